@@ -1,0 +1,145 @@
+package generator_test
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+)
+
+// roomy is a layout whose ticks no benchmark can use up: 4 million IDs a millisecond.
+func roomy() generator.Layout {
+	l := generator.Default()
+	l.Name, l.Node, l.SequenceBits = "roomy", nil, 22
+	return l
+}
+
+// newBenchGenerator returns a generator past its restart fence.
+func newBenchGenerator(b *testing.B, l generator.Layout) *generator.Generator {
+	b.Helper()
+	g, err := generator.New(l, generator.Node(0))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := g.Next(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return g
+}
+
+// BenchmarkFloor is what any generator pays that looks at a clock and guards its state: one
+// time.Since and one lock and unlock of a mutex.
+func BenchmarkFloor(b *testing.B) {
+	var mu sync.Mutex
+	var sum time.Duration
+	base := time.Now()
+	for b.Loop() {
+		d := time.Since(base)
+		mu.Lock()
+		sum += d
+		mu.Unlock()
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	g, ctx := newBenchGenerator(b, roomy()), context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g.Next(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkNextTwoGoroutines reports wall time divided by the IDs of both.
+func BenchmarkNextTwoGoroutines(b *testing.B) {
+	g, ctx := newBenchGenerator(b, roomy()), context.Background()
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range 2 {
+		wg.Go(func() {
+			for range b.N / 2 {
+				if _, err := g.Next(ctx); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkNextFreshTick draws every ID in a tick of its own: the price of a quiet service.
+func BenchmarkNextFreshTick(b *testing.B) {
+	l := roomy()
+	now := l.Epoch
+	g, err := generator.New(l, generator.Node(0), generator.WithMaxAhead(0),
+		generator.WithClock(func() time.Time { now = now.Add(l.Tick); return now }))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g.Next(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkFill1000(b *testing.B) {
+	g, ctx := newBenchGenerator(b, roomy()), context.Background()
+	ids := make([]int64, 1000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := g.Fill(ctx, ids); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(ids)), "ns/id")
+}
+
+func BenchmarkNextLike(b *testing.B) {
+	g, ctx := newBenchGenerator(b, roomy()), context.Background()
+	b.ReportAllocs()
+	for key := int64(0); b.Loop(); key++ {
+		if _, err := g.NextLike(ctx, key); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSaturated asks one goroutine for all the IDs of Default for two seconds, and reports
+// which part of them it got and how much of one core that took.
+func BenchmarkSaturated(b *testing.B) {
+	const span = 2 * time.Second
+	l := generator.Default()
+	g := newBenchGenerator(b, l)
+	for b.Loop() {
+		cpu, began, count := processTime(b), time.Now(), 0
+		for time.Since(began) < span {
+			for range 64 {
+				if _, err := g.Next(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			count += 64
+		}
+		elapsed := time.Since(began)
+		possible := float64(l.MaxSequence()+1) * float64(elapsed) / float64(l.Tick)
+		b.ReportMetric(100*float64(count)/possible, "%capacity")
+		b.ReportMetric(100*float64(processTime(b)-cpu)/float64(elapsed), "%core")
+	}
+}
+
+// processTime is the processor time that this process has used.
+func processTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
