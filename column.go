@@ -1,0 +1,220 @@
+package snowflakeplugin
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"gorm.io/gorm/schema"
+)
+
+// column is a tagged field and the way to read and write an ID in it.
+type column struct {
+	field   *schema.Field
+	kind    kind
+	pointer bool         // the field is a pointer to what kind says
+	value   reflect.Type // the type of the field, without the pointer
+	direct  int          // index of the field in the model, -1 if it is embedded deeper
+}
+
+// kind is how an ID is kept in a Go value.
+type kind uint8
+
+const (
+	kindInt    kind = iota // ID, int64, int and types made of them
+	kindUint               // uint64, uint
+	kindString             // decimal digits
+	kindBytes              // []byte: eight bytes, big-endian
+	kindScan               // a type that takes an int64 through Scan and gives it back through Value
+)
+
+// binaryLen is the length of an ID in a []byte field.
+const binaryLen = 8
+
+// probe is an ID that no smaller kind of number can hold: 63 bits, odd, beyond the 53 of a float.
+const probe int64 = 7_000_000_000_000_000_001
+
+// newColumn decides how the field holds an ID of up to so many decimal digits, or says why not.
+func newColumn(field *schema.Field, digits int) (*column, error) {
+	if field.Serializer != nil {
+		return nil, errors.New("a field with a serializer cannot hold an ID: remove the serializer or the tag")
+	}
+	c := &column{field: field, value: field.FieldType, direct: -1}
+	if index := field.StructField.Index; len(index) == 1 && index[0] >= 0 {
+		c.direct = index[0]
+	}
+	if c.value.Kind() == reflect.Pointer {
+		c.pointer, c.value = true, c.value.Elem()
+	}
+	wide := c.value.Size() == binaryLen
+	switch t := c.value; {
+	case t.Kind() == reflect.Int64, t.Kind() == reflect.Int && wide:
+		c.kind = kindInt
+	case t.Kind() == reflect.Uint64, t.Kind() == reflect.Uint && wide:
+		c.kind = kindUint
+	case t.Kind() == reflect.String:
+		c.kind = kindString
+	case t == reflect.TypeFor[[]byte]():
+		c.kind = kindBytes
+	case t.Kind() == reflect.Struct && keepsInt64(t):
+		c.kind = kindScan
+	default:
+		return nil, fmt.Errorf("type %v cannot hold a 64-bit ID: use snowflakeplugin.ID, int64, "+
+			"uint64, string or []byte, or a pointer to or sql.Null of one of the first four",
+			field.FieldType)
+	}
+	return c, c.checkSize(digits)
+}
+
+// checkSize refuses a declared size that is too small.
+func (c *column) checkSize(digits int) error {
+	size, need := c.field.Size, 0
+	switch c.kind {
+	case kindInt, kindUint:
+		need = 64
+	case kindString:
+		need = digits
+	case kindBytes:
+		need = binaryLen
+	}
+	if size > 0 && size < need {
+		return fmt.Errorf("size:%d is too small for an ID of this layout: it needs at least %d", size, need)
+	}
+	return nil
+}
+
+// keepsInt64 reports whether values of the type give back the int64 that was scanned into them,
+// as a number or as its decimal digits. It looks at what the type does, because the names of
+// types say little: sql.NullFloat64 takes an int64 as well, and loses digits.
+func keepsInt64(t reflect.Type) (keeps bool) {
+	defer func() {
+		if recover() != nil { // the Scan or Value of a foreign type
+			keeps = false
+		}
+	}()
+	pointer := reflect.New(t)
+	scanner, ok := pointer.Interface().(sql.Scanner)
+	if !ok || scanner.Scan(probe) != nil {
+		return false
+	}
+	id, ok := valuerID(pointer.Elem())
+	return ok && id == probe
+}
+
+// valuerID reads the ID that a driver.Valuer stands for; ok is false for NULL and for no ID.
+func valuerID(v reflect.Value) (id int64, ok bool) {
+	valuer, ok := v.Interface().(driver.Valuer)
+	if !ok {
+		return 0, false
+	}
+	value, err := valuer.Value()
+	if err != nil {
+		return 0, false
+	}
+	switch value := value.(type) {
+	case int64:
+		return value, true
+	case string:
+		id, err := strconv.ParseInt(value, 10, 64)
+		return id, err == nil
+	}
+	return 0, false
+}
+
+// get reads the ID in v, the value of the field. set tells whether somebody set the field,
+// to an ID or to something else: a pointer to zero is set, and so is a text that is no number.
+func (c *column) get(v reflect.Value) (id int64, set bool) {
+	if c.pointer {
+		if v.IsNil() {
+			return 0, false
+		}
+		id, _ = c.read(v.Elem())
+		return id, true
+	}
+	return c.read(v)
+}
+
+func (c *column) read(v reflect.Value) (id int64, set bool) {
+	switch c.kind {
+	case kindInt:
+		id = v.Int()
+		return id, id != 0
+	case kindUint:
+		id = int64(v.Uint())
+		return id, id != 0
+	case kindString:
+		text := v.String()
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			id = 0
+		}
+		return id, text != ""
+	case kindBytes:
+		raw := v.Bytes()
+		if len(raw) == binaryLen {
+			id = int64(binary.BigEndian.Uint64(raw))
+		}
+		return id, len(raw) > 0
+	default:
+		if v.IsZero() {
+			return 0, false
+		}
+		return valuerID(v)
+	}
+}
+
+// put writes an ID into v, the value of the field.
+func (c *column) put(v reflect.Value, id int64) error {
+	if c.pointer {
+		fresh := reflect.New(c.value)
+		if err := c.write(fresh.Elem(), id); err != nil {
+			return err
+		}
+		v.Set(fresh)
+		return nil
+	}
+	return c.write(v, id)
+}
+
+func (c *column) write(v reflect.Value, id int64) error {
+	switch c.kind {
+	case kindInt:
+		v.SetInt(id)
+	case kindUint:
+		v.SetUint(uint64(id))
+	case kindString:
+		v.SetString(strconv.FormatInt(id, 10))
+	case kindBytes:
+		v.SetBytes(binary.BigEndian.AppendUint64(nil, uint64(id)))
+	default:
+		return v.Addr().Interface().(sql.Scanner).Scan(id)
+	}
+	return nil
+}
+
+// in finds the field in a row. Where an embedded struct on the way is a nil pointer it returns
+// false, or allocates it if grow is set.
+func (c *column) in(row reflect.Value, grow bool) (reflect.Value, bool) {
+	if c.direct >= 0 {
+		return row.Field(c.direct), true
+	}
+	for _, index := range c.field.StructField.Index {
+		if index >= 0 {
+			row = row.Field(index)
+			continue
+		}
+		row = row.Field(-index - 1) // how GORM notes an embedded pointer
+		if row.IsNil() {
+			if !grow {
+				return reflect.Value{}, false
+			}
+			row.Set(reflect.New(row.Type().Elem()))
+		}
+		row = row.Elem()
+	}
+	return row, true
+}

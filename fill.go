@@ -1,0 +1,208 @@
+package snowflakeplugin
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"gorm.io/gorm"
+)
+
+// filler has the callbacks of the plugin on one database. It is immutable.
+type filler struct {
+	plans   *planCache
+	numbers *numbers
+	refusal error // of a guard: why no ID can be had
+}
+
+// fill gives every empty tagged field of the statement's rows an ID, before the transaction
+// begins and before the user's hooks run.
+func (f *filler) fill(db *gorm.DB) {
+	if db.Error != nil {
+		return
+	}
+	stmt := db.Statement
+	plan := f.plans.planOf(stmt)
+	if plan == nil || len(plan.columns) == 0 && plan.err == nil && !plan.tree {
+		return
+	}
+	if plan.err != nil {
+		_ = db.AddError(plan.err)
+		return
+	}
+	fr := newFrame(stmt, plan)
+	if len(plan.columns) == 0 {
+		return
+	}
+	if err := fr.openRows(); err != nil {
+		_ = db.AddError(err)
+		return
+	}
+	f.assign(db, fr)
+}
+
+// refill gives an ID to fields that a hook of the user has emptied.
+func (f *filler) refill(db *gorm.DB) {
+	if db.Error != nil || db.Statement.SkipHooks {
+		return
+	}
+	if fr := frameOf(db.Statement); fr != nil && fr.plan.hooks {
+		f.assign(db, fr)
+	}
+}
+
+// finish undoes the fill if the statement failed, and ends the frame.
+func (f *filler) finish(db *gorm.DB) {
+	fr := frameOf(db.Statement)
+	if fr == nil {
+		return
+	}
+	if db.Error != nil {
+		fr.reset()
+	}
+	fr.close()
+}
+
+// assign makes one reservation for all empty cells and writes the IDs into them.
+func (f *filler) assign(db *gorm.DB, fr *frame) {
+	if fr.rows == nil {
+		return
+	}
+	sent, unselected := sentColumns(fr)
+	empty, columns := countVacant(fr.rows, fr.plan, sent|unselected)
+	if empty == 0 {
+		return
+	}
+	err := f.refusal
+	if err == nil {
+		err = f.reserve(fr, empty)
+	}
+	if err != nil {
+		_ = db.AddError(fmt.Errorf("snowflakeplugin: no ID for %s: %w", fr.plan.names(columns), err))
+		return
+	}
+	fr.alsoSelect(columns & unselected)
+	fr.mask |= columns
+	if err := put(fr, columns, fr.ids[len(fr.ids)-empty:]); err != nil {
+		_ = db.AddError(err)
+	}
+	// The plugin's own numbers come in order; a source of the application may not care.
+	if !slices.IsSorted(fr.ids) {
+		slices.Sort(fr.ids)
+	}
+}
+
+// reserve appends so many new IDs to those of the frame.
+func (f *filler) reserve(fr *frame, count int) error {
+	if count == 1 && len(fr.ids) == 0 {
+		id, err := f.numbers.next(fr.Context)
+		if err == nil {
+			fr.one[0] = id
+			fr.ids = fr.one[:]
+		}
+		return err
+	}
+	before := len(fr.ids)
+	ids := append(fr.ids, make([]int64, count)...)
+	if err := f.numbers.fill(fr.Context, ids[before:]); err != nil {
+		return err
+	}
+	fr.ids = ids
+	return nil
+}
+
+// openRows looks at the destination of the statement. Structs passed by value are copied, because
+// they cannot be written to; the copy is what the statement then creates.
+func (f *frame) openRows() error {
+	stmt := f.stmt
+	maps, err := newMapRows(f.plan, stmt.Dest)
+	if err != nil {
+		return err
+	}
+	if maps != nil {
+		f.rows = maps
+		return nil
+	}
+	v := stmt.ReflectValue
+	if !v.IsValid() || !f.structs.over(f.plan, v) {
+		return nil // a foreign type or a shape that GORM refuses: none of our business
+	}
+	if v.Kind() != reflect.Slice && !v.CanAddr() && !f.structs.pointers {
+		settable := reflect.New(v.Type())
+		settable.Elem().Set(v)
+		stmt.Dest, stmt.ReflectValue = settable.Interface(), settable.Elem()
+		f.structs.rv = stmt.ReflectValue
+	}
+	f.rows = &f.structs
+	return nil
+}
+
+// sentColumns returns the columns that the INSERT will have, as Select and Omit say, and the
+// primary keys that it will not have only because Select does not name them: a row needs its
+// key. A column that is left out on purpose gets no ID, which would be in no row.
+func sentColumns(f *frame) (sent, unselected columnMask) {
+	if len(f.stmt.Selects) == 0 && len(f.stmt.Omits) == 0 {
+		return 1<<len(f.plan.columns) - 1, 0
+	}
+	chosen, restricted := f.stmt.SelectAndOmitColumns(true, false)
+	for c, column := range f.plan.columns {
+		wanted, named := chosen[column.field.DBName]
+		switch {
+		case wanted, !named && !restricted:
+			sent |= 1 << c
+		case !named && column.field.PrimaryKey:
+			unselected |= 1 << c
+		}
+	}
+	return sent, unselected
+}
+
+// alsoSelect adds columns to the Select of the statement, until the frame is closed. The slice is
+// copied: GORM shares it between statements.
+func (f *frame) alsoSelect(columns columnMask) {
+	if columns == 0 {
+		return
+	}
+	if f.selects == nil {
+		own := f.stmt.Selects
+		f.selects = &own
+		f.stmt.Selects = slices.Clone(own)
+	}
+	for c, column := range f.plan.columns {
+		if columns.has(c) {
+			f.stmt.Selects = append(f.stmt.Selects, column.field.DBName)
+		}
+	}
+}
+
+// countVacant counts the empty cells in columns and says which columns have any.
+func countVacant(r rows, p *plan, columns columnMask) (empty int, found columnMask) {
+	for i := range r.count() {
+		for c := range p.columns {
+			if columns.has(c) && r.vacant(i, c) {
+				empty++
+				found |= 1 << c
+			}
+		}
+	}
+	return empty, found
+}
+
+// put writes the IDs into the empty cells in columns.
+func put(f *frame, columns columnMask, ids []int64) error {
+	for i := range f.rows.count() {
+		for c, column := range f.plan.columns {
+			if !columns.has(c) || !f.rows.vacant(i, c) {
+				continue
+			}
+			if len(ids) == 0 {
+				return nil // cannot be: they were counted
+			}
+			if err := f.rows.put(i, c, ids[0]); err != nil {
+				return fmt.Errorf("%w: %s.%s: %w", ErrInvalidField, f.plan.schema.Name, column.field.Name, err)
+			}
+			ids = ids[1:]
+		}
+	}
+	return nil
+}

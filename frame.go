@@ -1,0 +1,134 @@
+package snowflakeplugin
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+
+	"gorm.io/gorm"
+)
+
+// frame remembers what the plugin did for one create statement, from the fill to the end. It is
+// the statement's context meanwhile: so it reaches, at the price of one allocation, everything
+// that GORM and hooks create below this statement, in whichever way they do.
+type frame struct {
+	context.Context // the statement's own
+
+	stmt *gorm.Statement
+	plan *plan
+	rows rows       // nil when the destination is not the plugin's business
+	ids  []int64    // generated, in the order of their making
+	one  [1]int64   // backing of ids for a single one
+	mask columnMask // the columns that ids went to
+
+	structs structRows // backing of rows
+	selects *[]string  // the caller's Selects, if the plugin replaced them
+	upsert  *upsert    // what to reconcile, if anything
+	settled bool       // the rows are in the database for good, whatever happens next
+	done    bool       // the statement is over
+
+	mu       sync.Mutex
+	children []*frame // guarded by mu: the frames of creates below this one, in its transaction
+}
+
+type frameKey struct{}
+
+// Value returns the frame itself for its own key.
+func (f *frame) Value(key any) any {
+	if key == (frameKey{}) {
+		return f
+	}
+	return f.Context.Value(key)
+}
+
+// frameOf returns the frame of this very statement, or nil.
+func frameOf(stmt *gorm.Statement) *frame {
+	f, ok := stmt.Context.(*frame)
+	if !ok {
+		// Tracing plugins wrap the context once more.
+		if f, ok = stmt.Context.Value(frameKey{}).(*frame); !ok {
+			return nil
+		}
+	}
+	if f.stmt != stmt || f.done {
+		return nil
+	}
+	return f
+}
+
+// newFrame makes the frame of a statement and hangs it below that of the create around it.
+func newFrame(stmt *gorm.Statement, plan *plan) *frame {
+	// A statement that a panic ended early may still have its old frame.
+	if old, ok := stmt.Context.(*frame); ok && old.stmt == stmt {
+		stmt.Context = old.Context
+	}
+	f := &frame{Context: stmt.Context, stmt: stmt, plan: plan}
+	if parent, ok := stmt.Context.Value(frameKey{}).(*frame); ok {
+		parent.adopt(f)
+	}
+	stmt.Context = f
+	return f
+}
+
+// adopt makes the fate of a create below this one part of it, if both are in one transaction:
+// then the failure of either undoes both. A hook may also write through another connection.
+func (f *frame) adopt(child *frame) {
+	if f.done || f.stmt == child.stmt || !sameTransaction(f.stmt.ConnPool, child.stmt.ConnPool) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.children = append(f.children, child)
+}
+
+// sameTransaction reports whether both pools are one and the same transaction.
+func sameTransaction(a, b gorm.ConnPool) bool {
+	return inTransaction(a) && inTransaction(b) && reflect.TypeOf(a).Comparable() && a == b
+}
+
+// inTransaction reports whether statements of the pool can still be rolled back.
+func inTransaction(pool gorm.ConnPool) bool {
+	_, is := pool.(gorm.TxCommitter)
+	return is
+}
+
+// made reports whether id was generated for this statement.
+func (f *frame) made(id int64) bool {
+	if id == 0 {
+		return false
+	}
+	_, found := slices.BinarySearch(f.ids, id)
+	return found
+}
+
+// reset takes back every ID that was generated for this statement and those below it, so that
+// no struct keeps an ID that is in no row: GORM would add it to the conditions of later queries,
+// and they would find nothing. What a user or a hook set stays.
+func (f *frame) reset() {
+	if f.rows != nil && len(f.ids) > 0 && !f.settled {
+		for i := range f.rows.count() {
+			for c := range f.plan.columns {
+				if id, ok := f.rows.get(i, c); ok && f.mask.has(c) && f.made(id) {
+					f.rows.restore(i, c)
+				}
+			}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, child := range f.children {
+		child.reset()
+	}
+}
+
+// close ends the frame and gives the statement back what is its own.
+func (f *frame) close() {
+	f.done = true
+	if f.selects != nil {
+		f.stmt.Selects = *f.selects
+	}
+	if f.stmt.Context == context.Context(f) {
+		f.stmt.Context = f.Context
+	}
+}

@@ -1,0 +1,152 @@
+package snowflakeplugin
+
+import (
+	"context"
+	"reflect"
+
+	"gorm.io/gorm/schema"
+)
+
+// rows is the destination of a create statement, whatever its shape: the cells of the tagged
+// columns of every row. Columns are named by their index in the plan.
+type rows interface {
+	count() int
+	// vacant reports whether the cell waits for an ID.
+	vacant(row, column int) bool
+	// get returns the ID in a cell; ok is false if there is none.
+	get(row, column int) (id int64, ok bool)
+	// put writes an ID into a cell.
+	put(row, column int, id int64) error
+	// restore makes the cell what it was before an ID was put into it.
+	restore(row, column int)
+	// load writes what a query returned into a cell: a value of the column's type, not its
+	// pointer type. The zero Value stands for NULL.
+	load(row, column int, v reflect.Value)
+	// value returns what the row holds for any field of the model. known is false where the
+	// database decides on the value, or it is NULL.
+	value(ctx context.Context, row int, field *schema.Field) (v any, known bool)
+}
+
+// structRows is a struct or a slice or array of structs or of pointers to structs.
+type structRows struct {
+	plan     *plan
+	rv       reflect.Value
+	single   bool
+	pointers bool
+}
+
+// over points r at a destination; false for one that is not made of the model's own structs.
+func (r *structRows) over(p *plan, v reflect.Value) bool {
+	elem := v.Type()
+	r.plan, r.rv, r.single, r.pointers = p, v, false, false
+	switch v.Kind() {
+	case reflect.Struct:
+		r.single = true
+	case reflect.Slice, reflect.Array:
+		elem = elem.Elem()
+		if elem.Kind() == reflect.Pointer {
+			r.pointers = true
+			elem = elem.Elem()
+		}
+	default:
+		return false
+	}
+	return elem == p.schema.ModelType
+}
+
+func (r *structRows) count() int {
+	if r.single {
+		return 1
+	}
+	return r.rv.Len()
+}
+
+// row returns a struct; false for a nil pointer, which GORM reports as an error.
+func (r *structRows) row(i int) (reflect.Value, bool) {
+	if r.single {
+		return r.rv, true
+	}
+	row := r.rv.Index(i)
+	if r.pointers {
+		if row.IsNil() {
+			return reflect.Value{}, false
+		}
+		row = row.Elem()
+	}
+	return row, true
+}
+
+func (r *structRows) vacant(i, c int) bool {
+	row, ok := r.row(i)
+	if !ok {
+		return false
+	}
+	column := r.plan.columns[c]
+	cell, ok := column.in(row, false)
+	if !ok {
+		// The struct that would hold the field is a nil pointer. Allocating it turns the NULLs
+		// of its other columns into zeros, so only a key is worth it.
+		return column.field.PrimaryKey
+	}
+	_, set := column.get(cell)
+	return !set
+}
+
+func (r *structRows) get(i, c int) (int64, bool) {
+	row, ok := r.row(i)
+	if !ok {
+		return 0, false
+	}
+	cell, ok := r.plan.columns[c].in(row, false)
+	if !ok {
+		return 0, false
+	}
+	return r.plan.columns[c].get(cell)
+}
+
+func (r *structRows) put(i, c int, id int64) error {
+	row, ok := r.row(i)
+	if !ok {
+		return nil
+	}
+	cell, _ := r.plan.columns[c].in(row, true)
+	return r.plan.columns[c].put(cell, id)
+}
+
+func (r *structRows) restore(i, c int) {
+	if row, ok := r.row(i); ok {
+		if cell, ok := r.plan.columns[c].in(row, false); ok {
+			cell.SetZero()
+		}
+	}
+}
+
+func (r *structRows) load(i, c int, v reflect.Value) {
+	row, ok := r.row(i)
+	if !ok {
+		return
+	}
+	cell, _ := r.plan.columns[c].in(row, true)
+	switch {
+	case !v.IsValid():
+		cell.SetZero()
+	case r.plan.columns[c].pointer:
+		fresh := reflect.New(v.Type())
+		fresh.Elem().Set(v)
+		cell.Set(fresh)
+	default:
+		cell.Set(v)
+	}
+}
+
+func (r *structRows) value(ctx context.Context, i int, field *schema.Field) (any, bool) {
+	row, ok := r.row(i)
+	if !ok {
+		return nil, false
+	}
+	v, zero := field.ValueOf(ctx, row)
+	if zero && field.HasDefaultValue && field.DefaultValueInterface == nil {
+		return nil, false
+	}
+	return v, !isNull(v)
+}

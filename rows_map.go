@@ -1,0 +1,208 @@
+package snowflakeplugin
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
+)
+
+// mapRows is a map[string]any or a slice of them. GORM takes any spelling of a column as a key:
+// the name of the column or of the field.
+type mapRows struct {
+	plan *plan
+	maps []map[string]any
+	was  map[mapCell]mapValue
+}
+
+// mapCell names a cell, mapValue is what it held before the plugin wrote to it.
+type mapCell struct{ row, column int }
+
+type mapValue struct {
+	value   any
+	present bool
+}
+
+// newMapRows returns nil for a destination that GORM does not take for maps, and an error for
+// maps that cannot take an ID.
+func newMapRows(p *plan, dest any) (*mapRows, error) {
+	maps, ok := mapsOf(dest)
+	if !ok {
+		return nil, nil
+	}
+	r := &mapRows{plan: p, maps: maps, was: map[mapCell]mapValue{}}
+	return r, r.check()
+}
+
+// mapsOf lists the maps of a destination. GORM knows these four types and no others.
+func mapsOf(dest any) (maps []map[string]any, ok bool) {
+	switch dest := dest.(type) {
+	case map[string]any:
+		return []map[string]any{dest}, true
+	case *map[string]any:
+		if dest != nil {
+			return []map[string]any{*dest}, true
+		}
+	case []map[string]any:
+		return dest, true
+	case *[]map[string]any:
+		if dest != nil {
+			return *dest, true
+		}
+	}
+	return nil, false
+}
+
+// check refuses a nil map, which cannot be written to, and one that names a tagged column twice:
+// which of its values would be stored is left to chance.
+func (r *mapRows) check() error {
+	for i, m := range r.maps {
+		if m == nil {
+			return fmt.Errorf("snowflakeplugin: create %s from map %d: the map is nil: %w",
+				r.plan.schema.Name, i, gorm.ErrInvalidData)
+		}
+		for _, column := range r.plan.columns {
+			keys := 0
+			for key := range m {
+				if r.plan.schema.LookUpField(key) == column.field {
+					keys++
+				}
+			}
+			if keys > 1 {
+				return fmt.Errorf("snowflakeplugin: create %s from map %d: %d keys name the column %s: %w",
+					r.plan.schema.Name, i, keys, column.field.DBName, gorm.ErrInvalidData)
+			}
+		}
+	}
+	return nil
+}
+
+// key returns the key under which the map has the field, or would get it.
+func (r *mapRows) key(i int, field *schema.Field) (key string, present bool) {
+	if _, present = r.maps[i][field.DBName]; present {
+		return field.DBName, true
+	}
+	for key := range r.maps[i] {
+		if r.plan.schema.LookUpField(key) == field {
+			return key, true
+		}
+	}
+	return field.DBName, false
+}
+
+func (r *mapRows) count() int { return len(r.maps) }
+
+func (r *mapRows) vacant(i, c int) bool {
+	key, present := r.key(i, r.plan.columns[c].field)
+	if !present {
+		return true
+	}
+	v := r.maps[i][key]
+	return v == nil || reflect.ValueOf(v).IsZero()
+}
+
+func (r *mapRows) get(i, c int) (int64, bool) {
+	key, present := r.key(i, r.plan.columns[c].field)
+	if !present {
+		return 0, false
+	}
+	return anyID(r.maps[i][key])
+}
+
+// anyID reads the ID in a value of a map.
+func anyID(value any) (int64, bool) {
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.Int64, reflect.Int:
+		return v.Int(), true
+	case reflect.Uint64, reflect.Uint:
+		return int64(v.Uint()), true
+	case reflect.String:
+		id, err := strconv.ParseInt(v.String(), 10, 64)
+		return id, err == nil
+	case reflect.Slice:
+		if raw, ok := value.([]byte); ok && len(raw) == binaryLen {
+			return int64(binary.BigEndian.Uint64(raw)), true
+		}
+	}
+	return 0, false
+}
+
+func (r *mapRows) put(i, c int, id int64) error {
+	column := r.plan.columns[c]
+	key := r.remember(i, c)
+	if column.kind == kindScan {
+		r.maps[i][key] = ID(id) // what the column takes; the map has no use for the wrapper
+		return nil
+	}
+	v := reflect.New(column.value).Elem()
+	if err := column.write(v, id); err != nil {
+		return err
+	}
+	r.maps[i][key] = v.Interface()
+	return nil
+}
+
+// remember notes what a cell holds, the first time, and returns its key.
+func (r *mapRows) remember(i, c int) (key string) {
+	key, present := r.key(i, r.plan.columns[c].field)
+	cell := mapCell{i, c}
+	if _, known := r.was[cell]; !known {
+		r.was[cell] = mapValue{r.maps[i][key], present}
+	}
+	return key
+}
+
+func (r *mapRows) restore(i, c int) {
+	was, known := r.was[mapCell{i, c}]
+	if !known {
+		return
+	}
+	key, _ := r.key(i, r.plan.columns[c].field)
+	if was.present {
+		r.maps[i][key] = was.value
+	} else {
+		delete(r.maps[i], key)
+	}
+}
+
+func (r *mapRows) load(i, c int, v reflect.Value) {
+	key := r.remember(i, c)
+	if !v.IsValid() {
+		r.maps[i][key] = nil
+		return
+	}
+	r.maps[i][key] = v.Interface()
+}
+
+func (r *mapRows) value(_ context.Context, i int, field *schema.Field) (any, bool) {
+	key, present := r.key(i, field)
+	if !present {
+		return nil, false
+	}
+	v := r.maps[i][key]
+	if _, isSQL := v.(clause.Expression); isSQL {
+		return nil, false // only the database knows what it comes to
+	}
+	return v, !isNull(v)
+}
+
+// isNull reports whether the value is stored as NULL.
+func isNull(value any) bool {
+	if value == nil {
+		return true
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && v.IsNil() {
+		return true
+	}
+	if valuer, ok := value.(driver.Valuer); ok {
+		stored, err := valuer.Value()
+		return err == nil && stored == nil
+	}
+	return false
+}

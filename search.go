@@ -1,0 +1,205 @@
+package snowflakeplugin
+
+import (
+	"database/sql"
+	"errors"
+	"reflect"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
+)
+
+// searchChunk is how many rows one query looks for. It is below the 500 terms that SQLite allows
+// in a compound SELECT, and fixed, so that prepared statements are few.
+const searchChunk = 200
+
+// searchKey is a way to find the rows of elements: by the values of some columns.
+type searchKey struct {
+	fields []*schema.Field
+	where  clause.Where // of a partial index
+	lock   bool         // with a locking read
+}
+
+// search finds the rows of elements after an upsert and loads their IDs.
+//
+// It goes to the connection of the statement itself, not through GORM: that is the primary
+// database and the transaction, with no scope such as soft delete in between. Values are
+// compared in SQL, because only the database knows what its collation takes for equal.
+type search struct {
+	db    *gorm.DB
+	frame *frame
+	cells map[int][]cell // the cells to load, by row; those of found rows are removed
+	rows  []int          // the rows searched for, in order
+}
+
+func newSearch(db *gorm.DB, f *frame) *search {
+	s := &search{db: db, frame: f, cells: map[int][]cell{}}
+	for _, c := range f.upsert.cells {
+		if _, seen := s.cells[c.row]; !seen {
+			s.rows = append(s.rows, c.row)
+		}
+		s.cells[c.row] = append(s.cells[c.row], c)
+	}
+	return s
+}
+
+// missing reports whether the row was not found so far.
+func (s *search) missing(row int) bool {
+	_, missing := s.cells[row]
+	return missing
+}
+
+// by looks for all rows that are still missing and have all columns of the key.
+func (s *search) by(key searchKey) error {
+	var wanted []int
+	var values [][]any
+	for _, row := range s.rows {
+		if !s.missing(row) {
+			continue
+		}
+		if v, ok := s.keyOf(row, key); ok {
+			wanted, values = append(wanted, row), append(values, v)
+		}
+	}
+	for len(wanted) > 0 {
+		n := min(len(wanted), searchChunk)
+		if err := s.query(key, wanted[:n], values[:n]); err != nil {
+			return err
+		}
+		wanted, values = wanted[n:], values[n:]
+	}
+	return nil
+}
+
+// keyOf returns the element's values of the key's columns. ok is false if one of them is NULL,
+// which conflicts with nothing, or known only to the database.
+func (s *search) keyOf(row int, key searchKey) (values []any, ok bool) {
+	if len(key.fields) == 0 {
+		return nil, false
+	}
+	for _, field := range key.fields {
+		value, known := s.frame.rows.value(s.frame.Context, row, field)
+		if !known {
+			return nil, false
+		}
+		values = append(values, value)
+	}
+	return values, true
+}
+
+// query runs one query and loads what it found.
+func (s *search) query(key searchKey, wanted []int, values [][]any) (err error) {
+	stmt := s.build(key, wanted, values)
+	began := time.Now()
+	text, found := stmt.SQL.String(), 0
+	defer func() {
+		s.db.Logger.Trace(s.frame.Context, began, func() (string, int64) {
+			return s.db.Explain(text, stmt.Vars...), int64(found)
+		}, err)
+	}()
+
+	result, err := s.db.Statement.ConnPool.QueryContext(s.frame.Context, text, stmt.Vars...)
+	if err != nil {
+		return err
+	}
+	hits, err := s.scan(result)
+	if err != nil {
+		return err
+	}
+	for row, hit := range hits {
+		if hit == nil {
+			continue // two rows for one element: which of them it met cannot be told
+		}
+		found++
+		for _, cell := range s.cells[row] {
+			s.frame.rows.load(cell.row, cell.column, hit[cell.column])
+		}
+		delete(s.cells, row)
+	}
+	return nil
+}
+
+// build writes one SELECT for each wanted row: its number, and the generated columns.
+func (s *search) build(key searchKey, wanted []int, values [][]any) *gorm.Statement {
+	own := s.db.Statement
+	b := &gorm.Statement{
+		DB: s.db, Context: s.frame.Context, Schema: own.Schema,
+		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
+	}
+	for n, row := range wanted {
+		if n > 0 {
+			_, _ = b.WriteString(" UNION ALL ")
+		}
+		if key.lock {
+			_, _ = b.WriteString("(")
+		}
+		_, _ = b.WriteString("SELECT " + strconv.Itoa(row))
+		for _, column := range s.loaded() {
+			_, _ = b.WriteString(",")
+			b.WriteQuoted(clause.Column{Name: column.field.DBName})
+		}
+		_, _ = b.WriteString(" FROM ")
+		b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
+		for i, field := range key.fields {
+			_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
+			b.WriteQuoted(clause.Column{Name: field.DBName})
+			_, _ = b.WriteString(" = ")
+			b.AddVar(b, values[n][i])
+		}
+		if len(key.where.Exprs) > 0 {
+			_, _ = b.WriteString(" AND (")
+			key.where.Build(b)
+			_, _ = b.WriteString(")")
+		}
+		if key.lock {
+			_, _ = b.WriteString(" FOR UPDATE)")
+		}
+	}
+	return b
+}
+
+// loaded lists the columns that have generated IDs.
+func (s *search) loaded() []*column {
+	var columns []*column
+	for c, column := range s.frame.plan.columns {
+		if s.frame.mask.has(c) {
+			columns = append(columns, column)
+		}
+	}
+	return columns
+}
+
+// scan reads the rows of a query: for every number of an element the values by column of the
+// plan, or nil if more than one row was found for it.
+func (s *search) scan(result *sql.Rows) (hits map[int][]reflect.Value, err error) {
+	defer func() { err = errors.Join(err, result.Close()) }()
+	hits = map[int][]reflect.Value{}
+	for result.Next() {
+		var row int
+		into := []any{&row}
+		cells := make([]reflect.Value, len(s.frame.plan.columns))
+		for c, column := range s.frame.plan.columns {
+			if s.frame.mask.has(c) {
+				cells[c] = reflect.New(reflect.PointerTo(column.value)) // a pointer, for NULL
+				into = append(into, cells[c].Interface())
+			}
+		}
+		if err := result.Scan(into...); err != nil {
+			return nil, err
+		}
+		if _, twice := hits[row]; twice {
+			hits[row] = nil
+			continue
+		}
+		for c := range cells {
+			if cells[c].IsValid() {
+				cells[c] = cells[c].Elem().Elem() // the zero Value for NULL
+			}
+		}
+		hits[row] = cells
+	}
+	return hits, result.Err()
+}
