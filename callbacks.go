@@ -10,6 +10,7 @@ import (
 const (
 	callbackGuard     = pluginName + ":guard" // in place of all others after a failed Use
 	callbackFill      = pluginName + ":fill"
+	callbackEnter     = pluginName + ":enter"
 	callbackRefill    = pluginName + ":refill"
 	callbackUpsert    = pluginName + ":upsert"
 	callbackReconcile = pluginName + ":reconcile"
@@ -33,6 +34,7 @@ func (p *Plugin) register(db *gorm.DB, numbers *numbers) error {
 		run          func(*gorm.DB)
 	}{
 		{callbackFill, fillAnchor(db), f.fill},
+		{callbackEnter, "gorm:before_create", f.enter},
 		{callbackRefill, "gorm:save_before_associations", f.refill},
 		{callbackUpsert, "gorm:create", f.prepareUpsert},
 		{callbackReconcile, "gorm:save_after_associations", f.afterInsert},
@@ -72,8 +74,23 @@ func (p *Plugin) guard(db *gorm.DB, cause error) {
 	if creates.Get(callbackGuard) != nil || creates.Get(callbackFill) != nil {
 		return
 	}
-	refuse := &filler{plans: &p.plans, refusal: fmt.Errorf("%w: db.Use failed: %w", ErrNotInUse, cause)}
-	if err := creates.Before(fillAnchor(db)).Register(callbackGuard, refuse.fill); err != nil {
+	refuse := func(db *gorm.DB) {
+		plan := p.plans.planOf(db.Statement)
+		if db.Error != nil || plan == nil || len(plan.columns) == 0 {
+			return
+		}
+		fr := &frame{Context: db.Statement.Context, stmt: db.Statement, plan: plan}
+		if err := fr.openRows(); err != nil || fr.rows == nil {
+			_ = db.AddError(err)
+			return
+		}
+		sent, unselected := sentColumns(fr)
+		if empty, columns := countVacant(fr.rows, plan, sent|unselected); empty > 0 {
+			_ = db.AddError(fmt.Errorf("%w: no ID for %s: db.Use failed: %w",
+				ErrNotInUse, plan.names(columns), cause))
+		}
+	}
+	if err := creates.Before(fillAnchor(db)).Register(callbackGuard, refuse); err != nil {
 		_ = creates.Remove(callbackGuard) // creates must go on, if unguarded
 	}
 }

@@ -105,7 +105,7 @@ func keepsInt64(t reflect.Type) (keeps bool) {
 	return ok && id == probe
 }
 
-// valuerID reads the ID that a driver.Valuer stands for; ok is false for NULL and for no ID.
+// valuerID reads the ID that a driver.Valuer stands for, if it is one.
 func valuerID(v reflect.Value) (id int64, ok bool) {
 	valuer, ok := v.Interface().(driver.Valuer)
 	if !ok {
@@ -160,10 +160,11 @@ func (c *column) read(v reflect.Value) (id int64, set bool) {
 		}
 		return id, len(raw) > 0
 	default:
-		if v.IsZero() {
+		if v.IsZero() || isNull(v.Interface()) {
 			return 0, false
 		}
-		return valuerID(v)
+		id, _ = valuerID(v)
+		return id, true
 	}
 }
 

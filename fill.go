@@ -12,7 +12,6 @@ import (
 type filler struct {
 	plans   *planCache
 	numbers *numbers
-	refusal error // of a guard: why no ID can be had
 }
 
 // fill gives every empty tagged field of the statement's rows an ID, before the transaction
@@ -41,12 +40,19 @@ func (f *filler) fill(db *gorm.DB) {
 	f.assign(db, fr)
 }
 
+// enter notes the transaction once it has begun, before hooks may create more rows in it.
+func (f *filler) enter(db *gorm.DB) {
+	if fr := frameOf(db.Statement); fr != nil {
+		fr.enter(db.Statement.ConnPool)
+	}
+}
+
 // refill gives an ID to fields that a hook of the user has emptied.
 func (f *filler) refill(db *gorm.DB) {
 	if db.Error != nil || db.Statement.SkipHooks {
 		return
 	}
-	if fr := frameOf(db.Statement); fr != nil && fr.plan.hooks {
+	if fr := frameOf(db.Statement); fr != nil && fr.plan.refills {
 		f.assign(db, fr)
 	}
 }
@@ -73,11 +79,7 @@ func (f *filler) assign(db *gorm.DB, fr *frame) {
 	if empty == 0 {
 		return
 	}
-	err := f.refusal
-	if err == nil {
-		err = f.reserve(fr, empty)
-	}
-	if err != nil {
+	if err := f.reserve(fr, empty); err != nil {
 		_ = db.AddError(fmt.Errorf("snowflakeplugin: no ID for %s: %w", fr.plan.names(columns), err))
 		return
 	}

@@ -26,10 +26,16 @@ type frame struct {
 	selects *[]string  // the caller's Selects, if the plugin replaced them
 	upsert  *upsert    // what to reconcile, if anything
 	settled bool       // the rows are in the database for good, whatever happens next
-	done    bool       // the statement is over
+	nest    *nest      // nil if creates below this one need not be known
+}
 
+// nest is what a frame knows of the creates below it. Hooks may create rows on goroutines of
+// their own, so it is guarded.
+type nest struct {
 	mu       sync.Mutex
-	children []*frame // guarded by mu: the frames of creates below this one, in its transaction
+	done     bool          // guarded by mu: the statement is over
+	pool     gorm.ConnPool // guarded by mu: the transaction of the statement
+	children []*frame      // guarded by mu: the frames of creates below, in that transaction
 }
 
 type frameKey struct{}
@@ -51,7 +57,7 @@ func frameOf(stmt *gorm.Statement) *frame {
 			return nil
 		}
 	}
-	if f.stmt != stmt || f.done {
+	if f.stmt != stmt {
 		return nil
 	}
 	return f
@@ -64,6 +70,9 @@ func newFrame(stmt *gorm.Statement, plan *plan) *frame {
 		stmt.Context = old.Context
 	}
 	f := &frame{Context: stmt.Context, stmt: stmt, plan: plan}
+	if plan.nests {
+		f.nest = &nest{}
+	}
 	if parent, ok := stmt.Context.Value(frameKey{}).(*frame); ok {
 		parent.adopt(f)
 	}
@@ -71,20 +80,27 @@ func newFrame(stmt *gorm.Statement, plan *plan) *frame {
 	return f
 }
 
-// adopt makes the fate of a create below this one part of it, if both are in one transaction:
-// then the failure of either undoes both. A hook may also write through another connection.
-func (f *frame) adopt(child *frame) {
-	if f.done || f.stmt == child.stmt || !sameTransaction(f.stmt.ConnPool, child.stmt.ConnPool) {
+// enter notes the transaction that the statement runs in.
+func (f *frame) enter(pool gorm.ConnPool) {
+	if f.nest == nil || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.children = append(f.children, child)
+	f.nest.mu.Lock()
+	defer f.nest.mu.Unlock()
+	f.nest.pool = pool
 }
 
-// sameTransaction reports whether both pools are one and the same transaction.
-func sameTransaction(a, b gorm.ConnPool) bool {
-	return inTransaction(a) && inTransaction(b) && reflect.TypeOf(a).Comparable() && a == b
+// adopt makes the fate of a create below this one part of it, if both are in one transaction:
+// then the failure of this one undoes both. A hook may as well write through another connection.
+func (f *frame) adopt(child *frame) {
+	if f.nest == nil {
+		return
+	}
+	f.nest.mu.Lock()
+	defer f.nest.mu.Unlock()
+	if !f.nest.done && f.nest.pool != nil && f.nest.pool == child.stmt.ConnPool {
+		f.nest.children = append(f.nest.children, child)
+	}
 }
 
 // inTransaction reports whether statements of the pool can still be rolled back.
@@ -115,16 +131,23 @@ func (f *frame) reset() {
 			}
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, child := range f.children {
+	if f.nest == nil {
+		return
+	}
+	f.nest.mu.Lock()
+	defer f.nest.mu.Unlock()
+	for _, child := range f.nest.children {
 		child.reset()
 	}
 }
 
 // close ends the frame and gives the statement back what is its own.
 func (f *frame) close() {
-	f.done = true
+	if f.nest != nil {
+		f.nest.mu.Lock()
+		f.nest.done, f.nest.children = true, nil
+		f.nest.mu.Unlock()
+	}
 	if f.selects != nil {
 		f.stmt.Selects = *f.selects
 	}

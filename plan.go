@@ -32,10 +32,13 @@ type plan struct {
 	columns []*column
 	err     error // what is wrong with the tagged fields; reported by every create
 
-	// tree: creating a row may create others. Then a failure has to be undone in all of them.
+	// tree: the model has associations, so that creating a row may create others. Then a failure
+	// has to be undone in all of them.
 	tree bool
-	// hooks: the model has hooks that run before the insert and may set an ID back to 0.
-	hooks bool
+	// nests: as tree, or the model has hooks, which may create rows as well.
+	nests bool
+	// refills: it has hooks that run before the insert, and may set an ID back to 0.
+	refills bool
 
 	keysOnce   sync.Once
 	uniqueKeys []uniqueKey
@@ -104,12 +107,10 @@ func (c *planCache) prepare(s *schema.Schema) (*plan, error) {
 // makePlan finds the fields to fill.
 func (c *planCache) makePlan(s *schema.Schema) *plan {
 	relations := &s.Relationships
-	p := &plan{
-		schema: s,
-		tree: len(relations.BelongsTo)+len(relations.HasOne)+
-			len(relations.HasMany)+len(relations.Many2Many) > 0,
-		hooks: s.BeforeCreate || s.BeforeSave,
-	}
+	p := &plan{schema: s, refills: s.BeforeCreate || s.BeforeSave}
+	p.tree = len(relations.BelongsTo)+len(relations.HasOne)+
+		len(relations.HasMany)+len(relations.Many2Many) > 0
+	p.nests = p.tree || p.refills || s.AfterCreate || s.AfterSave
 	if isJoinTable(s) {
 		return p
 	}

@@ -92,7 +92,7 @@ func (s *search) keyOf(row int, key searchKey) (values []any, ok bool) {
 
 // query runs one query and loads what it found.
 func (s *search) query(key searchKey, wanted []int, values [][]any) (err error) {
-	stmt := s.build(key, wanted, values)
+	stmt := s.build(key, values)
 	began := time.Now()
 	text, found := stmt.SQL.String(), 0
 	defer func() {
@@ -109,34 +109,36 @@ func (s *search) query(key searchKey, wanted []int, values [][]any) (err error) 
 	if err != nil {
 		return err
 	}
-	for row, hit := range hits {
+	for n, hit := range hits {
 		if hit == nil {
 			continue // two rows for one element: which of them it met cannot be told
 		}
 		found++
-		for _, cell := range s.cells[row] {
+		for _, cell := range s.cells[wanted[n]] {
 			s.frame.rows.load(cell.row, cell.column, hit[cell.column])
 		}
-		delete(s.cells, row)
+		delete(s.cells, wanted[n])
 	}
 	return nil
 }
 
-// build writes one SELECT for each wanted row: its number, and the generated columns.
-func (s *search) build(key searchKey, wanted []int, values [][]any) *gorm.Statement {
+// build writes one SELECT for each element: its number, and the generated columns.
+func (s *search) build(key searchKey, values [][]any) *gorm.Statement {
 	own := s.db.Statement
 	b := &gorm.Statement{
 		DB: s.db, Context: s.frame.Context, Schema: own.Schema,
 		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
 	}
-	for n, row := range wanted {
+	// Rows are numbered by their place in this query, so that its text, which may be prepared
+	// and kept, does not depend on which rows it is for.
+	for n := range values {
 		if n > 0 {
 			_, _ = b.WriteString(" UNION ALL ")
 		}
 		if key.lock {
 			_, _ = b.WriteString("(")
 		}
-		_, _ = b.WriteString("SELECT " + strconv.Itoa(row))
+		_, _ = b.WriteString("SELECT " + strconv.Itoa(n))
 		for _, column := range s.loaded() {
 			_, _ = b.WriteString(",")
 			b.WriteQuoted(clause.Column{Name: column.field.DBName})
@@ -178,8 +180,8 @@ func (s *search) scan(result *sql.Rows) (hits map[int][]reflect.Value, err error
 	defer func() { err = errors.Join(err, result.Close()) }()
 	hits = map[int][]reflect.Value{}
 	for result.Next() {
-		var row int
-		into := []any{&row}
+		var n int
+		into := []any{&n}
 		cells := make([]reflect.Value, len(s.frame.plan.columns))
 		for c, column := range s.frame.plan.columns {
 			if s.frame.mask.has(c) {
@@ -190,8 +192,8 @@ func (s *search) scan(result *sql.Rows) (hits map[int][]reflect.Value, err error
 		if err := result.Scan(into...); err != nil {
 			return nil, err
 		}
-		if _, twice := hits[row]; twice {
-			hits[row] = nil
+		if _, twice := hits[n]; twice {
+			hits[n] = nil
 			continue
 		}
 		for c := range cells {
@@ -199,7 +201,7 @@ func (s *search) scan(result *sql.Rows) (hits map[int][]reflect.Value, err error
 				cells[c] = cells[c].Elem().Elem() // the zero Value for NULL
 			}
 		}
-		hits[row] = cells
+		hits[n] = cells
 	}
 	return hits, result.Err()
 }

@@ -61,10 +61,9 @@ func (f *filler) prepareUpsert(db *gorm.DB) {
 
 // doubtful lists the generated cells of rows that the clause may have let meet another row.
 func (f *frame) doubtful(db *gorm.DB, conflict clause.OnConflict) []cell {
-	// ON CONFLICT (primary key) DO UPDATE: a key with a fresh ID in it meets no other row, and
-	// if another unique key does, the statement fails. MySQL knows no conflict target.
-	freshKeyIsNew := db.Name() != dialectMySQL && !conflict.DoNothing &&
-		targetsPrimaryKey(f.plan.schema, conflict)
+	// ON CONFLICT (primary key): a key with a fresh ID in it meets no other row, and if another
+	// unique key does, the statement fails. MySQL knows no conflict target.
+	freshKeyIsNew := db.Name() != dialectMySQL && targetsPrimaryKey(f.plan.schema, conflict)
 	var cells []cell
 	for i := range f.rows.count() {
 		start, freshKey := len(cells), false
