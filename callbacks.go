@@ -85,7 +85,7 @@ func (p *Plugin) guard(db *gorm.DB, cause error) {
 			return
 		}
 		sent, unselected := sentColumns(fr)
-		if empty, columns := countVacant(fr.rows, plan, sent|unselected); empty > 0 {
+		if empty, columns := fr.countVacant(sent | unselected); empty > 0 {
 			_ = db.AddError(fmt.Errorf("%w: no ID for %s: db.Use failed: %w",
 				ErrNotInUse, plan.names(columns), cause))
 		}

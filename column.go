@@ -19,6 +19,7 @@ type column struct {
 	pointer bool         // the field is a pointer to what kind says
 	value   reflect.Type // the type of the field, without the pointer
 	direct  int          // index of the field in the model, -1 if it is embedded deeper
+	plain   bool         // an integer field of the model itself
 }
 
 // kind is how an ID is kept in a Go value.
@@ -67,6 +68,7 @@ func newColumn(field *schema.Field, digits int) (*column, error) {
 			"uint64, string or []byte, or a pointer to or sql.Null of one of the first four",
 			field.FieldType)
 	}
+	c.plain = c.kind == kindInt && !c.pointer && c.direct >= 0
 	return c, c.checkSize(digits)
 }
 
@@ -166,6 +168,21 @@ func (c *column) read(v reflect.Value) (id int64, set bool) {
 		id, _ = valuerID(v)
 		return id, true
 	}
+}
+
+// isVacant reports whether the field waits for an ID in a row.
+func (c *column) isVacant(row reflect.Value) bool {
+	if c.plain { // the common case, at a third of the price
+		return row.Field(c.direct).Int() == 0
+	}
+	cell, ok := c.in(row, false)
+	if !ok {
+		// The struct that would hold the field is a nil pointer. Allocating it turns the NULLs
+		// of its other columns into zeros, so only a key is worth it.
+		return c.field.PrimaryKey
+	}
+	_, set := c.get(cell)
+	return !set
 }
 
 // put writes an ID into v, the value of the field.

@@ -74,18 +74,22 @@ func (f *filler) assign(db *gorm.DB, fr *frame) {
 	if fr.rows == nil {
 		return
 	}
+	if cell, ok := fr.onlyCell(); ok {
+		f.assignOne(db, fr, cell)
+		return
+	}
 	sent, unselected := sentColumns(fr)
-	empty, columns := countVacant(fr.rows, fr.plan, sent|unselected)
+	empty, columns := fr.countVacant(sent | unselected)
 	if empty == 0 {
 		return
 	}
 	if err := f.reserve(fr, empty); err != nil {
-		_ = db.AddError(fmt.Errorf("snowflakeplugin: no ID for %s: %w", fr.plan.names(columns), err))
+		_ = db.AddError(fr.noID(columns, err))
 		return
 	}
 	fr.alsoSelect(columns & unselected)
 	fr.mask |= columns
-	if err := put(fr, columns, fr.ids[len(fr.ids)-empty:]); err != nil {
+	if err := fr.put(columns, fr.ids[len(fr.ids)-empty:]); err != nil {
 		_ = db.AddError(err)
 	}
 	// The plugin's own numbers come in order; a source of the application may not care.
@@ -94,16 +98,39 @@ func (f *filler) assign(db *gorm.DB, fr *frame) {
 	}
 }
 
+// onlyCell returns the cell of a statement that has only one to fill: one struct, all of its
+// columns, one integer key among them. Most creates are of this kind, and for one row the
+// bookkeeping for many costs more than the ID.
+func (f *frame) onlyCell() (reflect.Value, bool) {
+	if !f.structs.single || len(f.plan.columns) != 1 || !f.plan.columns[0].plain ||
+		len(f.stmt.Selects) > 0 || len(f.stmt.Omits) > 0 || len(f.ids) > 0 {
+		return reflect.Value{}, false
+	}
+	return f.structs.rv.Field(f.plan.columns[0].direct), true
+}
+
+// assignOne fills a single cell.
+func (f *filler) assignOne(db *gorm.DB, fr *frame, cell reflect.Value) {
+	if cell.Int() != 0 {
+		return
+	}
+	id, err := f.numbers.next(fr.Context)
+	if err != nil {
+		_ = db.AddError(fr.noID(1, err))
+		return
+	}
+	cell.SetInt(id)
+	fr.one[0] = id
+	fr.ids, fr.mask = fr.one[:], 1
+}
+
+// noID is the error of a statement whose columns could get no ID.
+func (f *frame) noID(columns columnMask, cause error) error {
+	return fmt.Errorf("snowflakeplugin: no ID for %s: %w", f.plan.names(columns), cause)
+}
+
 // reserve appends so many new IDs to those of the frame.
 func (f *filler) reserve(fr *frame, count int) error {
-	if count == 1 && len(fr.ids) == 0 {
-		id, err := f.numbers.next(fr.Context)
-		if err == nil {
-			fr.one[0] = id
-			fr.ids = fr.one[:]
-		}
-		return err
-	}
 	before := len(fr.ids)
 	ids := append(fr.ids, make([]int64, count)...)
 	if err := f.numbers.fill(fr.Context, ids[before:]); err != nil {
@@ -177,33 +204,28 @@ func (f *frame) alsoSelect(columns columnMask) {
 	}
 }
 
-// countVacant counts the empty cells in columns and says which columns have any.
-func countVacant(r rows, p *plan, columns columnMask) (empty int, found columnMask) {
-	for i := range r.count() {
-		for c := range p.columns {
-			if columns.has(c) && r.vacant(i, c) {
-				empty++
-				found |= 1 << c
-			}
+// countVacant counts the empty cells of all columns and says which columns have any.
+func (f *frame) countVacant(columns columnMask) (empty int, found columnMask) {
+	for c := range f.plan.columns {
+		if !columns.has(c) {
+			continue
+		}
+		if n := f.rows.vacant(c); n > 0 {
+			empty += n
+			found |= 1 << c
 		}
 	}
 	return empty, found
 }
 
-// put writes the IDs into the empty cells in columns.
-func put(f *frame, columns columnMask, ids []int64) error {
-	for i := range f.rows.count() {
-		for c, column := range f.plan.columns {
-			if !columns.has(c) || !f.rows.vacant(i, c) {
-				continue
-			}
-			if len(ids) == 0 {
-				return nil // cannot be: they were counted
-			}
-			if err := f.rows.put(i, c, ids[0]); err != nil {
-				return fmt.Errorf("%w: %s.%s: %w", ErrInvalidField, f.plan.schema.Name, column.field.Name, err)
-			}
-			ids = ids[1:]
+// put writes the IDs into the empty cells, column by column.
+func (f *frame) put(columns columnMask, ids []int64) (err error) {
+	for c, column := range f.plan.columns {
+		if !columns.has(c) {
+			continue
+		}
+		if ids, err = f.rows.fill(c, ids); err != nil {
+			return fmt.Errorf("%w: %s.%s: %w", ErrInvalidField, f.plan.schema.Name, column.field.Name, err)
 		}
 	}
 	return nil

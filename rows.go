@@ -11,8 +11,10 @@ import (
 // columns of every row. Columns are named by their index in the plan.
 type rows interface {
 	count() int
-	// vacant reports whether the cell waits for an ID.
-	vacant(row, column int) bool
+	// vacant counts the cells of a column that wait for an ID.
+	vacant(column int) int
+	// fill puts IDs into those cells, in the order of the rows, and returns those left over.
+	fill(column int, ids []int64) (rest []int64, err error)
 	// get returns the ID in a cell; ok is false if there is none.
 	get(row, column int) (id int64, ok bool)
 	// put writes an ID into a cell.
@@ -76,20 +78,53 @@ func (r *structRows) row(i int) (reflect.Value, bool) {
 	return row, true
 }
 
-func (r *structRows) vacant(i, c int) bool {
-	row, ok := r.row(i)
-	if !ok {
-		return false
+func (r *structRows) vacant(c int) int {
+	column, empty := r.plan.columns[c], 0
+	if r.isTable(column) {
+		for i := range r.rv.Len() {
+			if r.rv.Index(i).Field(column.direct).Int() == 0 {
+				empty++
+			}
+		}
+		return empty
 	}
+	for i := range r.count() {
+		if row, ok := r.row(i); ok && column.isVacant(row) {
+			empty++
+		}
+	}
+	return empty
+}
+
+func (r *structRows) fill(c int, ids []int64) ([]int64, error) {
 	column := r.plan.columns[c]
-	cell, ok := column.in(row, false)
-	if !ok {
-		// The struct that would hold the field is a nil pointer. Allocating it turns the NULLs
-		// of its other columns into zeros, so only a key is worth it.
-		return column.field.PrimaryKey
+	if r.isTable(column) {
+		for i := 0; len(ids) > 0 && i < r.rv.Len(); i++ {
+			if cell := r.rv.Index(i).Field(column.direct); cell.Int() == 0 {
+				cell.SetInt(ids[0])
+				ids = ids[1:]
+			}
+		}
+		return ids, nil
 	}
-	_, set := column.get(cell)
-	return !set
+	for i := 0; len(ids) > 0 && i < r.count(); i++ {
+		row, ok := r.row(i)
+		if !ok || !column.isVacant(row) {
+			continue
+		}
+		cell, _ := column.in(row, true)
+		if err := column.put(cell, ids[0]); err != nil {
+			return nil, err
+		}
+		ids = ids[1:]
+	}
+	return ids, nil
+}
+
+// isTable reports whether the column is an integer field in a slice of structs: the shape of
+// large batches, for which short loops halve the plugin's share of a row.
+func (r *structRows) isTable(column *column) bool {
+	return column.plain && !r.single && !r.pointers
 }
 
 func (r *structRows) get(i, c int) (int64, bool) {

@@ -98,7 +98,30 @@ func (r *mapRows) key(i int, field *schema.Field) (key string, present bool) {
 
 func (r *mapRows) count() int { return len(r.maps) }
 
-func (r *mapRows) vacant(i, c int) bool {
+func (r *mapRows) vacant(c int) int {
+	empty := 0
+	for i := range r.maps {
+		if r.isVacant(i, c) {
+			empty++
+		}
+	}
+	return empty
+}
+
+func (r *mapRows) fill(c int, ids []int64) ([]int64, error) {
+	for i := 0; len(ids) > 0 && i < len(r.maps); i++ {
+		if !r.isVacant(i, c) {
+			continue
+		}
+		if err := r.put(i, c, ids[0]); err != nil {
+			return nil, err
+		}
+		ids = ids[1:]
+	}
+	return ids, nil
+}
+
+func (r *mapRows) isVacant(i, c int) bool {
 	key, present := r.key(i, r.plan.columns[c].field)
 	if !present {
 		return true

@@ -1,0 +1,53 @@
+// Command benchtable reads the output of go test -bench from its standard input and prints the
+// project's speed targets as a table: what was measured, what is to be reached, and whether it
+// was. Every figure is the median over the runs in the input, and a comparison is a ratio of
+// medians of the same input, so that a slow machine does not matter. It exits with status 1 if
+// a figure is missing, or if one misses its target and -strict is given.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+)
+
+func main() {
+	strict := flag.Bool("strict", false, "fail if a target is missed")
+	flag.Parse()
+	if err := run(os.Stdin, os.Stdout, *strict); err != nil {
+		fmt.Fprintln(os.Stderr, "benchtable:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints the table for the benchmark output in r.
+func run(r io.Reader, w io.Writer, strict bool) error {
+	figures, err := parse(r)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "what\tmeasured\ttarget\treached\truns\n")
+	missed := 0
+	for _, t := range targets() {
+		value, runs, err := t.measure(figures)
+		if err != nil {
+			return err
+		}
+		reached := "yes"
+		if !t.met(value) {
+			reached = "NO"
+			missed++
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", t.what, t.show(value), t.goal(), reached, runs)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if strict && missed > 0 {
+		return fmt.Errorf("%d targets missed", missed)
+	}
+	return nil
+}

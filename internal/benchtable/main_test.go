@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// lines is benchmark output in which every target is just met.
+const lines = `
+goos: linux
+BenchmarkFloor-2             100  100.0 ns/op
+BenchmarkNext-2              100  90.0 ns/op  0 B/op  0 allocs/op
+BenchmarkNext-2              100  130.0 ns/op  0 B/op  0 allocs/op
+BenchmarkNext-2              100  900.0 ns/op  0 B/op  0 allocs/op
+BenchmarkNextTwoGoroutines-2 100  130.4 ns/op
+BenchmarkFill1000-2          100  1000 ns/op  1.0 ns/id  0 B/op  0 allocs/op
+BenchmarkSaturated-2         1  2000 ns/op  99.0 %capacity  25.0 %core
+BenchmarkShareOfBatch-2      1  2000 ns/op  3.0 share-allocs/statement  40.0 share-ns/row
+BenchmarkShareOfCreate-2     1  2000 ns/op  3.0 share-allocs/statement  300.0 share-ns/row
+PASS
+`
+
+func TestTheTableShowsMediansAndRatios(t *testing.T) {
+	var out strings.Builder
+	if err := run(strings.NewReader(lines), &out, true); err != nil {
+		t.Fatalf("every target is met, but: %v", err)
+	}
+	for _, want := range []string{"1.30x", "1.00x", "99.00 %", ">= 99 %", "<= 300 ns"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "NO") {
+		t.Errorf("a met target is shown as missed:\n%s", out.String())
+	}
+}
+
+func TestAMissedTargetIsShownAndFailsOnlyWhenStrict(t *testing.T) {
+	slow := strings.ReplaceAll(lines, "300.0 share-ns/row", "301.0 share-ns/row")
+	var out strings.Builder
+	if err := run(strings.NewReader(slow), &out, false); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(out.String(), "NO") != 1 {
+		t.Errorf("want one missed target:\n%s", out.String())
+	}
+	if err := run(strings.NewReader(slow), &out, true); err == nil {
+		t.Error("strict: a missed target is no error")
+	}
+}
+
+func TestMissingOrBrokenInputIsAnError(t *testing.T) {
+	for name, input := range map[string]string{
+		"empty":        "",
+		"one missing":  strings.ReplaceAll(lines, "BenchmarkFloor", "BenchmarkRoof"),
+		"failed run":   lines + "FAIL\n",
+		"not a number": lines + "BenchmarkNext-2 100 fast ns/op\n",
+	} {
+		if err := run(strings.NewReader(input), &strings.Builder{}, false); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import "fmt"
+
+// target is one line of the table: a figure, or the ratio of two, and its bound.
+type target struct {
+	what    string
+	figure  key
+	over    key // the figure to divide by, if any
+	atLeast bool
+	bound   float64
+	unit    string // printed after the number
+}
+
+// targets are the promises about speed. They are measured on the layout that no benchmark can
+// use up, except where the point is to use it up.
+func targets() []target {
+	const (
+		perOp = "ns/op"
+		alloc = "allocs/op"
+	)
+	next, two := key{"BenchmarkNext", perOp}, key{"BenchmarkNextTwoGoroutines", perOp}
+	return []target{
+		{what: "Next, one goroutine / (time.Since + mutex)", figure: next,
+			over: key{"BenchmarkFloor", perOp}, bound: 1.3, unit: "x"},
+		{what: "Next, allocations", figure: key{"BenchmarkNext", alloc}, bound: 0},
+		{what: "Next, per ID from two goroutines / from one", figure: two, over: next, bound: 1, unit: "x"},
+		{what: "Fill of 1000, per ID", figure: key{"BenchmarkFill1000", "ns/id"}, bound: 1, unit: " ns"},
+		{what: "Fill of 1000, allocations", figure: key{"BenchmarkFill1000", alloc}, bound: 0},
+		{what: "saturated Default, part of 4096 a millisecond",
+			figure: key{"BenchmarkSaturated", "%capacity"}, atLeast: true, bound: 99, unit: " %"},
+		{what: "saturated Default, part of one core",
+			figure: key{"BenchmarkSaturated", "%core"}, bound: 25, unit: " %"},
+		{what: "plugin's share of CreateInBatches(1000), a row",
+			figure: key{"BenchmarkShareOfBatch", "share-ns/row"}, bound: 40, unit: " ns"},
+		{what: "plugin's share of CreateInBatches(1000), allocations a statement",
+			figure: key{"BenchmarkShareOfBatch", "share-allocs/statement"}, bound: 3},
+		{what: "plugin's share of Create",
+			figure: key{"BenchmarkShareOfCreate", "share-ns/row"}, bound: 300, unit: " ns"},
+		{what: "plugin's share of Create, allocations",
+			figure: key{"BenchmarkShareOfCreate", "share-allocs/statement"}, bound: 3},
+	}
+}
+
+// measure returns the median figure, or the ratio of two, and over how many runs.
+func (t target) measure(f figures) (value float64, runs int, err error) {
+	value, runs, err = f.median(t.figure)
+	if err != nil || t.over == (key{}) {
+		return value, runs, err
+	}
+	base, _, err := f.median(t.over)
+	if err != nil {
+		return 0, 0, err
+	}
+	return value / base, runs, nil
+}
+
+// met compares as precisely as the table prints: 1.004 is 1.00.
+func (t target) met(value float64) bool {
+	const half = 0.005
+	if t.atLeast {
+		return value >= t.bound-half
+	}
+	return value < t.bound+half
+}
+
+func (t target) show(value float64) string { return fmt.Sprintf("%.2f%s", value, t.unit) }
+
+func (t target) goal() string {
+	sign := "<="
+	if t.atLeast {
+		sign = ">="
+	}
+	return fmt.Sprintf("%s %g%s", sign, t.bound, t.unit)
+}
