@@ -6,7 +6,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// The plugin's callbacks in GORM's create processor, in the order in which they run.
+// The plugin's callbacks. Those of creates are listed in the order in which they run.
 const (
 	callbackGuard     = pluginName + ":guard" // in place of all others after a failed Use
 	callbackFill      = pluginName + ":fill"
@@ -15,11 +15,29 @@ const (
 	callbackUpsert    = pluginName + ":upsert"
 	callbackReconcile = pluginName + ":reconcile"
 	callbackReset     = pluginName + ":reset"
+
+	// An update saves associations too.
+	callbackTrack = pluginName + ":track"
+
+	gormBegin  = "gorm:begin_transaction"
+	gormCommit = "gorm:commit_or_rollback_transaction"
 )
+
+// processor is what GORM has of one kind of statement; its type has no name outside of GORM.
+type processor struct {
+	register func(name, before string, run func(*gorm.DB)) error
+	remove   func(name string) error
+}
+
+// step is a callback and its place.
+type step struct {
+	name, before string
+	run          func(*gorm.DB)
+}
 
 // register adds the callbacks to db, all or none.
 func (p *Plugin) register(db *gorm.DB, numbers *numbers) error {
-	creates := db.Callback().Create()
+	creates, updates := db.Callback().Create(), db.Callback().Update()
 	if creates.Get(callbackFill) != nil {
 		return nil // a copied configuration, or a second call
 	}
@@ -29,27 +47,50 @@ func (p *Plugin) register(db *gorm.DB, numbers *numbers) error {
 		}
 	}
 	f := &filler{plans: &p.plans, numbers: numbers}
-	steps := []struct {
-		name, before string
-		run          func(*gorm.DB)
-	}{
-		{callbackFill, fillAnchor(db), f.fill},
-		{callbackEnter, "gorm:before_create", f.enter},
-		{callbackRefill, "gorm:save_before_associations", f.refill},
-		{callbackUpsert, "gorm:create", f.prepareUpsert},
-		{callbackReconcile, "gorm:save_after_associations", f.afterInsert},
-		// Without the default transaction there is no such callback, and GORM appends at the
-		// end, which is the right place.
-		{callbackReset, "gorm:commit_or_rollback_transaction", f.finish},
+	create := processor{
+		func(name, before string, run func(*gorm.DB)) error {
+			return creates.Before(before).Register(name, run)
+		},
+		creates.Remove,
 	}
+	update := processor{
+		func(name, before string, run func(*gorm.DB)) error {
+			return updates.Before(before).Register(name, run)
+		},
+		updates.Remove,
+	}
+	// Without the default transaction there is no commit, and GORM appends at the end, which is
+	// the right place.
+	if err := create.add(
+		step{callbackFill, fillAnchor(db), f.fill},
+		step{callbackEnter, "gorm:before_create", f.enter},
+		step{callbackRefill, "gorm:save_before_associations", f.refill},
+		step{callbackUpsert, "gorm:create", f.prepareUpsert},
+		step{callbackReconcile, "gorm:save_after_associations", f.afterInsert},
+		step{callbackReset, gormCommit, f.finish},
+	); err != nil {
+		return err
+	}
+	err := update.add(
+		step{callbackTrack, "gorm:setup_reflect_value", f.track},
+		step{callbackReset, gormCommit, f.finish},
+	)
+	if err != nil {
+		create.drop(callbackFill, callbackEnter, callbackRefill, callbackUpsert, callbackReconcile, callbackReset)
+	}
+	return err
+}
+
+// add registers the steps, all or none. After a callback that it cannot put in order GORM would
+// run none of the statement's callbacks at all, and report no error.
+func (p processor) add(steps ...step) error {
 	for i, step := range steps {
-		err := creates.Before(step.before).Register(step.name, step.run)
+		err := p.register(step.name, step.before, step.run)
 		if err == nil {
 			continue
 		}
-		// GORM would now run no create callback at all, and report no error.
 		for _, done := range steps[:i+1] {
-			_ = creates.Remove(done.name) // the last one restores the order, the others may fail
+			p.drop(done.name)
 		}
 		return fmt.Errorf("%w: %s before %s: %w: a callback of the application that names %s must be "+
 			"registered after db.Use of the plugin", ErrCallbacks, step.name, step.before, err, step.name)
@@ -57,12 +98,20 @@ func (p *Plugin) register(db *gorm.DB, numbers *numbers) error {
 	return nil
 }
 
+// drop removes callbacks. While the one that is out of order is still there, each removal reports
+// it anew; the last one restores the order.
+func (p processor) drop(names ...string) {
+	for _, name := range names {
+		_ = p.remove(name)
+	}
+}
+
 // fillAnchor is the callback that the fill runs before: the begin of the transaction, so that
 // waiting for an ID holds no connection, and before the user's hooks. That callback exists only
 // if the configuration wants default transactions; "before" a missing one would mean "at the end".
 func fillAnchor(db *gorm.DB) string {
-	if db.Callback().Create().Get("gorm:begin_transaction") != nil {
-		return "gorm:begin_transaction"
+	if db.Callback().Create().Get(gormBegin) != nil {
+		return gormBegin
 	}
 	return "gorm:before_create"
 }

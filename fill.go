@@ -47,6 +47,17 @@ func (f *filler) enter(db *gorm.DB) {
 	}
 }
 
+// track makes an update the root of the creates below it: its associations are saved in its
+// transaction, and if that fails, their structs must not keep their IDs. It runs in it.
+func (f *filler) track(db *gorm.DB) {
+	if db.Error != nil {
+		return
+	}
+	if plan := f.plans.planOf(db.Statement); plan != nil && plan.tree {
+		newFrame(db.Statement, plan).enter(db.Statement.ConnPool)
+	}
+}
+
 // refill gives an ID to fields that a hook of the user has emptied.
 func (f *filler) refill(db *gorm.DB) {
 	if db.Error != nil || db.Statement.SkipHooks {

@@ -33,7 +33,7 @@ type frame struct {
 // their own, so it is guarded.
 type nest struct {
 	mu       sync.Mutex
-	done     bool          // guarded by mu: the statement is over
+	done     bool          // guarded by mu: the statement is over and adopts no more
 	pool     gorm.ConnPool // guarded by mu: the transaction of the statement
 	children []*frame      // guarded by mu: the frames of creates below, in that transaction
 }
@@ -145,7 +145,7 @@ func (f *frame) reset() {
 func (f *frame) close() {
 	if f.nest != nil {
 		f.nest.mu.Lock()
-		f.nest.done, f.nest.children = true, nil
+		f.nest.done = true
 		f.nest.mu.Unlock()
 	}
 	if f.selects != nil {

@@ -34,8 +34,8 @@ type optionFunc func(*config) error
 func (f optionFunc) apply(c *config) error { return f(c) }
 
 // WithNode gives the node number by hand, from 0 to the greatest node of the layout (1,023 unless
-// WithLayout says otherwise). At any time at most one process may use a number: two that share
-// one make duplicates, and neither can notice.
+// WithLayout says otherwise). At any time at most one plugin may use a number: two that share one
+// make duplicates, in one process or in several, and neither can notice.
 func WithNode(n int64) Option {
 	return optionFunc(func(c *config) error {
 		c.node = &n

@@ -20,6 +20,7 @@ const searchChunk = 200
 type searchKey struct {
 	fields []*schema.Field
 	where  clause.Where // of a partial index
+	own    bool         // it is the primary key
 	lock   bool         // with a locking read
 }
 
@@ -77,7 +78,7 @@ func (s *search) by(key searchKey) error {
 // keyOf returns the element's values of the key's columns. ok is false if one of them is NULL,
 // which conflicts with nothing, or known only to the database.
 func (s *search) keyOf(row int, key searchKey) (values []any, ok bool) {
-	if len(key.fields) == 0 {
+	if len(key.fields) == 0 || key.own && s.frame.upsert.keyless[row] {
 		return nil, false
 	}
 	for _, field := range key.fields {

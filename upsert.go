@@ -28,13 +28,17 @@ type upsert struct {
 	// conflict is the clause as the user gave it. The drivers rewrite theirs as they build SQL.
 	conflict clause.OnConflict
 	cells    []cell
+	// keyless are the rows whose primary key the database was to give. What GORM puts there
+	// afterwards may be that of another row.
+	keyless map[int]bool
 }
 
-// cell is a generated ID and where it was put. It is remembered, because scanning the rows of
-// RETURNING, which GORM does by position, may move IDs to other elements.
+// cell is an ID and where it was put. It is remembered, because scanning the rows of RETURNING,
+// which GORM does by position, may move IDs to other elements.
 type cell struct {
 	row, column int
 	id          int64
+	given       bool // by the user
 }
 
 // prepareUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs
@@ -51,12 +55,29 @@ func (f *filler) prepareUpsert(db *gorm.DB) {
 	if !ok {
 		return
 	}
-	if cells := fr.doubtful(db, conflict); len(cells) > 0 {
-		fr.upsert = &upsert{conflict: conflict, cells: cells}
-	}
+	cells := fr.doubtful(db, conflict)
 	if conflict.UpdateAll {
-		keepStoredIDs(db, fr)
+		cells = append(cells, fr.keepStored(db)...)
 	}
+	if len(cells) > 0 {
+		fr.upsert = &upsert{conflict: conflict, cells: cells, keyless: fr.keyless(cells)}
+	}
+}
+
+// keyless lists the rows among cells whose primary key is not known to the program.
+func (f *frame) keyless(cells []cell) map[int]bool {
+	if !givenByDatabase(f.plan.schema.PrimaryFields) {
+		return nil
+	}
+	rows := map[int]bool{}
+	for _, cell := range cells {
+		for _, field := range f.plan.schema.PrimaryFields {
+			if _, known := f.rows.value(f.Context, cell.row, field); !known {
+				rows[cell.row] = true
+			}
+		}
+	}
+	return rows
 }
 
 // doubtful lists the generated cells of rows that the clause may have let meet another row.
@@ -72,7 +93,7 @@ func (f *frame) doubtful(db *gorm.DB, conflict clause.OnConflict) []cell {
 			if !ok || !f.mask.has(c) || !f.made(id) {
 				continue
 			}
-			cells = append(cells, cell{i, c, id})
+			cells = append(cells, cell{row: i, column: c, id: id})
 			freshKey = freshKey || column.field.PrimaryKey
 		}
 		if freshKey && freshKeyIsNew {
@@ -101,22 +122,31 @@ func targetsPrimaryKey(s *schema.Schema, conflict clause.OnConflict) bool {
 	return true
 }
 
-// keepStoredIDs replaces UPDATE ALL by the assignments that it stands for, without those to
-// columns that have generated IDs. GORM itself says which they are.
-func keepStoredIDs(db *gorm.DB, f *frame) {
+// keepStored replaces UPDATE ALL by the assignments that it stands for, without those to columns
+// that have generated IDs: a fresh ID must not overwrite a stored one. GORM itself says which they
+// are. The clause is one for all rows, so IDs that the user gave in such a column are not stored
+// over others either; it returns their cells, which then hold something else than the database.
+func (f *frame) keepStored(db *gorm.DB) []cell {
 	stored := map[string]bool{}
+	var given []cell
 	for c, column := range f.plan.columns {
-		if f.mask.has(c) && !column.field.PrimaryKey {
-			stored[column.field.DBName] = true
+		if !f.mask.has(c) || column.field.PrimaryKey {
+			continue
+		}
+		stored[column.field.DBName] = true
+		for i := range f.rows.count() {
+			if id, ok := f.rows.get(i, c); ok && !f.made(id) {
+				given = append(given, cell{row: i, column: c, id: id, given: true})
+			}
 		}
 	}
 	if len(stored) == 0 {
-		return
+		return nil
 	}
 	callbacks.ConvertToCreateValues(db.Statement)
 	conflict, ok := db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
 	if !ok || db.Error != nil {
-		return
+		return nil
 	}
 	kept := make(clause.Set, 0, len(conflict.DoUpdates))
 	for _, assignment := range conflict.DoUpdates {
@@ -128,6 +158,7 @@ func keepStoredIDs(db *gorm.DB, f *frame) {
 	conflict.UpdateAll = false
 	conflict.DoNothing = len(kept) == 0
 	db.Statement.AddClause(conflict)
+	return given
 }
 
 // afterInsert brings IDs and rows together, before associations copy the keys.
@@ -156,6 +187,9 @@ func (f *filler) reconcile(db *gorm.DB, fr *frame) error {
 		return nil // GORM has made the slice anew, of the rows that came back
 	}
 	for _, cell := range fr.upsert.cells {
+		if cell.given {
+			continue
+		}
 		if err := fr.rows.put(cell.row, cell.column, cell.id); err != nil {
 			return err
 		}
@@ -174,7 +208,7 @@ func (f *filler) reconcile(db *gorm.DB, fr *frame) error {
 	}
 	// Never a phantom: what was not found is not there.
 	for _, cell := range fr.upsert.cells {
-		if search.missing(cell.row) {
+		if search.missing(cell.row) && !cell.given {
 			fr.rows.restore(cell.row, cell.column)
 		}
 	}
@@ -185,7 +219,7 @@ func (f *filler) reconcile(db *gorm.DB, fr *frame) error {
 func (f *filler) searchKeys(db *gorm.DB, fr *frame) []searchKey {
 	s, conflict := fr.plan.schema, fr.upsert.conflict
 	// By its own key: a row that has it was inserted, or is the right one.
-	keys := []searchKey{{fields: s.PrimaryFields}}
+	keys := []searchKey{{fields: s.PrimaryFields, own: true}}
 	// Or by a generated column, if the primary key is the database's to give.
 	for c, column := range fr.plan.columns {
 		if fr.mask.has(c) && givenByDatabase(s.PrimaryFields) && isIndexed(column.field) {

@@ -74,7 +74,7 @@ func BenchmarkNextTwoGoroutines(b *testing.B) {
 
 // BenchmarkNextFreshTick draws every ID in a tick of its own: the price of a quiet service.
 func BenchmarkNextFreshTick(b *testing.B) {
-	l := roomy()
+	l := generator.Default()
 	now := l.Epoch
 	g, err := generator.New(l, generator.Node(0), generator.WithMaxAhead(0),
 		generator.WithClock(func() time.Time { now = now.Add(l.Tick); return now }))

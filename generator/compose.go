@@ -60,10 +60,13 @@ func (l Layout) Decompose(id int64) (Parts, error) {
 // Range returns the IDs of [from, to) as a half-open range [lo, hi): every ID of this layout
 // whose time, as [Layout.Decompose] tells it, is not before from and before to. Instants before
 // the epoch count as the epoch and instants after the end as the end, since no ID lies there. So
-// "the rows of the last minute" needs no time column:
+// "the rows of yesterday" needs no time column:
 //
-//	lo, hi, err := layout.Range(now.Add(-time.Minute), now)
+//	lo, hi, err := layout.Range(midnight.AddDate(0, 0, -1), midnight)
 //	db.Where("id >= ? AND id < ?", lo, hi)
+//
+// IDs may lie ahead of the wall clock by as much as MaxAhead ([WithMaxAhead]): for "the rows of
+// the last minute" leave the upper end open.
 //
 // In a layout of all 63 bits the range of the last tick would end at 2^63, one more than an
 // int64 holds; there hi is the greatest int64 and the one ID of that value is not in the range.

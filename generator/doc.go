@@ -23,8 +23,7 @@
 // Two IDs of one generator differ because the pair (tick, sequence) only ever grows. Two IDs of
 // different generators differ because a generator stamps only ticks that its [Tenure] gives to
 // it alone: a node number together with a window of time. [Node] is a number given by hand, for
-// good; then it is up to the giver that no other process uses it. A lease (package lease) hands
-// out windows that nobody else can hold.
+// good; then it is up to the giver that no other generator uses it.
 //
 // # One virtual clock, one bound
 //
@@ -40,8 +39,9 @@
 // A generator with a hand-given node starts its virtual clock MaxAhead in front of the wall
 // clock, as if that tick were full. Whatever an earlier process with the same node issued lies
 // at or below that point, so a restart repeats nothing, provided that the wall clock was not set
-// back between the two processes and that both use the same MaxAhead. Only a lease closes that
-// last gap.
+// back between the two processes and that both use the same MaxAhead. A clock that was set back
+// while no process ran is the gap that a number given by hand leaves; only a Tenure that knows how
+// far its node has come closes it.
 //
 // # Evenness
 //
@@ -49,5 +49,6 @@
 // sequence 0 would put all rows of a quiet table into shard 0. This one draws the first sequence
 // of every fresh tick from a shuffled deck of the numbers 0..N-1, and goes on from there one by
 // one: at one ID a tick, the counts of any two of the N shards never differ by more than 1.
-// Declare N with [WithShards]; every divisor of N is served as well.
+// Declare N with [WithShards]; by default any power of two up to a sixteenth of the sequence will
+// do.
 package generator

@@ -66,7 +66,7 @@ func New(l Layout, t Tenure, opts ...Option) (*Generator, error) {
 		return nil, err
 	}
 	if t == nil {
-		return nil, fmt.Errorf("%w: the tenure is nil: pass generator.Node(n) or a lease", ErrInvalidOption)
+		return nil, fmt.Errorf("%w: the tenure is nil: pass generator.Node(n)", ErrInvalidOption)
 	}
 	c, err := configure(l, opts)
 	if err != nil {

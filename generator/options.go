@@ -14,7 +14,7 @@ const (
 	longestAhead = 24 * time.Hour
 	// defaultMaxWait is the default of MaxWait for all but very long ticks.
 	defaultMaxWait = time.Second
-	// mostShards bounds the memory of the deck, which is two bytes a shard.
+	// mostShards bounds the memory of the deck, at most six bytes a shard.
 	mostShards = 1 << 16
 	// deckShare is what part of the sequence the default deck covers: drawing a random start
 	// costs at most 1/32 of one tick's IDs on average.
@@ -37,10 +37,14 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// WithShards tells the generator how many shards its IDs are spread over: evenness is promised
-// for n and for every divisor of n, where the shard of an ID is (id & MaxSequence) mod n. The
-// number is from 1 to the size of the sequence, 65,536 at most. A tick that follows an idle one
-// begins at a random place below n and so loses (n-1)/2 of its IDs on average; an n that does
+// WithShards tells the generator how many shards its IDs are spread over, where the shard of an
+// ID is (id & MaxSequence) mod n. At one ID a tick, the counts of any two of the n shards never
+// differ by more than 1. The same holds for the products of the first prime factors of n in
+// ascending order, and so for every divisor of a power of two; other divisors are even after
+// every n ticks. Bursts are spread within 1 for any number of shards.
+//
+// The number is from 1 to the size of the sequence, 65,536 at most. A tick that follows an idle
+// one begins at a random place below n and so loses (n-1)/2 of its IDs on average; an n that does
 // not divide the size of the sequence loses the remainder of the division in full ticks as well.
 // For several shard counts declare their least common multiple. By default it is a sixteenth of
 // the sequence, at least 1: exact for every power of two up to it.

@@ -33,8 +33,8 @@ type Tenure interface {
 
 // Node returns the tenure of a node number that was given by hand, for good. Whoever gives it
 // promises that at any time at most one generator in the world uses this number with this
-// layout: two at once make duplicates, and nothing in this process can notice. See the package
-// documentation for what a restart does, and package lease for numbers that need no promise.
+// layout: two at once make duplicates, in one process or in several, and nothing can notice. See
+// the package documentation for what a restart does.
 func Node(n int64) Tenure { return fixedNode(n) }
 
 // fixedNode is a Tenure without end.
