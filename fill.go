@@ -143,7 +143,7 @@ func (f *frame) noID(columns columnMask, cause error) error {
 // reserve appends so many new IDs to those of the frame.
 func (f *filler) reserve(fr *frame, count int) error {
 	before := len(fr.ids)
-	ids := append(fr.ids, make([]int64, count)...)
+	ids := slices.Grow(fr.ids, count)[:before+count]
 	if err := f.numbers.fill(fr.Context, ids[before:]); err != nil {
 		return err
 	}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+)
+
+func TestTheExitStatusTellsWhatWasFound(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		dsn  string
+		want int
+		says string
+	}{
+		{"nobody listens", []string{"mariadb"}, "u:s3cret@tcp(127.0.0.1:1)/", exitAbsent, "does not answer"},
+		{"no DSN", []string{"mariadb"}, "s3cret", exitUsage, "SNOWFLAKE_MARIADB_DSN"},
+		{"no server named", nil, "", exitUsage, "usage"},
+		{"two servers named", []string{"mariadb", "postgres"}, "", exitUsage, "usage"},
+		{"an unknown server", []string{"oracle"}, "", exitUsage, "oracle"},
+		{"an unknown flag", []string{"-now", "mariadb"}, "", exitUsage, "-now"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("SNOWFLAKE_MARIADB_DSN", c.dsn)
+			var said strings.Builder
+			if got := run(t.Context(), c.args, &said); got != c.want {
+				t.Errorf("exit status %d, want %d", got, c.want)
+			}
+			if !strings.Contains(said.String(), c.says) || strings.Contains(said.String(), "s3cret") {
+				t.Errorf("it said %q", said.String())
+			}
+		})
+	}
+}
+
+func TestARunningServerAnswersOrRefuses(t *testing.T) {
+	for _, target := range dbtest.Targets() {
+		if target.Name != "mariadb-noreturning" { // MariaDB or MySQL, whichever there is
+			continue
+		}
+		cfg, err := mysql.ParseDSN(target.DSN(t))
+		if err != nil {
+			t.Fatal("the DSN is not one of the mysql driver")
+		}
+		t.Setenv("SNOWFLAKE_MARIADB_DSN", cfg.FormatDSN())
+		var said strings.Builder
+		if got := run(t.Context(), []string{"mariadb"}, &said); got != 0 {
+			t.Errorf("exit status %d, want 0; it said %q", got, said.String())
+		}
+		cfg.DBName = "no_such_database"
+		t.Setenv("SNOWFLAKE_MARIADB_DSN", cfg.FormatDSN())
+		if got := run(t.Context(), []string{"-wait", "1h", "mariadb"}, &said); got != exitRefused {
+			t.Errorf("for a database that is not there: exit status %d, want %d", got, exitRefused)
+		}
+	}
+}
+
+func TestTheWaitIsKept(t *testing.T) {
+	t.Setenv("SNOWFLAKE_MARIADB_DSN", "u@tcp(127.0.0.1:1)/")
+	const wait = 600 * time.Millisecond
+	start := time.Now()
+	var said strings.Builder
+	if got := run(t.Context(), []string{"-wait", wait.String(), "mariadb"}, &said); got != exitAbsent {
+		t.Fatalf("exit status %d, want %d", got, exitAbsent)
+	}
+	if waited := time.Since(start); waited < wait/2 {
+		t.Errorf("it gave up after %v", waited)
+	}
+}

@@ -1,0 +1,136 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx" of database/sql
+)
+
+// Codes of PostgreSQL that mean something here.
+const (
+	pgInsufficientPrivilege = "42501"
+	pgObjectInUse           = "55006"
+	pgCannotConnectNow      = "57P03"
+)
+
+func postgresFlavor() flavor {
+	return flavor{
+		name:     namePostgres,
+		driver:   "pgx",
+		variable: "SNOWFLAKE_POSTGRES_DSN",
+		logins: []string{
+			"postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable",
+			"postgres://snowflake:snowflake@127.0.0.1:5432/postgres?sslmode=disable",
+		},
+		parse: func(dsn string) error {
+			_, err := pgconn.ParseConfig(dsn)
+			return err
+		},
+		starting: func(err error) bool { return pgCode(err) == pgCannotConnectNow },
+		create:   createPostgres,
+	}
+}
+
+// createPostgres makes a database, or a schema in the administrator's own database if the role may
+// not create databases.
+func createPostgres(
+	ctx context.Context, s *server, admin *sql.DB, name string,
+) (string, dropFunc, error) {
+	// template0 because nobody can be connected to it: with a connection on the template CREATE
+	// DATABASE fails. The C locale sorts the same on every machine.
+	create := `CREATE DATABASE ` + name +
+		` TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'`
+	err := retryWhileInUse(ctx, func() error {
+		_, err := admin.ExecContext(ctx, create)
+		return err
+	})
+	switch {
+	case err == nil:
+		dsn, err := pgDSN(s.dsn, "dbname", name)
+		return dsn, func(ctx context.Context, admin *sql.DB) error {
+			_, err := admin.ExecContext(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
+			return err
+		}, err
+	case pgCode(err) == pgInsufficientPrivilege:
+		if _, err := admin.ExecContext(ctx, `CREATE SCHEMA `+name); err != nil {
+			return "", nil, fmt.Errorf("the role may create neither a database nor a schema: %w", err)
+		}
+		dsn, err := pgDSN(s.dsn, "search_path", name)
+		return dsn, func(ctx context.Context, admin *sql.DB) error {
+			return dropPostgresSchema(ctx, admin, name)
+		}, err
+	}
+	return "", nil, err
+}
+
+// dropPostgresSchema first ends the sessions that hold a lock on something in the schema, which a
+// failed test may leave behind; DROP SCHEMA would wait for them.
+func dropPostgresSchema(ctx context.Context, admin *sql.DB, name string) error {
+	_, err := admin.ExecContext(ctx, `
+		SELECT pg_terminate_backend(l.pid)
+		FROM (
+			SELECT DISTINCT k.pid
+			FROM pg_locks k
+			JOIN pg_class c ON c.oid = k.relation
+			JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE n.nspname = $1 AND k.pid <> pg_backend_pid()
+		) l`, name)
+	if err != nil {
+		return err
+	}
+	_, err = admin.ExecContext(ctx, `DROP SCHEMA IF EXISTS `+name+` CASCADE`)
+	return err
+}
+
+// retryWhileInUse repeats a CREATE DATABASE that met another one at work on the same template.
+func retryWhileInUse(ctx context.Context, create func() error) error {
+	const pause = 100 * time.Millisecond
+	for {
+		err := create()
+		if pgCode(err) != pgObjectInUse {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// pgDSN sets one setting of a DSN, which is either a URL or a list of key=value.
+func pgDSN(dsn, key, value string) (string, error) {
+	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
+		return dsn + " " + key + "=" + value, nil // the last of two wins
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		// The error of url.Parse quotes the DSN, so it is not passed on.
+		return "", errors.New("the DSN is not a URL that can be read")
+	}
+	query := u.Query()
+	if key == "dbname" {
+		u.Path = "/" + value
+		query.Del("dbname") // either would win over the path
+		query.Del("database")
+	} else {
+		query.Set(key, value)
+	}
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
+func pgCode(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}

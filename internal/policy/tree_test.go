@@ -1,0 +1,105 @@
+// Package policy_test holds the rules of the house that no compiler and no linter knows: which
+// package may import which, what go.mod may say, and how a source file looks. Each rule is a
+// function from a tree of files to what is wrong in it, so that the same test shows that the
+// repository keeps the rule and that a tree which breaks it is found out.
+package policy_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// A source is one Go file of a tree, in a nested module or not, whatever its build tags.
+type source struct {
+	path string // slash-separated, from the top of the repository
+	text string
+	file *ast.File
+}
+
+// dir is the directory of the file, "." for the top.
+func (s source) dir() string { return path.Dir(s.path) }
+
+func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// A check lists what is wrong in a tree, a sentence each. The sources are those of the tree.
+type check func(tree fs.FS, sources []source) []string
+
+// repository is the tree that the rules are for.
+func repository() fs.FS { return os.DirFS("../..") }
+
+// hold fails for each fault that the check finds in the repository, and for each breach in which
+// it does not find the one fault there is. The keys say what is broken.
+func hold(t *testing.T, c check, broken map[string]breach) {
+	t.Helper()
+	tree := repository()
+	sources := parse(t, tree)
+	if len(sources) < 10 {
+		t.Fatalf("only %d Go files were found, so this is not the repository", len(sources))
+	}
+	for _, fault := range c(tree, sources) {
+		t.Error(fault)
+	}
+	for name, b := range broken {
+		t.Run("notices "+name, func(t *testing.T) {
+			tree := fstest.MapFS{}
+			for file, text := range b.tree {
+				tree[file] = &fstest.MapFile{Data: []byte(text)}
+			}
+			faults := c(tree, parse(t, tree))
+			if len(faults) != 1 || !strings.Contains(faults[0], b.want) {
+				t.Errorf("found %q, want one fault that says %q", faults, b.want)
+			}
+		})
+	}
+}
+
+// A breach is a small tree with exactly one fault.
+type breach struct {
+	tree map[string]string // from a path to the text of that file
+	want string            // a part of the message
+}
+
+// parse reads every Go file of a tree that the go command would look at.
+func parse(t *testing.T, tree fs.FS) []source {
+	t.Helper()
+	var sources []source
+	err := fs.WalkDir(tree, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && ignored(entry.Name()) && file != "." {
+			return fs.SkipDir
+		}
+		if entry.IsDir() || path.Ext(file) != ".go" {
+			return nil
+		}
+		text, err := fs.ReadFile(tree, file)
+		if err != nil {
+			return err
+		}
+		tokens := token.NewFileSet()
+		parsed, err := parser.ParseFile(tokens, file, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, source{path: file, text: string(text), file: parsed})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources
+}
+
+func ignored(dir string) bool {
+	return strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_") ||
+		slices.Contains([]string{"testdata", "vendor"}, dir)
+}
