@@ -1,0 +1,34 @@
+// Command minimal is the program of the README: the plugin in as few lines as it takes.
+package main
+
+import (
+	"fmt"
+	"log"
+
+	"gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+)
+
+type Order struct {
+	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Total int64
+}
+
+func main() {
+	db, err := gorm.Open(sqlite.Open(":memory:"), &gorm.Config{})
+	check(err)
+	check(db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1)))) // 1: this process alone has it
+	check(db.AutoMigrate(&Order{}))
+
+	order := Order{Total: 990}
+	check(db.Create(&order).Error)
+	fmt.Println(order.ID) // set before the INSERT
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
