@@ -20,6 +20,7 @@ type column struct {
 	value   reflect.Type // the type of the field, without the pointer
 	direct  int          // index of the field in the model, -1 if it is embedded deeper
 	plain   bool         // an integer field of the model itself
+	text    bool         // of kindScan: its Value is text
 }
 
 // kind is how an ID is kept in a Go value.
@@ -61,9 +62,12 @@ func newColumn(field *schema.Field, digits int) (*column, error) {
 		c.kind = kindString
 	case t == reflect.TypeFor[[]byte]():
 		c.kind = kindBytes
-	case t.Kind() == reflect.Struct && keepsInt64(t):
-		c.kind = kindScan
 	default:
+		kept, text := keepsInt64(t)
+		if kept {
+			c.kind, c.text = kindScan, text
+			break
+		}
 		return nil, fmt.Errorf("type %v cannot hold a 64-bit ID: use snowflakeplugin.ID, int64, "+
 			"uint64, string or []byte, or a pointer to or sql.Null of one of the first four",
 			field.FieldType)
@@ -89,42 +93,43 @@ func (c *column) checkSize(digits int) error {
 	return nil
 }
 
-// keepsInt64 reports whether values of the type give back the int64 that was scanned into them,
-// as a number or as its decimal digits. It looks at what the type does, because the names of
+// keepsInt64 reports whether values of a struct type give back the int64 that was scanned into
+// them, as a number or as its decimal digits. It looks at what the type does, because the names of
 // types say little: sql.NullFloat64 takes an int64 as well, and loses digits.
-func keepsInt64(t reflect.Type) (keeps bool) {
+func keepsInt64(t reflect.Type) (keeps, text bool) {
 	defer func() {
 		if recover() != nil { // the Scan or Value of a foreign type
 			keeps = false
 		}
 	}()
+	if t.Kind() != reflect.Struct {
+		return false, false
+	}
 	pointer := reflect.New(t)
 	scanner, ok := pointer.Interface().(sql.Scanner)
 	if !ok || scanner.Scan(probe) != nil {
-		return false
+		return false, false
 	}
-	id, ok := valuerID(pointer.Elem())
-	return ok && id == probe
+	switch value := valueOf(pointer.Elem()).(type) {
+	case int64:
+		return value == probe, false
+	case string:
+		return value == strconv.FormatInt(probe, 10), true
+	}
+	return false, false
 }
 
-// valuerID reads the ID that a driver.Valuer stands for, if it is one.
-func valuerID(v reflect.Value) (id int64, ok bool) {
+// valueOf is what a driver.Valuer stands for; nil for NULL, and for anything that is none.
+func valueOf(v reflect.Value) driver.Value {
 	valuer, ok := v.Interface().(driver.Valuer)
 	if !ok {
-		return 0, false
+		return nil
 	}
 	value, err := valuer.Value()
 	if err != nil {
-		return 0, false
+		return nil
 	}
-	switch value := value.(type) {
-	case int64:
-		return value, true
-	case string:
-		id, err := strconv.ParseInt(value, 10, 64)
-		return id, err == nil
-	}
-	return 0, false
+	return value
 }
 
 // get reads the ID in v, the value of the field. set tells whether somebody set the field,
@@ -150,10 +155,7 @@ func (c *column) read(v reflect.Value) (id int64, set bool) {
 		return id, id != 0
 	case kindString:
 		text := v.String()
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			id = 0
-		}
+		id, _ = parseInt(text)
 		return id, text != ""
 	case kindBytes:
 		raw := v.Bytes()
@@ -162,12 +164,28 @@ func (c *column) read(v reflect.Value) (id int64, set bool) {
 		}
 		return id, len(raw) > 0
 	default:
-		if v.IsZero() || isNull(v.Interface()) {
+		if v.IsZero() {
 			return 0, false
 		}
-		id, _ = valuerID(v)
+		switch value := valueOf(v).(type) {
+		case nil:
+			return 0, false
+		case int64:
+			id = value
+		case string:
+			id, _ = parseInt(value)
+		}
 		return id, true
 	}
+}
+
+// parseInt reads decimal digits; 0 and false for any other text.
+func parseInt(text string) (int64, bool) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return id, true
 }
 
 // isVacant reports whether the field waits for an ID in a row.

@@ -110,11 +110,11 @@ func inTransaction(pool gorm.ConnPool) bool {
 }
 
 // made reports whether id was generated for this statement.
-func (f *frame) made(id int64) bool {
-	if id == 0 {
-		return false
-	}
-	_, found := slices.BinarySearch(f.ids, id)
+func (f *frame) made(id int64) bool { return contains(f.ids, id) }
+
+// contains reports whether an ID is among sorted ones.
+func contains(ids []int64, id int64) bool {
+	_, found := slices.BinarySearch(ids, id)
 	return found
 }
 
@@ -122,22 +122,46 @@ func (f *frame) made(id int64) bool {
 // no struct keeps an ID that is in no row: GORM would add it to the conditions of later queries,
 // and they would find nothing. What a user or a hook set stays.
 func (f *frame) reset() {
-	if f.rows != nil && len(f.ids) > 0 && !f.settled {
-		for i := range f.rows.count() {
-			for c := range f.plan.columns {
-				if id, ok := f.rows.get(i, c); ok && f.mask.has(c) && f.made(id) {
-					f.rows.restore(i, c)
-				}
-			}
+	frames := f.tree(nil)
+	ids := f.ids
+	if len(frames) > 1 {
+		// An upsert may have met a row that another part of the tree had just made.
+		ids = nil
+		for _, frame := range frames {
+			ids = append(ids, frame.ids...)
 		}
+		slices.Sort(ids)
 	}
+	for _, frame := range frames {
+		frame.takeBack(ids)
+	}
+}
+
+// tree appends this frame and all below it.
+func (f *frame) tree(frames []*frame) []*frame {
+	frames = append(frames, f)
 	if f.nest == nil {
-		return
+		return frames
 	}
 	f.nest.mu.Lock()
 	defer f.nest.mu.Unlock()
 	for _, child := range f.nest.children {
-		child.reset()
+		frames = child.tree(frames)
+	}
+	return frames
+}
+
+// takeBack restores the cells that hold one of the IDs.
+func (f *frame) takeBack(ids []int64) {
+	if f.rows == nil || f.mask == 0 || f.settled {
+		return
+	}
+	for i := range f.rows.count() {
+		for c := range f.plan.columns {
+			if id, ok := f.rows.get(i, c); ok && f.mask.has(c) && contains(ids, id) {
+				f.rows.restore(i, c)
+			}
+		}
 	}
 }
 

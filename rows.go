@@ -63,6 +63,9 @@ func (r *structRows) count() int {
 	return r.rv.Len()
 }
 
+// isSlice reports whether the destination is a slice or an array of structs.
+func (r *structRows) isSlice() bool { return r.plan != nil && !r.single }
+
 // row returns a struct; false for a nil pointer, which GORM reports as an error.
 func (r *structRows) row(i int) (reflect.Value, bool) {
 	if r.single {

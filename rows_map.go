@@ -146,8 +146,7 @@ func anyID(value any) (int64, bool) {
 	case reflect.Uint64, reflect.Uint:
 		return int64(v.Uint()), true
 	case reflect.String:
-		id, err := strconv.ParseInt(v.String(), 10, 64)
-		return id, err == nil
+		return parseInt(v.String())
 	case reflect.Slice:
 		if raw, ok := value.([]byte); ok && len(raw) == binaryLen {
 			return int64(binary.BigEndian.Uint64(raw)), true
@@ -159,8 +158,12 @@ func anyID(value any) (int64, bool) {
 func (r *mapRows) put(i, c int, id int64) error {
 	column := r.plan.columns[c]
 	key := r.remember(i, c)
-	if column.kind == kindScan {
-		r.maps[i][key] = ID(id) // what the column takes; the map has no use for the wrapper
+	switch {
+	case column.kind == kindScan && column.text:
+		r.maps[i][key] = strconv.FormatInt(id, 10)
+		return nil
+	case column.kind == kindScan:
+		r.maps[i][key] = ID(id) // what the column takes; a map has no use for the wrapper
 		return nil
 	}
 	v := reflect.New(column.value).Elem()
@@ -196,11 +199,18 @@ func (r *mapRows) restore(i, c int) {
 
 func (r *mapRows) load(i, c int, v reflect.Value) {
 	key := r.remember(i, c)
-	if !v.IsValid() {
+	switch {
+	case !v.IsValid():
 		r.maps[i][key] = nil
-		return
+	case r.plan.columns[c].kind == kindScan:
+		value := valueOf(v)
+		if id, ok := value.(int64); ok {
+			value = ID(id)
+		}
+		r.maps[i][key] = value
+	default:
+		r.maps[i][key] = v.Interface()
 	}
-	r.maps[i][key] = v.Interface()
 }
 
 func (r *mapRows) value(_ context.Context, i int, field *schema.Field) (any, bool) {

@@ -2,7 +2,6 @@ package snowflakeplugin
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 
 	"gorm.io/gorm"
@@ -183,7 +182,7 @@ func (f *filler) afterInsert(db *gorm.DB) {
 // reconcile gives every doubtful cell the ID that is in the database, or none.
 func (f *filler) reconcile(db *gorm.DB, fr *frame) error {
 	returning, returns := db.Statement.Clauses[clauseReturning].Expression.(clause.Returning)
-	if returns && returnsAll(returning) && supportsReturning(db) && isSlice(db.Statement.ReflectValue) {
+	if returns && returnsAll(returning) && supportsReturning(db) && fr.structs.isSlice() {
 		return nil // GORM has made the slice anew, of the rows that came back
 	}
 	for _, cell := range fr.upsert.cells {
@@ -220,10 +219,13 @@ func (f *filler) searchKeys(db *gorm.DB, fr *frame) []searchKey {
 	s, conflict := fr.plan.schema, fr.upsert.conflict
 	// By its own key: a row that has it was inserted, or is the right one.
 	keys := []searchKey{{fields: s.PrimaryFields, own: true}}
-	// Or by a generated column, if the primary key is the database's to give.
-	for c, column := range fr.plan.columns {
-		if fr.mask.has(c) && givenByDatabase(s.PrimaryFields) && isIndexed(column.field) {
-			keys = append(keys, searchKey{fields: []*schema.Field{column.field}})
+	// Or by a generated column alone: if the primary key is the database's to give, or has other
+	// columns, whose values the database may have stored otherwise, such as a time cut short.
+	if alone := len(s.PrimaryFields) > 1 || givenByDatabase(s.PrimaryFields); alone {
+		for c, column := range fr.plan.columns {
+			if fr.mask.has(c) && isIndexed(s, column.field) {
+				keys = append(keys, searchKey{fields: []*schema.Field{column.field}})
+			}
 		}
 	}
 	// By what it may have run into: the conflict target first, then all unique keys.
@@ -267,8 +269,9 @@ func givenByDatabase(key []*schema.Field) bool {
 }
 
 // isIndexed reports whether the model gives the column an index, so that a search is cheap.
-func isIndexed(field *schema.Field) bool {
-	return field.Unique || field.TagSettings["INDEX"] != "" || field.TagSettings["UNIQUEINDEX"] != ""
+func isIndexed(s *schema.Schema, field *schema.Field) bool {
+	return len(s.PrimaryFields) > 0 && s.PrimaryFields[0] == field || field.Unique ||
+		field.TagSettings["INDEX"] != "" || field.TagSettings["UNIQUEINDEX"] != ""
 }
 
 func returnsAll(r clause.Returning) bool {
@@ -279,8 +282,6 @@ func returnsAll(r clause.Returning) bool {
 func supportsReturning(db *gorm.DB) bool {
 	return slices.Contains(db.Callback().Create().Clauses, clauseReturning)
 }
-
-func isSlice(v reflect.Value) bool { return v.Kind() == reflect.Slice || v.Kind() == reflect.Array }
 
 // isShardingPool recognizes the pool of gorm.io/sharding, which refuses queries without the
 // sharding key.
