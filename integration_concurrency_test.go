@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
@@ -19,6 +21,7 @@ import (
 func concurrencyBehaviors() []behavior {
 	return []behavior{
 		{name: "the first use of fresh handles by many goroutines is safe", run: concurrentFirstUse},
+		{name: "the first look at a schema by many goroutines is safe", run: concurrentFirstLook},
 		{name: "concurrent upserts of the same keys end with the stored IDs", run: concurrentUpserts},
 		{name: "concurrent creates of trees that share rows end with the stored IDs",
 			run: concurrentTrees},
@@ -91,6 +94,35 @@ func concurrentFirstUse(t *testing.T, target dbtest.Target) {
 	wantInt(t, "the number of steps", plainOne[int64](t, setup, "SELECT count(*) FROM steps"), 3*all)
 	wantInt(t, "the number of rows from maps", plainOne[int64](t, setup,
 		"SELECT count(*) FROM member_by_ids WHERE id > 0"), all)
+}
+
+// concurrentFirstLook does the same without a database in the way, so that the goroutines stay
+// close together: they only build statements, on a model whose schema the first of them changes.
+func concurrentFirstLook(t *testing.T, target dbtest.Target) {
+	dsn := target.DSN(t)
+	for range 20 * stormHandles {
+		db, err := gorm.Open(target.Dialector(dsn), &gorm.Config{
+			DryRun: true, SkipDefaultTransaction: true, Logger: logger.Discard,
+		})
+		must(t, err, "Open")
+		must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
+		must(t, db.Statement.Parse(&memberByInt{}), "Parse")
+		keys := make([]int64, stormWorkers)
+		eachWorker(func(worker int) {
+			m := memberByInt{Email: "alice"}
+			if err := db.Clauses(onEmail()).Create(&m).Error; err != nil {
+				t.Error(err)
+			}
+			keys[worker] = m.ID
+		})
+		pool, err := db.DB()
+		must(t, err, "the pool")
+		must(t, pool.Close(), "Close")
+		slices.Sort(keys)
+		if keys[0] == 0 || len(slices.Compact(keys)) != stormWorkers {
+			t.Fatalf("the IDs are %d, want different ones", keys)
+		}
+	}
 }
 
 // persist repeats what a database breaks off to end a deadlock, as applications have to. It may

@@ -2,10 +2,12 @@ package snowflakeplugin_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
@@ -147,11 +149,27 @@ func secondUseIsRefused(t *testing.T, target dbtest.Target) {
 	fillsOnce(t, db, numbers, "ann@example.com")
 }
 
+// warnings is a logger that keeps what GORM warns of, such as a callback that is there twice.
+type warnings struct {
+	logger.Interface
+	texts []string
+}
+
+func (w *warnings) LogMode(logger.LogLevel) logger.Interface { return w }
+
+func (w *warnings) Warn(_ context.Context, format string, args ...any) {
+	w.texts = append(w.texts, fmt.Sprintf(format, args...))
+}
+
 func secondInitialize(t *testing.T, target dbtest.Target) {
-	db, numbers := target.Open(t, nil), newLedger(t)
+	log := &warnings{Interface: logger.Discard}
+	db, numbers := target.Open(t, &gorm.Config{Logger: log}), newLedger(t)
 	plugin := snowflakeplugin.New(snowflakeplugin.WithSource(numbers))
 	use(t, db, plugin, &account{})
 	must(t, plugin.Initialize(db), "a second Initialize")
+	if len(log.texts) > 0 {
+		t.Errorf("GORM warns of %q", log.texts)
+	}
 	fillsOnce(t, db, numbers, "ann@example.com")
 }
 

@@ -161,6 +161,7 @@ const (
 // of [Generator.Next]; then all of ids is zero. An empty ids is filled by doing nothing.
 func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 	if ctx.Err() != nil {
+		clear(ids)
 		return canceled(ctx)
 	}
 	for rest := ids; len(rest) > 0; {
