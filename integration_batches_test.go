@@ -93,9 +93,9 @@ func batches(create func(db *gorm.DB, size int, rows any) error) func(*testing.T
 	}
 }
 
-func fiveOf[T any](name string, make func(string) T) (rows []T) {
+func fiveOf[T any](name string, newRow func(string) T) (rows []T) {
 	for i := range 5 {
-		rows = append(rows, make(fmt.Sprintf("%s %d", name, i)))
+		rows = append(rows, newRow(fmt.Sprintf("%s %d", name, i)))
 	}
 	return rows
 }

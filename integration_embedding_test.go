@@ -78,11 +78,11 @@ type (
 
 // filledAndStored creates a struct and slices of it, and fails the test unless all the IDs that
 // ids lists are set and the rows are equal to the structs.
-func filledAndStored[T any](t *testing.T, db *gorm.DB, make func() T, ids func(T) []int64) {
+func filledAndStored[T any](t *testing.T, db *gorm.DB, newRow func() T, ids func(T) []int64) {
 	t.Helper()
-	one, list := make(), []T{make(), make()}
+	one, list := newRow(), []T{newRow(), newRow()}
 	refs := []*T{new(T), new(T)}
-	*refs[0], *refs[1] = make(), make()
+	*refs[0], *refs[1] = newRow(), newRow()
 	must(t, db.Create(&one).Error, "create a struct")
 	must(t, db.Create(&list).Error, "create a slice")
 	must(t, db.Create(refs).Error, "create pointers")

@@ -1,8 +1,10 @@
 package snowflakeplugin_test
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"gorm.io/gorm"
@@ -12,6 +14,38 @@ import (
 )
 
 // The trees of this file have roots that the plugin does not fill, or branches that hooks plant.
+
+// countdown is a source whose numbers fall, from a reservation to the next and inside of each.
+type countdown struct{ last atomic.Int64 }
+
+func (c *countdown) Fill(_ context.Context, ids []int64) error {
+	for i := range ids {
+		ids[i] = c.last.Add(-1)
+	}
+	return nil
+}
+
+func unorderedNumbers(t *testing.T, target dbtest.Target) {
+	db, numbers := target.Open(t, nil), &countdown{}
+	numbers.last.Store(1 << 60)
+	use(t, db, snowflakeplugin.New(snowflakeplugin.WithSource(numbers)), append(personModels, &account{})...)
+	list := fiveOf("list", newAccount)
+	list[4].Email = list[0].Email
+	wantErr(t, db.Create(&list).Error, nil, "create a slice with a duplicate")
+	for _, a := range list {
+		same(t, "the ID of "+a.Name, a.ID, 0)
+	}
+	p := newPerson("ann").withGivenIDs()
+	flaw := &p.Clubs[0].Note
+	note := *flaw
+	*flaw = nil
+	wantErr(t, db.Create(p).Error, nil, "create a tree that fails late")
+	p.withoutIDs(t)
+	noRows(t, db)
+	*flaw = note
+	must(t, db.Create(p).Error, "create again")
+	personStored(t, db, p)
+}
 
 type (
 	// shelf has a key of its own, so that its root needs no ID.

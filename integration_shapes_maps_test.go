@@ -185,16 +185,16 @@ func nothingInserted(t *testing.T, db *gorm.DB, recorder *dbtest.Recorder) {
 
 func twoSpellings(t *testing.T, target dbtest.Target) {
 	db, recorder := openMaps(t, target)
-	make := func() []map[string]any {
+	newMaps := func() []map[string]any {
 		return []map[string]any{{"email": "a"}, {"id": 5, "ID": 6, "email": "b"}}
 	}
-	maps := make()
+	maps := newMaps()
 	for name, dest := range map[string]any{"one": maps[1], "a slice": maps, "a pointer": &maps} {
 		err := db.Model(&account{}).Create(dest).Error
 		wantErr(t, err, gorm.ErrInvalidData, "create "+name)
 		says(t, err, "account", "id")
 	}
-	if want := make(); !reflect.DeepEqual(maps, want) {
+	if want := newMaps(); !reflect.DeepEqual(maps, want) {
 		t.Errorf("the maps are %v, want %v", maps, want)
 	}
 	nothingInserted(t, db, recorder)

@@ -59,9 +59,9 @@ type shape[T any] struct {
 	rows func() []T
 }
 
-// shapesOf puts rows that make makes into every shape that GORM takes.
-func shapesOf[T any](make func(name string) T) map[string]shape[T] {
-	pair := func(name string) [2]T { return [2]T{make(name + " 1"), make(name + " 2")} }
+// shapesOf puts rows that newRow makes into every shape that GORM takes.
+func shapesOf[T any](newRow func(name string) T) map[string]shape[T] {
+	pair := func(name string) [2]T { return [2]T{newRow(name + " 1"), newRow(name + " 2")} }
 	pointers := func(name string) (p [2]*T) {
 		for i, row := range pair(name) {
 			p[i] = &row
@@ -74,7 +74,7 @@ func shapesOf[T any](make func(name string) T) map[string]shape[T] {
 		}
 		return rows
 	}
-	one, behind, nothing := make("&T"), make("**T"), (*T)(nil)
+	one, behind, nothing := newRow("&T"), newRow("**T"), (*T)(nil)
 	behindPointer := &behind
 	list, listed := pair("[]T"), pair("&[]T")
 	slice, sliced := list[:], listed[:]

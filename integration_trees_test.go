@@ -36,6 +36,10 @@ func treeBehaviors() []behavior {
 			run:  contextEndsInTree,
 		},
 		{
+			name: "numbers that come in no order are taken back like others",
+			run:  unorderedNumbers,
+		},
+		{
 			name: "a root without a tag takes back the IDs of its tree as well",
 			run:  untaggedRoot,
 		},

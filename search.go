@@ -34,10 +34,11 @@ type search struct {
 	frame *frame
 	cells map[int][]cell // the cells to load, by row; those of found rows are removed
 	rows  []int          // the rows searched for, in order
+	sent  func(*schema.Field) bool
 }
 
 func newSearch(db *gorm.DB, f *frame) *search {
-	s := &search{db: db, frame: f, cells: map[int][]cell{}}
+	s := &search{db: db, frame: f, cells: map[int][]cell{}, sent: sentFields(db.Statement)}
 	for _, c := range f.upsert.cells {
 		if _, seen := s.cells[c.row]; !seen {
 			s.rows = append(s.rows, c.row)
@@ -83,12 +84,25 @@ func (s *search) keyOf(row int, key searchKey) (values []any, ok bool) {
 	}
 	for _, field := range key.fields {
 		value, known := s.frame.rows.value(s.frame.Context, row, field)
-		if !known {
+		if !known || !s.sent(field) {
 			return nil, false
 		}
 		values = append(values, value)
 	}
 	return values, true
+}
+
+// sentFields says which fields the INSERT had. What an element holds in another one is not what
+// its row holds.
+func sentFields(stmt *gorm.Statement) func(*schema.Field) bool {
+	if len(stmt.Selects) == 0 && len(stmt.Omits) == 0 {
+		return func(field *schema.Field) bool { return field.Creatable }
+	}
+	chosen, restricted := stmt.SelectAndOmitColumns(true, false)
+	return func(field *schema.Field) bool {
+		wanted, named := chosen[field.DBName]
+		return wanted || !named && !restricted
+	}
 }
 
 // query runs one query and loads what it found.

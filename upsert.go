@@ -3,6 +3,7 @@ package snowflakeplugin
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/callbacks"
@@ -19,6 +20,7 @@ import (
 const (
 	clauseOnConflict = "ON CONFLICT"
 	clauseReturning  = "RETURNING"
+	clauseInsert     = "INSERT"
 	dialectMySQL     = "mysql" // MariaDB too
 )
 
@@ -50,7 +52,7 @@ func (f *filler) prepareUpsert(db *gorm.DB) {
 	if fr == nil || fr.rows == nil || fr.mask == 0 || isShardingPool(db.Statement.ConnPool) {
 		return
 	}
-	conflict, ok := db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
+	conflict, ok := conflictOf(db.Statement)
 	if !ok {
 		return
 	}
@@ -61,6 +63,18 @@ func (f *filler) prepareUpsert(db *gorm.DB) {
 	if len(cells) > 0 {
 		fr.upsert = &upsert{conflict: conflict, cells: cells, keyless: fr.keyless(cells)}
 	}
+}
+
+// conflictOf returns what the statement does about conflicts; false if it fails on one. INSERT
+// IGNORE, and INSERT OR IGNORE of SQLite, are DO NOTHING by another name.
+func conflictOf(stmt *gorm.Statement) (clause.OnConflict, bool) {
+	conflict, ok := stmt.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
+	if ok {
+		return conflict, true
+	}
+	insert, _ := stmt.Clauses[clauseInsert].Expression.(clause.Insert)
+	ignores := strings.HasSuffix(strings.ToUpper(strings.TrimSpace(insert.Modifier)), "IGNORE")
+	return clause.OnConflict{DoNothing: ignores}, ignores
 }
 
 // keyless lists the rows among cells whose primary key is not known to the program.
