@@ -81,16 +81,24 @@ var newRows = map[string]func() any{
 	"a slice of pointers": func() any {
 		return []*account{{Email: "ann@example.com"}, {Email: "bob@example.com", ID: 5}, {Email: takenEmail}}
 	},
-	"an array":             func() any { return &[2]account{{Email: "ann@example.com"}, {Email: takenEmail}} },
-	"an array of pointers": func() any { return &[2]*account{{Email: "ann@example.com"}, {Email: takenEmail}} },
+	"an array": func() any {
+		return &[2]account{{Email: "ann@example.com"}, {Email: takenEmail}}
+	},
+	"an array of pointers": func() any {
+		return &[2]*account{{Email: "ann@example.com"}, {Email: takenEmail}}
+	},
 	"tickets": func() any {
 		return []ticket{{Title: "one"}, {Title: "two", ID: 5}, {Title: "three", PublicID: 6}, {Title: takenEmail}}
 	},
-	"a map":              func() any { return map[string]any{"email": takenEmail} },
-	"a map with a zero":  func() any { return &map[string]any{"ID": 0, "email": takenEmail} },
-	"a map with a nil":   func() any { return map[string]any{"Id": nil, "Email": takenEmail} },
-	"a slice of maps":    func() any { return []map[string]any{{"email": "ann@example.com"}, {"email": takenEmail}} },
-	"maps with an ID of": func() any { return &[]map[string]any{{"id": 5, "email": "x"}, {"email": takenEmail}} },
+	"a map":             func() any { return map[string]any{"email": takenEmail} },
+	"a map with a zero": func() any { return &map[string]any{"ID": 0, "email": takenEmail} },
+	"a map with a nil":  func() any { return map[string]any{"Id": nil, "Email": takenEmail} },
+	"a slice of maps": func() any {
+		return []map[string]any{{"email": "ann@example.com"}, {"email": takenEmail}}
+	},
+	"maps, one with an ID of its own": func() any {
+		return &[]map[string]any{{"id": 5, "email": "ann@example.com"}, {"email": takenEmail}}
+	},
 }
 
 // createRows creates what newRows made.
@@ -135,8 +143,8 @@ func sourceErrorSendsNothing(t *testing.T, target dbtest.Target) {
 			use(t, db, snowflakeplugin.New(snowflakeplugin.WithSource(numbers)), &account{}, &ticket{})
 			ctx := holdConnection(t, db)
 			db, recorder := watch(db)
-			for shape, make := range newRows {
-				rows := make()
+			for shape, fresh := range newRows {
+				rows := fresh()
 				err := createRows(db.WithContext(ctx), rows)
 				wantErr(t, err, errSource, "create "+shape)
 				if shape == "tickets" {
@@ -277,8 +285,8 @@ func numberThatIsNoID(t *testing.T, target dbtest.Target) {
 		t.Run(name, func(t *testing.T) {
 			db := target.Open(t, nil)
 			use(t, db, snowflakeplugin.New(snowflakeplugin.WithSource(number)), &account{}, &ticket{})
-			for shape, make := range newRows {
-				rows := make()
+			for shape, fresh := range newRows {
+				rows := fresh()
 				wantErr(t, createRows(db, rows), snowflakeplugin.ErrSource, "create "+shape)
 				unchanged(t, shape, rows)
 			}

@@ -74,8 +74,8 @@ func closedPlugin(t *testing.T, target dbtest.Target) {
 			must(t, plugin.Close(t.Context()), "Close")
 			must(t, plugin.Close(t.Context()), "Close again")
 
-			for shape, make := range newRows {
-				rows := make()
+			for shape, fresh := range newRows {
+				rows := fresh()
 				wantErr(t, createRows(db, rows), snowflakeplugin.ErrClosed, "create "+shape)
 				unchanged(t, shape, rows)
 			}
@@ -194,8 +194,8 @@ func openUnused(t *testing.T, target dbtest.Target, list ...any) *gorm.DB {
 
 func failedUseRefuses(t *testing.T, target dbtest.Target) {
 	db, recorder := watch(openUnused(t, target, &account{}, &ticket{}))
-	for shape, make := range newRows {
-		rows := make()
+	for shape, fresh := range newRows {
+		rows := fresh()
 		err := createRows(db, rows)
 		wantErr(t, err, snowflakeplugin.ErrNotInUse, "create "+shape)
 		wantErr(t, err, snowflakeplugin.ErrNoNode, "the cause, for "+shape)

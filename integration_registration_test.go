@@ -86,7 +86,11 @@ func waitHoldsNoConnection(t *testing.T, target dbtest.Target) {
 			a := account{Email: "ann@example.com"}
 			created := make(chan error)
 			go func() { created <- db.Create(&a).Error }()
-			<-waiting
+			select {
+			case <-waiting:
+			case err := <-created:
+				t.Fatalf("the create has ended without an ID: %v", err)
+			}
 			// Only where the create holds the one connection does this come to its end.
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()

@@ -60,8 +60,8 @@ func failedCreateTakesBack(t *testing.T, db *gorm.DB) {
 	taken := account{Email: takenEmail}
 	must(t, db.Create(&taken).Error, "create the account in the way")
 	must(t, db.Create(&ticket{Title: takenEmail}).Error, "create the ticket in the way")
-	for shape, make := range newRows {
-		rows := make()
+	for shape, fresh := range newRows {
+		rows := fresh()
 		wantErr(t, createRows(db, rows), nil, "create "+shape)
 		unchanged(t, shape, rows)
 	}

@@ -88,7 +88,10 @@ func saveSlice(t *testing.T, target dbtest.Target) {
 	db, _ := open(t, target, nil, &account{})
 	old := newAccount("old")
 	must(t, db.Create(&old).Error, "create")
-	list := []account{newAccount("new 1"), {ID: old.ID, Email: "old", Name: "changed"}, {ID: 7, Email: "given"}, newAccount("new 2")}
+	list := []account{
+		newAccount("new 1"), {ID: old.ID, Email: "old", Name: "changed"}, {ID: 7, Email: "given"},
+		newAccount("new 2"),
+	}
 	must(t, db.Save(&list).Error, "save a slice")
 	same(t, "the ID of what was there", list[1].ID, old.ID)
 	same(t, "the ID that was given", list[2].ID, 7)

@@ -163,7 +163,9 @@ func omittedKey(t *testing.T, target dbtest.Target) {
 
 func omittedColumn(t *testing.T, target dbtest.Target) {
 	db, _ := open(t, target, nil, &ticket{})
-	for i, tx := range []*gorm.DB{db.Omit("PublicID"), db.Omit("public_id"), db.Select("Title").Omit("PublicID")} {
+	for i, tx := range []*gorm.DB{
+		db.Omit("PublicID"), db.Omit("public_id"), db.Select("Title").Omit("PublicID"),
+	} {
 		name := string(rune('a' + i))
 		v, m := newTicket(name), map[string]any{"title": "map " + name}
 		tx = tx.Session(&gorm.Session{})

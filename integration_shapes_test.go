@@ -294,12 +294,12 @@ func foreignStruct(t *testing.T, target dbtest.Target) {
 	plain := target.Open(t, nil)
 	must(t, plain.AutoMigrate(&account{}), "AutoMigrate")
 	db, numbers := openLedger(t, target, nil, &account{})
-	for name, make := range map[string]func() any{
+	for name, fresh := range map[string]func() any{
 		"of the same fields":  func() any { return &accountForm{Email: "a", Name: "b"} },
 		"of the same, listed": func() any { return []accountForm{{Email: "c", Name: "d"}} },
 		"of other fields":     func() any { return &mixedForm{Name: 7, Email: "e", ID: "f"} },
 	} {
-		wantDest, dest := make(), make()
+		wantDest, dest := fresh(), fresh()
 		want := outcome(func() error { return plain.Model(&account{}).Create(wantDest).Error })
 		got := outcome(func() error { return db.Model(&account{}).Create(dest).Error })
 		same(t, name+": how it ends", got, want)

@@ -92,13 +92,15 @@ func TestAStepCountsOnceHoweverManyLook(t *testing.T) {
 		c := newBubbleSystemClock()
 		wall := newBubbleClock(midLife())
 		injected := generator.NewClock(generator.Default().Epoch, wall.Now)
-		for round := uint64(1); round <= 50; round++ {
+		for round := uint64(1); round <= 200; round++ {
 			c.Slip(-time.Second)
 			wall.Step(-time.Second)
 			time.Sleep(generator.AnchorEvery)
 			var wg sync.WaitGroup
+			start := make(chan struct{})
 			for range 16 {
 				wg.Go(func() {
+					<-start
 					for range 20 {
 						c.Now()
 						c.Exact()
@@ -106,6 +108,7 @@ func TestAStepCountsOnceHoweverManyLook(t *testing.T) {
 					}
 				})
 			}
+			close(start)
 			wg.Wait()
 			for name, clock := range map[string]generator.Clock{"system": c, "injected": injected} {
 				if steps, _ := clock.Stepped(clock.Now()); steps != round {

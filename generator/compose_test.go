@@ -86,6 +86,7 @@ func TestALayoutMayLiveLongerThanADuration(t *testing.T) {
 		t.Errorf("End is %v, want %v", end, wantEnd)
 	}
 	for _, text := range []string{"2262-04-11T23:47:16.854Z", "2262-04-11T23:47:16.855Z", "2270-01-01T00:00:00Z",
+		"2554-07-21T23:34:33.709Z", "2554-07-21T23:34:33.71Z", // around 2^64 nanoseconds
 		"3000-02-28T23:59:59.999Z", "6429-10-16T23:59:59.999Z"} {
 		at := instant(t, text)
 		parts := generator.Parts{Time: at, Node: 9, Sequence: 8}

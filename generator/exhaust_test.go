@@ -139,4 +139,10 @@ func TestATickTooFarAwayToCountIsAClockError(t *testing.T) {
 	if behind := asClockError(t, err); behind.Wait <= behind.MaxWait || behind.Next.Year() != 2200 {
 		t.Errorf("%+v", behind)
 	}
+	// The same for a window that begins further away than an int64 counts nanoseconds.
+	far := window{From: time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), Until: l.End()}
+	_, err = mustNew(t, l, far, generator.WithClock(newTestClock(midLife()).Now)).Next(t.Context())
+	if behind := asClockError(t, err); behind.Wait <= behind.MaxWait || behind.Next.Year() != 2400 {
+		t.Errorf("%+v", behind)
+	}
 }

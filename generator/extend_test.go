@@ -79,7 +79,10 @@ func TestExtendEndsWithTheContextOfTheCaller(t *testing.T) {
 // An Extend that says yes and changes nothing is a mistake of the tenure, not a reason to ask for ever.
 func TestAnExtendThatChangesNothingIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, tenure := ended(t, func(context.Context, *scripted) error { return nil })
+		g, tenure := ended(t, func(context.Context, *scripted) error {
+			time.Sleep(time.Millisecond) // so that asking for ever would end with MaxWait
+			return nil
+		})
 		_, err := g.Next(t.Context())
 		wantError(t, err, generator.ErrOutsideWindow, "node 3", "its window is the same")
 		if tenure.extends != 1 {
@@ -136,6 +139,7 @@ func TestManyWaitForOneExtension(t *testing.T) {
 		g, tenure := ended(t, func(ctx context.Context, _ *scripted) error {
 			select {
 			case <-granted:
+				time.Sleep(time.Millisecond)
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()

@@ -126,6 +126,39 @@ func TestValidateTellsAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+// What lies just inside the bounds is valid, and what lies just outside is not.
+func TestValidateDrawsItsLinesWhereItSays(t *testing.T) {
+	type L = generator.Layout
+	utc := func(year int, month time.Month, day int) time.Time { return time.Date(year, month, day, 0, 0, 0, 0, time.UTC) }
+	east := time.FixedZone("", 14*3600)
+	tests := []struct {
+		name  string
+		spoil func(l *L)
+		valid bool
+	}{
+		{"63 bits", func(l *L) { l.Node[0].Bits = 5 }, true},
+		{"64 bits", func(l *L) { l.Node[0].Bits = 6 }, false},
+		{"the first epoch", func(l *L) { l.Epoch = utc(1970, 1, 1) }, true},
+		{"a nanosecond before it", func(l *L) { l.Epoch = utc(1970, 1, 1).Add(-1) }, false},
+		{"1970 in the east, 1969 in UTC", func(l *L) { l.Epoch = time.Date(1970, 1, 1, 0, 0, 0, 0, east) }, false},
+		{"the last epoch", func(l *L) { l.Epoch = utc(2201, 1, 1).Add(-1) }, true},
+		{"a nanosecond after it", func(l *L) { l.Epoch = utc(2201, 1, 1) }, false},
+		{"a tick of a microsecond", func(l *L) { l.Tick = time.Microsecond }, true},
+		{"one bit of each", func(l *L) { l.TimeBits, l.SequenceBits, l.Node = 1, 1, l.Node[:1] }, true},
+		{"62 bits of sequence", func(l *L) { l.TimeBits, l.SequenceBits, l.Node = 1, 62, nil }, true},
+		// 64 ticks of 125 Julian years each, which end in March.
+		{"an end in the year 9999", func(l *L) { l.Epoch, l.Tick, l.TimeBits = utc(1999, 1, 1), 125*8766*time.Hour, 6 }, true},
+		{"an end in the year 10000", func(l *L) { l.Epoch, l.Tick, l.TimeBits = utc(2000, 1, 1), 125*8766*time.Hour, 6 }, false},
+	}
+	for _, test := range tests {
+		l := generator.Twitter()
+		test.spoil(&l)
+		if err := l.Validate(); (err == nil) != test.valid {
+			t.Errorf("%s: %v, want that it is valid: %v", test.name, err, test.valid)
+		}
+	}
+}
+
 // Widths that do not fit and a life too long are two faults, both told.
 func TestValidateTellsWidthAndLifeTogether(t *testing.T) {
 	l := generator.Default()

@@ -79,17 +79,23 @@ func burst(t *testing.T, g *generator.Generator, last, way int64) int64 {
 // The fence also covers a step back between the two processes of as much as the first one did not
 // run ahead. A greater one only a lease can cover.
 func TestTheFenceCoversASmallStepBack(t *testing.T) {
-	l := generator.Default()
-	for _, step := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond} {
+	const ms = time.Millisecond
+	for _, test := range []struct{ maxAhead, step time.Duration }{
+		{10 * ms, ms}, {10 * ms, 5 * ms}, {10 * ms, 10 * ms}, {20 * ms, 15 * ms}, {time.Minute, time.Minute},
+	} {
 		clock := newTestClock(midLife())
-		g := mustNew(t, l, generator.Node(6), generator.WithClock(clock.Now))
-		clock.Move(time.Second)
+		start := func() *generator.Generator {
+			return mustNew(t, generator.Default(), generator.Node(6), generator.WithClock(clock.Now),
+				generator.WithMaxAhead(test.maxAhead))
+		}
+		g := start()
+		clock.Move(time.Hour)
 		last := mustFill(t, g, 1000)[999]
-		clock.Move(-step)
-		g = mustNew(t, l, generator.Node(6), generator.WithClock(clock.Now))
-		clock.Move(l.Tick)
+		clock.Move(-test.step)
+		g = start()
+		clock.Move(ms)
 		if id := mustNext(t, g); id <= last {
-			t.Errorf("back %v: %d after %d", step, id, last)
+			t.Errorf("MaxAhead %v, back %v: %d after %d", test.maxAhead, test.step, id, last)
 		}
 	}
 }

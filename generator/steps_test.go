@@ -2,6 +2,7 @@ package generator_test
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,6 +127,28 @@ func TestAJitteringClockRepeatsNothing(t *testing.T) {
 
 // bubbleBegan is the time at which every synctest bubble begins.
 func bubbleBegan() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// A clock that is set again and again while eight goroutines draw, in real time: no ID comes twice,
+// and each goroutine's own IDs grow.
+func TestStepsUnderManyGoroutinesRepeatNothing(t *testing.T) {
+	var shift atomic.Int64
+	now := func() time.Time { return time.Now().Round(0).Add(time.Duration(shift.Load())) }
+	g := mustNew(t, generator.Default(), generator.Node(5), generator.WithClock(now), generator.WithMaxWait(time.Minute))
+	swings := []time.Duration{-20, 15, -1, 0, 7, -3, 20, -20, -12} // milliseconds from the true time
+	sizes := []int{0, 1, 2, 64, 500, 5000}
+	draw(t, 8, func(i int, ids []int64) ([]int64, error) {
+		for round := range scaled(150) {
+			if round%8 == i {
+				shift.Store(int64(swings[(round/8)%len(swings)] * time.Millisecond))
+			}
+			var err error
+			if ids, err = drawOnce(t.Context(), g, i+round, sizes, 256, ids); err != nil {
+				return ids, err
+			}
+		}
+		return ids, nil
+	})
+}
 
 // The clock steps while a call waits: what counts is where it stands when the wait is over.
 // (A peer did not look again: 91 duplicates.)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,6 +177,52 @@ func TestTheNodeChangesOnlyAtAFreshTick(t *testing.T) {
 	}
 	if node := g.Stats().Node; node != 700 {
 		t.Errorf("Stats tells node %d, want 700", node)
+	}
+}
+
+// A tick that was granted once stays granted, whatever the tenure says later.
+func TestATickOnceGrantedIsUsedUp(t *testing.T) {
+	tenure := &scripted{window: generator.Window{Node: 900, From: midLife(), Until: after(time.Hour)}}
+	g := mustNew(t, small(3), tenure, generator.WithClock(newTestClock(midLife()).Now), generator.WithShards(8))
+	first := mustNextLike(t, g, 5)
+	tenure.set(generator.Window{Node: 4, From: after(-time.Hour), Until: after(-time.Minute)})
+	_, err := g.NextLike(t.Context(), 5) // needs the next tick, and so sees the new window
+	wantError(t, err, generator.ErrOutsideWindow, "node 4")
+	if id := mustNextLike(t, g, 6); id != first+1 {
+		t.Errorf("the next id of the tick is %d, want %d", id, first+1)
+	}
+	if id := mustNextLike(t, g, 7); id != first+2 {
+		t.Errorf("the last id of the tick is %d, want %d", id, first+2)
+	}
+}
+
+// counting is a tenure that counts how often its window is read.
+type counting struct {
+	always
+	reads atomic.Int64
+}
+
+func (c *counting) Window() generator.Window {
+	c.reads.Add(1)
+	return c.always.Window()
+}
+
+func TestTheWindowIsReadOnceForEveryFreshTick(t *testing.T) {
+	tenure, clock := new(counting), newTestClock(midLife())
+	g := mustNew(t, generator.Default(), tenure, generator.WithClock(clock.Now))
+	for range 100 {
+		before := tenure.reads.Load()
+		mustNext(t, g)
+		if reads := tenure.reads.Load() - before; reads != 1 {
+			t.Fatalf("%d reads for a fresh tick, want 1", reads)
+		}
+		mustFill(t, g, 100)
+		mustNext(t, g)
+		mustNextLike(t, g, 3)
+		if reads := tenure.reads.Load() - before; reads != 1 {
+			t.Fatalf("%d reads inside of the tick, want none", reads-1)
+		}
+		clock.Move(time.Millisecond)
 	}
 }
 

@@ -123,9 +123,15 @@ func TestAllWaysToAnIDInterleave(t *testing.T) {
 	sizes := []int{0, 1, 2, 3, 31, 32, 33, 100, 511, 512, 513, 1024, 2000}
 	withProcs(t, func(t *testing.T) {
 		g := mustNew(t, l, generator.Node(3), generator.WithMaxWait(time.Minute), generator.WithShards(32))
-		rounds := scaled(200)
+		rounds := scaled(100)
 		draw(t, goroutines, func(i int, ids []int64) ([]int64, error) {
+			issued := uint64(0)
 			for round := range rounds {
+				stats := g.Stats()
+				if stats.Issued < issued {
+					return ids, fmt.Errorf("%d ids were issued, then %d", issued, stats.Issued)
+				}
+				issued = stats.Issued
 				var err error
 				if ids, err = drawOnce(t.Context(), g, i+round, sizes, 32, ids); err != nil {
 					return ids, err
