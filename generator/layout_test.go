@@ -129,7 +129,9 @@ func TestValidateTellsAllFaultsAtOnce(t *testing.T) {
 // What lies just inside the bounds is valid, and what lies just outside is not.
 func TestValidateDrawsItsLinesWhereItSays(t *testing.T) {
 	type L = generator.Layout
-	utc := func(year int, month time.Month, day int) time.Time { return time.Date(year, month, day, 0, 0, 0, 0, time.UTC) }
+	utc := func(year int, month time.Month, day int) time.Time {
+		return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	}
 	east := time.FixedZone("", 14*3600)
 	tests := []struct {
 		name  string
