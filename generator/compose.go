@@ -76,6 +76,7 @@ func (l Layout) Range(from, to time.Time) (lo, hi int64, err error) {
 	if err := l.Validate(); err != nil {
 		return 0, 0, err
 	}
+	from, to = from.Round(0), to.Round(0) // by the wall clock, even if both have monotonic readings
 	if to.Before(from) {
 		return 0, 0, fmt.Errorf("generator: range from %s to %s ends before it begins",
 			stamp(from), stamp(to))

@@ -72,16 +72,24 @@ type ClockError struct {
 	// MaxWait how long both together may take.
 	Waited, Wait, MaxWait time.Duration
 	// Since is what the clock showed before it was set back; it has not reached that time again
-	// yet. It is zero when the clock was not seen to be set back: then IDs are asked for faster
-	// than the layout has them.
+	// yet. It is zero when the clock was not seen to be set back.
 	Since time.Time
+
+	start start
 }
 
 // Error says what happened, since when, and what to do.
 func (e *ClockError) Error() string {
 	cause := "IDs are asked for faster than the layout has them"
 	remedy := "use a layout with more sequence bits or spread the load over more nodes"
-	if !e.Since.IsZero() {
+	switch {
+	case e.start == startWindow:
+		cause = "the window of the node begins only then"
+		remedy = "correct this clock or that of the store"
+	case e.start == startFence:
+		cause = "a generator begins beyond what an earlier one with its node may have issued"
+		remedy = "allow a longer MaxWait, one tick at least"
+	case !e.Since.IsZero():
 		cause = "the wall clock was set back at " + stamp(e.Since)
 		remedy = "correct the clock, or wait until it has passed that time"
 	}

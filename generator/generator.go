@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -95,6 +96,10 @@ func New(l Layout, t Tenure, opts ...Option) (*Generator, error) {
 	if now/g.tickNanos > g.maxTick {
 		return nil, l.exhausted(g.instant(now))
 	}
+	if now > math.MaxInt64-2*int64(longestAhead) {
+		return nil, fmt.Errorf("%w: the clock is 292 years or more after the epoch %s of layout %s, "+
+			"further than a generator counts", ErrTimeExhausted, stamp(l.Epoch), l.label())
+	}
 	g.floor, g.resume = -1, takeCard
 	if _, byHand := t.(fixedNode); byHand {
 		g.floor = (now + g.maxAhead) / g.tickNanos // the restart fence
@@ -126,7 +131,7 @@ func (g *Generator) Next(ctx context.Context) (int64, error) {
 		// A reading that grew old on the way, being inside the tick or behind it by no more than
 		// allowed, does no harm: the tick was granted.
 		begin := last >> g.timeShift * g.tickNanos
-		if now >= begin+g.tickNanos || now < begin-g.maxAhead {
+		if now >= begin+g.tickNanos || now < max(begin-g.maxAhead, 0) {
 			break // the clock has moved on, or back
 		}
 		if g.last.CompareAndSwap(last, last+1) {
@@ -143,7 +148,10 @@ func (g *Generator) Next(ctx context.Context) (int64, error) {
 // keeps out of the way for some microseconds lets the other make a run of them.
 func stepAside(try int) {
 	began := time.Now()
-	for pause := aside << min(try, mostDoublings); time.Since(began) < pause; {
+	pause := aside << min(try, mostDoublings)
+	// The count bounds the loop where time stands still while goroutines run, as in a bubble of
+	// testing/synctest.
+	for i := 0; i < mostYields && time.Since(began) < pause; i++ {
 		runtime.Gosched()
 	}
 }
@@ -153,6 +161,7 @@ func stepAside(try int) {
 const (
 	aside         = 2 * time.Microsecond
 	mostDoublings = 4
+	mostYields    = 1000
 )
 
 // Fill sets every element of ids to a new ID, in strictly increasing order. It makes one
@@ -160,7 +169,7 @@ const (
 // for waits for the clock in between, each time for MaxWait at the most. It returns the errors
 // of [Generator.Next]; then all of ids is zero. An empty ids is filled by doing nothing.
 func (g *Generator) Fill(ctx context.Context, ids []int64) error {
-	if ctx.Err() != nil {
+	if len(ids) > 0 && ctx.Err() != nil {
 		clear(ids)
 		return canceled(ctx)
 	}
@@ -180,11 +189,11 @@ func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 
 // NextLike returns a new ID that lands on the shard of key: (id & MaxSequence) mod n is the same
 // for both, for the declared number of shards n and every divisor of it. So the items of an
-// order live beside the order. The key is any ID whose layout has at least as many sequence
-// bits, and must not be negative.
+// order live beside the order. The key is any ID of a layout with as many sequence bits, and must
+// not be negative.
 //
 // It skips the sequence numbers in between, which are lost: a tick has about 2^SequenceBits / n
-// IDs for one key, and twice as many when keys are random. It never overwrites the low bits of a
+// IDs for one key, and up to twice as many when keys are random. It never overwrites the low bits of a
 // finished ID, as a popular recipe has it, because that makes duplicates. It returns an error
 // wrapping [ErrInvalidID] for a negative key, and the errors of [Generator.Next].
 func (g *Generator) NextLike(ctx context.Context, key int64) (int64, error) {
@@ -201,27 +210,26 @@ func (g *Generator) NextLike(ctx context.Context, key int64) (int64, error) {
 // take reserves up to want IDs in one tick, all on the shard residue unless that is anyShard. It
 // waits, outside the lock, as long as the virtual clock may not move.
 func (g *Generator) take(ctx context.Context, now, want, residue int64) (first, count int64, err error) {
-	var waited time.Duration
-	for exact := false; ; {
+	for waited := time.Duration(0); ; {
 		g.mu.Lock()
 		r := g.reserve(now, want, residue)
+		if r.verdict == ahead || r.verdict == outside {
+			// Before anyone waits or fails, look at the wall clock itself: the reading may have
+			// grown old while this goroutine waited for the lock.
+			now = g.clock.exact()
+			r = g.reserve(now, want, residue)
+		}
 		g.mu.Unlock()
-		if r.verdict == granted {
-			return r.first, r.count, nil
-		}
-		if r.verdict == failed {
-			return 0, 0, r.err
-		}
-		if !exact {
-			// Before anyone waits, look at the wall clock itself: the reading may have grown old
-			// while this goroutine waited for the lock.
-			now, exact = g.clock.exact(), true
-			continue
-		}
+
 		began := time.Now()
-		if r.verdict == ahead {
+		switch r.verdict {
+		case granted:
+			return r.first, r.count, nil
+		case failed:
+			return 0, 0, r.err
+		case ahead:
 			err = g.waitForClock(ctx, now, r, waited)
-		} else {
+		case outside:
 			err = g.waitForWindow(ctx, r, waited)
 		}
 		if err != nil {
@@ -244,7 +252,7 @@ func (g *Generator) waitForClock(
 		next, _ := g.layout.timeOf(uint64(r.tick))
 		return &ClockError{
 			Next: next, Ahead: r.lead, MaxAhead: time.Duration(g.maxAhead),
-			Waited: waited, Wait: wait, MaxWait: g.maxWait, Since: since,
+			Waited: waited, Wait: wait, MaxWait: g.maxWait, Since: since, start: r.start,
 		}
 	}
 	timer := time.NewTimer(wait)

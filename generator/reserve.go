@@ -36,9 +36,19 @@ type reservation struct {
 	// clock, the window that it is not in, and the error when failed.
 	tick   int64
 	lead   time.Duration
+	start  start
 	window Window
 	err    error
 }
+
+// start says whether a tick lies ahead because something begins there, not because of load.
+type start uint8
+
+const (
+	startNone   start = iota
+	startFence        // of a node given by hand
+	startWindow       // of a tenure
+)
 
 // lookTwice is the word for an ID after which Next must not simply count on.
 func lookTwice(id int64) int64 { return ^id }
@@ -115,7 +125,7 @@ func (g *Generator) propose(word, now, want, residue int64) reservation {
 	}
 
 	if lead := g.leadOf(tick, now); lead > g.maxAhead {
-		return reservation{verdict: ahead, tick: tick, lead: time.Duration(lead)}
+		return reservation{verdict: ahead, tick: tick, lead: time.Duration(lead), start: g.startOf(tick)}
 	}
 	// A tick once granted needs no second look at the window.
 	if tick != current && tick >= g.grant.until {
@@ -141,6 +151,17 @@ func (g *Generator) position(word int64) (tick, sequence, resume int64) {
 		return tick, sequence, g.resume
 	}
 	return tick, sequence, (sequence + 1) % g.shards
+}
+
+// startOf says what begins at a tick.
+func (g *Generator) startOf(tick int64) start {
+	switch {
+	case tick > 0 && tick == g.grant.from:
+		return startWindow
+	case !g.started && tick == g.floor+1:
+		return startFence
+	}
+	return startNone
 }
 
 // startAfter returns the first sequence number after last on the wanted shard, or, for plain IDs,

@@ -13,14 +13,15 @@ type Stats struct {
 	Last time.Time
 	// Lead is how far the last ID lies ahead of the wall clock; 0 when it does not.
 	Lead time.Duration
-	// Waits counts how often a call waited for the clock, Waited is the time that took in all.
+	// Waits counts the waits for the clock that were not broken off, Waited is the time that they
+	// took in all. A call may wait more than once.
 	Waits  uint64
 	Waited time.Duration
 	// ClockSteps counts how often the wall clock was seen to step back by a millisecond or more.
 	ClockSteps uint64
 	// WindowEnd is the end of the tenure's window, in UTC; zero for a node given by hand.
 	WindowEnd time.Time
-	// Extensions counts how often a call had to wait for the tenure to extend its window.
+	// Extensions counts how often a call asked the tenure to extend its window.
 	Extensions uint64
 	// End is when the time bits of the layout are used up, YearsLeft how many years of 365.25
 	// days that is away by the wall clock.
@@ -33,7 +34,7 @@ func (g *Generator) Stats() Stats {
 	now := g.clock.exact()
 	steps, _ := g.clock.stepped(now)
 	s := Stats{ClockSteps: steps, End: g.layout.End()}
-	s.YearsLeft = s.End.Sub(g.instant(now)).Hours() / hoursPerYear
+	s.YearsLeft = float64(s.End.Unix()-g.instant(now).Unix()) / (hoursPerYear * 3600)
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,7 +49,7 @@ func (g *Generator) Stats() Stats {
 		s.Lead = time.Duration(max(g.leadOf(tick, now), 0))
 	}
 	if _, byHand := g.tenure.(fixedNode); !byHand {
-		s.WindowEnd = g.grant.window.Until.UTC()
+		s.WindowEnd = g.tenure.Window().Until.UTC()
 	}
 	return s
 }
