@@ -57,7 +57,7 @@ func TestAWindowInTheFutureIsNotBlamedOnTheLoad(t *testing.T) {
 	tenure := &scripted{window: generator.Window{Node: 3, From: after(time.Minute), Until: after(time.Hour)}}
 	g := mustNew(t, generator.Default(), tenure, generator.WithClock(newTestClock(midLife()).Now))
 	_, err := g.Next(t.Context())
-	if asClockError(t, err); strings.Contains(err.Error(), "faster than the layout") {
+	if late := asClockError(t, err); strings.Contains(late.Error(), "faster than the layout") {
 		t.Errorf("the very first id of a generator: %v", err)
 	}
 }
@@ -66,7 +66,7 @@ func TestTheFenceIsNotBlamedOnTheLoad(t *testing.T) {
 	g := mustNew(t, generator.GameSecond(), generator.Node(3), generator.WithClock(newTestClock(midLife()).Now),
 		generator.WithMaxWait(100*time.Millisecond))
 	_, err := g.Next(t.Context())
-	if asClockError(t, err); strings.Contains(err.Error(), "faster than the layout") {
+	if late := asClockError(t, err); strings.Contains(late.Error(), "faster than the layout") {
 		t.Errorf("the very first id of a generator: %v", err)
 	}
 }

@@ -88,8 +88,9 @@ func WithMaxWait(d time.Duration) Option {
 
 // WithClock makes the generator read the time from now, for tests and simulations. The function
 // is called for every reservation, sometimes under the generator's lock: it must be safe for
-// concurrent use and must not call the generator. Waiting still takes real time. By default the generator reads the system's clock: the monotonic one for speed, tied to
-// the wall clock anew every 50 milliseconds.
+// concurrent use and must not call the generator. Waiting still takes real time. By default the
+// generator reads the system's clock: the monotonic one for speed, tied to the wall clock anew
+// every 50 milliseconds.
 func WithClock(now func() time.Time) Option {
 	return optionFunc(func(c *config) error {
 		if now == nil {
