@@ -49,7 +49,9 @@
 // ID into the struct or map. Where it cannot tell, because the conflict was with a unique key that
 // the model does not declare, the field is zero: never an ID that is in no row. This costs a query
 // where the answer of the INSERT leaves a doubt. On MySQL and MariaDB it always does, also for
-// associations, which GORM writes that way.
+// associations, which GORM writes that way; and where no other way is left it looks with FOR UPDATE,
+// which can hold up inserts of others. Behind gorm.io/sharding nothing can be asked, so there the
+// struct keeps what was generated.
 //
 // An update of all columns (UpdateAll, Save of a slice) does not write fresh IDs over stored ones
 // in columns beside the key. DoUpdates does what it says. Save of one struct that has its key is an
