@@ -235,7 +235,7 @@ func (f *filler) searchKeys(db *gorm.DB, fr *frame) []searchKey {
 	keys := []searchKey{{fields: s.PrimaryFields, own: true}}
 	// Or by a generated column alone: if the primary key is the database's to give, or has other
 	// columns, whose values the database may have stored otherwise, such as a time cut short.
-	if alone := len(s.PrimaryFields) > 1 || givenByDatabase(s.PrimaryFields); alone {
+	if len(s.PrimaryFields) > 1 || givenByDatabase(s.PrimaryFields) {
 		for c, column := range fr.plan.columns {
 			if fr.mask.has(c) && isIndexed(s, column.field) {
 				keys = append(keys, searchKey{fields: []*schema.Field{column.field}})

@@ -193,8 +193,8 @@ func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 // not be negative.
 //
 // It skips the sequence numbers in between, which are lost: a tick has about 2^SequenceBits / n
-// IDs for one key, and up to twice as many when keys are random. It never overwrites the low bits of a
-// finished ID, as a popular recipe has it, because that makes duplicates. It returns an error
+// IDs for one key, and up to twice as many when keys are random. It never overwrites the low bits
+// of a finished ID, as a popular recipe has it, because that makes duplicates. It returns an error
 // wrapping [ErrInvalidID] for a negative key, and the errors of [Generator.Next].
 func (g *Generator) NextLike(ctx context.Context, key int64) (int64, error) {
 	if key < 0 {
