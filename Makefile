@@ -15,8 +15,9 @@ MODULES := $(patsubst %/go.mod,%,$(shell find . -name go.mod \
 each = @set -e; for module in $(MODULES); do \
 	echo "== $(1)  ($$module)"; (cd "$$module" && $(1)); done
 
-# Databases whose absence fails a test instead of skipping it; see internal/dbtest.
-REQUIRE := sqlite,postgres,mariadb
+# Servers whose absence fails a test instead of skipping it; see internal/dbtest and
+# internal/testx/servers.
+REQUIRE := sqlite,postgres,mariadb,redis,etcd,zookeeper
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 # How often make bench runs each benchmark, and a pattern of names to run no others.
@@ -26,14 +27,14 @@ BENCH ?=
 .DEFAULT_GOAL := help
 # Under -j, servers first and the checks in their order all the same.
 .NOTPARALLEL:
-.PHONY: help test services vet lint unit race examples bench fuzz tidy cover clean
+.PHONY: help test services vet lint unit race examples bench fuzz simulate tidy cover clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: services tidy vet lint race examples ## Everything that has to pass, on every database
 
-services: ## Make sure that PostgreSQL and MariaDB answer: start or install them
+services: ## Make sure that the servers of the tests answer: start or install them
 	@scripts/services.sh
 
 vet: ## Check formatting, and vet every module, for 32 bits as well
@@ -57,7 +58,7 @@ $(GOLANGCI)-$(GOLANGCI_VERSION):
 unit: ## Plain tests; a database that is absent is skipped
 	$(GO) test ./...
 
-race: ## Tests of every module with the race detector, every database required
+race: ## Tests of every module with the race detector, every server required
 	$(call each,SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) test -race -timeout 30m ./...)
 	@# With the race detector the largest tests make a tenth of their IDs; here they make all.
 	$(GO) test ./generator
@@ -73,6 +74,9 @@ bench: ## Print the medians of the benchmarks beside their targets (COUNT=6, BEN
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s)
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
+
+simulate: ## Run the simulation of the lease protocol over many seeds (SEEDS=1500)
+	SNOWFLAKE_SIMULATE=$(or $(SEEDS),1500) $(GO) test ./lease -run Simulation -count 1 -v -timeout 60m
 
 tidy: ## Check that every go.mod and go.sum is tidy
 	$(call each,$(GO) mod tidy -diff)

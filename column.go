@@ -21,6 +21,8 @@ type column struct {
 	direct  int          // index of the field in the model, -1 if it is embedded deeper
 	plain   bool         // an integer field of the model itself
 	text    bool         // of kindScan: its Value is text
+
+	like *schema.Field // whose shard the IDs are to share; nil if they need not
 }
 
 // kind is how an ID is kept in a Go value.

@@ -8,10 +8,12 @@
 //		Total int64
 //	}
 //
-//	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
+//	plugin := snowflakeplugin.New() // leases a node number from this very database
 //	if err := db.Use(plugin); err != nil {
 //		return err
 //	}
+//	defer plugin.Close(context.Background()) // gives it back
+//
 //	order := Order{Total: 990}
 //	err := db.Create(&order).Error // order.ID is set
 //
@@ -71,18 +73,50 @@
 // earlier batches of CreateInBatches, and, without any transaction, in rows that were written
 // before the one that failed.
 //
+// # Nodes
+//
+// By default the plugin leases its node number from the database that it is used on. The table
+// snowflake_nodes, made on first use, has a record for every number; a number comes with a window
+// of time that nobody else can have, which is extended in the background and given back by
+// [Plugin.Close]. [WithLease] sets how long windows are, which numbers may be taken, or another
+// store; package lease tells how it works and why no two processes can make equal IDs.
+//
+// While the database does not answer, IDs go on until the window ends: two thirds of a span at
+// least, 10 s by default. Then creates fail, with an error that says since when, and go on by
+// themselves when the database does. A process that was killed leaves its number taken for a span
+// at most; with 1,024 numbers nobody notices.
+//
+// [WithNode] gives the number by hand instead. Together with WithLease(nil) exactly that number is
+// leased, for game servers and others whose number has a meaning.
+//
+// # Shards
+//
+// The shard of a row is (id & MaxSequence) % N, for powers of two id % N. IDs are spread evenly over
+// N = 256 shards of the default layout and every divisor, at any rate; other N are declared by
+// [WithShards]. A key that is tagged
+//
+//	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:OrderID"`
+//	OrderID snowflakeplugin.ID `gorm:"index"`
+//
+// lies on the shard of the ID in OrderID. A [Router] has a table for every shard, and routes creates,
+// reads and pages to them.
+//
 // # What is guaranteed
 //
 // The IDs of one plugin are unique and strictly increasing in the order in which they are made,
-// across goroutines and across steps of the clock. Those of several plugins, in one process or in
-// many, are unique if no two that are in use have the same node number, which WithNode leaves to
-// you.
+// across goroutines, steps of the clock and changes of the node. Those of all processes that lease
+// from one store are unique, whatever their clocks do, however long one is paused, and whichever
+// are killed. This rests on the store's compare-and-swap and on nothing else; a store that loses
+// what it has acknowledged can break it (see package lease).
 //
-// A process may be restarted at once with the same number, because a generator starts beyond all
-// that an earlier one can have issued. This rests on the clock: if it is set back between the two,
-// IDs can repeat. A primary key makes the database refuse the second row. While the process runs,
-// a clock that is set back makes it go on for up to ten ticks of the layout (10 ms by default),
-// then wait, and fail when the wait would be longer than a second, but never repeat an ID.
+// A number given by hand without a lease is a promise of yours: no two plugins that are in use, in
+// one process or in many, may have the same. A process may be restarted at once with it, because a
+// generator starts beyond all that an earlier one can have issued, unless the clock was set back
+// between the two; then IDs can repeat. A primary key makes the database refuse the second row.
+//
+// While the process runs, a clock that is set back makes it go on for up to ten ticks of the layout
+// (10 ms by default), then wait, and fail when the wait would be longer than a second, but never
+// repeat an ID.
 //
 // # What is not guaranteed
 //
@@ -90,7 +124,7 @@
 // guess its neighbors. Between processes they are in order only as far as their clocks agree. They
 // are in the order of making, not of committing: a row may become visible after one with a greater
 // ID. The newest may be up to ten ticks ahead of the clock. A virtual machine that is cloned while
-// it runs makes the same IDs twice.
+// it runs makes the same IDs twice, with a lease until its next extension, otherwise for good.
 //
 // # Migrating from auto-increment keys
 //

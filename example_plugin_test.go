@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"net/http"
 	"time"
 
 	"gorm.io/driver/sqlite"
@@ -40,10 +42,12 @@ func ExamplePlugin() {
 			Total int64
 		}
 
-		plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
+		plugin := snowflakeplugin.New() // leases a node number from this very database
 		if err := db.Use(plugin); err != nil {
 			return err
 		}
+		defer plugin.Close(context.Background()) // gives it back
+
 		order := Order{Total: 990}
 		err := db.Create(&order).Error // order.ID is set
 		fmt.Println(order.ID.IsZero(), err)
@@ -149,6 +153,37 @@ func ExamplePlugin_NextID() {
 }
 
 // The time is in the key, so a range of time is a range of keys.
+// A server that is told to stop ends its requests first, then gives its node number back, and then
+// closes the database.
+func ExamplePlugin_Close() {
+	db := exampleDB()
+	plugin := snowflakeplugin.New(snowflakeplugin.WithLogger(slog.New(slog.DiscardHandler)))
+	exampleCheck(db.Use(plugin))
+	pool, err := db.DB()
+	exampleCheck(err)
+	server := &http.Server{Addr: "127.0.0.1:0", ReadHeaderTimeout: time.Second}
+
+	serve := func(ctx context.Context) error {
+		<-ctx.Done() // of signal.NotifyContext
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		return errors.Join(
+			server.Shutdown(grace), // no new requests, and the last ones end
+			plugin.Close(grace),    // no new IDs, and the number is free
+			pool.Close(),           // of db.DB()
+		)
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	fmt.Println(serve(ctx))
+	_, err = plugin.NextID(context.Background())
+	fmt.Println(errors.Is(err, snowflakeplugin.ErrClosed))
+	// Output:
+	// <nil>
+	// true
+}
+
 func ExampleID_range() {
 	db := exampleDB()
 	exampleCheck(db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))))

@@ -94,12 +94,21 @@ func (f *filler) assign(db *gorm.DB, fr *frame) {
 	if empty == 0 {
 		return
 	}
+	fr.alsoSelect(columns & unselected)
+	fr.mask |= columns
+	if fr.plan.bound {
+		bound, err := f.assignBound(fr, columns)
+		if err != nil {
+			_ = db.AddError(err)
+			return
+		}
+		columns &^= bound
+		empty, columns = fr.countVacant(columns)
+	}
 	if err := f.reserve(fr, empty); err != nil {
 		_ = db.AddError(fr.noID(columns, err))
 		return
 	}
-	fr.alsoSelect(columns & unselected)
-	fr.mask |= columns
 	if err := fr.put(columns, fr.ids[len(fr.ids)-empty:]); err != nil {
 		_ = db.AddError(err)
 	}
@@ -114,7 +123,7 @@ func (f *filler) assign(db *gorm.DB, fr *frame) {
 // bookkeeping for many costs more than the ID.
 func (f *frame) onlyCell() (reflect.Value, bool) {
 	if !f.structs.single || len(f.plan.columns) != 1 || !f.plan.columns[0].plain ||
-		len(f.stmt.Selects) > 0 || len(f.stmt.Omits) > 0 || len(f.ids) > 0 {
+		len(f.stmt.Selects) > 0 || len(f.stmt.Omits) > 0 || len(f.ids) > 0 || f.plan.bound {
 		return reflect.Value{}, false
 	}
 	return f.structs.rv.Field(f.plan.columns[0].direct), true

@@ -149,7 +149,10 @@ var badPlugins = map[string]struct {
 	want    error
 	says    []string
 }{
-	"no node": {nil, snowflakeplugin.ErrNoNode, []string{"WithNode", "1023", "WithSource"}},
+	"no node": {
+		[]snowflakeplugin.Option{snowflakeplugin.WithLease(&brokenStore{away: errAway})},
+		snowflakeplugin.ErrNoNode, []string{errAway.Error()},
+	},
 	"a node out of range": {
 		[]snowflakeplugin.Option{snowflakeplugin.WithNode(1024)}, generator.ErrNodeRange,
 		[]string{"1024", "1023"},
@@ -186,7 +189,7 @@ func openUnused(t *testing.T, target dbtest.Target, list ...any) *gorm.DB {
 	t.Helper()
 	db := target.Open(t, nil)
 	must(t, db.AutoMigrate(list...), "AutoMigrate")
-	plugin := snowflakeplugin.New()
+	plugin := unreachable()
 	wantErr(t, db.Use(plugin), snowflakeplugin.ErrNoNode, "Use without a node")
 	wantErr(t, db.Use(plugin), snowflakeplugin.ErrNoNode, "Use without a node again")
 	return db
@@ -200,9 +203,9 @@ func failedUseRefuses(t *testing.T, target dbtest.Target) {
 		wantErr(t, err, snowflakeplugin.ErrNotInUse, "create "+shape)
 		wantErr(t, err, snowflakeplugin.ErrNoNode, "the cause, for "+shape)
 		if shape == "tickets" {
-			says(t, err, "ticket.ID", "ticket.PublicID", "WithNode")
+			says(t, err, "ticket.ID", "ticket.PublicID", errAway.Error())
 		} else {
-			says(t, err, "account.ID", "WithNode")
+			says(t, err, "account.ID", errAway.Error())
 		}
 		unchanged(t, shape, rows)
 	}

@@ -27,6 +27,7 @@ func TestIntegration(t *testing.T) {
 	}{
 		{"registration", registrationBehaviors()},
 		{"errors", errorBehaviors()},
+		{"leases", leaseBehaviors()},
 		{"shapes", shapeBehaviors()},
 		{"associations", associationBehaviors()},
 		{"upserts", upsertBehaviors()},
@@ -34,6 +35,7 @@ func TestIntegration(t *testing.T) {
 		{"schema", schemaBehaviors()},
 		{"kinds", kindBehaviors()},
 		{"statements", statementBehaviors()},
+		{"sharding", shardingBehaviors()},
 	}
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		for _, group := range groups {

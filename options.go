@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
 // Option sets one property of a [Plugin]. A fault in an option surfaces in Initialize, and so in
@@ -27,6 +28,10 @@ type config struct {
 	shards *int
 	source Source
 	logger *slog.Logger
+
+	leased     bool        // the number given by hand is to be leased; one that is not, always is
+	leaseStore lease.Store // nil: the database of the first Use
+	leaseOpts  []lease.Option
 }
 
 type optionFunc func(*config) error
@@ -34,11 +39,25 @@ type optionFunc func(*config) error
 func (f optionFunc) apply(c *config) error { return f(c) }
 
 // WithNode gives the node number by hand, from 0 to the greatest node of the layout (1,023 unless
-// WithLayout says otherwise). At any time at most one plugin may use a number: two that share one
-// make duplicates, in one process or in several, and neither can notice.
+// WithLayout says otherwise), in place of one that is leased. At any time at most one plugin may
+// use a number: two that share one make duplicates, in one process or in several, and neither can
+// notice, unless WithLease is given as well.
 func WithNode(n int64) Option {
 	return optionFunc(func(c *config) error {
 		c.node = &n
+		return nil
+	})
+}
+
+// WithLease says where node numbers are leased, and how: in s, or, if s is nil, in the database
+// of the first db.Use, in the table snowflake_nodes. That database and no options are the default
+// too, so the option is needed for another store, for options such as [lease.Span] and
+// [lease.Nodes], and together with WithNode: then exactly that number is leased, which detects a
+// second process that wants it, and holds even if the clock is set back between two processes.
+// Processes that write to the same tables have to lease from the same store.
+func WithLease(s lease.Store, opts ...lease.Option) Option {
+	return optionFunc(func(c *config) error {
+		c.leased, c.leaseStore, c.leaseOpts = true, s, opts
 		return nil
 	})
 }
@@ -64,8 +83,8 @@ func WithShards(n int) Option {
 	})
 }
 
-// WithSource takes the numbers from s. It excludes WithNode, WithLayout and WithShards, which
-// describe the plugin's own generator.
+// WithSource takes the numbers from s. It excludes WithNode, WithLease, WithLayout and WithShards,
+// which describe the plugin's own generator.
 func WithSource(s Source) Option {
 	return optionFunc(func(c *config) error {
 		if s == nil {
@@ -76,8 +95,9 @@ func WithSource(s Source) Option {
 	})
 }
 
-// WithLogger sets where the plugin reports what an operator should know, such as a layout whose
-// time runs out. By default it is slog.Default() at the time of Initialize.
+// WithLogger sets where the plugin reports what an operator should know: which node it leased,
+// that a lease cannot be extended, a layout whose time runs out. By default it is slog.Default()
+// at the time of Initialize.
 func WithLogger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if l == nil {
@@ -99,8 +119,8 @@ func configure(opts []Option) (config, error) {
 		}
 		faults = append(faults, opt.apply(&c))
 	}
-	if c.source != nil && (c.node != nil || c.layout != nil || c.shards != nil) {
-		faults = append(faults, errors.New("WithSource excludes WithNode, WithLayout and WithShards"))
+	if c.source != nil && (c.node != nil || c.leased || c.layout != nil || c.shards != nil) {
+		faults = append(faults, errors.New("WithSource excludes WithNode, WithLease, WithLayout and WithShards"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrOptions, err)
@@ -114,23 +134,4 @@ func (c config) layoutOrDefault() generator.Layout {
 		return generator.Default()
 	}
 	return *c.layout
-}
-
-// newGenerator builds the generator that the options describe.
-func (c config) newGenerator() (*generator.Generator, error) {
-	layout := c.layoutOrDefault()
-	if c.node == nil {
-		return nil, fmt.Errorf("%w: pass snowflakeplugin.WithNode(n) with a number from 0 to %d that "+
-			"no other running process uses, or bring your own numbers with WithSource",
-			ErrNoNode, layout.MaxNode())
-	}
-	var opts []generator.Option
-	if c.shards != nil {
-		opts = append(opts, generator.WithShards(*c.shards))
-	}
-	g, err := generator.New(layout, generator.Node(*c.node), opts...)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	return g, nil
 }

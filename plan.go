@@ -20,6 +20,9 @@ import (
 // tagName is the struct tag that asks for an ID.
 const tagName = "snowflake"
 
+// tagLike begins a tag that asks for an ID on the shard of another field's.
+const tagLike = "like:"
+
 // columnMask is a set of the columns of a plan, by their index.
 type columnMask uint64
 
@@ -39,6 +42,10 @@ type plan struct {
 	nests bool
 	// refills: it has hooks that run before the insert, and may set an ID back to 0.
 	refills bool
+	// bound: some of its IDs have to lie on a certain shard.
+	bound bool
+	// shard is set for the schema of a router's model on one shard; its keys lie there.
+	shard *shardSchema
 
 	keysOnce   sync.Once
 	uniqueKeys []uniqueKey
@@ -85,14 +92,34 @@ func (c *planCache) of(s *schema.Schema) *plan {
 	return made
 }
 
+// likeOf returns the field whose shard the IDs of a field share, nil if they need not.
+func (p *plan) likeOf(field *schema.Field) *schema.Field {
+	for _, column := range p.columns {
+		if column.field == field {
+			return column.like
+		}
+	}
+	return nil
+}
+
+// routes reports whether the statement's shard decides where the IDs of a column lie.
+func (p *plan) routes(column *column) bool { return p.shard != nil && column.field.PrimaryKey }
+
 // prepare makes the plan of a schema and tells GORM that its tagged fields are plain columns.
-func (c *planCache) prepare(s *schema.Schema) (*plan, error) {
+func (c *planCache) prepare(s *schema.Schema) (*plan, error) { return c.prepareOn(s, nil, func() {}) }
+
+// prepareOn is prepare for a schema that is that of one shard, unless shard is nil. Before it makes
+// the plan it calls first, which may change the schema.
+func (c *planCache) prepareOn(s *schema.Schema, shard *shardSchema, first func()) (*plan, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.known(s); p != nil {
 		return p, p.err
 	}
+	first()
 	p := c.makePlan(s)
+	p.shard = shard
+	p.bound = p.bound || shard != nil
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
 	}
@@ -125,10 +152,14 @@ func (c *planCache) makePlan(s *schema.Schema) *plan {
 			continue
 		}
 		column, err := newColumn(field, c.digits)
+		if err == nil {
+			column.like, err = likeField(s, field)
+		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%w: %s.%s: %w", ErrInvalidField, s.Name, field.Name, err))
 			continue
 		}
+		p.bound = p.bound || column.like != nil
 		p.columns = append(p.columns, column)
 	}
 	if len(p.columns) > mostColumns {
@@ -145,11 +176,28 @@ func isTagged(field *schema.Field) (bool, error) {
 	if !present {
 		return false, nil
 	}
+	if strings.HasPrefix(value, tagLike) {
+		return true, nil
+	}
 	tagged, err := strconv.ParseBool(value)
 	if err != nil {
 		return false, fmt.Errorf("tag %s:%q is not a boolean: write %s:\"true\"", tagName, value, tagName)
 	}
 	return tagged, nil
+}
+
+// likeField returns the field whose shard the IDs of a field share, nil if they need not.
+func likeField(s *schema.Schema, field *schema.Field) (*schema.Field, error) {
+	name, found := strings.CutPrefix(field.Tag.Get(tagName), tagLike)
+	if !found {
+		return nil, nil
+	}
+	like := s.LookUpField(name)
+	if like == nil || like == field || like.DBName == "" {
+		return nil, fmt.Errorf("tag %s:\"%s%s\" names no other column of %s: name the field that holds the ID "+
+			"of the row to be beside", tagName, tagLike, name, s.Name)
+	}
+	return like, nil
 }
 
 // isColumn reports whether the field stands for a column that a create may write: not one that

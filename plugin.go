@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
 	"gorm.io/gorm"
@@ -29,8 +28,9 @@ type Plugin struct {
 	plans     planCache
 	closed    atomic.Bool
 
-	mu        sync.Mutex
-	generator *generator.Generator // guarded by mu until set, then immutable
+	// turn is held by whoever gets a node or gives it back, which may take long.
+	turn chan struct{}
+	node atomic.Pointer[node]
 }
 
 var _ gorm.Plugin = (*Plugin)(nil)
@@ -38,7 +38,7 @@ var _ gorm.Plugin = (*Plugin)(nil)
 // New returns a plugin. It does nothing yet and cannot fail: faults in the options surface in
 // Initialize, that is, in the error of db.Use.
 func New(opts ...Option) *Plugin {
-	p := &Plugin{}
+	p := &Plugin{turn: make(chan struct{}, 1)}
 	p.config, p.configErr = configure(opts)
 	p.plans.digits = maxDigits
 	if p.configErr == nil && p.config.source == nil {
@@ -51,15 +51,18 @@ func New(opts ...Option) *Plugin {
 func (p *Plugin) Name() string { return pluginName }
 
 // Initialize puts the plugin to work on db. GORM calls it from db.Use; calling it again on the
-// same database does nothing. The application may hang callbacks of its own beside the plugin's,
+// same database does nothing. The first call gets the node number: unless WithNode gives it, it is
+// leased, which takes a few requests to the store. They end with the context of db, and by
+// themselves after half a minute. The application may hang callbacks of its own beside the plugin's,
 // once it is in use: Before("snowflake:fill") runs before the IDs are there, and
 // After("snowflake:fill").Before("gorm:create") with them.
 //
-// It returns an error wrapping [ErrOptions], [ErrNoNode] or [ErrCallbacks]. After an error no ID
-// is ever filled on db; so that this cannot go unnoticed, creates that need one are refused with
-// [ErrNotInUse] from then on.
+// It returns an error wrapping [ErrOptions], [ErrCallbacks], [ErrClosed], or [ErrNoNode] when no
+// number could be leased; that wraps the error of package lease or gormlease, which says why and
+// what to do. After an error no ID is filled on db until Use succeeds; so that this cannot go
+// unnoticed, creates that need one are refused with [ErrNotInUse] until then.
 func (p *Plugin) Initialize(db *gorm.DB) error {
-	numbers, err := p.numbers()
+	numbers, err := p.numbers(db.Statement.Context, db)
 	if err == nil {
 		err = p.register(db, numbers)
 	}
@@ -72,10 +75,11 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 }
 
 // NextID returns a new ID of the same series that the rows get, for uses beside GORM, or to know
-// the ID of a row before it is created. It returns the errors of [generator.Generator.Next],
-// [ErrClosed], and those of Initialize about options.
+// the ID of a row before it is created. Before the first db.Use it works if the options say where
+// the node number comes from. It returns the errors of [generator.Generator.Next], [ErrClosed], and
+// those of Initialize about options and the node.
 func (p *Plugin) NextID(ctx context.Context) (ID, error) {
-	numbers, err := p.numbers()
+	numbers, err := p.numbers(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -110,42 +114,74 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 }
 
 // Close ends the plugin: from then on whatever needs an ID fails with [ErrClosed]. Creates that
-// already have theirs go on. It may be called more than once.
+// already have theirs go on. Then it gives a leased node number back, so that another process can
+// have it at once. Call it when the last create is done, before the database is closed; a process
+// that ends without it leaves its number taken for the rest of the window, at most a span.
+//
+// It returns an error wrapping lease.ErrStore when the number could not be given back, and may be
+// called again then. After it has succeeded it does nothing.
 func (p *Plugin) Close(ctx context.Context) error {
 	p.closed.Store(true)
-	return ctx.Err()
-}
-
-// Stats returns what the plugin's generator has done so far. It is the zero Stats before the
-// first use, and with WithSource.
-func (p *Plugin) Stats() generator.Stats {
-	p.mu.Lock()
-	g := p.generator
-	p.mu.Unlock()
-	if g == nil {
-		return generator.Stats{}
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return ended(ctx)
 	}
-	return g.Stats()
+	if n := p.node.Load(); n != nil {
+		return n.close(ctx)
+	}
+	return nil
 }
 
-// numbers returns where IDs come from, building the generator on first use.
-func (p *Plugin) numbers() (*numbers, error) {
+// Stats returns what the plugin's generator has done so far, and where its lease stands. It is the
+// zero Stats before the first use, and with WithSource.
+func (p *Plugin) Stats() generator.Stats {
+	if n := p.node.Load(); n != nil {
+		return n.generator.Stats()
+	}
+	return generator.Stats{}
+}
+
+// numbers returns where IDs come from, getting a node on first use: from db, or without one if db
+// is nil.
+func (p *Plugin) numbers(ctx context.Context, db *gorm.DB) (*numbers, error) {
 	switch {
 	case p.configErr != nil:
 		return nil, p.configErr
 	case p.config.source != nil:
 		return &numbers{source: p.config.source, closed: &p.closed}, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.generator == nil {
-		g, err := p.config.newGenerator()
-		if err != nil {
+	n := p.node.Load()
+	if n == nil {
+		var err error
+		if n, err = p.firstNode(ctx, db); err != nil {
 			return nil, err
 		}
-		p.generator = g
 	}
-	return &numbers{source: p.generator, generator: p.generator, closed: &p.closed}, nil
+	return &numbers{source: n.generator, generator: n.generator, closed: &p.closed}, nil
+}
+
+// firstNode gets the node, if nobody else has meanwhile.
+func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, ended(ctx)
+	}
+	if n := p.node.Load(); n != nil {
+		return n, nil
+	}
+	if p.closed.Load() {
+		return nil, ErrClosed
+	}
+	n, err := p.config.newNode(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	p.node.Store(&n)
+	return &n, nil
 }
 
 // warnOfEnd says in good time that the layout comes to its end.

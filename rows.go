@@ -13,6 +13,7 @@ type rows interface {
 	count() int
 	// vacant counts the cells of a column that wait for an ID.
 	vacant(column int) int
+	isVacant(row, column int) bool
 	// fill puts IDs into those cells, in the order of the rows, and returns those left over.
 	fill(column int, ids []int64) (rest []int64, err error)
 	// get returns the ID in a cell; ok is false if there is none.
@@ -97,6 +98,11 @@ func (r *structRows) vacant(c int) int {
 		}
 	}
 	return empty
+}
+
+func (r *structRows) isVacant(i, c int) bool {
+	row, ok := r.row(i)
+	return ok && r.plan.columns[c].isVacant(row)
 }
 
 func (r *structRows) fill(c int, ids []int64) ([]int64, error) {

@@ -39,6 +39,14 @@ var (
 	// tenure and the tenure could not extend it; the reason it gave is wrapped as well.
 	ErrOutsideWindow = errors.New("generator: outside the window of the node")
 
+	// ErrTenureTaken is returned by [New] for a [Lease] that serves another generator already: two
+	// generators under one tenure would stamp the same ticks.
+	ErrTenureTaken = errors.New("generator: tenure already serves a generator")
+
+	// ErrSealed is returned when an ID is asked for after the generator was sealed, because its
+	// lease was closed.
+	ErrSealed = errors.New("generator: sealed")
+
 	// ErrCanceled is returned when the context ended before the IDs were there. The context's
 	// error and its cause are wrapped as well.
 	ErrCanceled = errors.New("generator: canceled")

@@ -43,6 +43,7 @@ type Generator struct {
 	// floor is the tick after which the first ID may lie.
 	floor   int64
 	started bool
+	sealed  bool // no ID any more
 	deck    *deck
 	// resume is the residue at which plain IDs go on after NextLike went elsewhere, so that
 	// their evenness does not depend on anybody's keys; takeCard when none was drawn yet.
@@ -60,8 +61,9 @@ type Generator struct {
 // first ID of a hand-given node may wait for one tick, see the package documentation.
 //
 // It returns an error wrapping [ErrInvalidLayout], [ErrInvalidOption] (all faults at once),
-// [ErrNodeRange] when the tenure's node does not fit the layout, or [ErrBeforeEpoch] or
-// [ErrTimeExhausted] when the clock is outside the life of the layout.
+// [ErrNodeRange] when the tenure's node does not fit the layout, [ErrBeforeEpoch] or
+// [ErrTimeExhausted] when the clock is outside the life of the layout, or [ErrTenureTaken] when
+// the tenure is a [Lease] that serves another generator.
 func New(l Layout, t Tenure, opts ...Option) (*Generator, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
@@ -105,6 +107,9 @@ func New(l Layout, t Tenure, opts ...Option) (*Generator, error) {
 		g.floor = (now + g.maxAhead) / g.tickNanos // the restart fence
 	}
 	g.last.Store(lookTwice(0))
+	if err := g.claim(); err != nil {
+		return nil, err
+	}
 	return g, nil
 }
 
@@ -115,8 +120,8 @@ func (g *Generator) Layout() Layout { return g.layout.clone() }
 //
 // It returns an error wrapping [ErrCanceled] when ctx ended first, [*ClockError] when the wall
 // clock is too far behind the last ID, [ErrTimeExhausted] when the layout has come to its end,
-// [ErrBeforeEpoch] when the clock was set back to before it began, or [ErrOutsideWindow] when
-// the tenure could not extend its window.
+// [ErrBeforeEpoch] when the clock was set back to before it began, [ErrOutsideWindow] when the
+// tenure could not extend its window, or [ErrSealed] when it has ended.
 func (g *Generator) Next(ctx context.Context) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, canceled(ctx)
@@ -139,7 +144,7 @@ func (g *Generator) Next(ctx context.Context) (int64, error) {
 		}
 		stepAside(try)
 	}
-	id, _, err := g.take(ctx, now, 1, anyShard)
+	id, _, err := g.take(ctx, now, 1, class{})
 	return id, err
 }
 
@@ -174,7 +179,7 @@ func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 		return canceled(ctx)
 	}
 	for rest := ids; len(rest) > 0; {
-		first, count, err := g.take(ctx, g.clock.now(), int64(len(rest)), anyShard)
+		first, count, err := g.take(ctx, g.clock.now(), int64(len(rest)), class{})
 		if err != nil {
 			clear(ids)
 			return err
@@ -186,6 +191,9 @@ func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 	}
 	return nil
 }
+
+// Shards returns over how many shards the IDs are spread evenly; see [WithShards].
+func (g *Generator) Shards() int { return int(g.shards) }
 
 // NextLike returns a new ID that lands on the shard of key: (id & MaxSequence) mod n is the same
 // for both, for the declared number of shards n and every divisor of it. So the items of an
@@ -203,21 +211,37 @@ func (g *Generator) NextLike(ctx context.Context, key int64) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, canceled(ctx)
 	}
-	id, _, err := g.take(ctx, g.clock.now(), 1, key&g.maxSequence%g.shards)
+	id, _, err := g.take(ctx, g.clock.now(), 1, class{key & g.maxSequence % g.shards, g.shards})
 	return id, err
 }
 
-// take reserves up to want IDs in one tick, all on the shard residue unless that is anyShard. It
-// waits, outside the lock, as long as the virtual clock may not move.
-func (g *Generator) take(ctx context.Context, now, want, residue int64) (first, count int64, err error) {
+// NextOn returns a new ID on one of so many shards: (id & MaxSequence) mod shards is shard. The
+// fewer shards there are, the fewer sequence numbers it skips; otherwise it is as
+// [Generator.NextLike]. It returns an error wrapping [ErrInvalidOption] for a number of shards that
+// is not from 1 to the size of the sequence, or a shard that is not from 0 to one less.
+func (g *Generator) NextOn(ctx context.Context, shard, shards int) (int64, error) {
+	if shards < 1 || int64(shards) > g.maxSequence+1 || shard < 0 || shard >= shards {
+		return 0, fmt.Errorf("%w: NextOn shard %d of %d, where the sequence has %d numbers", ErrInvalidOption,
+			shard, shards, g.maxSequence+1)
+	}
+	if ctx.Err() != nil {
+		return 0, canceled(ctx)
+	}
+	id, _, err := g.take(ctx, g.clock.now(), 1, class{int64(shard), int64(shards)})
+	return id, err
+}
+
+// take reserves up to want IDs in one tick, all of the class. It waits, outside the lock, as long as
+// the virtual clock may not move.
+func (g *Generator) take(ctx context.Context, now, want int64, of class) (first, count int64, err error) {
 	for waited := time.Duration(0); ; {
 		g.mu.Lock()
-		r := g.reserve(now, want, residue)
+		r := g.reserve(now, want, of)
 		if r.verdict == ahead || r.verdict == outside {
 			// Before anyone waits or fails, look at the wall clock itself: the reading may have
 			// grown old while this goroutine waited for the lock.
 			now = g.clock.exact()
-			r = g.reserve(now, want, residue)
+			r = g.reserve(now, want, of)
 		}
 		g.mu.Unlock()
 
@@ -272,6 +296,9 @@ var errNoGrowth = errors.New("the tenure reported a new window but its window is
 func (g *Generator) waitForWindow(
 	ctx context.Context, r reservation, waited time.Duration,
 ) error {
+	if g.tenure.Window() != r.window {
+		return nil // it has changed meanwhile
+	}
 	err := context.DeadlineExceeded
 	if left := g.maxWait - waited; left > 0 {
 		limited, cancel := context.WithTimeout(ctx, left)
@@ -286,6 +313,8 @@ func (g *Generator) waitForWindow(
 		return nil
 	case ctx.Err() != nil:
 		return canceled(ctx)
+	case g.isSealed():
+		return ErrSealed
 	}
 	tick, _ := g.layout.timeOf(uint64(r.tick))
 	return fmt.Errorf("%w %d: the tick of %s is not in [%s, %s): %w", ErrOutsideWindow,

@@ -6,11 +6,16 @@ import (
 )
 
 const (
-	// anyShard asks for plain IDs, which take the next free sequence numbers.
-	anyShard = -1
 	// takeCard in place of a residue: the next plain ID takes the top card of the deck.
 	takeCard = -1
 )
+
+// class says on which shard an ID has to lie: that of the sequence numbers with one residue modulo
+// the number of shards. The zero class asks for plain IDs, which take the next free numbers.
+type class struct{ residue, shards int64 }
+
+// isPlain reports whether any shard will do.
+func (c class) isPlain() bool { return c.shards == 0 }
 
 // verdict says whether IDs can be reserved, and if not, what that has to wait for.
 type verdict uint8
@@ -62,17 +67,17 @@ func idOf(word int64) int64 {
 }
 
 // reserve moves the virtual clock to the later of now and itself and takes up to want sequence
-// numbers of one tick, from the first that lies on the shard residue. Nothing is taken unless it
+// numbers of one tick, from the first that is of the class. Nothing is taken unless it
 // is granted. The caller holds g.mu.
-func (g *Generator) reserve(now, want, residue int64) reservation {
+func (g *Generator) reserve(now, want int64, of class) reservation {
 	for {
 		word := g.last.Load()
-		r := g.propose(word, now, want, residue)
+		r := g.propose(word, now, want, of)
 		if r.verdict != granted {
 			return r
 		}
 		next := r.first + r.count - 1
-		if residue != anyShard {
+		if !of.isPlain() {
 			next = lookTwice(next)
 		}
 		// Next may have counted on meanwhile. Then all has to be looked at again.
@@ -91,7 +96,10 @@ func (g *Generator) reserve(now, want, residue int64) reservation {
 
 // propose says which IDs come after word, without taking them; it only brings the copy of the
 // tenure's window up to date. The caller holds g.mu.
-func (g *Generator) propose(word, now, want, residue int64) reservation {
+func (g *Generator) propose(word, now, want int64, of class) reservation {
+	if g.sealed {
+		return reservation{verdict: failed, err: ErrSealed}
+	}
 	if now < 0 {
 		return reservation{verdict: failed, err: g.beforeEpoch(now)}
 	}
@@ -102,11 +110,11 @@ func (g *Generator) propose(word, now, want, residue int64) reservation {
 	if wall := now / g.tickNanos; wall > tick {
 		tick, last, resume = wall, -1, takeCard
 	}
-	start := g.startAfter(last, resume, residue)
+	start := g.startAfter(last, resume, of)
 	// The tick is used up: borrow the next one, where plain IDs go on with the round.
 	if start > g.maxSequence {
 		tick, last = tick+1, -1
-		start = g.startAfter(last, resume, residue)
+		start = g.startAfter(last, resume, of)
 	}
 	prefix := idOf(word) &^ g.maxSequence
 	if tick != current {
@@ -115,7 +123,7 @@ func (g *Generator) propose(word, now, want, residue int64) reservation {
 		}
 		if tick < g.grant.from {
 			tick, last, resume = g.grant.from, -1, takeCard
-			start = g.startAfter(last, resume, residue)
+			start = g.startAfter(last, resume, of)
 		}
 		if tick > g.maxTick {
 			end, _ := g.layout.end()
@@ -132,7 +140,7 @@ func (g *Generator) propose(word, now, want, residue int64) reservation {
 		return reservation{verdict: outside, tick: tick, window: g.grant.window}
 	}
 	r := reservation{first: prefix | start, count: 1, resume: resume}
-	if residue == anyShard {
+	if of.isPlain() {
 		r.count = min(want, g.maxSequence-start+1)
 		r.dealt = resume == takeCard
 	}
@@ -164,19 +172,19 @@ func (g *Generator) startOf(tick int64) start {
 	return startNone
 }
 
-// startAfter returns the first sequence number after last on the wanted shard, or, for plain IDs,
+// startAfter returns the first sequence number after last that is of the class, or, for plain IDs,
 // on the residue where they go on. It may lie past the end of the tick.
-func (g *Generator) startAfter(last, resume, residue int64) int64 {
-	if residue == anyShard {
-		residue = resume
+func (g *Generator) startAfter(last, resume int64, of class) int64 {
+	if of.isPlain() {
+		of = class{resume, g.shards}
 		if resume == takeCard {
-			residue = g.deck.top()
+			of.residue = g.deck.top()
 		}
 	}
 	next := last + 1
-	skip := (residue - next) % g.shards
+	skip := (of.residue - next) % of.shards
 	if skip < 0 {
-		skip += g.shards
+		skip += of.shards
 	}
 	return next + skip
 }

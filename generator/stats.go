@@ -21,7 +21,8 @@ type Stats struct {
 	ClockSteps uint64
 	// WindowEnd is the end of the tenure's window, in UTC; zero for a node given by hand.
 	WindowEnd time.Time
-	// Extensions counts how often a call asked the tenure to extend its window.
+	// Extensions counts how often the tenure's window has grown or moved, if it is a [Lease];
+	// otherwise how often a call had to ask the tenure for more.
 	Extensions uint64
 	// End is when the time bits of the layout are used up, YearsLeft how many years of 365.25
 	// days that is away by the wall clock.
@@ -50,6 +51,9 @@ func (g *Generator) Stats() Stats {
 	}
 	if _, byHand := g.tenure.(fixedNode); !byHand {
 		s.WindowEnd = g.tenure.Window().Until.UTC()
+	}
+	if lease, ok := g.tenure.(Lease); ok {
+		s.Extensions = lease.Extensions()
 	}
 	return s
 }

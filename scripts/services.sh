@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
-# Makes sure that the databases which the tests need answer:
+# Makes sure that the servers which the tests need answer:
 #
-#     scripts/services.sh [postgres] [mariadb]        (no argument: both)
+#     scripts/services.sh [postgres] [mariadb] [redis] [etcd] [zookeeper]        (no argument: all)
 #
 # One that answers is used as it is. Otherwise an installed server is started; where none is
 # installed the system's package manager installs it; where that cannot be done either, the script
 # says what is missing and exits with status 1.
 #
-# A server that this script started or installed gets a login "snowflake" with the password
+# A database that this script started or installed gets a login "snowflake" with the password
 # "snowflake", which may create databases and nothing beside, unless the tests get in already. A
 # server that was running before is not touched, except with CI=true, where the machine is
 # thrown away afterwards.
 #
-# What the tests look for, and the variables SNOWFLAKE_POSTGRES_DSN and SNOWFLAKE_MARIADB_DSN that
-# point them elsewhere, is written in internal/dbtest/doc.go. The test is made with the very code
-# of the tests (internal/dbtest/dbping), so nothing has to be handed over: the script prints to
-# standard error only. SNOWFLAKE_NO_INSTALL=1 keeps it from installing anything.
+# What the tests look for in a database, and the variables SNOWFLAKE_POSTGRES_DSN and
+# SNOWFLAKE_MARIADB_DSN that point them elsewhere, is written in internal/dbtest/doc.go. The test
+# is made with the very code of the tests (internal/dbtest/dbping), so nothing has to be handed
+# over: the script prints to standard error only. The stores of leases are asked by TCP for a sign
+# of life; SNOWFLAKE_REDIS_URL, SNOWFLAKE_ETCD_ENDPOINTS and SNOWFLAKE_ZOOKEEPER point elsewhere.
+# SNOWFLAKE_NO_INSTALL=1 keeps the script from installing anything.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -82,8 +84,9 @@ start_brew() {
 	formula=$(brew_formula "$1") && quietly brew services start "$formula"
 }
 
-# install_packages APT DNF APK BREW installs the package of that name with whichever manager the
-# system has.
+# install_packages APT DNF APK BREW installs the packages of that name with whichever manager the
+# system has; "" where a system has none. The names of several may stand in one argument.
+# shellcheck disable=SC2086
 install_packages() {
 	if [ -n "${SNOWFLAKE_NO_INSTALL:-}" ]; then
 		say "SNOWFLAKE_NO_INSTALL is set, so nothing is installed"
@@ -94,15 +97,13 @@ install_packages() {
 		# A package list that cannot be refreshed may still do.
 		quietly as_root apt-get update || say "apt-get update failed; going on with the old lists"
 		quietly as_root env DEBIAN_FRONTEND=noninteractive \
-			apt-get install -y --no-install-recommends "$1"
+			apt-get install -y --no-install-recommends $1
 	elif have dnf; then
 		say "installing $2 with dnf"
-		quietly as_root dnf install -y "$2"
+		[ -n "$2" ] && quietly as_root dnf install -y "$2"
 	elif have apk; then
 		say "installing $3 with apk"
-		# The names of several packages may stand in one argument.
-		# shellcheck disable=SC2086
-		quietly as_root apk add $3
+		[ -n "$3" ] && quietly as_root apk add $3
 	elif have brew; then
 		say "installing $4 with brew"
 		quietly brew install "$4"
@@ -208,12 +209,123 @@ mariadb_provision() {
 	quietly as_root "$client" -u root -e "$sql" || quietly "$client" -e "$sql"
 }
 
-# --- Both -----------------------------------------------------------------------------------------
+# --- Stores of leases -----------------------------------------------------------------------------
+
+# detached DIRECTORY COMMAND... runs a server without a service manager, as this user. It outlives
+# the script, and finds its data in the directory, which is thrown away with the others in /tmp.
+detached() {
+	local directory=$1
+	shift
+	(cd "$directory" && exec setsid nohup "$@" >output.log 2>&1 </dev/null) &
+}
+
+scratch() { mktemp -d "${TMPDIR:-/tmp}/snowflake-$1.XXXXXX"; }
+
+redis_installed() { have redis-server || have valkey-server; }
+
+redis_install() { install_packages redis-server redis redis redis; }
+
+redis_start() {
+	local directory program=redis-server
+	start_service redis-server redis valkey-server valkey || start_brew redis && return
+	have redis-server || program=valkey-server
+	directory=$(scratch redis) && detached "$directory" "$program" --bind 127.0.0.1 --port 6379
+}
+
+# redis_ping HOST PORT. One that wants a password is alive.
+redis_ping() {
+	local heard
+	heard=$(exchange "$1" "$2" 'PING\r\nQUIT\r\n')
+	[[ $heard == +PONG* || $heard == -NOAUTH* ]]
+}
+
+etcd_installed() { have etcd; }
+
+etcd_install() { install_packages etcd-server etcd etcd etcd; }
+
+etcd_start() {
+	local directory
+	start_service etcd || start_brew etcd && return
+	directory=$(scratch etcd) && detached "$directory" etcd --data-dir "$directory/data"
+}
+
+etcd_ping() { [[ $(exchange "$1" "$2" 'GET /health HTTP/1.0\r\n\r\n') == *'"health":"true"'* ]]; }
+
+# Debian has the program in an archive, apart from its service.
+readonly zookeeper_jar=/usr/share/java/zookeeper.jar
+
+zookeeper_installed() {
+	[ -f "$zookeeper_jar" ] && have java || [ -x /etc/init.d/zookeeper ] || have zkServer
+}
+
+zookeeper_install() { install_packages "libzookeeper-java default-jre-headless" "" "" zookeeper; }
+
+zookeeper_start() {
+	local directory
+	start_service zookeeper || start_brew zookeeper && return
+	[ -f "$zookeeper_jar" ] && have java && directory=$(scratch zookeeper) || return 1
+	printf '%s\n' tickTime=2000 "dataDir=$directory/data" clientPort=2181 \
+		clientPortAddress=127.0.0.1 maxClientCnxns=0 admin.enableServer=false >"$directory/zoo.cfg"
+	detached "$directory" java -Xmx256m -cp "$zookeeper_jar" \
+		org.apache.zookeeper.server.quorum.QuorumPeerMain "$directory/zoo.cfg"
+}
+
+zookeeper_ping() { [[ $(exchange "$1" "$2" srvr) == *Mode:* ]]; }
+
+# exchange HOST PORT TEXT sends the text, with the escapes of printf, and prints the answer up to
+# its end or until nothing comes for a while.
+exchange() (
+	exec 3<>"/dev/tcp/$1/$2" || exit 1
+	# The text is a format on purpose.
+	# shellcheck disable=SC2059
+	printf "$3" >&3
+	while IFS= read -r -t 3 line <&3 || [ -n "$line" ]; do
+		printf '%s\n' "$line"
+		line=""
+	done
+) 2>/dev/null
+
+# store_ping SERVER SECONDS VARIABLE PORT waits so long for a sign of life of the server that the
+# variable points to, the first if they are several, and says what it found.
+store_ping() {
+	local server=$1 deadline=$((SECONDS + $2)) address=${!3:-} host=127.0.0.1 port=$4 secret=""
+	if [ -n "$address" ]; then
+		case $address in
+		https://* | rediss://* | unix:*) secret=yes ;;
+		esac
+		address=${address%%,*}
+		address=${address#*://}
+		address=${address%%[/?]*}
+		address=${address##*@}
+		host=${address%:*}
+		[ "$host" = "$address" ] || port=${address##*:}
+	fi
+	if [ -n "$secret" ]; then
+		printf '%s is not looked at: %s names one that this script cannot talk to\n' "$server" "$3"
+		return 0
+	fi
+	until "${server}_ping" "$host" "$port"; do
+		if [ "$SECONDS" -ge "$deadline" ]; then
+			printf '%s does not answer on %s:%s\n' "$server" "$host" "$port"
+			return "$absent"
+		fi
+		sleep 0.2
+	done
+	printf '%s answers on %s:%s\n' "$server" "$host" "$port"
+}
+
+# --- All ------------------------------------------------------------------------------------------
 
 # ping SERVER [WAIT] leaves the exit code in $state and the answer in $answer.
 ping() {
+	local wait=${2:-0s}
 	state=0
-	answer=$("$pinger" -wait "${2:-0s}" "$1" 2>&1) || state=$?
+	case $1 in
+	redis) answer=$(store_ping redis "${wait%s}" SNOWFLAKE_REDIS_URL 6379) || state=$? ;;
+	etcd) answer=$(store_ping etcd "${wait%s}" SNOWFLAKE_ETCD_ENDPOINTS 2379) || state=$? ;;
+	zookeeper) answer=$(store_ping zookeeper "${wait%s}" SNOWFLAKE_ZOOKEEPER 2181) || state=$? ;;
+	*) answer=$("$pinger" -wait "$wait" "$1" 2>&1) || state=$? ;;
+	esac
 }
 
 # start SERVER starts an installed server and waits until it answers. What counts is the answer
@@ -295,11 +407,14 @@ mkdir -p .bin
 : >"$log"
 go build -o "$pinger" ./internal/dbtest/dbping
 
-[ $# -gt 0 ] || set -- postgres mariadb
+[ $# -gt 0 ] || set -- postgres mariadb redis etcd zookeeper
 for server in "$@"; do
 	case $server in
 	postgres) ensure postgres PostgreSQL SNOWFLAKE_POSTGRES_DSN 5432 ;;
 	mariadb) ensure mariadb MariaDB SNOWFLAKE_MARIADB_DSN 3306 ;;
-	*) fail "no server is called \"$server\": say postgres or mariadb" ;;
+	redis) ensure redis Redis SNOWFLAKE_REDIS_URL 6379 ;;
+	etcd) ensure etcd etcd SNOWFLAKE_ETCD_ENDPOINTS 2379 ;;
+	zookeeper) ensure zookeeper ZooKeeper SNOWFLAKE_ZOOKEEPER 2181 ;;
+	*) fail "no server is called \"$server\": say postgres, mariadb, redis, etcd or zookeeper" ;;
 	esac
 done

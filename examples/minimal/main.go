@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -19,12 +20,14 @@ type Order struct {
 func main() {
 	db, err := gorm.Open(sqlite.Open(":memory:"), &gorm.Config{})
 	check(err)
-	check(db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1)))) // 1: this process alone has it
+	plugin := snowflakeplugin.New() // leases a node number from this very database
+	check(db.Use(plugin))
 	check(db.AutoMigrate(&Order{}))
 
 	order := Order{Total: 990}
 	check(db.Create(&order).Error)
-	fmt.Println(order.ID) // set before the INSERT
+	fmt.Println(order.ID)                     // set before the INSERT
+	check(plugin.Close(context.Background())) // gives the number back
 }
 
 func check(err error) {

@@ -33,7 +33,7 @@ func TestItPrintsAnID(t *testing.T) {
 		t.Fatalf("it printed %q: %v", printed, err)
 	}
 	parts, err := generator.Default().Decompose(id.Int64())
-	if err != nil || parts.Node != 1 || time.Since(parts.Time).Abs() > time.Minute {
-		t.Errorf("%d is of node %d at %v, %v; want node 1, now", id, parts.Node, parts.Time, err)
+	if err != nil || time.Since(parts.Time).Abs() > time.Minute {
+		t.Errorf("%d is of node %d at %v, %v; want now", id, parts.Node, parts.Time, err)
 	}
 }

@@ -22,9 +22,9 @@ const (
 	newOrders = 12 // orders that the story creates
 	oldOrders = 3  // orders that it imports, an hour old
 
-	// A node number is a promise: at any time one process uses it, and no other. The import below
-	// makes IDs of its own and therefore has a number of its own.
-	thisNode, importNode = 1, 2
+	// The import below makes IDs of its own, of an hour ago. Nobody had a number of this database
+	// then, so any will do; where somebody may have had, keep one for imports: lease.Nodes(1, 1023).
+	importNode = 0
 )
 
 // run tells the story on a fresh database and leaves nothing behind.
@@ -63,23 +63,24 @@ func closeDB(db *gorm.DB) error {
 type story struct {
 	w      io.Writer
 	db     *gorm.DB
+	plugin *snowflakeplugin.Plugin
 	layout generator.Layout
 	ada    User
 }
 
 // tell puts the plugin to work on db and goes through the chapters.
 func tell(ctx context.Context, w io.Writer, db *gorm.DB) (err error) {
-	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(thisNode))
+	plugin := snowflakeplugin.New() // leases a node number from this very database
 	db = db.WithContext(ctx)
 	if err := db.Use(plugin); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, plugin.Close(ctx)) }()
+	defer func() { err = errors.Join(err, plugin.Close(ctx)) }() // gives it back
 	if err := db.AutoMigrate(&User{}, &Order{}, &Item{}, &Tag{}); err != nil {
 		return err
 	}
 	fmt.Fprint(w, "A small shop, on SQLite in memory: nothing is left behind.\n\n")
-	s := &story{w: w, db: db, layout: generator.Default()}
+	s := &story{w: w, db: db, plugin: plugin, layout: generator.Default()}
 	for i, chapter := range []struct {
 		title string
 		tell  func() error
@@ -92,6 +93,7 @@ func tell(ctx context.Context, w io.Writer, db *gorm.DB) (err error) {
 		{"Import old orders. An ID that is set stays; this one says when the order was made.", s.backfill},
 		{"Orders of the last minute, by primary key alone: there is no time column.", s.lastMinute},
 		{"The newest ten, by primary key alone.", s.newest},
+		{"The node number came from this database. No other process can get it for that time.", s.lease},
 	} {
 		fmt.Fprintf(w, "%d. %s\n", i+1, chapter.title)
 		if err := chapter.tell(); err != nil {
@@ -246,5 +248,22 @@ func (s *story) newest() error {
 	}
 	s.line("order by", "id DESC, limit 10")
 	s.line("found", "orders %s", strings.Join(numbers, ", "))
+	return nil
+}
+
+func (s *story) lease() error {
+	var lease struct {
+		Node         int64
+		Owner, Until string
+	}
+	if err := s.db.Table("snowflake_nodes").Take(&lease).Error; err != nil {
+		return err
+	}
+	if node := s.plugin.Stats().Node; node != lease.Node {
+		return fmt.Errorf("the plugin has node %d, the database says %d", node, lease.Node)
+	}
+	s.line("node", "%d", lease.Node)
+	s.line("until", "%s; it is extended long before, and given back at the end", lease.Until)
+	s.line("owner", "%s", lease.Owner)
 	return nil
 }

@@ -15,6 +15,11 @@ BenchmarkNext-2              100  900.0 ns/op  0 B/op  0 allocs/op
 BenchmarkNextTwoGoroutines-2 100  130.4 ns/op
 BenchmarkFill1000-2          100  1000 ns/op  1.0 ns/id  0 B/op  0 allocs/op
 BenchmarkSaturated-2         1  2000 ns/op  99.0 %capacity  25.0 %core
+BenchmarkNextLeased-2        100  2000 ns/op  1.05 of-by-hand
+BenchmarkShardTable-2        100  150.0 ns/op  1 allocs/op
+BenchmarkShardLatest/postgres-2    10  20 ns/op  1.5 of-by-hand
+BenchmarkShardPointRead/postgres-2 10  20 ns/op  1.1 of-by-hand
+BenchmarkShardCreate/postgres-2    10  20 ns/op  2.0 of-by-hand
 BenchmarkShareOfBatch-2      1  2000 ns/op  3.0 share-allocs/statement  40.0 share-ns/row
 BenchmarkShareOfCreate-2     1  2000 ns/op  3.0 share-allocs/statement  300.0 share-ns/row
 PASS

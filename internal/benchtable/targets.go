@@ -31,6 +31,8 @@ func targets() []target {
 			figure: key{"BenchmarkSaturated", "%capacity"}, atLeast: true, bound: 99, unit: " %"},
 		{what: "saturated Default, part of one core",
 			figure: key{"BenchmarkSaturated", "%core"}, bound: 25, unit: " %"},
+		{what: "Next with a lease / with a number given by hand",
+			figure: key{"BenchmarkNextLeased", "of-by-hand"}, bound: 1.05, unit: "x"},
 		{what: "plugin's share of CreateInBatches(1000), a row",
 			figure: key{"BenchmarkShareOfBatch", "share-ns/row"}, bound: 40, unit: " ns"},
 		{what: "plugin's share of CreateInBatches(1000), allocations a statement",
@@ -39,6 +41,14 @@ func targets() []target {
 			figure: key{"BenchmarkShareOfCreate", "share-ns/row"}, bound: 300, unit: " ns"},
 		{what: "plugin's share of Create, allocations",
 			figure: key{"BenchmarkShareOfCreate", "share-allocs/statement"}, bound: 3},
+		{what: "shard and table of an ID", figure: key{"BenchmarkShardTable", perOp}, bound: 150, unit: " ns"},
+		{what: "shard and table of an ID, allocations", figure: key{"BenchmarkShardTable", alloc}, bound: 1},
+		{what: "newest 100 of 64 shards / by a UNION ALL by hand, on PostgreSQL",
+			figure: key{"BenchmarkShardLatest/postgres", "of-by-hand"}, bound: 1.5, unit: "x"},
+		{what: "a row by its ID / without the router, on PostgreSQL",
+			figure: key{"BenchmarkShardPointRead/postgres", "of-by-hand"}, bound: 1.1, unit: "x"},
+		{what: "1,000 rows into 16 shards / into one table, on PostgreSQL",
+			figure: key{"BenchmarkShardCreate/postgres", "of-by-hand"}, bound: 2, unit: "x"},
 	}
 }
 

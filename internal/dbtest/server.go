@@ -10,11 +10,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 )
 
 // Errors of [Ping].
@@ -26,9 +27,6 @@ var (
 )
 
 const (
-	// requireVariable lists the servers whose absence is a failure.
-	requireVariable = "SNOWFLAKE_REQUIRE"
-
 	// pingTimeout bounds the search for a server, adminTimeout a CREATE or DROP. Both are far
 	// above what a loaded machine needs; they only keep a dead server from hanging a test run.
 	pingTimeout  = 5 * time.Second
@@ -143,7 +141,7 @@ func greet(ctx context.Context, driverName, dsn string) (version string, err err
 // the server is required or its variable is set.
 func demand(tb testing.TB, f flavor, err error) {
 	tb.Helper()
-	must, badWord := required(f.name)
+	must, badWord := servers.Required(f.name)
 	if badWord != nil {
 		tb.Fatal(badWord)
 	}
@@ -153,26 +151,10 @@ func demand(tb testing.TB, f flavor, err error) {
 		tb.Fatalf("%v\n%s is set, so that server has to answer", err, f.variable)
 	case must:
 		tb.Fatalf("%v\n%s names %s, so it has to answer: start it, or set %s",
-			err, requireVariable, f.name, f.variable)
+			err, servers.RequireVariable, f.name, f.variable)
 	default:
 		tb.Skipf("%v\nskipped; to run this test start the server, or set %s", err, f.variable)
 	}
-}
-
-// required tells whether SNOWFLAKE_REQUIRE names a server. A word in it that names nothing is an
-// error: a slip there would turn failures into skips.
-func required(name string) (bool, error) {
-	known := []string{nameSQLite, namePostgres, nameMariaDB}
-	found := false
-	for word := range strings.SplitSeq(os.Getenv(requireVariable), ",") {
-		word = strings.TrimSpace(word)
-		if word != "" && !slices.Contains(known, word) {
-			return false, fmt.Errorf("dbtest: %s: %q is none of %s",
-				requireVariable, word, strings.Join(known, ", "))
-		}
-		found = found || word == name
-	}
-	return found, nil
 }
 
 // mariadb tells MariaDB from MySQL.

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+)
+
+// presets are the layouts by the names of their functions.
+func presets() []preset {
+	return []preset{
+		{"Default", generator.Default()},
+		{"Twitter", generator.Twitter()},
+		{"ShardingSphere", generator.ShardingSphere()},
+		{"Business", generator.Business()},
+		{"JavaScript", generator.JavaScript()},
+		{"Game", generator.Game()},
+		{"GameLong", generator.GameLong()},
+		{"GameSecond", generator.GameSecond()},
+		{"Game16", generator.Game16()},
+		{"Game16Fast", generator.Game16Fast()},
+	}
+}
+
+type preset struct {
+	name   string
+	layout generator.Layout
+}
+
+func layoutFlag(set *flag.FlagSet, o *options) {
+	set.StringVar(&o.layout, "layout", "Default", "how IDs are packed: a `NAME` of \"snowflake layout\"")
+}
+
+func jsonFlag(set *flag.FlagSet, o *options) {
+	set.BoolVar(&o.json, "json", false, "print one JSON document")
+}
+
+// layoutOf finds a preset, whatever the case of its name.
+func layoutOf(name string) (preset, error) {
+	var names []string
+	for _, p := range presets() {
+		if strings.EqualFold(p.name, name) {
+			return p, nil
+		}
+		names = append(names, p.name)
+	}
+	return preset{}, usagef("there is no layout %q; there are %s", name, strings.Join(names, ", "))
+}
+
+func layoutCommand() command {
+	return command{
+		name: "layout", args: "[NAME]", short: "list the layouts, or describe one",
+		help: `
+A layout says how many bits of an ID are time, node and sequence, how long a tick is, and when time
+began. Without a name all are listed.
+
+  snowflake layout
+  snowflake layout Game
+  snowflake layout --json`,
+		flags: jsonFlag,
+		run:   runLayout,
+	}
+}
+
+// layoutInfo is a layout in JSON.
+type layoutInfo struct {
+	Name         string          `json:"name"`
+	Epoch        time.Time       `json:"epoch"`
+	Tick         string          `json:"tick"`
+	TimeBits     int             `json:"time_bits"`
+	NodeBits     int             `json:"node_bits"`
+	Node         []layoutSegment `json:"node"`
+	SequenceBits int             `json:"sequence_bits"`
+	Nodes        int64           `json:"nodes"`
+	IDsPerTick   int64           `json:"ids_per_tick"`
+	End          time.Time       `json:"end"`
+	Fingerprint  string          `json:"fingerprint"`
+}
+
+type layoutSegment struct {
+	Name string `json:"name"`
+	Bits int    `json:"bits"`
+}
+
+func infoOf(p preset) layoutInfo {
+	l := p.layout
+	info := layoutInfo{
+		Name: p.name, Epoch: l.Epoch.UTC(), Tick: l.Tick.String(), TimeBits: l.TimeBits, NodeBits: l.NodeBits(),
+		SequenceBits: l.SequenceBits, Nodes: l.MaxNode() + 1, IDsPerTick: l.MaxSequence() + 1,
+		End: l.End().UTC(), Fingerprint: lease.Fingerprint(l),
+	}
+	for _, f := range l.Node {
+		info.Node = append(info.Node, layoutSegment(f))
+	}
+	return info
+}
+
+func runLayout(_ context.Context, e *env, o *options, args []string) error {
+	if len(args) > 1 {
+		return usagef("layout: one name at most, not %d", len(args))
+	}
+	if len(args) == 1 {
+		p, err := layoutOf(args[0])
+		if err != nil {
+			return err
+		}
+		return describeLayout(e, o, p)
+	}
+	var all []layoutInfo
+	for _, p := range presets() {
+		all = append(all, infoOf(p))
+	}
+	if o.json {
+		return printJSON(e.out, all)
+	}
+	table := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	say(table, "NAME\tTIME\tNODE\tSEQUENCE\tIDS PER TICK\tNODES\tFROM\tUNTIL\n")
+	for _, i := range all {
+		say(table, "%s\t%d\t%d\t%d\t%d in %s\t%d\t%s\t%s\n", i.Name, i.TimeBits, i.NodeBits, i.SequenceBits,
+			i.IDsPerTick, i.Tick, i.Nodes, i.Epoch.Format(time.DateOnly), i.End.Format(time.DateOnly))
+	}
+	return table.Flush()
+}
+
+func describeLayout(e *env, o *options, p preset) error {
+	i := infoOf(p)
+	if o.json {
+		return printJSON(e.out, i)
+	}
+	segments := make([]string, 0, len(i.Node))
+	for _, s := range i.Node {
+		segments = append(segments, fmt.Sprintf("%s %d", s.Name, s.Bits))
+	}
+	table := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	say(table, "layout\tgenerator.%s()\n", i.Name)
+	say(table, "bits\ttime %d, %s, sequence %d: %d in all\n", i.TimeBits, strings.Join(segments, ", "),
+		i.SequenceBits, i.TimeBits+i.NodeBits+i.SequenceBits)
+	say(table, "tick\t%s\n", i.Tick)
+	say(table, "from\t%s\n", i.Epoch.Format(time.RFC3339Nano))
+	say(table, "until\t%s\n", i.End.Format(time.RFC3339Nano))
+	say(table, "nodes\t%d\n", i.Nodes)
+	say(table, "IDs\t%d for each node and tick\n", i.IDsPerTick)
+	say(table, "shards\t(id & %d) %% N; for N a power of two id %% N\n", i.IDsPerTick-1)
+	say(table, "fingerprint\t%s\n", i.Fingerprint)
+	return table.Flush()
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+)
+
+// ranch is a database with a store, and the DSN as the command takes it.
+type ranch struct {
+	dsn   string
+	store *gormlease.Store
+}
+
+func openRanch(t *testing.T, target dbtest.Target) ranch {
+	t.Helper()
+	dsn := target.DSN(t)
+	store, err := gormlease.New(target.OpenDSN(t, dsn, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return ranch{dsn, store}
+}
+
+// hold leases a number for the length of the test.
+func (r ranch) hold(t *testing.T, node int64) *lease.Keeper {
+	t.Helper()
+	k, err := lease.Acquire(t.Context(), r.store, generator.Default(), lease.Nodes(node, node),
+		lease.Owner("web"), lease.Span(time.Hour), lease.Logger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close(t.Context()) })
+	return k
+}
+
+func (r ranch) record(t *testing.T, node int64) lease.Record {
+	t.Helper()
+	records, err := r.store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records {
+		if record.Node == node {
+			return record
+		}
+	}
+	t.Fatalf("node %d has no record", node)
+	return lease.Record{}
+}
+
+// succeed runs the command and returns what it prints.
+func (r ranch) succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := call(t, r.dsn, args...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("snowflake %q: exit code %d: %s", args, code, stderr)
+	}
+	return stdout
+}
+
+func TestNodesAreListedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		r := openRanch(t, target)
+		if got := r.succeed(t, "nodes", "list"); !strings.Contains(got, "ever leased") {
+			t.Errorf("an empty table is listed as\n%s", got)
+		}
+		r.hold(t, 7)
+		if err := r.hold(t, 300).Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		hostile := r.record(t, 300)
+		hostile.Owner, hostile.Version = "evil\x1b[2J\nname", hostile.Version+1
+		if ok, err := r.store.Swap(t.Context(), r.record(t, 300), hostile); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		lines := strings.Split(r.succeed(t, "nodes", "list"), "\n")
+		for i, words := range [][]string{{"NODE", "STATE"}, {"7", "held", "web #", "in 1h"}, {"300", "expired", "evil?[2J?name"}} {
+			for _, word := range words {
+				if !strings.Contains(lines[i], word) {
+					t.Errorf("line %d lacks %q: %s", i, word, lines[i])
+				}
+			}
+		}
+		var nodes []struct {
+			Node  int64
+			State string
+			Left  float64 `json:"seconds_left"`
+		}
+		if err := json.Unmarshal([]byte(r.succeed(t, "nodes", "list", "--json")), &nodes); err != nil {
+			t.Fatal(err)
+		}
+		if len(nodes) != 2 || nodes[0].Node != 7 || nodes[0].State != stateHeld || nodes[0].Left < 3000 {
+			t.Errorf("as JSON: %+v", nodes)
+		}
+	})
+}
+
+func TestALiveHolderIsGuarded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		r := openRanch(t, target)
+		r.hold(t, 7)
+		before := r.record(t, 7)
+		code, _, stderr := call(t, r.dsn, "nodes", "release", "7")
+		if code != exitRefused || !strings.Contains(stderr, "web #") || !strings.Contains(stderr, "--force") {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+		if after := r.record(t, 7); after != before {
+			t.Errorf("the record was changed from %v to %v", before, after)
+		}
+
+		got := r.succeed(t, "nodes", "release", "7", "--force")
+		after := r.record(t, 7)
+		if after.Owner != "" || after.Version != before.Version+1 || !after.Until.Equal(before.Until) {
+			t.Errorf("by force %v became %v", before, after)
+		}
+		if !strings.Contains(got, "when its window has ended") {
+			t.Errorf("it says %s", got)
+		}
+		code, _, stderr = call(t, r.dsn, "nodes", "release", "8")
+		if code != exitFailure || !strings.Contains(stderr, "never leased") {
+			t.Errorf("a node without a record: exit code %d, %s", code, stderr)
+		}
+	})
+}
+
+func TestAWindowInTheFarFutureCanBeEnded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		r := openRanch(t, target)
+		far := lease.Record{
+			Node: 9, Owner: "wrong clock", Until: time.Now().Add(100 * 365 * 24 * time.Hour), Version: 1,
+			Layout: lease.Fingerprint(generator.Default()), UpdatedAt: time.Now(),
+		}
+		if ok, err := r.store.Swap(t.Context(), lease.Record{}, far); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if got := r.succeed(t, "nodes", "list"); !strings.Contains(got, stateDistant) || !strings.Contains(got, "help nodes release") {
+			t.Errorf("it is listed as\n%s", got)
+		}
+		r.succeed(t, "nodes", "release", "9", "--force", "--until", "now")
+		if left := time.Until(r.record(t, 9).Until); left > time.Minute {
+			t.Errorf("the window still runs for %v", left)
+		}
+		deadline := time.Now().Add(time.Minute)
+		for r.record(t, 9).Until.After(time.Now()) && time.Now().Before(deadline) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.hold(t, 9)
+	})
+}
+
+func TestNewIDsHaveALeasedNode(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		r := openRanch(t, target)
+		lines := strings.Fields(r.succeed(t, "new", "-n", "10000"))
+		last := int64(0)
+		for _, line := range lines {
+			id, err := strconv.ParseInt(line, 10, 64)
+			if err != nil || id <= last {
+				t.Fatalf("%q follows %d: %v", line, last, err)
+			}
+			last = id
+		}
+		parts, err := generator.Default().Decompose(last)
+		if err != nil || len(lines) != 10000 {
+			t.Fatalf("%d IDs, %v", len(lines), err)
+		}
+		if record := r.record(t, parts.Node); record.Owner != "" || !record.Until.After(parts.Time) {
+			t.Errorf("the lease was left as %v after an ID of %v", record, parts.Time)
+		}
+	})
+}
+
+func TestNoTableIsNoLease(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db := target.OpenDSN(t, dsn, nil)
+		if err := db.Exec("CREATE TABLE something (id int)").Error; err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := call(t, dsn, "nodes", "list")
+		if code != exitFailure || !strings.Contains(stderr, "no table snowflake_nodes") {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+		if db.Migrator().HasTable(defaultTable) {
+			t.Error("to look made the table")
+		}
+	})
+}
+
+func TestNoErrorTellsThePassword(t *testing.T) {
+	t.Parallel()
+	const secret = "correct-horse"
+	for _, dsn := range []string{
+		"postgres://app:" + secret + "@127.0.0.1:1/shop", "postgres://app:" + secret + "@[::1/shop",
+		"host=127.0.0.1 port=1 user=app password=" + secret + " dbname=shop",
+		"host=127.0.0.1 port=1 user=app password=" + secret + " sslmode=nonsense",
+		"app:" + secret + "@tcp(127.0.0.1:1)/shop", "app:" + secret + "@tcp(127.0.0.1:1)",
+		"app:" + secret + "@tcp(127.0.0.1:3306)/shop", "mysql://app:" + secret + "@127.0.0.1:1/shop",
+		"mysql://app:" + secret + "@[::1/shop", "sqlite:" + secret, "file:/no/" + secret + ".db", secret,
+	} {
+		code, stdout, stderr := call(t, "", "nodes", "list", "--dsn", dsn)
+		if code == exitOK || strings.Contains(stdout+stderr, secret) {
+			t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+		}
+	}
+}
+
+func FuzzTimesAreReadOrRefused(f *testing.F) {
+	for _, seed := range []string{"now", "-24h", "+90m", "2026-11-21", "2026-11-21T08:00:00+08:00", "", "-", "9999-99-99"} {
+		f.Add(seed)
+	}
+	now := time.Date(2026, time.November, 21, 8, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, text string) {
+		if at, err := parseTime(text, now); err == nil && at.Location() != time.UTC {
+			t.Errorf("%q is %v, which is not in UTC", text, at)
+		}
+	})
+}
+
+func FuzzIDsAreTakenApartOrRefused(f *testing.F) {
+	for _, seed := range []string{"0", anID, "-1", "9223372036854775807", "9223372036854775808", "0IPC1akZNCq"} {
+		f.Add(seed, true)
+		f.Add(seed, false)
+	}
+	f.Fuzz(func(t *testing.T, text string, short bool) {
+		for _, p := range presets() {
+			info, err := inspect(p, text, short)
+			if err != nil {
+				continue
+			}
+			back, err := p.layout.Compose(generator.Parts{Time: info.Time, Node: info.Node, Sequence: info.Sequence})
+			if err != nil || back != info.ID.Int64() {
+				t.Errorf("%q as %s is %+v, which makes %d, %v", text, p.name, info, back, err)
+			}
+		}
+	})
+}

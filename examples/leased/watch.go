@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+)
+
+// tenure is the time that one process has a number, as the table snowflake_nodes shows it.
+type tenure struct {
+	node        int64
+	owner       string
+	from, until time.Time // of its window
+	extended    int
+	givenBack   bool
+	before      *tenure // who had the number before; nil for the first
+}
+
+// process is the name of the process that has the number.
+func (t *tenure) process() string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(t.owner, "process "), ",")
+	return name
+}
+
+// watch makes tenures of the records that it is shown, one after the other.
+type watch struct {
+	tenures []*tenure
+	current map[int64]*tenure      // by number
+	last    map[int64]lease.Record // by number
+}
+
+// look reads the table, as any program may: a store's List changes nothing. It is called often enough
+// to miss no tenure.
+func (w *watch) look(ctx context.Context, store lease.Store) error {
+	records, err := store.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, next := range records {
+		prev := w.last[next.Node]
+		if next.Version == prev.Version {
+			continue
+		}
+		w.last[next.Node] = next
+		current := w.current[next.Node]
+		switch {
+		case current != nil && next.Owner == current.owner:
+			current.until = next.Until
+			current.extended++
+		case current != nil && next.Owner == "":
+			current.until, current.givenBack = next.Until, true
+		case next.Owner != "":
+			// A window begins where the last one of the number has ended, or now if that is later.
+			from := next.UpdatedAt.Truncate(time.Millisecond)
+			if from.Before(prev.Until) {
+				from = prev.Until
+			}
+			t := &tenure{node: next.Node, owner: next.Owner, from: from, until: next.Until, before: current}
+			w.current[next.Node], w.tenures = t, append(w.tenures, t)
+		}
+	}
+	return nil
+}
+
+// first is the first tenure of a process, or an empty one.
+func (w *watch) first(process string) *tenure {
+	for _, t := range w.tenures {
+		if t.process() == process {
+			return t
+		}
+	}
+	return &tenure{}
+}

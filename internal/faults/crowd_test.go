@@ -1,0 +1,79 @@
+//go:build unix
+
+package faults_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+)
+
+func TestACrowdThatStartsOnAnEmptyDatabaseSharesTheNumbersOut(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, target dbtest.Target) {
+		const processes, each = 4, 10
+		dsn := target.DSN(t)
+		var crowds []*process
+		for i := range processes {
+			crowds = append(crowds, start(t, order{
+				Role: roleCrowd, Name: fmt.Sprintf("crowd%d", i), Target: target, DSN: dsn,
+				// As many numbers as there are plugins: each must find the one that is left.
+				Hi: processes*each - 1, Plugins: each, Span: time.Minute,
+			}, nil))
+		}
+		for _, p := range crowds {
+			eventually(t, p.Name+" does not open the database", func() bool {
+				return look(p, func() bool { return p.opened }) || !p.alive()
+			})
+		}
+		for _, p := range crowds {
+			p.command("go")
+		}
+		var nodes []int64
+		for _, p := range crowds {
+			eventually(t, p.Name+" does not get its numbers", func() bool { return p.isReady() || !p.alive() })
+			for _, r := range look(p, func() []report { return p.refused }) {
+				t.Errorf("%s was refused: %s", p.Name, r.Error)
+			}
+			nodes = append(nodes, look(p, func() []int64 { return p.ready })...)
+		}
+		slices.Sort(nodes)
+		for i, node := range nodes {
+			if node != int64(i) {
+				t.Fatalf("the numbers are not 0 to %d, each once: %v", processes*each-1, nodes)
+			}
+		}
+		db := target.OpenDSN(t, dsn, nil, dbtest.MaxOpenConns(1))
+		checkCrowd := func(owned bool) {
+			t.Helper()
+			found := records(t, db)
+			if len(found) != processes*each {
+				t.Errorf("%d records, where %d are used", len(found), processes*each)
+			}
+			for _, r := range found {
+				if (r.Owner != "") != owned {
+					t.Errorf("the record says %+v (owned: %t)", r, owned)
+				}
+			}
+		}
+		checkCrowd(true)
+		var tables []string
+		tables, err := db.Migrator().GetTables()
+		if err != nil || !slices.Equal(tables, []string{"snowflake_nodes"}) {
+			t.Errorf("tables %v, %v, where one was to be made", tables, err)
+		}
+		for _, p := range crowds {
+			p.command("close")
+		}
+		for _, p := range crowds {
+			p.await(t)
+			if p.closed == nil || p.closed.Error != "" {
+				t.Errorf("%s did not close: %+v", p.Name, p.closed)
+			}
+		}
+		checkCrowd(false)
+	})
+}

@@ -1,0 +1,20 @@
+// Package faults holds tests of leases under real faults, and nothing else: processes that are
+// killed, stopped and ended, and database servers that are stopped, crashed, frozen and cut off,
+// while all of them insert into one table whose primary key is the ID.
+//
+// A test starts processes of its own: the test binary once more, in another role. Such a worker
+// opens GORM with the plugin, creates rows, and writes a line to its standard output for every
+// commit that the database has acknowledged. In the end the test compares what was acknowledged
+// with what is in the table: every row is there once, with the payload that its worker gave it,
+// no insert ever met a key that was taken, and no tick of a node number was used by two workers.
+//
+// The processes work on the databases of package dbtest. The servers that are stopped and crashed
+// are private ones, which the tests start on a port and in a directory of their own; they need the
+// programs initdb and postgres, mariadb-install-db and mariadbd. Where these are missing the tests
+// are skipped, or fail if SNOWFLAKE_REQUIRE names the database.
+//
+//	SNOWFLAKE_FAULT_ROUNDS=100 go test ./internal/faults -run Rounds -v -timeout 1h
+//
+// runs more rounds than the usual ones, and -short fewer. No test is decided by how long something
+// takes: each waits for what has to happen, with a limit far above what a loaded machine needs.
+package faults

@@ -1,0 +1,196 @@
+//go:build unix
+
+package faults_test
+
+import (
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+)
+
+const (
+	// roundsVariable says how many rounds there are.
+	roundsVariable = "SNOWFLAKE_FAULT_ROUNDS"
+	usualRounds    = 20
+	shortRounds    = 7 // one of each kind
+
+	// usualPace keeps the load low: the tests are about faults.
+	usualPace = 4 * time.Millisecond
+)
+
+func TestRoundsOfFaultsRepeatAndLoseNothing(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, target dbtest.Target) {
+		base := order{Target: target, DSN: target.DSN(t), Hi: 3, Span: time.Second, Pace: usualPace, Patience: patience}
+		if target.Name == "sqlite" {
+			// Its writers come one after the other. One that is stopped in a transaction holds the
+			// lock on the file; the others are to hear of it, not to wait as long as it lasts.
+			base.Pace = 6 * usualPace
+			base.DSN = sqliteBusy(t, base.DSN, base.Span/2)
+		}
+		c := newCrew(t, base, 6, base.DSN)
+		c.fill()
+		c.progress()
+		n := rounds(t)
+		counts := make(map[string]int)
+		for i := range n {
+			round, began := roundsInTurn[i%len(roundsInTurn)], time.Now()
+			round.run(c)
+			counts[round.name]++
+			c.fill()
+			c.progress()
+			t.Logf("round %d, a worker %s: %v", i+1, round.name, time.Since(began).Round(time.Millisecond))
+		}
+		s := c.finish()
+		c.complain(func(class, text string) bool {
+			locked := target.Name == "sqlite" && strings.Contains(text, "locked")
+			return class == classWindow || class == classNoFree || locked
+		})
+		t.Logf("%d rounds %v: %s; %s", n, counts, c.summary(), s)
+		if s.takeovers < n/2 {
+			t.Errorf("%d takeovers in %d rounds: too few to show anything", s.takeovers, n)
+		}
+	})
+}
+
+// roundsInTurn is what happens to the workers while the others go on.
+var roundsInTurn = []struct {
+	name string
+	run  func(c *crew)
+}{
+	{"is killed", func(c *crew) {
+		p := c.holder()
+		node := p.current()
+		p.kill(c.t)
+		c.fill()
+		c.handedOver(node, p)
+	}},
+	{"is stopped", func(c *crew) {
+		p := c.holder()
+		node := p.current()
+		p.signal(syscall.SIGSTOP)
+		c.outlast(node, p)
+		c.thaw(p)
+	}},
+	{"is ended", func(c *crew) {
+		p := c.holder()
+		node := p.current()
+		p.end(c.t)
+		c.fill()
+		c.handedOver(node, p)
+	}},
+	{"is stopped with an ID in its hand", func(c *crew) {
+		p, held := c.held(holdFilled)
+		c.outlast(nodeOf(held.IDs[0]), p)
+		c.thaw(p)
+		// Whatever has become of the number, this ID is this row's.
+		eventually(c.t, "the row that had its ID before the stop was not created", func() bool {
+			c.ledger.mu.Lock()
+			defer c.ledger.mu.Unlock()
+			_, found := c.ledger.rows[held.IDs[0]]
+			return found || p.failedSoFar()[classDatabase] > 0 && c.base.Target.Name == "sqlite"
+		})
+	}},
+	{"is stopped in a transaction", func(c *crew) {
+		p, held := c.held(holdOpen)
+		c.outlast(nodeOf(held.IDs[0]), p)
+		c.thaw(p)
+	}},
+	{"is killed in a transaction", func(c *crew) {
+		p, held := c.held(holdOpen)
+		p.kill(c.t)
+		c.fill()
+		c.handedOver(nodeOf(held.IDs[0]), p)
+	}},
+	{"is stopped, others killed and ended", func(c *crew) {
+		stopped := c.holder()
+		stopped.signal(syscall.SIGSTOP)
+		var dead []*process
+		for _, p := range c.living() {
+			if p != stopped && len(dead) < 2 {
+				p.kill(c.t)
+				dead = append(dead, p)
+			}
+		}
+		ended := c.living()
+		c.fill()
+		for _, p := range ended {
+			if p != stopped {
+				p.signal(syscall.SIGTERM)
+				break
+			}
+		}
+		c.outlast(stopped.current(), stopped)
+		c.thaw(stopped)
+	}},
+}
+
+// handedOver waits until somebody else uses the number of a worker that has ended.
+func (c *crew) handedOver(node int64, from *process) {
+	c.t.Helper()
+	eventually(c.t, "nobody takes the number "+strconv.FormatInt(node, 10)+" of "+from.Name, func() bool {
+		return c.taken(node, from)
+	})
+}
+
+// outlast waits until somebody else uses the number of a worker that is stopped. In SQLite it may
+// hold the lock on the file; then nobody can, so the wait is for as long as its window can last.
+func (c *crew) outlast(node int64, stopped *process) {
+	c.t.Helper()
+	if c.base.Target.Name != "sqlite" {
+		c.handedOver(node, stopped)
+		c.progress(stopped)
+		return
+	}
+	within(c.base.Span*2, func() bool { return c.taken(node, stopped) })
+}
+
+// eachDatabase runs fn on one target of each kind of database. How GORM reads the rows back, which
+// is what the fourth target is about, makes no difference here.
+func eachDatabase(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	for _, target := range dbtest.Targets() {
+		if target.Name == "mariadb-noreturning" {
+			continue
+		}
+		t.Run(target.Name, func(t *testing.T) {
+			t.Parallel()
+			fn(t, target)
+		})
+	}
+}
+
+// rounds is how many rounds to run.
+func rounds(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv(roundsVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("%s: %q is no number of rounds", roundsVariable, text)
+		}
+		return n
+	}
+	if testing.Short() {
+		return shortRounds
+	}
+	return usualRounds
+}
+
+// sqliteBusy sets how long a connection waits for the lock.
+func sqliteBusy(t *testing.T, dsn string, d time.Duration) string {
+	t.Helper()
+	file, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := file.Query()
+	query.Set("_busy_timeout", strconv.FormatInt(d.Milliseconds(), 10))
+	file.RawQuery = query.Encode()
+	return file.String()
+}

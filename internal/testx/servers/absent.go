@@ -1,0 +1,100 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what surely happens, on a machine that is busy.
+const Patience = 60 * time.Second
+
+// Absent ends a test whose server does not answer: it skips it, naming the variable that points to
+// the server, or fails it if the server is required.
+func Absent(tb testing.TB, server, variable string, err error) {
+	tb.Helper()
+	if required(tb, server) {
+		tb.Fatalf("%s is in SNOWFLAKE_REQUIRE but does not answer; is %s right? %v", server, variable, err)
+	}
+	tb.Skipf("%s does not answer; set %s to one that does: %v", server, variable, err)
+}
+
+// Program returns the path of a program that the test starts for itself. Where there is none the
+// test is skipped, because the server that answers may be in a container. On a machine for
+// continuous integration (CI=true) the program of a required server is required too.
+func Program(tb testing.TB, server, name string) string {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	if required(tb, server) && os.Getenv("CI") != "" {
+		tb.Fatalf("%s is in SNOWFLAKE_REQUIRE, and this test starts servers of its own: %v", server, err)
+	}
+	tb.Skipf("this test starts servers of its own: %v", err)
+	return ""
+}
+
+// RequireVariable is the environment variable that names the servers which have to answer.
+const RequireVariable = "SNOWFLAKE_REQUIRE"
+
+// Required tells whether SNOWFLAKE_REQUIRE names a server. A word in it that names nothing is an
+// error: a slip there would turn failures into skips.
+func Required(server string) (bool, error) {
+	known := []string{"sqlite", "postgres", "mariadb", "redis", "etcd", "zookeeper"}
+	found := false
+	for word := range strings.SplitSeq(os.Getenv(RequireVariable), ",") {
+		word = strings.TrimSpace(word)
+		if word != "" && !slices.Contains(known, word) {
+			return false, fmt.Errorf("%s: %q is none of %s", RequireVariable, word, strings.Join(known, ", "))
+		}
+		found = found || word == server
+	}
+	return found, nil
+}
+
+func required(tb testing.TB, server string) bool {
+	tb.Helper()
+	is, err := Required(server)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return is
+}
+
+// Port returns a port of 127.0.0.1 that nobody listens on.
+func Port(tb testing.TB) string {
+	tb.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err := errors.Join(err, listener.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	return port
+}
+
+// Eventually waits until f returns nil, and fails the test if it never does.
+func Eventually(tb testing.TB, f func() error) {
+	tb.Helper()
+	deadline := time.Now().Add(Patience)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("after %v: %v", Patience, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,94 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Daemon is a program that runs for one test, which fails if the program cannot be started. Its
+// output is logged if the test fails.
+type Daemon struct {
+	tb      testing.TB
+	program string
+	args    []string
+	dir     string
+	output  lockedBuffer
+	command *exec.Cmd
+}
+
+// Start starts a program in a directory. It ends with the test at the latest.
+func Start(tb testing.TB, dir, program string, args ...string) *Daemon {
+	tb.Helper()
+	d := &Daemon{tb: tb, program: program, args: args, dir: dir}
+	tb.Cleanup(func() {
+		d.Kill()
+		if tb.Failed() {
+			tb.Logf("%s %s said:\n%s", program, strings.Join(args, " "), d.output.tail())
+		}
+	})
+	d.Restart()
+	return d
+}
+
+// Restart starts the program again after Kill.
+func (d *Daemon) Restart() {
+	d.tb.Helper()
+	// Not the test's context, which ends before its clean-up: the program ends by Kill.
+	d.command = exec.CommandContext(context.Background(), d.program, d.args...)
+	d.command.Dir = d.dir
+	d.command.Stdout, d.command.Stderr = &d.output, &d.output
+	if err := d.command.Start(); err != nil {
+		d.command = nil
+		d.tb.Fatalf("%s: %v", d.program, err)
+	}
+}
+
+// Kill ends the program as a power failure would, as far as a process can tell, and waits for the
+// end. It may be called again.
+func (d *Daemon) Kill() {
+	if d.command == nil {
+		return
+	}
+	_ = d.command.Process.Kill()
+	_ = d.command.Wait() // that it was killed
+	d.command = nil
+}
+
+// Pause stops the program where it is.
+func (d *Daemon) Pause() { d.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused program go on.
+func (d *Daemon) Resume() { d.signal(syscall.SIGCONT) }
+
+func (d *Daemon) signal(s os.Signal) {
+	d.tb.Helper()
+	if err := d.command.Process.Signal(s); err != nil {
+		d.tb.Fatalf("%s: %v", d.program, err)
+	}
+}
+
+// lockedBuffer takes what a program writes, whose two streams come from two goroutines.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// tail is the end of it, enough for a reader.
+func (b *lockedBuffer) tail() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := b.text.String()
+	return text[max(0, len(text)-8000):]
+}

@@ -1,0 +1,68 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// clocks is one look at the store's clock and at the local one.
+type clocks struct {
+	store       time.Time
+	early, late time.Time // the earlier and the later of the two
+}
+
+// compare looks at both clocks. It returns an error wrapping ErrClockSkew if they are too far
+// apart. The local clock is read before and after: if more than MaxSkew lies between, then one of
+// the two readings may be wrong by as much, because the clock was set.
+func (k *Keeper) compare(ctx context.Context) (clocks, error) {
+	before := k.now()
+	store, err := k.store.Now(ctx)
+	after := k.now()
+	if err != nil {
+		return clocks{}, failed("its clock could not be read", err)
+	}
+	store = store.Round(0).UTC()
+	if took := after.Sub(before); took > MaxSkew || took < -MaxSkew {
+		return clocks{}, failed("its clock could not be compared", fmt.Errorf("the local clock went from "+
+			"%s to %s meanwhile, and no more than %v is allowed", stamp(before), stamp(after), MaxSkew))
+	}
+	k.offset = store.Sub(after)
+	if after.Before(before) {
+		before, after = after, before // the local clock was set back meanwhile
+	}
+	if store.Before(before.Add(-MaxSkew)) || store.After(after.Add(MaxSkew)) {
+		return clocks{}, skewed(after, store)
+	}
+	return clocks{store: store, early: earlier(store, before), late: later(store, after)}, nil
+}
+
+// local is the local clock without a monotonic reading, which would hide a step.
+func (k *Keeper) now() time.Time { return k.config.now().Round(0).UTC() }
+
+func skewed(local, store time.Time) error {
+	direction, by := "behind", store.Sub(local)
+	if by < 0 {
+		direction, by = "ahead of", local.Sub(store) // not -by, which has no value for the least one
+	}
+	return fmt.Errorf("%w: the clock of this machine shows %s, %v %s the store's, which shows %s; %v is "+
+		"allowed, and no window is granted until then: correct the clock that is wrong", ErrClockSkew,
+		stamp(local), by.Round(time.Millisecond), direction, stamp(store), MaxSkew)
+}
+
+// failed wraps what the store returned.
+func failed(what string, err error) error { return fmt.Errorf("%w: %s: %w", ErrStore, what, err) }
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

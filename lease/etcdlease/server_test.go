@@ -1,0 +1,120 @@
+package etcdlease_test
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/etcdlease"
+)
+
+const variable = "SNOWFLAKE_ETCD_ENDPOINTS"
+
+// endpoints are those of the server that the tests share.
+func endpoints() []string {
+	if list := os.Getenv(variable); list != "" {
+		return strings.Split(list, ",")
+	}
+	return []string{"127.0.0.1:2379"}
+}
+
+// connect returns a client of its own.
+func connect(t *testing.T, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// shared returns a client of the server that the tests share, and a prefix that no other test has.
+func shared(t *testing.T) (client *clientv3.Client, prefix string) {
+	t.Helper()
+	client = connect(t, endpoints()...)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := client.Get(ctx, "snowflaketest"); err != nil {
+		servers.Absent(t, "etcd", variable, err)
+	}
+	prefix = "snowflaketest/" + url.PathEscape(t.Name()) + time.Now().Format("/150405.000000000/")
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if _, err := client.Delete(ctx, prefix, clientv3.WithPrefix()); err != nil {
+			t.Errorf("the keys of the test are left behind: %v", err)
+		}
+	})
+	return client, prefix
+}
+
+func open(t *testing.T, client *clientv3.Client, prefix string, opts ...etcdlease.Option) *etcdlease.Store {
+	t.Helper()
+	store, err := etcdlease.New(client, prefix, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// private starts an etcd of the test's own and returns its address.
+func private(t *testing.T) (server *servers.Daemon, address string) {
+	t.Helper()
+	program := servers.Program(t, "etcd", "etcd")
+	dir := t.TempDir()
+	address = "127.0.0.1:" + servers.Port(t)
+	peer := "http://127.0.0.1:" + servers.Port(t)
+	server = servers.Start(t, dir, program, "--name", "one", "--data-dir", filepath.Join(dir, "data"),
+		"--listen-client-urls", "http://"+address, "--advertise-client-urls", "http://"+address,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "one="+peer)
+	return server, address
+}
+
+// list asks until the store answers.
+func list(t *testing.T, store lease.Store) []lease.Record {
+	t.Helper()
+	var records []lease.Record
+	servers.Eventually(t, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var err error
+		records, err = store.List(ctx)
+		return err
+	})
+	return records
+}
+
+// first is the first record of a node.
+func first(node int64) lease.Record {
+	return lease.Record{
+		Node: node, Owner: "first", Until: time.Now().Add(time.Minute).UTC().Round(0), Version: 1, Layout: "layout",
+	}
+}
+
+// follow is a record that replaces prev.
+func follow(prev lease.Record, owner string) lease.Record {
+	prev.Owner = owner
+	prev.Version++
+	prev.Until = prev.Until.Add(time.Second)
+	return prev
+}
+
+// swap expects a swap to be done.
+func swap(t *testing.T, store lease.Store, prev, next lease.Record) {
+	t.Helper()
+	if ok, err := store.Swap(t.Context(), prev, next); err != nil || !ok {
+		t.Fatalf("the swap of node %d to version %d: %t, %v", next.Node, next.Version, ok, err)
+	}
+}

@@ -1,0 +1,151 @@
+package gormlease_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+)
+
+// lenient is a table that takes everything, as somebody may have made it by hand.
+const lenient = "CREATE TABLE snowflake_nodes (node varchar(50), owner varchar(255), until varchar(255), " +
+	"version varchar(50), layout varchar(255), updated_at varchar(255), UNIQUE (node))"
+
+func TestWhatWasChangedByHandIsNamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		exec(t, db, lenient)
+		good := map[string]any{
+			"node": "7", "owner": "host", "until": "2026-11-21T08:03:10.123456789Z", "version": "3",
+			"layout": "epoch=2025", "updated_at": "2026-11-21T08:03:05.000000000Z",
+		}
+		store := newStore(t, db)
+		insert(t, db, good)
+		holds(t, store, lease.Record{
+			Node: 7, Owner: "host", Until: time.Date(2026, 11, 21, 8, 3, 10, 123_456_789, time.UTC), Version: 3,
+			Layout: "epoch=2025", UpdatedAt: time.Date(2026, 11, 21, 8, 3, 5, 0, time.UTC),
+		})
+		for _, c := range []struct {
+			column string
+			value  any
+			says   string
+		}{
+			{"node", nil, "NULL"},
+			{"node", "seven", `"seven"`},
+			{"node", "-7", "negative"},
+			{"node", "9223372036854775808", "no number"},
+			{"owner", nil, "NULL"},
+			{"until", nil, "NULL"},
+			{"until", "", `""`},
+			{"until", "tomorrow, I think", "tomorrow"},
+			{"until", "2026-11-21 08:03:10", "2006-01-02T15:04:05.000000000Z"},
+			{"until", "2026-11-21T08:03:10.1234567890Z", "until"},
+			{"until", "2026-02-30T08:03:10.123456789Z", "until"},
+			{"until", "0001-01-01T00:00:00.000000000Z", "until"},
+			{"version", nil, "NULL"},
+			{"version", "0", "version 0"},
+			{"version", "3.5", "no number"},
+			{"layout", nil, "NULL"},
+			{"layout", "", "layout"},
+			{"updated_at", nil, "NULL"},
+			{"updated_at", "never", "never"},
+		} {
+			exec(t, db, "DELETE FROM snowflake_nodes")
+			row := map[string]any{}
+			for column, value := range good {
+				row[column] = value
+			}
+			row[c.column] = c.value
+			insert(t, db, row)
+			records, err := store.List(t.Context())
+			if err == nil {
+				t.Errorf("%s %v was read as %v", c.column, c.value, records)
+				continue
+			}
+			complains(t, err, lease.ErrInvalidRecord, "snowflake_nodes", c.says, "by hand")
+			if c.column != "node" && !strings.Contains(err.Error(), "node 7") {
+				t.Errorf("the error %q does not name the node", err)
+			}
+		}
+	})
+}
+
+// insert stores a row as it is.
+func insert(t *testing.T, db *gorm.DB, row map[string]any) {
+	t.Helper()
+	exec(t, db, "INSERT INTO snowflake_nodes (node, owner, until, version, layout, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
+		row["node"], row["owner"], row["until"], row["version"], row["layout"], row["updated_at"])
+}
+
+func TestTwoRowsOfOneNodeAreNamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		store := newStore(t, db)
+		r := swap(t, store, lease.Record{}, first(7))
+		// While the store is at work somebody replaces the table by a copy, which has no key.
+		exec(t, db, "CREATE TABLE copied AS SELECT * FROM snowflake_nodes")
+		exec(t, db, "DROP TABLE snowflake_nodes")
+		exec(t, db, "ALTER TABLE copied RENAME TO snowflake_nodes")
+		exec(t, db, "INSERT INTO snowflake_nodes SELECT * FROM snowflake_nodes")
+		_, err := store.List(t.Context())
+		complains(t, err, lease.ErrInvalidRecord, "node 7", "snowflake_nodes", "primary key")
+		_, err = store.Swap(t.Context(), r, following(r))
+		complains(t, err, lease.ErrInvalidRecord, "node 7", "snowflake_nodes", "primary key")
+		_, err = gormlease.New(db)
+		complains(t, err, gormlease.ErrTable, "primary key")
+	})
+}
+
+func TestWhatDoesNotFitIsRefusedAndNotCut(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		// With this setting the server itself would cut it.
+		db := target.Open(t, nil, dbtest.DSNParam("sql_mode", "''"))
+		store := newStore(t, db)
+		for name, spoil := range map[string]func(*lease.Record){
+			"a long owner":          func(r *lease.Record) { r.Owner = strings.Repeat("x", 256) },
+			"a long owner in runes": func(r *lease.Record) { r.Owner = strings.Repeat("é", 128) },
+			"a long layout":         func(r *lease.Record) { r.Layout = strings.Repeat("x", 256) },
+			"an owner of bytes":     func(r *lease.Record) { r.Owner = "\xff\xfe" },
+			"an owner with a zero":  func(r *lease.Record) { r.Owner = "a\x00b" },
+			"an end too far":        func(r *lease.Record) { r.Until = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+			"a date before Christ":  func(r *lease.Record) { r.UpdatedAt = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
+		} {
+			r := first(1)
+			spoil(&r)
+			if ok, err := store.Swap(t.Context(), lease.Record{}, r); ok || err == nil {
+				t.Errorf("%s: Swap returned %t, %v", name, ok, err)
+			} else {
+				complains(t, err, lease.ErrInvalidRecord, "node 1")
+			}
+		}
+		holds(t, store)
+	})
+}
+
+// The keeper of a table that somebody made without a thought of collations.
+func TestOwnersAreComparedByteByByteInAnyTable(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		exec(t, db, strings.NewReplacer("node varchar(50)", "node bigint", "version varchar(50)", "version bigint").
+			Replace(lenient))
+		store := newStore(t, db)
+		r := swap(t, store, lease.Record{}, first(1))
+		for _, other := range []string{strings.ToUpper(r.Owner), r.Owner + " ", "h\u00f6st pid 1 #1", ""} {
+			prev := r
+			prev.Owner = other
+			if ok, err := store.Swap(t.Context(), prev, following(prev)); ok || err != nil {
+				t.Errorf("the owner %q passed for %q: %t, %v", other, r.Owner, ok, err)
+			}
+		}
+		holds(t, store, swap(t, store, r, following(r)))
+	})
+}

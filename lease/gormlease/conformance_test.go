@@ -1,0 +1,157 @@
+package gormlease_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	mysqldriver "gorm.io/driver/mysql"
+	pgdriver "gorm.io/driver/postgres"
+	sqlitedriver "gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
+)
+
+func TestEveryDatabaseKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		leasetest.Run(t, func(t *testing.T) func() lease.Store {
+			dsn := target.DSN(t)
+			return func() lease.Store { return newStore(t, target.OpenDSN(t, dsn, nil)) }
+		})
+	})
+}
+
+// tables names a table for each clause. To make a database for each would take longer.
+func tables() func() gormlease.Option {
+	var last atomic.Int64
+	return func() gormlease.Option { return gormlease.Table(fmt.Sprint("nodes_", last.Add(1))) }
+}
+
+// The settings of an application's connections are none of the store's business.
+func TestTheContractHoldsInMySQLSettings(t *testing.T) {
+	t.Parallel()
+	target := target(mariadb)
+	for name, params := range map[string][]dbtest.Option{
+		"found rows, local times, without autocommit": {
+			dbtest.DSNParam("clientFoundRows", "true"), dbtest.DSNParam("parseTime", "false"),
+			dbtest.DSNParam("loc", "Asia/Kathmandu"), dbtest.DSNParam("time_zone", "'-03:30'"),
+			dbtest.DSNParam("autocommit", "0"), dbtest.DSNParam("sql_mode", "'ANSI,NO_BACKSLASH_ESCAPES'"),
+		},
+		"interpolated, in Latin 1, lax": {
+			dbtest.DSNParam("interpolateParams", "true"), dbtest.DSNParam("charset", "latin1"),
+			dbtest.DSNParam("collation", "latin1_swedish_ci"), dbtest.DSNParam("sql_mode", "''"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, table := target.DSN(t), tables()
+			leasetest.Run(t, func(t *testing.T) func() lease.Store {
+				mine := table()
+				return func() lease.Store { return newStore(t, target.OpenDSN(t, dsn, nil, params...), mine) }
+			})
+		})
+	}
+}
+
+func TestTheContractHoldsOnPoolsThatAreShared(t *testing.T) {
+	t.Parallel()
+	for name, target := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, table := target.DSN(t), tables()
+			leasetest.Run(t, func(t *testing.T) func() lease.Store {
+				mine := table()
+				return func() lease.Store {
+					pool := poolOf(t, target.OpenDSN(t, dsn, nil, dbtest.MaxOpenConns(1)))
+					db, err := gorm.Open(dialectorOn(target, pool), &gorm.Config{})
+					must(t, err)
+					return newStore(t, db, mine)
+				}
+			})
+		})
+	}
+}
+
+func TestTheContractHoldsInPostgresSettings(t *testing.T) {
+	t.Parallel()
+	target := target(postgres)
+	for name, settings := range map[string]url.Values{
+		"a time zone and a strict isolation": {
+			"timezone": {"Asia/Kathmandu"}, "default_transaction_isolation": {"repeatable read"},
+			"datestyle": {"SQL, DMY"}, "extra_float_digits": {"-3"},
+		},
+		"the simple protocol": {"default_query_exec_mode": {"simple_protocol"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, table := withSettings(t, target.DSN(t), settings), tables()
+			leasetest.Run(t, func(t *testing.T) func() lease.Store {
+				mine := table()
+				return func() lease.Store { return newStore(t, target.OpenDSN(t, dsn, nil), mine) }
+			})
+		})
+	}
+}
+
+func TestTheContractHoldsInMemory(t *testing.T) {
+	t.Parallel()
+	for name, conns := range map[string]int{"a private one": 1, "a shared one": 4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			leasetest.Run(t, func(t *testing.T) func() lease.Store {
+				dsn := ":memory:"
+				if conns > 1 {
+					dsn = "file:" + url.PathEscape(t.Name()) + "?mode=memory&cache=shared"
+				}
+				db, err := gorm.Open(sqlitedriver.Open(dsn), &gorm.Config{})
+				must(t, err)
+				pool, err := db.DB()
+				must(t, err)
+				pool.SetMaxOpenConns(conns)
+				t.Cleanup(func() { must(t, pool.Close()) })
+				return func() lease.Store { return newStore(t, db) }
+			})
+		})
+	}
+}
+
+// dialectorOn is a dialector that was made from a pool.
+func dialectorOn(target dbtest.Target, pool gorm.ConnPool) gorm.Dialector {
+	switch target.Dialect {
+	case "postgres":
+		return pgdriver.New(pgdriver.Config{Conn: pool})
+	case "mysql":
+		return mysqldriver.New(mysqldriver.Config{Conn: pool})
+	default:
+		return sqlitedriver.New(sqlitedriver.Config{Conn: pool})
+	}
+}
+
+// withSettings sets settings of a PostgreSQL session.
+func withSettings(t *testing.T, dsn string, settings url.Values) string {
+	t.Helper()
+	if !strings.Contains(dsn, "://") {
+		for key, values := range settings {
+			dsn += " " + key + "='" + values[0] + "'"
+		}
+		return dsn
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal("the DSN of the tests cannot be read") // without the error, which quotes it
+	}
+	query := u.Query()
+	for key, values := range settings {
+		query[key] = values
+	}
+	// GORM looks for the time zone in the DSN as it stands there.
+	u.RawQuery = strings.NewReplacer("+", "%20", "%2F", "/").Replace(query.Encode())
+	return u.String()
+}

@@ -1,0 +1,256 @@
+package gormlease_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+)
+
+func servers() map[string]dbtest.Target {
+	return map[string]dbtest.Target{"postgres": target(postgres), "mariadb": target(mariadb)}
+}
+
+func TestTheStoreComesBackAfterItsConnectionWasKilled(t *testing.T) {
+	t.Parallel()
+	for name, target := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := target.DSN(t)
+			store := newStore(t, target.OpenDSN(t, dsn, nil))
+			other := target.OpenDSN(t, dsn, nil, dbtest.MaxOpenConns(1))
+			r := swap(t, store, lease.Record{}, first(1))
+			for range 3 {
+				killOthers(t, target, other)
+				// The driver may notice at once, or only by an error; then it is over by the next call.
+				ok, err := store.Swap(limited(t), r, following(r))
+				if err != nil {
+					records, err := store.List(limited(t))
+					must(t, err)
+					if records[0] == r { // the request was lost
+						swap(t, store, r, following(r))
+					}
+				} else if !ok {
+					t.Fatal("the swap was refused")
+				}
+				r = following(r)
+				holds(t, store, r)
+			}
+		})
+	}
+}
+
+// killOthers ends all connections to the database of db but its own.
+func killOthers(t *testing.T, target dbtest.Target, db *gorm.DB) {
+	t.Helper()
+	if target.Dialect == "postgres" {
+		exec(t, db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
+			"WHERE datname = current_database() AND pid <> pg_backend_pid()")
+		return
+	}
+	var ids []int64
+	must(t, db.Raw("SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()").
+		Scan(&ids).Error)
+	if len(ids) == 0 {
+		t.Fatal("the store has no connection")
+	}
+	for _, id := range ids {
+		exec(t, db, "KILL ?", id)
+	}
+}
+
+// As after a fail-over, when the server that the connection leads to has become a replica.
+func TestAConnectionThatOnlyReadsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, target := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := newStore(t, target.Open(t, nil))
+			r := swap(t, store, lease.Record{}, first(1))
+			readOnly := "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
+			if target.Dialect == "mysql" {
+				readOnly = "SET SESSION TRANSACTION READ ONLY"
+			}
+			pool, _ := store.Pool()
+			_, err := pool.ExecContext(t.Context(), readOnly)
+			must(t, err)
+			if _, err := store.Swap(limited(t), r, following(r)); err == nil {
+				t.Fatal("the connection writes")
+			}
+			holds(t, store, swap(t, store, r, following(r)))
+		})
+	}
+}
+
+func TestAStoreWhoseTableIsLockedGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	for name, target := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := target.Open(t, nil)
+			store := newStore(t, db)
+			r := swap(t, store, lease.Record{}, first(1))
+			tx := db.Begin()
+			must(t, tx.Error)
+			exec(t, tx, "UPDATE snowflake_nodes SET layout = layout WHERE node = 1")
+			if target.Dialect == "mysql" { // where such an update locks nothing
+				exec(t, tx, "SELECT * FROM snowflake_nodes FOR UPDATE")
+			}
+
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("the process ends")
+			time.AfterFunc(200*time.Millisecond, func() { cancel(why) })
+			began := time.Now()
+			_, err := store.Swap(ctx, r, following(r))
+			complains(t, err, why, "no answer in time", "lock", "node 1")
+			if took := time.Since(began); took > patience {
+				t.Errorf("it took %v", took)
+			}
+			// Reading is not held up, nor is the next request once the lock is gone.
+			holds(t, store, r)
+			must(t, tx.Rollback().Error)
+			records, err := store.List(limited(t))
+			must(t, err)
+			for records[0].Version < 3 { // the first one may still be done
+				_, err := store.Swap(limited(t), records[0], following(records[0]))
+				must(t, err)
+				records, err = store.List(limited(t))
+				must(t, err)
+			}
+		})
+	}
+}
+
+// Transactions that cannot be put in an order are rolled back, which is a "not yet" and no error.
+func TestAConflictOfTransactionsIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	target := target(postgres)
+	dsn := withSettings(t, target.DSN(t), map[string][]string{"default_transaction_isolation": {"serializable"}})
+	db := target.OpenDSN(t, dsn, nil)
+	store, other := newStore(t, db), newStore(t, db)
+	r := swap(t, store, lease.Record{}, first(1))
+	for range 20 {
+		tx := db.Begin()
+		must(t, tx.Error)
+		exec(t, tx, "UPDATE snowflake_nodes SET version = version + 1")
+		done := make(chan error, 2)
+		ctx := limited(t)
+		for _, s := range []*gormlease.Store{store, other} {
+			go func() {
+				ok, err := s.Swap(ctx, r, following(r))
+				if ok {
+					err = errors.New("a swap was done on a record that had changed")
+				}
+				done <- err
+			}()
+		}
+		waiting := func() (n int64) {
+			must(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "+
+				"AND wait_event_type = 'Lock'").Scan(&n).Error)
+			return n
+		}
+		for waiting() < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		must(t, tx.Commit().Error)
+		must(t, errors.Join(<-done, <-done))
+		r.Version++
+	}
+}
+
+func TestAClosedStoreSaysSoAndLeavesTheApplicationAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		store := newStore(t, db)
+		must(t, store.Close())
+		must(t, store.Close())
+		_, err := store.Now(t.Context())
+		complains(t, err, lease.ErrClosed, "snowflake_nodes")
+		_, err = store.List(t.Context())
+		complains(t, err, lease.ErrClosed)
+		_, err = store.Swap(t.Context(), lease.Record{}, first(1))
+		complains(t, err, lease.ErrClosed)
+		holds(t, newStore(t, db))
+		must(t, db.Exec("SELECT 1").Error)
+	})
+}
+
+func TestBadOptionsAndHandlesAreNamed(t *testing.T) {
+	t.Parallel()
+	db := target(sqlite).Open(t, nil)
+	_, err := gormlease.New(db, gormlease.Table(""), nil)
+	complains(t, err, gormlease.ErrOption, `Table("")`, "option 1 is nil")
+	for _, db := range []*gorm.DB{nil, {}} {
+		_, err = gormlease.New(db)
+		complains(t, err, gormlease.ErrDatabase)
+		_, err = gormlease.DDL(db)
+		complains(t, err, gormlease.ErrDatabase)
+	}
+
+	foreign, err := gorm.Open(sqlServer{target(sqlite).Dialector(target(sqlite).DSN(t))}, &gorm.Config{})
+	must(t, err)
+	defer poolOf(t, foreign).Close()
+	_, err = gormlease.New(foreign)
+	complains(t, err, gormlease.ErrDatabase, "sqlserver", "WithLease", "WithNode")
+
+	// A connection is not a pool: the store would be caught in the application's transactions.
+	conn, err := poolOf(t, db).Conn(t.Context())
+	must(t, err)
+	defer conn.Close()
+	single, err := gorm.Open(dialectorOn(target(sqlite), conn), &gorm.Config{})
+	must(t, err)
+	_, err = gormlease.New(single)
+	complains(t, err, gormlease.ErrDatabase, "WithLease")
+	complains(t, err, gorm.ErrInvalidDB)
+}
+
+// sqlServer goes by the name of a dialect that is not supported.
+type sqlServer struct{ gorm.Dialector }
+
+func (sqlServer) Name() string { return "sqlserver" }
+
+func TestErrorsHoldNoPassword(t *testing.T) {
+	t.Parallel()
+	for name, target := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			admin, nobody := openAsNobody(t, target)
+			must(t, admin.Exec(mustDDL(t, admin)).Error)
+			exec(t, admin, "GRANT SELECT, INSERT, UPDATE ON snowflake_nodes TO "+nobody.name)
+			store := newStore(t, nobody.db)
+			// From now on it cannot log in any more.
+			if target.Dialect == "postgres" {
+				exec(t, admin, "ALTER ROLE "+nobody.name+" NOLOGIN")
+			} else {
+				exec(t, admin, "ALTER USER "+nobody.name+" ACCOUNT LOCK")
+			}
+			killOthers(t, target, admin)
+			var err error
+			for err == nil {
+				_, err = store.List(limited(t))
+			}
+			_, again := gormlease.New(nobody.db)
+			complains(t, again, lease.ErrStore)
+			for _, err := range []error{err, again} {
+				if strings.Contains(err.Error(), nobody.password) {
+					t.Error("an error has the password in it")
+				}
+			}
+		})
+	}
+}
+
+func mustDDL(t *testing.T, db *gorm.DB) string {
+	t.Helper()
+	ddl, err := gormlease.DDL(db)
+	must(t, err)
+	return ddl
+}

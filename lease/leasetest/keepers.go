@@ -1,0 +1,86 @@
+package leasetest
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+)
+
+// Keepers that are to stay out of the way while a clause is at work get long spans, those whose
+// extension or end it waits for short ones.
+const (
+	long  = time.Minute
+	short = time.Second
+)
+
+// layout is that of all keepers here.
+func layout() generator.Layout { return generator.Default() }
+
+// acquire returns a keeper, which is closed after the clause, or the error of [lease.Acquire].
+func (p *probe) acquire(s lease.Store, l generator.Layout, opts ...lease.Option) (*lease.Keeper, error) {
+	quiet := lease.Logger(slog.New(slog.DiscardHandler))
+	k, err := lease.Acquire(p.ctx, s, l, append([]lease.Option{quiet}, opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	p.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), 10*time.Second)
+		defer cancel()
+		_ = k.Close(ctx) // what is not given back goes with the storage
+	})
+	return k, nil
+}
+
+// keeper acquires a node that is free.
+func (p *probe) keeper(s lease.Store, opts ...lease.Option) *lease.Keeper {
+	p.t.Helper()
+	k, err := p.acquire(s, layout(), opts...)
+	if err != nil {
+		p.failf("no node was acquired: %v", err)
+	}
+	return k
+}
+
+// generator returns a generator under a keeper.
+func (p *probe) generator(k *lease.Keeper) *generator.Generator {
+	p.t.Helper()
+	g, err := generator.New(layout(), k)
+	if err != nil {
+		p.failf("there is no generator for node %d: %v", k.Window().Node, err)
+	}
+	return g
+}
+
+// next returns an ID and what is in it.
+func (p *probe) next(g *generator.Generator) (int64, generator.Parts) {
+	p.t.Helper()
+	id, err := g.Next(p.ctx)
+	if err != nil {
+		p.failf("no ID: %v", err)
+	}
+	parts, err := layout().Decompose(id)
+	if err != nil {
+		p.failf("%v", err)
+	}
+	return id, parts
+}
+
+// steal gives the record of a node to somebody else, as if it had been changed by hand.
+func (p *probe) steal(s lease.Store, node int64) lease.Record {
+	p.t.Helper()
+	for {
+		prev := p.find(s, node)
+		next := following(prev, "thief")
+		next.Until = p.now(s).Add(time.Hour)
+		ok, err := s.Swap(p.ctx, prev, next)
+		if err != nil {
+			p.failf("%s: %v", describe(prev, next), err)
+		}
+		if ok {
+			return next
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package lease
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The fields of a record in JSON, in the order in which they are written.
+const (
+	fieldNode      = "node"
+	fieldOwner     = "owner"
+	fieldUntil     = "until"
+	fieldVersion   = "version"
+	fieldLayout    = "layout"
+	fieldUpdatedAt = "updated_at"
+)
+
+// MarshalJSON writes the record as an object of six fields, all of them always there:
+//
+//	{"node":7,"owner":"web-1 4711","until":"2026-05-01T10:00:15Z","version":3,
+//	 "layout":"epoch=2025-01-01T00:00:00Z ...","updated_at":"2026-05-01T10:00:00.123456789Z"}
+//
+// Times are RFC 3339 in UTC, to the nanosecond. Stores that keep text keep this one. An error,
+// which wraps [ErrInvalidRecord], means that a record cannot be written without a change: its
+// owner or layout is not UTF-8, or a time is not in the years 0 to 9999.
+func (r Record) MarshalJSON() ([]byte, error) {
+	until, err := formatTime(r.Node, fieldUntil, r.Until)
+	if err != nil {
+		return nil, err
+	}
+	updated, err := formatTime(r.Node, fieldUpdatedAt, r.UpdatedAt)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(r.Owner) || !utf8.ValidString(r.Layout) {
+		return nil, fmt.Errorf("%w of node %d: owner %q or layout %q is not UTF-8",
+			ErrInvalidRecord, r.Node, r.Owner, r.Layout)
+	}
+	return json.Marshal(struct {
+		Node      int64  `json:"node"`
+		Owner     string `json:"owner"`
+		Until     string `json:"until"`
+		Version   int64  `json:"version"`
+		Layout    string `json:"layout"`
+		UpdatedAt string `json:"updated_at"`
+	}{r.Node, r.Owner, until, r.Version, r.Layout, updated})
+}
+
+// UnmarshalJSON reads what [Record.MarshalJSON] writes of a valid record, and nothing else: each
+// of the six fields once and no other, whole numbers, times in UTC as they are written there.
+// White space and the order of the fields do not matter. Anything else was written by somebody
+// who is no keeper, and guessing at it could grant a window twice; the error wraps
+// [ErrInvalidRecord] and says which field is wrong. Then r is as it was.
+func (r *Record) UnmarshalJSON(text []byte) error {
+	fields, err := splitObject(text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidRecord, err)
+	}
+	d := fieldDecoder{fields: fields}
+	read := Record{
+		Node:      d.integer(fieldNode),
+		Owner:     d.text(fieldOwner),
+		Until:     d.time(fieldUntil),
+		Version:   d.integer(fieldVersion),
+		Layout:    d.text(fieldLayout),
+		UpdatedAt: d.time(fieldUpdatedAt),
+	}
+	for name := range fields {
+		if !slices.Contains(d.known, name) {
+			d.faults = append(d.faults, fmt.Sprintf("%q is no field of a record", name))
+		}
+	}
+	if len(d.faults) > 0 {
+		slices.Sort(d.faults) // the fields of a map come in any order
+		return fmt.Errorf("%w: %s", ErrInvalidRecord, strings.Join(d.faults, "; "))
+	}
+	if err := read.Validate(); err != nil {
+		return err
+	}
+	*r = read
+	return nil
+}
+
+func formatTime(node int64, field string, t time.Time) (string, error) {
+	t = t.UTC()
+	if year := t.Year(); year < 0 || year > 9999 {
+		return "", fmt.Errorf("%w of node %d: %s is in the year %d, which RFC 3339 cannot write",
+			ErrInvalidRecord, node, field, year)
+	}
+	return t.Format(time.RFC3339Nano), nil
+}
+
+// splitObject returns the fields of a JSON object. Unlike the standard decoder it knows names by
+// their exact letters, and refuses one that comes twice.
+func splitObject(text []byte) (map[string]json.RawMessage, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return nil, errors.New("it is no JSON object")
+	}
+	fields := make(map[string]json.RawMessage)
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, fmt.Errorf("it is no JSON: %w", err)
+		}
+		name, _ := token.(string) // before a value the decoder returns nothing else
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, fmt.Errorf("it is no JSON: %w", err)
+		}
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("it has the field %q twice", name)
+		}
+		fields[name] = value
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, fmt.Errorf("it is no JSON: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON object")
+	}
+	return fields, nil
+}
+
+// fieldDecoder reads fields and collects what is wrong with them.
+type fieldDecoder struct {
+	fields map[string]json.RawMessage
+	known  []string
+	faults []string
+}
+
+func (d *fieldDecoder) raw(name string) (string, bool) {
+	d.known = append(d.known, name)
+	value, found := d.fields[name]
+	if !found {
+		d.faults = append(d.faults, fmt.Sprintf("it has no field %q", name))
+	}
+	return string(value), found
+}
+
+func (d *fieldDecoder) fault(name, raw, want string) {
+	d.faults = append(d.faults, fmt.Sprintf("%s is %s, which is not %s", name, raw, want))
+}
+
+func (d *fieldDecoder) integer(name string) int64 {
+	raw, found := d.raw(name)
+	if !found {
+		return 0
+	}
+	n, err := strconv.ParseInt(raw, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != raw {
+		d.fault(name, raw, "a whole number of 64 bits")
+	}
+	return n
+}
+
+func (d *fieldDecoder) text(name string) string {
+	raw, found := d.raw(name)
+	if !found {
+		return ""
+	}
+	var s *string
+	if err := json.Unmarshal([]byte(raw), &s); err != nil || s == nil {
+		d.fault(name, raw, "a string")
+		return ""
+	}
+	return *s
+}
+
+func (d *fieldDecoder) time(name string) time.Time {
+	faults := len(d.faults)
+	text := d.text(name)
+	if len(d.faults) > faults {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.UTC().Format(time.RFC3339Nano) != text {
+		d.fault(name, strconv.Quote(text), "a time like 2026-05-01T10:00:15.25Z, in UTC")
+	}
+	return t.UTC()
+}

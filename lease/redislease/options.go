@@ -1,0 +1,73 @@
+package redislease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+)
+
+// Option changes what [New] does by default. The options of this package are the only ones.
+type Option interface{ apply(*Store) error }
+
+type option func(*Store) error
+
+func (o option) apply(s *Store) error { return o(s) }
+
+// Strict tells the store to believe only what Redis cannot forget: what is on the disk of the
+// master and has arrived at that many replicas, on their disks too if the server can tell (WAITAOF,
+// since Redis 7.2). Replicas that have not confirmed within the timeout make it an error, which
+// means as always that the record may or may not be stored.
+//
+// replicas is how many the master has, all of them: a failover may choose any. With 0 it has none,
+// and a server that is down has to come back with its disk. The timeout, from 1 ms to 10 s, is for
+// the replicas alone, since Redis 7.2 once for their memory and once for their disks. Those that
+// work answer within milliseconds, sometimes only with their next report a second later, so it
+// should be two seconds or more.
+//
+// [New] asks the server, and so does every swap and every reading of the records, since a failover
+// may lead to one that is set otherwise. What it takes:
+//
+//	appendonly yes, appendfsync always, no-appendfsync-on-rewrite no
+//	maxmemory-policy noeviction, or one that begins with volatile
+//	no more replicas than confirm
+//	a user who may run CONFIG GET, INFO and WAIT, and COMMAND INFO and WAITAOF since Redis 7.2
+//
+// Before Redis 7.2 nobody can see whether a replica writes to its disk: give all servers the same
+// settings. Whoever promotes a replica by hand that was cut off from its master for a while still
+// loses what the master has acknowledged since.
+//
+// By default, Redis is believed, whatever it is set to.
+func Strict(replicas int, timeout time.Duration) Option {
+	return option(func(s *Store) error {
+		if replicas < 0 {
+			return fmt.Errorf("Strict: %d replicas; 0 is the least", replicas)
+		}
+		if timeout < time.Millisecond || timeout > longestWait {
+			return fmt.Errorf("Strict: a timeout of %v is not from 1ms to %v", timeout, longestWait)
+		}
+		s.strict = &strictness{replicas: replicas, timeout: timeout}
+		return nil
+	})
+}
+
+// longestWait is about as long as a keeper waits for an answer.
+const longestWait = 10 * time.Second
+
+func (s *Store) configure(options []Option) error {
+	var faults []error
+	for _, o := range options {
+		if o == nil {
+			faults = append(faults, errors.New("an option is nil"))
+			continue
+		}
+		if err := o.apply(s); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: redislease: %w", lease.ErrInvalidOption, errors.Join(faults...))
+	}
+	return nil
+}

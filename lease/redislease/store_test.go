@@ -1,0 +1,246 @@
+package redislease_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/redislease"
+)
+
+func TestTheStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	leasetest.Run(t, func(t *testing.T) func() lease.Store {
+		_, prefix := shared(t)
+		return func() lease.Store { return open(t, connect(t, options(t)), prefix) }
+	})
+}
+
+func TestTheStoreKeepsTheContractInACluster(t *testing.T) {
+	t.Parallel()
+	_, node := private(t, "--cluster-enabled", "yes")
+	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	servers.Eventually(t, func() error {
+		info, err := node.ClusterInfo(t.Context()).Result()
+		if err == nil && !strings.Contains(info, "cluster_state:ok") {
+			err = errors.New(info)
+		}
+		return err
+	})
+	leasetest.Run(t, func(t *testing.T) func() lease.Store {
+		prefix := "snowflaketest:" + t.Name() + ":"
+		return func() lease.Store {
+			client := redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: []string{node.Options().Addr}, RouteRandomly: true,
+			})
+			t.Cleanup(func() { client.Close() })
+			return open(t, client, prefix)
+		}
+	})
+}
+
+func TestTheRecordsAreOneReadableHash(t *testing.T) {
+	t.Parallel()
+	client, prefix := shared(t)
+	store := open(t, client, prefix)
+	record := lease.Record{
+		Node: 7, Owner: "web-1", Version: 1, Layout: "l",
+		Until:     time.Date(2026, 5, 1, 10, 0, 15, 0, time.UTC),
+		UpdatedAt: time.Date(2026, 5, 1, 10, 0, 0, 123456789, time.UTC),
+	}
+	swap(t, store, lease.Record{Node: 7}, record)
+	for range 2 {
+		if err := holds(t, store, record); err != nil {
+			t.Error(err)
+		}
+	}
+	fields, err := client.HGetAll(t.Context(), prefix+"nodes").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"node":7,"owner":"web-1","until":"2026-05-01T10:00:15Z","version":1,"layout":"l",` +
+		`"updated_at":"2026-05-01T10:00:00.123456789Z"}`
+	if len(fields) != 2 || fields["7"] != want || fields["lists"] != "2" {
+		t.Errorf("the hash is %q, want 7: %s and lists: 2", fields, want)
+	}
+	if ttl := client.TTL(t.Context(), prefix+"nodes").Val(); ttl != -1 {
+		t.Errorf("the hash expires in %v", ttl)
+	}
+}
+
+func TestAFieldThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
+	t.Parallel()
+	valid, err := first(7).MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ field, value, want string }{
+		"no JSON":                   {"7", "held", "no JSON"},
+		"nothing":                   {"7", "", "no JSON"},
+		"a field too much":          {"7", strings.Replace(string(valid), "{", `{"more":1,`, 1), `"more"`},
+		"a version in quotes":       {"7", strings.Replace(string(valid), `"version":1`, `"version":"1"`, 1), "version is"},
+		"the record of another":     {"8", string(valid), "node 7"},
+		"a field that is no number": {"seven", string(valid), "seven"},
+		"a number with a zero":      {"07", string(valid), "07"},
+		"a negative number":         {"-7", string(valid), "-7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, prefix := shared(t)
+			store := open(t, client, prefix)
+			swap(t, store, lease.Record{Node: 1}, first(1))
+			if err := client.HSet(t.Context(), prefix+"nodes", c.field, c.value).Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := store.List(t.Context())
+			if !errors.Is(err, lease.ErrInvalidRecord) || !strings.Contains(err.Error(), prefix+"nodes, field "+c.field) ||
+				!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "delete the field") {
+				t.Errorf("List: %v; want ErrInvalidRecord that names the field %s, %s and a remedy", err, c.field, c.want)
+			}
+		})
+	}
+}
+
+func TestASwapLeavesAlteredRecordsAlone(t *testing.T) {
+	t.Parallel()
+	client, prefix := shared(t)
+	store := open(t, client, prefix)
+	const field = "7"
+	for _, altered := range []string{"held", "[]", "7", "null", "{}", `{"owner":"first"}`, `{"owner":"first","version":"1"}`} {
+		if err := client.HSet(t.Context(), prefix+"nodes", field, altered).Err(); err != nil {
+			t.Fatal(err)
+		}
+		ok, err := store.Swap(t.Context(), first(7), follow(first(7), "me"))
+		if ok || !errors.Is(err, lease.ErrInvalidRecord) {
+			t.Errorf("a swap of %s: %t, %v; want ErrInvalidRecord", altered, ok, err)
+		}
+		if ok, err := store.Swap(t.Context(), lease.Record{Node: 7}, first(7)); ok || !errors.Is(err, lease.ErrInvalidRecord) {
+			t.Errorf("a creation where there is %s: %t, %v; want ErrInvalidRecord", altered, ok, err)
+		}
+		if got := client.HGet(t.Context(), prefix+"nodes", field).Val(); got != altered {
+			t.Errorf("%s is now %s", altered, got)
+		}
+	}
+}
+
+func TestAKeyOfAnotherKindIsAnErrorThatNamesIt(t *testing.T) {
+	t.Parallel()
+	client, prefix := shared(t)
+	store := open(t, client, prefix)
+	if err := client.Set(t.Context(), prefix+"nodes", "a text", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, listErr := store.List(t.Context())
+	_, swapErr := store.Swap(t.Context(), lease.Record{Node: 7}, first(7))
+	for _, err := range []error{listErr, swapErr} {
+		if !errors.Is(err, lease.ErrInvalidRecord) || !strings.Contains(err.Error(), prefix+"nodes") ||
+			!strings.Contains(err.Error(), "another prefix") {
+			t.Errorf("error %v, want ErrInvalidRecord that names the key and a remedy", err)
+		}
+	}
+}
+
+func TestAReplicaAnswersNobody(t *testing.T) {
+	t.Parallel()
+	_, master := private(t)
+	_, behind := replica(t, master.Options().Addr)
+	store := open(t, behind, "p:")
+	if records, err := store.List(t.Context()); err == nil || !strings.Contains(err.Error(), "READONLY") {
+		t.Errorf("a replica was believed: %v, %v", records, err)
+	}
+	if ok, err := store.Swap(t.Context(), lease.Record{Node: 7}, first(7)); ok || err == nil {
+		t.Errorf("a replica took a swap: %t, %v", ok, err)
+	}
+}
+
+func TestTheClockIsTheServersToTheMicrosecond(t *testing.T) {
+	t.Parallel()
+	client, prefix := shared(t)
+	store := open(t, client, prefix)
+	before, err := client.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := client.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.Before(before) || now.After(after) || now.Location() != time.UTC {
+		t.Errorf("the clock shows %v, want from %v to %v in UTC", now, before, after)
+	}
+}
+
+func TestASwapWithinTimesFarAwayIsJudgedRight(t *testing.T) {
+	t.Parallel()
+	client, prefix := shared(t)
+	store := open(t, client, prefix)
+	now := time.Now()
+	past, future := time.Time{}, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	record := lease.Record{Node: 7}
+	for _, c := range []struct {
+		earliest, latest time.Time
+		want             bool
+	}{
+		{past, future, true},
+		{past, now.Add(time.Minute), true},
+		{now.Add(-time.Minute), future, true},
+		{past, now.Add(-time.Minute), false},
+		{now.Add(time.Minute), future, false},
+		{future, past, false},
+	} {
+		next := first(7)
+		if record.Version > 0 {
+			next = follow(record, "first")
+		}
+		ok, err := store.SwapWithin(t.Context(), record, next, c.earliest, c.latest)
+		if ok != c.want || err != nil {
+			t.Errorf("a swap from %v to %v: %t, %v; want %t", c.earliest, c.latest, ok, err, c.want)
+		}
+		if ok {
+			record = next
+		}
+	}
+}
+
+func TestWhatIsNoStoreOrOptionIsRefused(t *testing.T) {
+	t.Parallel()
+	client := connect(t, &redis.Options{Addr: "127.0.0.1:1"})
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
+	t.Cleanup(func() { ring.Close() })
+	for name, err := range map[string]error{
+		"no client": second(redislease.New(nil, "p:")),
+		"no prefix": second(redislease.New(client, "")),
+		"a ring":    second(redislease.New(ring, "p:")),
+		"nil":       second(redislease.New(client, "p:", nil)),
+		"replicas":  second(redislease.New(client, "p:", redislease.Strict(-1, time.Second))),
+		"no time":   second(redislease.New(client, "p:", redislease.Strict(0, 0))),
+		"an hour":   second(redislease.New(client, "p:", redislease.Strict(0, time.Hour))),
+		"another client": second(redislease.New(struct{ redis.UniversalClient }{client}, "p:",
+			redislease.Strict(0, time.Second))),
+	} {
+		if !errors.Is(err, lease.ErrInvalidOption) {
+			t.Errorf("%s: %v; want ErrInvalidOption", name, err)
+		}
+	}
+	if _, err := redislease.New(client, "p:"); err != nil {
+		t.Errorf("without Strict nothing is asked: %v", err)
+	}
+	if err := second(redislease.New(client, "p:", redislease.Strict(0, time.Second))); err == nil ||
+		errors.Is(err, lease.ErrInvalidOption) {
+		t.Errorf("Strict on a server that does not answer: %v", err)
+	}
+}
+
+func second(_ *redislease.Store, err error) error { return err }

@@ -1,0 +1,97 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Record is what a store holds for one node number. The zero Record is none.
+type Record struct {
+	// Node is the number.
+	Node int64
+	// Owner names the tenure that holds the number, or held it last if Until has passed. No two
+	// tenures have the same owner. It is empty once the number was given back.
+	Owner string
+	// Until is the end of the last window that was granted. The ticks before it belong to those
+	// who had the number so far, whatever became of them.
+	Until time.Time
+	// Version is 1 for the first record of a number and grows by 1 with every change.
+	Version int64
+	// Layout is the [Fingerprint] of the layout that the number is used with.
+	Layout string
+	// UpdatedAt is when the record was written, by the writer's clock. It is for people; nothing
+	// is decided by it.
+	UpdatedAt time.Time
+}
+
+// Store keeps one record for every node number that was ever used. It may live in any system that
+// has a linearizable compare-and-swap: what Swap has acknowledged is seen by every later Swap and
+// List, and is never lost. Package leasetest has the tests that a store must pass.
+//
+// A store keeps all fields of a record as they are given to it, times to the nanosecond.
+// Implementations must be safe for concurrent use.
+type Store interface {
+	// Now returns the store's clock: the same one for all processes that use the store.
+	Now(ctx context.Context) (time.Time, error)
+
+	// List returns all records, in any order, as they are now, which a replica that lags behind
+	// cannot tell. It returns an error wrapping [ErrInvalidRecord], which names the node, if it
+	// holds something that is no record, because somebody changed it by hand.
+	List(ctx context.Context) ([]Record, error)
+
+	// Swap stores next if the record of that node has the Owner and the Version of prev; if
+	// prev.Version is 0, if the node has no record yet. It returns true when next is stored and
+	// false when it is not and never will be. After an error it may have been stored, or may be
+	// later. It begins with [CheckSwap] and returns its error.
+	Swap(ctx context.Context, prev, next Record) (bool, error)
+}
+
+// WithinSwapper is an optional ability of a [Store]: to look at its clock and to swap in one
+// request, which saves a renewal the request for Now.
+type WithinSwapper interface {
+	// SwapWithin is Swap, but returns false also when the store's clock is not between earliest
+	// and latest, both included, and then stores nothing.
+	SwapWithin(ctx context.Context, prev, next Record, earliest, latest time.Time) (bool, error)
+}
+
+// SpanHinter is an optional ability of a [Store]: one that cannot be written to for long in its
+// normal operation asks for longer windows than the default.
+type SpanHinter interface {
+	// SpanHint returns the span to use where the user names none; 0 for the default.
+	SpanHint() time.Duration
+}
+
+// Validate returns an error wrapping [ErrInvalidRecord] if r cannot be a record that a keeper
+// wrote: its node is negative, it has no version, no layout or no end.
+func (r Record) Validate() error {
+	switch {
+	case r.Node < 0:
+		return fmt.Errorf("%w: node %d is negative", ErrInvalidRecord, r.Node)
+	case r.Version < 1:
+		return fmt.Errorf("%w of node %d: version %d, where 1 is the first", ErrInvalidRecord, r.Node, r.Version)
+	case r.Layout == "":
+		return fmt.Errorf("%w of node %d: it names no layout", ErrInvalidRecord, r.Node)
+	case r.Until.IsZero():
+		return fmt.Errorf("%w of node %d: it has no end (until)", ErrInvalidRecord, r.Node)
+	}
+	return nil
+}
+
+// CheckSwap returns an error wrapping [ErrInvalidRecord] if next cannot follow prev: it is no
+// valid record, it is about another node, or its version is not the next one. Every
+// implementation of [Store] begins its Swap with it.
+func CheckSwap(prev, next Record) error {
+	if err := next.Validate(); err != nil {
+		return err
+	}
+	if prev.Version != 0 && prev.Node != next.Node {
+		return fmt.Errorf("%w: a record of node %d cannot replace one of node %d", ErrInvalidRecord,
+			next.Node, prev.Node)
+	}
+	if prev.Version < 0 || next.Version != prev.Version+1 {
+		return fmt.Errorf("%w of node %d: version %d cannot follow version %d", ErrInvalidRecord, next.Node,
+			next.Version, prev.Version)
+	}
+	return nil
+}
