@@ -27,10 +27,12 @@ func TestCodeInTheDocsIsCompiled(t *testing.T) {
 	t.Parallel()
 	compiled := compiledExamples(t)
 	for name, blocks := range map[string][]string{
-		"README.md": fencedGo(readFile(t, "README.md")),
-		"doc.go":    docCode(t, "doc.go"),
+		"README.md":        fencedGo(readFile(t, "README.md")),
+		"docs/leases.md":   fencedGo(readFile(t, "docs/leases.md")),
+		"docs/sharding.md": fencedGo(readFile(t, "docs/sharding.md")),
+		"doc.go":           docCode(t, "doc.go"),
 	} {
-		if len(blocks) < 2 {
+		if len(blocks) < 1 {
 			t.Errorf("%s: only %d blocks of code were found", name, len(blocks))
 		}
 		for _, block := range blocks {
@@ -237,20 +239,53 @@ func TestTheREADMEPointsAtWhatIsThere(t *testing.T) {
 	if !strings.Contains(readFile(t, "Makefile"), "\ntest:") {
 		t.Error("there is no make test")
 	}
-	for _, link := range regexp.MustCompile(`\]\(#([\w-]+)\)`).FindAllStringSubmatch(text, -1) {
-		heading := "\n## " + strings.ToUpper(link[1][:1]) + strings.ReplaceAll(link[1][1:], "-", " ") + "\n"
-		if !strings.Contains(text, heading) {
-			t.Errorf("no heading for the link #%s", link[1])
-		}
-	}
+	wantHeadings(t, "README.md", text)
 	layout := generator.Default()
 	for _, words := range []string{
-		"from 0 to " + grouped(layout.MaxNode()) + ".",
+		"up to " + grouped(layout.MaxNode()+1) + " at a time",
 		fmt.Sprintf("(id & %d) %% N", layout.MaxSequence()),
 		fmt.Sprintf("ten ticks (%d ms)", 10*layout.Tick/time.Millisecond),
 	} {
 		if !strings.Contains(text, words) {
 			t.Errorf("the README does not say %q", words)
+		}
+	}
+}
+
+// The same of the documents that the README points at.
+func TestTheDocsPointAtWhatIsThere(t *testing.T) {
+	t.Parallel()
+	documents, err := filepath.Glob("docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	for _, document := range documents {
+		text := readFile(t, document)
+		wantHeadings(t, document, text)
+		for _, match := range regexp.MustCompile(`\]\((\.\.?/[\w./]+)\)`).FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join("docs", match[1])); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+		}
+		for _, match := range regexp.MustCompile(`go (?:run|test|doc) (\./[\w/]+)`).FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(match[1]); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+		}
+	}
+}
+
+// wantHeadings fails for a link within a text to a heading that is not there.
+func wantHeadings(t *testing.T, name, text string) {
+	t.Helper()
+	headings := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?m)^##+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		anchor := regexp.MustCompile(`[^\w -]`).ReplaceAllString(strings.ToLower(match[1]), "")
+		headings[strings.ReplaceAll(anchor, " ", "-")] = true
+	}
+	for _, link := range regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(text, -1) {
+		if !headings[link[1]] {
+			t.Errorf("%s: no heading for the link #%s", name, link[1])
 		}
 	}
 }

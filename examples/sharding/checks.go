@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+)
+
+// wantPrices is the sum of the prices of all items.
+const wantPrices = orders*(orders-1)/2 + orders
+
+// checks looks at everything once more.
+func (s *shop) checks(ctx context.Context) error {
+	s.say("\nEverything once more:\n\n")
+	for _, c := range []struct {
+		model any
+		want  int64
+	}{{&Customer{}, customers}, {&Order{}, orders + 1}, {&Item{}, 2*orders + 2}, {&Visit{}, visits}} {
+		d, err := s.router.Distribution(ctx, c.model)
+		if err != nil {
+			return err
+		}
+		s.check(d.Total == c.want && len(d.Rows) == 2*shards, "%d of %d rows of %s, from %d to %d on a shard",
+			d.Total, c.want, d.Model, d.Least, d.Most)
+	}
+	if err := s.checkPlaces(ctx); err != nil {
+		return err
+	}
+	var gold, prices int64
+	if err := s.router.Sum(ctx, &Customer{}, "Gold", &gold); err != nil {
+		return err
+	}
+	if err := s.router.Sum(ctx, &Item{}, "Price", &prices); err != nil {
+		return err
+	}
+	s.check(gold == 100*customers && prices == wantPrices, "the sums are what they were: %d gold, prices of %d",
+		gold, prices)
+	var ids []snowflakeplugin.ID
+	for _, c := range s.customers {
+		ids = append(ids, c.ID)
+	}
+	var found []Customer
+	err := s.router.Find(ctx, &found, ids)
+	s.check(err == nil && len(found) == customers, "every customer is found by the ID")
+	s.check(s.router.Check(ctx) == nil, "all tables have the columns and the indexes of their models")
+	if s.faults > 0 {
+		return fmt.Errorf("%d checks failed", s.faults)
+	}
+	s.say("\n%s\n", "Nothing was lost, and no table changed its name.")
+	return nil
+}
+
+// checkPlaces looks into every table for rows that belong to another shard. It asks by SQL of its own,
+// so that the router cannot leave any out.
+func (s *shop) checkPlaces(ctx context.Context) error {
+	var apart atomic.Int64
+	for _, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
+		err := s.router.Each(ctx, model, func(shard int, tx *gorm.DB) error { // several at a time
+			table, err := s.router.Table(model, snowflakeplugin.ID(2*shards+shard)) // as of any row there
+			if err != nil {
+				return err
+			}
+			var n int64
+			err = tx.Raw("SELECT count(*) FROM "+table+" WHERE id % ? <> ?", 2*shards, shard).Scan(&n).Error
+			apart.Add(n)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.check(apart.Load() == 0, "every row lies where ID %% %d says", 2*shards)
+	return nil
+}

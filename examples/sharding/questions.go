@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+)
+
+// spread shows how many rows each shard has.
+func (s *shop) spread(ctx context.Context) error {
+	s.say("\nThe shard of a row is its ID %% %d. How many there are on each:\n\n", shards)
+	var of [4]snowflakeplugin.Distribution
+	for i, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
+		var err error
+		if of[i], err = s.router.Distribution(ctx, model); err != nil {
+			return err
+		}
+	}
+	s.say("  shard  database  customers  orders   items  visits\n")
+	for shard, n := range of[1].Rows {
+		s.say("  %5d  %-8s  %9d  %6d  %6d  %6d  %s\n", shard, s.names[shard%len(s.dbs)],
+			of[0].Rows[shard], n, of[2].Rows[shard], of[3].Rows[shard], strings.Repeat("#", int(n/32)))
+	}
+	s.say("  least            %9d  %6d  %6d  %6d\n", of[0].Least, of[1].Least, of[2].Least, of[3].Least)
+	s.say("  most             %9d  %6d  %6d  %6d\n\n", of[0].Most, of[1].Most, of[2].Most, of[3].Most)
+	s.check(of[0].Most-of[0].Least <= 1 && of[3].Most-of[3].Least <= 1,
+		"customers and visits go anywhere: no shard has two more than another")
+	perCustomer := int64(orders / customers)
+	s.check(of[1].Most-of[1].Least <= perCustomer && of[2].Most-of[2].Least <= 2*perCustomer,
+		"orders and items go to their customer, who has %d and %d of them", perCustomer, 2*perCustomer)
+	s.check(of[1].Total == orders && of[2].Total == 2*orders, "every order and every item is there once")
+	return nil
+}
+
+// pages reads the newest orders of all shards, and those before.
+func (s *shop) pages(ctx context.Context) error {
+	s.say("\nThe newest five orders of all shards, and the next five:\n\n")
+	var page, next []Order
+	if err := s.router.Latest(ctx, &page, 5); err != nil {
+		return err
+	}
+	cursor := page[len(page)-1].ID
+	// What comes meanwhile moves nothing.
+	late := Order{CustomerID: s.customers[0].ID, Number: orders, Items: []Item{{}, {}}}
+	if err := s.router.Create(ctx, &late); err != nil {
+		return err
+	}
+	if err := s.router.Before(ctx, &next, cursor, 5); err != nil {
+		return err
+	}
+	s.say("         order                  ID  shard\n")
+	inOrder := len(page) == 5 && len(next) == 5
+	for i, order := range append(page, next...) {
+		s.say("  %4d  %6d  %18d  %5d\n", i+1, order.Number, order.ID, s.shardOf(order.ID))
+		inOrder = inOrder && order.Number == orders-1-i
+	}
+	s.say("\n")
+	s.check(inOrder, "none comes twice and none is left out, though one was added in between")
+	return nil
+}
+
+// customer reads what belongs to one customer: what is keyed like the customer comes from one
+// shard, and what is not comes from all of them.
+func (s *shop) customer(ctx context.Context) error {
+	who := s.customers[7]
+	ofWho := func(db *gorm.DB) *gorm.DB { return db.Where("customer_id = ?", who.ID) }
+	s.say("\nWhat to key by what: orders lie beside their customer, visits anywhere.\n\n")
+
+	db, err := s.router.DB(ctx, &Order{}, who.ID) // the shard of the customer
+	if err != nil {
+		return err
+	}
+	var mine []Order
+	if err := db.Preload("Items").Where("customer_id = ?", who.ID).Find(&mine).Error; err != nil {
+		return err
+	}
+
+	var came []Visit
+	if err := s.router.Scopes(ofWho).Latest(ctx, &came, 100); err != nil { // all shards
+		return err
+	}
+
+	items, on := 0, map[int]bool{}
+	for _, order := range mine {
+		items += len(order.Items)
+	}
+	for _, visit := range came {
+		on[s.shardOf(visit.ID)] = true
+	}
+	table, err := s.router.Table(&Order{}, who.ID)
+	if err != nil {
+		return err
+	}
+	s.say("  %s: %d orders with %d items, all in %s and the items beside it\n",
+		who.Name, len(mine), items, table)
+	s.say("  %s: %d visits on %d shards, for which all %d were asked\n\n", who.Name, len(came), len(on), shards)
+	all, err := s.router.Scopes(ofWho).Count(ctx, &Order{})
+	if err != nil {
+		return err
+	}
+	s.check(all == int64(len(mine)) && all == orders/customers && items == 2*len(mine),
+		"the one shard has all orders, and the others have none")
+	s.check(len(came) == visits/customers && len(on) > 1, "all shards together have all visits")
+	return nil
+}

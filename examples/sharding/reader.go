@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+)
+
+// reader reads all the time, and knows what it has to find.
+type reader struct {
+	customers []Customer
+	router    *atomic.Pointer[snowflakeplugin.Router]
+	done      chan struct{}
+	ended     sync.WaitGroup
+	before    atomic.Int64 // reads of the old shards
+	after     atomic.Int64 // and of the new ones
+	wrong     atomic.Pointer[error]
+}
+
+func (r *reader) read(ctx context.Context) {
+	for i := 0; ; i++ {
+		router := r.router.Load()
+		err := r.readOne(ctx, router, r.customers[i%len(r.customers)])
+		switch {
+		case err == nil && router.Shards() == shards:
+			r.before.Add(1)
+		case err == nil:
+			r.after.Add(1)
+		case errors.Is(err, snowflakeplugin.ErrNotRouted):
+			// The shards were switched under it: it asks the new router.
+		default:
+			r.wrong.Store(&err)
+			return
+		}
+		select {
+		case <-r.done:
+			if router == r.router.Load() { // it has read by the new one, too
+				return
+			}
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// readOne reads a customer by the ID, and counts all orders.
+func (r *reader) readOne(ctx context.Context, router *snowflakeplugin.Router, c Customer) error {
+	db, err := router.DB(ctx, &Customer{}, c.ID)
+	if err != nil {
+		return err
+	}
+	var found Customer
+	if err := db.First(&found, c.ID).Error; err != nil {
+		return err
+	}
+	if found.Name != c.Name {
+		return fmt.Errorf("%d is %q, not %q", c.ID, found.Name, c.Name)
+	}
+	n, err := router.Count(ctx, &Order{})
+	if err == nil && n != orders+1 {
+		err = fmt.Errorf("there are %d orders, not %d", n, orders+1)
+	}
+	return err
+}
+
+func (r *reader) verdict() string {
+	if wrong := r.wrong.Load(); wrong != nil {
+		return "a read went wrong meanwhile: " + (*wrong).Error()
+	}
+	return "every read meanwhile was right"
+}

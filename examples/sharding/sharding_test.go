@@ -1,0 +1,327 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+)
+
+// want is the output, with letters for what depends on the shard of the first row.
+const want = `16 shards in 2 databases: 500 customers, 10000 orders with 20000 items, 2000 visits.
+
+The shard of a row is its ID % 16. How many there are on each:
+
+  shard  database  customers  orders   items  visits
+      0  a.db      ...
+      1  b.db      ...
+      2  a.db      ...
+      3  b.db      ...
+      4  a.db      ...
+      5  b.db      ...
+      6  a.db      ...
+      7  b.db      ...
+      8  a.db      ...
+      9  b.db      ...
+     10  a.db      ...
+     11  b.db      ...
+     12  a.db      ...
+     13  b.db      ...
+     14  a.db      ...
+     15  b.db      ...
+  least                   31     620    1240     125
+  most                    32     640    1280     125
+
+  yes  customers and visits go anywhere: no shard has two more than another
+  yes  orders and items go to their customer, who has 20 and 40 of them
+  yes  every order and every item is there once
+
+The newest five orders of all shards, and the next five:
+
+         order                  ID  shard
+     1    9999  ID  S
+     2    9998  ID  S
+     3    9997  ID  S
+     4    9996  ID  S
+     5    9995  ID  S
+     6    9994  ID  S
+     7    9993  ID  S
+     8    9992  ID  S
+     9    9991  ID  S
+    10    9990  ID  S
+
+  yes  none comes twice and none is left out, though one was added in between
+
+What to key by what: orders lie beside their customer, visits anywhere.
+
+  customer 7: 20 orders with 40 items, all in sharding_example_orders_S and the items beside it
+  customer 7: 4 visits on 4 shards, for which all 16 were asked
+
+  yes  the one shard has all orders, and the others have none
+  yes  all shards together have all visits
+
+A transaction is on one shard:
+
+  yes  40 gold go from one customer of shard S to another
+  yes  40 gold do not go to one of shard S:
+       snowflakeplugin: row is on another shard: the transaction is on shard S, the row on shard S
+  yes  they have 60, 140 and 100: what was taken for the second was rolled back
+
+From 16 shards to 32, while somebody reads:
+
+  Plan    HALF of 32503 rows go to 64 new tables, the first from sharding_example_customers_00
+          to sharding_example_customers_16; the others stay
+  Copy    they are in the new tables, too
+  Verify  10 gold have changed hands meanwhile, so 2 copies are behind:
+          ID in sharding_example_customers_S is changed
+          ID in sharding_example_customers_S is changed
+  Switch  mended the 2, compared every column, and goes by ID % 32 from now on
+  Clean   removed what was moved from the old tables
+
+  yes  the copies of the two rows that were written late were noticed
+  yes  every read meanwhile was right
+
+Everything once more:
+
+  yes  500 of 500 rows of Customer, from 15 to 16 on a shard
+  yes  10001 of 10001 rows of Order, from 30N to 32N on a shard
+  yes  20002 of 20002 rows of Item, from 60N to 64N on a shard
+  yes  2000 of 2000 rows of Visit, from 62 to 63 on a shard
+  yes  every row lies where ID % 32 says
+  yes  the sums are what they were: 50000 gold, prices of 50005000
+  yes  every customer is found by the ID
+  yes  all tables have the columns and the indexes of their models
+
+Nothing was lost, and no table changed its name.
+`
+
+// plain replaces what depends on the shard of the first row.
+func plain(text string) string {
+	for _, r := range []struct{ pattern, with string }{
+		{`(?m)^( +\d+  [ab]\.db     ) +(31     620    1240|32     640    1280)     125  #{19,20}$`, "$1 ..."},
+		{`\b\d{18}\b`, "ID"},
+		{`(?m)  ID +\d{1,2}$`, "  ID  S"},
+		{`shard \d+`, "shard S"},
+		{`(orders)_\d\d`, "${1}_S"},
+		{`(ID in sharding_example_customers)_(1[6-9]|2\d|3[01])`, "${1}_S"},
+		{`Plan    1[56]\d{3} `, "Plan    HALF "},
+		{`from 30[01] to 32[01] on`, "from 30N to 32N on"},
+		{`from 60[02] to 64[02] on`, "from 60N to 64N on"},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	return text
+}
+
+func TestOutputReadsAsItShould(t *testing.T) {
+	temp := ownTemp(t)
+	var out bytes.Buffer
+	if err := run(t.Context(), &out, ""); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if got := plain(out.String()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	wantEmpty(t, temp)
+}
+
+func TestTheTablesAreSeenFromOutside(t *testing.T) {
+	s := openShop(t, io.Discard, "")
+	if err := s.tell(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lookAt(t, s.dbs)
+	theChecksCanFail(t, s)
+}
+
+// theChecksCanFail shows the checks tables that are not in order: each time there is one fault more.
+func theChecksCanFail(t *testing.T, s *shop) {
+	t.Helper()
+	for i, c := range []struct{ sql, want string }{
+		{
+			"UPDATE sharding_example_items_02 SET price = price + 1",
+			"  NO   the sums are what they were",
+		},
+		{
+			"DROP INDEX idx_sharding_example_visits_04_customer_id",
+			"  NO   all tables have the columns and the indexes of their models",
+		},
+		{
+			"UPDATE sharding_example_visits_16 SET id = id + 1 " +
+				"WHERE id = (SELECT max(id) FROM sharding_example_visits_16)",
+			"  NO   every row lies where ID % 32 says",
+		},
+		{
+			"DELETE FROM sharding_example_customers_00 " +
+				"WHERE id = (SELECT max(id) FROM sharding_example_customers_00)",
+			"  NO   499 of 500 rows of Customer", // and so it is not found, and the gold is lost
+		},
+	} {
+		if err := s.dbs[0].Exec(c.sql).Error; err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		s.w, s.faults = &out, 0
+		err := s.checks(t.Context())
+		if err == nil || !strings.Contains(out.String(), c.want) || s.faults < i+1 ||
+			strings.Contains(out.String(), "Nothing was lost") {
+			t.Errorf("after %s: %v and\n%s\nwant %q", c.sql, err, out.String(), c.want)
+		}
+	}
+	if s.faults != 5 {
+		t.Errorf("%d checks failed in the end, want 5", s.faults)
+	}
+}
+
+func TestAThirdDatabaseOfAnotherKind(t *testing.T) {
+	target := postgresTarget(t)
+	dsn := target.DSN(t)
+	t.Run("is used like the others", func(t *testing.T) {
+		var out bytes.Buffer
+		s := openShop(t, &out, dsn)
+		if err := s.tell(t.Context()); err != nil {
+			t.Fatalf("%v\n%s", err, out.String())
+		}
+		for _, line := range []string{"16 shards in 3 databases", "\n      2  postgres ", "\n     14  postgres "} {
+			if !strings.Contains(out.String(), line) {
+				t.Errorf("it does not say %q, but\n%s", line, out.String())
+			}
+		}
+		lookAt(t, s.dbs)
+	})
+	tables, err := target.OpenDSN(t, dsn, nil).Migrator().GetTables()
+	if err != nil || len(tables) > 0 {
+		t.Errorf("left behind: %v, %v", tables, err)
+	}
+}
+
+func TestTablesThatWereThereBeforeStay(t *testing.T) {
+	target := postgresTarget(t)
+	dsn := target.DSN(t)
+	db := target.OpenDSN(t, dsn, nil)
+	if err := db.Exec("CREATE TABLE sharding_example_visits_07 (id bigint)").Error; err != nil {
+		t.Fatal(err)
+	}
+	temp := ownTemp(t)
+	err := run(t.Context(), io.Discard, dsn)
+	if err == nil || !strings.Contains(err.Error(), "sharding_example_visits_07 already") {
+		t.Errorf("run returned %v", err)
+	}
+	tables, err := db.Migrator().GetTables()
+	if err != nil || len(tables) != 1 {
+		t.Errorf("the tables are %v, %v", tables, err)
+	}
+	wantEmpty(t, temp)
+}
+
+func TestADatabaseThatIsNotThere(t *testing.T) {
+	temp := ownTemp(t)
+	err := run(t.Context(), io.Discard, "postgres://nobody:secret@127.0.0.1:1/none")
+	if err == nil || !strings.Contains(err.Error(), "open postgres") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("run returned %v", err)
+	}
+	wantEmpty(t, temp)
+}
+
+// lookAt asks the databases with SQL alone, which knows nothing but that the number of a table is the
+// key modulo the number of shards.
+func lookAt(t *testing.T, dbs []*gorm.DB) {
+	t.Helper()
+	seen := map[int64]bool{}
+	rows := map[string]int64{}
+	for shard := range int64(2 * shards) {
+		// The old shards are where they were, and the new ones go round.
+		db := dbs[shard%int64(len(dbs))]
+		for _, model := range []string{"customers", "orders", "items", "visits"} {
+			var ids []int64
+			query(t, db, &ids, "SELECT id FROM "+table(model, shard))
+			rows[model] += int64(len(ids))
+			for _, id := range ids {
+				if id%(2*shards) != shard || seen[id] {
+					t.Errorf("%s has the row %d, which lies elsewhere, or twice", table(model, shard), id)
+				}
+				seen[id] = true
+			}
+		}
+		var apart []int64 // rows whose parent is not beside them
+		query(t, db, &apart, "SELECT o.id FROM "+table("orders", shard)+" o LEFT JOIN "+
+			table("customers", shard)+" c ON c.id = o.customer_id WHERE c.id IS NULL")
+		query(t, db, &apart, "SELECT i.id FROM "+table("items", shard)+" i LEFT JOIN "+
+			table("orders", shard)+" o ON o.id = i.order_id WHERE o.id IS NULL")
+		if len(apart) > 0 {
+			t.Errorf("shard %d: the rows %v are not beside their parents", shard, apart)
+		}
+	}
+	for model, n := range map[string]int64{
+		"customers": customers, "orders": orders + 1, "items": 2*orders + 2, "visits": visits,
+	} {
+		if rows[model] != n {
+			t.Errorf("there are %d %s, want %d", rows[model], model, n)
+		}
+	}
+}
+
+func table(model string, shard int64) string {
+	return fmt.Sprintf("%s%s_%02d", prefix, model, shard)
+}
+
+// query adds what a statement returns to a slice.
+func query(t *testing.T, db *gorm.DB, into *[]int64, statement string) {
+	t.Helper()
+	var some []int64
+	if err := db.Raw(statement).Scan(&some).Error; err != nil {
+		t.Fatal(err)
+	}
+	*into = append(*into, some...)
+}
+
+// openShop opens the shop as run does.
+func openShop(t *testing.T, w io.Writer, dsn string) *shop {
+	t.Helper()
+	s, err := open(t.Context(), w, t.TempDir(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func postgresTarget(t *testing.T) dbtest.Target {
+	t.Helper()
+	for _, target := range dbtest.Targets() {
+		if target.Name == "postgres" {
+			return target
+		}
+	}
+	t.Fatal("the tests do not know PostgreSQL")
+	return dbtest.Target{}
+}
+
+// ownTemp gives the test a directory for temporary files of its own.
+func ownTemp(t *testing.T) string {
+	t.Helper()
+	temp := t.TempDir()
+	for _, name := range []string{"TMPDIR", "TMP", "TEMP"} { // as each system calls it
+		t.Setenv(name, temp)
+	}
+	return temp
+}
+
+func wantEmpty(t *testing.T, dir string) {
+	t.Helper()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

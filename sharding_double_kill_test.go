@@ -1,0 +1,96 @@
+package snowflakeplugin_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+)
+
+// workerVariable makes the test binary a process that doubles, to be killed.
+const workerVariable = "SNOWFLAKE_TEST_DOUBLES"
+
+func TestDoublingThatIsKilledGoesOn(t *testing.T) {
+	if spec := os.Getenv(workerVariable); spec != "" {
+		doubleUntilKilled(t, spec)
+		return
+	}
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		d := newDoubled(t, 60, target.OpenDSN(t, dsn, nil))
+		for kills := 0; ; kills++ {
+			if killAtChunk(t, target.Name+" "+dsn, 1+kills%3) {
+				if kills < 3 {
+					t.Errorf("it was killed %d times only", kills)
+				}
+				break
+			}
+			d.check(d.router, "after a kill")
+		}
+		doubling := d.double(snowflakeplugin.DoubleConfig{})
+		must(t, doubling.Verify(t.Context()), "Verify")
+		r, err := doubling.Switch(t.Context())
+		must(t, err, "Switch")
+		d.check(r, "after kills")
+		must(t, doubling.Clean(t.Context()), "Clean")
+		d.lies()
+	})
+}
+
+// killAtChunk starts a process that copies, and kills it when it has told of so many chunks. It
+// returns true if the process was done before.
+func killAtChunk(t *testing.T, spec string, chunks int) (done bool) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDoublingThatIsKilledGoesOn$", "-test.v")
+	cmd.Env = append(os.Environ(), workerVariable+"="+spec)
+	out, err := cmd.StdoutPipe()
+	must(t, err, "a pipe")
+	must(t, cmd.Start(), "the process")
+	lines := bufio.NewScanner(out)
+	seen := ""
+	for lines.Scan() {
+		seen += lines.Text() + "\n"
+		if strings.Contains(lines.Text(), "DONE") {
+			done = true
+		}
+		if strings.Contains(lines.Text(), "CHUNK") {
+			if chunks--; chunks == 0 {
+				must(t, cmd.Process.Kill(), "kill")
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil != done {
+		t.Fatalf("the process ended with %v:\n%s", err, seen)
+	}
+	return done
+}
+
+func doubleUntilKilled(t *testing.T, spec string) {
+	t.Helper()
+	name, dsn, _ := strings.Cut(spec, " ")
+	for _, target := range dbtest.Targets() {
+		if target.Name != name {
+			continue
+		}
+		d := &doubled{T: t, dbs: []*gorm.DB{target.OpenDSN(t, dsn, nil)}}
+		leased(t, d.dbs[0], snowflakeplugin.WithLease(nil, lease.Span(2*time.Second)))
+		d.router = d.open(doubledFrom)
+		told := func(snowflakeplugin.DoublingProgress) {
+			fmt.Println("CHUNK")
+			time.Sleep(2 * time.Millisecond) // so that the kill may come before, in and after the next one
+		}
+		doubling := d.double(snowflakeplugin.DoubleConfig{Chunk: 5, Progress: told})
+		must(t, doubling.Copy(t.Context()), "Copy")
+		fmt.Println("DONE")
+	}
+}
