@@ -24,6 +24,7 @@ var required = map[string]string{
 	"gorm.io/driver/postgres":        "tests on PostgreSQL",
 	"github.com/go-sql-driver/mysql": "its DSNs, in tests; gorm.io/driver/mysql requires it anyway",
 	"github.com/jackc/pgx/v5":        "pgxid; gorm.io/driver/postgres requires it anyway",
+	"go.yaml.in/yaml/v3":             "the plan of a merge, a file that people review; it requires nothing itself",
 }
 
 // A goMod is what go mod edit -json says, as far as the rules go.

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+func mergeCheckCommand() command {
+	return command{
+		name: "merge check", args: "PLAN", short: "find all that collides, and change nothing",
+		help: `
+Looks at sources and target and prints what "merge run" would do: how many rows of each table, every
+pair of rows that are equal where the target allows no two, and what the plan makes of it; then what
+should be known, and what has to be decided before anything can be merged. It writes to no database.
+
+Exit codes, for scripts:
+
+  0  nothing collides
+  2  there are conflicts, and the plan decides each: "merge run" will do it
+  3  something is undecided: "merge run" would refuse
+  1  it could not look, or was called in a wrong way, which is 2 for all other commands
+
+Read the conflicts, not only their number. What is equal is a matter of the target's collation, so
+check against a target of the real kind. On servers that still run expect "not_quiet".
+` + mergeLater + `
+
+  snowflake merge check plan.yaml
+  snowflake merge check plan.yaml --conflicts 5
+  snowflake merge check plan.yaml --json --quiet > check.json`,
+		flags: func(set *flag.FlagSet, o *options) {
+			quietFlags(set, o)
+			set.IntVar(&o.merge.conflicts, "conflicts", 10_000, "list at most `N` conflicts of each table")
+		},
+		run: runMergeCheck, mistake: exitFailure,
+	}
+}
+
+func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error {
+	const name = "merge check"
+	if o.merge.conflicts < 1 {
+		return usagef("%s: --conflicts takes a number greater than 0", name)
+	}
+	verdict := merge.Clean
+	err := withMerge(ctx, e, o, name, args, func(m *merging) error {
+		report, err := m.Check(ctx)
+		if err != nil {
+			return err
+		}
+		m.meter.done()
+		verdict = report.Verdict
+		if o.json {
+			return printJSON(e.out, report)
+		}
+		printCheck(e.out, m.plan, report)
+		return nil
+	})
+	if err == nil && verdict != merge.Clean {
+		return exitError{code: int(verdict)}
+	}
+	return err
+}
+
+// printCheck puts what matters most last, where the terminal stops.
+func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
+	say(w, "%s into %s\n", serverNames(plan), targetName(plan))
+	if r.Verdict == merge.Undecided && r.Rows == 0 && len(r.Conflicts) == 0 {
+		say(w, "\nRows were not looked at: what has to be decided comes before them.\n")
+	} else {
+		say(w, "\n")
+		printCheckTables(w, plan, r)
+		printConflicts(w, r)
+	}
+	if len(r.Warnings) > 0 {
+		say(w, "\nWorth knowing:\n")
+		printProblems(w, r.Warnings)
+	}
+	if len(r.Problems) > 0 {
+		say(w, "\nTo be decided:\n")
+		printProblems(w, r.Problems)
+	}
+	say(w, "\n%s\n", wrap(verdictOf(r), ""))
+}
+
+func verdictOf(r *merge.CheckReport) string {
+	after := fmt.Sprintf("The target will have %s rows; copying them may take %s. Checked in %s.",
+		comma(r.Rows), spell(r.Estimate), spell(r.Took))
+	switch r.Verdict {
+	case merge.Clean:
+		return "Clean: nothing collides. " + after
+	case merge.Resolved:
+		return "Resolved: something collides, and the plan decides all of it. " + after
+	}
+	return fmt.Sprintf("Undecided: %s to solve before anything can be merged. Nothing was changed.",
+		plural(int64(len(r.Problems)), "problem"))
+}
+
+// printCheckTables says what becomes of each table, in the order in which they are copied.
+func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
+	servers := plan.Servers
+	if len(servers) > 6 { // a line would not fit; JSON has them all
+		servers = nil
+	}
+	table := &grid{words: 2}
+	heading := []string{"TABLE", "POLICY"}
+	for _, s := range servers {
+		heading = append(heading, plain(s.Name))
+	}
+	table.add(append(heading, "ROWS", "EQUAL", "RENAMED", "DROPPED", "STAY BEHIND")...)
+	for _, t := range r.Tables {
+		cells := []string{plain(t.Name), string(t.Policy)}
+		for _, s := range servers {
+			cells = append(cells, comma(t.Rows[s.Name]))
+		}
+		rows, left := total(t.Rows)-t.Dropped, total(t.Left)
+		table.add(append(cells, comma(rows), some(t.Conflicts), some(t.Renamed), some(t.Dropped), some(left))...)
+	}
+	table.print(w)
+	var without []string
+	for name, t := range plan.Tables {
+		if t.Policy == merge.Rebuild || t.Policy == merge.Skip {
+			without = append(without, fmt.Sprintf("%s (%s)", plain(name), t.Policy))
+		}
+	}
+	if slices.Sort(without); len(without) > 0 {
+		say(w, "\n%s\n", wrap("Not copied: "+strings.Join(without, ", ")+".", ""))
+	}
+}
+
+// printConflicts lists the conflicts by table and key.
+func printConflicts(w io.Writer, r *merge.CheckReport) {
+	all := r.Conflicts
+	for len(all) > 0 {
+		first := all[0]
+		same := func(c merge.Conflict) bool { return c.Table == first.Table && c.Key == first.Key }
+		n := slices.IndexFunc(all, func(c merge.Conflict) bool { return !same(c) })
+		if n < 0 {
+			n = len(all)
+		}
+		say(w, "\n%s: %s equal in %s\n", plain(first.Table), plural(int64(n), "row"), plain(first.Key))
+		table := &grid{words: 4}
+		table.add("  VALUE", "STAYS", "OTHER", "BECOMES")
+		for _, c := range all[:n] {
+			table.add("  "+plain(c.Value), rowName(c.Keeper), rowName(c.Other), becomes(c))
+		}
+		table.print(w)
+		all = all[n:]
+	}
+	listed := map[string]int64{}
+	for _, c := range r.Conflicts {
+		listed[c.Table]++
+	}
+	for _, t := range r.Tables {
+		if more := t.Conflicts - listed[t.Name]; more > 0 {
+			say(w, "\n%s: %s more that are not listed: see --conflicts\n", plain(t.Name), comma(more))
+		}
+	}
+}
+
+func rowName(r merge.RowRef) string { return plain(r.Server) + " " + plain(r.Key) }
+
+func becomes(c merge.Conflict) string {
+	switch c.Resolution {
+	case "renamed":
+		return plain(c.NewName)
+	case "dropped":
+		return "one with what stays"
+	case "added":
+		return "added to what stays"
+	}
+	return c.Resolution
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// linesEvery is how often a line is printed where no bar can be drawn.
+const linesEvery = 5 * time.Second
+
+// The ways to show progress.
+const (
+	meterNone = iota
+	meterBar
+	meterLines
+	meterJSON
+)
+
+// meter shows how far a merge is: as a bar on a terminal, and as a line now and then elsewhere.
+type meter struct {
+	w       io.Writer
+	mode    int
+	columns int
+	now     func() time.Time
+
+	last    merge.Progress
+	pending bool // last was not printed as a line
+	printed time.Time
+	drawn   bool // a bar stands in the line of the cursor
+}
+
+func newMeter(e *env, o *options) *meter {
+	m := &meter{w: e.err, mode: meterLines, columns: 80, now: time.Now}
+	if n, err := strconv.Atoi(e.getenv("COLUMNS")); err == nil && n > 0 {
+		m.columns = n
+	}
+	switch {
+	case o.merge.quiet:
+		m.mode = meterNone
+	case terminal(e.err) && e.getenv("TERM") != "dumb":
+		m.mode = meterBar
+	case o.json:
+		m.mode = meterJSON
+	}
+	return m
+}
+
+// terminal tells whether somebody looks at a stream.
+func terminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// show takes what the merge tells a few times a second.
+func (m *meter) show(p merge.Progress) {
+	if m.mode == meterNone || p.Total == 0 && p.Done == 0 {
+		return
+	}
+	if p.Phase != m.last.Phase {
+		m.done()
+		m.printed = time.Time{}
+	}
+	m.last, m.pending = p, true
+	switch now := m.now(); {
+	case m.mode == meterBar:
+		say(m.w, "\r%s\x1b[K", m.bar())
+		m.drawn = true
+	case now.Sub(m.printed) >= linesEvery:
+		m.printed = now
+		m.line()
+	}
+}
+
+// done ends a phase that is complete. A check does not count the rows that cannot collide, so the total is
+// known only now.
+func (m *meter) done() {
+	if m.last.Phase != "" && m.last.Total != m.last.Done {
+		m.last.Total, m.last.Left = m.last.Done, 0
+		m.show(m.last)
+	}
+	m.end()
+}
+
+// end leaves the last state of a phase on a line of its own.
+func (m *meter) end() {
+	switch {
+	case m.drawn:
+		say(m.w, "\n")
+		m.drawn = false
+	case m.pending && m.mode != meterBar:
+		m.line()
+	}
+	m.pending = false
+}
+
+// Write puts a line of the log above the bar, which the next progress draws again.
+func (m *meter) Write(line []byte) (int, error) {
+	if m.drawn {
+		say(m.w, "\r\x1b[K")
+		m.drawn = false
+	}
+	return m.w.Write(line)
+}
+
+func (m *meter) line() {
+	m.pending = false
+	p := m.last
+	if m.mode == meterJSON {
+		if text, err := json.Marshal(p); err == nil {
+			say(m.w, "%s\n", text)
+		}
+		return
+	}
+	done := comma(p.Done)
+	if p.Total > 0 {
+		done = fmt.Sprintf("%d%%, %s of %s", percent(p), done, comma(p.Total))
+	}
+	say(m.w, "%s: %s rows%s%s\n", p.Phase, done, pace(p, ", "), where(p, ", at "))
+}
+
+// bar is at most one column shorter than the terminal, so that it never breaks.
+func (m *meter) bar() string {
+	const width = 20
+	p := m.last
+	full := width * percent(p) / 100
+	text := fmt.Sprintf("%-6s %3d%% [%s%s] %s rows%s%s", p.Phase, percent(p), strings.Repeat("#", full),
+		strings.Repeat(".", width-full), comma(p.Done), pace(p, "  "), where(p, "  "))
+	if letters := []rune(text); len(letters) >= m.columns {
+		text = string(letters[:m.columns-1])
+	}
+	return text
+}
+
+func percent(p merge.Progress) int {
+	if p.Total <= 0 {
+		return 100
+	}
+	return int(min(100*p.Done/p.Total, 100))
+}
+
+func pace(p merge.Progress, between string) string {
+	text := ""
+	if p.RowsPerSecond >= 1 {
+		text += between + comma(int64(p.RowsPerSecond)) + " rows/s"
+	}
+	if p.Left > 0 {
+		text += between + spell(max(p.Left, time.Second).Round(time.Second)) + " left"
+	}
+	return text
+}
+
+func where(p merge.Progress, before string) string {
+	switch {
+	case p.Table == "" || p.Total > 0 && p.Done >= p.Total:
+		return ""
+	case p.Server == "":
+		return before + plain(p.Table)
+	}
+	return before + plain(p.Table) + " of " + plain(p.Server)
+}

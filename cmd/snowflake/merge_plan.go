@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+func mergePlanCommand() command {
+	return command{
+		name: "merge plan", args: "FILE", short: "draft the plan of a merge, to be reviewed",
+		help: `
+Looks at the tables of all databases and writes a plan to a new file: a policy for every table, guessed
+by its keys and its name, with a note that says why. It copies nothing. An existing file is refused
+(exit code 3), and only its owner may read the new one. Lines with REVIEW need somebody who knows the
+game; read the others too.
+
+A server is [NAME:]NUMBER=DSN, where NUMBER is the server number in the IDs that were made there; if it
+took in other servers before, theirs follow: 2,7. The order counts: where one of two rows stays, it is
+that of the server named first. The target is written in the same way. It needs the tables of the game,
+made by its migrations, and no rows; its number is the one that it goes on with. --layout is the layout
+that made the IDs. For one of your own, write a plan without tables, and draft the rest with --from.
+` + mergeLater + `
+In single quotes a $NAME reaches the plan as it is, so that no password stands there.
+
+  snowflake merge plan plan.yaml --layout Game --server 1=s1.db --server 2=s2.db --target 1=new.db
+  snowflake merge plan night.yaml --layout Game --server Avalon:1='$AVALON_DSN' \
+      --server Camelot:2,7='$CAMELOT_DSN' --target Avalon:1='$TARGET_DSN'
+  snowflake merge plan plan2.yaml --from plan.yaml    # policies for tables that are new`,
+		flags: func(set *flag.FlagSet, o *options) {
+			jsonFlag(set, o)
+			set.StringVar(&o.layout, "layout", "", "how the IDs were packed: a `NAME` of \"snowflake layout\"")
+			set.Var(&o.merge.servers, "server", "a `SOURCE` as [NAME:]NUMBER=DSN; once for each")
+			set.StringVar(&o.merge.target, "target", "", "the `TARGET` as [NAME:]NUMBER=DSN")
+			set.StringVar(&o.merge.from, "from", "", "take servers, layout and known tables from a `PLAN`")
+		},
+		run: runMergePlan,
+	}
+}
+
+func runMergePlan(ctx context.Context, e *env, o *options, args []string) error {
+	const name = "merge plan"
+	path, err := planPath(name, args)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%w: there is a file %s, and it may have been reviewed: name another one",
+			errRefused, path)
+	}
+	plan, err := outline(name, o)
+	if err != nil {
+		return err
+	}
+	m := &merging{plan: plan, path: path, secrets: secretsOf(plan)}
+	drafted, err := merge.Draft(ctx, plan, merge.WithOpener(openDatabase))
+	if err != nil {
+		return m.ended(ctx, name, err)
+	}
+	if err := drafted.Save(path); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	} else if err != nil {
+		return err
+	}
+	if literal := literalPasswords(drafted); len(literal) > 0 {
+		say(e.err, "%s\n", wrap("The plan holds the password of "+strings.Join(literal, ", ")+". Only you can "+
+			"read the file, but better write the name of an environment variable there, as $NAME.", ""))
+	}
+	if o.json {
+		return printJSON(e.out, newDraftInfo(path, drafted))
+	}
+	printDraft(e.out, path, drafted)
+	return nil
+}
+
+// outline is the plan that the flags give, without tables.
+func outline(name string, o *options) (*merge.Plan, error) {
+	f := o.merge
+	if f.from != "" {
+		if len(f.servers) > 0 || f.target != "" || o.layout != "" {
+			return nil, usagef("%s: --from excludes --server, --target and --layout: the plan has them", name)
+		}
+		plan, err := merge.Load(f.from)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, usagef("%s: there is no file %s", name, f.from)
+		}
+		return plan, err
+	}
+	switch {
+	case len(f.servers) == 0:
+		return nil, usagef("%s: which servers? Say --server NUMBER=DSN for each, or --from PLAN", name)
+	case f.target == "":
+		return nil, usagef("%s: into what? Say --target NUMBER=DSN", name)
+	case o.layout == "":
+		return nil, usagef("%s: how were the IDs made? Say --layout NAME; \"snowflake layout\" lists them", name)
+	}
+	layout, err := layoutOf(o.layout)
+	if err != nil {
+		return nil, err
+	}
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: strings.ToLower(layout.name)}}
+	for i, text := range f.servers {
+		s, ok := parseServer(text)
+		if !ok {
+			return nil, usagef("%s: server %d is not written as [NAME:]NUMBER=DSN", name, i+1)
+		}
+		plan.Servers = append(plan.Servers, s)
+	}
+	t, ok := parseServer(f.target)
+	if !ok || len(t.Also) > 0 {
+		return nil, usagef("%s: the target is not written as [NAME:]NUMBER=DSN", name)
+	}
+	plan.Target = merge.Target{Name: t.Name, Number: t.Number, DSN: t.DSN}
+	if err := plan.Validate(); err != nil {
+		return nil, usagef("%s: %s", name, err)
+	}
+	return plan, nil
+}
+
+// parseServer reads [NAME:]NUMBER[,NUMBER...]=DSN. What it cannot read is not repeated to anybody, as
+// a DSN may be at the wrong place.
+func parseServer(text string) (s merge.Server, ok bool) {
+	left, dsn, ok := strings.Cut(text, "=")
+	if !ok || dsn == "" {
+		return s, false
+	}
+	s.DSN = dsn
+	if at := strings.LastIndex(left, ":"); at >= 0 {
+		s.Name, left = left[:at], left[at+1:]
+	}
+	for i, digits := range strings.Split(left, ",") {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case err != nil || n < 0:
+			return s, false
+		case i == 0:
+			s.Number = n
+		default:
+			s.Also = append(s.Also, n)
+		}
+	}
+	s.Name = cmp.Or(s.Name, fmt.Sprintf("s%d", s.Number))
+	return s, true
+}
+
+// literalPasswords names the databases whose DSNs stand in the plan with a password.
+func literalPasswords(plan *merge.Plan) (names []string) {
+	for _, s := range plan.Servers {
+		if len(passwordsOf(s.DSN)) > 0 {
+			names = append(names, plain(s.Name))
+		}
+	}
+	if len(passwordsOf(plan.Target.DSN)) > 0 {
+		names = append(names, "the target")
+	}
+	return names
+}
+
+// draftInfo is what was drafted, in JSON.
+type draftInfo struct {
+	File     string       `json:"file"`
+	Plan     string       `json:"plan"` // the hash
+	Servers  []string     `json:"servers"`
+	Target   string       `json:"target"`
+	Tables   []draftTable `json:"tables"`
+	Conserve []merge.Sum  `json:"conserve"`
+}
+
+type draftTable struct {
+	Name   string       `json:"name"`
+	Policy merge.Policy `json:"policy"`
+	Review bool         `json:"review"`
+	Note   string       `json:"note,omitempty"`
+}
+
+func newDraftInfo(path string, plan *merge.Plan) draftInfo {
+	d := draftInfo{File: path, Plan: plan.Hash(), Target: plan.Target.Name, Conserve: plan.Conserve}
+	for _, s := range plan.Servers {
+		d.Servers = append(d.Servers, s.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(plan.Tables)) {
+		t := plan.Tables[name]
+		d.Tables = append(d.Tables, draftTable{name, t.Policy, strings.Contains(t.Note, "REVIEW"), t.Note})
+	}
+	return d
+}
+
+func printDraft(w io.Writer, path string, plan *merge.Plan) {
+	d := newDraftInfo(path, plan)
+	say(w, "%s into %s\n\n", serverNames(plan), targetName(plan))
+	table := &grid{words: 3}
+	table.add("TABLE", "POLICY", "BECAUSE")
+	review := int64(0)
+	for _, t := range d.Tables {
+		table.add(plain(t.Name), string(t.Policy), plain(t.Note))
+		if t.Review {
+			review++
+		}
+	}
+	table.print(w)
+	for _, s := range d.Conserve {
+		say(w, "\nTo be conserved: %s of %s", plain(s.Expression), plain(s.Table))
+	}
+	say(w, "\n\nThe plan is in %s: %s, of which %s to be reviewed in any case. Then:\n\n"+
+		"  snowflake merge check %s\n",
+		path, plural(int64(len(d.Tables)), "table"), count(review, "has", "have"), path)
+}

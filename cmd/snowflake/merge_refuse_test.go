@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+func TestEveryWrongCallOfMergeIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bad, none := filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "none.yaml")
+	if err := os.WriteFile(bad, []byte("version: 1\nserver: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]struct {
+		code   int
+		stderr string
+	}{
+		"merge":                                 {2, `did you mean "merge plan" or "merge check"`},
+		"merge plan":                            {2, `one plan is needed`},
+		"merge plan a.db b.db":                  {2, `one plan is needed, a file such as plan.yaml; here are 2`},
+		"merge plan " + none:                    {2, `which servers`},
+		"merge plan " + bad:                     {3, `there is a file .*bad.yaml`},
+		"merge plan " + none + " --server 1=a":  {2, `into what`},
+		"merge plan " + none + " --server a.db": {2, `into what`},
+		"merge plan " + none + " --server a.db --target 1=b --layout Game":               {2, `server 1 is not written as`},
+		"merge plan " + none + " --server x=a.db --target 1=b --layout Game":             {2, `server 1 is not written as`},
+		"merge plan " + none + " --server 1=a.db --target b --layout Game":               {2, `the target is not written as`},
+		"merge plan " + none + " --server 1=a.db --target 1=b":                           {2, `Say --layout`},
+		"merge plan " + none + " --server 1=a.db --target 1=b --layout x":                {2, `no layout "x"`},
+		"merge plan " + none + " --server 1=a --server s:1=b --target 1=c --layout game": {2, `both have the number 1`},
+		"merge plan " + none + " --server 1=a --target 1=c --layout game":                {1, `s1: .*there is no file`},
+		"merge plan " + none + " --from " + bad + " --layout game":                       {2, `--from excludes`},
+		"merge plan " + none + " --from " + none:                                         {2, `there is no file`},
+		"merge plan " + none + " --from " + bad:                                          {1, `invalid plan`},
+		// 2 would mean that the plan decides everything.
+		"merge check":                     {1, `one plan is needed`},
+		"merge check --nosuch x":          {1, `nosuch`},
+		"merge check " + none:             {1, `there is no file`},
+		"merge check " + bad:              {1, `bad.yaml: (.|\n)*field server not found`},
+		"merge check x --conflicts 0":     {1, `greater than 0`},
+		"merge run":                       {2, `one plan is needed`},
+		"merge run " + none:               {2, `there is no file`},
+		"merge run x --renames " + bad:    {3, `no such list`},
+		"merge run x --servers " + dir:    {3, `no such list`},
+		"merge run x --servers /no/dir/x": {2, `no directory /no/dir`},
+		"merge verify":                    {2, `one plan is needed`},
+		"merge verify " + bad:             {1, `invalid plan`},
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := call(t, "", strings.Fields(args)...)
+			if code != want.code || stdout != "" || !regexp.MustCompile(want.stderr).MatchString(stderr) {
+				t.Errorf("exit code %d, want %d\n%s\nstderr, want %s:\n%s", code, want.code, stdout, want.stderr,
+					stderr)
+			}
+		})
+	}
+}
+
+func TestWhatIsUndecidedIsRefused(t *testing.T) {
+	t.Parallel()
+	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+		r := newRealms(t, target)
+		r.reviewed(t)
+		r.change(t, func(plan *merge.Plan) {
+			plan.Tables["roles"] = &merge.TablePlan{Policy: merge.Copy}
+			delete(plan.Tables, "friends")
+		})
+		stdout, _ := r.does(t, int(merge.Undecided), "check")
+		has(t, stdout, "Rows were not looked at", "To be decided:", "[unknown_table]",
+			"realm1, realm2, realm3, the target: friends", "    > ", "Undecided: ")
+		r.change(t, func(plan *merge.Plan) { plan.Tables["friends"] = &merge.TablePlan{Policy: merge.Copy} })
+		stdout, _ = r.does(t, int(merge.Undecided), "check", "--conflicts", "2")
+		has(t, stdout, "[unique_key]", "  undecided\n", " more that are not listed", "Undecided: 1 problem to solve")
+		stdout, stderr := r.does(t, exitRefused, "run")
+		has(t, stdout, "To be decided:", "Undecided: ")
+		has(t, stderr, "refused", "undecided")
+		if r.number(t, "SELECT COUNT(*) FROM accounts") != 0 {
+			t.Error("rows were copied")
+		}
+		report := decode[merge.RunReport](t, verdictless(first(r.does(t, exitRefused, "run", "--json"))))
+		if report.Check == nil || len(report.Check.Problems) != 1 {
+			t.Errorf("as JSON: %+v", report)
+		}
+		_, stderr = r.does(t, exitFailure, "verify")
+		has(t, stderr, "nothing has been merged")
+	})
+}
+
+func TestASecondRunAtOnceIsRefused(t *testing.T) {
+	t.Parallel()
+	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+		r := newRealms(t, target)
+		r.reviewed(t)
+		tried := false
+		progress := writer(func(text string) {
+			if !tried && strings.HasPrefix(text, "copy:") {
+				tried = true
+				_, stderr := r.does(t, exitRefused, "run")
+				has(t, stderr, "another run works on this target")
+			}
+		})
+		var out bytes.Buffer
+		if code := execute(t.Context(), []string{"merge", "run", r.path}, silentEnv(&out, progress)); code != exitOK {
+			t.Fatalf("exit code %d: %s", code, out.String())
+		}
+		if !tried {
+			t.Error("there was no second run")
+		}
+		r.does(t, exitOK, "verify")
+	})
+}
+
+func TestAnInterruptedRunGoesOn(t *testing.T) {
+	t.Parallel()
+	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+		r := newRealms(t, target)
+		r.reviewed(t)
+		ctx, interrupt := context.WithCancel(t.Context())
+		var out, said bytes.Buffer
+		progress := writer(func(text string) {
+			said.WriteString(text)
+			if strings.HasPrefix(text, "copy:") {
+				interrupt()
+			}
+		})
+		list := filepath.Join(t.TempDir(), "renames.csv")
+		args := []string{"merge", "run", r.path, "--renames", list}
+		if code := execute(ctx, args, silentEnv(&out, progress)); code != exitFailure {
+			t.Fatalf("exit code %d:\n%s%s", code, out.String(), said.String())
+		}
+		has(t, said.String(), "snowflake: interrupted. What was copied is kept", "snowflake merge run "+r.path)
+		if strings.Contains(said.String(), "context canceled") {
+			t.Errorf("nobody needs to read\n%s", said.String())
+		}
+		if _, err := os.Stat(list); err == nil {
+			t.Error("there is a list of what is not merged")
+		}
+		_, stderr := r.does(t, exitFailure, "verify")
+		has(t, stderr, "run again, it goes on")
+		stdout, _ := r.does(t, exitOK, "run", "--renames", list)
+		has(t, stdout, "from where an earlier run had ended", list)
+		r.does(t, exitOK, "verify")
+		if n := r.number(t, "SELECT COUNT(*) FROM roles"); n != r.rows["roles"] {
+			t.Errorf("%d roles, want %d", n, r.rows["roles"])
+		}
+	})
+}
+
+func TestAChangedPlanIsRefusedAndADifferenceIsFound(t *testing.T) {
+	t.Parallel()
+	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+		r := newRealms(t, target)
+		r.reviewed(t)
+		r.does(t, exitOK, "run", "--quiet")
+		if err := r.target.Exec("UPDATE roles SET gold = gold + 1 WHERE gold = (SELECT m FROM " +
+			"(SELECT MAX(gold) AS m FROM roles) AS richest)").Error; err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr := r.does(t, exitFailure, "verify")
+		has(t, stdout, "DIFFER", "What differs:", "checksum: roles of realm", "sum: roles, roles gold")
+		has(t, stderr, "do not open the doors")
+		report := decode[merge.VerifyReport](t, first(r.does(t, exitFailure, "verify", "--json")))
+		if report.OK || len(report.Failed) != 2 {
+			t.Errorf("as JSON: %+v", report.Failed)
+		}
+		r.change(t, func(plan *merge.Plan) { plan.Tables["mail"].Where = "gold > 0" })
+		_, stderr = r.does(t, exitRefused, "run")
+		has(t, stderr, "with another plan")
+	})
+}
+
+func TestAPlanIsNeverOverwritten(t *testing.T) {
+	t.Parallel()
+	r := newRealms(t, dbtest.Targets()[0])
+	r.reviewed(t)
+	before := contents(t, r.path)
+	code, _, stderr := call(t, "", r.planArgs()...)
+	if code != exitRefused || contents(t, r.path) != before {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	info, err := os.Stat(r.path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the plan is %v, %v", info.Mode(), err)
+	}
+	// What was decided stays in the next draft.
+	next := filepath.Join(t.TempDir(), "next.yaml")
+	if code, _, stderr := call(t, "", "merge", "plan", next, "--from", r.path); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	plan, err := merge.Load(next)
+	if err != nil || plan.Tables["counters"].Policy != merge.Add || plan.Servers[2].Name != "realm3" {
+		t.Errorf("%v: %+v", err, plan)
+	}
+}
+
+func TestAListReplacesAnOlderOneOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := list{flag: "--servers", path: filepath.Join(dir, "x.csv"), heading: "a,b\n"}
+	for text, want := range map[string]bool{"": true, "a,b\n": true, "a,b\n1,2\n": true, "a,b": false, "other": false} {
+		if err := os.WriteFile(l.path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.replaceable(); (err == nil) != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	l.path = filepath.Join(dir, "no", "x.csv")
+	if err := l.write(func(io.Writer) error { return nil }); err == nil {
+		t.Error("a list was written where no directory is")
+	}
+}

@@ -1,0 +1,114 @@
+package merge
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+)
+
+// Layout is the layout of the IDs: the name of a preset, or all of its fields.
+type Layout struct {
+	// Preset is default, twitter, shardingsphere, business, javascript, game, gamelong, gamesecond, game16 or
+	// game16fast. The other fields are for a layout of one's own.
+	Preset       string        `yaml:"preset,omitempty" json:"preset,omitempty"`
+	Epoch        time.Time     `yaml:"epoch,omitempty" json:"epoch,omitzero"`
+	Tick         time.Duration `yaml:"tick,omitempty" json:"tick,omitempty"`
+	TimeBits     int           `yaml:"time_bits,omitempty" json:"time_bits,omitempty"`
+	Node         []NodeField   `yaml:"node,omitempty" json:"node,omitempty"`
+	SequenceBits int           `yaml:"sequence_bits,omitempty" json:"sequence_bits,omitempty"`
+	// Server is the field of the node number that is the server number. By default it is all of it.
+	Server string `yaml:"server,omitempty" json:"server,omitempty"`
+}
+
+// NodeField is a part of the node number.
+type NodeField struct {
+	Name string `yaml:"name" json:"name"`
+	Bits int    `yaml:"bits" json:"bits"`
+}
+
+// UnmarshalYAML takes the name of a preset alone as well.
+func (l *Layout) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		*l = Layout{}
+		return node.Decode(&l.Preset)
+	}
+	type plain Layout
+	return node.Decode((*plain)(l))
+}
+
+// MarshalYAML writes a preset as its name alone.
+func (l Layout) MarshalYAML() (any, error) {
+	if l.Preset != "" && l.Server == "" {
+		return l.Preset, nil
+	}
+	type plain Layout
+	return plain(l), nil
+}
+
+func presets() map[string]func() generator.Layout {
+	return map[string]func() generator.Layout{
+		"default": generator.Default, "twitter": generator.Twitter, "shardingsphere": generator.ShardingSphere,
+		"business": generator.Business, "javascript": generator.JavaScript, "game": generator.Game,
+		"gamelong": generator.GameLong, "gamesecond": generator.GameSecond, "game16": generator.Game16,
+		"game16fast": generator.Game16Fast,
+	}
+}
+
+// Generator returns the layout as the generator knows it.
+func (l Layout) Generator() (generator.Layout, error) {
+	if l.Preset != "" {
+		preset, ok := presets()[strings.ToLower(l.Preset)]
+		if !ok {
+			return generator.Layout{}, fmt.Errorf("%q is no preset; there are %s", l.Preset,
+				strings.Join(slices.Sorted(maps.Keys(presets())), ", "))
+		}
+		return preset(), nil
+	}
+	if l.TimeBits == 0 {
+		return generator.Layout{}, errors.New("it is missing: say the name of a preset, such as game")
+	}
+	layout := generator.Layout{Epoch: l.Epoch, Tick: l.Tick, TimeBits: l.TimeBits,
+		SequenceBits: l.SequenceBits}
+	for _, f := range l.Node {
+		layout.Node = append(layout.Node, generator.Field(f))
+	}
+	return layout, layout.Validate()
+}
+
+// decoder finds the server number in an ID: (id >> shift) & mask.
+type decoder struct {
+	shift int
+	mask  int64
+}
+
+func (l Layout) decoder() (decoder, error) {
+	layout, err := l.Generator()
+	if err != nil {
+		return decoder{}, err
+	}
+	if l.Server == "" {
+		return decoder{shift: layout.SequenceBits, mask: layout.MaxNode()}, nil
+	}
+	shift := layout.SequenceBits
+	for _, f := range slices.Backward(layout.Node) {
+		if f.Name == l.Server {
+			return decoder{shift: shift, mask: 1<<f.Bits - 1}, nil
+		}
+		shift += f.Bits
+	}
+	return decoder{}, fmt.Errorf("the layout has no field %q in its node number", l.Server)
+}
+
+func (d decoder) server(id int64) int64 { return id >> d.shift & d.mask }
+
+// sql is an expression for the server number of an ID in a column; all databases understand it.
+func (d decoder) sql(column string) string {
+	return fmt.Sprintf("((%s >> %d) & %d)", column, d.shift, d.mask)
+}

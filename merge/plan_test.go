@@ -1,0 +1,139 @@
+package merge_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+const goodPlan = `
+version: 1
+layout: game
+servers:
+  - {name: s1, number: 1, dsn: $S1}
+  - {name: s2, number: 2, also: [7], dsn: $S2}
+target: {name: s1, number: 1, dsn: $T}
+tables:
+  roles:
+    policy: rename
+    rename: {column: name, keep: highest, by: level, copies: [{table: mail, column: from_name, ref: from_id}]}
+  mail: {policy: copy, where: "gold > 0", note: why}
+`
+
+func TestAPlanComesBackFromItsFile(t *testing.T) {
+	t.Parallel()
+	plan, err := merge.Parse([]byte(goodPlan))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := plan.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := merge.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Hash() != again.Hash() || again.Servers[1].DSN != "$S2" || again.Tables["mail"].Note != "why" {
+		t.Errorf("it came back as %+v", again)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("others may read the file: %v, %v", info.Mode(), err)
+	}
+	if err := plan.Save(path); err == nil {
+		t.Error("the file was overwritten")
+	}
+	again.Tables["mail"].Note, again.Servers[0].DSN = "other words", "elsewhere"
+	if plan.Hash() != again.Hash() {
+		t.Error("a note or a DSN makes it another plan")
+	}
+	again.Tables["mail"].Where = ""
+	if plan.Hash() == again.Hash() {
+		t.Error("a condition does not make it another plan")
+	}
+}
+
+func TestAPlanThatCannotBeMeantIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ old, new, says string }{
+		"a slip of the pen":         {"policy: copy", "polizy: copy", "polizy"},
+		"no policy":                 {"policy: copy, ", "", "policy"},
+		"an unknown policy":         {"policy: copy", "policy: move", "move"},
+		"another version":           {"version: 1", "version: 2", "version 1"},
+		"no layout":                 {"layout: game", "layout: gaem", "gaem"},
+		"one number twice":          {"number: 2", "number: 1", "s1 and s2 both have the number 1"},
+		"one number twice, merged":  {"also: [7]", "also: [1]", "number 1"},
+		"a number that is too big":  {"also: [7]", "also: [1048576]", "1048575"},
+		"one name twice":            {"name: s2", "name: s1", "two are called s1"},
+		"rename without a column":   {"column: name,", "", "column"},
+		"rename without an entry":   {"policy: rename\n    rename:", "policy: rename\n    x:", "x"},
+		"keep without by":           {"by: level, ", "", "by"},
+		"a copy in a table unknown": {"table: mail", "table: post", "post"},
+		"no servers":                {goodPlan[strings.Index(goodPlan, "servers:"):strings.Index(goodPlan, "target:")], "", "there is none"},
+		"more than a plan":          {"note: why}", "note: why}\n---\nversion: 1", "follows"},
+	} {
+		if !strings.Contains(goodPlan, c.old) {
+			t.Fatalf("%s: the plan has no %q", name, c.old)
+		}
+		_, err := merge.Parse([]byte(strings.Replace(goodPlan, c.old, c.new, 1)))
+		if !errors.Is(err, merge.ErrPlan) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhatCannotBeOpenedIsNamedWithoutItsPassword(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{
+		"postgres://user:geheim@127.0.0.1:1/db", "user:geheim@tcp(127.0.0.1:1)/db", "$MERGE_TEST_NOT_SET", "",
+		"file:/nowhere/geheim.db",
+	} {
+		plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}, Target: merge.Target{Name: "t", DSN: "x"},
+			Servers: []merge.Server{{Name: "the first", Number: 1, DSN: dsn}}}
+		_, err := merge.Open(t.Context(), plan, merge.WithOpener(opener))
+		if !errors.Is(err, merge.ErrOpen) || !strings.Contains(err.Error(), "the first") || strings.Contains(err.Error(), "geheim") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestADraftHasAPolicyForEveryTable(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := games(t, []dbtest.Target{target, target}, target, gameworld.Config{Roles: 40, Clash: 0.3,
+			Faults: gameworld.Faults{MissingTable: "friends"}})
+		plan.Tables, plan.Conserve = map[string]*merge.TablePlan{"mail": {Policy: merge.Rebuild}}, nil
+		draft, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]merge.Policy{
+			"roles": merge.Rename, "guilds": merge.Rename, "rankings": merge.Rebuild, "settings": merge.KeepTarget,
+			"items": merge.Copy, "login_log": merge.Copy, "mail": merge.Rebuild, "counters": merge.KeepTarget,
+		} {
+			if p := draft.Tables[name]; p == nil || p.Policy != want || p.Note == "" && name != "mail" {
+				t.Errorf("%s: %+v, want %s", name, p, want)
+			}
+		}
+		if !draft.Tables["login_log"].Renumber || draft.Tables["items"].Renumber {
+			t.Error("the wrong keys are taken for counted ones")
+		}
+		if p := draft.Tables["roles"].Rename; p.Column != "nickname" {
+			t.Errorf("roles are renamed by %+v", p)
+		}
+		if len(draft.Conserve) == 0 || draft.Conserve[0].Expression != "SUM(gold)" {
+			t.Errorf("to conserve is %+v", draft.Conserve)
+		}
+		if len(plan.Tables) != 1 {
+			t.Error("the plan itself was changed")
+		}
+		draft.Tables["world"] = &merge.TablePlan{Policy: merge.KeepTarget}
+		run(t, open(t, draft))
+	})
+}

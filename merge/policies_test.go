@@ -1,0 +1,241 @@
+package merge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+const (
+	accountsTable = "CREATE TABLE accounts (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(20) NOT NULL UNIQUE, " +
+		"phone VARCHAR(20) UNIQUE, paid BIGINT NOT NULL, seen INTEGER)"
+	ownedTable = "CREATE TABLE owned (id BIGINT NOT NULL PRIMARY KEY, account_id BIGINT NOT NULL, " +
+		"FOREIGN KEY (account_id) REFERENCES accounts (id))"
+)
+
+func account(id, login, phone string, paid, seen int) string {
+	return fmt.Sprintf("INSERT INTO accounts VALUES (%s, '%s', %s, %d, %d)", id, login, phone, paid, seen)
+}
+
+func TestRowsThatBecomeOneTakeTheReferencesToThemAlong(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		for name, c := range map[string]struct {
+			plan merge.TablePlan
+			want string
+		}{
+			"the first server's stays": {merge.TablePlan{Policy: merge.KeepTarget}, "ann 5 1, bob 1 1 3"},
+			"the last one seen stays":  {merge.TablePlan{Policy: merge.Newest, By: "seen"}, "ann 7 2, bob 3 3 3"},
+			"they are added": {merge.TablePlan{Policy: merge.Add, Key: []string{"login"}, Sum: []string{"paid"},
+				Max: []string{"seen"}}, "ann 12 1, bob 4 1 3"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				first := []string{account(id(1, 1), "ann", "NULL", 5, 10), account(id(1, 2), "bob", "NULL", 1, 10)}
+				second := []string{account(id(2, 11), "ann", "NULL", 7, 20)}
+				third := []string{account(id(3, 21), "bob", "NULL", 3, 30)}
+				for i, s := range []*[]string{&first, &second, &third} {
+					for _, n := range []int{1, 2, 11, 21} {
+						if owner := id(i+1, n); strings.Contains(strings.Join(*s, " "), owner) {
+							*s = append(*s, "INSERT INTO owned VALUES ("+id(i+1, n+100)+", "+owner+")")
+						}
+					}
+				}
+				_, into, plan := small(t, target, []string{accountsTable, ownedTable},
+					map[string]*merge.TablePlan{"accounts": &c.plan, "owned": {Policy: merge.Copy}}, first, second, third)
+				run(t, open(t, plan))
+				got := strings.Join(into.texts(t, "SELECT concat(login, ' ', paid, ' ', (id / 1024) % 1048576) FROM accounts "+
+					"ORDER BY login"), ", ")
+				if target.Dialect == "mysql" {
+					got = strings.Join(into.texts(t, "SELECT concat(login, ' ', paid, ' ', (id >> 10) & 1048575) FROM accounts "+
+						"ORDER BY login"), ", ")
+				}
+				if want := strings.TrimSuffix(c.want, " 3"); got != want {
+					t.Errorf("accounts are %q, want %q", got, want)
+				}
+				if n := into.number(t, "SELECT COUNT(*) FROM owned JOIN accounts ON accounts.id = account_id"); n != 4 {
+					t.Errorf("%d of 4 rows have their account", n)
+				}
+			})
+		}
+	})
+}
+
+func TestRowsThatAreEqualInTwoKeysBecomeOneAllTheSame(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		// The third is the second's by its login, the second is the first's by its phone.
+		_, into, plan := small(t, target, []string{accountsTable, ownedTable},
+			map[string]*merge.TablePlan{"accounts": {Policy: merge.KeepTarget}, "owned": {Policy: merge.Copy}},
+			[]string{account(id(1, 1), "ann", "'0'", 5, 1)},
+			[]string{account(id(2, 2), "eve", "'0'", 5, 1)},
+			[]string{account(id(3, 3), "eve", "'3'", 5, 1), "INSERT INTO owned VALUES (" + id(3, 9) + ", " + id(3, 3) + ")"})
+		run(t, open(t, plan))
+		if got := into.texts(t, "SELECT login FROM accounts JOIN owned ON account_id = accounts.id"); fmt.Sprint(got) != "[ann]" {
+			t.Errorf("what eve had belongs to %v", got)
+		}
+	})
+}
+
+func TestAFunctionOfTheGameSeesEveryRow(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE flags (name VARCHAR(20) NOT NULL PRIMARY KEY, value INTEGER)"}
+		_, into, plan := small(t, target, schema,
+			map[string]*merge.TablePlan{"flags": {Policy: merge.Custom, Func: "prefix"}},
+			[]string{"INSERT INTO flags VALUES ('a', 1), ('gone', 2)"}, []string{"INSERT INTO flags VALUES ('a', 3)"})
+		prefix := func(_ context.Context, r *merge.Row) (bool, error) {
+			if r.Get("name") == "gone" {
+				return false, nil
+			}
+			return r.Set("name", r.Server().Name+"."+r.Get("name").(string)), nil
+		}
+		run(t, open(t, plan, merge.WithFunc("prefix", prefix)))
+		if got := into.texts(t, "SELECT name FROM flags ORDER BY name"); fmt.Sprint(got) != "[s1.a s2.a]" {
+			t.Errorf("flags are %v", got)
+		}
+	})
+}
+
+func TestWhatDoesNotMeetTheConditionStaysBehind(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, []string{accountsTable, ownedTable},
+			map[string]*merge.TablePlan{"accounts": {Policy: merge.Copy, Where: "paid > 0"},
+				"owned": {Policy: merge.Copy, Orphans: "drop"}},
+			[]string{account(id(1, 1), "ann", "NULL", 5, 1), account(id(1, 2), "bob", "NULL", 0, 1),
+				"INSERT INTO owned VALUES (" + id(1, 8) + ", " + id(1, 1) + "), (" + id(1, 9) + ", " + id(1, 2) + ")"})
+		m := open(t, plan)
+		report, _ := problems(t, m)
+		for _, table := range report.Tables {
+			if table.Rows["s1"] != 1 || table.Left["s1"] != 1 {
+				t.Errorf("the check announces %+v", table)
+			}
+		}
+		run(t, m)
+		if got := into.number(t, "SELECT COUNT(*) FROM owned"); got != 1 {
+			t.Errorf("%d rows", got)
+		}
+	})
+}
+
+func TestARowThatTheTargetRefusesIsNamedOrPutAside(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		for _, way := range []merge.Option{merge.WithChunk(2), merge.WithPortableCopy()} {
+			plain := "CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, level INTEGER NOT NULL"
+			_, into, plan := small(t, target, nil, map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}},
+				[]string{plain + ")", "INSERT INTO roles VALUES (" + id(1, 1) + ", 1), (" + id(1, 2) + ", 2), (" + id(1, 3) +
+					", -3), (" + id(1, 4) + ", 4)"})
+			into.exec(t, plain+", CHECK (level > 0))")
+			_, err := open(t, plan, way).Run(t.Context())
+			if !errors.Is(err, merge.ErrRow) || !strings.Contains(err.Error(), id(1, 3)) || !strings.Contains(err.Error(), "s1: table roles") {
+				t.Errorf("the run ended with %v", err)
+			}
+
+			other := newBase(t, target)
+			other.exec(t, plain+", CHECK (level > 0))")
+			plan.Target.DSN = other.dsn
+			plan.Tables["roles"].BadRows = "quarantine"
+			m := open(t, plan, way)
+			report := run(t, m)
+			if got := other.number(t, "SELECT SUM(level) FROM roles"); got != 7 || report.Quarantined != 1 {
+				t.Errorf("the levels are %d, %d are in quarantine", got, report.Quarantined)
+			}
+			aside := other.texts(t, "SELECT concat(tbl, ' ', server, ' ', row_key, ' ', contents) FROM merge_quarantine")
+			if want := fmt.Sprintf(`[roles 1 %s {"id":%q,"level":"-3"}]`, id(1, 3), id(1, 3)); fmt.Sprint(aside) != want {
+				t.Errorf("in quarantine is %v, want %s", aside, want)
+			}
+		}
+	})
+}
+
+func TestAServerThatIsMergedAwayIsNeverGrantedAgain(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		servers, into, plan := small(t, target, []string{accountsTable},
+			map[string]*merge.TablePlan{"accounts": {Policy: merge.Copy}, "snowflake_nodes": {Policy: merge.Skip}}, nil, nil)
+		hold := func(b base, number int64) (*lease.Keeper, error) {
+			store, err := gormlease.New(b.DB)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			return lease.Acquire(ctx, store, generator.Game(), lease.Nodes(number, number))
+		}
+		for i, b := range servers {
+			k, err := hold(b, int64(i+1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := k.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := gormlease.New(into.DB); err != nil {
+			t.Fatal(err)
+		}
+		m := open(t, plan)
+		run(t, m)
+		if k, err := hold(into, 2); err == nil {
+			t.Errorf("server 2 was granted again: %v", k.Window())
+		}
+		k, err := hold(into, 1)
+		if err != nil {
+			t.Fatalf("server 1 is to go on: %v", err)
+		}
+		if err := k.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := fmt.Sprint(m.Servers()); got != "[{1 s1 1 s1} {2 s2 1 s1}]" {
+			t.Errorf("the servers are %s", got)
+		}
+	})
+}
+
+func TestKeysThatWereCountedMoveOutOfEachOthersWay(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE logs (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL UNIQUE, before_id BIGINT)",
+			"CREATE TABLE log_lines (id BIGINT NOT NULL PRIMARY KEY, log_id BIGINT NOT NULL, w VARCHAR(9), " +
+				"FOREIGN KEY (log_id) REFERENCES logs (id))",
+		}
+		tables := map[string]*merge.TablePlan{
+			"logs": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name", Keep: "first"}, Renumber: true,
+				References: []merge.Reference{{Column: "before_id", Table: "logs"}}},
+			"log_lines": {Policy: merge.Copy, Renumber: true},
+		}
+		made := id(2, 5) // one that a generator has made stays
+		_, into, plan := small(t, target, schema, tables,
+			[]string{"INSERT INTO logs VALUES (1, 'a', NULL), (7, 'b', 1)", "INSERT INTO log_lines VALUES (3, 7, 'b')"},
+			[]string{"INSERT INTO logs VALUES (1, 'a', " + made + "), (2, 'c', 1), (" + made + ", 'd', 2)",
+				"INSERT INTO log_lines VALUES (3, 2, 'c'), (4, " + made + ", 'd')"},
+			[]string{"INSERT INTO logs VALUES (1, 'e', NULL)", "INSERT INTO log_lines VALUES (3, 1, 'e')"})
+		m := open(t, plan, merge.WithChunk(1))
+		if _, found := problems(t, m); len(found) > 0 {
+			t.Fatal(found)
+		}
+		run(t, m)
+		var ids []int64
+		into.Raw("SELECT id FROM logs ORDER BY id").Scan(&ids)
+		if want := "[1 7 8 9 10 " + made + "]"; fmt.Sprint(ids) != want {
+			t.Errorf("the keys are %v, want %s", ids, want)
+		}
+		if n := into.number(t, "SELECT COUNT(*) FROM log_lines JOIN logs ON logs.id = log_id AND logs.name = w"); n != 4 {
+			t.Errorf("%d of 4 lines have their log", n)
+		}
+		if got := into.texts(t, "SELECT b.name FROM logs a JOIN logs b ON b.id = a.before_id ORDER BY a.id"); fmt.Sprint(got) != "[a d a.s2 c]" {
+			t.Errorf("before each came %v", got)
+		}
+	})
+}

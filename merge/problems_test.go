@@ -1,0 +1,201 @@
+package merge_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+func generatorTick(n int) time.Duration { return time.Duration(n) }
+
+func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
+	const roles = "CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(16) NOT NULL, boss_id BIGINT)"
+	role := func(id string) string { return "INSERT INTO roles VALUES (" + id + ", 'x', NULL)" }
+	for name, c := range map[string]struct {
+		schema, first, second, target []string
+		tables                        map[string]*merge.TablePlan
+		code                          merge.Code
+		says                          string
+	}{
+		"a table that the plan does not know": {
+			second: []string{"CREATE TABLE pets (id BIGINT PRIMARY KEY)"}, code: merge.CodeUnknownTable, says: "pets",
+		},
+		"a table that one server lacks": {
+			second: []string{"DROP TABLE roles"}, code: merge.CodeMissingTable, says: "s2: roles",
+		},
+		"a table that the target lacks": {
+			target: []string{"DROP TABLE roles"}, code: merge.CodeMissingTable, says: "the target",
+		},
+		"a column that the target lacks": {
+			second: []string{"ALTER TABLE roles ADD COLUMN vip INTEGER"}, code: merge.CodeMissingColumn, says: "s2: roles: vip",
+		},
+		"a column that a server lacks and the target needs": {
+			target: []string{"DROP TABLE roles", strings.Replace(roles, "boss_id BIGINT", "boss_id BIGINT, vip INTEGER NOT NULL", 1)},
+			code:   merge.CodeMissingColumn, says: "no default",
+		},
+		"a column of another type": {
+			second: []string{"DROP TABLE roles", strings.Replace(roles, "boss_id BIGINT", "boss_id VARCHAR(20)", 1)},
+			code:   merge.CodeColumnType, says: "s2: roles: boss_id",
+		},
+		"a value that cannot be converted": {
+			second: []string{"DROP TABLE roles", strings.Replace(roles, "boss_id BIGINT", "boss_id VARCHAR(20)", 1),
+				"INSERT INTO roles VALUES (" + id(2, 1) + ", 'x', 'nobody')"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, Convert: []string{"boss_id"}}},
+			code:   merge.CodeColumnType, says: "nobody",
+		},
+		"a value that is too long": {
+			second: []string{"DROP TABLE roles", strings.Replace(roles, "(16)", "(32)", 1),
+				"INSERT INTO roles VALUES (" + id(2, 1) + ", 'seventeen letters', NULL)"},
+			code: merge.CodeTooLong, says: "1 rows",
+		},
+		"NULL where the target takes none": {
+			second: []string{"DROP TABLE roles", strings.Replace(roles, "(16) NOT NULL", "(16)", 1),
+				"INSERT INTO roles VALUES (" + id(2, 1) + ", NULL, NULL)"},
+			code: merge.CodeNull, says: "s2: roles: name: 1 rows",
+		},
+		"a target that is not empty": {
+			target: []string{role(id(9, 1))}, code: merge.CodeNotEmpty, says: "fresh",
+		},
+		"IDs of a server that is not declared": {
+			second: []string{role(id(2, 1)), role(id(8, 1))}, code: merge.CodeServerNumber, says: "server number 8",
+		},
+		"two servers that made IDs with one number": {
+			first: []string{role(id(1, 1))}, second: []string{role(id(1, 2))}, code: merge.CodeServerNumber, says: "number 1",
+		},
+		"equal keys": {
+			first: []string{role(id(1, 1))}, second: []string{role(id(1, 1))},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, ForeignIDs: true}},
+			code:   merge.CodePrimaryKey, says: "1 rows",
+		},
+		"equal keys that were counted": {
+			first: []string{role("1"), role("2")}, second: []string{role("2"), role("3")}, code: merge.CodePrimaryKey, says: "1 rows",
+		},
+		"an equal unique key that nobody has decided about": {
+			schema: []string{"CREATE UNIQUE INDEX roles_name ON roles (name)"},
+			first:  []string{role(id(1, 1))}, second: []string{role(id(2, 1))}, code: merge.CodeUniqueKey, says: "name",
+		},
+		"an orphan": {
+			schema: []string{"CREATE TABLE items (id BIGINT NOT NULL PRIMARY KEY, role_id BIGINT, " +
+				"FOREIGN KEY (role_id) REFERENCES roles (id))"},
+			second: []string{"INSERT INTO items VALUES (" + id(2, 1) + ", " + id(2, 99) + ")"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}, "items": {Policy: merge.Copy}},
+			code:   merge.CodeOrphan, says: "s2: items: role_id: 1 rows",
+		},
+		"an orphan of a reference that only the plan knows": {
+			second: []string{"INSERT INTO roles VALUES (" + id(2, 1) + ", 'x', " + id(2, 99) + ")"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy,
+				References: []merge.Reference{{Column: "boss_id", Table: "roles"}}}},
+			code: merge.CodeOrphan, says: "boss_id",
+		},
+		"a row whose parent stays behind": {
+			schema: []string{"CREATE TABLE items (id BIGINT NOT NULL PRIMARY KEY, role_id BIGINT, " +
+				"FOREIGN KEY (role_id) REFERENCES roles (id))"},
+			second: []string{role(id(2, 1)), "INSERT INTO items VALUES (" + id(2, 1) + ", " + id(2, 1) + ")"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, Where: "boss_id IS NOT NULL"},
+				"items": {Policy: merge.Copy}},
+			code: merge.CodeOrphan, says: "not copied",
+		},
+		"a function that is not registered": {
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Custom, Func: "wash"}}, code: merge.CodePlan, says: "wash",
+		},
+		"a column that is not there": {
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Newest, By: "age"}}, code: merge.CodePlan, says: "age",
+		},
+		"a total that is too large": {
+			schema: []string{"CREATE TABLE purses (owner VARCHAR(9) NOT NULL PRIMARY KEY, gold BIGINT NOT NULL)"},
+			first:  []string{"INSERT INTO purses VALUES ('a', 9223372036854775807)"},
+			second: []string{"INSERT INTO purses VALUES ('a', 1)"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy},
+				"purses": {Policy: merge.Add, Sum: []string{"gold"}}},
+			code: merge.CodeTotal, says: "9223372036854775808",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databases(t, func(t *testing.T, target dbtest.Target) {
+				tables := c.tables
+				if tables == nil {
+					tables = map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}}
+				}
+				_, into, plan := small(t, target, append([]string{roles}, c.schema...), tables, c.first, c.second)
+				into.exec(t, c.target...)
+				before := into.dump(t)
+				m := open(t, plan)
+				report, found := problems(t, m)
+				if len(found) != 1 || len(found[c.code]) == 0 || !strings.Contains(fmt.Sprint(found[c.code]), c.says) {
+					t.Errorf("found %v, want %s: %s", report.Problems, c.code, c.says)
+				}
+				for _, p := range report.Problems {
+					if p.Remedy == "" && p.Code != merge.CodePlan && p.Code != merge.CodeTotal {
+						t.Errorf("%v says not what to do", p)
+					}
+				}
+				if report.Verdict != merge.Undecided {
+					t.Errorf("the verdict is %v", report.Verdict)
+				}
+				if _, err := m.Run(t.Context()); !errors.Is(err, merge.ErrUndecided) {
+					t.Errorf("the run ended with %v", err)
+				}
+				same(t, "the target", into.dump(t), before)
+			})
+		})
+	}
+}
+
+func TestACircleInWhichNothingCanBeNullIsRefusedWhereForeignKeysCannotWait(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE nodes (id BIGINT NOT NULL PRIMARY KEY, next_id BIGINT NOT NULL, " +
+			"FOREIGN KEY (next_id) REFERENCES nodes (id))"}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"nodes": {Policy: merge.Copy}},
+			[]string{"INSERT INTO nodes VALUES (" + id(1, 1) + ", " + id(1, 2) + "), (" + id(1, 2) + ", " + id(1, 1) + ")"})
+		m := open(t, plan)
+		report, found := problems(t, m)
+		if target.Dialect == "postgres" {
+			if len(found) != 1 || len(found[merge.CodeCircle]) != 1 {
+				t.Errorf("found %v", report.Problems)
+			}
+			return
+		}
+		if len(found) > 0 {
+			t.Errorf("found %v", report.Problems)
+		}
+		run(t, m)
+		if n := into.number(t, "SELECT COUNT(*) FROM nodes"); n != 2 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+func TestOrphansAreDroppedOrLoseTheirReference(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		for _, from := range []string{"", "portable"} {
+			_, into, plan := games(t, []dbtest.Target{target, target}, target, gameworld.Config{
+				Roles: 60, Clash: 0.2, Faults: gameworld.Faults{Orphans: 5, OtherOrder: true}})
+			plan.Tables["items"].Orphans = "drop"
+			plan.Tables["mail"].Orphans = "drop"
+			plan.Tables["roles"].Orphans = "null"
+			var opts []merge.Option
+			if from != "" {
+				opts = append(opts, merge.WithPortableCopy())
+			}
+			m := open(t, plan, opts...)
+			report, found := problems(t, m)
+			if len(found) > 0 {
+				t.Fatal(report.Problems)
+			}
+			run(t, m)
+			if n := into.number(t, "SELECT COUNT(*) FROM roles"); n != 120 {
+				t.Errorf("%d roles", n)
+			}
+		}
+	})
+}

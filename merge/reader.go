@@ -1,0 +1,106 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// reader reads the rows of a feed, in the order of the primary key, a chunk at a time.
+type reader struct {
+	m     *Merge
+	feed  *feed
+	size  int
+	where string // one more condition
+	after []any  // the key of the last row that was read, as the source has it
+	ended bool
+}
+
+// row is a row on its way: the values for the columns of the feed.
+type row struct {
+	values []any
+	key    []any // as the source has it
+}
+
+// next reads the next chunk. It is empty at the end.
+func (r *reader) next(ctx context.Context) ([]row, error) {
+	if r.ended {
+		return nil, nil
+	}
+	pairs := r.feed.pairs
+	source := r.m.servers[r.feed.server].database
+	s := r.m.selection(r.feed.server)
+	list := s.expressions(r.feed, false)
+	for _, at := range r.feed.key {
+		list = append(list, source.kind.readExpression(r.feed.pairs[at].from))
+	}
+	q := newStatement(source.kind, "SELECT ", strings.Join(list, ", "))
+	s.from(q, r.feed, r.where)
+	keyed := len(r.feed.key) > 0
+	if keyed {
+		s.behind(q, r.feed, r.after, ">")
+	}
+	s.order(q, r.feed)
+	q.add(" LIMIT ", strconv.Itoa(r.size))
+	read := int64(0)
+	if !keyed && r.after != nil { // without a key there is nothing but to count: slow, but exact
+		read, _ = r.after[0].(int64)
+		q.add(" OFFSET ", strconv.FormatInt(read, 10))
+	}
+	rows := make([]row, 0, min(r.size, 1024))
+	err := source.each(ctx, q, func(values []any) error {
+		n := len(pairs)
+		key := make([]any, len(r.feed.key))
+		if read++; !keyed {
+			key = []any{read}
+		}
+		for i, at := range r.feed.key {
+			key[i] = cursorOf(values[n+i], r.feed.pairs[at].from)
+		}
+		for i, p := range pairs {
+			var err error
+			if values[i], err = r.feed.value(values[i], p); err != nil {
+				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, source.name, r.feed.from.name,
+					keyText(key), err)
+			}
+		}
+		rows = append(rows, row{values: values[:n:n], key: key})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.ended = len(rows) < r.size; len(rows) > 0 {
+		r.after = rows[len(rows)-1].key
+	}
+	return rows, nil
+}
+
+// cursorOf makes of a value of the key what can be bound again.
+func cursorOf(v any, c *column) any {
+	if c.family == familyBytes {
+		return v
+	}
+	switch v := v.(type) {
+	case int64, uint64, float64, nil:
+		return v
+	case int32:
+		return int64(v)
+	}
+	if c.family == familyInt {
+		if n, err := integerOf(v); err == nil {
+			return n
+		}
+	}
+	return textOf(v)
+}
+
+// value makes of what a driver read what goes on its way.
+func (f *feed) value(v any, p pair) (any, error) {
+	if !f.raw || p.from.family == p.to.family {
+		return canonical(v, p.to, f.raw)
+	}
+	v, err := canonical(v, p.to, false)
+	return SQLite.adapt(v, p.to, false), err
+}
