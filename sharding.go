@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -25,7 +26,8 @@ type ShardingConfig struct {
 	// be. All of them use one plugin.
 	Databases []*gorm.DB
 	// Place returns the index of the database of a shard. By default it is shard modulo the number
-	// of databases. It is called by NewRouter, once for each shard.
+	// of databases. It is called by NewRouter, once for each shard. Each database notes which shards
+	// it has, and a configuration that would look for them elsewhere is refused.
 	Place func(shard int) int
 }
 
@@ -53,7 +55,7 @@ type Router struct {
 }
 
 // routing is what the routers that [Router.Scopes] returns have in common. It is immutable once
-// NewRouter has returned it.
+// NewRouter has returned it, but for what the end of a doubling changes.
 type routing struct {
 	plugin  *Plugin
 	layout  generator.Layout
@@ -70,7 +72,7 @@ type routing struct {
 
 	// uncleaned is the number of shards before a doubling that left rows behind: the tables of these
 	// shards have rows that are of others by now.
-	uncleaned int
+	uncleaned atomic.Int64
 }
 
 // shardModel is a model of a router.
@@ -104,7 +106,8 @@ func (m *shardModel) slice() any { return reflect.New(reflect.SliceOf(m.base.Mod
 // or by [Broadcast]. The databases must use the plugin already, all of them the same. It installs
 // a callback on them that routes statements, and refuses those on sharded models that were not
 // routed. Tables are made by [Router.AutoMigrate]. It asks each database once over how many shards
-// the rows are spread already, and refuses another number. Like db.Use it belongs to start-up.
+// the rows are spread already and which of them it has, and refuses another number and other places.
+// Like db.Use it belongs to start-up.
 //
 // It returns an error wrapping [ErrSharding] that lists everything that is wrong.
 func NewRouter(cfg ShardingConfig, models ...any) (*Router, error) {
@@ -206,6 +209,13 @@ func (r *routing) configure(cfg ShardingConfig) error {
 			return fmt.Errorf("database %d does not use the plugin: call db.Use first, with one for all", i)
 		case r.plugin != nil && r.plugin != plugin:
 			return fmt.Errorf("database %d uses another plugin than database 0: one has to serve all of them", i)
+		}
+		for other, before := range r.dbs {
+			// One pool may serve several schemas, whose tables have other names.
+			if before.ConnPool == db.ConnPool && internalTable(before, "") == internalTable(db, "") {
+				return fmt.Errorf("database %d is database %d again: give each once, and say by Place where the "+
+					"shards are", i, other)
+			}
 		}
 		r.plugin = plugin
 		r.dbs = append(r.dbs, db.Session(&gorm.Session{NewDB: true}))

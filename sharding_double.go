@@ -30,6 +30,8 @@ type Doubling struct {
 	to    *routing
 	chunk int
 	told  func(DoublingProgress)
+	// cleaned is set when nothing is left to be removed.
+	cleaned bool
 }
 
 // DoubleConfig says how shards are doubled.
@@ -37,8 +39,9 @@ type DoubleConfig struct {
 	// Databases are those of the router afterwards: the ones it has, and any number of others
 	// behind them. By default it keeps those it has.
 	Databases []*gorm.DB
-	// Place returns the index of the database of each new shard. By default it is the shard modulo
-	// the number of databases. The old shards stay where they are.
+	// Place returns the index of the database of each new shard. The old shards stay where they are.
+	// By default it is the shard modulo the number of databases, if that is also where the old ones
+	// are; otherwise it has to be set, and a ShardingConfig.Place that has both afterwards.
 	Place func(shard int) int
 	// Chunk is how many rows are moved in one transaction, 1,000 by default.
 	Chunk int
@@ -107,8 +110,11 @@ func (d *Doubling) configure(cfg DoubleConfig) error {
 	if d.chunk < 1 {
 		return fmt.Errorf("chunks of %d rows", d.chunk)
 	}
-	if r.uncleaned > 0 {
-		return fmt.Errorf("the doubling from %d shards is not cleaned yet: call Clean first", r.uncleaned)
+	if err := r.readState(); err != nil { // another process may have cleaned up, or doubled
+		return err
+	}
+	if before := r.uncleaned.Load(); before > 0 {
+		return fmt.Errorf("the doubling from %d shards is not cleaned yet: call Clean first", before)
 	}
 	for i, db := range r.dbs {
 		if i >= len(dbs) || dbs[i].ConnPool != db.ConnPool {
@@ -124,6 +130,12 @@ func (d *Doubling) configure(cfg DoubleConfig) error {
 	place := cfg.Place
 	if place == nil {
 		place = func(shard int) int { return shard % len(dbs) }
+		for shard, at := range r.place {
+			if place(shard) != at {
+				return fmt.Errorf("shard %d stays in database %d, where the default Place would not look for it: set "+
+					"Place to where the new shards go, and ShardingConfig.Place to where all are afterwards", shard, at)
+			}
+		}
 	}
 	after := ShardingConfig{Layout: r.layout, Shards: 2 * r.shards, Databases: dbs, Place: func(shard int) int {
 		if shard < r.shards {

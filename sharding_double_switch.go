@@ -36,7 +36,7 @@ func (d *Doubling) Switch(ctx context.Context) (*Router, error) {
 	if err := d.to.noteDoubled(ctx, d.from.shards); err != nil {
 		return nil, err
 	}
-	d.to.uncleaned = d.from.shards
+	d.to.uncleaned.Store(int64(d.from.shards))
 	if err := d.to.install(d.from.routing); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSharding, err)
 	}
@@ -61,21 +61,11 @@ func (m *doublingMove) noteHigh(ctx context.Context) error {
 	})
 }
 
-// noteDoubled writes the new number of shards into all databases.
+// noteDoubled writes the new number of shards, and where they are, into all databases.
 func (r *routing) noteDoubled(ctx context.Context, before int) error {
-	for i, db := range r.dbs {
-		table := internalTable(db, tableOfShards)
-		if err := r.plainOn(ctx, i, table).AutoMigrate(&shardCount{}); err != nil {
-			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
-		}
-		var counts []shardCount
-		for _, name := range r.sharded() {
-			counts = append(counts, shardCount{Name: name, Shards: r.shards, Uncleaned: before})
-		}
-		tx := r.plainOn(ctx, i, table).Clauses(clause.OnConflict{UpdateAll: true})
-		if err := tx.Create(&counts).Error; err != nil {
-			return fmt.Errorf("snowflakeplugin: table %s in database %d: the number of shards could not be "+
-				"noted: %w", table, i, err)
+	for i := range r.dbs {
+		if err := r.note(ctx, i, before, clause.OnConflict{UpdateAll: true}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -84,11 +74,12 @@ func (r *routing) noteDoubled(ctx context.Context, before int) error {
 // Cleaner returns the doubling that the databases of the router are in, for a process that was
 // started after the switch: its [Doubling.Clean] removes what was moved. It is nil if there is none.
 func (r *Router) Cleaner() (*Doubling, error) {
-	if r.uncleaned == 0 {
+	uncleaned := int(r.uncleaned.Load())
+	if uncleaned == 0 {
 		return nil, nil
 	}
 	before := ShardingConfig{
-		Layout: r.layout, Shards: r.uncleaned, Databases: r.dbs,
+		Layout: r.layout, Shards: uncleaned, Databases: r.dbs,
 		Place: func(shard int) int { return r.place[shard] },
 	}
 	from, err := newRouting(before, r.given())
@@ -107,11 +98,14 @@ var errWrittenLate = errors.New("rows were written to it after the switch, by a 
 
 // Clean removes the rows that were moved from the old tables, in chunks. Call it after Switch, when
 // every process works with the doubled number. Until it has succeeded every read of an old table leaves out
-// what was moved, which takes a little longer.
+// what was moved, which takes a little longer; other processes go on with that until they are started anew.
 //
 // It refuses to touch a table into which rows were written after the switch.
 func (d *Doubling) Clean(ctx context.Context) error {
-	if d.to.uncleaned == 0 {
+	if d.cleaned {
+		return nil
+	}
+	if d.to.uncleaned.Load() == 0 {
 		return fmt.Errorf("%w: the shards are not switched yet", ErrSharding)
 	}
 	for _, move := range d.moves() {
@@ -134,6 +128,8 @@ func (d *Doubling) Clean(ctx context.Context) error {
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", tableOfMoves, i, err)
 		}
 	}
+	d.to.uncleaned.Store(0)
+	d.cleaned = true
 	return nil
 }
 
@@ -180,7 +176,7 @@ type leftOvers struct {
 var _ gorm.StatementModifier = leftOvers{}
 
 // isUncleaned reports whether the table of a shard may have rows that were moved out of it.
-func (r *routing) isUncleaned(shard int) bool { return shard < r.uncleaned }
+func (r *routing) isUncleaned(shard int) bool { return shard < int(r.uncleaned.Load()) }
 
 // withoutLeftOvers adds the clause to the schema of a shard.
 func (r *routing) withoutLeftOvers(s *schema.Schema, shard int) {
@@ -198,7 +194,7 @@ func (c leftOvers) MergeClause(*clause.Clause) {}
 // ModifyStatement adds the condition.
 func (c leftOvers) ModifyStatement(stmt *gorm.Statement) {
 	const name = "snowflake_left_overs"
-	if _, added := stmt.Clauses[name]; added {
+	if _, added := stmt.Clauses[name]; added || !c.of.isUncleaned(c.shard) {
 		return
 	}
 	// What the caller said with OR must not reach past it.

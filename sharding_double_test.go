@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -371,5 +373,50 @@ func TestAProcessThatStartsAfterTheSwitchCanClean(t *testing.T) {
 		if c, err := d.open(2 * doubledFrom).Cleaner(); c != nil || err != nil {
 			t.Errorf("after Clean there is the cleaner %v, %v", c, err)
 		}
+	})
+}
+
+// Nobody stops reading for a switch. At no moment is there an answer in part, nor does a statement
+// get through that nobody routed.
+func TestReadersDuringASwitchHaveAllOrAnError(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		d := newDoubled(t, 60, target.Open(t, nil))
+		var current atomic.Pointer[snowflakeplugin.Router]
+		current.Store(d.router)
+		doubling := d.double(snowflakeplugin.DoubleConfig{Chunk: 50})
+		must(t, doubling.Copy(t.Context()), "Copy")
+		var readers sync.WaitGroup
+		stop := make(chan struct{})
+		for range 3 {
+			readers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					r := current.Load()
+					n, err := r.Count(t.Context(), &doubledOrder{})
+					replaced := errors.Is(err, snowflakeplugin.ErrNotRouted) && r.Shards() == doubledFrom
+					if !replaced && (err != nil || n != int64(len(d.live))) {
+						t.Errorf("%d orders of %d, %v", n, len(d.live), err)
+					}
+					err = d.dbs[0].First(&doubledOrder{}).Error
+					if !errors.Is(err, snowflakeplugin.ErrNotRouted) {
+						t.Errorf("a statement that nobody routed: %v", err)
+					}
+				}
+			})
+		}
+		r, err := doubling.Switch(t.Context())
+		if err == nil {
+			current.Store(r)
+			err = doubling.Clean(t.Context())
+		}
+		close(stop)
+		readers.Wait()
+		must(t, err, "Switch and Clean")
+		d.check(r, "afterwards")
 	})
 }

@@ -25,7 +25,8 @@ const mostPartitions = 8192
 //
 // On PostgreSQL the table is renamed to NAME_unpartitioned, and its rows are copied into a new one.
 // The partition is PostgreSQL's own hash of the ID, evenly spread, but not the shard. The old table is
-// left for you to drop.
+// left for you to drop; foreign keys of other tables still refer to it, so give them to the new one
+// first.
 //
 // On both every unique key has to contain the primary key. It returns an error wrapping
 // [ErrSharding] for a model with another unique key, a key of more than one column, a number of
