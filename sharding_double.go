@@ -132,8 +132,9 @@ func (d *Doubling) configure(cfg DoubleConfig) error {
 		place = func(shard int) int { return shard % len(dbs) }
 		for shard, at := range r.place {
 			if place(shard) != at {
-				return fmt.Errorf("shard %d stays in database %d, where the default Place would not look for it: set "+
-					"Place to where the new shards go, and ShardingConfig.Place to where all are afterwards", shard, at)
+				return fmt.Errorf("shard %d stays in database %d, where the default Place would not look for it: "+
+					"set Place to where the new shards go, and ShardingConfig.Place to where all are afterwards",
+					shard, at)
 			}
 		}
 	}
