@@ -25,6 +25,7 @@ func shardGormBehaviors() []behavior {
 		{name: "Count, Pluck, Rows, Row, Scan, Distinct and Group", run: readsOnShards},
 		{name: "SQL of one's own goes to the database of the shard", run: rawOnShards},
 		{name: "DryRun and ToSQL name the table of the shard", run: dryRunOnShards},
+		{name: "gorm.G, and sessions with a context of their own", run: genericsOnShards},
 	}
 }
 
@@ -316,4 +317,39 @@ func dryRunOnShards(t *testing.T, target dbtest.Target) {
 		says(t, errors.New(db.ToSQL(func(tx *gorm.DB) *gorm.DB { return build(tx.Model(&trade{})) })), "trades_03")
 	}
 	s.hold("trades", 0)
+}
+
+// A handle keeps its shard, whatever context comes with a statement.
+func genericsOnShards(t *testing.T, target dbtest.Target) {
+	eachTrades(t, target, func(s *sharded) {
+		ctx := s.Context()
+		made := s.filled(6)
+		db := s.on(&trade{}, made[1].ID)
+		got, err := gorm.G[trade](db).Where("id = ?", made[1].ID).First(ctx)
+		must(s.T, err, "First")
+		same(s.T, "what was read", got.Code, made[1].Code)
+		rows, err := gorm.G[trade](db).Where("id = ?", made[1].ID).Update(ctx, "code", "new")
+		must(s.T, err, "Update")
+		same(s.T, "rows that were updated", rows, 1)
+		row := trade{Code: "more"}
+		must(s.T, gorm.G[trade](db).Create(ctx, &row), "Create")
+		shard, err := s.router.Shard(row.ID)
+		must(s.T, err, "Shard")
+		want, err := s.router.Shard(made[1].ID)
+		must(s.T, err, "Shard")
+		same(s.T, "the shard of a new row", shard, want)
+
+		fresh := db.Session(&gorm.Session{NewDB: true, Context: ctx})
+		must(s.T, fresh.Take(&got, made[1].ID).Error, "Take in a new session")
+		same(s.T, "what was read then", got.Code, "new")
+		wantErr(s.T, fresh.Take(&trade{}, made[2].ID).Error, snowflakeplugin.ErrCrossShard, "a row of another shard")
+
+		must(s.T, s.router.Transaction(ctx, made[2].ID, func(tx *snowflakeplugin.ShardTx) error {
+			_, err := gorm.G[trade](tx.Gorm()).Where("id = ?", made[2].ID).Update(ctx, "code", "newer")
+			return err
+		}), "Transaction")
+		var last trade
+		must(s.T, s.on(&trade{}, made[2].ID).Take(&last, made[2].ID).Error, "Take")
+		same(s.T, "what was read in the end", last.Code, "newer")
+	})
 }

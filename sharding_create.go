@@ -198,7 +198,7 @@ func (t *storing) run(ctx context.Context, r *routing, db *gorm.DB) {
 	for _, b := range t.batches {
 		err := guarded(func() error {
 			on := tx.Session(&gorm.Session{NewDB: true})
-			return r.bind(ctx, on, b.to, nil).Create(b.rows).Error
+			return r.handle(ctx, on, b.to, nil).Create(b.rows).Error
 		})
 		if err != nil {
 			t.err = fmt.Errorf("shard %d: %w", b.shard, err)

@@ -68,12 +68,12 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 	if err != nil {
 		return err
 	}
-	handle := func(shard int) *gorm.DB { return r.on(ctx, shard, m.value).Session(&gorm.Session{}) }
+	handle := func(shard int) *gorm.DB { return r.handleOn(ctx, shard, m.value) }
 	n := r.shards
 	if m.broadcast {
 		n = len(r.dbs)
 		handle = func(database int) *gorm.DB {
-			return r.bind(ctx, r.dbs[database], route{all: true}, m.value).Session(&gorm.Session{})
+			return r.handle(ctx, r.dbs[database], route{all: true}, m.value)
 		}
 	}
 	return scatter(ctx, n, func(shard int) error {

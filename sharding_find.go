@@ -158,7 +158,7 @@ func (r *Router) sorted(ctx context.Context, m *shardModel, ids []ID) ([]shardID
 
 // reading returns a handle to read the model on a shard.
 func (r *routing) reading(ctx context.Context, m *shardModel, shard int) *gorm.DB {
-	return r.on(ctx, shard, m.value)
+	return r.handleOn(ctx, shard, m.value)
 }
 
 // scoped adds what Scopes has asked for. What that says with OR is put in parentheses, so that it

@@ -106,7 +106,7 @@ func (r *Router) DB(ctx context.Context, model any, id ID) (*gorm.DB, error) {
 	if err := r.checkLocked(ctx, shard); err != nil {
 		return nil, err
 	}
-	return r.on(ctx, shard, m.subject(ctx, model)).Session(&gorm.Session{}), nil
+	return r.handleOn(ctx, shard, m.subject(ctx, model)), nil
 }
 
 // subject is what a handle for a value is bound to: the value itself where that is a row, with a key,

@@ -17,6 +17,7 @@ const (
 	shardingName  = pluginName + "_sharding"
 	callbackRoute = pluginName + ":route"
 	callbackCheck = pluginName + ":check_shard"
+	handleName    = pluginName + "_handle"
 )
 
 // route says where a statement goes.
@@ -33,14 +34,61 @@ type route struct {
 // session with the old context, and WithContext makes a new context with the old settings.
 type routeKey struct{ of *routing }
 
+// handleRoute is the route of a handle, among the plugins in the copy of the configuration that each
+// handle has: gorm.G makes a new session with a new context.
+type handleRoute struct {
+	of *routing
+	to route
+}
+
+// Name and Initialize make it something that GORM keeps among plugins.
+func (handleRoute) Name() string              { return handleName }
+func (handleRoute) Initialize(*gorm.DB) error { return nil }
+
 // routeOf returns the route of a statement.
 func (r *routing) routeOf(stmt *gorm.Statement) (route, bool) {
 	if to, ok := stmt.Context.Value(routeKey{r}).(route); ok {
 		return to, true
 	}
 	value, _ := stmt.Settings.Load(routeKey{r})
-	to, ok := value.(route)
-	return to, ok
+	if to, ok := value.(route); ok {
+		return to, true
+	}
+	handle, ok := stmt.Plugins[handleName].(handleRoute)
+	return handle.to, ok && handle.of == r
+}
+
+// handle makes a handle of a session, to be used again and again, whose statements take a route and
+// are bound to a model, unless that is nil.
+func (r *routing) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
+	tx := db.Model(model)
+	tx.Statement.Context = context.WithValue(ctx, routeKey{r}, to)
+	tx = tx.Session(&gorm.Session{}) // which copies the configuration
+	tx.Plugins = r.withRoute(tx.Plugins, to)
+	return tx
+}
+
+// withRoute adds a route to plugins. What is only for a shard is made once.
+func (r *routing) withRoute(plugins map[string]gorm.Plugin, to route) map[string]gorm.Plugin {
+	simple := to == route{shard: to.shard}
+	if simple {
+		made := r.schemas[to.shard].plugins.Load()
+		if made != nil && len(*made) == len(plugins)+1 {
+			return *made
+		}
+	}
+	more := make(map[string]gorm.Plugin, len(plugins)+1)
+	maps.Copy(more, plugins)
+	more[handleName] = handleRoute{r, to}
+	if simple {
+		r.schemas[to.shard].plugins.Store(&more)
+	}
+	return more
+}
+
+// handleOn is handle for a shard.
+func (r *routing) handleOn(ctx context.Context, shard int, model any) *gorm.DB {
+	return r.handle(ctx, r.dbs[r.place[shard]], route{shard: shard}, model)
 }
 
 // session returns a handle whose statements take a route.
@@ -56,11 +104,6 @@ func (r *routing) bind(ctx context.Context, db *gorm.DB, to route, model any) *g
 	tx.Statement.Context = context.WithValue(ctx, routeKey{r}, to)
 	tx.Statement.Settings.Store(routeKey{r}, to)
 	return tx
-}
-
-// on returns a handle for one statement on a shard, bound to a model.
-func (r *routing) on(ctx context.Context, shard int, model any) *gorm.DB {
-	return r.bind(ctx, r.dbs[r.place[shard]], route{shard: shard}, model)
 }
 
 // shardGuard routes the statements of one database. It is a plugin of GORM's, so that each database

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
+	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
 )
 
@@ -17,6 +19,8 @@ type shardSchemas struct {
 	byType map[reflect.Type]*schema.Schema
 	names  renames
 	err    error
+
+	plugins atomic.Pointer[map[string]gorm.Plugin] // those of handles, see withRoute
 }
 
 // shardSchema is what a plan knows of the shard that its schema is for.

@@ -29,7 +29,7 @@ func (r *Router) Transaction(ctx context.Context, id ID, fn func(tx *ShardTx) er
 		return err
 	}
 	to := route{shard: shard, locked: true}
-	return r.session(ctx, r.place[shard], to).Transaction(func(tx *gorm.DB) error {
+	return r.handle(ctx, r.dbs[r.place[shard]], to, nil).Transaction(func(tx *gorm.DB) error {
 		return fn(&ShardTx{router: r, shard: shard, ctx: tx.Statement.Context, tx: tx})
 	})
 }
