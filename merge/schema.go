@@ -222,3 +222,31 @@ func fits(from, to *column, fromKind, toKind Kind) bool {
 func isFlag(c *column) bool {
 	return c.family == familyBool || strings.HasPrefix(c.declared, "tinyint") || c.declared == "bit(1)"
 }
+
+// addReferences takes foreign keys in, of rows with table, name, column, parent and its column, in
+// that order and by name.
+func addReferences(tables map[string]*table, rows [][]string) {
+	last := ""
+	for _, row := range rows {
+		t := tables[row[0]]
+		if t == nil {
+			continue
+		}
+		if name := row[0] + "\x00" + row[1]; name != last {
+			t.parents = append(t.parents, reference{parent: row[3], enforced: true})
+			last = name
+		}
+		ref := &t.parents[len(t.parents)-1]
+		ref.columns = append(ref.columns, row[2])
+		ref.target = append(ref.target, row[4])
+	}
+}
+
+// addTriggers takes triggers in, of rows with table and name.
+func addTriggers(tables map[string]*table, rows [][]string) {
+	for _, row := range rows {
+		if t := tables[row[0]]; t != nil {
+			t.triggers = append(t.triggers, row[1])
+		}
+	}
+}

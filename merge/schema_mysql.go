@@ -123,33 +123,13 @@ func (d *database) mysqlReferences(ctx context.Context, tables map[string]*table
 		"referenced_table_name, referenced_column_name FROM information_schema.key_column_usage "+
 		"WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() "+
 		"ORDER BY table_name, constraint_name, ordinal_position"))
-	if err != nil {
-		return err
-	}
-	last := ""
-	for _, row := range rows {
-		t := tables[row[0]]
-		if t == nil {
-			continue
-		}
-		if name := row[0] + "\x00" + row[1]; name != last {
-			t.parents = append(t.parents, reference{parent: row[3], enforced: true})
-			last = name
-		}
-		ref := &t.parents[len(t.parents)-1]
-		ref.columns = append(ref.columns, row[2])
-		ref.target = append(ref.target, row[4])
-	}
-	return nil
+	addReferences(tables, rows)
+	return err
 }
 
 func (d *database) mysqlTriggers(ctx context.Context, tables map[string]*table) error {
 	rows, err := d.strings(ctx, newStatement(MySQL, "SELECT event_object_table, trigger_name "+
 		"FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY trigger_name"))
-	for _, row := range rows {
-		if t := tables[row[0]]; t != nil {
-			t.triggers = append(t.triggers, row[1])
-		}
-	}
+	addTriggers(tables, rows)
 	return err
 }

@@ -139,34 +139,14 @@ func (d *database) postgresReferences(ctx context.Context, tables map[string]*ta
 		"JOIN pg_attribute b ON b.attrelid = o.confrelid AND b.attnum = o.confkey[k.n] "+
 		"WHERE o.contype = 'f' AND o.conparentid = 0 "+
 		"AND c.relnamespace = current_schema()::regnamespace ORDER BY c.relname, o.conname, k.n"))
-	if err != nil {
-		return err
-	}
-	last := ""
-	for _, row := range rows {
-		t := tables[row[0]]
-		if t == nil {
-			continue
-		}
-		if name := row[0] + "\x00" + row[1]; name != last {
-			t.parents = append(t.parents, reference{parent: row[3], enforced: true})
-			last = name
-		}
-		ref := &t.parents[len(t.parents)-1]
-		ref.columns = append(ref.columns, row[2])
-		ref.target = append(ref.target, row[4])
-	}
-	return nil
+	addReferences(tables, rows)
+	return err
 }
 
 func (d *database) postgresTriggers(ctx context.Context, tables map[string]*table) error {
 	rows, err := d.strings(ctx, newStatement(PostgreSQL, "SELECT c.relname, t.tgname FROM pg_trigger t "+
 		"JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' "+
 		"AND c.relnamespace = current_schema()::regnamespace ORDER BY t.tgname"))
-	for _, row := range rows {
-		if t := tables[row[0]]; t != nil {
-			t.triggers = append(t.triggers, row[1])
-		}
-	}
+	addTriggers(tables, rows)
 	return err
 }
