@@ -19,7 +19,7 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 	if state.name != "" {
 		report := &CheckReport{Plan: m.plan.Hash(), Verdict: Undecided}
 		report.problem(Problem{Code: CodeAlreadyBegun, Server: m.target.name,
-			Message: "the target belongs to a merge, whose state is " + state.name,
+			Message: "it belongs to a merge already, whose state is " + state.name,
 			Remedy: "run goes on with it, verify looks at its result; to begin anew, drop the target and make " +
 				"a fresh one"})
 		return report, nil
@@ -34,7 +34,11 @@ func (m *Merge) check(ctx context.Context) (*CheckReport, error) {
 	for _, w := range m.order {
 		c.report.table(w.name, w.plan.Policy)
 	}
-	c.report.Problems = append(c.report.Problems, m.unknown...)
+	for _, p := range m.unknown {
+		if p.Code != CodeMissingTable || m.known(p.Table) { // what nobody has is not the fault of the target
+			c.report.problem(p)
+		}
+	}
 	c.tables()
 	c.columns()
 	c.circles()
@@ -104,25 +108,27 @@ func (c *checking) tables() {
 		p := m.plan.Tables[name]
 		if p.Policy == Custom && m.funcs[p.Func] == nil {
 			c.report.problem(Problem{Code: CodePlan, Table: name,
-				Message: fmt.Sprintf("no function %q is registered", p.Func), Remedy: "use WithFunc"})
+				Message: fmt.Sprintf("no function %q is registered", p.Func),
+				Remedy:  "register it by merge.WithFunc in a program of your own"})
 		}
-		found := false
+		if !m.known(name) {
+			c.report.problem(Problem{Code: CodeMissingTable, Table: name, Message: "no database has such a table",
+				Remedy: "correct its name in the plan, or take it out"})
+			continue
+		}
 		for _, s := range m.servers {
-			if s.tables[name] != nil {
-				found = true
-				continue
-			}
-			if p.Policy.copies() && !slices.Contains(p.Absent, s.Name) {
+			if s.tables[name] == nil && p.Policy.copies() && !slices.Contains(p.Absent, s.Name) {
 				c.report.problem(Problem{Code: CodeMissingTable, Server: s.Name, Table: name,
 					Message: "the server has no such table",
 					Remedy:  "if that is right, list the server under absent: of the table"})
 			}
 		}
-		if !found && m.target.tables[name] == nil {
-			c.report.problem(Problem{Code: CodeMissingTable, Table: name, Message: "no database has such a table",
-				Remedy: "take it out of the plan"})
-		}
 	}
+}
+
+// known tells whether any database has a table.
+func (m *Merge) known(table string) bool {
+	return slices.ContainsFunc(m.databases(), func(d *database) bool { return d.tables[table] != nil })
 }
 
 // columns compares the columns of each source with those of the target.
@@ -237,33 +243,6 @@ func (c *checking) columnsOf(w *work, f *feed) {
 				Message: "the policy " + string(w.plan.Policy) +
 					" has to name rows, and the table has no primary key there"})
 		}
-	}
-}
-
-// circles reports foreign keys that refer to each other, and how that is dealt with.
-func (c *checking) circles() {
-	for _, w := range c.m.order {
-		for _, ref := range w.circular {
-			p := Problem{Code: CodeCircle, Table: w.name, Column: strings.Join(ref.columns, ", "),
-				Message: "it refers to " + ref.parent + ", which refers back"}
-			if ref.parent == w.name {
-				p.Code, p.Message = CodeSelfReference, "it refers to its own table"
-			}
-			p.Message += "; " + map[bool]string{
-				true:  "it is filled in when all rows are there",
-				false: "foreign keys are looked at when all rows are there",
-			}[len(c.m.late(w)) > 0]
-			c.report.warn(p)
-		}
-	}
-	if c.m.target.kind != PostgreSQL {
-		return
-	}
-	for _, group := range c.m.stuck {
-		c.report.problem(Problem{Code: CodeCircle, Table: strings.Join(group, ", "),
-			Message: "their foreign keys form a circle in which no column can be NULL for a while",
-			Remedy: "make one of the columns nullable in the target, or drop the constraint until the merge " +
-				"is done"})
 	}
 }
 

@@ -137,7 +137,7 @@ func (c *checking) value(ctx context.Context, w *work, f *feed, s *server, p pai
 	}
 	if p.from.nullable && !p.to.nullable && !slices.Contains(f.from.primary, p.from.name) {
 		if err := count(CodeNull, name+" IS NULL", "NULL, which the target does not take",
-			"give them a value, or make the column nullable in the target"); err != nil {
+			"give it a value on its server, or make the column nullable in the target"); err != nil {
 			return err
 		}
 	}
@@ -176,9 +176,9 @@ func (c *checking) converts(ctx context.Context, w *work, f *feed, s *server, p 
 		c.unreadable = true
 		c.report.problem(Problem{Code: CodeColumnType, Server: s.Name, Table: w.name, Column: p.to.name,
 			Count: bad,
-			Message: fmt.Sprintf("they cannot be converted from %s to %s: %v", p.from.declared, p.to.declared,
+			Message: fmt.Sprintf("the value cannot be converted from %s to %s: %v", p.from.declared, p.to.declared,
 				first),
-			Remedy: "correct them on their server, or change the column of the target"})
+			Remedy: "correct it on its server, or change the column of the target"})
 	}
 	return err
 }
@@ -212,18 +212,17 @@ func (c *checking) ids(ctx context.Context) error {
 		if o.plain > 0 && !w.plan.Renumber {
 			c.report.warn(Problem{Code: CodePlainKeys, Server: s.Name, Table: w.name, Column: column,
 				Count: o.plain,
-				Message: "their keys were counted, not made by a generator of the layout, so they are compared " +
-					"one by one"})
+				Message: "the key was counted, not made by a generator of the layout, so it is compared with the " +
+					"others"})
 		}
 		for number, n := range o.others {
 			p := Problem{Code: CodeServerNumber, Server: s.Name, Table: w.name, Column: column, Count: n,
-				Message: fmt.Sprintf("their IDs were made with the server number %d", number),
-				Remedy: "if that server was merged into this one, list its number under also:; if two servers " +
-					"had the " +
-					"same number, their IDs may collide: set foreign_ids on the table to have them compared one by " +
-					"one"}
+				Message: fmt.Sprintf("the ID was made with the server number %d", number),
+				Remedy: "if number: of the server or layout: is wrong in the plan, correct it; if that server was " +
+					"merged into this one, list its number under also:; if rows came from elsewhere, or two servers " +
+					"had one number, set foreign_ids: true on the table, and the keys are compared one by one"}
 			if w.plan.ForeignIDs {
-				p.Remedy = "they are compared one by one"
+				p.Remedy = "compared with the others, as foreign_ids says"
 				c.report.warn(p)
 			} else {
 				c.report.problem(p)

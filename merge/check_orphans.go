@@ -41,20 +41,22 @@ func (c *checking) orphansOf(ctx context.Context, w *work, f *feed, s *server, r
 		return err
 	}
 	p := Problem{Code: CodeOrphan, Server: s.Name, Table: w.name, Column: columns, Count: n,
-		Message: "they refer to a row of " + ref.parent + " that is not there or is not copied"}
+		Message: "the reference leads to a row of " + ref.parent + " that is not there or is not copied"}
 	switch {
 	case n == 0:
 	case w.plan.Orphans == "drop":
-		p.Remedy = "they are not copied"
+		p.Remedy = "not copied, as orphans: drop says"
 		c.report.warn(p)
 	case w.plan.Orphans == "null" && w.nullable(ref) != "":
-		p.Remedy = "they are copied without the reference"
+		p.Remedy = "copied without the reference, as orphans: \"null\" says"
 		c.report.warn(p)
 	case w.plan.Orphans == "null":
 		p.Remedy = "the reference cannot be NULL in the target: say orphans: drop"
 		c.report.problem(p)
 	default:
-		p.Remedy = "say orphans: drop or null for the table, or correct them on their server"
+		// YAML takes null without quotes for nothing at all.
+		p.Remedy = "say orphans: drop or orphans: \"null\", with the quotes, for the table, or correct the rows " +
+			"on their server"
 		c.report.problem(p)
 	}
 	if w.plan.Orphans != "drop" || !slices.ContainsFunc(w.circular,
@@ -77,9 +79,9 @@ func (c *checking) orphansOf(ctx context.Context, w *work, f *feed, s *server, r
 		s.kind.quote(ref.parent) + " AS q WHERE " + strings.Join(append(joins, keptParent), " AND ") + ")")
 	if n > 0 {
 		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: w.name, Column: columns, Count: n,
-			Message: "they refer to rows of " + ref.parent +
-				" that are dropped as orphans themselves, in a circle",
-			Remedy: "say orphans: null for the table"})
+			Message: "the reference leads to a row of " + ref.parent +
+				" that is dropped as an orphan itself, in a circle",
+			Remedy: "say orphans: \"null\", with the quotes, for the table"})
 	}
 	return err
 }

@@ -17,6 +17,7 @@ type copying struct {
 	progress *progress
 	out      *writer
 	late     []int // positions of columns that a second pass fills
+	touched  bool  // rows may arrive other than they are
 }
 
 // The ways that rows can go.
@@ -39,6 +40,7 @@ func (c *copying) all(ctx context.Context) (way string, err error) {
 			c.late = append(c.late, at)
 		}
 	}
+	c.touched = c.m.d.touches(c.feed)
 	c.out = newWriter(c.m.target, c.feed.work.name, c.feed.columns(), c.feed.raw)
 	defer func() { err = errors.Join(err, c.m.target.failed(c.out.close())) }()
 	way, end, err := c.choose(ctx)
@@ -113,14 +115,16 @@ func (c *copying) byRows(ctx context.Context) error {
 // writeChunk writes rows and the journal in one transaction.
 func (c *copying) writeChunk(ctx context.Context, rows []row, after []any, ended bool) error {
 	read := len(rows)
-	rows, err := c.m.d.apply(ctx, c.feed, rows)
-	if err != nil {
-		return err
+	if c.touched {
+		var err error
+		if rows, err = c.m.d.apply(ctx, c.feed, rows); err != nil {
+			return err
+		}
 	}
 	next := *c.entry
 	next.after, next.read, next.done = after, next.read+int64(read), ended
 	next.written += int64(len(rows))
-	err = c.m.target.transaction(ctx, func() error {
+	err := c.m.target.transaction(ctx, func() error {
 		if err := c.out.write(ctx, c.values(rows)); err != nil {
 			return err
 		}
@@ -226,7 +230,7 @@ func (c *copying) choose(ctx context.Context) (string, func() error, error) {
 	w, from, to := c.feed.work, c.server().database, c.m.target
 	converted := slices.ContainsFunc(c.feed.pairs, func(p pair) bool { return p.from.family != p.to.family })
 	switch {
-	case c.m.portable, from.kind != to.kind, len(c.feed.key) == 0, converted, c.m.d.touches(c.feed),
+	case c.m.portable, from.kind != to.kind, len(c.feed.key) == 0, converted, c.touched,
 		// A condition on other tables would find those of the target.
 		c.elsewhere():
 		return wayRows, none, nil

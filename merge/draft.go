@@ -102,6 +102,9 @@ func (m *Merge) suggest(name string) *TablePlan {
 		column := onlyText(t, k)
 		switch {
 		case column == "":
+			if names := mixed(t, k); names != "" && p.Policy == Copy {
+				p.Note = names + " are unique together; check says if any are equal"
+			}
 		case regexp.MustCompile(nameWords).MatchString(column) && len(t.primary) > 0:
 			p.Policy, p.Note = Rename, "names in "+column+" are unique: the older row keeps its name"
 			p.Rename = &RenamePlan{Column: column, Keep: "older", Format: "{name}.s{server}",
@@ -145,7 +148,11 @@ func (m *Merge) suggestRenumber(ctx context.Context, name string, p *TablePlan) 
 		}
 		if len(counted) > 0 {
 			p.Renumber = true
-			p.Note += "; REVIEW: keys were counted, so those of later servers move, and the references known"
+			note := "REVIEW: the keys were counted, so those of later servers move, and references that are known"
+			if p.Policy == Rename {
+				note = p.Note + "; " + note
+			}
+			p.Note = note + "; keep_target, if a key means the same on all servers"
 			return nil
 		}
 	}
@@ -168,6 +175,22 @@ func onlyText(t *table, k uniqueKey) string {
 		}
 	}
 	return found
+}
+
+// mixed names the columns of a unique key that has texts and something else, such as a login and a server.
+func mixed(t *table, k uniqueKey) string {
+	var names []string
+	text := false
+	for _, c := range t.columns {
+		if k.about(c.name) {
+			names = append(names, c.name)
+			text = text || c.family == familyText
+		}
+	}
+	if !text || len(names) < 2 {
+		return ""
+	}
+	return strings.Join(names, " and ")
 }
 
 // copiesOf looks for columns that repeat the names of a table: role_name beside a role_id that refers to it.

@@ -53,12 +53,12 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 		"a value that is too long": {
 			second: []string{"DROP TABLE roles", strings.Replace(roles, "(16)", "(32)", 1),
 				"INSERT INTO roles VALUES (" + id(2, 1) + ", 'seventeen letters', NULL)"},
-			code: merge.CodeTooLong, says: "1 rows",
+			code: merge.CodeTooLong, says: "1 row: longer",
 		},
 		"NULL where the target takes none": {
 			second: []string{"DROP TABLE roles", strings.Replace(roles, "(16) NOT NULL", "(16)", 1),
 				"INSERT INTO roles VALUES (" + id(2, 1) + ", NULL, NULL)"},
-			code: merge.CodeNull, says: "s2: roles: name: 1 rows",
+			code: merge.CodeNull, says: "s2: roles: name: 1 row: NULL",
 		},
 		"a target that is not empty": {
 			target: []string{role(id(9, 1))}, code: merge.CodeNotEmpty, says: "fresh",
@@ -72,10 +72,10 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 		"equal keys": {
 			first: []string{role(id(1, 1))}, second: []string{role(id(1, 1))},
 			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, ForeignIDs: true}},
-			code:   merge.CodePrimaryKey, says: "1 rows",
+			code:   merge.CodePrimaryKey, says: "id: 1 row: ",
 		},
 		"equal keys that were counted": {
-			first: []string{role("1"), role("2")}, second: []string{role("2"), role("3")}, code: merge.CodePrimaryKey, says: "1 rows",
+			first: []string{role("1"), role("2")}, second: []string{role("2"), role("3")}, code: merge.CodePrimaryKey, says: "id: 1 row: ",
 		},
 		"an equal unique key that nobody has decided about": {
 			schema: []string{"CREATE UNIQUE INDEX roles_name ON roles (name)"},
@@ -86,7 +86,7 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 				"FOREIGN KEY (role_id) REFERENCES roles (id))"},
 			second: []string{"INSERT INTO items VALUES (" + id(2, 1) + ", " + id(2, 99) + ")"},
 			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}, "items": {Policy: merge.Copy}},
-			code:   merge.CodeOrphan, says: "s2: items: role_id: 1 rows",
+			code:   merge.CodeOrphan, says: "s2: items: role_id: 1 row: ",
 		},
 		"an orphan of a reference that only the plan knows": {
 			second: []string{"INSERT INTO roles VALUES (" + id(2, 1) + ", 'x', " + id(2, 99) + ")"},

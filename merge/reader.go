@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,13 +29,9 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 	if r.ended {
 		return nil, nil
 	}
-	pairs := r.feed.pairs
 	source := r.m.servers[r.feed.server].database
 	s := r.m.selection(r.feed.server)
-	list := s.expressions(r.feed, false)
-	for _, at := range r.feed.key {
-		list = append(list, source.kind.readExpression(r.feed.pairs[at].from))
-	}
+	list, keys := r.list(s)
 	q := newStatement(source.kind, "SELECT ", strings.Join(list, ", "))
 	s.from(q, r.feed, r.where)
 	keyed := len(r.feed.key) > 0
@@ -49,16 +46,18 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 		q.add(" OFFSET ", strconv.FormatInt(read, 10))
 	}
 	rows := make([]row, 0, min(r.size, 1024))
-	err := source.each(ctx, q, func(values []any) error {
-		n := len(pairs)
-		key := make([]any, len(r.feed.key))
+	// The key has its place behind the values.
+	room := max(1, len(keys))
+	err := source.fetch(ctx, q, r.texts(list), room, r.steady(s), func(values []any) error {
+		n, behind := len(r.feed.pairs), len(values)-room
+		key := values[behind:]
 		if read++; !keyed {
-			key = []any{read}
+			key[0] = read
 		}
-		for i, at := range r.feed.key {
-			key[i] = cursorOf(values[n+i], r.feed.pairs[at].from)
+		for i, at := range keys {
+			key[i] = cursorOf(values[at], r.feed.pairs[r.feed.key[i]].from)
 		}
-		for i, p := range pairs {
+		for i, p := range r.feed.pairs {
 			var err error
 			if values[i], err = r.feed.value(values[i], p); err != nil {
 				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, source.name, r.feed.from.name,
@@ -72,9 +71,42 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	if r.ended = len(rows) < r.size; len(rows) > 0 {
-		r.after = rows[len(rows)-1].key
+		// A copy, as the memory of the key is that of other rows too.
+		r.after = slices.Clone(rows[len(rows)-1].key)
 	}
 	return rows, nil
+}
+
+// list is what to select: the columns, and those of the key that are not among them as they are. It tells also
+// where the key is.
+func (r *reader) list(s selection) (list []string, keys []int) {
+	list = s.expressions(r.feed, false)
+	for _, at := range r.feed.key {
+		expression := s.kind.readExpression(r.feed.pairs[at].from)
+		if list[at] != expression { // what is copied is not always what the source has
+			list = append(list, expression)
+			at = len(list) - 1
+		}
+		keys = append(keys, at)
+	}
+	return list, keys
+}
+
+// texts tells of which columns bytes are texts. Elsewhere the difference matters.
+func (r *reader) texts(list []string) []bool {
+	texts := make([]bool, len(list))
+	for i, p := range r.feed.pairs {
+		texts[i] = !r.feed.raw && !slices.ContainsFunc([]family{familyBytes, familyOther}, func(f family) bool {
+			return p.from.family == f || p.to.family == f
+		})
+	}
+	return texts
+}
+
+// steady tells whether the next row is always at hand: the database goes along the key and leaves nothing out.
+func (r *reader) steady(s selection) bool {
+	return len(r.feed.key) > 0 && r.where == "" && r.feed.work.plan.Orphans != "null" &&
+		s.kept(r.feed.work, "s") == ""
 }
 
 // cursorOf makes of a value of the key what can be bound again.

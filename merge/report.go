@@ -82,7 +82,10 @@ func (p Problem) String() string {
 			at += part + ": "
 		}
 	}
-	if p.Count > 0 {
+	switch {
+	case p.Count == 1:
+		at += "1 row: "
+	case p.Count > 1:
 		at += fmt.Sprintf("%d rows: ", p.Count)
 	}
 	if p.Remedy != "" {

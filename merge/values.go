@@ -62,6 +62,11 @@ func canonical(v any, to *column, raw bool) (any, error) {
 	var out any
 	var err error
 	switch to.family {
+	case familyText, familyJSON, familyUUID:
+		if _, ok := v.(string); ok {
+			return v, nil // as it is, rather than packed once more
+		}
+		out = textOf(v)
 	case familyInt, familyBool:
 		out, err = integerOf(v)
 	case familyFloat:
@@ -242,12 +247,17 @@ func (k Kind) adapt(v any, to *column, raw bool) any {
 	return v
 }
 
+// zoned tells whether a column of PostgreSQL holds times with a zone.
+func (c *column) zoned() bool {
+	return c.family == familyTime && strings.HasSuffix(c.declared, "with time zone")
+}
+
 // postgresText is the text form of a value that PostgreSQL reads.
 func postgresText(v any, to *column) string {
 	switch {
 	case to.family == familyBytes:
 		return `\x` + hex.EncodeToString([]byte(textOf(v)))
-	case to.family == familyTime && strings.HasSuffix(to.declared, "with time zone"):
+	case to.zoned():
 		if text := textOf(v); strings.HasSuffix(text, "infinity") {
 			return text
 		}

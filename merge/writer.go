@@ -1,10 +1,8 @@
 package merge
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 )
 
@@ -15,7 +13,7 @@ type writer struct {
 	columns []*column
 	raw     bool
 	full    *sql.Stmt // for as many rows as perStatement
-	buffer  bytes.Buffer
+	args    []any     // of one statement, to be used again
 }
 
 // maxStatementBytes keeps a statement below the packets that servers take.
@@ -88,12 +86,13 @@ func (w *writer) fitting(rows [][]any) int {
 }
 
 func (w *writer) insert(ctx context.Context, rows [][]any, full bool) error {
-	args := make([]any, 0, len(rows)*len(w.columns))
+	args := w.args[:0]
 	for _, values := range rows {
 		for i, v := range values {
 			args = append(args, w.d.kind.adapt(v, w.columns[i], w.raw))
 		}
 	}
+	w.args = args
 	if !full {
 		_, err := w.d.conn.ExecContext(ctx, w.text(len(rows)), args...)
 		return w.d.failed(err)
@@ -146,50 +145,4 @@ func namesOf(columns []*column) []string {
 		names[i] = c.name
 	}
 	return names
-}
-
-// copyIn sends rows by COPY, if the driver can.
-func (w *writer) copyIn(ctx context.Context, rows [][]any) (bool, error) {
-	w.buffer.Reset()
-	for _, values := range rows {
-		for i, v := range values {
-			if i > 0 {
-				w.buffer.WriteByte('\t')
-			}
-			if v == nil {
-				w.buffer.WriteString(`\N`)
-				continue
-			}
-			writeEscaped(&w.buffer, postgresText(v, w.columns[i]))
-		}
-		w.buffer.WriteByte('\n')
-	}
-	_, err := w.d.copyFrom(ctx, bytes.NewReader(w.buffer.Bytes()),
-		"COPY "+w.table+" ("+w.d.kind.list(namesOf(w.columns))+") FROM STDIN")
-	if errors.Is(err, errNoCopy) {
-		return false, nil
-	}
-	return true, err
-}
-
-// writeEscaped writes a text as COPY reads it.
-func writeEscaped(b *bytes.Buffer, text string) {
-	if !strings.ContainsAny(text, "\\\t\n\r") {
-		b.WriteString(text)
-		return
-	}
-	for i := range len(text) {
-		switch c := text[i]; c {
-		case '\\':
-			b.WriteString(`\\`)
-		case '\t':
-			b.WriteString(`\t`)
-		case '\n':
-			b.WriteString(`\n`)
-		case '\r':
-			b.WriteString(`\r`)
-		default:
-			b.WriteByte(c)
-		}
-	}
 }
