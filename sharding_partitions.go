@@ -9,6 +9,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
 // mostPartitions is MySQL's limit for a table; PostgreSQL plans slowly with more.
@@ -40,65 +42,93 @@ func PartitionSQL(db *gorm.DB, model any, partitions int) ([]string, error) {
 }
 
 func partitionSQL(db *gorm.DB, model any, partitions int) ([]string, error) {
-	plugin, ok := db.Plugins[pluginName].(*Plugin)
-	if !ok {
-		return nil, errors.New("the database does not use the plugin: call db.Use first")
-	}
-	stmt := &gorm.Statement{DB: db}
-	if err := stmt.Parse(model); err != nil {
-		return nil, err
-	}
-	plan, err := plugin.plans.prepare(stmt.Schema)
+	t, err := partitionable(db, model)
 	if err != nil {
 		return nil, err
 	}
 	if partitions < 2 || partitions > mostPartitions {
 		return nil, fmt.Errorf("%d is not from 2 to %d", partitions, mostPartitions)
 	}
-	if len(stmt.Schema.PrimaryFields) != 1 {
-		return nil, errors.New("the primary key has to be one column")
+	if t.mysql {
+		expression := t.column
+		if bits.OnesCount(uint(partitions)) != 1 {
+			expression = fmt.Sprintf("(%s MOD %d)", t.column, t.layout.MaxSequence()+1)
+		}
+		return []string{
+			fmt.Sprintf("ALTER TABLE %s PARTITION BY HASH (%s) PARTITIONS %d", t.table, expression, partitions),
+		}, nil
 	}
-	key := stmt.Schema.PrimaryFields[0]
+	var parts []string
+	for i := range partitions {
+		parts = append(parts, fmt.Sprintf("CREATE TABLE %s PARTITION OF %s "+
+			"FOR VALUES WITH (MODULUS %d, REMAINDER %d)",
+			t.partition(fmt.Sprintf("%02d", i)), t.table, partitions, i))
+	}
+	return t.divided("HASH", parts), nil
+}
+
+// partitionTable is a table that can be divided.
+type partitionTable struct {
+	mysql         bool // or PostgreSQL
+	layout        generator.Layout
+	stmt          *gorm.Statement
+	table, column string // quoted
+}
+
+// partitionable refuses what no database can divide by its key.
+func partitionable(db *gorm.DB, model any) (partitionTable, error) {
+	t := partitionTable{stmt: &gorm.Statement{DB: db}, mysql: db.Name() == "mysql"}
+	plugin, ok := db.Plugins[pluginName].(*Plugin)
+	if !ok {
+		return t, errors.New("the database does not use the plugin: call db.Use first")
+	}
+	if err := t.stmt.Parse(model); err != nil {
+		return t, err
+	}
+	plan, err := plugin.plans.prepare(t.stmt.Schema)
+	if err != nil {
+		return t, err
+	}
+	if len(t.stmt.Schema.PrimaryFields) != 1 {
+		return t, errors.New("the primary key has to be one column")
+	}
+	key := t.stmt.Schema.PrimaryFields[0]
 	for _, unique := range plugin.plans.unique(plan) {
 		if !slices.Contains(unique, key) {
-			return nil, fmt.Errorf("the unique key of %s does not contain the primary key: partitions could not "+
+			return t, fmt.Errorf("the unique key of %s does not contain the primary key: partitions could not "+
 				"see each other's rows", names(unique))
 		}
 	}
-	table, column := stmt.Quote(stmt.Schema.Table), stmt.Quote(key.DBName)
-	switch db.Name() {
-	case "mysql":
-		expression := column
-		if bits.OnesCount(uint(partitions)) != 1 {
-			layout := plugin.config.layoutOrDefault()
-			expression = fmt.Sprintf("(%s MOD %d)", column, layout.MaxSequence()+1)
-		}
-		alter := fmt.Sprintf("ALTER TABLE %s PARTITION BY HASH (%s) PARTITIONS %d", table, expression, partitions)
-		return []string{alter}, nil
-	case "postgres":
-		return postgresPartitions(stmt, table, column, partitions), nil
-	default:
-		return nil, fmt.Errorf("a database of kind %s has no partitions: use a Router", db.Name())
+	if !t.mysql && db.Name() != "postgres" {
+		return t, fmt.Errorf("a database of kind %s has no partitions: use a Router", db.Name())
 	}
+	t.layout = plugin.config.layoutOrDefault()
+	t.table, t.column = t.stmt.Quote(t.stmt.Schema.Table), t.stmt.Quote(key.DBName)
+	return t, nil
 }
 
-func postgresPartitions(stmt *gorm.Statement, table, column string, partitions int) []string {
-	name := stmt.Schema.Table
+// partition is the name of a partition, which is a table of its own on PostgreSQL.
+func (t partitionTable) partition(suffix string) string {
+	if t.mysql {
+		return t.stmt.Quote("p" + suffix)
+	}
+	return t.stmt.Quote(t.stmt.Schema.Table + "_p" + suffix)
+}
+
+// divided puts a table with partitions in the place of one without, on PostgreSQL.
+func (t partitionTable) divided(way string, partitions []string) []string {
+	name := t.stmt.Schema.Table
 	_, bare, qualified := strings.Cut(name, ".")
 	if !qualified {
 		bare = name
 	}
-	old := stmt.Quote(name + "_unpartitioned")
+	old := t.stmt.Quote(name + "_unpartitioned")
 	statements := []string{
-		fmt.Sprintf("ALTER TABLE %s RENAME TO %s", table, stmt.Quote(bare+"_unpartitioned")),
-		fmt.Sprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL) PARTITION BY HASH (%s)", table, old, column),
+		fmt.Sprintf("ALTER TABLE %s RENAME TO %s", t.table, t.stmt.Quote(bare+"_unpartitioned")),
+		fmt.Sprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL) PARTITION BY %s (%s)", t.table, old, way, t.column),
 	}
-	for i := range partitions {
-		partition := stmt.Quote(fmt.Sprintf("%s_p%02d", name, i))
-		statements = append(statements, fmt.Sprintf("CREATE TABLE %s PARTITION OF %s "+
-			"FOR VALUES WITH (MODULUS %d, REMAINDER %d)", partition, table, partitions, i))
-	}
-	return append(statements, fmt.Sprintf("INSERT INTO %s SELECT * FROM %s", table, old))
+	statements = append(statements, partitions...)
+	return append(statements, fmt.Sprintf("INSERT INTO %s SELECT * FROM %s", t.table, old))
 }
 
 func names(fields []*schema.Field) string {
