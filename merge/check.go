@@ -42,6 +42,12 @@ func (m *Merge) check(ctx context.Context) (*CheckReport, error) {
 	c.tables()
 	c.columns()
 	c.circles()
+	c.undeclared()
+	if len(c.report.Problems) == 0 {
+		if err := c.expressions(ctx); err != nil {
+			return nil, fmt.Errorf("check: %w", err)
+		}
+	}
 	if len(c.report.Problems) > 0 {
 		// The statements of the other checks would fail for the same reasons.
 		return c.finish(began), nil

@@ -48,15 +48,13 @@ func (c *checking) orphansOf(ctx context.Context, w *work, f *feed, s *server, r
 		p.Remedy = "not copied, as orphans: drop says"
 		c.report.warn(p)
 	case w.plan.Orphans == "null" && w.nullable(ref) != "":
-		p.Remedy = "copied without the reference, as orphans: \"null\" says"
+		p.Remedy = "copied without the reference, as orphans: null says"
 		c.report.warn(p)
 	case w.plan.Orphans == "null":
 		p.Remedy = "the reference cannot be NULL in the target: say orphans: drop"
 		c.report.problem(p)
 	default:
-		// YAML takes null without quotes for nothing at all.
-		p.Remedy = "say orphans: drop or orphans: \"null\", with the quotes, for the table, or correct the rows " +
-			"on their server"
+		p.Remedy = "say orphans: drop or orphans: null for the table, or correct the rows on their server"
 		c.report.problem(p)
 	}
 	if w.plan.Orphans != "drop" || !slices.ContainsFunc(w.circular,
@@ -81,7 +79,7 @@ func (c *checking) orphansOf(ctx context.Context, w *work, f *feed, s *server, r
 		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: w.name, Column: columns, Count: n,
 			Message: "the reference leads to a row of " + ref.parent +
 				" that is dropped as an orphan itself, in a circle",
-			Remedy: "say orphans: \"null\", with the quotes, for the table"})
+			Remedy: "say orphans: null for the table"})
 	}
 	return err
 }

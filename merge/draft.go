@@ -148,7 +148,7 @@ func (m *Merge) suggestRenumber(ctx context.Context, name string, p *TablePlan) 
 		}
 		if len(counted) > 0 {
 			p.Renumber = true
-			note := "REVIEW: the keys were counted, so those of later servers move, and references that are known"
+			note := "REVIEW: counted keys: those of later servers move, and known references with them"
 			if p.Policy == Rename {
 				note = p.Note + "; " + note
 			}

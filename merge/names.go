@@ -64,6 +64,9 @@ func (r *resolver) rename(ctx context.Context) error {
 			return again.close()
 		}
 	}
+	if r.unnamed.Count = int64(len(r.nameless)); r.unnamed.Count > 0 {
+		r.report.problem(r.unnamed)
+	}
 	if err := again.close(); err != nil {
 		return r.m.target.failed(err)
 	}
@@ -113,10 +116,13 @@ func (r *resolver) renamePage(
 		g.tries++
 		name, ok := newName(p.Format, textOf(g.old), r.m.servers[g.server].Number, g.tries, limit)
 		if !ok {
-			r.report.problem(Problem{Code: CodeRename, Server: r.m.servers[g.server].Name, Table: r.work.name,
-				Column: p.Column, Message: fmt.Sprintf("row %s: no new name of %d characters can be made of %q",
-					g.key,
-					limit, g.old), Remedy: "choose a shorter format"})
+			if len(r.nameless) == 0 {
+				r.unnamed = Problem{Code: CodeRename, Table: r.work.name, Column: p.Column,
+					Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
+						limit, g.key, r.m.servers[g.server].Name, textOf(g.old)),
+					Remedy: "choose a shorter format: for the table, or widen the column"}
+			}
+			r.nameless[g.n] = true
 			continue
 		}
 		if g.tries == 1 {

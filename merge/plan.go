@@ -201,7 +201,8 @@ func (p *Plan) validateServers(f *faults, maxNumber int64) {
 		for _, n := range append([]int64{s.Number}, s.Also...) {
 			if other, taken := numbers[n]; taken {
 				f.add("servers: %s and %s both have the number %d: IDs made by two servers of one number are not "+
-					"different; say which number each really had", other, s.Name, n)
+					"different. If both really ran with it, give one of them a number that was never used, and its "+
+					"tables foreign_ids: true", other, s.Name, n)
 			}
 			f.check(n >= 0 && (maxNumber == 0 || n <= maxNumber), "servers: %s: the number %d does not fit into "+
 				"the layout, which ends at %d", s.Name, n, maxNumber)

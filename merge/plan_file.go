@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -31,7 +32,29 @@ func Parse(text []byte) (*Plan, error) {
 	if err := d.Decode(&Plan{}); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: something follows behind the plan", ErrPlan)
 	}
+	if err := p.readNulls(text); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
 	return p, p.Validate()
+}
+
+// readNulls takes "orphans: null" as it is meant: for YAML that is nothing at all, which would leave the
+// table with the default.
+func (p *Plan) readNulls(text []byte) error {
+	var raw struct {
+		Tables map[string]struct {
+			Orphans yaml.Node `yaml:"orphans"`
+		} `yaml:"tables"`
+	}
+	if err := yaml.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	for name, t := range raw.Tables {
+		if p.Tables[name] != nil && t.Orphans.Tag == "!!null" && strings.EqualFold(t.Orphans.Value, "null") {
+			p.Tables[name].Orphans = "null"
+		}
+	}
+	return nil
 }
 
 // YAML writes the plan.

@@ -60,6 +60,7 @@ const (
 	CodeTotal          Code = "total"            // a sum is too large for its column
 	CodeNameCopy       Code = "name_copy"        // a declared copy of a name
 	CodeNotDisjointRef Code = "collapsed_parent" // a reference to rows that became one
+	CodeUndeclared     Code = "undeclared"       // what may be a reference, and nobody says so
 )
 
 // Problem is something that has to be decided, or that should be known.

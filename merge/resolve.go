@@ -19,6 +19,9 @@ type resolver struct {
 
 	drops, values, renames *writer
 	noted                  map[RowRef]int // where in the report's conflicts a row is
+
+	nameless map[int64]bool // rows of the stage that cannot be renamed
+	unnamed  Problem        // what is said of them
 }
 
 // resolve decides all conflicts of a table. Only keys that may hold some are looked at.
@@ -41,7 +44,7 @@ func (m *Merge) resolve(ctx context.Context, w *work, keys []uniqueKey, report *
 	}
 	r := &resolver{
 		m: m, work: w, stage: s, report: report, table: report.table(w.name, w.plan.Policy), keys: keys,
-		noted: map[RowRef]int{},
+		noted: map[RowRef]int{}, nameless: map[int64]bool{},
 		drops: newWriter(m.target, "tmp_"+tableDrops,
 			text("tbl", "server", "row_key", "keeper_server", "keeper_key", "reason"), false),
 		values: newWriter(m.target, "tmp_"+tableValues, text("tbl", "server", "row_key", "col", "value"),
@@ -125,10 +128,23 @@ func (r *resolver) undecided(ctx context.Context, key uniqueKey) error {
 	})
 	p := Problem{Code: CodeUniqueKey, Table: r.work.name, Column: strings.Join(key.columns(), ", "),
 		Count:   count,
-		Message: "they are equal to another row in " + key.name + ", as the target sees it",
+		Message: "equal to another row in " + key.name + ", as the target sees it",
 		Remedy:  "choose rename, sum, keep_target or newest for the table, or change the rows on their server"}
-	if key.name == primaryName {
+	named := r.work.plan.Rename != nil && key.about(r.work.plan.Rename.Column)
+	switch {
+	case named && len(r.nameless) > 0:
+		return err // it was said why
+	case key.name == primaryName && r.work.counted():
 		p.Code = CodePrimaryKey
+		p.Remedy = "keys that were counted get others by renumber: true; or choose sum, keep_target or newest, " +
+			"by which equal rows become one"
+	case key.name == primaryName:
+		p.Code = CodePrimaryKey
+		p.Remedy = "choose sum, keep_target or newest, by which equal rows become one, or change them on " +
+			"their server"
+	case r.work.plan.Policy == Rename:
+		p.Remedy = "rename changes another column: choose sum, keep_target or newest, or change the rows on " +
+			"their server"
 	}
 	r.report.problem(p)
 	return err

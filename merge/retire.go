@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 )
 
 // nodesTable is where the package gormlease keeps who may use which node number.
@@ -12,6 +14,15 @@ const nodesTable = "snowflake_nodes"
 
 // never is later than any window of time that somebody could ask for.
 const never = "9999-12-31T00:00:00.000000000Z"
+
+// retiredOwner begins the owner of a number that is retired.
+const retiredOwner = "merged into "
+
+// Retired reports whether a record of the table of nodes, of which package lease tells, is that of a server
+// that was merged into another: its IDs are in the tables of that one, so nobody may get its number again.
+func Retired(owner string, until time.Time) bool {
+	return strings.HasPrefix(owner, retiredOwner) && until.UTC().Year() == 9999
+}
 
 // nodeRecord is a row of the table of nodes.
 type nodeRecord struct {
@@ -68,7 +79,7 @@ func (m *Merge) retire(ctx context.Context) error {
 			old := records[number]
 			r := nodeRecord{node: number, version: max(old.version, 1), until: never, layout: layout,
 				updatedAt: updated,
-				owner:     fmt.Sprintf("merged into %s (%d)", m.plan.Target.Name, m.plan.Target.Number)}
+				owner:     fmt.Sprintf(retiredOwner+"%s (%d)", m.plan.Target.Name, m.plan.Target.Number)}
 			if old.owner != r.owner {
 				r.version++
 			}

@@ -41,8 +41,11 @@ func (m *Merge) Run(ctx context.Context) (report *RunReport, err error) {
 			return report, err
 		}
 		if report.Check.Verdict == Undecided {
-			return report, fmt.Errorf("%w: %d problems, the first is: %s", ErrUndecided,
-				len(report.Check.Problems), report.Check.Problems[0])
+			more := ""
+			if n := len(report.Check.Problems); n > 1 {
+				more = fmt.Sprintf(", and %d more", n-1)
+			}
+			return report, fmt.Errorf("%w: %s%s", ErrUndecided, report.Check.Problems[0], more)
 		}
 		if err := m.decide(ctx, report.Check); err != nil {
 			return report, fmt.Errorf("the decisions cannot be kept: %w", err)

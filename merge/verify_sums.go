@@ -30,42 +30,58 @@ func (v *verifying) sum(ctx context.Context, s Sum) error {
 		return nil
 	}
 	want := new(big.Rat)
-	add := func(to *big.Rat, d *database, q *statement) error {
-		var value any
-		if err := d.row(ctx, q, &value); err != nil {
-			return err
-		}
-		if value == nil {
-			return nil // there are no rows
-		}
-		n, ok := new(big.Rat).SetString(textOf(value))
-		if !ok {
-			return fmt.Errorf("%s: %s is %q, which is no number", d.name, s.Expression, textOf(value))
-		}
-		to.Add(to, n)
-		return nil
-	}
-	cast := func(k Kind) string {
-		if k == PostgreSQL {
-			return "(" + s.Expression + ")::text"
-		}
-		return s.Expression
-	}
 	for i, f := range w.feeds {
 		if f == nil {
 			continue
 		}
-		sel := v.m.selection(i)
-		q := newStatement(sel.kind, "SELECT ", cast(sel.kind))
-		sel.from(q, f)
-		if err := add(want, v.m.servers[i].database, q); err != nil {
+		n, err := v.m.sumOfSource(ctx, s, i, f)
+		if err != nil {
 			return err
 		}
+		want.Add(want, n)
 	}
-	got, t := new(big.Rat), v.m.target
-	err := add(got, t, newStatement(t.kind, "SELECT ", cast(t.kind), " FROM ", t.kind.quote(s.Table)))
+	got, err := v.m.sumOfTarget(ctx, s)
+	if err != nil {
+		return err
+	}
 	v.compare("sum", s.Table, "", s.Name, ratText(want), ratText(got))
-	return err
+	return nil
+}
+
+// sumOfSource computes the expression of a sum over the rows of a server that are copied.
+func (m *Merge) sumOfSource(ctx context.Context, s Sum, server int, f *feed) (*big.Rat, error) {
+	sel := m.selection(server)
+	q := newStatement(sel.kind, "SELECT ", s.expression(sel.kind))
+	sel.from(q, f)
+	return s.compute(ctx, m.servers[server].database, q)
+}
+
+func (m *Merge) sumOfTarget(ctx context.Context, s Sum) (*big.Rat, error) {
+	t := m.target
+	q := newStatement(t.kind, "SELECT ", s.expression(t.kind), " FROM ", t.kind.quote(s.Table))
+	return s.compute(ctx, t, q)
+}
+
+func (s Sum) expression(k Kind) string {
+	if k == PostgreSQL {
+		return "(" + s.Expression + ")::text"
+	}
+	return s.Expression
+}
+
+func (s Sum) compute(ctx context.Context, d *database, q *statement) (*big.Rat, error) {
+	var value any
+	if err := d.row(ctx, q, &value); err != nil {
+		return nil, err
+	}
+	n := new(big.Rat)
+	if value == nil {
+		return n, nil // there are no rows
+	}
+	if _, ok := n.SetString(textOf(value)); !ok {
+		return nil, fmt.Errorf("%s: %s is %q, which is no number", d.name, s.Expression, textOf(value))
+	}
+	return n, nil
 }
 
 func ratText(n *big.Rat) string {

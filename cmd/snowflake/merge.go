@@ -95,30 +95,6 @@ func planPath(name string, args []string) (string, error) {
 	return args[0], nil
 }
 
-// ended says how a merge command ended.
-func (m *merging) ended(ctx context.Context, name string, err error) error {
-	switch {
-	case err == nil, errors.Is(err, errUsage):
-		return err
-	case ctx.Err() != nil:
-		said := "interrupted: nothing was changed by it"
-		if name == "merge run" {
-			said = "interrupted. What was copied is kept, nothing has to be undone: \"snowflake merge run " +
-				m.path + "\" goes on where it ended"
-		}
-		return &hidden{text: said, err: err}
-	}
-	for _, refusal := range []error{
-		merge.ErrUndecided, merge.ErrLocked, merge.ErrOtherPlan, merge.ErrSourceChanged,
-	} {
-		if errors.Is(err, refusal) {
-			err = fmt.Errorf("%w: %w", errRefused, err)
-			break
-		}
-	}
-	return m.secrets.hide(err)
-}
-
 // logger logs beside the progress, without secrets. It says only what somebody should know.
 func (m *merging) logger(o *options) *slog.Logger {
 	settings := &slog.HandlerOptions{Level: slog.LevelWarn}

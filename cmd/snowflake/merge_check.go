@@ -134,6 +134,13 @@ func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
 
 // printConflicts lists the conflicts by table and key.
 func printConflicts(w io.Writer, r *merge.CheckReport) {
+	missing := map[string]int64{} // conflicts that are not listed
+	for _, t := range r.Tables {
+		missing[t.Name] = t.Conflicts
+	}
+	for _, c := range r.Conflicts {
+		missing[c.Table]--
+	}
 	all := r.Conflicts
 	for len(all) > 0 {
 		first := all[0]
@@ -142,7 +149,12 @@ func printConflicts(w io.Writer, r *merge.CheckReport) {
 		if n < 0 {
 			n = len(all)
 		}
-		say(w, "\n%s: %s equal in %s\n", plain(first.Table), plural(int64(n), "row"), plain(first.Key))
+		// How many rows are equal in which key is known only if all of them are listed.
+		equal := plural(int64(n), "row")
+		if missing[first.Table] > 0 {
+			equal = "rows"
+		}
+		say(w, "\n%s: %s equal in %s\n", plain(first.Table), equal, plain(first.Key))
 		table := &grid{words: 4}
 		table.add("  VALUE", "STAYS", "OTHER", "BECOMES")
 		for _, c := range all[:n] {
@@ -150,14 +162,8 @@ func printConflicts(w io.Writer, r *merge.CheckReport) {
 		}
 		table.print(w)
 		all = all[n:]
-	}
-	listed := map[string]int64{}
-	for _, c := range r.Conflicts {
-		listed[c.Table]++
-	}
-	for _, t := range r.Tables {
-		if more := t.Conflicts - listed[t.Name]; more > 0 {
-			say(w, "\n%s: %s more that are not listed: see --conflicts\n", plain(t.Name), comma(more))
+		if more := missing[first.Table]; more > 0 && (len(all) == 0 || all[0].Table != first.Table) {
+			say(w, "  and %s not listed: see --conflicts\n", count(more, "more that is", "more that are"))
 		}
 	}
 }

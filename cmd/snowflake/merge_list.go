@@ -25,6 +25,9 @@ func (l list) replaceable() (err error) {
 			return usagef("merge run: %s: there is no directory %s", l.flag, filepath.Dir(l.path))
 		}
 		return nil
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%w: %s: there is a directory %s, and it is no such list: name a file", errRefused,
+			l.flag, l.path)
 	case err == nil && !info.Mode().IsRegular():
 		return other
 	}
@@ -38,6 +41,13 @@ func (l list) replaceable() (err error) {
 		return nil
 	}
 	return other
+}
+
+// sameFile tells whether two paths are those of one file, which need not be there yet.
+func sameFile(a, b string) bool {
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return a == b && errA == nil && errB == nil
 }
 
 // write makes the file in one go: whoever reads it finds all of it, or what was there before.

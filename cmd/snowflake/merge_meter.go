@@ -131,15 +131,12 @@ func (m *meter) line() {
 
 // bar is at most one column shorter than the terminal, so that it never breaks.
 func (m *meter) bar() string {
-	const width = 20
+	const size = 20
 	p := m.last
-	full := width * percent(p) / 100
+	full := size * percent(p) / 100
 	text := fmt.Sprintf("%-6s %3d%% [%s%s] %s rows%s%s", p.Phase, percent(p), strings.Repeat("#", full),
-		strings.Repeat(".", width-full), comma(p.Done), pace(p, "  "), where(p, "  "))
-	if letters := []rune(text); len(letters) >= m.columns {
-		text = string(letters[:m.columns-1])
-	}
-	return text
+		strings.Repeat(".", size-full), comma(p.Done), pace(p, "  "), where(p, "  "))
+	return cut(text, m.columns-1)
 }
 
 func percent(p merge.Progress) int {

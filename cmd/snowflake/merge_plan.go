@@ -95,7 +95,10 @@ func outline(name string, o *options) (*merge.Plan, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, usagef("%s: there is no file %s", name, f.from)
 		}
-		return plan, err
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.from, err)
+		}
+		return plan, nil
 	}
 	switch {
 	case len(f.servers) == 0:
@@ -123,7 +126,7 @@ func outline(name string, o *options) (*merge.Plan, error) {
 	}
 	plan.Target = merge.Target{Name: t.Name, Number: t.Number, DSN: t.DSN}
 	if err := plan.Validate(); err != nil {
-		return nil, usagef("%s: %s", name, err)
+		return nil, usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "merge: "))
 	}
 	return plan, nil
 }
@@ -199,7 +202,7 @@ func newDraftInfo(path string, plan *merge.Plan) draftInfo {
 func printDraft(w io.Writer, path string, plan *merge.Plan) {
 	d := newDraftInfo(path, plan)
 	say(w, "%s into %s\n\n", serverNames(plan), targetName(plan))
-	table := &grid{words: 3}
+	table := &grid{words: 3, wraps: true}
 	table.add("TABLE", "POLICY", "BECAUSE")
 	review := int64(0)
 	for _, t := range d.Tables {
@@ -209,10 +212,13 @@ func printDraft(w io.Writer, path string, plan *merge.Plan) {
 		}
 	}
 	table.print(w)
-	for _, s := range d.Conserve {
-		say(w, "\nTo be conserved: %s of %s", plain(s.Expression), plain(s.Table))
+	if len(d.Conserve) > 0 {
+		say(w, "\n")
 	}
-	say(w, "\n\nThe plan is in %s: %s, of which %s to be reviewed in any case. Then:\n\n"+
+	for _, s := range d.Conserve {
+		say(w, "To be conserved: %s of %s\n", plain(s.Expression), plain(s.Table))
+	}
+	say(w, "\nThe plan is in %s: %s, of which %s to be reviewed in any case. Then:\n\n"+
 		"  snowflake merge check %s\n",
 		path, plural(int64(len(d.Tables)), "table"), count(review, "has", "have"), path)
 }

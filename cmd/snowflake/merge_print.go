@@ -1,10 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
@@ -51,6 +51,7 @@ func total(byName map[string]int64) (sum int64) {
 // grid is a table whose first columns are words, on the left, and whose others are numbers, on the right.
 type grid struct {
 	words int
+	wraps bool // the last column is sentences, which break
 	rows  [][]string
 }
 
@@ -63,24 +64,29 @@ func (g *grid) print(w io.Writer) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], width(cell))
 		}
 	}
 	for _, cells := range g.rows {
 		var line strings.Builder
 		for i, cell := range cells {
-			blanks := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i < g.words {
-				line.WriteString(cell + blanks + "  ")
-			} else {
-				line.WriteString(blanks + cell + "  ")
+			switch fill := blanks(cell, widths[i]); {
+			case g.wraps && i == len(cells)-1:
+				before := line.String()
+				line.Reset()
+				line.WriteString(wrap(cell, before))
+			case i < g.words:
+				line.WriteString(cell + fill + "  ")
+			default:
+				line.WriteString(fill + cell + "  ")
 			}
 		}
 		say(w, "%s\n", strings.TrimRight(line.String(), " "))
 	}
 }
 
-// printProblems lists problems, saying once what is true of several servers.
+// printProblems lists problems, saying once what is true of several servers, and once what to do about all
+// that stand together.
 func printProblems(w io.Writer, problems []merge.Problem) {
 	var order []string
 	servers := map[string][]string{}
@@ -89,20 +95,22 @@ func printProblems(w io.Writer, problems []merge.Problem) {
 		server := plain(p.Server)
 		remedy := p.Remedy
 		p.Server, p.Remedy = "", ""
-		text := plain(p.String()) + " [" + string(p.Code) + "]"
+		text := strings.Replace(p.String(), fmt.Sprintf(" %d rows: ", p.Count), " "+comma(p.Count)+" rows: ", 1)
+		text = plain(text) + " [" + string(p.Code) + "]"
 		if servers[text] == nil {
 			order = append(order, text)
 		}
 		servers[text] = append(servers[text], server)
 		remedies[text] = plain(remedy)
 	}
-	for _, text := range order {
+	for i, text := range order {
 		said := text
 		if at := strings.Trim(strings.Join(servers[text], ", "), ", "); at != "" {
 			said = at + ": " + text
 		}
 		say(w, "%s\n", wrap(said, "  - "))
-		if remedy := remedies[text]; remedy != "" {
+		more := i+1 < len(order) && remedies[order[i+1]] == remedies[text]
+		if remedy := remedies[text]; remedy != "" && !more {
 			say(w, "%s\n", wrap(remedy, "    > "))
 		}
 	}
@@ -112,21 +120,21 @@ func printProblems(w io.Writer, problems []merge.Problem) {
 func wrap(text, bullet string) string {
 	var b strings.Builder
 	b.WriteString(bullet)
-	at, first := len(bullet), true
+	at, first := width(bullet), true
 	for word := range strings.FieldsSeq(text) {
-		width := utf8.RuneCountInString(word)
+		long := width(word)
 		switch {
 		case first:
 			first = false
-		case at+1+width > lineWidth:
-			b.WriteString("\n" + strings.Repeat(" ", len(bullet)))
-			at = len(bullet)
+		case at+1+long > lineWidth:
+			b.WriteString("\n" + strings.Repeat(" ", width(bullet)))
+			at = width(bullet)
 		default:
 			b.WriteByte(' ')
 			at++
 		}
 		b.WriteString(word)
-		at += width
+		at += long
 	}
 	return b.String()
 }

@@ -54,6 +54,9 @@ func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 			return err
 		}
 	}
+	if len(lists) == 2 && sameFile(lists[0].path, lists[1].path) {
+		return usagef("%s: --renames and --servers need a file each", name)
+	}
 	return withMerge(ctx, e, o, name, args, func(m *merging) error {
 		report, err := m.Run(ctx)
 		if err == nil {
@@ -82,16 +85,21 @@ func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 
 func printRun(w io.Writer, m *merging, r *merge.RunReport, lists []list) {
 	say(w, "%s into %s\n\n", serverNames(m.plan), targetName(m.plan))
+	if r.Resumed && copied(r) {
+		say(w, "What was left:\n\n")
+	}
 	printCopied(w, r)
 	switch {
 	case r.Already:
 		say(w, "\nIt was merged before, and nothing was changed.\n")
+	case r.Resumed && !copied(r):
+		say(w, "\nMerged, from where an earlier run had ended. All rows were there.\n")
 	case r.Resumed:
-		say(w, "\nMerged, from where an earlier run had ended: %s in %s, %s rows/s.\n", plural(r.Rows, "row"),
-			spell(r.Took), comma(int64(r.RowsPerSecond)))
+		say(w, "\nMerged, from where an earlier run had ended: %s in %s; copied at %s rows/s.\n",
+			plural(r.Rows, "row"), spell(r.Took), comma(int64(r.RowsPerSecond)))
 	default:
-		say(w, "\nMerged: %s in %s with the check, %s rows/s.\n", plural(r.Rows, "row"), spell(r.Took),
-			comma(int64(r.RowsPerSecond)))
+		say(w, "\nMerged: %s in %s with the check; copied at %s rows/s.\n", plural(r.Rows, "row"),
+			spell(r.Took), comma(int64(r.RowsPerSecond)))
 	}
 	say(w, "%s another name, %s one with another.\n", count(r.Renamed, "row has", "rows have"),
 		count(r.Dropped, "row became", "rows became"))
@@ -103,6 +111,11 @@ func printRun(w io.Writer, m *merging, r *merge.RunReport, lists []list) {
 		say(w, "%s: %s\n", map[string]string{"--renames": "Renames", "--servers": "Servers"}[l.flag], l.path)
 	}
 	say(w, "\nNext:\n\n  snowflake merge verify %s\n", m.path)
+}
+
+// copied tells whether this run had rows to copy. If it had none the report lists what is in the target.
+func copied(r *merge.RunReport) bool {
+	return slices.ContainsFunc(r.Tables, func(t merge.CopyReport) bool { return t.Way != "" })
 }
 
 // printCopied sums up what was copied by table; JSON has it by server too.
@@ -120,15 +133,23 @@ func printCopied(w io.Writer, r *merge.RunReport) {
 			sums[t.Table], order = s, append(order, t.Table)
 		}
 		s.rows, s.servers = s.rows+t.Rows, s.servers+1
-		if t.Way != "" && !slices.Contains(s.ways, t.Way) {
+		if t.Way != "" && t.Rows > 0 && !slices.Contains(s.ways, t.Way) {
 			s.ways = append(s.ways, t.Way)
 		}
 	}
 	table := &grid{words: 2}
 	table.add("TABLE", "BY", "SERVERS", "ROWS")
+	if !copied(r) {
+		table = &grid{words: 1}
+		table.add("TABLE", "SERVERS", "ROWS")
+	}
 	for _, name := range order {
 		s := sums[name]
-		table.add(plain(name), strings.Join(s.ways, ", "), comma(s.servers), comma(s.rows))
+		cells := []string{plain(name), strings.Join(s.ways, ", "), comma(s.servers), comma(s.rows)}
+		if table.words == 1 {
+			cells = slices.Delete(cells, 1, 2)
+		}
+		table.add(cells...)
 	}
 	table.print(w)
 }

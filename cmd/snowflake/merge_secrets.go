@@ -66,6 +66,8 @@ func passwordsOf(dsn string) []string {
 
 // clean takes the secrets out of a text.
 func (s secrets) clean(text string) string {
+	// The driver of PostgreSQL repeats a DSN that it cannot read, with another password.
+	text = regexp.MustCompile("(?s)cannot parse `.*`: ").ReplaceAllString(text, "the DSN cannot be read: ")
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, "xxx")
 	}

@@ -68,7 +68,7 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 	sums.add("SUM", "TABLE", "BEFORE", "AFTER")
 	for _, c := range r.Checks {
 		if c.What == "sum" {
-			sums.add(plain(c.Detail), plain(c.Table), c.Want, c.Got)
+			sums.add(plain(c.Detail), plain(c.Table), number(c.Want), number(c.Got))
 			continue
 		}
 		v := all[c.Table]
@@ -98,8 +98,8 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 		if c.Detail != "" {
 			at += ", " + plain(c.Detail)
 		}
-		say(w, "%s\n", wrap(fmt.Sprintf("%s: %s: %s, and it should be %s", c.What, at, plain(c.Got),
-			plain(c.Want)), "  - "))
+		say(w, "%s\n", wrap(fmt.Sprintf("%s: %s: %s, and it should be %s", c.What, at, number(c.Got),
+			number(c.Want)), "  - "))
 	}
 	if r.OK {
 		say(w, "\nAll is as it should be: %s in %s.\n", plural(int64(len(r.Checks)), "comparison"), spell(r.Took))
@@ -130,6 +130,14 @@ func (v *verified) note(c merge.Comparison) {
 	default:
 		*cell = differs
 	}
+}
+
+// number writes a whole number with commas, and anything else as it is.
+func number(text string) string {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return comma(n)
+	}
+	return plain(text)
 }
 
 const differs = "DIFFER"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -54,7 +53,7 @@ func TestThreeServersAreMergedFromPlanToVerify(t *testing.T) {
 		}
 
 		stdout, _ = r.does(t, exitOK, "verify")
-		has(t, stdout, "roles gold", fmt.Sprint(r.gold), "equal", "none", "All is as it should be", "Seal ")
+		has(t, stdout, "roles gold", comma(r.gold), "equal", "none", "All is as it should be", "Seal ")
 		t.Log("\n" + stdout)
 
 		stdout, _ = r.does(t, exitOK, "run", lists...)

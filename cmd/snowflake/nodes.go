@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
 func listCommand() command {
@@ -21,7 +22,8 @@ func listCommand() command {
 		help: `
 Lists the node numbers that were ever used, and who has them. A number is held until the end of its
 window by the database's clock; its holder extends the window long before. It is free when the window
-has ended, because its process died ("expired") or gave it back ("free").
+has ended, because its process died ("expired") or gave it back ("free"). One of a server that was
+merged into another is "retired": nobody gets it again.
 ` + dsnHelp + `
 
   snowflake nodes list --dsn postgres://app@db/shop
@@ -39,6 +41,7 @@ has ended, because its process died ("expired") or gave it back ("free").
 const (
 	stateHeld    = "held"
 	stateDistant = "held too far" // into the future
+	stateRetired = "retired"      // its server was merged into another
 	stateEnding  = "ending"       // given back, but not yet over
 	stateExpired = "expired"
 	stateFree    = "free"
@@ -107,6 +110,8 @@ const farAhead = 49 * time.Hour
 
 func stateOf(r lease.Record, now time.Time) string {
 	switch held := r.Until.After(now); {
+	case merge.Retired(r.Owner, r.Until):
+		return stateRetired
 	case r.Until.Sub(now) > farAhead:
 		return stateDistant
 	case held && r.Owner != "":
@@ -126,7 +131,10 @@ func printNodes(w io.Writer, nodes []nodeInfo) error {
 	distant := false
 	for _, n := range nodes {
 		left := "in " + spell(n.Left)
-		if n.Left < 0 {
+		switch {
+		case n.State == stateRetired:
+			left = "for good"
+		case n.Left < 0:
 			left = spell(-n.Left) + " ago"
 		}
 		say(table, "%d\t%s\t%s\t%s\t%d\t%s\n", n.Node, n.State, stamp(n.Until), left, n.Version, plain(n.Owner))
@@ -239,6 +247,10 @@ func release(ctx context.Context, store lease.Store, node int64, force, endNow b
 		return nodeInfo{}, fmt.Errorf("node %d has no record: it was never leased here", node)
 	}
 	prev := records[at]
+	if merge.Retired(prev.Owner, prev.Until) {
+		return nodeInfo{}, fmt.Errorf("%w: node %d was %s: its IDs are in the tables there, so nobody may ever "+
+			"get the number again", errRefused, node, plain(prev.Owner))
+	}
 	running := prev.Until.After(now)
 	if running && prev.Owner != "" && !force {
 		return nodeInfo{}, fmt.Errorf("%w: node %d is held until %s, for another %s, by %q, which may be alive: "+

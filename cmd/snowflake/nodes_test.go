@@ -161,6 +161,32 @@ func TestAWindowInTheFarFutureCanBeEnded(t *testing.T) {
 	})
 }
 
+// Whoever got the number of a server that is merged away would make IDs that are there already.
+func TestANumberThatIsMergedAwayIsRetiredForGood(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		r := openRanch(t, target)
+		gone := lease.Record{
+			Node: 9, Owner: "merged into Avalon (1)", Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), Version: 1,
+			Layout: lease.Fingerprint(generator.Default()), UpdatedAt: time.Now(),
+		}
+		if ok, err := r.store.Swap(t.Context(), lease.Record{}, gone); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		got := r.succeed(t, "nodes", "list")
+		if !strings.Contains(got, stateRetired) || !strings.Contains(got, "for good") || strings.Contains(got, "clock") {
+			t.Errorf("it is listed as\n%s", got)
+		}
+		code, _, stderr := call(t, r.dsn, "nodes", "release", "9", "--force", "--until", "now")
+		if code != exitRefused || !strings.Contains(stderr, "merged into Avalon (1)") {
+			t.Errorf("exit code %d: %s", code, stderr)
+		}
+		if after := r.record(t, 9); after.Version != 1 || !after.Until.Equal(gone.Until) {
+			t.Errorf("it has become %v", after)
+		}
+	})
+}
+
 func TestNewIDsHaveALeasedNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {

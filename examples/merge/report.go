@@ -210,7 +210,7 @@ func (s *story) printRun(w io.Writer) {
 				if c.Table == t.Name && c.Server == p.Name {
 					fmt.Fprintf(w, "%10s", count(c.Rows))
 					all += c.Rows
-					if !strings.Contains(ways, c.Way) {
+					if c.Rows > 0 && !strings.Contains(ways, c.Way) {
 						ways = strings.TrimPrefix(ways+", "+c.Way, ", ")
 					}
 				}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// Letters of Chinese take two columns, and accents of their own none, so that what stands behind lines up.
+func TestColumnsLineUpBehindWideLetters(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	table := &grid{words: 2}
+	table.add("TABLE", "SERVER", "ROWS")
+	table.add("roles", "中央", "1")
+	table.add("龍龍龍", "Avalon", "22")
+	table.add("Ra\u0301ven", "서버", "3")
+	table.print(&out)
+	want := "TABLE   SERVER  ROWS\n" +
+		"roles   中央       1\n" +
+		"龍龍龍  Avalon    22\n" +
+		"Ra\u0301ven   서버       3\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+	said := wrap(strings.Repeat("龍龍 ", 40), "  - ")
+	for line := range strings.Lines(said) {
+		if width(strings.TrimSuffix(line, "\n")) > lineWidth {
+			t.Errorf("%d columns: %s", width(line), line)
+		}
+	}
+	m := &meter{columns: 70, last: merge.Progress{Phase: "copy", Table: "龍龍龍龍龍龍龍龍龍龍", Done: 1, Total: 200,
+		RowsPerSecond: 10, Left: time.Minute}}
+	if bar := m.bar(); width(bar) > 69 || width(bar) < 68 {
+		t.Errorf("%d columns: %s", width(bar), bar)
+	}
+}
+
+// A remedy that is the same for the problems above it is said once, and numbers have commas.
+func TestARemedyIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	printProblems(&out, []merge.Problem{
+		{Code: merge.CodeOrphan, Server: "a", Table: "items", Count: 1600, Message: "lost", Remedy: "find them"},
+		{Code: merge.CodeOrphan, Server: "b", Table: "items", Count: 1600, Message: "lost", Remedy: "find them"},
+		{Code: merge.CodeOrphan, Server: "b", Table: "mail", Count: 1, Message: "lost", Remedy: "find them"},
+		{Code: merge.CodePlan, Table: "pets", Message: "wrong"},
+		{Code: merge.CodeOrphan, Table: "pets", Message: "lost", Remedy: "find them"},
+	})
+	want := `  - a, b: items: 1,600 rows: lost [orphan]
+  - b: mail: 1 row: lost [orphan]
+    > find them
+  - pets: wrong [plan]
+  - pets: lost [orphan]
+    > find them
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+}
+
+// How many rows are equal is not how many are listed.
+func TestAListThatWasCutSaysSo(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	c := func(table string) merge.Conflict {
+		return merge.Conflict{Table: table, Key: "the primary key", Value: "1", Resolution: "dropped",
+			Keeper: merge.RowRef{Server: "a", Key: "1"}, Other: merge.RowRef{Server: "b", Key: "1"}}
+	}
+	printConflicts(&out, &merge.CheckReport{
+		Tables:    []merge.TableReport{{Name: "roles", Conflicts: 1200}, {Name: "world", Conflicts: 1}},
+		Conflicts: []merge.Conflict{c("roles"), c("world")},
+	})
+	want := `
+roles: rows equal in the primary key
+  VALUE  STAYS  OTHER  BECOMES
+  1      a 1    b 1    one with what stays
+  and 1,199 more that are not listed: see --conflicts
+
+world: 1 row equal in the primary key
+  VALUE  STAYS  OTHER  BECOMES
+  1      a 1    b 1    one with what stays
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+}
+
+// Who goes on with a run sees what was left to copy, and not that tables are missing.
+func TestARunThatWentOnSaysWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	m := &merging{plan: &merge.Plan{}, path: "plan.yaml"}
+	for _, c := range []struct {
+		report     merge.RunReport
+		says, hush string
+	}{
+		{merge.RunReport{Resumed: true, Rows: 5, RowsPerSecond: 2, Tables: []merge.CopyReport{{Table: "mail", Rows: 9, Way: "rows"}}},
+			"What was left:\n\nTABLE  BY    SERVERS  ROWS\n", " 0 rows/s"},
+		{merge.RunReport{Resumed: true, Tables: []merge.CopyReport{{Table: "mail", Rows: 9}}},
+			"All rows were there", "rows/s"},
+		{merge.RunReport{Already: true, Tables: []merge.CopyReport{{Table: "mail", Rows: 9}}},
+			"TABLE  SERVERS  ROWS\nmail         1     9\n", "What was left"},
+		{merge.RunReport{Rows: 9, RowsPerSecond: 3, Took: 9 * time.Second, Tables: []merge.CopyReport{{Table: "mail",
+			Rows: 9, Way: "rows"}}}, "Merged: 9 rows in 9s with the check; copied at 3 rows/s.\n", "What was left"},
+	} {
+		var out bytes.Buffer
+		printRun(&out, m, &c.report, nil)
+		if !strings.Contains(out.String(), c.says) || strings.Contains(out.String(), c.hush) {
+			t.Errorf("%q is missing or %q is there:\n%s", c.says, c.hush, out.String())
+		}
+	}
+}

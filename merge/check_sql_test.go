@@ -1,0 +1,78 @@
+package merge_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// When verify finds a slip in the plan, all is copied and the plan cannot be changed any more.
+func TestTheSQLOfAPlanIsTriedBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(16) NOT NULL, gold BIGINT)"}
+	rows := func(server int) []string {
+		return []string{"INSERT INTO roles VALUES (" + id(server, 1) + ", 'x', 5)"}
+	}
+	for name, c := range map[string]struct {
+		where string
+		sum   merge.Sum
+		says  []string
+	}{
+		"a condition on a column that is not there": {where: "golds > 1", says: []string{"where", "golds", "s1", "s2"}},
+		"a condition that is none":                  {where: "gold >", says: []string{"where", "s1", "s2"}},
+		"a sum of a column that is not there": {sum: merge.Sum{Name: "all gold", Table: "roles", Expression: "SUM(golds)"},
+			says: []string{`"all gold" cannot be computed`, "golds", "s1", "s2", "the target"}},
+		"a sum that is no number": {sum: merge.Sum{Name: "who", Table: "roles", Expression: "MAX(name)"},
+			says: []string{`"who" cannot be computed`, "no number", "s1", "s2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databases(t, func(t *testing.T, target dbtest.Target) {
+				tables := map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, Where: c.where}}
+				_, into, plan := small(t, target, schema, tables, rows(1), rows(2))
+				plan.Target.Name = "the target"
+				if c.sum.Name != "" {
+					plan.Conserve = []merge.Sum{c.sum}
+				}
+				before := into.dump(t)
+				report, found := problems(t, open(t, plan))
+				text := fmt.Sprint(found[merge.CodePlan])
+				for _, word := range c.says {
+					if !strings.Contains(text, word) {
+						t.Errorf("%q is missing in %v", word, report.Problems)
+					}
+				}
+				if len(found) != 1 || report.Verdict != merge.Undecided {
+					t.Errorf("%v: %v", report.Verdict, report.Problems)
+				}
+				same(t, "the target", into.dump(t), before)
+			})
+		})
+	}
+}
+
+func TestNullMeansTheWordWhereAPlanSaysWhatBecomesOfOrphans(t *testing.T) {
+	t.Parallel()
+	const text = `version: 1
+layout: {preset: game}
+servers:
+  - {name: a, number: 1, dsn: a.db}
+target: {name: a, number: 1, dsn: b.db}
+tables:
+  items: {policy: copy, orphans: %s}
+`
+	for written, want := range map[string]string{
+		"null": "null", "Null": "null", `"null"`: "null", "drop": "drop", "": "", "~": "", "refuse": "refuse",
+	} {
+		plan, err := merge.Parse(fmt.Appendf(nil, text, written))
+		if err != nil {
+			t.Fatalf("%s: %v", written, err)
+		}
+		if got := plan.Tables["items"].Orphans; got != want {
+			t.Errorf("orphans: %s is %q, want %q", written, got, want)
+		}
+	}
+}
