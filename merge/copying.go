@@ -16,8 +16,9 @@ type copying struct {
 	entry    *entry
 	progress *progress
 	out      *writer
-	late     []int // positions of columns that a second pass fills
-	touched  bool  // rows may arrive other than they are
+	late     []int   // positions of columns that a second pass fills
+	touched  bool    // rows may arrive other than they are
+	batch    [][]any // what values returned, to be used again
 }
 
 // The ways that rows can go.
@@ -47,9 +48,12 @@ func (c *copying) all(ctx context.Context) (way string, err error) {
 	if err != nil {
 		return way, err
 	}
-	if way == wayRows {
+	switch way {
+	case wayRows:
 		err = c.byRows(ctx)
-	} else {
+	case wayCopy:
+		err = c.piped(ctx)
+	default:
 		err = c.direct(ctx, way)
 	}
 	if err := errors.Join(err, end()); err != nil {
@@ -147,14 +151,14 @@ func (c *copying) writeChunk(ctx context.Context, rows []row, after []any, ended
 
 // values are those that are written now: columns that a second pass fills are NULL.
 func (c *copying) values(rows []row) [][]any {
-	all := make([][]any, len(rows))
-	for i, r := range rows {
+	c.batch = c.batch[:0]
+	for _, r := range rows {
 		for _, at := range c.late {
 			r.values[at] = nil
 		}
-		all[i] = r.values
+		c.batch = append(c.batch, r.values)
 	}
-	return all
+	return c.batch
 }
 
 // oneByOne writes a chunk that was refused row by row. It finds out which row it was, and if the plan says

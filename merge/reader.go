@@ -16,6 +16,8 @@ type reader struct {
 	where string // one more condition
 	after []any  // the key of the last row that was read, as the source has it
 	ended bool
+	// before is how many rows the chunk before had: most often this one has as many.
+	before int
 }
 
 // row is a row on its way: the values for the columns of the feed.
@@ -45,7 +47,7 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 		read, _ = r.after[0].(int64)
 		q.add(" OFFSET ", strconv.FormatInt(read, 10))
 	}
-	rows := make([]row, 0, min(r.size, 1024))
+	rows := make([]row, 0, max(r.before, min(r.size, 1024)))
 	// The key has its place behind the values.
 	room := max(1, len(keys))
 	err := source.fetch(ctx, q, r.texts(list), room, r.steady(s), func(values []any) error {
@@ -70,6 +72,7 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.before = len(rows)
 	if r.ended = len(rows) < r.size; len(rows) > 0 {
 		// A copy, as the memory of the key is that of other rows too.
 		r.after = slices.Clone(rows[len(rows)-1].key)
@@ -77,8 +80,8 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 	return rows, nil
 }
 
-// list is what to select: the columns, and those of the key that are not among them as they are. It tells also
-// where the key is.
+// list is what to select: the columns, and those of the key that are not among them as they are. It also
+// tells where the key is.
 func (r *reader) list(s selection) (list []string, keys []int) {
 	list = s.expressions(r.feed, false)
 	for _, at := range r.feed.key {
@@ -103,7 +106,8 @@ func (r *reader) texts(list []string) []bool {
 	return texts
 }
 
-// steady tells whether the next row is always at hand: the database goes along the key and leaves nothing out.
+// steady tells whether the next row is always at hand: the database goes along the key and leaves nothing
+// out.
 func (r *reader) steady(s selection) bool {
 	return len(r.feed.key) > 0 && r.where == "" && r.feed.work.plan.Orphans != "null" &&
 		s.kept(r.feed.work, "s") == ""
