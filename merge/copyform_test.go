@@ -122,3 +122,26 @@ func TestARowThatCopyRefusesIsFoundInBothForms(t *testing.T) {
 		})
 	}
 }
+
+func TestARowThatIsRefusedEarlyInALargeChunkIsPutAside(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Targets()[1]
+	source, into := newBase(t, target), newBase(t, target)
+	const schema = "CREATE TABLE things (id BIGINT NOT NULL PRIMARY KEY, v INTEGER NOT NULL, w TEXT NOT NULL"
+	source.exec(t, schema+")", "INSERT INTO things SELECT n, n, repeat('x', 1000) FROM generate_series(1, 4000) AS n")
+	into.exec(t, schema+", CHECK (v <> 3))")
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"},
+		Servers: []merge.Server{{Name: "s1", Number: 1, DSN: source.dsn}},
+		Target:  merge.Target{Name: "s1", Number: 1, DSN: into.dsn},
+		Tables:  map[string]*merge.TablePlan{"things": {Policy: merge.Copy, BadRows: "quarantine"}}}
+	report, err := open(t, plan).Run(t.Context())
+	if err != nil {
+		for _, p := range report.Check.Problems {
+			t.Log(p)
+		}
+		t.Fatal(err)
+	}
+	if rows := into.number(t, "SELECT COUNT(*) FROM things"); rows != 3999 || report.Quarantined != 1 {
+		t.Errorf("%d rows, %d aside", rows, report.Quarantined)
+	}
+}

@@ -48,12 +48,9 @@ func (c *copying) all(ctx context.Context) (way string, err error) {
 	if err != nil {
 		return way, err
 	}
-	switch way {
-	case wayRows:
+	if way == wayRows {
 		err = c.byRows(ctx)
-	case wayCopy:
-		err = c.piped(ctx)
-	default:
+	} else {
 		err = c.direct(ctx, way)
 	}
 	if err := errors.Join(err, end()); err != nil {

@@ -1,12 +1,15 @@
 package merge
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,49 +26,46 @@ func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath(
 // direct copies chunk by chunk from database to database. The program only asks where a chunk ends.
 func (c *copying) direct(ctx context.Context, way string) error {
 	for !c.entry.done {
-		end, err := c.boundary(ctx, c.entry.after)
+		end, err := c.boundary(ctx)
 		if err != nil {
 			return err
 		}
-		err = c.commitChunk(ctx, end, func() (int64, error) { return c.insertSelect(ctx, way, end) })
-		if err == nil {
+		next := *c.entry
+		err = c.m.target.transaction(ctx, func() error {
+			var n int64
+			var err error
+			if way == wayCopy {
+				n, err = c.pipe(ctx, end)
+			} else {
+				n, err = c.insertSelect(ctx, way, end)
+			}
+			if err != nil {
+				return err
+			}
+			c.m.reach("written")
+			next.read, next.written = next.read+n, next.written+n
+			if next.done = end == nil; !next.done {
+				next.after = end
+			} else if next.after, err = c.last(ctx); err != nil {
+				return err
+			}
+			return c.m.recorded(ctx, &next)
+		})
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			// Something was refused: row by row it shows which it was, or is put aside.
+			if err := c.again(ctx, err); err != nil {
+				return err
+			}
 			continue
 		}
-		if ctx.Err() != nil {
-			return err
-		}
-		// Something was refused: row by row it shows which it was, or is put aside.
-		if err := c.again(ctx, err); err != nil {
-			return err
-		}
+		n := next.read - c.entry.read
+		*c.entry = next
+		c.m.reach("committed")
+		c.progress.add(c.feed.work.name, c.server().Name, int(n))
 	}
-	return nil
-}
-
-// commitChunk writes a chunk that ends with a key, or is the last one, and the journal in one transaction.
-func (c *copying) commitChunk(ctx context.Context, end []any, write func() (int64, error)) error {
-	next := *c.entry
-	err := c.m.target.transaction(ctx, func() error {
-		n, err := write()
-		if err != nil {
-			return err
-		}
-		c.m.reach("written")
-		next.read, next.written = next.read+n, next.written+n
-		if next.done = end == nil; !next.done {
-			next.after = end
-		} else if next.after, err = c.last(ctx); err != nil {
-			return err
-		}
-		return c.m.recorded(ctx, &next)
-	})
-	if err != nil {
-		return err
-	}
-	n := next.read - c.entry.read
-	*c.entry = next
-	c.m.reach("committed")
-	c.progress.add(c.feed.work.name, c.server().Name, int(n))
 	return nil
 }
 
@@ -79,21 +79,21 @@ func (c *copying) again(ctx context.Context, cause error) error {
 	return c.writeChunk(ctx, rows, in.after, in.ended)
 }
 
-// boundary returns the last key of the chunk behind a key, or nil if that is the last chunk.
-func (c *copying) boundary(ctx context.Context, after []any) ([]any, error) {
-	return c.keyAt(ctx, after, " LIMIT 1 OFFSET "+strconv.Itoa(c.m.chunk-1), false)
+// boundary returns the last key of the next chunk, or nil if that is the last chunk.
+func (c *copying) boundary(ctx context.Context) ([]any, error) {
+	return c.keyAt(ctx, " LIMIT 1 OFFSET "+strconv.Itoa(c.m.chunk-1), false)
 }
 
 // last returns the last key of all, as the long way would leave it in the journal.
 func (c *copying) last(ctx context.Context) ([]any, error) {
-	key, err := c.keyAt(ctx, c.entry.after, " LIMIT 1", true)
+	key, err := c.keyAt(ctx, " LIMIT 1", true)
 	if key == nil {
 		key = c.entry.after
 	}
 	return key, err
 }
 
-func (c *copying) keyAt(ctx context.Context, after []any, limit string, backwards bool) ([]any, error) {
+func (c *copying) keyAt(ctx context.Context, limit string, backwards bool) ([]any, error) {
 	from := c.server().database
 	s := c.m.selection(c.feed.server)
 	list := make([]string, len(c.feed.key))
@@ -106,7 +106,7 @@ func (c *copying) keyAt(ctx context.Context, after []any, limit string, backward
 	}
 	q := newStatement(from.kind, "SELECT ", strings.Join(list, ", "))
 	s.from(q, c.feed)
-	s.behind(q, c.feed, after, ">")
+	s.behind(q, c.feed, c.entry.after, ">")
 	q.add(" ORDER BY ", strings.Join(order, ", "), limit)
 	key := make([]any, len(list))
 	into := make([]any, len(list))
@@ -142,4 +142,69 @@ func (c *copying) insertSelect(ctx context.Context, way string, end []any) (int6
 	s.behind(q, c.feed, end, "<=")
 	s.order(q, c.feed)
 	return c.m.target.run(ctx, q)
+}
+
+// pipe leads COPY TO of the source into COPY FROM of the target.
+func (c *copying) pipe(ctx context.Context, end []any) (int64, error) {
+	k := c.m.target.kind
+	s := c.m.selection(c.feed.server)
+	empty := make([]string, 0, len(c.late))
+	for _, at := range c.late {
+		empty = append(empty, c.feed.pairs[at].to.name)
+	}
+	q := newStatement(k, "COPY (SELECT ", strings.Join(s.expressions(c.feed, true, empty...), ", "))
+	s.from(q, c.feed)
+	s.literally = true // COPY cannot bind
+	s.behind(q, c.feed, c.entry.after, ">")
+	s.behind(q, c.feed, end, "<=")
+	s.order(q, c.feed)
+	form := " (FORMAT text)"
+	if c.binary() {
+		form = " (FORMAT binary)"
+	}
+	q.add(") TO STDOUT", form)
+	into := "COPY " + k.quote(c.feed.work.name) + " (" + k.list(c.feed.names()) + ") FROM STDIN" + form
+
+	in, out := io.Pipe()
+	read := make(chan error, 1)
+	go func() {
+		// The driver writes row by row, and every write to a pipe waits for its reader.
+		patient := &patientWriter{out: out}
+		buffered := bufio.NewWriterSize(patient, 256<<10)
+		_, err := c.server().copyTo(ctx, buffered, q.String())
+		if err == nil {
+			err = errors.Join(buffered.Flush(), patient.err)
+		}
+		// COPY FROM ends its command when its input ends, and fails when that fails.
+		out.CloseWithError(err)
+		read <- err
+	}()
+	n, err := c.m.target.copyFrom(ctx, in, into)
+	in.CloseWithError(io.ErrClosedPipe)
+	if from := <-read; err == nil || from != nil && !errors.Is(from, io.ErrClosedPipe) {
+		err = from
+	}
+	return n, err
+}
+
+// patientWriter goes on taking what nobody reads any more. Of an error the driver would end its connection,
+// which is still needed to find the row that was refused.
+type patientWriter struct {
+	out io.Writer
+	err error
+}
+
+func (w *patientWriter) Write(p []byte) (int, error) {
+	if w.err == nil {
+		_, w.err = w.out.Write(p)
+	}
+	return len(p), nil
+}
+
+// binary tells whether the binary form means the same on both sides. Types that the merge does not know may
+// hold numbers of the catalog.
+func (c *copying) binary() bool {
+	return c.feed.plain() && len(c.late) == 0 && !slices.ContainsFunc(c.feed.pairs, func(p pair) bool {
+		return p.from.family == familyOther
+	})
 }
