@@ -224,8 +224,9 @@ func (v *verifying) target(ctx context.Context, w *work, columns []*column, own 
 		key = "s." + t.kind.quote(w.to.primary[0])
 	}
 	one := 0
-	err := t.each(ctx, newStatement(t.kind, "SELECT ", strings.Join(append(list, key), ", "), " FROM ",
-		t.kind.quote(w.name), " AS s"), func(values []any) error {
+	q := newStatement(t.kind, "SELECT ", strings.Join(append(list, key), ", "), " FROM ",
+		t.kind.quote(w.name), " AS s")
+	err := t.fetch(ctx, q, make([]bool, len(list)+1), 0, true, func(values []any) error {
 		var d digest
 		d.begin()
 		for i, c := range columns {

@@ -20,6 +20,16 @@ BenchmarkShardTable-2        100  150.0 ns/op  1 allocs/op
 BenchmarkShardLatest/postgres-2    10  20 ns/op  1.5 of-by-hand
 BenchmarkShardPointRead/postgres-2 10  20 ns/op  1.1 of-by-hand
 BenchmarkShardCreate/postgres-2    10  20 ns/op  2.0 of-by-hand
+BenchmarkPair/sqlite-sqlite-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/sqlite-postgres-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/sqlite-mariadb-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/postgres-sqlite-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/postgres-postgres-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/postgres-mariadb-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/mariadb-sqlite-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/mariadb-postgres-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/mariadb-mariadb-2 1  20 ns/op  0.7 x-of-by-hand
+BenchmarkPair/sqlite-sqlite-portable-2 1  20 ns/op  0.5 x-of-by-hand
 BenchmarkShareOfBatch-2      1  2000 ns/op  3.0 share-allocs/statement  40.0 share-ns/row
 BenchmarkShareOfCreate-2     1  2000 ns/op  3.0 share-allocs/statement  300.0 share-ns/row
 PASS

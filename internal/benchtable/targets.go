@@ -20,7 +20,7 @@ func targets() []target {
 		alloc = "allocs/op"
 	)
 	next, two := key{"BenchmarkNext", perOp}, key{"BenchmarkNextTwoGoroutines", perOp}
-	return []target{
+	list := []target{
 		{what: "Next, one goroutine / (time.Since + mutex)", figure: next,
 			over: key{"BenchmarkFloor", perOp}, bound: 1.3, unit: "x"},
 		{what: "Next, allocations", figure: key{"BenchmarkNext", alloc}, bound: 0},
@@ -50,6 +50,16 @@ func targets() []target {
 		{what: "1,000 rows into 16 shards / into one table, on PostgreSQL",
 			figure: key{"BenchmarkShardCreate/postgres", "of-by-hand"}, bound: 2, unit: "x"},
 	}
+	kinds := []string{"sqlite", "postgres", "mariadb"}
+	for _, from := range kinds {
+		for _, to := range kinds {
+			list = append(list, target{
+				what:   "rows a second merged from " + from + " into " + to + " / by hand",
+				figure: key{"BenchmarkPair/" + from + "-" + to, "x-of-by-hand"}, atLeast: true, bound: 0.7, unit: "x",
+			})
+		}
+	}
+	return list
 }
 
 // measure returns the median figure, or the ratio of two, and over how many runs.
