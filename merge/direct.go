@@ -25,20 +25,24 @@ func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath(
 
 // direct copies chunk by chunk from database to database. The program only asks where a chunk ends.
 func (c *copying) direct(ctx context.Context, way string) error {
+	var ahead *boundaryAhead
+	defer func() { _, _ = ahead.wait() }() // the connection is needed for other things
 	for !c.entry.done {
-		end, err := c.boundary(ctx)
+		if ahead == nil {
+			ahead = c.lookAhead(ctx, c.entry.after)
+		}
+		end, err := ahead.wait()
 		if err != nil {
 			return err
 		}
+		ahead = nil
 		next := *c.entry
 		err = c.m.target.transaction(ctx, func() error {
-			var n int64
-			var err error
-			if way == wayCopy {
-				n, err = c.pipe(ctx, end)
-			} else {
-				n, err = c.insertSelect(ctx, way, end)
-			}
+			n, err := c.chunk(ctx, way, end, func() {
+				if end != nil {
+					ahead = c.lookAhead(ctx, end)
+				}
+			})
 			if err != nil {
 				return err
 			}
@@ -55,6 +59,8 @@ func (c *copying) direct(ctx context.Context, way string) error {
 			if ctx.Err() != nil {
 				return err
 			}
+			_, _ = ahead.wait() // what it found is of no use: the chunk does not end there
+			ahead = nil
 			// Something was refused: row by row it shows which it was, or is put aside.
 			if err := c.again(ctx, err); err != nil {
 				return err
@@ -69,6 +75,44 @@ func (c *copying) direct(ctx context.Context, way string) error {
 	return nil
 }
 
+// chunk copies the rows up to a key. It calls idle when the connection of the source has nothing more to do.
+func (c *copying) chunk(ctx context.Context, way string, end []any, idle func()) (int64, error) {
+	if way != wayCopy {
+		idle() // the target reads the source by itself
+		return c.insertSelect(ctx, way, end)
+	}
+	n, err := c.pipe(ctx, end)
+	if err == nil {
+		idle()
+	}
+	return n, err
+}
+
+// boundaryAhead is the end of the next chunk, which is looked for while the target is at work on this one.
+type boundaryAhead struct {
+	done chan struct{}
+	key  []any
+	err  error
+}
+
+func (c *copying) lookAhead(ctx context.Context, after []any) *boundaryAhead {
+	b := &boundaryAhead{done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		b.key, b.err = c.boundary(ctx, after)
+	}()
+	return b
+}
+
+// wait returns the key when it is found; there is none if nobody looks for it.
+func (b *boundaryAhead) wait() ([]any, error) {
+	if b == nil {
+		return nil, nil
+	}
+	<-b.done
+	return b.key, b.err
+}
+
 // again copies the next chunk the long way.
 func (c *copying) again(ctx context.Context, cause error) error {
 	in := &reader{m: c.m, feed: c.feed, size: c.m.chunk, after: c.entry.after}
@@ -79,21 +123,21 @@ func (c *copying) again(ctx context.Context, cause error) error {
 	return c.writeChunk(ctx, rows, in.after, in.ended)
 }
 
-// boundary returns the last key of the next chunk, or nil if that is the last chunk.
-func (c *copying) boundary(ctx context.Context) ([]any, error) {
-	return c.keyAt(ctx, " LIMIT 1 OFFSET "+strconv.Itoa(c.m.chunk-1), false)
+// boundary returns the last key of the chunk that follows a key, or nil if that is the last chunk.
+func (c *copying) boundary(ctx context.Context, after []any) ([]any, error) {
+	return c.keyAt(ctx, after, " LIMIT 1 OFFSET "+strconv.Itoa(c.m.chunk-1), false)
 }
 
 // last returns the last key of all, as the long way would leave it in the journal.
 func (c *copying) last(ctx context.Context) ([]any, error) {
-	key, err := c.keyAt(ctx, " LIMIT 1", true)
+	key, err := c.keyAt(ctx, c.entry.after, " LIMIT 1", true)
 	if key == nil {
 		key = c.entry.after
 	}
 	return key, err
 }
 
-func (c *copying) keyAt(ctx context.Context, limit string, backwards bool) ([]any, error) {
+func (c *copying) keyAt(ctx context.Context, after []any, limit string, backwards bool) ([]any, error) {
 	from := c.server().database
 	s := c.m.selection(c.feed.server)
 	list := make([]string, len(c.feed.key))
@@ -106,7 +150,7 @@ func (c *copying) keyAt(ctx context.Context, limit string, backwards bool) ([]an
 	}
 	q := newStatement(from.kind, "SELECT ", strings.Join(list, ", "))
 	s.from(q, c.feed)
-	s.behind(q, c.feed, c.entry.after, ">")
+	s.behind(q, c.feed, after, ">")
 	q.add(" ORDER BY ", strings.Join(order, ", "), limit)
 	key := make([]any, len(list))
 	into := make([]any, len(list))
