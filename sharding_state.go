@@ -53,11 +53,9 @@ func (r *routing) plainOn(ctx context.Context, database int, table string) *gorm
 // the table are new, or older than it.
 func (r *routing) readState() error {
 	uncleaned := 0
-	complete := map[string]int{}        // by name, a database that says so
-	silent := map[string]map[int]bool{} // by name, databases that should know of it and do not
-	for _, name := range r.sharded() {
-		silent[name] = map[int]bool{}
-	}
+	names := r.sharded()
+	complete := map[string]int{} // by name, a database that says so
+	silent := map[string]int{}   // by name, one that should know of it and does not
 	for i := range r.dbs {
 		counts, err := r.countsIn(i)
 		if err != nil {
@@ -75,20 +73,19 @@ func (r *routing) readState() error {
 			}
 			uncleaned = max(uncleaned, c.Uncleaned)
 		}
-		for name := range silent {
+		for _, name := range names {
 			if held != "" && !known[name] {
-				silent[name][i] = true
+				silent[name] = i
 			}
 		}
 	}
-	for _, name := range r.sharded() {
-		for i := range r.dbs {
-			if other, found := complete[name]; found && silent[name][i] {
-				return fmt.Errorf("database %d knows nothing of %s, as table %s there would say, though by "+
-					"database %d its shards are spread already: it is another database than before, or new; see "+
-					"Databases in docs/sharding.md for how to add one", i, name,
-					internalTable(r.dbs[i], tableOfShards), other)
-			}
+	for _, name := range names {
+		i, missing := silent[name]
+		if other, found := complete[name]; found && missing {
+			return fmt.Errorf("database %d knows nothing of %s, as table %s there would say, though by "+
+				"database %d its shards are spread already: it is another database than before, or new; see "+
+				"Databases in docs/sharding.md for how to add one", i, name,
+				internalTable(r.dbs[i], tableOfShards), other)
 		}
 	}
 	r.uncleaned.Store(int64(uncleaned))
@@ -210,7 +207,8 @@ func (r *routing) writeState(ctx context.Context) error {
 	return nil
 }
 
-// note writes the rows about the router's models into a database.
+// note writes the rows about the router's models into a database. After a doubling, of which uncleaned
+// tells, all databases have rows already.
 func (r *routing) note(ctx context.Context, database, uncleaned int, conflict clause.OnConflict) error {
 	var counts []shardCount
 	held := r.held(database)

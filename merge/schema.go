@@ -223,6 +223,26 @@ func isFlag(c *column) bool {
 	return c.family == familyBool || strings.HasPrefix(c.declared, "tinyint") || c.declared == "bit(1)"
 }
 
+// readTables reads the tables that a query names, and then what each reader finds of them.
+func (d *database) readTables(
+	ctx context.Context, names string, readers ...func(context.Context, map[string]*table) error,
+) (map[string]*table, error) {
+	rows, err := d.strings(ctx, newStatement(d.kind, names))
+	if err != nil {
+		return nil, err
+	}
+	tables := map[string]*table{}
+	for _, row := range rows {
+		tables[row[0]] = &table{name: row[0]}
+	}
+	for _, read := range readers {
+		if err := read(ctx, tables); err != nil {
+			return nil, err
+		}
+	}
+	return tables, nil
+}
+
 // addReferences takes foreign keys in, of rows with table, name, column, parent and its column, in
 // that order and by name.
 func addReferences(tables map[string]*table, rows [][]string) {

@@ -8,23 +8,9 @@ import (
 
 // mysqlTables reads the tables of the database that the connection is in.
 func (d *database) mysqlTables(ctx context.Context) (map[string]*table, error) {
-	tables := map[string]*table{}
-	rows, err := d.strings(ctx, newStatement(MySQL, "SELECT table_name FROM information_schema.tables "+
-		"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' ORDER BY table_name"))
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		tables[row[0]] = &table{name: row[0]}
-	}
-	for _, read := range []func(context.Context, map[string]*table) error{
-		d.mysqlColumns, d.mysqlIndexes, d.mysqlReferences, d.mysqlTriggers,
-	} {
-		if err := read(ctx, tables); err != nil {
-			return nil, err
-		}
-	}
-	return tables, nil
+	return d.readTables(ctx, "SELECT table_name FROM information_schema.tables "+
+		"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' ORDER BY table_name",
+		d.mysqlColumns, d.mysqlIndexes, d.mysqlReferences, d.mysqlTriggers)
 }
 
 func (d *database) mysqlColumns(ctx context.Context, tables map[string]*table) error {

@@ -7,25 +7,11 @@ import (
 
 // postgresTables reads the tables of the first schema in the search path.
 func (d *database) postgresTables(ctx context.Context) (map[string]*table, error) {
-	tables := map[string]*table{}
 	// A partition is part of its table, which is the one to write to.
-	rows, err := d.strings(ctx, newStatement(PostgreSQL, "SELECT c.relname FROM pg_class c "+
+	return d.readTables(ctx, "SELECT c.relname FROM pg_class c "+
 		"WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') "+
-		"AND NOT c.relispartition ORDER BY 1"))
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		tables[row[0]] = &table{name: row[0]}
-	}
-	for _, read := range []func(context.Context, map[string]*table) error{
-		d.postgresColumns, d.postgresIndexes, d.postgresReferences, d.postgresTriggers,
-	} {
-		if err := read(ctx, tables); err != nil {
-			return nil, err
-		}
-	}
-	return tables, nil
+		"AND NOT c.relispartition ORDER BY 1",
+		d.postgresColumns, d.postgresIndexes, d.postgresReferences, d.postgresTriggers)
 }
 
 func (d *database) postgresColumns(ctx context.Context, tables map[string]*table) error {

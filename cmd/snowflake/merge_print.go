@@ -34,12 +34,7 @@ func some(n int64) string {
 }
 
 // plural is a number with what it counts.
-func plural(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return comma(n) + " " + thing + "s"
-}
+func plural(n int64, thing string) string { return count(n, thing, thing+"s") }
 
 func total(byName map[string]int64) (sum int64) {
 	for _, n := range byName {
