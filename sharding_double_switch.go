@@ -97,7 +97,8 @@ var errWrittenLate = errors.New("rows were written to it after the switch, by a 
 	"old number of shards: end that, and move them by hand")
 
 // Clean removes the rows that were moved from the old tables, in chunks. Call it after Switch, when
-// every process works with the doubled number. Until it has succeeded every read of an old table leaves out
+// every process works with the doubled number and reads that the router of before had begun have ended:
+// they would miss what is removed. Until it has succeeded every read of an old table leaves out
 // what was moved, which takes a little longer; other processes go on with that until they are started anew.
 //
 // It refuses to touch a table into which rows were written after the switch.

@@ -383,6 +383,7 @@ func TestReadersDuringASwitchHaveAllOrAnError(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		d := newDoubled(t, 60, target.Open(t, nil))
 		var current atomic.Pointer[snowflakeplugin.Router]
+		var reading sync.RWMutex
 		current.Store(d.router)
 		doubling := d.double(snowflakeplugin.DoubleConfig{Chunk: 50})
 		must(t, doubling.Copy(t.Context()), "Copy")
@@ -396,8 +397,10 @@ func TestReadersDuringASwitchHaveAllOrAnError(t *testing.T) {
 						return
 					default:
 					}
+					reading.RLock()
 					r := current.Load()
 					n, err := r.Count(t.Context(), &doubledOrder{})
+					reading.RUnlock()
 					replaced := errors.Is(err, snowflakeplugin.ErrNotRouted) && r.Shards() == doubledFrom
 					if !replaced && (err != nil || n != int64(len(d.live))) {
 						t.Errorf("%d orders of %d, %v", n, len(d.live), err)
@@ -411,7 +414,9 @@ func TestReadersDuringASwitchHaveAllOrAnError(t *testing.T) {
 		}
 		r, err := doubling.Switch(t.Context())
 		if err == nil {
+			reading.Lock() // until what the router of before has begun is over
 			current.Store(r)
+			reading.Unlock()
 			err = doubling.Clean(t.Context())
 		}
 		close(stop)
