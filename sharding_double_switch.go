@@ -176,6 +176,9 @@ type leftOvers struct {
 
 var _ gorm.StatementModifier = leftOvers{}
 
+// clauseLeftOvers marks a statement that leaves them out.
+const clauseLeftOvers = "snowflake_left_overs"
+
 // isUncleaned reports whether the table of a shard may have rows that were moved out of it.
 func (r *routing) isUncleaned(shard int) bool { return shard < int(r.uncleaned.Load()) }
 
@@ -194,8 +197,7 @@ func (c leftOvers) MergeClause(*clause.Clause) {}
 
 // ModifyStatement adds the condition.
 func (c leftOvers) ModifyStatement(stmt *gorm.Statement) {
-	const name = "snowflake_left_overs"
-	if _, added := stmt.Clauses[name]; added || !c.of.isUncleaned(c.shard) {
+	if _, added := stmt.Clauses[clauseLeftOvers]; added || !c.of.isUncleaned(c.shard) {
 		return
 	}
 	// What the caller said with OR must not reach past it.
@@ -205,5 +207,5 @@ func (c leftOvers) ModifyStatement(stmt *gorm.Statement) {
 		stmt.Clauses["WHERE"] = of
 	}
 	stmt.AddClause(clause.Where{Exprs: []clause.Expression{c.of.lies(c.column, c.shard)}})
-	stmt.Clauses[name] = clause.Clause{}
+	stmt.Clauses[clauseLeftOvers] = clause.Clause{}
 }

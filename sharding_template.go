@@ -55,8 +55,10 @@ func (r *Router) template(
 		dialect: db.Dialector, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars,
 		quote: db.Statement.Quote("x")[:1],
 	}
+	// What was built says whether it is for this shard alone: the moved rows may just have been removed.
+	_, leftOvers := tx.Statement.Clauses[clauseLeftOvers]
 	// A subquery by a handle of the application has placeholders of its own.
-	t.special = r.isUncleaned(shard) || to.open != nil && to.open.others ||
+	t.special = leftOvers || to.open != nil && to.open.others ||
 		strings.Count(t.sql, string(holeArgument)) != len(t.vars)
 	return t, nil
 }
