@@ -1,66 +1,77 @@
-# The commands of this project. "make" lists them.
+# These are the commands of this project. "make" lists them.
 
 GO      ?= go
 BIN     := $(CURDIR)/.bin
-# A workspace of the developer's own must not change what is built here.
+# A go.work of the developer must not change what is built here.
 export GOWORK := off
 
 GOLANGCI         := $(BIN)/golangci-lint
 GOLANGCI_VERSION := 2.15.0
 
-# The root and every nested module; ./... of one never enters another.
+# These are the root and every nested module. The pattern ./... of one module never enters another.
 MODULES := $(patsubst %/go.mod,%,$(shell find . -name go.mod \
 	-not -path './.*' -not -path '*/testdata/*' -not -path '*/vendor/*' | sort))
 # $(call each,COMMAND) runs a command in the directory of every module and stops at a failure.
 each = @set -e; for module in $(MODULES); do \
 	echo "== $(1)  ($$module)"; (cd "$$module" && $(1)); done
 
-# Servers whose absence fails a test instead of skipping it; see internal/dbtest and
+# If one of these servers is absent, a test fails instead of being skipped. See internal/dbtest and
 # internal/testx/servers.
-REQUIRE := sqlite,postgres,mariadb,redis,etcd,zookeeper
-# How long each fuzz target runs.
+REQUIRE := sqlite,postgres,mariadb,mysql,redis,etcd,zookeeper
+# GOTOOLCHAIN needs a full version, so this is the latest patch release of the Go version in go.mod.
+DECLARED_GO := 1.25.12
+# These sub-tests run on a database server, two to four names deep. Without them, SQLite remains.
+SERVERS := ^(postgres|mariadb|mariadb-noreturning|mysql)$$
+ON_SERVERS := /$(SERVERS)|//$(SERVERS)|///$(SERVERS)
+# FUZZTIME is how long each fuzz target runs.
 FUZZTIME ?= 10s
-# How often make bench runs each benchmark, and a pattern of names to run no others.
+# COUNT is how often make bench runs each benchmark. BENCH is a pattern that selects benchmarks.
 COUNT ?= 6
 BENCH ?=
 
 .DEFAULT_GOAL := help
-# Under -j, servers first and the checks in their order all the same.
+# Under -j, the servers still come first and the checks still run in order.
 .NOTPARALLEL:
-.PHONY: help test services vet lint unit race examples bench fuzz simulate tidy cover clean
+.PHONY: help test services vet lint unit declared race examples bench evidence fuzz simulate chaos load generate generated tidy cover clean hostile mail
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: services tidy vet lint race examples ## Everything that has to pass, on every database
+test: services tidy generated vet lint declared race examples ## Run everything that has to pass, on every database
 
-services: ## Make sure that the servers of the tests answer: start or install them
+services: ## Start or install the servers of the tests if they do not answer
 	@scripts/services.sh
 
-vet: ## Check formatting, and vet every module, for 32 bits as well
+vet: ## Check formatting, and vet every module, also for 32 bits
 	@files=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); \
 	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
 	$(call each,$(GO) vet ./...)
-	@# 64-bit atomics that are not aligned, and constants that overflow an int, show only there.
+	@# Only this finds unaligned 64-bit atomics and constants that overflow an int.
 	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./generator/...
 
 lint: $(GOLANGCI)-$(GOLANGCI_VERSION) ## Run the linters of .golangci.yml on every module
 	$(call each,$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...)
 
-# The name of the stamp holds the version, so that a new one is installed when the pin changes. The
-# linter may need a newer Go than this module does, hence the toolchain.
+# The version is part of the name of the stamp, so a changed pin installs the new version. The
+# linter may need a newer Go than this module, so GOTOOLCHAIN is auto.
 $(GOLANGCI)-$(GOLANGCI_VERSION):
 	@mkdir -p $(BIN) && rm -f $(GOLANGCI)-*
 	GOTOOLCHAIN=auto GOBIN=$(BIN) $(GO) install \
 		github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(GOLANGCI_VERSION)
 	@touch $@
 
-unit: ## Plain tests; a database that is absent is skipped
+unit: ## Run plain tests; tests of an absent database are skipped
 	$(GO) test ./...
 
-race: ## Tests of every module with the race detector, every server required
+declared: ## Run the tests that need no server on the Go version of go.mod
+	@grep -q '^go $(basename $(DECLARED_GO))\.' go.mod || \
+		{ echo "DECLARED_GO is $(DECLARED_GO), but go.mod says: $$(grep '^go ' go.mod)"; exit 1; }
+	GOTOOLCHAIN=go$(DECLARED_GO) $(GO) test -skip '$(ON_SERVERS)' \
+		. ./generator ./lease/... ./merge/... ./opaque ./partition ./pgxid ./segment/... ./cmd/...
+
+race: ## Test every module with the race detector; every server is required
 	$(call each,SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) test -race -timeout 30m ./...)
-	@# With the race detector the largest tests make a tenth of their IDs; here they make all.
+	@# With the race detector the largest tests create a tenth of their IDs. Here they create all of them.
 	$(GO) test ./generator
 
 examples: ## Test the examples and run the first of them
@@ -69,8 +80,11 @@ examples: ## Test the examples and run the first of them
 		$(GO) run ./examples/quickstart; \
 	else echo "there are no examples yet"; fi
 
-bench: ## Print the medians of the benchmarks beside their targets (COUNT=6, BENCH=pattern)
+bench: ## Print the medians of the benchmarks and their targets (COUNT=6, BENCH=pattern)
 	@BENCH='$(BENCH)' COUNT='$(COUNT)' scripts/bench.sh
+
+evidence: ## Compare with other libraries, and write the tables and plots of docs/benchmarks.md
+	cd bench && $(GO) run . -out results -page ../docs/benchmarks.md
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s)
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
@@ -78,14 +92,36 @@ fuzz: ## Fuzz every target for a while (FUZZTIME=10s)
 simulate: ## Run the simulation of the lease protocol over many seeds (SEEDS=1500)
 	SNOWFLAKE_SIMULATE=$(or $(SEEDS),1500) $(GO) test ./lease -run Simulation -count 1 -v -timeout 60m
 
+chaos: ## Disturb processes and servers, and check the IDs (STORE=postgres, SECONDS=180, SEED=)
+	@# The shell has a SECONDS of its own, hence another name.
+	@STORE='$(or $(STORE),all)' LENGTH='$(or $(SECONDS),180)' SEED='$(SEED)' scripts/chaos.sh
+
+load: ## Measure the service, and kill its processes and its database (LOAD=60s)
+	cd server && SNOWFLAKE_REQUIRE=$(REQUIRE) SNOWFLAKE_LOAD=$(or $(LOAD),60s) \
+		$(GO) test ./internal/load -count 1 -v -timeout 60m
+
+hostile: ## Merge random hostile schemas on every database (SEEDS=200)
+	SNOWFLAKE_HOSTILE=$(or $(SEEDS),200) SNOWFLAKE_REQUIRE=$(REQUIRE) \
+		$(GO) test ./merge -run Hostile -count 1 -v -timeout 600m
+
+mail: ## Merge and verify 2,000,000 rows a server, and print the memory (ROWS=2000000)
+	SNOWFLAKE_MAIL=$(or $(ROWS),2000000) SNOWFLAKE_REQUIRE=$(REQUIRE) \
+		$(GO) test ./merge -run TestMailOfAnySize -count 1 -v -timeout 300m
+
 tidy: ## Check that every go.mod and go.sum is tidy
 	$(call each,$(GO) mod tidy -diff)
 
-cover: ## Measure what the tests cover, with the databases that answer
+generate: ## Generate the code of the .proto files of the service again
+	cd server && $(GO) run ./internal/protogen
+
+generated: ## Check that the generated code is fresh
+	cd server && $(GO) run ./internal/protogen -check
+
+cover: ## Measure test coverage with the databases that answer
 	$(GO) test -coverpkg=./... -coverprofile=cover.out ./...
 	@$(GO) tool cover -func=cover.out | tail -n 1
 	@echo "by line: $(GO) tool cover -html=cover.out"
 
-clean: ## Remove what tests and benchmarks leave behind; the built linter stays
+clean: ## Remove the files of tests and benchmarks, but not the built linter
 	rm -f cover.out
 	find . -not -path './.*' \( -name '*.test' -o -name '*.prof' \) -type f -delete

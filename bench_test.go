@@ -1,9 +1,12 @@
 package snowflakeplugin_test
 
 import (
+	"context"
 	"database/sql"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
 // benchRow has the columns of a plain table.
@@ -23,12 +27,12 @@ type benchRow struct {
 	Active bool
 }
 
-// bench has two handles on one table in memory, so that both sides of a comparison meet the same
-// memory and the same index. IDs come from a layout that the benchmark cannot use up, so that no
-// wait for the clock is counted.
+// bench has two handles on one table in memory, so both sides of a comparison use the same memory
+// and the same index. The IDs come from a layout that the benchmark cannot exhaust, so no wait for
+// the clock is measured.
 type bench struct {
 	plain, plugged *gorm.DB
-	ids            *generator.Generator // for keys that are set beforehand
+	ids            *generator.Generator // for keys that are set before the create
 }
 
 func newBench(b *testing.B) *bench {
@@ -48,7 +52,7 @@ func newBench(b *testing.B) *bench {
 	}
 	layout := generator.Default()
 	layout.Node, layout.SequenceBits = []generator.Field{{Name: "node", Bits: 1}}, 21
-	ids, err := generator.New(layout, generator.Node(0))
+	ids, err := generator.New(layout, generator.FixedNode(0))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -63,7 +67,7 @@ func newBench(b *testing.B) *bench {
 	return s
 }
 
-// rows makes rows anew, with keys or without.
+// rows resets the rows, with or without keys.
 func (s *bench) rows(b *testing.B, rows []benchRow, preset bool) {
 	b.Helper()
 	for i := range rows {
@@ -78,9 +82,9 @@ func (s *bench) rows(b *testing.B, rows []benchRow, preset bool) {
 	}
 }
 
-// share creates rows in turn without the plugin, with keys set beforehand, and with it. It reports
-// the difference of what both take when undisturbed, for each row, and what the plugin allocates
-// for the statement.
+// share alternately creates rows without the plugin, with keys that are already set, and with the
+// plugin. It reports the difference in undisturbed time for each row, and the allocations of the
+// plugin for the statement.
 func (s *bench) share(b *testing.B, size int, create func(*gorm.DB, []benchRow) error) {
 	b.Helper()
 	rows := make([]benchRow, size)
@@ -100,8 +104,8 @@ func (s *bench) share(b *testing.B, size int, create func(*gorm.DB, []benchRow) 
 
 	var with, without []time.Duration
 	for b.Loop() {
-		// In random order: in a fixed one the collector, which runs every few statements, would
-		// fall into step with one of the sides.
+		// The order is random. In a fixed order, the garbage collector, which runs every few
+		// statements, could always run during the same side.
 		if rand.N(2) == 0 {
 			without = append(without, measure(s.plain, true))
 			with = append(with, measure(s.plugged, false))
@@ -114,25 +118,192 @@ func (s *bench) share(b *testing.B, size int, create func(*gorm.DB, []benchRow) 
 	b.ReportMetric(allocs, "share-allocs/statement")
 }
 
-// undisturbed returns the lower quartile: a median may fall on either side of whether the collector ran
-// in a statement, and then tells of the collector.
+// undisturbed returns the lower quartile. The median depends on whether the garbage collector ran
+// during most of the statements, so it would measure the collector.
 func undisturbed(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/4]
 }
 
-// BenchmarkShareOfBatch is what the plugin adds to CreateInBatches of 1,000 rows, against the same
-// rows with keys already set.
+// BenchmarkShareOfBatch measures the time that the plugin adds to CreateInBatches of 1,000 rows,
+// compared with the same rows with keys already set.
 func BenchmarkShareOfBatch(b *testing.B) {
 	newBench(b).share(b, 1000, func(db *gorm.DB, rows []benchRow) error {
 		return db.CreateInBatches(rows, len(rows)).Error
 	})
 }
 
-// BenchmarkShareOfCreate is what the plugin adds to Create of one row, against the same row with
-// its key already set.
+// BenchmarkShareOfCreate measures the time that the plugin adds to Create of one row, compared with
+// the same row with its key already set.
 func BenchmarkShareOfCreate(b *testing.B) {
 	newBench(b).share(b, 1, func(db *gorm.DB, rows []benchRow) error {
 		return db.Create(&rows[0]).Error
+	})
+}
+
+// shardedRow is benchRow in shards.
+type shardedRow struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name   string
+	Amount int64
+	Active bool
+}
+
+// shardBench has the same rows in shards and in one table of the same database.
+type shardBench struct {
+	*testing.B
+	db, plain *gorm.DB
+	router    *snowflakeplugin.Router
+	ids       []snowflakeplugin.ID
+}
+
+// eachShardBench runs a comparison on every kind of database that answers.
+func eachShardBench(b *testing.B, shards, rows int, run func(b *shardBench)) {
+	b.Helper()
+	for _, target := range dbtest.Servers() {
+		b.Run(target.Name, func(b *testing.B) {
+			cfg := &gorm.Config{Logger: logger.Discard}
+			s := &shardBench{B: b, db: target.Open(b, cfg)}
+			// As in newBench, no wait for the clock is measured.
+			layout := generator.Default()
+			layout.Node, layout.SequenceBits = []generator.Field{{Name: "node", Bits: 1}}, 21
+			plugin := snowflakeplugin.New(snowflakeplugin.WithLayout(layout), snowflakeplugin.WithNode(1),
+				snowflakeplugin.WithShards(64))
+			s.check(s.db.Use(plugin))
+			s.plain = s.db.Session(&gorm.Session{})
+			s.check(s.db.AutoMigrate(&benchRow{}))
+			var err error
+			s.router, err = snowflakeplugin.NewRouter(
+				snowflakeplugin.ShardingConfig{Shards: shards, Databases: []*gorm.DB{s.db}}, &shardedRow{})
+			s.check(err)
+			s.check(s.router.AutoMigrate(b.Context()))
+			for range rows / 1000 {
+				some := s.batch()
+				s.check(s.router.Create(b.Context(), some))
+				for _, row := range some {
+					s.ids = append(s.ids, row.ID)
+				}
+				plain := make([]benchRow, len(some))
+				for i, row := range some {
+					plain[i] = benchRow(row)
+				}
+				s.check(s.plain.Create(&plain).Error)
+			}
+			run(s)
+		})
+	}
+}
+
+func (s *shardBench) batch() []shardedRow {
+	rows := make([]shardedRow, 1000)
+	for i := range rows {
+		rows[i] = shardedRow{Name: "some name", Amount: int64(i), Active: true}
+	}
+	return rows
+}
+
+func (s *shardBench) check(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// ratio runs both functions alternately. It reports their median times and the time of routed
+// divided by that of byHand.
+func (s *shardBench) ratio(routed, byHand func(i int)) {
+	took := [2][]float64{}
+	spent := func(do func(int), i int) float64 {
+		began := time.Now()
+		do(i)
+		return float64(time.Since(began).Nanoseconds())
+	}
+	for i := 0; s.Loop(); i++ {
+		sides := []func(int){routed, byHand}
+		for _, side := range []int{i % 2, 1 - i%2} {
+			took[side] = append(took[side], spent(sides[side], i))
+		}
+	}
+	for side := range took {
+		slices.Sort(took[side])
+	}
+	a, b := took[0][len(took[0])/2], took[1][len(took[1])/2]
+	s.ReportMetric(a/1000, "routed-us")
+	s.ReportMetric(b/1000, "by-hand-us")
+	s.ReportMetric(a/b, "of-by-hand")
+}
+
+func BenchmarkShardTable(b *testing.B) {
+	db := newBench(b)
+	r, err := snowflakeplugin.NewRouter(
+		snowflakeplugin.ShardingConfig{Shards: 64, Databases: []*gorm.DB{db.plugged}}, &shardedRow{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	n, err := db.ids.Next(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	model, id := &shardedRow{}, snowflakeplugin.ID(n)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Table(model, id); err != nil {
+			b.Fatal(err)
+		}
+		id++
+	}
+}
+
+func BenchmarkShardLatest(b *testing.B) {
+	eachShardBench(b, 64, 64_000, func(s *shardBench) {
+		var union strings.Builder
+		for shard := range 64 {
+			if shard > 0 {
+				union.WriteString(" UNION ALL ")
+			}
+			const one = "SELECT * FROM (SELECT * FROM sharded_rows_%02d ORDER BY id DESC LIMIT 100) AS s%d"
+			fmt.Fprintf(&union, one, shard, shard)
+		}
+		union.WriteString(" ORDER BY id DESC LIMIT 100")
+		byHand := union.String()
+		s.ratio(func(int) {
+			var rows []shardedRow
+			s.check(s.router.Latest(s.Context(), &rows, 100))
+		}, func(int) {
+			var rows []shardedRow
+			s.check(s.db.Raw(byHand).Scan(&rows).Error)
+		})
+	})
+}
+
+func BenchmarkShardPointRead(b *testing.B) {
+	eachShardBench(b, 64, 64_000, func(s *shardBench) {
+		s.ratio(func(i int) {
+			var row shardedRow
+			id := s.ids[i%len(s.ids)]
+			db, err := s.router.DB(s.Context(), &shardedRow{}, id)
+			s.check(err)
+			s.check(db.First(&row, id).Error)
+		}, func(i int) {
+			var row shardedRow
+			id := s.ids[i%len(s.ids)]
+			table := fmt.Sprintf("sharded_rows_%02d", id%64)
+			s.check(s.db.WithContext(s.Context()).Table(table).First(&row, id).Error)
+		})
+	})
+}
+
+func BenchmarkShardCreate(b *testing.B) {
+	eachShardBench(b, 16, 0, func(s *shardBench) {
+		s.ratio(func(int) {
+			s.check(s.router.Create(s.Context(), s.batch()))
+		}, func(int) {
+			rows := s.batch()
+			plain := make([]benchRow, len(rows))
+			for i, row := range rows {
+				plain[i] = benchRow(row)
+			}
+			s.check(s.plain.WithContext(s.Context()).Create(&plain).Error)
+		})
 	})
 }

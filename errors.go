@@ -3,76 +3,122 @@ package snowflakeplugin
 import (
 	"context"
 	"errors"
-	"fmt"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/sqlsegment"
 )
 
-// The errors of the plugin. Those of the generator, such as generator.ErrClockBehind, and of the
-// lease, such as lease.ErrStore, come through wrapped, and so does the error of a Source;
-// gorm.ErrInvalidData is wrapped where a map cannot take an ID. See also ErrInvalidID.
+// The errors of the plugin. The errors of the generator, such as generator.ErrClockBehind, of the
+// lease, such as lease.ErrStore, and of a Source come through wrapped. gorm.ErrInvalidData is wrapped
+// where a map cannot take an ID. See also ErrInvalidID.
 var (
-	// ErrNoNode is returned by Initialize when no node number could be leased, and by NextID when
-	// it is to be leased from the database of db.Use, which was not called yet. The error of
+	// ErrNoNode is returned by Initialize when no node number could be leased, and by NextID when the
+	// number is leased from the database of db.Use and db.Use was not called yet. The error of
 	// package lease or gormlease is wrapped as well.
-	ErrNoNode = errors.New("snowflakeplugin: no node number")
+	ErrNoNode = errs.ErrNoNode
+
+	// ErrAuthority is returned by Initialize when the IDs of the database come from somewhere else: from
+	// another store of leases, or from numbers that are given by hand while this plugin leases its number,
+	// or the other way round. The error names both and the remedy. It is also returned when the database
+	// cannot note where its IDs come from; then the error has the statement that makes the table.
+	ErrAuthority = errs.ErrAuthority
 
 	// ErrOptions is returned by Initialize, Prepare and NextID when the options given to New
 	// contradict each other or are out of range. All faults are reported at once.
-	ErrOptions = errors.New("snowflakeplugin: invalid options")
+	ErrOptions = errs.ErrOptions
 
-	// ErrCallbacks is returned by Initialize when GORM refuses to put the plugin's callbacks in
-	// order, because a callback of the application asked for a place that leaves none.
-	ErrCallbacks = errors.New("snowflakeplugin: callbacks cannot be ordered")
+	// ErrCallbacks is returned by Initialize when GORM cannot put the plugin's callbacks in order,
+	// because a callback of the application asked for a place that leaves none for them.
+	ErrCallbacks = errs.ErrCallbacks
 
 	// ErrInvalidField is returned by Prepare, and by the first create of a model, when a field
 	// is tagged snowflake but cannot hold an ID, or when the tag's value is not a boolean.
-	ErrInvalidField = errors.New("snowflakeplugin: invalid snowflake field")
+	ErrInvalidField = errs.ErrInvalidField
 
 	// ErrNotInUse is returned by a create that needs an ID after db.Use of the plugin has
 	// failed on that database, instead of storing 0.
-	ErrNotInUse = errors.New("snowflakeplugin: the plugin is not in use")
+	ErrNotInUse = errs.ErrNotInUse
 
-	// ErrSource is returned by a create when a Source handed out a number that is no ID.
-	ErrSource = errors.New("snowflakeplugin: source gave no id")
+	// ErrZeroKey is returned by a create that would store 0 in a primary key of type [ID], whether or
+	// not the database uses the plugin. The error names the model, the field and the remedy.
+	ErrZeroKey = errs.ErrZeroKey
 
-	// ErrNoParent is returned by a create when an ID is to lie on the shard of another row, by the tag
-	// snowflake:"like:Field", and that field holds no ID.
-	ErrNoParent = errors.New("snowflakeplugin: no row to be beside")
+	// ErrSource is returned by a create when a Source handed out a number that is no ID, and when an
+	// ID is needed on a certain shard, which a Source cannot choose.
+	ErrSource = errs.ErrSource
+
+	// ErrUnavailable is for the errors of a Source that has no ID for the moment, and that time heals.
+	// A Source wraps it, so [Retryable] knows. The client of the service does so.
+	ErrUnavailable = errs.ErrUnavailable
+
+	// ErrNoParent is returned by a create when the tag snowflake:"like:Field" colocates a row with
+	// another one, and that field holds no ID.
+	ErrNoParent = errs.ErrNoParent
 
 	// ErrSharding is returned by NewRouter for a configuration that cannot be.
-	ErrSharding = errors.New("snowflakeplugin: invalid sharding")
+	ErrSharding = errs.ErrSharding
 
 	// ErrNotSharded is returned by a Router for a model that it does not know.
-	ErrNotSharded = errors.New("snowflakeplugin: model is not of this router")
+	ErrNotSharded = errs.ErrNotSharded
 
 	// ErrNotRouted is returned by a statement on a sharded model that did not come from the router: its
 	// base table has no rows. A write to a broadcast model in one database alone is refused with it too.
-	ErrNotRouted = errors.New("snowflakeplugin: statement is not routed to a shard")
+	ErrNotRouted = errs.ErrNotRouted
 
 	// ErrCrossShard is returned when a row of another shard is wanted where only those of one can be
 	// had: by a handle that is bound to a shard, or inside a transaction of one.
-	ErrCrossShard = errors.New("snowflakeplugin: row is on another shard")
+	ErrCrossShard = errs.ErrCrossShard
 
-	// ErrMissing is wrapped by [*MissingError].
-	ErrMissing = errors.New("snowflakeplugin: rows are missing")
-
-	// ErrPartial is wrapped by [*PartialError].
-	ErrPartial = errors.New("snowflakeplugin: not on all shards")
-
-	// ErrDrift is wrapped by [*DriftError].
-	ErrDrift = errors.New("snowflakeplugin: tables of shards are not what the models say")
-
-	// ErrDifferent is wrapped by [*DifferenceError].
-	ErrDifferent = errors.New("snowflakeplugin: copies differ")
-
-	// ErrClosed is returned when an ID is needed after Close.
-	ErrClosed = errors.New("snowflakeplugin: closed")
+	// ErrClosed is returned when an ID is needed after Close. errors.Is tells it for everything in the
+	// module that was closed: lease.ErrClosed and generator.ErrSealed are ErrClosed as well.
+	ErrClosed = errs.ErrClosed
 )
 
-// ended is the error of a context that is done: its error, and its cause where that says more.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || errors.Is(err, cause) {
-		return err
+// Retryable reports whether the caller may try again what failed with err, because no ID could be had
+// for the moment, and time heals the cause: the clock has to catch up, the store of the leases has to
+// answer again, a node number has to fall free, or a Source has wrapped [ErrUnavailable]. Without an ID
+// nothing is written, so a statement in a transaction, which GORM begins by default, has left nothing
+// behind. Every other error is false, and so are the errors of the database: what their driver says has
+// to decide.
+//
+// Wait between tries, for a second or so. docs/errors.md has the answer for every error of the module.
+func Retryable(err error) bool {
+	var partial *PartialError
+	if errors.As(err, &partial) {
+		return false // some shards may have done what was asked
 	}
-	return fmt.Errorf("%w: %w", err, cause)
+	for _, lasting := range []error{
+		ErrOptions, ErrClosed, ErrCallbacks, ErrInvalidField, ErrInvalidID, ErrNotInUse, ErrZeroKey, ErrSource,
+		ErrAuthority, ErrNoParent, ErrSharding, ErrNotSharded, ErrNotRouted, ErrCrossShard,
+		generator.ErrTimeExhausted, generator.ErrBeforeEpoch, generator.ErrInvalidOption,
+		generator.ErrNodeRange, generator.ErrTenureTaken, generator.ErrSealed,
+		lease.ErrClosed, lease.ErrInvalidOption, lease.ErrInvalidRecord, lease.ErrLayoutMismatch,
+		gormlease.ErrTable, gormlease.ErrDatabase, gormlease.ErrOption,
+		segment.ErrClosed, segment.ErrInvalidOption, segment.ErrInvalidCounter, segment.ErrResidue,
+		segment.ErrWentBack, segment.ErrFull, segment.ErrDayFull,
+		sqlsegment.ErrTable, sqlsegment.ErrDatabase, sqlsegment.ErrOption,
+	} {
+		if errors.Is(err, lasting) {
+			return false
+		}
+	}
+	for _, passing := range []error{
+		generator.ErrClockBehind, generator.ErrOutsideWindow,
+		lease.ErrStore, lease.ErrNoFreeNode, lease.ErrNodeHeld, lease.ErrClockSkew,
+		segment.ErrExhausted, segment.ErrStore, segment.ErrFrozen,
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	if errors.Is(err, ErrUnavailable) {
+		return !errors.Is(err, context.Canceled) // the caller may also have given up
+	}
+	// The caller's deadline ended the wait for an ID. With a new deadline it may try again.
+	canceled := errors.Is(err, generator.ErrCanceled) || errors.Is(err, segment.ErrCanceled)
+	return canceled && errors.Is(err, context.DeadlineExceeded)
 }

@@ -2,7 +2,9 @@ package snowflakeplugin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"expvar"
 	"fmt"
 	"log"
 	"log/slog"
@@ -16,9 +18,10 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// The examples work on databases in memory, each on its own.
+// Each example uses its own database in memory.
 func exampleDB() *gorm.DB {
 	db, err := gorm.Open(sqlite.Open(":memory:"), &gorm.Config{Logger: logger.Discard})
 	exampleCheck(err)
@@ -58,7 +61,7 @@ func ExamplePlugin() {
 	// Output: false <nil>
 }
 
-// After an upsert the struct holds the ID of the row that is in the database.
+// After an upsert, the struct holds the ID of the row in the database.
 func ExamplePlugin_upsert() {
 	type User struct {
 		ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
@@ -81,7 +84,7 @@ func ExamplePlugin_upsert() {
 	// Output: true <nil>
 }
 
-// A table with an auto-increment key goes on with keys of the plugin.
+// A table with an auto-increment key continues with keys of the plugin.
 func ExamplePlugin_Prepare() {
 	type Account struct {
 		ID   int64 `gorm:"primaryKey" snowflake:"true"`
@@ -117,7 +120,7 @@ func ExamplePlugin_Prepare() {
 	// true new
 }
 
-// A column of IDs is added to a table that has rows: NULL at first, then filled by hand.
+// This adds a column of IDs to a table that has rows. The column is NULL at first and then filled.
 func ExamplePlugin_NextID() {
 	type Document struct {
 		ID       int64
@@ -152,9 +155,8 @@ func ExamplePlugin_NextID() {
 	// Output: 3 <nil>
 }
 
-// The time is in the key, so a range of time is a range of keys.
-// A server that is told to stop ends its requests first, then gives its node number back, and then
-// closes the database.
+// A server that is told to stop first finishes its requests, then gives its node number back, and
+// then closes the database.
 func ExamplePlugin_Close() {
 	db := exampleDB()
 	plugin := snowflakeplugin.New(snowflakeplugin.WithLogger(slog.New(slog.DiscardHandler)))
@@ -184,6 +186,7 @@ func ExamplePlugin_Close() {
 	// true
 }
 
+// The time is part of the key, so a range of times is a range of keys.
 func ExampleID_range() {
 	db := exampleDB()
 	exampleCheck(db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))))
@@ -216,10 +219,10 @@ func ExampleWithLayout() {
 	// Output: 17 <nil>
 }
 
-// A generator of one's own may wait longer, run further ahead, or be shared with code that does
-// not use GORM.
+// A custom generator may wait longer, run further ahead, or be shared with code that does not use
+// GORM.
 func ExampleWithSource() {
-	source, err := generator.New(generator.Default(), generator.Node(1),
+	source, err := generator.New(generator.Default(), generator.FixedNode(1),
 		generator.WithMaxWait(5*time.Second))
 	exampleCheck(err)
 	db := exampleDB()
@@ -230,7 +233,7 @@ func ExampleWithSource() {
 	// Output: 1
 }
 
-// Model takes the place of gorm.Model.
+// Model replaces gorm.Model.
 func ExampleModel() {
 	type Article struct {
 		snowflakeplugin.Model
@@ -250,4 +253,61 @@ func ExampleModel() {
 	// Output:
 	// true
 	// <nil>
+}
+
+func ExampleParseID() {
+	id, err := snowflakeplugin.ParseID("1541815603606036480")
+	fmt.Println(id, err)
+
+	_, err = snowflakeplugin.ParseID("-1")
+	fmt.Println(errors.Is(err, snowflakeplugin.ErrInvalidID))
+	fmt.Println(err)
+	// Output:
+	// 1541815603606036480 <nil>
+	// true
+	// snowflakeplugin: invalid id "-1": it has a sign; an id is 1 to 19 decimal digits
+}
+
+func ExampleID_json() {
+	type Order struct {
+		ID    snowflakeplugin.ID
+		Total int64
+	}
+	// JavaScript would read a number of this size as 9007199254740992.
+	out, _ := json.Marshal(Order{ID: 9007199254740993, Total: 990})
+	fmt.Println(string(out))
+
+	var order Order
+	err := json.Unmarshal([]byte(`{"ID":"9007199254740993","Total":990}`), &order)
+	fmt.Println(order.ID, err)
+
+	// A number of this size may have been rounded, so it is refused.
+	err = json.Unmarshal([]byte(`{"ID":9007199254740993}`), &order)
+	fmt.Println(order.ID, errors.Is(err, snowflakeplugin.ErrInvalidID))
+	// Output:
+	// {"ID":"9007199254740993","Total":990}
+	// 9007199254740993 <nil>
+	// 9007199254740993 true
+}
+
+func ExampleID_Base62() {
+	id := snowflakeplugin.ID(1541815603606036480)
+	short := id.Base62()
+	fmt.Println(short)
+
+	back, err := snowflakeplugin.ParseBase62(short)
+	fmt.Println(back == id, err)
+	// Output:
+	// 1ptWyK4WgZU
+	// true <nil>
+}
+
+// Count what happens to the lease.
+func ExampleWithLease_notify() {
+	events := expvar.NewMap("snowflake_lease_events")
+	plugin := snowflakeplugin.New(snowflakeplugin.WithLease(nil, lease.WithNotify(func(e lease.Event) {
+		events.Add(string(e.Kind), 1) // overdue, back, lost, changed
+	})))
+	fmt.Println(plugin.Health(context.Background()).State)
+	// Output: idle
 }

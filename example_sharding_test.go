@@ -11,7 +11,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// Orders over sixteen tables, and the items of each order beside it.
+// Orders are spread over sixteen tables, and the items of each order are colocated with it.
 func ExampleRouter() {
 	type Item struct {
 		ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:OrderID"`
@@ -75,7 +75,7 @@ func ExampleRouter() {
 	// Output: 7 2 99 89
 }
 
-// A transaction is on one shard, and says so when another is wanted.
+// A transaction runs on one shard and returns an error if another shard is used.
 func ExampleRouter_Transaction() {
 	type Account struct {
 		ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`

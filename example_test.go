@@ -10,7 +10,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// Invoice and Line are a row and what belongs to it.
+// Invoice and Line are a row and the rows that belong to it.
 type Invoice struct {
 	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Total int64

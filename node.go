@@ -2,82 +2,283 @@ package snowflakeplugin
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
-// node is what the plugin's own generator stands on. The zero node has none yet.
+// node is what the plugin's own generator needs. The zero node has nothing yet.
 type node struct {
 	generator *generator.Generator
 	keeper    *lease.Keeper    // nil for a number given by hand
 	store     *gormlease.Store // nil unless the plugin opened it
+	leases    lease.Store      // where the number is leased; nil for a number given by hand
+	origin    authority.Origin
+	claimed   *sql.DB // the database of the first Use, which does not have to be looked at again
 }
 
-// newNode gets a node number and builds the generator. db is nil where none is known yet.
+// HealthState says in a word how a plugin is.
+type HealthState string
+
+const (
+	// HealthIdle means that the plugin was not used yet, so it has no node number.
+	HealthIdle HealthState = "idle"
+	// HealthLeased means that the plugin holds a window of a leased node.
+	HealthLeased HealthState = "leased"
+	// HealthByHand means that the node number was set with [WithNode].
+	HealthByHand HealthState = "by_hand"
+	// HealthSource means that the numbers come from [WithSource].
+	HealthSource HealthState = "source"
+	// HealthOverdue means that the window has ended, and the store has not extended it.
+	HealthOverdue HealthState = "overdue"
+	// HealthLost means that the store has given the node to somebody else, and the plugin takes another one.
+	HealthLost HealthState = "lost"
+	// HealthClosed means that the plugin was closed.
+	HealthClosed HealthState = "closed"
+)
+
+// Health says whether a plugin can make IDs, and why not. It marshals to JSON under the names that
+// its fields say; times that are zero and empty texts are left out.
+type Health struct {
+	// State says it in a word ("state").
+	State HealthState
+	// Ready says whether an ID can be made now ("ready").
+	Ready bool
+	// Node is the node number, if the state has one ("node").
+	Node int64
+	// Owner is the name under which the store of the leases knows the plugin ("owner").
+	Owner string
+	// WindowFrom and WindowUntil bound the window of the leased node, in UTC ("window_from",
+	// "window_until").
+	WindowFrom, WindowUntil time.Time
+	// LastError is the error of the last extension, if that failed ("last_error", as text).
+	LastError error
+	// FailingSince is when the first of the failures in a row began ("failing_since").
+	FailingSince time.Time
+	// Sources has what is known of the sources of [WithNumbers], and under the empty name of that of
+	// [WithSource], if they have a method Stats() segment.Stats ("sources"). A source whose store does not
+	// answer leaves Ready alone: rows without its numbers can be created, and another process would not get
+	// any either.
+	Sources map[string]SourceHealth
+}
+
+// SourceHealth says how a source of numbers stands with its store.
+type SourceHealth struct {
+	// Left is how many numbers can be given out without the store ("left").
+	Left int64
+	// Lasts is how long these last at the rate of the last block, or 0 if that is not known ("lasts", as
+	// text).
+	Lasts time.Duration
+	// LastError is the error of the last claim, if that failed ("last_error", as text).
+	LastError error
+	// FailingSince is when the first of the failures in a row began ("failing_since").
+	FailingSince time.Time
+}
+
+// MarshalJSON implements json.Marshaler.
+func (h SourceHealth) MarshalJSON() ([]byte, error) {
+	var last, lasts string
+	if h.LastError != nil {
+		last = h.LastError.Error()
+	}
+	if h.Lasts > 0 {
+		lasts = h.Lasts.Round(time.Second).String()
+	}
+	return json.Marshal(struct {
+		Left         int64     `json:"left"`
+		Lasts        string    `json:"lasts,omitempty"`
+		LastError    string    `json:"last_error,omitempty"`
+		FailingSince time.Time `json:"failing_since,omitzero"`
+	}{h.Left, lasts, last, h.FailingSince})
+}
+
+// MarshalJSON implements json.Marshaler.
+func (h Health) MarshalJSON() ([]byte, error) {
+	var last string
+	if h.LastError != nil {
+		last = h.LastError.Error()
+	}
+	return json.Marshal(struct {
+		State        HealthState             `json:"state"`
+		Ready        bool                    `json:"ready"`
+		Node         int64                   `json:"node"`
+		Owner        string                  `json:"owner,omitempty"`
+		WindowFrom   time.Time               `json:"window_from,omitzero"`
+		WindowUntil  time.Time               `json:"window_until,omitzero"`
+		LastError    string                  `json:"last_error,omitempty"`
+		FailingSince time.Time               `json:"failing_since,omitzero"`
+		Sources      map[string]SourceHealth `json:"sources,omitempty"`
+	}{h.State, h.Ready, h.Node, h.Owner, h.WindowFrom, h.WindowUntil, last, h.FailingSince, h.Sources})
+}
+
+// health is that of a plugin with a generator of its own.
+func (n *node) health() Health {
+	if n.keeper == nil {
+		return Health{State: HealthByHand, Ready: true, Node: n.generator.Stats().Node}
+	}
+	s := n.keeper.Status()
+	h := Health{
+		State: HealthLeased, Ready: true, Node: s.Window.Node, Owner: s.Owner,
+		WindowFrom: s.Window.From.UTC(), WindowUntil: s.Window.Until.UTC(),
+		LastError: s.Failure, FailingSince: s.FailingSince,
+	}
+	switch {
+	case s.Closed:
+		h.State, h.Ready = HealthClosed, false
+	case s.Window.Until.IsZero():
+		h.State, h.Ready = HealthLost, false
+	case s.Overdue:
+		h.State, h.Ready = HealthOverdue, false
+	}
+	return h
+}
+
+// newNode gets a node number and builds the generator. db is nil where no database is known yet;
+// otherwise it notes first where its IDs come from, so that no number is leased for a database that has
+// another authority.
 func (c config) newNode(ctx context.Context, db *gorm.DB) (node, error) {
-	layout := c.layoutOrDefault()
-	var opts []generator.Option
-	if c.shards != nil {
-		opts = append(opts, generator.WithShards(*c.shards))
+	if c.node == nil {
+		return c.leaseNode(ctx, db)
 	}
-	if c.node != nil {
-		// What is wrong with it does not depend on who else has it, so it is said before anybody is
-		// asked.
-		g, err := generator.New(layout, generator.Node(*c.node), opts...)
-		if err != nil {
-			return node{}, fmt.Errorf("%w: %w", ErrOptions, err)
-		}
-		if !c.leased {
-			return node{generator: g}, nil
-		}
+	n := node{origin: authority.ByHand(lease.Fingerprint(c.layoutOrDefault()))}
+	if err := n.claim(ctx, db); err != nil {
+		return node{}, err
 	}
-	return c.leaseNode(ctx, db, layout, opts)
+	var err error
+	n.generator, err = generator.New(c.layoutOrDefault(), generator.FixedNode(*c.node), c.generatorOptions()...)
+	if err != nil {
+		return node{}, fmt.Errorf("%w: %w", errs.ErrOptions, err)
+	}
+	return n, nil
 }
 
 // leaseNode is newNode for a number that is leased.
-func (c config) leaseNode(
-	ctx context.Context, db *gorm.DB, layout generator.Layout, opts []generator.Option,
-) (n node, err error) {
-	store := c.leaseStore
-	if store == nil {
+func (c config) leaseNode(ctx context.Context, db *gorm.DB) (n node, err error) {
+	layout := c.layoutOrDefault()
+	if n, err = c.openLeases(ctx, db); err != nil {
+		return node{}, err
+	}
+	if err := n.claim(ctx, db); err != nil {
+		return node{}, errors.Join(err, n.closeStore())
+	}
+	leaseOpts := c.leaseOpts
+	if c.leasedNode != nil {
+		only := lease.WithNodes(*c.leasedNode, *c.leasedNode)
+		leaseOpts = append(leaseOpts[:len(leaseOpts):len(leaseOpts)], only)
+	}
+	if c.logger != nil {
+		leaseOpts = append([]lease.Option{lease.WithLogger(c.logger)}, leaseOpts...)
+	}
+	if n.keeper, err = lease.Acquire(ctx, n.leases, layout, leaseOpts...); err != nil {
+		return node{}, errors.Join(unleased(err), n.closeStore())
+	}
+	if n.generator, err = generator.New(layout, n.keeper, c.generatorOptions()...); err != nil {
+		return node{}, errors.Join(fmt.Errorf("%w: %w", errs.ErrOptions, err), n.close(ctx))
+	}
+	return n, nil
+}
+
+// openLeases returns a node that has the store of the leases and its identity, and no number yet.
+func (c config) openLeases(ctx context.Context, db *gorm.DB) (n node, err error) {
+	n.leases = c.leaseStore
+	if n.leases == nil {
 		if db == nil {
-			return node{}, fmt.Errorf("%w yet: it is leased from the database of db.Use, so call that first, or "+
-				"pass WithNode, WithLease with a store, or WithSource", ErrNoNode)
+			return node{}, fmt.Errorf("%w yet: it is leased from the database of db.Use, so call that "+
+				"first, or "+
+				"pass WithNode, WithLease with a store, or WithSource", errs.ErrNoNode)
+		}
+		if err := databaseOf(db).CheckOwn(ctx); err != nil {
+			return node{}, err
 		}
 		n.store, err = gormlease.New(db) //nolint:contextcheck // it waits under the context of db
 		if err != nil {
 			return node{}, unleased(err)
 		}
-		store = n.store
+		n.leases = n.store
 	}
-	leaseOpts := c.leaseOpts
-	if c.node != nil {
-		leaseOpts = append(leaseOpts[:len(leaseOpts):len(leaseOpts)], lease.Nodes(*c.node, *c.node))
-	}
-	if c.logger != nil {
-		leaseOpts = append([]lease.Option{lease.Logger(c.logger)}, leaseOpts...)
-	}
-	if n.keeper, err = lease.Acquire(ctx, store, layout, leaseOpts...); err != nil {
+	if n.origin, err = authority.Leased(ctx, n.leases); err != nil {
 		return node{}, errors.Join(unleased(err), n.closeStore())
-	}
-	if n.generator, err = generator.New(layout, n.keeper, opts...); err != nil {
-		return node{}, errors.Join(fmt.Errorf("%w: %w", ErrOptions, err), n.close(ctx))
 	}
 	return n, nil
 }
 
-// unleased is the error when there is no lease: of the options, or of the store.
+// claim notes on a database that its IDs come from where the node comes from, or returns an error
+// wrapping ErrAuthority if they come from somewhere else.
+func (n *node) claim(ctx context.Context, db *gorm.DB) error {
+	if db == nil || db.DryRun {
+		return nil
+	}
+	database := databaseOf(db)
+	pool, _ := database.Pool.(*sql.DB)
+	if pool != nil && pool == n.claimed {
+		return nil
+	}
+	leases, err := database.Claim(ctx, n.origin)
+	if err != nil {
+		return err
+	}
+	if n.keeper == nil {
+		if leases == "" || n.store != nil {
+			n.claimed = pool
+		}
+		return nil
+	}
+	if leases == "" {
+		return nil
+	}
+	// The leases lie in this database, or it is a copy of the one where they lie. Then it does not have
+	// the record that is held now. The number may be lost meanwhile, so look again.
+	for range 3 {
+		records, listing := n.leases.List(ctx)
+		if listing != nil {
+			return unleased(fmt.Errorf("%w: %w", lease.ErrStore, listing))
+		}
+		held := n.keeper.Window().Node
+		at := slices.IndexFunc(records, func(r lease.Record) bool { return r.Node == held })
+		if at < 0 {
+			continue
+		}
+		if err = database.CheckCopy(ctx, leases, n.origin, records[at]); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// databaseOf returns the database that gorm.Open was given, whatever transaction or replica the handle
+// leads to. It notes nothing where there is no database/sql behind the handle.
+func databaseOf(db *gorm.DB) authority.Database {
+	if db.Dialector == nil {
+		return authority.In("", nil)
+	}
+	if pool, err := (&gorm.DB{Config: db.Config}).DB(); err == nil && pool != nil {
+		return authority.In(db.Name(), pool)
+	}
+	// Another kind of pool will do, but not a transaction: a statement that fails would end it.
+	switch db.ConnPool.(type) {
+	case gorm.TxBeginner, gorm.ConnPoolBeginner:
+		return authority.In(db.Name(), db.ConnPool)
+	}
+	return authority.In("", nil)
+}
+
+// unleased is the error when no number could be leased, because of the options or of the store.
 func unleased(err error) error {
 	if errors.Is(err, lease.ErrInvalidOption) {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
+		return fmt.Errorf("%w: %w", errs.ErrOptions, err)
 	}
-	return fmt.Errorf("%w could be leased: %w", ErrNoNode, err)
+	return fmt.Errorf("%w could be leased: %w", errs.ErrNoNode, err)
 }
 
 // close gives the number back.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -14,22 +16,28 @@ import (
 // the error of db.Use.
 type Option interface{ apply(*config) error }
 
-// Source makes numbers for the plugin in place of its own generator. Fill sets every element of
-// ids to a positive number that was never handed out before, or returns an error. It is called
-// once for the rows of a statement and must be safe for concurrent use.
+// Source makes numbers for the plugin in place of its own generator. The plugin calls Fill once for
+// all rows of a statement. Fill sets every element of ids to a positive number that it has never
+// handed out before, or it returns an error, which the create then returns. It must be safe for
+// concurrent use.
 type Source interface {
 	Fill(ctx context.Context, ids []int64) error
 }
 
+var _ fill.Source = Source(nil)
+
 // config is what the options say.
 type config struct {
-	node   *int64
-	layout *generator.Layout
-	shards *int
-	source Source
-	logger *slog.Logger
+	named map[string]fill.Source // of WithNumbers
 
-	leased     bool        // the number given by hand is to be leased; one that is not, always is
+	node       *int64 // by hand
+	leasedNode *int64
+	layout     *generator.Layout
+	shards     *int
+	source     Source
+	logger     *slog.Logger
+
+	leased     bool        // WithLease was given
 	leaseStore lease.Store // nil: the database of the first Use
 	leaseOpts  []lease.Option
 }
@@ -38,10 +46,12 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// WithNode gives the node number by hand, from 0 to the greatest node of the layout (1,023 unless
-// WithLayout says otherwise), in place of one that is leased. At any time at most one plugin may
-// use a number: two that share one make duplicates, in one process or in several, and neither can
-// notice, unless WithLease is given as well.
+// WithNode sets the node number by hand, in place of one that is leased. It is from 0 to the greatest
+// node of the layout, which is 1,023 by default. You must then make sure that at any time at most one
+// plugin uses the number: two plugins with one number make duplicates, in one process or in several,
+// and neither of them can notice. [WithLeasedNode] has no such risk. A database where processes lease
+// their numbers refuses such a number with [ErrAuthority], and the other way round. WithNode excludes
+// WithLeasedNode and WithLease.
 func WithNode(n int64) Option {
 	return optionFunc(func(c *config) error {
 		c.node = &n
@@ -49,12 +59,24 @@ func WithNode(n int64) Option {
 	})
 }
 
-// WithLease says where node numbers are leased, and how: in s, or, if s is nil, in the database
-// of the first db.Use, in the table snowflake_nodes. That database and no options are the default
-// too, so the option is needed for another store, for options such as [lease.Span] and
-// [lease.Nodes], and together with WithNode: then exactly that number is leased, which detects a
-// second process that wants it, and holds even if the clock is set back between two processes.
-// Processes that write to the same tables have to lease from the same store.
+// WithLeasedNode leases exactly this node number, from the database of the first db.Use or from the
+// store of [WithLease]. It is from 0 to the greatest node of the layout, which is 1,023 by default.
+// If another process holds the number, Initialize waits for the end of that process's last window,
+// at most one span, and fails with lease.ErrNodeHeld if the process goes on. IDs do not repeat even
+// if the clock is set back between two processes that use the number one after the other.
+func WithLeasedNode(n int64) Option {
+	return optionFunc(func(c *config) error {
+		c.leasedNode = &n
+		return nil
+	})
+}
+
+// WithLease sets where node numbers are leased, and how: in s, or, if s is nil, in the database
+// of the first db.Use, in the table snowflake_nodes. By default they are leased in that database
+// without further options. So the option is needed for another store, and for options such as
+// [lease.WithSpan] and [lease.WithNodes]. Processes that write to the same tables have to lease from
+// the same store, or db.Use refuses them with [ErrAuthority]; but two stores that do not implement
+// [lease.Identifier] are not told apart.
 func WithLease(s lease.Store, opts ...lease.Option) Option {
 	return optionFunc(func(c *config) error {
 		c.leased, c.leaseStore, c.leaseOpts = true, s, opts
@@ -62,20 +84,18 @@ func WithLease(s lease.Store, opts ...lease.Option) Option {
 	})
 }
 
-// WithLayout sets how IDs are packed. By default it is [generator.Default]. Changing the layout
-// of a table that holds rows can repeat their IDs.
+// WithLayout sets how IDs are packed. By default it is [generator.Default]. A table that holds rows
+// must keep its layout, because IDs of another layout can repeat theirs.
 func WithLayout(l generator.Layout) Option {
 	return optionFunc(func(c *config) error {
-		if err := l.Validate(); err != nil {
-			return err
-		}
 		c.layout = &l
 		return nil
 	})
 }
 
-// WithShards declares how many shards rows are spread over by the low bits of their IDs; see
-// [generator.WithShards], whose default is the default here too.
+// WithShards sets over how many shards rows are spread by the low bits of their IDs. See
+// [generator.WithShards] for its range and its default, which is a sixteenth of the sequence: 256
+// with the default layout.
 func WithShards(n int) Option {
 	return optionFunc(func(c *config) error {
 		c.shards = &n
@@ -83,8 +103,9 @@ func WithShards(n int) Option {
 	})
 }
 
-// WithSource takes the numbers from s. It excludes WithNode, WithLease, WithLayout and WithShards,
-// which describe the plugin's own generator.
+// WithSource takes the numbers from s. The plugin knows nothing of them, so it notes no authority in the
+// database and accepts any: that no other process makes the same numbers is up to s. WithSource excludes
+// WithNode, WithLeasedNode, WithLease, WithLayout and WithShards, which describe the plugin's own generator.
 func WithSource(s Source) Option {
 	return optionFunc(func(c *config) error {
 		if s == nil {
@@ -95,9 +116,35 @@ func WithSource(s Source) Option {
 	})
 }
 
+// WithNumbers names a source of numbers. Fields with the tag snowflake:"from:NAME" get theirs from it, for
+// example readable invoice numbers beside the plugin's own IDs. The option may be given for any number of
+// names. A *generator.Generator is a source, too, and so are those of package segment.
+//
+// All sources of a create are asked before anything is written, once a statement for each. A source with a
+// method Text(number int64) string says how its numbers look in fields of kind string. The fields may be
+// integers of any size: a number that does not fit is an error before anything is written. The plugin does
+// not close the source.
+func WithNumbers(name string, source Source) Option {
+	return optionFunc(func(c *config) error {
+		switch {
+		case name == "":
+			return errors.New("WithNumbers(\"\"): a name is needed")
+		case source == nil:
+			return fmt.Errorf("WithNumbers(%q, nil): a source is needed", name)
+		case c.named[name] != nil:
+			return fmt.Errorf("WithNumbers(%q): the name is given twice", name)
+		}
+		if c.named == nil {
+			c.named = make(map[string]fill.Source)
+		}
+		c.named[name] = source
+		return nil
+	})
+}
+
 // WithLogger sets where the plugin reports what an operator should know: which node it leased,
-// that a lease cannot be extended, a layout whose time runs out. By default it is slog.Default()
-// at the time of Initialize.
+// that a lease cannot be extended, and that the time of a layout runs out. By default it is
+// slog.Default() at the time of Initialize.
 func WithLogger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if l == nil {
@@ -119,13 +166,57 @@ func configure(opts []Option) (config, error) {
 		}
 		faults = append(faults, opt.apply(&c))
 	}
-	if c.source != nil && (c.node != nil || c.leased || c.layout != nil || c.shards != nil) {
-		faults = append(faults, errors.New("WithSource excludes WithNode, WithLease, WithLayout and WithShards"))
+	own := c.layout != nil || c.shards != nil || c.leased || c.node != nil || c.leasedNode != nil
+	if c.source != nil && own {
+		faults = append(faults, errors.New("WithSource excludes WithNode, WithLeasedNode, WithLease, "+
+			"WithLayout and WithShards"))
 	}
+	switch {
+	case c.node != nil && c.leasedNode != nil:
+		faults = append(faults, errors.New("WithNode excludes WithLeasedNode: leave WithNode out"))
+	case c.node != nil && c.leased:
+		faults = append(faults, errors.New("WithNode excludes WithLease: use WithLeasedNode to lease the "+
+			"number"))
+	}
+	faults = append(faults, c.checkGenerator())
 	if err := errors.Join(faults...); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrOptions, err)
+		return c, fmt.Errorf("%w: %w", errs.ErrOptions, err)
 	}
 	return c, nil
+}
+
+// checkGenerator reports every option of the generator that its layout does not allow.
+func (c config) checkGenerator() error {
+	layout := c.layoutOrDefault()
+	if err := layout.Validate(); err != nil {
+		if c.shards != nil && *c.shards < 1 {
+			err = errors.Join(err, fmt.Errorf("WithShards(%d): the least number is 1", *c.shards))
+		}
+		return err
+	}
+	var faults []error
+	// The clock may be outside of the layout's life. That is no fault of an option.
+	_, err := generator.New(layout, generator.FixedNode(0), c.generatorOptions()...)
+	if errors.Is(err, generator.ErrInvalidOption) {
+		faults = append(faults, err)
+	}
+	for _, node := range []*int64{c.node, c.leasedNode} {
+		if node == nil {
+			continue
+		}
+		if _, err := generator.New(layout, generator.FixedNode(*node)); errors.Is(err, generator.ErrNodeRange) {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// generatorOptions are the options of the plugin's own generator.
+func (c config) generatorOptions() []generator.Option {
+	if c.shards == nil {
+		return nil
+	}
+	return []generator.Option{generator.WithShards(*c.shards)}
 }
 
 // layoutOrDefault is the layout of the plugin's own generator.

@@ -5,30 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
-// pluginName is the name under which GORM knows the plugin, and the prefix of its callbacks.
-const pluginName = "snowflake"
-
-// yearsOfWarning is how long before the end of its layout the plugin begins to say so.
+// yearsOfWarning is how many years before the end of its layout the plugin begins to warn.
 const yearsOfWarning = 5
 
 // Plugin fills the fields tagged snowflake:"true" of every row that GORM creates. Make one with
 // [New], pass it to db.Use, and share it: one plugin may serve several *gorm.DB, and all their
 // rows then have IDs of one series. It must not be copied. Its methods are safe for concurrent
-// use, except that db.Use itself belongs to start-up.
+// use, but call db.Use at start-up, because GORM itself does not guard it.
 type Plugin struct {
 	config    config
 	configErr error
-	plans     planCache
+	plans     *fill.PlanCache
+	engine    *fill.Engine
 	closed    atomic.Bool
+	used      sync.Map // has the *gorm.Config of every database on which db.Use was called
 
-	// turn is held by whoever gets a node or gives it back, which may take long.
+	// turn is held while a node is got or given back, which may take long.
 	turn chan struct{}
 	node atomic.Pointer[node]
 }
@@ -40,59 +44,149 @@ var _ gorm.Plugin = (*Plugin)(nil)
 func New(opts ...Option) *Plugin {
 	p := &Plugin{turn: make(chan struct{}, 1)}
 	p.config, p.configErr = configure(opts)
-	p.plans.digits = maxDigits
+	digits := maxDigits
 	if p.configErr == nil && p.config.source == nil {
-		p.plans.digits = digitsOf(p.config.layoutOrDefault())
+		digits = fill.DigitsOf(p.config.layoutOrDefault())
+	}
+	named := p.config.named
+	if named == nil {
+		named = map[string]fill.Source{}
+	}
+	p.plans = fill.NewPlans(digits, func(n int64) any { return ID(n) }, named)
+	p.engine = &fill.Engine{
+		Plans:   p.plans,
+		Numbers: func(ctx context.Context) (*fill.Numbers, error) { return p.numbers(ctx, nil) },
+		Generator: func() *generator.Generator {
+			if n := p.node.Load(); n != nil {
+				return n.generator
+			}
+			return nil
+		},
 	}
 	return p
 }
 
 // Name returns "snowflake", the name under which GORM registers the plugin.
-func (p *Plugin) Name() string { return pluginName }
+func (p *Plugin) Name() string { return fill.PluginName }
 
-// Initialize puts the plugin to work on db. GORM calls it from db.Use; calling it again on the
-// same database does nothing. The first call gets the node number: unless WithNode gives it, it is
-// leased, which takes a few requests to the store. They end with the context of db, and by
-// themselves after half a minute. The application may hang callbacks of its own beside the plugin's,
-// once it is in use: Before("snowflake:fill") runs before the IDs are there, and
-// After("snowflake:fill").Before("gorm:create") with them.
+// Initialize puts the plugin to work on db. GORM calls it from db.Use, and calling it again on the
+// same database does nothing. The first call gets the node number: unless WithNode gives it, the
+// number is leased, which takes a few requests to the store. They end with the context of db, and by
+// themselves after half a minute. Once the plugin is in use, the application may register callbacks
+// of its own beside the plugin's: Before("snowflake:fill") runs before the IDs are there, and
+// After("snowflake:fill").Before("gorm:create") runs when they are.
 //
-// It returns an error wrapping [ErrOptions], [ErrCallbacks], [ErrClosed], or [ErrNoNode] when no
-// number could be leased; that wraps the error of package lease or gormlease, which says why and
+// Initialize notes in db where its IDs come from, in the table snowflake_authority, and refuses a
+// database whose IDs come from somewhere else. Under WithSource it notes nothing.
+//
+// It returns an error wrapping [ErrOptions], also when one *gorm.Config is passed to gorm.Open twice,
+// [ErrAuthority], [ErrCallbacks], [ErrClosed], or [ErrNoNode]
+// when no number could be leased; that wraps the error of package lease or gormlease, which says why and
 // what to do. After an error no ID is filled on db until Use succeeds; so that this cannot go
 // unnoticed, creates that need one are refused with [ErrNotInUse] until then.
 func (p *Plugin) Initialize(db *gorm.DB) error {
+	// gorm.Open calls Initialize for the plugins that it finds in a configuration, and dbresolver opens
+	// its sources with copies of one. Only db.Use registers the plugin after it calls Initialize.
+	_, registered := db.Plugins[p.Name()]
+	if _, used := p.used.Load(db.Config); used && registered && !fill.IsInUse(db) {
+		return fmt.Errorf("%w: one *gorm.Config was passed to gorm.Open twice, so the first *gorm.DB now "+
+			"goes "+
+			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
+	}
 	numbers, err := p.numbers(db.Statement.Context, db)
+	if n := p.node.Load(); err == nil && n != nil {
+		err = n.claim(db.Statement.Context, db)
+	}
 	if err == nil {
-		err = p.register(db, numbers)
+		err = fill.Register(db, p.plans, numbers)
 	}
 	if err != nil {
-		p.guard(db, err)
+		fill.Guard(db, p.plans, err)
 		return err
+	}
+	if !registered {
+		p.used.Store(db.Config, true)
 	}
 	p.warnOfEnd()
 	return nil
 }
 
-// NextID returns a new ID of the same series that the rows get, for uses beside GORM, or to know
-// the ID of a row before it is created. Before the first db.Use it works if the options say where
-// the node number comes from. It returns the errors of [generator.Generator.Next], [ErrClosed], and
-// those of Initialize about options and the node.
+// NextID returns a new ID of the same series that the rows get. It serves uses beside GORM, and
+// programs that have to know the ID of a row before they create it. Before the first db.Use it works
+// if the options say where the node number comes from. It returns the errors of
+// [generator.Generator.Next], [ErrClosed], and those of Initialize about options and the node.
 func (p *Plugin) NextID(ctx context.Context) (ID, error) {
 	numbers, err := p.numbers(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
-	id, err := numbers.next(ctx)
+	id, err := numbers.Next(ctx)
 	return ID(id), err
 }
 
-// Prepare makes ready for the plugin what has to be known before the first create: call it after
-// db.Use and before db.AutoMigrate, with every model. It checks every tagged field, and it tells
-// GORM that tagged integer keys are plain columns: GORM takes a plain int64 primary key for an
-// auto-increment one, gives it such a column and reads it back after every INSERT. Models whose
-// keys are of type [ID] need no Prepare; they are plain columns by themselves. A model used
-// without Prepare is prepared by its first create, which is too late for AutoMigrate only.
+// NextIDs sets every element of ids to a new ID of that series, in ascending order, with one
+// reservation for all. If it fails, ids stays as it was. The errors are those of NextID.
+func (p *Plugin) NextIDs(ctx context.Context, ids []ID) error {
+	numbers, err := p.numbers(ctx, nil)
+	if err != nil {
+		return err
+	}
+	fresh := make([]int64, len(ids))
+	if err := numbers.Take(ctx, fresh); err != nil {
+		return err
+	}
+	for i, id := range fresh {
+		ids[i] = ID(id)
+	}
+	return nil
+}
+
+// NextLike returns a new ID of that series that lies on the shard of key, for the number of shards
+// of [WithShards] and for every divisor of it. So a row with that ID is colocated with the row of
+// key. In addition to the errors of NextID it returns one wrapping [ErrInvalidID] if key is not
+// greater than 0, and one wrapping [ErrSource] under [WithSource], because a source cannot choose
+// shards.
+func (p *Plugin) NextLike(ctx context.Context, key ID) (ID, error) {
+	if key <= 0 {
+		return 0, fmt.Errorf("%w: %d is on no shard: IDs are greater than 0", ErrInvalidID, key.Int64())
+	}
+	numbers, err := p.numbers(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	id, err := numbers.NextLike(ctx, key.Int64())
+	return ID(id), err
+}
+
+// Layout returns how the plugin's IDs are packed. Under [WithSource] the plugin does not know that,
+// and returns the zero Layout.
+func (p *Plugin) Layout() generator.Layout {
+	if p.config.source != nil {
+		return generator.Layout{}
+	}
+	return p.config.layoutOrDefault()
+}
+
+// Range returns the bounds of the IDs that were made from one time on and before another: such an
+// ID is at least lo and less than hi, so "id >= lo AND id < hi" selects the rows of that time by
+// their key alone. Times are rounded up to ticks of the layout. IDs may be up to ten ticks ahead of
+// the clock, so for "until now" leave hi out.
+//
+// It returns the errors of [generator.Layout.Range], among them one wrapping
+// generator.ErrInvalidLayout under [WithSource].
+func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
+	low, high, err := p.Layout().Range(from, to)
+	return ID(low), ID(high), err
+}
+
+// Prepare checks models before their first create. Call it with every model, after db.Use and before
+// db.AutoMigrate. It checks every tagged field, and it tells GORM that tagged integer keys are plain
+// columns: otherwise GORM takes a plain int64 primary key for an auto-increment one, gives it such a
+// column, and reads it back after every INSERT. Models whose keys are of type [ID] need no Prepare,
+// because such keys are plain columns by themselves. A model that was not prepared is prepared by
+// its first create, which is too late for AutoMigrate only.
+//
+// With db.Table("x") it prepares the model for that table, too.
 //
 // It returns an error wrapping [ErrInvalidField] that lists the faults of all models, or what
 // GORM says of a model that it cannot parse.
@@ -102,31 +196,39 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 	}
 	var faults []error
 	for _, model := range models {
-		stmt := &gorm.Statement{DB: db}
-		if err := stmt.Parse(model); err != nil {
-			faults = append(faults, fmt.Errorf("snowflakeplugin: prepare %T: %w", model, err))
-			continue
+		faults = append(faults, p.prepare(db, model, ""))
+		// The model has a schema of its own for another table.
+		if db.Statement != nil && db.Statement.Table != "" {
+			faults = append(faults, p.prepare(db, model, db.Statement.Table))
 		}
-		_, err := p.plans.prepare(stmt.Schema)
-		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }
 
-// Close ends the plugin: from then on whatever needs an ID fails with [ErrClosed]. Creates that
-// already have theirs go on. Then it gives a leased node number back, so that another process can
-// have it at once. Call it when the last create is done, before the database is closed; a process
-// that ends without it leaves its number taken for the rest of the window, at most a span.
+// prepare makes the plan of a model for its own table, or for another one.
+func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
+	stmt := &gorm.Statement{DB: db}
+	if err := stmt.ParseWithSpecialTableName(model, table); err != nil {
+		return fmt.Errorf("snowflakeplugin: prepare %T: %w", model, err)
+	}
+	_, err := p.plans.Prepare(stmt.Schema)
+	return err
+}
+
+// Close ends the plugin. From then on whatever needs an ID fails with [ErrClosed], and creates that
+// already have their IDs go on. Close then gives a leased node number back, so that another process
+// can have it at once. Call it when the last create is done and before the database is closed. A
+// process that ends without it leaves its number taken for the rest of the window, at most a span.
 //
-// It returns an error wrapping lease.ErrStore when the number could not be given back, and may be
-// called again then. After it has succeeded it does nothing.
+// It returns an error wrapping lease.ErrStore when the number could not be given back, after 5 s at the
+// latest, and may be called again then. After it has succeeded it does nothing.
 func (p *Plugin) Close(ctx context.Context) error {
 	p.closed.Store(true)
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
 	case <-ctx.Done():
-		return ended(ctx)
+		return errs.Ended(ctx)
 	}
 	if n := p.node.Load(); n != nil {
 		return n.close(ctx)
@@ -143,14 +245,70 @@ func (p *Plugin) Stats() generator.Stats {
 	return generator.Stats{}
 }
 
+// Health returns how the plugin is, in every mode. It asks neither the store nor the database, so a
+// readiness probe may call it as often as it likes. An ended ctx changes nothing.
+func (p *Plugin) Health(_ context.Context) Health {
+	h := p.health()
+	for name, s := range p.SourceStats() {
+		if h.Sources == nil {
+			h.Sources = make(map[string]SourceHealth)
+		}
+		h.Sources[name] = SourceHealth{
+			Left: s.Left, Lasts: s.Lasts, LastError: s.LastError, FailingSince: s.FailingSince,
+		}
+	}
+	return h
+}
+
+// SourceStats returns what the sources of [WithNumbers] have done so far, by their names, and under the
+// empty name that of [WithSource]. It leaves out sources without a method Stats() segment.Stats. Those of
+// package segment have it.
+func (p *Plugin) SourceStats() map[string]segment.Stats {
+	all := make(map[string]segment.Stats)
+	add := func(name string, source any) {
+		if s, ok := source.(interface{ Stats() segment.Stats }); ok {
+			all[name] = s.Stats()
+		}
+	}
+	for name, source := range p.config.named {
+		add(name, source)
+	}
+	add("", p.config.source)
+	return all
+}
+
+// health is that of the plugin without its sources.
+func (p *Plugin) health() Health {
+	n := p.node.Load()
+	switch {
+	case p.closed.Load():
+		h := Health{State: HealthClosed}
+		if n != nil {
+			h.Node = n.generator.Stats().Node
+		}
+		return h
+	case p.configErr != nil:
+		return Health{State: HealthIdle, LastError: p.configErr}
+	case p.config.source != nil:
+		return Health{State: HealthSource, Ready: true}
+	case n == nil:
+		return Health{State: HealthIdle}
+	}
+	h := n.health()
+	if stats := n.generator.Stats(); h.Ready && stats.YearsLeft <= 0 {
+		h.Ready, h.LastError = false, generator.ErrTimeExhausted
+	}
+	return h
+}
+
 // numbers returns where IDs come from, getting a node on first use: from db, or without one if db
 // is nil.
-func (p *Plugin) numbers(ctx context.Context, db *gorm.DB) (*numbers, error) {
+func (p *Plugin) numbers(ctx context.Context, db *gorm.DB) (*fill.Numbers, error) {
 	switch {
 	case p.configErr != nil:
 		return nil, p.configErr
 	case p.config.source != nil:
-		return &numbers{source: p.config.source, closed: &p.closed}, nil
+		return fill.NewNumbers(p.config.source, nil, &p.closed), nil
 	}
 	n := p.node.Load()
 	if n == nil {
@@ -159,7 +317,7 @@ func (p *Plugin) numbers(ctx context.Context, db *gorm.DB) (*numbers, error) {
 			return nil, err
 		}
 	}
-	return &numbers{source: n.generator, generator: n.generator, closed: &p.closed}, nil
+	return fill.NewNumbers(n.generator, n.generator, &p.closed), nil
 }
 
 // firstNode gets the node, if nobody else has meanwhile.
@@ -168,13 +326,13 @@ func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
 	case <-ctx.Done():
-		return nil, ended(ctx)
+		return nil, errs.Ended(ctx)
 	}
 	if n := p.node.Load(); n != nil {
 		return n, nil
 	}
 	if p.closed.Load() {
-		return nil, ErrClosed
+		return nil, errs.ErrClosed
 	}
 	n, err := p.config.newNode(ctx, db)
 	if err != nil {
@@ -184,7 +342,7 @@ func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
 	return &n, nil
 }
 
-// warnOfEnd says in good time that the layout comes to its end.
+// warnOfEnd warns in good time that the layout runs out of time bits.
 func (p *Plugin) warnOfEnd() {
 	stats := p.Stats()
 	if stats.End.IsZero() || stats.YearsLeft > yearsOfWarning {
@@ -196,4 +354,12 @@ func (p *Plugin) warnOfEnd() {
 	}
 	logger.Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with more",
 		"layout", p.config.layoutOrDefault().Name, "end", stats.End, "years_left", stats.YearsLeft)
+}
+
+// engineOf returns what a router needs of the plugin that a database uses, or nil if it uses none.
+func engineOf(db *gorm.DB) *fill.Engine {
+	if plugin, ok := db.Plugins[fill.PluginName].(*Plugin); ok {
+		return plugin.engine
+	}
+	return nil
 }

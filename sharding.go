@@ -1,33 +1,30 @@
 package snowflakeplugin
 
 import (
-	"errors"
-	"fmt"
-	"reflect"
-	"sync/atomic"
+	"context"
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
 )
 
-// ShardingConfig says how rows are spread. See [NewRouter].
+// ShardingConfig says how rows are spread over shards. See [NewRouter].
 type ShardingConfig struct {
-	// Layout is that of the IDs. It has to be the layout of the plugin that the databases use, and
-	// the zero Layout stands for that.
+	// Layout is the layout of the IDs. It must be the layout of the plugin that the databases use. The
+	// zero Layout stands for that.
 	Layout generator.Layout
-	// Shards is their number, from 1 to the size of the layout's sequence. It has to divide the
-	// number that the plugin's IDs are spread over evenly: every power of two up to 256 does with
-	// the default layout; for another number pass [WithShards] to the plugin.
+	// Shards is the number of shards, from 1 to the size of the layout's sequence. It must divide the
+	// number that the plugin spreads its IDs over evenly. With the default layout, every power of two up
+	// to 256 does. For another number, pass [WithShards] to the plugin.
 	Shards int
-	// Databases are where the shards are: one at least, of any of the three kinds, mixed if need
-	// be. All of them use one plugin.
+	// Databases are the databases of the shards, at least one. They may be of different kinds. All of them
+	// must use the same plugin.
 	Databases []*gorm.DB
-	// Place returns the index of the database of a shard. By default it is shard modulo the number
-	// of databases. It is called by NewRouter, once for each shard. Each database notes which shards
-	// it has, and a configuration that would look for them elsewhere is refused.
+	// Place returns the index of the database of a shard. The default is the shard modulo the number of
+	// databases. NewRouter calls it once for each shard. Each database records which shards it has, and
+	// NewRouter refuses a configuration that would look for them elsewhere.
 	Place func(shard int) int
 }
 
@@ -35,250 +32,387 @@ type ShardingConfig struct {
 //
 //	(id & MaxSequence) % Shards
 //
-// which for powers of two is id % Shards, in any SQL. The table of shard 7 is orders_07. One number
-// decides on both the table and the database, so no combination of them stays empty.
+// For a power of two that is id % Shards, in any SQL. The table of shard 7 is orders_07. The same number
+// decides on the table and on the database, so the rows spread over all combinations that exist.
 //
-// The models of a router share their shards: a row whose key is tagged
+// The models of a router share their shards. A row whose key is tagged
 //
 //	ID ID `gorm:"primaryKey" snowflake:"like:OrderID"`
 //
-// lies beside the row that OrderID refers to, in a table of the same number. So joins, preloads,
-// associations and transactions work within a shard as they do without a router. No SQL is parsed:
-// a handle that the router hands out is an ordinary *gorm.DB, for which the models have other
-// tables. A statement on a sharded model that was not routed is refused.
+// is colocated with the row that OrderID refers to: both are on the same shard. So joins, preloads,
+// associations and transactions work within a shard as they do without a router. The router does not
+// parse SQL. Its handles are ordinary *gorm.DB values that use other tables for the models. A statement on
+// a sharded model that does not come from the router is refused with [ErrNotRouted].
 //
-// Its methods are safe for concurrent use. What a method finds on some shards only, because others
-// failed, is never returned: the error is a [*PartialError] then.
-type Router struct {
-	*routing
-	scopes []func(*gorm.DB) *gorm.DB // see Scopes
-}
+// The methods are safe for concurrent use. If a method fails on some shards, it returns a [*PartialError]
+// and no result of the others. The zero Router is not usable.
+type Router struct{ r *router.Router }
 
-// routing is what the routers that [Router.Scopes] returns have in common. It is immutable once
-// NewRouter has returned it, but for what the end of a doubling changes.
-type routing struct {
-	plugin  *Plugin
-	layout  generator.Layout
-	mask    int64 // of the sequence
-	shards  int
-	dbs     []*gorm.DB    // new sessions, each of which begins a statement of its own
-	guards  []*shardGuard // of the databases
-	place   []int         // of each shard
-	models  []*shardModel // in the order of NewRouter
-	horizon int64         // IDs below it were not made in the far future, or are old enough by now
-	byType  map[reflect.Type]*shardModel
-	schemas []shardSchemas // of each shard
-	far     map[relationOf]*schema.Relationship
-
-	// uncleaned is the number of shards before a doubling that left rows behind: the tables of these
-	// shards have rows that are of others by now.
-	uncleaned atomic.Int64
-}
-
-// shardModel is a model of a router.
-type shardModel struct {
-	value     any // a pointer to a zero struct, never written to
-	base      *schema.Schema
-	broadcast bool
-	key       *schema.Field
-	tables    []string // of each shard
-	joins     []joinTable
-}
-
-// joinTable is a table that GORM makes for a many-to-many relation.
-type joinTable struct {
-	base string // its name, without a number
-	of   reflect.Type
-}
-
-// table returns the name of the model's table on a shard.
-func (m *shardModel) table(shard int) string {
-	if m.broadcast {
-		return m.base.Table
-	}
-	return m.tables[shard]
-}
-
-// slice returns a pointer to an empty slice of the model.
-func (m *shardModel) slice() any { return reflect.New(reflect.SliceOf(m.base.ModelType)).Interface() }
-
-// NewRouter returns a router for the models, each given as a pointer to a struct, such as &Order{},
-// or by [Broadcast]. The databases must use the plugin already, all of them the same. It installs
-// a callback on them that routes statements, and refuses those on sharded models that were not
-// routed. Tables are made by [Router.AutoMigrate]. It asks each database once over how many shards
-// the rows are spread already and which of them it has, and refuses another number and other places.
-// Like db.Use it belongs to start-up.
+// NewRouter returns a router for the models. Each is given as a pointer to a struct, such as &Order{}, or
+// by [Broadcast]. The databases must already use the plugin, all the same one. NewRouter installs a
+// callback on them that routes statements. It asks each database once for the number of shards and the
+// places that are recorded there, and refuses other ones. [Router.AutoMigrate] makes the tables.
 //
-// It returns an error wrapping [ErrSharding] that lists everything that is wrong.
+// Like db.Use, it belongs in the start-up of a program. The error wraps [ErrSharding]. It lists all faults
+// of the models at once.
 func NewRouter(cfg ShardingConfig, models ...any) (*Router, error) {
-	r, err := newRouting(cfg, models)
-	if err == nil {
-		err = r.readState()
-	}
-	if err == nil {
-		err = r.install(nil)
-	}
+	r, err := router.NewRouter(router.Config{
+		Layout: cfg.Layout, Shards: cfg.Shards, Databases: cfg.Databases, Place: cfg.Place, EngineOf: engineOf,
+	}, models...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSharding, err)
-	}
-	return &Router{routing: r}, nil
-}
-
-// newRouting checks and completes the configuration; nothing knows of it yet.
-func newRouting(cfg ShardingConfig, models []any) (*routing, error) {
-	r := &routing{layout: cfg.Layout, byType: map[reflect.Type]*shardModel{}}
-	if err := r.configure(cfg); err != nil {
 		return nil, err
 	}
-	var faults []error
-	for i, model := range models {
-		faults = append(faults, r.addModel(i, model))
-	}
-	if len(models) == 0 {
-		faults = append(faults, errors.New("no model: pass those whose rows are to be spread, such as &Order{}"))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	r.relate()
-	return r, nil
+	return &Router{r}, nil
 }
 
-// broadcastModel marks a model whose rows are in every database.
-type broadcastModel struct{ model any }
-
-// Broadcast marks a model for [NewRouter] whose rows are the same in every database of the router,
-// such as countries or prices, so that rows of every shard can be joined with them. Its table keeps
-// its name. [Router.Create] writes to all databases, and so does [Router.Each]; a write to one of
-// them alone is refused. Reads go to any.
-func Broadcast(model any) any { return broadcastModel{model} }
-
-// addModel takes a model in.
-func (r *routing) addModel(i int, model any) error {
-	m := &shardModel{}
-	if b, ok := model.(broadcastModel); ok {
-		model, m.broadcast = b.model, true
-	}
-	stmt := &gorm.Statement{DB: r.dbs[0]}
-	if err := stmt.Parse(model); err != nil {
-		return fmt.Errorf("model %d, %T: %w", i, model, err)
-	}
-	m.base = stmt.Schema
-	m.value = reflect.New(m.base.ModelType).Interface()
-	if r.byType[m.base.ModelType] != nil {
-		return fmt.Errorf("model %d, %s: it is given twice", i, m.base.Name)
-	}
-	plan, err := r.plugin.plans.prepare(m.base)
-	if err != nil {
-		return fmt.Errorf("model %d: %w", i, err)
-	}
-	for _, column := range plan.columns {
-		single := column.field.PrimaryKey && len(m.base.PrimaryFields) == 1
-		if single && column.kind == kindInt && !column.pointer {
-			m.key = column.field
-		}
-	}
-	if m.key == nil && !m.broadcast {
-		return fmt.Errorf("model %d, %s: its primary key has to be a single field of type ID or int64 with the "+
-			"tag %s", i, m.base.Name, tagName)
-	}
-	for shard := range r.shards {
-		m.tables = append(m.tables, tableOn(m.base.Table, shard))
-	}
-	// Noted here, as GORM writes to the schemas of join tables whenever it parses the model.
-	for _, relation := range m.base.Relationships.Many2Many {
-		m.joins = append(m.joins, joinTable{relation.JoinTable.Table, relation.JoinTable.ModelType})
-	}
-	r.models = append(r.models, m)
-	r.byType[m.base.ModelType] = m
-	return nil
-}
-
-// configure checks the configuration and fills in what it leaves out.
-func (r *routing) configure(cfg ShardingConfig) error {
-	if len(cfg.Databases) == 0 {
-		return errors.New("no database: Databases needs one at least")
-	}
-	for i, db := range cfg.Databases {
-		if db == nil || db.Config == nil || db.Statement == nil {
-			return fmt.Errorf("database %d is nil, or does not come from gorm.Open", i)
-		}
-		plugin, ok := db.Plugins[pluginName].(*Plugin)
-		switch {
-		case !ok || db.Callback().Create().Get(callbackFill) == nil:
-			return fmt.Errorf("database %d does not use the plugin: call db.Use first, with one for all", i)
-		case r.plugin != nil && r.plugin != plugin:
-			return fmt.Errorf("database %d uses another plugin than database 0: one has to serve all of them", i)
-		}
-		for other, before := range r.dbs {
-			// One pool may serve several schemas, whose tables have other names.
-			if before.ConnPool == db.ConnPool && internalTable(before, "") == internalTable(db, "") {
-				return fmt.Errorf("database %d is database %d again: give each once, and say by Place where the "+
-					"shards are", i, other)
-			}
-		}
-		r.plugin = plugin
-		r.dbs = append(r.dbs, db.Session(&gorm.Session{NewDB: true}))
-	}
-	n := r.plugin.node.Load()
-	if n == nil {
-		return errors.New("the plugin takes its numbers from WithSource, which cannot choose shards: a router " +
-			"needs the plugin's own generator")
-	}
-	own := n.generator.Layout()
-	if isZeroLayout(r.layout) {
-		r.layout = own
-	} else if readsOtherwise(r.layout, own) {
-		return fmt.Errorf("layout %s is not that of the plugin, %s", r.layout.Name, own.Name)
-	}
-	r.mask, r.shards = r.layout.MaxSequence(), cfg.Shards
-	if spread := n.generator.Shards(); r.shards < 1 || int64(r.shards) > r.mask+1 || spread%r.shards != 0 {
-		return fmt.Errorf("%d shards: the number has to be from 1 to %d and divide %d, over which the plugin "+
-			"spreads its IDs; pass WithShards(%d) to snowflakeplugin.New for another",
-			r.shards, r.mask+1, spread, max(r.shards, 1))
-	}
-	r.schemas = make([]shardSchemas, r.shards)
-	if first, err := r.layout.Compose(generator.Parts{Time: time.Now().Add(farFuture)}); err == nil {
-		r.horizon = first
-	}
-	return r.configurePlaces(cfg.Place)
-}
-
-// configurePlaces asks for the database of each shard.
-func (r *routing) configurePlaces(place func(int) int) error {
-	if place == nil {
-		place = func(shard int) int { return shard % len(r.dbs) }
-	}
-	for shard := range r.shards {
-		at := place(shard)
-		if at < 0 || at >= len(r.dbs) {
-			return fmt.Errorf("Place(%d) returned %d, where there are %d databases", shard, at, len(r.dbs))
-		}
-		r.place = append(r.place, at)
-	}
-	return nil
-}
-
-func isZeroLayout(l generator.Layout) bool {
-	return l.TimeBits == 0 && l.SequenceBits == 0 && l.Node == nil && l.Tick == 0
-}
-
-// readsOtherwise reports whether two layouts read an ID differently.
-func readsOtherwise(a, b generator.Layout) bool {
-	return !a.Epoch.Equal(b.Epoch) || a.Tick != b.Tick || a.TimeBits != b.TimeBits ||
-		a.NodeBits() != b.NodeBits() || a.SequenceBits != b.SequenceBits
-}
+// Broadcast marks a model for [NewRouter] that has the same rows in every database of the router, such as
+// countries or prices, so that rows of every shard can be joined with them. Its table keeps its name.
+// [Router.Create] and [Router.Each] write to all databases. A write to one of them alone is refused. Reads
+// may use any.
+func Broadcast(model any) any { return router.Broadcast(model) }
 
 // Shards returns the number of shards.
-func (r *Router) Shards() int { return r.shards }
+func (r *Router) Shards() int { return r.r.Shards() }
 
-// Scopes returns a router whose reads over several shards go through fns as well, as those of
-// db.Scopes do: to page, count and sum only some of the rows.
+// Scopes returns a router whose reads over several shards also go through fns, as with db.Scopes, so that
+// they page, count or add up only some of the rows.
 //
 //	open := router.Scopes(func(db *gorm.DB) *gorm.DB { return db.Where("state = ?", "open") })
 //	err := open.Latest(ctx, &orders, 50)
 //
-// Order, Limit and Offset have no place in them. Handles by [Router.DB] are not affected.
+// Functions that set Group, Having, Distinct, Order, Limit or Offset are refused with gorm.ErrInvalidValue,
+// because each shard would apply those to its own rows. Handles of [Router.DB] are not affected.
 func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
-	return &Router{routing: r.routing, scopes: append(r.scopes[:len(r.scopes):len(r.scopes)], fns...)}
+	return &Router{r.r.Scopes(fns...)}
+}
+
+// Shard returns the number of the shard where the row with that ID is, or would be. The error wraps
+// [ErrInvalidID] for an ID that is zero or negative, that has more bits than the layout, or that was made
+// so far in the future that it must come from another layout.
+func (r *Router) Shard(id ID) (int, error) { return r.r.Shard(int64(id)) }
+
+// Table returns the name of the table where the model's row with that ID is, such as orders_07. The number
+// has at least two digits and does not depend on the number of shards. A model marked by [Broadcast] has
+// one table with its own name. The errors are those of [Router.Shard], and one wrapping [ErrNotSharded]
+// for a model that the router does not know.
+func (r *Router) Table(model any, id ID) (string, error) { return r.r.Table(model, int64(id)) }
+
+// DB returns a handle that is bound to the model, on the shard where the row with that ID is:
+//
+//	db, err := router.DB(ctx, &Order{}, id)
+//	...
+//	err = db.Preload("Items").First(&order, id).Error
+//
+// It is an ordinary handle for any number of statements. Rows that it creates without an ID get one on
+// this shard. A key of another shard is an error that wraps [ErrCrossShard] wherever GORM holds it as a
+// value: in a row, a struct, a map or a clause. So is a relation that may lead to other shards, in Preload,
+// Joins, Association and nested rows. Other conditions, and conditions written as text, see only the rows of
+// this shard. Your own SQL, by Raw and Exec, goes unchanged to the right database; [Router.Table] returns the
+// name of the table, whose constraints refuse rows of other shards.
+//
+// The errors are those of [Router.Table]. If ctx belongs to a transaction of [Router.Transaction] on
+// another shard, the error wraps ErrCrossShard.
+func (r *Router) DB(ctx context.Context, model any, id ID) (*gorm.DB, error) {
+	return r.r.DB(ctx, model, int64(id))
+}
+
+// Create stores rows on their shards. It takes a pointer to a struct, a slice of structs or of pointers,
+// or a pointer to such a slice. Rows without an ID get one. A single reservation serves all rows, so they
+// are spread evenly. If the tag of the key says snowflake:"like:Field", the row goes to the shard of the
+// row that the field refers to. Associations are created too, on the same shard.
+//
+// The rows of each database are stored in one transaction, and all transactions are committed when all
+// are complete. An error before that means that nothing was stored. If a database does not confirm its
+// commit, the error is a [*PartialError]. Its OK shards have their rows; the rows of its Failed shards may be
+// stored or not, because the answer may be lost after the commit. The rows keep their IDs in every case, so
+// look for those by [Router.Find] and create the missing ones again. Hooks of rows in different databases may
+// run at the same time.
+//
+// For a row that belongs to no shard the error wraps [ErrNotSharded], [ErrInvalidID], [ErrCrossShard] or
+// [ErrNoParent]. Otherwise it is the error of the generator or of a database.
+func (r *Router) Create(ctx context.Context, rows any) error {
+	return publicError(r.r.Create(ctx, rows))
+}
+
+// Find reads the rows with these IDs into dest, a pointer to a slice of structs or of pointers to structs.
+// The rows are in the order of the IDs, and an ID that is passed twice has its row twice. Each shard is
+// asked once for every 5,000 of its IDs.
+//
+// If rows are missing, dest has the rows that were found, and the error is a [*MissingError]. If a shard
+// fails, dest is empty, and the error is a [*PartialError]. For an invalid ID the error is that of
+// [Router.Shard].
+func (r *Router) Find(ctx context.Context, dest any, ids []ID) error {
+	return publicError(r.r.Find(ctx, dest, numbersOf(ids)))
+}
+
+// Latest reads the newest rows of all shards into dest, a pointer to a slice, newest first. Of two rows
+// the one with the greater ID is newer, so this needs no time column, and no index except the primary key.
+// Each database is asked once.
+//
+// The error wraps [ErrNotSharded], or gorm.ErrInvalidValue for a limit below 1 or another kind of dest. If
+// a shard fails, dest is empty, and the error is a [*PartialError].
+func (r *Router) Latest(ctx context.Context, dest any, limit int) error {
+	return publicError(r.r.Latest(ctx, dest, limit))
+}
+
+// Before is [Router.Latest] for rows that are older than the cursor. To read the next page, pass the ID of
+// the last row of a page. Rows that are added meanwhile do not shift the pages, so no row is read twice or
+// left out. The cursor need not be the ID of a row.
+func (r *Router) Before(ctx context.Context, dest any, cursor ID, limit int) error {
+	return publicError(r.r.Before(ctx, dest, int64(cursor), limit))
+}
+
+// After is [Router.Latest] for rows that are newer than the cursor, oldest first. A cursor of 0 starts at
+// the beginning. A row of an open transaction may appear later, when the cursor is already past it. To
+// read every row exactly once, keep the cursor behind the present by at least your longest transaction.
+func (r *Router) After(ctx context.Context, dest any, cursor ID, limit int) error {
+	return publicError(r.r.After(ctx, dest, int64(cursor), limit))
+}
+
+// Between reads all rows whose IDs were made at from or later, and before to, oldest first. There is no
+// limit. The errors are those of [Router.Latest] and of [generator.Layout.Range].
+func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
+	return publicError(r.r.Between(ctx, dest, from, to))
+}
+
+// Count returns the number of the model's rows on all shards. Different databases are not counted at the
+// same instant. The error wraps [ErrNotSharded], or is a [*PartialError].
+func (r *Router) Count(ctx context.Context, model any) (int64, error) {
+	n, err := r.r.Count(ctx, model)
+	return n, publicError(err)
+}
+
+// Exists reports whether any shard has a row of the model. With [Router.Scopes], it reports whether any
+// shard has a row that meets some conditions. The errors are those of [Router.Count].
+func (r *Router) Exists(ctx context.Context, model any) (bool, error) {
+	found, err := r.r.Exists(ctx, model)
+	return found, publicError(err)
+}
+
+// Sum adds up a column of the model over all shards and stores the sum in dest: a *big.Rat, which is exact
+// for whole and decimal numbers, a *int64, or a *float64. NULL counts as 0. The column is named as in the
+// model or in the table.
+//
+// The errors are those of [Router.Count]. The error wraps gorm.ErrInvalidField for a column that the model
+// does not have, and gorm.ErrInvalidValue if dest has another type or an int64 cannot hold the sum.
+func (r *Router) Sum(ctx context.Context, model any, column string, dest any) error {
+	return publicError(r.r.Sum(ctx, model, column, dest))
+}
+
+// Min stores the least value of a column over all shards in dest, a pointer to a number, a string, a
+// []byte or a time.Time. It returns false and leaves dest unchanged if there is no value, because there are
+// no rows or all of them have NULL. Strings of different shards are compared byte by byte. The errors are
+// those of [Router.Sum].
+func (r *Router) Min(ctx context.Context, model any, column string, dest any) (bool, error) {
+	found, err := r.r.Min(ctx, model, column, dest)
+	return found, publicError(err)
+}
+
+// Max is [Router.Min] for the greatest value.
+func (r *Router) Max(ctx context.Context, model any, column string, dest any) (bool, error) {
+	found, err := r.r.Max(ctx, model, column, dest)
+	return found, publicError(err)
+}
+
+// Each calls fn for every shard with a handle that is bound to the model there. For a model marked by
+// [Broadcast] it calls fn for every database instead, and shard is the index of the database. Up to eight
+// calls run at the same time, so fn must be safe for that. If a call fails, the others still run.
+//
+// The error wraps [ErrNotSharded], or is a [*PartialError]. When ctx ends, the shards whose calls had not
+// begun are among the failed ones.
+func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
+	return publicError(r.r.Each(ctx, model, fn))
+}
+
+// AutoMigrate makes the tables of all models on all shards, or updates them, as db.AutoMigrate does for
+// one table. Names that a model gives to indexes and checks get the number of the shard appended, because
+// they must differ within a database. The tables of shards have no foreign keys: GORM derives those from
+// models, not from shards, and one that led to another shard would refuse every row.
+//
+// It records the number of shards in the table snowflake_shards of each database, so that no router with
+// another number can use these tables.
+//
+// It may be called at every start. If shards fail, it goes on with the others and returns a
+// [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails there ends
+// the call.
+func (r *Router) AutoMigrate(ctx context.Context) error { return publicError(r.r.AutoMigrate(ctx)) }
+
+// Check compares the tables of all shards with the models and with each other. It looks for missing
+// tables, columns, indexes and constraints, and for columns whose types differ between tables of one kind
+// of database. It changes nothing.
+//
+// The error is a [*DriftError] if there are differences, or a [*PartialError] if shards could not be
+// examined.
+func (r *Router) Check(ctx context.Context) error { return publicError(r.r.Check(ctx)) }
+
+// Distribution is the number of rows of a model on each shard.
+type Distribution struct {
+	// Model is the name of the model.
+	Model string
+	// Rows has the number of rows of each shard.
+	Rows []int64
+	// Total, Min and Max are the sum, the least and the greatest of these numbers.
+	Total, Min, Max int64
+	// ChiSquare is Pearson's statistic against equal shares. Its degrees of freedom are the number of
+	// shards minus 1.
+	ChiSquare float64
+	// Z is ChiSquare on the scale of a normal distribution, by the approximation of Wilson and Hilferty
+	// (1931). Random assignment gives values from -3 to 3 nearly always. IDs of this module are spread more
+	// evenly than that, so Z is usually far below 0. A value above 3 means that rows were not made by the
+	// plugin, or are the children of few parents. It is 0 for a single shard and without rows.
+	Z float64
+}
+
+// String draws a bar for each shard, and a line with the other figures.
+func (d Distribution) String() string { return router.Distribution(d).String() }
+
+// Distribution counts the rows of a model on each shard. The errors are those of [Router.Count].
+func (r *Router) Distribution(ctx context.Context, model any) (Distribution, error) {
+	d, err := r.r.Distribution(ctx, model)
+	return Distribution(d), publicError(err)
+}
+
+// Transaction runs fn in a transaction on the shard where the row with that ID is. If fn returns nil, the
+// transaction is committed. If fn returns an error or panics, it is rolled back. The transaction reaches
+// all rows that are colocated by the tag snowflake:"like:Field". Any other row is an error that wraps
+// [ErrCrossShard].
+//
+// The error is that of fn, of the database, or of [Router.Shard].
+func (r *Router) Transaction(ctx context.Context, id ID, fn func(tx *ShardTx) error) error {
+	return r.r.Transaction(ctx, int64(id), func(tx *router.ShardTx) error { return fn(&ShardTx{tx}) })
+}
+
+// ShardTx is a transaction on one shard. It is valid until the function that [Router.Transaction] has
+// called returns, and must be used by one goroutine at a time.
+type ShardTx struct{ t *router.ShardTx }
+
+// Shard returns the number of the transaction's shard.
+func (t *ShardTx) Shard() int { return t.t.Shard() }
+
+// Context returns the context of the transaction. With this context, methods of the router refuse to use
+// other shards. They still do not take part in the transaction.
+func (t *ShardTx) Context() context.Context { return t.t.Context() }
+
+// DB returns a handle of the transaction that is bound to the model. If the row with that ID is on another
+// shard, the error wraps [ErrCrossShard].
+func (t *ShardTx) DB(model any, id ID) (*gorm.DB, error) { return t.t.DB(model, int64(id)) }
+
+// Gorm returns a handle of the transaction that is not bound to a model. Each statement goes to the table
+// of its model on this shard.
+func (t *ShardTx) Gorm() *gorm.DB { return t.t.Gorm() }
+
+// Create stores a row or a slice of rows. Rows without an ID get one on this shard. If the ID or the
+// parent of a row is on another shard, the error wraps [ErrCrossShard].
+func (t *ShardTx) Create(rows any) error { return t.t.Create(rows) }
+
+// Explanation is what an ID tells about its row.
+type Explanation struct {
+	ID       ID
+	Shard    int
+	Database int      // index into ShardingConfig.Databases
+	Dialect  string   // of that database
+	Tables   []string // of the sharded models, in the order of NewRouter
+	Parts    generator.Parts
+}
+
+// Explain says where the row with an ID is, and when and on which node the ID was made. The errors are
+// those of [Router.Shard].
+func (r *Router) Explain(id ID) (Explanation, error) {
+	e, err := r.r.Explain(int64(id))
+	return Explanation{ID(e.ID), e.Shard, e.Database, e.Dialect, e.Tables, e.Parts}, err
+}
+
+// String returns the explanation as a sentence.
+func (e Explanation) String() string {
+	return router.Explanation{
+		ID: int64(e.ID), Shard: e.Shard, Database: e.Database, Dialect: e.Dialect, Tables: e.Tables,
+		Parts: e.Parts,
+	}.String()
+}
+
+// PartialError says on which shards a call succeeded and on which it failed. [errors.Is] and [errors.As]
+// find the errors of the shards. For a model marked by [Broadcast], the numbers are those of databases.
+type PartialError struct {
+	// OK lists the shards that succeeded, in ascending order.
+	OK []int
+	// Failed has the error of each of the other shards.
+	Failed map[int]error
+}
+
+// Error names the shards that failed. Shards with the same error are named together.
+func (e *PartialError) Error() string { return (*router.PartialError)(e).Error() }
+
+// Unwrap returns the errors of the shards, in the order of their numbers.
+func (e *PartialError) Unwrap() []error { return (*router.PartialError)(e).Unwrap() }
+
+// MissingError says which of the wanted rows do not exist. errors.Is(err, gorm.ErrRecordNotFound) holds
+// for it.
+type MissingError struct {
+	// Model is the name of the model.
+	Model string
+	// IDs are those without a row, each once, in the order in which they were passed.
+	IDs []ID
+}
+
+// Error names up to ten of the IDs.
+func (e *MissingError) Error() string {
+	return (&router.MissingError{Model: e.Model, IDs: numbersOf(e.IDs)}).Error()
+}
+
+// Unwrap returns gorm.ErrRecordNotFound.
+func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
+
+// Drift is one difference between a table and its model, or between the tables of two shards.
+type Drift struct {
+	Shard, Database int
+	Table           string
+	What            string
+}
+
+// DriftError lists what [Router.Check] has found.
+type DriftError struct{ Drifts []Drift }
+
+// Error names up to ten of the differences.
+func (e *DriftError) Error() string {
+	inner := &router.DriftError{}
+	for _, d := range e.Drifts {
+		inner.Drifts = append(inner.Drifts, router.Drift(d))
+	}
+	return inner.Error()
+}
+
+// publicError converts an error of the internal package to the type of this package. Those types are
+// never wrapped there.
+func publicError(err error) error {
+	switch e := err.(type) { //nolint:errorlint // What an error of the application wraps stays as it is.
+	case *router.PartialError:
+		return (*PartialError)(e)
+	case *router.MissingError:
+		public := &MissingError{Model: e.Model}
+		for _, id := range e.IDs {
+			public.IDs = append(public.IDs, ID(id))
+		}
+		return public
+	case *router.DriftError:
+		public := &DriftError{}
+		for _, d := range e.Drifts {
+			public.Drifts = append(public.Drifts, Drift(d))
+		}
+		return public
+	case *router.DifferenceError:
+		public := &DifferenceError{Rows: e.Rows}
+		for _, d := range e.First {
+			public.First = append(public.First, Difference{d.Table, ID(d.ID), d.What})
+		}
+		return public
+	}
+	return err
+}
+
+func numbersOf(ids []ID) []int64 {
+	numbers := make([]int64, len(ids))
+	for i, id := range ids {
+		numbers[i] = int64(id)
+	}
+	return numbers
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// The oracles below share nothing with the code they check: a regular expression and math/big.
+// The oracles below share no code with the code that they check. They use a regular expression and
+// math/big.
 var (
 	idText     = regexp.MustCompile(`\A[0-9]{1,19}\z`)
 	idNumber   = regexp.MustCompile(`\A(0|[1-9][0-9]*)\z`)
@@ -24,7 +25,7 @@ var (
 	maxFloated = big.NewInt(1<<53 - 1)
 )
 
-// oracleText is the ID that text stands for, or nil.
+// oracleText returns the ID that text represents, or nil.
 func oracleText(text string) *big.Int {
 	if !idText.MatchString(text) {
 		return nil
@@ -36,7 +37,7 @@ func oracleText(text string) *big.Int {
 	return n
 }
 
-// checkRead compares one attempt to read an ID into a receiver that held 42 with the oracle.
+// checkRead compares the result of reading an ID with the oracle. The receiver held 42 before.
 func checkRead(t *testing.T, input any, want *big.Int, got snowflakeplugin.ID, err error) {
 	t.Helper()
 	if want == nil {
@@ -77,7 +78,7 @@ func checkRoundTrips(t *testing.T, id snowflakeplugin.ID) {
 	same("JSON", got, json.Unmarshal(data, &got))
 }
 
-// maxSeed keeps the very long inputs out of the corpora: they only slow the mutation down.
+// maxSeed keeps very long inputs out of the corpora, because they only slow down the mutation.
 const maxSeed = 256
 
 func addTexts(f *testing.F) {
@@ -98,7 +99,7 @@ func FuzzParseID(f *testing.F) {
 		got, err := snowflakeplugin.ParseID(text)
 		if err != nil {
 			if got != 0 {
-				t.Fatalf("%q gave %d beside an error", text, got)
+				t.Fatalf("%q returned %d and an error", text, got)
 			}
 			got = 42
 		}
@@ -124,7 +125,7 @@ func FuzzUnmarshalText(f *testing.F) {
 	})
 }
 
-// FuzzScan gives one input in each Go type that a driver may hand over.
+// FuzzScan passes one input as each Go type that a driver may use.
 func FuzzScan(f *testing.F) {
 	for _, bad := range badTexts {
 		if len(bad.text) <= maxSeed {
@@ -168,8 +169,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// oracleJSON says what one JSON document stands for: an ID, nothing (null), or neither. It asks
-// encoding/json for the string or for the literal of the number.
+// oracleJSON returns what a JSON document represents: an ID, nothing (null), or neither. It uses
+// encoding/json to decode the string or the number.
 func oracleJSON(data []byte) (want *big.Int, null bool) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -178,7 +179,7 @@ func oracleJSON(data []byte) (want *big.Int, null bool) {
 		return nil, false
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, false // something follows the document
+		return nil, false // there is more text after the document
 	}
 	switch v := v.(type) {
 	case nil:
@@ -214,7 +215,7 @@ func FuzzUnmarshalJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		want, null := oracleJSON(data)
 
-		// Called by encoding/json: it answers for what is not JSON, with errors of its own.
+		// encoding/json itself refuses text that is not JSON, with its own errors.
 		id := snowflakeplugin.ID(42)
 		err := json.Unmarshal(data, &id)
 		switch {
@@ -230,7 +231,8 @@ func FuzzUnmarshalJSON(f *testing.F) {
 			checkRead(t, data, want, id, err)
 		}
 
-		// Called directly: the same, but the space around a value is not ours to take away.
+		// A direct call gives the same result, except that UnmarshalJSON does not remove
+		// surrounding space.
 		direct := snowflakeplugin.ID(42)
 		err = direct.UnmarshalJSON(data)
 		switch {
@@ -257,7 +259,7 @@ func FuzzParseBase62(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var want *big.Int
 		if idShort.MatchString(text) {
-			// The alphabet of math/big has the small letters first.
+			// The alphabet of math/big begins with the lower-case letters.
 			swapped := strings.Map(func(r rune) rune {
 				switch {
 				case r >= 'a' && r <= 'z':
@@ -274,7 +276,7 @@ func FuzzParseBase62(f *testing.F) {
 		got, err := snowflakeplugin.ParseBase62(text)
 		if err != nil {
 			if got != 0 {
-				t.Fatalf("%q gave %d beside an error", text, got)
+				t.Fatalf("%q returned %d and an error", text, got)
 			}
 			got = 42
 		}
@@ -285,7 +287,7 @@ func FuzzParseBase62(f *testing.F) {
 				t.Fatalf("%q is a second spelling of %q", text, got.Base62())
 			}
 		}
-		// Many inputs are a number in some base, and any number is worth a round trip.
+		// Many inputs are a number in some base. Any such number is checked for a round trip.
 		if n, err := strconv.ParseUint(text, 36, 63); err == nil {
 			checkRoundTrips(t, snowflakeplugin.ID(n))
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,10 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// maxID is the largest ID there is.
+// maxID is the largest ID.
 const maxID = snowflakeplugin.ID(math.MaxInt64)
 
-// badTexts are inputs that are close to an ID and none, each with a part of the error it gets.
+// badTexts are inputs that resemble an ID but are not valid, each with a part of its error.
 var badTexts = []struct{ text, why string }{
 	{"", "empty"},
 	{"-1", "sign"},
@@ -29,7 +30,7 @@ var badTexts = []struct{ text, why string }{
 	{"1\x00", `"\x00" at offset 1`},
 	{"1_000", `"_" at offset 1`},
 	{"1,000", `"," at offset 1`},
-	{"1/", `"/" at offset 1`}, // what ASCII has beside the digits
+	{"1/", `"/" at offset 1`}, // the ASCII character before the digits
 	{"1:", `":" at offset 1`},
 	{"0x10", `"x" at offset 1`},
 	{"0b1", `"b" at offset 1`},
@@ -42,20 +43,20 @@ var badTexts = []struct{ text, why string }{
 	{`"1"`, `"\"" at offset 0`},
 	{"١٢", `"\u0661\u0662": "\u0661" at offset 0`},     // Arabic digits
 	{"1２", `"\uff12" at offset 1`},                     // a full-width digit
-	{"1\xff", `"\xff" at offset 1`},                    // not even UTF-8
+	{"1\xff", `"\xff" at offset 1`},                    // not valid UTF-8
 	{"9223372036854775808", "largest id"},              // 2^63
 	{"9999999999999999999", "largest id"},              // the largest of 19 digits
 	{"18446744073709551616", "20 bytes long"},          // 2^64
 	{"00000000000000000001", "20 bytes long"},          // one zero too many
 	{strings.Repeat("1", 1<<16), "65536 bytes long"},   // hostile
 	{strings.Repeat("x", 1<<16), `"x" at offset 0`},    // hostile
-	{strings.Repeat("1", 19) + "x", "20 bytes long"},   // a fault behind the last digit
+	{strings.Repeat("1", 19) + "x", "20 bytes long"},   // an invalid character after the last digit
 	{"1" + strings.Repeat("٢", 1<<15), "at offset 1"},  // hostile, and six times longer quoted
 	{"https://example.com/1", `"h" at offset 0`},       // a value from the wrong field
 	{"01890a5d-ac96-774b-bcce-b302099a8057", `"a" at`}, // a UUID
 }
 
-// goodTexts are texts of IDs and their numbers.
+// goodTexts are valid texts of IDs and their numbers.
 var goodTexts = map[string]snowflakeplugin.ID{
 	"0":                   0,
 	"1":                   1,
@@ -66,7 +67,7 @@ var goodTexts = map[string]snowflakeplugin.ID{
 	"9223372036854775807": maxID,
 }
 
-// wantInvalid checks what every refusal promises: the sentinel, the reason, and a short text.
+// wantInvalid checks that an error wraps the sentinel, contains the reason and is short.
 func wantInvalid(t *testing.T, err error, why string) {
 	t.Helper()
 	if !errors.Is(err, snowflakeplugin.ErrInvalidID) {
@@ -77,7 +78,7 @@ func wantInvalid(t *testing.T, err error, why string) {
 		t.Errorf("error %q does not say %q", err, why)
 	}
 	if len(err.Error()) > 500 {
-		t.Errorf("an error of %d bytes: %.200s...", len(err.Error()), err)
+		t.Errorf("the error has %d bytes: %.200s...", len(err.Error()), err)
 	}
 }
 
@@ -96,7 +97,7 @@ func TestParseIDRefusesWhatIsNotPlainDigits(t *testing.T) {
 			got, err := snowflakeplugin.ParseID(bad.text)
 			wantInvalid(t, err, bad.why)
 			if got != 0 {
-				t.Errorf("ParseID returned %d beside an error", got)
+				t.Errorf("ParseID returned %d and an error", got)
 			}
 		})
 	}
@@ -115,7 +116,7 @@ func TestIDPrintsAsANumber(t *testing.T) {
 	id := snowflakeplugin.ID(255)
 	for format, want := range map[string]string{
 		"%d": "255", "%v": "255", "%s": "255", "%q": `"255"`, "%+v": "255", "%05d": "00255",
-		"%x": "323535", // the digits in hex, as the doc of ID warns
+		"%x": "323535", // the digits in hex; the doc of ID describes this
 	} {
 		if got := fmt.Sprintf(format, id); got != want {
 			t.Errorf("Sprintf(%q) = %q, want %q", format, got, want)
@@ -135,7 +136,7 @@ func TestIDPrintsAsANumber(t *testing.T) {
 func TestIsZeroMeansNotSet(t *testing.T) {
 	var id snowflakeplugin.ID
 	if !id.IsZero() || snowflakeplugin.ID(1).IsZero() || snowflakeplugin.ID(-1).IsZero() {
-		t.Error("IsZero is true for 0 and only for 0")
+		t.Error("IsZero must be true for 0 and only for 0")
 	}
 }
 
@@ -228,7 +229,7 @@ func TestValueIsAnInt64(t *testing.T) {
 	v, err := snowflakeplugin.ID(-7).Value()
 	wantInvalid(t, err, "-7: ids are never negative")
 	if v != nil {
-		t.Errorf("Value of a negative number = %v beside an error", v)
+		t.Errorf("Value of a negative number = %v and an error", v)
 	}
 }
 
@@ -249,7 +250,7 @@ func TestNullIDKeepsNULLApartFromZero(t *testing.T) {
 	wantInvalid(t, null.Scan(int64(-1)), "never negative")
 }
 
-// The figures are part of what the type promises: it sits in every row that is read or written.
+// These limits are part of the contract of the type, because it is used in every row.
 func TestReadingAndWritingAllocateNoMoreThanTheirResult(t *testing.T) {
 	id := snowflakeplugin.ID(1541815603606036480)
 	var (
@@ -298,4 +299,83 @@ func TestReadingAndWritingAllocateNoMoreThanTheirResult(t *testing.T) {
 		}
 	}
 	_ = sink
+}
+
+func TestBase62IsElevenCharactersAndReadsBack(t *testing.T) {
+	for id, want := range map[snowflakeplugin.ID]string{
+		0:                   "00000000000",
+		9:                   "00000000009",
+		10:                  "0000000000A",
+		35:                  "0000000000Z",
+		36:                  "0000000000a",
+		61:                  "0000000000z",
+		62:                  "00000000010",
+		839299365868340223:  "0zzzzzzzzzz", // 62^10 - 1
+		839299365868340224:  "10000000000",
+		1541815603606036480: "1ptWyK4WgZU",
+		maxID:               "AzL8n0Y58m7",
+	} {
+		if got := id.Base62(); got != want {
+			t.Errorf("Base62 of %d = %q, want %q", id, got, want)
+		}
+		if got, err := snowflakeplugin.ParseBase62(want); err != nil || got != id {
+			t.Errorf("ParseBase62(%q) = %d, %v; want %d", want, got, err, id)
+		}
+	}
+}
+
+func TestBase62SortsAsTheIDsDo(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		// The numbers have every length, and some are close pairs. A plain random int64 is nearly
+		// always long.
+		a := snowflakeplugin.ID(r.Int64() >> r.IntN(63))
+		b := snowflakeplugin.ID(r.Int64() >> r.IntN(63))
+		if r.IntN(4) == 0 && a < maxID {
+			b = a + 1
+		}
+		if (a < b) != (a.Base62() < b.Base62()) {
+			t.Fatalf("%d and %d sort differently as %q and %q", a, b, a.Base62(), b.Base62())
+		}
+	}
+}
+
+func TestParseBase62RefusesEverySecondSpelling(t *testing.T) {
+	for _, bad := range []struct{ text, why string }{
+		{"", "0 bytes long"},
+		{"1", "1 bytes long"},
+		{"0000000001", "10 bytes long"},
+		{"000000000001", "12 bytes long"},
+		{strings.Repeat("z", 1<<16), "65536 bytes long"},
+		{"0000000000-", `"-" at offset 10`},
+		{"-0000000001", `"-" at offset 0`},
+		{"+0000000001", `"+" at offset 0`},
+		{" 0000000001", `" " at offset 0`},
+		{"0000000001_", `"_" at offset 10`},
+		{"000000000é", `at offset 9`}, // eleven bytes
+		{"AzL8n0Y58m8", "largest id"}, // 2^63
+		{"Azzzzzzzzzz", "largest id"},
+		{"LygHa16AHYF", "largest id"}, // 2^64 - 1
+		{"LygHa16AHYG", "largest id"}, // 2^64: wraps to 0 in a careless sum
+		{"LygHa16AHYH", "largest id"}, // wraps to 1
+		{"zzzzzzzzzzz", "largest id"},
+	} {
+		got, err := snowflakeplugin.ParseBase62(bad.text)
+		wantInvalid(t, err, bad.why)
+		if got != 0 {
+			t.Errorf("ParseBase62(%.20q) returned %d and an error", bad.text, got)
+		}
+	}
+}
+
+func TestBase62OfANegativeNumberReadsBackAsNoID(t *testing.T) {
+	for _, n := range []snowflakeplugin.ID{-1, -1234567890, math.MinInt64} {
+		short := n.Base62()
+		if short != n.String() {
+			t.Errorf("Base62 of %d = %q", n, short)
+		}
+		if _, err := snowflakeplugin.ParseBase62(short); err == nil {
+			t.Errorf("ParseBase62 accepts %q", short)
+		}
+	}
 }

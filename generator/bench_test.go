@@ -9,17 +9,17 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// roomy is a layout whose ticks no benchmark can use up: 4 million IDs a millisecond.
+// roomy is a layout whose ticks no benchmark can exhaust: 4 million IDs per millisecond.
 func roomy() generator.Layout {
 	l := generator.Default()
 	l.Name, l.Node, l.SequenceBits = "roomy", nil, 22
 	return l
 }
 
-// newBenchGenerator returns a generator past its restart fence.
+// newBenchGenerator returns a generator that has passed its restart fence.
 func newBenchGenerator(b *testing.B, l generator.Layout) *generator.Generator {
 	b.Helper()
-	g, err := generator.New(l, generator.Node(0))
+	g, err := generator.New(l, generator.FixedNode(0))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -29,8 +29,8 @@ func newBenchGenerator(b *testing.B, l generator.Layout) *generator.Generator {
 	return g
 }
 
-// BenchmarkFloor is what any generator pays that looks at a clock and guards its state: one
-// time.Since and one lock and unlock of a mutex.
+// BenchmarkFloor measures the minimum cost of any generator that reads a clock and guards its
+// state: one time.Since, and one lock and unlock of a mutex.
 func BenchmarkFloor(b *testing.B) {
 	var mu sync.Mutex
 	var sum time.Duration
@@ -53,7 +53,8 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// BenchmarkNextTwoGoroutines reports wall time divided by the IDs of both.
+// BenchmarkNextTwoGoroutines reports the elapsed time divided by the number of IDs of both
+// goroutines.
 func BenchmarkNextTwoGoroutines(b *testing.B) {
 	g, ctx := newBenchGenerator(b, roomy()), context.Background()
 	var wg sync.WaitGroup
@@ -71,11 +72,11 @@ func BenchmarkNextTwoGoroutines(b *testing.B) {
 	wg.Wait()
 }
 
-// BenchmarkNextFreshTick draws every ID in a tick of its own: the price of a quiet service.
+// BenchmarkNextFreshTick draws every ID in its own tick, like a service with little load.
 func BenchmarkNextFreshTick(b *testing.B) {
 	l := generator.Default()
 	now := l.Epoch
-	g, err := generator.New(l, generator.Node(0), generator.WithMaxAhead(0),
+	g, err := generator.New(l, generator.FixedNode(0), generator.WithMaxAhead(0),
 		generator.WithClock(func() time.Time { now = now.Add(l.Tick); return now }))
 	if err != nil {
 		b.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// BenchmarkSaturated asks one goroutine for all the IDs of Default for two seconds, and reports
-// which part of them it got and how much of one core that took.
+// BenchmarkSaturated requests all IDs of Default from one goroutine for two seconds. It reports the
+// share of the IDs that it got and the share of one core that this took.
 func BenchmarkSaturated(b *testing.B) {
 	const span = 2 * time.Second
 	l := generator.Default()

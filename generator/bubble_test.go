@@ -10,8 +10,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// bubbleClock is a wall clock for tests inside a synctest bubble, where time passes only while
-// everything waits. It runs with the bubble's time and can be set to anything.
+// bubbleClock is a wall clock for tests in a synctest bubble, where time passes only while
+// everything waits. It advances with the bubble's time and can be set to any time.
 type bubbleClock struct{ shift atomic.Int64 }
 
 // newBubbleClock returns a clock that shows at now.
@@ -23,14 +23,14 @@ func newBubbleClock(at time.Time) *bubbleClock {
 
 func (c *bubbleClock) Now() time.Time { return time.Now().Round(0).Add(time.Duration(c.shift.Load())) }
 
-// Step sets the clock forward, or back where d is negative.
+// Step sets the clock forward, or back if d is negative.
 func (c *bubbleClock) Step(d time.Duration) { c.shift.Add(int64(d)) }
 
 func (c *bubbleClock) Set(at time.Time) { c.shift.Store(int64(at.Sub(time.Now().Round(0)))) }
 
-// witness calls a generator under a bubbleClock and checks every answer against the documented
-// rule: an ID stamped more than MaxAhead in front of the wall clock waits until that is true no
-// longer, which costs exactly the difference; a wait of more than MaxWait is an error at once.
+// witness calls a generator with a bubbleClock and checks every result against the documented rule.
+// An ID more than MaxAhead ahead of the wall clock waits until it is no more than that, which takes
+// exactly the difference. A wait of more than MaxWait is an error at once.
 type witness struct {
 	t                 *testing.T
 	g                 *generator.Generator
@@ -89,7 +89,7 @@ func (w *witness) call(draw func(ids []int64) error, n int) *generator.ClockErro
 	if err != nil {
 		w.errors++
 		if slices.ContainsFunc(ids, func(id int64) bool { return id != 0 }) {
-			w.t.Fatalf("ids %v beside the error %v", ids, err)
+			w.t.Fatalf("ids %v and the error %v", ids, err)
 		}
 		var behind *generator.ClockError
 		if !errors.As(err, &behind) {
@@ -116,7 +116,7 @@ func (w *witness) call(draw func(ids []int64) error, n int) *generator.ClockErro
 	return nil
 }
 
-// mustNotFail is for the calls of a test that have to get their IDs.
+// mustNotFail is for calls that must get their IDs.
 func (w *witness) mustNotFail(err *generator.ClockError) {
 	w.t.Helper()
 	if err != nil {

@@ -163,7 +163,7 @@ func TestASuspendedMachineFindsTheTimeAgain(t *testing.T) {
 	})
 }
 
-// Nobody waits, and nobody is refused, on the word of an old reading.
+// Nobody waits or is refused because of an old reading.
 func TestTheWallClockIsAskedBeforeAWait(t *testing.T) {
 	for _, maxWait := range []time.Duration{0, time.Second} {
 		synctest.Test(t, func(t *testing.T) {

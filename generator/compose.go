@@ -3,23 +3,25 @@ package generator
 import (
 	"fmt"
 	"math"
+	"strings"
+	"text/tabwriter"
 	"time"
 )
 
-// Parts is an ID taken apart.
+// Parts are the parts of an ID.
 type Parts struct {
 	// Time is the beginning of the ID's tick, in UTC.
 	Time time.Time
 	// Node is the node number; [Layout.UnpackNode] splits it into its fields.
 	Node int64
-	// Sequence is the number of the ID inside its tick and node.
+	// Sequence is the number of the ID within its tick and node.
 	Sequence int64
 }
 
-// Compose packs parts into an ID. A Time inside a tick counts as the beginning of that tick. It
-// returns an error wrapping [ErrBeforeEpoch] or [ErrTimeExhausted] for a time that the layout
-// cannot hold, [ErrNodeRange] or [ErrSequenceRange] for a number that does not fit its bits, and
-// [ErrInvalidLayout] for an invalid layout.
+// Compose packs parts into an ID. If Time is inside a tick, the beginning of that tick is used.
+// Compose returns an error that wraps [ErrBeforeEpoch] or [ErrTimeExhausted] for a time that the
+// layout cannot represent, [ErrNodeRange] or [ErrSequenceRange] for a number that does not fit its
+// bits, and [ErrInvalidLayout] for an invalid layout.
 func (l Layout) Compose(p Parts) (int64, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -38,9 +40,9 @@ func (l Layout) Compose(p Parts) (int64, error) {
 	return tick<<l.timeShift() | p.Node<<l.SequenceBits | p.Sequence, nil
 }
 
-// Decompose takes an ID apart. It returns an error wrapping [ErrInvalidID] when the ID is
-// negative or has bits above those of the layout, and [ErrInvalidLayout] for an invalid layout.
-// Any other int64 decomposes: an ID does not say which layout made it.
+// Decompose splits an ID into its parts. It returns an error that wraps [ErrInvalidID] if the ID is
+// negative or wider than the layout, and [ErrInvalidLayout] for an invalid layout. It accepts every
+// other int64, because an ID does not record which layout made it.
 func (l Layout) Decompose(id int64) (Parts, error) {
 	if err := l.Validate(); err != nil {
 		return Parts{}, err
@@ -57,26 +59,29 @@ func (l Layout) Decompose(id int64) (Parts, error) {
 	}, nil
 }
 
-// Range returns the IDs of [from, to) as a half-open range [lo, hi): every ID of this layout
-// whose time, as [Layout.Decompose] tells it, is not before from and before to. Instants before
-// the epoch count as the epoch and instants after the end as the end, since no ID lies there. So
-// "the rows of yesterday" needs no time column:
+// Range returns the IDs of the time range [from, to) as a half-open range [lo, hi). It holds every
+// ID of this layout whose time, as returned by [Layout.Decompose], is at or after from and before
+// to. A time before the epoch counts as the epoch, and a time after the end counts as the end,
+// because no ID has such a time. A query for "the rows of yesterday" therefore needs no time
+// column:
 //
 //	lo, hi, err := layout.Range(midnight.AddDate(0, 0, -1), midnight)
 //	db.Where("id >= ? AND id < ?", lo, hi)
 //
-// IDs may lie ahead of the wall clock by as much as MaxAhead ([WithMaxAhead]): for "the rows of
-// the last minute" leave the upper end open.
+// The time of an ID can be ahead of the wall clock by up to MaxAhead ([WithMaxAhead]). A query for
+// "the rows of the last minute" should therefore have no upper bound.
 //
-// In a layout of all 63 bits the range of the last tick would end at 2^63, one more than an
-// int64 holds; there hi is the greatest int64 and the one ID of that value is not in the range.
-// It returns an error when to is before from, and one wrapping [ErrInvalidLayout] for an invalid
-// layout.
+// In a layout of 63 bits, the range of the last tick would end at 2^63, which is one more than the
+// largest int64. In this case hi is the largest int64, and the ID with that value is not in the
+// range.
+//
+// Range returns an error if to is before from, and an error that wraps [ErrInvalidLayout] for an
+// invalid layout.
 func (l Layout) Range(from, to time.Time) (lo, hi int64, err error) {
 	if err := l.Validate(); err != nil {
 		return 0, 0, err
 	}
-	from, to = from.Round(0), to.Round(0) // by the wall clock, even if both have monotonic readings
+	from, to = from.Round(0), to.Round(0) // compare by the wall clock, even if both have monotonic readings
 	if to.Before(from) {
 		return 0, 0, fmt.Errorf("generator: range from %s to %s ends before it begins",
 			stamp(from), stamp(to))
@@ -84,14 +89,14 @@ func (l Layout) Range(from, to time.Time) (lo, hi int64, err error) {
 	return l.firstID(from), l.firstID(to), nil
 }
 
-// firstID is the least ID whose time is not before t.
+// firstID returns the smallest ID whose time is not before t.
 func (l Layout) firstID(t time.Time) int64 {
 	if !t.After(l.Epoch) {
 		return 0
 	}
 	tick, exact, err := l.tickOf(t)
 	if err != nil {
-		tick, exact = l.maxTick(), false // at or past the end: the tick after the last
+		tick, exact = l.maxTick(), false // at or after the end: the tick after the last one
 	}
 	next := uint64(tick)
 	if !exact {
@@ -100,11 +105,38 @@ func (l Layout) firstID(t time.Time) int64 {
 	return int64(min(next<<l.timeShift(), math.MaxInt64))
 }
 
-// checkNode refuses a node number that does not fit the node bits.
+// checkNode returns an error for a node number that does not fit the node bits.
 func (l Layout) checkNode(node int64) error {
 	if node < 0 || node > l.MaxNode() {
 		return fmt.Errorf("%w: node %d is not between 0 and %d, the %d node bits of layout %s",
 			ErrNodeRange, node, l.MaxNode(), l.NodeBits(), l.label())
 	}
 	return nil
+}
+
+// Diagram draws the bits of an ID for people. Each part has one line with its highest bit, its bits
+// and its value. For an ID that the layout cannot represent, Diagram returns the reason. The text
+// is not meant to be parsed and may change between versions.
+func (l Layout) Diagram(id int64) string {
+	parts, err := l.Decompose(id)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d  layout %s, %d bits\n", id, l.label(), l.bits())
+
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "bit\tpart\tbits\tvalue\n")
+	high := l.bits()
+	row := func(name string, width int, value int64, note string) {
+		fmt.Fprintf(table, "%d\t%s\t%0*b\t%d%s\n", high-1, name, width, value, value, note)
+		high -= width
+	}
+	row("time", l.TimeBits, id>>l.timeShift(), "  "+stamp(parts.Time))
+	for i, value := range l.UnpackNode(parts.Node) {
+		row(l.Node[i].Name, l.Node[i].Bits, value, "")
+	}
+	row("sequence", l.SequenceBits, parts.Sequence, "")
+	_ = table.Flush() // a strings.Builder cannot fail
+	return text.String()
 }

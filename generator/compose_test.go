@@ -42,7 +42,7 @@ func TestComposeRefusesWhatDoesNotFit(t *testing.T) {
 		id, err := l.Compose(test.parts)
 		wantError(t, err, test.target, test.says...)
 		if id != 0 {
-			t.Errorf("Compose(%+v) = %d beside its error", test.parts, id)
+			t.Errorf("Compose(%+v) = %d and an error", test.parts, id)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestDecomposeRefusesWhatIsNoID(t *testing.T) {
 		parts, err := test.layout.Decompose(test.id)
 		wantError(t, err, generator.ErrInvalidID, test.layout.Name, "bits of layout")
 		if parts != (generator.Parts{}) {
-			t.Errorf("Decompose(%d) = %+v beside its error", test.id, parts)
+			t.Errorf("Decompose(%d) = %+v and an error", test.id, parts)
 		}
 		text := test.layout.Diagram(test.id)
 		if !strings.Contains(text, "not an ID of this layout") || !strings.HasSuffix(text, "\n") {

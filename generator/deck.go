@@ -2,28 +2,29 @@ package generator
 
 import "math/rand/v2"
 
-// deck is an endless series of the numbers 0..n-1 in which every run of n that begins at a
-// multiple of n holds each number exactly once, in an order that nothing outside can resonate
-// with. So after any number of cards the counts of any two numbers differ by at most 1.
+// deck is an endless series of the numbers 0..n-1. Every run of n cards that begins at a multiple
+// of n holds each number exactly once, in a random order, so no pattern of requests can resonate
+// with it. After any number of cards, the counts of two numbers therefore differ by at most 1.
 //
-// It is a tree of small shuffled decks, one level for every prime factor of n, small ones first:
-// the first level deals the number modulo its factor, and each of its cards leads to a deck of
-// its own on the next level. So what holds for n holds for the products of its first factors as
-// well, which for a power of two is every divisor. Each small deck is shuffled as it is dealt, one
-// exchange a card (Fisher and Yates, in Durstenfeld's form). Not safe for concurrent use.
+// The deck is a tree of small shuffled decks with one level for every prime factor of n, smallest
+// factor first. The first level deals the number modulo its factor, and each of its cards leads to
+// a separate deck on the next level. The guarantee for n therefore also holds for every product of
+// the first factors. For a power of two, these products are all of its divisors. Each small deck is
+// shuffled while it is dealt, with one exchange for each card (Fisher and Yates, in Durstenfeld's
+// form). A deck is not safe for concurrent use.
 //
-// Why shuffled decks and not a counter or random numbers: a counter puts two tables that draw in
-// turn on even and odd shards; random numbers are even only in the long run.
+// A counter or random numbers would not do. With a counter, two tables that draw in turn would get
+// the even and the odd shards. Random numbers are even only in the long run.
 type deck struct {
 	levels []level
-	card   int64 // on top
+	card   int64 // the top card
 }
 
-// level has one small deck for each number that the levels above can make.
+// level has one small deck for each number that the levels above can produce.
 type level struct {
 	fan   int
-	cards []uint16 // the decks, one after the other, fan cards each
-	dealt []uint16 // how many cards of each are dealt
+	cards []uint16 // all decks in sequence, with fan cards each
+	dealt []uint16 // how many cards of each deck have been dealt
 }
 
 func newDeck(n int) *deck {
@@ -48,7 +49,7 @@ func newDeck(n int) *deck {
 // top returns the card on top without dealing it.
 func (d *deck) top() int64 { return d.card }
 
-// deal takes the top card away.
+// deal removes the top card.
 func (d *deck) deal() {
 	number, weight := 0, 1
 	coins := rand.Uint64()
@@ -60,8 +61,8 @@ func (d *deck) deal() {
 	d.card = int64(number)
 }
 
-// draw deals a card from one of the level's decks. The coins are random bits, of which a deck of
-// two takes one.
+// draw deals a card from one of the level's decks. The coins are random bits. A deck of two cards
+// uses one of them.
 func (l *level) draw(deck int, coins *uint64) int {
 	cards := l.cards[deck*l.fan : (deck+1)*l.fan]
 	at := int(l.dealt[deck])

@@ -10,7 +10,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// chiSquare is the statistic of counts that should be equal.
+// chiSquare is the chi-square statistic of counts that should be equal.
 func chiSquare(counts []int) float64 {
 	total := 0
 	for _, c := range counts {
@@ -33,7 +33,7 @@ func chiLimit(counts int) float64 {
 	return freedom * root * root * root
 }
 
-// wantFair fails if counts that should come from a fair choice cannot.
+// wantFair fails if the counts cannot come from a fair choice.
 func wantFair(t testing.TB, what string, counts []int) {
 	t.Helper()
 	if got, limit := chiSquare(counts), chiLimit(len(counts)); got > limit {

@@ -1,4 +1,4 @@
-// Package generator makes unique, time-ordered 64-bit IDs.
+// Package generator generates unique, time-ordered 64-bit IDs.
 //
 // An ID is a time, a node and a sequence number packed into one non-negative int64:
 //
@@ -7,12 +7,12 @@
 //	| time: ticks of epoch | node       | sequence     |   Default(): 41 + 10 + 12 bits
 //	+----------------------+------------+--------------+
 //
-// Comparing two IDs compares their times first, so a primary key of such IDs is also an index
-// on creation time. The sequence is always lowest, so the low bits choose a shard. A [Layout]
-// says how many bits each part has, how long a tick is and when time began; presets such as
-// [Default], [Twitter] and [Game] are functions that return one.
+// IDs are compared by time first, so a primary key of such IDs is also an index on creation time.
+// The sequence is always lowest, so the low bits select a shard. A [Layout] defines how many bits
+// each part has, how long a tick is and when the epoch begins. Presets such as [Default], [Twitter]
+// and [Game] are functions that return a Layout.
 //
-//	g, err := generator.New(generator.Default(), generator.Node(7))
+//	g, err := generator.New(generator.Default(), generator.FixedNode(7))
 //	if err != nil { ... }
 //	id, err := g.Next(ctx)                     // one ID
 //	err = g.Fill(ctx, ids)                     // a whole batch, strictly increasing
@@ -21,34 +21,34 @@
 // # Uniqueness
 //
 // Two IDs of one generator differ because the pair (tick, sequence) only ever grows. Two IDs of
-// different generators differ because a generator stamps only ticks that its [Tenure] gives to
-// it alone: a node number together with a window of time. [Node] is a number given by hand, for
-// good; then it is up to the giver that no other generator uses it.
+// different generators differ because a generator uses only the ticks that its [Tenure] grants to
+// it alone. A grant is a node number together with a window of time. The window of a [FixedNode]
+// never ends. You must then make sure that no other generator uses the same number.
 //
 // # One virtual clock, one bound
 //
-// A generator keeps a virtual clock. Every reservation moves it to the later of the wall clock
-// and itself. It runs ahead of the wall clock in two cases, which are one condition: the IDs of
-// a tick were used up, or the wall clock was set back. As long as it is ahead by no more than
-// MaxAhead ([WithMaxAhead]), IDs go on at once; beyond that callers wait, outside the lock,
-// until the wall clock has caught up; and when the wait would be longer than MaxWait
-// ([WithMaxWait]) they get a [*ClockError] at once. A clock that jumps forward is followed.
+// A generator keeps a virtual clock. Every reservation sets it to the wall clock, if that is later.
+// The virtual clock runs ahead of the wall clock in two cases: the IDs of a tick were used up, or
+// the wall clock was set back. The generator treats both in the same way. As long as the virtual
+// clock is ahead by no more than MaxAhead ([WithMaxAhead]), IDs are issued at once. Beyond that,
+// callers wait outside the lock until the wall clock has caught up. If the wait would be longer
+// than MaxWait ([WithMaxWait]), they get a [*ClockError] at once. If the wall clock jumps forward,
+// the virtual clock follows it.
 //
 // # Restart
 //
-// A generator with a hand-given node starts its virtual clock MaxAhead in front of the wall
-// clock, as if that tick were full. Whatever an earlier process with the same node issued lies
-// at or below that point, so a restart repeats nothing, provided that the wall clock was not set
-// back between the two processes and that both use the same MaxAhead. A clock that was set back
-// while no process ran is the gap that a number given by hand leaves; only a Tenure that knows how
-// far its node has come closes it.
+// A generator with a fixed node starts its virtual clock MaxAhead ahead of the wall clock, and
+// treats that tick as used up. Every ID that an earlier process with the same node issued is at or
+// before that tick, so a restart repeats no ID. This requires that the wall clock was not set back
+// between the two processes and that both use the same MaxAhead. A fixed node is not protected
+// against a clock that is set back while no process runs. Only a lease, which records the node's
+// last time, covers that.
 //
 // # Evenness
 //
-// Rows are spread over N shards by (sequence mod N). A generator that started every tick at
-// sequence 0 would put all rows of a quiet table into shard 0. This one draws the first sequence
-// of every fresh tick from a shuffled deck of the numbers 0..N-1, and goes on from there one by
-// one: at one ID a tick, the counts of any two of the N shards never differ by more than 1.
-// Declare N with [WithShards]; by default any power of two up to a sixteenth of the sequence will
-// do.
+// Rows are spread over N shards by (sequence mod N). If a generator started every tick at sequence
+// 0, all rows of a rarely used table would go to shard 0. This generator draws the first sequence
+// number of every new tick from a shuffled deck of the numbers 0..N-1, and then counts up. At one
+// ID per tick, the counts of any two of the N shards never differ by more than 1. Declare N with
+// [WithShards]. The default suits any power of two up to a sixteenth of the sequence.
 package generator

@@ -63,7 +63,7 @@ func TestAWindowInTheFutureIsNotBlamedOnTheLoad(t *testing.T) {
 }
 
 func TestTheFenceIsNotBlamedOnTheLoad(t *testing.T) {
-	g := mustNew(t, generator.GameSecond(), generator.Node(3), generator.WithClock(newTestClock(midLife()).Now),
+	g := mustNew(t, generator.GameSecond(), generator.FixedNode(3), generator.WithClock(newTestClock(midLife()).Now),
 		generator.WithMaxWait(100*time.Millisecond))
 	_, err := g.Next(t.Context())
 	if late := asClockError(t, err); strings.Contains(late.Error(), "faster than the layout") {
@@ -77,7 +77,7 @@ func TestAClockThreeCenturiesAfterTheEpochIsRefused(t *testing.T) {
 	}
 	for year, refused := range map[int]bool{2317: false, 2318: true, 2400: true} {
 		clock := newTestClock(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
-		_, err := generator.New(l, generator.Node(0), generator.WithClock(clock.Now))
+		_, err := generator.New(l, generator.FixedNode(0), generator.WithClock(clock.Now))
 		if errors.Is(err, generator.ErrTimeExhausted) != refused {
 			t.Errorf("in %d: %v, want that it is refused: %t", year, err, refused)
 		}

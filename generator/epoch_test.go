@@ -105,7 +105,7 @@ func TestGeneratorsCrossBothClockChangesInEveryZone(t *testing.T) {
 				last = -1
 			}
 			clock := newTestClock(at.Local())
-			g := mustNew(t, generator.Default(), generator.Node(3), generator.WithClock(clock.Now),
+			g := mustNew(t, generator.Default(), generator.FixedNode(3), generator.WithClock(clock.Now),
 				generator.WithMaxAhead(0))
 			clock.Move(time.Millisecond)
 			id := mustNext(t, g)

@@ -8,7 +8,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// quiet is a generator on a clock that a test moves by hand, without locks, for counting shards.
+// quiet is a generator on a clock that the test moves. It has no locks and is used to count shards.
 type quiet struct {
 	*generator.Generator
 	layout generator.Layout
@@ -30,7 +30,7 @@ func (q *quiet) next(t testing.TB, d time.Duration) int64 {
 	return sequenceOf(q.layout, mustNext(t, q.Generator))
 }
 
-// spread is how far the greatest count lies above the least.
+// spread is the difference between the largest and the smallest count.
 func spread(counts []int) int { return slices.Max(counts) - slices.Min(counts) }
 
 // shardCounts counts IDs by shard.
@@ -128,7 +128,7 @@ func TestADivisorIsNeverOffByMoreThanARound(t *testing.T) {
 	}
 }
 
-// The rate does not matter as long as every ID has a tick of its own.
+// The rate does not matter as long as every ID has its own tick.
 func TestSlowTrafficIsEvenAtAnyRate(t *testing.T) {
 	for _, apart := range []time.Duration{time.Millisecond, 2230 * time.Microsecond, time.Second, time.Minute, 24 * time.Hour} {
 		for _, n := range []int{2, 4, 8, 10, 16, 1000, 1024} {
@@ -169,7 +169,7 @@ func TestTheDefaultServesPowersOfTwo(t *testing.T) {
 	}
 }
 
-// A burst of any size spreads within 1, however many ticks it fills.
+// A burst of any size spreads within 1, for any number of ticks.
 func TestABurstOfAnySizeSpreadsWithinOne(t *testing.T) {
 	for n := 1; n <= 16; n++ {
 		for size := 1; size <= 6*16; size++ {

@@ -8,9 +8,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// One generator for each process; every process has a node number of its own.
+// This creates one generator for each process. Every process needs its own node number.
 func Example() {
-	g, err := generator.New(generator.Default(), generator.Node(7))
+	g, err := generator.New(generator.Default(), generator.FixedNode(7))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -51,7 +51,7 @@ func ExampleLayout_Diagram() {
 	// 11   sequence    000000000000                               0
 }
 
-// The rows of a day by their primary key alone.
+// This finds the rows of a day by their primary key alone.
 func ExampleLayout_Range() {
 	day := time.Date(2026, time.March, 4, 0, 0, 0, 0, time.UTC)
 	lo, hi, err := generator.Default().Range(day, day.AddDate(0, 0, 1))
@@ -64,10 +64,10 @@ func ExampleLayout_Range() {
 	// SELECT * FROM orders WHERE id >= 154739618611200000 AND id < 155102006476800000
 }
 
-// The items of an order live on its shard.
+// The items of an order are on the shard of the order.
 func ExampleGenerator_NextLike() {
 	const shards = 16
-	g, err := generator.New(generator.Default(), generator.Node(7), generator.WithShards(shards))
+	g, err := generator.New(generator.Default(), generator.FixedNode(7), generator.WithShards(shards))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -92,7 +92,7 @@ func ExampleGenerator_NextLike() {
 	// same shard: true
 }
 
-// A layout of one's own: a region and a machine in it, ticks of ten milliseconds.
+// This is a custom layout with a region, a machine in it, and ticks of ten milliseconds.
 func ExampleLayout() {
 	l := generator.Layout{
 		Name:         "regions",

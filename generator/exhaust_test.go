@@ -9,7 +9,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// dying is a layout of 16 ticks with 4 IDs each, and no more bits above them.
+// dying is a layout of 16 ticks with 4 IDs each, without any higher bits.
 func dying() generator.Layout {
 	return generator.Layout{
 		Name: "dying", Epoch: midLife(), Tick: time.Millisecond,
@@ -64,7 +64,7 @@ func TestABurstCannotBorrowTimePastTheEnd(t *testing.T) {
 	_, err := g.Next(t.Context())
 	wantError(t, err, generator.ErrTimeExhausted)
 	// The fence of a hand-given node near the end lies past it.
-	g = mustNew(t, l, generator.Node(0), generator.WithClock(clock.Now))
+	g = mustNew(t, l, generator.FixedNode(0), generator.WithClock(clock.Now))
 	_, err = g.Next(t.Context())
 	wantError(t, err, generator.ErrTimeExhausted)
 }
@@ -99,7 +99,7 @@ func TestTheGreatestInt64IsTheLastID(t *testing.T) {
 			id, err := draw(g)
 			wantError(t, err, generator.ErrTimeExhausted)
 			if id != 0 {
-				t.Errorf("%s: id %d beside the error", name, id)
+				t.Errorf("%s: id %d and an error", name, id)
 			}
 		}
 		if stats := g.Stats(); stats.Issued != 4096 || !stats.Last.Equal(l.End().Add(-l.Tick)) {

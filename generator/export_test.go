@@ -8,7 +8,7 @@ const (
 	StepBack    = stepBack
 )
 
-// Deck is the shuffled deck, for its own tests.
+// Deck gives the tests access to the shuffled deck.
 type Deck struct{ inner *deck }
 
 func NewDeck(n int) Deck { return Deck{newDeck(n)} }
@@ -22,7 +22,7 @@ func (d Deck) Draw() int64 {
 	return card
 }
 
-// Clock is the clock of a generator, for its own tests.
+// Clock gives the tests access to the clock of a generator.
 type Clock struct{ inner *clock }
 
 func NewClock(epoch time.Time, read func() time.Time) Clock { return Clock{newClock(epoch, read)} }
@@ -38,7 +38,7 @@ func (c Clock) Stepped(now time.Time) (steps uint64, since time.Time) {
 	return c.inner.stepped(int64(now.Sub(c.inner.epoch)))
 }
 
-// Slip makes the clock believe what it would if the wall clock had been moved by d since it last
-// looked: a test cannot set the system's clock. The monotonic clock of a suspended machine stands
-// still, which moves the wall clock forward against it.
+// Slip simulates a step of the wall clock by d since the last anchor, because a test cannot set the
+// system's clock. The monotonic clock of a suspended machine stands still, which moves the wall
+// clock forward relative to it.
 func (c Clock) Slip(d time.Duration) { c.inner.offset.Add(-int64(d)) }

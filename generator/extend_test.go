@@ -70,7 +70,7 @@ func TestExtendEndsWithTheContextOfTheCaller(t *testing.T) {
 				wantError(t, err, target)
 			}
 			if slices.ContainsFunc(ids, func(id int64) bool { return id != 0 }) {
-				t.Errorf("%s: ids beside the error", way)
+				t.Errorf("%s: ids and an error", way)
 			}
 		})
 	}

@@ -104,7 +104,7 @@ func everyError(l generator.Layout, parts generator.Parts) []error {
 	_, decompose := l.Decompose(parts.Node)
 	_, _, ranges := l.Range(parts.Time, parts.Time)
 	_, pack := l.PackNode(l.UnpackNode(parts.Node)...)
-	_, start := generator.New(l, generator.Node(parts.Node))
+	_, start := generator.New(l, generator.FixedNode(parts.Node))
 	_, _, _, _, _ = l.NodeBits(), l.MaxNode(), l.MaxSequence(), l.End(), l.Diagram(parts.Sequence)
 	return []error{compose, decompose, ranges, pack, start}
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Generator makes IDs of one layout under one tenure. Everything that it returns is strictly
-// increasing: an ID asked for after another was returned is greater, on whichever goroutine,
-// across steps of the clock and changes of the node. Make one with [New] and share it; it must
-// not be copied. Its methods are safe for concurrent use.
+// Generator issues IDs of one layout under one tenure. Its IDs are strictly increasing: an ID that
+// is requested after another ID was returned is greater. This holds across goroutines, clock steps
+// and changes of the node. Create a generator with [New] and share it. It must not be copied. Its
+// methods are safe for concurrent use.
 type Generator struct {
 	// Immutable.
 	layout      Layout
@@ -28,48 +28,50 @@ type Generator struct {
 	shards      int64
 	timeShift   int
 
-	_ [64]byte // keeps the word that every ID writes off the cache line of those it reads
+	_ [64]byte // separates the word that every ID writes from the fields that it reads
 
-	// last is the last ID reserved: the whole virtual clock in one word, so that Next can count
-	// on inside a tick by one compare-and-swap. It only grows. While Next has to look twice,
-	// before the first ID and after one of NextLike, it holds the complement, which is negative.
+	// last is the last reserved ID. This one word is the whole virtual clock, so Next can count on
+	// inside a tick with one compare-and-swap. It only grows. Before the first ID and after an ID
+	// of NextLike, Next must not simply count on. The word then holds the complement of the ID,
+	// which is negative.
 	last atomic.Int64
 
 	_ [64]byte
 
 	mu sync.Mutex
-	// All below is guarded by mu, and last changes tick only under mu.
+	// All fields below are guarded by mu, and last moves to another tick only under mu.
 
-	// floor is the tick after which the first ID may lie.
+	// floor is the tick that the first ID must follow.
 	floor   int64
 	started bool
-	sealed  bool // no ID any more
+	sealed  bool // no more IDs are issued
 	deck    *deck
-	// resume is the residue at which plain IDs go on after NextLike went elsewhere, so that
-	// their evenness does not depend on anybody's keys; takeCard when none was drawn yet.
+	// resume is the residue at which plain IDs continue after NextLike used another residue. The
+	// evenness of plain IDs therefore does not depend on the keys of callers. It is takeCard if no
+	// card was drawn.
 	resume int64
 
 	grant   grant
-	issued  uint64 // IDs reserved, without those that Next took since counted
-	counted int64  // the last ID that is in issued
+	issued  uint64 // IDs reserved, without those that Next took after counted
+	counted int64  // the last ID that issued includes
 	waits   uint64
 	waited  time.Duration
 	extends uint64
 }
 
-// New returns a generator for the layout under the tenure. It does no I/O and does not wait; the
-// first ID of a hand-given node may wait for one tick, see the package documentation.
+// New returns a generator for the layout and the tenure. It does no I/O and does not wait. With a
+// fixed node, the first ID may wait for one tick, as the package documentation explains.
 //
-// It returns an error wrapping [ErrInvalidLayout], [ErrInvalidOption] (all faults at once),
-// [ErrNodeRange] when the tenure's node does not fit the layout, [ErrBeforeEpoch] or
-// [ErrTimeExhausted] when the clock is outside the life of the layout, or [ErrTenureTaken] when
-// the tenure is a [Lease] that serves another generator.
+// New returns an error that wraps [ErrInvalidLayout], [ErrInvalidOption] (with all faults at once),
+// [ErrNodeRange] if the tenure's node does not fit the layout, [ErrBeforeEpoch] or
+// [ErrTimeExhausted] if the clock is outside the life of the layout, or [ErrTenureTaken] if the
+// tenure is a [Lease] that already serves another generator.
 func New(l Layout, t Tenure, opts ...Option) (*Generator, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
 	if t == nil {
-		return nil, fmt.Errorf("%w: the tenure is nil: pass generator.Node(n)", ErrInvalidOption)
+		return nil, fmt.Errorf("%w: the tenure is nil: pass generator.FixedNode(n)", ErrInvalidOption)
 	}
 	c, err := configure(l, opts)
 	if err != nil {
@@ -98,7 +100,7 @@ func New(l Layout, t Tenure, opts ...Option) (*Generator, error) {
 	if now/g.tickNanos > g.maxTick {
 		return nil, l.exhausted(g.instant(now))
 	}
-	if now > math.MaxInt64-2*int64(longestAhead) {
+	if now > math.MaxInt64-2*int64(aheadLimit) {
 		return nil, fmt.Errorf("%w: the clock is 292 years or more after the epoch %s of layout %s, "+
 			"further than a generator counts", ErrTimeExhausted, stamp(l.Epoch), l.label())
 	}
@@ -113,15 +115,15 @@ func New(l Layout, t Tenure, opts ...Option) (*Generator, error) {
 	return g, nil
 }
 
-// Layout returns the layout of the generator's IDs.
+// Layout returns the layout of the IDs.
 func (g *Generator) Layout() Layout { return g.layout.clone() }
 
 // Next returns a new ID.
 //
-// It returns an error wrapping [ErrCanceled] when ctx ended first, [*ClockError] when the wall
-// clock is too far behind the last ID, [ErrTimeExhausted] when the layout has come to its end,
-// [ErrBeforeEpoch] when the clock was set back to before it began, [ErrOutsideWindow] when the
-// tenure could not extend its window, or [ErrSealed] when it has ended.
+// It returns an error that wraps [ErrCanceled] if ctx ended first, [*ClockError] if the wall clock
+// is too far behind the last ID, [ErrTimeExhausted] if the layout has run out, [ErrBeforeEpoch] if
+// the clock was set back to before the epoch, [ErrOutsideWindow] if the tenure could not extend its
+// window, or [ErrSealed] if the lease was closed.
 func (g *Generator) Next(ctx context.Context) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, canceled(ctx)
@@ -131,13 +133,13 @@ func (g *Generator) Next(ctx context.Context) (int64, error) {
 		last := g.last.Load()
 		now = g.clock.now()
 		if last < 0 || last&g.maxSequence == g.maxSequence {
-			break // a new tick is needed, or the deck
+			break // a new tick or a card of the deck is needed
 		}
-		// A reading that grew old on the way, being inside the tick or behind it by no more than
-		// allowed, does no harm: the tick was granted.
+		// The reading may be out of date by now. This does no harm if it is inside the tick or
+		// behind it by no more than MaxAhead, because the tick was granted.
 		begin := last >> g.timeShift * g.tickNanos
 		if now >= begin+g.tickNanos || now < max(begin-g.maxAhead, 0) {
-			break // the clock has moved on, or back
+			break // the clock has left the tick in either direction
 		}
 		if g.last.CompareAndSwap(last, last+1) {
 			return last + 1, nil
@@ -148,31 +150,33 @@ func (g *Generator) Next(ctx context.Context) (int64, error) {
 	return id, err
 }
 
-// stepAside lets others go first after a lost compare-and-swap. Two cores that take turns at one
-// word pay for moving its cache line with every ID, which costs more than the ID; a core that
-// keeps out of the way for some microseconds lets the other make a run of them.
+// stepAside lets other goroutines go first after a lost compare-and-swap. If two cores alternate on
+// one word, its cache line moves between them for every ID, which costs more than the ID itself. A
+// core that steps aside for some microseconds lets the other core issue a run of IDs.
 func stepAside(try int) {
 	began := time.Now()
-	pause := aside << min(try, mostDoublings)
-	// The count bounds the loop where time stands still while goroutines run, as in a bubble of
-	// testing/synctest.
-	for i := 0; i < mostYields && time.Since(began) < pause; i++ {
+	pause := aside << min(try, maxDoublings)
+	// The count limits the loop where time stands still while goroutines run, for example in a
+	// bubble of testing/synctest.
+	for i := 0; i < maxYields && time.Since(began) < pause; i++ {
 		runtime.Gosched()
 	}
 }
 
-// The pause of stepAside and how often it doubles: from 8 to 32 microseconds. Measured on two
-// cores: 39.9 ns an ID with it, 64 ns without, and 39.5 ns from one goroutine.
+// These constants set the pause of stepAside, which doubles from 8 to 32 microseconds. Measured on
+// two cores, an ID takes 39.9 ns with the pause and 64 ns without it. From one goroutine it takes
+// 39.5 ns.
 const (
-	aside         = 8 * time.Microsecond
-	mostDoublings = 2
-	mostYields    = 1000
+	aside        = 8 * time.Microsecond
+	maxDoublings = 2
+	maxYields    = 1000
 )
 
 // Fill sets every element of ids to a new ID, in strictly increasing order. It makes one
-// reservation for the IDs of a tick and allocates nothing. A batch larger than MaxAhead has IDs
-// for waits for the clock in between, each time for MaxWait at the most. It returns the errors
-// of [Generator.Next]; then all of ids is zero. An empty ids is filled by doing nothing.
+// reservation for the IDs of a tick and does not allocate. If a batch has more IDs than the ticks
+// within MaxAhead, Fill waits for the clock between ticks, each time for at most MaxWait. It
+// returns the errors of [Generator.Next], and then all of ids is zero. For an empty ids it does
+// nothing.
 func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 	if len(ids) > 0 && ctx.Err() != nil {
 		clear(ids)
@@ -192,18 +196,18 @@ func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 	return nil
 }
 
-// Shards returns over how many shards the IDs are spread evenly; see [WithShards].
+// Shards returns the number of shards over which the IDs are spread evenly. See [WithShards].
 func (g *Generator) Shards() int { return int(g.shards) }
 
-// NextLike returns a new ID that lands on the shard of key: (id & MaxSequence) mod n is the same
-// for both, for the declared number of shards n and every divisor of it. So the items of an
-// order live beside the order. The key is any ID of a layout with as many sequence bits, and must
-// not be negative.
+// NextLike returns a new ID on the shard of key: (id & MaxSequence) mod n is the same for both,
+// where n is the declared number of shards or any divisor of it. The items of an order can be
+// colocated with the order in this way. The key is any ID of a layout with the same number of
+// sequence bits. It must not be negative.
 //
-// It skips the sequence numbers in between, which are lost: a tick has about 2^SequenceBits / n
-// IDs for one key, and up to twice as many when keys are random. It never overwrites the low bits
-// of a finished ID, as a popular recipe has it, because that makes duplicates. It returns an error
-// wrapping [ErrInvalidID] for a negative key, and the errors of [Generator.Next].
+// NextLike skips the sequence numbers in between, and these are lost. A tick has about
+// 2^SequenceBits / n IDs for one key, and up to twice as many if keys are random. NextLike never
+// overwrites the low bits of an existing ID, because that would create duplicates. It returns an
+// error that wraps [ErrInvalidID] for a negative key, and the errors of [Generator.Next].
 func (g *Generator) NextLike(ctx context.Context, key int64) (int64, error) {
 	if key < 0 {
 		return 0, fmt.Errorf("%w: the key %d of NextLike is negative", ErrInvalidID, key)
@@ -215,10 +219,11 @@ func (g *Generator) NextLike(ctx context.Context, key int64) (int64, error) {
 	return id, err
 }
 
-// NextOn returns a new ID on one of so many shards: (id & MaxSequence) mod shards is shard. The
-// fewer shards there are, the fewer sequence numbers it skips; otherwise it is as
-// [Generator.NextLike]. It returns an error wrapping [ErrInvalidOption] for a number of shards that
-// is not from 1 to the size of the sequence, or a shard that is not from 0 to one less.
+// NextOn returns a new ID on a given shard: (id & MaxSequence) mod shards equals shard. It skips
+// fewer sequence numbers if there are fewer shards. In all other respects it works like
+// [Generator.NextLike]. It returns an error that wraps [ErrInvalidOption] if shards is not between
+// 1 and the size of the sequence, or if shard is not between 0 and shards-1. It also returns the
+// errors of [Generator.Next].
 func (g *Generator) NextOn(ctx context.Context, shard, shards int) (int64, error) {
 	if shards < 1 || int64(shards) > g.maxSequence+1 || shard < 0 || shard >= shards {
 		return 0, fmt.Errorf("%w: NextOn shard %d of %d, where the sequence has %d numbers", ErrInvalidOption,
@@ -231,15 +236,15 @@ func (g *Generator) NextOn(ctx context.Context, shard, shards int) (int64, error
 	return id, err
 }
 
-// take reserves up to want IDs in one tick, all of the class. It waits, outside the lock, as long as
-// the virtual clock may not move.
+// take reserves up to want IDs of the class in one tick. It waits outside the lock while the
+// virtual clock must not move.
 func (g *Generator) take(ctx context.Context, now, want int64, of class) (first, count int64, err error) {
 	for waited := time.Duration(0); ; {
 		g.mu.Lock()
 		r := g.reserve(now, want, of)
 		if r.verdict == ahead || r.verdict == outside {
-			// Before anyone waits or fails, look at the wall clock itself: the reading may have
-			// grown old while this goroutine waited for the lock.
+			// Read the wall clock itself before anyone waits or fails. The reading may be out of
+			// date because this goroutine waited for the lock.
 			now = g.clock.exact()
 			r = g.reserve(now, want, of)
 		}
@@ -266,7 +271,7 @@ func (g *Generator) take(ctx context.Context, now, want int64, of class) (first,
 	}
 }
 
-// waitForClock waits until the wall clock has come near enough.
+// waitForClock waits until the wall clock is close enough to the tick.
 func (g *Generator) waitForClock(
 	ctx context.Context, now int64, r reservation, waited time.Duration,
 ) error {
@@ -289,15 +294,15 @@ func (g *Generator) waitForClock(
 	}
 }
 
-// errNoGrowth is what an Extend that returned nil for nothing counts as.
+// errNoGrowth is the reason if Extend returned nil without a new window.
 var errNoGrowth = errors.New("the tenure reported a new window but its window is the same")
 
-// waitForWindow asks the tenure for more.
+// waitForWindow asks the tenure for a larger window.
 func (g *Generator) waitForWindow(
 	ctx context.Context, r reservation, waited time.Duration,
 ) error {
 	if g.tenure.Window() != r.window {
-		return nil // it has changed meanwhile
+		return nil // it has changed in the meantime
 	}
 	err := context.DeadlineExceeded
 	if left := g.maxWait - waited; left > 0 {
@@ -321,7 +326,7 @@ func (g *Generator) waitForWindow(
 		r.window.Node, stamp(tick), stamp(r.window.From), stamp(r.window.Until), err)
 }
 
-// instant is a clock reading as a time, for messages.
+// instant returns a clock reading as a time for messages.
 func (g *Generator) instant(now int64) time.Time {
 	return g.clock.epoch.Add(time.Duration(now)).UTC()
 }

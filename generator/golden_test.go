@@ -80,7 +80,7 @@ func checkVector(t *testing.T, l generator.Layout, v vector) {
 	}
 }
 
-// newVectors makes the vectors of a new preset with the oracle, not with the code under test.
+// newVectors creates the vectors of a new preset with the oracle and not with the code under test.
 func newVectors(t *testing.T, l generator.Layout) []vector {
 	t.Helper()
 	first, last := l.Epoch.UTC(), l.End().Add(-l.Tick)

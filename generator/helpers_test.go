@@ -12,8 +12,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// scaled is how much of a large count a test does: a tenth under the race detector or -short,
-// never nothing.
+// scaled returns the part of a large count that a test uses: a tenth with the race detector or
+// -short, and at least one.
 func scaled(n int) int {
 	if raceEnabled || testing.Short() {
 		return max(n/10, 1)
@@ -47,8 +47,8 @@ func (c *testClock) Set(t time.Time) {
 	c.now = t
 }
 
-// always is the tenure of a node that was never used before and never ends: like Node, but its
-// generator has no earlier process to fear, so the first ID comes at once.
+// always is the tenure of a node that was never used before and never ends. Unlike with FixedNode,
+// there is no earlier process, so the first ID comes at once.
 type always int64
 
 func (a always) Window() generator.Window {
@@ -57,17 +57,17 @@ func (a always) Window() generator.Window {
 
 func (a always) Extend(context.Context) error { return errors.New("this window has no end") }
 
-// midLife is an ordinary instant in the life of all presets, at the very beginning of a tick.
+// midLife is a typical instant in the life of all presets, at the very beginning of a tick.
 func midLife() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 
-// vast is a layout whose ticks no test uses up: 4 million IDs a millisecond, and one node.
+// vast is a layout whose ticks no test can exhaust: 4 million IDs per millisecond, and one node.
 func vast() generator.Layout {
 	l := generator.Default()
 	l.Name, l.Node, l.SequenceBits = "vast", nil, 22
 	return l
 }
 
-// small is a layout whose ticks are used up at once: 2^bits IDs a millisecond.
+// small is a layout whose ticks are exhausted quickly: 2^bits IDs per millisecond.
 func small(bits int) generator.Layout {
 	l := generator.Default()
 	l.Name, l.SequenceBits = "small", bits
@@ -121,8 +121,8 @@ func mustDecompose(t testing.TB, l generator.Layout, id int64) generator.Parts {
 	return p
 }
 
-// wantIncreasing fails unless every ID is greater than the one before it, which also means that
-// none repeats.
+// wantIncreasing fails unless every ID is greater than the previous one. This also means that no ID
+// repeats.
 func wantIncreasing(t testing.TB, ids []int64) {
 	t.Helper()
 	for i := 1; i < len(ids); i++ {
@@ -132,7 +132,7 @@ func wantIncreasing(t testing.TB, ids []int64) {
 	}
 }
 
-// wantError fails unless err wraps target and its text holds every one of the phrases.
+// wantError fails unless err wraps target and its text contains every phrase.
 func wantError(t testing.TB, err, target error, phrases ...string) {
 	t.Helper()
 	if !errors.Is(err, target) {
@@ -157,10 +157,10 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, seed))
 }
 
-// sequenceOf is the part of an ID that chooses a shard.
+// sequenceOf returns the part of an ID that selects a shard.
 func sequenceOf(l generator.Layout, id int64) int64 { return id & l.MaxSequence() }
 
-// errNoMore is what the tenures of tests answer when they do not extend.
+// errNoMore is returned by the tenures of tests that do not extend.
 var errNoMore = errors.New("the test's tenure gives no more")
 
 func asClockError(t testing.TB, err error) *generator.ClockError {

@@ -45,9 +45,9 @@ func faultyLayouts() []struct {
 		{"one bit too many", func(l *L) { l.SequenceBits++ },
 			[]string{"41", "10", "13", "64 bits, 1 more than the 63", "69.68 years"}},
 		{"a life past the year 9999", func(l *L) { l.TimeBits, l.Node, l.SequenceBits = 50, nil, 5 },
-			[]string{"TimeBits 50 of 1ms last 35677.62 years, past the year 9999"}},
+			[]string{"TimeBits 50 of 1ms last 35677.62 years, beyond the year 9999"}},
 		{"a life past all numbers", func(l *L) { l.Tick, l.TimeBits, l.Node, l.SequenceBits = math.MaxInt64, 62, nil, 1 },
-			[]string{"TimeBits 62", "past the year 9999"}},
+			[]string{"TimeBits 62", "beyond the year 9999"}},
 	}
 }
 
@@ -82,7 +82,7 @@ func TestEveryFunctionRefusesAnInvalidLayout(t *testing.T) {
 			wantError(t, err, generator.ErrInvalidLayout)
 			_, err = l.PackNode(1, 2)
 			wantError(t, err, generator.ErrInvalidLayout)
-			_, err = generator.New(l, generator.Node(0))
+			_, err = generator.New(l, generator.FixedNode(0))
 			wantError(t, err, generator.ErrInvalidLayout)
 			if end := l.End(); !end.IsZero() {
 				t.Errorf("End is %v, want the zero time", end)
@@ -188,9 +188,9 @@ func TestPackNodeChecksEveryField(t *testing.T) {
 		values []int64
 		says   string
 	}{
-		{nil, "has 3 node fields, 0 values"},
-		{[]int64{1, 2}, "has 3 node fields, 2 values"},
-		{[]int64{1, 2, 3, 4}, "has 3 node fields, 4 values"},
+		{nil, "has 3 node fields, but 0 values"},
+		{[]int64{1, 2}, "has 3 node fields, but 2 values"},
+		{[]int64{1, 2, 3, 4}, "has 3 node fields, but 4 values"},
 		{[]int64{16, 0, 0}, "business 16 does not fit its 4 bits, 0 to 15"},
 		{[]int64{0, 4, 0}, "idc 4 does not fit its 2 bits, 0 to 3"},
 		{[]int64{0, 0, 128}, "machine 128 does not fit its 7 bits, 0 to 127"},
@@ -201,7 +201,7 @@ func TestPackNodeChecksEveryField(t *testing.T) {
 		node, err := l.PackNode(test.values...)
 		wantError(t, err, generator.ErrNodeRange, test.says)
 		if node != 0 {
-			t.Errorf("PackNode(%v) = %d beside its error", test.values, node)
+			t.Errorf("PackNode(%v) = %d and an error", test.values, node)
 		}
 	}
 	node, err := l.PackNode(9, 2, 77)
@@ -221,7 +221,7 @@ func TestALayoutWithoutNodeFieldsHasTheNodeZero(t *testing.T) {
 	if l.MaxNode() != 0 || len(l.UnpackNode(5)) != 0 {
 		t.Errorf("greatest node %d, fields %v", l.MaxNode(), l.UnpackNode(5))
 	}
-	mustNew(t, l, generator.Node(0))
-	_, err := generator.New(l, generator.Node(1))
+	mustNew(t, l, generator.FixedNode(0))
+	_, err := generator.New(l, generator.FixedNode(1))
 	wantError(t, err, generator.ErrNodeRange, "node 1 is not between 0 and 0")
 }

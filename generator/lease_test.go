@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // granted is a lease whose window a test changes; see scripted.
@@ -87,7 +88,7 @@ func TestALeaseThatIsTakenMakesNoGenerator(t *testing.T) {
 	g, err := generator.New(generator.Default(), l, generator.WithClock(newTestClock(midLife()).Now))
 	wantError(t, err, generator.ErrTenureTaken, "generator: tenure already serves a generator: by another")
 	if g != nil {
-		t.Error("there is a generator beside the error")
+		t.Error("there is a generator and an error")
 	}
 }
 
@@ -131,7 +132,7 @@ func wantSealed(t *testing.T, g *generator.Generator) {
 			t.Errorf("%s: error %v, want ErrSealed", name, err)
 		}
 		if ids[0] != 0 || ids[len(ids)-1] != 0 {
-			t.Errorf("%s: ids beside the error", name)
+			t.Errorf("%s: ids and an error", name)
 		}
 	}
 	// What needs no ID does not fail.
@@ -325,5 +326,21 @@ func TestNothingIsStampedBehindASeal(t *testing.T) {
 		if stamped := mustDecompose(t, layout, greatest).Time.Add(layout.Tick); stamped.After(ends[0]) {
 			t.Fatalf("round %d: an ID of the tick that ends at %v, sealed at %v", round, stamped, ends[0])
 		}
+	}
+}
+
+func TestASealedGeneratorIsClosedForTheWholeModule(t *testing.T) {
+	l := newLease(time.Hour)
+	g := mustNew(t, generator.Default(), l)
+	sealOf(t, l)()
+	_, err := g.Next(t.Context())
+	if !errors.Is(err, generator.ErrSealed) || !errors.Is(err, errs.ErrClosed) {
+		t.Errorf("%v is not both generator.ErrSealed and errs.ErrClosed", err)
+	}
+	if err.Error() != "generator: sealed" {
+		t.Errorf("the error says %q", err)
+	}
+	if errors.Is(errs.ErrClosed, generator.ErrSealed) || errors.Is(err, generator.ErrTenureTaken) {
+		t.Error("an error that is none of it counts as generator.ErrSealed, or the other way round")
 	}
 }

@@ -12,24 +12,24 @@ import (
 
 func TestNewRefusesANodeThatDoesNotFit(t *testing.T) {
 	for _, node := range []int64{-1, 1024, math.MinInt64, math.MaxInt64} {
-		g, err := generator.New(generator.Default(), generator.Node(node))
+		g, err := generator.New(generator.Default(), generator.FixedNode(node))
 		wantError(t, err, generator.ErrNodeRange, "not between 0 and 1023", "10 node bits of layout default")
 		if g != nil {
 			t.Error("a generator came with the error")
 		}
 	}
 	for _, node := range []int64{0, 1023} {
-		mustNew(t, generator.Default(), generator.Node(node))
+		mustNew(t, generator.Default(), generator.FixedNode(node))
 	}
 }
 
 func TestNewRefusesANilTenure(t *testing.T) {
 	_, err := generator.New(generator.Default(), nil)
-	wantError(t, err, generator.ErrInvalidOption, "tenure is nil", "generator.Node")
+	wantError(t, err, generator.ErrInvalidOption, "tenure is nil", "generator.FixedNode")
 }
 
 func TestNewTellsAllOptionFaultsAtOnce(t *testing.T) {
-	_, err := generator.New(generator.Default(), generator.Node(1),
+	_, err := generator.New(generator.Default(), generator.FixedNode(1),
 		generator.WithShards(0),
 		nil,
 		generator.WithMaxAhead(-time.Nanosecond),
@@ -54,7 +54,7 @@ func TestNewChecksEveryOption(t *testing.T) {
 		"WithMaxWait(-1ns)":                    generator.WithMaxWait(-1),
 	}
 	for says, option := range refused {
-		_, err := generator.New(l, generator.Node(1), option)
+		_, err := generator.New(l, generator.FixedNode(1), option)
 		wantError(t, err, generator.ErrInvalidOption, says)
 	}
 	for _, option := range []generator.Option{
@@ -63,19 +63,19 @@ func TestNewChecksEveryOption(t *testing.T) {
 		generator.WithMaxWait(0), generator.WithMaxWait(math.MaxInt64),
 		generator.WithClock(time.Now),
 	} {
-		mustNew(t, l, generator.Node(1), option)
+		mustNew(t, l, generator.FixedNode(1), option)
 	}
 	// Of an option given twice the later one counts.
-	mustNew(t, l, generator.Node(1), generator.WithShards(5000), generator.WithShards(16))
+	mustNew(t, l, generator.FixedNode(1), generator.WithShards(5000), generator.WithShards(16))
 	// The greatest number of shards there is needs 16 bits of sequence.
 	l.Node, l.SequenceBits = nil, 16
-	mustNew(t, l, generator.Node(0), generator.WithShards(65536))
+	mustNew(t, l, generator.FixedNode(0), generator.WithShards(65536))
 }
 
 func TestNewRefusesAClockOutsideTheLifeOfTheLayout(t *testing.T) {
 	l := generator.Twitter()
 	start := func(at time.Time) error {
-		_, err := generator.New(l, generator.Node(1), generator.WithClock(newTestClock(at).Now))
+		_, err := generator.New(l, generator.FixedNode(1), generator.WithClock(newTestClock(at).Now))
 		return err
 	}
 	wantError(t, start(l.Epoch.Add(-1)), generator.ErrBeforeEpoch,

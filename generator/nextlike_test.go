@@ -173,7 +173,7 @@ func TestNextLikeTakesAnyKeyThatIsNotNegative(t *testing.T) {
 		id, err := g.NextLike(t.Context(), key)
 		wantError(t, err, generator.ErrInvalidID, "key", "negative")
 		if id != 0 {
-			t.Errorf("id %d beside the error", id)
+			t.Errorf("id %d and an error", id)
 		}
 	}
 	// A key of another layout, whose sequence is wider.

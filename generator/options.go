@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// defaultAheadTicks is the default of MaxAhead in ticks: enough to ride over the coarse
-	// timers of operating systems without losing a tick's IDs.
+	// defaultAheadTicks is the default of MaxAhead in ticks. It is large enough that the coarse
+	// timers of operating systems do not cost the IDs of a tick.
 	defaultAheadTicks = 10
-	// longestAhead keeps the virtual clock within a day of the real one.
-	longestAhead = 24 * time.Hour
-	// defaultMaxWait is the default of MaxWait for all but very long ticks.
+	// aheadLimit keeps the virtual clock within one day of the real clock.
+	aheadLimit = 24 * time.Hour
+	// defaultMaxWait is the default of MaxWait, except for very long ticks.
 	defaultMaxWait = time.Second
-	// mostShards bounds the memory of the deck, at most six bytes a shard.
-	mostShards = 1 << 16
-	// deckShare is what part of the sequence the default deck covers: drawing a random start
-	// costs at most 1/32 of one tick's IDs on average.
+	// maxShards limits the memory of the deck, which is at most six bytes per shard.
+	maxShards = 1 << 16
+	// deckShare defines the default deck as this fraction of the sequence. A random start then
+	// costs at most 1/32 of the IDs of a tick on average.
 	deckShare = 16
 )
 
 // Option sets one property of a [Generator].
 type Option interface{ apply(*config) error }
 
-// config is what the options say.
+// config holds the values of the options.
 type config struct {
 	shards   int
 	maxAhead time.Duration
@@ -32,50 +32,50 @@ type config struct {
 	now      func() time.Time
 }
 
-// optionFunc makes an Option of a function; the interface stays sealed.
+// optionFunc is a function that implements Option. The interface stays sealed.
 type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// WithShards tells the generator how many shards its IDs are spread over, where the shard of an
-// ID is (id & MaxSequence) mod n. At one ID a tick, the counts of any two of the n shards never
-// differ by more than 1. The same holds for the products of the first prime factors of n in
-// ascending order, and so for every divisor of a power of two; other divisors are even after
-// every n ticks. Bursts are spread within 1 for any number of shards.
+// WithShards sets the number of shards over which the IDs are spread. The shard of an ID is (id &
+// MaxSequence) mod n. At one ID per tick, the counts of any two of the n shards never differ by
+// more than 1. The same holds for every product of the first prime factors of n in ascending order,
+// and therefore for every divisor of a power of two. Other divisors are even after every n ticks.
+// Bursts are spread within 1 for any number of shards.
 //
-// The number is from 1 to the size of the sequence, 65,536 at most. A tick that follows an idle
-// one begins at a random place below n and so loses (n-1)/2 of its IDs on average; an n that does
-// not divide the size of the sequence loses the remainder of the division in full ticks as well.
-// For several shard counts declare their least common multiple. By default it is a sixteenth of
-// the sequence, at least 1: exact for every power of two up to it.
+// The number is between 1 and the size of the sequence, and at most 65,536. A tick that follows an
+// idle tick begins at a random place below n, so it loses (n-1)/2 of its IDs on average. If n does
+// not divide the size of the sequence, full ticks also lose the remainder of that division. For
+// several shard counts, declare their least common multiple. The default is a sixteenth of the
+// sequence, and at least 1. It is exact for every power of two up to it.
 func WithShards(n int) Option {
 	return optionFunc(func(c *config) error {
-		if n < 1 || n > mostShards {
-			return fmt.Errorf("%w: WithShards(%d) is not between 1 and %d", ErrInvalidOption, n, mostShards)
+		if n < 1 || n > maxShards {
+			return fmt.Errorf("%w: WithShards(%d) is not between 1 and %d", ErrInvalidOption, n, maxShards)
 		}
 		c.shards = n
 		return nil
 	})
 }
 
-// WithMaxAhead tells the generator how far its virtual clock may run ahead of the wall clock,
-// from 0 to 24 hours. More lets longer bursts, and longer steps back of the clock, pass without
-// waiting, at the price of IDs whose time lies in the future by as much. By default it is 10
-// ticks. All processes that use a hand-given node one after the other must use the same value,
-// because the restart fence relies on it.
+// WithMaxAhead sets how far the virtual clock may run ahead of the wall clock, between 0 and 24
+// hours. With a larger value, longer bursts and larger steps back of the clock cause no waiting,
+// but the time of an ID may be in the future by that much. The default is 10 ticks. All processes
+// that use a fixed node one after the other must use the same value, because the restart fence
+// relies on it.
 func WithMaxAhead(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
-		if d < 0 || d > longestAhead {
-			return fmt.Errorf("%w: WithMaxAhead(%v) is not between 0 and %v", ErrInvalidOption, d, longestAhead)
+		if d < 0 || d > aheadLimit {
+			return fmt.Errorf("%w: WithMaxAhead(%v) is not between 0 and %v", ErrInvalidOption, d, aheadLimit)
 		}
 		c.maxAhead = d
 		return nil
 	})
 }
 
-// WithMaxWait tells the generator how long a call may wait for the clock, or for its tenure,
-// before it fails; 0 fails at once. In [Generator.Fill] it bounds the wait for each tick. By
-// default it is one second, or two ticks where those are longer.
+// WithMaxWait sets how long a call may wait for the clock or for its tenure before it fails. With
+// 0, a call fails at once. In [Generator.Fill] it limits the wait for each tick. The default is one
+// second, or two ticks if they are longer.
 func WithMaxWait(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d < 0 {
@@ -86,27 +86,27 @@ func WithMaxWait(d time.Duration) Option {
 	})
 }
 
-// WithClock makes the generator read the time from now, for tests and simulations. The function
-// is called for every reservation, sometimes under the generator's lock: it must be safe for
-// concurrent use and must not call the generator. Waiting still takes real time. By default the
-// generator reads the system's clock: the monotonic one for speed, tied to the wall clock anew
-// every 50 milliseconds.
+// WithClock makes the generator read the time from now, for tests and simulations. The generator
+// calls the function for every reservation, sometimes while it holds its lock. The function must be
+// safe for concurrent use and must not call the generator. Waiting still takes real time. By
+// default the generator reads the monotonic clock of the system, which is faster, and synchronizes
+// it with the wall clock every 50 milliseconds.
 func WithClock(now func() time.Time) Option {
 	return optionFunc(func(c *config) error {
 		if now == nil {
-			return fmt.Errorf("%w: WithClock(nil): a clock is needed", ErrInvalidOption)
+			return fmt.Errorf("%w: WithClock(nil): pass a clock", ErrInvalidOption)
 		}
 		c.now = now
 		return nil
 	})
 }
 
-// configure applies the options over the defaults of the layout and reports all faults at once.
+// configure applies the options to the defaults of the layout and reports all faults at once.
 func configure(l Layout, opts []Option) (config, error) {
 	c := config{
-		shards:   int(min(max((l.MaxSequence()+1)/deckShare, 1), mostShards)),
-		maxAhead: min(defaultAheadTicks*min(l.Tick, longestAhead), longestAhead),
-		maxWait:  max(defaultMaxWait, 2*min(l.Tick, longestAhead)),
+		shards:   int(min(max((l.MaxSequence()+1)/deckShare, 1), maxShards)),
+		maxAhead: min(defaultAheadTicks*min(l.Tick, aheadLimit), aheadLimit),
+		maxWait:  max(defaultMaxWait, 2*min(l.Tick, aheadLimit)),
 	}
 	var faults []error
 	for i, opt := range opts {

@@ -2,11 +2,11 @@ package generator
 
 import "time"
 
-// epoch2025 is the epoch of the layouts that are this project's own.
+// epoch2025 is the epoch of the layouts that this project defines.
 func epoch2025() time.Time { return time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-// Default returns the layout for services: 1,024 nodes, 4,096 IDs a millisecond and node, from
-// 2025 for 69.7 years.
+// Default returns the layout for services. It has 1,024 nodes and 4,096 IDs per millisecond and
+// node, and lasts 69.7 years from 2025.
 func Default() Layout {
 	return Layout{
 		Name: "default", Epoch: epoch2025(), Tick: time.Millisecond,
@@ -14,10 +14,11 @@ func Default() Layout {
 	}
 }
 
-// Twitter returns the layout of Twitter's Snowflake, for reading and making IDs that fit beside
-// those of Twitter and of the many systems that copied it: 41 bits of milliseconds since
-// 2010-11-04T01:42:54.657Z, 5 bits of datacenter, 5 of worker, 12 of sequence; 69.7 years.
-// Source: IdWorker.scala in github.com/twitter-archive/snowflake, whose twepoch is 1288834974657.
+// Twitter returns the layout of Twitter's Snowflake. Use it to read and issue IDs that are
+// compatible with those of Twitter and of the many systems that copied it. It has 41 bits of
+// milliseconds since 2010-11-04T01:42:54.657Z, 5 bits of datacenter, 5 bits of worker and 12 bits
+// of sequence, and lasts 69.7 years. Its source is IdWorker.scala in
+// github.com/twitter-archive/snowflake, where twepoch is 1288834974657.
 func Twitter() Layout {
 	return Layout{
 		Name: "twitter", Epoch: time.UnixMilli(1288834974657).UTC(), Tick: time.Millisecond,
@@ -25,10 +26,10 @@ func Twitter() Layout {
 	}
 }
 
-// ShardingSphere returns the layout of Apache ShardingSphere's SNOWFLAKE algorithm: 41 bits of
-// milliseconds since 2016-11-01 (UTC), 10 of worker, 12 of sequence; 69.7 years. Releases before
-// ShardingSphere's change #38932 computed their epoch in the server's time zone: for IDs of such
-// a server set Epoch to midnight there.
+// ShardingSphere returns the layout of Apache ShardingSphere's SNOWFLAKE algorithm. It has 41 bits
+// of milliseconds since 2016-11-01 (UTC), 10 bits of worker and 12 bits of sequence, and lasts 69.7
+// years. Releases before ShardingSphere's change #38932 computed their epoch in the server's time
+// zone. For IDs of such a server, set Epoch to midnight in that time zone.
 func ShardingSphere() Layout {
 	return Layout{
 		Name:  "shardingsphere",
@@ -37,8 +38,9 @@ func ShardingSphere() Layout {
 	}
 }
 
-// Business returns a layout that names the kind of row in the ID: 16 businesses, 4 data centers
-// (idc), 128 machines in each, 128 IDs a millisecond, from 2016 for 17.4 years.
+// Business returns a layout that names the kind of row in the ID. It has 16 businesses, 4 data
+// centers (idc) with 128 machines each, and 128 IDs per millisecond, and lasts 17.4 years from
+// 2016.
 func Business() Layout {
 	return Layout{
 		Name:  "business",
@@ -47,8 +49,8 @@ func Business() Layout {
 	}
 }
 
-// JavaScript returns a layout of 53 bits, whose IDs are exact as JavaScript numbers: 16 nodes,
-// 256 IDs a millisecond, from 2025 for 69.7 years.
+// JavaScript returns a layout of 53 bits, whose IDs are exact as JavaScript numbers. It has 16
+// nodes and 256 IDs per millisecond, and lasts 69.7 years from 2025.
 func JavaScript() Layout {
 	return Layout{
 		Name: "javascript", Epoch: epoch2025(), Tick: time.Millisecond,
@@ -56,10 +58,11 @@ func JavaScript() Layout {
 	}
 }
 
-// Game returns the layout for one database a game server, to be merged later: 1,048,576 servers,
-// 1,024 IDs a tenth of a second (10,240 a second), from 2025 for 27.2 years. With 20 bits of
-// server, 43 are left for time and sequence: rate times life is 8.8e12 IDs a server whatever the
-// tick. The longer tick buys larger bursts and more shards.
+// Game returns the layout for one database per game server, if the databases may be merged later.
+// It has 1,048,576 servers and 1,024 IDs per tenth of a second (10,240 per second), and lasts 27.2
+// years from 2025. The 20 server bits leave 43 bits for time and sequence, so rate times life is
+// 8.8e12 IDs per server, whatever the tick is. The longer tick allows larger bursts and more
+// shards.
 func Game() Layout {
 	return Layout{
 		Name: "game", Epoch: epoch2025(), Tick: 100 * time.Millisecond,
@@ -67,7 +70,7 @@ func Game() Layout {
 	}
 }
 
-// GameLong is [Game] for titles that live long: 512 IDs a tenth of a second, 54.4 years.
+// GameLong is [Game] for long-lived titles, with 512 IDs per tenth of a second for 54.4 years.
 func GameLong() Layout {
 	return Layout{
 		Name: "gamelong", Epoch: epoch2025(), Tick: 100 * time.Millisecond,
@@ -75,8 +78,8 @@ func GameLong() Layout {
 	}
 }
 
-// GameSecond is [Game] for turn-based play: 4,096 IDs a second, 68.0 years. Its tick is a whole
-// second, so the first ID after a start may take up to a second.
+// GameSecond is [Game] for turn-based games, with 4,096 IDs per second for 68.0 years. Its tick is
+// a whole second, so the first ID after a start may take up to a second.
 func GameSecond() Layout {
 	return Layout{
 		Name: "gamesecond", Epoch: epoch2025(), Tick: time.Second,
@@ -84,8 +87,8 @@ func GameSecond() Layout {
 	}
 }
 
-// Game16 is [Game] with 65,536 servers, which is enough for nearly every studio: 4,096 IDs a
-// tenth of a second, 108.9 years.
+// Game16 is [Game] with 65,536 servers, which is enough for nearly every studio. It has 4,096 IDs
+// per tenth of a second for 108.9 years.
 func Game16() Layout {
 	return Layout{
 		Name: "game16", Epoch: epoch2025(), Tick: 100 * time.Millisecond,
@@ -93,7 +96,7 @@ func Game16() Layout {
 	}
 }
 
-// Game16Fast is [Game16] for busy logs: 1,024 IDs a hundredth of a second, 43.6 years.
+// Game16Fast is [Game16] for busy logs, with 1,024 IDs per hundredth of a second for 43.6 years.
 func Game16Fast() Layout {
 	return Layout{
 		Name: "game16fast", Epoch: epoch2025(), Tick: 10 * time.Millisecond,

@@ -6,18 +6,18 @@ import (
 )
 
 const (
-	// takeCard in place of a residue: the next plain ID takes the top card of the deck.
+	// takeCard takes the place of a residue if the next plain ID takes the top card of the deck.
 	takeCard = -1
 )
 
-// class says on which shard an ID has to lie: that of the sequence numbers with one residue modulo
-// the number of shards. The zero class asks for plain IDs, which take the next free numbers.
+// class selects the shard of an ID: the sequence numbers with one residue modulo the number of
+// shards. The zero class selects plain IDs, which take the next free numbers.
 type class struct{ residue, shards int64 }
 
-// isPlain reports whether any shard will do.
+// isPlain reports whether the ID may be on any shard.
 func (c class) isPlain() bool { return c.shards == 0 }
 
-// verdict says whether IDs can be reserved, and if not, what that has to wait for.
+// verdict says whether IDs can be reserved and, if not, what the caller must wait for.
 type verdict uint8
 
 const (
@@ -27,18 +27,19 @@ const (
 	failed          // waiting does not help
 )
 
-// reservation is a run of IDs of one tick, or why there is none.
+// reservation is a run of IDs of one tick, or the reason why there is none.
 type reservation struct {
 	verdict verdict
 
-	// When granted: the run, whether its start is the top card, and the residue at which plain
-	// IDs go on after it.
+	// These fields are set if the verdict is granted: the run, whether its start is the top card,
+	// and the residue at which plain IDs continue after it.
 	first, count int64
 	dealt        bool
 	resume       int64
 
-	// When not: the tick that the run would lie in, how far that begins ahead of the wall
-	// clock, the window that it is not in, and the error when failed.
+	// These fields are set otherwise: the tick of the refused run, how far that tick begins ahead
+	// of the wall clock, the window that does not contain it, and the error if the verdict is
+	// failed.
 	tick   int64
 	lead   time.Duration
 	start  start
@@ -46,19 +47,19 @@ type reservation struct {
 	err    error
 }
 
-// start says whether a tick lies ahead because something begins there, not because of load.
+// start says which boundary, if any, makes a tick begin ahead of the clock, instead of the load.
 type start uint8
 
 const (
 	startNone   start = iota
-	startFence        // of a node given by hand
-	startWindow       // of a tenure
+	startFence        // the restart fence of a fixed node
+	startWindow       // the window of a tenure
 )
 
-// lookTwice is the word for an ID after which Next must not simply count on.
+// lookTwice returns the word for an ID after which Next must not simply count on.
 func lookTwice(id int64) int64 { return ^id }
 
-// idOf is the last ID that a word stands for.
+// idOf returns the last ID that a word represents.
 func idOf(word int64) int64 {
 	if word < 0 {
 		return ^word
@@ -66,9 +67,9 @@ func idOf(word int64) int64 {
 	return word
 }
 
-// reserve moves the virtual clock to the later of now and itself and takes up to want sequence
-// numbers of one tick, from the first that is of the class. Nothing is taken unless it
-// is granted. The caller holds g.mu.
+// reserve moves the virtual clock to now, if that is later, and takes up to want sequence numbers
+// of one tick, starting with the first number of the class. It takes numbers only if the verdict is
+// granted. The caller holds g.mu.
 func (g *Generator) reserve(now, want int64, of class) reservation {
 	for {
 		word := g.last.Load()
@@ -80,7 +81,7 @@ func (g *Generator) reserve(now, want int64, of class) reservation {
 		if !of.isPlain() {
 			next = lookTwice(next)
 		}
-		// Next may have counted on meanwhile. Then all has to be looked at again.
+		// If Next has counted on in the meantime, everything must be checked again.
 		if !g.last.CompareAndSwap(word, next) {
 			continue
 		}
@@ -94,8 +95,8 @@ func (g *Generator) reserve(now, want int64, of class) reservation {
 	}
 }
 
-// propose says which IDs come after word, without taking them; it only brings the copy of the
-// tenure's window up to date. The caller holds g.mu.
+// propose returns the IDs that come after word without taking them. Its only side effect is an
+// update of the stored window of the tenure. The caller holds g.mu.
 func (g *Generator) propose(word, now, want int64, of class) reservation {
 	if g.sealed {
 		return reservation{verdict: failed, err: ErrSealed}
@@ -106,12 +107,12 @@ func (g *Generator) propose(word, now, want int64, of class) reservation {
 	current, last, resume := g.position(word)
 	tick := current
 
-	// The wall clock has moved on: a fresh tick, whose first plain ID takes a card.
+	// The wall clock has moved on. The first plain ID of the new tick takes a card.
 	if wall := now / g.tickNanos; wall > tick {
 		tick, last, resume = wall, -1, takeCard
 	}
 	start := g.startAfter(last, resume, of)
-	// The tick is used up: borrow the next one, where plain IDs go on with the round.
+	// The tick is used up. The next tick is borrowed, and plain IDs continue there with the round.
 	if start > g.maxSequence {
 		tick, last = tick+1, -1
 		start = g.startAfter(last, resume, of)
@@ -135,7 +136,7 @@ func (g *Generator) propose(word, now, want int64, of class) reservation {
 	if lead := g.leadOf(tick, now); lead > g.maxAhead {
 		return reservation{verdict: ahead, tick: tick, lead: time.Duration(lead), start: g.startOf(tick)}
 	}
-	// A tick once granted needs no second look at the window.
+	// A tick that was granted once needs no second check of the window.
 	if tick != current && tick >= g.grant.until {
 		return reservation{verdict: outside, tick: tick, window: g.grant.window}
 	}
@@ -147,10 +148,10 @@ func (g *Generator) propose(word, now, want int64, of class) reservation {
 	return r
 }
 
-// position takes the word apart: the virtual clock, and the residue at which plain IDs go on.
+// position splits the word into the virtual clock and the residue at which plain IDs continue.
 func (g *Generator) position(word int64) (tick, sequence, resume int64) {
 	if !g.started {
-		// As if that tick were used up, so that the first ID is the first of a fresh one.
+		// The floor counts as used up, so the first ID is the first ID of a new tick.
 		return g.floor, g.maxSequence, takeCard
 	}
 	id := idOf(word)
@@ -161,7 +162,7 @@ func (g *Generator) position(word int64) (tick, sequence, resume int64) {
 	return tick, sequence, (sequence + 1) % g.shards
 }
 
-// startOf says what begins at a tick.
+// startOf returns the boundary that begins at a tick.
 func (g *Generator) startOf(tick int64) start {
 	switch {
 	case tick > 0 && tick == g.grant.from:
@@ -172,8 +173,9 @@ func (g *Generator) startOf(tick int64) start {
 	return startNone
 }
 
-// startAfter returns the first sequence number after last that is of the class, or, for plain IDs,
-// on the residue where they go on. It may lie past the end of the tick.
+// startAfter returns the first sequence number after last that is in the class. For plain IDs it
+// returns the first number with the residue at which they continue. The result may be after the end
+// of the tick.
 func (g *Generator) startAfter(last, resume int64, of class) int64 {
 	if of.isPlain() {
 		of = class{resume, g.shards}
@@ -189,7 +191,7 @@ func (g *Generator) startAfter(last, resume int64, of class) int64 {
 	return next + skip
 }
 
-// refreshGrant reads the window of the tenure.
+// refreshGrant reads the current window of the tenure.
 func (g *Generator) refreshGrant() error {
 	window := g.tenure.Window()
 	if window == g.grant.window {
@@ -202,8 +204,8 @@ func (g *Generator) refreshGrant() error {
 	return err
 }
 
-// leadOf is how far, in nanoseconds, tick begins ahead of now; negative once it has begun. A
-// tick too far away for the arithmetic is as far as can be.
+// leadOf returns how far, in nanoseconds, tick begins ahead of now. The result is negative after
+// the tick has begun, and the largest int64 if the tick is too far away for the arithmetic.
 func (g *Generator) leadOf(tick, now int64) int64 {
 	if tick > (math.MaxInt64-g.tickNanos)/g.tickNanos {
 		return math.MaxInt64
@@ -211,7 +213,7 @@ func (g *Generator) leadOf(tick, now int64) int64 {
 	return tick*g.tickNanos - now
 }
 
-// settle counts the IDs that Next took since the last reservation, up to word. The caller holds
+// settle counts the IDs up to word that Next took since the last reservation. The caller holds
 // g.mu.
 func (g *Generator) settle(word int64) {
 	if g.started {

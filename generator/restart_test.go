@@ -28,7 +28,7 @@ func TestARestartAtOnceRepeatsNothing(t *testing.T) {
 			clock := newTestClock(midLife())
 			last := int64(-1)
 			for restart := range scaled(500) {
-				g := mustNew(t, test.layout, generator.Node(6), generator.WithClock(clock.Now),
+				g := mustNew(t, test.layout, generator.FixedNode(6), generator.WithClock(clock.Now),
 					generator.WithMaxAhead(test.maxAhead), generator.WithMaxWait(0))
 				// The first ID may need the clock to go on by a tick, and never more.
 				clock.Move(time.Duration(r.Int64N(int64(test.layout.Tick))))
@@ -85,7 +85,7 @@ func TestTheFenceCoversASmallStepBack(t *testing.T) {
 	} {
 		clock := newTestClock(midLife())
 		start := func() *generator.Generator {
-			return mustNew(t, generator.Default(), generator.Node(6), generator.WithClock(clock.Now),
+			return mustNew(t, generator.Default(), generator.FixedNode(6), generator.WithClock(clock.Now),
 				generator.WithMaxAhead(test.maxAhead))
 		}
 		g := start()
@@ -108,7 +108,7 @@ func TestTheFenceCostsATickAtTheMost(t *testing.T) {
 				for part := range 10 {
 					tick := p.layout.Tick
 					clock := newBubbleClock(p.layout.Epoch.Add(100_000*tick + time.Duration(part)*tick/10))
-					g := mustNew(t, p.layout, generator.Node(1), generator.WithClock(clock.Now))
+					g := mustNew(t, p.layout, generator.FixedNode(1), generator.WithClock(clock.Now))
 					began, wall := time.Now(), clock.Now()
 					id := mustNext(t, g)
 					ahead := 10 * tick

@@ -2,35 +2,35 @@ package generator
 
 import "time"
 
-// Stats is what a generator has done so far and where it stands. The zero Stats is that of no
-// generator.
+// Stats describes what a generator has done so far and its current state. The zero Stats belongs to
+// no generator. In JSON, durations are numbers of nanoseconds, and times that are zero are left out.
 type Stats struct {
 	// Node is the node number in use.
-	Node int64
-	// Issued counts the IDs made.
-	Issued uint64
-	// Last is the time of the last ID, in UTC; zero before the first.
-	Last time.Time
-	// Lead is how far the last ID lies ahead of the wall clock; 0 when it does not.
-	Lead time.Duration
-	// Waits counts the waits for the clock that were not broken off, Waited is the time that they
-	// took in all. A call may wait more than once.
-	Waits  uint64
-	Waited time.Duration
-	// ClockSteps counts how often the wall clock was seen to step back by a millisecond or more.
-	ClockSteps uint64
-	// WindowEnd is the end of the tenure's window, in UTC; zero for a node given by hand.
-	WindowEnd time.Time
-	// Extensions counts how often the tenure's window has grown or moved, if it is a [Lease];
-	// otherwise how often a call had to ask the tenure for more.
-	Extensions uint64
-	// End is when the time bits of the layout are used up, YearsLeft how many years of 365.25
-	// days that is away by the wall clock.
-	End       time.Time
-	YearsLeft float64
+	Node int64 `json:"node"`
+	// Issued is the number of IDs issued so far.
+	Issued uint64 `json:"issued"`
+	// Last is the time of the last ID, in UTC. It is zero before the first ID.
+	Last time.Time `json:"last,omitzero"`
+	// Lead is how far the last ID is ahead of the wall clock. It is 0 if the ID is not ahead.
+	Lead time.Duration `json:"lead_ns"`
+	// Waits is the number of completed waits for the clock, and Waited is the total time that they
+	// took. A call may wait more than once.
+	Waits  uint64        `json:"waits"`
+	Waited time.Duration `json:"waited_ns"`
+	// ClockSteps is how often the wall clock was seen to step back by a millisecond or more.
+	ClockSteps uint64 `json:"clock_steps"`
+	// WindowEnd is the end of the tenure's window, in UTC. It is zero for a fixed node.
+	WindowEnd time.Time `json:"window_end,omitzero"`
+	// Extensions is how often the window of a [Lease] has grown or moved. For any other tenure it
+	// is how often a call had to ask the tenure for more.
+	Extensions uint64 `json:"extensions"`
+	// End is when the time bits of the layout run out. YearsLeft is the number of years of 365.25
+	// days until then by the wall clock.
+	End       time.Time `json:"end,omitzero"`
+	YearsLeft float64   `json:"years_left"`
 }
 
-// Stats returns a snapshot.
+// Stats returns a snapshot of the statistics.
 func (g *Generator) Stats() Stats {
 	now := g.clock.exact()
 	steps, _ := g.clock.stepped(now)
@@ -58,7 +58,7 @@ func (g *Generator) Stats() Stats {
 	return s
 }
 
-// recordWait counts a wait that is over.
+// recordWait counts a completed wait.
 func (g *Generator) recordWait(why verdict, spent time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -86,7 +86,7 @@ func TestStatsTellWhereTheGeneratorStands(t *testing.T) {
 	if got := g.Stats(); got.ClockSteps != 2 {
 		t.Errorf("after a step of a millisecond: %d steps, want 2", got.ClockSteps)
 	}
-	if got := mustNew(t, l, generator.Node(5)).Stats(); !got.WindowEnd.IsZero() {
+	if got := mustNew(t, l, generator.FixedNode(5)).Stats(); !got.WindowEnd.IsZero() {
 		t.Errorf("a node given by hand has the window end %v", got.WindowEnd)
 	}
 }

@@ -43,7 +43,7 @@ func TestNoStepOfTheClockRepeatsAnID(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRand(t)
-				w := newWitness(t, generator.Default(), generator.Node(5), 10*ms, time.Second)
+				w := newWitness(t, generator.Default(), generator.FixedNode(5), 10*ms, time.Second)
 				w.run(r, 100) // well past the restart fence
 				for _, step := range test.steps {
 					w.clock.Step(step)
@@ -113,7 +113,7 @@ func TestAJitteringClockRepeatsNothing(t *testing.T) {
 		t.Run(swing.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRand(t)
-				w := newWitness(t, generator.Default(), generator.Node(5), 10*time.Millisecond, time.Second)
+				w := newWitness(t, generator.Default(), generator.FixedNode(5), 10*time.Millisecond, time.Second)
 				for range scaled(2000) {
 					w.clock.Set(midLife().Add(time.Since(bubbleBegan())).Add(time.Duration(r.Int64N(int64(2*swing))) - swing))
 					w.mustNotFail(w.next())
@@ -133,7 +133,7 @@ func bubbleBegan() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC
 func TestStepsUnderManyGoroutinesRepeatNothing(t *testing.T) {
 	var shift atomic.Int64
 	now := func() time.Time { return time.Now().Round(0).Add(time.Duration(shift.Load())) }
-	g := mustNew(t, generator.Default(), generator.Node(5), generator.WithClock(now), generator.WithMaxWait(time.Minute))
+	g := mustNew(t, generator.Default(), generator.FixedNode(5), generator.WithClock(now), generator.WithMaxWait(time.Minute))
 	swings := []time.Duration{-20, 15, -1, 0, 7, -3, 20, -20, -12} // milliseconds from the true time
 	sizes := []int{0, 1, 2, 64, 500, 5000}
 	draw(t, 8, func(i int, ids []int64) ([]int64, error) {

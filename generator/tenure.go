@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// Window is the exclusive right to stamp the ticks of [From, Until) with a node number: those
-// that begin at or after From and end at or before Until. The zero From is before every tick.
+// Window is the exclusive right to use a node number in the ticks of [From, Until). These are the
+// ticks that begin at or after From and end at or before Until. The zero From is before every tick.
 type Window struct {
 	Node        int64
 	From, Until time.Time
 }
 
-// Tenure says which node number a generator may use, and for which ticks. All uniqueness between
-// generators rests on it: whoever hands out windows must never hand out two that share a node
-// and a tick, whatever the clocks say. A right once given is given for good: a window may grow,
-// or be replaced by another one, but the ticks of an earlier window stay with their generator.
+// Tenure grants a node number to a generator, and the ticks in which the generator may use it. The
+// uniqueness of IDs across generators depends on it: an implementation must never grant two windows
+// that share a node and a tick, whatever the clocks show. A grant is permanent. A window may grow
+// or be replaced with another one, but the ticks of an earlier window still belong to their
+// generator.
 //
 // Implementations must be safe for concurrent use.
 type Tenure interface {
-	// Window returns the present window. It is cheap and does no I/O: it is read under the
-	// generator's lock whenever a fresh tick begins. (Inside a tick that was granted once there
-	// is nothing to ask.)
+	// Window returns the current window. It must be fast and do no I/O, because the generator calls
+	// it under its lock whenever a new tick begins. It is not called again within a granted tick.
 	Window() Window
-	// Extend waits until the window has grown or moved, and returns nil, or says why it cannot.
-	// It is called without any lock, possibly by many goroutines at once, when the clock has
-	// reached the end of the window.
+	// Extend waits until the window has grown or moved and returns nil, or returns the reason why
+	// that is not possible. The generator calls it without any lock, possibly from many goroutines
+	// at once, when the clock has reached the end of the window.
 	Extend(ctx context.Context) error
 }
 
-// Node returns the tenure of a node number that was given by hand, for good. Whoever gives it
-// promises that at any time at most one generator in the world uses this number with this
-// layout: two at once make duplicates, in one process or in several, and nothing can notice. See
-// the package documentation for what a restart does.
-func Node(n int64) Tenure { return fixedNode(n) }
+// FixedNode returns a tenure that grants one node number permanently. The caller must make sure
+// that at any time at most one generator in the world uses this number with this layout. Two such
+// generators create duplicates, in one process or in several, and nothing can detect this. The
+// package documentation describes what a restart does.
+func FixedNode(n int64) Tenure { return fixedNode(n) }
 
-// fixedNode is a Tenure without end.
+// fixedNode is a Tenure whose window never ends.
 type fixedNode int64
 
 // forever is later than the end of every valid layout.
@@ -46,16 +46,16 @@ func forever() time.Time { return time.Date(maxEndYear+1, time.January, 1, 0, 0,
 func (n fixedNode) Window() Window { return Window{Node: int64(n), Until: forever()} }
 
 func (n fixedNode) Extend(context.Context) error {
-	return errors.New("a node given by hand has no window to extend")
+	return errors.New("a fixed node has no window to extend")
 }
 
-// grant is a window in ticks of the layout.
+// grant is a window converted to ticks of the layout.
 type grant struct {
-	window      Window // as the tenure gave it
+	window      Window // the window as returned by the tenure
 	from, until int64  // the first tick, and the first tick no longer granted
 }
 
-// grantOf converts a window, clipped to the life of the layout.
+// grantOf converts a window to ticks and limits it to the life of the layout.
 func (l Layout) grantOf(w Window) (grant, error) {
 	if err := l.checkNode(w.Node); err != nil {
 		return grant{}, err
@@ -64,7 +64,7 @@ func (l Layout) grantOf(w Window) (grant, error) {
 	if w.From.After(l.Epoch) {
 		tick, exact, err := l.tickOf(w.From)
 		if err != nil {
-			return grant{}, fmt.Errorf("window of node %d begins at %s: %w", w.Node, stamp(w.From), err)
+			return grant{}, fmt.Errorf("the window of node %d begins at %s: %w", w.Node, stamp(w.From), err)
 		}
 		if !exact {
 			tick++

@@ -102,7 +102,7 @@ func TestTheEndOfTheWindowIsAnErrorWithItsReason(t *testing.T) {
 		wantError(t, err, generator.ErrOutsideWindow, "outside the window of the node 3", "the tick of 2026-03-04T05:06:07.002Z",
 			"[2026-03-04T05:06:07Z, 2026-03-04T05:06:07.002Z)", errNoMore.Error())
 		if ids[0] != 0 || ids[len(ids)-1] != 0 {
-			t.Errorf("%s: ids beside the error", name)
+			t.Errorf("%s: ids and an error", name)
 		}
 	}
 	// A clock beyond the window makes no difference; one that comes back into it does.
@@ -276,7 +276,7 @@ func TestAWindowOfANodeThatDoesNotFitIsAnError(t *testing.T) {
 
 // A node given by hand has all the time there is, and nothing beyond.
 func TestANodeGivenByHandHasNothingToExtend(t *testing.T) {
-	tenure := generator.Node(7)
+	tenure := generator.FixedNode(7)
 	if w := tenure.Window(); w.Node != 7 || !w.From.IsZero() || w.Until.Year() != 10_000 {
 		t.Errorf("the window is %+v", w)
 	}

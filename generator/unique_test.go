@@ -89,7 +89,7 @@ func nextMany(ctx context.Context, g *generator.Generator, n int) func(int, []in
 // such IDs twice.
 func TestSixteenGoroutinesTimesAMillionIDs(t *testing.T) {
 	withProcs(t, func(t *testing.T) {
-		g := mustNew(t, vast(), generator.Node(0))
+		g := mustNew(t, vast(), generator.FixedNode(0))
 		n := scaled(1_000_000)
 		draw(t, goroutines, nextMany(t.Context(), g, n))
 		if issued := g.Stats().Issued; issued != uint64(goroutines*n) {
@@ -103,7 +103,7 @@ func TestSixteenGoroutinesOnASaturatedGenerator(t *testing.T) {
 	for _, l := range []generator.Layout{generator.Default(), small(8)} {
 		t.Run(l.Name, func(t *testing.T) {
 			withProcs(t, func(t *testing.T) {
-				g := mustNew(t, l, generator.Node(3), generator.WithMaxWait(time.Minute))
+				g := mustNew(t, l, generator.FixedNode(3), generator.WithMaxWait(time.Minute))
 				n := scaled(20_000)
 				if l.SequenceBits < 12 {
 					n = scaled(2_000)
@@ -122,7 +122,7 @@ func TestAllWaysToAnIDInterleave(t *testing.T) {
 	l := small(9)
 	sizes := []int{0, 1, 2, 3, 31, 32, 33, 100, 511, 512, 513, 1024, 2000}
 	withProcs(t, func(t *testing.T) {
-		g := mustNew(t, l, generator.Node(3), generator.WithMaxWait(time.Minute), generator.WithShards(32))
+		g := mustNew(t, l, generator.FixedNode(3), generator.WithMaxWait(time.Minute), generator.WithShards(32))
 		rounds := scaled(100)
 		draw(t, goroutines, func(i int, ids []int64) ([]int64, error) {
 			issued := uint64(0)
@@ -168,7 +168,7 @@ func drawOnce(
 func TestAnIDHandedOverIsSmallerThanTheNext(t *testing.T) {
 	for name, l := range map[string]generator.Layout{"default": generator.Default(), "vast": vast()} {
 		t.Run(name, func(t *testing.T) {
-			g := mustNew(t, l, generator.Node(0), generator.WithMaxWait(time.Minute))
+			g := mustNew(t, l, generator.FixedNode(0), generator.WithMaxWait(time.Minute))
 			there, back := make(chan int64), make(chan int64)
 			defer close(there)
 			go func() {
@@ -200,7 +200,7 @@ func TestAGeneratorForEveryIDRepeatsNothing(t *testing.T) {
 	clock := newTestClock(midLife())
 	var ids []int64
 	for range 5000 {
-		g := mustNew(t, l, generator.Node(1), generator.WithClock(clock.Now))
+		g := mustNew(t, l, generator.FixedNode(1), generator.WithClock(clock.Now))
 		clock.Move(l.Tick) // what the first Next waits for
 		ids = append(ids, mustNext(t, g))
 	}

@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// Bounds within which all arithmetic of this package is exact.
+// Within these bounds all arithmetic of this package is exact.
 const (
-	// minTick: finer ticks could not be told apart by the clocks of common systems.
+	// minTick is a microsecond, because the clocks of common systems cannot tell shorter ticks
+	// apart.
 	minTick = time.Microsecond
-	// minEpochYear and maxEpochYear keep instants near the epoch inside int64 nanoseconds.
+	// minEpochYear and maxEpochYear keep instants near the epoch within int64 nanoseconds.
 	minEpochYear, maxEpochYear = 1970, 2200
-	// maxEndYear is the last year that RFC 3339, and so JSON, can print.
+	// maxEndYear is the last year that RFC 3339, and therefore JSON, can represent.
 	maxEndYear = 9999
-	// hoursPerYear is that of a Julian year, 365.25 days, the unit of all lifetimes here.
+	// hoursPerYear is the length of a Julian year of 365.25 days, the unit of all lifetimes here.
 	hoursPerYear = 8766
 )
 
-// Validate reports everything that is wrong with the layout, at once: a [*LayoutError] that
-// wraps [ErrInvalidLayout] and names the field of every fault. A valid layout returns nil.
+// Validate reports all faults of the layout at once. The error is a [*LayoutError] that wraps
+// [ErrInvalidLayout] and names the field of every fault. For a valid layout Validate returns nil.
 func (l Layout) Validate() error {
 	var faults []string
 	fault := func(format string, args ...any) {
@@ -76,7 +77,7 @@ func (l Layout) Validate() error {
 	return &LayoutError{Layout: l.label(), Faults: faults}
 }
 
-// validateSums checks what can only be said once every single width makes sense.
+// validateSums checks what depends on several fields, after each field is valid by itself.
 func (l Layout) validateSums(fault func(string, ...any), epochOK, tickOK bool) {
 	if bits := l.bits(); bits > maxBits {
 		life := ""
@@ -90,12 +91,12 @@ func (l Layout) validateSums(fault func(string, ...any), epochOK, tickOK bool) {
 		return
 	}
 	if end, ok := l.end(); !ok || end.Year() > maxEndYear {
-		fault("TimeBits %d of %v last %s years, past the year %d: use fewer bits or a shorter Tick",
+		fault("TimeBits %d of %v last %s years, beyond the year %d: use fewer bits or a shorter Tick",
 			l.TimeBits, l.Tick, l.years(), maxEndYear)
 	}
 }
 
-// years is the life of the time bits in Julian years, for messages.
+// years returns the life of the time bits in Julian years for messages.
 func (l Layout) years() string {
 	life := float64(l.maxTick()) * l.Tick.Hours() / hoursPerYear
 	return strings.TrimSuffix(fmt.Sprintf("%.2f", life), ".00")

@@ -46,13 +46,13 @@ func TestClockErrorSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	mustNext(t, g)
 	clock.Move(-time.Hour)
 	_, err := g.Next(t.Context())
-	wantError(t, err, generator.ErrClockBehind, "2026-03-04T05:06:07Z, 1h0m0s ahead of the wall clock where 10ms is allowed",
-		"the wall clock was set back at 2026-03-04T05:06:07Z", "another 59m59.99s of waiting", "1s in all", "correct the clock")
+	wantError(t, err, generator.ErrClockBehind, "2026-03-04T05:06:07Z, 1h0m0s ahead of the wall clock (MaxAhead is 10ms)",
+		"the wall clock was set back at 2026-03-04T05:06:07Z", "wait another 59m59.99s (MaxWait is 1s in all)", "correct the clock")
 
 	clock = newTestClock(midLife())
 	g = mustNew(t, small(3), always(1), generator.WithClock(clock.Now), generator.WithMaxWait(0))
 	err = g.Fill(t.Context(), make([]int64, 1000))
-	wantError(t, err, generator.ErrClockBehind, "11ms ahead of the wall clock where 10ms",
+	wantError(t, err, generator.ErrClockBehind, "11ms ahead of the wall clock (MaxAhead is 10ms)",
 		"IDs are asked for faster than the layout has them", "more sequence bits", "more nodes")
 	if strings.Contains(err.Error(), "set back") {
 		t.Errorf("%v blames the clock", err)
@@ -62,7 +62,7 @@ func TestClockErrorSaysWhatHappenedAndWhatToDo(t *testing.T) {
 func TestWithoutMaxAheadEveryIDHasTheTimeOfTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRand(t)
-		w := newWitness(t, small(6), generator.Node(1), 0, time.Second)
+		w := newWitness(t, small(6), generator.FixedNode(1), 0, time.Second)
 		for range 500 {
 			w.mustNotFail(w.fill(1 + r.IntN(200)))
 			if now := w.clock.Now(); mustDecompose(t, w.g.Layout(), w.last).Time.After(now) {
@@ -79,7 +79,7 @@ func TestWithoutMaxAheadEveryIDHasTheTimeOfTheClock(t *testing.T) {
 func TestWithoutMaxWaitNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRand(t)
-		w := newWitness(t, generator.Default(), generator.Node(1), 10*time.Millisecond, 0)
+		w := newWitness(t, generator.Default(), generator.FixedNode(1), 10*time.Millisecond, 0)
 		for range 500 {
 			began := time.Now()
 			if err := w.fill(1 + r.IntN(8000)); err != nil && err.Wait != err.Ahead-err.MaxAhead {

@@ -47,8 +47,10 @@ func (k *Keeper) takeWhenFree(ctx context.Context) (holding, error) {
 	var first *NodeHeldError
 	for {
 		limited, cancel := context.WithTimeout(ctx, acquireTimeout)
+		began := time.Now()
 		h, err := k.take(limited)
 		cancel()
+		k.slowest = time.Since(began)
 		var held *NodeHeldError
 		var none *NoFreeNodeError
 		var left time.Duration

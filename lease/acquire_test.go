@@ -18,7 +18,7 @@ func TestAcquireTakesANumberForASpan(t *testing.T) {
 		var j journal
 		time.Sleep(123456789) // within a tick
 		now := time.Now().UTC()
-		k := acquire(t, s, lease.Nodes(7, 7), lease.Owner("web"), j.option())
+		k := acquire(t, s, lease.WithNodes(7, 7), lease.WithOwner("web"), j.option())
 		wantWindow(t, k, 7, after(124*time.Millisecond), after(15123*time.Millisecond))
 		r := s.of(t, 7)
 		if r.Node != 7 || r.Version != 1 || r.Layout != lease.Fingerprint(generator.Default()) ||
@@ -52,7 +52,7 @@ func TestTheNextHolderBeginsWhereTheLastOneEnded(t *testing.T) {
 		} {
 			s, clock := newTable(heldBy("somebody before", 3, after(c.ended))), new(wallClock)
 			clock.Step(c.local)
-			k := acquire(t, s, lease.Nodes(3, 3), lease.Clock(clock.Now))
+			k := acquire(t, s, lease.WithNodes(3, 3), lease.WithClock(clock.Now))
 			w := k.Window()
 			wantTime(t, name+": the beginning", w.From, after(c.from))
 			wantTime(t, name+": the end", w.Until, after(c.until))
@@ -69,14 +69,14 @@ func TestATakeWithoutAnAnswerCountsAsNotGrantedUnlessTheStoreHasIt(t *testing.T)
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		s.spoilWith(unanswered)
-		k := acquire(t, s, lease.Nodes(2, 2))
+		k := acquire(t, s, lease.WithNodes(2, 2))
 		wantWindow(t, k, 2, midLife(), after(span))
 		s.spoilWith(nil)
 		mustClose(t, k)
 
 		s = newTable()
 		s.spoilWith(dropped)
-		_, err := tryAcquire(t, s, lease.Nodes(2, 2))
+		_, err := tryAcquire(t, s, lease.WithNodes(2, 2))
 		wantError(t, err, lease.ErrStore, "node 2 could not be taken")
 		wantError(t, err, errDown)
 		if records := s.all(); len(records) > 0 {
@@ -97,19 +97,19 @@ func TestATakeThatLandsLateIsNobodys(t *testing.T) {
 			}
 			return serve(), nil
 		})
-		_, err := tryAcquire(t, s, lease.Nodes(2, 3), lease.Random(alwaysFirst))
+		_, err := tryAcquire(t, s, lease.WithNodes(2, 3), lease.Random(alwaysFirst))
 		wantError(t, err, lease.ErrStore, "node 2 could not be taken")
 		s.spoilWith(nil)
 		if !late() {
 			t.Fatal("the swap did not land")
 		}
-		k := acquire(t, s, lease.Nodes(2, 3))
+		k := acquire(t, s, lease.WithNodes(2, 3))
 		wantWindow(t, k, 3, midLife(), after(span))
-		_, err = tryAcquire(t, s, lease.Nodes(2, 3))
+		_, err = tryAcquire(t, s, lease.WithNodes(2, 3))
 		wantError(t, err, lease.ErrNoFreeNode)
 		mustClose(t, k)
 		time.Sleep(span)
-		second := acquire(t, s, lease.Nodes(2, 2))
+		second := acquire(t, s, lease.WithNodes(2, 2))
 		wantWindow(t, second, 2, after(span), after(2*span))
 	})
 }
@@ -128,7 +128,7 @@ func TestATakeWithoutAnAnswerFailsWhenTheStoreCannotBeRead(t *testing.T) {
 			}
 			return done, nil
 		})
-		_, err := tryAcquire(t, s, lease.Nodes(2, 2))
+		_, err := tryAcquire(t, s, lease.WithNodes(2, 2))
 		wantError(t, err, lease.ErrStore, "node 2 could not be taken", "its records could not be read")
 		wantError(t, err, errDown)
 		wantError(t, err, errList)
@@ -188,7 +188,7 @@ func TestAStoreOfAnotherLayoutIsRefused(t *testing.T) {
 			}
 			s.put(r)
 		}
-		_, err := tryAcquire(t, s, lease.Nodes(500, 600)) // wherever the others are
+		_, err := tryAcquire(t, s, lease.WithNodes(500, 600)) // wherever the others are
 		wantError(t, err, lease.ErrLayoutMismatch, fmt.Sprintf("lease: another layout in the store: this process has %q, "+
 			"but nodes [1 2 3 4 5 6 7 8] and 3 more have %q: all that share a store use one layout; to change it, "+
 			"use a new store (another table or prefix), with node numbers or times whose IDs cannot be equal to the old ones",
@@ -213,7 +213,7 @@ func TestTwoLayoutsThatStartOnAnEmptyStoreDoNotBothGoOn(t *testing.T) {
 		var wg sync.WaitGroup
 		errs := make([]error, 2)
 		for i, l := range []generator.Layout{generator.Default(), generator.Twitter()} {
-			wg.Go(func() { _, errs[i] = acquireFor(t.Context(), t, s, l, lease.Nodes(int64(i), int64(i))) })
+			wg.Go(func() { _, errs[i] = acquireFor(t.Context(), t, s, l, lease.WithNodes(int64(i), int64(i))) })
 		}
 		wg.Wait()
 		if errs[0] == nil && errs[1] == nil {
@@ -246,7 +246,7 @@ func TestWhatCannotBeGivenBackAfterAMismatchIsSaidToo(t *testing.T) {
 			}
 			return done, nil
 		})
-		_, err := tryAcquire(t, s, lease.Nodes(2, 2))
+		_, err := tryAcquire(t, s, lease.WithNodes(2, 2))
 		wantError(t, err, lease.ErrLayoutMismatch, "nodes [9]")
 		wantError(t, err, errDown)
 	})

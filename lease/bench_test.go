@@ -17,13 +17,13 @@ func BenchmarkNextLeased(b *testing.B) {
 	const turn = 20_000
 	layout := generator.Default() // with more IDs in a tick than can be made
 	layout.Node, layout.SequenceBits = []generator.Field{{Name: "node", Bits: 1}}, 21
-	k, err := lease.Acquire(b.Context(), quick{newTable()}, layout, quiet(), lease.Span(200*time.Millisecond))
+	k, err := lease.Acquire(b.Context(), quick{newTable()}, layout, quiet(), lease.WithSpan(200*time.Millisecond))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { abandon(k) })
 	var generators []*generator.Generator
-	for _, tenure := range []generator.Tenure{k, generator.Node(1)} {
+	for _, tenure := range []generator.Tenure{k, generator.FixedNode(1)} {
 		g, err := generator.New(layout, tenure)
 		if err != nil {
 			b.Fatal(err)

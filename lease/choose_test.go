@@ -50,7 +50,7 @@ func TestRestedNumbersAreTriedFirstThenUnusedOnesThenTheLongestFree(t *testing.T
 			)
 			var tried []int64
 			s.spoilWith(refusing(7, &tried))
-			mustClose(t, acquire(t, s, lease.Nodes(10, 17), seeded(seed)))
+			mustClose(t, acquire(t, s, lease.WithNodes(10, 17), seeded(seed)))
 			first[tried[0]] = true
 			groups := [][]int64{tried[:2], tried[2:5], tried[5:7]}
 			for i, want := range [][]int64{{11, 13}, {15, 16, 17}, {10, 12}} {
@@ -74,7 +74,7 @@ func TestOfNumbersFreedLatelyTheSixteenLongestFreeComeFirst(t *testing.T) {
 		}
 		chosen := map[int64]bool{}
 		for seed := range uint64(200) {
-			k := acquire(t, newTable(records...), lease.Nodes(0, 39), seeded(seed))
+			k := acquire(t, newTable(records...), lease.WithNodes(0, 39), seeded(seed))
 			chosen[k.Window().Node] = true
 			mustClose(t, k)
 		}
@@ -91,9 +91,9 @@ func TestOfNumbersFreedLatelyTheSixteenLongestFreeComeFirst(t *testing.T) {
 
 func TestANumberIsFreeFromTheVeryEndOfItsWindow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		_, err := tryAcquire(t, newTable(heldBy("a process", 0, after(1)), heldBy("b", 1, after(2))), lease.Nodes(0, 1))
+		_, err := tryAcquire(t, newTable(heldBy("a process", 0, after(1)), heldBy("b", 1, after(2))), lease.WithNodes(0, 1))
 		wantError(t, err, lease.ErrNoFreeNode)
-		k := acquire(t, newTable(heldBy("a process", 0, midLife()), heldBy("b", 1, after(2))), lease.Nodes(0, 1))
+		k := acquire(t, newTable(heldBy("a process", 0, midLife()), heldBy("b", 1, after(2))), lease.WithNodes(0, 1))
 		wantWindow(t, k, 0, midLife(), after(span))
 	})
 }
@@ -104,13 +104,13 @@ func TestOnlyNumbersOfTheRangeAreTaken(t *testing.T) {
 		s := newTable(freeSince(0, time.Hour), freeSince(9, 48*time.Hour), heldBy("a process", 3, after(time.Minute)))
 		seen := map[int64]bool{}
 		for range 3 {
-			k := acquire(t, s, lease.Nodes(2, 5))
+			k := acquire(t, s, lease.WithNodes(2, 5))
 			seen[k.Window().Node] = true
 		}
 		if len(seen) != 3 || seen[3] || !seen[2] || !seen[4] || !seen[5] {
 			t.Errorf("the numbers %v were taken, want 2, 4 and 5", seen)
 		}
-		_, err := tryAcquire(t, s, lease.Nodes(2, 5))
+		_, err := tryAcquire(t, s, lease.WithNodes(2, 5))
 		wantError(t, err, lease.ErrNoFreeNode, "all of 2 to 5 are held")
 	})
 }
@@ -156,7 +156,7 @@ func TestNumbersOfHugeLayoutsAreChosenAtOnce(t *testing.T) {
 		} {
 			s := newTable()
 			for range min(c.hi-c.lo+1, 5) {
-				k, err := acquireFor(t.Context(), t, s, c.layout, lease.Nodes(c.lo, c.hi))
+				k, err := acquireFor(t.Context(), t, s, c.layout, lease.WithNodes(c.lo, c.hi))
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -176,7 +176,7 @@ func TestManyThatStartTogetherHaveDifferentNumbers(t *testing.T) {
 		var wg sync.WaitGroup
 		for range cap(taken) {
 			wg.Go(func() {
-				k, err := tryAcquire(t, s, lease.Nodes(0, int64(cap(taken)-1)))
+				k, err := tryAcquire(t, s, lease.WithNodes(0, int64(cap(taken)-1)))
 				if err != nil {
 					t.Error(err)
 					return

@@ -1,16 +1,18 @@
 package lease_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
 func TestAKeeperServesOneGenerator(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		k := acquire(t, newTable(), lease.Nodes(7, 7))
+		k := acquire(t, newTable(), lease.WithNodes(7, 7))
 		g := newGenerator(t, k)
 		_, err := generator.New(generator.Default(), k)
 		wantError(t, err, lease.ErrTenureTaken,
@@ -53,7 +55,7 @@ func TestAKeeperServesALayoutOfAnotherNameAndTheSameIDs(t *testing.T) {
 func TestAClosedKeeperServesNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, s, lease.Nodes(7, 7))
+		k := acquire(t, s, lease.WithNodes(7, 7))
 		mustClose(t, k)
 		wantFree(t, s.of(t, 7), 2, midLife())
 		_, err := generator.New(generator.Default(), k)
@@ -66,7 +68,7 @@ func TestAKeeperDoesNotShareTheLayoutOfItsCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := generator.Default()
 		s := newTable()
-		k, err := acquireFor(t.Context(), t, s, l, lease.Nodes(1000, 1000))
+		k, err := acquireFor(t.Context(), t, s, l, lease.WithNodes(1000, 1000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +81,7 @@ func TestAKeeperDoesNotShareTheLayoutOfItsCaller(t *testing.T) {
 
 func TestStatsTellOfTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		k := acquire(t, newTable(), lease.Nodes(7, 7))
+		k := acquire(t, newTable(), lease.WithNodes(7, 7))
 		g := newGenerator(t, k)
 		mustNext(t, g)
 		time.Sleep(span / 3)
@@ -90,6 +92,21 @@ func TestStatsTellOfTheLease(t *testing.T) {
 		mustClose(t, k)
 		if s := g.Stats(); s.Node != 7 || s.Extensions != 1 || !s.WindowEnd.IsZero() || s.Issued != 1 {
 			t.Errorf("the stats after Close are %+v", s)
+		}
+	})
+}
+
+func TestAClosedKeeperIsClosedForTheWholeModule(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := acquire(t, newTable())
+		mustClose(t, k)
+		err := k.Extend(t.Context())
+		wantError(t, err, lease.ErrClosed, "lease: closed: ")
+		wantError(t, err, errs.ErrClosed)
+		_, err = generator.New(generator.Default(), k)
+		wantError(t, err, errs.ErrClosed)
+		if errors.Is(err, generator.ErrSealed) || errors.Is(errs.ErrClosed, lease.ErrClosed) {
+			t.Error("the errors that say closed cannot be told apart")
 		}
 	})
 }

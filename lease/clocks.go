@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// clocks is one look at the store's clock and at the local one.
+// clocks is one reading of the store's clock and of the local one.
 type clocks struct {
 	store       time.Time
 	early, late time.Time // the earlier and the later of the two
 }
 
-// compare looks at both clocks. It returns an error wrapping ErrClockSkew if they are too far
-// apart. The local clock is read before and after: if more than MaxSkew lies between, then one of
-// the two readings may be wrong by as much, because the clock was set.
+// compare reads both clocks. It returns an error wrapping ErrClockSkew if they are too far apart. The
+// local clock is read before and after the store's. If these two readings differ by more than MaxSkew,
+// the local clock may have been set in between, and no comparison is possible.
 func (k *Keeper) compare(ctx context.Context) (clocks, error) {
 	before := k.now()
 	store, err := k.store.Now(ctx)
@@ -25,7 +25,7 @@ func (k *Keeper) compare(ctx context.Context) (clocks, error) {
 	store = store.Round(0).UTC()
 	if took := after.Sub(before); took > MaxSkew || took < -MaxSkew {
 		return clocks{}, failed("its clock could not be compared", fmt.Errorf("the local clock went from "+
-			"%s to %s meanwhile, and no more than %v is allowed", stamp(before), stamp(after), MaxSkew))
+			"%s to %s during the request, and no more than %v is allowed", stamp(before), stamp(after), MaxSkew))
 	}
 	k.offset = store.Sub(after)
 	if after.Before(before) {
@@ -37,7 +37,7 @@ func (k *Keeper) compare(ctx context.Context) (clocks, error) {
 	return clocks{store: store, early: earlier(store, before), late: later(store, after)}, nil
 }
 
-// local is the local clock without a monotonic reading, which would hide a step.
+// now reads the local clock, without the monotonic reading, which would hide a step of the clock.
 func (k *Keeper) now() time.Time { return k.config.now().Round(0).UTC() }
 
 func skewed(local, store time.Time) error {

@@ -29,7 +29,7 @@ func TestNoNumberIsTakenWhileTheClocksAreTooFarApart(t *testing.T) {
 		} {
 			s, clock := newTable(), new(wallClock)
 			clock.Step(c.local)
-			k, err := tryAcquire(t, s, lease.Clock(clock.Now))
+			k, err := tryAcquire(t, s, lease.WithClock(clock.Now))
 			switch {
 			case c.want != "":
 				wantError(t, err, lease.ErrClockSkew, c.want, "no window is granted until then: correct the clock that is wrong")
@@ -60,7 +60,7 @@ func TestAClockThatIsSetDuringTheComparisonIsNotCompared(t *testing.T) {
 		} {
 			s, clock := newTable(), new(wallClock)
 			s.spoilWith(stepping(clock, by))
-			_, err := tryAcquire(t, s, lease.Clock(clock.Now))
+			_, err := tryAcquire(t, s, lease.WithClock(clock.Now))
 			if err == nil {
 				t.Fatalf("%s: no error", name)
 			}
@@ -82,7 +82,7 @@ func TestASmallStepDuringTheComparisonIsAllowedFor(t *testing.T) {
 			s, clock := newTable(), new(wallClock)
 			clock.Step(c.before)
 			s.spoilWith(stepping(clock, c.by))
-			k := acquire(t, s, lease.Nodes(1, 1), lease.Clock(clock.Now))
+			k := acquire(t, s, lease.WithNodes(1, 1), lease.WithClock(clock.Now))
 			w := k.Window()
 			wantTime(t, name+": the beginning", w.From, after(c.from))
 			wantTime(t, name+": the end", w.Until, after(c.until))
@@ -118,7 +118,7 @@ func TestASlowAnswerOfTheStoreWidensWhatIsCompared(t *testing.T) {
 			}
 			return done, nil
 		})
-		k := acquire(t, s, lease.Nodes(1, 1))
+		k := acquire(t, s, lease.WithNodes(1, 1))
 		wantWindow(t, k, 1, after(-lease.MaxSkew), after(4*time.Second+span))
 	})
 }
@@ -135,7 +135,7 @@ func TestAClockThatGoesWrongExtendsNothingAndSaysSo(t *testing.T) {
 					store = quick{s}
 				}
 				var j journal
-				k := acquire(t, store, lease.Nodes(1, 1), lease.Clock(clock.Now), j.option())
+				k := acquire(t, store, lease.WithNodes(1, 1), lease.WithClock(clock.Now), j.option())
 				clock.Step(by)
 				time.Sleep(2 * span)
 				wantWindow(t, k, 1, began, began.Add(span))
@@ -144,7 +144,7 @@ func TestAClockThatGoesWrongExtendsNothingAndSaysSo(t *testing.T) {
 				cancel()
 				said := "WARN the window cannot be extended; IDs go on until it ends"
 				if by > 0 {
-					said = "ERROR no window, so no IDs, until the store grants one"
+					said = "ERROR no IDs until the store grants a window; a restart does not help"
 				}
 				lines := j.want(t, "INFO node taken", said)
 				if why := lines[1].attrs["error"]; !strings.Contains(why, lease.ErrClockSkew.Error()) {
@@ -171,7 +171,7 @@ func TestTheEndNeverFallsWhenAllClocksAreSetBack(t *testing.T) {
 			if swaps == "within" {
 				store = quick{s}
 			}
-			k := acquire(t, store, lease.Nodes(1, 1), lease.Clock(s.clock.Now))
+			k := acquire(t, store, lease.WithNodes(1, 1), lease.WithClock(s.clock.Now))
 			s.clock.Step(-time.Minute)
 			time.Sleep(time.Minute)
 			wantWindow(t, k, 1, began, began.Add(span))
@@ -196,7 +196,7 @@ func TestAClockBeforeTheEpochExtendsNothing(t *testing.T) {
 			if swaps == "within" {
 				store = quick{s}
 			}
-			k := acquire(t, store, lease.Nodes(1, 1), lease.Clock(s.clock.Now))
+			k := acquire(t, store, lease.WithNodes(1, 1), lease.WithClock(s.clock.Now))
 			until := k.Window().Until
 			s.clock.Set(generator.Default().Epoch.Add(-time.Hour))
 			ctx, cancel := context.WithTimeout(t.Context(), span)

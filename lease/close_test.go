@@ -16,7 +16,8 @@ import (
 // wantFree fails unless the number was given back, free from an instant on.
 func wantFree(t testing.TB, r lease.Record, version int64, until time.Time) {
 	t.Helper()
-	if r.Owner != "" || r.Version != version || r.Layout != lease.Fingerprint(generator.Default()) {
+	binds := r.Layout == lease.Fingerprint(generator.Default()) || r.Layout == "none" // see unbound_test.go
+	if r.Owner != "" || r.Version != version || !binds {
 		t.Errorf("the record is %+v, want one of nobody and of version %d", r, version)
 	}
 	wantTime(t, "the end", r.Until, until)
@@ -35,7 +36,7 @@ func TestCloseGivesTheNumberBackFromTheLastStampedTickOn(t *testing.T) {
 			s := newTable()
 			began := time.Now()
 			var j journal
-			k := acquire(t, s, lease.Nodes(7, 7), lease.Owner("web"), j.option())
+			k := acquire(t, s, lease.WithNodes(7, 7), lease.WithOwner("web"), j.option())
 			g := newGenerator(t, k)
 			ids := make([]int64, c.draw)
 			if err := g.Fill(t.Context(), ids); err != nil {
@@ -74,7 +75,7 @@ func TestTheNextHolderBeginsRightAfterTheLastTick(t *testing.T) {
 		clock := new(wallClock)
 		var last int64
 		for range 20 {
-			k := acquire(t, s, lease.Nodes(7, 7), lease.Clock(clock.Now))
+			k := acquire(t, s, lease.WithNodes(7, 7), lease.WithClock(clock.Now))
 			g := newGenerator(t, k, generator.WithClock(clock.Now), generator.WithMaxWait(time.Minute))
 			if last > 0 {
 				wantTime(t, "the beginning", k.Window().From, partsOf(t, last).Time.Add(time.Millisecond))
@@ -94,7 +95,7 @@ func TestTheNextHolderBeginsRightAfterTheLastTick(t *testing.T) {
 func TestCloseSealsTheGeneratorBeforeItWrites(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, s, lease.Nodes(7, 7))
+		k := acquire(t, s, lease.WithNodes(7, 7))
 		g := newGenerator(t, k)
 		mustNext(t, g)
 		writes := 0
@@ -118,10 +119,10 @@ func TestCloseSealsTheGeneratorBeforeItWrites(t *testing.T) {
 func TestCloseAfterSuccessDoesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, s, lease.Nodes(7, 7))
+		k := acquire(t, s, lease.WithNodes(7, 7))
 		mustClose(t, k)
 		s.forget()
-		again := acquire(t, s, lease.Nodes(7, 7)) // somebody else has it by now
+		again := acquire(t, s, lease.WithNodes(7, 7)) // somebody else has it by now
 		s.forget()
 		mustClose(t, k)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -142,7 +143,7 @@ func TestCloseCanBeTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		var j journal
-		k := acquire(t, s, lease.Nodes(7, 7), j.option())
+		k := acquire(t, s, lease.WithNodes(7, 7), j.option())
 		g := newGenerator(t, k)
 		last := mustNext(t, g)
 		s.spoilWith(down)
@@ -153,18 +154,18 @@ func TestCloseCanBeTriedAgain(t *testing.T) {
 			_, err = g.Next(t.Context())
 			wantError(t, err, generator.ErrSealed)
 		}
-		j.want(t, "INFO node taken")
+		j.want(t, "INFO node taken", "WARN the node was not given back")
 		s.spoilWith(nil)
 		mustClose(t, k)
 		wantFree(t, s.of(t, 7), 2, partsOf(t, last).Time.Add(time.Millisecond))
-		j.want(t, "INFO node taken", "INFO node given back")
+		j.want(t, "INFO node taken", "WARN the node was not given back", "INFO node given back")
 	})
 }
 
 func TestCloseEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, s, lease.Nodes(7, 7))
+		k := acquire(t, s, lease.WithNodes(7, 7))
 		g := newGenerator(t, k)
 		s.spoilWith(silent)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -181,7 +182,7 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 
 		// Even with a context that has ended, nothing is stamped any more.
 		s = newTable()
-		k = acquire(t, s, lease.Nodes(7, 7))
+		k = acquire(t, s, lease.WithNodes(7, 7))
 		g = newGenerator(t, k)
 		for range 50 { // whichever of what is ready it sees first
 			wantError(t, k.Close(ctx), lease.ErrStore)
@@ -196,7 +197,7 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 func TestConcurrentClosesGiveBackOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, s, lease.Nodes(7, 7))
+		k := acquire(t, s, lease.WithNodes(7, 7))
 		s.spoilWith(func(_ context.Context, r request, serve func() bool) (bool, error) {
 			time.Sleep(time.Second)
 			return serve(), nil
@@ -228,7 +229,7 @@ func TestAReleaseWithoutAnAnswerIsWhatTheStoreSaysItIs(t *testing.T) {
 			"not known": {down, []string{asksSwap, asksList}, true},
 		} {
 			s := newTable()
-			k := acquire(t, s, lease.Nodes(7, 7))
+			k := acquire(t, s, lease.WithNodes(7, 7))
 			s.forget()
 			s.spoilWith(c.spoil)
 			err := k.Close(context.Background())
@@ -255,7 +256,7 @@ func TestCloseLeavesANumberAloneThatIsNotItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for reason, lose := range losses() {
 			s := newTable()
-			k := acquire(t, s, lease.Nodes(7, 7))
+			k := acquire(t, s, lease.WithNodes(7, 7))
 			lose(s, s.of(t, 7))
 			want := s.all()
 			mustClose(t, k)
@@ -270,13 +271,13 @@ func TestCloseGivesBackNothingIfNothingIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		var j journal
-		k := acquire(t, quick{s}, lease.Nodes(4, 4), j.option())
+		k := acquire(t, quick{s}, lease.WithNodes(4, 4), j.option())
 		s.put(heldBy("an operator", 4, after(time.Hour)))
 		eventually(t, "that the window is dropped", span/3, func() bool { return k.Window().Until.IsZero() })
 		s.forget()
 		mustClose(t, k)
 		s.wantAsked(t)
-		j.want(t, "INFO node taken", "ERROR the node was lost", "ERROR no window")
+		j.want(t, "INFO node taken", "ERROR the node was lost", "ERROR no IDs")
 	})
 }
 
@@ -294,7 +295,7 @@ func TestCloseInDoubtGivesBackWhatTheStoreHas(t *testing.T) {
 		} {
 			s := newTable()
 			began := time.Now()
-			k := acquire(t, quick{s}, lease.Nodes(7, 7))
+			k := acquire(t, quick{s}, lease.WithNodes(7, 7))
 			s.spoilWith(down)
 			eventually(t, "an extension that is not answered", span/3, func() bool { return len(s.asked(asksWithin)) > 0 })
 			synctest.Wait()
@@ -323,7 +324,7 @@ func TestCloseBreaksOffAnExtensionThatIsUnderWay(t *testing.T) {
 		for _, done := range []bool{false, true} {
 			s := newTable()
 			began := time.Now()
-			k := acquire(t, quick{s}, lease.Nodes(7, 7))
+			k := acquire(t, quick{s}, lease.WithNodes(7, 7))
 			g := newGenerator(t, k)
 			last := mustNext(t, g)
 			under := make(chan struct{})
@@ -360,12 +361,66 @@ func TestANumberGivenBackIsFreeAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		for range 100 {
-			k := acquire(t, s, lease.Nodes(0, 1))
+			k := acquire(t, s, lease.WithNodes(0, 1))
 			mustNext(t, newGenerator(t, k))
 			mustClose(t, k)
 		}
 		if took := time.Since(midLife()); took > time.Second {
 			t.Errorf("a hundred restarts took %v", took)
 		}
+	})
+}
+
+// Whoever closes with a context that never ends has a bound all the same, and is told what becomes of
+// the number.
+func TestCloseOnAStoreThatNeverAnswersEndsByItself(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newTable()
+		var j journal
+		k := acquire(t, s, lease.WithNodes(7, 7), j.option())
+		g := newGenerator(t, k)
+		mustNext(t, g)
+		until := s.of(t, 7).Until
+		s.spoilWith(silent)
+		for range 3 {
+			began := time.Now()
+			err := k.Close(context.Background())
+			wantError(t, err, lease.ErrStore, "node 7 was not given back, and falls free at the end of its window")
+			wantError(t, err, context.DeadlineExceeded)
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		}
+		lines := j.want(t, "INFO node taken", "WARN the node was not given back; it falls free when its window ends")
+		lines[1].wantAttrs(t, map[string]string{"node": "7", "until": until.String()})
+		_, err := g.Next(t.Context())
+		wantError(t, err, generator.ErrSealed)
+		s.spoilWith(nil)
+		again := acquire(t, s, lease.WithNodes(7, 7)) // after the end of the window
+		if from := again.Window().From; from.Before(until) {
+			t.Errorf("the next window begins at %v, before %v", from, until)
+		}
+	})
+}
+
+// The last extension was not answered: the number is taken for as long as the store may have granted.
+func TestCloseInDoubtSaysTheLatestEndThatTheNumberMayHave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newTable()
+		var j journal
+		k := acquire(t, quick{s}, lease.WithNodes(7, 7), j.option())
+		s.spoilWith(unanswered)
+		eventually(t, "an extension", span/3, func() bool { return len(s.asked(asksWithin)) > 0 })
+		s.spoilWith(func(ctx context.Context, r request, serve func() bool) (bool, error) {
+			if r.kind == asksWithin {
+				serve()
+			}
+			return silent(ctx, r, serve)
+		})
+		before := len(s.asked(asksWithin))
+		eventually(t, "another one", span, func() bool { return len(s.asked(asksWithin)) > before })
+		wantError(t, k.Close(context.Background()), lease.ErrStore)
+		lines := j.all()
+		lines[len(lines)-1].wantAttrs(t, map[string]string{"node": "7", "until": s.of(t, 7).Until.String()})
 	})
 }

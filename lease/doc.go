@@ -1,5 +1,5 @@
-// Package lease hands out node numbers, each together with a window of time that nobody else can
-// have, so that IDs of any number of processes are unique without anybody configuring anything.
+// Package lease hands out node numbers. Each comes with a window of time that no other process can
+// hold, so the IDs of any number of processes are unique without any configuration.
 //
 //	store, err := gormlease.New(db)        // or a store in etcd, ZooKeeper, Redis
 //	if err != nil { ... }
@@ -25,6 +25,25 @@
 // were granted to its holders, past and present (Until), how often it was changed (Version), and
 // for which layout. A record is never removed.
 //
+// Two stores grant the same numbers, so all who write to one database must use one store. A store that is
+// an [Identifier] has a random [Identity], which is made with its records. The plugin notes it in each
+// database whose rows it gives IDs, in the table snowflake_authority, and refuses another store there.
+//
+// # Layout
+//
+// IDs of two layouts can be equal, so all processes of one store use one layout. A record binds the
+// store to a layout. It stops doing so when its holder gives it back without having made an ID, if no
+// holder before it had made one either: then its layout is "none", as if it had never been taken.
+// Whoever takes a number that binds nothing looks at all records once more afterwards. If one of them
+// is bound to another layout, it gives the number back as it was, and makes no ID.
+//
+// So two layouts are never in use together. Suppose that L and M were. Look at the first record of
+// each that has been bound ever since. Both were taken when they bound nothing, so both takers looked
+// at all records after their swap; the later swap came before the later look, which showed the other
+// record. A holder that takes a number which is bound already need not look again: the record was
+// bound when it listed all records, it was not given back since, because its version is the same,
+// and so whoever bound another layout after that has seen it.
+//
 // # Window
 //
 // A window is the right to stamp, with one node number, the ticks that begin at or after From and
@@ -33,11 +52,12 @@
 //	take     From  = the later of the record's Until and the present
 //	         Until = the present + span
 //	extend   From stays; Until = the present + span, but never less than it was
-//	release  Until = the end of the last tick that was stamped, Owner = none
+//	release  Until = the end of the last tick that was stamped, if that is known; Owner = none;
+//	         Layout = none if no ID was ever made with the number
 //
-// All times are on boundaries of ticks. "The present" is read off two clocks, the local one and
-// the store's: the earlier one for From, the later one for Until. A generator that may run ahead
-// of its clock gets as much more at the end. A number is free to be taken when its Until has
+// All times are on boundaries of ticks. "The present" is read from two clocks, the local one and
+// the store's: the earlier one counts for From, the later one for Until. If the generator may run
+// ahead of its clock (MaxAhead), Until is later by as much. A number is free when its Until has
 // passed by the store's clock, whoever the owner is.
 //
 // # States
@@ -53,22 +73,33 @@
 //
 // # What each failure leads to
 //
-// The store does not answer: IDs go on until the window ends, two thirds of a span at least. Then
-// they wait, for MaxWait of the generator, and fail with an error that says since when there has
-// been no extension. The keeper goes on trying, and IDs go on when it succeeds.
+// The store does not answer: IDs go on until the window ends, which takes at least two thirds of a
+// span. Then calls wait for the generator's MaxWait and fail with an error that says since when
+// there has been no extension. The keeper keeps trying, and IDs go on when it succeeds. While calls
+// wait it tries again after at most 250 ms, and gives up a request that has not been answered for
+// 250 ms, or for four times as long as the slowest of the latest attempts. So IDs come back at most half
+// a second after the store does, whether it refused connections or was silent. While no call waits, the
+// pauses grow to a third of a span.
+//
+// The store may have become slow, so some attempts may take longer, up to a third of a span. They are
+// accompanied by short probes ([Prober]): when one of them is answered and the attempt is not, then what
+// the attempt has asked is lost, and the next attempt begins. If the store answers probes all the time
+// and is slow with attempts, each attempt is given four times as long as the one before. A request that
+// was given up counts as unanswered, like any other, and a probe changes nothing, so neither can grant
+// anything.
 //
 // A swap was not answered: it counts as not granted. The keeper reads the record; if it is the one
 // that the swap was to write, owner, version and times, then the keeper wrote it, and adopts the
 // window. A swap that arrives late finds another version and fails.
 //
-// A process is paused, for however long: its window is in the past when it wakes, so it stamps
-// nothing before it has a new one.
+// A process is paused, for any length of time: when it wakes, its window may have ended. Then it
+// issues no ID before it has a new window.
 //
 // A record is gone or has another owner: the keeper drops its window at once, logs it, and takes
 // another free number. The generator goes on with it, and its IDs still increase. A keeper that
 // may take only one number tries until that is free again.
 //
-// A process dies: its number falls free when its last window has ended, a span later at most.
+// A process dies: its number falls free when its last window ends, at most a span later.
 //
 // A clock is wrong: if the two clocks are more than [MaxSkew] apart, no window is granted and none
 // extended ([ErrClockSkew]). A local clock that is behind makes its generator wait for the
@@ -77,11 +108,14 @@
 // A clock steps back: the generator's virtual clock stays where it is, and Until never falls.
 //
 // Close: the generator is sealed first, so that no ID can follow; then the number is released. If
-// the release fails the number falls free by itself.
+// the release fails, or is not answered within 5 s, the number falls free by itself.
+//
+// Nobody has claimed the keeper, because somebody's own Tenure stands between it and the generator:
+// nothing can be sealed, and nobody says which tick was the last. A release leaves Until where it is.
 //
 // # Why no ID is made twice
 //
-//  1. Two equal IDs would have the same node and the same tick.
+//  1. Two equal IDs would have the same node and the same tick, because all have one layout.
 //  2. A generator makes an ID only if its tick lies in the window of its tenure, and within one
 //     generator the pair of tick and sequence only grows. A tenure serves one generator.
 //  3. So the two IDs come from two tenures, which had windows of the same node with a common tick.
@@ -91,7 +125,8 @@
 //  6. When the owner changes, the new window begins at or after the Until that the swap replaced.
 //  7. That Until is at or after the end of every window granted before, because extensions never
 //     lower it, or it was lowered by a release, after which the generator stamps nothing and
-//     before which it stamped nothing beyond.
+//     before which it stamped nothing beyond. A release lowers it only if the generator has claimed
+//     the keeper, and so was sealed, or if nobody ever asked for the window.
 //  8. A window that a keeper believes to have is one whose swap was acknowledged, or whose record
 //     was read after a swap that was not.
 //  9. So windows of different tenures have no tick in common, and the two IDs cannot be.

@@ -68,10 +68,10 @@ func TestTheStoreIsNotPressedByThoseWhoAskForMore(t *testing.T) {
 		}{
 			{span, nil, 10 + 1},                    // one in a tenth of a second
 			{600 * time.Millisecond, nil, 100 + 1}, // or in a sixtieth of a span
-			{span, dropped, 2 * 5},                 // pauses of 50 to 100 ms, 100 to 200, ...: a swap and a look
+			{span, dropped, 2 * 9},                 // pauses of 125 to 250 ms: a swap and a look
 		} {
 			s := newTable()
-			k := acquire(t, quick{s}, lease.Span(c.span))
+			k := acquire(t, quick{s}, lease.WithSpan(c.span))
 			s.forget()
 			s.spoilWith(c.spoil)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -91,11 +91,12 @@ func TestTheStoreIsNotPressedByThoseWhoAskForMore(t *testing.T) {
 func TestExtendEndsWithItsContextAndSaysWhy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, quick{s}, lease.Nodes(7, 7))
+		k := acquire(t, quick{s}, lease.WithNodes(7, 7))
 		time.Sleep(time.Second)
 
 		s.spoilWith(silent)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		// Shorter than any attempt that somebody waits for: those end after 187 ms at the earliest.
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		err := k.Extend(ctx)
 		cancel()
 		wantError(t, err, lease.ErrStore, "lease: store failed: it has not answered yet")
@@ -107,7 +108,7 @@ func TestExtendEndsWithItsContextAndSaysWhy(t *testing.T) {
 		err = k.Extend(ctx)
 		cancel()
 		// Since the attempt that the first Extend had asked for.
-		wantError(t, err, lease.ErrStore, "no extension since 2026-03-04T05:06:08Z, for 32s: lease: store failed: ")
+		wantError(t, err, lease.ErrStore, "no extension since 2026-03-04T05:06:08Z, for 31.1s: lease: store failed: ")
 		wantError(t, err, errDown)
 	})
 }
@@ -115,7 +116,7 @@ func TestExtendEndsWithItsContextAndSaysWhy(t *testing.T) {
 func TestAnIDWaitsForTheExtensionAndThenSaysSinceWhenThereIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, quick{s}, lease.Nodes(7, 7))
+		k := acquire(t, quick{s}, lease.WithNodes(7, 7))
 		g := newGenerator(t, k, generator.WithMaxWait(2*time.Second))
 		s.spoilWith(down)
 		mustNext(t, g)

@@ -14,6 +14,14 @@ func Fingerprint(l generator.Layout) string {
 		l.Epoch.UTC().Format(time.RFC3339Nano), l.Tick, l.TimeBits, l.NodeBits(), l.SequenceBits)
 }
 
+// UnboundLayout takes the place of a fingerprint in the record of a number with which no ID was ever
+// made. Such a record has no layout, so a process of any layout may take the number.
+const UnboundLayout = "none"
+
+// bindsNothing tells whether no ID was ever made with the number of a record. The zero record is that
+// of a number which was never taken.
+func bindsNothing(r Record) bool { return r.Version == 0 || r.Layout == UnboundLayout }
+
 // boundaries rounds times to the ticks of a layout.
 type boundaries struct {
 	layout generator.Layout

@@ -75,7 +75,7 @@ func TestWindowsBeginAndEndWithTicks(t *testing.T) {
 			s, clock := newTable(), new(wallClock)
 			s.clock.Set(after(c.now))
 			clock.Set(after(c.now))
-			k, err := acquireFor(t.Context(), t, s, c.layout, lease.Clock(clock.Now))
+			k, err := acquireFor(t.Context(), t, s, c.layout, lease.WithClock(clock.Now))
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

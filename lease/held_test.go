@@ -19,7 +19,7 @@ func TestTheOnlyNumberIsWaitedForUntilItsLastWindowHasEnded(t *testing.T) {
 			until := began.Add(left)
 			s.put(heldBy("web 1", 4, until))
 			var j journal
-			k := acquire(t, s, lease.Nodes(4, 4), j.option())
+			k := acquire(t, s, lease.WithNodes(4, 4), j.option())
 			if took := time.Since(began); took != left {
 				t.Errorf("a window that ended in %v was waited for for %v", left, took)
 			}
@@ -37,9 +37,9 @@ func TestTheOnlyNumberIsHeldIfItsHolderExtendsIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		var j journal
-		first := acquire(t, s, lease.Nodes(4, 4), lease.Owner("web 1"))
+		first := acquire(t, s, lease.WithNodes(4, 4), lease.WithOwner("web 1"))
 		began := time.Now()
-		_, err := tryAcquire(t, s, lease.Nodes(4, 4), j.option())
+		_, err := tryAcquire(t, s, lease.WithNodes(4, 4), j.option())
 		wantError(t, err, lease.ErrNodeHeld, "node 4 until ", `by "web 1 #`, "two processes want the same number")
 		var held *lease.NodeHeldError
 		if !errors.As(err, &held) || held.Record != s.of(t, 4) {
@@ -59,11 +59,11 @@ func TestTheOnlyNumberIsHeldIfItsHolderExtendsIt(t *testing.T) {
 func TestTheOnlyNumberIsHadSoonAfterItIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		first := acquire(t, s, lease.Nodes(4, 4))
+		first := acquire(t, s, lease.WithNodes(4, 4))
 		g := newGenerator(t, first)
 		last := mustNext(t, g)
 		time.AfterFunc(2500*time.Millisecond, func() { mustClose(t, first) })
-		second := acquire(t, s, lease.Nodes(4, 4))
+		second := acquire(t, s, lease.WithNodes(4, 4))
 		if took := time.Since(midLife()); took != 3*time.Second {
 			t.Errorf("it took %v, want until the first look after the number was given back", took)
 		}
@@ -79,7 +79,7 @@ func TestTheOnlyNumberGoesToSomebodyFasterOrToOneOfThoseWhoWait(t *testing.T) {
 		results := make(chan error)
 		for range 5 {
 			go func() {
-				_, err := tryAcquire(t, s, lease.Nodes(4, 4))
+				_, err := tryAcquire(t, s, lease.WithNodes(4, 4))
 				results <- err
 			}()
 		}
@@ -104,7 +104,7 @@ func TestAWindowThatIsTooLongToBeTheLastIsNotWaitedFor(t *testing.T) {
 			1000 * time.Hour: "no keeper grants that far ahead",
 		} {
 			s := newTable(heldBy("web 1", 4, after(left)))
-			_, err := tryAcquire(t, s, lease.Nodes(4, 4))
+			_, err := tryAcquire(t, s, lease.WithNodes(4, 4))
 			wantError(t, err, lease.ErrNodeHeld, want)
 			if took := time.Since(midLife()); took > 0 {
 				t.Errorf("%v of waiting for a window of %v", took, left)
@@ -122,7 +122,7 @@ func TestAWaitForANumberEndsWithTheContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		errStopped := errors.New("the program is stopped")
 		time.AfterFunc(2500*time.Millisecond, func() { cancel(errStopped) })
-		_, err := acquireFor(ctx, t, s, generator.Default(), lease.Nodes(4, 4))
+		_, err := acquireFor(ctx, t, s, generator.Default(), lease.WithNodes(4, 4))
 		wantError(t, err, errStopped, "no number fell free in time")
 		if took := time.Since(midLife()); took != 2500*time.Millisecond {
 			t.Errorf("it took %v", took)
@@ -135,14 +135,14 @@ func TestAWaitForANumberEndsWithTheContext(t *testing.T) {
 func TestANumberGivenBackAMomentAgoIsWaitedFor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable(heldBy("web 1", 4, after(time.Minute)), heldBy("", 5, after(10*time.Millisecond)))
-		k := acquire(t, s, lease.Nodes(4, 5))
+		k := acquire(t, s, lease.WithNodes(4, 5))
 		wantWindow(t, k, 5, after(10*time.Millisecond), after(10*time.Millisecond+span))
 		mustClose(t, k)
 		for name, r := range map[string]lease.Record{
 			"given back, but for later":            heldBy("", 5, time.Now().Add(10*time.Millisecond+1)),
 			"about to end, but it may be extended": heldBy("web 2", 5, time.Now().Add(time.Millisecond)),
 		} {
-			_, err := tryAcquire(t, newTable(heldBy("web 1", 4, after(time.Minute)), r), lease.Nodes(4, 5))
+			_, err := tryAcquire(t, newTable(heldBy("web 1", 4, after(time.Minute)), r), lease.WithNodes(4, 5))
 			if !errors.Is(err, lease.ErrNoFreeNode) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -154,14 +154,14 @@ func TestANumberGivenBackAMomentAgoIsWaitedFor(t *testing.T) {
 func TestTheNumberOfAProcessThatDiedFallsFreeAfterASpan(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		first, second := acquire(t, s, lease.Nodes(0, 1)), acquire(t, s, lease.Nodes(0, 1))
+		first, second := acquire(t, s, lease.WithNodes(0, 1)), acquire(t, s, lease.WithNodes(0, 1))
 		g := newGenerator(t, first)
 		last := mustNext(t, g)
 		node := first.Window().Node
 		first.Crash()
 		ended := first.Window().Until
 		for {
-			k, err := tryAcquire(t, s, lease.Nodes(0, 1))
+			k, err := tryAcquire(t, s, lease.WithNodes(0, 1))
 			if err != nil {
 				wantError(t, err, lease.ErrNoFreeNode)
 				time.Sleep(100 * time.Millisecond)

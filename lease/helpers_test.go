@@ -49,7 +49,7 @@ func (c *wallClock) Step(d time.Duration) { c.shift.Add(int64(d)) }
 func (c *wallClock) Set(to time.Time) { c.Step(to.Sub(c.Now())) }
 
 // quiet silences a keeper whose words a test does not read.
-func quiet() lease.Option { return lease.Logger(slog.New(slog.DiscardHandler)) }
+func quiet() lease.Option { return lease.WithLogger(slog.New(slog.DiscardHandler)) }
 
 // tryAcquire is lease.Acquire for the default layout, with nothing logged. A keeper is closed when
 // the test ends.

@@ -24,7 +24,7 @@ type line struct {
 	attrs map[string]string
 }
 
-func (j *journal) option() lease.Option { return lease.Logger(slog.New(j)) }
+func (j *journal) option() lease.Option { return lease.WithLogger(slog.New(j)) }
 
 func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
 

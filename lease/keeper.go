@@ -29,6 +29,9 @@ type Keeper struct {
 	window   atomic.Pointer[generator.Window]
 	grants   atomic.Uint64
 	maxAhead atomic.Int64
+	waiting  atomic.Int64 // calls of Extend that are under way
+	unprobed atomic.Bool  // the store has said that it cannot be probed
+	looked   atomic.Bool  // somebody has asked for the window, and may have stamped in it
 
 	// Owned by whoever is at work: Acquire, then the goroutine, then Close.
 	holding
@@ -39,6 +42,12 @@ type Keeper struct {
 	freed  bool           // the number was given back
 	warned map[int64]bool // nodes whose record was complained of
 	outage outage
+	// slowest is how long the latest attempts that have succeeded took: an upper bound, which falls.
+	slowest   time.Duration
+	overtaken int   // how many attempts in a row were given up because the store had answered a probe
+	ended     error // why the last attempt had to end, if it had to
+	// notifier is nil if nobody is told of events. The goroutine sends and closes.
+	notifier *notifier
 
 	mu sync.Mutex
 	// All below is guarded by mu.
@@ -47,6 +56,7 @@ type Keeper struct {
 	since   time.Time     // of the first failure in a row
 	seal    func() time.Time
 	closed  bool
+	said    bool // that the number was not given back
 }
 
 var _ generator.Lease = (*Keeper)(nil)
@@ -73,16 +83,24 @@ func newKeeper(s Store, l generator.Layout, c config) (*Keeper, error) {
 	return k, nil
 }
 
-// Window returns the window that is granted at present. It is empty, ending before it begins to
-// matter, when the number was lost and no other is there yet, and after Close.
-func (k *Keeper) Window() generator.Window { return *k.window.Load() }
+// Window returns the present window. It is empty, with a zero Until, after Close, and after the
+// number was lost until the keeper has taken another one.
+func (k *Keeper) Window() generator.Window {
+	if !k.looked.Load() {
+		k.looked.Store(true)
+	}
+	return *k.window.Load()
+}
 
 // Extensions counts how often the window has grown or moved since Acquire.
 func (k *Keeper) Extensions() uint64 { return k.grants.Load() - 1 }
 
-// Claim binds the keeper to its generator; generator.New calls it. It returns an error wrapping
-// [ErrTenureTaken] if the keeper serves another generator, [ErrLayoutMismatch] if the generator's
-// layout is not that of [Acquire], or [ErrClosed].
+// Claim binds the keeper to its generator; generator.New calls it. A Tenure that wraps a keeper must
+// pass Claim on, or embed the keeper: otherwise nothing keeps two generators from stamping in one
+// window, and Close can neither end them nor free their number before its window ends.
+//
+// It returns an error wrapping [ErrTenureTaken] if the keeper serves another generator,
+// [ErrLayoutMismatch] if the generator's layout is not that of [Acquire], or [ErrClosed].
 func (k *Keeper) Claim(c generator.Claim) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,7 +109,7 @@ func (k *Keeper) Claim(c generator.Claim) error {
 		return fmt.Errorf("%w: the lease of a node cannot serve a generator any more", ErrClosed)
 	case k.seal != nil:
 		return fmt.Errorf("%w: node %d: acquire a lease for each generator, or share the generator",
-			ErrTenureTaken, k.Window().Node)
+			ErrTenureTaken, k.window.Load().Node)
 	case other != k.fingerprint:
 		return fmt.Errorf("%w: the node was leased for %q, the generator has %q", ErrLayoutMismatch,
 			k.fingerprint, other)
@@ -105,7 +123,9 @@ func (k *Keeper) Claim(c generator.Claim) error {
 // an error wrapping [ErrClosed] after Close, and when ctx ends one that says why there was none:
 // the last failure, and since when.
 func (k *Keeper) Extend(ctx context.Context) error {
-	before := k.Window()
+	k.waiting.Add(1)
+	defer k.waiting.Add(-1)
+	before := *k.window.Load()
 	for {
 		k.mu.Lock()
 		changed, closed := k.changed, k.closed
@@ -113,7 +133,7 @@ func (k *Keeper) Extend(ctx context.Context) error {
 		switch {
 		case closed:
 			return fmt.Errorf("%w: the node was given back", ErrClosed)
-		case k.Window() != before:
+		case *k.window.Load() != before:
 			return nil
 		}
 		select {

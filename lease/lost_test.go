@@ -36,7 +36,7 @@ func TestAKeeperThatLostItsNumberTakesAnother(t *testing.T) {
 					store = quick{s}
 				}
 				var j journal
-				k := acquire(t, store, lease.Owner("web"), j.option())
+				k := acquire(t, store, lease.WithOwner("web"), j.option())
 				g := newGenerator(t, k)
 				node := k.Window().Node
 				before := s.of(t, node)
@@ -61,7 +61,7 @@ func TestAKeeperThatLostItsNumberTakesAnother(t *testing.T) {
 				if after.Owner == before.Owner {
 					t.Errorf("%s: the owner is still %q", reason, after.Owner)
 				}
-				lines := j.want(t, "INFO node taken", "ERROR the node was lost; taking another", "WARN another node taken")
+				lines := j.want(t, "INFO node taken", "ERROR the node was lost; taking another, a restart is not needed", "WARN another node taken")
 				lines[1].wantAttrs(t, map[string]string{"reason": reason, "node": fmt.Sprint(node), "owner": before.Owner})
 				lines[2].wantAttrs(t, map[string]string{"node": fmt.Sprint(now), "owner": after.Owner})
 				mustClose(t, k)
@@ -75,7 +75,7 @@ func TestALostWindowIsDroppedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable(heldBy("web 1", 4, after(time.Hour)))
 		var j journal
-		k := acquire(t, quick{s}, lease.Nodes(4, 5), j.option())
+		k := acquire(t, quick{s}, lease.WithNodes(4, 5), j.option())
 		g := newGenerator(t, k, generator.WithMaxWait(0))
 		mustNext(t, g)
 		s.put(heldBy("an operator", 5, after(time.Hour)))
@@ -88,7 +88,7 @@ func TestALostWindowIsDroppedAtOnce(t *testing.T) {
 		if n := k.Extensions(); n != 0 {
 			t.Errorf("%d extensions, though the window only went away", n)
 		}
-		j.want(t, "INFO node taken", "ERROR the node was lost; taking another", "ERROR no window, so no IDs, until the store grants one")
+		j.want(t, "INFO node taken", "ERROR the node was lost; taking another, a restart is not needed", "ERROR no IDs until the store grants a window; a restart does not help")
 
 		// It goes on trying, and whatever falls free first is its own.
 		s.remove(4)
@@ -97,7 +97,7 @@ func TestALostWindowIsDroppedAtOnce(t *testing.T) {
 		if n := k.Extensions(); n != 1 {
 			t.Errorf("%d extensions, want 1: the window has moved", n)
 		}
-		lines := j.want(t, "INFO node taken", "ERROR the node was lost", "ERROR no window, so no IDs", "WARN another node taken",
+		lines := j.want(t, "INFO node taken", "ERROR the node was lost", "ERROR no IDs", "WARN another node taken",
 			"INFO the window is extended again")
 		lines[4].wantAttrs(t, map[string]string{"node": "4"})
 	})
@@ -107,7 +107,7 @@ func TestTheOnlyNumberIsTriedForUntilItIsFreeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		var j journal
-		k := acquire(t, s, lease.Nodes(4, 4), j.option())
+		k := acquire(t, s, lease.WithNodes(4, 4), j.option())
 		g := newGenerator(t, k)
 		last := mustNext(t, g)
 		taken := time.Now()
@@ -124,7 +124,7 @@ func TestTheOnlyNumberIsTriedForUntilItIsFreeAgain(t *testing.T) {
 		if id := mustNext(t, g); id <= last {
 			t.Errorf("%d follows %d", id, last)
 		}
-		j.want(t, "INFO node taken", "ERROR the node was lost", "ERROR no window, so no IDs", "WARN another node taken",
+		j.want(t, "INFO node taken", "ERROR the node was lost", "ERROR no IDs", "WARN another node taken",
 			"INFO the window is extended again")
 	})
 }
@@ -132,7 +132,7 @@ func TestTheOnlyNumberIsTriedForUntilItIsFreeAgain(t *testing.T) {
 func TestAKeeperThatCannotSeeItsRecordKeepsItsWindow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, s, lease.Nodes(4, 4))
+		k := acquire(t, s, lease.WithNodes(4, 4))
 		s.put(heldBy("an operator", 4, after(time.Hour)))
 		s.spoilWith(func(ctx context.Context, r request, serve func() bool) (bool, error) {
 			if r.kind == asksList {
@@ -152,7 +152,7 @@ func TestAKeeperWhoseStoreWasChangedToAnotherLayoutSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		var j journal
-		k := acquire(t, s, lease.Nodes(4, 4), j.option())
+		k := acquire(t, s, lease.WithNodes(4, 4), j.option())
 		other := s.of(t, 4)
 		other.Layout = lease.Fingerprint(generator.Twitter())
 		other.Version++
@@ -174,7 +174,7 @@ func TestAKeeperWhoseStoreWasChangedToAnotherLayoutSaysSo(t *testing.T) {
 func TestACopyTakesAnotherNameAndAnotherNumber(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, quick{s}, lease.Nodes(4, 5), lease.Random(alwaysFirst))
+		k := acquire(t, quick{s}, lease.WithNodes(4, 5), lease.Random(alwaysFirst))
 		eventually(t, "an extension", span/3, func() bool { return k.Extensions() == 1 })
 		r := s.of(t, 4)
 		r.Version, r.UpdatedAt = r.Version+1, r.UpdatedAt.Add(time.Second) // as its copy wrote it

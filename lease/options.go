@@ -17,20 +17,21 @@ import (
 )
 
 const (
-	// MaxSkew is how far the local clock and that of the store may be apart. It keeps a machine
-	// with a wrong clock from reserving a number for a year; uniqueness does not rest on it.
+	// MaxSkew is how far apart the local clock and the store's clock may be. Beyond it the keeper
+	// takes no number and extends no window ([ErrClockSkew]), so a machine with a wrong clock cannot
+	// reserve a number for a year. Uniqueness does not depend on it.
 	MaxSkew = 5 * time.Second
 
 	// defaultSpan is short enough to wait for after a crash, and long enough for a store that is
 	// restarted.
 	defaultSpan = 15 * time.Second
-	// leastSpan and leastTicks leave room for a request within a third of a span, and for a tick.
-	leastSpan   = 10 * time.Millisecond
-	leastTicks  = 3
-	longestSpan = 24 * time.Hour
+	// minSpan and minTicks leave room for a request within a third of a span, and for a tick.
+	minSpan  = 10 * time.Millisecond
+	minTicks = 3
+	maxSpan  = 24 * time.Hour
 
-	// longestOwner is how many bytes a name may have, so that a whole owner fits 255.
-	longestOwner = 160
+	// maxOwner is how many bytes a name may have, so that a whole owner fits 255.
+	maxOwner = 160
 )
 
 // Option sets one property of a [Keeper].
@@ -43,6 +44,7 @@ type config struct {
 	span   time.Duration
 	name   string // of the owner, without the random part
 	log    *slog.Logger
+	notify func(Event) // nil: nobody is told
 	now    func() time.Time
 	random func(n int64) int64 // from 0 to n-1
 }
@@ -52,62 +54,62 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// Nodes tells the keeper to take a number from lo to hi, both included, and no other. By default
+// WithNodes tells the keeper to take a number from lo to hi, both included, and no other. By default
 // it may take any number of the layout. A layout whose node has several fields numbers a fixed
 // value of the high ones by such a range; see [generator.Layout.PackNode].
 //
 // With lo equal to hi exactly that number is wanted: if a window of it still runs, [Acquire] waits
 // for its end.
-func Nodes(lo, hi int64) Option {
+func WithNodes(lo, hi int64) Option {
 	return optionFunc(func(c *config) error {
 		if lo < 0 || hi < lo {
-			return fmt.Errorf("%w: Nodes(%d, %d): from 0 up, the lesser number first", ErrInvalidOption, lo, hi)
+			return fmt.Errorf("%w: WithNodes(%d, %d): from 0 up, the lesser number first", ErrInvalidOption, lo, hi)
 		}
 		c.ranged, c.lo, c.hi = true, lo, hi
 		return nil
 	})
 }
 
-// Span tells the keeper how long a window lasts beyond the present. It is extended about every
+// WithSpan tells the keeper how long a window lasts beyond the present. It is extended about every
 // third of a span, so the store may fail to answer for two thirds of one; after a crash the number
 // stays taken for a span at most. It is from 10 ms, and three ticks of the layout, to 24 hours. By
 // default it is what the store suggests (see [SpanHinter]), else 15 s, or fifteen ticks if that is
 // longer; a single number is not held longer than that on a suggestion.
-func Span(d time.Duration) Option {
+func WithSpan(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
-		if d < leastSpan || d > longestSpan {
-			return fmt.Errorf("%w: Span(%v) is not between %v and %v", ErrInvalidOption, d, leastSpan, longestSpan)
+		if d < minSpan || d > maxSpan {
+			return fmt.Errorf("%w: WithSpan(%v) is not between %v and %v", ErrInvalidOption, d, minSpan, maxSpan)
 		}
 		c.span = d
 		return nil
 	})
 }
 
-// Owner names the holder, for those who look at the store: up to 160 bytes of printable text. A
+// WithOwner names the holder, for those who look at the store: up to 160 bytes of printable text. A
 // random part is added, so that two processes of one name are two owners. By default it is made of
 // the host's name, the process number and the time.
-func Owner(name string) Option {
+func WithOwner(name string) Option {
 	return optionFunc(func(c *config) error {
 		name = strings.TrimSpace(name)
 		printable := utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
 			return !unicode.IsPrint(r)
 		})
-		if name == "" || len(name) > longestOwner || !printable {
-			return fmt.Errorf("%w: Owner(%.40q): from 1 to %d bytes of printable text", ErrInvalidOption,
-				name, longestOwner)
+		if name == "" || len(name) > maxOwner || !printable {
+			return fmt.Errorf("%w: WithOwner(%.40q): from 1 to %d bytes of printable text", ErrInvalidOption,
+				name, maxOwner)
 		}
 		c.name = name
 		return nil
 	})
 }
 
-// Logger sets where the keeper reports what an operator should know: which number it took, that
+// WithLogger sets where the keeper reports what an operator should know: which number it took, that
 // the store does not answer and answers again, that it lost a number. By default it is
 // slog.Default() at the time of [Acquire].
-func Logger(l *slog.Logger) Option {
+func WithLogger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if l == nil {
-			return fmt.Errorf("%w: Logger(nil): to silence the keeper use slog.New(slog.DiscardHandler)",
+			return fmt.Errorf("%w: WithLogger(nil): to silence the keeper use slog.New(slog.DiscardHandler)",
 				ErrInvalidOption)
 		}
 		c.log = l
@@ -115,12 +117,12 @@ func Logger(l *slog.Logger) Option {
 	})
 }
 
-// Clock makes the keeper read the local time from now, for tests and simulations. The function
+// WithClock makes the keeper read the local time from now, for tests and simulations. The function
 // must be safe for concurrent use. Waiting still takes real time. By default it is time.Now.
-func Clock(now func() time.Time) Option {
+func WithClock(now func() time.Time) Option {
 	return optionFunc(func(c *config) error {
 		if now == nil {
-			return fmt.Errorf("%w: Clock(nil): a clock is needed", ErrInvalidOption)
+			return fmt.Errorf("%w: WithClock(nil): a clock is needed", ErrInvalidOption)
 		}
 		c.now = now
 		return nil
@@ -145,18 +147,18 @@ func configure(s Store, l generator.Layout, opts []Option) (config, error) {
 		c.hi = l.MaxNode()
 	}
 	if c.hi > l.MaxNode() {
-		faults = append(faults, fmt.Errorf("%w: Nodes(%d, %d): the greatest node of layout %s is %d",
+		faults = append(faults, fmt.Errorf("%w: WithNodes(%d, %d): the greatest node of layout %s is %d",
 			ErrInvalidOption, c.lo, c.hi, l.Name, l.MaxNode()))
 	}
 	if c.span == 0 {
 		c.span = max(defaultSpan, ticks(l, int64(defaultSpan/time.Second)))
 		if hinter, ok := s.(SpanHinter); ok && c.lo != c.hi {
-			c.span = max(c.span, min(hinter.SpanHint(), longestSpan))
+			c.span = max(c.span, min(hinter.SpanHint(), maxSpan))
 		}
 	}
-	if least := ticks(l, leastTicks); c.span < least {
-		faults = append(faults, fmt.Errorf("%w: Span(%v) is shorter than %d ticks of layout %s, which are %v",
-			ErrInvalidOption, c.span, leastTicks, l.Name, least))
+	if least := ticks(l, minTicks); c.span < least {
+		faults = append(faults, fmt.Errorf("%w: WithSpan(%v) is shorter than %d ticks of layout %s, which are %v",
+			ErrInvalidOption, c.span, minTicks, l.Name, least))
 	}
 	return c, errors.Join(faults...)
 }
@@ -177,8 +179,8 @@ func ownerOf(name string, now time.Time) (string, error) {
 		if err != nil || host == "" {
 			host = "unknown host"
 		}
-		if len(host) > longestOwner/2 {
-			host = strings.ToValidUTF8(host[:longestOwner/2], "")
+		if len(host) > maxOwner/2 {
+			host = strings.ToValidUTF8(host[:maxOwner/2], "")
 		}
 		name = fmt.Sprintf("%s pid %d since %s", host, os.Getpid(), now.UTC().Format(time.RFC3339))
 	}

@@ -16,16 +16,16 @@ import (
 
 func TestEveryFaultOfTheOptionsIsNamedAtOnce(t *testing.T) {
 	t.Parallel()
-	_, err := lease.Acquire(t.Context(), nil, generator.Default(), lease.Nodes(0, 1024), lease.Nodes(5, 4),
-		nil, lease.Span(0), lease.Owner(" "), lease.Logger(nil), lease.Clock(nil))
+	_, err := lease.Acquire(t.Context(), nil, generator.Default(), lease.WithNodes(0, 1024), lease.WithNodes(5, 4),
+		nil, lease.WithSpan(0), lease.WithOwner(" "), lease.WithLogger(nil), lease.WithClock(nil))
 	wantError(t, err, lease.ErrInvalidOption, "the store is nil",
 		"Nodes(0, 1024): the greatest node of layout default is 1023",
 		"Nodes(5, 4): from 0 up, the lesser number first",
 		"option 2 is nil",
 		"Span(0s) is not between 10ms and 24h0m0s",
 		`Owner(""): from 1 to 160 bytes of printable text`,
-		"Logger(nil): to silence the keeper use slog.New(slog.DiscardHandler)",
-		"Clock(nil): a clock is needed")
+		"WithLogger(nil): to silence the keeper use slog.New(slog.DiscardHandler)",
+		"WithClock(nil): a clock is needed")
 	if lines := strings.Count(err.Error(), "\n") + 1; lines != 8 {
 		t.Errorf("%d faults, want 8:\n%v", lines, err)
 	}
@@ -48,22 +48,22 @@ func TestTheLimitsOfTheOptions(t *testing.T) {
 			opt    lease.Option
 			want   string // empty: it is accepted
 		}{
-			"all numbers":          {generator.Default(), lease.Nodes(0, 1023), ""},
-			"the last number":      {generator.Default(), lease.Nodes(1023, 1023), ""},
-			"one number too many":  {generator.Default(), lease.Nodes(1024, 1024), "greatest node"},
-			"a negative number":    {generator.Default(), lease.Nodes(-1, 3), "Nodes(-1, 3)"},
-			"the shortest span":    {generator.Default(), lease.Span(10 * time.Millisecond), ""},
-			"a span too short":     {generator.Default(), lease.Span(10*time.Millisecond - 1), "Span(9.999999ms)"},
-			"the longest span":     {generator.Default(), lease.Span(24 * time.Hour), ""},
-			"a span too long":      {generator.Default(), lease.Span(24*time.Hour + 1), "Span(24h0m0.000000001s)"},
-			"a span of two ticks":  {generator.GameSecond(), lease.Span(2999 * time.Millisecond), "shorter than 3 ticks"},
-			"a span of three":      {generator.GameSecond(), lease.Span(3 * time.Second), ""},
-			"a name of 160 bytes":  {generator.Default(), lease.Owner(strings.Repeat("é", 80)), ""},
-			"a name of 161 bytes":  {generator.Default(), lease.Owner(strings.Repeat("n", 161)), "Owner("},
-			"a name of two lines":  {generator.Default(), lease.Owner("a\nb"), `Owner("a\nb")`},
-			"a name not in UTF-8":  {generator.Default(), lease.Owner("a\xffb"), `Owner("a\xffb")`},
-			"a name with spaces":   {generator.Default(), lease.Owner(" payments 3 "), ""},
-			"a name of no letters": {generator.Default(), lease.Owner("a\u200bb"), "printable"},
+			"all numbers":          {generator.Default(), lease.WithNodes(0, 1023), ""},
+			"the last number":      {generator.Default(), lease.WithNodes(1023, 1023), ""},
+			"one number too many":  {generator.Default(), lease.WithNodes(1024, 1024), "greatest node"},
+			"a negative number":    {generator.Default(), lease.WithNodes(-1, 3), "Nodes(-1, 3)"},
+			"the shortest span":    {generator.Default(), lease.WithSpan(10 * time.Millisecond), ""},
+			"a span too short":     {generator.Default(), lease.WithSpan(10*time.Millisecond - 1), "Span(9.999999ms)"},
+			"the longest span":     {generator.Default(), lease.WithSpan(24 * time.Hour), ""},
+			"a span too long":      {generator.Default(), lease.WithSpan(24*time.Hour + 1), "Span(24h0m0.000000001s)"},
+			"a span of two ticks":  {generator.GameSecond(), lease.WithSpan(2999 * time.Millisecond), "shorter than 3 ticks"},
+			"a span of three":      {generator.GameSecond(), lease.WithSpan(3 * time.Second), ""},
+			"a name of 160 bytes":  {generator.Default(), lease.WithOwner(strings.Repeat("é", 80)), ""},
+			"a name of 161 bytes":  {generator.Default(), lease.WithOwner(strings.Repeat("n", 161)), "Owner("},
+			"a name of two lines":  {generator.Default(), lease.WithOwner("a\nb"), `Owner("a\nb")`},
+			"a name not in UTF-8":  {generator.Default(), lease.WithOwner("a\xffb"), `Owner("a\xffb")`},
+			"a name with spaces":   {generator.Default(), lease.WithOwner(" payments 3 "), ""},
+			"a name of no letters": {generator.Default(), lease.WithOwner("a\u200bb"), "printable"},
 		} {
 			k, err := acquireFor(t.Context(), t, newTable(), c.layout, c.opt)
 			switch {
@@ -80,7 +80,7 @@ func TestTheLimitsOfTheOptions(t *testing.T) {
 
 func TestTheLastOfTwoEqualOptionsCounts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		k := acquire(t, newTable(), lease.Nodes(3, 3), lease.Nodes(5, 5), lease.Span(time.Minute), lease.Span(time.Second))
+		k := acquire(t, newTable(), lease.WithNodes(3, 3), lease.WithNodes(5, 5), lease.WithSpan(time.Minute), lease.WithSpan(time.Second))
 		wantWindow(t, k, 5, midLife(), after(time.Second))
 	})
 }
@@ -123,7 +123,7 @@ func TestTheDefaultSpan(t *testing.T) {
 			if c.nodes[1] == 0 {
 				c.nodes[1] = c.layout.MaxNode()
 			}
-			k, err := acquireFor(t.Context(), t, store, c.layout, lease.Nodes(c.nodes[0], c.nodes[1]))
+			k, err := acquireFor(t.Context(), t, store, c.layout, lease.WithNodes(c.nodes[0], c.nodes[1]))
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
@@ -144,7 +144,7 @@ func TestEveryTenureHasAnOwnerOfItsOwn(t *testing.T) {
 		owners := map[string]bool{}
 		named := regexp.MustCompile(`^payments 3 #[0-9a-f]{16}$`)
 		for range 10 {
-			k := acquire(t, s, lease.Owner(" payments 3\t"))
+			k := acquire(t, s, lease.WithOwner(" payments 3\t"))
 			owner := s.of(t, k.Window().Node).Owner
 			if !named.MatchString(owner) || owners[owner] {
 				t.Errorf("the owner %q is not new or not named as it was told", owner)

@@ -18,7 +18,10 @@ func (k *Keeper) observe(began time.Time, err error) {
 	if err == nil {
 		if o.warned || o.ended {
 			k.log.Info("lease: the window is extended again", "node", k.record.Node,
-				"until", k.record.Until, "failed_since", o.since)
+				"until", k.record.Until, "failing_since", o.since)
+		}
+		if o.ended {
+			k.tell(NodeBack, k.record.Node, nil)
 		}
 		*o = outage{}
 		return
@@ -26,17 +29,21 @@ func (k *Keeper) observe(began time.Time, err error) {
 	if o.since.IsZero() {
 		o.since = began
 	}
-	window := k.Window()
+	window := k.window.Load()
 	left := window.Until.Sub(k.now())
 	switch {
 	case left <= 0 && !o.ended:
 		o.warned, o.ended = true, true
-		k.log.Error("lease: no window, so no IDs, until the store grants one", "node", window.Node,
-			"window_end", window.Until, "failing_since", o.since, "error", err)
+		k.log.Error("lease: no IDs until the store grants a window; a restart does not help", "node", window.Node,
+			"until", window.Until, "failing_since", o.since, "error", err)
+		k.notifier.send(Event{
+			Kind: NodeOverdue, Node: window.Node, Previous: window.Node, Until: window.Until,
+			Err: err, Time: k.now(),
+		})
 	case !o.warned && (left < k.span/2 || permanent(err)):
 		o.warned = true
 		k.log.Warn("lease: the window cannot be extended; IDs go on until it ends", "node", window.Node,
-			"window_end", window.Until, "failing_since", o.since, "error", err)
+			"until", window.Until, "failing_since", o.since, "error", err)
 	}
 }
 

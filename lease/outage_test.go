@@ -28,7 +28,7 @@ func TestAnOutageIsLoggedWhenItBecomesSeriousWhenTheWindowEndsAndWhenItIsOver(t 
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		var j journal
-		k := acquire(t, quick{s}, lease.Nodes(4, 4), j.option())
+		k := acquire(t, quick{s}, lease.WithNodes(4, 4), j.option())
 		for outage := range 2 {
 			before := k.Extensions()
 			eventually(t, "an extension", span/3, func() bool { return k.Extensions() > before })
@@ -48,7 +48,7 @@ func TestAnOutageIsLoggedWhenItBecomesSeriousWhenTheWindowEndsAndWhenItIsOver(t 
 			if warned.text != "WARN the window cannot be extended; IDs go on until it ends" {
 				t.Errorf("logged: %s", warned.text)
 			}
-			warned.wantAttrs(t, map[string]string{"node": "4", "window_end": until.String()})
+			warned.wantAttrs(t, map[string]string{"node": "4", "until": until.String()})
 
 			time.Sleep(10 * span)
 			lines = j.all()
@@ -56,11 +56,11 @@ func TestAnOutageIsLoggedWhenItBecomesSeriousWhenTheWindowEndsAndWhenItIsOver(t 
 				t.Fatalf("logged so far: %v", lines)
 			}
 			ended := lines[len(lines)-1]
-			if ended.text != "ERROR no window, so no IDs, until the store grants one" {
+			if ended.text != "ERROR no IDs until the store grants a window; a restart does not help" {
 				t.Errorf("logged: %s", ended.text)
 			}
 			ended.wantAttrs(t, map[string]string{
-				"node": "4", "window_end": until.String(), "failing_since": warned.attrs["failing_since"],
+				"node": "4", "until": until.String(), "failing_since": warned.attrs["failing_since"],
 			})
 
 			s.spoilWith(nil)
@@ -73,7 +73,7 @@ func TestAnOutageIsLoggedWhenItBecomesSeriousWhenTheWindowEndsAndWhenItIsOver(t 
 			if over.text != "INFO the window is extended again" {
 				t.Errorf("logged: %s", over.text)
 			}
-			over.wantAttrs(t, map[string]string{"node": "4", "failed_since": warned.attrs["failing_since"]})
+			over.wantAttrs(t, map[string]string{"node": "4", "failing_since": warned.attrs["failing_since"]})
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestAFailureThatDoesNotEndByItselfIsLoggedAtOnce(t *testing.T) {
 			began := time.Now()
 			s := newTable()
 			var j journal
-			k := acquire(t, s, lease.Nodes(4, 4), j.option())
+			k := acquire(t, s, lease.WithNodes(4, 4), j.option())
 			spoil(s)
 			eventually(t, "a warning", span/3, func() bool { return len(j.all()) > 1 })
 			time.Sleep(time.Until(began.Add(span / 2)))

@@ -13,18 +13,16 @@ const (
 	firstPause = 100 * time.Millisecond
 	// hurry divides the span: attempts that are asked for by Extend lie so far apart at least.
 	hurry = 60
-	// leastPatience and mostPatience bound how long one attempt may take, otherwise a third of a
-	// span.
-	leastPatience = time.Second
-	mostPatience  = 10 * time.Second
 )
 
 // start begins to extend the window in the background.
 func (k *Keeper) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.stop = cancel
+	k.notifier = newNotifier(k.notify, k.log)
 	go func() {
 		defer close(k.done)
+		defer k.notifier.close()
 		k.run(ctx)
 	}()
 }
@@ -33,16 +31,20 @@ func (k *Keeper) start() {
 func (k *Keeper) run(ctx context.Context) {
 	timer := time.NewTimer(k.interval())
 	defer timer.Stop()
-	pause := firstPause
+	pause, failed := firstPause, false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+			select {
+			case <-k.wake: // it is served with the rest
+			default:
+			}
 		case <-k.wake:
 		}
 		began := k.now()
-		err := k.attempt(ctx)
+		err := k.attempt(ctx, failed)
 		if ctx.Err() != nil {
 			return
 		}
@@ -58,12 +60,13 @@ func (k *Keeper) run(ctx context.Context) {
 		next := k.interval()
 		quiet := min(k.span/hurry, firstPause)
 		if err != nil {
-			quiet = k.jitter(pause)
-			next = quiet
+			next = k.jitter(pause)
+			quiet = min(next, k.jitter(k.hurriedAfter(err)))
 			pause = min(2*pause, max(k.span/3, firstPause))
 		} else {
 			pause = firstPause
 		}
+		failed = err != nil
 		// Those who wait for an extension may ask for it at once, but not all the time.
 		if sleep(ctx, quiet) != nil {
 			return
@@ -85,10 +88,8 @@ func (k *Keeper) jitter(d time.Duration) time.Duration {
 	return time.Duration(half + k.random(half))
 }
 
-// attempt extends the window, or takes another number if the keeper's was lost.
-func (k *Keeper) attempt(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, min(max(k.span/3, leastPatience), mostPatience))
-	defer cancel()
+// renew is attempt without a limit of its own.
+func (k *Keeper) renew(ctx context.Context) error {
 	if k.doubt {
 		if err := k.settle(ctx); err != nil {
 			return err
@@ -100,12 +101,14 @@ func (k *Keeper) attempt(ctx context.Context) error {
 			return err
 		}
 	}
+	previous := k.window.Load().Node
 	h, err := k.take(ctx)
 	if err != nil {
 		return err
 	}
 	k.hold(h)
 	k.log.Warn("lease: another node taken", "node", h.record.Node, "until", h.record.Until, "owner", k.owner)
+	k.tell(NodeChanged, previous, nil)
 	return nil
 }
 
@@ -133,7 +136,7 @@ func (k *Keeper) extend(ctx context.Context) error {
 	if !ok {
 		return k.progress(ctx, errors.New("it refused the swap, but the record is as it was"))
 	}
-	k.hold(holding{record: next, from: k.from})
+	k.hold(k.extendedTo(next))
 	return nil
 }
 
@@ -150,7 +153,7 @@ func (k *Keeper) extendWithin(ctx context.Context, store WithinSwapper) (done bo
 		return true, k.unanswered(ctx, next, err)
 	}
 	if ok {
-		k.hold(holding{record: next, from: k.from})
+		k.hold(k.extendedTo(next))
 	}
 	return ok, nil
 }
@@ -158,7 +161,7 @@ func (k *Keeper) extendWithin(ctx context.Context, store WithinSwapper) (done bo
 // extended is the keeper's record with an end a span beyond now. It never ends earlier than
 // before; if it does not end later either, because the clock was set back, there is nothing to do.
 func (k *Keeper) extended(now time.Time) (next Record, grows bool, err error) {
-	until, err := k.bounds.floor(now.Add(k.reach()))
+	until, err := k.bounds.floor(now.Add(k.windowLength()))
 	if err != nil {
 		return Record{}, false, err
 	}
@@ -174,7 +177,7 @@ func (k *Keeper) extended(now time.Time) (next Record, grows bool, err error) {
 func (k *Keeper) unanswered(ctx context.Context, next Record, cause error) error {
 	k.doubt = true
 	k.sent = append(k.sent, next)
-	if len(k.sent) > mostSent {
+	if len(k.sent) > maxSent {
 		k.sent = k.sent[1:]
 	}
 	return k.progress(ctx, cause)

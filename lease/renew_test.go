@@ -22,7 +22,7 @@ func TestAnExtensionMovesTheEndAndNothingElse(t *testing.T) {
 				store = quick{s}
 			}
 			began := time.Now()
-			k := acquire(t, store, lease.Nodes(7, 7))
+			k := acquire(t, store, lease.WithNodes(7, 7))
 			before := s.of(t, 7)
 			for extensions := uint64(1); extensions <= 20; extensions++ {
 				eventually(t, "the next extension", span/3, func() bool { return k.Extensions() == extensions })
@@ -119,7 +119,7 @@ func TestAnExtensionWithoutAnAnswerIsWhatTheStoreSaysItIs(t *testing.T) {
 				store = quick{s}
 			}
 			var j journal
-			k := acquire(t, store, lease.Nodes(7, 7), j.option())
+			k := acquire(t, store, lease.WithNodes(7, 7), j.option())
 			began := time.Now()
 			from := k.Window().From
 
@@ -155,7 +155,7 @@ func TestAnExtensionThatLandsLateIsAdopted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
 		var j journal
-		k := acquire(t, quick{s}, lease.Nodes(7, 7), j.option())
+		k := acquire(t, quick{s}, lease.WithNodes(7, 7), j.option())
 		s.spoilWith(func(_ context.Context, r request, serve func() bool) (bool, error) {
 			if !r.writes() {
 				return serve(), nil
@@ -204,7 +204,7 @@ func TestASwapThatLandsAfterSixtyFourOthersCostsTheNumber(t *testing.T) {
 		if node := k.Window().Node; node == lost {
 			t.Errorf("the keeper still has node %d", node)
 		}
-		lines := j.want(t, "INFO node taken", "WARN the window cannot be extended", "ERROR no window", "ERROR the node was lost",
+		lines := j.want(t, "INFO node taken", "WARN the window cannot be extended", "ERROR no IDs", "ERROR the node was lost",
 			"WARN another node taken", "INFO the window is extended again")
 		lines[3].wantAttrs(t, map[string]string{
 			"reason": "its record was changed by a copy of this process: was the machine cloned while it ran?",
@@ -221,7 +221,7 @@ func TestAStoreThatRefusesForNoReasonIsAnError(t *testing.T) {
 			if swaps == "within" {
 				store = quick{s}
 			}
-			k := acquire(t, store, lease.Nodes(7, 7))
+			k := acquire(t, store, lease.WithNodes(7, 7))
 			until := k.Window().Until
 			s.spoilWith(func(_ context.Context, r request, serve func() bool) (bool, error) {
 				return !r.writes() && serve(), nil
@@ -242,7 +242,7 @@ func TestAStoreThatRefusesForNoReasonIsAnError(t *testing.T) {
 func TestASwapThatWasSentTooLateIsMadeAnew(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
-		k := acquire(t, quick{s}, lease.Nodes(7, 7), lease.Span(time.Minute)) // so that there is time for it
+		k := acquire(t, quick{s}, lease.WithNodes(7, 7), lease.WithSpan(time.Minute)) // so that there is time for it
 		paused := false
 		s.spoilWith(func(_ context.Context, r request, serve func() bool) (bool, error) {
 			if r.kind == asksWithin && !paused {
@@ -267,7 +267,7 @@ func TestOneAttemptDoesNotLastLongerThanAThirdOfASpan(t *testing.T) {
 			{time.Hour, 10 * time.Second},
 		} {
 			s := newTable()
-			k := acquire(t, quick{s}, lease.Span(c.span))
+			k := acquire(t, quick{s}, lease.WithSpan(c.span))
 			took := make(chan time.Duration, 100)
 			s.spoilWith(func(ctx context.Context, r request, serve func() bool) (bool, error) {
 				began := time.Now()

@@ -17,12 +17,12 @@ import (
 func TestS06_AClockThatIsWrongMakesNoNumberFallFree(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a := s.process("a")
-		a.mustStart(t, lease.Nodes(5, 5))
+		a.mustStart(t, lease.WithNodes(5, 5))
 		a.draw(t)
 		for _, wrong := range []time.Duration{-365 * 24 * time.Hour, -6 * time.Minute, 6 * time.Minute, 365 * 24 * time.Hour} {
 			b := s.process("b")
 			b.clock.Step(wrong)
-			wantError(t, b.start(t, lease.Nodes(5, 5)), lease.ErrClockSkew)
+			wantError(t, b.start(t, lease.WithNodes(5, 5)), lease.ErrClockSkew)
 		}
 		// Even the most that is allowed makes nothing free before its time.
 		for _, wrong := range []time.Duration{-lease.MaxSkew, lease.MaxSkew} {
@@ -30,7 +30,7 @@ func TestS06_AClockThatIsWrongMakesNoNumberFallFree(t *testing.T) {
 			b.clock.Step(wrong)
 			until := a.k.Window().Until
 			var held *lease.NodeHeldError
-			if err := b.start(t, lease.Nodes(5, 5)); !errors.As(err, &held) {
+			if err := b.start(t, lease.WithNodes(5, 5)); !errors.As(err, &held) {
 				t.Errorf("%v: error %v, want one that says that the number is held", wrong, err)
 			}
 			if !a.k.Window().Until.After(until) {
@@ -90,7 +90,7 @@ func TestS22_TheEndOfSummerTimeRepeatsNoHour(t *testing.T) {
 			layout := generator.Default()
 			layout.Epoch = layout.Epoch.In(zone)
 			clock := func() time.Time { return time.Now().Round(0).In(zone) }
-			k, err := acquireFor(t.Context(), t, s, layout, lease.Nodes(5, 5), lease.Clock(clock))
+			k, err := acquireFor(t.Context(), t, s, layout, lease.WithNodes(5, 5), lease.WithClock(clock))
 			if err != nil {
 				t.Fatalf("in %v: %v", zone, err)
 			}
@@ -172,7 +172,7 @@ func TestS33_ASequenceThatIsUsedUpWaitsOrFails(t *testing.T) {
 func TestS14_NoIDIsHandedToTwoThreads(t *testing.T) {
 	t.Parallel()
 	s := newTable()
-	k, err := lease.Acquire(t.Context(), quick{s}, generator.Default(), quiet(), lease.Span(30*time.Millisecond))
+	k, err := lease.Acquire(t.Context(), quick{s}, generator.Default(), quiet(), lease.WithSpan(30*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}

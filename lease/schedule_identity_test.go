@@ -33,10 +33,10 @@ func TestS04_ProcessesOfOneNameHaveDifferentNumbers(t *testing.T) {
 func TestS04_ANameDoesNotBringANumberBack(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a := s.process("172.17.0.2:1")
-		a.mustStart(t, lease.Nodes(5, 5))
+		a.mustStart(t, lease.WithNodes(5, 5))
 		again := s.process("172.17.0.2:1")
-		wantError(t, again.start(t, lease.Nodes(5, 5)), lease.ErrNodeHeld)
-		wantError(t, again.start(t, lease.Nodes(5, 5)), lease.ErrNodeHeld)
+		wantError(t, again.start(t, lease.WithNodes(5, 5)), lease.ErrNodeHeld)
+		wantError(t, again.start(t, lease.WithNodes(5, 5)), lease.ErrNodeHeld)
 		a.draw(t)
 	})
 }
@@ -45,13 +45,13 @@ func TestS04_ANameDoesNotBringANumberBack(t *testing.T) {
 func TestS05_AProcessThatComesBackAsksTheStore(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a, b := s.process("a"), s.process("b")
-		a.mustStart(t, lease.Nodes(5, 6), lease.Random(alwaysFirst))
+		a.mustStart(t, lease.WithNodes(5, 6), lease.Random(alwaysFirst))
 		a.draw(t)
 		a.k.Crash()
 		time.Sleep(5 * time.Minute)
-		b.mustStart(t, lease.Nodes(5, 5))
+		b.mustStart(t, lease.WithNodes(5, 5))
 		b.draw(t)
-		a.mustStart(t, lease.Nodes(5, 6), lease.Random(alwaysFirst))
+		a.mustStart(t, lease.WithNodes(5, 6), lease.Random(alwaysFirst))
 		if a.node() != 6 {
 			t.Errorf("a has node %d again", a.node())
 		}
@@ -80,7 +80,7 @@ func TestS08_FirstStartsOnAnEmptyStoreHaveDifferentNumbers(t *testing.T) {
 				})
 			})
 			started.Go(func() {
-				if err := p.start(t, lease.Nodes(0, 99)); err != nil {
+				if err := p.start(t, lease.WithNodes(0, 99)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -123,8 +123,8 @@ func TestS11_DataCentersWithAStoreEachShareNoNumber(t *testing.T) {
 		west := &site{table: newTable(), ids: east.ids} // the IDs meet in one table
 		for i := range 20 {
 			p, q := east.process(fmt.Sprint("east ", i)), west.process(fmt.Sprint("west ", i))
-			p.mustStart(t, lease.Nodes(0, 511))
-			q.mustStart(t, lease.Nodes(512, 1023))
+			p.mustStart(t, lease.WithNodes(0, 511))
+			q.mustStart(t, lease.WithNodes(512, 1023))
 			for range 10 {
 				p.draw(t)
 				q.draw(t)
@@ -146,7 +146,7 @@ func TestS19_EveryNumberOfEveryLayoutIsInItsIDs(t *testing.T) {
 			}
 			ids := map[int64]bool{}
 			for _, node := range append(nodes, l.MaxNode()) {
-				k, err := acquireFor(t.Context(), t, s, l, lease.Nodes(node, node))
+				k, err := acquireFor(t.Context(), t, s, l, lease.WithNodes(node, node))
 				if err != nil && node == 1 {
 					continue // it is in the list twice
 				}

@@ -14,7 +14,7 @@ import (
 func TestS01_AProcessPausedPastItsWindowStampsNothingWhenItGoesOn(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a := s.process("a")
-		a.mustStart(t, lease.Nodes(5, 6), lease.Random(alwaysFirst))
+		a.mustStart(t, lease.WithNodes(5, 6), lease.Random(alwaysFirst))
 		a.draw(t)
 		a.pause()
 		time.Sleep(5 * time.Minute)
@@ -22,7 +22,7 @@ func TestS01_AProcessPausedPastItsWindowStampsNothingWhenItGoesOn(t *testing.T) 
 		// While there are unused numbers nobody takes that of a.
 		for range 10 {
 			other := s.process("another")
-			other.mustStart(t, lease.Nodes(5, 1000))
+			other.mustStart(t, lease.WithNodes(5, 1000))
 			if other.node() == 6 {
 				mustClose(t, other.k) // it is what a is to have later
 			}
@@ -31,7 +31,7 @@ func TestS01_AProcessPausedPastItsWindowStampsNothingWhenItGoesOn(t *testing.T) 
 			}
 		}
 		b := s.process("b")
-		b.mustStart(t, lease.Nodes(5, 5))
+		b.mustStart(t, lease.WithNodes(5, 5))
 		if from := b.k.Window().From; from.Before(a.k.Window().Until) {
 			t.Errorf("the window of b begins at %v, that of a ends at %v", from, a.k.Window().Until)
 		}
@@ -62,7 +62,7 @@ func TestS01_AProcessPausedPastItsWindowStampsNothingWhenItGoesOn(t *testing.T) 
 func TestS02_ANumberThatWasExtendedCannotBeStolen(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a := s.process("a")
-		a.mustStart(t, lease.Nodes(5, 5))
+		a.mustStart(t, lease.WithNodes(5, 5))
 		a.draw(t)
 		a.pause()
 		time.Sleep(time.Minute)
@@ -74,7 +74,7 @@ func TestS02_ANumberThatWasExtendedCannotBeStolen(t *testing.T) {
 			a.resume()
 			eventually(t, "an extension", span/3, func() bool { return a.k.Extensions() == 1 })
 		})
-		err := b.start(t, lease.Nodes(5, 5))
+		err := b.start(t, lease.WithNodes(5, 5))
 		wantError(t, err, lease.ErrNodeHeld, `by "a #`)
 		_, _ = a.work(t, span)
 		a.draw(t)
@@ -86,7 +86,7 @@ func TestS02_CrashesDoNotUseUpTheNumbers(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		for range 100 {
 			p := s.process("p")
-			p.startInTime(t, span+time.Second, lease.Nodes(0, 7))
+			p.startInTime(t, span+time.Second, lease.WithNodes(0, 7))
 			p.draw(t)
 			p.k.Crash()
 		}
@@ -99,11 +99,11 @@ func TestS02_CrashesDoNotUseUpTheNumbers(t *testing.T) {
 func TestS07_AnExtensionOfAnothersNumberIsRefusedAndEndsTheTenure(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a, c := s.process("a"), s.process("c")
-		a.mustStart(t, lease.Nodes(5, 5))
+		a.mustStart(t, lease.WithNodes(5, 5))
 		a.draw(t)
 		a.pause()
 		time.Sleep(70 * time.Minute)
-		c.mustStart(t, lease.Nodes(5, 5))
+		c.mustStart(t, lease.WithNodes(5, 5))
 		a.resume()
 		for range 4 {
 			if _, err := a.work(t, span/4); err == nil {
@@ -124,12 +124,12 @@ func TestS07_APartitionedProcessStopsBeforeTheNextOneBegins(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a, c := s.process("a", generator.WithMaxAhead(0)), s.process("c")
 		c.clock.Step(-4 * time.Second) // which makes no difference
-		a.mustStart(t, lease.Nodes(5, 5))
+		a.mustStart(t, lease.WithNodes(5, 5))
 		_, _ = a.work(t, span)
 		a.cut()
 		until := a.k.Window().Until
 		started := make(chan error)
-		go func() { started <- c.start(t, lease.Nodes(5, 5)) }()
+		go func() { started <- c.start(t, lease.WithNodes(5, 5)) }()
 		last, err := a.work(t, span)
 		wantError(t, err, generator.ErrOutsideWindow)
 		if last.Time.Before(until.Add(-5*time.Millisecond)) || !last.Time.Before(until) {
@@ -154,16 +154,16 @@ func TestS07_APartitionedProcessStopsBeforeTheNextOneBegins(t *testing.T) {
 func TestS13_TwoPodsOfOneOrdinalDoNotShareItsNumber(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		before := s.process("web-3")
-		before.mustStart(t, lease.Nodes(3, 3))
+		before.mustStart(t, lease.WithNodes(3, 3))
 		after := s.process("web-3")
 		// It can reach the store: the successor is told who has the number.
-		err := after.start(t, lease.Nodes(3, 3))
+		err := after.start(t, lease.WithNodes(3, 3))
 		wantError(t, err, lease.ErrNodeHeld, "node 3 until", `by "web-3 #`)
 		_, _ = before.work(t, span)
 		// It cannot: the successor waits for the end of its window.
 		before.cut()
 		until := before.k.Window().Until
-		after.mustStart(t, lease.Nodes(3, 3))
+		after.mustStart(t, lease.WithNodes(3, 3))
 		if time.Now().Before(until) {
 			t.Errorf("the successor has the number at %v, the window ends at %v", time.Now(), until)
 		}
@@ -176,11 +176,11 @@ func TestS13_TwoPodsOfOneOrdinalDoNotShareItsNumber(t *testing.T) {
 func TestS20_ARenewalAfterThePauseDoesNotExtendTheNextHolder(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a, b := s.process("a"), s.process("b")
-		a.mustStart(t, lease.Nodes(5, 5))
+		a.mustStart(t, lease.WithNodes(5, 5))
 		// The renewal is under way when the pause begins: nothing of it is looked at again.
 		a.pause()
 		time.Sleep(span / 3)
-		b.mustStart(t, lease.Nodes(5, 5))
+		b.mustStart(t, lease.WithNodes(5, 5))
 		bs := s.of(t, 5)
 		a.resume()
 		if s.of(t, 5) != bs {
@@ -208,7 +208,7 @@ func TestS20_OneNumberIsClaimedByOneOfMany(t *testing.T) {
 				seen <- struct{}{}
 				<-all
 			})
-			go func() { results <- p.start(t, lease.Nodes(5, 5), lease.Span(time.Hour)) }()
+			go func() { results <- p.start(t, lease.WithNodes(5, 5), lease.WithSpan(time.Hour)) }()
 		}
 		for range many {
 			<-seen
@@ -269,12 +269,12 @@ func TestS24_ThereIsNoDefaultNumber(t *testing.T) {
 func TestS29_AProcessThatWasNeverToldOfItsLossStampsNothing(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a := s.process("a", generator.WithMaxAhead(0))
-		a.mustStart(t, lease.Nodes(5, 5))
+		a.mustStart(t, lease.WithNodes(5, 5))
 		a.draw(t)
 		a.pause()
 		time.Sleep(time.Until(a.k.Window().Until))
 		b := s.process("b")
-		b.mustStart(t, lease.Nodes(5, 5))
+		b.mustStart(t, lease.WithNodes(5, 5))
 		b.draw(t)
 		_, err := a.tryDraw(t)
 		wantError(t, err, generator.ErrOutsideWindow)

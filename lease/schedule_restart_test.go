@@ -17,7 +17,7 @@ import (
 func TestS03_ANumberIsGivenBackAfterTheLastID(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		before, after := s.process("web", generator.WithMaxWait(time.Second)), s.process("web", generator.WithMaxWait(time.Second))
-		before.mustStart(t, lease.Nodes(5, 5))
+		before.mustStart(t, lease.WithNodes(5, 5))
 		drained := make(chan struct{})
 		go func() {
 			defer close(drained)
@@ -32,7 +32,7 @@ func TestS03_ANumberIsGivenBackAfterTheLastID(t *testing.T) {
 			}
 		}()
 		time.AfterFunc(1500*time.Millisecond, func() { mustClose(t, before.k) })
-		after.mustStart(t, lease.Nodes(5, 5))
+		after.mustStart(t, lease.WithNodes(5, 5))
 		<-drained
 		mark := partsOf(t, before.last).Time.Add(time.Millisecond)
 		if from := after.k.Window().From; from.Before(mark) {
@@ -70,7 +70,7 @@ func (s *site) wantNothingRepeated(t *testing.T, r restart, wholeSite bool) {
 	t.Helper()
 	before := s.process("before")
 	before.clock.Set(s.clock.Now())
-	before.mustStart(t, lease.Nodes(5, 5))
+	before.mustStart(t, lease.WithNodes(5, 5))
 	before.cut() // so that the last extension is as long ago as is said
 	_, _ = before.work(t, r.crash)
 	if before.last == 0 {
@@ -86,7 +86,7 @@ func (s *site) wantNothingRepeated(t *testing.T, r restart, wholeSite bool) {
 	time.Sleep(r.down)
 	after := s.process("after", generator.WithMaxWait(10*time.Second))
 	after.clock.Set(before.clock.Now().Add(r.step))
-	after.startInTime(t, 3*time.Minute, lease.Nodes(5, 5))
+	after.startInTime(t, 3*time.Minute, lease.WithNodes(5, 5))
 	if from := after.k.Window().From; from.Before(until) {
 		t.Errorf("%+v: the window begins at %v, that of before ended at %v", r, from, until)
 	}
@@ -117,11 +117,11 @@ func TestS12_ARestartAfterAStepBackOfAllClocksRepeatsNothing(t *testing.T) {
 func TestS10_WithoutItsStoreAProcessDoesNotStart(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		p := s.process("p")
-		p.mustStart(t, lease.Nodes(5, 5))
+		p.mustStart(t, lease.WithNodes(5, 5))
 		p.draw(t)
 		p.k.Crash()
 		s.spoilWith(down)
-		wantError(t, p.start(t, lease.Nodes(5, 5)), lease.ErrStore)
+		wantError(t, p.start(t, lease.WithNodes(5, 5)), lease.ErrStore)
 	})
 }
 
@@ -132,7 +132,7 @@ func TestS17_WhatWasBorrowedFromTheFutureIsNotIssuedAgain(t *testing.T) {
 		for _, ending := range []string{"closed", "crashed"} {
 			// Two numbers, so that the second process need not wait for the first.
 			before := s.process("before", generator.WithMaxAhead(ahead))
-			before.mustStart(t, lease.Nodes(5, 5))
+			before.mustStart(t, lease.WithNodes(5, 5))
 			if err := before.k.Extend(t.Context()); err != nil {
 				t.Fatal(err) // as it does by itself some seconds later: with the lead on top
 			}
@@ -151,7 +151,7 @@ func TestS17_WhatWasBorrowedFromTheFutureIsNotIssuedAgain(t *testing.T) {
 				before.k.Crash()
 			}
 			after := s.process("after", generator.WithMaxWait(time.Minute))
-			after.startInTime(t, 2*span, lease.Nodes(5, 5))
+			after.startInTime(t, 2*span, lease.WithNodes(5, 5))
 			if after.draw(t); after.last <= last {
 				t.Errorf("%s: %d follows %d", ending, after.last, last)
 			}
@@ -167,7 +167,7 @@ func TestS28_AStepBackThatWasRiddenOverIsNotForgottenByTheNextProcess(t *testing
 			const step = -10 * time.Second
 			before := s.process("before", generator.WithMaxAhead(20*time.Second))
 			before.clock.Set(s.clock.Now())
-			before.mustStart(t, lease.Nodes(5, 5))
+			before.mustStart(t, lease.WithNodes(5, 5))
 			_, _ = before.work(t, 2*span)
 			before.clock.Step(step)
 			if all {
@@ -183,10 +183,10 @@ func TestS28_AStepBackThatWasRiddenOverIsNotForgottenByTheNextProcess(t *testing
 			after.clock.Set(before.clock.Now())
 			if !all {
 				// The clocks differ by more than is allowed until somebody corrects the one.
-				wantError(t, after.start(t, lease.Nodes(5, 5)), lease.ErrClockSkew)
+				wantError(t, after.start(t, lease.WithNodes(5, 5)), lease.ErrClockSkew)
 				after.clock.Step(-step)
 			}
-			after.startInTime(t, 2*span, lease.Nodes(5, 5))
+			after.startInTime(t, 2*span, lease.WithNodes(5, 5))
 			if after.draw(t); after.last <= before.last {
 				t.Errorf("%d follows %d", after.last, before.last)
 			}
@@ -211,7 +211,7 @@ func TestS12_AHundredRestartsOnWanderingClocksRepeatNothing(t *testing.T) {
 		for i := range 100 {
 			p := s.process(fmt.Sprint("p", i), generator.WithMaxWait(time.Minute))
 			p.clock.Step(time.Duration(i*7919%9000-4500) * time.Millisecond)
-			p.startInTime(t, 2*span, lease.Nodes(5, 5))
+			p.startInTime(t, 2*span, lease.WithNodes(5, 5))
 			if p.draw(t); p.last <= last {
 				t.Fatalf("%d follows %d", p.last, last)
 			}

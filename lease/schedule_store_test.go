@@ -46,14 +46,14 @@ func TestS15S32S36_AfterALossOfTheStoreNumbersAreSharedForAThirdOfASpanAtMost(t 
 	onBothStores(t, func(t *testing.T, s *site) {
 		for name, lose := range lossOf(s) {
 			a := s.process("a")
-			a.mustStart(t, lease.Nodes(5, 6), lease.Random(alwaysFirst))
+			a.mustStart(t, lease.WithNodes(5, 6), lease.Random(alwaysFirst))
 			had := a.node()
 			time.Sleep(time.Second)
 			old := s.backup()
 			old[had] = heldBy("an older one", had, time.Now().Add(-time.Hour))
 			lose(old)
 			b := s.process("b")
-			b.mustStart(t, lease.Nodes(had, had))
+			b.mustStart(t, lease.WithNodes(had, had))
 
 			time.Sleep(span / 3)
 			synctest.Wait()
@@ -80,7 +80,7 @@ func TestS15S36_NothingIsRepeatedIfAllWaitForASpanAfterALoss(t *testing.T) {
 		for name, lose := range lossOf(s) {
 			old := s.backup()
 			a := s.process("a", generator.WithMaxWait(time.Minute))
-			a.mustStart(t, lease.Nodes(5, 5))
+			a.mustStart(t, lease.WithNodes(5, 5))
 			for range 5000 {
 				a.draw(t)
 			}
@@ -89,7 +89,7 @@ func TestS15S36_NothingIsRepeatedIfAllWaitForASpanAfterALoss(t *testing.T) {
 			time.Sleep(span + lease.MaxSkew)
 			b := s.process("b", generator.WithMaxWait(time.Minute))
 			b.clock.Step(-lease.MaxSkew)
-			b.mustStart(t, lease.Nodes(5, 5))
+			b.mustStart(t, lease.WithNodes(5, 5))
 			for range 5000 {
 				b.draw(t)
 			}
@@ -105,7 +105,7 @@ func TestS15S36_NothingIsRepeatedIfAllWaitForASpanAfterALoss(t *testing.T) {
 func TestS36_WhoeverLostTheStoreStopsWithItsWindow(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		a := s.process("a")
-		a.mustStart(t, lease.Nodes(5, 5))
+		a.mustStart(t, lease.WithNodes(5, 5))
 		a.cut()
 		until := a.k.Window().Until
 		last, failed := a.work(t, 3*span)

@@ -79,7 +79,7 @@ func (p *process) store() lease.Store {
 // start starts a process, or starts it anew after a crash.
 func (p *process) start(t *testing.T, opts ...lease.Option) error {
 	t.Helper()
-	opts = append([]lease.Option{lease.Owner(p.name), lease.Clock(p.clock.Now)}, opts...)
+	opts = append([]lease.Option{lease.WithOwner(p.name), lease.WithClock(p.clock.Now)}, opts...)
 	k, err := tryAcquire(t, p.store(), opts...)
 	if err != nil {
 		return err

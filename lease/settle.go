@@ -2,12 +2,13 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"slices"
 )
 
-// mostSent is how many swaps without an answer a keeper remembers. One that is forgotten and lands
+// maxSent is how many swaps without an answer a keeper remembers. One that is forgotten and lands
 // after all costs the keeper its number, nothing else.
-const mostSent = 64
+const maxSent = 64
 
 // settle asks the store what the keeper has, and drops the number if that is nothing.
 func (k *Keeper) settle(ctx context.Context) error {
@@ -16,7 +17,7 @@ func (k *Keeper) settle(ctx context.Context) error {
 		return err
 	}
 	if found && k.wrote(stored) {
-		k.hold(holding{record: stored, from: k.from})
+		k.hold(k.extendedTo(stored))
 		return nil
 	}
 	return k.lose(stored, found)
@@ -50,13 +51,16 @@ func (k *Keeper) lose(stored Record, found bool) error {
 	default:
 		reason = "its record belongs to somebody else"
 	}
-	k.log.Error("lease: the node was lost; taking another", "reason", reason, "node", k.record.Node,
-		"owner", k.owner, "holder", stored.Owner)
+	k.log.Error("lease: the node was lost; taking another, a restart is not needed", "reason", reason,
+		"node", k.record.Node, "owner", k.owner, "holder", stored.Owner)
+	k.tell(NodeLost, k.record.Node, fmt.Errorf("lease: the node was lost: %s", reason))
 	k.drop()
 	// A copy must not go on under the same name.
 	owner, err := ownerOf(k.name, k.now())
 	if err == nil {
+		k.mu.Lock() // Status reads it
 		k.owner = owner
+		k.mu.Unlock()
 	}
 	return err
 }

@@ -17,8 +17,13 @@ type simLink struct {
 	end time.Time
 }
 
-// simWithinLink is a link to a store that can look at its clock while it swaps.
-type simWithinLink struct{ *simLink }
+// simWithinLink is a link to a store that can look at its clock while it swaps, and can be probed. Probes
+// have a link of their own, because they come while another request is under way.
+type simWithinLink struct {
+	*simLink
+	turn   chan struct{} // held by the probe that is under way
+	probes *simLink
+}
 
 var (
 	errSimRefused = errors.New("simulation: connection refused")
@@ -53,6 +58,20 @@ func (l simWithinLink) SwapWithin(
 	})
 }
 
+func (l simWithinLink) Probe(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.turn }()
+	_, err := simRequest(ctx, l.probes, func() bool { return true }, nil)
+	if err == nil {
+		l.p.w.count("probes answered")
+	}
+	return err
+}
+
 func (l *simLink) swap(ctx context.Context, prev, next lease.Record, serve func() bool) (bool, error) {
 	l.recallUntil()
 	if err := lease.CheckSwap(prev, next); err != nil {
@@ -61,6 +80,9 @@ func (l *simLink) swap(ctx context.Context, prev, next lease.Record, serve func(
 	}
 	if l.p.w.mutant == extendWithoutCompare && next.Owner == prev.Owner {
 		serve = func() bool { return l.p.w.store.force(next) }
+	}
+	if l.p.w.mutant == acknowledgedIsLost && l.r.chance(0.3) {
+		serve = func() bool { return l.p.w.store.matches(prev, next) }
 	}
 	ok, err := simRequest(ctx, l, serve, serve)
 	if err != nil && l.p.w.mutant == unansweredIsGranted && !l.p.isDead() {

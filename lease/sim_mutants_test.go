@@ -21,6 +21,7 @@ const (
 	untilMayFall
 	unansweredIsGranted
 	closedBeforeSealed
+	acknowledgedIsLost // not of the protocol, but of the store
 )
 
 // simTenant is what a generator gets in place of the keeper.
@@ -111,6 +112,7 @@ func TestSimulationFindsAFaultInTheProtocol(t *testing.T) {
 		"an end that falls":                          {untilMayFall, 60, 4},
 		"a swap without an answer taken for granted": {unansweredIsGranted, 10, 80},
 		"a close before the generator is sealed":     {closedBeforeSealed, 20, 30},
+		"a store that loses what it acknowledged":    {acknowledgedIsLost, 20, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

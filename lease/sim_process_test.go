@@ -189,7 +189,7 @@ func (p *simProcess) acquire(ctx context.Context) *lease.Keeper {
 	link := &simLink{p: p, r: p.stream(streamLink)}
 	var store lease.Store = link
 	if p.w.within && p.w.mutant != untilMayFall {
-		store = simWithinLink{link}
+		store = simWithinLink{link, make(chan struct{}, 1), &simLink{p: p, r: p.stream(streamProbe)}}
 	}
 	lo, hi := p.w.lo, p.w.hi
 	if p.w.fixed {
@@ -208,9 +208,9 @@ func (p *simProcess) acquire(ctx context.Context) *lease.Keeper {
 		if p.isDead() {
 			return nil
 		}
-		k, err := lease.Acquire(ctx, store, p.w.layout, lease.Nodes(lo, hi), lease.Span(p.w.span),
-			lease.Owner(p.name), lease.Clock(clock), lease.Random(choices.below),
-			lease.Logger(slog.New(p.logs())))
+		k, err := lease.Acquire(ctx, store, p.w.layout, lease.WithNodes(lo, hi), lease.WithSpan(p.w.span),
+			lease.WithOwner(p.name), lease.WithClock(clock), lease.Random(choices.below),
+			lease.WithLogger(slog.New(p.logs())))
 		if err == nil {
 			p.note(fmt.Sprintf("acquired %d", k.Window().Node), k.Window())
 			return k

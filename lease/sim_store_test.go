@@ -49,12 +49,25 @@ func (s *simStore) list() []lease.Record {
 func (s *simStore) swap(prev, next lease.Record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stored, found := s.records[next.Node]
-	if found != (prev.Version != 0) || found && (stored.Owner != prev.Owner || stored.Version != prev.Version) {
+	if !s.holds(prev, next.Node) {
 		return false
 	}
 	s.put(next, false)
 	return true
+}
+
+// matches is the swap of a store that acknowledges and does not commit.
+func (s *simStore) matches(prev, next lease.Record) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holds(prev, next.Node)
+}
+
+// holds tells whether the record of a node is prev. The caller holds s.mu.
+func (s *simStore) holds(prev lease.Record, node int64) bool {
+	stored, found := s.records[node]
+	return found == (prev.Version != 0) &&
+		(!found || stored.Owner == prev.Owner && stored.Version == prev.Version)
 }
 
 func (s *simStore) within(earliest, latest time.Time) bool {

@@ -87,6 +87,7 @@ const (
 	streamChoices
 	streamFate
 	streamEnd
+	streamProbe
 )
 
 func (w *simWorld) stream(purpose, slot, start int) *simRand {

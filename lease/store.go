@@ -18,7 +18,8 @@ type Record struct {
 	Until time.Time
 	// Version is 1 for the first record of a number and grows by 1 with every change.
 	Version int64
-	// Layout is the [Fingerprint] of the layout that the number is used with.
+	// Layout is the [Fingerprint] of the layout that the number is used with, or "none" if all who
+	// had the number gave it back before they made an ID.
 	Layout string
 	// UpdatedAt is when the record was written, by the writer's clock. It is for people; nothing
 	// is decided by it.
@@ -53,6 +54,17 @@ type WithinSwapper interface {
 	// SwapWithin is Swap, but returns false also when the store's clock is not between earliest
 	// and latest, both included, and then stores nothing.
 	SwapWithin(ctx context.Context, prev, next Record, earliest, latest time.Time) (bool, error)
+}
+
+// Prober is an optional ability of a [Store]: to tell whether it answers while another request has had
+// no answer. A keeper whose callers wait uses it to find out that a request is lost, which was sent while
+// the store was cut off. Without it the keeper may wait for such a request for a third of a span.
+type Prober interface {
+	// Probe returns nil when the store has answered a small request that changes nothing. It must not
+	// wait for other requests, so a store with one connection opens another one. It returns an error if
+	// there is no answer before ctx ends, and one that wraps errors.ErrUnsupported if the store can
+	// never tell.
+	Probe(ctx context.Context) error
 }
 
 // SpanHinter is an optional ability of a [Store]: one that cannot be written to for long in its

@@ -28,6 +28,9 @@ type table struct {
 // quick is a table that swaps within.
 type quick struct{ *table }
 
+// probed is a table that swaps within, and can be probed.
+type probed struct{ quick }
+
 // slow is a table that asks for longer windows.
 type slow struct {
 	*table
@@ -37,6 +40,7 @@ type slow struct {
 var (
 	_ lease.Store         = (*table)(nil)
 	_ lease.WithinSwapper = quick{}
+	_ lease.Prober        = probed{}
 	_ lease.SpanHinter    = slow{}
 )
 
@@ -52,6 +56,7 @@ const (
 	asksList   = "list"
 	asksSwap   = "swap"
 	asksWithin = "within"
+	probes     = "probe"
 )
 
 // writes tells whether a request is a swap.
@@ -134,6 +139,11 @@ func (q quick) SwapWithin(
 		now := q.clock.Now()
 		return !now.Before(earliest) && !now.After(latest) && q.swap(prev, next)
 	})
+}
+
+func (p probed) Probe(ctx context.Context) error {
+	_, err := p.serve(ctx, request{kind: probes}, func() bool { return true })
+	return err
 }
 
 func (s slow) SpanHint() time.Duration { return s.hint }

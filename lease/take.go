@@ -13,6 +13,13 @@ import (
 type holding struct {
 	record Record    // as the store has it, as far as is known; Version 0: none
 	from   time.Time // no tick before it is ours
+	first  bool      // no ID was made with the number before it was taken
+}
+
+// extendedTo is the holding after its record was written anew.
+func (h holding) extendedTo(r Record) holding {
+	h.record = r
+	return h
 }
 
 // lostRaces is how many swaps may be lost to others before the store is asked anew what is free.
@@ -52,7 +59,7 @@ func (k *Keeper) tryTake(ctx context.Context, prev Record, c clocks) (holding, e
 	if err != nil {
 		return holding{}, err
 	}
-	until, err := k.bounds.floor(c.late.Add(k.reach()))
+	until, err := k.bounds.floor(c.late.Add(k.windowLength()))
 	if err != nil {
 		return holding{}, err
 	}
@@ -64,35 +71,48 @@ func (k *Keeper) tryTake(ctx context.Context, prev Record, c clocks) (holding, e
 		Node: prev.Node, Owner: k.owner, Until: until, Version: prev.Version + 1,
 		Layout: k.fingerprint, UpdatedAt: k.now(),
 	}
+	h := holding{record: next, from: from, first: bindsNothing(prev)}
 	ok, err := k.store.Swap(ctx, prev, next)
 	switch {
 	case err != nil:
 		// Unanswered is not granted, unless the store itself says so.
 		stored, found, again := k.find(ctx, next.Node)
+		if errors.Is(again, ErrLayoutMismatch) && h.first {
+			again = errors.Join(again, k.undo(ctx, h)) // it may have been stored
+		}
 		if again != nil {
 			return holding{}, failed(fmt.Sprintf("node %d could not be taken", next.Node), errors.Join(err, again))
 		}
 		if !found || !same(stored, next) {
 			return holding{}, failed(fmt.Sprintf("node %d could not be taken", next.Node), err)
 		}
-		return holding{record: stored, from: from}, nil
+		return h.extendedTo(stored), nil
 	case !ok:
 		return holding{}, nil
 	}
-	h := holding{record: next, from: from}
-	if prev.Version != 0 {
+	if !h.first {
 		return h, nil
 	}
-	// Two processes of different layouts may both have found the store empty. Then at least one
-	// of them sees the other's record now.
+	// Two processes of different layouts may both have found nothing that binds them. Then at least
+	// one of them sees the other's record now.
 	if _, err := k.list(ctx); err != nil {
-		return holding{}, errors.Join(err, k.giveBack(ctx, h))
+		return holding{}, errors.Join(err, k.undo(ctx, h))
 	}
 	return h, nil
 }
 
-// reach is how far beyond the present a window goes.
-func (k *Keeper) reach() time.Duration { return k.span + time.Duration(k.maxAhead.Load()) }
+// undo gives a number back that was taken a moment ago, so nothing was stamped with it.
+func (k *Keeper) undo(ctx context.Context, h holding) error {
+	layout := k.fingerprint
+	if h.first {
+		layout = UnboundLayout
+	}
+	_, err := k.giveBack(ctx, h.record, h.from, layout)
+	return err
+}
+
+// windowLength is how far a window ends after the present.
+func (k *Keeper) windowLength() time.Duration { return k.span + time.Duration(k.maxAhead.Load()) }
 
 // list returns the records, all of which must be those of keepers of this layout.
 func (k *Keeper) list(ctx context.Context) ([]Record, error) {
@@ -117,7 +137,7 @@ func (k *Keeper) list(ctx context.Context) ([]Record, error) {
 		return nil, err
 	}
 	for _, r := range records {
-		if r.Node > k.layout.MaxNode() {
+		if r.Node > k.layout.MaxNode() && !bindsNothing(r) {
 			return nil, fmt.Errorf("%w: node %d, where %d is the greatest of this layout: remove the record",
 				ErrInvalidRecord, r.Node, k.layout.MaxNode())
 		}
@@ -150,7 +170,7 @@ func (k *Keeper) allHeld(held []Record, now time.Time) error {
 // warnOfDistant says once which records end so far ahead that something must be wrong.
 func (k *Keeper) warnOfDistant(held []Record, now time.Time) {
 	for _, r := range held {
-		if distant(r, now) && !k.warned[r.Node] {
+		if distant(r, now) && !Reserved(r, now) && !k.warned[r.Node] {
 			k.warned[r.Node] = true
 			k.log.Warn("lease: a node is taken for longer than any keeper grants; a clock was wrong or the "+
 				"record was altered; see \"snowflake help nodes release\"", "node", r.Node, "until", r.Until,

@@ -2,23 +2,29 @@ package merge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// apply does to rows what was decided. Rows that are not copied are left out.
-func (d *decisions) apply(ctx context.Context, f *feed, rows []row) ([]row, error) {
-	of := tableServer{f.work.name, d.m.servers[f.server].Number}
+// applier carries out decisions: it changes rows on their way to the target.
+type applier struct{ *decisions }
+
+func clone(keys []string) []string { return append([]string(nil), keys...) }
+
+// apply changes rows as it was decided and returns those that are copied.
+func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
+	of := tableServer{src.job.name, a.ws.servers[src.server].Number}
 	keys := make([]string, len(rows))
 	for i, r := range rows {
-		keys[i] = keyText(r.key)
+		keys[i] = sqldb.RowKey(r.key)
 	}
-	if d.drops[of] > 0 {
+	if a.drops[of] > 0 {
 		gone := map[string]bool{}
-		err := d.lookup(ctx, tableDrops, "keeper_key", of, clone(keys), func(key, _,
-			_ string) {
+		err := a.lookup(ctx, tableDrops, []string{"server"}, of, clone(keys), func(key string, _ []string) error {
 			gone[key] = true
+			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -32,14 +38,16 @@ func (d *decisions) apply(ctx context.Context, f *feed, rows []row) ([]row, erro
 		}
 		rows, keys = kept, keptKeys
 	}
-	if err := d.redirect(ctx, f, rows); err != nil {
+	// Names are found by the keys that rows have on their server, so these change last.
+	if err := a.copyNames(ctx, src, rows); err != nil {
 		return nil, err
 	}
-	if at := f.renamed(); at >= 0 && d.renames[of] > 0 {
+	if at := src.renamed(); at >= 0 && a.renames[of] > 0 {
 		names := map[string]string{}
-		err := d.lookup(ctx, tableRenames, "new_name", of, clone(keys), func(key, _,
-			v string) {
-			names[key] = v
+		columns := []string{"new_name"}
+		err := a.lookup(ctx, tableRenames, columns, of, clone(keys), func(key string, v []string) error {
+			names[key] = v[0]
+			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -47,162 +55,114 @@ func (d *decisions) apply(ctx context.Context, f *feed, rows []row) ([]row, erro
 		for i, key := range keys {
 			if name, ok := names[key]; ok {
 				rows[i].values[at] = name
+				for _, d := range src.job.plan.Rename.Derived {
+					if at := src.at(d.Column); at >= 0 {
+						rows[i].values[at] = derive(d.As, name)
+					}
+				}
 			}
 		}
 	}
-	if d.values[of] > 0 {
-		if err := d.setValues(ctx, f, of, rows, keys); err != nil {
+	if a.values[of] > 0 {
+		if err := a.setValues(ctx, src, of, rows, keys); err != nil {
 			return nil, err
 		}
 	}
-	if err := d.copyNames(ctx, f, rows); err != nil {
+	if err := a.references(ctx, src, rows); err != nil {
 		return nil, err
 	}
-	d.m.renumber(f, rows)
-	return d.custom(ctx, f, rows)
+	return a.custom(ctx, src, rows)
 }
 
-// renamed is the position of the column of names, or -1.
-func (f *feed) renamed() int {
-	if f.work.plan.Rename == nil {
-		return -1
-	}
-	return f.at(f.work.plan.Rename.Column)
-}
-
-func clone(keys []string) []string { return append([]string(nil), keys...) }
-
-func (d *decisions) setValues(ctx context.Context, f *feed, of tableServer, rows []row,
+func (a *applier) setValues(ctx context.Context, src *sourceTable, of tableServer, rows []row,
 	keys []string) error {
 	at := map[string][]int{}
 	for i, key := range keys {
 		at[key] = append(at[key], i)
 	}
-	var failure error
-	err := d.lookup(ctx, tableValues, "value", of, clone(keys), func(key, name, value string) {
-		position := f.at(name)
+	columns := []string{"col", "value"}
+	return a.lookup(ctx, tableValues, columns, of, clone(keys), func(key string, v []string) error {
+		position := src.at(v[0])
 		if position < 0 {
-			return
+			return nil
 		}
-		v, err := canonical(value, f.pairs[position].to, false)
-		if err != nil {
-			failure = err
-		}
+		value, err := sqldb.Native(v[1], src.pairs[position].to)
 		for _, i := range at[key] {
-			rows[i].values[position] = v
+			rows[i].values[position] = value
 		}
-	})
-	if err != nil {
 		return err
-	}
-	return failure
+	})
 }
 
-// redirect leads references to rows that became one with another to the one that stays.
-func (d *decisions) redirect(ctx context.Context, f *feed, rows []row) error {
-	number := d.m.servers[f.server].Number
-	for _, ref := range f.work.refs {
-		parent := tableServer{ref.parent, number}
-		if d.moves[parent] == 0 || len(ref.columns) != 1 {
+// derive computes a column from a name.
+func derive(as, name string) string {
+	switch as {
+	case "lower":
+		return strings.ToLower(name)
+	case "upper":
+		return strings.ToUpper(name)
+	}
+	return name
+}
+
+// copyNames gives the new names of rows to the columns that repeat them.
+func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
+	for _, n := range src.repeats {
+		of := tableServer{n.of, a.ws.servers[src.server].Number}
+		if a.renames[of] == 0 {
 			continue
 		}
-		at := f.at(ref.columns[0])
-		if at < 0 {
-			continue
+		parent := a.ws.jobs[n.of].to
+		keys := make([]string, len(rows))
+		var asked []string
+		for i, r := range rows {
+			key := make([]any, len(n.key))
+			for k, at := range n.key {
+				if key[k] = r.extra[at]; key[k] == nil {
+					key = nil
+					break
+				}
+				key[k] = identity(key[k], parent.Column(parent.Primary[k]), src.raw)
+			}
+			if key != nil && r.values[n.at] != nil {
+				keys[i] = sqldb.RowKey(key)
+				asked = append(asked, keys[i])
+			}
 		}
-		moved := map[string]string{}
-		err := d.lookup(ctx, tableDrops, "keeper_key", parent, referred(rows, at), func(key, _,
-			v string) {
-			moved[key] = v
+		names := map[string]string{}
+		err := a.lookup(ctx, tableRenames, []string{"new_name"}, of, asked, func(key string, v []string) error {
+			names[key] = v[0]
+			return nil
 		})
 		if err != nil {
 			return err
 		}
-		for _, r := range rows {
-			if r.values[at] == nil {
-				continue
-			}
-			if key, ok := moved[keyText([]any{r.values[at]})]; ok {
-				if r.values[at], err = keyValue(key, f.pairs[at].to); err != nil {
-					return err
-				}
+		for i, r := range rows {
+			if name, ok := names[keys[i]]; ok && keys[i] != "" {
+				r.values[n.at] = derive(n.as, name)
 			}
 		}
 	}
 	return nil
 }
 
-// referred returns the keys in a column.
-func referred(rows []row, at int) []string {
-	keys := make([]string, 0, len(rows))
-	for _, r := range rows {
-		if r.values[at] != nil {
-			keys = append(keys, keyText([]any{r.values[at]}))
-		}
-	}
-	return keys
-}
-
-// nameCopy is a column of a feed that repeats names of another table.
-type nameCopy struct {
-	NameCopy
-	of string
-}
-
-// copiesInto lists the columns of a feed in which names have to change.
-func (d *decisions) copiesInto(f *feed) []nameCopy {
-	var all []nameCopy
-	number := d.m.servers[f.server].Number
-	for _, w := range d.m.order {
-		if w.plan.Rename == nil || d.renames[tableServer{w.name, number}] == 0 {
-			continue
-		}
-		for _, c := range w.plan.Rename.Copies {
-			if c.Table == f.work.name && f.has(c.Column) && f.has(c.Ref) {
-				all = append(all, nameCopy{NameCopy: c, of: w.name})
-			}
-		}
-	}
-	return all
-}
-
-func (d *decisions) copyNames(ctx context.Context, f *feed, rows []row) error {
-	for _, c := range d.copiesInto(f) {
-		ref, at := f.at(c.Ref), f.at(c.Column)
-		names := map[string]string{}
-		err := d.lookup(ctx, tableRenames, "new_name", tableServer{c.of, d.m.servers[f.server].Number},
-			referred(rows, ref), func(key, _, v string) { names[key] = v })
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			if r.values[ref] == nil {
-				continue
-			}
-			if name, ok := names[keyText([]any{r.values[ref]})]; ok {
-				r.values[at] = name
-			}
-		}
-	}
-	return nil
-}
-
-// custom hands rows to the function of the plan.
-func (d *decisions) custom(ctx context.Context, f *feed, rows []row) ([]row, error) {
-	if f.work.plan.Policy != Custom {
+// custom passes rows to the function that the plan names.
+func (a *applier) custom(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
+	if src.job.plan.Policy != Custom {
 		return rows, nil
 	}
-	fn := d.m.funcs[f.work.plan.Func]
+	fn := a.ws.funcs[src.job.plan.Func]
 	if fn == nil {
-		return nil, fmt.Errorf("%w: table %s: no function %q is registered: use WithFunc", ErrPlan, f.work.name,
-			f.work.plan.Func)
+		return nil, fmt.Errorf("%w: table %s: no function %q is registered: use WithFunc", ErrPlan, src.job.name,
+			src.job.plan.Func)
 	}
 	kept := rows[:0]
+	names := src.names()
 	for _, r := range rows {
-		keep, err := fn(ctx, &Row{server: d.m.servers[f.server].Server, feed: f, values: r.values})
+		keep, err := fn(ctx, &Row{server: a.ws.servers[src.server].Server, names: names, values: r.values})
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: table %s, row %s: function %s: %w", ErrRow,
-				d.m.servers[f.server].Name, f.work.name, keyText(r.key), f.work.plan.Func, err)
+				a.ws.servers[src.server].Name, src.job.name, sqldb.KeyText(r.key), src.job.plan.Func, err)
 		}
 		if keep {
 			kept = append(kept, r)
@@ -211,12 +171,28 @@ func (d *decisions) custom(ctx context.Context, f *feed, rows []row) ([]row, err
 	return kept, nil
 }
 
-// keyParts takes apart what keyText wrote.
-func keyParts(text string) ([]string, error) {
-	if !strings.HasPrefix(text, "[") {
-		return []string{text}, nil
+// touches reports whether rows of a source table may change on their way.
+func (a *applier) touches(src *sourceTable) bool {
+	number := a.ws.servers[src.server].Number
+	own := tableServer{src.job.name, number}
+	if src.job.plan.Policy == Custom || a.renames[own]+a.drops[own]+a.values[own] > 0 {
+		return true
 	}
-	var parts []string
-	err := json.Unmarshal([]byte(text), &parts)
-	return parts, err
+	for _, l := range src.links {
+		of := tableServer{l.of, number}
+		if a.offsets.added[of] != 0 || a.moves[of] > 0 && !l.own {
+			return true
+		}
+	}
+	for _, w := range src.whole {
+		if a.moves[tableServer{w.of, number}] > 0 {
+			return true
+		}
+	}
+	for _, n := range src.repeats {
+		if a.renames[tableServer{n.of, number}] > 0 {
+			return true
+		}
+	}
+	return len(src.job.plan.Set) > 0
 }

@@ -22,8 +22,8 @@ type item struct {
 
 const itemColumns = "id, player_id, kind, amount, props, made"
 
-// byHand copies that table into a target by the best statements of reference for the pair of databases, written
-// for this one table, without a journal or anything else. It returns how long it took.
+// byHand copies that table into a target by the best statements of reference for the pair of databases,
+// written for this one table, without a journal or anything else. It returns how long it took.
 func byHand(b *testing.B, from, to base) time.Duration {
 	b.Helper()
 	pool, err := to.DB.DB()

@@ -2,103 +2,89 @@ package merge
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// each calls fn for every feed, parents first.
-func (c *checking) each(fn func(w *work, f *feed, s *server) error) error {
-	for _, w := range c.m.order {
-		for _, f := range w.feeds {
-			if f == nil {
-				continue
-			}
-			s := c.m.servers[f.server]
-			if err := fn(w, f, s); err != nil {
-				return fmt.Errorf("%s: table %s: %w", s.Name, w.name, err)
-			}
+// dataCheck looks at the rows of the sources.
+type dataCheck struct {
+	ws           *workspace
+	report       *CheckReport
+	fingerprints map[tableServer]string // by table and server, as they were when the check began
+	total        int64                  // how many rows will be copied
+	unreadable   bool                   // a value cannot be converted, so rows cannot be compared
+}
+
+// emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
+// undo a merge.
+func (c *dataCheck) emptyTarget(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+		t := c.ws.target.Tables[name]
+		if c.ws.plan.Tables[name].Policy == Skip || t == nil {
+			continue
+		}
+		rows, err := c.ws.target.Strings(ctx, sqldb.NewStatement(c.ws.target.Kind, "SELECT 1 FROM ",
+			c.ws.target.Kind.Quote(name), " LIMIT 1"))
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			c.report.problem(Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
+				Message: "the table already holds rows",
+				Remedy: "merge into a fresh database; a table that the target fills by itself gets the policy " +
+					"skip"})
 		}
 	}
 	return nil
 }
 
-// counts counts the rows that are copied and those that stay behind.
-func (c *checking) counts(ctx context.Context) error {
-	c.prints = map[tableServer]string{}
-	return c.each(func(w *work, f *feed, s *server) error {
-		kept, err := c.m.keptRows(ctx, f)
+// counts counts the rows that are copied and the rows that are left out.
+func (c *dataCheck) counts(ctx context.Context) error {
+	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		kept, err := newSelection(c.ws, src.server).count(ctx, src)
 		if err != nil {
 			return err
 		}
-		all, err := s.number(ctx, newStatement(s.kind, "SELECT COUNT(*) FROM ", s.kind.quote(f.from.name)))
+		all, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+			s.db.Kind.Quote(src.from.Name)))
 		if err != nil {
 			return err
 		}
-		t := c.report.table(w.name, w.plan.Policy)
+		t := c.report.table(j.name, j.plan.Policy)
 		t.Rows[s.Name] = kept
 		if all > kept {
 			t.Left[s.Name] = all - kept
 		}
 		c.total += kept
-		c.prints[tableServer{w.name, s.Number}], err = c.m.fingerprint(ctx, f)
+		c.fingerprints[tableServer{j.name, s.Number}], err = newSelection(c.ws, src.server).fingerprint(ctx, src)
 		return err
 	})
 }
 
-// keptRows counts the rows of a feed that are copied.
-func (m *Merge) keptRows(ctx context.Context, f *feed) (int64, error) {
-	s := m.selection(f.server)
-	q := newStatement(s.kind, "SELECT COUNT(*)")
-	s.from(q, f)
-	return m.servers[f.server].number(ctx, q)
-}
-
-// fingerprint is what must not change while servers are merged: how many rows there are, and the last key.
-func (m *Merge) fingerprint(ctx context.Context, f *feed) (string, error) {
-	s := m.servers[f.server]
-	last := "''"
-	if len(f.key) > 0 {
-		last = "MAX(" + s.kind.readExpression(f.pairs[f.key[0]].from) + ")"
-		if p := f.pairs[f.key[0]].from; p.family == familyBytes && s.kind == PostgreSQL {
-			last = "''" // there is no greatest bytea
-		}
-	}
-	var n int64
-	var key any
-	err := s.row(ctx, newStatement(s.kind, "SELECT COUNT(*), ", last, " FROM ", s.kind.quote(f.from.name),
-		" AS s"),
-		&n, &key)
-	text := textOf(key)
-	if len(f.key) > 0 && f.pairs[f.key[0]].from.family == familyBytes {
-		text = fmt.Sprintf("%x", text)
-	}
-	if len(text) > 300 {
-		text = fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
-	}
-	return fmt.Sprintf("%d rows, last key %s", n, text), err
-}
-
-// quiet looks a second time, after everything else: whoever still writes to a source will be noticed.
-func (c *checking) quiet(ctx context.Context) error {
-	return c.each(func(w *work, f *feed, s *server) error {
-		now, err := c.m.fingerprint(ctx, f)
-		if before := c.prints[tableServer{w.name, s.Number}]; err == nil && now != before {
-			c.report.problem(Problem{Code: CodeNotQuiet, Server: s.Name, Table: w.name,
+// quiet takes the fingerprints again after all other checks, which shows whether a source is still written
+// to.
+func (c *dataCheck) quiet(ctx context.Context) error {
+	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		now, err := newSelection(c.ws, src.server).fingerprint(ctx, src)
+		if before := c.fingerprints[tableServer{j.name, s.Number}]; err == nil && now != before {
+			c.report.problem(Problem{Code: CodeNotQuiet, Server: s.Name, Table: j.name,
 				Message: fmt.Sprintf("it had %s and now has %s", before, now), Remedy: "stop the game server first"})
 		}
 		return err
 	})
 }
 
-// values looks for values that the target would refuse or cut.
-func (c *checking) values(ctx context.Context) error {
-	return c.each(func(w *work, f *feed, s *server) error {
-		for _, p := range f.pairs {
-			if err := c.value(ctx, w, f, s, p); err != nil {
+// values looks for values that the target would refuse or truncate.
+func (c *dataCheck) values(ctx context.Context) error {
+	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		for _, p := range src.pairs {
+			if err := c.value(ctx, j, src, s, p); err != nil {
 				return err
 			}
 		}
@@ -106,27 +92,31 @@ func (c *checking) values(ctx context.Context) error {
 	})
 }
 
-func (c *checking) value(ctx context.Context, w *work, f *feed, s *server, p pair) error {
-	name := "s." + s.kind.quote(p.from.name)
+func (c *dataCheck) value(ctx context.Context, j *tableJob, src *sourceTable, s *server, p pair) error {
+	name := "s." + s.db.Kind.Quote(p.from.Name)
+	if p.set {
+		name = newSelection(c.ws, src.server).set(j.plan.Set[p.to.Name])
+	}
 	report := c.report.problem
-	if w.plan.BadRows == "quarantine" {
+	if j.plan.BadRows == "quarantine" {
 		report = c.report.warn
 	}
 	count := func(code Code, condition, message, remedy string) error {
-		q := newStatement(s.kind, "SELECT COUNT(*)")
-		sel := c.m.selection(f.server)
-		sel.from(q, f, condition)
-		n, err := s.number(ctx, q)
+		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)")
+		sel := newSelection(c.ws, src.server)
+		sel.from(q, src, condition)
+		n, err := s.db.Number(ctx, q)
 		if err == nil && n > 0 {
-			report(Problem{Code: code, Server: s.Name, Table: w.name, Column: p.to.name, Count: n,
+			report(Problem{Code: code, Server: s.Name, Table: j.name, Column: p.to.Name, Count: n,
 				Message: message, Remedy: remedy})
 		}
 		return err
 	}
-	if to := p.to.maxChars; to > 0 && (p.from.maxChars == 0 || p.from.maxChars > to || s.kind == SQLite) &&
-		p.from.family == familyText {
+	if to := p.to.MaxChars; to > 0 && (p.from.MaxChars == 0 || p.from.MaxChars > to ||
+		s.db.Kind == sqldb.SQLite) &&
+		p.from.Family == sqldb.FamilyText {
 		length := "CHAR_LENGTH"
-		if s.kind == SQLite {
+		if s.db.Kind == sqldb.SQLite {
 			length = "LENGTH"
 		}
 		if err := count(CodeTooLong, length+"("+name+") > "+strconv.Itoa(to),
@@ -135,37 +125,56 @@ func (c *checking) value(ctx context.Context, w *work, f *feed, s *server, p pai
 			return err
 		}
 	}
-	if p.from.nullable && !p.to.nullable && !slices.Contains(f.from.primary, p.from.name) {
-		if err := count(CodeNull, name+" IS NULL", "NULL, which the target does not take",
+	if p.from.Nullable && !p.to.Nullable && !slices.Contains(src.from.Primary, p.from.Name) {
+		if err := count(CodeNull, name+" IS NULL", "NULL, which the target does not allow",
 			"give it a value on its server, or make the column nullable in the target"); err != nil {
 			return err
 		}
 	}
-	if from, to := p.from.bits(), p.to.bits(); to > 0 && to < 64 && from > 0 &&
-		(from > to || s.kind == SQLite) && c.m.target.kind != SQLite {
+	if from, to := p.from.Bits(), p.to.Bits(); to > 0 && to < 64 && from > 0 &&
+		(from > to || s.db.Kind == sqldb.SQLite) && c.ws.target.Kind != sqldb.SQLite {
 		limit := int64(1) << (to - 1)
-		if strings.Contains(p.to.declared, "unsigned") {
+		if strings.Contains(p.to.Declared, "unsigned") {
 			limit <<= 1
 		}
 		if err := count(CodeTooLong, fmt.Sprintf("(%s >= %d OR %s < -%d)", name, limit, name, limit),
-			"too large a number for "+p.to.declared, "widen the column in the target"); err != nil {
+			"too large a number for "+p.to.Declared, "widen the column in the target"); err != nil {
 			return err
 		}
 	}
-	if slices.Contains(w.plan.Convert, p.to.name) {
-		return c.converts(ctx, w, f, s, p)
+	if slices.Contains(j.plan.Convert, p.to.Name) || p.set || c.changesForm(src, p) {
+		return c.converts(ctx, j, src, s, p)
 	}
 	return nil
 }
 
-// converts tries to convert every value of a column.
-func (c *checking) converts(ctx context.Context, w *work, f *feed, s *server, p pair) error {
-	q := newStatement(s.kind, "SELECT ", s.kind.readExpression(p.from))
-	sel := c.m.selection(f.server)
-	sel.from(q, f)
+// changesForm reports whether a value may have a form that the column of the target does not have, such as a
+// date before our era, a number in a column of times, or more digits of a second.
+func (c *dataCheck) changesForm(src *sourceTable, p pair) bool {
+	if p.native || src.raw {
+		return false
+	}
+	switch p.to.Family {
+	case sqldb.FamilyTime, sqldb.FamilyDate, sqldb.FamilyClock:
+		return true
+	case sqldb.FamilyInt, sqldb.FamilyBool, sqldb.FamilyFloat, sqldb.FamilyDecimal:
+		return c.ws.servers[src.server].db.Kind == sqldb.SQLite // any column of it may hold a text
+	}
+	return false
+}
+
+// converts checks that every value of a column can be converted.
+func (c *dataCheck) converts(ctx context.Context, j *tableJob, src *sourceTable, s *server, p pair) error {
+	sel := newSelection(c.ws, src.server)
+	expression := p.from.ReadExpression(s.db.Kind)
+	if p.set {
+		expression = sel.set(j.plan.Set[p.to.Name])
+	}
+	q := sqldb.NewStatement(s.db.Kind, "SELECT ", expression)
+	sel.from(q, src)
 	bad, first := int64(0), error(nil)
-	err := s.each(ctx, q, func(values []any) error {
-		if _, err := f.value(values[0], p); err != nil {
+	err := s.db.Each(ctx, q, func(values []any) error {
+		if _, err := src.value(values[0], p); err != nil {
 			if bad++; first == nil {
 				first = err
 			}
@@ -174,182 +183,107 @@ func (c *checking) converts(ctx context.Context, w *work, f *feed, s *server, p 
 	})
 	if bad > 0 {
 		c.unreadable = true
-		c.report.problem(Problem{Code: CodeColumnType, Server: s.Name, Table: w.name, Column: p.to.name,
+		c.report.problem(Problem{Code: CodeColumnType, Server: s.Name, Table: j.name, Column: p.to.Name,
 			Count: bad,
-			Message: fmt.Sprintf("the value cannot be converted from %s to %s: %v", p.from.declared, p.to.declared,
+			Message: fmt.Sprintf("the value cannot be converted from %s to %s: %v", p.from.Declared, p.to.Declared,
 				first),
-			Remedy: "correct it on its server, or change the column of the target"})
+			Remedy: "correct it on its server, give the column a value by set:, or change the column of the " +
+				"target; convert: allows to cut a fraction of a second"})
 	}
 	return err
 }
 
-// originKey is a column of a feed.
-type originKey struct {
-	table, column string
-	server        int
-}
-
-// origin says by which servers the IDs in a column were made.
-type origin struct {
-	own, plain int64 // plain numbers were counted: they have no time
-	others     map[int64]int64
-}
-
-func (o origin) clean() bool { return o.plain == 0 && len(o.others) == 0 }
-
-// ids decodes the server numbers in the primary keys. Keys of disjoint servers cannot collide, so that most
-// tables need no further comparison.
-func (c *checking) ids(ctx context.Context) error {
-	return c.each(func(w *work, f *feed, s *server) error {
-		if len(f.key) != 1 || f.pairs[f.key[0]].to.family != familyInt {
-			return nil
-		}
-		column := f.pairs[f.key[0]].to.name
-		o, err := c.origin(ctx, f, column)
-		if err != nil {
-			return err
-		}
-		if o.plain > 0 && !w.plan.Renumber {
-			c.report.warn(Problem{Code: CodePlainKeys, Server: s.Name, Table: w.name, Column: column,
-				Count: o.plain,
-				Message: "the key was counted, not made by a generator of the layout, so it is compared with the " +
-					"others"})
-		}
-		for number, n := range o.others {
-			p := Problem{Code: CodeServerNumber, Server: s.Name, Table: w.name, Column: column, Count: n,
-				Message: fmt.Sprintf("the ID was made with the server number %d", number),
-				Remedy: "if number: of the server or layout: is wrong in the plan, correct it; if that server was " +
-					"merged into this one, list its number under also:; if rows came from elsewhere, or two servers " +
-					"had one number, set foreign_ids: true on the table, and the keys are compared one by one"}
-			if w.plan.ForeignIDs {
-				p.Remedy = "compared with the others, as foreign_ids says"
-				c.report.warn(p)
-			} else {
-				c.report.problem(p)
+// orphans counts the rows that refer to a row that does not exist or is not copied.
+func (c *dataCheck) orphans(ctx context.Context) error {
+	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		for _, ref := range j.refs {
+			if err := c.orphansOf(ctx, j, src, s, ref); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
 }
 
-// origin decodes the IDs in a column.
-func (c *checking) origin(ctx context.Context, f *feed, column string) (origin, error) {
-	key := originKey{f.work.name, column, f.server}
-	if o, ok := c.origins[key]; ok {
-		return o, nil
+func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable, s *server,
+	ref sqldb.Reference) error {
+	sel := newSelection(c.ws, src.server)
+	columns := strings.Join(ref.Columns, ", ")
+	count := func(condition string) (int64, error) {
+		if condition == "" {
+			return 0, nil
+		}
+		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.from.Name),
+			" AS s WHERE ", condition)
+		return s.db.Number(ctx, q)
 	}
-	s := c.m.servers[f.server]
-	name := "s." + s.kind.quote(column)
-	q := newStatement(s.kind, fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, COUNT(*)",
-		name, c.m.plain, c.m.layout.sql(name)))
-	sel := c.m.selection(f.server)
-	sel.from(q, f, name+" IS NOT NULL")
-	o := origin{others: map[int64]int64{}}
-	err := s.each(ctx, q.add(" GROUP BY 1"), func(values []any) error {
-		number, err := strconv.ParseInt(textOf(values[0]), 10, 64)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(textOf(values[1]), 10, 64)
-		switch {
-		case number < 0:
-			o.plain += n
-		case slices.Contains(s.numbers, number):
-			o.own += n
-		default:
-			o.others[number] += n
-		}
+	own := "1 = 1"
+	if j.plan.Where != "" {
+		own = "(" + j.plan.Where + ")"
+	}
+	missing := sel.orphan(j, ref, "s")
+	if missing == "" {
+		return nil
+	}
+	n, err := count(own + " AND " + missing)
+	if err != nil {
 		return err
-	})
-	c.origins[key] = o
-	return o, err
+	}
+	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
+		Message: "the reference leads to a row of " + ref.Parent + " that does not exist or is not copied"}
+	switch {
+	case n == 0:
+	case j.plan.Orphans == "drop":
+		p.Remedy = "not copied, because of orphans: drop"
+		c.report.warn(p)
+	case j.plan.Orphans == "null" && j.nullable(ref) != "":
+		p.Remedy = "copied without the reference, because of orphans: null"
+		c.report.warn(p)
+	case j.plan.Orphans == "null":
+		p.Remedy = "the reference cannot be NULL in the target: set orphans: drop"
+		c.report.problem(p)
+	default:
+		p.Remedy = "set orphans: drop or orphans: null on the table, or correct the rows on their server"
+		c.report.problem(p)
+	}
+	if j.plan.Orphans != "drop" || !slices.ContainsFunc(j.circular,
+		func(r sqldb.Reference) bool { return r.Parent == ref.Parent }) {
+		return nil
+	}
+	// In a circle, a dropped row may be the parent of another row, and so on. Only one step of that is
+	// followed.
+	parent := c.ws.jobs[ref.Parent]
+	var joins, refers []string
+	for i, name := range ref.Columns {
+		joins = append(joins, "q."+s.db.Kind.Quote(ref.Target[i])+" = s."+s.db.Kind.Quote(name))
+		refers = append(refers, "s."+s.db.Kind.Quote(name)+" IS NOT NULL")
+	}
+	kept, keptParent := sel.kept(j, "s"), sel.kept(parent, "q")
+	if keptParent == "" || kept == "" {
+		return nil
+	}
+	n, err = count(kept + " AND " + strings.Join(refers, " AND ") + " AND NOT EXISTS (SELECT 1 FROM " +
+		s.db.Kind.Quote(ref.Parent) + " AS q WHERE " + strings.Join(append(joins, keptParent), " AND ") + ")")
+	if n > 0 {
+		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
+			Message: "the reference leads to a row of " + ref.Parent +
+				" that is dropped as an orphan itself, in a circle",
+			Remedy: "set orphans: null on the table"})
+	}
+	return err
 }
 
-// disjoint tells whether rows of different servers cannot be equal in a key, nor rows of one server: one
-// column holds IDs of that server and no others, and the server has the same key without any text in it,
-// of which two databases could think differently.
-func (c *checking) disjoint(ctx context.Context, w *work, k uniqueKey) (bool, error) {
-	if !k.simple() || w.plan.Policy == Custom {
-		return false, nil
-	}
-	for _, name := range k.columns() {
-		for _, ref := range w.refs {
-			if slices.Contains(ref.columns, name) && c.report.table(ref.parent,
-				c.m.policy(ref.parent)).Dropped > 0 {
-				return false, nil // two references may be led to one row
-			}
-		}
-	}
-	if w.plan.Renumber && len(k.parts) == 1 && k.columns()[0] == w.to.primary[0] {
-		return true, nil
-	}
-	proven := false
-	for _, name := range k.columns() {
-		all := w.to.column(name).family == familyInt
-		for _, f := range w.feeds {
-			if f == nil || !all {
-				continue
-			}
-			if from := f.from.column(name); from == nil || from.family != familyInt {
-				all = false
-				continue
-			}
-			o, err := c.origin(ctx, f, name)
-			if err != nil {
-				return false, err
-			}
-			all = o.clean()
-		}
-		proven = proven || all
-	}
-	if !proven {
-		return false, nil
-	}
-	for _, f := range w.feeds {
-		if f != nil && !c.sameKey(f, k) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// sameKey tells whether a source has a key itself, and means the same by it.
-func (c *checking) sameKey(f *feed, k uniqueKey) bool {
-	for _, name := range k.columns() {
-		from, to := f.from.column(name), f.work.to.column(name)
-		if from == nil {
-			return false
-		}
-		text := to.family != familyInt && to.family != familyBool && to.family != familyUUID
-		if text && (c.m.servers[f.server].kind != c.m.target.kind || from.collation != to.collation ||
-			from.declared != to.declared) {
-			return false
-		}
-	}
-	// Only the indexes of SQLite have collations of their own.
-	both := c.m.servers[f.server].kind == SQLite && c.m.target.kind == SQLite
-	return slices.ContainsFunc(f.from.keys(), func(own uniqueKey) bool {
-		if !own.simple() || !sameNames(own.columns(), k.columns()) {
-			return false
-		}
-		return !slices.ContainsFunc(own.parts, func(p keyPart) bool {
-			return !slices.ContainsFunc(k.parts, func(q keyPart) bool {
-				return p.column == q.column && (p.collation == q.collation || !both)
-			})
-		})
-	})
-}
-
-// estimate measures how long the reading of a sample takes; writing takes about three times as long.
-func (c *checking) estimate(ctx context.Context) error {
+// estimate reads a sample and derives how long a run may take. Writing takes about three times as long as
+// reading.
+func (c *dataCheck) estimate(ctx context.Context) error {
 	if c.unreadable {
 		return nil
 	}
-	var largest *feed
-	most := int64(0)
-	err := c.each(func(w *work, f *feed, s *server) error {
-		if n := c.report.table(w.name, w.plan.Policy).Rows[s.Name]; n > most {
-			most, largest = n, f
+	var largest *sourceTable
+	maxRows := int64(0)
+	err := c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		if n := c.report.table(j.name, j.plan.Policy).Rows[s.Name]; n > maxRows {
+			maxRows, largest = n, src
 		}
 		return nil
 	})
@@ -357,7 +291,7 @@ func (c *checking) estimate(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	rows, err := (&reader{m: c.m, feed: largest, size: 10_000}).next(ctx)
+	rows, err := (&reader{ws: c.ws, src: largest, size: 10_000}).next(ctx)
 	if err == nil && len(rows) > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(len(rows)) * time.Duration(c.total)
 	}

@@ -18,15 +18,15 @@ func TestTheSQLOfAPlanIsTriedBeforeAnythingIsWritten(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		where string
-		sum   merge.Sum
+		sum   merge.ConservedSum
 		says  []string
 	}{
 		"a condition on a column that is not there": {where: "golds > 1", says: []string{"where", "golds", "s1", "s2"}},
 		"a condition that is none":                  {where: "gold >", says: []string{"where", "s1", "s2"}},
-		"a sum of a column that is not there": {sum: merge.Sum{Name: "all gold", Table: "roles", Expression: "SUM(golds)"},
+		"a sum of a column that is not there": {sum: merge.ConservedSum{Name: "all gold", Table: "roles", Expression: "SUM(golds)"},
 			says: []string{`"all gold" cannot be computed`, "golds", "s1", "s2", "the target"}},
-		"a sum that is no number": {sum: merge.Sum{Name: "who", Table: "roles", Expression: "MAX(name)"},
-			says: []string{`"who" cannot be computed`, "no number", "s1", "s2"}},
+		"a sum that is no number": {sum: merge.ConservedSum{Name: "who", Table: "roles", Expression: "MAX(name)"},
+			says: []string{`"who" cannot be computed`, "not a number", "s1", "s2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +35,7 @@ func TestTheSQLOfAPlanIsTriedBeforeAnythingIsWritten(t *testing.T) {
 				_, into, plan := small(t, target, schema, tables, rows(1), rows(2))
 				plan.Target.Name = "the target"
 				if c.sum.Name != "" {
-					plan.Conserve = []merge.Sum{c.sum}
+					plan.Conserve = []merge.ConservedSum{c.sum}
 				}
 				before := into.dump(t)
 				report, found := problems(t, open(t, plan))

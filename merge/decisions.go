@@ -2,102 +2,71 @@ package merge
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// decisions are what becomes of single rows. A check keeps them in temporary tables, which end with the
-// connection; a run makes them permanent before it copies anything.
+// decisions say what becomes of single rows. A check keeps them in temporary tables, which disappear with the
+// connection. A run stores them in permanent tables before it copies anything.
 type decisions struct {
-	m         *Merge
+	ws        *workspace
+	offsets   *keyOffsets
 	permanent bool
-	// How many there are, by table and number of the server. Where there are none, nobody has to look.
+	// How many decisions there are, by table and server number. Tables without any need no look-ups.
 	renames, drops, moves, values map[tableServer]int64
 }
 
-type tableServer struct {
-	table  string
-	server int64
+func newDecisions(ws *workspace, offsets *keyOffsets, permanent bool) *decisions {
+	return &decisions{ws: ws, offsets: offsets, permanent: permanent}
 }
 
-// name is that of one of the decision tables, quoted.
+// name returns the quoted name of a decision table.
 func (d *decisions) name(table string) string {
 	if !d.permanent {
 		table = "tmp_" + table
 	}
-	return d.m.target.kind.quote(table)
+	return d.ws.target.Kind.Quote(table)
 }
-
-// ddl makes a table of the merge.
-func (m *Merge) ddl(name, columns string, temporary bool) string {
-	text, suffix := "CREATE TABLE IF NOT EXISTS ", ""
-	if temporary {
-		text = "CREATE TEMPORARY TABLE "
-	}
-	if m.target.kind == MySQL {
-		suffix = " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
-	}
-	return text + m.target.kind.quote(name) + " (" + columns + ")" + suffix
-}
-
-// The columns of the decision tables; they are the same on all databases. A key is at most as long as
-// MySQL can index beside the rest.
-const (
-	renamesColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
-		"col VARCHAR(64) NOT NULL, old_name VARCHAR(2000) NOT NULL, new_name VARCHAR(2000) NOT NULL, " +
-		"PRIMARY KEY (tbl, server, row_key)"
-	dropsColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
-		"keeper_server BIGINT NOT NULL, keeper_key VARCHAR(512) NOT NULL, reason VARCHAR(200) NOT NULL, " +
-		"PRIMARY KEY (tbl, server, row_key)"
-	valuesColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(448) NOT NULL, " +
-		"col VARCHAR(64) NOT NULL, value VARCHAR(2000), PRIMARY KEY (tbl, server, row_key, col)"
-)
 
 // begin makes the temporary tables.
 func (d *decisions) begin(ctx context.Context) error {
-	*d = decisions{m: d.m}
+	*d = *newDecisions(d.ws, d.offsets, false)
 	for name, columns := range map[string]string{
 		tableRenames: renamesColumns, tableDrops: dropsColumns, tableValues: valuesColumns,
 	} {
-		t := d.m.target
-		if err := t.exec(ctx, "DROP "+temporaryWord(t.kind)+"TABLE IF EXISTS "+d.name(name)); err != nil {
+		t := d.ws.target
+		if err := t.Exec(ctx, "DROP "+temporaryWord(t.Kind)+"TABLE IF EXISTS "+d.name(name)); err != nil {
 			return err
 		}
-		if err := t.exec(ctx, d.m.ddl("tmp_"+name, columns, true)); err != nil {
+		if err := t.Exec(ctx, ddl(t.Kind, "tmp_"+name, columns, true)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// temporaryWord makes sure that on MySQL no other table is meant, and that no transaction ends.
-func temporaryWord(k Kind) string {
-	if k == MySQL {
-		return "TEMPORARY "
-	}
-	return ""
-}
-
-// keep copies the decisions into the permanent tables; it is part of the transaction of the caller.
+// keep copies the decisions to the permanent tables, in the transaction of the caller.
 func (d *decisions) keep(ctx context.Context) error {
-	t := d.m.target
+	t := d.ws.target
 	for _, name := range []string{tableRenames, tableDrops, tableValues} {
-		q := newStatement(t.kind, "INSERT INTO ", t.kind.quote(name), " SELECT * FROM ", d.name(name),
+		q := sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(name), " SELECT * FROM ", d.name(name),
 			" ORDER BY tbl, server, row_key")
 		if name == tableValues {
-			q.add(", col")
+			q.Add(", col")
 		}
-		if _, err := t.run(ctx, q); err != nil {
+		if _, err := t.Run(ctx, q); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count finds out where there are decisions.
+// count counts the decisions of every table and server.
 func (d *decisions) count(ctx context.Context) error {
-	if err := d.m.findOffsets(ctx); err != nil {
+	if err := d.offsets.find(ctx); err != nil {
 		return err
 	}
 	d.renames, d.drops = map[tableServer]int64{}, map[tableServer]int64{}
@@ -109,14 +78,14 @@ func (d *decisions) count(ctx context.Context) error {
 		{tableRenames, "", d.renames}, {tableDrops, "", d.drops}, {tableValues, "", d.values},
 		{tableDrops, " WHERE row_key <> keeper_key", d.moves},
 	} {
-		err := d.m.target.each(ctx, newStatement(d.m.target.kind, "SELECT tbl, server, COUNT(*) FROM ",
+		err := d.ws.target.Each(ctx, sqldb.NewStatement(d.ws.target.Kind, "SELECT tbl, server, COUNT(*) FROM ",
 			d.name(c.table), c.where, " GROUP BY tbl, server"), func(values []any) error {
-			server, err := strconv.ParseInt(textOf(values[1]), 10, 64)
+			server, err := strconv.ParseInt(sqldb.Text(values[1]), 10, 64)
 			if err != nil {
 				return err
 			}
-			n, err := strconv.ParseInt(textOf(values[2]), 10, 64)
-			c.into[tableServer{textOf(values[0]), server}] = n
+			n, err := strconv.ParseInt(sqldb.Text(values[2]), 10, 64)
+			c.into[tableServer{sqldb.Text(values[0]), server}] = n
 			return err
 		})
 		if err != nil {
@@ -126,7 +95,7 @@ func (d *decisions) count(ctx context.Context) error {
 	return nil
 }
 
-// total sums up over tables and servers.
+// total sums counts over all tables and servers.
 func total(counts map[tableServer]int64) (n int64) {
 	for _, c := range counts {
 		n += c
@@ -134,63 +103,63 @@ func total(counts map[tableServer]int64) (n int64) {
 	return n
 }
 
-// touches tells whether rows of a feed may arrive other than they are.
-func (d *decisions) touches(f *feed) bool {
-	number := d.m.servers[f.server].Number
-	own := tableServer{f.work.name, number}
-	if f.work.plan.Policy == Custom || d.renames[own]+d.drops[own]+d.values[own] > 0 {
-		return true
-	}
-	if d.m.renumbered(f) {
-		return true
-	}
-	for _, ref := range f.work.refs {
-		if d.moves[tableServer{ref.parent, number}] > 0 {
-			return true
-		}
-	}
-	return len(d.copiesInto(f)) > 0
-}
-
-// lookup reads decisions about the rows of a table that the keys name.
+// lookup reads the decisions about some rows of a table, which are named by their keys. It calls fn with the
+// columns that were asked for.
 func (d *decisions) lookup(
-	ctx context.Context, table, column string, of tableServer, keys []string, fn func(key, column,
-		value string),
+	ctx context.Context, table string, columns []string, of tableServer, keys []string,
+	fn func(key string, values []string) error,
 ) error {
-	const batch = 500
+	const batch = 1000
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	col := "''"
-	if table == tableValues {
-		col = "col"
-	}
-	for len(keys) > 0 {
-		n := min(batch, len(keys))
-		q := newStatement(d.m.target.kind, "SELECT row_key, ", col, ", ", column, " FROM ", d.name(table),
-			" WHERE tbl = ").bind(of.table).add(" AND server = ").bind(of.server).add(" AND row_key IN (")
-		for i, key := range keys[:n] {
+	for part := range slices.Chunk(keys, batch) {
+		q := sqldb.NewStatement(d.ws.target.Kind, "SELECT row_key, ", strings.Join(columns, ", "), " FROM ",
+			d.name(table), " WHERE tbl = ").Bind(of.table).Add(" AND server = ").Bind(of.server).
+			Add(" AND row_key IN (")
+		for i, key := range part {
 			if i > 0 {
-				q.add(", ")
+				q.Add(", ")
 			}
-			q.bind(key)
+			q.Bind(key)
 		}
-		err := d.m.target.each(ctx, q.add(")"), func(values []any) error {
-			fn(textOf(values[0]), textOf(values[1]), textOf(values[2]))
-			return nil
+		err := d.ws.target.Each(ctx, q.Add(")"), func(values []any) error {
+			texts := make([]string, len(columns))
+			for i := range texts {
+				texts[i] = sqldb.Text(values[i+1])
+			}
+			return fn(sqldb.Text(values[0]), texts)
 		})
 		if err != nil {
 			return err
 		}
-		keys = keys[n:]
 	}
 	return nil
 }
 
-// keyValue makes the value of a column again of a key that keyText wrote.
-func keyValue(text string, to *column) (any, error) {
-	parts, err := keyParts(text)
-	if err != nil || len(parts) != 1 {
-		return nil, fmt.Errorf("the key %s is not of one column", text)
+// renamesOf reads the permanent renames of a table in batches.
+func (d *decisions) renamesOf(ctx context.Context, table string, fn func(batch []Renamed) error) error {
+	t := d.ws.target
+	lastServer, lastKey := int64(-1), ""
+	for {
+		var batch []Renamed
+		q := sqldb.NewStatement(t.Kind, "SELECT server, row_key, col, old_name, new_name FROM ",
+			t.Kind.Quote(tableRenames),
+			" WHERE tbl = ").Bind(table).Add(" AND (server > ").Bind(lastServer).Add(" OR server = ").
+			Bind(lastServer).
+			Add(" AND row_key > ").Bind(lastKey).Add(") ORDER BY server, row_key LIMIT 500")
+		err := t.Each(ctx, q, func(values []any) error {
+			server, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
+			batch = append(batch, Renamed{Table: table, Server: server, Key: sqldb.Text(values[1]),
+				Column:  sqldb.Text(values[2]),
+				OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4])})
+			return err
+		})
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		lastServer, lastKey = batch[len(batch)-1].Server, batch[len(batch)-1].Key
+		if err := fn(batch); err != nil {
+			return err
+		}
 	}
-	return canonical(parts[0], to, false)
 }

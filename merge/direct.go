@@ -3,30 +3,25 @@ package merge
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-func randomName() (string, error) {
-	var b [12]byte
-	_, err := rand.Read(b[:])
-	return fmt.Sprintf("merge_%x", b), err
+// directCopier copies chunk by chunk from database to database. The program only asks where a chunk ends.
+type directCopier struct {
+	*copier
+	way string
 }
 
-// escapePath writes a path as it stands in a URI of SQLite.
-func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
-
-// direct copies chunk by chunk from database to database. The program only asks where a chunk ends.
-func (c *copying) direct(ctx context.Context, way string) error {
+func (c *directCopier) all(ctx context.Context) error {
 	var ahead *boundaryAhead
-	defer func() { _, _ = ahead.wait() }() // the connection is needed for other things
+	defer func() { _, _ = ahead.wait() }() // the connection must be free when this returns
 	for !c.entry.done {
 		if ahead == nil {
 			ahead = c.lookAhead(ctx, c.entry.after)
@@ -37,8 +32,8 @@ func (c *copying) direct(ctx context.Context, way string) error {
 		}
 		ahead = nil
 		next := *c.entry
-		err = c.m.target.transaction(ctx, func() error {
-			n, err := c.chunk(ctx, way, end, func() {
+		err = c.ws.target.Transaction(ctx, func() error {
+			n, err := c.chunk(ctx, end, func() {
 				if end != nil {
 					ahead = c.lookAhead(ctx, end)
 				}
@@ -46,22 +41,22 @@ func (c *copying) direct(ctx context.Context, way string) error {
 			if err != nil {
 				return err
 			}
-			c.m.reach("written")
+			c.ws.failpoint("written")
 			next.read, next.written = next.read+n, next.written+n
 			if next.done = end == nil; !next.done {
 				next.after = end
 			} else if next.after, err = c.last(ctx); err != nil {
 				return err
 			}
-			return c.m.recorded(ctx, &next)
+			return c.journal.recorded(ctx, &next)
 		})
 		if err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
-			_, _ = ahead.wait() // what it found is of no use: the chunk does not end there
+			_, _ = ahead.wait() // the chunk ends elsewhere now
 			ahead = nil
-			// Something was refused: row by row it shows which it was, or is put aside.
+			// The target refused something. Row by row it turns out which row that was.
 			if err := c.again(ctx, err); err != nil {
 				return err
 			}
@@ -69,17 +64,17 @@ func (c *copying) direct(ctx context.Context, way string) error {
 		}
 		n := next.read - c.entry.read
 		*c.entry = next
-		c.m.reach("committed")
-		c.progress.add(c.feed.work.name, c.server().Name, int(n))
+		c.ws.failpoint("committed")
+		c.progress.add(c.src.job.name, c.server().Name, int(n))
 	}
 	return nil
 }
 
-// chunk copies the rows up to a key. It calls idle when the connection of the source has nothing more to do.
-func (c *copying) chunk(ctx context.Context, way string, end []any, idle func()) (int64, error) {
-	if way != wayCopy {
-		idle() // the target reads the source by itself
-		return c.insertSelect(ctx, way, end)
+// chunk copies the rows up to a key. It calls idle as soon as the connection of the source is free.
+func (c *directCopier) chunk(ctx context.Context, end []any, idle func()) (int64, error) {
+	if c.way != wayCopy {
+		idle() // the target reads the source itself
+		return c.insertSelect(ctx, end)
 	}
 	n, err := c.pipe(ctx, end)
 	if err == nil {
@@ -88,14 +83,14 @@ func (c *copying) chunk(ctx context.Context, way string, end []any, idle func())
 	return n, err
 }
 
-// boundaryAhead is the end of the next chunk, which is looked for while the target is at work on this one.
+// boundaryAhead is a search for the end of the next chunk, while the target writes this one.
 type boundaryAhead struct {
 	done chan struct{}
 	key  []any
 	err  error
 }
 
-func (c *copying) lookAhead(ctx context.Context, after []any) *boundaryAhead {
+func (c *directCopier) lookAhead(ctx context.Context, after []any) *boundaryAhead {
 	b := &boundaryAhead{done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
@@ -104,7 +99,7 @@ func (c *copying) lookAhead(ctx context.Context, after []any) *boundaryAhead {
 	return b
 }
 
-// wait returns the key when it is found; there is none if nobody looks for it.
+// wait returns the key when it is found. Without a search it returns none.
 func (b *boundaryAhead) wait() ([]any, error) {
 	if b == nil {
 		return nil, nil
@@ -113,9 +108,9 @@ func (b *boundaryAhead) wait() ([]any, error) {
 	return b.key, b.err
 }
 
-// again copies the next chunk the long way.
-func (c *copying) again(ctx context.Context, cause error) error {
-	in := &reader{m: c.m, feed: c.feed, size: c.m.chunk, after: c.entry.after}
+// again copies the next chunk through this program.
+func (c *directCopier) again(ctx context.Context, cause error) error {
+	in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, after: c.entry.after}
 	rows, err := in.next(ctx)
 	if err != nil {
 		return errors.Join(cause, err)
@@ -124,12 +119,12 @@ func (c *copying) again(ctx context.Context, cause error) error {
 }
 
 // boundary returns the last key of the chunk that follows a key, or nil if that is the last chunk.
-func (c *copying) boundary(ctx context.Context, after []any) ([]any, error) {
-	return c.keyAt(ctx, after, " LIMIT 1 OFFSET "+strconv.Itoa(c.m.chunk-1), false)
+func (c *directCopier) boundary(ctx context.Context, after []any) ([]any, error) {
+	return c.keyAt(ctx, after, " LIMIT 1 OFFSET "+strconv.Itoa(c.ws.chunkRows-1), false)
 }
 
-// last returns the last key of all, as the long way would leave it in the journal.
-func (c *copying) last(ctx context.Context) ([]any, error) {
+// last returns the last key of the table, which ends up in the journal.
+func (c *directCopier) last(ctx context.Context) ([]any, error) {
 	key, err := c.keyAt(ctx, c.entry.after, " LIMIT 1", true)
 	if key == nil {
 		key = c.entry.after
@@ -137,77 +132,78 @@ func (c *copying) last(ctx context.Context) ([]any, error) {
 	return key, err
 }
 
-func (c *copying) keyAt(ctx context.Context, after []any, limit string, backwards bool) ([]any, error) {
-	from := c.server().database
-	s := c.m.selection(c.feed.server)
-	list := make([]string, len(c.feed.key))
-	order := make([]string, len(c.feed.key))
-	for i, at := range c.feed.key {
-		list[i] = from.kind.readExpression(c.feed.pairs[at].from)
-		if order[i] = "s." + from.kind.quote(c.feed.pairs[at].from.name); backwards {
-			order[i] += " DESC"
+func (c *directCopier) keyAt(ctx context.Context, after []any, limit string, backwards bool) ([]any, error) {
+	from := c.server().db
+	s := newSelection(c.ws, c.src.server)
+	var list, order []string
+	for _, term := range c.src.order {
+		list = append(list, term.Read(from.Kind))
+		by := term.By()
+		if backwards {
+			by += " DESC"
 		}
+		order = append(order, by)
 	}
-	q := newStatement(from.kind, "SELECT ", strings.Join(list, ", "))
-	s.from(q, c.feed)
-	s.behind(q, c.feed, after, ">")
-	q.add(" ORDER BY ", strings.Join(order, ", "), limit)
+	q := sqldb.NewStatement(from.Kind, "SELECT ", strings.Join(list, ", "))
+	s.from(q, c.src)
+	s.behind(q, c.src, after, ">")
+	q.Add(" ORDER BY ", strings.Join(order, ", "), limit)
 	key := make([]any, len(list))
 	into := make([]any, len(list))
 	for i := range key {
 		into[i] = &key[i]
 	}
-	err := from.row(ctx, q, into...)
+	err := from.Row(ctx, q, into...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	for i, at := range c.feed.key {
-		key[i] = cursorOf(key[i], c.feed.pairs[at].from)
+	for i, term := range c.src.order {
+		key[i] = term.Position(from.Kind, key[i])
 	}
 	return key, err
 }
 
-// insertSelect has the target read the source itself.
-func (c *copying) insertSelect(ctx context.Context, way string, end []any) (int64, error) {
-	k := c.m.target.kind
-	s := c.m.selection(c.feed.server)
+// insertSelect lets the target read the source.
+func (c *directCopier) insertSelect(ctx context.Context, end []any) (int64, error) {
+	k := c.ws.target.Kind
+	s := newSelection(c.ws, c.src.server)
 	s.prefix = "merge_source."
-	if way == wayInsertSelect {
-		s.prefix = k.quote(c.server().catalog) + "."
+	if c.way == wayInsertSelect {
+		s.prefix = k.Quote(c.server().db.Catalog) + "."
 	}
-	into := k.quote(c.feed.work.name)
-	if k == SQLite {
+	into := k.Quote(c.src.job.name)
+	if k == sqldb.SQLite {
 		into = "main." + into
 	}
-	q := newStatement(k, "INSERT INTO ", into, " (", k.list(c.feed.names()), ") SELECT ",
-		strings.Join(s.expressions(c.feed, true), ", "))
-	s.from(q, c.feed)
-	s.behind(q, c.feed, c.entry.after, ">")
-	s.behind(q, c.feed, end, "<=")
-	s.order(q, c.feed)
-	return c.m.target.run(ctx, q)
+	q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ",
+		strings.Join(s.expressions(c.src, true), ", "))
+	s.from(q, c.src)
+	s.behind(q, c.src, c.entry.after, ">")
+	s.behind(q, c.src, end, "<=")
+	s.order(q, c.src)
+	return c.ws.target.Run(ctx, q)
 }
 
-// pipe leads COPY TO of the source into COPY FROM of the target.
-func (c *copying) pipe(ctx context.Context, end []any) (int64, error) {
-	k := c.m.target.kind
-	s := c.m.selection(c.feed.server)
+// pipe connects COPY TO of the source with COPY FROM of the target.
+func (c *directCopier) pipe(ctx context.Context, end []any) (int64, error) {
+	k := c.ws.target.Kind
+	s := newSelection(c.ws, c.src.server)
 	empty := make([]string, 0, len(c.late))
 	for _, at := range c.late {
-		empty = append(empty, c.feed.pairs[at].to.name)
+		empty = append(empty, c.src.pairs[at].to.Name)
 	}
-	q := newStatement(k, "COPY (SELECT ", strings.Join(s.expressions(c.feed, true, empty...), ", "))
-	s.from(q, c.feed)
+	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(s.expressions(c.src, true, empty...), ", "))
+	s.from(q, c.src)
 	s.literally = true // COPY cannot bind
-	s.behind(q, c.feed, c.entry.after, ">")
-	s.behind(q, c.feed, end, "<=")
-	s.order(q, c.feed)
+	s.behind(q, c.src, c.entry.after, ">")
+	s.behind(q, c.src, end, "<=")
+	s.order(q, c.src)
 	form := " (FORMAT text)"
 	if c.binary() {
 		form = " (FORMAT binary)"
 	}
-	q.add(") TO STDOUT", form)
-	into := "COPY " + k.quote(c.feed.work.name) + " (" + k.list(c.feed.names()) + ") FROM STDIN" + form
+	q.Add(") TO STDOUT", form)
+	into := "COPY " + k.Quote(c.src.job.name) + " (" + k.QuoteAll(c.src.names()) + ") FROM STDIN" + form
 
 	in, out := io.Pipe()
 	read := make(chan error, 1)
@@ -215,7 +211,7 @@ func (c *copying) pipe(ctx context.Context, end []any) (int64, error) {
 		// The driver writes row by row, and every write to a pipe waits for its reader.
 		patient := &patientWriter{out: out}
 		buffered := bufio.NewWriterSize(patient, 256<<10)
-		_, err := c.server().copyTo(ctx, buffered, q.String())
+		_, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
 		if err == nil {
 			err = errors.Join(buffered.Flush(), patient.err)
 		}
@@ -223,7 +219,7 @@ func (c *copying) pipe(ctx context.Context, end []any) (int64, error) {
 		out.CloseWithError(err)
 		read <- err
 	}()
-	n, err := c.m.target.copyFrom(ctx, in, into)
+	n, err := sqldb.CopyFrom(ctx, c.ws.target, in, into)
 	in.CloseWithError(io.ErrClosedPipe)
 	if from := <-read; err == nil || from != nil && !errors.Is(from, io.ErrClosedPipe) {
 		err = from
@@ -231,8 +227,8 @@ func (c *copying) pipe(ctx context.Context, end []any) (int64, error) {
 	return n, err
 }
 
-// patientWriter goes on taking what nobody reads any more. Of an error the driver would end its connection,
-// which is still needed to find the row that was refused.
+// patientWriter accepts data even when nobody reads it any more. If it returned an error, the driver would
+// close its connection, which is still needed to find the row that was refused.
 type patientWriter struct {
 	out io.Writer
 	err error
@@ -245,10 +241,10 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// binary tells whether the binary form means the same on both sides. Types that the merge does not know may
-// hold numbers of the catalog.
-func (c *copying) binary() bool {
-	return c.feed.plain() && len(c.late) == 0 && !slices.ContainsFunc(c.feed.pairs, func(p pair) bool {
-		return p.from.family == familyOther
+// binary reports whether the binary format means the same on both sides. Types that the merge does not know
+// may contain object numbers of one database.
+func (c *directCopier) binary() bool {
+	return c.src.plain() && len(c.late) == 0 && !slices.ContainsFunc(c.src.pairs, func(p pair) bool {
+		return p.from.Family == sqldb.FamilyOther
 	})
 }

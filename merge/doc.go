@@ -8,36 +8,44 @@
 //	verify, err := m.Verify(ctx)                                // reads sources and target again
 //
 // It works on database/sql, for SQLite, MySQL or MariaDB, and PostgreSQL, in any mixture, and imports no
-// driver. What follows is the specification.
+// driver. The rest of this page is the specification.
 //
 // # Principles
 //
-// Sources are opened read-only, by a setting of the session, and no statement writes to them. The
-// target is a fresh database whose tables exist, made by the migrations of the game, and are empty:
-// undo is to drop it. Every table has a policy in a plan that people review; a table that the plan does not
-// know is an error. What is decided is written down in the target, in tables that begin with merge_, before
-// the first row is copied, and everything that is done follows from there.
+// Sources are opened read-only, by a setting of the session, and no statement writes to them. The target
+// is a fresh database: the migrations of the game have made its tables, and the tables are empty. So
+// dropping the target undoes a merge. Every table has a policy in a plan that people review; a table that
+// is not in the plan is an error. All decisions are stored in the target, in tables whose names begin with
+// merge_, before the first row is copied, and the run follows them.
 //
 // # Policies
 //
 //	copy         every row; two rows with an equal key are an undecided conflict
-//	rename       copy, but equal values of one column of a unique key get new names
-//	sum          rows with an equal key become one, whose numbers are added
-//	keep_target  of rows with an equal key the one of the server that the plan names first stays
-//	newest       of rows with an equal key the one with the greatest value of a column stays
-//	rebuild      no row: the game computes the table anew
-//	skip         the table is not looked at
-//	custom       a registered Go function sees every row, may change it or leave it out
+//	rename       copy, but values of a unique column that are equal get new names
+//	sum          rows with an equal key become one row, and its numbers are added up
+//	keep_first   of rows with an equal key, the row of the first server in the plan stays
+//	newest       of rows with an equal key, the row with the greatest value of a column stays
+//	rebuild      no row is copied: the game computes the table anew
+//	skip         the table is ignored
+//	custom       a registered Go function gets every row, and may change it or leave it out
 //
-// "Equal" is always what the unique key of the target calls equal, with its collation: keys are loaded into
-// a temporary table of the target's own column types, and the target groups them. Where rows become one and
-// their primary keys differ, the references of other tables are led to the one that stays.
+// Two keys are equal if the unique key of the target treats them as equal, with its collation. Keys are
+// loaded into a temporary table with the column types of the target, and the target groups them. Where
+// rows with different primary keys become one, references to them are changed to the row that stays.
 //
-// # Keys that were counted
+// # Counted keys
 //
-// Keys of an auto-increment collide, and whoever refers to them would have to follow. "renumber: true" of a
-// table adds to such keys of each server the sum of the greatest ones of the servers before it, and to every
-// reference to them, whether a foreign key or declared in the plan. Keys made by a generator stay the same.
+// Keys that databases count (AUTO_INCREMENT and the like) collide. With "renumber: true", the keys of a
+// table on each server grow by the sum of the greatest keys of the servers before it. So does every
+// reference to them, whether it is a foreign key or declared in the plan. Keys that a generator made stay
+// the same.
+//
+// # Node leases
+//
+// If the target has a table of leases, as package gormlease makes it, a run marks the node numbers of the
+// merged servers there as held until the year 9999, so that no process can lease them again. The table is
+// found by its columns and its primary key, whatever its name. If several tables have this shape, Check
+// refuses until the plan names the right ones. Tables outside the current schema are not seen.
 //
 // # States of a run
 //
@@ -45,47 +53,46 @@
 //	[decided] --chunk, chunk, ...--> [copied] --references of cycles--> [filled] --outputs--> [done]
 //	[done] --Run--> [done], nothing changes
 //
-// The state is in the table merge_run, together with the hash of the plan. The journal, merge_journal, has a
-// row for every step (copy or fill) of every table and server: the last key that was written, and the
-// number of rows. A chunk, its rows of at most 10,000 and the journal's row are one transaction. No table
-// of the target holds a time or a name of a process, so that every way through these states ends in the
-// same bytes.
+// The table merge_run holds the state and the hash of the plan. The journal, merge_journal, has a row for
+// every step (copy or fill) of every table and server: the last key that was written, and the number of
+// rows. A chunk, which is at most 10,000 rows, and its journal entry are written in one transaction. No
+// table of the target holds a time or the name of a process, so every path through these states ends with
+// the same bytes.
 //
-// Decisions are in merge_renames, merge_drops and merge_values, each row of them naming the table, the
-// server and the primary key it is for. merge_servers maps every old server to where its rows went.
+// Decisions are in merge_renames, merge_drops and merge_values. Each row names the table, the server and
+// the primary key that it is for. merge_servers maps every old server to the server that has its rows now.
 //
 // # What each failure leads to
 //
-// The process dies, by kill -9 too: the database undoes the transaction it was in. Run again goes on behind
-// the last key in the journal, reads the decisions that were taken, and ends with the same target as a run
-// that was never interrupted. If it dies before [decided], the target is as it was, but for empty merge_
-// tables.
+// The process dies, even by kill -9: the database rolls back its transaction. The next run continues after
+// the last key in the journal, reads the stored decisions, and ends with the same target as a run that was
+// never interrupted. If the process dies before [decided], the target has not changed, except for empty
+// merge_ tables.
 //
-// A source is lost: the run ends with an error that names the server; run again when it is back.
+// A source is lost: the run ends with an error that names the server. Run again when the source is back.
 //
-// A source was written to: the number of rows and the greatest key of every table are in the journal from
-// the moment of decision. Run compares them when it begins and when it goes on, compares the number of rows
-// again when a table is complete, and refuses with ErrSourceChanged. An UPDATE in between is not seen before
-// Verify, by its checksums.
+// A source was written to: the journal stores the number of rows and the greatest key of every table
+// together with the decisions. Run compares them when it starts or resumes, compares the number of rows
+// again when a table is complete, and fails with ErrSourceChanged. An UPDATE is only found by Verify, by
+// its checksums.
 //
-// The plan was changed after [decided]: ErrOtherPlan. Drop the target and begin anew, or take back the
-// change.
+// The plan was changed after [decided]: ErrOtherPlan. Undo the change, or drop the target and begin anew.
 //
-// Two runs at once: the second gets ErrLocked. The lock belongs to a connection, so it ends with the
-// process: an advisory lock on PostgreSQL, GET_LOCK on MySQL, and on SQLite a transaction held open in the
-// file NAME-merge-lock beside the target.
+// Two runs at once: the second one gets ErrLocked. The lock belongs to a connection, so it ends with the
+// process. It is an advisory lock on PostgreSQL, GET_LOCK on MySQL, and on SQLite a transaction held open
+// in the file NAME-merge-lock beside the target.
 //
-// A row that the target refuses: the chunk is undone and the run ends with an error that names the table,
-// the server and the row. With "bad_rows: quarantine" the row goes to merge_quarantine, with the reason, and
-// the rest goes on.
+// The target refuses a row: the chunk is rolled back, and the run ends with an error that names the table,
+// the server and the row. With "bad_rows: quarantine" the row and the reason go to merge_quarantine
+// instead, and the run continues.
 //
-// Rows whose foreign keys form a circle: SQLite and MySQL write without checking foreign keys, and Verify
-// looks for orphans afterwards. PostgreSQL gets the nullable column of the circle as NULL first and filled
-// in a second pass; where no column of the circle is nullable, Check refuses.
+// Foreign keys form a circle: SQLite and MySQL write without checking foreign keys, and Verify looks for
+// orphans afterwards. On PostgreSQL a nullable column of the circle is written as NULL and filled in a
+// second pass. If no column of the circle is nullable, Check reports a problem.
 //
 // # What is not covered
 //
-// Sources that are written to during the run are noticed by counts and greatest keys only: stop the servers
-// first. Triggers of the target fire and are reported by Check. What lives outside of the databases is the
-// business of hooks.
+// Writes to a source during the run are noticed by row counts and greatest keys only, so stop the servers
+// first. Triggers of the target fire; Check reports them. Data outside of the databases is a matter for
+// hooks.
 package merge

@@ -30,7 +30,7 @@ func Example() {
 		_, err = db.ExecContext(ctx, "CREATE TABLE heroes (id BIGINT PRIMARY KEY, name VARCHAR(16) UNIQUE, gold INT)")
 		check(err)
 		if name != "new" {
-			g, err := generator.New(generator.Game(), generator.Node(int64(node)))
+			g, err := generator.New(generator.Game(), generator.FixedNode(int64(node)))
 			check(err)
 			id, err := g.Next(ctx)
 			check(err)

@@ -2,8 +2,8 @@ package merge
 
 import "context"
 
-// WithFault calls fn at the points of a run at which a process may die.
-func WithFault(fn func(point string)) Option { return func(o *options) { o.fault = fn } }
+// WithFailpoint calls fn at the points of a run at which a process may die.
+func WithFailpoint(fn func(point string)) Option { return func(o *options) { o.atFailpoint = fn } }
 
 // NewName is what names are made by.
 func NewName(format, old string, server, attempt int64, limit int) (string, bool) {
@@ -12,5 +12,10 @@ func NewName(format, old string, server, attempt int64, limit int) (string, bool
 
 // WriteToSource tries what a merge must never do.
 func (m *Merge) WriteToSource(ctx context.Context, statement string) error {
-	return m.servers[0].exec(ctx, statement)
+	return m.ws.servers[0].db.Exec(ctx, statement)
+}
+
+// WithDistortion changes rows on their way to the target, as a fault of the copying would.
+func WithDistortion(fn func(table string, columns []string, rows [][]any) [][]any) Option {
+	return func(o *options) { o.distort = fn }
 }

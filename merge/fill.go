@@ -5,111 +5,109 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// fill sets the references of circles, now that all rows are there.
-func (r *running) fill(ctx context.Context) error {
-	p := r.m.newProgress("fill", 0)
-	for _, w := range r.m.order {
-		late := r.m.late(w)
+// filler is the second pass over tables whose references form a circle: it sets the references that were
+// written as NULL, now that all rows exist.
+type filler struct {
+	ws      *workspace
+	journal *journal
+	applier *applier
+	entries map[tableServer]*entry
+}
+
+func (f *filler) all(ctx context.Context) error {
+	p := f.ws.newProgress("fill", 0)
+	for _, j := range f.ws.order {
+		late := f.ws.late(j)
 		if len(late) == 0 {
 			continue
 		}
-		for _, f := range w.feeds {
-			if f == nil {
+		for _, src := range j.sources {
+			if src == nil {
 				continue
 			}
-			e := r.entries[stepFill][tableServer{w.name, r.m.servers[f.server].Number}]
+			e := f.entries[tableServer{j.name, f.ws.servers[src.server].Number}]
 			if e == nil || e.done {
 				continue
 			}
-			if err := r.fillFeed(ctx, f, late, e, p); err != nil {
-				return fmt.Errorf("%s: table %s: references: %w", r.m.servers[f.server].Name, w.name, err)
+			if err := f.fill(ctx, src, late, e, p); err != nil {
+				return fmt.Errorf("%s: table %s: references: %w", f.ws.servers[src.server].Name, j.name, err)
 			}
 		}
 	}
 	p.end()
-	return r.m.setState(ctx, stateFilled)
+	return f.journal.setState(ctx, stateFilled)
 }
 
-func (r *running) fillFeed(ctx context.Context, f *feed, late []string, e *entry, p *progress) error {
-	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return !f.has(name) })
-	part := f
-	if f.work.plan.Policy != Custom { // a function has to see the whole row
-		part = f.part(append(slices.Clone(f.work.to.primary), late...))
+func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *entry, p *progress) error {
+	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return !src.has(name) })
+	part := src
+	if src.job.plan.Policy != Custom { // a function has to see the whole row
+		names := append(slices.Clone(src.job.to.Primary), late...)
+		for _, ref := range src.job.refs {
+			names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
+		}
+		part = src.part(names)
 	}
 	var conditions []string
-	kind := r.m.servers[f.server].kind
+	kind := f.ws.servers[src.server].db.Kind
 	for _, name := range late {
-		conditions = append(conditions, "s."+kind.quote(name)+" IS NOT NULL")
+		conditions = append(conditions, "s."+kind.Quote(name)+" IS NOT NULL")
 	}
 	if len(late) == 0 {
 		conditions = []string{"1 = 0"}
 	}
-	in := &reader{m: r.m, feed: part, size: r.m.chunk, after: e.after, where: "(" + strings.Join(conditions,
-		" OR ") + ")"}
+	in := &reader{ws: f.ws, src: part, size: f.ws.chunkRows, after: e.after, where: "(" +
+		strings.Join(conditions,
+			" OR ") + ")"}
 	for {
 		rows, err := in.next(ctx)
 		if err != nil {
 			return err
 		}
 		read := len(rows)
-		if rows, err = r.m.d.apply(ctx, part, rows); err != nil {
+		if rows, err = f.applier.apply(ctx, part, rows); err != nil {
 			return err
 		}
 		next := *e
 		next.after, next.read, next.written, next.done = in.after, e.read+int64(read),
 			e.written+int64(len(rows)), in.ended
-		err = r.m.target.transaction(ctx, func() error {
-			if err := r.update(ctx, part, late, rows); err != nil {
+		err = f.ws.target.Transaction(ctx, func() error {
+			if err := f.update(ctx, part, late, rows); err != nil {
 				return err
 			}
-			r.m.reach("written")
-			return r.m.recorded(ctx, &next)
+			f.ws.failpoint("written")
+			return f.journal.recorded(ctx, &next)
 		})
 		if err != nil {
 			return err
 		}
 		*e = next
-		r.m.reach("committed")
-		p.add(f.work.name, r.m.servers[f.server].Name, read)
+		f.ws.failpoint("committed")
+		p.add(src.job.name, f.ws.servers[src.server].Name, read)
 		if e.done {
 			return nil
 		}
 	}
 }
 
-// part is a feed with some of the columns.
-func (f *feed) part(names []string) *feed {
-	part := &feed{work: f.work, server: f.server, from: f.from, raw: f.raw}
-	key := make([]string, len(f.key))
-	for i, at := range f.key {
-		key[i] = f.pairs[at].to.name
-	}
-	for _, p := range f.pairs {
-		if slices.Contains(names, p.to.name) || slices.Contains(key, p.to.name) {
-			part.pairs = append(part.pairs, p)
-		}
-	}
-	for _, name := range key {
-		part.key = append(part.key, part.at(name))
-	}
-	return part
-}
-
-// update sets columns of rows that the primary key names. Only PostgreSQL needs it, so it is in its words.
-func (r *running) update(ctx context.Context, f *feed, late []string, rows []row) error {
-	t := r.m.target
-	primary := f.work.to.primary
+// update sets columns of the rows that the primary keys name. Only PostgreSQL needs it, so it is
+// PostgreSQL's SQL.
+func (f *filler) update(ctx context.Context, src *sourceTable, late []string, rows []row) error {
+	t := f.ws.target
+	primary := src.job.to.Primary
 	names := append(slices.Clone(primary), late...)
-	positions := f.positions(names)
+	positions := src.positions(names)
 	var set, join []string
 	for i, name := range names {
 		v := "v.c" + fmt.Sprint(i)
 		if i < len(primary) {
-			join = append(join, "t."+t.kind.quote(name)+" = "+v)
+			join = append(join, "t."+t.Kind.Quote(name)+" = "+v)
 		} else {
-			set = append(set, t.kind.quote(name)+" = "+v)
+			set = append(set, t.Kind.Quote(name)+" = "+v)
 		}
 	}
 	aliases := make([]string, len(names))
@@ -117,24 +115,25 @@ func (r *running) update(ctx context.Context, f *feed, late []string, rows []row
 		aliases[i] = "c" + fmt.Sprint(i)
 	}
 	for batch := range slices.Chunk(rows, 1000) {
-		q := newStatement(t.kind, "UPDATE ", t.kind.quote(f.work.name), " AS t SET ", strings.Join(set, ", "),
+		q := sqldb.NewStatement(t.Kind, "UPDATE ", t.Kind.Quote(src.job.name), " AS t SET ", strings.Join(set,
+			", "),
 			" FROM (VALUES ")
 		for i, row := range batch {
 			if i > 0 {
-				q.add(", ")
+				q.Add(", ")
 			}
-			q.add("(")
+			q.Add("(")
 			for j, at := range positions {
 				if j > 0 {
-					q.add(", ")
+					q.Add(", ")
 				}
-				q.add("CAST(").bind(t.kind.adapt(row.values[at], f.pairs[at].to, false)).
-					add(" AS ", f.pairs[at].to.declared, ")")
+				q.Add("CAST(").Bind(sqldb.Adapt(t.Kind, row.values[at], src.pairs[at].to, false)).
+					Add(" AS ", src.pairs[at].to.Declared, ")")
 			}
-			q.add(")")
+			q.Add(")")
 		}
-		q.add(") AS v (", strings.Join(aliases, ", "), ") WHERE ", strings.Join(join, " AND "))
-		if _, err := t.run(ctx, q); err != nil {
+		q.Add(") AS v (", strings.Join(aliases, ", "), ") WHERE ", strings.Join(join, " AND "))
+		if _, err := t.Run(ctx, q); err != nil {
 			return err
 		}
 	}

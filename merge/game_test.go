@@ -48,7 +48,7 @@ func TestThreeServersBecomeOne(t *testing.T) {
 func TestServersOfOneKindBecomeOneOfAnother(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
-		_, _, plan := games(t, dbtest.Targets()[:3], target, gameworld.Config{Roles: 200, Clash: 0.2})
+		_, _, plan := games(t, dbtest.Servers(), target, gameworld.Config{Roles: 200, Clash: 0.2})
 		run(t, open(t, plan, merge.WithChunk(100)))
 	})
 }

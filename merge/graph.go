@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// sortTables puts parents before children. Tables that refer to each other in a circle stand side by side;
-// among them only the references that cannot be NULL decide. The result depends on names and references
-// alone, so that it is the same in every run.
-func sortTables(works map[string]*work) (order []*work, stuck [][]string) {
-	g := &graph{works: works, index: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
-	for _, name := range slices.Sorted(maps.Keys(works)) {
+// sortTables orders parents before children. Tables that refer to each other in a circle follow each other;
+// their order depends only on the references that cannot be NULL. The result depends on names and references
+// alone, so every run has the same order.
+func sortTables(jobs map[string]*tableJob) (order []*tableJob, stuck [][]string) {
+	g := &graph{jobs: jobs, index: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		if _, seen := g.index[name]; !seen {
 			g.visit(name)
 		}
 	}
 	for _, group := range g.groups {
-		names, ok := sortCircle(works, group)
+		names, ok := sortCircle(jobs, group)
 		if !ok {
 			stuck = append(stuck, names)
 		}
 		for _, name := range names {
-			order = append(order, works[name])
+			order = append(order, jobs[name])
 		}
 	}
 	return order, stuck
 }
 
-// graph finds the circles: the strongly connected components, by Tarjan's algorithm, which hands them
-// out parents first.
+// graph finds the circles, which are the strongly connected components. Tarjan's algorithm returns them with
+// parents first.
 type graph struct {
-	works      map[string]*work
+	jobs       map[string]*tableJob
 	index, low map[string]int
 	on         map[string]bool
 	stack      []string
@@ -42,9 +42,9 @@ func (g *graph) visit(name string) {
 	g.low[name] = g.index[name]
 	g.stack = append(g.stack, name)
 	g.on[name] = true
-	for _, ref := range g.works[name].refs {
-		parent := ref.parent
-		if g.works[parent] == nil {
+	for _, ref := range g.jobs[name].refs {
+		parent := ref.Parent
+		if g.jobs[parent] == nil {
 			continue
 		}
 		if _, seen := g.index[parent]; !seen {
@@ -71,25 +71,25 @@ func (g *graph) visit(name string) {
 	g.groups = append(g.groups, group)
 }
 
-// sortCircle orders the tables of a circle, marks the references that have to wait until all rows are
-// there, and tells whether that is possible.
-func sortCircle(works map[string]*work, group []string) ([]string, bool) {
-	waits := map[string][]string{} // the parents that a table cannot do without
+// sortCircle orders the tables of a circle and marks the references that must wait until all rows exist. It
+// reports whether such an order exists.
+func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
+	waits := map[string][]string{} // the parents that must be copied before a table
 	possible := true
 	for _, name := range group {
-		w := works[name]
-		for i := range w.refs {
-			ref := &w.refs[i]
-			if !slices.Contains(group, ref.parent) {
+		j := jobs[name]
+		for i := range j.refs {
+			ref := &j.refs[i]
+			if !slices.Contains(group, ref.Parent) {
 				continue
 			}
-			w.circular = append(w.circular, *ref)
+			j.circular = append(j.circular, *ref)
 			switch {
-			case !ref.enforced || w.nullable(*ref) != "":
-			case ref.parent == name:
+			case !ref.Enforced || j.nullable(*ref) != "":
+			case ref.Parent == name:
 				possible = false
 			default:
-				waits[name] = append(waits[name], ref.parent)
+				waits[name] = append(waits[name], ref.Parent)
 			}
 		}
 	}

@@ -16,18 +16,10 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// databases runs fn on SQLite, PostgreSQL and MariaDB.
+// databases runs fn on SQLite, PostgreSQL, MariaDB and MySQL.
 func databases(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
-	for _, target := range dbtest.Targets() {
-		if target.Name == "mariadb-noreturning" {
-			continue
-		}
-		t.Run(target.Name, func(t *testing.T) {
-			t.Parallel()
-			fn(t, target)
-		})
-	}
+	dbtest.EachServer(t, fn)
 }
 
 // base is a database of a test.
@@ -46,7 +38,7 @@ func newBase(t testing.TB, target dbtest.Target) base {
 func (b base) exec(t testing.TB, statements ...string) {
 	t.Helper()
 	for _, s := range statements {
-		if err := b.Exec(s).Error; err != nil {
+		if err := b.Exec(b.dialect(s)).Error; err != nil {
 			t.Fatalf("%s: %v", s, err)
 		}
 	}
@@ -90,16 +82,16 @@ func gameTables() map[string]*merge.TablePlan {
 		"mail":        {Policy: merge.Copy},
 		"friends":     {Policy: merge.Copy},
 		"rankings":    {Policy: merge.Rebuild},
-		"settings":    {Policy: merge.KeepTarget},
-		"counters":    {Policy: merge.Add, Sum: []string{"amount"}},
+		"settings":    {Policy: merge.KeepFirst},
+		"counters":    {Policy: merge.Sum, Sum: []string{"amount"}},
 		"world":       {Policy: merge.Newest, By: "opened_at"},
 		"gold_ledger": {Policy: merge.Copy},
 		"login_log":   {Policy: merge.Copy, Renumber: true},
 	}
 }
 
-func gameSums() []merge.Sum {
-	return []merge.Sum{
+func gameSums() []merge.ConservedSum {
+	return []merge.ConservedSum{
 		{Name: "gold", Table: "roles", Expression: "SUM(gold)"},
 		{Name: "ledger", Table: "gold_ledger", Expression: "SUM(amount)"},
 		{Name: "counters", Table: "counters", Expression: "SUM(amount)"},

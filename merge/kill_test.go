@@ -47,7 +47,7 @@ func mergeAndDie(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	opts := []merge.Option{merge.WithOpener(opener), merge.WithChunk(killChunk), merge.WithFault(func(string) {
+	opts := []merge.Option{merge.WithOpener(opener), merge.WithChunk(killChunk), merge.WithFailpoint(func(string) {
 		if left--; left == 0 {
 			self, err := os.FindProcess(os.Getpid())
 			if err == nil {

@@ -13,17 +13,18 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// Layout is the layout of the IDs: the name of a preset, or all of its fields.
+// Layout is the layout of the IDs: the name of a preset, or a layout of your own.
 type Layout struct {
 	// Preset is default, twitter, shardingsphere, business, javascript, game, gamelong, gamesecond, game16 or
-	// game16fast. The other fields are for a layout of one's own.
+	// game16fast. The other fields describe a layout of your own.
 	Preset       string        `yaml:"preset,omitempty" json:"preset,omitempty"`
 	Epoch        time.Time     `yaml:"epoch,omitempty" json:"epoch,omitzero"`
 	Tick         time.Duration `yaml:"tick,omitempty" json:"tick,omitempty"`
 	TimeBits     int           `yaml:"time_bits,omitempty" json:"time_bits,omitempty"`
 	Node         []NodeField   `yaml:"node,omitempty" json:"node,omitempty"`
 	SequenceBits int           `yaml:"sequence_bits,omitempty" json:"sequence_bits,omitempty"`
-	// Server is the field of the node number that is the server number. By default it is all of it.
+	// Server is the name of the node field that holds the server number. By default it is the whole node
+	// number.
 	Server string `yaml:"server,omitempty" json:"server,omitempty"`
 }
 
@@ -33,7 +34,7 @@ type NodeField struct {
 	Bits int    `yaml:"bits" json:"bits"`
 }
 
-// UnmarshalYAML takes the name of a preset alone as well.
+// UnmarshalYAML also accepts the name of a preset in place of the fields.
 func (l *Layout) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		*l = Layout{}
@@ -61,18 +62,18 @@ func presets() map[string]func() generator.Layout {
 	}
 }
 
-// Generator returns the layout as the generator knows it.
+// Generator returns the layout in the form of package generator.
 func (l Layout) Generator() (generator.Layout, error) {
 	if l.Preset != "" {
 		preset, ok := presets()[strings.ToLower(l.Preset)]
 		if !ok {
-			return generator.Layout{}, fmt.Errorf("%q is no preset; there are %s", l.Preset,
+			return generator.Layout{}, fmt.Errorf("%q is not a preset; the presets are %s", l.Preset,
 				strings.Join(slices.Sorted(maps.Keys(presets())), ", "))
 		}
 		return preset(), nil
 	}
 	if l.TimeBits == 0 {
-		return generator.Layout{}, errors.New("it is missing: say the name of a preset, such as game")
+		return generator.Layout{}, errors.New("it is missing: give the name of a preset, such as game")
 	}
 	layout := generator.Layout{Epoch: l.Epoch, Tick: l.Tick, TimeBits: l.TimeBits,
 		SequenceBits: l.SequenceBits}
@@ -82,7 +83,7 @@ func (l Layout) Generator() (generator.Layout, error) {
 	return layout, layout.Validate()
 }
 
-// decoder finds the server number in an ID: (id >> shift) & mask.
+// decoder extracts the server number from an ID: (id >> shift) & mask.
 type decoder struct {
 	shift int
 	mask  int64
@@ -106,9 +107,7 @@ func (l Layout) decoder() (decoder, error) {
 	return decoder{}, fmt.Errorf("the layout has no field %q in its node number", l.Server)
 }
 
-func (d decoder) server(id int64) int64 { return id >> d.shift & d.mask }
-
-// sql is an expression for the server number of an ID in a column; all databases understand it.
+// sql returns an SQL expression for the server number of the IDs in a column, which all databases understand.
 func (d decoder) sql(column string) string {
 	return fmt.Sprintf("((%s >> %d) & %d)", column, d.shift, d.mask)
 }

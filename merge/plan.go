@@ -1,13 +1,21 @@
 package merge
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
 // Plan says what is merged into what, and how. It is written as YAML, see [Load] and [Plan.Save].
@@ -16,69 +24,90 @@ type Plan struct {
 	Version int `yaml:"version" json:"version"`
 	// Layout is the layout of the IDs.
 	Layout Layout `yaml:"layout" json:"layout"`
-	// Servers are the sources. Their order counts: where something is kept, it is what the first server
-	// has, if the policy says nothing else.
+	// Servers are the sources. Their order matters: where one of several rows stays, it is the row of the first
+	// server, unless the policy says otherwise.
 	Servers []Server `yaml:"servers" json:"servers"`
-	// Target is where all goes.
+	// Target is the database that the rows are copied to.
 	Target Target `yaml:"target" json:"target"`
 	// Conserve lists sums that must be the same before and after.
-	Conserve []Sum `yaml:"conserve,omitempty" json:"conserve,omitempty"`
+	Conserve []ConservedSum `yaml:"conserve,omitempty" json:"conserve,omitempty"`
 	// Tables has an entry for every table of every source and of the target.
 	Tables map[string]*TablePlan `yaml:"tables" json:"tables"`
+	// LeftOut lists what the databases hold besides those tables and what a merge does not copy: views,
+	// tables of other schemas, foreign tables, sequences of no column, triggers and the like. Check reports
+	// what is neither there nor here.
+	LeftOut []LeftOut `yaml:"left_out,omitempty" json:"left_out,omitempty"`
+}
+
+// LeftOut is something in a database that a merge does not copy.
+type LeftOut struct {
+	// Kind is what it is, in the words of Check: view, sequence, trigger, foreign table and so on.
+	Kind string `yaml:"kind" json:"kind"`
+	// Name is its name, with its schema in front where that is not the schema that is merged.
+	Name string `yaml:"name" json:"name"`
+	// Note says why it is left out, for those who review the plan.
+	Note string `yaml:"note,omitempty" json:"-"`
 }
 
 // Server is a source.
 type Server struct {
-	// Name is what reports and logs call it.
+	// Name identifies the server in reports and logs.
 	Name string `yaml:"name" json:"name"`
 	// Number is the server number in the IDs made there.
 	Number int64 `yaml:"number" json:"number"`
-	// Also are the numbers of servers that were merged into it before.
+	// Also lists the numbers of servers that were merged into this one before.
 	Also []int64 `yaml:"also,omitempty" json:"also,omitempty"`
 	// DSN is for the Opener; $NAME stands for an environment variable. It is never logged.
 	DSN string `yaml:"dsn" json:"-"`
 }
 
-// Target is the database that all is merged into.
+// Target is the database that the servers are merged into.
 type Target struct {
-	// Name is that of the server that the players find afterwards.
+	// Name is the name of the merged server.
 	Name string `yaml:"name" json:"name"`
-	// Number is the server number with which it goes on making IDs. The other numbers are never used again.
+	// Number is the server number of the IDs that the merged server makes. The other numbers are never used
+	// again.
 	Number int64 `yaml:"number" json:"number"`
 	// DSN is for the Opener; $NAME stands for an environment variable. It is never logged.
 	DSN string `yaml:"dsn" json:"-"`
+	// LeaseTables are the tables of node leases, as package gormlease makes them, in which the numbers of
+	// merged servers are retired. By default it is the one table of the target that has their shape, whatever
+	// its name. If there are several, the plan must name those that are for the node numbers of the merged
+	// servers.
+	LeaseTables []string `yaml:"lease_tables,omitempty" json:"lease_tables,omitempty"`
 }
 
-// Sum is a sum that must be the same before and after.
-type Sum struct {
+// ConservedSum is a sum that must be the same before and after.
+type ConservedSum struct {
 	// Name is what reports call it.
 	Name string `yaml:"name" json:"name"`
 	// Table is the table it is over.
 	Table string `yaml:"table" json:"table"`
-	// Expression is SQL for one number, such as SUM(gold), that every database involved understands.
+	// Expression is SQL for one number, such as SUM(gold), that every database involved understands. A name
+	// in braces is quoted in the words of each of them: SUM({Gold}).
 	Expression string `yaml:"expression" json:"expression"`
 }
 
-// Policy says what becomes of the rows of a table.
+// Policy says what happens to the rows of a table.
 type Policy string
 
 // The policies; the documentation of the package says what they do.
 const (
-	Copy       Policy = "copy"
-	Rename     Policy = "rename"
-	Add        Policy = "sum"
-	KeepTarget Policy = "keep_target"
-	Newest     Policy = "newest"
-	Rebuild    Policy = "rebuild"
-	Skip       Policy = "skip"
-	Custom     Policy = "custom"
+	Copy      Policy = "copy"
+	Rename    Policy = "rename"
+	Sum       Policy = "sum"
+	KeepFirst Policy = "keep_first"
+	Newest    Policy = "newest"
+	Rebuild   Policy = "rebuild"
+	Skip      Policy = "skip"
+	Custom    Policy = "custom"
 )
 
-// copies tells whether rows go to the target.
+// copies reports whether rows are copied to the target.
 func (p Policy) copies() bool { return p != Rebuild && p != Skip }
 
-// collapses tells whether rows with an equal key become one.
-func (p Policy) collapses() bool { return p == Add || p == KeepTarget || p == Newest }
+// collapses reports whether rows with an equal key become one row.
+func (p Policy) collapses() bool { return p == Sum || p == KeepFirst || p == Newest }
 
 // TablePlan is the policy of one table.
 type TablePlan struct {
@@ -87,11 +116,11 @@ type TablePlan struct {
 	Note string `yaml:"note,omitempty" json:"-"`
 	// Rename belongs to the policy rename.
 	Rename *RenamePlan `yaml:"rename,omitempty" json:"rename,omitempty"`
-	// Key are the columns by which rows are equal, for sum, keep_target and newest. By default those of
+	// Key are the columns by which rows are equal, for sum, keep_first and newest. By default those of
 	// the primary key and of every unique key.
 	Key []string `yaml:"key,omitempty" json:"key,omitempty"`
-	// Sum are the columns that the policy sum adds; Min and Max those of which the least and the greatest
-	// stays. The other columns are those of the first server.
+	// Sum lists the columns that the policy sum adds up. Min and Max list columns of which the least or the
+	// greatest value stays. Other columns keep the value of the first server.
 	Sum []string `yaml:"sum,omitempty" json:"sum,omitempty"`
 	Min []string `yaml:"min,omitempty" json:"min,omitempty"`
 	Max []string `yaml:"max,omitempty" json:"max,omitempty"`
@@ -99,44 +128,65 @@ type TablePlan struct {
 	By string `yaml:"by,omitempty" json:"by,omitempty"`
 	// Func is the name of the function of the policy custom.
 	Func string `yaml:"func,omitempty" json:"func,omitempty"`
-	// Where is SQL that a row must meet to be copied, such as "level > 5 OR paid > 0". Rows that refer
-	// to a row that stays behind are orphans.
+	// Where is an SQL condition for the rows that are copied, such as "level > 5 OR paid > 0". A row that
+	// refers to a row that is not copied is an orphan.
 	Where string `yaml:"where,omitempty" json:"where,omitempty"`
-	// Orphans says what becomes of rows that refer to a row that is not there: refuse, the default; drop
-	// the row; or null, which keeps the row without the reference.
+	// Orphans says what happens to rows that refer to a row that is not in the target: refuse (the default),
+	// drop the row, or null, which copies the row without the reference.
 	Orphans string `yaml:"orphans,omitempty" json:"orphans,omitempty"`
-	// References are foreign keys that the databases do not know of.
+	// References are foreign keys that are not declared in the databases.
 	References []Reference `yaml:"references,omitempty" json:"references,omitempty"`
 	// Absent lists servers that may lack the table.
 	Absent []string `yaml:"absent,omitempty" json:"absent,omitempty"`
-	// Ignore lists columns of sources that the target lacks and that may be lost.
+	// Ignore lists columns of sources that are not copied because the target lacks them.
 	Ignore []string `yaml:"ignore,omitempty" json:"ignore,omitempty"`
 	// Convert lists columns that may be of another type in a source; values are converted or refused.
 	Convert []string `yaml:"convert,omitempty" json:"convert,omitempty"`
-	// ForeignIDs says that IDs of other servers are all right here: they are compared one by one.
+	// ForeignIDs allows IDs that other servers made. The keys are then compared one by one.
 	ForeignIDs bool `yaml:"foreign_ids,omitempty" json:"foreign_ids,omitempty"`
-	// Renumber moves the keys of tables that count them out of each other's way, and the references to them.
+	// Renumber gives new values to keys that the databases counted, so that they do not collide, and changes
+	// the references to them.
 	Renumber bool `yaml:"renumber,omitempty" json:"renumber,omitempty"`
+	// Set gives columns a value of their own: an SQL expression over the row in the source, in whose place
+	// {server} is the number of the source and {target} the number of the target. "{target}" alone sets a
+	// column such as server_id.
+	Set map[string]string `yaml:"set,omitempty" json:"set,omitempty"`
 	// BadRows is stop, the default, or quarantine.
 	BadRows string `yaml:"bad_rows,omitempty" json:"bad_rows,omitempty"`
 }
 
-// RenamePlan says who keeps an equal name, and what the others are called.
+// RenamePlan says which row keeps a name that several rows have, and how the others are named.
 type RenamePlan struct {
 	// Column is the column of the name.
 	Column string `yaml:"column" json:"column"`
-	// Keep is who keeps the name: older, the default, has the smaller primary key; first belongs to the
-	// server named first; highest has the greatest value in the column By; none renames all.
+	// Keep says which row keeps the name: older (the default), the row with the smallest primary key; first,
+	// the row of the first server; highest, the row with the greatest value in the column By; or none.
 	Keep string `yaml:"keep,omitempty" json:"keep,omitempty"`
 	By   string `yaml:"by,omitempty" json:"by,omitempty"`
-	// Format makes the new name of {name} and {server}. By default it is {name}.s{server}. If the result is
-	// too long, {name} is cut; if it is taken, -2, -3 and so on follow.
+	// Format is the new name, with the placeholders {name} and {server}. The default is {name}.s{server}. If
+	// the result is too long, {name} is shortened. If it is taken, -2, -3 and so on are appended.
 	Format string `yaml:"format,omitempty" json:"format,omitempty"`
-	// Max is how many characters a name may have, where the column does not say it: a column of SQLite made
-	// by GORM does not.
+	// Max is the maximum length of a name in characters, for columns whose type has no limit, such as text
+	// columns that GORM makes in SQLite.
 	Max int `yaml:"max,omitempty" json:"max,omitempty"`
 	// Copies are columns of other tables that repeat the name.
 	Copies []NameCopy `yaml:"copies,omitempty" json:"copies,omitempty"`
+	// Derived are columns of the same table that are computed from the name.
+	Derived []DerivedName `yaml:"derived,omitempty" json:"derived,omitempty"`
+}
+
+// changes reports whether a new name changes a column, or what a key consists of.
+func (r *RenamePlan) changes(k sqldb.UniqueKey) bool {
+	derived := func(d DerivedName) bool { return k.Covers(d.Column) }
+	return k.Covers(r.Column) || slices.ContainsFunc(r.Derived, derived)
+}
+
+// DerivedName is a column that is computed from the name beside it. Rows that are renamed get a new value;
+// all other rows keep theirs.
+type DerivedName struct {
+	Column string `yaml:"column" json:"column"`
+	// As is how it is computed: lower, upper, or same.
+	As string `yaml:"as" json:"as"`
 }
 
 // NameCopy is a column that repeats a name.
@@ -147,13 +197,116 @@ type NameCopy struct {
 	Ref    string `yaml:"ref" json:"ref"`
 }
 
-// Reference is a column that holds the primary key of another table.
+// Reference is a foreign key that no database declares.
 type Reference struct {
-	Column string `yaml:"column" json:"column"`
+	// Column holds the primary key of the table, which then has one column.
+	Column string `yaml:"column,omitempty" json:"column,omitempty"`
 	Table  string `yaml:"table" json:"table"`
+	// Columns are in place of Column for a reference of several columns, and Target are the columns of the
+	// table that they hold, in the same order. By default that is its primary key.
+	Columns []string `yaml:"columns,omitempty" json:"columns,omitempty"`
+	Target  []string `yaml:"target,omitempty" json:"target,omitempty"`
+	// When is an SQL condition over the row in the source; the reference exists only in rows that meet it,
+	// such as owner_type = 'pet'.
+	When string `yaml:"when,omitempty" json:"when,omitempty"`
+	// Path leads to the keys inside a JSON column: $.pet.id, or $.items[*].id for all elements of an array.
+	Path string `yaml:"path,omitempty" json:"path,omitempty"`
+	// List is the separator of a column that holds several keys as text, such as 17,18,19. The list of a
+	// PostgreSQL array is "array".
+	List string `yaml:"list,omitempty" json:"list,omitempty"`
 }
 
-// Hash identifies what the plan does. DSNs and notes are no part of it.
+// columns returns the columns of the reference.
+func (r Reference) columns() []string {
+	if len(r.Columns) > 0 {
+		return r.Columns
+	}
+	return []string{r.Column}
+}
+
+// Load reads a plan from a YAML file. The error wraps [ErrPlan] if the file is no plan.
+func Load(path string) (*Plan, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("merge: the plan cannot be read: %w", err)
+	}
+	return Parse(text)
+}
+
+// Parse reads a plan from YAML. An unknown field is an error, because it may be a misspelled one. The
+// error wraps [ErrPlan].
+func Parse(text []byte) (*Plan, error) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	p := &Plan{}
+	if err := d.Decode(p); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	if err := d.Decode(&Plan{}); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: the file goes on after the plan", ErrPlan)
+	}
+	if err := p.readNulls(text); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	return p, p.Validate()
+}
+
+// readNulls makes "orphans: null" mean the text null. YAML reads it as no value, which would be the default.
+func (p *Plan) readNulls(text []byte) error {
+	var raw struct {
+		Tables map[string]struct {
+			Orphans yaml.Node `yaml:"orphans"`
+		} `yaml:"tables"`
+	}
+	if err := yaml.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	for name, t := range raw.Tables {
+		if p.Tables[name] != nil && t.Orphans.Tag == "!!null" && strings.EqualFold(t.Orphans.Value, "null") {
+			p.Tables[name].Orphans = "null"
+		}
+	}
+	return nil
+}
+
+// YAML writes the plan.
+func (p *Plan) YAML() ([]byte, error) {
+	var text bytes.Buffer
+	text.WriteString(heading)
+	e := yaml.NewEncoder(&text)
+	e.SetIndent(2)
+	if err := e.Encode(p); err != nil {
+		return nil, fmt.Errorf("%w: it cannot be written: %w", ErrPlan, err)
+	}
+	return text.Bytes(), e.Close()
+}
+
+// Save writes the plan to a new file that only its owner can read, since a DSN may contain a password. It
+// does not overwrite a file.
+func (p *Plan) Save(path string) (err error) {
+	text, err := p.YAML()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("merge: the plan cannot be written: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	_, err = file.Write(text)
+	return err
+}
+
+const heading = `# What is merged into what, and what becomes of every table.
+
+#
+# Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip, custom.
+# The order of the servers counts: where something is kept, it is what the first server has.
+# A DSN may be $NAME, the name of an environment variable, so that no password stands here.
+
+`
+
+// Hash identifies what the plan does. It does not cover DSNs and notes.
 func (p *Plan) Hash() string {
 	text, err := json.Marshal(p) // maps are written in the order of their keys
 	if err != nil {
@@ -163,108 +316,131 @@ func (p *Plan) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Validate returns an error wrapping [ErrPlan] that lists everything that is wrong with the plan itself.
+// Validate returns an error wrapping [ErrPlan] that lists all faults of the plan itself.
 func (p *Plan) Validate() error {
-	f := &faults{}
-	f.check(p.Version == 1, "version is %d, this program reads version 1", p.Version)
+	errs := &planErrors{}
+	errs.check(p.Version == 1, "version is %d, this program reads version 1", p.Version)
 	maxNumber := int64(0)
 	if decode, err := p.Layout.decoder(); err != nil {
-		f.add("layout: %v", err)
+		errs.add("layout: %v", err)
 	} else {
 		maxNumber = decode.mask
 	}
-	p.validateServers(f, maxNumber)
+	p.validateServers(errs, maxNumber)
 	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
 		if t := p.Tables[name]; t == nil {
-			f.add("table %s has no policy", name)
+			errs.add("table %s has no policy", name)
 		} else {
-			t.validate(f, "table "+name+": ", p)
+			t.validate(errs, "table "+name+": ", p)
 		}
+	}
+	for _, l := range p.LeftOut {
+		errs.check(l.Kind != "" && l.Name != "", "left_out: each entry needs a kind and a name")
 	}
 	for _, s := range p.Conserve {
 		t := p.Tables[s.Table]
-		f.check(s.Name != "" && s.Expression != "",
+		errs.check(s.Name != "" && s.Expression != "",
 			"conserve: each entry needs a name, a table and an expression")
-		f.check(t != nil && t.Policy.copies(), "conserve %s: the table %q is not copied", s.Name, s.Table)
+		errs.check(t != nil && t.Policy.copies(), "conserve %s: the table %q is not copied", s.Name, s.Table)
 	}
-	return f.err()
+	return errs.err()
 }
 
-func (p *Plan) validateServers(f *faults, maxNumber int64) {
-	f.check(len(p.Servers) > 0, "servers: there is none")
-	f.check(p.Target.Name != "", "target: it has no name")
+func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
+	errs.check(len(p.Servers) > 0, "servers: there is none")
+	errs.check(p.Target.Name != "", "target: it has no name")
 	names, numbers, own := map[string]bool{}, map[int64]string{}, false
 	for i, s := range p.Servers {
-		f.check(s.Name != "", "servers: the one at position %d has no name", i+1)
-		f.check(!names[s.Name], "servers: two are called %s", s.Name)
+		errs.check(s.Name != "", "servers: the one at position %d has no name", i+1)
+		errs.check(!names[s.Name], "servers: two are called %s", s.Name)
 		names[s.Name] = true
 		for _, n := range append([]int64{s.Number}, s.Also...) {
 			if other, taken := numbers[n]; taken {
-				f.add("servers: %s and %s both have the number %d: IDs made by two servers of one number are not "+
+				errs.add("servers: %s and %s both have the number %d: IDs made by two servers of one number are not "+
 					"different. If both really ran with it, give one of them a number that was never used, and its "+
 					"tables foreign_ids: true", other, s.Name, n)
 			}
-			f.check(n >= 0 && (maxNumber == 0 || n <= maxNumber), "servers: %s: the number %d does not fit into "+
-				"the layout, which ends at %d", s.Name, n, maxNumber)
+			errs.check(n >= 0 && (maxNumber == 0 || n <= maxNumber),
+				"servers: %s: the number %d does not fit into "+
+					"the layout, which ends at %d", s.Name, n, maxNumber)
 			numbers[n] = s.Name
 			own = own || n == p.Target.Number
 		}
 	}
-	f.check(own || p.Target.Number >= 0 && p.Target.Number <= maxNumber, "target: the number %d does not fit "+
-		"into the layout, which ends at %d", p.Target.Number, maxNumber)
+	errs.check(own || p.Target.Number >= 0 && p.Target.Number <= maxNumber,
+		"target: the number %d does not fit "+
+			"into the layout, which ends at %d", p.Target.Number, maxNumber)
 }
 
-func (t *TablePlan) validate(f *faults, at string, p *Plan) {
-	all := []Policy{Copy, Rename, Add, KeepTarget, Newest, Rebuild, Skip, Custom}
-	f.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", at, t.Policy, all)
-	f.check((t.Policy == Rename) == (t.Rename != nil),
+func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
+	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, Custom}
+	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", at, t.Policy, all)
+	errs.check((t.Policy == Rename) == (t.Rename != nil),
 		"%sthe policy rename and the entry rename belong together", at)
-	f.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together", at)
-	f.check((t.Policy == Custom) == (t.Func != ""), "%sthe policy custom and the entry func belong together",
+	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together", at)
+	errs.check((t.Policy == Custom) == (t.Func != ""), "%sthe policy custom and the entry func belong together",
 		at)
-	f.check(t.Policy == Add || len(t.Sum)+len(t.Min)+len(t.Max) == 0,
+	errs.check(t.Policy == Sum || len(t.Sum)+len(t.Min)+len(t.Max) == 0,
 		"%ssum, min and max belong to the policy sum", at)
-	f.check(t.Policy != Add || len(t.Sum) > 0, "%sthe policy sum needs the entry sum, the columns to add", at)
-	f.check(t.Policy.collapses() || len(t.Key) == 0, "%skey belongs to sum, keep_target and newest", at)
-	f.check(slices.Contains([]string{"", "refuse", "drop", "null"}, t.Orphans),
-		"%sorphans is %q, not refuse, drop or null", at, t.Orphans)
-	f.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
-		"%sbad_rows is %q, not stop or quarantine", at, t.BadRows)
-	f.check(!t.Renumber || t.Policy == Copy || t.Policy == Rename, "%srenumber goes with copy and rename only",
+	errs.check(t.Policy != Sum || len(t.Sum) > 0, "%sthe policy sum needs the entry sum, the columns to add",
 		at)
+	errs.check(t.Policy.collapses() || len(t.Key) == 0, "%skey belongs to sum, keep_first and newest", at)
+	errs.check(slices.Contains([]string{"", "refuse", "drop", "null"}, t.Orphans),
+		"%sorphans is %q, not refuse, drop or null", at, t.Orphans)
+	errs.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
+		"%sbad_rows is %q, not stop or quarantine", at, t.BadRows)
+	errs.check(!t.Renumber || t.Policy != Custom && t.Policy.copies(),
+		"%srenumber goes with copy, rename, sum, keep_first and newest only", at)
+	for column, expression := range t.Set {
+		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", at)
+	}
 	for _, r := range t.References {
-		f.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", at, r.Table)
+		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", at, r.Table)
+		errs.check((r.Column == "") != (len(r.Columns) == 0), "%sreferences: each needs either column or "+
+			"columns", at)
+		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()),
+			"%sreferences: target needs as many columns as the reference", at)
+		errs.check(r.Path == "" || r.List == "", "%sreferences: path and list exclude each other", at)
+		errs.check(r.Path == "" && r.List == "" || len(r.columns()) == 1,
+			"%sreferences: path and list need one column", at)
 	}
 	if t.Rename == nil {
 		return
 	}
 	r := t.Rename
-	f.check(r.Column != "", "%srename: it needs a column", at)
-	f.check(slices.Contains([]string{"", "older", "first", "highest", "none"}, r.Keep),
+	errs.check(r.Column != "", "%srename: it needs a column", at)
+	errs.check(slices.Contains([]string{"", "older", "first", "highest", "none"}, r.Keep),
 		"%srename: keep is %q, not older, first, highest or none", at, r.Keep)
-	f.check((r.Keep == "highest") == (r.By != ""), "%srename: keep: highest and by belong together", at)
-	f.check(r.Format == "" || strings.Count(r.Format, "{name}") == 1 && strings.Contains(r.Format, "{server}"),
+	errs.check((r.Keep == "highest") == (r.By != ""), "%srename: keep: highest and by belong together", at)
+	errs.check(r.Format == "" || strings.Count(r.Format, "{name}") == 1 && strings.Contains(r.Format,
+		"{server}"),
 		"%srename: the format %q needs {name} once, and {server}", at, r.Format)
+	for _, d := range r.Derived {
+		errs.check(d.Column != "" && slices.Contains([]string{"lower", "upper", "same"}, d.As),
+			"%srename: derived: each needs a column, and as: lower, upper or same", at)
+	}
 	for _, c := range r.Copies {
-		f.check(p.Tables[c.Table] != nil, "%srename: copies: there is no table %q in the plan", at, c.Table)
-		f.check(c.Column != "" && c.Ref != "", "%srename: copies: each needs a table, a column and a ref", at)
+		errs.check(p.Tables[c.Table] != nil, "%srename: copies: there is no table %q in the plan", at, c.Table)
+		errs.check(c.Column != "" && c.Ref != "", "%srename: copies: each needs a table, a column and a ref", at)
 	}
 }
 
-// faults collects what is wrong.
-type faults struct{ all []string }
+// planErrors collects the faults of a plan.
+type planErrors struct{ all []string }
 
-func (f *faults) add(format string, args ...any) { f.all = append(f.all, fmt.Sprintf(format, args...)) }
+func (errs *planErrors) add(format string, args ...any) {
+	errs.all = append(errs.all, fmt.Sprintf(format, args...))
+}
 
-func (f *faults) check(ok bool, format string, args ...any) {
+func (errs *planErrors) check(ok bool, format string, args ...any) {
 	if !ok {
-		f.add(format, args...)
+		errs.add(format, args...)
 	}
 }
 
-func (f *faults) err() error {
-	if len(f.all) == 0 {
+func (errs *planErrors) err() error {
+	if len(errs.all) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrPlan, strings.Join(f.all, "; "))
+	return fmt.Errorf("%w: %s", ErrPlan, strings.Join(errs.all, "; "))
 }

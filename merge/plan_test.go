@@ -76,7 +76,7 @@ func TestAPlanThatCannotBeMeantIsRefused(t *testing.T) {
 		"keep without by":           {"by: level, ", "", "by"},
 		"a copy in a table unknown": {"table: mail", "table: post", "post"},
 		"no servers":                {goodPlan[strings.Index(goodPlan, "servers:"):strings.Index(goodPlan, "target:")], "", "there is none"},
-		"more than a plan":          {"note: why}", "note: why}\n---\nversion: 1", "follows"},
+		"more than a plan":          {"note: why}", "note: why}\n---\nversion: 1", "goes on after"},
 	} {
 		if !strings.Contains(goodPlan, c.old) {
 			t.Fatalf("%s: the plan has no %q", name, c.old)
@@ -114,8 +114,8 @@ func TestADraftHasAPolicyForEveryTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]merge.Policy{
-			"roles": merge.Rename, "guilds": merge.Rename, "rankings": merge.Rebuild, "settings": merge.KeepTarget,
-			"items": merge.Copy, "login_log": merge.Copy, "mail": merge.Rebuild, "counters": merge.KeepTarget,
+			"roles": merge.Rename, "guilds": merge.Rename, "rankings": merge.Rebuild, "settings": merge.KeepFirst,
+			"items": merge.Copy, "login_log": merge.Copy, "mail": merge.Rebuild, "counters": merge.KeepFirst,
 		} {
 			if p := draft.Tables[name]; p == nil || p.Policy != want || p.Note == "" && name != "mail" {
 				t.Errorf("%s: %+v, want %s", name, p, want)
@@ -133,7 +133,7 @@ func TestADraftHasAPolicyForEveryTable(t *testing.T) {
 		if len(plan.Tables) != 1 {
 			t.Error("the plan itself was changed")
 		}
-		draft.Tables["world"] = &merge.TablePlan{Policy: merge.KeepTarget}
+		draft.Tables["world"] = &merge.TablePlan{Policy: merge.KeepFirst}
 		run(t, open(t, draft))
 	})
 }

@@ -32,9 +32,9 @@ func TestRowsThatBecomeOneTakeTheReferencesToThemAlong(t *testing.T) {
 			plan merge.TablePlan
 			want string
 		}{
-			"the first server's stays": {merge.TablePlan{Policy: merge.KeepTarget}, "ann 5 1, bob 1 1 3"},
+			"the first server's stays": {merge.TablePlan{Policy: merge.KeepFirst}, "ann 5 1, bob 1 1 3"},
 			"the last one seen stays":  {merge.TablePlan{Policy: merge.Newest, By: "seen"}, "ann 7 2, bob 3 3 3"},
-			"they are added": {merge.TablePlan{Policy: merge.Add, Key: []string{"login"}, Sum: []string{"paid"},
+			"they are added": {merge.TablePlan{Policy: merge.Sum, Key: []string{"login"}, Sum: []string{"paid"},
 				Max: []string{"seen"}}, "ann 12 1, bob 4 1 3"},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestRowsThatAreEqualInTwoKeysBecomeOneAllTheSame(t *testing.T) {
 	databases(t, func(t *testing.T, target dbtest.Target) {
 		// The third is the second's by its login, the second is the first's by its phone.
 		_, into, plan := small(t, target, []string{accountsTable, ownedTable},
-			map[string]*merge.TablePlan{"accounts": {Policy: merge.KeepTarget}, "owned": {Policy: merge.Copy}},
+			map[string]*merge.TablePlan{"accounts": {Policy: merge.KeepFirst}, "owned": {Policy: merge.Copy}},
 			[]string{account(id(1, 1), "ann", "'0'", 5, 1)},
 			[]string{account(id(2, 2), "eve", "'0'", 5, 1)},
 			[]string{account(id(3, 3), "eve", "'3'", 5, 1), "INSERT INTO owned VALUES (" + id(3, 9) + ", " + id(3, 3) + ")"})
@@ -157,47 +157,115 @@ func TestARowThatTheTargetRefusesIsNamedOrPutAside(t *testing.T) {
 	})
 }
 
+// granted leases a number from the table of a database. The holder gives it back at the end of the test.
+func granted(t *testing.T, b base, table string, number int64) error {
+	t.Helper()
+	store, err := gormlease.New(b.DB, gormlease.WithTable(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	k, err := lease.Acquire(ctx, store, generator.Game(), lease.WithNodes(number, number))
+	if err != nil {
+		return err
+	}
+	return k.Close(t.Context())
+}
+
 func TestAServerThatIsMergedAwayIsNeverGrantedAgain(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct{ source, target string }{
+		"in the table with the default name":            {"snowflake_nodes", "snowflake_nodes"},
+		"in a table with a prefix":                      {"app_snowflake_nodes", "app_snowflake_nodes"},
+		"in a table with a name of its own":             {"holders", "holders"},
+		"in a table with another name than the sources": {"snowflake_nodes", "app_nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databases(t, func(t *testing.T, target dbtest.Target) {
+				servers, into, plan := small(t, target, []string{accountsTable}, map[string]*merge.TablePlan{
+					"accounts": {Policy: merge.Copy}, c.source: {Policy: merge.Skip}, c.target: {Policy: merge.Skip},
+				}, nil, nil)
+				for i, b := range servers {
+					if err := granted(t, b, c.source, int64(i+1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := gormlease.New(into.DB, gormlease.WithTable(c.target)); err != nil {
+					t.Fatal(err)
+				}
+				m := open(t, plan)
+				run(t, m)
+				if err := granted(t, into, c.target, 2); err == nil {
+					t.Error("the number of server 2 was granted again")
+				}
+				if err := granted(t, into, c.target, 1); err != nil {
+					t.Errorf("server 1 must be able to go on: %v", err)
+				}
+				if got := fmt.Sprint(m.Servers()); got != "[{1 s1 1 s1} {2 s2 1 s1}]" {
+					t.Errorf("the servers are %s", got)
+				}
+			})
+		})
+	}
+}
+
+func TestSeveralTablesOfLeasesMustBeNamedInThePlan(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
-		servers, into, plan := small(t, target, []string{accountsTable},
-			map[string]*merge.TablePlan{"accounts": {Policy: merge.Copy}, "snowflake_nodes": {Policy: merge.Skip}}, nil, nil)
-		hold := func(b base, number int64) (*lease.Keeper, error) {
-			store, err := gormlease.New(b.DB)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { store.Close() })
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			return lease.Acquire(ctx, store, generator.Game(), lease.Nodes(number, number))
-		}
+		servers, into, plan := small(t, target, []string{accountsTable}, map[string]*merge.TablePlan{
+			"accounts": {Policy: merge.Copy}, "a_nodes": {Policy: merge.Skip}, "b_nodes": {Policy: merge.Skip},
+		}, nil, nil)
 		for i, b := range servers {
-			k, err := hold(b, int64(i+1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := k.Close(t.Context()); err != nil {
+			if err := granted(t, b, "a_nodes", int64(i+1)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := gormlease.New(into.DB); err != nil {
+		for _, table := range []string{"a_nodes", "b_nodes"} {
+			if _, err := gormlease.New(into.DB, gormlease.WithTable(table)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, names := range [][]string{nil, {"c_nodes"}, {"accounts"}} {
+			plan.Target.LeaseTables = names
+			report, err := open(t, plan).Run(t.Context())
+			if !errors.Is(err, merge.ErrUndecided) || report.Check.Problems[0].Code != merge.CodeLeases {
+				t.Errorf("with lease_tables %v: the error is %v", names, err)
+			}
+		}
+		plan.Target.LeaseTables = []string{"a_nodes"}
+		run(t, open(t, plan))
+		if err := granted(t, into, "a_nodes", 2); err == nil {
+			t.Error("the number of server 2 was granted again")
+		}
+		if err := granted(t, into, "b_nodes", 2); err != nil {
+			t.Errorf("the other table must stay as it is: %v", err)
+		}
+	})
+}
+
+func TestATableOfLeasesIsNeitherCopiedNorForgotten(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		servers, into, plan := small(t, target, []string{accountsTable}, map[string]*merge.TablePlan{
+			"accounts": {Policy: merge.Copy}, "app_nodes": {Policy: merge.Skip},
+		}, nil, nil)
+		if err := granted(t, servers[1], "app_nodes", 2); err != nil {
 			t.Fatal(err)
 		}
-		m := open(t, plan)
-		run(t, m)
-		if k, err := hold(into, 2); err == nil {
-			t.Errorf("server 2 was granted again: %v", k.Window())
+		report, err := open(t, plan).Check(t.Context())
+		if err != nil || len(report.Warnings) != 1 || report.Warnings[0].Code != merge.CodeLeases {
+			t.Errorf("without a table in the target: %v, %+v", err, report)
 		}
-		k, err := hold(into, 1)
-		if err != nil {
-			t.Fatalf("server 1 is to go on: %v", err)
+		if _, err := gormlease.New(into.DB, gormlease.WithTable("app_nodes")); err != nil {
+			t.Fatal(err)
 		}
-		if err := k.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if got := fmt.Sprint(m.Servers()); got != "[{1 s1 1 s1} {2 s2 1 s1}]" {
-			t.Errorf("the servers are %s", got)
+		plan.Tables["app_nodes"] = &merge.TablePlan{Policy: merge.Copy, Absent: []string{"s1"}}
+		report, err = open(t, plan).Check(t.Context())
+		if err != nil || len(report.Problems) == 0 || report.Problems[0].Code != merge.CodeLeases {
+			t.Errorf("with the policy copy: %v, %+v", err, report)
 		}
 	})
 }

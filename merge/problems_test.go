@@ -113,7 +113,7 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 			first:  []string{"INSERT INTO purses VALUES ('a', 9223372036854775807)"},
 			second: []string{"INSERT INTO purses VALUES ('a', 1)"},
 			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy},
-				"purses": {Policy: merge.Add, Sum: []string{"gold"}}},
+				"purses": {Policy: merge.Sum, Sum: []string{"gold"}}},
 			code: merge.CodeTotal, says: "9223372036854775808",
 		},
 	} {

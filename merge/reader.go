@@ -6,67 +6,75 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// reader reads the rows of a feed, in the order of the primary key, a chunk at a time.
+// reader reads the rows of a source table in chunks, ordered by the primary key.
 type reader struct {
-	m     *Merge
-	feed  *feed
+	ws    *workspace
+	src   *sourceTable
 	size  int
 	where string // one more condition
-	after []any  // the key of the last row that was read, as the source has it
+	after []any  // the position of the last row that was read
 	ended bool
-	// before is how many rows the chunk before had: most often this one has as many.
+	// before is the size of the previous chunk, which is most likely the size of the next one.
 	before int
 }
 
-// row is a row on its way: the values for the columns of the feed.
+// row is a row on its way to the target. The values are in the order of the pairs of its source table.
 type row struct {
 	values []any
-	key    []any // as the source has it
+	key    []any // the primary key, as the row had it on its server
+	extra  []any // the further expressions of the source table
 }
 
-// next reads the next chunk. It is empty at the end.
+// next reads the next chunk. At the end it returns no rows.
 func (r *reader) next(ctx context.Context) ([]row, error) {
 	if r.ended {
 		return nil, nil
 	}
-	source := r.m.servers[r.feed.server].database
-	s := r.m.selection(r.feed.server)
-	list, keys := r.list(s)
-	q := newStatement(source.kind, "SELECT ", strings.Join(list, ", "))
-	s.from(q, r.feed, r.where)
-	keyed := len(r.feed.key) > 0
-	if keyed {
-		s.behind(q, r.feed, r.after, ">")
+	source := r.ws.servers[r.src.server].db
+	s := newSelection(r.ws, r.src.server)
+	list, positions, extras := r.list(s)
+	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
+	s.from(q, r.src, r.where)
+	ordered := len(positions) > 0
+	if ordered {
+		s.behind(q, r.src, r.after, ">")
 	}
-	s.order(q, r.feed)
-	q.add(" LIMIT ", strconv.Itoa(r.size))
+	s.order(q, r.src)
+	q.Add(" LIMIT ", strconv.Itoa(r.size))
 	read := int64(0)
-	if !keyed && r.after != nil { // without a key there is nothing but to count: slow, but exact
+	if !ordered && r.after != nil { // without a key, rows can only be counted, which is slow
 		read, _ = r.after[0].(int64)
-		q.add(" OFFSET ", strconv.FormatInt(read, 10))
+		q.Add(" OFFSET ", strconv.FormatInt(read, 10))
 	}
 	rows := make([]row, 0, max(r.before, min(r.size, 1024)))
-	// The key has its place behind the values.
-	room := max(1, len(keys))
-	err := source.fetch(ctx, q, r.texts(list), room, r.steady(s), func(values []any) error {
-		n, behind := len(r.feed.pairs), len(values)-room
-		key := values[behind:]
-		if read++; !keyed {
-			key[0] = read
+	// The key is stored behind the values.
+	room := max(1, len(r.src.key))
+	last := make([]any, max(1, len(positions)))
+	err := source.Fetch(ctx, q, r.texts(list), room, r.steady(s), func(values []any) error {
+		n, behind := len(r.src.pairs), len(list)
+		key := values[behind : behind+room : behind+room]
+		read++
+		for i, at := range positions {
+			last[i] = r.src.order[i].Position(source.Kind, values[at])
 		}
-		for i, at := range keys {
-			key[i] = cursorOf(values[at], r.feed.pairs[r.feed.key[i]].from)
-		}
-		for i, p := range r.feed.pairs {
+		for i, p := range r.src.pairs {
 			var err error
-			if values[i], err = r.feed.value(values[i], p); err != nil {
-				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, source.name, r.feed.from.name,
-					keyText(key), err)
+			if values[i], err = r.src.value(values[i], p); err != nil {
+				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, source.Name, r.src.from.Name,
+					sqldb.KeyText(last), err)
 			}
 		}
-		rows = append(rows, row{values: values[:n:n], key: key})
+		for i, at := range r.src.key {
+			key[i] = identity(values[at], r.src.pairs[at].to, r.src.raw)
+		}
+		if len(r.src.key) == 0 {
+			key[0] = read
+		}
+		rows = append(rows, row{values: values[:n:n], key: key, extra: values[extras : extras+len(r.src.extras)]})
 		return nil
 	})
 	if err != nil {
@@ -74,69 +82,52 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 	}
 	r.before = len(rows)
 	if r.ended = len(rows) < r.size; len(rows) > 0 {
-		// A copy, as the memory of the key is that of other rows too.
-		r.after = slices.Clone(rows[len(rows)-1].key)
+		if !ordered {
+			last[0] = read
+		}
+		r.after = last
 	}
 	return rows, nil
 }
 
-// list is what to select: the columns, and those of the key that are not among them as they are. It also
-// tells where the key is.
-func (r *reader) list(s selection) (list []string, keys []int) {
-	list = s.expressions(r.feed, false)
-	for _, at := range r.feed.key {
-		expression := s.kind.readExpression(r.feed.pairs[at].from)
-		if list[at] != expression { // what is copied is not always what the source has
+// list returns the expressions to select: the columns, and behind them what says the position of a row,
+// unless a column that is selected says it. Then come the extras. It also returns where the terms of the
+// position and the extras are.
+func (r *reader) list(s selection) (list []string, positions []int, extras int) {
+	list = s.expressions(r.src, false)
+	for _, term := range r.src.order {
+		expression, at := term.Read(s.kind), -1
+		if c := term.Column(); c != nil && c.Family == sqldb.FamilyInt && s.kind != sqldb.SQLite {
+			at = r.src.at(c.Name)
+		}
+		if at < 0 || list[at] != expression { // the copied value may differ from the source
 			list = append(list, expression)
 			at = len(list) - 1
 		}
-		keys = append(keys, at)
+		positions = append(positions, at)
 	}
-	return list, keys
+	extras = len(list)
+	for _, fn := range r.src.extras {
+		list = append(list, fn(s))
+	}
+	return list, positions, extras
 }
 
-// texts tells of which columns bytes are texts. Elsewhere the difference matters.
+// texts tells of each column whether bytes can be treated as text.
 func (r *reader) texts(list []string) []bool {
 	texts := make([]bool, len(list))
-	for i, p := range r.feed.pairs {
-		texts[i] = !r.feed.raw && !slices.ContainsFunc([]family{familyBytes, familyOther}, func(f family) bool {
-			return p.from.family == f || p.to.family == f
-		})
+	for i, p := range r.src.pairs {
+		texts[i] = !r.src.raw && !slices.ContainsFunc([]sqldb.Family{sqldb.FamilyBytes, sqldb.FamilyOther},
+			func(f sqldb.Family) bool {
+				return p.from.Family == f || p.to.Family == f
+			})
 	}
 	return texts
 }
 
-// steady tells whether the next row is always at hand: the database goes along the key and leaves nothing
-// out.
+// steady reports whether the database returns rows without long pauses, because it walks along the key and
+// leaves no row out.
 func (r *reader) steady(s selection) bool {
-	return len(r.feed.key) > 0 && r.where == "" && r.feed.work.plan.Orphans != "null" &&
-		s.kept(r.feed.work, "s") == ""
-}
-
-// cursorOf makes of a value of the key what can be bound again.
-func cursorOf(v any, c *column) any {
-	if c.family == familyBytes {
-		return v
-	}
-	switch v := v.(type) {
-	case int64, uint64, float64, nil:
-		return v
-	case int32:
-		return int64(v)
-	}
-	if c.family == familyInt {
-		if n, err := integerOf(v); err == nil {
-			return n
-		}
-	}
-	return textOf(v)
-}
-
-// value makes of what a driver read what goes on its way.
-func (f *feed) value(v any, p pair) (any, error) {
-	if !f.raw || p.from.family == p.to.family {
-		return canonical(v, p.to, f.raw)
-	}
-	v, err := canonical(v, p.to, false)
-	return SQLite.adapt(v, p.to, false), err
+	return len(r.src.order) > 0 && r.where == "" && r.src.job.plan.Orphans != "null" &&
+		s.kept(r.src.job, "s") == ""
 }

@@ -5,121 +5,169 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// counted tells whether the primary key of a table is one whole number.
-func (w *work) counted() bool {
-	return len(w.to.primary) == 1 && w.to.column(w.to.primary[0]).family == familyInt
+// keyOffsets is what the policy entry renumber adds to the keys of each table and server.
+type keyOffsets struct {
+	ws       *workspace
+	added    map[tableServer]int64 // with the server allServers: the greatest key afterwards
+	counters map[tableServer]int64 // the greatest key that a server has given out, even if its row is gone
 }
 
-// findOffsets finds what is added to the keys of tables that are renumbered: for each server the sum of the
-// greatest keys of those before it. It follows from the sources alone, which do not change, so that it is the
-// same when a run goes on.
-func (m *Merge) findOffsets(ctx context.Context) error {
-	if m.offsets != nil {
+// allServers stands for all servers together in a tableServer.
+const allServers = -1
+
+// find computes what is added to the keys of renumbered tables: for each server the sum of the greatest keys
+// that the servers before it have given out, even if the rows were deleted since. A run stores the result
+// together with its decisions, and goes on with what is stored.
+func (o *keyOffsets) find(ctx context.Context) error {
+	if o.added != nil {
 		return nil
 	}
-	offsets := map[tableServer]int64{}
-	for _, w := range m.order {
-		if !w.plan.Renumber || !w.counted() {
+	if stored, err := o.read(ctx); err != nil || stored {
+		return err
+	}
+	offsets, counters := map[tableServer]int64{}, map[tableServer]int64{}
+	for _, j := range o.ws.order {
+		c := j.key()
+		if c == nil || c.Family != sqldb.FamilyInt {
 			continue
 		}
 		sum := int64(0)
-		for i, s := range m.servers {
-			offsets[tableServer{w.name, s.Number}] = sum
-			if w.feeds[i] == nil {
+		for i, s := range o.ws.servers {
+			if j.plan.Renumber {
+				offsets[tableServer{j.name, s.Number}] = sum
+			}
+			if j.sources[i] == nil || j.sources[i].from.Column(c.Name) == nil {
 				continue
 			}
-			key := s.kind.quote(w.to.primary[0])
-			greatest, err := s.number(ctx, newStatement(s.kind, "SELECT COALESCE(MAX(", key, "), 0) FROM ",
-				s.kind.quote(w.name), " WHERE ", key, " > 0 AND ", key, " < ", strconv.FormatInt(m.plain, 10)))
+			counter, err := s.db.Counter(ctx, j.sources[i].from, c.Name)
 			if err != nil {
-				return fmt.Errorf("table %s cannot be renumbered: %w", w.name, err)
+				return fmt.Errorf("table %s: the counter of its keys cannot be read: %w", j.name, err)
+			}
+			counters[tableServer{j.name, s.Number}] = counter
+			if !j.plan.Renumber {
+				continue
+			}
+			key := s.db.Kind.Quote(c.Name)
+			greatest, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COALESCE(MAX(", key,
+				"), 0) FROM ", newSelection(o.ws, i).table(j.name), " WHERE ", key, " > 0 AND ", key, " < ",
+				strconv.FormatInt(o.ws.minGenerated, 10)))
+			if err != nil {
+				return fmt.Errorf("table %s cannot be renumbered: %w", j.name, err)
+			}
+			if counter < o.ws.minGenerated {
+				greatest = max(greatest, counter)
 			}
 			if sum > math.MaxInt64-greatest {
-				return fmt.Errorf("%w: table %s cannot be renumbered: its keys are too large", ErrPlan, w.name)
+				return fmt.Errorf("%w: table %s cannot be renumbered: its keys are too large", ErrPlan, j.name)
 			}
 			sum += greatest
 		}
-		offsets[tableServer{w.name, -1}] = sum
+		if j.plan.Renumber {
+			offsets[tableServer{j.name, allServers}] = sum
+		}
 	}
-	m.offsets = offsets
+	o.added, o.counters = offsets, counters
 	return nil
 }
 
-// overflow makes sure that the columns can hold the new numbers.
-func (c *checking) overflow() {
-	for _, w := range c.m.order {
-		sum, renumbered := c.m.offsets[tableServer{w.name, -1}]
-		if !renumbered {
+// read reads what a run has stored; it reports whether there is anything.
+func (o *keyOffsets) read(ctx context.Context) (bool, error) {
+	t := o.ws.target
+	exists, err := t.HasTable(ctx, tableOffsets)
+	if err != nil || !exists {
+		return false, err
+	}
+	state, err := (&journal{target: t}).state(ctx)
+	if err != nil || state.name == "" {
+		return false, err
+	}
+	added, counters := map[tableServer]int64{}, map[tableServer]int64{}
+	rows, err := t.Strings(ctx, sqldb.NewStatement(t.Kind, "SELECT tbl, server, added, counter FROM ",
+		t.Kind.Quote(tableOffsets)))
+	if err != nil {
+		return false, err
+	}
+	for _, row := range rows {
+		of := tableServer{table: row[0]}
+		var offset, counter int64
+		if _, err := fmt.Sscan(row[1]+" "+row[2]+" "+row[3], &of.server, &offset, &counter); err != nil {
+			return false, fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
+		}
+		counters[of] = counter
+		if j := o.ws.jobs[of.table]; j != nil && j.plan.Renumber {
+			added[of] = offset
+		}
+	}
+	o.added, o.counters = added, counters
+	return true, nil
+}
+
+// keep stores the offsets, in the transaction of the caller.
+func (o *keyOffsets) keep(ctx context.Context) error {
+	t := o.ws.target
+	for _, j := range o.ws.order {
+		numbers := []int64{allServers}
+		for _, s := range o.ws.servers {
+			numbers = append(numbers, s.Number)
+		}
+		for _, number := range numbers {
+			of := tableServer{j.name, number}
+			added, renumbered := o.added[of]
+			counter, counted := o.counters[of]
+			if !renumbered && !counted {
+				continue
+			}
+			q := sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(tableOffsets),
+				" (tbl, server, added, counter) VALUES (").BindAll(j.name, number, added, counter).Add(")")
+			if _, err := t.Run(ctx, q); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// counter returns the greatest key that a table of the target must be taken to have given out.
+func (o *keyOffsets) counter(table string) int64 {
+	greatest := o.added[tableServer{table, allServers}]
+	for _, s := range o.ws.servers {
+		of := tableServer{table, s.Number}
+		greatest = max(greatest, o.counters[of]+o.added[of])
+	}
+	return greatest
+}
+
+// separates reports whether every key of a renumbered table gets a value that no other server's key gets.
+func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
+	if o.added[tableServer{j.name, allServers}] >= o.ws.minGenerated {
+		return false, nil // new keys are as large as those of a generator
+	}
+	for i, src := range j.sources {
+		if src == nil {
 			continue
 		}
-		columns := map[string]*column{w.name: w.to.column(w.to.primary[0])}
-		for _, other := range c.m.order {
-			for _, ref := range other.refs {
-				if ref.parent == w.name && len(ref.columns) == 1 {
-					columns[other.name] = other.to.column(ref.columns[0])
-				}
-			}
-		}
-		for name, col := range columns {
-			bits := col.bits()
-			if c.m.target.kind == SQLite {
-				bits = 64
-			}
-			if limit := uint64(1) << max(bits-1, 0); bits > 0 && uint64(sum) >= limit {
-				c.report.problem(Problem{Code: CodeTotal, Table: name, Column: col.name,
-					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", w.name, sum,
-						col.declared),
-					Remedy: "widen the column in the target"})
-			}
+		db := o.ws.servers[i].db
+		key := db.Kind.Quote(j.to.Primary[0])
+		n, err := db.Number(ctx, sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ",
+			newSelection(o.ws, i).table(j.name), " WHERE ", key, " IS NULL OR ", key, " <= 0 OR ",
+			key, " >= ", strconv.FormatInt(o.ws.minGenerated, 10)))
+		if err != nil || n > 0 {
+			return false, err
 		}
 	}
+	return true, nil
 }
 
-// renumbered tells whether a key or a reference of a feed changes.
-func (m *Merge) renumbered(f *feed) bool {
-	number := m.servers[f.server].Number
-	if m.offsets[tableServer{f.work.name, number}] != 0 {
-		return true
-	}
-	for _, ref := range f.work.refs {
-		if m.offsets[tableServer{ref.parent, number}] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// renumber moves the keys of rows, and the references to keys that moved.
-func (m *Merge) renumber(f *feed, rows []row) {
-	if !m.renumbered(f) {
-		return
-	}
-	number := m.servers[f.server].Number
-	moves := map[int]tableServer{} // each column once, though it may be both
-	for _, ref := range f.work.refs {
-		if at := f.at(ref.columns[0]); at >= 0 && len(ref.columns) == 1 {
-			moves[at] = tableServer{ref.parent, number}
-		}
-	}
-	if f.work.plan.Renumber {
-		moves[f.at(f.work.to.primary[0])] = tableServer{f.work.name, number}
-	}
-	for _, r := range rows {
-		for at, of := range moves {
-			if m.offsets[of] != 0 && r.values[at] != nil {
-				r.values[at] = m.moved(of, r.values[at])
-			}
-		}
-	}
-}
-
-// moved is the key that a row has in the target.
-func (m *Merge) moved(of tableServer, key any) any {
-	n, err := integerOf(key)
+// newKey returns the key that a row has in the target.
+func (o *keyOffsets) newKey(of tableServer, key any) any {
+	n, err := sqldb.Integer(key)
 	id, ok := n.(int64)
-	if offset := m.offsets[of]; err == nil && ok && id > 0 && id < m.plain && offset <= math.MaxInt64-id {
+	if offset := o.added[of]; err == nil && ok && id > 0 && id < o.ws.minGenerated &&
+		offset <= math.MaxInt64-id {
 		return id + offset
 	}
 	return key

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Verdict is what a check comes to. Its number is meant as the exit code of a program.
+// Verdict is the result of a check.
 type Verdict int
 
 // The verdicts.
 const (
 	// Clean: nothing collides.
 	Clean Verdict = 0
-	// Resolved: there are conflicts, and the plan says what becomes of each.
+	// Resolved: there are conflicts, and the plan decides all of them.
 	Resolved Verdict = 2
-	// Undecided: there are problems. Nothing can be merged before they are solved.
+	// Undecided: there are problems that must be solved before a run.
 	Undecided Verdict = 3
 )
 
@@ -31,39 +31,42 @@ func (v Verdict) String() string {
 // MarshalText writes the verdict as a word.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// Code says what kind of problem it is, for programs.
+// Code identifies a kind of problem, for programs.
 type Code string
 
 // The codes of problems.
 const (
-	CodePlan           Code = "plan"             // the plan asks for what is not there
-	CodeUnknownTable   Code = "unknown_table"    // the plan does not know a table
-	CodeMissingTable   Code = "missing_table"    // a database lacks a table of the plan
-	CodeMissingColumn  Code = "missing_column"   // one side lacks a column
-	CodeColumnType     Code = "column_type"      // a column is of another type
-	CodeTooLong        Code = "too_long"         // values do not fit into the column of the target
-	CodeNull           Code = "null"             // NULL in a column that takes none in the target
-	CodeNotEmpty       Code = "not_empty"        // a table of the target holds rows
-	CodeServerNumber   Code = "server_number"    // IDs that were made with the number of another server
-	CodePlainKeys      Code = "plain_keys"       // keys that were counted, not made by a generator
-	CodePrimaryKey     Code = "primary_key"      // rows with an equal primary key
-	CodeUniqueKey      Code = "unique_key"       // rows with an equal unique key
-	CodeOrphan         Code = "orphan"           // rows that refer to one that is not there
-	CodeCircle         Code = "circle"           // foreign keys in a circle
-	CodeSelfReference  Code = "self_reference"   // a table that refers to itself
-	CodeRename         Code = "rename"           // a new name cannot be made
-	CodeTrigger        Code = "trigger"          // triggers of the target
-	CodeNoKey          Code = "no_key"           // a table without a primary key
-	CodeNotQuiet       Code = "not_quiet"        // a source is written to
-	CodeUncheckable    Code = "uncheckable"      // what cannot be checked beforehand
-	CodeAlreadyBegun   Code = "already_begun"    // the target belongs to a merge
-	CodeTotal          Code = "total"            // a sum is too large for its column
-	CodeNameCopy       Code = "name_copy"        // a declared copy of a name
-	CodeNotDisjointRef Code = "collapsed_parent" // a reference to rows that became one
-	CodeUndeclared     Code = "undeclared"       // what may be a reference, and nobody says so
+	CodePlan            Code = "plan"             // the plan names something that does not exist
+	CodeUnknownTable    Code = "unknown_table"    // a table is not in the plan
+	CodeMissingTable    Code = "missing_table"    // a database lacks a table of the plan
+	CodeMissingColumn   Code = "missing_column"   // one side lacks a column
+	CodeColumnType      Code = "column_type"      // a column is of another type
+	CodeTooLong         Code = "too_long"         // values do not fit into the column of the target
+	CodeNull            Code = "null"             // NULL in a column that is NOT NULL in the target
+	CodeNotEmpty        Code = "not_empty"        // a table of the target holds rows
+	CodeServerNumber    Code = "server_number"    // IDs with the number of another server
+	CodePlainKeys       Code = "plain_keys"       // keys that were counted, not made by a generator
+	CodePrimaryKey      Code = "primary_key"      // rows with an equal primary key
+	CodeUniqueKey       Code = "unique_key"       // rows with an equal unique key
+	CodeOrphan          Code = "orphan"           // rows that refer to a row that does not exist
+	CodeCircle          Code = "circle"           // foreign keys in a circle
+	CodeSelfReference   Code = "self_reference"   // a table that refers to itself
+	CodeRename          Code = "rename"           // a new name cannot be made
+	CodeTrigger         Code = "trigger"          // triggers of the target
+	CodeNoKey           Code = "no_key"           // a table without a primary key
+	CodeNotQuiet        Code = "not_quiet"        // a source is written to
+	CodeUncheckable     Code = "uncheckable"      // something that cannot be checked beforehand
+	CodeAlreadyBegun    Code = "already_begun"    // the target belongs to a merge
+	CodeTotal           Code = "total"            // a sum is too large for its column
+	CodeNameCopy        Code = "name_copy"        // a declared copy of a name does not exist
+	CodeCollapsedParent Code = "collapsed_parent" // a reference to merged rows
+	CodeLeases          Code = "leases"           // node numbers cannot be retired
+	CodeLeftOut         Code = "left_out"         // a merge does not copy something that the plan does not name
+	CodeHiddenRows      Code = "hidden_rows"      // rows that the login cannot see
+	CodeUndeclared      Code = "undeclared"       // a column may be a reference that is not declared
 )
 
-// Problem is something that has to be decided, or that should be known.
+// Problem is something that must be solved before a run or, as a warning, something to know.
 type Problem struct {
 	Code   Code   `json:"code"`
 	Server string `json:"server,omitempty"`
@@ -102,7 +105,7 @@ type RowRef struct {
 	Key string `json:"key"`
 }
 
-// Conflict is two rows with an equal key, and what becomes of them.
+// Conflict is a pair of rows with an equal key, and what becomes of them.
 type Conflict struct {
 	Table string `json:"table"`
 	Key   string `json:"key"`
@@ -112,7 +115,7 @@ type Conflict struct {
 	Other  RowRef `json:"other"`
 	// Resolution is "undecided", "renamed", "dropped" or "added".
 	Resolution string `json:"resolution"`
-	// NewName is that of the other row, or of the keeper's as well if both are renamed.
+	// NewName is the new name of the other row.
 	NewName string `json:"new_name,omitempty"`
 }
 
@@ -120,18 +123,18 @@ type Conflict struct {
 type TableReport struct {
 	Name   string `json:"name"`
 	Policy Policy `json:"policy"`
-	// Rows are the rows that are copied, by server; Left those that stay behind because of a condition or as
-	// orphans.
+	// Rows counts the rows that are copied, by server. Left counts the rows that are left out, because of a
+	// condition or as orphans.
 	Rows map[string]int64 `json:"rows,omitempty"`
 	Left map[string]int64 `json:"left,omitempty"`
-	// Dropped rows became one with another, Renamed ones get another name.
+	// Dropped rows are merged into another row. Renamed rows get a new name.
 	Dropped int64 `json:"dropped,omitempty"`
 	Renamed int64 `json:"renamed,omitempty"`
 	// Conflicts is the number of rows that have an equal key with an earlier one.
 	Conflicts int64 `json:"conflicts,omitempty"`
 }
 
-// CheckReport is what Check found.
+// CheckReport says what Check found.
 type CheckReport struct {
 	Plan string `json:"plan"` // the hash
 	// Verdict is Clean, Resolved or Undecided.
@@ -161,7 +164,8 @@ func (r *CheckReport) table(name string, policy Policy) *TableReport {
 }
 
 func (r *CheckReport) problem(p Problem) { r.Problems = append(r.Problems, p) }
-func (r *CheckReport) warn(p Problem)    { r.Warnings = append(r.Warnings, p) }
+
+func (r *CheckReport) warn(p Problem) { r.Warnings = append(r.Warnings, p) }
 
 // Renamed is a row that has another name now.
 type Renamed struct {
@@ -181,7 +185,7 @@ type MergedServer struct {
 	Target     string `json:"target"`
 }
 
-// RunReport is what Run did.
+// RunReport says what Run did.
 type RunReport struct {
 	Plan string `json:"plan"`
 	// Already is true if the target was complete before.
@@ -222,11 +226,50 @@ type Progress struct {
 	// RowsPerSecond is over the time since the phase began in this process.
 	RowsPerSecond float64       `json:"rows_per_second"`
 	Elapsed       time.Duration `json:"elapsed_ns"`
-	// Left is how long it will take at that speed; 0 if that is not known.
+	// Left is the remaining time at that speed; 0 if it is not known.
 	Left time.Duration `json:"left_ns"`
 }
 
-// VerifyReport is what Verify found.
+// progress counts rows and reports them about ten times a second.
+type progress struct {
+	Progress
+	onProgress func(Progress)
+	began      time.Time
+	reportedAt time.Time
+	here       int64 // rows of this process, without those of an earlier run
+}
+
+// skip counts rows that an earlier run has done.
+func (p *progress) skip(n int64) { p.Done += n }
+
+// add counts rows.
+func (p *progress) add(table, server string, n int) {
+	p.Table, p.Server = table, server
+	p.Done += int64(n)
+	p.here += int64(n)
+	if now := time.Now(); now.Sub(p.reportedAt) >= 100*time.Millisecond {
+		p.reportedAt = now
+		p.report()
+	}
+}
+
+// end reports the last rows.
+func (p *progress) end() { p.report() }
+
+func (p *progress) report() {
+	if p.onProgress == nil {
+		return
+	}
+	p.Elapsed = time.Since(p.began)
+	p.RowsPerSecond = float64(p.here) / max(p.Elapsed.Seconds(), 1e-6)
+	p.Left = 0
+	if p.RowsPerSecond > 0 && p.Total > p.Done {
+		p.Left = time.Duration(float64(p.Total-p.Done) / p.RowsPerSecond * float64(time.Second))
+	}
+	p.onProgress(p.Progress)
+}
+
+// VerifyReport says what Verify found.
 type VerifyReport struct {
 	Plan   string       `json:"plan"`
 	OK     bool         `json:"ok"`
@@ -234,13 +277,14 @@ type VerifyReport struct {
 	// Failed lists those of Checks that failed.
 	Failed []Comparison  `json:"failed,omitempty"`
 	Took   time.Duration `json:"took_ns"`
-	// Seal is a hash of all the above but Took, to be kept.
+	// Seal is a hash of all other fields except Took. Keep it as evidence.
 	Seal string `json:"seal"`
 }
 
 // Comparison is one thing that was verified.
 type Comparison struct {
-	// What is "rows", "checksum", "orphans", "duplicates", "names", "sum" or "empty".
+	// What is "rows", "checksum", "parents", "orphans", "duplicates", "names", "keeper", "totals", "counter",
+	// "columns", "tables", "sum" or "empty".
 	What   string `json:"what"`
 	Table  string `json:"table"`
 	Server string `json:"server,omitempty"`

@@ -100,7 +100,7 @@ func TestARunEndsWithItsContextAndGoesOnAfterwards(t *testing.T) {
 		_, _, plan := games(t, []dbtest.Target{target, target}, target, gameworld.Config{Roles: 30, Clash: 0.3})
 		ctx, cancel := context.WithCancel(t.Context())
 		points := 0
-		m := open(t, plan, merge.WithChunk(20), merge.WithFault(func(string) {
+		m := open(t, plan, merge.WithChunk(20), merge.WithFailpoint(func(string) {
 			if points++; points == 20 {
 				cancel()
 			}
@@ -131,7 +131,7 @@ func TestVerifySeesWhatHappenedToTheTarget(t *testing.T) {
 			{"DELETE FROM gold_ledger WHERE id = " + one("gold_ledger"), "", "rows checksum sum"},
 			{"UPDATE items SET parent_id = 7 WHERE id = " + one("items"), "", "checksum orphans"},
 			{"UPDATE roles SET nickname = 'nobody' WHERE nickname LIKE '%.s_' AND id = " +
-				"(SELECT id FROM (SELECT MIN(id) AS id FROM roles WHERE nickname LIKE '%.s_') AS x)", "", "names"},
+				"(SELECT id FROM (SELECT MIN(id) AS id FROM roles WHERE nickname LIKE '%.s_') AS x)", "", "checksum"},
 			{"INSERT INTO settings (name, value, updated_at) VALUES ('zz', '1', '2025-01-01 00:00:00')", "", "rows"},
 		} {
 			into.unchecked(t, c.harm)

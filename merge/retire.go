@@ -7,60 +7,157 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// nodesTable is where the package gormlease keeps who may use which node number.
-const nodesTable = "snowflake_nodes"
-
-// never is later than any window of time that somebody could ask for.
+// never is later than the end of any lease.
 const never = "9999-12-31T00:00:00.000000000Z"
 
-// retiredOwner begins the owner of a number that is retired.
+// retiredOwner is how the owner of a retired number begins.
 const retiredOwner = "merged into "
 
-// Retired reports whether a record of the table of nodes, of which package lease tells, is that of a server
-// that was merged into another: its IDs are in the tables of that one, so nobody may get its number again.
+// Retired reports whether a lease record, given by its owner and its end, marks a number as retired. The
+// server with this number was merged into another, whose tables hold its IDs, so nobody may use the number
+// again.
 func Retired(owner string, until time.Time) bool {
 	return strings.HasPrefix(owner, retiredOwner) && until.UTC().Year() == 9999
 }
 
-// nodeRecord is a row of the table of nodes.
+// leaseColumns returns the columns of a table of leases, as package gormlease makes it.
+func leaseColumns() []string {
+	return []string{"node", "owner", "until", "version", "layout", "updated_at"}
+}
+
+// holdsLeases reports whether a table has the shape of a table of leases. Its name says nothing: gormlease
+// takes any name and adds the prefix of the naming strategy.
+func holdsLeases(t *sqldb.Table) bool {
+	if t == nil || !slices.Equal(t.Primary, []string{"node"}) {
+		return false
+	}
+	for _, name := range leaseColumns() {
+		c := t.Column(name)
+		if c == nil {
+			return false
+		}
+		number := name == "node" || name == "version"
+		text := c.Family == sqldb.FamilyText || c.Family == sqldb.FamilyBytes // MySQL has them as VARBINARY
+		if number && c.Family != sqldb.FamilyInt || !number && !text {
+			return false
+		}
+	}
+	return true
+}
+
+// leaseTables returns the names of the tables of leases of a database.
+func leaseTables(d *sqldb.DB) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(d.Tables)) {
+		if holdsLeases(d.Tables[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// leaseProblems reports what keeps the node numbers of merged servers from being retired, and what should be
+// known about it.
+func leaseProblems(ws *workspace) (problems, warnings []Problem) {
+	target := ws.target
+	report := func(table, message, remedy string) {
+		problems = append(problems, Problem{Code: CodeLeases, Server: target.Name, Table: table, Message: message,
+			Remedy: remedy})
+	}
+	found, named := leaseTables(target), ws.plan.Target.LeaseTables
+	for _, name := range named {
+		if !holdsLeases(target.Tables[name]) {
+			report(name, "the target has no table of leases of this name", "correct lease_tables: of the target")
+		}
+	}
+	if len(named) == 0 && len(found) > 1 {
+		report(strings.Join(found, ", "),
+			"several tables hold leases, and it is not known which of them is for the "+
+				"node numbers of the merged servers", "name it, or all of them, under lease_tables: of the target")
+		return problems, nil
+	}
+	tables := leaseTablesOfTarget(ws)
+	for _, name := range tables {
+		if p := ws.policy(name); p != Skip {
+			report(name, "the table holds leases, whose policy cannot be "+string(p),
+				"give it the policy skip: Run itself marks the node numbers of merged servers as retired")
+		}
+	}
+	for _, s := range ws.servers {
+		own := leaseTables(s.db)
+		if len(own) > 0 && len(found) == 0 {
+			warnings = append(warnings, Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
+				Message: "the server leases its node number, and the target has no table of leases to retire it in",
+				Remedy: "make the table in the target first, or never let a process of the merged servers lease a " +
+					"number from it"})
+		}
+		if len(tables) == 1 && len(own) > 1 && !slices.Contains(own, tables[0]) {
+			problems = append(problems, Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
+				Message: "several tables hold leases, and none has the name " + tables[0] + ", as in the target",
+				Remedy:  "rename the one that belongs to it on that server, or drop the others"})
+		}
+	}
+	return problems, warnings
+}
+
+// leaseTablesOfTarget returns the tables of leases in which numbers are retired: those that the plan
+// names, else those that have the shape.
+func leaseTablesOfTarget(ws *workspace) []string {
+	if named := ws.plan.Target.LeaseTables; len(named) > 0 {
+		return named
+	}
+	return leaseTables(ws.target)
+}
+
+// nodeRecord is a row of a table of leases.
 type nodeRecord struct {
 	node, version                   int64
 	owner, until, layout, updatedAt string
 }
 
-// retire makes sure that no number of a server that is merged away is ever granted again, if the target has a
-// table of nodes: whoever leases one finds it held for ever. The number that the target goes on with stays
+// retirer retires the node numbers of the servers that are merged away: whoever leases one finds it held
+// until the year 9999.
+type retirer struct{ ws *workspace }
+
+// retire does it in every table of leases of the target. The number that the target goes on with stays
 // granted for as long as it was.
-func (m *Merge) retire(ctx context.Context) error {
-	nodes := m.target.tables[nodesTable]
-	if nodes == nil || m.policy(nodesTable) != Skip {
-		return nil
+func (rt *retirer) retire(ctx context.Context) error {
+	// The check has found no problem, but tables may have been made between two runs.
+	if problems, _ := leaseProblems(rt.ws); len(problems) > 0 {
+		return fmt.Errorf("%w: %s", ErrPlan, problems[0])
 	}
-	for _, name := range []string{"node", "owner", "until", "version", "layout", "updated_at"} {
-		if nodes.column(name) == nil {
-			return nil // it is something else that has this name
+	tables := leaseTablesOfTarget(rt.ws)
+	for _, table := range tables {
+		if err := rt.retireIn(ctx, table, len(tables) == 1); err != nil {
+			return fmt.Errorf("table %s: node numbers cannot be retired: %w", table, err)
 		}
 	}
+	return nil
+}
+
+// retireIn retires the numbers in one table. Its records and those of the sources are joined: of each node
+// the one that is granted for longest counts. A source has them in the table of the same name or, if there
+// is only one table, in the only one of its own.
+func (rt *retirer) retireIn(ctx context.Context, table string, only bool) error {
 	records := map[int64]nodeRecord{}
 	layout, updated := "", ""
-	for _, d := range m.databases() {
-		if d.tables[nodesTable] == nil {
+	for _, d := range rt.ws.databases() {
+		name := table
+		if own := leaseTables(d); only && len(own) == 1 {
+			name = own[0]
+		}
+		if !holdsLeases(d.Tables[name]) {
 			continue
 		}
-		rows, err := d.strings(ctx, newStatement(d.kind,
-			"SELECT node, version, owner, until, layout, updated_at FROM ",
-			d.kind.quote(nodesTable), " ORDER BY node"))
+		read, err := readNodes(ctx, d, name)
 		if err != nil {
-			return fmt.Errorf("the nodes cannot be read: %w", err)
+			return err
 		}
-		for _, row := range rows {
-			var r nodeRecord
-			if _, err := fmt.Sscan(row[0]+" "+row[1], &r.node, &r.version); err != nil {
-				return fmt.Errorf("the nodes of %s cannot be read: %w", d.name, err)
-			}
-			r.owner, r.until, r.layout, r.updatedAt = row[2], row[3], row[4], row[5]
+		for _, r := range read {
 			layout, updated = r.layout, max(updated, r.updatedAt)
 			if known, ok := records[r.node]; !ok || known.until < r.until {
 				r.version = max(r.version, known.version)
@@ -69,66 +166,59 @@ func (m *Merge) retire(ctx context.Context) error {
 		}
 	}
 	if layout == "" {
-		return nil // nobody leases numbers, so they are given by hand: see merge_servers
+		return nil // nobody has leased a number, so the numbers are given by hand: see merge_servers
 	}
-	for _, s := range m.servers {
+	for _, s := range rt.ws.servers {
 		for _, number := range s.numbers {
-			if number == m.plan.Target.Number {
+			if number == rt.ws.plan.Target.Number {
 				continue
 			}
 			old := records[number]
 			r := nodeRecord{node: number, version: max(old.version, 1), until: never, layout: layout,
 				updatedAt: updated,
-				owner:     fmt.Sprintf(retiredOwner+"%s (%d)", m.plan.Target.Name, m.plan.Target.Number)}
+				owner:     fmt.Sprintf(retiredOwner+"%s (%d)", rt.ws.plan.Target.Name, rt.ws.plan.Target.Number)}
 			if old.owner != r.owner {
 				r.version++
 			}
 			records[number] = r
 		}
 	}
-	return m.writeNodes(ctx, records)
+	return rt.writeNodes(ctx, table, records)
 }
 
-func (m *Merge) writeNodes(ctx context.Context, records map[int64]nodeRecord) error {
-	t := m.target
-	return t.transaction(ctx, func() error {
+func readNodes(ctx context.Context, d *sqldb.DB, table string) ([]nodeRecord, error) {
+	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.QuoteAll(leaseColumns()), " FROM ",
+		d.Kind.Quote(table), " ORDER BY node"))
+	if err != nil {
+		return nil, err
+	}
+	records := make([]nodeRecord, len(rows))
+	for i, row := range rows {
+		r := nodeRecord{owner: row[1], until: row[2], layout: row[4], updatedAt: row[5]}
+		if _, err := fmt.Sscan(row[0]+" "+row[3], &r.node, &r.version); err != nil {
+			return nil, fmt.Errorf("%s: the record of node %q cannot be read: %w", d.Name, row[0], err)
+		}
+		records[i] = r
+	}
+	return records, nil
+}
+
+func (rt *retirer) writeNodes(ctx context.Context, table string, records map[int64]nodeRecord) error {
+	t := rt.ws.target
+	return t.Transaction(ctx, func() error {
 		for _, node := range slices.Sorted(maps.Keys(records)) {
 			r := records[node]
-			q := newStatement(t.kind, "DELETE FROM ", t.kind.quote(nodesTable), " WHERE node = ").bind(node)
-			if _, err := t.run(ctx, q); err != nil {
+			q := sqldb.NewStatement(t.Kind, "DELETE FROM ", t.Kind.Quote(table), " WHERE node = ").Bind(node)
+			if _, err := t.Run(ctx, q); err != nil {
 				return err
 			}
-			q = newStatement(t.kind, "INSERT INTO ", t.kind.quote(nodesTable), " (",
-				t.kind.list([]string{"node", "owner", "until", "version", "layout", "updated_at"}), ") VALUES (").
-				bindList(r.node, r.owner, r.until, r.version, r.layout, r.updatedAt).add(")")
-			if _, err := t.run(ctx, q); err != nil {
+			q = sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(table), " (",
+				t.Kind.QuoteAll(leaseColumns()), ") VALUES (").
+				BindAll(r.node, r.owner, r.until, r.version, r.layout, r.updatedAt).Add(")")
+			if _, err := t.Run(ctx, q); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// resetSequences lets counters of PostgreSQL go on behind the greatest key; other databases do that by
-// themselves.
-func (m *Merge) resetSequences(ctx context.Context) error {
-	if m.target.kind != PostgreSQL {
-		return nil
-	}
-	for _, w := range m.order {
-		for _, c := range w.to.columns {
-			if c.family != familyInt || !c.fallback {
-				continue
-			}
-			q := newStatement(PostgreSQL, "SELECT setval(s, greatest((SELECT MAX(", PostgreSQL.quote(c.name),
-				") FROM ",
-				PostgreSQL.quote(w.name), "), 1)) FROM pg_get_serial_sequence(").bind(PostgreSQL.quote(w.name)).
-				add("::text, ").
-				bind(c.name).add("::text) AS s WHERE s IS NOT NULL")
-			if _, err := m.target.run(ctx, q); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

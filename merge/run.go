@@ -5,18 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// Run merges, or goes on with a merge that was interrupted. On a target that is complete it changes nothing.
+// runner is a run under way.
+type runner struct {
+	ws        *workspace
+	journal   *journal
+	temporary *decisions // those of the check
+	decisions *decisions // those that were written down
+	report    *RunReport
+	entries   map[string]map[tableServer]*entry
+}
+
+// Run merges, or resumes a merge that was interrupted. On a complete target it changes nothing.
 //
-// Problems that Check would find are returned as [ErrUndecided], with the report in the report. Other errors
-// are [ErrLocked], [ErrOtherPlan], [ErrSourceChanged], [ErrRow] and [ErrDatabase]; after all of them the
-// target is in a state that Run can go on from. When ctx has ended a connection may be lost, so that it takes
-// a new Merge to go on.
-func (m *Merge) Run(ctx context.Context) (report *RunReport, err error) {
+// If Check would find problems, the error is [ErrUndecided], and the field Check of the report lists them.
+// Other errors are [ErrLocked], [ErrOtherPlan], [ErrSourceChanged], [ErrRow] and [ErrDatabase]. Run can be
+// called again after each of them. When ctx has ended, a connection may be lost; then open a new Merge to
+// resume.
+func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	began := time.Now()
-	report = &RunReport{Plan: m.plan.Hash(), Servers: m.mergedServers()}
-	unlock, err := m.lock(ctx)
+	report = r.report
+	unlock, err := sqldb.Lock(ctx, r.ws.target)
 	if err != nil {
 		return report, err
 	}
@@ -24,20 +36,20 @@ func (m *Merge) Run(ctx context.Context) (report *RunReport, err error) {
 		err = ended(ctx, errors.Join(err, unlock()))
 		report.Took = time.Since(began)
 	}()
-	state, err := m.state(ctx)
+	state, err := r.journal.state(ctx)
 	if err != nil {
 		return report, err
 	}
 	switch {
 	case state.name != "" && state.plan != report.Plan:
-		return report, fmt.Errorf("%w: drop the target and begin anew, or take back the change of the plan",
+		return report, fmt.Errorf("%w: undo the change of the plan, or drop the target and begin anew",
 			ErrOtherPlan)
 	case state.name == stateDone:
 		report.Already = true
 	case state.name != "":
 		report.Resumed = true
 	default:
-		if report.Check, err = m.check(ctx); err != nil {
+		if report.Check, err = newChecker(r.ws, r.temporary).check(ctx); err != nil {
 			return report, err
 		}
 		if report.Check.Verdict == Undecided {
@@ -47,26 +59,25 @@ func (m *Merge) Run(ctx context.Context) (report *RunReport, err error) {
 			}
 			return report, fmt.Errorf("%w: %s%s", ErrUndecided, report.Check.Problems[0], more)
 		}
-		if err := m.decide(ctx, report.Check); err != nil {
-			return report, fmt.Errorf("the decisions cannot be kept: %w", err)
+		if err := r.decide(ctx, report.Check); err != nil {
+			return report, fmt.Errorf("the decisions cannot be stored: %w", err)
 		}
-		m.reach("decided")
+		r.ws.failpoint("decided")
 	}
-	m.d = decisions{m: m, permanent: true}
-	if err := m.d.count(ctx); err != nil {
+	if err := r.decisions.count(ctx); err != nil {
 		return report, err
 	}
-	report.Renamed, report.Dropped = total(m.d.renames), total(m.d.drops)
-	r := &running{m: m, report: report}
+	report.Renamed, report.Dropped = total(r.decisions.renames), total(r.decisions.drops)
 	if err := r.finish(ctx, state.name); err != nil {
 		return report, err
 	}
-	report.Quarantined, err = m.target.number(ctx, newStatement(m.target.kind, "SELECT COUNT(*) FROM ",
-		m.target.kind.quote(tableQuarantine)))
+	report.Quarantined, err = r.ws.target.Number(ctx, sqldb.NewStatement(r.ws.target.Kind,
+		"SELECT COUNT(*) FROM ",
+		r.ws.target.Kind.Quote(tableQuarantine)))
 	return report, err
 }
 
-// ended says that the context was the reason, which a driver that has given up its connection may not.
+// ended adds the error of the context, which a driver may not report when it has closed its connection.
 func ended(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
@@ -74,16 +85,9 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// running is a run under way.
-type running struct {
-	m       *Merge
-	report  *RunReport
-	entries map[string]map[tableServer]*entry
-}
-
-// finish does what is left to do from a state on.
-func (r *running) finish(ctx context.Context, state string) (err error) {
-	if r.entries, err = r.m.journal(ctx); err != nil {
+// finish does what is left to do in a state.
+func (r *runner) finish(ctx context.Context, state string) (err error) {
+	if r.entries, err = r.journal.entries(ctx); err != nil {
 		return err
 	}
 	switch state {
@@ -96,21 +100,22 @@ func (r *running) finish(ctx context.Context, state string) (err error) {
 		}
 		fallthrough
 	case stateCopied:
-		if err := r.fill(ctx); err != nil {
+		if err := (&filler{ws: r.ws, journal: r.journal, applier: &applier{r.decisions},
+			entries: r.entries[stepFill]}).all(ctx); err != nil {
 			return err
 		}
 		fallthrough
 	case stateFilled:
-		if err := r.m.retire(ctx); err != nil {
+		if err := (&retirer{ws: r.ws}).retire(ctx); err != nil {
 			return err
 		}
-		if hook := r.m.hooks.AfterMerge; hook != nil {
+		if hook := r.ws.hooks.AfterMerge; hook != nil {
 			if err := hook(ctx); err != nil {
 				return fmt.Errorf("merge: the hook AfterMerge failed: %w", err)
 			}
 		}
-		r.m.reach("finished")
-		if err := r.m.setState(ctx, stateDone); err != nil {
+		r.ws.failpoint("finished")
+		if err := r.journal.setState(ctx, stateDone); err != nil {
 			return err
 		}
 	}
@@ -118,65 +123,129 @@ func (r *running) finish(ctx context.Context, state string) (err error) {
 	return nil
 }
 
-// unchanged makes sure that the sources are as they were when the decisions were taken.
-func (r *running) unchanged(ctx context.Context) error {
-	for _, w := range r.m.order {
-		for _, f := range w.feeds {
-			if f == nil {
+// decide stores the decisions of the check and opens the journal, in one transaction. From then on the plan,
+// the decisions and the sources must not change.
+func (r *runner) decide(ctx context.Context, check *CheckReport) error {
+	if err := r.journal.makeTables(ctx); err != nil {
+		return err
+	}
+	k := r.ws.target.Kind
+	return r.ws.target.Transaction(ctx, func() error {
+		if err := r.temporary.keep(ctx); err != nil {
+			return err
+		}
+		if err := r.temporary.offsets.keep(ctx); err != nil {
+			return err
+		}
+		for _, j := range r.ws.order {
+			for _, src := range j.sources {
+				if src == nil {
+					continue
+				}
+				if err := r.expect(ctx, j, src, check); err != nil {
+					return err
+				}
+			}
+		}
+		for _, s := range r.ws.mergedServers() {
+			q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableServers),
+				" (number, name, merged_into, target) VALUES (").
+				BindAll(s.Number, s.Name, s.MergedInto, s.Target).Add(")")
+			if _, err := r.ws.target.Run(ctx, q); err != nil {
+				return err
+			}
+		}
+		q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableRun), " (id, plan, state) VALUES (").
+			BindAll(int64(1), r.ws.plan.Hash(), stateDecided).Add(")")
+		_, err := r.ws.target.Run(ctx, q)
+		return err
+	})
+}
+
+// expect opens the journal for one table of one server.
+func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport) error {
+	s := r.ws.servers[src.server]
+	fingerprint, err := newSelection(r.ws, src.server).fingerprint(ctx, src)
+	if err != nil {
+		return err
+	}
+	steps := []string{stepCopy}
+	if len(r.ws.late(j)) > 0 {
+		steps = append(steps, stepFill)
+	}
+	for _, step := range steps {
+		q := sqldb.NewStatement(r.ws.target.Kind, "INSERT INTO ", r.ws.target.Kind.Quote(tableJournal),
+			" (step, tbl, server, "+
+				"expected, fingerprint, position, rows_read, rows_written, done) VALUES (").
+			BindAll(step, j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name], fingerprint, "",
+				int64(0), int64(0), int64(0)).Add(")")
+		if _, err := r.ws.target.Run(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unchanged checks that the sources are as they were when the decisions were taken.
+func (r *runner) unchanged(ctx context.Context) error {
+	for _, j := range r.ws.order {
+		for _, src := range j.sources {
+			if src == nil {
 				continue
 			}
-			s := r.m.servers[f.server]
-			e := r.entries[stepCopy][tableServer{w.name, s.Number}]
+			s := r.ws.servers[src.server]
+			e := r.entries[stepCopy][tableServer{j.name, s.Number}]
 			if e == nil {
-				return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, s.Name, w.name)
+				return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, s.Name, j.name)
 			}
-			now, err := r.m.fingerprint(ctx, f)
+			now, err := newSelection(r.ws, src.server).fingerprint(ctx, src)
 			if err != nil {
 				return err
 			}
 			if now != e.fingerprint {
 				return fmt.Errorf("%w: %s: table %s had %s and now has %s: stop the game server, drop the target "+
 					"and "+
-					"begin anew", ErrSourceChanged, s.Name, w.name, e.fingerprint, now)
+					"begin anew", ErrSourceChanged, s.Name, j.name, e.fingerprint, now)
 			}
 		}
 	}
 	return nil
 }
 
-// copy copies what is not there yet, parents first.
-func (r *running) copy(ctx context.Context) error {
+// copy copies the rows that are not in the target yet, parents first.
+func (r *runner) copy(ctx context.Context) error {
 	all := int64(0)
 	for _, e := range r.entries[stepCopy] {
 		all += e.expected
 	}
-	p := r.m.newProgress("copy", all)
+	p := r.ws.newProgress("copy", all)
 	for _, e := range r.entries[stepCopy] {
 		p.skip(e.read)
 	}
 	began := time.Now()
-	for _, w := range r.m.order {
-		for _, f := range w.feeds {
-			if f == nil {
+	for _, j := range r.ws.order {
+		for _, src := range j.sources {
+			if src == nil {
 				continue
 			}
-			e := r.entries[stepCopy][tableServer{w.name, r.m.servers[f.server].Number}]
+			e := r.entries[stepCopy][tableServer{j.name, r.ws.servers[src.server].Number}]
 			if e.done {
 				continue
 			}
 			before := e.written
-			c := &copying{m: r.m, feed: f, entry: e, progress: p}
+			c := &tableCopier{&copier{ws: r.ws, journal: r.journal, applier: &applier{r.decisions}, src: src,
+				entry: e, progress: p}}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
-			r.report.Tables = append(r.report.Tables, CopyReport{Table: w.name,
-				Server: r.m.servers[f.server].Name, Rows: e.written, Way: way})
+			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,
+				Server: r.ws.servers[src.server].Name, Rows: e.written, Way: way})
 			if err != nil {
 				return err
 			}
 		}
-		if hook := r.m.hooks.AfterTable; hook != nil {
-			if err := hook(ctx, w.name); err != nil {
-				return fmt.Errorf("merge: the hook AfterTable failed for %s: %w", w.name, err)
+		if hook := r.ws.hooks.AfterTable; hook != nil {
+			if err := hook(ctx, j.name); err != nil {
+				return fmt.Errorf("merge: the hook AfterTable failed for %s: %w", j.name, err)
 			}
 		}
 	}
@@ -184,25 +253,45 @@ func (r *running) copy(ctx context.Context) error {
 	if took := time.Since(began).Seconds(); took > 0 {
 		r.report.RowsPerSecond = float64(r.report.Rows) / took
 	}
-	if err := r.m.resetSequences(ctx); err != nil {
+	if err := r.setCounters(ctx); err != nil {
 		return err
 	}
-	return r.m.setState(ctx, stateCopied)
+	return r.journal.setState(ctx, stateCopied)
 }
 
-// summary lists what is in the target if this run had nothing to copy.
-func (r *running) summary() {
+// setCounters has the target count on behind every key that a server has given out. A row that was deleted
+// may still be named in a log, a mail or another database, so its key must not come back.
+func (r *runner) setCounters(ctx context.Context) error {
+	for _, j := range r.ws.order {
+		for _, c := range j.to.Columns {
+			if c.Family != sqldb.FamilyInt || !c.HasDefault {
+				continue
+			}
+			counter := int64(0)
+			if j.key() == c {
+				counter = r.temporary.offsets.counter(j.name)
+			}
+			if err := r.ws.target.SetCounter(ctx, j.to, c.Name, counter); err != nil {
+				return fmt.Errorf("table %s: the counter of %s cannot be set: %w", j.name, c.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// summary lists the tables in the report if this run had nothing to copy.
+func (r *runner) summary() {
 	if len(r.report.Tables) > 0 {
 		return
 	}
-	for _, w := range r.m.order {
-		for _, f := range w.feeds {
-			if f == nil {
+	for _, j := range r.ws.order {
+		for _, src := range j.sources {
+			if src == nil {
 				continue
 			}
-			s := r.m.servers[f.server]
-			if e := r.entries[stepCopy][tableServer{w.name, s.Number}]; e != nil {
-				r.report.Tables = append(r.report.Tables, CopyReport{Table: w.name, Server: s.Name, Rows: e.written})
+			s := r.ws.servers[src.server]
+			if e := r.entries[stepCopy][tableServer{j.name, s.Number}]; e != nil {
+				r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name, Server: s.Name, Rows: e.written})
 			}
 		}
 	}

@@ -1,37 +1,51 @@
 package merge
 
 import (
+	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// selection builds the statements that read a table of a source. They say which rows are copied: those
-// that meet the condition of the plan and, if orphans are dropped, whose parents are copied too.
+// selection builds the statements that read a table of a source. They select the rows that are copied:
+// rows that meet the condition of the plan and, if orphans are dropped, rows whose parents are copied too.
 type selection struct {
-	m      *Merge
-	kind   Kind
+	ws     *workspace
+	kind   sqldb.Kind
 	server int
 	prefix string // the schema, where the statement runs in the target's connection
-	// literally has keys written into the text, for the one statement that cannot bind.
+	// literally writes keys into the text, for COPY, which cannot bind values.
 	literally bool
 }
 
-func (m *Merge) selection(server int) selection {
-	return selection{m: m, kind: m.servers[server].kind, server: server}
+func newSelection(ws *workspace, server int) selection {
+	return selection{ws: ws, kind: ws.servers[server].db.Kind, server: server}
 }
 
-// table is the name of a table, with its schema if need be.
-func (s selection) table(name string) string { return s.prefix + s.kind.quote(name) }
-
-// kept is the condition that a row is copied, or "".
-func (s selection) kept(w *work, alias string, above ...string) string {
-	var conditions []string
-	if w.plan.Where != "" {
-		conditions = append(conditions, "("+w.plan.Where+")")
+// table returns the quoted name of a table, with the prefix. Rows of tables that inherit from it are not its
+// own.
+func (s selection) table(name string) string {
+	if t := s.ws.servers[s.server].db.Tables[name]; t != nil && t.Heirs {
+		return "ONLY " + s.prefix + s.kind.Quote(name)
 	}
-	if w.plan.Orphans == "drop" && !slices.Contains(above, w.name) {
-		for _, ref := range w.refs {
-			if missing := s.orphan(w, ref, alias, above...); missing != "" {
+	return s.prefix + s.kind.Quote(name)
+}
+
+// kept returns the condition under which a row is copied; "" means always. above are the tables whose
+// conditions contain this one.
+func (s selection) kept(j *tableJob, alias string, above ...string) string {
+	var conditions []string
+	if j.plan.Where != "" {
+		conditions = append(conditions, "("+j.plan.Where+")")
+	}
+	if j.plan.Orphans == "drop" && !slices.Contains(above, j.name) {
+		for _, ref := range j.refs {
+			if missing := s.orphan(j, ref, alias, above...); missing != "" {
 				conditions = append(conditions, "NOT ("+missing+")")
 			}
 		}
@@ -39,61 +53,68 @@ func (s selection) kept(w *work, alias string, above ...string) string {
 	return strings.Join(conditions, " AND ")
 }
 
-// orphan is the condition that a row refers to one that is not copied. It is "" where that cannot be told:
-// the parent is a table that the target has by itself.
-func (s selection) orphan(w *work, ref reference, alias string, above ...string) string {
-	f := w.feeds[s.server]
-	if f == nil || slices.ContainsFunc(ref.columns,
-		func(name string) bool { return f.from.column(name) == nil }) {
+// orphan returns the condition under which a row refers to a row that is not copied. It is "" if the
+// parent is a table that the plan skips, because the target may have the row.
+func (s selection) orphan(j *tableJob, ref sqldb.Reference, alias string, above ...string) string {
+	src := j.sources[s.server]
+	if src == nil || ref.Inside() || slices.ContainsFunc(ref.Columns,
+		func(name string) bool { return src.from.Column(name) == nil }) {
 		return ""
 	}
 	var refers []string
-	for _, name := range ref.columns {
-		refers = append(refers, alias+"."+s.kind.quote(name)+" IS NOT NULL")
+	for _, name := range ref.Columns {
+		refers = append(refers, alias+"."+s.kind.Quote(name)+" IS NOT NULL")
+	}
+	if ref.When != "" {
+		refers = append(refers, "("+ref.When+")")
 	}
 	condition := strings.Join(refers, " AND ")
-	parent := s.m.works[ref.parent]
+	parent := s.ws.jobs[ref.Parent]
 	switch {
-	case parent == nil && s.m.policy(ref.parent) == Rebuild:
+	case parent == nil && s.ws.policy(ref.Parent) == Rebuild:
 		return condition
 	case parent == nil:
 		return ""
-	case parent.feeds[s.server] == nil: // absent, so nobody is there to be referred to
+	case parent.sources[s.server] == nil: // the server has no such table, so every reference is an orphan
 		return condition
 	}
 	other := alias + "p"
 	var joins []string
-	for i, name := range ref.columns {
-		joins = append(joins, other+"."+s.kind.quote(ref.target[i])+" = "+alias+"."+s.kind.quote(name))
+	for i, name := range ref.Columns {
+		joins = append(joins, other+"."+s.kind.Quote(ref.Target[i])+" = "+alias+"."+s.kind.Quote(name))
 	}
-	if kept := s.kept(parent, other, append(above, w.name)...); kept != "" {
+	if kept := s.kept(parent, other, append(above, j.name)...); kept != "" {
 		joins = append(joins, kept)
 	}
-	return condition + " AND NOT EXISTS (SELECT 1 FROM " + s.table(ref.parent) + " AS " + other +
+	return condition + " AND NOT EXISTS (SELECT 1 FROM " + s.table(ref.Parent) + " AS " + other +
 		" WHERE " + strings.Join(joins, " AND ") + ")"
 }
 
-// expressions are what to select for the pairs of a feed: as the program reads it or, if plain, as another
-// database of the same kind does. Those named in empty come as NULL.
-func (s selection) expressions(f *feed, plain bool, empty ...string) []string {
-	list := make([]string, len(f.pairs))
-	for i, p := range f.pairs {
-		list[i] = s.kind.readExpression(p.from)
+// expressions returns what to select for the pairs of a source table. If plain, another database of the
+// same kind reads it, and otherwise this program. The columns named in empty become NULL.
+func (s selection) expressions(src *sourceTable, plain bool, empty ...string) []string {
+	list := make([]string, len(src.pairs))
+	for i, p := range src.pairs {
+		list[i] = p.from.ReadExpression(s.kind)
 		if plain {
-			list[i] = "s." + s.kind.quote(p.from.name)
+			list[i] = "s." + s.kind.Quote(p.from.Name)
 		}
-		if slices.Contains(empty, p.to.name) {
+		if slices.Contains(empty, p.to.Name) {
 			list[i] = "NULL"
 			continue
 		}
-		if f.work.plan.Orphans != "null" {
+		if expression, ok := src.job.plan.Set[p.to.Name]; ok {
+			list[i] = s.set(expression)
 			continue
 		}
-		for _, ref := range f.work.refs {
-			if !slices.Contains(ref.columns, p.from.name) || !p.to.nullable {
+		if src.job.plan.Orphans != "null" {
+			continue
+		}
+		for _, ref := range src.job.refs {
+			if !slices.Contains(ref.Columns, p.from.Name) || !p.to.Nullable {
 				continue
 			}
-			if missing := s.orphan(f.work, ref, "s"); missing != "" {
+			if missing := s.orphan(src.job, ref, "s"); missing != "" {
 				list[i] = "CASE WHEN " + missing + " THEN NULL ELSE " + list[i] + " END"
 			}
 		}
@@ -101,71 +122,108 @@ func (s selection) expressions(f *feed, plain bool, empty ...string) []string {
 	return list
 }
 
-// from is the table and the condition, up to where a key comes in.
-func (s selection) from(q *statement, f *feed, condition ...string) {
-	q.add(" FROM ", s.table(f.from.name), " AS s")
-	all := slices.DeleteFunc(append([]string{s.kept(f.work, "s")}, condition...),
-		func(c string) bool { return c == "" })
-	q.add(" WHERE ", strings.Join(append([]string{"1 = 1"}, all...), " AND "))
+// set returns the expression that the plan sets a column to.
+func (s selection) set(expression string) string {
+	return "(" + strings.NewReplacer("{server}", strconv.FormatInt(s.ws.servers[s.server].Number, 10),
+		"{target}", strconv.FormatInt(s.ws.plan.Target.Number, 10)).Replace(expression) + ")"
 }
 
-// behind appends the condition that the key comes after another one, or before it and itself. It is spelled
-// so that every database can use the index: the first column alone bounds the range.
-func (s selection) behind(q *statement, f *feed, key []any, operator string) {
-	if key == nil {
+// from appends the table and the conditions. Conditions on the key can follow.
+func (s selection) from(q *sqldb.Statement, src *sourceTable, condition ...string) {
+	q.Add(" FROM ", s.table(src.from.Name), " AS s")
+	all := slices.DeleteFunc(append([]string{s.kept(src.job, "s")}, condition...),
+		func(c string) bool { return c == "" })
+	q.Add(" WHERE ", strings.Join(append([]string{"1 = 1"}, all...), " AND "))
+}
+
+// behind appends the condition that the position of a row is behind another one, or at most equal to it,
+// depending on the operator. The first term alone bounds the range, so that every database can use the index.
+func (s selection) behind(q *sqldb.Statement, src *sourceTable, position []any, operator string) {
+	if position == nil {
 		return
 	}
-	names := make([]string, len(f.key))
-	for i, at := range f.key {
-		names[i] = "s." + s.kind.quote(f.pairs[at].from.name)
-	}
-	value := func(v any) {
-		if s.literally {
-			q.add(literal(v))
-		} else {
-			q.bind(v)
-		}
+	terms := src.order
+	compare := func(i int, operator string) {
+		q.Add(terms[i].By(), " ", operator, " ")
+		terms[i].Bound(q, position[i], s.literally)
 	}
 	strict := operator[:1]
-	if len(names) > 1 {
-		q.add(" AND ", names[0], " ", strict, "= ")
-		value(key[0])
-		q.add(" AND (")
-	} else {
-		q.add(" AND (")
+	if q.Add(" AND "); len(terms) > 1 {
+		compare(0, strict+"=")
+		q.Add(" AND ")
 	}
-	for i := range names {
+	q.Add("(")
+	for i := range terms {
 		if i > 0 {
-			q.add(" OR ")
+			q.Add(" OR ")
 		}
-		q.add("(")
+		q.Add("(")
 		for j := range i {
-			q.add(names[j], " = ")
-			value(key[j])
-			q.add(" AND ")
+			compare(j, "=")
+			q.Add(" AND ")
 		}
-		last := strict
-		if i == len(names)-1 {
-			last = operator
+		if i == len(terms)-1 {
+			compare(i, operator)
+		} else {
+			compare(i, strict)
 		}
-		q.add(names[i], " ", last, " ")
-		value(key[i])
-		q.add(")")
+		q.Add(")")
 	}
-	q.add(")")
+	q.Add(")")
 }
 
-// order appends the order of the primary key, or of all columns where there is none: rows that are equal
-// in all of them may change places.
-func (s selection) order(q *statement, f *feed) {
+// order appends the order in which rows are read. Without a key it is the order by all columns, in which only
+// identical rows can swap places.
+func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 	var names []string
-	for _, at := range f.key {
-		names = append(names, "s."+s.kind.quote(f.pairs[at].from.name))
+	for _, term := range src.order {
+		names = append(names, term.By())
 	}
-	if len(f.key) == 0 {
-		for _, p := range f.pairs {
-			names = append(names, s.kind.readExpression(p.from))
+	if len(names) == 0 {
+		for _, p := range src.pairs {
+			names = append(names, p.from.ReadExpression(s.kind))
 		}
 	}
-	q.add(" ORDER BY ", strings.Join(names, ", "))
+	q.Add(" ORDER BY ", strings.Join(names, ", "))
+}
+
+// count counts the rows that are copied.
+func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
+	q := sqldb.NewStatement(s.kind, "SELECT COUNT(*)")
+	s.from(q, src)
+	return s.ws.servers[s.server].db.Number(ctx, q)
+}
+
+// fingerprint describes what must not change during a merge: the number of rows, and the first and the last
+// position. VACUUM of SQLite gives rows new positions, and then the last one changes.
+func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, error) {
+	db := s.ws.servers[s.server].db
+	count := sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ", s.table(src.from.Name), " AS s")
+	n, err := db.Number(ctx, count)
+	if err != nil || len(src.order) == 0 || n == 0 {
+		return fmt.Sprintf("%d rows", n), err
+	}
+	text := fmt.Sprintf("%d rows", n)
+	for _, end := range []struct{ what, direction string }{{"first", ""}, {"last", " DESC"}} {
+		var list, order []string
+		for _, term := range src.order {
+			list = append(list, term.Read(db.Kind))
+			order = append(order, term.By()+end.direction)
+		}
+		rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", "), " FROM ",
+			s.table(src.from.Name), " AS s ORDER BY ", strings.Join(order, ", "), " LIMIT 1"))
+		if err != nil {
+			return "", err
+		}
+		key := ""
+		if len(rows) > 0 {
+			key = strings.Join(rows[0], ", ")
+		}
+		if c := src.order[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
+			!utf8.ValidString(key) {
+			key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
+		}
+		text += ", " + end.what + " key " + key
+	}
+	return text, nil
 }

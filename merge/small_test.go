@@ -2,6 +2,7 @@ package merge_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func small(
 	return bases, into, plan
 }
 
-// unchecked executes statements without looking at foreign keys, where that can be had.
+// unchecked executes statements in one transaction, without looking at foreign keys, where that can be had.
 func (b base) unchecked(t testing.TB, statements ...string) {
 	t.Helper()
 	pool, err := b.DB.DB()
@@ -50,8 +51,12 @@ func (b base) unchecked(t testing.TB, statements ...string) {
 		"sqlite": "PRAGMA foreign_keys = ON", "mysql": "SET SESSION foreign_key_checks = 1",
 		"postgres": "SET session_replication_role = DEFAULT",
 	}[b.target.Dialect]
-	for _, s := range append(append([]string{before}, statements...), after) {
-		if _, err := conn.ExecContext(t.Context(), s); err != nil {
+	begin, commit := "BEGIN", "COMMIT"
+	if b.target.Dialect == "mysql" { // CREATE TABLE ends a transaction there
+		begin, commit = "SET autocommit = 0", "SET autocommit = 1"
+	}
+	for _, s := range slices.Concat([]string{before, begin}, statements, []string{commit, after}) {
+		if _, err := conn.ExecContext(t.Context(), b.dialect(s)); err != nil {
 			t.Fatalf("%s: %v", s, err)
 		}
 	}

@@ -2,67 +2,82 @@ package merge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
 // stage is a temporary table of the target with the keys of one table of all servers. Its columns have the
-// types and collations of the target, so that what the target would call equal is found by asking it.
+// types and collations of the target, so the target itself decides which keys are equal.
 type stage struct {
-	m       *Merge
-	work    *work
-	columns []*column // of the table; those of the stage come before them
-	rows    int64
-	// The temporary tables. Each stage has names of its own: drivers prepare statements and would remember
-	// those of another table.
+	ws        *workspace
+	decisions *decisions
+	job       *tableJob
+	columns   []*sqldb.Column // of the table; the fixed columns of the stage come before them
+	rows      int64
+	// The names of the temporary tables. Each stage has its own, because drivers cache prepared statements.
 	name, found string
 }
 
-// The first columns of a stage: a running number, the position of the server, the key of the row, its old
-// name, and how often a new one was tried.
+// stageFixed is the number of fixed columns of a stage: a running number, the position of the server, the
+// key of the row, its old name, and how many new names were tried.
 const stageFixed = 5
 
-func fixedColumns() []*column {
-	return []*column{
-		{name: "merge_n", family: familyInt, declared: "bigint"},
-		{name: "merge_server", family: familyInt, declared: "bigint"},
-		{name: "merge_key", family: familyText, declared: "text"},
-		{name: "merge_old", family: familyText, declared: "text"},
-		{name: "merge_tries", family: familyInt, declared: "bigint"},
+func fixedColumns() []*sqldb.Column {
+	return []*sqldb.Column{
+		{Name: "merge_n", Family: sqldb.FamilyInt, Declared: "bigint"},
+		{Name: "merge_server", Family: sqldb.FamilyInt, Declared: "bigint"},
+		{Name: "merge_key", Family: sqldb.FamilyText, Declared: "text"},
+		{Name: "merge_old", Family: sqldb.FamilyText, Declared: "text"},
+		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
 	}
 }
 
-// newStage makes the temporary table and fills it with what would be written.
-func (m *Merge) newStage(ctx context.Context, w *work, keys []uniqueKey, tick func(n int)) (*stage, error) {
-	m.stages++
-	s := &stage{m: m, work: w, columns: stagedColumns(w, keys),
-		name: fmt.Sprintf("merge_stage_%d", m.stages), found: fmt.Sprintf("merge_groups_%d", m.stages)}
+// newStage makes the temporary table and fills it with the rows as they would be written.
+func newStage(
+	ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey, tick func(n int),
+) (*stage, error) {
+	ws := d.ws
+	ws.stages++
+	s := &stage{ws: ws, decisions: d, job: j, columns: stagedColumns(j, keys),
+		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages)}
 	if err := s.create(ctx); err != nil {
-		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", w.name, err)
+		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
 	}
-	out := newWriter(m.target, s.name, append(fixedColumns(), s.columns...), false)
-	for i, f := range w.feeds {
-		if f == nil {
+	out := sqldb.NewWriter(ws.target, s.name, append(fixedColumns(), s.columns...), false)
+	for i, src := range j.sources {
+		if src == nil {
 			continue
 		}
-		out.raw = f.raw
-		if err := s.load(ctx, i, f, out, tick); err != nil {
+		out.Raw = src.raw
+		if err := s.load(ctx, i, src, out, tick); err != nil {
 			return nil, err
 		}
 	}
-	return s, out.close()
+	return s, errors.Join(out.Close(), s.analyze(ctx, s.name))
 }
 
-// stagedColumns are those that matter for the conflicts.
-func stagedColumns(w *work, keys []uniqueKey) []*column {
-	names := slices.Clone(w.to.primary)
-	p := w.plan
+// analyze lets PostgreSQL know how many rows a temporary table has. Nothing else tells it, and it would read
+// the whole table for every page of the groups.
+func (s *stage) analyze(ctx context.Context, name string) error {
+	if s.ws.target.Kind != sqldb.PostgreSQL {
+		return nil
+	}
+	return s.ws.target.Exec(ctx, "ANALYZE "+name)
+}
+
+// stagedColumns returns the columns that conflicts and their resolution depend on.
+func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
+	names := slices.Clone(j.to.Primary)
+	p := j.plan
 	for _, k := range keys {
-		names = append(names, k.columns()...)
-		if !k.simple() { // an expression may be about any column
-			return w.to.written()
+		names = append(names, k.Columns()...)
+		if !k.Simple() { // an expression may be about any column
+			return j.to.Writable()
 		}
 	}
 	for _, list := range [][]string{p.Key, p.Sum, p.Min, p.Max, {p.By}} {
@@ -70,46 +85,49 @@ func stagedColumns(w *work, keys []uniqueKey) []*column {
 	}
 	if p.Rename != nil {
 		names = append(names, p.Rename.Column, p.Rename.By)
+		for _, d := range p.Rename.Derived {
+			names = append(names, d.Column)
+		}
 	}
-	return slices.DeleteFunc(w.to.written(), func(c *column) bool {
-		return !slices.Contains(names, c.name)
+	return slices.DeleteFunc(j.to.Writable(), func(c *sqldb.Column) bool {
+		return !slices.Contains(names, c.Name)
 	})
 }
 
 func (s *stage) create(ctx context.Context) error {
-	t := s.m.target
+	t := s.ws.target
 	if err := s.drop(ctx); err != nil {
 		return err
 	}
-	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key VARCHAR(512), " +
+	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
 		"merge_old VARCHAR(2000), merge_tries BIGINT"
-	names := t.kind.list(namesOf(s.columns))
+	names := t.Kind.QuoteAll(sqldb.ColumnNames(s.columns))
 	var text []string
-	switch t.kind {
-	case SQLite:
+	switch t.Kind {
+	case sqldb.SQLite:
 		columns := make([]string, len(s.columns))
 		for i, c := range s.columns {
-			columns[i] = ", " + t.kind.quote(c.name) + " " + c.declared
-			if c.collation != "" {
-				columns[i] += " COLLATE " + c.collation
+			columns[i] = ", " + t.Kind.Quote(c.Name) + " " + c.Declared
+			if c.Collation != "" {
+				columns[i] += " COLLATE " + c.Collation
 			}
 		}
 		text = []string{"CREATE TEMP TABLE " + s.name + " (" + fixed + strings.Join(columns, "") + ")"}
-	case MySQL:
+	case sqldb.MySQL:
 		text = []string{"CREATE TEMPORARY TABLE " + s.name + " (" + fixed + ") DEFAULT CHARSET=utf8mb4 " +
-			"COLLATE=utf8mb4_bin AS SELECT " + names + " FROM " + t.kind.quote(s.work.name) + " WHERE 1 = 0"}
-	case PostgreSQL:
+			"COLLATE=utf8mb4_bin AS SELECT " + names + " FROM " + t.Kind.Quote(s.job.name) + " WHERE 1 = 0"}
+	case sqldb.PostgreSQL:
 		text = []string{
 			"CREATE TEMP TABLE " + s.name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
 				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " + names +
-				" FROM " + t.kind.quote(s.work.name) + " WITH NO DATA",
+				" FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
 			"ALTER TABLE " + s.name + " ADD PRIMARY KEY (merge_n)",
 		}
 	}
 	text = append(text, "CREATE TEMPORARY TABLE "+s.found+
 		" (i BIGINT PRIMARY KEY, n BIGINT, g BIGINT, r BIGINT)")
 	for _, statement := range text {
-		if err := t.exec(ctx, statement); err != nil {
+		if err := t.Exec(ctx, statement); err != nil {
 			return err
 		}
 	}
@@ -117,38 +135,42 @@ func (s *stage) create(ctx context.Context) error {
 }
 
 func (s *stage) drop(ctx context.Context) error {
-	t := s.m.target
+	t := s.ws.target
 	for _, name := range []string{s.name, s.found} {
-		if err := t.exec(ctx, "DROP "+temporaryWord(t.kind)+"TABLE IF EXISTS "+name); err != nil {
+		if err := t.Exec(ctx, "DROP "+temporaryWord(t.Kind)+"TABLE IF EXISTS "+name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// load brings the rows of one server, as they would be written: references to rows that became one with
-// another are led there, and the function of the policy custom has seen them.
-func (s *stage) load(ctx context.Context, server int, f *feed, out *writer, tick func(n int)) error {
-	in := &reader{m: s.m, feed: f, size: s.m.chunk}
-	positions := f.positions(namesOf(s.columns))
+// load adds the rows of one server, as they would be written: with redirected references, new keys, and
+// the changes of the policy custom.
+func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sqldb.Writer,
+	tick func(n int)) error {
+	in := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
+	apply := &applier{s.decisions}
+	positions := src.positions(sqldb.ColumnNames(s.columns))
 	for {
 		rows, err := in.next(ctx)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		read := len(rows)
-		if err := s.m.d.redirect(ctx, f, rows); err != nil {
+		if err := apply.copyNames(ctx, src, rows); err != nil {
 			return err
 		}
-		s.m.renumber(f, rows)
-		if rows, err = s.m.d.custom(ctx, f, rows); err != nil {
+		if err := apply.references(ctx, src, rows); err != nil {
+			return err
+		}
+		if rows, err = apply.custom(ctx, src, rows); err != nil {
 			return err
 		}
 		batch := make([][]any, len(rows))
 		for i, r := range rows {
 			s.rows++
 			values := make([]any, 0, stageFixed+len(s.columns))
-			values = append(values, s.rows, int64(server), keyText(r.key), nil, int64(0))
+			values = append(values, s.rows, int64(server), sqldb.KeyText(r.key), nil, int64(0))
 			for _, at := range positions {
 				if at < 0 {
 					values = append(values, nil)
@@ -158,73 +180,80 @@ func (s *stage) load(ctx context.Context, server int, f *feed, out *writer, tick
 			}
 			batch[i] = values
 		}
-		if err := out.write(ctx, batch); err != nil {
-			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", s.m.servers[server].Name,
-				s.work.name, err)
+		if err := out.Write(ctx, batch); err != nil {
+			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", s.ws.servers[server].Name,
+				s.job.name, err)
 		}
 		tick(read)
 	}
 }
 
-// group finds the rows that are equal in a key. Within a group they come in the order of preference: the
-// first one is to stay as it is.
-func (s *stage) group(ctx context.Context, key uniqueKey, preference []string) (int64, error) {
-	t := s.m.target
-	if err := t.exec(ctx, "DELETE FROM "+s.found); err != nil {
+// group finds the rows that are equal in a key. Within a group, rows are in the order of preference: the
+// first row stays as it is.
+func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []string) (int64, error) {
+	t := s.ws.target
+	if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
 		return 0, err
 	}
-	by, conditions := key.terms(t.kind)
-	q := newStatement(t.kind, "INSERT INTO ", s.found,
-		" (i, n, g, r) SELECT ROW_NUMBER() OVER (ORDER BY g, r), "+
-			"n, g, r FROM (SELECT merge_n AS n, RANK() OVER (ORDER BY ", by,
-		") AS g, ROW_NUMBER() OVER (PARTITION BY ",
+	by, conditions := key.Terms(t.Kind)
+	// The names are such that no column of a game has them: MariaDB would take the column for the other.
+	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", s.found,
+		" (i, n, g, r) SELECT ROW_NUMBER() OVER (ORDER BY merge_g, merge_r), merge_n, merge_g, merge_r "+
+			"FROM (SELECT merge_n, RANK() OVER (ORDER BY ", by, ") AS merge_g, ROW_NUMBER() OVER (PARTITION BY ",
 		by, " ORDER BY ", strings.Join(append(preference, "merge_n"), ", "),
-		") AS r, COUNT(*) OVER (PARTITION BY ",
-		by, ") AS c FROM ", s.name, " WHERE ", conditions, ") AS x WHERE c > 1")
-	return t.run(ctx, q)
+		") AS merge_r, COUNT(*) OVER (PARTITION BY ", by, ") AS merge_c FROM ", s.name, " WHERE ", conditions,
+		") AS x WHERE merge_c > 1")
+	n, err := t.Run(ctx, q)
+	if err == nil && n > 0 {
+		err = s.analyze(ctx, s.found)
+	}
+	return n, err
 }
 
-// grouped is a row of a group.
-type grouped struct {
+// stagedRow is a row of a group.
+type stagedRow struct {
 	n, group, rank int64
 	server         int
 	key            string
-	old            any // the name it had in its source
+	old            any // its name in the source
 	tries          int64
 	values         []any
 }
 
-// groups calls fn for pages of the rows of all groups. A group may go on over the end of a page.
-func (s *stage) groups(ctx context.Context, fn func(page []grouped) error) error {
-	t := s.m.target
-	raw := t.kind == SQLite
+// groups calls fn for pages of the rows of all groups. A group may continue on the next page.
+func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) error {
+	t := s.ws.target
+	raw := t.Kind == sqldb.SQLite
 	list := make([]string, len(s.columns))
 	for i, c := range s.columns {
-		list[i] = ", " + t.kind.readExpression(c)
+		list[i] = ", " + c.ReadExpression(t.Kind)
 	}
 	for last := int64(0); ; {
-		q := newStatement(t.kind,
+		q := sqldb.NewStatement(t.Kind,
 			"SELECT g.i, g.n, g.g, g.r, s.merge_server, s.merge_key, s.merge_old, s.merge_tries",
 			strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", s.name, " AS s ON s.merge_n = g.n ",
-			"WHERE g.i > ").bind(last).add(" ORDER BY g.i LIMIT 5000")
-		var page []grouped
-		err := t.each(ctx, q, func(values []any) error {
+			"WHERE g.i > ").Bind(last).Add(" ORDER BY g.i LIMIT 5000")
+		var page []stagedRow
+		err := t.Each(ctx, q, func(values []any) error {
 			numbers := make([]int64, 8)
 			for _, i := range []int{0, 1, 2, 3, 4, 7} {
-				n, err := strconv.ParseInt(textOf(values[i]), 10, 64)
+				n, err := strconv.ParseInt(sqldb.Text(values[i]), 10, 64)
 				if err != nil {
 					return err
 				}
 				numbers[i] = n
 			}
-			g := grouped{n: numbers[1], group: numbers[2], rank: numbers[3], server: int(numbers[4]),
-				key: textOf(values[5]), tries: numbers[7], values: values[8:]}
+			g := stagedRow{n: numbers[1], group: numbers[2], rank: numbers[3], server: int(numbers[4]),
+				key: sqldb.Text(values[5]), tries: numbers[7], values: values[8:]}
 			if values[6] != nil {
-				g.old = textOf(values[6])
+				g.old = sqldb.Text(values[6])
 			}
 			for i, c := range s.columns {
 				var err error
-				if g.values[i], err = canonical(g.values[i], c, raw); err != nil {
+				if raw {
+					continue
+				}
+				if g.values[i], err = sqldb.Native(g.values[i], c); err != nil {
 					return err
 				}
 			}
@@ -241,24 +270,24 @@ func (s *stage) groups(ctx context.Context, fn func(page []grouped) error) error
 	}
 }
 
-// remove takes rows out of the stage.
-func (s *stage) remove(ctx context.Context, rows []grouped) error {
+// remove deletes rows from the stage.
+func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
 	for batch := range slices.Chunk(rows, 500) {
-		q := newStatement(s.m.target.kind, "DELETE FROM ", s.name, " WHERE merge_n IN (")
+		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (")
 		for i, r := range batch {
 			if i > 0 {
-				q.add(", ")
+				q.Add(", ")
 			}
-			q.bind(r.n)
+			q.Bind(r.n)
 		}
-		if _, err := s.m.target.run(ctx, q.add(")")); err != nil {
+		if _, err := s.ws.target.Run(ctx, q.Add(")")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// at is the position of a column in the values of a grouped row.
+// at returns the position of a column in the values of a staged row, or -1.
 func (s *stage) at(name string) int {
-	return slices.IndexFunc(s.columns, func(c *column) bool { return c.name == name })
+	return slices.IndexFunc(s.columns, func(c *sqldb.Column) bool { return c.Name == name })
 }

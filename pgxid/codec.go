@@ -10,11 +10,11 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// codec is the bigint codec of a type map with plans of its own for IDs. pgx would find a way
-// through Scan and Value, at one allocation to write an ID and several to read one.
+// codec wraps the bigint codec of a type map and adds plans for IDs. Without these plans pgx would
+// use Scan and Value, which cost one allocation to write an ID and several to read one.
 type codec struct{ pgtype.Codec }
 
-// PlanEncode returns a plan for an ID, or what the wrapped codec has for value.
+// PlanEncode returns the plan for an ID. For every other value it asks the wrapped codec.
 func (c codec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
 	if _, ok := value.(snowflakeplugin.ID); ok {
 		switch format {
@@ -27,7 +27,7 @@ func (c codec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pg
 	return c.Codec.PlanEncode(m, oid, format, value)
 }
 
-// PlanScan returns a plan for an *ID, or what the wrapped codec has for target.
+// PlanScan returns the plan for an *ID. For every other target it asks the wrapped codec.
 func (c codec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
 	if _, ok := target.(*snowflakeplugin.ID); ok {
 		switch format {
@@ -53,7 +53,7 @@ func (encodeBinary) Encode(value any, buf []byte) ([]byte, error) {
 		return nil, errOtherType(value)
 	}
 	if id < 0 {
-		_, err := id.Value() // the error that everyone else gets
+		_, err := id.Value() // the same error as without this package
 		return nil, err
 	}
 	return binary.BigEndian.AppendUint64(buf, uint64(id)), nil
@@ -73,10 +73,10 @@ func (scanBinary) Scan(src []byte, target any) error {
 		return pgtype.ErrScanTargetTypeChanged
 	}
 	if src == nil || id == nil {
-		return id.Scan(nil) // the error that everyone else gets
+		return id.Scan(nil) // the same error as without this package
 	}
 	if len(src) != 8 {
-		return fmt.Errorf("pgxid: a bigint of %d bytes, want 8", len(src))
+		return fmt.Errorf("pgxid: the bigint has %d bytes, want 8", len(src))
 	}
 	n := binary.BigEndian.Uint64(src)
 	if n > math.MaxInt64 {
@@ -97,7 +97,7 @@ func (scanText) Scan(src []byte, target any) error {
 	return id.UnmarshalText(src)
 }
 
-// errOtherType is out of reach as long as pgx keeps its plans by type.
+// errOtherType cannot happen as long as pgx keeps one plan for each type.
 func errOtherType(value any) error {
-	return fmt.Errorf("pgxid: a plan for ID met a value of type %T", value)
+	return fmt.Errorf("pgxid: the plan for ID was given a value of type %T", value)
 }

@@ -1,17 +1,18 @@
-// Package pgxid makes pgx treat [snowflakeplugin.ID] like an int64, in every query mode and
-// without the allocations that database/sql's interfaces cost.
+// Package pgxid makes pgx treat [snowflakeplugin.ID] like an int64. It works in every query mode
+// and avoids the allocations that the interfaces of database/sql cost.
 //
-// It is one call for each connection. With a pool:
+// Call [Register] once for each connection. With a pool:
 //
 //	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 //		pgxid.Register(conn.TypeMap())
 //		return nil
 //	}
 //
-// Without it pgx still reads and writes IDs, slices of them included, in the modes that ask the
-// server for types, which is what pgx does by default. QueryExecModeExec and
-// QueryExecModeSimpleProtocol, which poolers such as PgBouncer may call for, go by the Go type
-// alone and then refuse a []ID as an argument, as in "= ANY($1)".
+// Without this package, pgx still reads and writes IDs and slices of IDs in the modes that ask the
+// server for types. That is the default of pgx. The modes QueryExecModeExec and
+// QueryExecModeSimpleProtocol, which poolers such as PgBouncer may need, look at the Go type only.
+// In these modes pgx refuses a []ID as an argument, as in "= ANY($1)".
 //
-// NULL is a *ID or a sql.Null[ID]. To compare an ID with a text column, pass id.String().
+// Use a *ID or a sql.Null[ID] for a column that can be NULL. To compare an ID with a text column,
+// pass id.String().
 package pgxid

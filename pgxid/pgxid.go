@@ -8,18 +8,18 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// The names PostgreSQL has for bigint and its array.
+// These are the names of bigint and of its array in PostgreSQL.
 const (
 	int8Name      = "int8"
 	int8ArrayName = "_int8"
 )
 
-// Register teaches m, which is the type map of one connection, about [snowflakeplugin.ID], *ID,
-// sql.Null[ID] and slices of them. Whatever m does with bigint for other Go types stays, a codec
-// of the caller's own included, if that was registered before. Calling Register again is harmless.
+// Register adds [snowflakeplugin.ID], *ID, sql.Null[ID] and slices of them to m, the type map of
+// one connection. It does not change how m handles bigint for other Go types. It also keeps a codec
+// for bigint that the caller registered before. Calling Register again has no effect.
 //
-// A type map is not safe for concurrent use: call Register before the connection is used, as in
-// the AfterConnect hook of a pool. m must not be nil.
+// A type map is not safe for concurrent use. Call Register before the connection is used, for
+// example in the AfterConnect hook of a pool. m must not be nil.
 func Register(m *pgtype.Map) {
 	registerCodec(m)
 
@@ -28,11 +28,11 @@ func Register(m *pgtype.Map) {
 	registerGoTypes[sql.Null[id]](m)
 }
 
-// registerCodec puts a codec for IDs around the one that m has for bigint.
+// registerCodec wraps the bigint codec of m in a codec that knows IDs.
 func registerCodec(m *pgtype.Map) {
 	scalar, ok := m.TypeForOID(pgtype.Int8OID)
 	if !ok {
-		return // a map without bigint: nothing to wrap, and Scan and Value still work
+		return // m has no bigint codec to wrap; Scan and Value still work
 	}
 	if _, done := scalar.Codec.(codec); !done {
 		scalar = &pgtype.Type{Name: int8Name, OID: pgtype.Int8OID, Codec: codec{scalar.Codec}}
@@ -42,8 +42,8 @@ func registerCodec(m *pgtype.Map) {
 	if !ok {
 		return
 	}
-	// An array codec holds the type of its elements, so it has to be made anew to see ours. One of
-	// another kind is the caller's, who knows better.
+	// An array codec holds its element type, so a new one is needed for the wrapped type. An array
+	// codec of another kind was registered by the caller, so it stays.
 	if c, standard := array.Codec.(*pgtype.ArrayCodec); standard && c.ElementType != scalar {
 		m.RegisterType(&pgtype.Type{
 			Name:  int8ArrayName,
@@ -53,7 +53,7 @@ func registerCodec(m *pgtype.Map) {
 	}
 }
 
-// registerGoTypes names the PostgreSQL type of a Go type for the modes that do not ask the server.
+// registerGoTypes maps Go types to PostgreSQL types for the modes that do not ask the server.
 func registerGoTypes[T any](m *pgtype.Map) {
 	for _, scalar := range []any{*new(T), new(T)} {
 		m.RegisterDefaultPgType(scalar, int8Name)

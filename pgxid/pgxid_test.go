@@ -13,7 +13,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/pgxid"
 )
 
-const unknownOID = 0 // what pgx passes in the modes that do not ask the server
+const unknownOID = 0 // pgx passes this in the modes that do not ask the server
 
 func registered() *pgtype.Map {
 	m := pgtype.NewMap()
@@ -57,14 +57,14 @@ func TestRegisteredIDsAreWrittenLikeInt64(t *testing.T) {
 			want, wantErr := plain.Encode(c.oid, format, c.as, []byte{})
 			if err != nil || wantErr != nil || !bytes.Equal(got, want) ||
 				(got == nil) != (want == nil) {
-				t.Errorf("%s, format %d: %q, %v; an int64 is %q, %v",
+				t.Errorf("%s, format %d: encoded as %q, %v; an int64 is %q, %v",
 					name, format, got, err, want, wantErr)
 			}
 		}
 		got, err := m.Encode(unknownOID, pgtype.TextFormatCode, c.value, []byte{})
 		want, wantErr := plain.Encode(c.oid, pgtype.TextFormatCode, c.as, []byte{})
 		if err != nil || wantErr != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s, of unknown type: %q, %v; an int64 is %q, %v", name, got, err, want, wantErr)
+			t.Errorf("%s, of unknown type: encoded as %q, %v; an int64 is %q, %v", name, got, err, want, wantErr)
 		}
 	}
 }
@@ -85,14 +85,14 @@ func TestRegisteredIDsAreReadBack(t *testing.T) {
 			if err != nil || pointer == nil || *pointer != want {
 				t.Errorf("format %d: %d came back as a pointer %v, %v", format, want, pointer, err)
 			}
-			// What is not an ID is read as ever.
+			// Values of other types are read as before.
 			var plain int64
 			var loose any
 			if err := m.Scan(pgtype.Int8OID, format, src, &plain); err != nil || plain != int64(want) {
-				t.Errorf("format %d: int64 %d, %v", format, plain, err)
+				t.Errorf("format %d: an int64 was read as %d, %v", format, plain, err)
 			}
 			if err := m.Scan(pgtype.Int8OID, format, src, &loose); err != nil || loose != any(plain) {
-				t.Errorf("format %d: any %v, %v", format, loose, err)
+				t.Errorf("format %d: an any was read as %v, %v", format, loose, err)
 			}
 		}
 	}
@@ -120,17 +120,17 @@ func TestRegisteredIDsRefuseWhatTheTypeRefuses(t *testing.T) {
 			}
 		}
 		if err := m.Scan(pgtype.Int8OID, format, negative, none); err == nil {
-			t.Errorf("format %d: a nil *ID is no error", format)
+			t.Errorf("format %d: scanning into a nil *ID returned no error", format)
 		}
 		_, err = m.Encode(pgtype.Int8OID, format, snowflakeplugin.ID(-1), nil)
 		if !errors.Is(err, snowflakeplugin.ErrInvalidID) {
-			t.Errorf("format %d: writing -1: %v", format, err)
+			t.Errorf("format %d: writing -1 returned %v, want ErrInvalidID", format, err)
 		}
 	}
 	plan := m.PlanScan(pgtype.Int8OID, pgtype.BinaryFormatCode, new(snowflakeplugin.ID))
 	err := plan.Scan(make([]byte, 8), new(int64))
 	if !errors.Is(err, pgtype.ErrScanTargetTypeChanged) {
-		t.Errorf("a plan for IDs given an *int64: %v", err)
+		t.Errorf("the plan for IDs was given an *int64 and returned %v", err)
 	}
 }
 
@@ -143,11 +143,11 @@ func TestRegisteringTwiceChangesNothing(t *testing.T) {
 		t.Error("the bigint type was wrapped again")
 	}
 	if again, _ := m.TypeForOID(pgtype.Int8ArrayOID); again != array {
-		t.Error("the array type was made again")
+		t.Error("the array type was created again")
 	}
 }
 
-// spelled writes every int64 in words, as a codec of the caller's own might.
+// spelled writes every int64 as a word. It stands for a codec of the caller.
 type spelled struct{ pgtype.Int8Codec }
 
 func (spelled) PlanEncode(*pgtype.Map, uint32, int16, any) pgtype.EncodePlan { return spell{} }

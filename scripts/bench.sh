@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs the benchmarks COUNT times (6) and prints the median of each figure that has a target, beside
-# the target (internal/benchtable). The runs take turns, so that what slows the machine down for a
-# while slows all of them. With BENCH set to a pattern, only the benchmarks whose names match run,
-# and what they print is shown as it is.
+# Runs the benchmarks COUNT times (6 by default). For each figure that has a target, it prints the
+# median and the target (internal/benchtable). Each turn runs all benchmarks once, so a temporary
+# slowdown of the machine affects all of them. If BENCH is set to a pattern, only the benchmarks
+# with matching names run, and their output is shown unchanged.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly count=${COUNT:-6}
 
-# Only packages that have benchmarks, or each turn would link the tests of all the others.
+# Packages without benchmarks are left out, because each turn would link their tests.
 packages=()
 while read -r package dir; do
 	if grep -qs '^func Benchmark' "$dir"/*_test.go; then

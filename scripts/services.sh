@@ -1,28 +1,33 @@
 #!/usr/bin/env bash
-# Makes sure that the servers which the tests need answer:
+# Makes sure that the servers of the tests answer:
 #
-#     scripts/services.sh [postgres] [mariadb] [redis] [etcd] [zookeeper]        (no argument: all)
+#     scripts/services.sh [postgres] [mariadb] [mysql] [redis] [etcd] [zookeeper] [pgbouncer] [chromium]
 #
-# One that answers is used as it is. Otherwise an installed server is started; where none is
-# installed the system's package manager installs it; where that cannot be done either, the script
-# says what is missing and exits with status 1.
+# Without an argument it looks after all of them. PgBouncer and Chromium are only installed: the tests start
+# them.
+# MySQL is not installed but unpacked and started by scripts/mysql.sh, because a system has either
+# MariaDB or MySQL.
 #
-# A database that this script started or installed gets a login "snowflake" with the password
-# "snowflake", which may create databases and nothing beside, unless the tests get in already. A
-# server that was running before is not touched, except with CI=true, where the machine is
-# thrown away afterwards.
+# A server that answers is used as it is. Otherwise the script starts the installed server. If no
+# server is installed, the script installs it with the system's package manager. If that fails, the
+# script names what is missing and exits with status 1.
 #
-# What the tests look for in a database, and the variables SNOWFLAKE_POSTGRES_DSN and
-# SNOWFLAKE_MARIADB_DSN that point them elsewhere, is written in internal/dbtest/doc.go. The test
-# is made with the very code of the tests (internal/dbtest/dbping), so nothing has to be handed
-# over: the script prints to standard error only. The stores of leases are asked by TCP for a sign
-# of life; SNOWFLAKE_REDIS_URL, SNOWFLAKE_ETCD_ENDPOINTS and SNOWFLAKE_ZOOKEEPER point elsewhere.
-# SNOWFLAKE_NO_INSTALL=1 keeps the script from installing anything.
+# If the tests cannot log in to a database that this script started or installed, the script creates
+# a login "snowflake" with the password "snowflake". This login may create databases and nothing
+# else. The script does not change a server that was already running, except with CI=true, where the
+# machine is discarded afterwards.
+#
+# The file internal/dbtest/doc.go describes what the tests need from a database, and the variables
+# SNOWFLAKE_POSTGRES_DSN, SNOWFLAKE_MARIADB_DSN and SNOWFLAKE_MYSQL_DSN, which select other servers.
+# The script checks a database with the code of the tests (internal/dbtest/dbping), so it has no results
+# to pass on and prints to standard error only. It checks the lease stores over TCP. The variables
+# SNOWFLAKE_REDIS_URL, SNOWFLAKE_ETCD_ENDPOINTS and SNOWFLAKE_ZOOKEEPER select other servers. With
+# SNOWFLAKE_NO_INSTALL=1 the script installs nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly pinger=$PWD/.bin/dbping
-readonly log=$PWD/.bin/services.log # what package managers and service managers had to say
+readonly log=$PWD/.bin/services.log # output of package managers and service managers
 readonly start_seconds=60
 readonly absent=3 refused=4 # exit codes of dbping
 
@@ -30,7 +35,8 @@ say() { printf 'services: %s\n' "$*" >&2; }
 fail() { say "$@"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# as_root runs a command as root, by sudo where it is needed. Without a terminal sudo may not ask.
+# as_root runs a command as root and uses sudo if necessary. Without a terminal, sudo must not
+# prompt.
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
@@ -43,7 +49,7 @@ as_root() {
 	fi
 }
 
-# as_user USER COMMAND... runs a command as another user, for logins that go by the system's user.
+# as_user USER COMMAND... runs a command as another user, for logins that depend on the system user.
 as_user() {
 	local user=$1
 	shift
@@ -54,13 +60,13 @@ as_user() {
 	fi
 }
 
-# quietly sends all output of a command to the log. A file, not a pipe: a server that was started
-# keeps whatever it inherited, and a reader would wait for the end of the pipe as long as it runs.
+# quietly sends all output of a command to the log. It uses a file and not a pipe, because a started
+# server inherits the output: the reader of a pipe would wait until the server ends.
 quietly() { "$@" >>"$log" 2>&1 </dev/null; }
 
 systemd_runs() { [ -d /run/systemd/system ] && have systemctl; }
 
-# start_service NAME... starts the first of the services that the system knows.
+# start_service NAME... starts the first service that the system knows.
 start_service() {
 	local name
 	for name in "$@"; do
@@ -84,8 +90,9 @@ start_brew() {
 	formula=$(brew_formula "$1") && quietly brew services start "$formula"
 }
 
-# install_packages APT DNF APK BREW installs the packages of that name with whichever manager the
-# system has; "" where a system has none. The names of several may stand in one argument.
+# install_packages APT DNF APK BREW installs packages with the package manager of the system. Each
+# argument is the package name for one manager, or "" if that manager does not have it. An argument
+# may hold several names.
 # shellcheck disable=SC2086
 install_packages() {
 	if [ -n "${SNOWFLAKE_NO_INSTALL:-}" ]; then
@@ -94,7 +101,7 @@ install_packages() {
 	fi
 	if have apt-get; then
 		say "installing $1 with apt-get"
-		# A package list that cannot be refreshed may still do.
+		# The old package list may be good enough if it cannot be refreshed.
 		quietly as_root apt-get update || say "apt-get update failed; going on with the old lists"
 		quietly as_root env DEBIAN_FRONTEND=noninteractive \
 			apt-get install -y --no-install-recommends $1
@@ -121,8 +128,8 @@ postgres_installed() {
 
 postgres_start() {
 	local version name port _
-	# Debian's own tools know each cluster and its port; the service starts all of them, and only
-	# those that are set to start by themselves.
+	# Debian's tools know every cluster and its port. The service starts all of them, but only those
+	# that are configured to start automatically.
 	if have pg_lsclusters && have pg_ctlcluster; then
 		if ! pg_lsclusters -h | grep -q . && have pg_createcluster; then
 			version=$(cd /usr/lib/postgresql && printf '%s\n' * | sort -V | tail -n 1)
@@ -137,7 +144,7 @@ postgres_start() {
 		say "no PostgreSQL cluster is set to port 5432; set SNOWFLAKE_POSTGRES_DSN for another port"
 		return 1
 	fi
-	# Fedora and its kin leave the data directory to be made by hand.
+	# On Fedora and similar systems the data directory must be created manually.
 	if have postgresql-setup && ! as_root test -s /var/lib/pgsql/data/PG_VERSION; then
 		quietly as_root postgresql-setup --initdb || return 1
 	fi
@@ -162,7 +169,7 @@ postgres_provision() {
 	if id postgres >/dev/null 2>&1; then
 		(cd / && quietly as_user postgres "${psql[@]}")
 	else
-		quietly "${psql[@]}" # Homebrew: whoever installed it is the superuser
+		quietly "${psql[@]}" # Homebrew: the user who installed it is the superuser
 	fi
 }
 
@@ -179,7 +186,7 @@ mariadb_start() {
 	start_service mariadb mysql mysqld || start_brew mariadb || mariadb_start_bare
 }
 
-# mariadb_start_bare is for a machine without a service manager. The server outlives the script.
+# mariadb_start_bare starts the server without a service manager. The server outlives the script.
 mariadb_start_bare() {
 	local safe
 	for safe in mariadbd-safe mysqld_safe; do
@@ -195,8 +202,8 @@ mariadb_start_bare() {
 mariadb_install() { install_packages mariadb-server mariadb-server "mariadb mariadb-client" mariadb; }
 
 mariadb_provision() {
-	# Databases of the tests carry a prefix, so the login need not reach any other. A client that
-	# comes by TCP is one or the other host, as the server resolves names or not.
+	# The test databases have a prefix, so the login needs no access to other databases. The host of
+	# a TCP client depends on whether the server resolves names, so both hosts get the login.
 	local host sql=""
 	for host in localhost 127.0.0.1; do
 		sql+="CREATE USER IF NOT EXISTS snowflake@'$host';
@@ -205,14 +212,36 @@ mariadb_provision() {
 	done
 	local client=mariadb
 	have mariadb || client=mysql
-	# The administrator's way in is the socket: as root, or with Homebrew as oneself.
+	# The administrator connects through the socket, as root or, with Homebrew, as the current user.
 	quietly as_root "$client" -u root -e "$sql" || quietly "$client" -e "$sql"
 }
 
+# --- MySQL ----------------------------------------------------------------------------------------
+
+mysql_installed() { scripts/mysql.sh installed; }
+
+mysql_install() {
+	if [ -n "${SNOWFLAKE_NO_INSTALL:-}" ]; then
+		say "SNOWFLAKE_NO_INSTALL is set, so MySQL is not unpacked"
+		return 1
+	fi
+	say "unpacking MySQL"
+	# Before its first update, apt knows no archive.
+	if have apt-get && [ -z "$(apt-get indextargets 'Created-By: Packages' 2>/dev/null)" ]; then
+		quietly as_root apt-get update || say "apt-get update failed"
+	fi
+	quietly scripts/mysql.sh install
+}
+
+# The server that this starts has the logins already.
+mysql_start() { scripts/mysql.sh start 3308; }
+
+mysql_provision() { return 1; }
+
 # --- Stores of leases -----------------------------------------------------------------------------
 
-# detached DIRECTORY COMMAND... runs a server without a service manager, as this user. It outlives
-# the script, and finds its data in the directory, which is thrown away with the others in /tmp.
+# detached DIRECTORY COMMAND... runs a server as this user, without a service manager. The server
+# outlives the script. It keeps its data in the directory, which is a temporary directory in /tmp.
 detached() {
 	local directory=$1
 	shift
@@ -232,7 +261,7 @@ redis_start() {
 	directory=$(scratch redis) && detached "$directory" "$program" --bind 127.0.0.1 --port 6379
 }
 
-# redis_ping HOST PORT. One that wants a password is alive.
+# redis_ping HOST PORT. A server that asks for a password counts as running.
 redis_ping() {
 	local heard
 	heard=$(exchange "$1" "$2" 'PING\r\nQUIT\r\n')
@@ -251,7 +280,7 @@ etcd_start() {
 
 etcd_ping() { [[ $(exchange "$1" "$2" 'GET /health HTTP/1.0\r\n\r\n') == *'"health":"true"'* ]]; }
 
-# Debian has the program in an archive, apart from its service.
+# Debian packages the program as an archive, separate from its service.
 readonly zookeeper_jar=/usr/share/java/zookeeper.jar
 
 zookeeper_installed() {
@@ -272,11 +301,11 @@ zookeeper_start() {
 
 zookeeper_ping() { [[ $(exchange "$1" "$2" srvr) == *Mode:* ]]; }
 
-# exchange HOST PORT TEXT sends the text, with the escapes of printf, and prints the answer up to
-# its end or until nothing comes for a while.
+# exchange HOST PORT TEXT sends the text, which may contain escapes of printf. It prints the answer
+# until the answer ends or the server is silent for a while.
 exchange() (
 	exec 3<>"/dev/tcp/$1/$2" || exit 1
-	# The text is a format on purpose.
+	# The text is used as a format intentionally.
 	# shellcheck disable=SC2059
 	printf "$3" >&3
 	while IFS= read -r -t 3 line <&3 || [ -n "$line" ]; do
@@ -285,8 +314,8 @@ exchange() (
 	done
 ) 2>/dev/null
 
-# store_ping SERVER SECONDS VARIABLE PORT waits so long for a sign of life of the server that the
-# variable points to, the first if they are several, and says what it found.
+# store_ping SERVER SECONDS VARIABLE PORT waits up to SECONDS until the server answers and prints
+# the result. VARIABLE points to the server. If it names several servers, only the first is asked.
 store_ping() {
 	local server=$1 deadline=$((SECONDS + $2)) address=${!3:-} host=127.0.0.1 port=$4 secret=""
 	if [ -n "$address" ]; then
@@ -301,7 +330,7 @@ store_ping() {
 		[ "$host" = "$address" ] || port=${address##*:}
 	fi
 	if [ -n "$secret" ]; then
-		printf '%s is not looked at: %s names one that this script cannot talk to\n' "$server" "$3"
+		printf '%s is not checked: %s selects a server with TLS or a socket, which this script does not support\n' "$server" "$3"
 		return 0
 	fi
 	until "${server}_ping" "$host" "$port"; do
@@ -314,9 +343,40 @@ store_ping() {
 	printf '%s answers on %s:%s\n' "$server" "$host" "$port"
 }
 
+# pgbouncer_ensure installs the program, which some tests start by themselves. They are skipped without
+# it, or fail if CI=true.
+pgbouncer_ensure() {
+	have pgbouncer || install_packages pgbouncer pgbouncer pgbouncer pgbouncer || true
+	if have pgbouncer; then
+		say "PgBouncer is installed"
+	elif [ -n "${CI:-}" ]; then
+		fail "PgBouncer is missing and could not be installed."
+	else
+		say "PgBouncer is missing; its tests are skipped"
+	fi
+}
+
+# chromium_ensure installs the browser in which the page of the example of the service is tested. The test is
+# skipped without it, or fails if CI=true.
+chromium_ensure() {
+	local found=""
+	for found in chromium chromium-browser google-chrome; do
+		have "$found" && break
+		found=""
+	done
+	[ -n "$found" ] || install_packages chromium chromium chromium "--cask chromium" || true
+	if [ -n "$found" ] || have chromium || have chromium-browser; then
+		say "Chromium is installed"
+	elif [ -n "${CI:-}" ] && [ -z "${SNOWFLAKE_NO_INSTALL:-}" ]; then
+		fail "Chromium is missing and could not be installed."
+	else
+		say "Chromium is missing; its test is skipped"
+	fi
+}
+
 # --- All ------------------------------------------------------------------------------------------
 
-# ping SERVER [WAIT] leaves the exit code in $state and the answer in $answer.
+# ping SERVER [WAIT] stores the exit code in $state and the answer in $answer.
 ping() {
 	local wait=${2:-0s}
 	state=0
@@ -328,9 +388,9 @@ ping() {
 	esac
 }
 
-# start SERVER starts an installed server and waits until it answers. What counts is the answer
-# and not the word of the service manager, some of which wait long or misjudge; so the starter
-# runs beside, and is left behind when the server is there.
+# start SERVER starts an installed server and waits until it answers. Some service managers wait for
+# a long time or report the wrong state, so only the answer of the server counts. The starter runs
+# in the background and is killed when the server answers.
 start() {
 	local server=$1 starter deadline=$((SECONDS + start_seconds)) result=""
 	if [ "$(id -u)" -ne 0 ] && [ -t 0 ] && have sudo; then
@@ -341,7 +401,7 @@ start() {
 	while [ "$SECONDS" -lt "$deadline" ]; do
 		ping "$server" 1s
 		if [ "$state" -ne "$absent" ]; then
-			# The starter itself, by its number; never what it has started.
+			# This ends only the starter, never the server that it started.
 			kill "$starter" 2>/dev/null || true
 			return 0
 		fi
@@ -360,11 +420,11 @@ ensure() {
 	local server=$1 title=$2 variable=$3 port=$4 ours=""
 	ping "$server"
 	if [ "$state" -ne 0 ] && [ -n "${!variable:-}" ]; then
-		ping "$server" "${start_seconds}s" # a container may be on its way up
+		ping "$server" "${start_seconds}s" # a container may still be starting
 	fi
 	if [ "$state" -ne 0 ] && [ -n "${!variable:-}" ]; then
 		say "$answer"
-		fail "$variable is set, but that server cannot be used. Mend it, or unset the variable for" \
+		fail "$variable is set, but that server cannot be used. Repair it, or unset the variable for" \
 			"a server on 127.0.0.1:$port."
 	fi
 	if [ "$state" -eq "$absent" ]; then
@@ -379,7 +439,7 @@ ensure() {
 		fi
 		if [ "$state" -eq "$absent" ]; then
 			say "starting $title"
-			start "$server" || fail "$title is installed but could not be started; $log may say why." \
+			start "$server" || fail "$title is installed but could not be started; see $log." \
 				"Start it on 127.0.0.1:$port, or set $variable."
 			ours=yes
 		fi
@@ -387,34 +447,37 @@ ensure() {
 	if [ "$state" -eq "$refused" ]; then
 		if [ -z "$ours" ] && [ -z "${CI:-}" ]; then
 			say "$answer"
-			fail "$title was running on 127.0.0.1:$port and is left as it is. Set $variable to a login" \
-				"that may create databases, or make one: user snowflake, password snowflake" \
-				"(with CI=true in the environment this script does)."
+			fail "$title was running on 127.0.0.1:$port and is not changed. Set $variable to a login" \
+				"that may create databases, or create one: user snowflake, password snowflake" \
+				"(with CI=true in the environment, this script creates it)."
 		fi
-		say "making the login snowflake on $title"
+		say "creating the login snowflake on $title"
 		if ! "${server}_provision"; then
 			tail -n 20 "$log" >&2
-			fail "$title runs, but the login snowflake could not be made. Make one that may create" \
+			fail "$title runs, but the login snowflake could not be created. Create one that may create" \
 				"databases and set $variable."
 		fi
 		ping "$server"
 	fi
 	say "$answer"
-	[ "$state" -eq 0 ] || fail "$title does not let the tests in on 127.0.0.1:$port."
+	[ "$state" -eq 0 ] || fail "$title refuses the logins of the tests on 127.0.0.1:$port."
 }
 
 mkdir -p .bin
 : >"$log"
 go build -o "$pinger" ./internal/dbtest/dbping
 
-[ $# -gt 0 ] || set -- postgres mariadb redis etcd zookeeper
+[ $# -gt 0 ] || set -- postgres mariadb mysql redis etcd zookeeper pgbouncer chromium
 for server in "$@"; do
 	case $server in
 	postgres) ensure postgres PostgreSQL SNOWFLAKE_POSTGRES_DSN 5432 ;;
 	mariadb) ensure mariadb MariaDB SNOWFLAKE_MARIADB_DSN 3306 ;;
+	mysql) ensure mysql MySQL SNOWFLAKE_MYSQL_DSN 3308 ;;
 	redis) ensure redis Redis SNOWFLAKE_REDIS_URL 6379 ;;
 	etcd) ensure etcd etcd SNOWFLAKE_ETCD_ENDPOINTS 2379 ;;
 	zookeeper) ensure zookeeper ZooKeeper SNOWFLAKE_ZOOKEEPER 2181 ;;
-	*) fail "no server is called \"$server\": say postgres, mariadb, redis, etcd or zookeeper" ;;
+	pgbouncer) pgbouncer_ensure ;;
+	chromium) chromium_ensure ;;
+	*) fail "unknown server \"$server\": use postgres, mariadb, mysql, redis, etcd, zookeeper, pgbouncer or chromium" ;;
 	esac
 done

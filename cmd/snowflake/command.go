@@ -6,55 +6,78 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
-// The exit codes.
+// The exit codes. The package documentation and the overview describe them.
 const (
-	exitOK      = 0
-	exitFailure = 1
-	exitUsage   = 2
-	exitRefused = 3
+	exitOK       = 0
+	exitFailure  = 1
+	exitUsage    = 2
+	exitRefused  = 3
+	exitResolved = 4
 )
 
 var (
-	// errUsage is a mistake in how the program was called.
-	errUsage = errors.New("usage")
-	// errRefused is something that would be possible, but not safe.
+	// errUsage marks an error in the command line. Every such error ends the program with exitUsage.
+	errUsage = errors.New("usage error")
+	// errRefused marks something that would be possible but not safe.
 	errRefused = errors.New("refused")
 )
 
 // command is one thing that the program does.
 type command struct {
-	name  string // one word or two
-	args  string // what stands behind the flags
-	short string // a line in the list
-	help  string // the rest, with examples
-	flags func(*flag.FlagSet, *options)
-	run   func(context.Context, *env, *options, []string) error
-	// mistake is the exit code of a wrong call, for a command whose code 2 has another meaning.
-	mistake int
+	name   string   // one word, or the name of a group and one word
+	args   string   // the arguments, as the usage line shows them
+	short  string   // one line for the lists of commands
+	help   string   // the explanation, and then the examples
+	values []string // what the argument can be, for shell completion; nil if that is open
+	flags  func(*flag.FlagSet, *options)
+	run    func(context.Context, *env, *options, []string) error
 }
 
-// options are the flags of all commands; each command declares those that it has.
+// group is a word that several commands begin with.
+type group struct {
+	name, short, help string
+}
+
+// options are the flags of all commands. Each command declares the flags that it has.
 type options struct {
 	json, base62, force bool
+	dryRun, create      bool
 	count               int
 	node                int64
 	layout, dsn, table  string
 	until               string
+	kind, keyFile       string
+	purpose             string
+	authority           authorityOptions
 	merge               mergeOptions
 }
 
-// commands is the list, in the order of the help.
+// commands returns all commands in the order of the overview.
 func commands() []command {
 	return []command{
 		newCommand(), inspectCommand(), rangeCommand(), layoutCommand(), listCommand(), releaseCommand(),
+		authorityCommand(), reserveCommand(),
+		segmentsListCommand(), segmentsShowCommand(), segmentsRaiseCommand(), segmentsResiduesCommand(),
+		sealCommand(), openCommand(),
 		mergePlanCommand(), mergeCheckCommand(), mergeRunCommand(), mergeVerifyCommand(),
+		versionCommand(), completionCommand(),
 	}
 }
 
-// exitError ends the program with a code of its own. Without an error there is nothing more to say.
+func groups() []group {
+	return []group{nodesGroup(), segmentsGroup(), mergeGroup()}
+}
+
+// members returns the commands of a group.
+func (g group) members() []command {
+	return slices.DeleteFunc(commands(), func(c command) bool { return !strings.HasPrefix(c.name, g.name+" ") })
+}
+
+// exitError ends the program with its own exit code. It prints nothing if it wraps no error.
 type exitError struct {
 	code int
 	err  error
@@ -75,15 +98,15 @@ func execute(ctx context.Context, args []string, e *env) int {
 	if err == nil {
 		return exitOK
 	}
-	if text := strings.TrimPrefix(err.Error(), errUsage.Error()+": "); text != "" {
+	if text := err.Error(); text != "" {
 		say(e.err, "snowflake: %s\n", text)
 	}
 	var exit exitError
 	switch {
-	case errors.As(err, &exit):
-		return exit.code
 	case errors.Is(err, errUsage):
 		return exitUsage
+	case errors.As(err, &exit):
+		return exit.code
 	case errors.Is(err, errRefused):
 		return exitRefused
 	}
@@ -93,34 +116,42 @@ func execute(ctx context.Context, args []string, e *env) int {
 func dispatch(ctx context.Context, args []string, e *env) error {
 	if len(args) == 0 {
 		overview(e.err)
-		return usagef("no command was given")
+		return usagef("a command is missing")
 	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		return help(e, args[1:])
+	switch first := args[0]; {
+	case first == "help" || isHelpFlag(first):
+		return help(e.out, args[1:])
+	case first == "-version" || first == "--version":
+		args = append([]string{"version"}, args[1:]...)
+	case first == completeWord:
+		return printCandidates(e.out, args[1:])
+	}
+	if g, ok := groupOf(args[0]); ok {
+		switch {
+		case len(args) == 1:
+			printGroup(e.err, g)
+			return usagef("%s: a command is missing, one of: %s", g.name, strings.Join(g.words(), ", "))
+		case args[1] == "help" || isHelpFlag(args[1]):
+			return help(e.out, append([]string{g.name}, args[2:]...))
+		}
 	}
 	c, rest, err := find(args)
 	if err != nil {
 		return err
 	}
-	err = c.call(ctx, e, rest)
-	if c.mistake != 0 && errors.Is(err, errUsage) {
-		return exitError{c.mistake, err}
-	}
-	return err
+	return c.call(ctx, e, rest)
 }
 
-// call runs the command with the words behind its name.
+func isHelpFlag(arg string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, arg) }
+
+// call runs the command with the arguments that follow its name.
 func (c command) call(ctx context.Context, e *env, args []string) error {
 	var o options
-	set := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	if c.flags != nil {
-		c.flags(set, &o)
-	}
+	set := c.flagSet(&o)
 	positional, err := parse(set, args)
 	if errors.Is(err, flag.ErrHelp) {
-		return help(e, strings.Fields(c.name))
+		printCommand(e.out, c)
+		return nil
 	}
 	if err != nil {
 		return usagef("%s: %s; see \"snowflake help %s\"", c.name, err, c.name)
@@ -128,26 +159,63 @@ func (c command) call(ctx context.Context, e *env, args []string) error {
 	return c.run(ctx, e, &o, positional)
 }
 
-// find returns the command that the first words name, and the words behind them.
+// flagSet declares the flags of the command, which write to o.
+func (c command) flagSet(o *options) *flag.FlagSet {
+	set := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	if c.flags != nil {
+		c.flags(set, o)
+	}
+	return set
+}
+
+// find returns the command that the first words name, and the words that follow its name.
 func find(args []string) (command, []string, error) {
+	if len(args) == 0 || args[0] == "" {
+		return command{}, nil, usagef("a command is missing; \"snowflake help\" lists all commands")
+	}
 	var near []string
 	for _, c := range commands() {
 		words := strings.Fields(c.name)
 		if len(args) >= len(words) && strings.Join(args[:len(words)], " ") == c.name {
 			return c, args[len(words):], nil
 		}
-		if words[0] == args[0] || strings.HasPrefix(words[0], args[0]) || strings.HasPrefix(args[0], words[0]) {
+		if strings.HasPrefix(words[0], args[0]) || strings.HasPrefix(args[0], words[0]) ||
+			slices.Contains(words, args[0]) {
 			near = append(near, "\""+c.name+"\"")
 		}
 	}
-	if near != nil {
-		return command{}, nil, usagef("there is no command %q; did you mean %s?",
-			strings.Join(args[:min(2, len(args))], " "), strings.Join(near, " or "))
+	if g, ok := groupOf(args[0]); ok && len(args) > 1 {
+		return command{}, nil, usagef("%s: there is no command %q, only: %s", g.name, args[1],
+			strings.Join(g.words(), ", "))
 	}
-	return command{}, nil, usagef("there is no command %q; \"snowflake help\" lists them", args[0])
+	if near != nil {
+		return command{}, nil, usagef("there is no command %q; did you mean %s?", args[0],
+			strings.Join(near, " or "))
+	}
+	return command{}, nil, usagef("there is no command %q; \"snowflake help\" lists all commands", args[0])
 }
 
-// parse reads flags wherever they stand. A minus with a digit begins a value: -24h is a time.
+func groupOf(name string) (group, bool) {
+	for _, g := range groups() {
+		if g.name == name {
+			return g, true
+		}
+	}
+	return group{}, false
+}
+
+// words returns the commands of the group without its name.
+func (g group) words() []string {
+	var words []string
+	for _, c := range g.members() {
+		words = append(words, strings.TrimPrefix(c.name, g.name+" "))
+	}
+	return words
+}
+
+// parse reads flags before, between and after the arguments. A minus sign with a digit begins an
+// argument and not a flag, because -24h is a time.
 func parse(set *flag.FlagSet, args []string) (positional []string, err error) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -160,10 +228,14 @@ func parse(set *flag.FlagSet, args []string) (positional []string, err error) {
 		}
 		take := 1
 		name, _, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if known := set.Lookup(name); known != nil && !joined {
-			if boolean, ok := known.Value.(interface{ IsBoolFlag() bool }); !ok || !boolean.IsBoolFlag() {
-				take = min(2, len(args))
+		switch known := set.Lookup(name); {
+		case known == nil && name != "h" && name != "help":
+			if strings.ContainsAny(name, ":/@ ") { // It is no flag but perhaps a DSN, so it is not repeated.
+				return nil, errors.New("there is no such flag")
 			}
+			return nil, fmt.Errorf("there is no flag %.40q", "--"+name)
+		case known != nil && !joined && !isSwitch(known):
+			take = min(2, len(args))
 		}
 		if err := set.Parse(args[:take]); err != nil {
 			return nil, err
@@ -173,46 +245,13 @@ func parse(set *flag.FlagSet, args []string) (positional []string, err error) {
 	return positional, nil
 }
 
-// overview lists the commands.
-func overview(w io.Writer) {
-	say(w, "snowflake looks at IDs, times and layouts, and at the node leases in a database, and makes one\n"+
-		"game server of several.\n\n")
-	for _, c := range commands() {
-		say(w, "  snowflake %-14s %s\n", c.name, c.short)
-	}
-	say(w, "\n\"snowflake help COMMAND\" tells more, with examples. Exit codes: 0 done, 1 failed, 2 called\n"+
-		"in a wrong way, 3 refused because a live process could be hurt, or because something is undecided.\n"+
-		"\"snowflake help merge check\" tells the codes of that one.\n")
+// isSwitch tells whether a flag takes no value.
+func isSwitch(f *flag.Flag) bool {
+	boolean, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return ok && boolean.IsBoolFlag()
 }
 
-func help(e *env, args []string) error {
-	if len(args) == 0 {
-		overview(e.out)
-		return nil
-	}
-	c, _, err := find(args)
-	if err != nil {
-		return err
-	}
-	usage := strings.TrimSpace("snowflake " + c.name + " [flags] " + c.args)
-	say(e.out, "%s\n\n%s\n", usage, strings.TrimSpace(c.help))
-	set := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	if c.flags != nil {
-		c.flags(set, &options{})
-		say(e.out, "\nFlags:\n")
-		set.VisitAll(func(f *flag.Flag) {
-			value, text := flag.UnquoteUsage(f)
-			dashes := "--"
-			if len(f.Name) == 1 {
-				dashes = "-"
-			}
-			say(e.out, "  %-16s %s\n", strings.TrimSpace(dashes+f.Name+" "+value), text)
-		})
-	}
-	return nil
-}
-
-// say writes to a stream of the process, where there is nobody to tell of a failure.
+// say writes to a stream of the process. An error is ignored, because there is nobody left to tell.
 func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
 func usagef(format string, args ...any) error {

@@ -4,20 +4,35 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
 )
+
+// testKeys are the keys in the environment, of which the first seals.
+const testKeys = "000102030405060708090a0b0c0d0e0f 101112131415161718191A1B1C1D1E1F"
 
 // call runs the program with arguments, and an environment that holds a DSN if that is not empty.
 func call(t *testing.T, dsn string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = execute(t.Context(), args, &env{out: &out, err: &err, getenv: func(name string) string {
-		if name == dsnVariable {
+		switch name {
+		case dsnVariable:
 			return dsn
+		case keyVariable:
+			return testKeys
 		}
 		return ""
 	}})
@@ -30,52 +45,97 @@ func TestEveryCallEndsAsItShould(t *testing.T) {
 		code           int
 		stdout, stderr string // patterns
 	}{
-		"":                                      {2, `^$`, `inspect(.|\n)*no command was given`},
-		"help":                                  {0, `nodes release(.|\n)*Exit codes`, `^$`},
-		"--help":                                {0, `nodes release`, `^$`},
-		"help inspect":                          {0, `--base62(.|\n)*--layout NAME`, `^$`},
-		"inspect --help":                        {0, `snowflake inspect \[flags\] ID`, `^$`},
-		"help nodes list":                       {0, `SNOWFLAKE_DSN`, `^$`},
-		"nodes":                                 {2, `^$`, `did you mean "nodes list" or "nodes release"`},
-		"nodes drop":                            {2, `^$`, `no command "nodes drop"`},
-		"frobnicate":                            {2, `^$`, `no command "frobnicate"`},
-		"inspec 1":                              {2, `^$`, `did you mean "inspect"`},
-		"inspect":                               {2, `^$`, `which ID`},
-		"inspect x":                             {2, `^$`, `"x"`},
-		"inspect -5":                            {2, `^$`, `-5`},
-		"inspect 9223372036854775808":           {2, `^$`, `9223372036854775808`},
-		"inspect --layout JavaScript " + anID:   {1, `^$`, `not an ID of this layout`},
-		"inspect --layout nosuch " + anID:       {2, `^$`, `no layout "nosuch"; there are Default`},
-		"inspect --nosuch " + anID:              {2, `^$`, `nosuch(.|\n)*snowflake help inspect`},
-		"inspect " + anID:                       {0, `2026-11-19T13:46:18.344Z, (.|\n)*node +744\n(.|\n)*001000000000 `, `^$`},
-		"inspect " + anID + " --layout twitter": {0, `layout twitter`, `^$`},
-		"inspect --base62 0IPC1akZNCq":          {0, anID, `^$`},
-		"inspect --base62 " + anID:              {2, `^$`, anID},
-		"layout":                                {0, `Game16Fast +37`, `^$`},
-		"layout GAME":                           {0, `fingerprint +epoch=2025-01-01T00:00:00Z tick=100ms`, `^$`},
-		"layout a b":                            {2, `^$`, `one name`},
-		"range 2026-01-01 2026-01-02":           {0, `id >= (\d+) AND id < (\d+)`, `^$`},
-		"range -24h now":                        {0, `id >= \d+\n`, `^$`},
-		"range now -24h":                        {2, `^$`, `earlier time comes first`},
-		"range 2026-01-01":                      {2, `^$`, `two times`},
-		"range 1999-01-01 now":                  {0, `id >= 0\n`, `^$`},
-		"range now 2999-01-01":                  {0, `id < 9223372036854775807\n`, `^$`},
-		"range now tomorrow":                    {2, `^$`, `"tomorrow" is no time`},
-		"new":                                   {2, `^$`, `--dsn or --node`},
-		"new --node 7":                          {0, `^\d+\n$`, `^$`},
-		"new -n 3 --node 7":                     {0, `^(\d+\n){3}$`, `^$`},
-		"new --node 1024":                       {1, `^$`, `1023`},
-		"new -n 0 --node 7":                     {2, `^$`, `-n 0`},
-		"new --node 7 --dsn x.db":               {2, `^$`, `exclude`},
-		"new 7":                                 {2, `^$`, `"7"`},
-		"nodes list":                            {2, `^$`, `SNOWFLAKE_DSN`},
-		"nodes list --dsn /no/such/file.db":     {2, `^$`, `no file of that name`},
-		"nodes list x":                          {2, `^$`, `"x"`},
-		"nodes release":                         {2, `^$`, `one node number`},
-		"nodes release x":                       {2, `^$`, `"x" is no node number`},
-		"nodes release -3":                      {2, `^$`, `"-3" is no node number`},
-		"nodes release 3 --until now":           {2, `^$`, `needs --force`},
-		"nodes release 3 --force --until 2030":  {2, `^$`, `takes "now" only`},
+		"":                         {2, `^$`, `inspect(.|\n)*usage error: a command is missing`},
+		"help":                     {0, `nodes release(.|\n)*Exit codes`, `^$`},
+		"--help":                   {0, `nodes release`, `^$`},
+		"help inspect":             {0, `--base62(.|\n)*--layout NAME`, `^$`},
+		"inspect --help":           {0, `snowflake inspect \[flags\] ID`, `^$`},
+		"help nodes list":          {0, `SNOWFLAKE_DSN`, `^$`},
+		"help help":                {0, `nodes release(.|\n)*Exit codes`, `^$`},
+		"help nodes":               {0, `^snowflake nodes (.|\n)*nodes release(.|\n)*--until`, `^$`},
+		"help merge":               {0, `^snowflake merge (.|\n)*merge verify(.|\n)*--renames`, `^$`},
+		"help nosuch":              {2, `^$`, `no command "nosuch"`},
+		"help inspect x":           {2, `^$`, `unexpected argument "x"`},
+		"merge -h":                 {0, `snowflake merge check plan.yaml`, `^$`},
+		"merge help run":           {0, `^snowflake merge run \[flags\] PLAN`, `^$`},
+		"nodes --help":             {0, `snowflake nodes list --dsn`, `^$`},
+		"nodes":                    {2, `^$`, `nodes release(.|\n)*missing, one of: list, release`},
+		"merge":                    {2, `^$`, `merge plan(.|\n)*missing, one of: plan, check, run, verify`},
+		"nodes drop":               {2, `^$`, `nodes: there is no command "drop", only: list, release`},
+		"segments":                 {2, `^$`, `segments raise(.|\n)*missing, one of: list, show, raise, residues`},
+		"segments list":            {2, `^$`, `SNOWFLAKE_DSN`},
+		"segments list a b":        {2, `^$`, `at most one prefix`},
+		"segments show":            {2, `^$`, `exactly one name`},
+		"segments raise orders":    {2, `^$`, `exactly two arguments`},
+		"segments raise orders 0":  {2, `^$`, `"0" is not a number from 1 to 9223372036854775806`},
+		"segments raise orders -5": {2, `^$`, `"-5"`},
+		"segments raise orders 9223372036854775807": {2, `^$`, `9223372036854775807`},
+		"segments raise orders 5x":                  {2, `^$`, `"5x"`},
+		"segments residues orders":                  {2, `^$`, `at least one DSN`},
+		"segments residues orders a.db a.db":        {2, `^$`, `databases 1 and 2 are one`},
+		"segments residues orders $NOSUCH_DSN":      {2, `^$`, `\(\$NOSUCH_DSN\): the environment variable is not set`},
+		"help segments raise":                       {0, `can never be lowered again(.|\n)*--dry-run`, `^$`},
+		"nodes reserve":                             {2, `^$`, `exactly one node number`},
+		"nodes reserve 7":                           {2, `^$`, `give --for`},
+		"nodes reserve 1024 --for x":                {2, `^$`, `layout Default has the nodes 0 to 1023`},
+		"seal 17":                                   {2, `^$`, `give --kind`},
+		"seal --kind order":                         {2, `^$`, `at least one ID`},
+		"seal --kind order x":                       {2, `^$`, `"x" is not a decimal ID`},
+		"seal --kind order -17":                     {0, `^[0-9A-Za-z]{22}\n$`, `^$`},
+		"open --kind order":                         {2, `^$`, `at least one text`},
+		"open --kind order x":                       {1, `^$`, `"x" does not open as kind "order"`},
+		"seal --kind order --key 0011 17":           {2, `^$`, `no flag "--key"`},
+		"release 3":                                 {2, `^$`, `did you mean "nodes release"`},
+		"version":                                   {0, `^snowflake \S+, .*go1\.`, `^$`},
+		"--version":                                 {0, `^snowflake \S+, .*go1\.`, `^$`},
+		"version x":                                 {2, `^$`, `"x"`},
+		"completion":                                {2, `^$`, `bash, zsh, fish`},
+		"completion tcsh":                           {2, `^$`, `no script for "tcsh"`},
+		"frobnicate":                                {2, `^$`, `no command "frobnicate"`},
+		"inspec 1":                                  {2, `^$`, `did you mean "inspect"`},
+		"inspect":                                   {2, `^$`, `at least one ID`},
+		"inspect x":                                 {2, `^$`, `"x" is neither a decimal ID nor a base62 form`},
+		"inspect zzzzzzzzzzz":                       {2, `^$`, `zzzzzzzzzzz`},
+		"inspect 0IPC1akZNCq":                       {0, anID, `^$`},
+		"inspect 00000000017":                       {0, `^(.|\n)*\n17 `, `^$`},
+		"inspect --base62 00000000017":              {0, `^(.|\n)*\n69 `, `^$`},
+		"inspect -5":                                {2, `^$`, `-5`},
+		"inspect 9223372036854775808":               {2, `^$`, `9223372036854775808`},
+		"inspect --layout JavaScript " + anID:       {1, `^$`, `not an ID of this layout`},
+		"inspect --layout nosuch " + anID:           {2, `^$`, `no layout "nosuch"; there are Default`},
+		"inspect --nosuch " + anID:                  {2, `^$`, `there is no flag "--nosuch"; see "snowflake help inspect"`},
+		"nodes list --dsnpostgres://u:secret@h":     {2, `^$`, `^[^@]*there is no such flag[^@]*$`},
+		"inspect " + anID:                           {0, `2026-11-19T13:46:18.344Z, (.|\n)*node +744\n(.|\n)*001000000000 `, `^$`},
+		"inspect " + anID + " --layout twitter":     {0, `layout twitter`, `^$`},
+		"inspect --base62 0IPC1akZNCq":              {0, anID, `^$`},
+		"inspect --base62 " + anID:                  {2, `^$`, anID},
+		"layout":                                    {0, `Game16Fast +37`, `^$`},
+		"layout GAME":                               {0, `fingerprint +epoch=2025-01-01T00:00:00Z tick=100ms`, `^$`},
+		"layout a b":                                {2, `^$`, `at most one name`},
+		"range 2026-01-01 2026-01-02":               {0, `id >= (\d+) AND id < (\d+)`, `^$`},
+		"range -24h now":                            {0, `id >= \d+\n`, `^$`},
+		"range now -24h":                            {2, `^$`, `earlier time comes first`},
+		"range 2026-01-01":                          {2, `^$`, `exactly two times`},
+		"range 1999-01-01 now":                      {0, `id >= 0\n`, `^$`},
+		"range now 2999-01-01":                      {0, `id < 9223372036854775807\n`, `^$`},
+		"range now tomorrow":                        {2, `^$`, `"tomorrow" is not a time`},
+		"new":                                       {2, `^$`, `--dsn or --node`},
+		"new --node 7":                              {0, `^\d+\n$`, `^$`},
+		"new -n 3 --node 7":                         {0, `^(\d+\n){3}$`, `^$`},
+		"new --node 1024":                           {2, `^$`, `layout Default has the nodes 0 to 1023`},
+		"new --node -7":                             {2, `^$`, `-7 is out of range`},
+		"new -n x":                                  {2, `^$`, `snowflake help new`},
+		"new -n 0 --node 7":                         {2, `^$`, `-n 0`},
+		"new --node 7 --dsn x.db":                   {2, `^$`, `exclude`},
+		"new 7":                                     {2, `^$`, `"7"`},
+		"nodes list":                                {2, `^$`, `SNOWFLAKE_DSN`},
+		"nodes list --dsn /no/such/file.db":         {2, `^$`, `no file of that name`},
+		"nodes list x":                              {2, `^$`, `"x"`},
+		"nodes release":                             {2, `^$`, `exactly one node number`},
+		"nodes release x":                           {2, `^$`, `"x" is not a node number`},
+		"nodes release -3":                          {2, `^$`, `"-3" is not a node number`},
+		"nodes release 3 --until now":               {2, `^$`, `needs --force`},
+		"nodes release 3 --force --until 2030":      {2, `^$`, `takes only "now"`},
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
@@ -92,11 +152,25 @@ func TestEveryCallEndsAsItShould(t *testing.T) {
 // anID is of node 744 in the default layout.
 const anID = "249168410316800512"
 
+// A condition such as "id >= 5" is printed as it is, and so is the name of a process in "nodes list".
+func TestJSONIsNotEscapedForHTML(t *testing.T) {
+	t.Parallel()
+	_, stdout, _ := call(t, "", "range", "--json", "2026-01-01", "2026-01-02")
+	if !strings.Contains(stdout, `"where": "id >= `) || !strings.Contains(stdout, " AND id < ") {
+		t.Errorf("the condition is\n%s", stdout)
+	}
+	var out bytes.Buffer
+	node := newNodeInfo(lease.Record{Node: 7, Owner: "a<b>&c"}, time.Now())
+	if err := printJSON(&out, []nodeInfo{node}); err != nil || !strings.Contains(out.String(), `"a<b>&c"`) {
+		t.Errorf("%v: the node is\n%s", err, &out)
+	}
+}
+
 func TestJSONIsOneDocument(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"new --node 7 -n 3 --json", "inspect --json " + anID, "range --json 2026-01-01 2026-01-02",
-		"layout --json", "layout game --json",
+		"layout --json", "layout game --json", "version --json",
 	} {
 		code, stdout, _ := call(t, "", strings.Fields(args)...)
 		if !json.Valid([]byte(stdout)) || code != exitOK {
@@ -109,36 +183,90 @@ func TestJSONIsOneDocument(t *testing.T) {
 	}
 }
 
-// Every example of the help that needs no database works as it stands there. Those of merge have a test of
-// their own.
+// Every example of the help works as it is written there. The examples of merge have their own test.
 func TestExamplesOfTheHelpWork(t *testing.T) {
-	t.Parallel()
-	tried := 0
+	t.Chdir(t.TempDir())
+	shop := openLeases(t, dbtest.Targets()[0])
+	eu, err := gormlease.New(dbtest.Targets()[0].OpenDSN(t, shop.dsn, nil), gormlease.WithTable("eu_snowflake_nodes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eu.Close()
+	expired := lease.Record{Node: 17, Owner: "web", Until: time.Now().Add(-time.Hour), Version: 1,
+		Layout: lease.Fingerprint(generator.Default()), UpdatedAt: time.Now()}
+	for _, store := range []*gormlease.Store{shop.store, eu} {
+		if ok, err := store.Swap(t.Context(), lease.Record{}, expired); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	file, _, _ := strings.Cut(strings.TrimPrefix(shop.dsn, "file://"), "?")
+	if err := os.Symlink(file, "shop.db"); err != nil {
+		t.Fatal(err)
+	}
+	numbers, err := gormsegment.New(dbtest.Targets()[0].OpenDSN(t, shop.dsn, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer numbers.Close()
+	if _, err := numbers.Claim(t.Context(), "orders", 100); err != nil {
+		t.Fatal(err)
+	}
+	(leases{dsn: shop.dsn}).succeed(t, "segments", "raise", "orders", "5", "--create", "--table", "eu_segments")
+	if err := os.WriteFile("opaque.key", []byte(strings.ReplaceAll(testKeys, " ", "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.db", "b.db", "game.db"} {
+		one := openLeases(t, dbtest.Targets()[0])
+		use(t, dbtest.Targets()[0], one.dsn, snowflakeplugin.WithLeasedNode(7))
+		file, _, _ := strings.Cut(strings.TrimPrefix(one.dsn, "file://"), "?")
+		if err := os.Symlink(file, name); err != nil {
+			t.Fatal(err)
+		}
+		one.succeed(t, "segments", "raise", "tickets", "5", "--create")
+	}
+	help := map[string]string{}
 	for _, c := range commands() {
-		for line := range strings.Lines(c.help) {
+		help[c.name] = c.help
+	}
+	for _, g := range groups() {
+		help[g.name] = g.help
+	}
+	for name, text := range help {
+		tried := 0
+		for line := range strings.Lines(text) {
 			example, found := strings.CutPrefix(strings.TrimSpace(line), "snowflake ")
-			if !found || strings.Contains(example, "--dsn") || strings.HasPrefix(example, "merge ") {
+			if !found || strings.Contains(example, ">") {
 				continue
 			}
-			example, _, _ = strings.Cut(example, "#")
 			tried++
-			if code, _, stderr := call(t, "", strings.Fields(example)...); code != exitOK {
+			if strings.HasPrefix(name, "merge") {
+				continue
+			}
+			args := strings.Fields(strings.ReplaceAll(example, `"$DSN"`, shop.dsn))
+			if code, _, stderr := call(t, shop.dsn, args...); code != exitOK {
 				t.Errorf("snowflake %s: exit code %d: %s", example, code, stderr)
 			}
 		}
+		if tried == 0 {
+			t.Errorf("the help of %s has no example", name)
+		}
 	}
-	if tried < 10 {
-		t.Errorf("only %d examples were found", tried)
+}
+
+// build returns the path of the program.
+func build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "snowflake")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
 	}
+	return program
 }
 
 // The program itself passes the exit code on.
 func TestTheProgramExits(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "snowflake")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v:\n%s", err, out)
-	}
+	program := build(t)
 	for args, want := range map[string]int{"layout": exitOK, "inspect --layout JavaScript " + anID: exitFailure, "x": exitUsage} {
 		cmd := exec.CommandContext(context.Background(), program, strings.Fields(args)...)
 		_ = cmd.Run()

@@ -13,8 +13,8 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
@@ -23,18 +23,18 @@ const (
 	defaultTable = "snowflake_nodes"
 
 	dsnHelp = `
-A DSN is postgres://user:password@host/database, user:password@tcp(host:3306)/database for MySQL and
-MariaDB, or the path of a SQLite file. It may also stand in the environment variable SNOWFLAKE_DSN,
-where other users of the machine do not see its password.`
+A DSN is postgres://user:password@host/database, mysql://user:password@host:3306/database for MySQL and
+MariaDB, or the path of an existing SQLite file. Without --dsn the command reads the environment variable
+SNOWFLAKE_DSN, which hides the password from other users of the machine.`
 )
 
 func dsnFlags(set *flag.FlagSet, o *options) {
-	set.StringVar(&o.dsn, "dsn", "", "the `DSN` of the database; by default $"+dsnVariable)
-	set.StringVar(&o.table, "table", defaultTable, "the `TABLE` of the leases, with a schema if need be")
+	set.StringVar(&o.dsn, "dsn", "", "the `DSN` of the database with the leases (default $"+dsnVariable+")")
+	set.StringVar(&o.table, "table", defaultTable, "the `TABLE` of the leases, with its schema if it needs one")
 }
 
-// openStore opens the store in the database that the options name, and returns what closes it. The
-// table must be there already, unless makeTable is set.
+// openStore opens the store in the database that the options name, and returns the function that closes
+// it. Unless makeTable is set, the table must exist already.
 func openStore(
 	ctx context.Context, e *env, o *options, makeTable bool,
 ) (*gormlease.Store, func() error, error) {
@@ -42,34 +42,42 @@ func openStore(
 	if dsn == "" {
 		dsn = e.getenv(dsnVariable)
 	}
-	dialector, err := dialectorOf(dsn)
+	db, pool, err := openGORM(dsn)
 	if err != nil {
 		return nil, nil, err
 	}
-	db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
-	if err != nil {
-		return nil, nil, fmt.Errorf("the %s database cannot be opened: %w", dialector.Name(), err)
-	}
-	pool, err := db.DB()
-	if err != nil {
-		return nil, nil, err
-	}
-	if !makeTable && !db.WithContext(ctx).Migrator().HasTable(o.table) {
-		return nil, nil, errors.Join(fmt.Errorf("the database has no table %s: no process has leased a node "+
-			"here, or the table has another name (--table)", o.table), pool.Close())
+	if !makeTable {
+		if err := findTable(db.WithContext(ctx), o.table); err != nil {
+			return nil, nil, errors.Join(err, pool.Close())
+		}
 	}
 	//nolint:contextcheck // it waits under the context of db
-	store, err := gormlease.New(db.WithContext(ctx), gormlease.Table(o.table))
+	store, err := gormlease.New(db.WithContext(ctx), gormlease.WithTable(o.table))
 	if err != nil {
 		return nil, nil, errors.Join(err, pool.Close())
 	}
 	return store, func() error { return errors.Join(store.Close(), pool.Close()) }, nil
 }
 
-// dialectorOf tells which database a DSN is for. No message repeats it.
+// errNoTable is returned if the database has no table of leases.
+var errNoTable = errors.New("the database has no table")
+
+// findTable returns an error that wraps errNoTable if there is no such table. It reads from the table,
+// because a login without the right to read it does not find it in the catalog.
+func findTable(db *gorm.DB, table string) error {
+	var node []int64
+	err := db.Table(table).Limit(1).Pluck("node", &node).Error
+	if err != nil && authority.IsMissing(err) {
+		return fmt.Errorf("%w %s: no process has leased a node here yet, or the table has another name; "+
+			"give it with --table", errNoTable, table)
+	}
+	return err
+}
+
+// dialectorOf returns the dialect for a DSN. No error repeats the DSN, because it may hold a password.
 func dialectorOf(dsn string) (gorm.Dialector, error) {
 	if dsn == "" {
-		return nil, usagef("which database? Say --dsn, or set %s", dsnVariable)
+		return nil, usagef("a database is needed: give --dsn, or set %s", dsnVariable)
 	}
 	driver, native, err := driverOf(dsn)
 	if err != nil {
@@ -91,7 +99,7 @@ const (
 	driverSQLite   = "sqlite3"
 )
 
-// driverOf tells which driver a DSN is for, and how that one writes it.
+// driverOf returns the driver for a DSN, and the DSN in the form that this driver reads.
 func driverOf(dsn string) (driver, native string, err error) {
 	scheme, _, hasScheme := strings.Cut(dsn, "://")
 	switch {
@@ -109,11 +117,11 @@ func driverOf(dsn string) (driver, native string, err error) {
 	return driverSQLite, native, err
 }
 
-// mysqlDSN turns a URL into what the driver reads.
+// mysqlDSN converts a URL to the form that the driver reads.
 func mysqlDSN(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return "", usagef("that is no DSN of MySQL: write mysql://user:password@host:3306/database")
+		return "", usagef("the DSN of MySQL cannot be read: write mysql://user:password@host:3306/database")
 	}
 	host := u.Host
 	if u.Port() == "" {
@@ -130,16 +138,16 @@ func mysqlDSN(text string) (string, error) {
 	return native, nil
 }
 
-// sqliteOf opens a file that exists: a typing mistake must not make a new database.
+// sqliteOf accepts only a file that exists, because a typing mistake must not create a new database.
 func sqliteOf(dsn string) (string, error) {
 	path, query, _ := strings.Cut(strings.TrimPrefix(dsn, "file:"), "?")
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {
-		return "", usagef("the DSN is neither one of PostgreSQL nor of MySQL, and there is no file of that name")
+		return "", usagef("the DSN is not one of PostgreSQL or MySQL, and there is no file of that name")
 	}
 	settings, err := url.ParseQuery(query)
 	if err != nil {
-		return "", usagef("the settings behind the question mark of the DSN cannot be read")
+		return "", usagef("the settings after the question mark of the DSN cannot be read")
 	}
 	for name, value := range map[string]string{"mode": "rw", "_busy_timeout": "5000"} {
 		if !settings.Has(name) {

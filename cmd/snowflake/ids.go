@@ -16,23 +16,33 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// mostIDs bounds what one call of new makes, so that a slip does not fill a disk.
-const mostIDs = 10_000_000
+const (
+	// maxIDs limits one call of "new", so that a typing mistake does not fill a disk.
+	maxIDs = 10_000_000
+	// base62Width is how many letters and digits ID.Base62 returns.
+	base62Width = 11
+	// noNode is the default of --node, which the help does not print.
+	noNode = "-1"
+)
 
 func newCommand() command {
 	return command{
-		name: "new", args: "", short: "make IDs",
+		name: "new", short: "generate IDs",
 		help: `
-Makes IDs and prints them, one a line, in ascending order. With --dsn the node number is leased from
-the table of that database for the moment of the call, so they cannot be equal to any other's. With
---node it is the number that you give; then see to it that nobody else has it.
+Generates IDs and prints them in ascending order, one per line. An ID needs a node number, which comes
+from one of two places:
+
+  --dsn   The command leases a free node number from the table of that database while it runs. No other
+          process can generate the same IDs.
+  --node  The command uses this node number. You must make sure that no other process uses it.
+` + dsnHelp + `
 
   snowflake new --dsn "$DSN"
   snowflake new -n 1000 --node 7
   snowflake new --node 17 --layout Game --json`,
 		flags: func(set *flag.FlagSet, o *options) {
-			set.IntVar(&o.count, "n", 1, "how many, a `COUNT` up to 10000000")
-			set.Int64Var(&o.node, "node", -1, "the `NUMBER` of the node")
+			set.IntVar(&o.count, "n", 1, "how many IDs: a `COUNT` from 1 to 10000000")
+			set.Int64Var(&o.node, "node", -1, "the node `NUMBER`, from 0; the largest depends on the layout")
 			dsnFlags(set, o)
 			layoutFlag(set, o)
 			jsonFlag(set, o)
@@ -44,9 +54,9 @@ the table of that database for the moment of the call, so they cannot be equal t
 func runNew(ctx context.Context, e *env, o *options, args []string) (err error) {
 	switch {
 	case len(args) > 0:
-		return usagef("new: what is %q for? It takes flags only", args[0])
-	case o.count < 1 || o.count > mostIDs:
-		return usagef("new: -n %d is not from 1 to %d", o.count, mostIDs)
+		return usagef("new: unexpected argument %q: there are only flags", args[0])
+	case o.count < 1 || o.count > maxIDs:
+		return usagef("new: -n %d is out of range: it must be from 1 to %d", o.count, maxIDs)
 	case o.node >= 0 && o.dsn != "":
 		return usagef("new: --node and --dsn exclude each other")
 	}
@@ -54,18 +64,22 @@ func runNew(ctx context.Context, e *env, o *options, args []string) (err error) 
 	if err != nil {
 		return err
 	}
-	tenure := generator.Node(o.node)
+	if o.node > p.layout.MaxNode() || o.node < -1 {
+		return usagef("new: --node %d is out of range: layout %s has the nodes 0 to %d", o.node, p.name,
+			p.layout.MaxNode())
+	}
+	tenure := generator.FixedNode(o.node)
 	if o.node < 0 {
 		if o.dsn == "" && e.getenv(dsnVariable) == "" {
-			return usagef("new: where does the node number come from? Say --dsn or --node")
+			return usagef("new: a node number is needed: give --dsn or --node, or set %s", dsnVariable)
 		}
 		store, done, err := openStore(ctx, e, o, true)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, done()) }()
-		keeper, err := lease.Acquire(ctx, store, p.layout, lease.Owner("snowflake new"),
-			lease.Span(shortLease(p.layout)), lease.Logger(slog.New(slog.DiscardHandler)))
+		keeper, err := lease.Acquire(ctx, store, p.layout, lease.WithOwner("snowflake new"),
+			lease.WithSpan(shortLease(p.layout)), lease.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			return err
 		}
@@ -83,7 +97,7 @@ func runNew(ctx context.Context, e *env, o *options, args []string) (err error) 
 	return printIDs(e.out, ids, o.json)
 }
 
-// shortLease is a span for the moment of a call.
+// shortLease is a span that is long enough for one call.
 func shortLease(l generator.Layout) time.Duration { return max(15*time.Second, 15*l.Tick) }
 
 func printIDs(w io.Writer, ids []int64, asJSON bool) error {
@@ -104,17 +118,23 @@ func printIDs(w io.Writer, ids []int64, asJSON bool) error {
 
 func inspectCommand() command {
 	return command{
-		name: "inspect", args: "ID...", short: "take IDs apart and draw their bits",
+		name: "inspect", args: "ID...", short: "show the time, the node and the bits of IDs",
 		help: `
-Says when an ID was made, by which node, and draws its bits. IDs are decimal, or with --base62 of
-eleven letters and digits, as ID.Base62 writes them. The layout has to be that of the generator: an
-ID does not tell.
+Shows when an ID was generated and by which node, and draws its bits. An ID does not say which layout it
+has, so --layout must name the layout of the generator.
+
+An ID is a decimal number or its base62 form, which is 11 letters and digits, as ID.Base62 returns it.
+An argument of digits only is a decimal number. In the rare case that a base62 form has digits only, say
+--base62; then every argument is a base62 form.
+
+"shard" is the number of the shard that a router with 2, 4, 16 or 64 shards chooses, counted from 0.
 
   snowflake inspect 249168410316800512
+  snowflake inspect 0IPC1akZNCq
   snowflake inspect --layout Game 639568234718184507
-  snowflake inspect --base62 0IPC1akZNCq`,
+  snowflake inspect --base62 00000000017`,
 		flags: func(set *flag.FlagSet, o *options) {
-			set.BoolVar(&o.base62, "base62", false, "read the short form")
+			set.BoolVar(&o.base62, "base62", false, "read every argument as a base62 form, even one of digits only")
 			layoutFlag(set, o)
 			jsonFlag(set, o)
 		},
@@ -135,7 +155,7 @@ type idInfo struct {
 
 func runInspect(_ context.Context, e *env, o *options, args []string) error {
 	if len(args) == 0 {
-		return usagef("inspect: which ID?")
+		return usagef("inspect: at least one ID is needed")
 	}
 	p, err := layoutOf(o.layout)
 	if err != nil {
@@ -163,10 +183,16 @@ func runInspect(_ context.Context, e *env, o *options, args []string) error {
 	return nil
 }
 
-func inspect(p preset, arg string, short bool) (idInfo, error) {
-	read := snowflakeplugin.ParseID
-	if short {
-		read = snowflakeplugin.ParseBase62
+// inspect reads an ID in decimal or base62. With base62 set it takes digits for base62 as well.
+func inspect(p preset, arg string, base62 bool) (idInfo, error) {
+	read := snowflakeplugin.ParseBase62
+	switch {
+	case base62:
+	case isDecimal(arg):
+		read = snowflakeplugin.ParseID
+	case len(arg) != base62Width:
+		return idInfo{}, usagef("inspect: %.60q is neither a decimal ID nor a base62 form, which has %d letters "+
+			"and digits", arg, base62Width)
 	}
 	id, err := read(arg)
 	if err != nil {
@@ -184,6 +210,11 @@ func inspect(p preset, arg string, short bool) (idInfo, error) {
 		info.Fields[p.layout.Node[i].Name] = value
 	}
 	return info, nil
+}
+
+// isDecimal tells whether an argument is meant as a decimal number, perhaps one that is out of range.
+func isDecimal(arg string) bool {
+	return strings.Trim(strings.TrimPrefix(arg, "-"), "0123456789") == ""
 }
 
 func draw(w io.Writer, l generator.Layout, info idInfo) error {

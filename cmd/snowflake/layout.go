@@ -12,7 +12,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// presets are the layouts by the names of their functions.
+// presets returns the layouts, named after the functions that return them.
 func presets() []preset {
 	return []preset{
 		{"Default", generator.Default()},
@@ -34,31 +34,40 @@ type preset struct {
 }
 
 func layoutFlag(set *flag.FlagSet, o *options) {
-	set.StringVar(&o.layout, "layout", "Default", "how IDs are packed: a `NAME` of \"snowflake layout\"")
+	set.StringVar(&o.layout, "layout", "Default", "the layout of the IDs: a `NAME` from \"snowflake layout\"")
 }
 
 func jsonFlag(set *flag.FlagSet, o *options) {
-	set.BoolVar(&o.json, "json", false, "print one JSON document")
+	set.BoolVar(&o.json, "json", false, "print one JSON document instead of text")
 }
 
-// layoutOf finds a preset, whatever the case of its name.
+// layoutOf finds a preset by its name, in which case does not matter.
 func layoutOf(name string) (preset, error) {
-	var names []string
 	for _, p := range presets() {
 		if strings.EqualFold(p.name, name) {
 			return p, nil
 		}
+	}
+	return preset{}, usagef("there is no layout %q; there are %s", name, strings.Join(presetNames(), ", "))
+}
+
+func presetNames() []string {
+	var names []string
+	for _, p := range presets() {
 		names = append(names, p.name)
 	}
-	return preset{}, usagef("there is no layout %q; there are %s", name, strings.Join(names, ", "))
+	return names
 }
 
 func layoutCommand() command {
 	return command{
-		name: "layout", args: "[NAME]", short: "list the layouts, or describe one",
+		name: "layout", args: "[NAME]", short: "list the layouts, or describe one", values: presetNames(),
 		help: `
-A layout says how many bits of an ID are time, node and sequence, how long a tick is, and when time
-began. Without a name all are listed.
+A layout defines how many bits of an ID hold the time, the node and the sequence, how long a tick is, and
+the epoch at which time 0 is. Without NAME the command lists all layouts. In NAME case does not matter.
+
+The list has the bits of each part, the number of IDs that one node can generate in one tick, the number
+of nodes, and the first and the last day, in UTC. A layout has run out when its time bits are used up.
 
   snowflake layout
   snowflake layout Game
@@ -103,7 +112,7 @@ func infoOf(p preset) layoutInfo {
 
 func runLayout(_ context.Context, e *env, o *options, args []string) error {
 	if len(args) > 1 {
-		return usagef("layout: one name at most, not %d", len(args))
+		return usagef("layout: at most one name is accepted, but there are %d", len(args))
 	}
 	if len(args) == 1 {
 		p, err := layoutOf(args[0])

@@ -14,7 +14,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// mergeOptions are the flags of the merge commands alone.
+// mergeOptions are the flags that only the merge commands have.
 type mergeOptions struct {
 	servers            texts
 	target, from       string
@@ -23,8 +23,8 @@ type mergeOptions struct {
 	quiet              bool
 }
 
-// texts is a flag that may be given several times. It takes everything: the package flag would repeat what
-// was refused, and a DSN may hold a password.
+// texts is a flag that may be given several times. It accepts every text, because package flag repeats a text
+// that is refused, and a DSN may contain a password.
 type texts []string
 
 func (t *texts) String() string { return "" }
@@ -34,17 +34,29 @@ func (t *texts) Set(text string) error {
 	return nil
 }
 
-const mergeLater = `
+func mergeGroup() group {
+	return group{
+		name: "merge", short: "merge the databases of game servers",
+		help: `
+Merges the databases of several game servers into one. Draft a plan, review it, check it until nothing is
+undecided, run it, and verify the result. Only "merge run" writes to a database, and only to the target.
+` + mergeDSNHelp + `
+
+  snowflake merge check plan.yaml`,
+	}
+}
+
+const mergeDSNHelp = `
 A plan names each database by a DSN: postgres://user:password@host/database, for MySQL and MariaDB
-mysql://user:password@host/database or user:password@tcp(host:3306)/database, or the path of a SQLite
-file. $NAME stands for an environment variable. No DSN and no password is in any output.`
+mysql://user:password@host/database, or the path of a SQLite file. $NAME stands for the value of an
+environment variable. No output contains a DSN or a password.`
 
 func quietFlags(set *flag.FlagSet, o *options) {
 	jsonFlag(set, o)
-	set.BoolVar(&o.merge.quiet, "quiet", false, "show no progress")
+	set.BoolVar(&o.merge.quiet, "quiet", false, "do not print progress to standard error")
 }
 
-// merging is a merge that is open.
+// merging is an open merge.
 type merging struct {
 	*merge.Merge
 	plan    *merge.Plan
@@ -53,8 +65,8 @@ type merging struct {
 	secrets secrets
 }
 
-// withMerge opens the plan that args name for the time of fn. Errors that come back hold no password, and
-// are of the kind that decides about the exit code.
+// withMerge opens the plan that args name and calls fn. Its errors contain no password, and they wrap
+// errUsage or errRefused where those decide the exit code.
 func withMerge(
 	ctx context.Context, e *env, o *options, name string, args []string, fn func(m *merging) error,
 ) (err error) {
@@ -77,25 +89,26 @@ func withMerge(
 		opts = append(opts, merge.WithMaxConflicts(o.merge.conflicts))
 	}
 	if m.Merge, err = merge.Open(ctx, plan, opts...); err != nil {
-		return m.ended(ctx, name, err)
+		return m.explain(ctx, name, err)
 	}
 	defer func() {
 		m.meter.end() // if it was interrupted
-		err = m.ended(ctx, name, errors.Join(err, m.Close()))
+		err = m.explain(ctx, name, errors.Join(err, m.Close()))
 	}()
 	return fn(m)
 }
 
-// planPath is the one argument of most merge commands.
+// planPath returns the only argument that the merge commands have.
 func planPath(name string, args []string) (string, error) {
 	if len(args) != 1 {
-		// What was given is not repeated, since it may be a DSN.
-		return "", usagef("%s: one plan is needed, a file such as plan.yaml; here are %d", name, len(args))
+		// The error does not repeat the arguments, because one of them may be a DSN.
+		return "", usagef("%s: exactly one plan is needed, a file such as plan.yaml; there are %d", name,
+			len(args))
 	}
 	return args[0], nil
 }
 
-// logger logs beside the progress, without secrets. It says only what somebody should know.
+// logger logs warnings and errors next to the progress, without secrets.
 func (m *merging) logger(o *options) *slog.Logger {
 	settings := &slog.HandlerOptions{Level: slog.LevelWarn}
 	to := m.secrets.writer(m.meter)

@@ -13,22 +13,24 @@ import (
 
 func mergeCheckCommand() command {
 	return command{
-		name: "merge check", args: "PLAN", short: "find all that collides, and change nothing",
+		name: "merge check", args: "PLAN", short: "find every conflict, and change nothing",
 		help: `
-Looks at sources and target and prints what "merge run" would do: how many rows of each table, every
-pair of rows that are equal where the target allows no two, and what the plan makes of it; then what
-should be known, and what has to be decided before anything can be merged. It writes to no database.
+Reads the sources and the target and prints what "merge run" would do: how many rows of each table it would
+copy, and every conflict, which is a pair of rows that are equal in a unique key of the target, with its
+resolution. Warnings and undecided problems come last. The command writes to no database.
 
 Exit codes, for scripts:
 
-  0  nothing collides
-  2  there are conflicts, and the plan decides each: "merge run" will do it
+  0  there are no conflicts: "merge run" can start
+  4  there are conflicts, and the plan resolves all of them: "merge run" can start
   3  something is undecided: "merge run" would refuse
-  1  it could not look, or was called in a wrong way, which is 2 for all other commands
+  1  a database or the plan could not be read
+  2  usage error
 
-Read the conflicts, not only their number. What is equal is a matter of the target's collation, so
-check against a target of the real kind. On servers that still run expect "not_quiet".
-` + mergeLater + `
+Read the conflicts themselves, not only their number. The collation of the target decides which names are
+equal, so check against the same kind of database that you will run with. A source whose game server still
+runs is reported as "not_quiet".
+` + mergeDSNHelp + `
 
   snowflake merge check plan.yaml
   snowflake merge check plan.yaml --conflicts 5
@@ -37,14 +39,14 @@ check against a target of the real kind. On servers that still run expect "not_q
 			quietFlags(set, o)
 			set.IntVar(&o.merge.conflicts, "conflicts", 10_000, "list at most `N` conflicts of each table")
 		},
-		run: runMergeCheck, mistake: exitFailure,
+		run: runMergeCheck,
 	}
 }
 
 func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error {
 	const name = "merge check"
 	if o.merge.conflicts < 1 {
-		return usagef("%s: --conflicts takes a number greater than 0", name)
+		return usagef("%s: --conflicts must be greater than 0", name)
 	}
 	verdict := merge.Clean
 	err := withMerge(ctx, e, o, name, args, func(m *merging) error {
@@ -60,13 +62,19 @@ func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error
 		printCheck(e.out, m.plan, report)
 		return nil
 	})
-	if err == nil && verdict != merge.Clean {
-		return exitError{code: int(verdict)}
+	if err != nil {
+		return err
 	}
-	return err
+	switch verdict {
+	case merge.Resolved:
+		return exitError{code: exitResolved}
+	case merge.Undecided:
+		return exitError{code: exitRefused}
+	}
+	return nil
 }
 
-// printCheck puts what matters most last, where the terminal stops.
+// printCheck prints the most important part last, where the reader of a terminal sees it.
 func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
 	say(w, "%s into %s\n", serverNames(plan), targetName(plan))
 	if r.Verdict == merge.Undecided && r.Rows == 0 && len(r.Conflicts) == 0 {
@@ -100,10 +108,10 @@ func verdictOf(r *merge.CheckReport) string {
 		plural(int64(len(r.Problems)), "problem"))
 }
 
-// printCheckTables says what becomes of each table, in the order in which they are copied.
+// printCheckTables prints what happens to each table, in the order in which they are copied.
 func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
 	servers := plan.Servers
-	if len(servers) > 6 { // a line would not fit; JSON has them all
+	if len(servers) > 6 { // the line would be too long; the JSON document has all servers
 		servers = nil
 	}
 	table := &grid{words: 2}
@@ -118,7 +126,8 @@ func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
 			cells = append(cells, comma(t.Rows[s.Name]))
 		}
 		rows, left := total(t.Rows)-t.Dropped, total(t.Left)
-		table.add(append(cells, comma(rows), some(t.Conflicts), some(t.Renamed), some(t.Dropped), some(left))...)
+		table.add(append(cells, comma(rows), orDot(t.Conflicts), orDot(t.Renamed), orDot(t.Dropped),
+			orDot(left))...)
 	}
 	table.print(w)
 	var without []string
@@ -134,7 +143,7 @@ func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
 
 // printConflicts lists the conflicts by table and key.
 func printConflicts(w io.Writer, r *merge.CheckReport) {
-	missing := map[string]int64{} // conflicts that are not listed
+	missing := map[string]int64{} // the number of conflicts that are not listed, by table
 	for _, t := range r.Tables {
 		missing[t.Name] = t.Conflicts
 	}
@@ -149,7 +158,7 @@ func printConflicts(w io.Writer, r *merge.CheckReport) {
 		if n < 0 {
 			n = len(all)
 		}
-		// How many rows are equal in which key is known only if all of them are listed.
+		// The number of rows that are equal in this key is known only if all conflicts are listed.
 		equal := plural(int64(n), "row")
 		if missing[first.Table] > 0 {
 			equal = "rows"

@@ -10,23 +10,23 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// ended says how a merge command ended, and what to do about it.
-func (m *merging) ended(ctx context.Context, name string, err error) error {
+// explain adds to an error how to continue, removes secrets, and decides the exit code.
+func (m *merging) explain(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, errUsage):
 		return err
 	case ctx.Err() != nil:
-		said := "interrupted: nothing was changed by it"
+		said := "interrupted: nothing was changed"
 		if name == "merge run" {
-			said = "interrupted. What was copied is kept, nothing has to be undone: " + m.command("run") +
-				" goes on where it ended"
+			said = "interrupted: the copied rows are kept, and nothing has to be undone: " + m.command("run") +
+				" continues where it was"
 		}
 		return &hidden{text: said, err: err}
 	}
 	text := concise(err.Error()) + m.advice(name, err)
-	if errors.Is(err, merge.ErrUndecided) { // the report has said what it is
-		text = "something is undecided, so nothing was copied: decide it in " + m.path + ", and look again " +
-			"with " + m.command("check")
+	if errors.Is(err, merge.ErrUndecided) { // the report lists what it is
+		text = "something is undecided, so nothing was copied: decide it in " + m.path + ", and then " +
+			"use " + m.command("check")
 	}
 	for _, refusal := range []error{
 		merge.ErrUndecided, merge.ErrLocked, merge.ErrOtherPlan, merge.ErrSourceChanged,
@@ -39,33 +39,33 @@ func (m *merging) ended(ctx context.Context, name string, err error) error {
 	return m.secrets.hide(&hidden{text, err})
 }
 
-// advice is what to do, where the error does not say it itself.
+// advice says what to do, if the error does not say so itself.
 func (m *merging) advice(name string, err error) string {
 	switch {
 	case errors.Is(err, merge.ErrLocked):
-		return ": wait for it, or, if there is none, end its connection on the database server"
+		return ": wait until it ends; if no such process exists, end its connection on the database server"
 	case errors.Is(err, merge.ErrNotRun) && !strings.Contains(err.Error(), "run again"):
 		return ": " + m.command("run") + " comes first"
-	case errors.Is(err, merge.ErrSourceChanged) && !strings.Contains(err.Error(), "begin anew"):
-		return ": stop what writes there, drop the target and begin anew"
+	case errors.Is(err, merge.ErrSourceChanged) && !strings.Contains(err.Error(), "drop the target"):
+		return ": stop the process that writes there, drop the target, and start again"
 	case name != "merge run":
 		return ""
 	case errors.Is(err, merge.ErrRow):
-		return ": take away what refuses it in the target, a constraint or a trigger, and run again; or say " +
-			"bad_rows: quarantine for the table, and begin anew on a fresh target"
+		return ": remove the constraint or trigger of the target that refuses it, and run again; or set " +
+			"bad_rows: quarantine for the table, and start again with a fresh target"
 	case errors.Is(err, merge.ErrDatabase):
-		return ": see to it, and " + m.command("run") + " goes on where it ended"
+		return ": correct the cause; then " + m.command("run") + " continues where it was"
 	}
 	return ""
 }
 
-// command is a command as one types it.
+// command writes a command with its plan, as one types it.
 func (m *merging) command(name string) string {
 	return fmt.Sprintf("\"snowflake merge %s %s\"", name, m.path)
 }
 
-// concise leaves out what follows from what was said before: what else fails on the way out, once
-// a connection is lost or a database has ended a transaction.
+// concise removes errors that only follow from an earlier one: after a connection is lost or a database has
+// ended a transaction, everything else fails too.
 func concise(text string) string {
 	follows := []string{": driver: bad connection", ": cannot rollback - no transaction is active"}
 	var kept []string

@@ -13,7 +13,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// Every way in which a run can end says what to do next.
+// Every error of a merge says what to do next.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	m := &merging{plan: &merge.Plan{}, path: "plan.yaml"}
@@ -24,31 +24,31 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		want string
 	}{
 		{"merge run", fmt.Errorf("%w: 1 problems, the first is: x", merge.ErrUndecided),
-			"refused: something is undecided, so nothing was copied: decide it in plan.yaml, and look again with " +
+			"refused: something is undecided, so nothing was copied: decide it in plan.yaml, and then use " +
 				`"snowflake merge check plan.yaml"`},
-		{"merge run", merge.ErrLocked, "refused: merge: another run works on this target: wait for it, or, if there " +
-			"is none, end its connection on the database server"},
+		{"merge run", merge.ErrLocked, "refused: merge: another run works on this target: wait until it ends; if " +
+			"no such process exists, end its connection on the database server"},
 		{"merge run", fmt.Errorf("a: table items: %w: row 5: %w", merge.ErrRow, lost),
-			"a: table items: merge: a row was refused: row 5: merge: statement failed: the target: gone away: take " +
-				"away what refuses it in the target, a constraint or a trigger, and run again; or say bad_rows: " +
-				"quarantine for the table, and begin anew on a fresh target"},
-		{"merge run", lost, `merge: statement failed: the target: gone away: see to it, and "snowflake merge run ` +
-			`plan.yaml" goes on where it ended`},
+			"a: table items: merge: a row was refused: row 5: merge: statement failed: the target: gone away: remove " +
+				"the constraint or trigger of the target that refuses it, and run again; or set bad_rows: " +
+				"quarantine for the table, and start again with a fresh target"},
+		{"merge run", lost, `merge: statement failed: the target: gone away: correct the cause; then "snowflake merge run ` +
+			`plan.yaml" continues where it was`},
 		{"merge check", lost, "merge: statement failed: the target: gone away"},
 		{"merge verify", fmt.Errorf("%w: nothing has been merged", merge.ErrNotRun),
 			`merge: there is no complete run: nothing has been merged: "snowflake merge run plan.yaml" comes first`},
 		{"merge verify", fmt.Errorf("%w: the state is decided: run again", merge.ErrNotRun),
 			`merge: there is no complete run: the state is decided: run again`},
 		{"merge run", fmt.Errorf("a: %w: it had 4 rows to copy and now has 5", merge.ErrSourceChanged),
-			"refused: a: merge: a source was written to: it had 4 rows to copy and now has 5: stop what writes " +
-				"there, drop the target and begin anew"},
-		// A connection that is lost is lost for all that comes after.
+			"refused: a: merge: a source was written to: it had 4 rows to copy and now has 5: stop the process " +
+				"that writes there, drop the target, and start again"},
+		// After a connection is lost, everything else fails too, and only the first error is printed.
 		{"merge check", errors.Join(fmt.Errorf("items: %w", lost), lost,
 			fmt.Errorf("%w: the target: driver: bad connection", merge.ErrDatabase),
 			errors.New("the target: cannot rollback - no transaction is active")),
 			"items: merge: statement failed: the target: gone away"},
 	} {
-		err := m.ended(context.Background(), c.name, c.err)
+		err := m.explain(context.Background(), c.name, c.err)
 		if !errors.Is(err, c.err) {
 			t.Errorf("%v is lost", c.err)
 		}
@@ -58,7 +58,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// Where a DSN is repeated with another password it is repeated all the same.
+// A DSN must not be printed even if its password is masked.
 func TestNoDSNComesOut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func TestTwoListsNeedTwoFiles(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	_, _, stderr = call(t, "", "merge", "run", "plan.yaml", "--renames", dir)
-	has(t, stderr, "there is a directory ")
+	has(t, stderr, " is a directory: choose")
 }
 
 func TestAFaultyPlanIsNamed(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 )
 
-// list is a file that a run writes on request.
+// list is a CSV file that "merge run" writes if a flag asks for it.
 type list struct{ flag, path, heading string }
 
-// replaceable refuses files that are something else, before hours are spent. A list of an earlier run has
-// to be replaceable, because whoever repeats a command repeats its flags.
+// replaceable refuses a file that is not such a list, before the merge takes hours. The list of an
+// earlier run is accepted, because a command that is repeated has the same flags.
 func (l list) replaceable() (err error) {
-	other := fmt.Errorf("%w: %s: there is a file %s, and it is no such list: name another one", errRefused,
+	other := fmt.Errorf("%w: %s: the file %s exists and is not such a list: choose another name", errRefused,
 		l.flag, l.path)
 	info, err := os.Stat(l.path)
 	switch {
@@ -26,7 +26,7 @@ func (l list) replaceable() (err error) {
 		}
 		return nil
 	case err == nil && info.IsDir():
-		return fmt.Errorf("%w: %s: there is a directory %s, and it is no such list: name a file", errRefused,
+		return fmt.Errorf("%w: %s: %s is a directory: choose the name of a file", errRefused,
 			l.flag, l.path)
 	case err == nil && !info.Mode().IsRegular():
 		return other
@@ -43,26 +43,30 @@ func (l list) replaceable() (err error) {
 	return other
 }
 
-// sameFile tells whether two paths are those of one file, which need not be there yet.
+// sameFile tells whether two paths name the same file. The file need not exist.
 func sameFile(a, b string) bool {
 	a, errA := filepath.Abs(a)
 	b, errB := filepath.Abs(b)
 	return a == b && errA == nil && errB == nil
 }
 
-// write makes the file in one go: whoever reads it finds all of it, or what was there before.
+// write replaces the file atomically: a reader sees the old content or the complete new one.
 func (l list) write(fn func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(l.path), ".merge-*")
 	if err != nil {
-		return fmt.Errorf("all is merged, but %s cannot be written: %w: run again to try again", l.path, err)
+		return l.unwritten(err)
 	}
 	err = errors.Join(fn(file), file.Sync(), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), l.path)
 	}
 	if err != nil {
-		err = fmt.Errorf("all is merged, but %s cannot be written: %w: run again to try again", l.path, err)
-		return errors.Join(err, os.Remove(file.Name()))
+		return errors.Join(l.unwritten(err), os.Remove(file.Name()))
 	}
 	return nil
+}
+
+func (l list) unwritten(err error) error {
+	return fmt.Errorf("all rows are merged, but %s cannot be written: %w: run the command again to write it",
+		l.path, err)
 }

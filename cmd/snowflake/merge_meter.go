@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// linesEvery is how often a line is printed where no bar can be drawn.
+// linesEvery is the time between two lines, where no bar can be drawn.
 const linesEvery = 5 * time.Second
 
 // The ways to show progress.
@@ -23,7 +22,7 @@ const (
 	meterJSON
 )
 
-// meter shows how far a merge is: as a bar on a terminal, and as a line now and then elsewhere.
+// meter shows the progress of a merge: as a bar on a terminal, and as a line every few seconds elsewhere.
 type meter struct {
 	w       io.Writer
 	mode    int
@@ -31,9 +30,9 @@ type meter struct {
 	now     func() time.Time
 
 	last    merge.Progress
-	pending bool // last was not printed as a line
+	pending bool // last has not been printed as a line
 	printed time.Time
-	drawn   bool // a bar stands in the line of the cursor
+	drawn   bool // the cursor is on a line with a bar
 }
 
 func newMeter(e *env, o *options) *meter {
@@ -52,7 +51,7 @@ func newMeter(e *env, o *options) *meter {
 	return m
 }
 
-// terminal tells whether somebody looks at a stream.
+// terminal tells whether a stream goes to a terminal.
 func terminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -62,7 +61,7 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// show takes what the merge tells a few times a second.
+// show receives the progress of the merge, a few times per second.
 func (m *meter) show(p merge.Progress) {
 	if m.mode == meterNone || p.Total == 0 && p.Done == 0 {
 		return
@@ -82,8 +81,8 @@ func (m *meter) show(p merge.Progress) {
 	}
 }
 
-// done ends a phase that is complete. A check does not count the rows that cannot collide, so the total is
-// known only now.
+// done ends a phase that is complete. A check skips tables in which nothing can collide, so it may end before
+// the total that was announced. Therefore done sets the total to what was reached.
 func (m *meter) done() {
 	if m.last.Phase != "" && m.last.Total != m.last.Done {
 		m.last.Total, m.last.Left = m.last.Done, 0
@@ -92,7 +91,7 @@ func (m *meter) done() {
 	m.end()
 }
 
-// end leaves the last state of a phase on a line of its own.
+// end prints the last state of a phase and ends its line.
 func (m *meter) end() {
 	switch {
 	case m.drawn:
@@ -104,7 +103,7 @@ func (m *meter) end() {
 	m.pending = false
 }
 
-// Write puts a line of the log above the bar, which the next progress draws again.
+// Write prints a line of the log in place of the bar. The next progress draws the bar again.
 func (m *meter) Write(line []byte) (int, error) {
 	if m.drawn {
 		say(m.w, "\r\x1b[K")
@@ -117,9 +116,7 @@ func (m *meter) line() {
 	m.pending = false
 	p := m.last
 	if m.mode == meterJSON {
-		if text, err := json.Marshal(p); err == nil {
-			say(m.w, "%s\n", text)
-		}
+		_ = newEncoder(m.w).Encode(p) // as in say, nobody is left to tell
 		return
 	}
 	done := comma(p.Done)
@@ -129,7 +126,7 @@ func (m *meter) line() {
 	say(m.w, "%s: %s rows%s%s\n", p.Phase, done, pace(p, ", "), where(p, ", at "))
 }
 
-// bar is at most one column shorter than the terminal, so that it never breaks.
+// bar leaves the last column of the terminal free, so that the line never wraps.
 func (m *meter) bar() string {
 	const size = 20
 	p := m.last

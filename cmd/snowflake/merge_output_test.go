@@ -30,7 +30,7 @@ func TestMergeSpeaksJSON(t *testing.T) {
 			t.Errorf("the draft is %+v", draft)
 		}
 		r.change(t, review)
-		stdout, stderr = r.does(t, int(merge.Resolved), "check", "--json")
+		stdout, stderr = r.does(t, exitResolved, "check", "--json")
 		has(t, stdout, `"verdict": "resolved"`)
 		check := decode[merge.CheckReport](t, verdictless(stdout))
 		if len(check.Conflicts) == 0 || check.Rows == 0 {
@@ -138,7 +138,7 @@ func TestAPlanNamesVariablesInsteadOfPasswords(t *testing.T) {
 	}
 	has(t, contents(t, r.path), "$MERGE_TEST_TARGET", "${MERGE_TEST_2}")
 	r.change(t, review)
-	r.does(t, int(merge.Resolved), "check")
+	r.does(t, exitResolved, "check")
 	t.Setenv("MERGE_TEST_2", "")
 	_, stderr := r.does(t, exitFailure, "check")
 	has(t, stderr, "s2: the environment variable MERGE_TEST_2 is not set")
@@ -170,7 +170,7 @@ func TestTheExamplesOfTheMergeHelpWork(t *testing.T) {
 			example, _, _ = strings.Cut(strings.ReplaceAll(example, "'", ""), ">")
 			tried++
 			code, stdout, stderr := call(t, "", strings.Fields("merge "+example)...)
-			if code != exitOK && (c.name != "merge check" || code != int(merge.Resolved)) {
+			if code != exitOK && (c.name != "merge check" || code != exitResolved) {
 				t.Errorf("snowflake merge %s: exit code %d: %s%s", example, code, stdout, stderr)
 			}
 			if r.path = filepath.Join(dir, "plan.yaml"); tried == 1 {

@@ -19,20 +19,21 @@ import (
 
 func mergePlanCommand() command {
 	return command{
-		name: "merge plan", args: "FILE", short: "draft the plan of a merge, to be reviewed",
+		name: "merge plan", args: "FILE", short: "draft the plan of a merge for review",
 		help: `
-Looks at the tables of all databases and writes a plan to a new file: a policy for every table, guessed
-by its keys and its name, with a note that says why. It copies nothing. An existing file is refused
-(exit code 3), and only its owner may read the new one. Lines with REVIEW need somebody who knows the
-game; read the others too.
+Reads the tables of all databases and writes a plan to a new file. The plan has a policy for every table,
+guessed from its keys and its name, and a note with the reason. The command copies no rows. It refuses an
+existing file (exit code 3), and only you can read the new one. Somebody who knows the game must decide the
+lines with REVIEW. Read the other lines too.
 
-A server is [NAME:]NUMBER=DSN, where NUMBER is the server number in the IDs that were made there; if it
-took in other servers before, theirs follow: 2,7. The order counts: where one of two rows stays, it is
-that of the server named first. The target is written in the same way. It needs the tables of the game,
-made by its migrations, and no rows; its number is the one that it goes on with. --layout is the layout
-that made the IDs. For one of your own, write a plan without tables, and draft the rest with --from.
-` + mergeLater + `
-In single quotes a $NAME reaches the plan as it is, so that no password stands there.
+A server is written as [NAME:]NUMBER=DSN. NUMBER is the server number in the IDs that were generated there.
+If other servers were merged into it before, their numbers follow, as in 2,7. The order matters: where one
+of two rows stays, it is the row of the server that comes first. The target is written in the same way. Its
+tables must exist, made by the migrations of the game, and must be empty. Its number is the one that the
+merged server uses from then on. --layout is the layout of the IDs. For a layout that is not in the list,
+write a plan without tables, and draft the rest with --from.
+` + mergeDSNHelp + `
+Put $NAME in single quotes, so that the plan holds the name of the variable and not the password.
 
   snowflake merge plan plan.yaml --layout Game --server 1=s1.db --server 2=s2.db --target 1=new.db
   snowflake merge plan night.yaml --layout Game --server Avalon:1='$AVALON_DSN' \
@@ -40,10 +41,10 @@ In single quotes a $NAME reaches the plan as it is, so that no password stands t
   snowflake merge plan plan2.yaml --from plan.yaml    # policies for tables that are new`,
 		flags: func(set *flag.FlagSet, o *options) {
 			jsonFlag(set, o)
-			set.StringVar(&o.layout, "layout", "", "how the IDs were packed: a `NAME` of \"snowflake layout\"")
-			set.Var(&o.merge.servers, "server", "a `SOURCE` as [NAME:]NUMBER=DSN; once for each")
+			set.StringVar(&o.layout, "layout", "", "the layout of the IDs: a `NAME` from \"snowflake layout\"")
+			set.Var(&o.merge.servers, "server", "a `SOURCE` as [NAME:]NUMBER=DSN; repeat the flag for each server")
 			set.StringVar(&o.merge.target, "target", "", "the `TARGET` as [NAME:]NUMBER=DSN")
-			set.StringVar(&o.merge.from, "from", "", "take servers, layout and known tables from a `PLAN`")
+			set.StringVar(&o.merge.from, "from", "", "take the servers, layout and known tables from a `PLAN`")
 		},
 		run: runMergePlan,
 	}
@@ -56,7 +57,7 @@ func runMergePlan(ctx context.Context, e *env, o *options, args []string) error 
 		return err
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%w: there is a file %s, and it may have been reviewed: name another one",
+		return fmt.Errorf("%w: the file %s exists and may have been reviewed: choose another name",
 			errRefused, path)
 	}
 	plan, err := outline(name, o)
@@ -66,7 +67,7 @@ func runMergePlan(ctx context.Context, e *env, o *options, args []string) error 
 	m := &merging{plan: plan, path: path, secrets: secretsOf(plan)}
 	drafted, err := merge.Draft(ctx, plan, merge.WithOpener(openDatabase))
 	if err != nil {
-		return m.ended(ctx, name, err)
+		return m.explain(ctx, name, err)
 	}
 	if err := drafted.Save(path); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %w", errRefused, err)
@@ -74,8 +75,8 @@ func runMergePlan(ctx context.Context, e *env, o *options, args []string) error 
 		return err
 	}
 	if literal := literalPasswords(drafted); len(literal) > 0 {
-		say(e.err, "%s\n", wrap("The plan holds the password of "+strings.Join(literal, ", ")+". Only you can "+
-			"read the file, but better write the name of an environment variable there, as $NAME.", ""))
+		say(e.err, "%s\n", wrap("The plan contains the password of "+strings.Join(literal, ", ")+". Only you "+
+			"can read the file, but it is safer to write the name of an environment variable there, as $NAME.", ""))
 	}
 	if o.json {
 		return printJSON(e.out, newDraftInfo(path, drafted))
@@ -84,7 +85,7 @@ func runMergePlan(ctx context.Context, e *env, o *options, args []string) error 
 	return nil
 }
 
-// outline is the plan that the flags give, without tables.
+// outline returns the plan that the flags describe, without tables.
 func outline(name string, o *options) (*merge.Plan, error) {
 	f := o.merge
 	if f.from != "" {
@@ -102,11 +103,11 @@ func outline(name string, o *options) (*merge.Plan, error) {
 	}
 	switch {
 	case len(f.servers) == 0:
-		return nil, usagef("%s: which servers? Say --server NUMBER=DSN for each, or --from PLAN", name)
+		return nil, usagef("%s: the servers are missing: give --server NUMBER=DSN for each, or --from PLAN", name)
 	case f.target == "":
-		return nil, usagef("%s: into what? Say --target NUMBER=DSN", name)
+		return nil, usagef("%s: the target is missing: give --target NUMBER=DSN", name)
 	case o.layout == "":
-		return nil, usagef("%s: how were the IDs made? Say --layout NAME; \"snowflake layout\" lists them", name)
+		return nil, usagef("%s: the layout is missing: give --layout NAME; \"snowflake layout\" lists them", name)
 	}
 	layout, err := layoutOf(o.layout)
 	if err != nil {
@@ -131,8 +132,8 @@ func outline(name string, o *options) (*merge.Plan, error) {
 	return plan, nil
 }
 
-// parseServer reads [NAME:]NUMBER[,NUMBER...]=DSN. What it cannot read is not repeated to anybody, as
-// a DSN may be at the wrong place.
+// parseServer reads [NAME:]NUMBER[,NUMBER...]=DSN. No error repeats a text that
+// it cannot read, because the text may be a DSN.
 func parseServer(text string) (s merge.Server, ok bool) {
 	left, dsn, ok := strings.Cut(text, "=")
 	if !ok || dsn == "" {
@@ -157,7 +158,7 @@ func parseServer(text string) (s merge.Server, ok bool) {
 	return s, true
 }
 
-// literalPasswords names the databases whose DSNs stand in the plan with a password.
+// literalPasswords names the databases whose DSN in the plan contains a password.
 func literalPasswords(plan *merge.Plan) (names []string) {
 	for _, s := range plan.Servers {
 		if len(passwordsOf(s.DSN)) > 0 {
@@ -170,14 +171,14 @@ func literalPasswords(plan *merge.Plan) (names []string) {
 	return names
 }
 
-// draftInfo is what was drafted, in JSON.
+// draftInfo is the draft in JSON.
 type draftInfo struct {
-	File     string       `json:"file"`
-	Plan     string       `json:"plan"` // the hash
-	Servers  []string     `json:"servers"`
-	Target   string       `json:"target"`
-	Tables   []draftTable `json:"tables"`
-	Conserve []merge.Sum  `json:"conserve"`
+	File     string               `json:"file"`
+	Plan     string               `json:"plan"` // the hash
+	Servers  []string             `json:"servers"`
+	Target   string               `json:"target"`
+	Tables   []draftTable         `json:"tables"`
+	Conserve []merge.ConservedSum `json:"conserve"`
 }
 
 type draftTable struct {

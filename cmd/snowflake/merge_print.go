@@ -9,7 +9,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// lineWidth is where sentences of a report break.
+// lineWidth is the largest width of a line of text, in columns.
 const lineWidth = 98
 
 // comma writes a number with commas.
@@ -25,15 +25,15 @@ func comma(n int64) string {
 	return sign + text
 }
 
-// some is a number, or a dot for none, which makes the others stand out.
-func some(n int64) string {
+// orDot writes a number, or a dot instead of 0, so that the other numbers stand out.
+func orDot(n int64) string {
 	if n == 0 {
 		return "."
 	}
 	return comma(n)
 }
 
-// plural is a number with what it counts.
+// plural writes a number and the thing that it counts.
 func plural(n int64, thing string) string { return count(n, thing, thing+"s") }
 
 func total(byName map[string]int64) (sum int64) {
@@ -43,10 +43,11 @@ func total(byName map[string]int64) (sum int64) {
 	return sum
 }
 
-// grid is a table whose first columns are words, on the left, and whose others are numbers, on the right.
+// grid is a table. Its first columns hold words and are aligned to the left. The others hold numbers and
+// are aligned to the right.
 type grid struct {
 	words int
-	wraps bool // the last column is sentences, which break
+	wraps bool // the last column holds sentences, which may take several lines
 	rows  [][]string
 }
 
@@ -65,7 +66,7 @@ func (g *grid) print(w io.Writer) {
 	for _, cells := range g.rows {
 		var line strings.Builder
 		for i, cell := range cells {
-			switch fill := blanks(cell, widths[i]); {
+			switch fill := padding(cell, widths[i]); {
 			case g.wraps && i == len(cells)-1:
 				before := line.String()
 				line.Reset()
@@ -80,8 +81,8 @@ func (g *grid) print(w io.Writer) {
 	}
 }
 
-// printProblems lists problems, saying once what is true of several servers, and once what to do about all
-// that stand together.
+// printProblems lists problems. A problem that several servers have is listed once. A remedy of several
+// problems in a row is printed once, after the last of them.
 func printProblems(w io.Writer, problems []merge.Problem) {
 	var order []string
 	servers := map[string][]string{}
@@ -111,7 +112,7 @@ func printProblems(w io.Writer, problems []merge.Problem) {
 	}
 }
 
-// wrap breaks a text into lines behind a bullet.
+// wrap breaks a text into lines that start below the end of the bullet.
 func wrap(text, bullet string) string {
 	var b strings.Builder
 	b.WriteString(bullet)
@@ -134,7 +135,7 @@ func wrap(text, bullet string) string {
 	return b.String()
 }
 
-// count is a number with the words for one and for another number of things.
+// count writes a number and the words for one thing or for many things.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -13,30 +13,32 @@ import (
 
 func mergeRunCommand() command {
 	return command{
-		name: "merge run", args: "PLAN", short: "merge, or go on with a merge that was interrupted",
+		name: "merge run", args: "PLAN", short: "merge, or continue an interrupted merge",
 		help: `
-Does what "merge check" does, and unless something is undecided (exit code 3) copies the rows of all
-sources into the target. Stop the game servers and back up the sources first. Sources are opened
-read-only; undo is to drop the target.
+Does everything that "merge check" does, and then copies the rows of all sources into the target. If something
+is undecided, it copies nothing (exit code 3). Stop the game servers and back up the sources first. The
+sources are opened read-only. To undo a merge, drop the target.
 
-Whatever ends it, Ctrl-C, a lost connection, kill -9: the same command again goes on where it was and
-ends with the same target. On a target that is complete it changes nothing. While it runs a second one
-is refused (exit code 3), as is a plan that was changed since and a source that was written to.
+If the command is interrupted, by Ctrl-C, a lost connection or kill -9, run it again: it continues where it
+was, and the target becomes the same as without the interruption. If the target is complete, it changes
+nothing. The command refuses (exit code 3) while another run works on the target, if the plan was changed
+after the first run, and if a source was written to.
 
-On a terminal a bar shows how many rows were copied, how many a second, and how long it will take;
-elsewhere lines say so now and then, with --json one document each. They go to standard error.
+Progress goes to standard error: the rows copied, the rows per second, and the time left. A terminal shows
+a bar. Otherwise a line is printed every 5 seconds, which is a JSON document with --json.
 
---renames writes the list of rows that got another name, --servers the map from old servers to the new
-one, both as CSV, when all is done. An older list of that name is replaced, any other file is refused.
-` + mergeLater + `
+--renames writes the list of rows that got a new name, and --servers the map from the old servers to the
+new one. Both are CSV files, written after the last row. A file of the same kind is replaced, and any other
+file is refused (exit code 3).
+` + mergeDSNHelp + `
 
   snowflake merge run plan.yaml
   snowflake merge run plan.yaml --renames renames.csv --servers servers.csv
   snowflake merge run plan.yaml --json --quiet > run.json`,
 		flags: func(set *flag.FlagSet, o *options) {
 			quietFlags(set, o)
-			set.StringVar(&o.merge.renames, "renames", "", "write the list of renames to a `FILE`")
-			set.StringVar(&o.merge.serverMap, "servers", "", "write the map of servers to a `FILE`")
+			set.StringVar(&o.merge.renames, "renames", "", "write the list of renamed rows to a CSV `FILE`")
+			set.StringVar(&o.merge.serverMap, "servers", "", "write the map of servers to a CSV `FILE`")
 		},
 		run: runMergeRun,
 	}
@@ -55,7 +57,7 @@ func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 		}
 	}
 	if len(lists) == 2 && sameFile(lists[0].path, lists[1].path) {
-		return usagef("%s: --renames and --servers need a file each", name)
+		return usagef("%s: --renames and --servers need two different files", name)
 	}
 	return withMerge(ctx, e, o, name, args, func(m *merging) error {
 		report, err := m.Run(ctx)
@@ -113,12 +115,12 @@ func printRun(w io.Writer, m *merging, r *merge.RunReport, lists []list) {
 	say(w, "\nNext:\n\n  snowflake merge verify %s\n", m.path)
 }
 
-// copied tells whether this run had rows to copy. If it had none the report lists what is in the target.
+// copied tells whether this run had rows to copy. If not, the report lists what the target holds.
 func copied(r *merge.RunReport) bool {
 	return slices.ContainsFunc(r.Tables, func(t merge.CopyReport) bool { return t.Way != "" })
 }
 
-// printCopied sums up what was copied by table; JSON has it by server too.
+// printCopied prints what was copied of each table. The JSON document also has it by server.
 func printCopied(w io.Writer, r *merge.RunReport) {
 	type sum struct {
 		rows, servers int64

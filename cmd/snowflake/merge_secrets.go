@@ -11,8 +11,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// secrets are the passwords of a plan, and the DSNs that hold them. The library keeps them out of what it
-// says; a driver may still repeat one in an error that comes in the middle of the work.
+// secrets are the passwords of a plan and the DSNs that contain them. Package merge does not print them, but
+// a driver may repeat one in an error.
 type secrets []string
 
 func secretsOf(plan *merge.Plan) secrets {
@@ -29,12 +29,12 @@ func secretsOf(plan *merge.Plan) secrets {
 			all = append(append(all, dsn), found...)
 		}
 	}
-	// The longest first: a DSN has to go as a whole before the password in it does.
+	// The longest come first, because a DSN has to be removed before the password that it contains.
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	return slices.Compact(all)
 }
 
-// passwordsOf finds the password of a DSN as it stands there, and as it is meant.
+// passwordsOf finds the password of a DSN, as it is written there and with its escapes decoded.
 func passwordsOf(dsn string) []string {
 	var found []string
 	add := func(password string) {
@@ -50,7 +50,7 @@ func passwordsOf(dsn string) []string {
 	if _, rest, ok := strings.Cut(dsn, "://"); ok {
 		login = rest
 	}
-	authority, _, _ := strings.Cut(login, "/") // what follows may have an @ too, as a password may have a /
+	authority, _, _ := strings.Cut(login, "/") // a path may contain @, and a password may contain /
 	for _, part := range []string{login, authority} {
 		if at := strings.LastIndex(part, "@"); at >= 0 {
 			_, password, _ := strings.Cut(part[:at], ":")
@@ -64,9 +64,9 @@ func passwordsOf(dsn string) []string {
 	return found
 }
 
-// clean takes the secrets out of a text.
+// clean replaces the secrets in a text.
 func (s secrets) clean(text string) string {
-	// The driver of PostgreSQL repeats a DSN that it cannot read, with another password.
+	// The driver of PostgreSQL quotes a DSN that it cannot read, with a mask instead of the password.
 	text = regexp.MustCompile("(?s)cannot parse `.*`: ").ReplaceAllString(text, "the DSN cannot be read: ")
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, "xxx")
@@ -74,7 +74,7 @@ func (s secrets) clean(text string) string {
 	return text
 }
 
-// hidden is an error whose text is another one.
+// hidden is an error with a text of its own.
 type hidden struct {
 	text string
 	err  error
@@ -83,7 +83,7 @@ type hidden struct {
 func (h *hidden) Error() string { return h.text }
 func (h *hidden) Unwrap() error { return h.err }
 
-// hide takes the secrets out of what an error says.
+// hide replaces the secrets in the text of an error.
 func (s secrets) hide(err error) error {
 	if text := s.clean(err.Error()); text != err.Error() {
 		return &hidden{text, err}
@@ -91,7 +91,7 @@ func (s secrets) hide(err error) error {
 	return err
 }
 
-// writer takes them out of what a logger writes, a line at a time.
+// writer replaces the secrets in what a logger writes, line by line.
 func (s secrets) writer(w io.Writer) io.Writer { return cleaner{s, w} }
 
 type cleaner struct {

@@ -13,14 +13,17 @@ func mergeVerifyCommand() command {
 	return command{
 		name: "merge verify", args: "PLAN", short: "compare the target with its sources, row by row",
 		help: `
-Reads sources and target again, all of them, and compares the number of rows and a checksum over every
-value, for each server; looks for rows that refer to nothing, for rows that are equal in a unique key,
-and for the new names; and computes the sums under "conserve" on both sides. It trusts nothing that the
-run has said, and writes nothing. If anything differs the exit code is 1: do not open the doors.
+Reads the sources and the target again, independently of what the run reported, and compares them:
 
-Let no game server run on sources or target before. Keep the document of --json: its seal is a hash of
-all that it says.
-` + mergeLater + `
+  - the number of rows and a checksum over every value, for each server and table
+  - rows that refer to a row that does not exist, and rows that are equal in a unique key
+  - the new names
+  - the sums that the plan lists under "conserve"
+
+The command writes to no database. If anything differs, the exit code is 1: do not let players in. No game
+server may write to the sources or the target before the command has finished. Keep the JSON document: its
+"seal" is a hash of its whole content.
+` + mergeDSNHelp + `
 
   snowflake merge verify plan.yaml
   snowflake merge verify plan.yaml --json --quiet > verify.json`,
@@ -42,7 +45,7 @@ func runMergeVerify(ctx context.Context, e *env, o *options, args []string) erro
 			printVerify(e.out, m.plan, report)
 		}
 		if err == nil && !report.OK {
-			err = fmt.Errorf("%s of %s: do not open the doors before it is known why",
+			err = fmt.Errorf("%s in %s: do not let players in before you know the reason",
 				count(int64(len(report.Failed)), "difference", "differences"),
 				plural(int64(len(report.Checks)), "comparison"))
 		}
@@ -50,14 +53,14 @@ func runMergeVerify(ctx context.Context, e *env, o *options, args []string) erro
 	})
 }
 
-// verified is what was compared of one table: a word for each column.
+// verified is one line of the report: the result of every comparison of a table.
 type verified struct {
-	rows                             int64
-	differ                           bool // in rows
-	checksum, orphans, twins, naming string
+	rows                                 int64
+	differ                               bool // in rows
+	checksum, orphans, duplicates, names string
 }
 
-// printVerify has a line for each table and each sum, and then all that differs.
+// printVerify prints a line for each table and each sum, and then every difference.
 func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 	say(w, "%s into %s\n\n", serverNames(plan), targetName(plan))
 	table := &grid{words: 1}
@@ -80,7 +83,7 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 	}
 	for _, name := range order {
 		v := all[name]
-		table.add(plain(name), v.counted(), v.checksum, v.orphans, v.twins, v.naming)
+		table.add(plain(name), v.counted(), v.checksum, v.orphans, v.duplicates, v.names)
 	}
 	table.print(w)
 	if len(sums.rows) > 1 {
@@ -107,7 +110,7 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 	say(w, "Seal %s\n", r.Seal)
 }
 
-// note adds a comparison to the line of its table. A failure stays, whatever comes after it.
+// note adds a comparison to the line of its table. A later success does not hide a failure.
 func (v *verified) note(c merge.Comparison) {
 	cell, text := &v.checksum, "equal"
 	switch c.What {
@@ -119,9 +122,9 @@ func (v *verified) note(c merge.Comparison) {
 	case "orphans":
 		cell, text = &v.orphans, "none"
 	case "duplicates":
-		cell, text = &v.twins, "none"
+		cell, text = &v.duplicates, "none"
 	case "names":
-		cell, text = &v.naming, "there"
+		cell, text = &v.names, "there"
 	}
 	switch {
 	case *cell == differs:
@@ -132,7 +135,7 @@ func (v *verified) note(c merge.Comparison) {
 	}
 }
 
-// number writes a whole number with commas, and anything else as it is.
+// number writes a whole number with commas, and any other text without control characters.
 func number(text string) string {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return comma(n)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
 func TestThreeServersAreMergedFromPlanToVerify(t *testing.T) {
@@ -16,7 +15,7 @@ func TestThreeServersAreMergedFromPlanToVerify(t *testing.T) {
 		r := newRealms(t, target)
 		r.reviewed(t)
 
-		stdout, _ := r.does(t, int(merge.Resolved), "check")
+		stdout, _ := r.does(t, exitResolved, "check")
 		has(t, stdout, "realm1 (1), realm2 (2), realm3 (3) into realm1 (1)", "roles", "rename",
 			"one with what stays", "Not copied: rankings (rebuild)", "Resolved: ")
 		t.Log("\n" + stdout)

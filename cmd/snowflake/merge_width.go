@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// width is how many columns of a terminal a text takes.
+// width returns how many columns of a terminal a text takes.
 func width(text string) (columns int) {
 	for _, r := range text {
 		columns += widthOf(r)
@@ -15,7 +15,7 @@ func width(text string) (columns int) {
 
 func widthOf(r rune) int {
 	switch {
-	case unicode.In(r, unicode.Mn, unicode.Me): // it stands above or below the letter before it
+	case unicode.In(r, unicode.Mn, unicode.Me): // a mark that combines with the letter before it
 		return 0
 	case wide(r):
 		return 2
@@ -23,8 +23,8 @@ func widthOf(r rune) int {
 	return 1
 }
 
-// wide tells whether a letter takes two columns of a terminal, as those of Chinese, Japanese and Korean do in
-// their full width, and pictures. Where the standard of Unicode says "ambiguous", terminals take one.
+// wide tells whether a character takes two columns of a terminal. Full-width characters of Chinese, Japanese
+// and Korean do, and so do emoji. Terminals use one column for what Unicode calls "ambiguous".
 func wide(r rune) bool {
 	if r < 0x1100 {
 		return false
@@ -42,7 +42,7 @@ func wide(r rune) bool {
 	return false
 }
 
-// cut is as much of a text as takes no more than so many columns.
+// cut returns the longest beginning of a text that fits into a number of columns.
 func cut(text string, columns int) string {
 	for at, r := range text {
 		if columns -= widthOf(r); columns < 0 {
@@ -52,5 +52,7 @@ func cut(text string, columns int) string {
 	return text
 }
 
-// blanks fill what a text leaves of a column.
-func blanks(text string, columns int) string { return strings.Repeat(" ", max(columns-width(text), 0)) }
+// padding returns the spaces that fill a column after a text.
+func padding(text string, columns int) string {
+	return strings.Repeat(" ", max(columns-width(text), 0))
+}

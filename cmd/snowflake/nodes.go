@@ -12,22 +12,45 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-func listCommand() command {
-	return command{
-		name: "nodes list", args: "", short: "show who holds which node number",
+func nodesGroup() group {
+	return group{
+		name: "nodes", short: "show and release node leases",
 		help: `
-Lists the node numbers that were ever used, and who has them. A number is held until the end of its
-window by the database's clock; its holder extends the window long before. It is free when the window
-has ended, because its process died ("expired") or gave it back ("free"). One of a server that was
-merged into another is "retired": nobody gets it again.
+Shows the node numbers that processes lease from a database, releases a number whose process is gone, and
+keeps a number out of the leases. Shows and changes where the IDs of a database come from.
 ` + dsnHelp + `
 
-  snowflake nodes list --dsn postgres://app@db/shop
-  SNOWFLAKE_DSN="$DSN" snowflake nodes list --json
+  snowflake nodes list --dsn "$DSN"`,
+	}
+}
+
+func listCommand() command {
+	return command{
+		name: "nodes list", short: "show which process holds which node number",
+		help: `
+Lists every node number that was ever leased, and its state. A process holds a number until the end of its
+window, by the clock of the database, and extends the window long before that. The states are:
+
+  held          a process holds the number
+  ending        the process gave the number back, and the window has not ended yet
+  free          the process gave the number back
+  expired       the window has ended and the process did not give the number back: it died or was cut off
+  held too far  the window ends more than 49 hours from now; see "snowflake help nodes release"
+  reserved      "nodes reserve" keeps the number out of the leases
+  retired       the server with this number was merged into another one: the number is never leased again
+  moved         the leases were moved to another store; see "snowflake help nodes authority"
+
+"until" is the end of the window, in UTC. "changes" counts how often the record was written. A database
+without the table has an empty list. It is an error if --table names the table and it is not there.
+` + dsnHelp + `
+
+  snowflake nodes list --dsn "$DSN"
+  snowflake nodes list --json
   snowflake nodes list --dsn shop.db --table eu_snowflake_nodes`,
 		flags: func(set *flag.FlagSet, o *options) {
 			dsnFlags(set, o)
@@ -39,36 +62,52 @@ merged into another is "retired": nobody gets it again.
 
 // The states of a node.
 const (
-	stateHeld    = "held"
-	stateDistant = "held too far" // into the future
-	stateRetired = "retired"      // its server was merged into another
-	stateEnding  = "ending"       // given back, but not yet over
-	stateExpired = "expired"
-	stateFree    = "free"
+	stateHeld     = "held"
+	stateDistant  = "held too far" // into the future
+	stateReserved = "reserved"     // by lease.Reserve
+	stateRetired  = "retired"      // its server was merged into another
+	stateMoved    = "moved"        // with the whole store
+	stateEnding   = "ending"       // given back, but the window has not ended
+	stateExpired  = "expired"
+	stateFree     = "free"
 )
 
-// nodeInfo is a record in JSON.
+// nodeInfo is a node in JSON: its state, and then the fields of its record.
 type nodeInfo struct {
-	lease.Record
-	State string
-	Left  time.Duration // of the window, by the store's clock; negative when it is over
+	State       string    `json:"state"`
+	SecondsLeft float64   `json:"seconds_left"` // of the window, by the store's clock; negative when it is over
+	Node        int64     `json:"node"`
+	Owner       string    `json:"owner"`
+	Until       time.Time `json:"until"`
+	Version     int64     `json:"version"`
+	Layout      string    `json:"layout"`
+	UpdatedAt   time.Time `json:"updated_at"`
 }
 
-// MarshalJSON keeps the form of the record.
-func (n nodeInfo) MarshalJSON() ([]byte, error) {
-	record, err := n.Record.MarshalJSON()
-	if err != nil {
-		return nil, err
+// newNodeInfo describes a record at an instant of the store's clock.
+func newNodeInfo(r lease.Record, now time.Time) nodeInfo {
+	return nodeInfo{
+		State: stateOf(r, now), SecondsLeft: float64(r.Until.Sub(now).Milliseconds()) / 1000, Node: r.Node,
+		Owner: r.Owner, Until: r.Until.UTC(), Version: r.Version, Layout: r.Layout, UpdatedAt: r.UpdatedAt.UTC(),
 	}
-	return fmt.Appendf(nil, `{"state":%q,"seconds_left":%.3f,%s`, n.State, n.Left.Seconds(),
-		strings.TrimPrefix(string(record), "{")), nil
 }
+
+// left is the rest of the window. It is negative when the window is over.
+func (n nodeInfo) left() time.Duration { return time.Duration(n.SecondsLeft * float64(time.Second)) }
 
 func runList(ctx context.Context, e *env, o *options, args []string) (err error) {
 	if len(args) > 0 {
-		return usagef("nodes list: what is %q for? It takes flags only", args[0])
+		return usagef("nodes list: unexpected argument %q: there are only flags", args[0])
 	}
 	store, done, err := openStore(ctx, e, o, false)
+	if errors.Is(err, errNoTable) && o.table == defaultTable {
+		// This is an answer and not a failure: many games have never leased a number.
+		say(e.err, "snowflake: %s\n", err)
+		if o.json {
+			return printJSON(e.out, []nodeInfo{})
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -81,13 +120,13 @@ func runList(ctx context.Context, e *env, o *options, args []string) (err error)
 		return printJSON(e.out, nodes)
 	}
 	if len(nodes) == 0 {
-		say(e.out, "No node number was ever leased from table %s.\n", o.table)
+		say(e.out, "No process has ever leased a node number from the table %s.\n", o.table)
 		return nil
 	}
 	return printNodes(e.out, nodes)
 }
 
-// listNodes reads all records, with the states that they are in by the store's clock.
+// listNodes reads all records, and determines their states by the store's clock.
 func listNodes(ctx context.Context, store lease.Store) ([]nodeInfo, error) {
 	now, err := store.Now(ctx)
 	if err != nil {
@@ -100,18 +139,23 @@ func listNodes(ctx context.Context, store lease.Store) ([]nodeInfo, error) {
 	slices.SortFunc(records, func(a, b lease.Record) int { return cmp.Compare(a.Node, b.Node) })
 	nodes := make([]nodeInfo, 0, len(records))
 	for _, r := range records {
-		nodes = append(nodes, nodeInfo{Record: r, State: stateOf(r, now), Left: r.Until.Sub(now)})
+		nodes = append(nodes, newNodeInfo(r, now))
 	}
 	return nodes, nil
 }
 
-// farAhead is beyond what a keeper grants: a span and a generator's lead, a day each at most.
+// farAhead is longer than any window that a keeper asks for: a span and the lead of a generator are at
+// most one day each.
 const farAhead = 49 * time.Hour
 
 func stateOf(r lease.Record, now time.Time) string {
 	switch held := r.Until.After(now); {
 	case merge.Retired(r.Owner, r.Until):
 		return stateRetired
+	case strings.HasPrefix(r.Layout, authority.MovedLayout):
+		return stateMoved
+	case lease.Reserved(r, now):
+		return stateReserved
 	case r.Until.Sub(now) > farAhead:
 		return stateDistant
 	case held && r.Owner != "":
@@ -128,18 +172,19 @@ func printNodes(w io.Writer, nodes []nodeInfo) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	say(table, "NODE\tSTATE\tUNTIL\t\tCHANGES\tOWNER\n")
 	layouts := make(map[string]int)
-	distant := false
+	distant, moved := false, false
 	for _, n := range nodes {
-		left := "in " + spell(n.Left)
+		left := "in " + spell(n.left())
 		switch {
-		case n.State == stateRetired:
+		case n.State == stateRetired || n.State == stateReserved:
 			left = "for good"
-		case n.Left < 0:
-			left = spell(-n.Left) + " ago"
+		case n.left() < 0:
+			left = spell(-n.left()) + " ago"
 		}
 		say(table, "%d\t%s\t%s\t%s\t%d\t%s\n", n.Node, n.State, stamp(n.Until), left, n.Version, plain(n.Owner))
 		layouts[n.Layout]++
 		distant = distant || n.State == stateDistant
+		moved = moved || n.State == stateMoved
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -147,34 +192,38 @@ func printNodes(w io.Writer, nodes []nodeInfo) error {
 	for layout, count := range layouts {
 		say(w, "%d of layout %s\n", count, plain(layout))
 	}
-	if len(layouts) > 1 {
-		say(w, "Several layouts share the table, so no process can lease a node: give each a table of its own.\n")
+	if moved {
+		say(w, "The leases were moved to another store, so no process leases a node here. See \"snowflake help "+
+			"nodes authority\".\n")
+	} else if len(layouts) > 1 {
+		say(w, "Several layouts share the table, so no process can lease a node. Give each its own table.\n")
 	}
 	if distant {
-		say(w, "A window ends further ahead than any process asks for: a clock was wrong, or the record\n"+
-			"was altered. See \"snowflake help nodes release\".\n")
+		say(w, "A window ends later than any process asks for: a clock was wrong, or the record was altered.\n"+
+			"See \"snowflake help nodes release\".\n")
 	}
 	return nil
 }
 
 func releaseCommand() command {
 	return command{
-		name: "nodes release", args: "NODE", short: "take a number away from a process that is gone",
+		name: "nodes release", args: "NODE", short: "release a node number whose process is gone",
 		help: `
-Marks a number as given back. A number whose window has ended is free anyway; one whose window still
-runs may have a live holder, and is refused (exit code 3) unless --force is given.
+Marks a node number as given back. This is hardly ever needed, because a number becomes free by itself when
+its window ends. While the window still runs, a live process may hold the number. The command then refuses
+(exit code 3), unless --force is given.
 
-With --force the holder can no longer extend its window, and takes another number; nobody else gets
-this one before the window has ended. So it repeats no ID, whoever is alive.
+With --force the holder can no longer extend its window, and leases another number. No other process gets
+this number before the window has ended, so no ID is repeated, even if the holder is alive.
 
-A window that ends in the far future, because a clock was wrong or the record was altered, keeps the
-number out of use until then. "--force --until now" ends it now. This is safe only if no ID of that
-node is later than now. Check the tables that have IDs before:
+A window that ends in the far future, because a clock was wrong or the record was altered, keeps the number
+out of use until then. "--force --until now" ends the window now. This is safe only if no ID of that node
+has a later time than now. Compare the largest ID of every table with the first ID of the range:
 
-  snowflake range now +1m                      # its first ID is the bound
-  SELECT max(id) FROM orders;                  # then "snowflake inspect" on what is greater
+  snowflake range now +1m
+  SELECT max(id) FROM orders;
 
-Better leave such a number alone: there are others.
+If an ID is larger, "snowflake inspect" shows its node. It is safer to leave such a number unused.
 ` + dsnHelp + `
 
   snowflake nodes release 17 --dsn "$DSN"
@@ -182,23 +231,24 @@ Better leave such a number alone: there are others.
 		flags: func(set *flag.FlagSet, o *options) {
 			dsnFlags(set, o)
 			jsonFlag(set, o)
-			set.BoolVar(&o.force, "force", false, "even if the holder may be alive")
-			set.StringVar(&o.until, "until", "", "with --force: end the window `now`")
+			set.BoolVar(&o.force, "force", false, "release the number even if a live process may hold it")
+			set.StringVar(&o.until, "until", "", "with --force, end the window `now`; \"now\" is the only value")
 		},
 		run: runRelease,
 	}
 }
 
 func runRelease(ctx context.Context, e *env, o *options, args []string) (err error) {
-	node, err := nodeOf(args)
+	node, err := nodeOf("release", args)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.until != "" && o.until != "now":
-		return usagef("nodes release: --until takes \"now\" only, not %q", o.until)
+		return usagef("nodes release: --until takes only \"now\", not %q", o.until)
 	case o.until != "" && !o.force:
-		return usagef("nodes release: --until now may repeat IDs, so it needs --force; read the help first")
+		return usagef("nodes release: --until now can repeat IDs, so it needs --force; " +
+			"read \"snowflake help nodes release\" first")
 	}
 	store, done, err := openStore(ctx, e, o, false)
 	if err != nil {
@@ -212,27 +262,27 @@ func runRelease(ctx context.Context, e *env, o *options, args []string) (err err
 	if o.json {
 		return printJSON(e.out, released)
 	}
-	say(e.out, "Node %d is given back.", node)
-	if released.Left > 0 {
-		say(e.out, " It can be taken when its window has ended, at %s, in %s.", stamp(released.Until),
-			spell(released.Left))
+	say(e.out, "Node %d is released.", node)
+	if left := released.left(); left > 0 {
+		say(e.out, " It can be leased when its window has ended, at %s, in %s.", stamp(released.Until),
+			spell(left))
 	}
 	say(e.out, "\n")
 	return nil
 }
 
-func nodeOf(args []string) (int64, error) {
+func nodeOf(command string, args []string) (int64, error) {
 	if len(args) != 1 {
-		return 0, usagef("nodes release: one node number is needed")
+		return 0, usagef("nodes %s: exactly one node number is needed", command)
 	}
 	var node int64
 	if _, err := fmt.Sscanf(args[0], "%d", &node); err != nil || fmt.Sprint(node) != args[0] || node < 0 {
-		return 0, usagef("nodes release: %q is no node number", args[0])
+		return 0, usagef("nodes %s: %q is not a node number", command, args[0])
 	}
 	return node, nil
 }
 
-// release swaps the record of a node for one without an owner.
+// release replaces the record of a node with one that has no owner.
 func release(ctx context.Context, store lease.Store, node int64, force, endNow bool) (nodeInfo, error) {
 	now, err := store.Now(ctx)
 	if err != nil {
@@ -248,14 +298,20 @@ func release(ctx context.Context, store lease.Store, node int64, force, endNow b
 	}
 	prev := records[at]
 	if merge.Retired(prev.Owner, prev.Until) {
-		return nodeInfo{}, fmt.Errorf("%w: node %d was %s: its IDs are in the tables there, so nobody may ever "+
-			"get the number again", errRefused, node, plain(prev.Owner))
+		return nodeInfo{}, fmt.Errorf("%w: node %d was %s: its IDs are in the tables there, so no process may "+
+			"ever lease the number again", errRefused, node, plain(prev.Owner))
+	}
+	if lease.Reserved(prev, now) && !endNow {
+		return nodeInfo{}, fmt.Errorf("%w: node %d is %s until %s: whoever reserved it makes IDs of it; if "+
+			"nobody does, \"--force --until now\" gives the number to the leases", errRefused, node,
+			plain(prev.Owner), stamp(prev.Until))
 	}
 	running := prev.Until.After(now)
 	if running && prev.Owner != "" && !force {
 		return nodeInfo{}, fmt.Errorf("%w: node %d is held until %s, for another %s, by %q, which may be alive: "+
-			"if it is not, the number falls free then by itself; --force takes it away from a live holder, who "+
-			"takes another", errRefused, node, stamp(prev.Until), spell(prev.Until.Sub(now)), plain(prev.Owner))
+			"if it is not, the number becomes free by itself at that time; --force takes the number away from a "+
+			"live holder, which then leases another one", errRefused, node, stamp(prev.Until),
+			spell(prev.Until.Sub(now)), plain(prev.Owner))
 	}
 	next := prev
 	next.Owner = ""
@@ -272,5 +328,5 @@ func release(ctx context.Context, store lease.Store, node int64, force, endNow b
 		return nodeInfo{}, fmt.Errorf("node %d was changed meanwhile, so its holder is alive: nothing was done",
 			node)
 	}
-	return nodeInfo{Record: next, State: stateOf(next, now), Left: next.Until.Sub(now)}, nil
+	return newNodeInfo(next, now), nil
 }

@@ -8,19 +8,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
-// ranch is a database with a store, and the DSN as the command takes it.
-type ranch struct {
+// leases is a database with a lease store, and its DSN as the command accepts it.
+type leases struct {
 	dsn   string
 	store *gormlease.Store
 }
 
-func openRanch(t *testing.T, target dbtest.Target) ranch {
+func openLeases(t *testing.T, target dbtest.Target) leases {
 	t.Helper()
 	dsn := target.DSN(t)
 	store, err := gormlease.New(target.OpenDSN(t, dsn, nil))
@@ -28,14 +30,14 @@ func openRanch(t *testing.T, target dbtest.Target) ranch {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	return ranch{dsn, store}
+	return leases{dsn, store}
 }
 
 // hold leases a number for the length of the test.
-func (r ranch) hold(t *testing.T, node int64) *lease.Keeper {
+func (l leases) hold(t *testing.T, node int64) *lease.Keeper {
 	t.Helper()
-	k, err := lease.Acquire(t.Context(), r.store, generator.Default(), lease.Nodes(node, node),
-		lease.Owner("web"), lease.Span(time.Hour), lease.Logger(slog.New(slog.DiscardHandler)))
+	k, err := lease.Acquire(t.Context(), l.store, generator.Default(), lease.WithNodes(node, node),
+		lease.WithOwner("web"), lease.WithSpan(time.Hour), lease.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +45,9 @@ func (r ranch) hold(t *testing.T, node int64) *lease.Keeper {
 	return k
 }
 
-func (r ranch) record(t *testing.T, node int64) lease.Record {
+func (l leases) record(t *testing.T, node int64) lease.Record {
 	t.Helper()
-	records, err := r.store.List(t.Context())
+	records, err := l.store.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +61,9 @@ func (r ranch) record(t *testing.T, node int64) lease.Record {
 }
 
 // succeed runs the command and returns what it prints.
-func (r ranch) succeed(t *testing.T, args ...string) string {
+func (l leases) succeed(t *testing.T, args ...string) string {
 	t.Helper()
-	code, stdout, stderr := call(t, r.dsn, args...)
+	code, stdout, stderr := call(t, l.dsn, args...)
 	if code != exitOK || stderr != "" {
 		t.Fatalf("snowflake %q: exit code %d: %s", args, code, stderr)
 	}
@@ -71,20 +73,20 @@ func (r ranch) succeed(t *testing.T, args ...string) string {
 func TestNodesAreListedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		r := openRanch(t, target)
-		if got := r.succeed(t, "nodes", "list"); !strings.Contains(got, "ever leased") {
+		l := openLeases(t, target)
+		if got := l.succeed(t, "nodes", "list"); !strings.Contains(got, "has ever leased") {
 			t.Errorf("an empty table is listed as\n%s", got)
 		}
-		r.hold(t, 7)
-		if err := r.hold(t, 300).Close(t.Context()); err != nil {
+		l.hold(t, 7)
+		if err := l.hold(t, 300).Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		hostile := r.record(t, 300)
+		hostile := l.record(t, 300)
 		hostile.Owner, hostile.Version = "evil\x1b[2J\nname", hostile.Version+1
-		if ok, err := r.store.Swap(t.Context(), r.record(t, 300), hostile); !ok || err != nil {
+		if ok, err := l.store.Swap(t.Context(), l.record(t, 300), hostile); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		lines := strings.Split(r.succeed(t, "nodes", "list"), "\n")
+		lines := strings.Split(l.succeed(t, "nodes", "list"), "\n")
 		for i, words := range [][]string{{"NODE", "STATE"}, {"7", "held", "web #", "in 1h"}, {"300", "expired", "evil?[2J?name"}} {
 			for _, word := range words {
 				if !strings.Contains(lines[i], word) {
@@ -97,7 +99,7 @@ func TestNodesAreListedAsTheyAre(t *testing.T) {
 			State string
 			Left  float64 `json:"seconds_left"`
 		}
-		if err := json.Unmarshal([]byte(r.succeed(t, "nodes", "list", "--json")), &nodes); err != nil {
+		if err := json.Unmarshal([]byte(l.succeed(t, "nodes", "list", "--json")), &nodes); err != nil {
 			t.Fatal(err)
 		}
 		if len(nodes) != 2 || nodes[0].Node != 7 || nodes[0].State != stateHeld || nodes[0].Left < 3000 {
@@ -109,26 +111,26 @@ func TestNodesAreListedAsTheyAre(t *testing.T) {
 func TestALiveHolderIsGuarded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		r := openRanch(t, target)
-		r.hold(t, 7)
-		before := r.record(t, 7)
-		code, _, stderr := call(t, r.dsn, "nodes", "release", "7")
+		l := openLeases(t, target)
+		l.hold(t, 7)
+		before := l.record(t, 7)
+		code, _, stderr := call(t, l.dsn, "nodes", "release", "7")
 		if code != exitRefused || !strings.Contains(stderr, "web #") || !strings.Contains(stderr, "--force") {
 			t.Errorf("exit code %d, %s", code, stderr)
 		}
-		if after := r.record(t, 7); after != before {
+		if after := l.record(t, 7); after != before {
 			t.Errorf("the record was changed from %v to %v", before, after)
 		}
 
-		got := r.succeed(t, "nodes", "release", "7", "--force")
-		after := r.record(t, 7)
+		got := l.succeed(t, "nodes", "release", "7", "--force")
+		after := l.record(t, 7)
 		if after.Owner != "" || after.Version != before.Version+1 || !after.Until.Equal(before.Until) {
 			t.Errorf("by force %v became %v", before, after)
 		}
 		if !strings.Contains(got, "when its window has ended") {
 			t.Errorf("it says %s", got)
 		}
-		code, _, stderr = call(t, r.dsn, "nodes", "release", "8")
+		code, _, stderr = call(t, l.dsn, "nodes", "release", "8")
 		if code != exitFailure || !strings.Contains(stderr, "never leased") {
 			t.Errorf("a node without a record: exit code %d, %s", code, stderr)
 		}
@@ -138,26 +140,26 @@ func TestALiveHolderIsGuarded(t *testing.T) {
 func TestAWindowInTheFarFutureCanBeEnded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		r := openRanch(t, target)
+		l := openLeases(t, target)
 		far := lease.Record{
 			Node: 9, Owner: "wrong clock", Until: time.Now().Add(100 * 365 * 24 * time.Hour), Version: 1,
 			Layout: lease.Fingerprint(generator.Default()), UpdatedAt: time.Now(),
 		}
-		if ok, err := r.store.Swap(t.Context(), lease.Record{}, far); !ok || err != nil {
+		if ok, err := l.store.Swap(t.Context(), lease.Record{}, far); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		if got := r.succeed(t, "nodes", "list"); !strings.Contains(got, stateDistant) || !strings.Contains(got, "help nodes release") {
+		if got := l.succeed(t, "nodes", "list"); !strings.Contains(got, stateDistant) || !strings.Contains(got, "help nodes release") {
 			t.Errorf("it is listed as\n%s", got)
 		}
-		r.succeed(t, "nodes", "release", "9", "--force", "--until", "now")
-		if left := time.Until(r.record(t, 9).Until); left > time.Minute {
+		l.succeed(t, "nodes", "release", "9", "--force", "--until", "now")
+		if left := time.Until(l.record(t, 9).Until); left > time.Minute {
 			t.Errorf("the window still runs for %v", left)
 		}
 		deadline := time.Now().Add(time.Minute)
-		for r.record(t, 9).Until.After(time.Now()) && time.Now().Before(deadline) {
+		for l.record(t, 9).Until.After(time.Now()) && time.Now().Before(deadline) {
 			time.Sleep(10 * time.Millisecond)
 		}
-		r.hold(t, 9)
+		l.hold(t, 9)
 	})
 }
 
@@ -165,23 +167,23 @@ func TestAWindowInTheFarFutureCanBeEnded(t *testing.T) {
 func TestANumberThatIsMergedAwayIsRetiredForGood(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		r := openRanch(t, target)
+		l := openLeases(t, target)
 		gone := lease.Record{
 			Node: 9, Owner: "merged into Avalon (1)", Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), Version: 1,
 			Layout: lease.Fingerprint(generator.Default()), UpdatedAt: time.Now(),
 		}
-		if ok, err := r.store.Swap(t.Context(), lease.Record{}, gone); !ok || err != nil {
+		if ok, err := l.store.Swap(t.Context(), lease.Record{}, gone); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		got := r.succeed(t, "nodes", "list")
+		got := l.succeed(t, "nodes", "list")
 		if !strings.Contains(got, stateRetired) || !strings.Contains(got, "for good") || strings.Contains(got, "clock") {
 			t.Errorf("it is listed as\n%s", got)
 		}
-		code, _, stderr := call(t, r.dsn, "nodes", "release", "9", "--force", "--until", "now")
+		code, _, stderr := call(t, l.dsn, "nodes", "release", "9", "--force", "--until", "now")
 		if code != exitRefused || !strings.Contains(stderr, "merged into Avalon (1)") {
 			t.Errorf("exit code %d: %s", code, stderr)
 		}
-		if after := r.record(t, 9); after.Version != 1 || !after.Until.Equal(gone.Until) {
+		if after := l.record(t, 9); after.Version != 1 || !after.Until.Equal(gone.Until) {
 			t.Errorf("it has become %v", after)
 		}
 	})
@@ -190,8 +192,8 @@ func TestANumberThatIsMergedAwayIsRetiredForGood(t *testing.T) {
 func TestNewIDsHaveALeasedNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		r := openRanch(t, target)
-		lines := strings.Fields(r.succeed(t, "new", "-n", "10000"))
+		l := openLeases(t, target)
+		lines := strings.Fields(l.succeed(t, "new", "-n", "10000"))
 		last := int64(0)
 		for _, line := range lines {
 			id, err := strconv.ParseInt(line, 10, 64)
@@ -204,7 +206,7 @@ func TestNewIDsHaveALeasedNode(t *testing.T) {
 		if err != nil || len(lines) != 10000 {
 			t.Fatalf("%d IDs, %v", len(lines), err)
 		}
-		if record := r.record(t, parts.Node); record.Owner != "" || !record.Until.After(parts.Time) {
+		if record := l.record(t, parts.Node); record.Owner != "" || !record.Until.After(parts.Time) {
 			t.Errorf("the lease was left as %v after an ID of %v", record, parts.Time)
 		}
 	})
@@ -218,14 +220,45 @@ func TestNoTableIsNoLease(t *testing.T) {
 		if err := db.Exec("CREATE TABLE something (id int)").Error; err != nil {
 			t.Fatal(err)
 		}
-		code, _, stderr := call(t, dsn, "nodes", "list")
-		if code != exitFailure || !strings.Contains(stderr, "no table snowflake_nodes") {
-			t.Errorf("exit code %d, %s", code, stderr)
+		for _, c := range []struct {
+			args   []string
+			code   int
+			stdout string
+		}{
+			{[]string{"nodes", "list"}, exitOK, ""},
+			{[]string{"nodes", "list", "--json"}, exitOK, "[]\n"},
+			{[]string{"nodes", "list", "--table", "leases"}, exitFailure, ""},
+			{[]string{"nodes", "release", "7"}, exitFailure, ""},
+		} {
+			code, stdout, stderr := call(t, dsn, c.args...)
+			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, "the database has no table ") {
+				t.Errorf("%q: exit code %d, it printed %q and said %s", c.args, code, stdout, stderr)
+			}
 		}
 		if db.Migrator().HasTable(defaultTable) {
 			t.Error("to look made the table")
 		}
 	})
+}
+
+// An operator must not read "no process" where the database or the right to read it is missing.
+func TestADatabaseThatCannotBeReadIsNotTakenForOneWithoutLeases(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mariadb", "mysql"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := mysql.ParseDSN(dbtest.Named(name).DSN(t))
+			if err != nil {
+				t.Fatal("the mysql driver cannot parse the DSN")
+			}
+			for _, database := range []string{"", "snowflaketest_none"} {
+				cfg.DBName = database
+				if code, _, stderr := call(t, cfg.FormatDSN(), "nodes", "list"); code != exitFailure {
+					t.Errorf("database %q: exit code %d, %s", database, code, stderr)
+				}
+			}
+		})
+	}
 }
 
 func TestNoErrorTellsThePassword(t *testing.T) {
@@ -239,9 +272,14 @@ func TestNoErrorTellsThePassword(t *testing.T) {
 		"app:" + secret + "@tcp(127.0.0.1:3306)/shop", "mysql://app:" + secret + "@127.0.0.1:1/shop",
 		"mysql://app:" + secret + "@[::1/shop", "sqlite:" + secret, "file:/no/" + secret + ".db", secret,
 	} {
-		code, stdout, stderr := call(t, "", "nodes", "list", "--dsn", dsn)
-		if code == exitOK || strings.Contains(stdout+stderr, secret) {
-			t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+		for _, args := range [][]string{
+			{"nodes", "list", "--dsn", dsn}, {"nodes", "reserve", "7", "--for", "x", "--dsn", dsn},
+			{"segments", "raise", "orders", "7", "--dsn", dsn}, {"segments", "residues", "orders", dsn},
+		} {
+			code, stdout, stderr := call(t, "", args...)
+			if code == exitOK || strings.Contains(stdout+stderr, secret) {
+				t.Errorf("%q: exit code %d: %s%s", args[:2], code, stdout, stderr)
+			}
 		}
 	}
 }

@@ -9,20 +9,25 @@ import (
 	"unicode"
 )
 
-// printJSON writes one document.
+// printJSON writes one indented document.
 func printJSON(w io.Writer, value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
-	return err
+	e := newEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
 }
 
-// stamp is an instant as all commands print it.
+// newEncoder returns an encoder that leaves <, > and & as they are. The escapes of encoding/json
+// protect HTML, and here they would only make a condition such as "id >= 5" hard to read.
+func newEncoder(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
+}
+
+// stamp is an instant as all commands print it, in UTC and with milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// plain is text from a database without what could command the terminal.
+// plain replaces characters that could control the terminal, in text that comes from a database.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -32,7 +37,7 @@ func plain(text string) string {
 	}, text)
 }
 
-// ago says how far an instant lies from now, for people.
+// ago says for people how far an instant is from now.
 func ago(t, now time.Time) string {
 	d := now.Sub(t)
 	direction := "ago"
@@ -42,7 +47,7 @@ func ago(t, now time.Time) string {
 	return spell(d) + " " + direction
 }
 
-// spell rounds a duration to what a reader wants to know.
+// spell rounds a duration to the precision that a reader needs.
 func spell(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

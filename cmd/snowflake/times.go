@@ -13,13 +13,18 @@ import (
 
 func rangeCommand() command {
 	return command{
-		name: "range", args: "FROM TO", short: "find the IDs of a span of time",
+		name: "range", args: "FROM TO", short: "find the IDs of a time range",
 		help: `
-Prints the first ID of FROM and the first ID of TO: what was made from FROM up to, not including, TO
-lies between. A time is a date (2026-11-21), a date and time (2026-11-21T08:00, or with seconds),
-RFC 3339 with a zone, "now", or a duration from now (-24h, +90m). Without a zone it is UTC.
+Prints the first ID of FROM, the first ID of TO, and an SQL condition for the rows between them: FROM is
+included, TO is not. A time is written in one of these ways:
 
-With TO "now" the condition has no upper end: in a burst IDs run some ticks ahead of the clock.
+  2026-11-21            midnight of that day, in UTC
+  2026-11-21T08:00      with seconds if you like; in UTC
+  2026-11-21T08:00:00Z  RFC 3339, with any time zone
+  now                   this moment
+  -24h or +90m          relative to now, in the units h, m, s and ms
+
+If TO is "now", the condition has no upper end, because in a burst IDs run a few ticks ahead of the clock.
 
   snowflake range -1h now
   snowflake range 2026-11-20 2026-11-21
@@ -44,7 +49,7 @@ type rangeInfo struct {
 
 func runRange(_ context.Context, e *env, o *options, args []string) error {
 	if len(args) != 2 {
-		return usagef("range: two times are needed, FROM and TO")
+		return usagef("range: exactly two times are needed, FROM and TO")
 	}
 	p, err := layoutOf(o.layout)
 	if err != nil {
@@ -60,7 +65,7 @@ func runRange(_ context.Context, e *env, o *options, args []string) error {
 		return err
 	}
 	if to.Before(from) {
-		return usagef("range: %s is before %s: the earlier time comes first", stamp(to), stamp(from))
+		return usagef("range: the earlier time comes first, but TO %s is before FROM %s", stamp(to), stamp(from))
 	}
 	first, end, err := p.layout.Range(from, to)
 	if err != nil {
@@ -83,7 +88,7 @@ func runRange(_ context.Context, e *env, o *options, args []string) error {
 	return table.Flush()
 }
 
-// parseTime reads a time as the help describes it.
+// parseTime reads a time in one of the ways that the help lists.
 func parseTime(text string, now time.Time) (time.Time, error) {
 	if strings.EqualFold(text, "now") {
 		return now.UTC(), nil
@@ -101,6 +106,6 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, usagef("%.60q is no time: write 2026-11-21, 2026-11-21T08:00, "+
+	return time.Time{}, usagef("range: %.60q is not a time: write 2026-11-21, 2026-11-21T08:00, "+
 		"2026-11-21T08:00:00Z, now or -24h", text)
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
 
-// findings are what the rows and the tenures say together.
+// findings are the results of comparing the rows with the tenures.
 type findings struct {
 	stretches []stretch
 	rows      int
-	different int // IDs of the rows
-	told      int // IDs that a process saw stored
-	missing   int // those among them that are not
-	outside   int // IDs that lie in no window of the process that made them
+	different int // distinct IDs of the rows
+	told      int // IDs that a process reported as stored
+	missing   int // reported IDs that are not in the table
+	outside   int // IDs that are in no window of the process that issued them
 }
 
-// stretch is what was made in one tenure.
+// stretch holds the IDs of one tenure.
 type stretch struct {
 	*tenure
 	ids         []int64   // in order

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary be the worker that the story starts.
+// TestMain turns the test binary into a worker if the story starts it.
 func TestMain(m *testing.M) {
 	if os.Getenv(nameVar) != "" {
 		main()
@@ -18,12 +18,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// playOnce plays the story, on a machine that does not stand still: after seconds without a turn A
-// loses its number too, as it should, but then it is another story.
+// playOnce plays the story. On a very slow machine A may also lose its number. That is correct, but
+// it is another story, so the story is then played again.
 func playOnce(t *testing.T) (*story, findings) {
 	t.Helper()
 	temp := t.TempDir()
-	for _, name := range []string{"TMPDIR", "TMP", "TEMP"} { // as each system calls it
+	for _, name := range []string{"TMPDIR", "TMP", "TEMP"} { // the name depends on the system
 		t.Setenv(name, temp)
 	}
 	for range 5 {
@@ -40,14 +40,14 @@ func playOnce(t *testing.T) (*story, findings) {
 				f.rows, f.different, f.missing, f.outside)
 		}
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v, %v", left, err)
+			t.Errorf("these files are left: %v, %v", left, err)
 		}
 		if len(s.tenures) == 3 || t.Failed() {
 			return s, f
 		}
-		t.Logf("%d tenures instead of 3, so once more", len(s.tenures))
+		t.Logf("there were %d tenures instead of 3, so the story is played again", len(s.tenures))
 	}
-	t.Fatal("the machine stands still all the time")
+	t.Fatal("the machine is too slow in every attempt")
 	return nil, findings{}
 }
 
@@ -102,7 +102,7 @@ func theReportSaysSo(t *testing.T, s *story) {
 		`(?m)^ +\d+  ms from the end of B's window to the first ID that C made with its number$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
-			t.Errorf("the report does not have %q", want)
+			t.Errorf("the report does not contain %q", want)
 		}
 	}
 	if t.Failed() || testing.Verbose() {
@@ -110,7 +110,7 @@ func theReportSaysSo(t *testing.T, s *story) {
 	}
 }
 
-// theChecksCanFail shows the findings a table that is not in order.
+// theChecksCanFail passes tables with faults to the checks.
 func theChecksCanFail(t *testing.T, s *story) {
 	t.Helper()
 	for name, altered := range map[string]struct {

@@ -1,12 +1,12 @@
-// Command leased shows how processes share node numbers, and what becomes of the number of one
-// that is killed:
+// Command leased shows how processes share node numbers, and what happens to the number of a
+// process that is killed:
 //
 //	go run ./examples/leased
 //
-// Three processes, A, B and C, insert into one SQLite file and have two numbers between them. What
-// each of them does is in worker.go, which is all that a program of yours would have of this.
-// story.go starts and kills them, watch.go looks at the table snowflake_nodes meanwhile, findings.go
-// compares it with the rows, and report.go prints what was seen.
+// Three processes, A, B and C, insert into one SQLite file and share two numbers. The file
+// worker.go holds the code of a process, which is the only part that a real program needs. The file
+// story.go starts and kills the processes, watch.go reads the table snowflake_nodes at the same
+// time, findings.go compares that table with the rows, and report.go prints the result.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 func main() {
 	name, task := os.Getenv(nameVar), run
-	if name != "" { // it was started by the story
+	if name != "" { // the story started this process as a worker
 		task = func(ctx context.Context, w io.Writer) error {
 			return work(ctx, name, os.Getenv(fileVar), os.Stdin, w)
 		}
@@ -39,7 +39,7 @@ func run(ctx context.Context, w io.Writer) error {
 	return s.print(w)
 }
 
-// playAside tells the story in a directory of its own, which it removes.
+// playAside plays the story in its own directory and removes the directory afterwards.
 func playAside(ctx context.Context) (s *story, err error) {
 	dir, err := os.MkdirTemp("", "leased")
 	if err != nil {

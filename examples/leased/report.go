@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// step is how much time one character of the drawing stands for.
+// step is the time that one character of the drawing represents.
 const step = 100 * time.Millisecond
 
 func (s *story) print(w io.Writer) error {
@@ -59,7 +59,7 @@ func (made stretch) print(w io.Writer, clock func(time.Time) string) {
 	}
 }
 
-// draw draws the windows, number by number.
+// draw draws the windows of each number.
 func (s *story) draw(w io.Writer) {
 	width := 0
 	for _, t := range s.tenures {
@@ -81,7 +81,7 @@ func (s *story) draw(w io.Writer) {
 `)
 }
 
-// bar draws one tenure, and what else its process went through.
+// bar draws one tenure and the events of its process.
 func (s *story) bar(t *tenure) string {
 	p := s.processes[slices.IndexFunc(s.processes, func(p *process) bool { return p.name == t.process() })]
 	first, last := s.column(t.from), s.column(t.until)
@@ -101,5 +101,5 @@ func (s *story) bar(t *tenure) string {
 
 func (s *story) column(t time.Time) int { return max(int(t.Sub(s.began)/step), 0) }
 
-// clock is a time, since the beginning.
+// clock formats a time as the time since the beginning.
 func (s *story) clock(t time.Time) string { return fmt.Sprintf("%.3f s", t.Sub(s.began).Seconds()) }

@@ -17,31 +17,31 @@ import (
 )
 
 const (
-	enough   = 60                    // rows that a process inserts before the story goes on
-	glance   = 20 * time.Millisecond // between two looks at the table
-	patience = time.Minute           // for the whole story
+	enough   = 60                    // rows that a process inserts before the story continues
+	glance   = 20 * time.Millisecond // time between two reads of the table
+	patience = time.Minute           // time limit of the whole story
 )
 
-// process is a worker, as the story sees it.
+// process is a worker from the story's point of view.
 type process struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
-	ids   []int64 // of the rows that it says are stored
+	ids   []int64 // IDs of the rows that it reported as stored
 
 	refused []time.Time
-	killed  time.Time // zero unless it was
+	killed  time.Time // zero unless the process was killed
 	ended   bool
 }
 
-// line is one line of what happened.
+// line is one line of the report of events.
 type line struct {
 	at   time.Time
 	who  string
 	what string
 }
 
-// story is what happens, and what was seen of it.
+// story holds the processes and everything that was observed.
 type story struct {
 	path   string
 	store  lease.Store
@@ -51,10 +51,10 @@ type story struct {
 	processes []*process
 	lines     []line
 	watch
-	orders []Order // that are in the table at the end, by ID
+	orders []Order // the orders in the table at the end, by ID
 }
 
-// play tells the story on a file that is not there yet.
+// play plays the story on a file that does not exist yet.
 func play(ctx context.Context, path string) (s *story, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the story takes too long"))
 	defer cancel()
@@ -63,7 +63,7 @@ func play(ctx context.Context, path string) (s *story, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeDB(db)) }()
-	store, err := gormlease.New(db.WithContext(ctx)) //nolint:contextcheck // it takes that of db
+	store, err := gormlease.New(db.WithContext(ctx)) //nolint:contextcheck // it uses the context of db
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func play(ctx context.Context, path string) (s *story, err error) {
 	return s, nil
 }
 
-// tell is the plot.
+// tell runs the steps of the story.
 func (s *story) tell(ctx context.Context, db *gorm.DB) error {
 	a, err := s.start(ctx, "A")
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *story) tell(ctx context.Context, db *gorm.DB) error {
 	return db.WithContext(ctx).Order("id").Find(&s.orders).Error
 }
 
-// start starts this very program as a worker.
+// start starts this program as a worker.
 func (s *story) start(ctx context.Context, name string) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -146,12 +146,12 @@ func (s *story) start(ctx context.Context, name string) (*process, error) {
 	return p, nil
 }
 
-// listen passes on what a worker says.
+// listen forwards the events of a worker.
 func (s *story) listen(p *process, stdout io.Reader) {
 	lines := json.NewDecoder(stdout)
 	for {
 		e := event{who: p}
-		if lines.Decode(&e) != nil { // the end, in the middle of a line if it was killed
+		if lines.Decode(&e) != nil { // the output has ended, possibly in the middle of a line
 			_ = p.cmd.Wait()
 			s.events <- event{who: p, ended: true}
 			return
@@ -160,7 +160,7 @@ func (s *story) listen(p *process, stdout io.Reader) {
 	}
 }
 
-// until lets things happen until something has.
+// until handles events until the given condition is true.
 func (s *story) until(ctx context.Context, happened func() bool) error {
 	clock := time.NewTicker(glance)
 	defer clock.Stop()
@@ -181,7 +181,7 @@ func (s *story) until(ctx context.Context, happened func() bool) error {
 	return nil
 }
 
-// hear takes in what a worker said.
+// hear handles an event of a worker.
 func (s *story) hear(e event) error {
 	p := e.who
 	switch {
@@ -210,7 +210,7 @@ func (s *story) note(at time.Time, who, what string) {
 	s.lines = append(s.lines, line{at, who, what})
 }
 
-// end leaves no process behind, whatever has happened.
+// end makes sure that no process is left.
 func (s *story) end() {
 	for _, p := range s.processes {
 		_ = p.cmd.Process.Kill()

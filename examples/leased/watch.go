@@ -8,31 +8,31 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// tenure is the time that one process has a number, as the table snowflake_nodes shows it.
+// tenure is a period in which one process holds a number, as shown by the table snowflake_nodes.
 type tenure struct {
 	node        int64
 	owner       string
-	from, until time.Time // of its window
+	from, until time.Time // begin and end of its window
 	extended    int
 	givenBack   bool
-	before      *tenure // who had the number before; nil for the first
+	before      *tenure // the previous tenure of the number; nil for the first
 }
 
-// process is the name of the process that has the number.
+// process returns the name of the process that holds the number.
 func (t *tenure) process() string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(t.owner, "process "), ",")
 	return name
 }
 
-// watch makes tenures of the records that it is shown, one after the other.
+// watch derives tenures from the records that it reads over time.
 type watch struct {
 	tenures []*tenure
 	current map[int64]*tenure      // by number
 	last    map[int64]lease.Record // by number
 }
 
-// look reads the table, as any program may: a store's List changes nothing. It is called often enough
-// to miss no tenure.
+// look reads the table. Any program may do this, because List of a store changes nothing. It is
+// called often enough to observe every tenure.
 func (w *watch) look(ctx context.Context, store lease.Store) error {
 	records, err := store.List(ctx)
 	if err != nil {
@@ -52,7 +52,8 @@ func (w *watch) look(ctx context.Context, store lease.Store) error {
 		case current != nil && next.Owner == "":
 			current.until, current.givenBack = next.Until, true
 		case next.Owner != "":
-			// A window begins where the last one of the number has ended, or now if that is later.
+			// A window begins at the end of the previous window of the number, or now if that is
+			// later.
 			from := next.UpdatedAt.Truncate(time.Millisecond)
 			if from.Before(prev.Until) {
 				from = prev.Until
@@ -64,7 +65,7 @@ func (w *watch) look(ctx context.Context, store lease.Store) error {
 	return nil
 }
 
-// first is the first tenure of a process, or an empty one.
+// first returns the first tenure of a process, or an empty one.
 func (w *watch) first(process string) *tenure {
 	for _, t := range w.tenures {
 		if t.process() == process {

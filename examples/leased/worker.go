@@ -29,13 +29,13 @@ const (
 	pause      = 10 * time.Millisecond // between two rows
 )
 
-// Order is what the processes insert, all into the same table.
+// Order is the row that all processes insert into the same table.
 type Order struct {
 	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	MadeBy string             // the name of the process
 }
 
-// event is what a worker tells the story, a line of JSON each.
+// event is what a worker reports to the story, as one line of JSON each.
 type event struct {
 	What    string // leased, refused, row or closed
 	At      time.Time
@@ -47,8 +47,8 @@ type event struct {
 	ended bool     // said by nobody, and found out by the story
 }
 
-// work is a whole process: it gets a number, inserts rows until stdin is closed, and gives the number
-// back.
+// work is a whole process. It leases a number, inserts rows until stdin is closed, and gives the
+// number back.
 func work(ctx context.Context, name, path string, stdin io.Reader, stdout io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,9 +69,9 @@ func work(ctx context.Context, name, path string, stdin io.Reader, stdout io.Wri
 	defer func() { err = errors.Join(err, closeDB(db)) }()
 	plugin := snowflakeplugin.New(
 		snowflakeplugin.WithLease(nil, // nil: in this very database
-			lease.Span(span),
-			lease.Nodes(0, lastNumber),
-			lease.Owner(fmt.Sprintf("process %s, pid %d", name, os.Getpid())),
+			lease.WithSpan(span),
+			lease.WithNodes(0, lastNumber),
+			lease.WithOwner(fmt.Sprintf("process %s, pid %d", name, os.Getpid())),
 		),
 		snowflakeplugin.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{
 			Level: slog.LevelWarn,
@@ -101,9 +101,9 @@ func work(ctx context.Context, name, path string, stdin io.Reader, stdout io.Wri
 	return nil
 }
 
-// join puts the plugin to work. While every number is held it says by whom, and tries again when
-// the first of them may fall free. A program of yours would rather be given more numbers: there
-// are 1,024.
+// join puts the plugin to use. While every number is held, it reports the holders and retries when
+// the first number may become free. A real program would be given more numbers: the default layout
+// has 1,024.
 func join(
 	ctx context.Context, db *gorm.DB, plugin *snowflakeplugin.Plugin, say func(event) error,
 ) error {
@@ -124,8 +124,8 @@ func join(
 	}
 }
 
-// open opens the file, and makes the table. Whoever finds somebody else writing waits for up to
-// 10 s, and with the write-ahead log nobody who reads has to wait at all.
+// open opens the file and creates the table. If another process is writing, a writer waits for up
+// to 10 s. With the write-ahead log, a reader never waits.
 func open(path string) (*gorm.DB, error) {
 	file := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}
 	file.RawQuery = "_busy_timeout=10000&_journal_mode=WAL&_txlock=immediate"

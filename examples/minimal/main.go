@@ -1,4 +1,4 @@
-// Command minimal is the program of the README: the plugin in as few lines as it takes.
+// Command minimal is the program of the README. It shows the plugin in as few lines as possible.
 package main
 
 import (

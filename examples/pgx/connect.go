@@ -28,7 +28,7 @@ A DSN is, for example, postgres://user:password@host:5432/database
 `
 )
 
-// localLogins are those of a development machine, tried in turn.
+// localLogins returns the logins of a development machine. They are tried in order.
 func localLogins() []string {
 	return []string{
 		"postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable",
@@ -36,13 +36,13 @@ func localLogins() []string {
 	}
 }
 
-// connect opens the one connection of this example. Its errors never hold the DSN, which may have
-// a password in it.
+// connect opens the only connection of this example. Its errors never contain the DSN, because the
+// DSN may contain a password.
 func connect(ctx context.Context, args []string, env string) (*pgx.Conn, error) {
 	dsns := localLogins()
 	switch {
 	case len(args) > 1:
-		return nil, fmt.Errorf("one DSN at most, %d arguments were given", len(args))
+		return nil, fmt.Errorf("expected at most one DSN, but got %d arguments", len(args))
 	case len(args) == 1:
 		dsns = args
 	case env != "":
@@ -54,7 +54,7 @@ func connect(ctx context.Context, args []string, env string) (*pgx.Conn, error) 
 	for _, dsn := range dsns {
 		var conn *pgx.Conn
 		if conn, err = pgx.Connect(ctx, dsn); err == nil {
-			// One call for each connection; a pool makes it in its AfterConnect.
+			// Register must be called once for each connection. A pool calls it in AfterConnect.
 			pgxid.Register(conn.TypeMap())
 			return conn, nil
 		}
@@ -62,7 +62,7 @@ func connect(ctx context.Context, args []string, env string) (*pgx.Conn, error) 
 	return nil, plain(err)
 }
 
-// plain says why there is no connection, in words without the DSN.
+// plain returns the reason why there is no connection, without the DSN.
 func plain(err error) error {
 	var server *pgconn.PgError
 	var network *net.OpError
@@ -70,7 +70,7 @@ func plain(err error) error {
 	var dsn *pgconn.ParseConfigError
 	switch {
 	case errors.As(err, &dsn):
-		return errors.New("the DSN cannot be read")
+		return errors.New("the DSN is invalid")
 	case errors.As(err, &server):
 		return fmt.Errorf("the server refuses the connection: %s (%s)", server.Message, server.Code)
 	case errors.Is(err, context.DeadlineExceeded):

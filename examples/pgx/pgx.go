@@ -14,7 +14,7 @@ import (
 
 const rows = 1000
 
-// An ID is a bigint. Temporary tables belong to the connection and go with it.
+// An ID is a bigint. Temporary tables belong to the connection and disappear with it.
 const tables = `
 	CREATE TEMPORARY TABLE orders (
 		id    bigint PRIMARY KEY,
@@ -26,15 +26,15 @@ const tables = `
 		name     text NOT NULL
 	)`
 
-// order is a row; pgx fills it by the names of its fields.
+// order is a row. pgx sets its fields by their names.
 type order struct {
 	ID    snowflakeplugin.ID
 	Total int64
 }
 
 func run(ctx context.Context, w io.Writer, conn *pgx.Conn) error {
-	// The number 1 is a promise that no other running process uses it.
-	ids, err := generator.New(generator.Default(), generator.Node(1))
+	// The caller must make sure that no other running process uses the number 1.
+	ids, err := generator.New(generator.Default(), generator.FixedNode(1))
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func run(ctx context.Context, w io.Writer, conn *pgx.Conn) error {
 	return simpleProtocol(ctx, w, conn, some)
 }
 
-// copyOrders stores a thousand rows with COPY. One call makes all their IDs.
+// copyOrders stores a thousand rows with COPY. One call generates all their IDs.
 func copyOrders(
 	ctx context.Context, w io.Writer, conn *pgx.Conn, ids *generator.Generator,
 ) ([]snowflakeplugin.ID, error) {
@@ -99,8 +99,8 @@ func findAny(ctx context.Context, w io.Writer, conn *pgx.Conn, some []snowflakep
 	return nil
 }
 
-// sendBatch stores an order and its items in one round trip, which a key that the database makes
-// would not allow: the items need it first.
+// sendBatch stores an order and its items in one round trip. With a key that the database
+// generates, this would be impossible, because the items need the key of the order first.
 func sendBatch(ctx context.Context, w io.Writer, conn *pgx.Conn, ids *generator.Generator) error {
 	names := []string{"book", "pen", "ink"}
 	numbers := make([]int64, 1+len(names))
@@ -127,8 +127,8 @@ func sendBatch(ctx context.Context, w io.Writer, conn *pgx.Conn, ids *generator.
 	return nil
 }
 
-// simpleProtocol asks the same as findAny in the mode that some poolers need. There pgx knows no
-// types from the server and goes by what pgxid.Register has said about ID.
+// simpleProtocol runs the query of findAny in the mode that some poolers need. In that mode pgx
+// does not get types from the server and uses the types that pgxid.Register has added.
 func simpleProtocol(ctx context.Context, w io.Writer, conn *pgx.Conn, some []snowflakeplugin.ID) error {
 	var found int
 	err := conn.QueryRow(ctx, `SELECT count(*) FROM orders WHERE id = ANY($1)`,

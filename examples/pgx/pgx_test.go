@@ -18,7 +18,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
-// want is the output, with equal names for equal IDs.
+// want is the output. Equal IDs have equal names.
 const want = `COPY            1000 rows; one call made their IDs in <time>
                 <id 1> to <id 2>
 = ANY($1)       3 of 3 IDs found
@@ -47,8 +47,8 @@ func TestOutputReadsAsItShould(t *testing.T) {
 	waitForNoTables(t, dial(t, dsn))
 }
 
-// waitForNoTables returns when the temporary tables are gone, which is when the server has noticed
-// that their connection is.
+// waitForNoTables waits until the temporary tables are gone. That is the case when the server has
+// noticed that their connection is closed.
 func waitForNoTables(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -62,7 +62,7 @@ func waitForNoTables(t *testing.T, conn *pgx.Conn) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d tables are left behind", tables)
+			t.Fatalf("%d tables are left", tables)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestWithoutAServerItSaysWhatToDo(t *testing.T) {
 	}{
 		"nobody listens":         {args: []string{closedDSN(t, secret)}, says: "no server answers"},
 		"nobody listens, by env": {env: closedDSN(t, secret), says: "no server answers"},
-		"unreadable":             {args: []string{"postgres://me:" + secret + "@h:x/db"}, says: "cannot be read"},
+		"unreadable":             {args: []string{"postgres://me:" + secret + "@h:x/db"}, says: "is invalid"},
 		"two arguments":          {args: []string{secret, secret}, says: "2 arguments"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestReasonsHoldNoDSN(t *testing.T) {
 	}
 }
 
-// closedDSN is a DSN of a port at which nobody listens.
+// closedDSN returns the DSN of a port on which nobody listens.
 func closedDSN(t *testing.T, password string) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -177,7 +177,7 @@ func closedDSN(t *testing.T, password string) string {
 	return "postgres://me:" + password + "@" + address + "/db?sslmode=disable"
 }
 
-// postgres returns the DSN of a database that the test has to itself.
+// postgres returns the DSN of a database that only this test uses.
 func postgres(t *testing.T) string {
 	t.Helper()
 	for _, target := range dbtest.Targets() {

@@ -1,8 +1,9 @@
-// Command quickstart shows what the plugin does, on a database in memory that needs no set-up:
+// Command quickstart shows what the plugin does. It uses a database in memory, so it needs no
+// setup:
 //
 //	go run ./examples/quickstart
 //
-// models.go has the tables, quickstart.go the story.
+// The file models.go defines the tables, and quickstart.go contains the story.
 package main
 
 import (

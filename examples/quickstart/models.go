@@ -2,8 +2,8 @@ package main
 
 import "github.com/snowflakeplugin/snowflakeplugin"
 
-// User, Order, Item and Tag are a small shop. Each key is tagged snowflake:"true", which is all
-// that the plugin needs; a foreign key is a plain field of the same type.
+// User, Order, Item and Tag form a small shop. Each key has the tag snowflake:"true", and the
+// plugin needs nothing else. A foreign key is a plain field of the same type.
 type User struct {
 	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Email  string             `gorm:"uniqueIndex"`
@@ -27,7 +27,7 @@ type Item struct {
 	Name    string
 }
 
-// Tag is a word that many orders may carry; the word is unique.
+// Tag is a unique word that many orders may share.
 type Tag struct {
 	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Word string             `gorm:"uniqueIndex"`

@@ -22,8 +22,9 @@ const (
 	newOrders = 12 // orders that the story creates
 	oldOrders = 3  // orders that it imports, an hour old
 
-	// The import below makes IDs of its own, of an hour ago. Nobody had a number of this database
-	// then, so any will do; where somebody may have had, keep one for imports: lease.Nodes(1, 1023).
+	// The import below creates IDs with a time of an hour ago. At that time nobody held a number of
+	// this database, so any number is safe. If somebody may have held one, reserve a number for
+	// imports: lease.WithNodes(1, 1023).
 	importNode = 0
 )
 
@@ -37,7 +38,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	return tell(ctx, w, db)
 }
 
-// open returns an empty database in memory. It lives as long as its one connection.
+// open returns an empty database in memory. It exists as long as its only connection.
 func open() (*gorm.DB, error) {
 	db, err := gorm.Open(sqlite.Open(":memory:?_foreign_keys=1"), &gorm.Config{Logger: logger.Discard})
 	if err != nil {
@@ -59,7 +60,7 @@ func closeDB(db *gorm.DB) error {
 	return pool.Close()
 }
 
-// story is what the chapters share.
+// story holds what the chapters share.
 type story struct {
 	w      io.Writer
 	db     *gorm.DB
@@ -68,7 +69,7 @@ type story struct {
 	ada    User
 }
 
-// tell puts the plugin to work on db and goes through the chapters.
+// tell uses the plugin on db and runs the chapters.
 func tell(ctx context.Context, w io.Writer, db *gorm.DB) (err error) {
 	plugin := snowflakeplugin.New() // leases a node number from this very database
 	db = db.WithContext(ctx)
@@ -104,7 +105,7 @@ func tell(ctx context.Context, w io.Writer, db *gorm.DB) (err error) {
 	return nil
 }
 
-// line prints a label and what there is to say about it.
+// line prints a label and a text.
 func (s *story) line(label, format string, args ...any) {
 	fmt.Fprintf(s.w, "   %-11s %s\n", label, fmt.Sprintf(format, args...))
 }
@@ -220,7 +221,7 @@ func (s *story) backfill() error {
 
 func (s *story) lastMinute() error {
 	now := time.Now()
-	// The upper end is left open: in a burst IDs may run some milliseconds ahead of the clock.
+	// The upper end stays open, because in a burst IDs may be some milliseconds ahead of the clock.
 	first, _, err := s.layout.Range(now.Add(-time.Minute), now)
 	if err != nil {
 		return err

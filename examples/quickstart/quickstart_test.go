@@ -40,12 +40,12 @@ func TestOutputReadsAsItShould(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("the output is not that of %s (go test -update writes it anew):\n%s", golden, got)
+		t.Errorf("the output differs from %s (go test -update rewrites it):\n%s", golden, got)
 	}
 }
 
-// mask replaces what differs from run to run. Equal IDs get equal names, so that the golden file
-// still shows where one ID stands twice.
+// mask replaces what differs from run to run. Equal IDs get equal names, so the golden file still
+// shows where the same ID appears twice.
 func mask(text []byte) []byte {
 	for pattern, masked := range map[string]string{
 		`(?m)^( +62 +time +)\d+ .*`:     "${1}<bits>  <ticks>  <time>",
@@ -67,7 +67,7 @@ func mask(text []byte) []byte {
 	})
 }
 
-// TestDatabaseHoldsWhatTheOutputSays looks at the tables themselves.
+// TestDatabaseHoldsWhatTheOutputSays reads the tables themselves.
 func TestDatabaseHoldsWhatTheOutputSays(t *testing.T) {
 	db := openTold(t)
 	keys := map[int64]string{} // every key of every table
@@ -154,7 +154,7 @@ func TestErrorEndsTheStory(t *testing.T) {
 	}
 }
 
-// openTold returns the database as the story leaves it.
+// openTold returns the database after the story.
 func openTold(t *testing.T) *gorm.DB {
 	t.Helper()
 	db, err := open()

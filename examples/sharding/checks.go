@@ -13,7 +13,7 @@ import (
 // wantPrices is the sum of the prices of all items.
 const wantPrices = orders*(orders-1)/2 + orders
 
-// checks looks at everything once more.
+// checks examines all rows once more.
 func (s *shop) checks(ctx context.Context) error {
 	s.say("\nEverything once more:\n\n")
 	for _, c := range []struct {
@@ -25,7 +25,7 @@ func (s *shop) checks(ctx context.Context) error {
 			return err
 		}
 		s.check(d.Total == c.want && len(d.Rows) == 2*shards, "%d of %d rows of %s, from %d to %d on a shard",
-			d.Total, c.want, d.Model, d.Least, d.Most)
+			d.Total, c.want, d.Model, d.Min, d.Max)
 	}
 	if err := s.checkPlaces(ctx); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (s *shop) checks(ctx context.Context) error {
 	return nil
 }
 
-// checkPlaces looks into every table for rows that belong to another shard. It asks by SQL of its own,
-// so that the router cannot leave any out.
+// checkPlaces searches every table for rows that belong to another shard. It uses its own SQL, so
+// the router cannot hide any rows.
 func (s *shop) checkPlaces(ctx context.Context) error {
 	var apart atomic.Int64
 	for _, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
@@ -73,6 +73,6 @@ func (s *shop) checkPlaces(ctx context.Context) error {
 			return err
 		}
 	}
-	s.check(apart.Load() == 0, "every row lies where ID %% %d says", 2*shards)
+	s.check(apart.Load() == 0, "every row is where ID %% %d says", 2*shards)
 	return nil
 }

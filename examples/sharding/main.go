@@ -1,15 +1,15 @@
-// Command sharding spreads a shop over sixteen shards in two SQLite files, asks it the usual
-// questions, and doubles the shards while somebody reads:
+// Command sharding spreads a shop over sixteen shards in two SQLite files, runs typical queries,
+// and doubles the number of shards during reads:
 //
 //	go run ./examples/sharding
 //	go run ./examples/sharding -postgres postgres://user@host/database    # a third database
 //
-// What lies beside what is said in models.go; shop.go opens the databases and makes the router. The
-// chapters are in questions.go, transactions.go and doubling.go, and checks.go looks at everything
-// once more.
+// The file models.go defines which rows are colocated. The file shop.go opens the databases and
+// creates the router. The chapters are in questions.go, transactions.go and resharding.go. At the
+// end, checks.go checks all rows.
 //
-// In PostgreSQL it makes tables whose names begin with sharding_example_, and drops them at the end.
-// If there are such tables already it does nothing.
+// In PostgreSQL the command creates tables whose names begin with sharding_example_ and drops them
+// at the end. If such tables exist already, it returns an error and changes nothing.
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run does all in a directory of its own, which it removes.
+// run runs everything in its own directory and removes the directory afterwards.
 func run(ctx context.Context, w io.Writer, postgres string) (err error) {
 	dir, err := os.MkdirTemp("", "sharding")
 	if err != nil {
@@ -49,10 +49,10 @@ func run(ctx context.Context, w io.Writer, postgres string) (err error) {
 	return s.tell(ctx)
 }
 
-// tell tells the story.
+// tell runs the chapters in order.
 func (s *shop) tell(ctx context.Context) error {
 	for _, chapter := range []func(context.Context) error{
-		s.fill, s.spread, s.pages, s.customer, s.transactions, s.doubling, s.checks,
+		s.fill, s.spread, s.pages, s.customer, s.transactions, s.resharding, s.checks,
 	} {
 		if err := chapter(ctx); err != nil {
 			return err

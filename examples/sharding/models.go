@@ -2,14 +2,14 @@ package main
 
 import "github.com/snowflakeplugin/snowflakeplugin"
 
-// Customer lies anywhere.
+// Customer may be on any shard.
 type Customer struct {
 	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Name string
 	Gold int64
 }
 
-// Order lies beside its customer.
+// Order is colocated with its customer.
 type Order struct {
 	ID         snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:CustomerID"`
 	CustomerID snowflakeplugin.ID `gorm:"index"`
@@ -17,14 +17,14 @@ type Order struct {
 	Items      []Item
 }
 
-// Item lies beside its order, and so beside the customer.
+// Item is colocated with its order, and so with the customer.
 type Item struct {
 	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:OrderID"`
 	OrderID snowflakeplugin.ID `gorm:"index"`
 	Price   int64
 }
 
-// Visit lies anywhere, wherever its customer is.
+// Visit may be on any shard. The shard of its customer does not matter.
 type Visit struct {
 	ID         snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	CustomerID snowflakeplugin.ID `gorm:"index"`

@@ -24,12 +24,12 @@ func (s *shop) spread(ctx context.Context) error {
 		s.say("  %5d  %-8s  %9d  %6d  %6d  %6d  %s\n", shard, s.names[shard%len(s.dbs)],
 			of[0].Rows[shard], n, of[2].Rows[shard], of[3].Rows[shard], strings.Repeat("#", int(n/32)))
 	}
-	s.say("  least            %9d  %6d  %6d  %6d\n", of[0].Least, of[1].Least, of[2].Least, of[3].Least)
-	s.say("  most             %9d  %6d  %6d  %6d\n\n", of[0].Most, of[1].Most, of[2].Most, of[3].Most)
-	s.check(of[0].Most-of[0].Least <= 1 && of[3].Most-of[3].Least <= 1,
+	s.say("  min              %9d  %6d  %6d  %6d\n", of[0].Min, of[1].Min, of[2].Min, of[3].Min)
+	s.say("  max              %9d  %6d  %6d  %6d\n\n", of[0].Max, of[1].Max, of[2].Max, of[3].Max)
+	s.check(of[0].Max-of[0].Min <= 1 && of[3].Max-of[3].Min <= 1,
 		"customers and visits go anywhere: no shard has two more than another")
 	perCustomer := int64(orders / customers)
-	s.check(of[1].Most-of[1].Least <= perCustomer && of[2].Most-of[2].Least <= 2*perCustomer,
+	s.check(of[1].Max-of[1].Min <= perCustomer && of[2].Max-of[2].Min <= 2*perCustomer,
 		"orders and items go to their customer, who has %d and %d of them", perCustomer, 2*perCustomer)
 	s.check(of[1].Total == orders && of[2].Total == 2*orders, "every order and every item is there once")
 	return nil
@@ -43,7 +43,7 @@ func (s *shop) pages(ctx context.Context) error {
 		return err
 	}
 	cursor := page[len(page)-1].ID
-	// What comes meanwhile moves nothing.
+	// A row that is added meanwhile does not shift the pages.
 	late := Order{CustomerID: s.customers[0].ID, Number: orders, Items: []Item{{}, {}}}
 	if err := s.router.Create(ctx, &late); err != nil {
 		return err
@@ -58,16 +58,16 @@ func (s *shop) pages(ctx context.Context) error {
 		inOrder = inOrder && order.Number == orders-1-i
 	}
 	s.say("\n")
-	s.check(inOrder, "none comes twice and none is left out, though one was added in between")
+	s.check(inOrder, "no row is repeated or left out, although one was added in between")
 	return nil
 }
 
-// customer reads what belongs to one customer: what is keyed like the customer comes from one
-// shard, and what is not comes from all of them.
+// customer reads what belongs to one customer. Rows that are keyed like the customer come from one shard,
+// and the others come from all shards.
 func (s *shop) customer(ctx context.Context) error {
 	who := s.customers[7]
 	ofWho := func(db *gorm.DB) *gorm.DB { return db.Where("customer_id = ?", who.ID) }
-	s.say("\nWhat to key by what: orders lie beside their customer, visits anywhere.\n\n")
+	s.say("\nWhat to key by what: orders are colocated with their customer, visits are anywhere.\n\n")
 
 	db, err := s.router.DB(ctx, &Order{}, who.ID) // the shard of the customer
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *shop) customer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say("  %s: %d orders with %d items, all in %s and the items beside it\n",
+	s.say("  %s: %d orders with %d items, all in %s and the items on the same shard\n",
 		who.Name, len(mine), items, table)
 	s.say("  %s: %d visits on %d shards, for which all %d were asked\n\n", who.Name, len(came), len(on), shards)
 	all, err := s.router.Scopes(ofWho).Count(ctx, &Order{})

@@ -11,7 +11,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// reader reads all the time, and knows what it has to find.
+// reader reads continuously and knows which rows it must find.
 type reader struct {
 	customers []Customer
 	router    *atomic.Pointer[snowflakeplugin.Router]
@@ -32,7 +32,7 @@ func (r *reader) read(ctx context.Context) {
 		case err == nil:
 			r.after.Add(1)
 		case errors.Is(err, snowflakeplugin.ErrNotRouted):
-			// The shards were switched under it: it asks the new router.
+			// A cutover happened in the meantime, so the next read uses the new router.
 		default:
 			r.wrong.Store(&err)
 			return

@@ -28,14 +28,14 @@ const (
 	prefix = "sharding_example_" // of all tables
 )
 
-// shop is the program's state.
+// shop is the state of the program.
 type shop struct {
 	w      io.Writer
 	plugin *snowflakeplugin.Plugin
 	router *snowflakeplugin.Router
 	dbs    []*gorm.DB
 	names  []string // of the databases
-	drop   *gorm.DB // the one in which no tables may stay, because it was there before
+	drop   *gorm.DB // the one whose tables have to be dropped, because it existed before
 
 	customers []Customer
 	faults    int // checks that failed
@@ -49,18 +49,19 @@ func open(ctx context.Context, w io.Writer, dir, dsn string) (s *shop, err error
 			err = errors.Join(err, s.close(context.WithoutCancel(ctx)))
 		}
 	}()
-	// Room to double twice: what is keyed like a customer stays beside it for up to 64 shards.
+	// This leaves room to double twice: rows keyed like a customer stay colocated for up to 64
+	// shards.
 	s.plugin = snowflakeplugin.New(snowflakeplugin.WithShards(64),
 		snowflakeplugin.WithLogger(slog.New(slog.DiscardHandler)))
 	for _, name := range []string{"a.db", "b.db"} {
-		// With the write-ahead log nobody who reads waits for those who write.
+		// With the write-ahead log, readers do not wait for writers.
 		file := filepath.Join(dir, name) + "?_journal_mode=WAL&_busy_timeout=10000"
 		if _, err := s.connect(name, sqlite.Open(file)); err != nil {
 			return s, err
 		}
 	}
 	if dsn != "" {
-		db, err := s.connect("postgres", postgres.Open(dsn))
+		db, err := s.open("postgres", postgres.Open(dsn))
 		if err != nil {
 			return s, err
 		}
@@ -72,24 +73,35 @@ func open(ctx context.Context, w io.Writer, dir, dsn string) (s *shop, err error
 			return s, fmt.Errorf("postgres has tables such as %s already: if this example has left them, drop "+
 				"them, otherwise use another database", tables[0])
 		}
+		if err := db.Use(s.plugin); err != nil {
+			return s, err
+		}
 		s.drop = db
 	}
 	return s, s.shard(ctx)
 }
 
-// connect opens a database, and has it use the plugin.
+// connect opens a database that uses the plugin.
 func (s *shop) connect(name string, kind gorm.Dialector) (*gorm.DB, error) {
+	db, err := s.open(name, kind)
+	if err != nil {
+		return nil, err
+	}
+	return db, db.Use(s.plugin)
+}
+
+func (s *shop) open(name string, kind gorm.Dialector) (*gorm.DB, error) {
 	names := schema.NamingStrategy{TablePrefix: prefix}
 	db, err := gorm.Open(kind, &gorm.Config{Logger: logger.Discard, NamingStrategy: names})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	s.dbs, s.names = append(s.dbs, db), append(s.names, name)
-	return db, db.Use(s.plugin)
+	return db, nil
 }
 
-// shard spreads the models over the databases: 16 tables for each, shard 0 in a.db, 1 in b.db, and
-// so on.
+// shard spreads the models over the databases. Each model has 16 tables: shard 0 is in a.db, shard
+// 1 in b.db, and so on.
 func (s *shop) shard(ctx context.Context) error {
 	router, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
 		Shards:    shards,
@@ -130,15 +142,17 @@ func tablesOf(db *gorm.DB) ([]string, error) {
 	return own, err
 }
 
+// dropTables drops the tables of the example, and the note that the IDs of the database come from the
+// leases of the example, which are gone when it ends.
 func dropTables(db *gorm.DB) error {
 	tables, err := tablesOf(db)
-	for _, table := range tables {
+	for _, table := range append(tables, "snowflake_authority") {
 		err = errors.Join(err, db.Migrator().DropTable(table))
 	}
 	return err
 }
 
-// shardOf is the shard of a row, of which nobody but the ID has to be known.
+// shardOf returns the shard of a row. Only its ID is needed.
 func (s *shop) shardOf(id snowflakeplugin.ID) int {
 	shard, err := s.router.Shard(id)
 	if err != nil {
@@ -149,7 +163,7 @@ func (s *shop) shardOf(id snowflakeplugin.ID) int {
 
 func (s *shop) say(format string, args ...any) { fmt.Fprintf(s.w, format, args...) }
 
-// check prints what holds, or does not.
+// check prints whether something holds, and counts what does not.
 func (s *shop) check(holds bool, format string, args ...any) {
 	mark := "yes"
 	if !holds {

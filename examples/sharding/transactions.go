@@ -9,27 +9,27 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// transactions moves gold within a shard, and tries to across two.
+// transactions moves gold within a shard, and then tries to move it across two shards.
 func (s *shop) transactions(ctx context.Context) error {
 	s.say("\nA transaction is on one shard:\n\n")
 	who := s.customers[7]
-	var beside, away Customer
+	var colocated, away Customer
 	for _, c := range s.customers {
 		switch {
 		case c.ID != who.ID && s.shardOf(c.ID) == s.shardOf(who.ID):
-			beside = c
+			colocated = c
 		case s.shardOf(c.ID) != s.shardOf(who.ID):
 			away = c
 		}
 	}
-	err := s.give(ctx, who.ID, beside.ID, 40)
+	err := s.give(ctx, who.ID, colocated.ID, 40)
 	s.check(err == nil, "40 gold go from one customer of shard %d to another", s.shardOf(who.ID))
 	err = s.give(ctx, who.ID, away.ID, 40)
 	s.check(errors.Is(err, snowflakeplugin.ErrCrossShard),
 		"40 gold do not go to one of shard %d:", s.shardOf(away.ID))
 	s.say("       %v\n", err)
 	var found []Customer
-	if err := s.router.Find(ctx, &found, []snowflakeplugin.ID{who.ID, beside.ID, away.ID}); err != nil {
+	if err := s.router.Find(ctx, &found, []snowflakeplugin.ID{who.ID, colocated.ID, away.ID}); err != nil {
 		return err
 	}
 	s.check(found[0].Gold == 60 && found[1].Gold == 140 && found[2].Gold == 100,

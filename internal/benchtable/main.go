@@ -1,8 +1,8 @@
-// Command benchtable reads the output of go test -bench from its standard input and prints the
-// project's speed targets as a table: what was measured, what is to be reached, and whether it
-// was. Every figure is the median over the runs in the input, and a comparison is a ratio of
-// medians of the same input, so that a slow machine does not matter. It exits with status 1 if
-// a figure is missing, or if one misses its target and -strict is given.
+// Command benchtable reads the output of go test -bench from standard input and prints a table of
+// the project's speed targets. Each row shows the measured value, the target and whether the target
+// was reached. Every figure is the median over the runs in the input. A comparison is the ratio of
+// two medians of the same input, so the speed of the machine does not matter. The exit status is 1
+// if a figure is missing. With -strict it is also 1 if a figure misses its target.
 package main
 
 import (

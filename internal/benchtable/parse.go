@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// key names a figure: a benchmark, without the number of processors, and a unit.
+// key identifies a figure by its benchmark, without the number of processors, and its unit.
 type key struct{ benchmark, unit string }
 
-// figures holds the values of every figure, one for each run.
+// figures holds the values of every figure, one value for each run.
 type figures map[key][]float64
 
-// parse reads the lines of go test -bench: a name, the number of iterations, and then pairs of a
-// value and its unit. Other lines are skipped, except that a failure is an error.
+// parse reads the output of go test -bench. A line of a benchmark has a name, the number of
+// iterations, and then pairs of a value and its unit. parse skips other lines, but returns an error
+// for a line that reports a failure.
 func parse(r io.Reader) (figures, error) {
 	f := figures{}
 	lines := bufio.NewScanner(r)

@@ -1,33 +1,40 @@
 // Package dbtest opens the real databases that the tests of this module run on.
 //
-// There are four targets: SQLite in a file, PostgreSQL, MariaDB, and MariaDB with GORM's use of
-// RETURNING switched off, which is how GORM works on MySQL. Every call to [Target.Open] or
-// [Target.DSN] makes a database of its own, empty, and drops it when the test ends, so tests
-// may run in parallel, in several packages and in several processes at once.
+// There are five targets: SQLite in a file, PostgreSQL, MariaDB, MariaDB without GORM's use of
+// RETURNING, and MySQL, which has no RETURNING. Tests of what does not depend on how GORM reads rows
+// back take their targets from [Servers], which has one for each kind of server. Every call to
+// [Target.Open] or [Target.DSN] creates a new, empty database and drops it when the test ends. Tests
+// can therefore run in parallel, in several packages and in several processes. A package that creates
+// hundreds of databases takes its targets from [EachShared]. On PostgreSQL these targets create
+// schemas in one database instead of databases, which is five times as fast.
 //
 // # Servers
 //
-// SQLite needs nothing but cgo. The servers are found like this:
+// SQLite needs only cgo. These variables tell where the servers are:
 //
 //	SNOWFLAKE_POSTGRES_DSN  a URL or key=value string of PostgreSQL, as pgx reads it
-//	SNOWFLAKE_MARIADB_DSN   a DSN of MariaDB or MySQL, as github.com/go-sql-driver/mysql reads it
+//	SNOWFLAKE_MARIADB_DSN   a DSN of MariaDB, as github.com/go-sql-driver/mysql reads it
+//	SNOWFLAKE_MYSQL_DSN     a DSN of MySQL, in the same form
 //
-// A variable that is not set stands for 127.0.0.1 and the usual port, with the logins of a
-// development machine: postgres or root without a password, then snowflake with the password
-// snowflake. A login has to be able to create databases; in PostgreSQL it is enough that it may
-// create a schema in the database that its DSN names. A MySQL server serves the target
-// mariadb-noreturning, and mariadb is skipped on it.
+// If a variable is not set, the server is expected on 127.0.0.1 and its usual port. MySQL is expected
+// on port 3308, because MariaDB has its usual one. The package
+// then tries the logins of a development machine: postgres or root without a password, and then
+// snowflake with the password snowflake. A login must be able to create databases. In PostgreSQL it
+// is enough that the login can create schemas in the database that its DSN names. The variable of
+// MariaDB may lead to a MySQL server, so tests ask [Target.IsMySQL] what the server is, and not for the
+// name. There the target mariadb-noreturning is skipped, because it is the same as mariadb.
 //
 // # Skips and failures
 //
-// A server that does not answer means a skip that names the variable to set, so that the tests
-// run on a machine with nothing but Go and a C compiler. It means a failure where its variable
-// is set, and where
+// A test is skipped if its server does not answer, so the tests run on a machine that has only Go
+// and a C compiler. The message names the variable to set. The test fails instead if that variable
+// is already set, or if SNOWFLAKE_REQUIRE names the server:
 //
 //	SNOWFLAKE_REQUIRE=postgres,mariadb
 //
-// names it. The project's test command sets that, so that a test which did not run cannot pass.
+// The project's test command sets SNOWFLAKE_REQUIRE, so a skipped test cannot count as passed
+// there.
 //
-// A DSN may hold a password. Nothing here writes one to an error or a log, and neither should
-// the tests.
+// A DSN may hold a password. This package never writes a DSN to an error or a log, and tests must
+// not do so either.
 package dbtest

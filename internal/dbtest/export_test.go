@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Exists tells whether the server of a target still has the database or schema of a DSN.
+// Exists reports whether the server of a target still has the database or schema with a name.
 func (t Target) Exists(tb testing.TB, name string) bool {
 	tb.Helper()
 	s := t.server(tb)
@@ -26,7 +26,7 @@ func (t Target) Exists(tb testing.TB, name string) bool {
 	return n > 0
 }
 
-// AdminPools returns how many databases of the target's server are held, and whether the
+// AdminPools returns how many databases of the target's server are in use, and whether the
 // administrator's pool is open.
 func (t Target) AdminPools(tb testing.TB) (uses int, open bool) {
 	tb.Helper()
@@ -49,25 +49,26 @@ func (t Target) Admin(tb testing.TB, statement string) error {
 	return err
 }
 
-// AdminDSN is the DSN that creates databases. It is for building others from; never log it.
+// AdminDSN returns the DSN of the login that creates databases. Tests derive other DSNs from it and
+// must never log it.
 func (t Target) AdminDSN(tb testing.TB) string {
 	tb.Helper()
 	return t.server(tb).dsn
 }
 
-// PostgresDSNAs makes a database as if dsn had been in the environment.
+// PostgresDSNAs creates a database as if dsn had been set in the environment.
 func PostgresDSNAs(tb testing.TB, dsn string) string {
 	tb.Helper()
 	return (&server{flavor: postgresFlavor(), dsn: dsn}).database(tb)
 }
 
-// Demand tells a test that looking for PostgreSQL ended with err.
+// Demand ends a test as if the search for PostgreSQL had returned err.
 func Demand(tb testing.TB, err error) {
 	tb.Helper()
 	demand(tb, postgresFlavor(), err)
 }
 
-// PostgresDSN sets one setting of a DSN.
+// PostgresDSN returns a DSN with one setting replaced.
 func PostgresDSN(dsn, key, value string) (string, error) { return pgDSN(dsn, key, value) }
 
 // MySQLDSN appends the parameters of the options to a DSN.

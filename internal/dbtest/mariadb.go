@@ -5,52 +5,69 @@ import (
 	"database/sql"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 )
 
+// mariadbFlavor is the server that most tests of the dialect run on. The variable may lead to MySQL.
 func mariadbFlavor() flavor {
+	return flavorOfMySQL(nameMariaDB, "SNOWFLAKE_MARIADB_DSN", "3306", "utf8mb4_unicode_ci")
+}
+
+// mysqlFlavor is MySQL itself.
+func mysqlFlavor() flavor {
+	f := flavorOfMySQL(nameMySQL, "SNOWFLAKE_MYSQL_DSN", "3308", "utf8mb4_0900_ai_ci")
+	f.suits = func(version string) bool { return !isMariaDB(version) }
+	return f
+}
+
+// isMariaDB tells MariaDB from MySQL by what version() returns.
+func isMariaDB(version string) bool { return strings.Contains(version, "MariaDB") }
+
+// flavorOfMySQL is a server of either kind. The collation is that of its databases. All of them ignore
+// case, like the default of each kind of server.
+func flavorOfMySQL(name, variable, port, collation string) flavor {
 	return flavor{
-		name:     nameMariaDB,
+		name:     name,
 		driver:   "mysql",
-		variable: "SNOWFLAKE_MARIADB_DSN",
+		variable: variable,
 		logins: []string{
-			"root@tcp(127.0.0.1:3306)/",
-			"snowflake:snowflake@tcp(127.0.0.1:3306)/",
+			"root@tcp(127.0.0.1:" + port + ")/",
+			"snowflake:snowflake@tcp(127.0.0.1:" + port + ")/",
 		},
 		parse: func(dsn string) error {
 			_, err := mysql.ParseDSN(dsn)
 			return err
 		},
 		starting: func(error) bool { return false }, // it listens only when it is ready
-		create:   createMariaDB,
+		create: func(ctx context.Context, s *server, admin *sql.DB, name string) (string, dropFunc, error) {
+			return createMariaDB(ctx, s, admin, name, collation)
+		},
 	}
 }
 
 func createMariaDB(
-	ctx context.Context, s *server, admin *sql.DB, name string,
+	ctx context.Context, s *server, admin *sql.DB, name, collation string,
 ) (string, dropFunc, error) {
 	cfg, err := mysql.ParseDSN(s.dsn)
 	if err != nil {
 		return "", nil, err
 	}
-	// A collation that MariaDB and MySQL both have, so that letters of either case are equal on
-	// each of them, as they are by default.
-	_, err = admin.ExecContext(ctx,
-		"CREATE DATABASE "+name+" CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci")
+	_, err = admin.ExecContext(ctx, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4 COLLATE "+collation)
 	if err != nil {
 		return "", nil, err
 	}
 	cfg.DBName = name
 	cfg.ParseTime = true // GORM scans time.Time
-	cfg.Collation = "utf8mb4_unicode_ci"
+	cfg.Collation = collation
 	return cfg.FormatDSN(), func(ctx context.Context, admin *sql.DB) error {
 		return dropMariaDB(ctx, admin, name)
 	}, nil
 }
 
-// dropMariaDB ends the connections that are left on the database first: DROP DATABASE would wait
-// for the transaction of each.
+// dropMariaDB first ends the connections that are still open on the database, because DROP DATABASE
+// would wait for their transactions.
 func dropMariaDB(ctx context.Context, admin *sql.DB, name string) error {
 	if err := killConnections(ctx, admin, name); err != nil {
 		return err
@@ -59,25 +76,12 @@ func dropMariaDB(ctx context.Context, admin *sql.DB, name string) error {
 	return err
 }
 
-func killConnections(ctx context.Context, admin *sql.DB, name string) (err error) {
-	rows, err := admin.QueryContext(ctx,
-		"SELECT id FROM information_schema.processlist WHERE db = ?", name)
+func killConnections(ctx context.Context, admin *sql.DB, name string) error {
+	ids, err := mysqlConnections(ctx, admin, name)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var ids []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		ids = append(ids, id)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	const noSuchThread = 1094 // it went by itself meanwhile
+	const noSuchThread = 1094 // the connection ended by itself in the meantime
 	for _, id := range ids {
 		_, err := admin.ExecContext(ctx, "KILL "+strconv.FormatInt(id, 10))
 		var e *mysql.MySQLError
@@ -86,4 +90,35 @@ func killConnections(ctx context.Context, admin *sql.DB, name string) (err error
 		}
 	}
 	return nil
+}
+
+// mysqlConnections returns the connections of a database. It does not use
+// information_schema.processlist: on MySQL that fails with error 3854 while any connection runs a
+// statement with bytes that are no text.
+func mysqlConnections(ctx context.Context, admin *sql.DB, database string) (ids []int64, err error) {
+	rows, err := admin.QueryContext(ctx, "SHOW PROCESSLIST")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns, err := rows.Columns() // Id, User, Host and db come first; MariaDB has one more at the end
+	if err != nil {
+		return nil, err
+	}
+	var id int64
+	var db sql.NullString
+	row := make([]any, len(columns))
+	for i := range row {
+		row[i] = new(sql.RawBytes)
+	}
+	row[0], row[3] = &id, &db
+	for rows.Next() {
+		if err := rows.Scan(row...); err != nil {
+			return nil, err
+		}
+		if db.String == database {
+			ids = append(ids, id)
+		}
+	}
+	return ids, rows.Err()
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// defaultMaxOpenConns leaves room for many tests at once: PostgreSQL allows 100 connections, and
-// go test runs several packages side by side.
+// defaultMaxOpenConns is small because many tests run at once: PostgreSQL allows 100 connections,
+// and go test runs several packages in parallel.
 const defaultMaxOpenConns = 8
 
-// An Option changes how [Target.Open] and its kin open a handle.
+// An Option changes how [Target.Open] and [Target.OpenDSN] open a handle.
 type Option func(*settings)
 
 type settings struct {
@@ -19,14 +19,14 @@ type settings struct {
 
 type param struct{ key, value string }
 
-// MaxOpenConns tells how many connections the handle may have open at once. Zero or less is no
-// limit, as in database/sql. By default it is 8.
+// MaxOpenConns sets how many connections the handle may have open at once. Zero or less means no
+// limit, as in database/sql. The default is 8.
 func MaxOpenConns(n int) Option {
 	return func(s *settings) { s.maxOpenConns = n }
 }
 
-// DSNParam adds a parameter to the DSN of the mysql dialect, for example clientFoundRows=true,
-// in place of an earlier one of that name. On other dialects it does nothing.
+// DSNParam sets a parameter in the DSN of the mysql dialect, for example clientFoundRows=true. It
+// replaces an earlier parameter of the same name. On other dialects it does nothing.
 func DSNParam(key, value string) Option {
 	return func(s *settings) { s.params = append(s.params, param{key, value}) }
 }
@@ -39,11 +39,13 @@ func settingsOf(opts []Option) settings {
 	return s
 }
 
-// mysqlDSN appends the parameters. The driver lets the last of two equal names win.
+// mysqlDSN appends the parameters. Of two parameters with the same name, the driver uses the last
+// one.
 func (s settings) mysqlDSN(dsn string) string {
 	var b strings.Builder
 	b.WriteString(dsn)
-	// Parameters come after the last slash; a question mark before it belongs to a password.
+	// The parameters follow the last slash. A question mark before that slash is part of a
+	// password.
 	separator := byte('?')
 	if strings.Contains(dsn[strings.LastIndexByte(dsn, '/')+1:], "?") {
 		separator = '&'

@@ -13,7 +13,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx" of database/sql
 )
 
-// Codes of PostgreSQL that mean something here.
+// These error codes of PostgreSQL are handled below.
 const (
 	pgInsufficientPrivilege = "42501"
 	pgObjectInUse           = "55006"
@@ -38,13 +38,13 @@ func postgresFlavor() flavor {
 	}
 }
 
-// createPostgres makes a database, or a schema in the administrator's own database if the role may
-// not create databases.
+// createPostgres creates a database. If the role may not create databases, it creates a schema in
+// the database of its DSN.
 func createPostgres(
 	ctx context.Context, s *server, admin *sql.DB, name string,
 ) (string, dropFunc, error) {
-	// template0 because nobody can be connected to it: with a connection on the template CREATE
-	// DATABASE fails. The C locale sorts the same on every machine.
+	// CREATE DATABASE fails while a connection is open on the template. It uses template0 because
+	// no connection can be open there. The C locale sorts in the same way on every machine.
 	create := `CREATE DATABASE ` + name +
 		` TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'`
 	err := retryWhileInUse(ctx, func() error {
@@ -70,8 +70,8 @@ func createPostgres(
 	return "", nil, err
 }
 
-// dropPostgresSchema first ends the sessions that hold a lock on something in the schema, which a
-// failed test may leave behind; DROP SCHEMA would wait for them.
+// dropPostgresSchema first ends the sessions that hold a lock on an object in the schema. A failed
+// test may leave such a session behind, and DROP SCHEMA would wait for it.
 func dropPostgresSchema(ctx context.Context, admin *sql.DB, name string) error {
 	_, err := admin.ExecContext(ctx, `
 		SELECT pg_terminate_backend(l.pid)
@@ -89,7 +89,7 @@ func dropPostgresSchema(ctx context.Context, admin *sql.DB, name string) error {
 	return err
 }
 
-// retryWhileInUse repeats a CREATE DATABASE that met another one at work on the same template.
+// retryWhileInUse retries a CREATE DATABASE that failed because another one uses the same template.
 func retryWhileInUse(ctx context.Context, create func() error) error {
 	const pause = 100 * time.Millisecond
 	for {
@@ -105,20 +105,20 @@ func retryWhileInUse(ctx context.Context, create func() error) error {
 	}
 }
 
-// pgDSN sets one setting of a DSN, which is either a URL or a list of key=value.
+// pgDSN sets one setting of a DSN, which is a URL or a list of key=value pairs.
 func pgDSN(dsn, key, value string) (string, error) {
 	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
-		return dsn + " " + key + "=" + value, nil // the last of two wins
+		return dsn + " " + key + "=" + value, nil // the last of two values is used
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
-		// The error of url.Parse quotes the DSN, so it is not passed on.
-		return "", errors.New("the DSN is not a URL that can be read")
+		// The error of url.Parse quotes the DSN, so it must not be returned.
+		return "", errors.New("the DSN is not a valid URL")
 	}
 	query := u.Query()
 	if key == "dbname" {
 		u.Path = "/" + value
-		query.Del("dbname") // either would win over the path
+		query.Del("dbname") // this parameter would take precedence over the path
 		query.Del("database")
 	} else {
 		query.Set(key, value)

@@ -10,10 +10,10 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// A Recorder is a logger for GORM that keeps the SQL sent through the handles it is set on, with
-// the values in place, in the order in which the statements ended. What a DryRun only builds is
-// kept too, as GORM reports it like the rest. The zero value is ready to use. A Recorder is safe
-// for concurrent use and must not be copied.
+// A Recorder is a GORM logger that keeps every SQL statement of the handles that use it. The
+// statements contain their values and are kept in the order in which they ended. Statements of a
+// DryRun are kept as well. The zero value is ready to use. A Recorder is safe for concurrent use
+// and must not be copied.
 type Recorder struct {
 	mu         sync.Mutex
 	statements []string // guarded by mu
@@ -38,7 +38,7 @@ func (r *Recorder) Statements() []string {
 	return slices.Clone(r.statements)
 }
 
-// Inserts returns those statements that begin with INSERT.
+// Inserts returns the recorded statements that begin with INSERT.
 func (r *Recorder) Inserts() []string {
 	return slices.DeleteFunc(r.Statements(), func(sql string) bool {
 		verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
@@ -46,16 +46,16 @@ func (r *Recorder) Inserts() []string {
 	})
 }
 
-// LogMode returns the Recorder itself: it records at every level.
+// LogMode returns the Recorder itself, because it records at every level.
 func (r *Recorder) LogMode(logger.LogLevel) logger.Interface { return r }
 
-// Info does nothing: messages are not statements.
+// Info does nothing, because a message is not a statement.
 func (r *Recorder) Info(context.Context, string, ...any) {}
 
 // Warn does nothing, like Info.
 func (r *Recorder) Warn(context.Context, string, ...any) {}
 
-// Error does nothing; errors reach the test as return values.
+// Error does nothing, because a test sees errors as return values.
 func (r *Recorder) Error(context.Context, string, ...any) {}
 
 // Trace records one statement, whether it succeeded or not.

@@ -41,7 +41,7 @@ func TestTheRecorderKeepsWhatTheDatabaseWasSent(t *testing.T) {
 		}
 		got[0] = "changed by the caller"
 		if recorder.Statements()[0] == got[0] {
-			t.Error("Statements hands out the Recorder's own slice")
+			t.Error("Statements returned the internal slice of the Recorder")
 		}
 		recorder.Reset()
 		if got := recorder.Statements(); len(got) != 0 {
@@ -53,7 +53,7 @@ func TestTheRecorderKeepsWhatTheDatabaseWasSent(t *testing.T) {
 func TestTheRecorderSurvivesADebugSessionAndManyGoroutines(t *testing.T) {
 	t.Parallel()
 	var recorder dbtest.Recorder // the zero value
-	level := recorder.LogMode(4) // what db.Debug does
+	level := recorder.LogMode(4) // db.Debug calls this
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

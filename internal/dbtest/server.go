@@ -18,59 +18,64 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 )
 
-// Errors of [Ping].
+// These errors are returned by [Ping].
 var (
-	// ErrAbsent is returned when nothing listens, or what listens is still starting up.
+	// ErrAbsent is returned if no server listens, or if the server is still starting up.
 	ErrAbsent = errors.New("dbtest: the server does not answer")
-	// ErrRefused is returned when a server listens but takes none of the logins.
+	// ErrRefused is returned if a server listens but refuses every login.
 	ErrRefused = errors.New("dbtest: the server answers but takes no login")
 )
 
 const (
-	// pingTimeout bounds the search for a server, adminTimeout a CREATE or DROP. Both are far
-	// above what a loaded machine needs; they only keep a dead server from hanging a test run.
+	// pingTimeout limits the search for a server, and adminTimeout limits a CREATE or DROP. Both
+	// are far longer than a loaded machine needs. They only prevent a dead server from blocking a
+	// test run.
 	pingTimeout  = 5 * time.Second
 	adminTimeout = time.Minute
 
-	// namePrefix marks databases of tests, for those that a killed process leaves behind.
+	// namePrefix marks the databases of tests, so that leftovers of a killed process can be
+	// recognized.
 	namePrefix = "snowflaketest_"
 )
 
-// A flavor is what there is to know about one kind of server.
+// A flavor describes one kind of server.
 type flavor struct {
-	name     string   // as in SNOWFLAKE_REQUIRE
-	driver   string   // of database/sql
-	variable string   // of the environment, holds the DSN
-	logins   []string // DSNs to try in turn where the variable is not set, all of one address
+	name     string   // its name in SNOWFLAKE_REQUIRE
+	driver   string   // its driver name in database/sql
+	variable string   // the environment variable that holds the DSN
+	logins   []string // DSNs to try in order if the variable is not set; all have one address
 
-	// parse reads a DSN. Its error may quote parts of it, so it is not shown to anybody.
+	// parse reads a DSN. Its error may quote parts of the DSN, so it must not be shown.
 	parse func(dsn string) error
-	// starting tells whether an error means that the server will be ready in a moment.
+	// suits reports whether a server of this version is meant. If it is nil, every server is.
+	suits func(version string) bool
+	// starting reports whether an error means that the server will be ready soon.
 	starting func(error) bool
-	// create makes a database and returns its DSN and the function that drops it.
+	// create creates a database and returns its DSN and a function that drops it.
 	create func(ctx context.Context, s *server, admin *sql.DB, name string) (string, dropFunc, error)
 }
 
-// A dropFunc drops one database, whoever is still connected to it.
+// A dropFunc drops one database even if there are open connections to it.
 type dropFunc func(ctx context.Context, admin *sql.DB) error
 
-// A server is one that answered.
+// A server is a database server that answered.
 type server struct {
 	flavor  flavor
-	dsn     string // of a login that may create databases; never to be logged
-	version string // what it calls itself
+	dsn     string // the DSN of a login that may create databases; never to be logged
+	version string // the version that the server reports
 
 	mu   sync.Mutex // guards the rest
-	pool *sql.DB    // open while users > 0, so that an idle process holds no connection
+	pool *sql.DB    // open while uses > 0, so an idle process holds no connection
 	uses int
 }
 
-// The search for a server costs up to pingTimeout where there is none, so a process does it once.
+// Without a server, the search takes up to pingTimeout, so a process searches only once.
 //
 //nolint:gochecknoglobals // memoized functions; nothing writes to them
 var (
 	postgresServer = sync.OnceValues(func() (*server, error) { return lookup(postgresFlavor()) })
 	mariadbServer  = sync.OnceValues(func() (*server, error) { return lookup(mariadbFlavor()) })
+	mysqlServer    = sync.OnceValues(func() (*server, error) { return lookup(mysqlFlavor()) })
 )
 
 func lookup(f flavor) (*server, error) {
@@ -79,11 +84,12 @@ func lookup(f flavor) (*server, error) {
 	return find(ctx, f)
 }
 
-// Ping looks for the server called "postgres" or "mariadb" as the tests would, and returns what it
-// calls itself. The error wraps [ErrAbsent] or [ErrRefused], or neither if the name or the DSN in
-// the environment is no such thing. It holds no DSN.
+// Ping looks for the server called "postgres", "mariadb" or "mysql" in the same way as the tests, and
+// returns the version that it reports. The error wraps [ErrAbsent] or [ErrRefused]. It wraps neither
+// if the name is unknown, if the DSN in the environment is invalid, or if it leads to another kind of
+// server. The error never contains a DSN.
 func Ping(ctx context.Context, name string) (string, error) {
-	for _, f := range []flavor{postgresFlavor(), mariadbFlavor()} {
+	for _, f := range []flavor{postgresFlavor(), mariadbFlavor(), mysqlFlavor()} {
 		if f.name == name {
 			s, err := find(ctx, f)
 			if err != nil {
@@ -92,10 +98,11 @@ func Ping(ctx context.Context, name string) (string, error) {
 			return s.version, nil
 		}
 	}
-	return "", fmt.Errorf("dbtest: no server is called %q: say %s or %s", name, namePostgres, nameMariaDB)
+	return "", fmt.Errorf("dbtest: unknown server %q: use %s, %s or %s",
+		name, namePostgres, nameMariaDB, nameMySQL)
 }
 
-// find tries the logins of a flavor, or the one of its variable, until one is let in.
+// find tries the DSN in the flavor's variable, or else the logins of the flavor until one works.
 func find(ctx context.Context, f flavor) (*server, error) {
 	logins := f.logins
 	if dsn := os.Getenv(f.variable); dsn != "" {
@@ -108,9 +115,13 @@ func find(ctx context.Context, f flavor) (*server, error) {
 	for _, dsn := range logins {
 		version, err := greet(ctx, f.driver, dsn)
 		if err == nil {
+			if f.suits != nil && !f.suits(version) {
+				return nil, fmt.Errorf("dbtest: the server is %s and not %s; set %s to another one",
+					version, f.name, f.variable)
+			}
 			return &server{flavor: f, dsn: dsn, version: version}, nil
 		}
-		// The logins share an address, so when nobody is at home the next would hear the same.
+		// The logins share one address, so the next login would get the same error.
 		if silent(err) || f.starting(err) {
 			return nil, fmt.Errorf("%w: %s: %w", ErrAbsent, f.name, err)
 		}
@@ -119,8 +130,9 @@ func find(ctx context.Context, f flavor) (*server, error) {
 	return nil, fmt.Errorf("%w: %s: %w", ErrRefused, f.name, errors.Join(refused...))
 }
 
-// silent tells whether an error means that no server spoke: a connection that was refused, that
-// timed out, or that was closed without a word, as the ports of a container do until it is ready.
+// silent reports whether an error means that no server answered. The connection was refused, timed
+// out, or was closed without any data, which the port of a container does until its server is
+// ready.
 func silent(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
@@ -137,7 +149,7 @@ func greet(ctx context.Context, driverName, dsn string) (version string, err err
 	return version, err
 }
 
-// demand ends the test if err says that there is no server: with a skip, or with a failure where
+// demand ends the test if err says that no server was found. The test is skipped, or it fails if
 // the server is required or its variable is set.
 func demand(tb testing.TB, f flavor, err error) {
 	tb.Helper()
@@ -148,26 +160,23 @@ func demand(tb testing.TB, f flavor, err error) {
 	switch {
 	case err == nil:
 	case os.Getenv(f.variable) != "":
-		tb.Fatalf("%v\n%s is set, so that server has to answer", err, f.variable)
+		tb.Fatalf("%v\n%s is set, so the server must answer", err, f.variable)
 	case must:
-		tb.Fatalf("%v\n%s names %s, so it has to answer: start it, or set %s",
+		tb.Fatalf("%v\n%s names %s, so it must answer: start it, or set %s",
 			err, servers.RequireVariable, f.name, f.variable)
 	default:
-		tb.Skipf("%v\nskipped; to run this test start the server, or set %s", err, f.variable)
+		tb.Skipf("%v\nskipped; to run this test, start the server or set %s", err, f.variable)
 	}
 }
 
-// mariadb tells MariaDB from MySQL.
-func (s *server) mariadb() bool { return strings.Contains(s.version, "MariaDB") }
-
-// database makes a database for the test and has it dropped at the end.
+// database creates a database for the test and drops it when the test ends.
 func (s *server) database(tb testing.TB) string {
 	tb.Helper()
 	admin, err := s.acquire()
 	if err != nil {
 		tb.Fatalf("dbtest: %s: %v", s.flavor.name, err)
 	}
-	// Not the test's context: that is over when the clean-up runs.
+	// The context of the test is canceled before its cleanup runs, so it cannot be used here.
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
 	name := namePrefix + strings.ToLower(rand.Text())
@@ -187,8 +196,8 @@ func (s *server) database(tb testing.TB) string {
 	return dsn
 }
 
-// acquire returns the pool that databases are created and dropped through. There is one a process,
-// open as long as somebody holds a database.
+// acquire returns the pool that creates and drops databases. A process has one such pool. It is
+// open as long as any test uses a database.
 func (s *server) acquire() (*sql.DB, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +213,7 @@ func (s *server) acquire() (*sql.DB, error) {
 	return s.pool, nil
 }
 
-// release gives back what acquire returned; the last one closes the pool.
+// release ends the use that acquire began. The last release closes the pool.
 func (s *server) release(tb testing.TB) {
 	tb.Helper()
 	s.mu.Lock()

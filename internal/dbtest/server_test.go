@@ -14,13 +14,13 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
-// Nobody listens on port 1, and the password is one to look for.
+// Nobody listens on port 1. The tests search for the password in messages.
 const (
 	deadPostgres = "postgres://someone:s3cret@127.0.0.1:1/x?sslmode=disable"
 	deadMariaDB  = "someone:s3cret@tcp(127.0.0.1:1)/"
 )
 
-// A verdict is a testing.TB that notes how the code under test ended it.
+// A verdict is a testing.TB that records how the code under test ended it.
 type verdict struct {
 	testing.TB
 	how  string // "skipped", "failed", or empty
@@ -34,7 +34,7 @@ func (v *verdict) Fatal(a ...any)                 { v.end("failed", fmt.Sprint(a
 
 func (v *verdict) end(how, said string) {
 	v.how, v.said = how, said
-	runtime.Goexit() // as the real ones do
+	runtime.Goexit() // the methods of testing.T do this, too
 }
 
 func TestAnAbsentServerSkipsAloudUnlessItIsAskedFor(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAnAbsentServerSkipsAloudUnlessItIsAskedFor(t *testing.T) {
 		},
 		{
 			name: "a slip in the list of required ones", require: "postgers",
-			how: "failed", says: []string{`"postgers"`, "sqlite, postgres, mariadb"},
+			how: "failed", says: []string{`"postgers"`, "sqlite, postgres, mariadb, mysql"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,14 +91,14 @@ func TestAnAbsentServerSkipsAloudUnlessItIsAskedFor(t *testing.T) {
 }
 
 func TestPingTellsWhatIsWrongWithoutTheDSN(t *testing.T) {
-	dead := map[string]string{"postgres": deadPostgres, "mariadb": deadMariaDB}
+	dead := map[string]string{"postgres": deadPostgres, "mariadb": deadMariaDB, "mysql": deadMariaDB}
 	for name := range dead {
 		t.Run(name, func(t *testing.T) {
 			variable := "SNOWFLAKE_" + strings.ToUpper(name) + "_DSN"
 			t.Setenv(variable, dead[name])
 			_, err := dbtest.Ping(t.Context(), name)
 			if !errors.Is(err, dbtest.ErrAbsent) {
-				t.Errorf("with nobody listening: %v, want ErrAbsent", err)
+				t.Errorf("without a listener: %v, want ErrAbsent", err)
 			}
 			sayNothingSecret(t, err.Error())
 
@@ -110,14 +110,14 @@ func TestPingTellsWhatIsWrongWithoutTheDSN(t *testing.T) {
 			go hangUp(listener)
 			t.Setenv(variable, strings.ReplaceAll(dead[name], "127.0.0.1:1", listener.Addr().String()))
 			if _, err := dbtest.Ping(t.Context(), name); !errors.Is(err, dbtest.ErrAbsent) {
-				t.Errorf("with somebody who hangs up at once: %v, want ErrAbsent", err)
+				t.Errorf("with a listener that closes every connection: %v, want ErrAbsent", err)
 			}
 
-			// The text of either driver quotes from what it cannot read.
+			// The error texts of both drivers quote input that they cannot parse.
 			t.Setenv(variable, "a s3cret that is no DSN at all://")
 			_, err = dbtest.Ping(t.Context(), name)
 			if err == nil || !strings.Contains(err.Error(), variable) {
-				t.Fatalf("with a DSN that cannot be read: %v, want an error that names %s", err, variable)
+				t.Fatalf("with an invalid DSN: %v, want an error that names %s", err, variable)
 			}
 			sayNothingSecret(t, err.Error())
 		})
@@ -127,8 +127,8 @@ func TestPingTellsWhatIsWrongWithoutTheDSN(t *testing.T) {
 	}
 }
 
-// TestTheEnvironmentDecidesWhetherAServerIsMissed runs this very binary again, because a process
-// looks for each server once.
+// TestTheEnvironmentDecidesWhetherAServerIsMissed runs this test binary again, because a process
+// searches for each server only once.
 func TestTheEnvironmentDecidesWhetherAServerIsMissed(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("DBTEST_AGAIN") != "" {
@@ -137,7 +137,8 @@ func TestTheEnvironmentDecidesWhetherAServerIsMissed(t *testing.T) {
 	}
 	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^"+t.Name()+"$")
 	again.Env = append(os.Environ(), "DBTEST_AGAIN=1", "SNOWFLAKE_REQUIRE=",
-		"SNOWFLAKE_POSTGRES_DSN="+deadPostgres, "SNOWFLAKE_MARIADB_DSN="+deadMariaDB)
+		"SNOWFLAKE_POSTGRES_DSN="+deadPostgres, "SNOWFLAKE_MARIADB_DSN="+deadMariaDB,
+		"SNOWFLAKE_MYSQL_DSN="+deadMariaDB)
 	output, err := again.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -148,7 +149,9 @@ func TestTheEnvironmentDecidesWhetherAServerIsMissed(t *testing.T) {
 		"--- FAIL: " + t.Name() + "/postgres",
 		"--- FAIL: " + t.Name() + "/mariadb ",
 		"--- FAIL: " + t.Name() + "/mariadb-noreturning",
+		"--- FAIL: " + t.Name() + "/mysql ",
 		"SNOWFLAKE_MARIADB_DSN is set",
+		"SNOWFLAKE_MYSQL_DSN is set",
 	} {
 		if !strings.Contains(string(output), line) {
 			t.Errorf("the output lacks %q:\n%s", line, output)
@@ -157,8 +160,8 @@ func TestTheEnvironmentDecidesWhetherAServerIsMissed(t *testing.T) {
 	sayNothingSecret(t, string(output))
 }
 
-// hangUp accepts connections and closes them at once, as the port of a container does whose server
-// is not up yet.
+// hangUp accepts connections and closes them at once. The port of a container does so while its
+// server is starting.
 func hangUp(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
@@ -179,12 +182,13 @@ func TestPingTellsARefusal(t *testing.T) {
 	dsn.Path = "/no_such_database"
 	t.Setenv("SNOWFLAKE_POSTGRES_DSN", dsn.String())
 	if _, err := dbtest.Ping(t.Context(), "postgres"); !errors.Is(err, dbtest.ErrRefused) {
-		t.Errorf("a database that is not there: %v, want ErrRefused", err)
+		t.Errorf("with a database that does not exist: %v, want ErrRefused", err)
 	}
 }
 
 func TestTheAdministratorsPoolIsClosedWithTheLastDatabase(t *testing.T) {
-	// Not parallel: the count is the process's, so no other test may hold a database meanwhile.
+	// This test is not parallel. The count belongs to the process, so no other test may use a
+	// database at the same time.
 	for _, target := range dbtest.Targets() {
 		if target.Dialect == "sqlite" {
 			continue
@@ -221,7 +225,7 @@ func TestADSNIsChangedInOnePlaceOnly(t *testing.T) {
 		}
 	}
 	if _, err := dbtest.PostgresDSN("postgres://u:s3cret@%zz/", "dbname", "x"); err == nil {
-		t.Error("a broken URL was taken")
+		t.Error("a broken URL was accepted")
 	} else {
 		sayNothingSecret(t, err.Error())
 	}
@@ -244,6 +248,6 @@ func TestADSNIsChangedInOnePlaceOnly(t *testing.T) {
 func sayNothingSecret(t *testing.T, text string) {
 	t.Helper()
 	if strings.Contains(text, "s3cret") {
-		t.Errorf("a password got into the text: %s", text)
+		t.Errorf("the text contains a password: %s", text)
 	}
 }

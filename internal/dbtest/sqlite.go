@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// sqliteDSN names a database file in dir, as several connections can use it at once:
+// sqliteDSN returns the DSN of a database file in dir that several connections can use at once:
 //
-//   - foreign keys are enforced, which SQLite leaves off;
-//   - readers do not block the writer (WAL), and a writer waits for another one;
-//   - a transaction takes the write lock when it begins. Taken later, after a read, the lock can
-//     be refused at once with SQLITE_BUSY, however long the timeout.
+//   - Foreign keys are enforced, which is not the default of SQLite.
+//   - Readers do not block the writer (WAL), and a writer waits for another writer.
+//   - A transaction takes the write lock when it begins. A transaction that takes the lock later,
+//     after a read, can fail at once with SQLITE_BUSY, whatever the timeout is.
 func sqliteDSN(dir string) string {
 	path := filepath.ToSlash(filepath.Join(dir, "test.db"))
 	if !strings.HasPrefix(path, "/") {

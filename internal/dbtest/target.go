@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"slices"
 	"testing"
 
 	"gorm.io/driver/mysql"
@@ -16,6 +17,7 @@ const (
 	namePostgres           = "postgres"
 	nameMariaDB            = "mariadb"
 	nameMariaDBNoReturning = "mariadb-noreturning"
+	nameMySQL              = "mysql"
 
 	dialectSQLite   = "sqlite"
 	dialectPostgres = "postgres"
@@ -25,30 +27,83 @@ const (
 // A Target is one database, opened in one way, that tests run on. The zero value is no target;
 // take one from [Targets] or [Each]. It is a plain value and safe for concurrent use.
 type Target struct {
-	Name    string // "sqlite", "postgres", "mariadb" or "mariadb-noreturning"
+	Name    string // "sqlite", "postgres", "mariadb", "mariadb-noreturning" or "mysql"
 	Dialect string // what GORM calls the dialect: "sqlite", "postgres" or "mysql"
+
+	home *home // if not nil, DSN creates a schema in it instead of a database
 }
 
-// Targets lists every target, those whose server is absent included.
+// Targets lists every target, including those whose server is absent.
 func Targets() []Target {
 	return []Target{
 		{Name: nameSQLite, Dialect: dialectSQLite},
 		{Name: namePostgres, Dialect: dialectPostgres},
 		{Name: nameMariaDB, Dialect: dialectMySQL},
 		{Name: nameMariaDBNoReturning, Dialect: dialectMySQL},
+		{Name: nameMySQL, Dialect: dialectMySQL},
 	}
 }
 
-// Each runs fn as one sub-test a target, named after the target, in parallel with its siblings.
-// Like every parallel sub-test they start when the body of t has returned.
+// Servers lists one target for each kind of server. It is for tests that do not depend on how GORM
+// reads rows back, which is all that distinguishes the other targets.
+func Servers() []Target {
+	return slices.DeleteFunc(Targets(), func(t Target) bool { return t.Name == nameMariaDBNoReturning })
+}
+
+// Named returns the target with a name. It panics if there is none, because that is a bug in the test.
+func Named(name string) Target {
+	for _, t := range Targets() {
+		if t.Name == name {
+			return t
+		}
+	}
+	panic("dbtest: no target is called " + name)
+}
+
+// Each runs fn in one parallel sub-test for each target. The sub-test is named after the target.
+// Like all parallel sub-tests, they start when the body of t has returned.
 func Each(t *testing.T, fn func(t *testing.T, target Target)) {
 	t.Helper()
-	for _, target := range Targets() {
+	each(t, Targets(), fn)
+}
+
+// EachServer is [Each] for the targets of [Servers].
+func EachServer(t *testing.T, fn func(t *testing.T, target Target)) {
+	t.Helper()
+	each(t, Servers(), fn)
+}
+
+func each(t *testing.T, targets []Target, fn func(t *testing.T, target Target)) {
+	t.Helper()
+	for _, target := range targets {
 		t.Run(target.Name, func(t *testing.T) {
 			t.Parallel()
 			fn(t, target)
 		})
 	}
+}
+
+// EachShared is [Each] with targets from [Target.Shared]. Each target is shared within its
+// sub-test.
+func EachShared(t *testing.T, fn func(t *testing.T, target Target)) {
+	t.Helper()
+	Each(t, func(t *testing.T, target Target) {
+		t.Helper()
+		fn(t, target.Shared(t))
+	})
+}
+
+// Shared returns the target for tests that create many databases and look only at their tables. A
+// database of PostgreSQL is slow to create and to connect to for the first time. On PostgreSQL the
+// returned target therefore creates schemas in one database, which is dropped when the test ends.
+// The schemas share what PostgreSQL keeps for each database, such as advisory locks and the list of
+// sessions. Shared returns the other targets unchanged.
+func (t Target) Shared(tb testing.TB) Target {
+	tb.Helper()
+	if t.Dialect == dialectPostgres && t.home == nil {
+		t.home = newHome(tb, t.DSN(tb))
+	}
+	return t
 }
 
 // Open returns a handle on a fresh, empty database, which is closed and dropped when the test
@@ -58,14 +113,13 @@ func (t Target) Open(tb testing.TB, cfg *gorm.Config, opts ...Option) *gorm.DB {
 	return t.OpenDSN(tb, t.DSN(tb), cfg, opts...)
 }
 
-// OpenDSN returns a handle on the database of a DSN that came from [Target.DSN], so that a test
-// can hold several handles on one database. The handle is closed when the test ends. Foreign
+// OpenDSN returns a handle on the database of a DSN that [Target.DSN] returned. A test can open
+// several handles on one database in this way. The handle is closed when the test ends. Foreign
 // keys are enforced on every target.
 //
-// GORM keeps cfg and writes to it, so give each handle a value of its own unless sharing one is
-// what the test is about. A nil cfg is an empty one, and where it names no logger nothing is
-// logged. An error ends the test; to look at the error of gorm.Open itself, call that with
-// [Target.Dialector].
+// GORM keeps cfg and writes to it. Give each handle its own cfg unless the test is about sharing
+// one. A nil cfg means an empty one. If cfg has no logger, nothing is logged. An error ends the
+// test. A test of the error of gorm.Open calls gorm.Open itself with [Target.Dialector].
 func (t Target) OpenDSN(tb testing.TB, dsn string, cfg *gorm.Config, opts ...Option) *gorm.DB {
 	tb.Helper()
 	if cfg == nil {
@@ -78,11 +132,11 @@ func (t Target) OpenDSN(tb testing.TB, dsn string, cfg *gorm.Config, opts ...Opt
 	if err != nil {
 		tb.Fatalf("dbtest: opening %s: %v", t.Name, err)
 	}
-	// The pool is taken now, not in the clean-up: by then a test may have put another one in its
-	// place, and this is the one that is ours to close.
+	// The pool is taken now and not in the cleanup, because a test may have replaced it by then.
+	// This is the pool that must be closed.
 	pool, err := db.DB()
 	if err != nil {
-		tb.Fatalf("dbtest: the pool of %s: %v", t.Name, err)
+		tb.Fatalf("dbtest: getting the pool of %s: %v", t.Name, err)
 	}
 	tb.Cleanup(func() {
 		if err := pool.Close(); err != nil {
@@ -91,33 +145,65 @@ func (t Target) OpenDSN(tb testing.TB, dsn string, cfg *gorm.Config, opts ...Opt
 	})
 	limit := settingsOf(opts).maxOpenConns
 	pool.SetMaxOpenConns(limit)
-	// As many idle ones as open ones, or bursts would spend their time on connecting.
+	// The pool keeps every open connection when it is idle. Otherwise bursts would keep
+	// reconnecting.
 	pool.SetMaxIdleConns(max(limit, 0))
 	return db
 }
 
-// DSN makes a fresh, empty database that is dropped when the test ends, even with connections
-// left on it, and returns its DSN: for a second handle, for the driver itself, for another
-// process. It may hold a password, so it must not be logged.
+// DSN creates a new, empty database and returns its DSN, for example for a second handle, for the
+// driver itself or for another process. The database is dropped when the test ends, even if there
+// are open connections to it. The DSN may hold a password, so it must not be logged.
 //
-// It skips the test, saying which variable to set, if the server does not answer, and fails it if
-// the server is required.
+// If the server does not answer, DSN skips the test and names the variable to set. If the server is
+// required, DSN fails the test instead.
 func (t Target) DSN(tb testing.TB) string {
 	tb.Helper()
 	if t.Dialect == dialectSQLite {
 		return sqliteDSN(tb.TempDir())
 	}
+	if t.home != nil {
+		return t.home.schema(tb)
+	}
 	s := t.server(tb)
-	if t.Name == nameMariaDB && !s.mariadb() {
-		tb.Skipf("dbtest: the server is %s, which has no RETURNING; %s covers it",
-			s.version, nameMariaDBNoReturning)
+	if t.Name == nameMariaDBNoReturning && !isMariaDB(s.version) {
+		tb.Skipf("dbtest: the server is %s, which never has RETURNING; %s covers it", s.version, nameMariaDB)
 	}
 	return s.database(tb)
 }
 
-// Dialector returns the dialect of the target for a DSN that came from [Target.DSN]. Of the
-// options only [DSNParam] matters here, the others concern the pool. It panics on a Target that
-// did not come from this package, because that is a fault of the test's own code.
+// Connections returns the numbers of the connections to the database of db, without the one that asks.
+// The pool of db must not use more than one.
+func (t Target) Connections(tb testing.TB, db *gorm.DB) (ids []int64) {
+	tb.Helper()
+	pool, err := db.DB()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	query := "SELECT pg_backend_pid(), current_database()"
+	if t.Dialect == dialectMySQL {
+		query = "SELECT connection_id(), database()"
+	}
+	var own int64
+	var database string
+	if err := pool.QueryRowContext(tb.Context(), query).Scan(&own, &database); err != nil {
+		tb.Fatal(err)
+	}
+	switch t.Dialect {
+	case dialectMySQL:
+		ids, err = mysqlConnections(tb.Context(), pool, database)
+	case dialectPostgres:
+		err = db.Raw("SELECT pid FROM pg_stat_activity WHERE datname = ?", database).Scan(&ids).Error
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return slices.DeleteFunc(ids, func(id int64) bool { return id == own })
+}
+
+// Dialector returns the dialect of the target for a DSN that [Target.DSN] returned. Only the option
+// [DSNParam] has an effect here, because the others concern the pool. Dialector panics on a Target
+// that this package did not create, because that is a bug in the test itself.
 func (t Target) Dialector(dsn string, opts ...Option) gorm.Dialector {
 	switch t.Dialect {
 	case dialectSQLite:
@@ -130,16 +216,25 @@ func (t Target) Dialector(dsn string, opts ...Option) gorm.Dialector {
 			DisableWithReturning: t.Name == nameMariaDBNoReturning,
 		})
 	}
-	panic("dbtest: a Target that is not one of Targets()")
+	panic("dbtest: the Target is not one of Targets()")
 }
 
-// server is the one that serves the target. It ends the test, with a skip or a failure, where
-// there is none.
+// IsMySQL reports whether the target's server is MySQL and not MariaDB, whatever the target is called.
+// Like [Target.DSN], it skips or fails the test if the server does not answer.
+func (t Target) IsMySQL(tb testing.TB) bool {
+	tb.Helper()
+	return t.Dialect == dialectMySQL && !isMariaDB(t.server(tb).version)
+}
+
+// server returns the server of the target. Without a server it skips or fails the test.
 func (t Target) server(tb testing.TB) *server {
 	tb.Helper()
 	find, f := postgresServer, postgresFlavor()
-	if t.Dialect == dialectMySQL {
+	switch t.Name {
+	case nameMariaDB, nameMariaDBNoReturning:
 		find, f = mariadbServer, mariadbFlavor()
+	case nameMySQL:
+		find, f = mysqlServer, mysqlFlavor()
 	}
 	s, err := find()
 	demand(tb, f, err)

@@ -30,7 +30,7 @@ func leaseInSource(t *testing.T, target dbtest.Target, first bool) {
 		Replicas: []gorm.Dialector{target.Dialector(replica)},
 	})
 	plugin := snowflakeplugin.New(snowflakeplugin.WithLogger(slog.New(slog.DiscardHandler)),
-		snowflakeplugin.WithLease(nil, lease.Span(time.Second)))
+		snowflakeplugin.WithLease(nil, lease.WithSpan(time.Second)))
 	if first {
 		must(t, db.Use(plugin), "Use")
 		must(t, db.Use(resolver), "Use of dbresolver")

@@ -48,7 +48,7 @@ type ledger struct {
 
 func newLedger(t *testing.T) *ledger {
 	t.Helper()
-	numbers, err := generator.New(generator.Default(), generator.Node(3))
+	numbers, err := generator.New(generator.Default(), generator.FixedNode(3))
 	must(t, err, "a generator")
 	return &ledger{Generator: numbers}
 }

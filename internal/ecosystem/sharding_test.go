@@ -166,8 +166,8 @@ func TestDBResolverShardsAreReadFromReplicas(t *testing.T) {
 		}
 		source := c.router.Scopes(func(db *gorm.DB) *gorm.DB { return db.Clauses(dbresolver.Write) })
 		missing := c.router.Find(ctx, &found, []snowflakeplugin.ID{made[0].ID, made[1].ID})
-		if !errors.Is(missing, snowflakeplugin.ErrMissing) {
-			t.Errorf("Find: %v, want %v", missing, snowflakeplugin.ErrMissing)
+		if !errors.Is(missing, gorm.ErrRecordNotFound) {
+			t.Errorf("Find: %v, want %v", missing, gorm.ErrRecordNotFound)
 		}
 		must(t, source.Find(ctx, &found, []snowflakeplugin.ID{made[1].ID, made[0].ID}), "Find in the source")
 		n, err := c.router.Count(ctx, &cart{})

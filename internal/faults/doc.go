@@ -8,10 +8,15 @@
 // with what is in the table: every row is there once, with the payload that its worker gave it,
 // no insert ever met a key that was taken, and no tick of a node number was used by two workers.
 //
+// Package chaos does the same for a longer time, with faults that it draws from a seed, and without
+// rows: its processes write their IDs into files. A few seconds of it run here with the other tests.
+// Both let the same checker compare who has used which tick of a node.
+//
 // The processes work on the databases of package dbtest. The servers that are stopped and crashed
 // are private ones, which the tests start on a port and in a directory of their own; they need the
-// programs initdb and postgres, mariadb-install-db and mariadbd. Where these are missing the tests
-// are skipped, or fail if SNOWFLAKE_REQUIRE names the database.
+// programs initdb and postgres, mariadb-install-db and mariadbd, and for MySQL what scripts/mysql.sh
+// finds or has unpacked. Where these are missing the tests are skipped, or fail if SNOWFLAKE_REQUIRE
+// names the database.
 //
 //	SNOWFLAKE_FAULT_ROUNDS=100 go test ./internal/faults -run Rounds -v -timeout 1h
 //

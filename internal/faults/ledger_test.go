@@ -3,7 +3,6 @@
 package faults_test
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos/checker"
 )
 
 // A ledger has every row that the database has acknowledged to some worker.
@@ -76,15 +76,15 @@ func (s tally) String() string {
 		s.acknowledged, s.stored, s.takeovers, s.users)
 }
 
-// mostFaults is how many faults of a kind are written out.
-const mostFaults = 20
+// maxFaults is how many faults of a kind are written out.
+const maxFaults = 20
 
 // checkItself looks for what cannot be, whatever is in the table.
 func (l *ledger) checkItself(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, fault := range l.faults[:min(len(l.faults), mostFaults)] {
+	for _, fault := range l.faults[:min(len(l.faults), maxFaults)] {
 		t.Error(fault)
 	}
 	checkTicks(t, l.rows)
@@ -120,7 +120,7 @@ func (l *ledger) check(t *testing.T, db *gorm.DB) tally {
 		if found && got == n {
 			continue
 		}
-		if lost++; lost <= mostFaults {
+		if lost++; lost <= maxFaults {
 			t.Errorf("ID %d was acknowledged as %v, and the table has %v (found: %t)", id, n, got, found)
 		}
 	}
@@ -129,46 +129,38 @@ func (l *ledger) check(t *testing.T, db *gorm.DB) tally {
 	return s
 }
 
-// checkTicks looks for ticks of a node that two workers have used: no window allows that, even if
-// the sequence keeps the IDs apart. It counts who used each node, and how often that changed.
+// checkTicks lets the checker of package chaos look for ticks of a node that two workers have used:
+// no window allows that, even if the sequence keeps the IDs apart. It counts who used each node, and
+// how often that changed.
 func checkTicks(t *testing.T, rows map[int64]note) (users map[int64]int, takeovers int) {
 	t.Helper()
-	type use struct {
-		parts  generator.Parts
-		worker string
-	}
-	uses := make([]use, 0, len(rows))
+	byWorker := make(map[string][]int64)
 	for id, n := range rows {
-		uses = append(uses, use{partsOf(id), n.worker()})
+		byWorker[n.worker()] = append(byWorker[n.worker()], id)
 	}
-	slices.SortFunc(uses, func(a, b use) int {
-		return cmp.Or(cmp.Compare(a.parts.Node, b.parts.Node), a.parts.Time.Compare(b.parts.Time),
-			cmp.Compare(a.parts.Sequence, b.parts.Sequence))
-	})
-	workers := make(map[int64]map[string]bool)
-	faults := 0
-	for i, u := range uses {
-		node := u.parts.Node
-		if workers[node] == nil {
-			workers[node] = make(map[string]bool)
-		}
-		workers[node][u.worker] = true
-		if i == 0 || uses[i-1].parts.Node != node || uses[i-1].worker == u.worker {
-			continue
-		}
-		takeovers++
-		if !uses[i-1].parts.Time.Equal(u.parts.Time) {
-			continue
-		}
-		if faults++; faults <= mostFaults {
-			t.Errorf("node %d was used at %v by both %s and %s", node, u.parts.Time, uses[i-1].worker, u.worker)
-		}
-	}
+	var journals []checker.Journal
 	users = make(map[int64]int)
-	for node, names := range workers {
-		users[node] = len(names)
+	for worker, ids := range byWorker {
+		slices.Sort(ids) // its lanes run side by side
+		j := checker.Journal{Name: worker}
+		nodes := make(map[int64]bool)
+		for _, id := range ids {
+			j.Runs = append(j.Runs, checker.Run{First: id, Count: 1})
+			nodes[nodeOf(id)] = true
+		}
+		journals = append(journals, j)
+		for node := range nodes {
+			users[node]++
+		}
 	}
-	return users, takeovers
+	v := checker.Check(journals)
+	for _, fault := range v.Faults {
+		t.Error(fault)
+	}
+	if !v.OK() {
+		t.Errorf("%d ticks of a node were used by two workers", v.TicksTwice)
+	}
+	return users, v.Takeovers
 }
 
 // partsOf takes an ID of the default layout apart.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
@@ -24,7 +25,7 @@ type order struct {
 	DSN    string
 
 	Lo, Hi   int64         // the numbers that it may lease
-	Fixed    bool          // it wants exactly Lo, by WithNode
+	Fixed    bool          // it wants exactly Lo, by WithLeasedNode
 	Span     time.Duration // of its lease
 	Patience time.Duration // how long one create may take
 	Pace     time.Duration // how long a lane rests between two creates
@@ -39,6 +40,7 @@ const (
 
 // TestMain makes the test binary a worker where a test has started it as one.
 func TestMain(m *testing.M) {
+	chaos.Work(openStore)
 	if text := os.Getenv(orderVariable); text != "" {
 		var o order
 		if err := json.Unmarshal([]byte(text), &o); err != nil {

@@ -161,7 +161,7 @@ func checkWindowError(t *testing.T, class, text string) {
 		t.Errorf("class %q, want %q: %s", class, classWindow, text)
 	}
 	for _, word := range []string{
-		generator.ErrOutsideWindow.Error(), "no extension since", lease.ErrStore.Error(), "gormlease: table snowflake_nodes",
+		generator.ErrOutsideWindow.Error(), "no extension since", lease.ErrStore.Error(), "sqllease: table snowflake_nodes",
 	} {
 		if !strings.Contains(text, word) {
 			t.Errorf("the error does not say %q: %s", word, text)

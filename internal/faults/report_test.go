@@ -76,10 +76,10 @@ func classOf(err error) string {
 
 // failure puts an error into a report.
 func (r report) failure(err error) report {
-	const mostText = 2000 // a line fits the buffer of a pipe, so that it is written whole or not at all
+	const maxText = 2000 // a line fits the buffer of a pipe, so that it is written whole or not at all
 	if err != nil {
 		r.Class, r.Error = classOf(err), err.Error()
-		r.Error = r.Error[:min(len(r.Error), mostText)]
+		r.Error = r.Error[:min(len(r.Error), maxText)]
 	}
 	return r
 }

@@ -155,15 +155,7 @@ func (c *crew) outlast(node int64, stopped *process) {
 // is what the fourth target is about, makes no difference here.
 func eachDatabase(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
-	for _, target := range dbtest.Targets() {
-		if target.Name == "mariadb-noreturning" {
-			continue
-		}
-		t.Run(target.Name, func(t *testing.T) {
-			t.Parallel()
-			fn(t, target)
-		})
-	}
+	dbtest.EachServer(t, fn)
 }
 
 // rounds is how many rounds to run.

@@ -4,6 +4,7 @@ package faults_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -27,41 +28,44 @@ import (
 // A flavor is what the private servers of one kind need.
 type flavor struct {
 	target   dbtest.Target
-	account  string   // of the system, for servers that do not run as root
+	account  string   // of the system, for servers that do not run as root; empty if they see to that
 	programs []string // that have to be there
 	folders  []string // patterns of where they are, beside PATH
+	check    []string // arguments with which the first program fails if it cannot be used; may be nil
 	quit     syscall.Signal
 	crash    syscall.Signal
 
 	// install and serve return the arguments of the first and the second program.
 	install func(dir string) []string
-	serve   func(dir string, port int) []string
+	serve   func(dir string, port, connections int) []string
 	// dsn is that of the database in it; admin that of one which is always there.
 	driver     string
 	admin, dsn func(port int) string
+	patientDSN func(port int) string // dsn, but with a minute to connect
+
+	connections int // how many there may be; 0 for usualConnections
 }
+
+const usualConnections = 100
 
 // privateServers are the kinds of servers that can be stopped.
 func privateServers() []flavor {
-	targets := make(map[string]dbtest.Target)
-	for _, target := range dbtest.Targets() {
-		targets[target.Name] = target
-	}
-	postgres := func(database string) func(int) string {
+	postgres := func(database, limits string) func(int) string {
 		return func(port int) string {
-			return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable&connect_timeout=2", port, database)
+			return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable&%s", port, database, limits)
 		}
 	}
-	mariadb := func(database string) func(int) string {
+	mariadb := func(database, limits string) func(int) string {
 		return func(port int) string {
-			// Without a time limit on reading, a ROLLBACK that the driver sends for a context that has
-			// ended waits for a frozen server as long as that is frozen.
-			return fmt.Sprintf("root@tcp(127.0.0.1:%d)/%s?parseTime=true&timeout=2s&readTimeout=3s", port, database)
+			return fmt.Sprintf("root@tcp(127.0.0.1:%d)/%s?parseTime=true&%s", port, database, limits)
 		}
 	}
+	// Without a time limit on reading, a ROLLBACK that the driver sends for a context that has ended
+	// waits for a frozen server as long as that is frozen.
+	const postgresLimits, mariadbLimits = "connect_timeout=2", "timeout=2s&readTimeout=3s"
 	return []flavor{
 		{
-			target: targets["postgres"], account: "postgres",
+			target: dbtest.Named("postgres"), account: "postgres",
 			programs: []string{"initdb", "postgres"},
 			folders:  []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"},
 			quit:     syscall.SIGINT,  // "fast": connections are closed
@@ -69,16 +73,18 @@ func privateServers() []flavor {
 			install: func(dir string) []string {
 				return []string{"-D", dir, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N"}
 			},
-			serve: func(dir string, port int) []string {
+			serve: func(dir string, port, connections int) []string {
 				return []string{
 					"-D", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
-					"-c", "unix_socket_directories=", "-c", "max_connections=60", "-c", "shared_buffers=16MB",
+					"-c", "unix_socket_directories=", "-c", "max_connections=" + strconv.Itoa(connections),
+					"-c", "shared_buffers=16MB",
 				}
 			},
-			driver: "pgx", admin: postgres("postgres"), dsn: postgres("faults"),
+			driver: "pgx", admin: postgres("postgres", postgresLimits), dsn: postgres("faults", postgresLimits),
+			patientDSN: postgres("faults", "connect_timeout=60"),
 		},
 		{
-			target: targets["mariadb"], account: "mysql",
+			target: dbtest.Named("mariadb"), account: "mysql",
 			programs: []string{"mariadb-install-db", "mariadbd"},
 			folders:  []string{"/usr/sbin", "/usr/libexec", "/usr/local/sbin"},
 			quit:     syscall.SIGTERM,
@@ -88,14 +94,38 @@ func privateServers() []flavor {
 					"--no-defaults", "--datadir=" + dir, "--auth-root-authentication-method=normal", "--skip-test-db",
 				}
 			},
-			serve: func(dir string, port int) []string {
+			serve: func(dir string, port, connections int) []string {
 				return []string{
 					"--no-defaults", "--datadir=" + dir, "--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1",
 					"--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"),
 					"--skip-name-resolve", "--innodb-buffer-pool-size=32M",
+					"--max-connections=" + strconv.Itoa(connections),
 				}
 			},
-			driver: "mysql", admin: mariadb(""), dsn: mariadb("faults"),
+			driver: "mysql", admin: mariadb("", mariadbLimits), dsn: mariadb("faults", mariadbLimits),
+			patientDSN: mariadb("faults", "timeout=60s"),
+		},
+		{
+			// The script finds the server, beside MariaDB's, and the account that it runs as.
+			target:   dbtest.Named("mysql"),
+			programs: []string{"mysql.sh", "mysql.sh"},
+			folders:  []string{"../../scripts"},
+			check:    []string{"installed"},
+			quit:     syscall.SIGTERM,
+			crash:    syscall.SIGKILL,
+			install:  func(dir string) []string { return []string{"init", dir} },
+			serve: func(dir string, port, connections int) []string {
+				return []string{
+					"serve", dir, "--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1", "--mysqlx=OFF",
+					"--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"),
+					"--innodb-buffer-pool-size=32M", "--max-connections=" + strconv.Itoa(connections),
+					// What servers of others have, and the server of the other tests has not.
+					"--sql-require-primary-key=ON", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
+					"--default-time-zone=+08:00", "--autocommit=0",
+				}
+			},
+			driver: "mysql", admin: mariadb("", mariadbLimits), dsn: mariadb("faults", mariadbLimits),
+			patientDSN: mariadb("faults", "timeout=60s"),
 		},
 	}
 }
@@ -119,6 +149,11 @@ type server struct {
 func newServer(t *testing.T, f flavor) *server {
 	t.Helper()
 	install, serve := f.find(t, f.programs[0]), f.find(t, f.programs[1])
+	if f.check != nil {
+		if err := exec.CommandContext(t.Context(), install, f.check...).Run(); err != nil {
+			f.missing(t, fmt.Sprintf("%s %s: %v", install, strings.Join(f.check, " "), err))
+		}
+	}
 	s := &server{flavor: f, t: t, program: serve}
 	// Not the test's own directory: only root may look into that.
 	dir, err := os.MkdirTemp("", "snowflakefaults")
@@ -130,7 +165,10 @@ func newServer(t *testing.T, f flavor) *server {
 			t.Error(err)
 		}
 	})
-	if os.Geteuid() == 0 {
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server's account looks into it
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 && f.account != "" {
 		s.credential = f.credential(t)
 		if err := os.Chown(dir, int(s.credential.Uid), int(s.credential.Gid)); err != nil {
 			t.Fatal(err)
@@ -174,15 +212,24 @@ func (f flavor) find(t *testing.T, name string) string {
 		found = append(found, matches...)
 	}
 	if len(found) > 0 {
-		return slices.Max(found)
+		path, err := filepath.Abs(slices.Max(found))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
-	missing := fmt.Sprintf("the program %s is neither in PATH nor in %s: it comes with the server of %s",
-		name, strings.Join(f.folders, ", "), f.target.Name)
-	if slices.Contains(strings.Split(os.Getenv("SNOWFLAKE_REQUIRE"), ","), f.target.Name) {
-		t.Fatal(missing + ", and SNOWFLAKE_REQUIRE names that")
-	}
-	t.Skip(missing)
+	f.missing(t, fmt.Sprintf("the program %s is neither in PATH nor in %s: it comes with the server of %s",
+		name, strings.Join(f.folders, ", "), f.target.Name))
 	return ""
+}
+
+// missing skips the test, or fails it if the server is required.
+func (f flavor) missing(t *testing.T, what string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("SNOWFLAKE_REQUIRE"), ","), f.target.Name) {
+		t.Fatal(what + ", and SNOWFLAKE_REQUIRE names that")
+	}
+	t.Skip(what)
 }
 
 // credential is the account that the server runs as, where the test runs as root.
@@ -207,14 +254,28 @@ func (s *server) command(program string, args ...string) *exec.Cmd {
 	cmd.Dir = filepath.Dir(s.dir)
 	// A directory of its own: when a MariaDB server starts it removes what it takes for left behind by
 	// another one.
-	cmd.Env = append(os.Environ(), "TMPDIR="+cmd.Dir)
+	if s.account != "" {
+		cmd.Env = append(os.Environ(), "TMPDIR="+cmd.Dir)
+	}
 	return cmd
 }
 
 // start starts the server and waits until it answers.
 func (s *server) start() {
 	s.t.Helper()
-	s.cmd = s.command(s.program, s.serve(s.dir, s.port)...)
+	s.Start()
+	eventually(s.t, "the server does not answer", func() bool {
+		if !s.runs() {
+			s.t.Fatalf("the server has ended: %v", s.cmd.ProcessState)
+		}
+		return s.Answers() == nil
+	})
+}
+
+// Start, Answers and Kill make a server one that package chaos can restart.
+func (s *server) Start() {
+	s.t.Helper()
+	s.cmd = s.command(s.program, s.serve(s.dir, s.port, cmp.Or(s.connections, usualConnections))...)
 	log := lockedWriter{&s.mu, &s.log}
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
@@ -225,12 +286,13 @@ func (s *server) start() {
 		_ = cmd.Wait() // how it ended is of no interest
 		close(ended)
 	}(s.cmd, s.ended)
-	eventually(s.t, "the server does not answer", func() bool {
-		if !s.runs() {
-			s.t.Fatalf("the server has ended: %v", s.cmd.ProcessState)
-		}
-		return s.ask("SELECT 1") == nil
-	})
+}
+
+func (s *server) Answers() error { return s.ask(5*time.Second, "SELECT 1") }
+
+func (s *server) Kill() {
+	s.t.Helper()
+	s.end(s.crash)
 }
 
 func (s *server) runs() bool {
@@ -242,9 +304,9 @@ func (s *server) runs() bool {
 	}
 }
 
-// ask runs a statement as the administrator.
-func (s *server) ask(statement string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+// ask runs a statement as the administrator, for some time at most.
+func (s *server) ask(limit time.Duration, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	db, err := sql.Open(s.driver, s.flavor.admin(s.port))
 	if err != nil {
@@ -257,7 +319,7 @@ func (s *server) ask(statement string) error {
 
 func (s *server) admin(statement string) {
 	s.t.Helper()
-	if err := s.ask(statement); err != nil {
+	if err := s.ask(patience, statement); err != nil {
 		s.t.Fatalf("%s: %v", statement, err)
 	}
 }

@@ -134,12 +134,12 @@ func (w *worker) begin(ctx context.Context) bool {
 
 func (o order) newPlugin() *snowflakeplugin.Plugin {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	opts := []lease.Option{lease.Span(o.Span), lease.Owner(fmt.Sprintf("%s%s pid %d", ownerPrefix, o.Name, os.Getpid()))}
+	opts := []lease.Option{lease.WithSpan(o.Span), lease.WithOwner(fmt.Sprintf("%s%s pid %d", ownerPrefix, o.Name, os.Getpid()))}
 	if o.Fixed {
-		return snowflakeplugin.New(snowflakeplugin.WithLogger(log), snowflakeplugin.WithNode(o.Lo),
+		return snowflakeplugin.New(snowflakeplugin.WithLogger(log), snowflakeplugin.WithLeasedNode(o.Lo),
 			snowflakeplugin.WithLease(nil, opts...))
 	}
-	opts = append(opts, lease.Nodes(o.Lo, o.Hi))
+	opts = append(opts, lease.WithNodes(o.Lo, o.Hi))
 	return snowflakeplugin.New(snowflakeplugin.WithLogger(log), snowflakeplugin.WithLease(nil, opts...))
 }
 

@@ -15,20 +15,14 @@ import (
 // It returns an error wrapping [ErrConfig], which has changed nothing, [ErrDatabase], or that of
 // ctx. After the latter two, drop what was made.
 func Create(ctx context.Context, db *sql.DB, kind Kind, cfg Config) (Summary, error) {
-	cfg = cfg.withDefaults()
 	if err := errors.Join(kind.validate(), cfg.validate()); err != nil {
 		return Summary{}, err
 	}
-	first, err := cfg.firstKeys(ctx, 3) // an account, a guild and a role
+	m, err := newMint(ctx, cfg.Server)
 	if err != nil {
 		return Summary{}, err
 	}
-	m, err := cfg.newMint(ctx)
-	if err != nil {
-		return Summary{}, err
-	}
-	defer m.close()
-	b, err := newBuilder(cfg, m, first)
+	b, err := newBuilder(cfg, m)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -62,7 +56,7 @@ func (b *builder) create(ctx context.Context, db *sql.DB, kind Kind) (err error)
 		return err
 	}
 	for _, t := range b.tables() {
-		l := newLoader(ctx, conn, kind, b.Config, t)
+		l := newLoader(ctx, conn, kind, t)
 		if err := l.end(b.fill(t.name, l.add)); err != nil {
 			return err
 		}

@@ -3,7 +3,7 @@
 //
 // [Create] makes the database of one server: accounts, roles, guilds, items, mail, friends,
 // rankings, settings, counters, the world's own row, a ledger of gold and a log of logins. It has
-// what a merge stumbles over:
+// what makes merging hard:
 //
 //   - nicknames and guild names that are unique on a server and not among servers, and copies of
 //     nicknames in other tables (mail.from_name, rankings.nickname);
@@ -16,11 +16,10 @@
 //   - keys of two columns: friends and rankings;
 //   - sums to conserve: the gold of a role is the sum of its entries in gold_ledger.
 //
-// The keys come out of generators under the load of several goroutines, with the server's number
-// as the node, so keys of two servers never meet. Everything else follows from the [Config]: the
-// same Config makes the same rows but for their keys, on every kind of database. So the times in
-// columns like created_at are the seed's and not those in the keys.
+// The keys come from a generator with the server's number as its node, so keys of two servers never collide.
+// Everything else follows from the [Config]: the same Config makes the same rows, except for their keys, on
+// every kind of database. Times in columns like created_at follow from the seed as well.
 //
-// What the servers have in common, and what is wrong with one of them, is asked for: see
-// Config.Clash and [Faults]. With neither no name of a server is one of another.
+// Config.Clash and [Faults] say what servers have in common and what is wrong with one of them. Without them
+// no name of a server is a name of another one.
 package gameworld

@@ -11,18 +11,10 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
 )
 
-// databases runs fn on SQLite, PostgreSQL and MariaDB. What GORM makes of them is no matter here.
+// databases runs fn on SQLite, PostgreSQL, MariaDB and MySQL. What GORM makes of them is no matter here.
 func databases(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
-	for _, target := range dbtest.Targets() {
-		if target.Name == "mariadb-noreturning" {
-			continue
-		}
-		t.Run(target.Name, func(t *testing.T) {
-			t.Parallel()
-			fn(t, target)
-		})
-	}
+	dbtest.EachServer(t, fn)
 }
 
 // kindOf is what the package calls the database of a target.
@@ -54,14 +46,7 @@ func empty(t testing.TB, target dbtest.Target) *sql.DB {
 	return db
 }
 
-// exec executes a statement whose placeholders are question marks.
-func exec(t *testing.T, target dbtest.Target, db *sql.DB, statement string, args ...any) {
-	t.Helper()
-	if err := try(t, target, db, statement, args...); err != nil {
-		t.Fatal(err)
-	}
-}
-
+// try executes a statement whose placeholders are question marks.
 func try(t *testing.T, target dbtest.Target, db *sql.DB, statement string, args ...any) error {
 	t.Helper()
 	if target.Dialect == "postgres" {
@@ -85,9 +70,6 @@ func number(t *testing.T, db *sql.DB, query string) int64 {
 
 // texts reads one column.
 func texts(t *testing.T, db *sql.DB, query string) []string { return column[string](t, db, query) }
-
-// numbers reads one column.
-func numbers(t *testing.T, db *sql.DB, query string) []int64 { return column[int64](t, db, query) }
 
 func column[T any](t *testing.T, db *sql.DB, query string) (values []T) {
 	t.Helper()
@@ -124,19 +106,4 @@ func orphans(t *testing.T, db *sql.DB, ref [3]string) int64 {
 	t.Helper()
 	return number(t, db, fmt.Sprintf("SELECT count(*) FROM %s c LEFT JOIN %s p ON p.id = c.%s "+
 		"WHERE c.%s IS NOT NULL AND p.id IS NULL", ref[0], ref[2], ref[1], ref[1]))
-}
-
-// keyed are the columns that hold keys of a generator, as table and column.
-var keyed = [][2]string{
-	{"accounts", "id"}, {"guilds", "id"}, {"roles", "id"}, {"items", "id"}, {"mail", "id"}, {"gold_ledger", "id"},
-}
-
-// keys reads all keys of a server.
-func keys(t *testing.T, db *sql.DB) []int64 {
-	t.Helper()
-	var all []int64
-	for _, k := range keyed {
-		all = append(all, numbers(t, db, "SELECT "+k[1]+" FROM "+k[0])...)
-	}
-	return all
 }

@@ -49,16 +49,10 @@ func (k Kind) collate(names Names) string {
 	switch {
 	case names == DatabaseNames:
 		return ""
-	case k == MySQL && names == ExactNames:
-		return " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 	case k == MySQL:
 		return " CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"
-	case k == Postgres && names == ExactNames:
-		return ` COLLATE "C"`
 	case k == Postgres:
 		return " COLLATE " + k.quote(foldedCollation)
-	case names == ExactNames:
-		return " COLLATE BINARY"
 	}
 	return " COLLATE NOCASE"
 }

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 )
 
 // rowsPerCommit keeps transactions to a length that every database undoes with ease.
@@ -22,7 +20,6 @@ type loader struct {
 	kind    Kind
 	table   table
 	names   []string
-	convert []func(any) any // for columns of another type, else nil
 
 	tx      *sql.Tx
 	full    *sql.Stmt // of the transaction: an INSERT of batch rows
@@ -32,14 +29,13 @@ type loader struct {
 	written int64
 }
 
-func newLoader(ctx context.Context, conn *sql.Conn, kind Kind, cfg Config, t table) *loader {
+func newLoader(ctx context.Context, conn *sql.Conn, kind Kind, t table) *loader {
 	l := &loader{ctx: ctx, endless: context.WithoutCancel(ctx), conn: conn, kind: kind, table: t}
 	for _, c := range t.columns {
 		if c.form == formAuto {
 			continue // the database has it
 		}
 		l.names = append(l.names, c.name)
-		l.convert = append(l.convert, converter(c, cfg.changed(t, c)))
 	}
 	l.batch = kind.rowsPerStatement(len(l.names))
 	l.values = make([]any, 0, l.batch*len(l.names))
@@ -48,12 +44,7 @@ func newLoader(ctx context.Context, conn *sql.Conn, kind Kind, cfg Config, t tab
 
 // add writes a row, sooner or later.
 func (l *loader) add(row ...any) error {
-	for i, value := range row {
-		if l.convert[i] != nil && value != nil {
-			value = l.convert[i](value)
-		}
-		l.values = append(l.values, value)
-	}
+	l.values = append(l.values, row...)
 	l.written++
 	if len(l.values) < l.batch*len(l.names) {
 		return nil
@@ -121,30 +112,4 @@ func (l *loader) end(err error) error {
 
 func (l *loader) failed(err error) error {
 	return fmt.Errorf("%w: rows of %s could not be written: %w", ErrDatabase, l.table.name, err)
-}
-
-// converter turns a value of a column into one of the other type that the column has here.
-func converter(from, to column) func(any) any {
-	if from.form == to.form {
-		return nil
-	}
-	if to.form == formInt {
-		return func(value any) any {
-			if yes, ok := value.(bool); ok && yes {
-				return int64(1)
-			}
-			return int64(0)
-		}
-	}
-	return func(value any) any {
-		switch v := value.(type) {
-		case int64:
-			return strconv.FormatInt(v, 10)
-		case float64:
-			return strconv.FormatFloat(v, 'g', -1, 64)
-		case time.Time:
-			return v.UTC().Format("2006-01-02T15:04:05.000000Z")
-		}
-		return value
-	}
 }

@@ -173,8 +173,3 @@ func referred(all []table, name string) bool {
 		return t.name != name && slices.ContainsFunc(t.columns, func(c column) bool { return c.refs == name })
 	})
 }
-
-// changeable tells whether a column may have another type without a key or a reference breaking.
-func (t table) changeable(c column) bool {
-	return c.form != formKey && c.form != formAuto && !slices.Contains(t.key, c.name)
-}

@@ -104,10 +104,10 @@ func accented(word string, turn int) string {
 // two of them are alike, on whichever servers. They have no digits, as all names of several
 // servers have.
 const (
-	consonants  = "bcdfghjklmnpqrstvwz"
-	vowels      = "aeiouy"
-	syllables   = len(consonants) * len(vowels)
-	mostServers = 1 << 20
+	consonants = "bcdfghjklmnpqrstvwz"
+	vowels     = "aeiouy"
+	syllables  = len(consonants) * len(vowels)
+	maxServers = 1 << 20
 )
 
 // ownNames makes the names of one server, in an order that its seed shuffles.
@@ -118,7 +118,7 @@ type ownNames struct {
 }
 
 func (c Config) ownNames() ownNames {
-	// Twins have names beyond those of the roles. Short lists are as long as two syllables go.
+	// Short lists are as long as two syllables go.
 	o := ownNames{server: c.Server, count: int64(syllables * syllables)}
 	for o.count < 2*int64(c.Roles) {
 		o.count *= int64(syllables)
@@ -153,24 +153,23 @@ func appendSyllables(name []byte, n int64) []byte {
 }
 
 // nicknames gives every role its name. Roles take slots in an order that the seed shuffles: first
-// come the slots with clashing names, then those with taken names, then twins.
+// come the slots with clashing names, then those with taken names.
 type nicknames struct {
-	own            ownNames
-	server         int64
-	roles          int64
-	step, offset   int64
-	clashing       int
-	taken          []string
-	twins, toTwins int // slots of twins, and where they begin
+	own          ownNames
+	server       int64
+	roles        int64
+	step, offset int64
+	clashing     int
+	taken        []string
+	toOwn        int // where the slots with names of the server's own begin
 }
 
 func (c Config) nicknames() nicknames {
 	n := nicknames{
 		own: c.ownNames(), server: c.Server, roles: int64(c.Roles), clashing: c.clashing(c.Roles),
-		twins: 2 * c.Faults.Twins,
 	}
 	n.taken = takenNames(c.Server, n.clashing, c.Faults.Taken)
-	n.toTwins = n.clashing + len(n.taken)
+	n.toOwn = n.clashing + len(n.taken)
 	r := c.rand("slots")
 	n.step, n.offset = 1+r.Int64N(n.roles), r.Int64N(n.roles)
 	for gcd(n.step, n.roles) != 1 {
@@ -189,15 +188,8 @@ func (n nicknames) of(role int) string {
 	case slot < n.clashing:
 		name, _ := Nickname(n.server, slot)
 		return name
-	case slot < n.toTwins:
+	case slot < n.toOwn:
 		return n.taken[slot-n.clashing]
-	case slot < n.toTwins+n.twins:
-		twin := slot - n.toTwins
-		name := n.own.name(int(n.roles) + twin/2)
-		if twin%2 == 1 {
-			name = strings.ToUpper(name)
-		}
-		return name
 	}
 	return n.own.name(slot)
 }

@@ -45,7 +45,7 @@ func during(r *rand.Rand) time.Time {
 	return opened().Add(time.Duration(r.Int64N(200*24*3600*1_000_000)) * time.Microsecond)
 }
 
-func newBuilder(c Config, m *mint, first []int64) (*builder, error) {
+func newBuilder(c Config, m *mint) (*builder, error) {
 	b := &builder{
 		Config: c, nicknames: c.nicknames(), mint: m,
 		accounts: make([]int64, max(c.Roles*outOfTenAccounts/10, 1)),
@@ -55,11 +55,10 @@ func newBuilder(c Config, m *mint, first []int64) (*builder, error) {
 		level:    make([]int64, c.Roles),
 	}
 	b.summary = newSummary(c)
-	for i, keys := range [][]int64{b.accounts, b.guilds, b.roles} {
+	for _, keys := range [][]int64{b.accounts, b.guilds, b.roles} {
 		if err := m.fill(keys); err != nil {
 			return nil, err
 		}
-		keys[0] = first[i]
 	}
 	return b, nil
 }
@@ -127,7 +126,6 @@ func (b *builder) addGuilds(add adder) error {
 		name := "House " + own.name(i)
 		if i < clashing {
 			name, _ = GuildName(b.Server, i)
-			b.summary.GuildClashes++
 		}
 		var notice any
 		if r.IntN(2) == 0 {
@@ -146,10 +144,6 @@ func (b *builder) addRoles(add adder) error {
 	r, ledger := b.rand("roles"), b.rand("ledger")
 	for i, key := range b.roles {
 		nickname := b.nicknames.of(i)
-		if slot := b.nicknames.slot(i); slot < b.nicknames.clashing {
-			_, likeness := Nickname(b.Server, slot)
-			b.summary.NicknameClashes[likeness]++
-		}
 		var guild any
 		switch {
 		case i < len(b.guilds):

@@ -7,17 +7,6 @@ import (
 	"strings"
 )
 
-// Schema returns the statements that make the tables of a server without faults, whose names the
-// database compares in its own way: what the target of a merge looks like. Of an unknown kind there
-// are none.
-func Schema(kind Kind) []string {
-	statements, err := Config{}.Schema(kind)
-	if err != nil {
-		return nil
-	}
-	return statements
-}
-
 // Schema returns the statements that make the tables which [Create] makes for this Config, with what
 // is wrong with them. Of the Config only Names and Faults count here.
 func (c Config) Schema(kind Kind) ([]string, error) {
@@ -105,7 +94,6 @@ func (c Config) createTable(kind Kind, t table) string {
 
 // columnLine writes one column.
 func (c Config) columnLine(kind Kind, t table, column column) string {
-	column = c.changed(t, column)
 	line := kind.quote(column.name) + " " + kind.typeOf(column, c.Names)
 	if !column.null {
 		line += " NOT NULL"
@@ -123,24 +111,6 @@ func (c Config) columnLine(kind Kind, t table, column column) string {
 // countedBySQLite tells whether SQLite counts the key of a table, which it does only for a key that
 // is declared in the line of its column.
 func countedBySQLite(kind Kind, t table) bool { return kind == SQLite && t.columns[0].form == formAuto }
-
-// changed is a column as this server has it.
-func (c Config) changed(t table, column column) column {
-	if c.Faults.OtherType != t.name+"."+column.name {
-		return column
-	}
-	switch column.form {
-	case formBool:
-		column.form = formInt
-	case formText, formName, formBytes:
-		column.size *= 2
-	case formLong:
-		column.form, column.size = formText, 1000
-	default:
-		column.form, column.size = formText, 40
-	}
-	return column
-}
 
 func foreignKey(kind Kind, c column) string {
 	return fmt.Sprintf("FOREIGN KEY (%s) REFERENCES %s (%s)",

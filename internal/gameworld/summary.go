@@ -3,41 +3,31 @@ package gameworld
 // Summary says what a server has, to check a merge against: what several servers have together is
 // the sum of theirs.
 type Summary struct {
-	// Server is the number of the server, and Node the node of its keys.
-	Server, Node int64
+	// Server is the number of the server.
+	Server int64
 	// Rows are the rows of each table, by its name.
 	Rows map[string]int64
 
 	// Gold is the sum of roles.gold, and Ledger that of gold_ledger.amount, which is the same unless
 	// the table is missing.
 	Gold, Ledger int64
-	// MailGold is the sum of mail.gold.
-	MailGold int64
 	// Recharged is the sum of accounts.recharged.
 	Recharged int64
 	// Funds is the sum of guilds.funds.
 	Funds int64
-	// ItemAmount is the sum of items.amount.
-	ItemAmount int64
 	// Counters are the rows of counters.
 	Counters map[string]int64
 
-	// NicknameClashes is how many roles have a nickname of other servers, by how alike they are:
-	// those that [Nickname] gives to the numbers below their sum. GuildClashes is the same for
-	// guilds and [GuildName].
-	NicknameClashes map[Likeness]int
-	GuildClashes    int
 	// Orphans is how many rows refer to nothing, by table.column.
 	Orphans map[string]int
 }
 
 func newSummary(c Config) *Summary {
 	return &Summary{
-		Server: c.Server, Node: c.node(),
-		Rows:            map[string]int64{},
-		Counters:        map[string]int64{},
-		NicknameClashes: map[Likeness]int{},
-		Orphans:         map[string]int{},
+		Server:   c.Server,
+		Rows:     map[string]int64{},
+		Counters: map[string]int64{},
+		Orphans:  map[string]int{},
 	}
 }
 

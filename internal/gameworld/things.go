@@ -49,7 +49,6 @@ func (b *builder) addItem(add adder, r *rand.Rand, key, role int64, parent any) 
 		attributes = `{"might": ` + strconv.Itoa(r.IntN(100)) + `, "maker": "Zoë"}`
 	}
 	amount := 1 + r.Int64N(20)
-	b.summary.ItemAmount += amount
 	// Quarters are exact in binary.
 	durability := float64(r.IntN(400)) / 4
 	return add(key, role, parent, r.Int64N(500), amount, r.IntN(2) == 0, durability, attributes, during(r))
@@ -92,7 +91,6 @@ func (b *builder) addLetter(add adder, r *rand.Rand, to int64) error {
 	if r.IntN(3) == 0 {
 		gold = r.Int64N(1000)
 	}
-	b.summary.MailGold += gold
 	titles := [...]string{"Hello", "Your reward", "Re: the siege", "¡Felicidades!", "节日快乐"}
 	title := titles[r.IntN(len(titles))]
 	return add(key, from, to, name, title, "Dear friend,\n\n"+title+", 'tis "+name+" who writes.\n",

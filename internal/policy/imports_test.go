@@ -12,32 +12,39 @@ import (
 
 const module = "github.com/snowflakeplugin/snowflakeplugin"
 
-// A rule says what the packages of a directory may import besides the standard library. Tests are
-// exempt: what they may use is a matter of go.mod.
+// A rule lists what the packages of a directory may import in addition to the standard library.
+// Tests are exempt, because go.mod limits what they can use.
 type rule struct {
-	dir string   // from the top; "dir/..." is everything below dir
-	may []string // "./dir" is that package of ours and "./..." any, else a path and all below it
+	dir string   // relative to the top; "dir/..." means every directory below dir
+	may []string // "./dir" is our package dir, "./..." any package of ours; else a path and all below
 	why string
 }
 
-// Imports point one way: generator, lease, the plugin; merge and the commands at the edge. A
-// package that no rule knows is a fault, so that a new one begins with the question where it
+// Imports point in one direction: generator, lease, the plugin, and then merge and the commands. A
+// package without a rule is a fault, so the author of a new package must first decide where it
 // belongs.
 var rules = []rule{
 	{
-		dir: "generator",
-		why: "numbers need no database, and whoever wants only them should get only them",
+		dir: "generator", may: []string{"./internal/errs"},
+		why: "IDs need no database, and its ErrSealed must match the module's ErrClosed",
 	},
 	{
-		dir: "lease", may: []string{"./generator"},
-		why: "a store in a nested module must not pull GORM in by way of the protocol",
+		dir: "lease", may: []string{"./generator", "./internal/errs"},
+		why: "a store in a nested module must not depend on GORM through the protocol, and its " +
+			"ErrClosed must match the module's",
 	},
 	{
 		dir: "lease/leasetest", may: []string{"./generator", "./lease"},
-		why: "every store runs the suite, in modules that know nothing of GORM",
+		why: "every store runs the suite, in modules that do not depend on GORM",
 	},
 	{
-		dir: "lease/gormlease", may: []string{"./generator", "./lease", "gorm.io/gorm"},
+		dir: "lease/sqllease", may: []string{"./generator", "./lease", "./internal/authority", "./internal/sqlconn"},
+		why: "programs on database/sql lease from it without GORM, with the driver that they choose",
+	},
+	{
+		dir: "lease/gormlease", may: []string{
+			"./generator", "./lease", "./lease/sqllease", "./internal/authority", "./internal/gormpool", "gorm.io/gorm",
+		},
 		why: "it works on the application's own database, whose driver the application chooses",
 	},
 	{
@@ -53,25 +60,146 @@ var rules = []rule{
 		why: "a store needs the protocol and one client",
 	},
 	{
+		dir: "internal/sqlconn",
+		why: "stores of every kind make their requests with it, without GORM and without a driver",
+	},
+	{
+		dir: "internal/gormpool", may: []string{"./internal/sqlconn", "gorm.io/gorm"},
+		why: "it finds a connection for stores, and does not know them",
+	},
+	{
+		dir: "opaque",
+		why: "texts for strangers need a key and nothing else",
+	},
+	{
+		dir: "segment", may: []string{"./internal/errs"},
+		why: "numbers need no database, and its ErrClosed must match the module's",
+	},
+	{
+		dir: "segment/sqlsegment", may: []string{"./segment", "./internal/sqlconn"},
+		why: "programs on database/sql count in it without GORM, with the driver that they choose",
+	},
+	{
+		dir: "segment/gormsegment",
+		may: []string{"./segment", "./segment/sqlsegment", "./internal/gormpool", "gorm.io/gorm"},
+		why: "it works on the application's own database, whose driver the application chooses",
+	},
+	{
+		dir: "segment/redissegment", may: []string{"./segment", "github.com/redis/go-redis"},
+		why: "a store needs the counters and one client",
+	},
+	{
+		dir: "segment/segmenttest", may: []string{"./segment"},
+		why: "every store runs the suite, in modules that do not depend on GORM",
+	},
+	{
+		dir: "internal/errs",
+		why: "every package may wrap its errors, so it imports no other package",
+	},
+	{
+		dir: "internal/authority", may: []string{"./lease", "./internal/errs"},
+		why: "the stores in databases have their identity from it, those that do without GORM too",
+	},
+	{
+		dir: "internal/fill", may: []string{"./generator", "./lease", "./internal/errs", "gorm.io/gorm"},
+		why: "it fills rows and does not know the routers or the plugin that use it",
+	},
+	{
+		dir: "internal/router",
+		may: []string{"./generator", "./internal/errs", "./internal/fill", "./lease/gormlease", "gorm.io/gorm"},
+		why: "it routes rows, and the root package documents it and imports it",
+	},
+	{
+		dir: "partition", may: []string{"./", "./generator", "./internal/errs", "./internal/fill", "gorm.io/gorm"},
+		why: "it asks the plugin for the layout, and the plugin does not need it",
+	},
+	{
 		dir: ".",
-		may: []string{"./generator", "./lease", "./lease/gormlease", "gorm.io/gorm"},
+		may: []string{
+			"./generator", "./lease", "./lease/gormlease", "./segment", "./segment/sqlsegment",
+			"./internal/authority", "./internal/errs",
+			"./internal/fill", "./internal/router", "gorm.io/gorm",
+		},
 		why: "the plugin works with every dialect, so it imports no driver",
 	},
 	{
+		dir: "internal/integration/suite", may: []string{"./", "./internal/dbtest", "gorm.io/gorm"},
+		why: "it tests the module as its users see it",
+	},
+	{
 		dir: "pgxid", may: []string{"./", "github.com/jackc/pgx/v5"},
-		why: "pgx stays out of the builds of those who do not use it",
+		why: "a program that does not use pgx must not link it",
 	},
 	{
-		dir: "segment", may: []string{"gorm.io/gorm"},
-		why: "ranges of numbers know nothing of layouts and leases",
+		dir: "observe/promobserve", may: []string{"./", "./generator", "github.com/prometheus/client_golang"},
+		why: "it reads what the plugin says of itself, for one client",
 	},
 	{
-		dir: "merge/...", may: []string{"./", "./generator", "./merge", "go.yaml.in/yaml/v3"},
-		why: "it works on database/sql, and the plugin must not come to depend on it",
+		dir: "observe/otelobserve",
+		may: []string{"./", "./generator", "go.opentelemetry.io/otel", "gorm.io/gorm"},
+		why: "it reads what the plugin says of itself, for one client",
+	},
+	{
+		dir: "observe/dashboards",
+		why: "it has files for Grafana and Prometheus, and no code",
+	},
+	{
+		dir: "merge/...",
+		may: []string{"./", "./generator", "./merge", "./merge/internal/sqldb", "./merge/internal/verify", "go.yaml.in/yaml/v3"},
+		why: "it works on database/sql, and the plugin must not depend on it",
+	},
+	{
+		dir: "merge/internal/sqldb",
+		why: "it reads and writes databases of every kind, and knows nothing of plans and policies",
+	},
+	{
+		dir: "merge/internal/verify",
+		why: "it proves the merge, so it shares no code with what copies, converts and renumbers",
+	},
+	{
+		dir: "server/internal/...",
+		may: []string{
+			"./generator", "./lease", "./lease/sqllease", "./segment", "./segment/sqlsegment", "./server/internal/access",
+			"./server/internal/issue", "./server/internal/metrics", "./server/internal/netlimit",
+			"./server/internal/resp", "./server/internal/settings", "./server/internal/sources",
+			"./server/internal/web", "./server/snowflakev1", "./server/snowflakev1/snowflakev1connect",
+			"connectrpc.com/connect", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+			"github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "github.com/mattn/go-sqlite3",
+		},
+		why: "the service needs no ORM, and has drivers because it is a program",
+	},
+	{
+		dir: "server/internal/protogen", may: []string{"github.com/bufbuild/protocompile", "google.golang.org/protobuf"},
+		why: "it generates code, and is no part of the service",
+	},
+	{
+		dir: "server/client",
+		may: []string{
+			"./internal/errs", "./server/snowflakev1", "./server/snowflakev1/snowflakev1connect",
+			"connectrpc.com/connect",
+		},
+		why: "a program that asks the service links no driver and nothing of the server",
+	},
+	{
+		dir: "server/snowflakev1/...",
+		may: []string{"./server/snowflakev1", "connectrpc.com/connect", "google.golang.org/protobuf"},
+		why: "it is generated",
+	},
+	{
+		dir: "server/internal/load",
+		why: "its processes are built from the command, and it holds tests only, which are exempt",
+	},
+	{
+		dir: "server/examples/...", may: []string{"./server/client"},
+		why: "an example shows what a user writes",
+	},
+	{
+		dir: "server/cmd/...", may: []string{"./server/internal/daemon", "./server/internal/settings"},
+		why: "the service is in packages, so that tests can run it",
 	},
 	{
 		dir: "cmd/...", may: []string{"./...", "gorm.io", "github.com/jackc/pgx/v5"},
-		why: "a command brings its drivers along",
+		why: "a command contains its drivers",
 	},
 	{
 		dir: "examples/...", may: []string{"./...", "gorm.io", "github.com/jackc/pgx/v5"},
@@ -83,19 +211,33 @@ var rules = []rule{
 			"./internal/dbtest", "./internal/testx/servers",
 			"gorm.io", "github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql",
 		},
-		why: "opening databases is its only subject; nothing of ours that is tested with it",
+		why: "it only opens databases and imports none of the packages that are tested with it",
 	},
 	{
 		dir: "internal/testx/...", may: []string{"./generator"},
-		why: "helpers of every package's tests, those of the generator included",
+		why: "the tests of every package use it, including those of the generator",
+	},
+	{
+		dir: "internal/testx/storetest", may: []string{"./lease", "./internal/testx/servers"},
+		why: "it holds what the tests of several stores share, so it needs the interface of a store",
 	},
 	{
 		dir: "internal/faults",
-		why: "its processes, which bring everything along, are built from its tests",
+		why: "its processes are built from its tests, which are exempt",
+	},
+	{
+		dir: "internal/chaos", may: []string{
+			"./generator", "./lease", "./internal/chaos/checker", "./internal/testx/servers",
+		},
+		why: "stores in nested modules are disturbed with it, and its processes know no more than the protocol",
+	},
+	{
+		dir: "internal/chaos/checker",
+		why: "it shares no code with what it checks",
 	},
 	{
 		dir: "internal/gameworld", may: []string{"./generator"},
-		why: "it makes databases with SQL alone, as they were before there was anything to merge them",
+		why: "it creates databases with SQL only, as they were before a merge tool existed",
 	},
 	{
 		dir: "internal/benchtable",
@@ -103,12 +245,12 @@ var rules = []rule{
 	},
 	{
 		dir: "internal/policy",
-		why: "the rules look at the sources, they do not use them",
+		why: "the rules read the sources but do not import them",
 	},
 }
 
-// free are nested modules that compare and integrate; they may import what they are about.
-var free = []string{"bench", "internal/ecosystem"}
+// free lists nested modules for comparison and integration. They may import what they compare.
+var free = []string{"internal/ecosystem", "examples/metrics", "bench"}
 
 func TestImportsPointOneWay(t *testing.T) {
 	t.Parallel()
@@ -139,6 +281,12 @@ func TestImportsPointOneWay(t *testing.T) {
 			tree: map[string]string{"lease/l.go": `package lease; import "` + module + `/generators"`},
 			want: "generators",
 		},
+		"the proof of a merge with the code of the merge": {
+			tree: map[string]string{
+				"merge/internal/verify/v.go": `package verify; import "` + module + `/merge/internal/sqldb"`,
+			},
+			want: "it shares no code with what copies",
+		},
 		"a store in the command's place": {
 			tree: map[string]string{
 				"lease/redislease/r.go": `package redislease; import "` + module + `"`,
@@ -146,6 +294,34 @@ func TestImportsPointOneWay(t *testing.T) {
 			want: "a store needs the protocol and one client",
 		},
 	})
+}
+
+// A rule for a directory that no longer exists has no effect, and nobody would notice it.
+func TestEveryRuleIsForADirectoryThatIsThere(t *testing.T) {
+	t.Parallel()
+	all := slices.Clone(rules)
+	for _, dir := range free {
+		all = append(all, rule{dir: dir + "/..."})
+	}
+	sources := parse(t, repository())
+	for _, dir := range withoutSources(all, sources) {
+		t.Errorf("a rule names %s, which has no Go files: delete or correct the rule", dir)
+	}
+	all = append(all, rule{dir: "internal/gone"}, rule{dir: "gone/..."}, rule{dir: "gener/..."})
+	if found := withoutSources(all, sources); !slices.Equal(found, []string{"internal/gone", "gone/...", "gener/..."}) {
+		t.Errorf("three directories do not exist, but only these were found: %q", found)
+	}
+}
+
+// withoutSources returns the directories of the rules that have no Go files.
+func withoutSources(rules []rule, sources []source) (dirs []string) {
+	for _, r := range rules {
+		top, all := strings.CutSuffix(r.dir, "/...")
+		if !slices.ContainsFunc(sources, func(s source) bool { return s.dir() == top || all && below(s.dir(), top) }) {
+			dirs = append(dirs, r.dir)
+		}
+	}
+	return dirs
 }
 
 func TestOnlyTestSupportImportsTesting(t *testing.T) {
@@ -184,11 +360,11 @@ func imports(_ fs.FS, sources []source) []string {
 	return faults
 }
 
-// testingImports keeps the testing package, and whatever it brings, out of programs.
+// testingImports finds packages that would bring the testing package into programs.
 func testingImports(_ fs.FS, sources []source) []string {
 	var faults []string
 	for _, s := range sources {
-		support := below(s.dir(), "internal") || path.Base(s.dir()) == "leasetest"
+		support := below(s.dir(), "internal") || slices.Contains([]string{"leasetest", "segmenttest"}, path.Base(s.dir()))
 		if !support && !s.isTest() && slices.Contains(importsOf(s), "testing") {
 			faults = append(faults, s.path+" imports testing, which belongs in tests and their support")
 		}
@@ -196,7 +372,7 @@ func testingImports(_ fs.FS, sources []source) []string {
 	return faults
 }
 
-// ruleOf finds the rule with the longest matching directory.
+// ruleOf returns the rule with the longest matching directory.
 func ruleOf(dir string) (best rule, found bool) {
 	for _, r := range rules {
 		top, all := strings.CutSuffix(r.dir, "/...")
@@ -211,7 +387,7 @@ func ruleOf(dir string) (best rule, found bool) {
 }
 
 func (r rule) allows(imported string) bool {
-	// The first element of a path that is not in the standard library is a host, with a dot.
+	// Outside the standard library, the first element of an import path is a host name with a dot.
 	host, _, _ := strings.Cut(imported, "/")
 	if !strings.Contains(host, ".") {
 		return true
@@ -237,5 +413,5 @@ func importsOf(s source) []string {
 	return paths
 }
 
-// below tells whether a path is top or in it.
+// below reports whether a path equals top or is below it.
 func below(p, top string) bool { return p == top || strings.HasPrefix(p, top+"/") }

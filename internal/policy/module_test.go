@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// required are the modules that the root may require, with the reason for each. What only tests
-// and commands import never reaches the build of a program that uses the plugin, but it is a
-// download of everybody's go mod tidy: the default answer to one more is no.
+// required lists the modules that the root module may require, with a reason for each. A module
+// that only tests and commands import is never part of a program that uses the plugin. It is still
+// downloaded by every user's go mod tidy. The default answer to one more module is no.
 var required = map[string]string{
 	"gorm.io/gorm":                   "what the plugin is for",
 	"gorm.io/driver/sqlite":          "tests and examples that need no server",
@@ -27,7 +27,7 @@ var required = map[string]string{
 	"go.yaml.in/yaml/v3":             "the plan of a merge, a file that people review; it requires nothing itself",
 }
 
-// A goMod is what go mod edit -json says, as far as the rules go.
+// A goMod is the part of the output of go mod edit -json that the rules need.
 type goMod struct {
 	Module  struct{ Path string }
 	Require []struct {
@@ -81,8 +81,9 @@ func TestNestedModulesBuildOnThisCheckout(t *testing.T) {
 	})
 }
 
-// rootModule: a consumer does not see a replace or an exclude of ours, so what builds here would
-// not build there; and tools would become everybody's requirements.
+// rootModule checks the go.mod of the root. A consumer's build ignores our replace and exclude
+// directives, so code that builds here might not build there. Our tools would become requirements
+// of every consumer.
 func rootModule(tree fs.FS, _ []source) []string {
 	ctx := context.Background()
 	mod, err := readGoMod(ctx, tree, "go.mod")
@@ -94,7 +95,7 @@ func rootModule(tree fs.FS, _ []source) []string {
 		faults = append(faults, "go.mod "+fmt.Sprintf(format, args...))
 	}
 	if mod.Module.Path != module {
-		fault("names the module %s, not %s", mod.Module.Path, module)
+		fault("names the module %s instead of %s", mod.Module.Path, module)
 	}
 	for _, r := range mod.Replace {
 		fault("replaces %s; a consumer's build ignores that", r.Old.Path)
@@ -103,22 +104,22 @@ func rootModule(tree fs.FS, _ []source) []string {
 		fault("excludes %s; a consumer's build ignores that", r.Path)
 	}
 	for _, r := range mod.Tool {
-		fault("requires the tool %s, and so would every consumer's; the Makefile installs tools", r.Path)
+		fault("requires the tool %s, which every consumer would inherit; the Makefile installs tools", r.Path)
 	}
 	for _, r := range mod.Require {
 		switch {
 		case below(r.Path, module):
-			fault("requires %s, a nested module of its own: neither could be released first", r.Path)
+			fault("requires %s, a nested module of its own, so neither could be released first", r.Path)
 		case strings.Contains(r.Path, "testify"):
-			fault("requires %s; tests here need the standard library only", r.Path)
+			fault("requires %s; tests here use the standard library only", r.Path)
 		case !r.Indirect && required[r.Path] == "":
-			fault("requires %s; if it must be, add it with the reason to required in internal/policy", r.Path)
+			fault("requires %s; if it is necessary, add it with a reason to required in internal/policy", r.Path)
 		}
 	}
 	return faults
 }
 
-// nestedModules: a nested module requires a published root and replaces it by the checkout.
+// nestedModules checks that a nested module replaces the root module with this checkout.
 func nestedModules(tree fs.FS, _ []source) []string {
 	ctx := context.Background()
 	var faults []string
@@ -138,7 +139,7 @@ func nestedModules(tree fs.FS, _ []source) []string {
 			return err
 		}
 		if want := module + "/" + dir; mod.Module.Path != want {
-			faults = append(faults, fmt.Sprintf("%s names the module %s, not %s", file, mod.Module.Path, want))
+			faults = append(faults, fmt.Sprintf("%s names the module %s instead of %s", file, mod.Module.Path, want))
 		}
 		up := strings.TrimSuffix(strings.Repeat("../", strings.Count(dir, "/")+1), "/")
 		replaced := false
@@ -156,7 +157,7 @@ func nestedModules(tree fs.FS, _ []source) []string {
 	return faults
 }
 
-// readGoMod leaves the parsing to the go command, which knows every form of the file.
+// readGoMod parses the file with the go command, which knows every form of it.
 func readGoMod(ctx context.Context, tree fs.FS, file string) (goMod, error) {
 	var mod goMod
 	text, err := fs.ReadFile(tree, file)
@@ -180,21 +181,22 @@ func readGoMod(ctx context.Context, tree fs.FS, file string) (goMod, error) {
 	return mod, err
 }
 
-// TestNoWorkspaceIsCommitted: with a go.work in the tree, the go command of whoever checks it out
-// would resolve the nested modules' requirements first, unpublished ones included.
+// TestNoWorkspaceIsCommitted prevents a go.work in the tree. With a go.work, the go command of
+// everyone who checks out the tree would first resolve the requirements of the nested modules,
+// including unpublished ones.
 func TestNoWorkspaceIsCommitted(t *testing.T) {
 	t.Parallel()
 	list := exec.CommandContext(t.Context(), "git", "ls-files")
 	list.Dir = "../.."
 	output, err := list.Output()
 	if err != nil {
-		t.Skipf("git does not list this tree, so it is not a checkout: %v", err)
+		t.Skipf("git cannot list this tree, so it is not a checkout: %v", err)
 	}
 	for _, fault := range workspaces(strings.Fields(string(output))) {
 		t.Error(fault)
 	}
 	if got := workspaces([]string{"go.mod", "a/go.work", "go.work.sum"}); len(got) != 2 {
-		t.Errorf("of two files of a workspace these were found: %q", got)
+		t.Errorf("there are two workspace files, but these were found: %q", got)
 	}
 }
 

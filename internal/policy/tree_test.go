@@ -1,7 +1,7 @@
-// Package policy_test holds the rules of the house that no compiler and no linter knows: which
-// package may import which, what go.mod may say, and how a source file looks. Each rule is a
-// function from a tree of files to what is wrong in it, so that the same test shows that the
-// repository keeps the rule and that a tree which breaks it is found out.
+// Package policy_test holds the rules of the repository that no compiler and no linter checks:
+// which package may import which, what go.mod may contain, and how a source file looks. Each rule
+// is a function that takes a tree of files and returns the faults in it. The same test therefore
+// shows that the repository keeps the rule and that the rule finds a tree which breaks it.
 package policy_test
 
 import (
@@ -17,7 +17,7 @@ import (
 	"testing/fstest"
 )
 
-// A source is one Go file of a tree, in a nested module or not, whatever its build tags.
+// A source is one Go file of a tree. It may belong to a nested module and may have any build tags.
 type source struct {
 	path string // slash-separated, from the top of the repository
 	text string
@@ -29,20 +29,21 @@ func (s source) dir() string { return path.Dir(s.path) }
 
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// A check lists what is wrong in a tree, a sentence each. The sources are those of the tree.
+// A check lists the faults of a tree, one sentence for each. The sources are those of the tree.
 type check func(tree fs.FS, sources []source) []string
 
-// repository is the tree that the rules are for.
+// repository is the tree to which the rules apply.
 func repository() fs.FS { return os.DirFS("../..") }
 
-// hold fails for each fault that the check finds in the repository, and for each breach in which
-// it does not find the one fault there is. The keys say what is broken.
+// hold fails for each fault that the check finds in the repository. It also fails for each breach
+// in which the check does not find the one fault that the breach contains. The keys of broken name
+// the faults.
 func hold(t *testing.T, c check, broken map[string]breach) {
 	t.Helper()
 	tree := repository()
 	sources := parse(t, tree)
 	if len(sources) < 10 {
-		t.Fatalf("only %d Go files were found, so this is not the repository", len(sources))
+		t.Fatalf("found only %d Go files, so this is not the repository", len(sources))
 	}
 	for _, fault := range c(tree, sources) {
 		t.Error(fault)

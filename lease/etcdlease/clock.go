@@ -13,7 +13,7 @@ import (
 )
 
 // Now returns the clock of the first member that answers by HTTP, to half a second, or the local
-// one with [LocalClock].
+// one with [WithLocalClock].
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if s.local {
 		return time.Now().Round(0).UTC(), nil
@@ -37,7 +37,8 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 		faults = append(faults, errors.New("the client has no endpoints"))
 	}
 	return time.Time{}, fmt.Errorf("etcdlease: no member told the time by HTTP "+
-		"(the options HTTPClient, ClockURLs and LocalClock say how else to ask): %w", errors.Join(faults...))
+		"(the options WithHTTPClient, WithClockURLs and WithLocalClock say how else to ask): %w",
+		errors.Join(faults...))
 }
 
 func (s *Store) ask(ctx context.Context, address string) (time.Time, error) {

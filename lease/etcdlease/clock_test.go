@@ -81,13 +81,13 @@ func TestEveryFormOfAnEndpointIsAskedForTheTime(t *testing.T) {
 	}
 	host = secure.Listener.Addr().String()
 	for _, endpoint := range []string{host, "https://" + host} {
-		expectShown(t, open(t, connect(t, endpoint), "p/", etcdlease.HTTPClient(secure.Client())))
+		expectShown(t, open(t, connect(t, endpoint), "p/", etcdlease.WithHTTPClient(secure.Client())))
 		if now, err := open(t, connect(t, "https://"+host), "p/").Now(t.Context()); err == nil {
 			t.Errorf("a certificate that the system does not know was believed: %v", now)
 		}
 	}
 	// Whatever the status says, the date counts.
-	expectShown(t, open(t, connect(t, "127.0.0.1:1"), "p/", etcdlease.ClockURLs(plain.URL+"/elsewhere")))
+	expectShown(t, open(t, connect(t, "127.0.0.1:1"), "p/", etcdlease.WithClockURLs(plain.URL+"/elsewhere")))
 }
 
 func TestTheNextEndpointIsAskedWhenOneDoesNotAnswer(t *testing.T) {
@@ -97,7 +97,7 @@ func TestTheNextEndpointIsAskedWhenOneDoesNotAnswer(t *testing.T) {
 	good := httptest.NewServer(dated(shown))
 	t.Cleanup(good.Close)
 	expectShown(t, open(t, connect(t, "127.0.0.1:1", dateless.URL, good.URL), "p/"))
-	expectShown(t, open(t, connect(t, "127.0.0.1:1"), "p/", etcdlease.ClockURLs("http://127.0.0.1:1", good.URL)))
+	expectShown(t, open(t, connect(t, "127.0.0.1:1"), "p/", etcdlease.WithClockURLs("http://127.0.0.1:1", good.URL)))
 }
 
 func TestWithoutHTTPTheErrorSaysWhatToDo(t *testing.T) {
@@ -109,12 +109,12 @@ func TestWithoutHTTPTheErrorSaysWhatToDo(t *testing.T) {
 	if err == nil {
 		t.Fatal("there is a time")
 	}
-	for _, want := range []string{"127.0.0.1:1", dateless.URL, "Date", "HTTPClient", "ClockURLs", "LocalClock"} {
+	for _, want := range []string{"127.0.0.1:1", dateless.URL, "Date", "WithHTTPClient", "WithClockURLs", "WithLocalClock"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}
 	}
-	now, err := open(t, client, "p/", etcdlease.LocalClock()).Now(t.Context())
+	now, err := open(t, client, "p/", etcdlease.WithLocalClock()).Now(t.Context())
 	closeTo(t, now, err)
 	client.SetEndpoints()
 	if _, err := open(t, client, "p/").Now(t.Context()); err == nil {
@@ -132,7 +132,7 @@ func TestTheQuestionForTheTimeEndsWithItsContext(t *testing.T) {
 	t.Cleanup(never.Close)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
-	store := open(t, connect(t, "127.0.0.1:1"), "p/", etcdlease.ClockURLs(never.URL, "http://127.0.0.1:1"))
+	store := open(t, connect(t, "127.0.0.1:1"), "p/", etcdlease.WithClockURLs(never.URL, "http://127.0.0.1:1"))
 	if _, err := store.Now(ctx); err == nil || ctx.Err() == nil {
 		t.Errorf("error %v, context %v; want both", err, ctx.Err())
 	}

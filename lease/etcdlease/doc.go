@@ -27,11 +27,11 @@
 //
 // Three things may stand between the store and that clock, and each has an option:
 //
-//   - https with certificates of one's own: [HTTPClient] takes the client to ask with;
+//   - https with certificates of one's own: [WithHTTPClient] takes the client to ask with;
 //   - an etcd that serves HTTP on other addresses (--listen-client-http-urls), or a proxy that
-//     passes gRPC only: [ClockURLs] names addresses to ask, which may be any HTTP servers that
+//     passes gRPC only: [WithClockURLs] names addresses to ask, which may be any HTTP servers that
 //     keep their clocks;
-//   - no HTTP at all: [LocalClock] does without, and without the comparison.
+//   - no HTTP at all: [WithLocalClock] does without, and without the comparison.
 //
 // When none answers, no number is taken and no window extended, and the error says what each
 // address said.

@@ -17,37 +17,37 @@ type option func(*Store) error
 
 func (o option) apply(s *Store) error { return o(s) }
 
-// HTTPClient tells the store to ask for the time with client, for endpoints whose certificates the
+// WithHTTPClient tells the store to ask for the time with client, for endpoints whose certificates the
 // system does not know or that want one of the client's. Its transport then takes the same
 // tls.Config as the etcd client. Endpoints without a scheme ("host:port") are asked by https then,
 // otherwise by http.
 //
 // By default, endpoints are asked with a client that verifies certificates against those of the
 // system, uses no proxy, and waits 5 s. The given one is never changed; nil is an error.
-func HTTPClient(client *http.Client) Option {
+func WithHTTPClient(client *http.Client) Option {
 	return option(func(s *Store) error {
 		if client == nil {
-			return errors.New("HTTPClient needs a client, not nil")
+			return errors.New("WithHTTPClient needs a client, not nil")
 		}
 		s.http, s.tls = client, true
 		return nil
 	})
 }
 
-// ClockURLs tells the store to ask these addresses for the time, each an http or https URL, in
+// WithClockURLs tells the store to ask these addresses for the time, each an http or https URL, in
 // turn until one answers. Any answer will do, as long as it has a Date; all processes should name
 // the same servers.
 //
 // By default, the endpoints of the etcd client are asked for /version.
-func ClockURLs(urls ...string) Option {
+func WithClockURLs(urls ...string) Option {
 	return option(func(s *Store) error {
 		if len(urls) == 0 {
-			return errors.New("ClockURLs needs at least one URL")
+			return errors.New("WithClockURLs needs at least one URL")
 		}
 		for _, text := range urls {
 			u, err := url.Parse(text)
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-				return fmt.Errorf("ClockURLs: %q is not like \"http://host:port/path\"", text)
+				return fmt.Errorf("WithClockURLs: %q is not like \"http://host:port/path\"", text)
 			}
 		}
 		s.clockURLs = slices.Clone(urls)
@@ -55,15 +55,15 @@ func ClockURLs(urls ...string) Option {
 	})
 }
 
-// LocalClock tells the store to pass the clock of this machine off as its own. Then nobody notices
+// WithLocalClock tells the store to pass the clock of this machine off as its own. Then nobody notices
 // a machine whose clock is wrong: no ID is made twice even so, because windows are compared with
 // each other and not with clocks, but a machine that is a year ahead takes its number out of use
 // for a year, and finds numbers free that are still extended. Only for machines whose clocks
 // somebody else watches.
 //
-// By default, etcd is asked by HTTP. LocalClock cannot be combined with [HTTPClient] or
-// [ClockURLs].
-func LocalClock() Option {
+// By default, etcd is asked by HTTP. WithLocalClock cannot be combined with [WithHTTPClient] or
+// [WithClockURLs].
+func WithLocalClock() Option {
 	return option(func(s *Store) error {
 		s.local = true
 		return nil
@@ -82,7 +82,8 @@ func (s *Store) configure(options []Option) error {
 		}
 	}
 	if s.local && (s.http != nil || s.clockURLs != nil) {
-		faults = append(faults, errors.New("LocalClock asks nobody, so leave out HTTPClient and ClockURLs"))
+		faults = append(faults, errors.New(
+			"WithLocalClock asks nobody, so leave out WithHTTPClient and WithClockURLs"))
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("%w: etcdlease: %w", lease.ErrInvalidOption, errors.Join(faults...))

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/etcdlease"
 )
 
@@ -80,41 +79,4 @@ func private(t *testing.T) (server *servers.Daemon, address string) {
 		"--listen-client-urls", "http://"+address, "--advertise-client-urls", "http://"+address,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "one="+peer)
 	return server, address
-}
-
-// list asks until the store answers.
-func list(t *testing.T, store lease.Store) []lease.Record {
-	t.Helper()
-	var records []lease.Record
-	servers.Eventually(t, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		var err error
-		records, err = store.List(ctx)
-		return err
-	})
-	return records
-}
-
-// first is the first record of a node.
-func first(node int64) lease.Record {
-	return lease.Record{
-		Node: node, Owner: "first", Until: time.Now().Add(time.Minute).UTC().Round(0), Version: 1, Layout: "layout",
-	}
-}
-
-// follow is a record that replaces prev.
-func follow(prev lease.Record, owner string) lease.Record {
-	prev.Owner = owner
-	prev.Version++
-	prev.Until = prev.Until.Add(time.Second)
-	return prev
-}
-
-// swap expects a swap to be done.
-func swap(t *testing.T, store lease.Store, prev, next lease.Record) {
-	t.Helper()
-	if ok, err := store.Swap(t.Context(), prev, next); err != nil || !ok {
-		t.Fatalf("the swap of node %d to version %d: %t, %v", next.Node, next.Version, ok, err)
-	}
 }

@@ -2,16 +2,20 @@ package etcdlease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
+
+var _ lease.Prober = (*Store)(nil)
 
 // Store is a [lease.Store] in etcd. It is safe for concurrent use.
 type Store struct {
@@ -46,8 +50,41 @@ func New(client *clientv3.Client, prefix string, opts ...Option) (*Store, error)
 	return s, nil
 }
 
-// List returns all records as of one revision, which is the newest there is when it asks.
+// maxReadings is how often List begins anew. Compactions are minutes apart and a reading takes
+// milliseconds, so two in a row are rare.
+const maxReadings = 5
+
+// List returns all records as of one revision, which is the newest there is when it asks. If that
+// revision is compacted before all pages are read, it begins anew.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
+	s.reconnect()
+	for try := 1; ; try++ {
+		records, err := s.list(ctx)
+		if try == maxReadings || !errors.Is(err, rpctypes.ErrCompacted) {
+			return records, err
+		}
+	}
+}
+
+// Probe returns nil when the cluster has answered, with a leader. See [lease.Prober].
+func (s *Store) Probe(ctx context.Context) error {
+	s.reconnect()
+	_, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("etcdlease: key %s: %w", s.prefix, err)
+	}
+	return nil
+}
+
+// reconnect lets the client connect again now, if it waits to do so: for minutes after some failures in a
+// row. Who asks the store decides how often that is tried, see package lease.
+func (s *Store) reconnect() {
+	if conn := s.client.ActiveConnection(); conn != nil {
+		conn.ResetConnectBackoff() // which does nothing to a connection that is there
+	}
+}
+
+func (s *Store) list(ctx context.Context) ([]lease.Record, error) {
 	var records []lease.Record
 	start, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
 	var revision int64 // 0: the newest, which most of the members have to confirm
@@ -82,6 +119,7 @@ func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error)
 	if err != nil {
 		return false, err
 	}
+	s.reconnect()
 	key := s.prefix + strconv.FormatInt(next.Node, 10)
 	answer, err := s.client.Get(ctx, key)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/etcdlease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
@@ -27,12 +27,8 @@ func TestTheStoreKeepsTheContract(t *testing.T) {
 func TestARecordIsOneReadableKey(t *testing.T) {
 	t.Parallel()
 	client, prefix := shared(t)
-	record := lease.Record{
-		Node: 7, Owner: "web-1", Version: 1, Layout: "l",
-		Until:     time.Date(2026, 5, 1, 10, 0, 15, 0, time.UTC),
-		UpdatedAt: time.Date(2026, 5, 1, 10, 0, 0, 123456789, time.UTC),
-	}
-	swap(t, open(t, client, prefix), lease.Record{Node: 7}, record)
+	record, want := storetest.JSON()
+	storetest.Create(t, open(t, client, prefix), record)
 
 	answer, err := client.Get(t.Context(), prefix, clientv3.WithPrefix())
 	if err != nil {
@@ -41,8 +37,6 @@ func TestARecordIsOneReadableKey(t *testing.T) {
 	if len(answer.Kvs) != 1 || string(answer.Kvs[0].Key) != prefix+"nodes/7" || answer.Kvs[0].Lease != 0 {
 		t.Fatalf("the keys are %v, want only %snodes/7 without a lease", answer.Kvs, prefix)
 	}
-	const want = `{"node":7,"owner":"web-1","until":"2026-05-01T10:00:15Z","version":1,"layout":"l",` +
-		`"updated_at":"2026-05-01T10:00:00.123456789Z"}`
 	if got := string(answer.Kvs[0].Value); got != want {
 		t.Errorf("the value is %s, want %s", got, want)
 	}
@@ -50,7 +44,7 @@ func TestARecordIsOneReadableKey(t *testing.T) {
 
 func TestAKeyThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
 	t.Parallel()
-	valid, err := first(7).MarshalJSON()
+	valid, err := storetest.First(7).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +63,7 @@ func TestAKeyThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
 			t.Parallel()
 			client, prefix := shared(t)
 			store := open(t, client, prefix)
-			swap(t, store, lease.Record{Node: 1}, first(1))
+			storetest.Create(t, store, storetest.First(1))
 			key := prefix + "nodes/" + c.key
 			if _, err := client.Put(t.Context(), key, c.value); err != nil {
 				t.Fatal(err)
@@ -90,8 +84,8 @@ func TestASwapLeavesAlteredRecordsAlone(t *testing.T) {
 	if _, err := client.Put(t.Context(), prefix+"nodes/7", "{}"); err != nil {
 		t.Fatal(err)
 	}
-	for _, prev := range []lease.Record{{Node: 7}, first(7)} {
-		ok, err := store.Swap(t.Context(), prev, follow(prevOf(prev), "me"))
+	for _, prev := range []lease.Record{{Node: 7}, storetest.First(7)} {
+		ok, err := store.Swap(t.Context(), prev, storetest.Follow(prevOf(prev), "me"))
 		if ok || !errors.Is(err, lease.ErrInvalidRecord) {
 			t.Errorf("a swap of an altered record from version %d: %t, %v; want ErrInvalidRecord", prev.Version, ok, err)
 		}
@@ -105,7 +99,7 @@ func TestASwapLeavesAlteredRecordsAlone(t *testing.T) {
 // prevOf completes a prev that may be none, so that something can follow it.
 func prevOf(prev lease.Record) lease.Record {
 	if prev.Version == 0 {
-		complete := first(prev.Node)
+		complete := storetest.First(prev.Node)
 		complete.Version = 0
 		return complete
 	}
@@ -118,8 +112,7 @@ func TestAKeyThatIsWrittenAgainIsComparedAgain(t *testing.T) {
 	t.Parallel()
 	client, prefix := shared(t)
 	store := open(t, client, prefix)
-	record := first(7)
-	swap(t, store, lease.Record{Node: 7}, record)
+	record := storetest.Create(t, store, storetest.First(7))
 	value, err := record.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -140,8 +133,8 @@ func TestAKeyThatIsWrittenAgainIsComparedAgain(t *testing.T) {
 	}()
 	defer func() { cancel(); <-done }()
 	for range 200 {
-		next := follow(record, "first")
-		swap(t, store, record, next)
+		next := storetest.Renew(record)
+		storetest.Swap(t, store, record, next)
 		record = next
 	}
 }
@@ -152,7 +145,7 @@ func TestManyRecordsComeInPagesOfOneMoment(t *testing.T) {
 	const nodes = 2500
 	var puts []clientv3.Op
 	for node := range int64(nodes) {
-		value, err := first(node).MarshalJSON()
+		value, err := storetest.First(node).MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,12 +182,12 @@ func TestOptionsOutOfTheirRangeAreRefusedAllAtOnce(t *testing.T) {
 	if _, err := etcdlease.New(client, ""); !errors.Is(err, lease.ErrInvalidOption) {
 		t.Errorf("no prefix: %v", err)
 	}
-	_, err := etcdlease.New(client, "p/", etcdlease.HTTPClient(nil), etcdlease.ClockURLs(), nil,
-		etcdlease.ClockURLs("127.0.0.1:80"), etcdlease.ClockURLs("http://ok"), etcdlease.LocalClock())
+	_, err := etcdlease.New(client, "p/", etcdlease.WithHTTPClient(nil), etcdlease.WithClockURLs(), nil,
+		etcdlease.WithClockURLs("127.0.0.1:80"), etcdlease.WithClockURLs("http://ok"), etcdlease.WithLocalClock())
 	if !errors.Is(err, lease.ErrInvalidOption) {
 		t.Fatalf("error %v, want ErrInvalidOption", err)
 	}
-	for _, want := range []string{"not nil", "at least one", "is nil", "127.0.0.1:80", "LocalClock"} {
+	for _, want := range []string{"not nil", "at least one", "is nil", "127.0.0.1:80", "WithLocalClock"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
@@ -27,10 +28,10 @@ func TestWhatWasChangedByHandIsNamed(t *testing.T) {
 		}
 		store := newStore(t, db)
 		insert(t, db, good)
-		holds(t, store, lease.Record{
+		must(t, storetest.Holds(t, store, lease.Record{
 			Node: 7, Owner: "host", Until: time.Date(2026, 11, 21, 8, 3, 10, 123_456_789, time.UTC), Version: 3,
 			Layout: "epoch=2025", UpdatedAt: time.Date(2026, 11, 21, 8, 3, 5, 0, time.UTC),
-		})
+		}))
 		for _, c := range []struct {
 			column string
 			value  any
@@ -88,7 +89,7 @@ func TestTwoRowsOfOneNodeAreNamed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		store := newStore(t, db)
-		r := swap(t, store, lease.Record{}, first(7))
+		r := storetest.Create(t, store, storetest.First(7))
 		// While the store is at work somebody replaces the table by a copy, which has no key.
 		exec(t, db, "CREATE TABLE copied AS SELECT * FROM snowflake_nodes")
 		exec(t, db, "DROP TABLE snowflake_nodes")
@@ -96,7 +97,7 @@ func TestTwoRowsOfOneNodeAreNamed(t *testing.T) {
 		exec(t, db, "INSERT INTO snowflake_nodes SELECT * FROM snowflake_nodes")
 		_, err := store.List(t.Context())
 		complains(t, err, lease.ErrInvalidRecord, "node 7", "snowflake_nodes", "primary key")
-		_, err = store.Swap(t.Context(), r, following(r))
+		_, err = store.Swap(t.Context(), r, storetest.Renew(r))
 		complains(t, err, lease.ErrInvalidRecord, "node 7", "snowflake_nodes", "primary key")
 		_, err = gormlease.New(db)
 		complains(t, err, gormlease.ErrTable, "primary key")
@@ -118,7 +119,7 @@ func TestWhatDoesNotFitIsRefusedAndNotCut(t *testing.T) {
 			"an end too far":        func(r *lease.Record) { r.Until = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
 			"a date before Christ":  func(r *lease.Record) { r.UpdatedAt = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
 		} {
-			r := first(1)
+			r := storetest.First(1)
 			spoil(&r)
 			if ok, err := store.Swap(t.Context(), lease.Record{}, r); ok || err == nil {
 				t.Errorf("%s: Swap returned %t, %v", name, ok, err)
@@ -126,7 +127,7 @@ func TestWhatDoesNotFitIsRefusedAndNotCut(t *testing.T) {
 				complains(t, err, lease.ErrInvalidRecord, "node 1")
 			}
 		}
-		holds(t, store)
+		must(t, storetest.Holds(t, store))
 	})
 }
 
@@ -138,14 +139,14 @@ func TestOwnersAreComparedByteByByteInAnyTable(t *testing.T) {
 		exec(t, db, strings.NewReplacer("node varchar(50)", "node bigint", "version varchar(50)", "version bigint").
 			Replace(lenient))
 		store := newStore(t, db)
-		r := swap(t, store, lease.Record{}, first(1))
+		r := storetest.Create(t, store, storetest.First(1))
 		for _, other := range []string{strings.ToUpper(r.Owner), r.Owner + " ", "h\u00f6st pid 1 #1", ""} {
 			prev := r
 			prev.Owner = other
-			if ok, err := store.Swap(t.Context(), prev, following(prev)); ok || err != nil {
+			if ok, err := store.Swap(t.Context(), prev, storetest.Renew(prev)); ok || err != nil {
 				t.Errorf("the owner %q passed for %q: %t, %v", other, r.Owner, ok, err)
 			}
 		}
-		holds(t, store, swap(t, store, r, following(r)))
+		must(t, storetest.Holds(t, store, storetest.Swap(t, store, r, storetest.Renew(r))))
 	})
 }

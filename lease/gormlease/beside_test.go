@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
@@ -35,9 +35,9 @@ func TestNothingOfTheApplicationsGORMComesIn(t *testing.T) {
 				elsewhere := target.Open(t, nil)
 				misdirect(t, db, elsewhere)
 				recorder.Reset()
-				store := newStore(t, db, gormlease.Table("nodes of "+name))
-				r := swap(t, store, lease.Record{}, first(1))
-				holds(t, store, swap(t, store, r, following(r)))
+				store := newStore(t, db, gormlease.WithTable("nodes of "+name))
+				r := storetest.Create(t, store, storetest.First(1))
+				must(t, storetest.Holds(t, store, storetest.Swap(t, store, r, storetest.Renew(r))))
 				if said := recorder.Statements(); len(said) > 0 {
 					t.Errorf("the application's logger saw %q", said)
 				}
@@ -80,9 +80,9 @@ func TestAStoreMadeFromATransactionIsNoPartOfIt(t *testing.T) {
 			if !errors.Is(err, undone) || store == nil {
 				t.Fatal(err)
 			}
-			holds(t, store)
-			r := swap(t, store, lease.Record{}, first(1))
-			holds(t, store, r)
+			must(t, storetest.Holds(t, store))
+			r := storetest.Create(t, store, storetest.First(1))
+			must(t, storetest.Holds(t, store, r))
 			must(t, store.Close())
 			exec(t, db, "DELETE FROM snowflake_nodes")
 		}
@@ -116,27 +116,27 @@ func openTransactions(t *testing.T, db *gorm.DB, n int) []*gorm.DB {
 
 func TestAnApplicationThatHasAllItsConnectionsInTransactionsDoesNotHoldUpTheStore(t *testing.T) {
 	t.Parallel()
-	for name, target := range map[string]dbtest.Target{"postgres": target(postgres), "mariadb": target(mariadb)} {
+	for name, target := range servers() {
 		for _, conns := range []int{1, 3} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				db := target.Open(t, nil, dbtest.MaxOpenConns(conns))
 				must(t, db.AutoMigrate(&order{}))
 				store := newStore(t, db)
-				r := swap(t, store, lease.Record{}, first(1))
+				r := storetest.Create(t, store, storetest.First(1))
 				txs := openTransactions(t, db, conns)
 				now, err := store.Now(limited(t))
 				must(t, err)
 				if now.Before(r.UpdatedAt.Add(-patience)) {
 					t.Errorf("the clock shows %v", now)
 				}
-				next := swap(t, store, r, following(r))
+				next := storetest.Swap(t, store, r, storetest.Renew(r))
 				newStore(t, db) // not even another one is held up
 				for _, tx := range txs {
 					must(t, tx.Rollback().Error)
 				}
 				// And what the application undoes is not what the store did.
-				holds(t, store, next)
+				must(t, storetest.Holds(t, store, next))
 				if store.SpanHint() != 0 {
 					t.Errorf("the store asks for a span of %v", store.SpanHint())
 				}
@@ -159,6 +159,7 @@ func TestAStoreThatHasToWaitForATransactionGivesUpWithItsContextAndGoesOnAfterwa
 		},
 		"postgres, one shared connection": func(t *testing.T) *gorm.DB { return shared(t, target(postgres), 1) },
 		"mariadb, one shared connection":  func(t *testing.T) *gorm.DB { return shared(t, target(mariadb), 1) },
+		"mysql, one shared connection":    func(t *testing.T) *gorm.DB { return shared(t, target(oracle), 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,13 +169,13 @@ func TestAStoreThatHasToWaitForATransactionGivesUpWithItsContextAndGoesOnAfterwa
 			if hint := store.SpanHint(); hint != 10*time.Minute {
 				t.Errorf("the store asks for a span of %v", hint)
 			}
-			r := swap(t, store, lease.Record{}, first(1))
+			r := storetest.Create(t, store, storetest.First(1))
 
 			tx := openTransactions(t, db, 1)[0]
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			ok, err := store.Swap(ctx, r, following(r))
+			ok, err := store.Swap(ctx, r, storetest.Renew(r))
 			complains(t, err, context.DeadlineExceeded, "transaction", "node 1", "snowflake_nodes")
 			if ok {
 				t.Error("a swap was done and failed")
@@ -197,7 +198,8 @@ func TestAStoreThatHasToWaitForATransactionGivesUpWithItsContextAndGoesOnAfterwa
 			for {
 				records, err := store.List(limited(t))
 				must(t, err)
-				if ok, err = store.Swap(limited(t), records[0], following(records[0])); ok || time.Now().After(deadline) {
+				ok, err = store.Swap(limited(t), records[0], storetest.Renew(records[0]))
+				if ok || time.Now().After(deadline) {
 					break
 				}
 				must(t, err)
@@ -222,13 +224,13 @@ func TestWhatTheApplicationUndoesIsNotWhatTheStoreDid(t *testing.T) {
 		db := target.Open(t, nil)
 		must(t, db.AutoMigrate(&order{}))
 		store := newStore(t, db)
-		r := swap(t, store, lease.Record{}, first(1))
+		r := storetest.Create(t, store, storetest.First(1))
 		tx := db.Begin()
 		must(t, tx.Error)
 		done := make(chan error, 1)
 		ctx := limited(t)
 		go func() {
-			ok, err := store.Swap(ctx, r, following(r))
+			ok, err := store.Swap(ctx, r, storetest.Renew(r))
 			if err == nil && !ok {
 				err = errors.New("refused")
 			}
@@ -237,7 +239,7 @@ func TestWhatTheApplicationUndoesIsNotWhatTheStoreDid(t *testing.T) {
 		must(t, tx.Create(&order{ID: 1}).Error)
 		must(t, tx.Rollback().Error)
 		must(t, <-done)
-		holds(t, store, following(r))
+		must(t, storetest.Holds(t, store, storetest.Renew(r)))
 	})
 }
 
@@ -247,12 +249,12 @@ func TestADatabaseInMemoryIsNotLeftForAnotherOne(t *testing.T) {
 	db := inMemory(t, ":memory:", 0)
 	must(t, db.AutoMigrate(&order{}))
 	store := newStore(t, db)
-	r := swap(t, store, lease.Record{}, first(1))
+	r := storetest.Create(t, store, storetest.First(1))
 	tx := openTransactions(t, db, 1)[0]
 	done := make(chan error, 1)
 	ctx := limited(t)
 	go func() {
-		_, err := store.Swap(ctx, r, following(r))
+		_, err := store.Swap(ctx, r, storetest.Renew(r))
 		done <- err
 	}()
 	pool := poolOf(t, db)
@@ -261,7 +263,7 @@ func TestADatabaseInMemoryIsNotLeftForAnotherOne(t *testing.T) {
 	}
 	must(t, tx.Commit().Error)
 	must(t, <-done)
-	holds(t, store, following(r))
+	must(t, storetest.Holds(t, store, storetest.Renew(r)))
 	if open := pool.Stats().OpenConnections; open != 1 {
 		t.Errorf("%d connections are open", open)
 	}

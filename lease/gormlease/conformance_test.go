@@ -31,33 +31,34 @@ func TestEveryDatabaseKeepsTheContract(t *testing.T) {
 // tables names a table for each clause. To make a database for each would take longer.
 func tables() func() gormlease.Option {
 	var last atomic.Int64
-	return func() gormlease.Option { return gormlease.Table(fmt.Sprint("nodes_", last.Add(1))) }
+	return func() gormlease.Option { return gormlease.WithTable(fmt.Sprint("nodes_", last.Add(1))) }
 }
 
 // The settings of an application's connections are none of the store's business.
 func TestTheContractHoldsInMySQLSettings(t *testing.T) {
 	t.Parallel()
-	target := target(mariadb)
-	for name, params := range map[string][]dbtest.Option{
-		"found rows, local times, without autocommit": {
-			dbtest.DSNParam("clientFoundRows", "true"), dbtest.DSNParam("parseTime", "false"),
-			dbtest.DSNParam("loc", "Asia/Kathmandu"), dbtest.DSNParam("time_zone", "'-03:30'"),
-			dbtest.DSNParam("autocommit", "0"), dbtest.DSNParam("sql_mode", "'ANSI,NO_BACKSLASH_ESCAPES'"),
-		},
-		"interpolated, in Latin 1, lax": {
-			dbtest.DSNParam("interpolateParams", "true"), dbtest.DSNParam("charset", "latin1"),
-			dbtest.DSNParam("collation", "latin1_swedish_ci"), dbtest.DSNParam("sql_mode", "''"),
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dsn, table := target.DSN(t), tables()
-			leasetest.Run(t, func(t *testing.T) func() lease.Store {
-				mine := table()
-				return func() lease.Store { return newStore(t, target.OpenDSN(t, dsn, nil, params...), mine) }
+	eachMySQL(t, func(t *testing.T, target dbtest.Target) {
+		for name, params := range map[string][]dbtest.Option{
+			"found rows, local times, without autocommit": {
+				dbtest.DSNParam("clientFoundRows", "true"), dbtest.DSNParam("parseTime", "false"),
+				dbtest.DSNParam("loc", "Asia/Kathmandu"), dbtest.DSNParam("time_zone", "'-03:30'"),
+				dbtest.DSNParam("autocommit", "0"), dbtest.DSNParam("sql_mode", "'ANSI,NO_BACKSLASH_ESCAPES'"),
+			},
+			"interpolated, in Latin 1, lax": {
+				dbtest.DSNParam("interpolateParams", "true"), dbtest.DSNParam("charset", "latin1"),
+				dbtest.DSNParam("collation", "latin1_swedish_ci"), dbtest.DSNParam("sql_mode", "''"),
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				dsn, table := target.DSN(t), tables()
+				leasetest.Run(t, func(t *testing.T) func() lease.Store {
+					mine := table()
+					return func() lease.Store { return newStore(t, target.OpenDSN(t, dsn, nil, params...), mine) }
+				})
 			})
-		})
-	}
+		}
+	})
 }
 
 func TestTheContractHoldsOnPoolsThatAreShared(t *testing.T) {

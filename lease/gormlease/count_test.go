@@ -2,6 +2,7 @@ package gormlease_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -12,53 +13,106 @@ import (
 	"testing"
 	"time"
 
+	mysqldriver "gorm.io/driver/mysql"
+	pgdriver "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
-func TestEveryRequestIsOneStatement(t *testing.T) {
+// A renewal is one small request on a connection of the store's own. On a pool that is shared the
+// store cannot know how the application has left a connection, so there are some more.
+func TestEveryRequestIsAsFewStatementsAsItCanBe(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		seen := &statements{}
-		application := poolOf(t, target.Open(t, nil))
-		pool := sql.OpenDB(counting{application, seen})
-		t.Cleanup(func() { must(t, pool.Close()) })
-		db, err := gorm.Open(dialectorOn(target, pool), &gorm.Config{Logger: logger.Discard})
-		must(t, err)
-		store := newStore(t, db)
-		newStore(t, db)
-
-		r := first(1)
-		earliest, latest := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		for _, c := range []struct {
-			verb string
-			call func() (bool, error)
-		}{
-			{"SELECT", func() (bool, error) { _, err := store.Now(t.Context()); return true, err }},
-			{"SELECT", func() (bool, error) { _, err := store.List(t.Context()); return true, err }},
-			{"INSERT", func() (bool, error) { return store.Swap(t.Context(), lease.Record{}, r) }},
-			{"UPDATE", func() (bool, error) { return store.Swap(t.Context(), r, following(r)) }},
-			{"UPDATE", func() (bool, error) {
-				return store.SwapWithin(t.Context(), following(r), following(following(r)), earliest, latest)
-			}},
-			{"INSERT", func() (bool, error) {
-				return store.SwapWithin(t.Context(), lease.Record{}, first(2), earliest, latest)
-			}},
-		} {
-			seen.reset()
-			ok, err := c.call()
-			if err != nil || !ok {
-				t.Errorf("%s: %t, %v", c.verb, ok, err)
-			}
-			if all := seen.all(); len(all) != 1 || !strings.HasPrefix(all[0], c.verb) {
-				t.Errorf("instead of one %s there were %q", c.verb, all)
-			}
+		around := map[string]string{
+			"sqlite":   "BEGIN IMMEDIATE; %s; COMMIT",
+			"mysql":    "SET TRANSACTION; BEGIN; %s; COMMIT",
+			"postgres": "SELECT set_config; SELECT CASE; %s",
+		}[target.Dialect]
+		t.Run("shared", func(t *testing.T) {
+			seen := &statements{}
+			pool := sql.OpenDB(counting{poolOf(t, target.Open(t, nil)), seen})
+			t.Cleanup(func() { must(t, pool.Close()) })
+			db, err := gorm.Open(dialectorOn(target, pool), &gorm.Config{Logger: logger.Discard})
+			must(t, err)
+			countStatements(t, newStore(t, db), seen, around)
+		})
+		if target.Dialect == "sqlite" {
+			return // which reads the file anew for each request, whoever opened it
 		}
+		t.Run("its own", func(t *testing.T) {
+			seen := &statements{}
+			base := map[string]string{"mysql": "mysql", "postgres": "pgx"}[target.Dialect]
+			name := base + "-" + rand.Text()
+			sql.Register(name, countingDriver{base, seen})
+			d := mysqldriver.New(mysqldriver.Config{DriverName: name, DSN: target.DSN(t)})
+			if target.Dialect == "postgres" {
+				d = pgdriver.New(pgdriver.Config{DriverName: name, DSN: target.DSN(t)})
+			}
+			db, err := gorm.Open(d, &gorm.Config{Logger: logger.Discard})
+			must(t, err)
+			application := poolOf(t, db)
+			t.Cleanup(func() { must(t, application.Close()) })
+			countStatements(t, newStore(t, db), seen, "%s")
+		})
 	})
+}
+
+// countStatements compares the statements that the requests of a store send with those it wants: the
+// request itself, in the place of %s, and what surrounds it. Of each its first words are given.
+func countStatements(t *testing.T, store *gormlease.Store, seen *statements, around string) {
+	t.Helper()
+	r := storetest.First(1)
+	earliest, latest := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	for _, c := range []struct {
+		verb, around string
+		call         func() (bool, error)
+	}{
+		{"SELECT", "%s", func() (bool, error) { _, err := store.Now(t.Context()); return true, err }},
+		{"SELECT", strings.Replace(around, " IMMEDIATE", "", 1), func() (bool, error) {
+			_, err := store.List(t.Context())
+			return true, err
+		}},
+		{"INSERT", around, func() (bool, error) { return store.Swap(t.Context(), lease.Record{}, r) }},
+		{"UPDATE", around, func() (bool, error) { return store.Swap(t.Context(), r, storetest.Renew(r)) }},
+		{"UPDATE", around, func() (bool, error) {
+			next := storetest.Renew(r)
+			return store.SwapWithin(t.Context(), next, storetest.Renew(next), earliest, latest)
+		}},
+		{"INSERT", around, func() (bool, error) {
+			return store.SwapWithin(t.Context(), lease.Record{}, storetest.First(2), earliest, latest)
+		}},
+	} {
+		seen.reset()
+		ok, err := c.call()
+		if err != nil || !ok {
+			t.Errorf("%s: %t, %v", c.verb, ok, err)
+		}
+		want, all := strings.Split(strings.Replace(c.around, "%s", c.verb, 1), "; "), seen.all()
+		if !slices.EqualFunc(all, want, strings.HasPrefix) {
+			t.Errorf("the statements were %q, want %q", all, want)
+		}
+	}
+}
+
+// countingDriver opens connections of another driver.
+type countingDriver struct {
+	base string
+	seen *statements
+}
+
+func (d countingDriver) Open(dsn string) (driver.Conn, error) {
+	pool, err := sql.Open(d.base, dsn)
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxIdleConns(0)
+	return counting{pool, d.seen}.Connect(context.Background())
 }
 
 // Where the table is, New makes none and writes nothing.
@@ -75,8 +129,8 @@ func TestATableThatIsThereIsOnlyLookedAt(t *testing.T) {
 			t.Fatalf("the table was not made by %q", seen.all())
 		}
 		seen.reset()
-		newStore(t, db, gormlease.Table("snowflake_nodes"))
-		if slices.ContainsFunc(seen.all(), isCreate) || len(seen.all()) > 5 {
+		newStore(t, db, gormlease.WithTable("snowflake_nodes"))
+		if slices.ContainsFunc(seen.all(), isCreate) || len(seen.all()) > 17 {
 			t.Errorf("a table that is there took %q", seen.all())
 		}
 	})
@@ -137,7 +191,18 @@ func (c countingConn) Prepare(string) (driver.Stmt, error) {
 
 func (c countingConn) Begin() (driver.Tx, error) {
 	c.seen.add("BEGIN")
-	return nil, errors.New("the store needs no transaction")
+	tx, err := c.conn.BeginTx(context.Background(), nil)
+	return countingTx{tx, c.seen}, err
+}
+
+type countingTx struct {
+	*sql.Tx
+	seen *statements
+}
+
+func (tx countingTx) Commit() error {
+	tx.seen.add("COMMIT")
+	return tx.Tx.Commit()
 }
 
 func (c countingConn) ExecContext(

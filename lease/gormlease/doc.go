@@ -9,51 +9,37 @@
 //	keeper, err := lease.Acquire(ctx, store, generator.Default())
 //
 // It works on PostgreSQL, MySQL, MariaDB and SQLite, through gorm.io/driver or a driver that goes by
-// the same name.
+// the same name. Package sqllease, which describes the table, is the same store for programs that do
+// not use GORM; this package finds a connection for it.
+//
+// # Identity
+//
+// The table snowflake_authority, in the schema of the records, keeps the identity of the store
+// (see [lease.Identity]). It is made at the first [Store.Identity], which the plugin calls at db.Use.
+// [AuthorityDDL] returns its statement for those who make tables by other means.
 //
 // # Beside GORM
 //
-// The store takes the way to the database from the *gorm.DB, its naming and its quoting, and nothing
-// else: the requests go to the pool of database/sql. No transaction of the application ever holds
-// them, or takes them back, also if New was given one. Hooks, plugins, prepared statements, DryRun,
+// The store takes the connection data and the name of the dialect from the *gorm.DB, and nothing
+// else: its requests go to the pool of database/sql. No transaction of the application ever delays
+// them or rolls them back, even if New was given one. Hooks, plugins, prepared statements, DryRun,
 // soft deletion and the logger of GORM do not come in, and with dbresolver the requests go to the
 // database that gorm.Open was given, never to a replica.
 //
+// # Connections
+//
 // On PostgreSQL, MySQL and MariaDB the store opens one connection of its own, which it keeps:
 // an application that has all of its connections in long transactions, or only one, still gets its
-// windows extended. If the dialector was made from a pool and not from a DSN, there is no way to
-// open another connection, and the store shares that pool.
+// windows extended. An administrator finds that connection by its application_name or program_name
+// (see [sqllease.ConnectionName]). If the dialector was made from a pool and not from a DSN, there
+// is no way to open another connection, and the store shares that pool.
 //
-// On SQLite it always shares the pool, because a second connection to a database in memory would
-// be another database. There a transaction that writes keeps everybody else from writing, so a
-// window is 10 minutes long unless the keeper is told otherwise (see [Store.SpanHint]), and a
-// request waits for the transaction until its context ends.
+// On SQLite the store opens the file with the same DSN for each request. It shares the pool of a
+// database in memory, because a second connection would be to another database, of a file in
+// exclusive locking mode, and where the dialector was made from a pool. A transaction that writes
+// keeps everybody else from writing, so a window is 10 minutes long unless the keeper is told
+// otherwise (see [Store.SpanHint]), and a request waits for the transaction until its context ends.
 //
-// # The table
-//
-// There is one row for each number that was ever used, and it is never removed:
-//
-//	node       the number, the primary key
-//	owner      who holds it, or held it last; empty once it was given back
-//	until      the end of its last window
-//	version    how often the row was written
-//	layout     which layout the number is used with
-//	updated_at when the row was written, by the writer's clock
-//
-// Times are text, in UTC, always 30 characters long, so that they sort and are exact to the
-// nanosecond whatever the database, the driver and their time zones do with times:
-//
-//	2026-11-21T08:03:10.123456789Z
-//
-// New makes the table, if it may. Otherwise its error holds the statement that does, which
-// [DDL] returns too; the application itself needs no more than SELECT, INSERT and UPDATE. Owner and
-// layout are of type varbinary on MySQL and MariaDB, so that no character set comes between and no
-// comparison ignores case or blanks. CONVERT(owner USING utf8mb4) shows the text in clients that
-// print such columns as hexadecimal digits.
-//
-// # What the database has to be
-//
-// The guarantees of package lease rest on a database that does not lose what it has committed. A
-// proxy that sends reads to replicas does no harm beyond a number that is taken later than it might;
-// a fail-over to a replica that lagged behind does, see "What is not covered" in package lease.
+// On a pool that is shared each request makes sure that it is inside no transaction, which an
+// application can begin with a plain BEGIN statement. It waits for the end of such a transaction.
 package gormlease

@@ -1,16 +1,20 @@
 package gormlease
 
-import "errors"
+import "github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 
+// None of these errors is temporary: a retry does not help until somebody has changed the program or
+// the database. A database that does not answer is [lease.ErrStore] instead, and a store that was
+// closed returns [lease.ErrClosed]. They are the errors of the same names in package sqllease.
 var (
-	// ErrTable is returned by [New] when the table is not there and cannot be made, or cannot be
-	// used. The message has the statement that makes it; what the database said is wrapped too.
-	ErrTable = errors.New("gormlease: table cannot be used")
+	// ErrTable is returned by [New] when the table does not exist and cannot be created, or cannot be
+	// used. The message has the statement that creates it. The database's own error is wrapped too.
+	ErrTable = sqllease.ErrTable
 
-	// ErrDatabase is returned by [New] and [DDL] for a handle that no store can work on: a dialect
-	// that is not supported, or one without a pool of database/sql.
-	ErrDatabase = errors.New("gormlease: database cannot be used")
+	// ErrDatabase is returned by [New] and [DDL] for a handle that no store can work on: its dialect
+	// is not supported, there is no pool of database/sql behind it, or a pooler in between does not
+	// fit the driver's settings.
+	ErrDatabase = sqllease.ErrDatabase
 
-	// ErrOption is returned by [New] and [DDL] for an option that makes no sense.
-	ErrOption = errors.New("gormlease: invalid option")
+	// ErrOption is returned by [New] and [DDL] for an option that is invalid.
+	ErrOption = sqllease.ErrOption
 )

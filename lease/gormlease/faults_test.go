@@ -3,20 +3,19 @@ package gormlease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
-
-func servers() map[string]dbtest.Target {
-	return map[string]dbtest.Target{"postgres": target(postgres), "mariadb": target(mariadb)}
-}
 
 func TestTheStoreComesBackAfterItsConnectionWasKilled(t *testing.T) {
 	t.Parallel()
@@ -26,22 +25,22 @@ func TestTheStoreComesBackAfterItsConnectionWasKilled(t *testing.T) {
 			dsn := target.DSN(t)
 			store := newStore(t, target.OpenDSN(t, dsn, nil))
 			other := target.OpenDSN(t, dsn, nil, dbtest.MaxOpenConns(1))
-			r := swap(t, store, lease.Record{}, first(1))
+			r := storetest.Create(t, store, storetest.First(1))
 			for range 3 {
 				killOthers(t, target, other)
 				// The driver may notice at once, or only by an error; then it is over by the next call.
-				ok, err := store.Swap(limited(t), r, following(r))
+				ok, err := store.Swap(limited(t), r, storetest.Renew(r))
 				if err != nil {
 					records, err := store.List(limited(t))
 					must(t, err)
 					if records[0] == r { // the request was lost
-						swap(t, store, r, following(r))
+						storetest.Swap(t, store, r, storetest.Renew(r))
 					}
 				} else if !ok {
 					t.Fatal("the swap was refused")
 				}
-				r = following(r)
-				holds(t, store, r)
+				r = storetest.Renew(r)
+				must(t, storetest.Holds(t, store, r))
 			}
 		})
 	}
@@ -50,19 +49,16 @@ func TestTheStoreComesBackAfterItsConnectionWasKilled(t *testing.T) {
 // killOthers ends all connections to the database of db but its own.
 func killOthers(t *testing.T, target dbtest.Target, db *gorm.DB) {
 	t.Helper()
-	if target.Dialect == "postgres" {
-		exec(t, db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
-			"WHERE datname = current_database() AND pid <> pg_backend_pid()")
-		return
-	}
-	var ids []int64
-	must(t, db.Raw("SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()").
-		Scan(&ids).Error)
+	ids := target.Connections(t, db)
 	if len(ids) == 0 {
 		t.Fatal("the store has no connection")
 	}
+	kill := "KILL %d" // MySQL takes no parameter here
+	if target.Dialect == "postgres" {
+		kill = "SELECT pg_terminate_backend(%d)"
+	}
 	for _, id := range ids {
-		exec(t, db, "KILL ?", id)
+		exec(t, db, fmt.Sprintf(kill, id))
 	}
 }
 
@@ -73,7 +69,7 @@ func TestAConnectionThatOnlyReadsIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := newStore(t, target.Open(t, nil))
-			r := swap(t, store, lease.Record{}, first(1))
+			r := storetest.Create(t, store, storetest.First(1))
 			readOnly := "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
 			if target.Dialect == "mysql" {
 				readOnly = "SET SESSION TRANSACTION READ ONLY"
@@ -81,10 +77,10 @@ func TestAConnectionThatOnlyReadsIsGivenUp(t *testing.T) {
 			pool, _ := store.Pool()
 			_, err := pool.ExecContext(t.Context(), readOnly)
 			must(t, err)
-			if _, err := store.Swap(limited(t), r, following(r)); err == nil {
+			if _, err := store.Swap(limited(t), r, storetest.Renew(r)); err == nil {
 				t.Fatal("the connection writes")
 			}
-			holds(t, store, swap(t, store, r, following(r)))
+			must(t, storetest.Holds(t, store, storetest.Swap(t, store, r, storetest.Renew(r))))
 		})
 	}
 }
@@ -96,7 +92,7 @@ func TestAStoreWhoseTableIsLockedGivesUpWithItsContext(t *testing.T) {
 			t.Parallel()
 			db := target.Open(t, nil)
 			store := newStore(t, db)
-			r := swap(t, store, lease.Record{}, first(1))
+			r := storetest.Create(t, store, storetest.First(1))
 			tx := db.Begin()
 			must(t, tx.Error)
 			exec(t, tx, "UPDATE snowflake_nodes SET layout = layout WHERE node = 1")
@@ -108,18 +104,18 @@ func TestAStoreWhoseTableIsLockedGivesUpWithItsContext(t *testing.T) {
 			why := errors.New("the process ends")
 			time.AfterFunc(200*time.Millisecond, func() { cancel(why) })
 			began := time.Now()
-			_, err := store.Swap(ctx, r, following(r))
+			_, err := store.Swap(ctx, r, storetest.Renew(r))
 			complains(t, err, why, "no answer in time", "lock", "node 1")
 			if took := time.Since(began); took > patience {
 				t.Errorf("it took %v", took)
 			}
 			// Reading is not held up, nor is the next request once the lock is gone.
-			holds(t, store, r)
+			must(t, storetest.Holds(t, store, r))
 			must(t, tx.Rollback().Error)
 			records, err := store.List(limited(t))
 			must(t, err)
 			for records[0].Version < 3 { // the first one may still be done
-				_, err := store.Swap(limited(t), records[0], following(records[0]))
+				_, err := store.Swap(limited(t), records[0], storetest.Renew(records[0]))
 				must(t, err)
 				records, err = store.List(limited(t))
 				must(t, err)
@@ -135,7 +131,7 @@ func TestAConflictOfTransactionsIsAnAnswer(t *testing.T) {
 	dsn := withSettings(t, target.DSN(t), map[string][]string{"default_transaction_isolation": {"serializable"}})
 	db := target.OpenDSN(t, dsn, nil)
 	store, other := newStore(t, db), newStore(t, db)
-	r := swap(t, store, lease.Record{}, first(1))
+	r := storetest.Create(t, store, storetest.First(1))
 	for range 20 {
 		tx := db.Begin()
 		must(t, tx.Error)
@@ -144,7 +140,7 @@ func TestAConflictOfTransactionsIsAnAnswer(t *testing.T) {
 		ctx := limited(t)
 		for _, s := range []*gormlease.Store{store, other} {
 			go func() {
-				ok, err := s.Swap(ctx, r, following(r))
+				ok, err := s.Swap(ctx, r, storetest.Renew(r))
 				if ok {
 					err = errors.New("a swap was done on a record that had changed")
 				}
@@ -174,11 +170,12 @@ func TestAClosedStoreSaysSoAndLeavesTheApplicationAlone(t *testing.T) {
 		must(t, store.Close())
 		_, err := store.Now(t.Context())
 		complains(t, err, lease.ErrClosed, "snowflake_nodes")
+		complains(t, err, snowflakeplugin.ErrClosed)
 		_, err = store.List(t.Context())
 		complains(t, err, lease.ErrClosed)
-		_, err = store.Swap(t.Context(), lease.Record{}, first(1))
+		_, err = store.Swap(t.Context(), lease.Record{}, storetest.First(1))
 		complains(t, err, lease.ErrClosed)
-		holds(t, newStore(t, db))
+		must(t, storetest.Holds(t, newStore(t, db)))
 		must(t, db.Exec("SELECT 1").Error)
 	})
 }
@@ -186,7 +183,7 @@ func TestAClosedStoreSaysSoAndLeavesTheApplicationAlone(t *testing.T) {
 func TestBadOptionsAndHandlesAreNamed(t *testing.T) {
 	t.Parallel()
 	db := target(sqlite).Open(t, nil)
-	_, err := gormlease.New(db, gormlease.Table(""), nil)
+	_, err := gormlease.New(db, gormlease.WithTable(""), nil)
 	complains(t, err, gormlease.ErrOption, `Table("")`, "option 1 is nil")
 	for _, db := range []*gorm.DB{nil, {}} {
 		_, err = gormlease.New(db)

@@ -13,20 +13,37 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
 // patience is how long anything may take. Nothing needs it.
 const patience = time.Minute
 
+// The names of targets.
 const (
-	sqlite = iota
-	postgres
-	mariadb
+	sqlite   = "sqlite"
+	postgres = "postgres"
+	mariadb  = "mariadb"
+	oracle   = "mysql" // the one of Oracle, and not MariaDB
 )
 
-func target(index int) dbtest.Target { return dbtest.Targets()[index] }
+func target(name string) dbtest.Target { return dbtest.Named(name) }
+
+// servers are the targets whose database runs in a server.
+func servers() map[string]dbtest.Target {
+	return map[string]dbtest.Target{postgres: target(postgres), mariadb: target(mariadb), oracle: target(oracle)}
+}
+
+// eachMySQL runs fn on MariaDB and on MySQL.
+func eachMySQL(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	for _, name := range []string{mariadb, oracle} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fn(t, target(name))
+		})
+	}
+}
 
 func newStore(t *testing.T, db *gorm.DB, opts ...gormlease.Option) *gormlease.Store {
 	t.Helper()
@@ -56,51 +73,6 @@ func limited(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// first is the first record of a node, and following one that replaces it.
-func first(node int64) lease.Record {
-	now := time.Now().UTC().Round(0)
-	return lease.Record{
-		Node: node, Owner: "host pid 1 #1", Until: now.Add(15 * time.Second), Version: 1,
-		Layout: "epoch=2025-01-01T00:00:00Z tick=1ms time=41 node=10 sequence=12", UpdatedAt: now,
-	}
-}
-
-func following(prev lease.Record) lease.Record {
-	next := prev
-	next.Version++
-	next.Until = prev.Until.Add(5 * time.Second)
-	return next
-}
-
-// swap must succeed, and returns next.
-func swap(t *testing.T, s lease.Store, prev, next lease.Record) lease.Record {
-	t.Helper()
-	ok, err := s.Swap(limited(t), prev, next)
-	must(t, err)
-	if !ok {
-		t.Fatalf("the swap from version %d to %d was refused", prev.Version, next.Version)
-	}
-	return next
-}
-
-func holds(t *testing.T, s lease.Store, want ...lease.Record) {
-	t.Helper()
-	records, err := s.List(limited(t))
-	must(t, err)
-	if len(records) != len(want) {
-		t.Fatalf("there are %d records, want %d: %v", len(records), len(want), records)
-	}
-	for _, w := range want {
-		found := false
-		for _, r := range records {
-			found = found || r == w
-		}
-		if !found {
-			t.Errorf("the record %v is missing in %v", w, records)
-		}
-	}
 }
 
 // complains expects an error of a kind that says all the words.

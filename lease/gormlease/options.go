@@ -1,57 +1,29 @@
 package gormlease
 
-import (
-	"errors"
-	"fmt"
-
-	"gorm.io/gorm"
-)
-
-// defaultTable is what the naming strategy adds its prefix to. It is plural already: with a
-// SingularTable the table must not be another one than without, or the same database would hand
-// out every number twice.
-const defaultTable = "snowflake_nodes"
+import "github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 
 // Option changes one property of a [Store].
-type Option interface{ apply(*config) error }
+type Option interface{ unwrap() sqllease.Option }
 
-type config struct {
-	table string
-}
+type option struct{ sqllease.Option }
 
-type optionFunc func(*config) error
+func (o option) unwrap() sqllease.Option { return o.Option }
 
-func (f optionFunc) apply(c *config) error { return f(c) }
-
-// Table names the table, as it is: no prefix is added and nothing is made plural. A dot separates
-// the schema, or the database on MySQL, from the table. By default it is snowflake_nodes, to
-// which the naming strategy of the *gorm.DB adds its TablePrefix (such as "app_" or, with the dot
-// of a schema, "app.") as it does for the tables of models.
+// WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
+// A dot separates the schema, or on MySQL the database, from the table. The default is
+// snowflake_nodes in the default schema of the connection.
 //
-// Stores on different tables know nothing of each other: they hand out the same numbers.
-func Table(name string) Option {
-	return optionFunc(func(c *config) error {
-		if name == "" {
-			return fmt.Errorf("%w: Table(\"\"): leave it out for the default", ErrOption)
-		}
-		c.table = name
-		return nil
-	})
-}
+// Stores on different tables do not know of each other and hand out the same numbers. All programs
+// that insert into the same tables need the same table of leases.
+func WithTable(name string) Option { return option{sqllease.WithTable(name)} }
 
-// configure applies the options over the defaults and reports all faults at once.
-func configure(db *gorm.DB, opts []Option) (config, error) {
-	var c config
-	var faults []error
+// unwrap returns the options for package sqllease, which reports those that are nil.
+func unwrap(opts []Option) []sqllease.Option {
+	all := make([]sqllease.Option, len(opts), len(opts)+1)
 	for i, opt := range opts {
-		if opt == nil {
-			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrOption, i))
-			continue
+		if opt != nil {
+			all[i] = opt.unwrap()
 		}
-		faults = append(faults, opt.apply(&c))
 	}
-	if c.table == "" {
-		c.table = db.NamingStrategy.TableName(defaultTable)
-	}
-	return c, errors.Join(faults...)
+	return all
 }

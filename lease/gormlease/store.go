@@ -3,45 +3,30 @@ package gormlease
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/gormpool"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
-)
-
-const (
-	// setUpTimeout bounds what New does, beside the context of its *gorm.DB.
-	setUpTimeout = 30 * time.Second
-
-	// spanOfOneWriter is for databases and pools that one transaction can have to itself.
-	spanOfOneWriter = 10 * time.Minute
+	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 )
 
 // Store is a [lease.Store] in a table. Make one with [New]; it must not be copied. Its methods are
 // safe for concurrent use.
 type Store struct {
-	pool    *sql.DB
-	own     bool // the pool was opened by New
-	dialect dialect
-	table   string // as it was named, for messages
-	sql     statements
-	closed  atomic.Bool
-
-	// inTransactions means that a statement alone would not be committed.
-	inTransactions bool
-	// scattered means that each connection may be a database of its own: SQLite in memory.
-	scattered bool
-	span      time.Duration
+	records *sqllease.Store
+	pool    *sql.DB // the one that records works on
+	own     bool    // New has opened it
 }
 
 var (
 	_ lease.Store         = (*Store)(nil)
 	_ lease.WithinSwapper = (*Store)(nil)
+	_ lease.Prober        = (*Store)(nil)
 	_ lease.SpanHinter    = (*Store)(nil)
+	_ lease.Identifier    = (*Store)(nil)
 )
 
 // New returns the store in the database of db and makes its table, if it is not there. db may be
@@ -53,70 +38,82 @@ var (
 // [ErrTable], with the statement that makes the table; or [lease.ErrStore], if the database does
 // not answer.
 func New(db *gorm.DB, opts ...Option) (*Store, error) {
-	s, err := prepare(db, opts)
+	if _, err := DDL(db, opts...); err != nil {
+		return nil, err
+	}
+	records, pool, own, err := gormpool.Open(db, gormpool.Config{
+		Package: "gormlease", Option: "WithLease", Purpose: "lease", ErrDatabase: ErrDatabase,
+	}, func(ctx context.Context, pool *sql.DB, own bool) (*sqllease.Store, error) {
+		all := unwrap(opts)
+		if own {
+			all = append(all, sqllease.WithDedicatedPool())
+		}
+		return sqllease.New(ctx, pool, sqllease.Dialect(db.Name()), all...)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.connect(db); err != nil {
-		return nil, err
-	}
-	ctx := context.Background()
-	if db.Statement != nil && db.Statement.Context != nil {
-		ctx = db.Statement.Context
-	}
-	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
-	defer cancel()
-	if err := s.setUp(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return &Store{records: records, pool: pool, own: own}, nil
 }
 
 // DDL returns the statement that makes the table of the store that [New] would return, for those
 // who make tables by other means. It asks nothing of the database. The errors are those of New
 // about options and databases.
 func DDL(db *gorm.DB, opts ...Option) (string, error) {
-	s, err := prepare(db, opts)
-	if err != nil {
-		return "", err
+	if db == nil || db.Config == nil || db.Dialector == nil {
+		return "", fmt.Errorf("%w: the *gorm.DB is nil, or does not come from gorm.Open", ErrDatabase)
 	}
-	return s.sql.ddl, nil
+	return sqllease.DDL(sqllease.Dialect(db.Name()), unwrap(opts)...)
 }
 
-// prepare is what a store knows before it is connected.
-func prepare(db *gorm.DB, opts []Option) (*Store, error) {
-	if db == nil || db.Config == nil || db.Dialector == nil || db.NamingStrategy == nil {
-		return nil, fmt.Errorf("%w: the *gorm.DB is nil, or does not come from gorm.Open", ErrDatabase)
+// AuthorityDDL returns the statement that makes the table snowflake_authority beside the table of the
+// store that [New] would return, for those who make tables by other means. It asks nothing of the
+// database. The errors are those of New about options and databases.
+func AuthorityDDL(db *gorm.DB, opts ...Option) (string, error) {
+	if db == nil || db.Config == nil || db.Dialector == nil {
+		return "", fmt.Errorf("%w: the *gorm.DB is nil, or does not come from gorm.Open", ErrDatabase)
 	}
-	c, err := configure(db, opts)
-	if err != nil {
-		return nil, err
-	}
-	d, err := dialectOf(db)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{dialect: d, table: c.table, sql: d.statements(db, c.table)}, nil
+	return sqllease.AuthorityDDL(sqllease.Dialect(db.Name()), unwrap(opts)...)
 }
+
+// Now returns the clock of the database's server, or on SQLite of this machine, as the database
+// reads it: to the microsecond, and on SQLite to the millisecond.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.records.Now(ctx) }
+
+// List returns all records.
+func (s *Store) List(ctx context.Context) ([]lease.Record, error) { return s.records.List(ctx) }
+
+// Swap replaces a record, or makes the first of its node, with a single statement. When it returns
+// true the change is committed.
+func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
+	return s.records.Swap(ctx, prev, next)
+}
+
+// SwapWithin is Swap, but compares the clock of the database too, in the same statement.
+func (s *Store) SwapWithin(
+	ctx context.Context, prev, next lease.Record, earliest, latest time.Time,
+) (bool, error) {
+	return s.records.SwapWithin(ctx, prev, next, earliest, latest)
+}
+
+// Probe returns nil when the database has answered on a connection on which the store waits for nothing
+// else. On SQLite it returns an error at once. See [lease.Prober].
+func (s *Store) Probe(ctx context.Context) error { return s.records.Probe(ctx) }
+
+// Identity returns the random identity of the table of leases, which lies in the table
+// snowflake_authority of the same schema. The errors are those of [sqllease.Store.Identity].
+func (s *Store) Identity(ctx context.Context) (lease.Identity, error) { return s.records.Identity(ctx) }
 
 // Close closes the connection that the store opened, if it did, and leaves the application's pool
 // alone. Close the keepers first: afterwards the store's methods return an error wrapping
 // [lease.ErrClosed]. It may be called more than once.
-func (s *Store) Close() error {
-	if s.closed.Swap(true) || !s.own {
-		return nil
-	}
-	if err := s.pool.Close(); err != nil {
-		return fmt.Errorf("gormlease: closing the connection for table %s: %w", s.table, err)
-	}
-	return nil
-}
+func (s *Store) Close() error { return s.records.Close() }
 
 // SpanHint returns 10 minutes where one transaction of the application can keep the store from
 // writing, so that windows outlast it: on SQLite, and on a shared pool that was limited to one
 // connection when New was called. Otherwise it is 0, for the default of package lease. The price
 // is that the number of a process that was killed stays taken for that long.
-func (s *Store) SpanHint() time.Duration { return s.span }
+func (s *Store) SpanHint() time.Duration { return s.records.SpanHint() }
 
 // DDL returns the statement that makes the table.
-func (s *Store) DDL() string { return s.sql.ddl }
+func (s *Store) DDL() string { return s.records.DDL() }

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
@@ -39,7 +40,7 @@ func TestManyProcessesMakeTheTableAtOnce(t *testing.T) {
 			all.Wait()
 			must(t, errors.Join(errs...))
 			for _, s := range stores {
-				holds(t, s)
+				must(t, storetest.Holds(t, s))
 				must(t, s.Close())
 			}
 			exec(t, dbs[0], "DROP TABLE snowflake_nodes")
@@ -47,40 +48,42 @@ func TestManyProcessesMakeTheTableAtOnce(t *testing.T) {
 	})
 }
 
-func TestTheNamingOfTheDatabaseApplies(t *testing.T) {
+// TestTheDefaultTableDependsOnNoNaming: two applications that share tables lease from one table,
+// whatever their naming strategies add to the names of models.
+func TestTheDefaultTableDependsOnNoNaming(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		for want, naming := range map[string]schema.Namer{
-			"snowflake_nodes":      nil,
-			"shop_snowflake_nodes": schema.NamingStrategy{TablePrefix: "shop_", SingularTable: true},
-			"app_snowflake_nodes":  &schema.NamingStrategy{TablePrefix: "app_"},
-			"nodes":                schema.NamingStrategy{NameReplacer: strings.NewReplacer("snowflake_", "")},
+		dsn := target.DSN(t)
+		r := storetest.Create(t, newStore(t, target.OpenDSN(t, dsn, nil)), storetest.First(1))
+		for name, naming := range map[string]schema.Namer{
+			"a prefix":       schema.NamingStrategy{TablePrefix: "shop_", SingularTable: true},
+			"another prefix": &schema.NamingStrategy{TablePrefix: "app_"},
+			"a schema":       schema.NamingStrategy{TablePrefix: "app."},
+			"a replacer":     schema.NamingStrategy{NameReplacer: strings.NewReplacer("snowflake_", "")},
 		} {
-			t.Run(want, func(t *testing.T) {
-				t.Parallel()
-				db := target.Open(t, &gorm.Config{NamingStrategy: naming})
-				store := newStore(t, db)
-				r := swap(t, store, lease.Record{}, first(1))
-				var n int64
-				must(t, db.Table(want).Count(&n).Error)
-				if n != 1 {
-					t.Fatalf("the table %s has %d rows", want, n)
-				}
-				holds(t, newStore(t, db), r)
-			})
+			store, err := gormlease.New(target.OpenDSN(t, dsn, &gorm.Config{NamingStrategy: naming}))
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if err := storetest.Holds(t, store, r); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			must(t, store.Close())
 		}
 	})
 }
 
 func TestTheTableMayLieInASchema(t *testing.T) {
 	t.Parallel()
-	db := target(postgres).Open(t, &gorm.Config{NamingStrategy: schema.NamingStrategy{TablePrefix: "app."}})
-	_, err := gormlease.New(db)
+	db := target(postgres).Open(t, nil)
+	table := gormlease.WithTable("app.snowflake_nodes")
+	_, err := gormlease.New(db, table)
 	complains(t, err, gormlease.ErrTable, `"app"`, `CREATE TABLE IF NOT EXISTS "app"."snowflake_nodes"`)
 	exec(t, db, "CREATE SCHEMA app")
-	store := newStore(t, db)
-	r := swap(t, store, lease.Record{}, first(1))
-	holds(t, newStore(t, db, gormlease.Table("app.snowflake_nodes")), r)
+	store := newStore(t, db, table)
+	r := storetest.Create(t, store, storetest.First(1))
+	must(t, storetest.Holds(t, newStore(t, db, table), r))
 	if db.Migrator().HasTable("public.snowflake_nodes") {
 		t.Error("there is a table in the schema public")
 	}
@@ -94,15 +97,16 @@ func TestATableIsTakenAsItIsNamed(t *testing.T) {
 			"nodes", "Nodes of the shop", "select", "who's node? $1 %s :x", "узлы", `back\slash`, `a"b`, "a`b",
 			strings.Repeat("n", 60),
 		} {
-			store, err := gormlease.New(db, gormlease.Table(name))
+			store, err := gormlease.New(db, gormlease.WithTable(name))
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			r := swap(t, store, lease.Record{}, first(int64(i)))
-			holds(t, store, r)
-			next := swap(t, store, r, following(r))
-			ok, err := store.SwapWithin(t.Context(), next, following(next), next.UpdatedAt.Add(-patience), next.Until.Add(patience))
+			r := storetest.Swap(t, store, lease.Record{}, storetest.First(int64(i)))
+			must(t, storetest.Holds(t, store, r))
+			next := storetest.Swap(t, store, r, storetest.Renew(r))
+			earliest, latest := next.UpdatedAt.Add(-patience), next.Until.Add(patience)
+			ok, err := store.SwapWithin(t.Context(), next, storetest.Renew(next), earliest, latest)
 			if err != nil || !ok {
 				t.Errorf("%s: SwapWithin returned %t, %v", name, ok, err)
 			}
@@ -115,14 +119,14 @@ func TestTheDDLMakesTheTable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
-		ddl, err := gormlease.DDL(db, gormlease.Table("by hand"))
+		ddl, err := gormlease.DDL(db, gormlease.WithTable("by hand"))
 		must(t, err)
 		if db.Migrator().HasTable("by hand") {
 			t.Fatal("DDL itself has made the table")
 		}
 		exec(t, db, ddl)
-		store := newStore(t, db, gormlease.Table("by hand"))
-		swap(t, store, lease.Record{}, first(1))
+		store := newStore(t, db, gormlease.WithTable("by hand"))
+		storetest.Create(t, store, storetest.First(1))
 		if store.DDL() != ddl {
 			t.Errorf("the store's DDL is %s, want %s", store.DDL(), ddl)
 		}
@@ -159,13 +163,13 @@ func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 		}
 		exec(t, db, "CREATE TABLE snowflake_nodes "+columns+", note varchar(10), CONSTRAINT k UNIQUE (node))")
 		store := newStore(t, db)
-		holds(t, store, swap(t, store, lease.Record{}, first(1)))
+		must(t, storetest.Holds(t, store, storetest.Create(t, store, storetest.First(1))))
 	})
 }
 
 func TestWithoutRightsTheErrorSaysWhatToRun(t *testing.T) {
 	t.Parallel()
-	for name, target := range map[string]dbtest.Target{"postgres": target(postgres), "mariadb": target(mariadb)} {
+	for name, target := range servers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			admin, user := openAsNobody(t, target)
@@ -189,8 +193,8 @@ func TestWithoutRightsTheErrorSaysWhatToRun(t *testing.T) {
 				exec(t, admin, "GRANT "+right+" ON snowflake_nodes TO "+user.name)
 			}
 			store := newStore(t, user.db)
-			r := swap(t, store, lease.Record{}, first(1))
-			holds(t, newStore(t, admin), swap(t, store, r, following(r)))
+			r := storetest.Create(t, store, storetest.First(1))
+			must(t, storetest.Holds(t, newStore(t, admin), storetest.Swap(t, store, r, storetest.Renew(r))))
 		})
 	}
 }

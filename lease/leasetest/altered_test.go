@@ -17,6 +17,7 @@ type altered struct {
 	swap   swapFunc
 	within func(ctx context.Context, prev, next lease.Record, earliest, latest time.Time) (bool, error)
 	hint   time.Duration
+	probe  func(ctx context.Context) error
 }
 
 type swapFunc func(ctx context.Context, prev, next lease.Record) (bool, error)
@@ -24,6 +25,7 @@ type swapFunc func(ctx context.Context, prev, next lease.Record) (bool, error)
 var (
 	_ lease.WithinSwapper = altered{}
 	_ lease.SpanHinter    = altered{}
+	_ lease.Prober        = altered{}
 )
 
 func (a altered) Now(ctx context.Context) (time.Time, error) {
@@ -58,6 +60,13 @@ func (a altered) SwapWithin(
 		return a.swap(ctx, prev, next)
 	}
 	return a.Memory.SwapWithin(ctx, prev, next, earliest, latest)
+}
+
+func (a altered) Probe(ctx context.Context) error {
+	if a.probe != nil {
+		return a.probe(ctx)
+	}
+	return ctx.Err()
 }
 
 func (a altered) SpanHint() time.Duration { return a.hint }

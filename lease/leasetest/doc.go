@@ -1,34 +1,35 @@
-// Package leasetest has the tests that every [lease.Store] must pass, and a store in memory.
+// Package leasetest holds the tests that every [lease.Store] must pass, and a store in memory.
 //
-// Whoever writes a store writes one test:
+// The author of a store writes one test:
 //
 //	func TestStore(t *testing.T) {
 //		leasetest.Run(t, func(t *testing.T) func() lease.Store {
-//			name := newTable(t) // empty, and no other test's
+//			name := newTable(t) // empty and not used by another test
 //			return func() lease.Store { return openStore(t, name) }
 //		})
 //	}
 //
-// The outer function makes a storage, the inner one opens a handle on it, as another process would:
-// with a client and connections of its own, if the store has any.
+// The outer function creates a storage. The inner function opens a handle on it as another process
+// would: with its own client and connections, if the store has any.
 //
 // # Clauses
 //
-// The contract is divided into clauses, each of them a sub-test with fresh storage. A clause that
-// fails says what it saw and, below it, what the contract asks for and why. The clauses in the
-// group Store look at the store alone; those in the group Keeper let keepers and generators work
-// on it, which takes a few seconds and needs a store whose clock is within [lease.MaxSkew] of the
-// local one. What a store may leave out, such as [lease.WithinSwapper], is tested if it is there
-// and skipped otherwise.
+// The contract is divided into clauses. Each clause is a sub-test with a fresh storage. A clause
+// that fails prints what it observed, what the contract requires, and why. The clauses of the group
+// Store test the store alone. The clauses of the group Keeper let keepers and generators use the
+// store. They take a few seconds and need a store whose clock is within [lease.MaxSkew] of the
+// local clock. Optional features of a store, such as [lease.WithinSwapper], are tested if the store
+// has them and skipped otherwise.
 //
-// A test cannot prove that a store is linearizable. These find the usual faults: a comparison that
-// is left to the client, a collation, a rounded time, a page that ends early, an upsert where an
-// update was meant, an error where "no" was the answer. What a store does when its server fails is
-// for its own tests.
+// A test cannot prove that a store is linearizable. These tests find the usual faults: a comparison
+// in the client, a collation, a rounded time, a page that ends early, an upsert instead of an
+// update, an error where the answer is false, and a swap that is acknowledged and not committed
+// because the connection is in a transaction or was renewed. The store's own tests must cover what
+// happens if its server fails.
 //
 // # Memory
 //
-// [Memory] is the smallest store that passes. It serves tests of programs that lease a node:
+// [Memory] is the smallest store that passes. Use it to test programs that lease a node:
 //
 //	store := leasetest.NewMemory(nil)
 //	keeper, err := lease.Acquire(ctx, store, generator.Default())

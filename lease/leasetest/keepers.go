@@ -9,19 +9,19 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// Keepers that are to stay out of the way while a clause is at work get long spans, those whose
-// extension or end it waits for short ones.
+// Keepers that must not interfere with a clause have long spans. Keepers whose extension or end the
+// clause waits for have short spans.
 const (
 	long  = time.Minute
 	short = time.Second
 )
 
-// layout is that of all keepers here.
+// layout returns the layout of all keepers in this package.
 func layout() generator.Layout { return generator.Default() }
 
-// acquire returns a keeper, which is closed after the clause, or the error of [lease.Acquire].
+// acquire returns a keeper that is closed after the clause, or the error of [lease.Acquire].
 func (p *probe) acquire(s lease.Store, l generator.Layout, opts ...lease.Option) (*lease.Keeper, error) {
-	quiet := lease.Logger(slog.New(slog.DiscardHandler))
+	quiet := lease.WithLogger(slog.New(slog.DiscardHandler))
 	k, err := lease.Acquire(p.ctx, s, l, append([]lease.Option{quiet}, opts...)...)
 	if err != nil {
 		return nil, err
@@ -29,12 +29,12 @@ func (p *probe) acquire(s lease.Store, l generator.Layout, opts ...lease.Option)
 	p.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), 10*time.Second)
 		defer cancel()
-		_ = k.Close(ctx) // what is not given back goes with the storage
+		_ = k.Close(ctx) // a node that is not given back disappears with the storage
 	})
 	return k, nil
 }
 
-// keeper acquires a node that is free.
+// keeper acquires a free node.
 func (p *probe) keeper(s lease.Store, opts ...lease.Option) *lease.Keeper {
 	p.t.Helper()
 	k, err := p.acquire(s, layout(), opts...)
@@ -44,7 +44,7 @@ func (p *probe) keeper(s lease.Store, opts ...lease.Option) *lease.Keeper {
 	return k
 }
 
-// generator returns a generator under a keeper.
+// generator returns a generator that uses a keeper.
 func (p *probe) generator(k *lease.Keeper) *generator.Generator {
 	p.t.Helper()
 	g, err := generator.New(layout(), k)
@@ -54,7 +54,7 @@ func (p *probe) generator(k *lease.Keeper) *generator.Generator {
 	return g
 }
 
-// next returns an ID and what is in it.
+// next returns an ID and its parts.
 func (p *probe) next(g *generator.Generator) (int64, generator.Parts) {
 	p.t.Helper()
 	id, err := g.Next(p.ctx)
@@ -68,7 +68,7 @@ func (p *probe) next(g *generator.Generator) (int64, generator.Parts) {
 	return id, parts
 }
 
-// steal gives the record of a node to somebody else, as if it had been changed by hand.
+// steal gives the record of a node to another owner, as if somebody had changed it by hand.
 func (p *probe) steal(s lease.Store, node int64) lease.Record {
 	p.t.Helper()
 	for {

@@ -9,10 +9,11 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// Memory is a [lease.Store] in memory, for tests. Whoever shares one shares its records, as
-// processes do that use one database; they end with it. Make one with [NewMemory]; it must not be
-// copied. Its methods are safe for concurrent use. They return an error that wraps the cause of the
-// context's end, if it has ended, and otherwise none but those that wrap [lease.ErrInvalidRecord].
+// Memory is a [lease.Store] in memory, for tests. Everybody who uses the same Memory shares its
+// records, like processes that use the same database. The records are lost with the Memory. Create
+// one with [NewMemory]. It must not be copied. Its methods are safe for concurrent use. If the
+// context has ended, they return an error that wraps the cause. Otherwise they return only errors
+// that wrap [lease.ErrInvalidRecord].
 type Memory struct {
 	now func() time.Time // immutable
 
@@ -25,8 +26,9 @@ var (
 	_ lease.WithinSwapper = (*Memory)(nil)
 )
 
-// NewMemory returns an empty store whose clock is now, which must be safe for concurrent use; nil
-// stands for time.Now. Keepers need a clock that is within [lease.MaxSkew] of their own.
+// NewMemory returns an empty store whose clock is the function now. The function must be safe for
+// concurrent use. A nil function means time.Now. Keepers need a clock that is within
+// [lease.MaxSkew] of their own.
 func NewMemory(now func() time.Time) *Memory {
 	if now == nil {
 		now = time.Now
@@ -34,7 +36,7 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, records: make(map[int64]lease.Record)}
 }
 
-// Now returns what the store's clock shows.
+// Now returns the time of the store's clock.
 func (m *Memory) Now(ctx context.Context) (time.Time, error) {
 	if err := ended(ctx); err != nil {
 		return time.Time{}, err
@@ -61,7 +63,7 @@ func (m *Memory) Swap(ctx context.Context, prev, next lease.Record) (bool, error
 	return m.swapIf(ctx, prev, next, func() bool { return true })
 }
 
-// SwapWithin is Swap as long as the store's clock is from earliest to latest.
+// SwapWithin works like Swap if the store's clock is between earliest and latest.
 func (m *Memory) SwapWithin(
 	ctx context.Context, prev, next lease.Record, earliest, latest time.Time,
 ) (bool, error) {
@@ -93,13 +95,13 @@ func (m *Memory) swapIf(
 
 func (m *Memory) clock() time.Time { return plain(m.now()) }
 
-// plain is the instant alone, without a zone and a monotonic reading.
+// plain returns the instant without a zone and without a monotonic reading.
 func plain(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// ended is why the store does nothing for ctx any more.
+// ended returns the reason why the store does nothing more for ctx.
 func ended(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("leasetest: nothing was asked of the store in memory: %w", context.Cause(ctx))
+		return fmt.Errorf("leasetest: the store in memory was not called: %w", context.Cause(ctx))
 	}
 	return nil
 }

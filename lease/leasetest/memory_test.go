@@ -16,8 +16,8 @@ import (
 func ExampleMemory() {
 	ctx := context.Background()
 	store := leasetest.NewMemory(nil)
-	quiet := lease.Logger(slog.New(slog.DiscardHandler))
-	keeper, err := lease.Acquire(ctx, store, generator.Default(), lease.Nodes(7, 7), quiet)
+	quiet := lease.WithLogger(slog.New(slog.DiscardHandler))
+	keeper, err := lease.Acquire(ctx, store, generator.Default(), lease.WithNodes(7, 7), quiet)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -86,4 +86,12 @@ func TestMemorySaysWhyTheContextEnded(t *testing.T) {
 			t.Errorf("the error is %v, want one that wraps %q", err, reason)
 		}
 	}
+}
+
+func TestMemoryIsAStore(t *testing.T) {
+	t.Parallel()
+	leasetest.Run(t, func(*testing.T) func() lease.Store {
+		m := leasetest.NewMemory(nil)
+		return func() lease.Store { return m }
+	})
 }

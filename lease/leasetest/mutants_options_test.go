@@ -158,5 +158,29 @@ func mutantsOfOptions() []mutant {
 			},
 			breaks: []string{"a hint at the span is one for all and not negative"},
 		},
+		{
+			name: "fails when it is probed",
+			storage: one(func(*leasetest.Memory) altered {
+				return altered{probe: func(context.Context) error { return errors.New("busy") }}
+			}),
+			breaks: []string{"a probe is answered by a store that works, and changes nothing"},
+		},
+		{
+			name: "says that it answers although nobody waits any more",
+			storage: one(func(*leasetest.Memory) altered {
+				return altered{probe: func(context.Context) error { return nil }}
+			}),
+			breaks: []string{"a context that has ended is an error and stores nothing"},
+		},
+		{
+			name: "removes a record when it is probed",
+			storage: one(func(m *leasetest.Memory) altered {
+				return altered{probe: func(ctx context.Context) error {
+					m.Remove(7)
+					return ctx.Err()
+				}}
+			}),
+			breaks: []string{"a probe is answered by a store that works, and changes nothing"},
+		},
 	}
 }

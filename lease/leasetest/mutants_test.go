@@ -21,7 +21,7 @@ type mutant struct {
 // at least one of them, so no clause is there for nothing.
 func TestEveryClauseFindsAWrongStore(t *testing.T) {
 	t.Parallel()
-	mutants := slices.Concat(mutantsOfSwap(), mutantsOfRecords(), mutantsOfRaces(), mutantsOfOptions())
+	mutants := slices.Concat(mutantsOfSwap(), mutantsOfRecords(), mutantsOfRaces(), mutantsOfCommit(), mutantsOfOptions())
 	found := make(map[string]bool)
 	for _, m := range mutants {
 		for _, name := range m.breaks {

@@ -10,16 +10,16 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// A probe is a clause at work. Its methods end the clause when the store does not do what they are
-// named after, so they belong to the goroutine of the test.
+// A probe runs a clause. Its methods end the clause if the store does not do what their names say.
+// They must therefore be called from the goroutine of the test.
 type probe struct {
 	t    reporter
 	ctx  context.Context
-	open func() lease.Store // another handle on the storage
+	open func() lease.Store // opens another handle on the storage
 	why  string
 }
 
-// failf ends the clause, with its explanation.
+// failf ends the clause and prints its explanation.
 func (p *probe) failf(format string, args ...any) {
 	p.t.Helper()
 	p.t.Fatalf("%s\n\nThe contract: %s", fmt.Sprintf(format, args...), p.why)
@@ -60,7 +60,7 @@ func (p *probe) swap(s lease.Store, prev, next lease.Record) lease.Record {
 	return next
 }
 
-// refuse expects a swap to be refused, because of what reason says.
+// refuse expects that a swap is refused for the given reason.
 func (p *probe) refuse(s lease.Store, prev, next lease.Record, reason string) {
 	p.t.Helper()
 	switch ok, err := s.Swap(p.ctx, prev, next); {
@@ -72,7 +72,7 @@ func (p *probe) refuse(s lease.Store, prev, next lease.Record, reason string) {
 	}
 }
 
-// list returns all records in the order of their nodes.
+// list returns all records, sorted by node.
 func (p *probe) list(s lease.Store) []lease.Record {
 	p.t.Helper()
 	records, err := s.List(p.ctx)
@@ -89,7 +89,7 @@ func (p *probe) list(s lease.Store) []lease.Record {
 	return records
 }
 
-// holds expects exactly these records.
+// holds expects exactly the given records.
 func (p *probe) holds(s lease.Store, want ...lease.Record) {
 	p.t.Helper()
 	want = slices.Clone(want)
@@ -121,7 +121,7 @@ func (p *probe) now(s lease.Store) time.Time {
 	return now
 }
 
-// find returns the record of a node that has one.
+// find returns the record of a node. The node must have one.
 func (p *probe) find(s lease.Store, node int64) lease.Record {
 	p.t.Helper()
 	r, err := find(p.ctx, s, node)
@@ -152,7 +152,7 @@ func (p *probe) together(n int, f func(i int) error) {
 	}
 }
 
-// eventually waits until f holds; what says what is waited for.
+// eventually waits until f returns true. The argument what describes the condition.
 func (p *probe) eventually(what string, f func() bool) {
 	p.t.Helper()
 	for !f() {

@@ -12,7 +12,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// first is an ordinary first record of a node.
+// first returns a typical first record of a node.
 func first(node int64, owner string) lease.Record {
 	until := time.Date(2031, 2, 3, 4, 5, 6, 789_012_345, time.UTC)
 	return lease.Record{
@@ -21,7 +21,7 @@ func first(node int64, owner string) lease.Record {
 	}
 }
 
-// following is an ordinary record that may replace prev.
+// following returns a typical record that may replace prev.
 func following(prev lease.Record, owner string) lease.Record {
 	next := prev
 	next.Owner = owner
@@ -33,7 +33,7 @@ func following(prev lease.Record, owner string) lease.Record {
 
 func byNode(a, b lease.Record) int { return cmp.Compare(a.Node, b.Node) }
 
-// find returns the record of a node that has one.
+// find returns the record of a node. The node must have one.
 func find(ctx context.Context, s lease.Store, node int64) (lease.Record, error) {
 	records, err := s.List(ctx)
 	if err != nil {
@@ -44,11 +44,11 @@ func find(ctx context.Context, s lease.Store, node int64) (lease.Record, error) 
 			return r, nil
 		}
 	}
-	return lease.Record{}, fmt.Errorf("List returned %d records, and none of node %d, which has one",
+	return lease.Record{}, fmt.Errorf("List returned %d records, but none of node %d, which has a record",
 		len(records), node)
 }
 
-// describe says what a swap was about.
+// describe returns a description of a swap.
 func describe(prev, next lease.Record) string {
 	if prev.Version == 0 {
 		return fmt.Sprintf("the creation of node %d for %q", next.Node, next.Owner)
@@ -57,7 +57,7 @@ func describe(prev, next lease.Record) string {
 		next.Node, prev.Owner, prev.Version, next.Owner, next.Version)
 }
 
-// difference says in which fields a record is not what it should be; "" if it is.
+// difference names the fields in which a record differs from the expected one, or returns "".
 func difference(got, want lease.Record) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -84,10 +84,10 @@ func difference(got, want lease.Record) string {
 	return strings.Join(parts, "; ")
 }
 
-// settled is the error of a swap that must succeed.
+// settled returns the error of a swap that must succeed.
 func settled(ok bool, err error) error {
 	if err == nil && !ok {
-		return errors.New("a swap was refused, although nobody else touches that node")
+		return errors.New("a swap was refused although nobody else uses that node")
 	}
 	return err
 }

@@ -1,23 +1,26 @@
 package leasetest
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// Run tests a store, a sub-test for each clause of the contract, and returns when all are done.
+// Run tests a store with one sub-test for each clause of the contract. It returns when all clauses
+// have ended.
 //
-// Each clause calls storage once, which returns a function that opens a handle on a storage that is
-// empty and that no other clause sees. Handles of one storage stand for processes: what one has
-// stored the others find. Both functions are called on the goroutine of the clause's test, so they
-// may use its t to fail, to skip and to clean up; clauses run in parallel, so storage must be safe
+// Each clause calls storage once. The returned function opens handles on an empty storage that no
+// other clause uses. Handles on one storage represent processes, so each handle must find what
+// another one has stored. Both functions are called on the goroutine of the clause's test, so they
+// may use its t to fail, to skip and to clean up. Clauses run in parallel, so storage must be safe
 // for concurrent use.
 func Run(t *testing.T, storage func(t *testing.T) (open func() lease.Store)) {
 	t.Helper()
 	for _, group := range groups() {
-		// Clauses in parallel end before their group does, so before what the caller has deferred.
+		// Parallel clauses end before their group ends, and so before the caller's deferred
+		// functions run.
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.clauses {
 				t.Run(c.name, func(t *testing.T) {
@@ -29,17 +32,43 @@ func Run(t *testing.T, storage func(t *testing.T) (open func() lease.Store)) {
 	}
 }
 
-// patience is how long a clause may take. No clause needs it: it is there to tell a store that
-// hangs from a slow one.
+// patience limits how long a clause may take. No clause needs that long. The limit tells a store
+// that hangs from a slow store.
 const patience = 2 * time.Minute
 
-// A group is a number of clauses with the same subject.
+// A clause is one requirement of the contract with its test.
+type clause struct {
+	name string
+	// why explains the clause to a user whose store has failed it.
+	why   string
+	check func(p *probe)
+}
+
+// reporter is the part of *testing.T that a clause needs. The tests of this package can let it
+// fail.
+type reporter interface {
+	Helper()
+	Context() context.Context
+	Cleanup(f func())
+	Fatalf(format string, args ...any)
+	Skipf(format string, args ...any)
+}
+
+// hold checks that a store satisfies the clause.
+func (c clause) hold(t reporter, open func() lease.Store, patience time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c.check(&probe{t: t, ctx: ctx, open: open, why: c.why})
+}
+
+// A group is a list of clauses about the same subject.
 type group struct {
 	name    string
 	clauses []clause
 }
 
-// groups is the contract, what is simple first.
+// groups returns the contract. Simple clauses come first.
 func groups() []group {
 	return []group{
 		{"Store", []clause{
@@ -64,6 +93,7 @@ func groups() []group {
 			late(),
 			manyRecords(),
 			seenAtOnce(),
+			committed(),
 			ownCopies(),
 			racingSwaps(),
 			racingCreations(),
@@ -77,6 +107,7 @@ func groups() []group {
 			outside(),
 			withinCompares(),
 			spanHint(),
+			probed(),
 		}},
 		{"Keeper", []clause{
 			distinctNodes(),

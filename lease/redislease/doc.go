@@ -1,12 +1,12 @@
-// Package redislease keeps the records of package lease in Redis, or Valkey. Before anything else:
-// Redis may forget what it has acknowledged, and the promise of package lease, that no ID is made
-// twice, is only as good as the memory of its store.
+// Package redislease keeps the records of package lease in Redis or Valkey. Read this first: Redis may
+// forget what it has acknowledged. Package lease promises that no ID is made twice only if the store
+// forgets nothing.
 //
 // # What Redis may forget
 //
-// By default Redis writes to disk every second or rarer, so a server that crashes forgets its last
-// second or everything; and it sends writes to its replicas after it has acknowledged them, so a
-// failover forgets what was still on its way. Then the record of a number may be gone, or older
+// By default Redis writes to disk once a second or less often, so a server that crashes forgets its
+// last second or everything. It also sends writes to its replicas only after it has acknowledged
+// them, so a failover forgets what was not sent yet. Then the record of a number may be gone, or older
 // than its holder knows, while the holder goes on with its window. If another process takes the
 // number now, two processes have it. This ends when the first of them extends its window and finds
 // a record that is not its own: after a third of a span usually, 5 s with the default span, and
@@ -15,11 +15,14 @@
 //
 // Where this is not good enough there are two ways:
 //
-//   - another store: a database (gormlease), etcd or ZooKeeper. Who has one of them anyway should
-//     use it;
-//   - [Strict], which refuses a Redis that forgets. It costs an fsync and a round trip to every
+//   - another store: a database (gormlease), etcd or ZooKeeper. If you already run one of
+//     these, use it;
+//   - [WithStrict], which refuses a Redis that forgets. It costs an fsync and a round trip to every
 //     replica for each window, a few times a minute and process, and it costs availability: while
 //     one replica is missing no window is granted.
+//
+// Without WithStrict the store logs a warning when [lease.Acquire] first reads the records, if the
+// server is set so that it may forget them; see [WithLogger].
 //
 // In either case Redis must not evict the records. It does so when its memory is full and
 // maxmemory-policy begins with "allkeys", as for a cache: keep the records elsewhere then.
@@ -27,7 +30,7 @@
 // # Use
 //
 //	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-//	store, err := redislease.New(client, "snowflake:", redislease.Strict(1, 2*time.Second))
+//	store, err := redislease.New(client, "snowflake:", redislease.WithStrict(1, 2*time.Second))
 //	if err != nil { ... }
 //	keeper, err := lease.Acquire(ctx, store, generator.Default())
 //

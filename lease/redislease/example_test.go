@@ -19,7 +19,7 @@ func Example() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 	defer client.Close()
 	// One replica, which has to confirm; it is refused if the server is set to forget.
-	store, err := redislease.New(client, "snowflake:", redislease.Strict(1, 2*time.Second))
+	store, err := redislease.New(client, "snowflake:", redislease.WithStrict(1, 2*time.Second))
 	if err != nil {
 		log.Print(err)
 		return

@@ -15,7 +15,7 @@ type option func(*Store) error
 
 func (o option) apply(s *Store) error { return o(s) }
 
-// Strict tells the store to believe only what Redis cannot forget: what is on the disk of the
+// WithStrict tells the store to believe only what Redis cannot forget: what is on the disk of the
 // master and has arrived at that many replicas, on their disks too if the server can tell (WAITAOF,
 // since Redis 7.2). Replicas that have not confirmed within the timeout make it an error, which
 // means as always that the record may or may not be stored.
@@ -38,22 +38,23 @@ func (o option) apply(s *Store) error { return o(s) }
 // settings. Whoever promotes a replica by hand that was cut off from its master for a while still
 // loses what the master has acknowledged since.
 //
-// By default, Redis is believed, whatever it is set to.
-func Strict(replicas int, timeout time.Duration) Option {
+// By default, Redis is believed, whatever it is set to, and the log says what that may cost; see
+// [WithLogger].
+func WithStrict(replicas int, timeout time.Duration) Option {
 	return option(func(s *Store) error {
 		if replicas < 0 {
-			return fmt.Errorf("Strict: %d replicas; 0 is the least", replicas)
+			return fmt.Errorf("WithStrict: %d replicas; 0 is the least", replicas)
 		}
-		if timeout < time.Millisecond || timeout > longestWait {
-			return fmt.Errorf("Strict: a timeout of %v is not from 1ms to %v", timeout, longestWait)
+		if timeout < time.Millisecond || timeout > maxTimeout {
+			return fmt.Errorf("WithStrict: a timeout of %v is not from 1ms to %v", timeout, maxTimeout)
 		}
 		s.strict = &strictness{replicas: replicas, timeout: timeout}
 		return nil
 	})
 }
 
-// longestWait is about as long as a keeper waits for an answer.
-const longestWait = 10 * time.Second
+// maxTimeout is about as long as a keeper waits for an answer.
+const maxTimeout = 10 * time.Second
 
 func (s *Store) configure(options []Option) error {
 	var faults []error

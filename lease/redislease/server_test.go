@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/redislease"
 )
 
@@ -103,40 +102,4 @@ func inStep(t *testing.T, client *redis.Client) {
 		}
 		return err
 	})
-}
-
-// first is the first record of a node.
-func first(node int64) lease.Record {
-	return lease.Record{
-		Node: node, Owner: "first", Until: time.Now().Add(time.Minute).UTC().Round(0), Version: 1, Layout: "layout",
-	}
-}
-
-// follow is a record that replaces prev.
-func follow(prev lease.Record, owner string) lease.Record {
-	prev.Owner = owner
-	prev.Version++
-	prev.Until = prev.Until.Add(time.Second)
-	return prev
-}
-
-// swap expects a swap to be done.
-func swap(t *testing.T, store lease.Store, prev, next lease.Record) {
-	t.Helper()
-	if ok, err := store.Swap(t.Context(), prev, next); err != nil || !ok {
-		t.Fatalf("the swap of node %d to version %d: %t, %v", next.Node, next.Version, ok, err)
-	}
-}
-
-// holds returns an error unless the store has exactly this record.
-func holds(t *testing.T, store lease.Store, want lease.Record) error {
-	t.Helper()
-	records, err := store.List(t.Context())
-	if err != nil {
-		return err
-	}
-	if len(records) != 1 || records[0] != want {
-		return fmt.Errorf("the records are %+v, want only %+v", records, want)
-	}
-	return nil
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	_ "embed" // the scripts
 	"fmt"
+	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,11 +26,15 @@ var (
 // readings is the field of the hash that is no record.
 const readings = "lists"
 
+var _ lease.Prober = (*Store)(nil)
+
 // Store is a [lease.Store] in Redis. It is safe for concurrent use.
 type Store struct {
 	client redis.UniversalClient
 	key    string
 	strict *strictness // nil: Redis is believed
+	log    *slog.Logger
+	looked atomic.Bool // at how the server is set, if it is believed
 }
 
 // New returns a store that keeps its records in the hash prefix + "nodes", the prefix usually with
@@ -40,7 +46,10 @@ type Store struct {
 // it asks another server when one is down, which knows nothing of the windows that were granted.
 // The client stays the caller's, who closes it after the last keeper.
 //
-// New connects only for [Strict]; then an error says what the server lacks, or that it does not
+// Without [WithStrict] the store believes Redis, which by default forgets what it has acknowledged when
+// it crashes; the log says so, see [WithLogger].
+//
+// New connects only for [WithStrict]; then an error says what the server lacks, or that it does not
 // answer. An error for client, prefix and options wraps [lease.ErrInvalidOption].
 func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, error) {
 	switch client.(type) {
@@ -53,7 +62,7 @@ func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, e
 	if prefix == "" {
 		return nil, fmt.Errorf("%w: redislease: no prefix; name one, like \"snowflake:\"", lease.ErrInvalidOption)
 	}
-	s := &Store{client: client, key: prefix + "nodes"}
+	s := &Store{client: client, key: prefix + "nodes", log: slog.Default()}
 	if err := s.configure(opts); err != nil {
 		return nil, err
 	}
@@ -81,12 +90,20 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return time.Time{}, s.unexpected(answer)
 }
 
-// List returns all records as of now. With [Strict] they are where no failover loses them.
+// Probe returns nil when the master has answered. See [lease.Prober].
+func (s *Store) Probe(ctx context.Context) error {
+	_, err := s.Now(ctx)
+	return err
+}
+
+// List returns all records as of now. With [WithStrict] they are where no failover loses them; without
+// it the first reading also looks at how the server is set, see [WithLogger].
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 	answer, err := s.write(ctx, again, listScript)
 	if err != nil {
 		return nil, err
 	}
+	s.warn(ctx)
 	if len(answer)%2 != 0 {
 		return nil, s.unexpected(answer)
 	}
@@ -105,7 +122,7 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 }
 
 // Swap stores next if the record of that node has the owner and the version of prev. An error
-// means that it may have been stored, or may be later; with [Strict] also that it is stored, but
+// means that it may have been stored, or may be later; with [WithStrict] also that it is stored, but
 // not where no failover loses it.
 func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
 	return s.swap(ctx, prev, next)

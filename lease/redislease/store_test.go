@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/redislease"
@@ -51,14 +52,10 @@ func TestTheRecordsAreOneReadableHash(t *testing.T) {
 	t.Parallel()
 	client, prefix := shared(t)
 	store := open(t, client, prefix)
-	record := lease.Record{
-		Node: 7, Owner: "web-1", Version: 1, Layout: "l",
-		Until:     time.Date(2026, 5, 1, 10, 0, 15, 0, time.UTC),
-		UpdatedAt: time.Date(2026, 5, 1, 10, 0, 0, 123456789, time.UTC),
-	}
-	swap(t, store, lease.Record{Node: 7}, record)
+	record, want := storetest.JSON()
+	storetest.Create(t, store, record)
 	for range 2 {
-		if err := holds(t, store, record); err != nil {
+		if err := storetest.Holds(t, store, record); err != nil {
 			t.Error(err)
 		}
 	}
@@ -66,8 +63,6 @@ func TestTheRecordsAreOneReadableHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"node":7,"owner":"web-1","until":"2026-05-01T10:00:15Z","version":1,"layout":"l",` +
-		`"updated_at":"2026-05-01T10:00:00.123456789Z"}`
 	if len(fields) != 2 || fields["7"] != want || fields["lists"] != "2" {
 		t.Errorf("the hash is %q, want 7: %s and lists: 2", fields, want)
 	}
@@ -78,7 +73,7 @@ func TestTheRecordsAreOneReadableHash(t *testing.T) {
 
 func TestAFieldThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
 	t.Parallel()
-	valid, err := first(7).MarshalJSON()
+	valid, err := storetest.First(7).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +91,7 @@ func TestAFieldThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
 			t.Parallel()
 			client, prefix := shared(t)
 			store := open(t, client, prefix)
-			swap(t, store, lease.Record{Node: 1}, first(1))
+			storetest.Create(t, store, storetest.First(1))
 			if err := client.HSet(t.Context(), prefix+"nodes", c.field, c.value).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -118,11 +113,12 @@ func TestASwapLeavesAlteredRecordsAlone(t *testing.T) {
 		if err := client.HSet(t.Context(), prefix+"nodes", field, altered).Err(); err != nil {
 			t.Fatal(err)
 		}
-		ok, err := store.Swap(t.Context(), first(7), follow(first(7), "me"))
+		ok, err := store.Swap(t.Context(), storetest.First(7), storetest.Follow(storetest.First(7), "me"))
 		if ok || !errors.Is(err, lease.ErrInvalidRecord) {
 			t.Errorf("a swap of %s: %t, %v; want ErrInvalidRecord", altered, ok, err)
 		}
-		if ok, err := store.Swap(t.Context(), lease.Record{Node: 7}, first(7)); ok || !errors.Is(err, lease.ErrInvalidRecord) {
+		ok, err = store.Swap(t.Context(), lease.Record{Node: 7}, storetest.First(7))
+		if ok || !errors.Is(err, lease.ErrInvalidRecord) {
 			t.Errorf("a creation where there is %s: %t, %v; want ErrInvalidRecord", altered, ok, err)
 		}
 		if got := client.HGet(t.Context(), prefix+"nodes", field).Val(); got != altered {
@@ -139,7 +135,7 @@ func TestAKeyOfAnotherKindIsAnErrorThatNamesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, listErr := store.List(t.Context())
-	_, swapErr := store.Swap(t.Context(), lease.Record{Node: 7}, first(7))
+	_, swapErr := store.Swap(t.Context(), lease.Record{Node: 7}, storetest.First(7))
 	for _, err := range []error{listErr, swapErr} {
 		if !errors.Is(err, lease.ErrInvalidRecord) || !strings.Contains(err.Error(), prefix+"nodes") ||
 			!strings.Contains(err.Error(), "another prefix") {
@@ -156,7 +152,7 @@ func TestAReplicaAnswersNobody(t *testing.T) {
 	if records, err := store.List(t.Context()); err == nil || !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("a replica was believed: %v, %v", records, err)
 	}
-	if ok, err := store.Swap(t.Context(), lease.Record{Node: 7}, first(7)); ok || err == nil {
+	if ok, err := store.Swap(t.Context(), lease.Record{Node: 7}, storetest.First(7)); ok || err == nil {
 		t.Errorf("a replica took a swap: %t, %v", ok, err)
 	}
 }
@@ -200,9 +196,9 @@ func TestASwapWithinTimesFarAwayIsJudgedRight(t *testing.T) {
 		{now.Add(time.Minute), future, false},
 		{future, past, false},
 	} {
-		next := first(7)
+		next := storetest.First(7)
 		if record.Version > 0 {
-			next = follow(record, "first")
+			next = storetest.Renew(record)
 		}
 		ok, err := store.SwapWithin(t.Context(), record, next, c.earliest, c.latest)
 		if ok != c.want || err != nil {
@@ -224,11 +220,11 @@ func TestWhatIsNoStoreOrOptionIsRefused(t *testing.T) {
 		"no prefix": second(redislease.New(client, "")),
 		"a ring":    second(redislease.New(ring, "p:")),
 		"nil":       second(redislease.New(client, "p:", nil)),
-		"replicas":  second(redislease.New(client, "p:", redislease.Strict(-1, time.Second))),
-		"no time":   second(redislease.New(client, "p:", redislease.Strict(0, 0))),
-		"an hour":   second(redislease.New(client, "p:", redislease.Strict(0, time.Hour))),
+		"replicas":  second(redislease.New(client, "p:", redislease.WithStrict(-1, time.Second))),
+		"no time":   second(redislease.New(client, "p:", redislease.WithStrict(0, 0))),
+		"an hour":   second(redislease.New(client, "p:", redislease.WithStrict(0, time.Hour))),
 		"another client": second(redislease.New(struct{ redis.UniversalClient }{client}, "p:",
-			redislease.Strict(0, time.Second))),
+			redislease.WithStrict(0, time.Second))),
 	} {
 		if !errors.Is(err, lease.ErrInvalidOption) {
 			t.Errorf("%s: %v; want ErrInvalidOption", name, err)
@@ -237,7 +233,7 @@ func TestWhatIsNoStoreOrOptionIsRefused(t *testing.T) {
 	if _, err := redislease.New(client, "p:"); err != nil {
 		t.Errorf("without Strict nothing is asked: %v", err)
 	}
-	if err := second(redislease.New(client, "p:", redislease.Strict(0, time.Second))); err == nil ||
+	if err := second(redislease.New(client, "p:", redislease.WithStrict(0, time.Second))); err == nil ||
 		errors.Is(err, lease.ErrInvalidOption) {
 		t.Errorf("Strict on a server that does not answer: %v", err)
 	}

@@ -45,7 +45,7 @@ func (s *Store) master(ctx context.Context) (*redis.Client, error) {
 
 // verify returns an error if the server cannot give what Strict promises.
 func (s *Store) verify() error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.strict.timeout+longestWait)
+	ctx, cancel := context.WithTimeout(context.Background(), s.strict.timeout+maxTimeout)
 	defer cancel()
 	server, err := s.master(ctx)
 	if err != nil {
@@ -139,18 +139,7 @@ func (l look) judge(replicas int) error {
 			return readable(err)
 		}
 	}
-	var faults []error
-	for _, setting := range []struct{ name, want string }{
-		{"appendonly", "yes"}, {"appendfsync", "always"}, {"no-appendfsync-on-rewrite", "no"},
-	} {
-		if is := l.appending.Val()[setting.name]; is != setting.want {
-			faults = append(faults, fmt.Errorf("%s is %q, and has to be %q", setting.name, is, setting.want))
-		}
-	}
-	if is := l.memory.Val()["maxmemory-policy"]; is != "noeviction" && !strings.HasPrefix(is, "volatile-") {
-		faults = append(faults, fmt.Errorf("maxmemory-policy is %q, which lets the server drop records; "+
-			"it has to be \"noeviction\"", is))
-	}
+	faults := forgetful(l.appending.Val(), l.memory.Val())
 	role, connected := "", ""
 	for line := range strings.SplitSeq(l.replication.Val(), "\r\n") {
 		if value, found := strings.CutPrefix(line, "role:"); found {
@@ -175,10 +164,10 @@ func (l look) judge(replicas int) error {
 
 // readable says what to do about a server that does not say how it is set.
 func readable(err error) error {
-	text := strings.ToLower(err.Error())
-	if redis.IsPermissionError(err) || strings.Contains(text, "unknown command") {
-		return fmt.Errorf("Strict has to see how the server is set: %w; let this user run CONFIG GET, INFO, "+
-			"WAIT, WAITAOF and COMMAND INFO, or leave Strict out if somebody else answers for that", err)
+	if denied(err) {
+		return fmt.Errorf("the option WithStrict has to see how the server is set: %w; let this user run "+
+			"CONFIG GET, INFO, WAIT, WAITAOF and COMMAND INFO, or leave WithStrict out if somebody else "+
+			"answers for that", err)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/redislease"
@@ -26,7 +27,7 @@ func TestTheStoreKeepsTheContractStrictly(t *testing.T) {
 	leasetest.Run(t, func(t *testing.T) func() lease.Store {
 		prefix := "snowflaketest:" + t.Name() + ":"
 		return func() lease.Store {
-			return open(t, connect(t, &redis.Options{Addr: master.Options().Addr}), prefix, redislease.Strict(1, ample))
+			return open(t, connect(t, &redis.Options{Addr: master.Options().Addr}), prefix, redislease.WithStrict(1, ample))
 		}
 	})
 }
@@ -34,7 +35,7 @@ func TestTheStoreKeepsTheContractStrictly(t *testing.T) {
 func TestStrictRefusesAServerThatForgetsAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	_, master := private(t, "--maxmemory-policy", "allkeys-lru")
-	_, err := redislease.New(master, "p:", redislease.Strict(0, time.Second))
+	_, err := redislease.New(master, "p:", redislease.WithStrict(0, time.Second))
 	for _, want := range []string{`appendonly is "no"`, `appendfsync is "everysec"`, "allkeys-lru", "noeviction"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %s", err, want)
@@ -44,29 +45,28 @@ func TestStrictRefusesAServerThatForgetsAndSaysWhy(t *testing.T) {
 		{"appendonly", "yes"}, {"appendfsync", "always"}, {"no-appendfsync-on-rewrite", "yes"},
 		{"maxmemory-policy", "volatile-lru"},
 	} {
-		if _, err := redislease.New(master, "p:", redislease.Strict(0, time.Second)); err == nil {
+		if _, err := redislease.New(master, "p:", redislease.WithStrict(0, time.Second)); err == nil {
 			t.Errorf("a server was taken before %s was set", setting[0])
 		}
 		if err := master.ConfigSet(t.Context(), setting[0], setting[1]).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := redislease.New(master, "p:", redislease.Strict(0, time.Second)); err == nil ||
+	if _, err := redislease.New(master, "p:", redislease.WithStrict(0, time.Second)); err == nil ||
 		!strings.Contains(err.Error(), "no-appendfsync-on-rewrite") {
 		t.Errorf("error %v does not say no-appendfsync-on-rewrite", err)
 	}
 	if err := master.ConfigSet(t.Context(), "no-appendfsync-on-rewrite", "no").Err(); err != nil {
 		t.Fatal(err)
 	}
-	store := open(t, master, "p:", redislease.Strict(0, time.Second))
-	record := first(7)
-	swap(t, store, lease.Record{Node: 7}, record)
+	store := open(t, master, "p:", redislease.WithStrict(0, time.Second))
+	record := storetest.Create(t, store, storetest.First(7))
 
 	// What the server was when the store was opened is not what it is for good.
 	if err := master.ConfigSet(t.Context(), "appendfsync", "everysec").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := store.Swap(t.Context(), record, follow(record, "first")); ok || err == nil ||
+	if ok, err := store.Swap(t.Context(), record, storetest.Renew(record)); ok || err == nil ||
 		!strings.Contains(err.Error(), "appendfsync") {
 		t.Errorf("a swap on a server that forgets: %t, %v; want an error", ok, err)
 	}
@@ -83,7 +83,7 @@ func TestStrictSaysWhichRightsItNeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		client := connect(t, &redis.Options{Addr: master.Options().Addr, Username: name, Password: "any"})
-		if _, err := redislease.New(client, "p:", redislease.Strict(0, time.Second)); err == nil ||
+		if _, err := redislease.New(client, "p:", redislease.WithStrict(0, time.Second)); err == nil ||
 			!strings.Contains(err.Error(), "CONFIG GET, INFO, WAIT") {
 			t.Errorf("%s: error %v does not say which rights Strict needs", denied, err)
 		}
@@ -93,26 +93,26 @@ func TestStrictSaysWhichRightsItNeeds(t *testing.T) {
 func TestStrictKnowsHowManyReplicasThereAre(t *testing.T) {
 	t.Parallel()
 	_, master := private(t, durable()...)
-	store := open(t, master, "p:", redislease.Strict(0, time.Second))
-	swap(t, store, lease.Record{Node: 7}, first(7))
+	store := open(t, master, "p:", redislease.WithStrict(0, time.Second))
+	storetest.Create(t, store, storetest.First(7))
 	_, behind := replica(t, master.Options().Addr, durable()...)
 
 	// One more than has to confirm: a failover to it could lose what was acknowledged.
-	if ok, err := store.Swap(t.Context(), lease.Record{Node: 8}, first(8)); ok || err == nil ||
+	if ok, err := store.Swap(t.Context(), lease.Record{Node: 8}, storetest.First(8)); ok || err == nil ||
 		!strings.Contains(err.Error(), `"1" replicas`) {
 		t.Errorf("a swap with a replica more than was said: %t, %v; want an error", ok, err)
 	}
-	if err := second(redislease.New(master, "p:", redislease.Strict(0, time.Second))); err == nil {
+	if err := second(redislease.New(master, "p:", redislease.WithStrict(0, time.Second))); err == nil {
 		t.Error("Strict(0) was taken with a replica")
 	}
-	if err := second(redislease.New(behind, "p:", redislease.Strict(1, time.Second))); err == nil ||
+	if err := second(redislease.New(behind, "p:", redislease.WithStrict(1, time.Second))); err == nil ||
 		!strings.Contains(err.Error(), "has to be the master") {
 		t.Errorf("Strict on a replica: %v", err)
 	}
-	swap(t, open(t, master, "p:", redislease.Strict(1, ample)), lease.Record{Node: 9}, first(9))
+	storetest.Create(t, open(t, master, "p:", redislease.WithStrict(1, ample)), storetest.First(9))
 	// One less: New cannot know whether it will come, but nothing is believed until then.
-	store = open(t, master, "p:", redislease.Strict(2, 20*time.Millisecond))
-	if ok, err := store.Swap(t.Context(), lease.Record{Node: 10}, first(10)); ok || err == nil ||
+	store = open(t, master, "p:", redislease.WithStrict(2, 20*time.Millisecond))
+	if ok, err := store.Swap(t.Context(), lease.Record{Node: 10}, storetest.First(10)); ok || err == nil ||
 		!strings.Contains(err.Error(), "of 2 replicas") {
 		t.Errorf("a swap with a replica less than was said: %t, %v; want an error", ok, err)
 	}
@@ -124,13 +124,13 @@ func TestWhatIsNotOnTheReplicaIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	_, master := private(t, durable()...)
 	server, _ := replica(t, master.Options().Addr, durable()...)
-	patient := open(t, master, "p:", redislease.Strict(1, ample))
-	hasty := open(t, master, "p:", redislease.Strict(1, 50*time.Millisecond))
-	record := first(7)
-	swap(t, patient, lease.Record{Node: 7}, record)
+	patient := open(t, master, "p:", redislease.WithStrict(1, ample))
+	hasty := open(t, master, "p:", redislease.WithStrict(1, 50*time.Millisecond))
+	record := storetest.First(7)
+	storetest.Swap(t, patient, lease.Record{Node: 7}, record)
 
 	server.Pause()
-	next := follow(record, "first")
+	next := storetest.Renew(record)
 	ok, err := hasty.Swap(t.Context(), record, next)
 	if ok || err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
 		t.Errorf("a swap that is not on the replica: %t, %v; want an error that says so", ok, err)
@@ -139,11 +139,11 @@ func TestWhatIsNotOnTheReplicaIsNotBelieved(t *testing.T) {
 		t.Errorf("what is not on the replica was read: %v", records)
 	}
 	// A refusal is one all the same.
-	if ok, err := hasty.Swap(t.Context(), record, follow(record, "other")); ok || err != nil {
+	if ok, err := hasty.Swap(t.Context(), record, storetest.Follow(record, "other")); ok || err != nil {
 		t.Errorf("a swap of an old version: %t, %v; want it refused", ok, err)
 	}
 	server.Resume()
-	if err := holds(t, patient, next); err != nil {
+	if err := storetest.Holds(t, patient, next); err != nil {
 		t.Error(err)
 	}
 }
@@ -155,7 +155,7 @@ func TestStrictlyAFailoverForgetsNothing(t *testing.T) {
 		opts    []redislease.Option
 		forgets bool
 	}{
-		"strict":     {[]redislease.Option{redislease.Strict(1, 200*time.Millisecond)}, false},
+		"strict":     {[]redislease.Option{redislease.WithStrict(1, 200*time.Millisecond)}, false},
 		"not strict": {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestStrictlyAFailoverForgetsNothing(t *testing.T) {
 			_, heir := replica(t, relay.Addr(), durable()...)
 			var acknowledged []lease.Record
 			take := func(store lease.Store, node int64) {
-				if ok, err := store.Swap(t.Context(), lease.Record{Node: node}, first(node)); ok && err == nil {
+				if ok, err := store.Swap(t.Context(), lease.Record{Node: node}, storetest.First(node)); ok && err == nil {
 					acknowledged = append(acknowledged, lease.Record{Node: node})
 				}
 			}
@@ -193,7 +193,7 @@ func TestStrictlyAFailoverForgetsNothing(t *testing.T) {
 func TestStrictlyACrashForgetsNothing(t *testing.T) {
 	t.Parallel()
 	server, client := private(t, durable()...)
-	store := open(t, client, "p:", redislease.Strict(0, ample))
+	store := open(t, client, "p:", redislease.WithStrict(0, ample))
 	record := lease.Record{Node: 7}
 	for range 5 {
 		const enough = 20
@@ -207,9 +207,9 @@ func TestStrictlyACrashForgetsNothing(t *testing.T) {
 				if done == enough {
 					close(reached)
 				}
-				next := first(7)
+				next := storetest.First(7)
 				if last.Version > 0 {
-					next = follow(last, "first")
+					next = storetest.Renew(last)
 				}
 				ok, err := store.Swap(t.Context(), last, next)
 				if err != nil && done >= enough {
@@ -235,7 +235,7 @@ func TestStrictlyACrashForgetsNothing(t *testing.T) {
 			t.Fatalf("after the crash: %v, %v", records, err)
 		}
 		// The last swap was not answered, and may be stored or not.
-		if record = records[0]; record != last && record != follow(last, "first") {
+		if record = records[0]; record != last && record != storetest.Renew(last) {
 			t.Fatalf("version %d was acknowledged, and after the crash the record is %+v", last.Version, record)
 		}
 	}
@@ -245,13 +245,13 @@ func TestStrictHeedsItsContext(t *testing.T) {
 	t.Parallel()
 	_, master := private(t, durable()...)
 	server, _ := replica(t, master.Options().Addr, durable()...)
-	store := open(t, master, "p:", redislease.Strict(1, ample))
+	store := open(t, master, "p:", redislease.WithStrict(1, ample))
 	server.Pause()
 	defer server.Resume()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	ok, err := store.Swap(ctx, lease.Record{Node: 7}, first(7))
+	ok, err := store.Swap(ctx, lease.Record{Node: 7}, storetest.First(7))
 	if ok || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a swap whose context ends: %t, %v; want the context's error", ok, err)
 	}
@@ -270,13 +270,13 @@ func TestStrictWorksInACluster(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	var store *redislease.Store
 	servers.Eventually(t, func() (err error) {
-		store, err = redislease.New(client, "p:", redislease.Strict(0, ample))
+		store, err = redislease.New(client, "p:", redislease.WithStrict(0, ample))
 		if err == nil {
 			_, err = store.List(t.Context())
 		}
 		return err
 	})
-	swap(t, store, lease.Record{Node: 7}, first(7))
+	storetest.Create(t, store, storetest.First(7))
 	if records, err := store.List(t.Context()); err != nil || len(records) != 1 {
 		t.Errorf("the records are %v, %v", records, err)
 	}

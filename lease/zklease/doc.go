@@ -13,7 +13,7 @@
 // The record of node 7 under the path "/snowflake" is the znode "/snowflake/nodes/7", and its data
 // the JSON of [lease.Record]. All znodes are persistent, not ephemeral: a number falls free by the
 // end that is written in its record, not because a session is over, and the end of the last window
-// has to outlive its holder. They are made on first use, with the rights of [ACL].
+// has to outlive its holder. They are made on first use, with the rights of [WithACL].
 //
 // # As of now
 //
@@ -34,4 +34,8 @@
 // The client knows no contexts. The store returns when the context ends, and the request that it
 // waited for ends by the timeouts of the client, a little longer than the session's; a swap may
 // be executed until then. No more than 32 requests of a store are under way at a time.
+//
+// When a server is lost the client asks the others at once. But it waits for a second before it comes
+// back to the server that it was connected to last. So after all servers were away, or the only one,
+// IDs may need up to a second longer than those of other stores.
 package zklease

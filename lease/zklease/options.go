@@ -18,15 +18,15 @@ type option func(*Store) error
 
 func (o option) apply(s *Store) error { return o(s) }
 
-// ACL tells the store whom to give which rights to the znodes that it makes. The processes that
+// WithACL tells the store whom to give which rights to the znodes that it makes. The processes that
 // use the store need those to read, to write and to create. The rights of znodes that exist stay
 // as they are.
 //
 // By default, everybody has all rights, as zk.WorldACL(zk.PermAll) says. No entry is an error.
-func ACL(entries ...zk.ACL) Option {
+func WithACL(entries ...zk.ACL) Option {
 	return option(func(s *Store) error {
 		if len(entries) == 0 {
-			return errors.New("ACL needs at least one entry, or nobody could read what is written")
+			return errors.New("WithACL needs at least one entry, or nobody could read what is written")
 		}
 		s.acl = slices.Clone(entries)
 		return nil

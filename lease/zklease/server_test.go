@@ -2,8 +2,8 @@ package zklease_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +11,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/zklease"
 )
 
@@ -80,38 +79,24 @@ func open(t *testing.T, conn *zk.Conn, path string, opts ...zklease.Option) *zkl
 	return store
 }
 
-// first is the first record of a node.
-func first(node int64) lease.Record {
-	return lease.Record{
-		Node: node, Owner: "first", Until: time.Now().Add(time.Minute).UTC().Round(0), Version: 1, Layout: "layout",
-	}
-}
-
-// follow is a record that replaces prev.
-func follow(prev lease.Record, owner string) lease.Record {
-	prev.Owner = owner
-	prev.Version++
-	prev.Until = prev.Until.Add(time.Second)
-	return prev
-}
-
-// swap expects a swap to be done.
-func swap(t *testing.T, store lease.Store, prev, next lease.Record) {
+// private starts a ZooKeeper of the test's own and returns its address.
+func private(t *testing.T) (server *servers.Daemon, address string) {
 	t.Helper()
-	if ok, err := store.Swap(t.Context(), prev, next); err != nil || !ok {
-		t.Fatalf("the swap of node %d to version %d: %t, %v", next.Node, next.Version, ok, err)
+	const jar = "/usr/share/java/zookeeper.jar" // of Debian and its kin
+	program := servers.Program(t, "zookeeper", "java")
+	if _, err := os.Stat(jar); err != nil {
+		t.Skipf("this test starts a ZooKeeper of its own: %v", err)
 	}
-}
-
-// holds returns an error unless the store has exactly this record.
-func holds(t *testing.T, store lease.Store, want lease.Record) error {
-	t.Helper()
-	records, err := store.List(t.Context())
-	if err != nil {
-		return err
+	dir, port := t.TempDir(), servers.Port(t)
+	config := filepath.Join(dir, "zoo.cfg")
+	text := strings.Join([]string{
+		"tickTime=500", "dataDir=" + filepath.Join(dir, "data"), "clientPort=" + port,
+		"clientPortAddress=127.0.0.1", "admin.enableServer=false", "maxClientCnxns=0", "",
+	}, "\n")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if len(records) != 1 || records[0] != want {
-		return fmt.Errorf("the records are %+v, want only %+v", records, want)
-	}
-	return nil
+	server = servers.Start(t, dir, program, "-Xmx128m", "-cp", jar,
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
+	return server, "127.0.0.1:" + port
 }

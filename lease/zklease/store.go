@@ -12,6 +12,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
+var _ lease.Prober = (*Store)(nil)
+
 // Store is a [lease.Store] in ZooKeeper. It is safe for concurrent use.
 type Store struct {
 	conn  *zk.Conn
@@ -20,9 +22,9 @@ type Store struct {
 	slots chan struct{} // one for each request under way
 }
 
-// mostRequests bounds what a store keeps a connection busy with, and how many goroutines may be
+// maxRequests bounds what a store keeps a connection busy with, and how many goroutines may be
 // left waiting for one that answers no more.
-const mostRequests = 32
+const maxRequests = 32
 
 // New returns a store that keeps its records in znodes under path, which begins with a slash and
 // does not end with one. All processes that must not make the same IDs use the same path in the
@@ -38,7 +40,7 @@ func New(conn *zk.Conn, path string, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		conn: conn, path: path, acl: zk.WorldACL(zk.PermAll), slots: make(chan struct{}, mostRequests),
+		conn: conn, path: path, acl: zk.WorldACL(zk.PermAll), slots: make(chan struct{}, maxRequests),
 	}
 	if err := s.configure(opts); err != nil {
 		return nil, err
@@ -48,6 +50,12 @@ func New(conn *zk.Conn, path string, opts ...Option) (*Store, error) {
 
 // Now returns the leader's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.barrier(ctx) }
+
+// Probe returns nil when the leader has answered. See [lease.Prober].
+func (s *Store) Probe(ctx context.Context) error {
+	_, err := s.Now(ctx)
+	return err
+}
 
 // List returns all records as of now.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {

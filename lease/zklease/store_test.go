@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/zklease"
@@ -26,19 +27,13 @@ func TestTheStoreKeepsTheContract(t *testing.T) {
 func TestARecordIsOneReadableZnodeThatStays(t *testing.T) {
 	t.Parallel()
 	conn, path := shared(t)
-	record := lease.Record{
-		Node: 7, Owner: "web-1", Version: 1, Layout: "l",
-		Until:     time.Date(2026, 5, 1, 10, 0, 15, 0, time.UTC),
-		UpdatedAt: time.Date(2026, 5, 1, 10, 0, 0, 123456789, time.UTC),
-	}
-	swap(t, open(t, conn, path+"/deep/down"), lease.Record{Node: 7}, record)
+	record, want := storetest.JSON()
+	storetest.Create(t, open(t, conn, path+"/deep/down"), record)
 
 	data, stat, err := conn.Get(path + "/deep/down/nodes/7")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"node":7,"owner":"web-1","until":"2026-05-01T10:00:15Z","version":1,"layout":"l",` +
-		`"updated_at":"2026-05-01T10:00:00.123456789Z"}`
 	if string(data) != want {
 		t.Errorf("the data is %s, want %s", data, want)
 	}
@@ -49,7 +44,7 @@ func TestARecordIsOneReadableZnodeThatStays(t *testing.T) {
 
 func TestAZnodeThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
 	t.Parallel()
-	valid, err := first(7).MarshalJSON()
+	valid, err := storetest.First(7).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +62,7 @@ func TestAZnodeThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
 			conn, path := shared(t)
 			store := open(t, conn, path)
 			for node := range int64(50) {
-				swap(t, store, lease.Record{Node: 100 + node}, first(100+node))
+				storetest.Swap(t, store, lease.Record{Node: 100 + node}, storetest.First(100+node))
 			}
 			znode := path + "/nodes/" + c.znode
 			if _, err := conn.Create(znode, []byte(c.data), zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
@@ -86,14 +81,15 @@ func TestASwapLeavesAlteredRecordsAlone(t *testing.T) {
 	t.Parallel()
 	conn, path := shared(t)
 	store := open(t, conn, path)
-	swap(t, store, lease.Record{Node: 7}, first(7))
+	storetest.Create(t, store, storetest.First(7))
 	if _, err := conn.Set(path+"/nodes/7", []byte("{}"), -1); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := store.Swap(t.Context(), first(7), follow(first(7), "me")); ok || !errors.Is(err, lease.ErrInvalidRecord) {
+	first := storetest.First(7)
+	if ok, err := store.Swap(t.Context(), first, storetest.Follow(first, "me")); ok || !errors.Is(err, lease.ErrInvalidRecord) {
 		t.Errorf("a swap of an altered record: %t, %v; want ErrInvalidRecord", ok, err)
 	}
-	if ok, err := store.Swap(t.Context(), lease.Record{Node: 7}, first(7)); ok || err != nil {
+	if ok, err := store.Swap(t.Context(), lease.Record{Node: 7}, storetest.First(7)); ok || err != nil {
 		t.Errorf("a creation where there is something: %t, %v; want it refused", ok, err)
 	}
 	if data, _, err := conn.Get(path + "/nodes/7"); err != nil || string(data) != "{}" {
@@ -107,8 +103,7 @@ func TestAZnodeThatIsWrittenAgainIsComparedAgain(t *testing.T) {
 	t.Parallel()
 	conn, path := shared(t)
 	store := open(t, conn, path)
-	record := first(7)
-	swap(t, store, lease.Record{Node: 7}, record)
+	record := storetest.Create(t, store, storetest.First(7))
 	other := connect(t, addresses()...)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -123,8 +118,8 @@ func TestAZnodeThatIsWrittenAgainIsComparedAgain(t *testing.T) {
 	}()
 	defer func() { cancel(); <-done }()
 	for range 100 {
-		next := follow(record, "first")
-		swap(t, store, record, next)
+		next := storetest.Renew(record)
+		storetest.Swap(t, store, record, next)
 		record = next
 	}
 }
@@ -155,7 +150,7 @@ func TestWithoutRightsTheErrorSaysWhichToGive(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sweep(conn, path) }) // nobody else may
-	swap(t, open(t, conn, path, zklease.ACL(owned...)), lease.Record{Node: 7}, first(7))
+	storetest.Create(t, open(t, conn, path, zklease.WithACL(owned...)), storetest.First(7))
 	for _, znode := range []string{path, path + "/nodes", path + "/clock", path + "/nodes/7"} {
 		if acl, _, err := conn.GetACL(znode); err != nil || len(acl) != 1 || acl[0] != owned[0] {
 			t.Errorf("the rights of %s are %v (%v), want %v", znode, acl, err, owned)
@@ -164,7 +159,7 @@ func TestWithoutRightsTheErrorSaysWhichToGive(t *testing.T) {
 	stranger := open(t, connect(t, addresses()...), path)
 	_, nowErr := stranger.Now(t.Context())
 	_, listErr := stranger.List(t.Context())
-	_, swapErr := stranger.Swap(t.Context(), lease.Record{Node: 8}, first(8))
+	_, swapErr := stranger.Swap(t.Context(), lease.Record{Node: 8}, storetest.First(8))
 	for _, err := range []error{nowErr, listErr, swapErr} {
 		if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "AddAuth") || !strings.Contains(err.Error(), path) {
 			t.Errorf("error %v, want ErrNoAuth with the path and a remedy", err)
@@ -180,7 +175,7 @@ func TestManyProcessesMayMakeTheZnodesAtOnce(t *testing.T) {
 	for node := range int64(processes) {
 		store := open(t, connect(t, addresses()...), path+"/new")
 		go func() {
-			ok, err := store.Swap(t.Context(), lease.Record{Node: node}, first(node))
+			ok, err := store.Swap(t.Context(), lease.Record{Node: node}, storetest.First(node))
 			if err == nil && !ok {
 				err = fmt.Errorf("node %d was refused", node)
 			}
@@ -210,7 +205,7 @@ func TestOptionsOutOfTheirRangeAreRefused(t *testing.T) {
 			t.Errorf("the path %q: %v", path, err)
 		}
 	}
-	_, err := zklease.New(conn, "/p", zklease.ACL(), nil)
+	_, err := zklease.New(conn, "/p", zklease.WithACL(), nil)
 	if !errors.Is(err, lease.ErrInvalidOption) || !strings.Contains(err.Error(), "ACL") ||
 		!strings.Contains(err.Error(), "nil") {
 		t.Errorf("error %v, want ErrInvalidOption that says both", err)

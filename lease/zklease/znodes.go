@@ -33,7 +33,7 @@ func (s *Store) read(ctx context.Context) ([]lease.Record, error) {
 		next    atomic.Int64
 		readers sync.WaitGroup
 	)
-	for range min(len(names), mostRequests) {
+	for range min(len(names), maxRequests) {
 		readers.Go(func() {
 			for ctx.Err() == nil {
 				i := next.Add(1) - 1

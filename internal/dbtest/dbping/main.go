@@ -1,11 +1,11 @@
 // Command dbping tells whether a database server answers the tests:
 //
-//	dbping [-wait 30s] postgres|mariadb
+//	dbping [-wait 30s] postgres|mariadb|mysql
 //
-// It looks for the server exactly as the tests do, environment included, and says on standard
-// error what it found. The exit status is 0 if the server lets the tests in, 3 if nothing answers
-// within the wait, 4 if it answers but refuses every login, and 2 for a mistake in the call or in
-// the environment.
+// It looks for the server in the same way as the tests, including the environment variables, and
+// writes what it found to standard error. The exit status is 0 if the server accepts a login of the
+// tests, 3 if no server answers within the wait, 4 if a server answers but refuses every login, and
+// 2 for a usage error or an invalid environment variable.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		return exitUsage
 	}
 	if flags.NArg() != 1 {
-		fmt.Fprintln(stderr, "usage: dbping [-wait 30s] postgres|mariadb")
+		fmt.Fprintln(stderr, "usage: dbping [-wait 30s] postgres|mariadb|mysql")
 		return exitUsage
 	}
 	name := flags.Arg(0)
@@ -56,12 +56,12 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	return exitUsage
 }
 
-// ping repeats until the server answers or the wait is over. A refusal is final: waiting does not
-// turn a login away from the door into a welcome one.
+// ping retries until the server answers or the wait is over. A refused login ends it at once,
+// because waiting does not change a refusal.
 func ping(ctx context.Context, name string, wait time.Duration) (string, error) {
 	const (
 		pause = 250 * time.Millisecond
-		limit = 3 * time.Second // for one try, where packets vanish instead of being refused
+		limit = 3 * time.Second // for one attempt, if packets are dropped silently
 	)
 	deadline := time.Now().Add(wait)
 	for {

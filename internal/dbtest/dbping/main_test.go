@@ -39,23 +39,41 @@ func TestTheExitStatusTellsWhatWasFound(t *testing.T) {
 }
 
 func TestARunningServerAnswersOrRefuses(t *testing.T) {
-	for _, target := range dbtest.Targets() {
-		if target.Name != "mariadb-noreturning" { // MariaDB or MySQL, whichever there is
-			continue
-		}
-		cfg, err := mysql.ParseDSN(target.DSN(t))
-		if err != nil {
-			t.Fatal("the DSN is not one of the mysql driver")
-		}
-		t.Setenv("SNOWFLAKE_MARIADB_DSN", cfg.FormatDSN())
-		var said strings.Builder
-		if got := run(t.Context(), []string{"mariadb"}, &said); got != 0 {
-			t.Errorf("exit status %d, want 0; it said %q", got, said.String())
-		}
-		cfg.DBName = "no_such_database"
-		t.Setenv("SNOWFLAKE_MARIADB_DSN", cfg.FormatDSN())
-		if got := run(t.Context(), []string{"-wait", "1h", "mariadb"}, &said); got != exitRefused {
-			t.Errorf("for a database that is not there: exit status %d, want %d", got, exitRefused)
+	for name, variable := range map[string]string{
+		"mariadb": "SNOWFLAKE_MARIADB_DSN", "mysql": "SNOWFLAKE_MYSQL_DSN",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := mysql.ParseDSN(dbtest.Named(name).DSN(t))
+			if err != nil {
+				t.Fatal("the mysql driver cannot parse the DSN")
+			}
+			t.Setenv(variable, cfg.FormatDSN())
+			var said strings.Builder
+			if got := run(t.Context(), []string{name}, &said); got != 0 {
+				t.Errorf("exit status %d, want 0; it said %q", got, said.String())
+			}
+			cfg.DBName = "no_such_database"
+			t.Setenv(variable, cfg.FormatDSN())
+			if got := run(t.Context(), []string{"-wait", "1h", name}, &said); got != exitRefused {
+				t.Errorf("with a database that does not exist: exit status %d, want %d", got, exitRefused)
+			}
+		})
+	}
+}
+
+func TestTheVariableOfMySQLHasToLeadToMySQL(t *testing.T) {
+	maria := dbtest.Named("mariadb")
+	if maria.IsMySQL(t) {
+		t.Skip("the server that stands for MariaDB is MySQL")
+	}
+	t.Setenv("SNOWFLAKE_MYSQL_DSN", maria.DSN(t))
+	var said strings.Builder
+	if got := run(t.Context(), []string{"-wait", "1h", "mysql"}, &said); got != exitUsage {
+		t.Errorf("exit status %d, want %d", got, exitUsage)
+	}
+	for _, word := range []string{"MariaDB", "and not mysql", "SNOWFLAKE_MYSQL_DSN"} {
+		if !strings.Contains(said.String(), word) {
+			t.Errorf("it said %q, which lacks %q", said.String(), word)
 		}
 	}
 }

@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what surely happens, on a machine that is busy.
+// Patience is how long a test waits for an event that must happen, even on a busy machine.
 const Patience = 60 * time.Second
 
-// Absent ends a test whose server does not answer: it skips it, naming the variable that points to
-// the server, or fails it if the server is required.
+// Absent ends a test whose server does not answer. It skips the test and names the variable that
+// points to the server. If the server is required, it fails the test instead.
 func Absent(tb testing.TB, server, variable string, err error) {
 	tb.Helper()
 	if required(tb, server) {
 		tb.Fatalf("%s is in SNOWFLAKE_REQUIRE but does not answer; is %s right? %v", server, variable, err)
 	}
-	tb.Skipf("%s does not answer; set %s to one that does: %v", server, variable, err)
+	tb.Skipf("%s does not answer; set %s to a server that does: %v", server, variable, err)
 }
 
-// Program returns the path of a program that the test starts for itself. Where there is none the
-// test is skipped, because the server that answers may be in a container. On a machine for
-// continuous integration (CI=true) the program of a required server is required too.
+// Program returns the path of a program that the test starts itself. If the program is missing, the
+// test is skipped, because the server that answers may run in a container. On a machine for
+// continuous integration (CI=true), the program of a required server is required, too.
 func Program(tb testing.TB, server, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
@@ -41,13 +41,13 @@ func Program(tb testing.TB, server, name string) string {
 	return ""
 }
 
-// RequireVariable is the environment variable that names the servers which have to answer.
+// RequireVariable is the environment variable that lists the servers which must answer.
 const RequireVariable = "SNOWFLAKE_REQUIRE"
 
-// Required tells whether SNOWFLAKE_REQUIRE names a server. A word in it that names nothing is an
-// error: a slip there would turn failures into skips.
+// Required reports whether SNOWFLAKE_REQUIRE names a server. An unknown word in the list is an
+// error, because a typing error would otherwise turn failures into skips.
 func Required(server string) (bool, error) {
-	known := []string{"sqlite", "postgres", "mariadb", "redis", "etcd", "zookeeper"}
+	known := []string{"sqlite", "postgres", "mariadb", "mysql", "redis", "etcd", "zookeeper"}
 	found := false
 	for word := range strings.SplitSeq(os.Getenv(RequireVariable), ",") {
 		word = strings.TrimSpace(word)
@@ -68,7 +68,7 @@ func required(tb testing.TB, server string) bool {
 	return is
 }
 
-// Port returns a port of 127.0.0.1 that nobody listens on.
+// Port returns a port of 127.0.0.1 on which nobody listens.
 func Port(tb testing.TB) string {
 	tb.Helper()
 	var config net.ListenConfig
@@ -83,7 +83,7 @@ func Port(tb testing.TB) string {
 	return port
 }
 
-// Eventually waits until f returns nil, and fails the test if it never does.
+// Eventually waits until f returns nil. It fails the test if that takes longer than [Patience].
 func Eventually(tb testing.TB, f func() error) {
 	tb.Helper()
 	deadline := time.Now().Add(Patience)

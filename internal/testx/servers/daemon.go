@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Daemon is a program that runs for one test, which fails if the program cannot be started. Its
-// output is logged if the test fails.
+// Daemon is a program that runs for one test. The test fails if the program cannot be started. The
+// output of the program is logged if the test fails.
 type Daemon struct {
 	tb      testing.TB
 	program string
@@ -22,14 +22,14 @@ type Daemon struct {
 	command *exec.Cmd
 }
 
-// Start starts a program in a directory. It ends with the test at the latest.
+// Start starts a program in a directory. The program ends with the test at the latest.
 func Start(tb testing.TB, dir, program string, args ...string) *Daemon {
 	tb.Helper()
 	d := &Daemon{tb: tb, program: program, args: args, dir: dir}
 	tb.Cleanup(func() {
 		d.Kill()
 		if tb.Failed() {
-			tb.Logf("%s %s said:\n%s", program, strings.Join(args, " "), d.output.tail())
+			tb.Logf("%s %s printed:\n%s", program, strings.Join(args, " "), d.output.tail())
 		}
 	})
 	d.Restart()
@@ -39,7 +39,7 @@ func Start(tb testing.TB, dir, program string, args ...string) *Daemon {
 // Restart starts the program again after Kill.
 func (d *Daemon) Restart() {
 	d.tb.Helper()
-	// Not the test's context, which ends before its clean-up: the program ends by Kill.
+	// The context of the test ends before its cleanup. Kill ends the program instead.
 	d.command = exec.CommandContext(context.Background(), d.program, d.args...)
 	d.command.Dir = d.dir
 	d.command.Stdout, d.command.Stderr = &d.output, &d.output
@@ -49,21 +49,21 @@ func (d *Daemon) Restart() {
 	}
 }
 
-// Kill ends the program as a power failure would, as far as a process can tell, and waits for the
-// end. It may be called again.
+// Kill ends the program at once, as a power failure would, and waits until it has ended. Calling
+// Kill again has no effect.
 func (d *Daemon) Kill() {
 	if d.command == nil {
 		return
 	}
 	_ = d.command.Process.Kill()
-	_ = d.command.Wait() // that it was killed
+	_ = d.command.Wait() // the error says that the program was killed
 	d.command = nil
 }
 
-// Pause stops the program where it is.
+// Pause suspends the program.
 func (d *Daemon) Pause() { d.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused program go on.
+// Resume continues a suspended program.
 func (d *Daemon) Resume() { d.signal(syscall.SIGCONT) }
 
 func (d *Daemon) signal(s os.Signal) {
@@ -73,7 +73,7 @@ func (d *Daemon) signal(s os.Signal) {
 	}
 }
 
-// lockedBuffer takes what a program writes, whose two streams come from two goroutines.
+// lockedBuffer collects the output of a program. Its two streams come from two goroutines.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -85,7 +85,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// tail is the end of it, enough for a reader.
+// tail returns the end of the output, which is enough for a reader.
 func (b *lockedBuffer) tail() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package servers is for tests against servers that are no databases, and against servers that
-// fail: it says what happens when one is absent, runs programs for a single test, and stands
-// between a client and a server as a network that breaks.
+// Package servers supports tests against servers that are not databases, and tests of servers and
+// networks that fail. It decides what happens if a server is absent, starts programs for a single
+// test, and puts a relay between a client and a server to simulate network failures.
 //
-// Like internal/dbtest it skips a test whose server is absent, and fails it if the environment
-// variable SNOWFLAKE_REQUIRE, a list with commas, names the server.
+// Like internal/dbtest, it skips a test whose server is absent. It fails the test if the
+// environment variable SNOWFLAKE_REQUIRE, a comma-separated list, names the server.
 package servers

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Relay passes bytes between clients and a server, until it is told to be a network that fails.
+// Relay passes bytes between clients and a server. It can simulate a network that fails.
 type Relay struct {
 	target   string
 	listener net.Listener
@@ -19,16 +19,17 @@ type Relay struct {
 	conns   map[net.Conn]bool
 }
 
-// A state is how the network is.
+// A state is the condition of the network.
 type state int
 
 const (
 	whole  state = iota
-	silent       // requests arrive, answers do not
-	split        // nothing arrives, in neither direction
+	silent       // requests arrive, but answers do not
+	split        // nothing arrives in either direction
 )
 
-// NewRelay listens on a port of 127.0.0.1 and passes everything on to target, until the test ends.
+// NewRelay listens on a port of 127.0.0.1 and relays every connection to target until the test
+// ends.
 func NewRelay(tb testing.TB, target string) *Relay {
 	tb.Helper()
 	var config net.ListenConfig
@@ -51,19 +52,19 @@ func NewRelay(tb testing.TB, target string) *Relay {
 	return r
 }
 
-// Addr is where clients find the relay, as host:port.
+// Addr returns the address of the relay as host:port.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-// LoseAnswers keeps what the server sends from now on to itself. Requests arrive as before.
+// LoseAnswers holds back everything that the server sends from now on. Requests still arrive.
 func (r *Relay) LoseAnswers() { r.set(silent) }
 
-// Split keeps everything that is sent from now on. Connections stay, and new ones can be made.
+// Split holds back everything in both directions. Connections stay open, and new ones can be made.
 func (r *Relay) Split() { r.set(split) }
 
-// Mend lets through what is sent from now on, and what was kept by Split and LoseAnswers.
+// Mend ends Split and LoseAnswers, and also delivers what they held back.
 func (r *Relay) Mend() { r.set(whole) }
 
-// Cut closes all connections, and what they kept is lost. New ones can be made.
+// Cut closes all connections. What was held back is lost. New connections can be made.
 func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +116,8 @@ func (r *Relay) connect(client net.Conn) {
 	r.mu.Unlock()
 }
 
-// pass copies one direction while the state is below limit, and ends both with itself.
+// pass copies one direction while the state is below limit. When it returns, it closes both
+// connections.
 func (r *Relay) pass(to, from net.Conn, limit state) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buffer := make([]byte, 32<<10)
@@ -130,7 +132,8 @@ func (r *Relay) pass(to, from net.Conn, limit state) {
 	}
 }
 
-// wait waits until the state is below limit. It returns false if the connection was cut meanwhile.
+// wait waits until the state is below limit. It returns false if the connection was cut in the
+// meantime.
 func (r *Relay) wait(conn net.Conn, limit state) bool {
 	for {
 		r.mu.Lock()
@@ -143,8 +146,8 @@ func (r *Relay) wait(conn net.Conn, limit state) bool {
 	}
 }
 
-// open tells whether a connection was not cut; r.mu is locked.
+// open reports whether a connection was not cut. The caller holds r.mu.
 func (r *Relay) open(conn net.Conn) bool {
-	// A deadline can be set as long as the connection is open.
+	// A deadline can be set only while the connection is open.
 	return conn.SetDeadline(time.Time{}) == nil
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+func main() {
+	out := flag.String("out", "", "folder for raw.json, tables.md and plots; empty: print the tables only")
+	rounds := flag.Int("rounds", 15, "how often each measure visits each library")
+	quick := flag.Bool("quick", false, "leave out the evenness, which sleeps most of the time")
+	page := flag.String("page", "", "document whose tables are replaced, between the lines that mark them")
+	flag.Parse()
+	if err := run(*out, *page, *rounds, *quick); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out, page string, rounds int, quick bool) error {
+	r := report{
+		Date: time.Now().UTC().Format(time.DateOnly), Go: runtime.Version(),
+		System: runtime.GOOS + "/" + runtime.GOARCH, Processor: processorName(), Cores: runtime.GOMAXPROCS(0),
+		Shards: []int{4, 16, 64, 256, 1024},
+	}
+	if err := r.measure(rounds); err != nil {
+		return err
+	}
+	if !quick {
+		var err error
+		if r.Evenness, err = evenness(peers(), r.Shards, 5000); err != nil {
+			return err
+		}
+	}
+	fmt.Print(r.tables())
+	if out != "" {
+		if err := r.write(out); err != nil {
+			return err
+		}
+	}
+	if page != "" {
+		return r.replace(page)
+	}
+	return nil
+}
+
+// The lines between which the tables stand in a document.
+const (
+	beginMark = "<!-- tables: begin, made by bench -->\n"
+	endMark   = "<!-- tables: end -->\n"
+)
+
+// replace puts the tables into a document.
+func (r *report) replace(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, begun := strings.Cut(string(text), beginMark)
+	_, tail, ended := strings.Cut(rest, endMark)
+	if !begun || !ended {
+		return fmt.Errorf("%s lacks the lines that mark the place of the tables", page)
+	}
+	return os.WriteFile(page, []byte(head+beginMark+r.tables()+endMark+tail), 0o600)
+}
+
+// measure visits every library once a round, in turn.
+func (r *report) measure(rounds int) error {
+	all := peers()
+	for _, p := range all {
+		r.Peers = append(r.Peers, library{p.name, p.version, p.bits})
+	}
+	for _, p := range limits() {
+		r.Limits = append(r.Limits, p.name)
+	}
+	for _, m := range measures() {
+		n := rounds
+		if m.rounds > 0 {
+			n = m.rounds
+		}
+		f := figure{Name: m.name, Unit: m.unit, Values: map[string][]float64{}}
+		visited := all
+		if m.name == "one goroutine" || m.name == "all cores" {
+			visited = append(limits(), all...)
+		}
+		for range n {
+			for _, p := range visited {
+				value, err := m.of(p)
+				if errors.Is(err, errNone) {
+					continue
+				}
+				if err != nil {
+					return fmt.Errorf("%s of %s: %w", m.name, p.name, err)
+				}
+				f.Values[p.name] = append(f.Values[p.name], value)
+			}
+		}
+		r.Figures = append(r.Figures, f)
+	}
+	return nil
+}
+
+// processorName is what Linux calls the processor, or nothing.
+func processorName() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func (r *report) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	raw, err := r.raw()
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"raw.json": raw, "tables.md": r.tables(),
+		"single.svg": r.plot("one goroutine"), "idle.svg": r.plot("1,000 from idle"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A measure is one column of the comparison. It visits a peer once a round.
+type measure struct {
+	name, unit string
+	// rounds is how often it visits each peer if it is not the usual number.
+	rounds int
+	of     func(p peer) (float64, error)
+}
+
+// errNone is the result of a measure that a peer has no figure for.
+var errNone = errors.New("no figure")
+
+// idle lets buckets refill and clocks pass, so that what was measured before has no influence.
+const idle = 15 * time.Millisecond
+
+func measures() []measure {
+	return []measure{
+		{name: "one goroutine", unit: "ns/ID", of: func(p peer) (float64, error) { return perID(p, 1) }},
+		{name: "all cores", unit: "ns/ID", of: func(p peer) (float64, error) {
+			return perID(p, runtime.GOMAXPROCS(0))
+		}},
+		{name: "1,000 from idle", unit: "ns/ID", of: func(p peer) (float64, error) { return burst(p, 1000) }},
+		{name: "batch of 1,000", unit: "ns/ID", of: batch},
+		{name: "allocations", unit: "per ID", rounds: 1, of: allocations},
+		{name: "CPU of one goroutine that wants more", unit: "cores", of: processor},
+		{name: "lead after 100 ms", unit: "ms", of: lead},
+		{name: "steps back in order", unit: "of 100,000", rounds: 1, of: disorder},
+		{name: "repeated after a restart", unit: "of 20,000", rounds: 1, of: repeated},
+	}
+}
+
+// perID is the time of one ID when many are wanted for 40 ms, from some goroutines on one generator.
+func perID(p peer, goroutines int) (float64, error) {
+	s, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(idle)
+	var made atomic.Int64
+	var failed atomic.Pointer[error]
+	begin := time.Now()
+	var group sync.WaitGroup
+	for range goroutines {
+		group.Go(func() {
+			for time.Since(begin) < 40*time.Millisecond {
+				if err := s.run(64); err != nil {
+					failed.Store(&err)
+					return
+				}
+				made.Add(64)
+			}
+		})
+	}
+	group.Wait()
+	took := time.Since(begin)
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(took.Nanoseconds()) / float64(made.Load()), nil
+}
+
+// burst is the time of an ID when n are wanted at once after a rest.
+func burst(p peer, n int) (float64, error) {
+	s, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(idle)
+	begin := time.Now()
+	err = s.run(n)
+	return float64(time.Since(begin).Nanoseconds()) / float64(n), err
+}
+
+// batch is the time of an ID in a batch of 1,000 after a rest.
+func batch(p peer) (float64, error) {
+	s, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	if s.fill == nil {
+		return 0, errNone
+	}
+	time.Sleep(idle)
+	begin := time.Now()
+	err = s.fill(1000)
+	return float64(time.Since(begin).Nanoseconds()) / 1000, err
+}
+
+func allocations(p peer) (float64, error) {
+	s, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	if err := s.run(100); err != nil {
+		return 0, err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = s.run(2000)
+	runtime.ReadMemStats(&after)
+	return math.Round(float64(after.Mallocs-before.Mallocs) / 2000), err
+}
+
+// processor is how much of a core one goroutine uses that takes all that there is. A generator that has
+// used up its tick may spin or sleep until the next one.
+func processor(p peer) (float64, error) {
+	s, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	used := processorTime()
+	begin := time.Now()
+	for time.Since(begin) < 60*time.Millisecond {
+		if err := s.run(64); err != nil {
+			return 0, err
+		}
+	}
+	return float64(processorTime()-used) / float64(time.Since(begin)), nil
+}
+
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// lead is how far the time in the last ID is ahead of the clock after 100 ms at full speed.
+func lead(p peer) (float64, error) {
+	if p.timeOf == nil {
+		return 0, errNone
+	}
+	s, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; {
+		if err := s.run(64); err != nil {
+			return 0, err
+		}
+	}
+	last, err := s.next()
+	return max(0, float64(time.Until(p.timeOf(last)).Microseconds())/1000), err
+}
+
+// disorder counts the IDs that are not greater than the one before.
+func disorder(p peer) (float64, error) {
+	s, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	var last key
+	back := 0
+	for begin, n := time.Now(), 0; n < 100_000 && time.Since(begin) < time.Second; n++ {
+		id, err := s.next()
+		if err != nil {
+			return 0, err
+		}
+		if bytes.Compare(id[:], last[:]) <= 0 {
+			back++
+		}
+		last = id
+	}
+	return float64(back), nil
+}
+
+// repeated counts the IDs that a second generator with the same number makes again, when it is started
+// at once after the first has made 20,000, as a process that restarts after a burst.
+func repeated(p peer) (float64, error) {
+	if p.shared {
+		return 0, errNone
+	}
+	seen := map[key]bool{}
+	twice := 0
+	for range 2 {
+		s, err := p.open()
+		if err != nil {
+			return 0, err
+		}
+		for begin, n := time.Now(), 0; n < 20_000 && time.Since(begin) < time.Second; n++ {
+			id, err := s.next()
+			if err != nil {
+				return 0, err
+			}
+			if seen[id] {
+				twice++
+			}
+			seen[id] = true
+		}
+	}
+	return float64(twice), nil
+}
+
+// evenness is the share of the fullest of n shards, by the low bits, against an even share, when IDs are
+// made one at a time. All peers are measured at once, because they only sleep.
+func evenness(all []peer, shards []int, ids int) (map[string][]float64, error) {
+	result, failed := make([][]float64, len(all)), make([]error, len(all))
+	var group sync.WaitGroup
+	for i, p := range all {
+		group.Go(func() { result[i], failed[i] = evennessOf(p, shards, ids) })
+	}
+	group.Wait()
+	named := map[string][]float64{}
+	for i, p := range all {
+		named[p.name] = result[i]
+	}
+	return named, errors.Join(failed...)
+}
+
+func evennessOf(p peer, shards []int, ids int) ([]float64, error) {
+	s, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	counts := make([][]int, len(shards))
+	for i, n := range shards {
+		counts[i] = make([]int, n)
+	}
+	for range ids {
+		time.Sleep(2 * time.Millisecond)
+		id, err := s.next()
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range shards {
+			counts[i][id.low()%uint64(n)]++ //nolint:gosec // it is a small positive number
+		}
+	}
+	fullest := make([]float64, len(shards))
+	for i, n := range shards {
+		fullest[i] = float64(slices.Max(counts[i])) * float64(n) / float64(ids)
+	}
+	return fullest, nil
+}

@@ -1,0 +1,371 @@
+package authority
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+)
+
+// ErrRefused marks a move that would be possible but perhaps not safe. Force allows it.
+var ErrRefused = errors.New("refused")
+
+var errMovedAway = errors.New("the new leases were moved away before, and nothing tells for which " +
+	"layout they come back: use another table")
+
+// Row is a row of the table.
+type Row struct {
+	Subject string
+	Note
+}
+
+// Show returns what the database says of itself, or nothing if the table is not there. noted is nil if
+// nothing is noted about the rows. own lists the tables of leases that lie in this database.
+func (d Database) Show(ctx context.Context) (noted *Note, own []Row, err error) {
+	rows, err := d.rows(ctx)
+	if err != nil {
+		if IsMissing(err) {
+			return nil, nil, nil
+		}
+		return nil, nil, d.failed(ctx, err)
+	}
+	for subject, n := range rows {
+		if subject == subjectRows {
+			noted = &n
+		} else if table, ok := strings.CutPrefix(subject, subjectLeases); ok {
+			own = append(own, Row{Subject: table, Note: n})
+		}
+	}
+	return noted, own, nil
+}
+
+// Move is how the authority of a database is changed.
+type Move struct {
+	// From is where the numbers were leased so far. It is nil if they were given by hand, or if the store
+	// is gone, which needs Force.
+	From lease.Store
+	// To is where they will be leased. It is nil if the next plugin that uses the database decides.
+	To lease.Store
+	// Force goes on although numbers may be in use.
+	Force bool
+	// AnotherLayout says that IDs of the new layout are greater than all that are there. Then the ends of
+	// the old windows are not copied.
+	AnotherLayout bool
+}
+
+// Move moves the authority of the database. When it ends without an error, the tables of From grant no
+// window any more, no window that To grants has a tick in common with any window of From, and the
+// database notes To. It returns what was noted and what is noted now; the latter is empty if the next
+// plugin decides. After an error it can be called again.
+func (d Database) Move(ctx context.Context, m Move) (was, is Origin, err error) {
+	noted, _, err := d.Show(ctx)
+	if err != nil {
+		return was, is, err
+	}
+	if noted != nil {
+		was = noted.Origin
+	}
+	if m.To != nil {
+		if is, err = Leased(ctx, m.To); err != nil {
+			return was, is, err
+		}
+		if noted != nil && noted.sameAs(is) {
+			return was, is, nil
+		}
+	}
+	from, err := m.source(ctx, was)
+	if err != nil {
+		return was, is, err
+	}
+	var ends []lease.Record
+	if m.From != nil && (m.To == nil || from.ID != is.ID) {
+		if ends, err = m.drain(ctx, is); err != nil {
+			return was, is, err
+		}
+	}
+	if m.To != nil && !m.AnotherLayout {
+		if err := raise(ctx, m.To, ends); err != nil {
+			return was, is, err
+		}
+	}
+	return was, is, d.replace(ctx, noted, m.To != nil, is)
+}
+
+// source checks that From is what the database notes.
+func (m Move) source(ctx context.Context, was Origin) (from Origin, err error) {
+	if m.From == nil {
+		if was.ID != "" && !m.Force {
+			return from, fmt.Errorf("%w: the IDs of this database come from %s, and nothing tells whether "+
+				"processes still use those numbers. Name the database of those leases with --from. If the numbers "+
+				"are given by hand, or the leases are gone, stop every program that writes to this database, wait "+
+				"for half a minute, and use --force", ErrRefused, was)
+		}
+		return from, nil
+	}
+	if from, err = Leased(ctx, m.From); err != nil {
+		return from, err
+	}
+	if was.IsIdentified() && from.ID != was.ID {
+		return from, fmt.Errorf("the IDs of this database come from %s, and not from %s", was, from)
+	}
+	return from, nil
+}
+
+// drain ends all windows of From and returns its records, which have the ends of the last ones.
+func (m Move) drain(ctx context.Context, to Origin) ([]lease.Record, error) {
+	now, err := m.From.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records, err := m.From.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !m.Force {
+		if err := running(records, now, "the leases that the database has now", m.To == nil); err != nil {
+			return nil, err
+		}
+	}
+	if m.To != nil {
+		if err := m.check(ctx, records, now); err != nil {
+			return nil, err
+		}
+	}
+	target := to.ID
+	if target == "" {
+		target = "another"
+	}
+	return fence(ctx, m.From, target)
+}
+
+// check refuses a store that cannot take over.
+func (m Move) check(ctx context.Context, records []lease.Record, now time.Time) error {
+	theirs, err := m.To.List(ctx)
+	if err != nil {
+		return err
+	}
+	if !m.Force {
+		if err := running(theirs, now, "the leases that it is to have", false); err != nil {
+			return err
+		}
+	}
+	if m.AnotherLayout {
+		if slices.ContainsFunc(theirs, isMoved) {
+			return errMovedAway
+		}
+		return nil
+	}
+	has, gets := layoutOfAll(records), layoutOfAll(theirs)
+	if has != gets && has != "" && gets != "" {
+		return fmt.Errorf("the leases have the layout %s now, and the new ones have %s. If the IDs of the new "+
+			"layout are greater than all that are there, use --another-layout", has, gets)
+	}
+	return nil
+}
+
+// running refuses a move while processes hold numbers, or, if strict, until clocks that are apart agree
+// that every window is over.
+func running(records []lease.Record, now time.Time, where string, strict bool) error {
+	for _, r := range records {
+		if isRetired(r, now) || isMoved(r) && !strict {
+			continue
+		}
+		until := r.Until
+		if strict {
+			until = until.Add(lease.MaxSkew)
+		}
+		if until.After(now) {
+			return fmt.Errorf("%w: in %s, node %d is held until %s by %q. Stop every program that leases from "+
+				"there; a number that was not given back falls free by itself", ErrRefused, where, r.Node,
+				until.UTC().Format(time.RFC3339Nano), r.Owner)
+		}
+	}
+	return nil
+}
+
+// fence makes sure that a store grants no window any more, and returns its records, whose ends are those
+// of the last windows. A holder cannot extend its window, because the record is another one, and nobody
+// takes a number from a store that has a record of another layout.
+func fence(ctx context.Context, s lease.Store, target string) ([]lease.Record, error) {
+	for {
+		now, err := s.Now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		records, err := s.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		changes := make([]change, 0, len(records))
+		for _, r := range records {
+			if isMoved(r) {
+				continue
+			}
+			next := r
+			next.Layout = MovedLayout + target + layoutSeparator + r.Layout
+			if !isRetired(r, now) {
+				next.Owner = ""
+			}
+			changes = append(changes, change{prev: r, next: next})
+		}
+		if len(records) == 0 {
+			// Without any record a process could lease the first.
+			changes = append(changes, change{next: lease.Record{
+				Until: time.Unix(0, 0).UTC(), Layout: MovedLayout + target + layoutSeparator,
+			}})
+		}
+		if len(changes) == 0 {
+			return records, nil
+		}
+		if err := apply(ctx, s, changes); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// raise makes sure that no window of a store begins before the ends of some records of another one. Where
+// the store itself was moved away before, it is brought back.
+func raise(ctx context.Context, s lease.Store, ends []lease.Record) error {
+	for {
+		records, err := s.List(ctx)
+		if err != nil {
+			return err
+		}
+		layout := cmp.Or(layoutOfAll(ends), layoutOfAll(records), lease.UnboundLayout)
+		now, err := s.Now(ctx)
+		if err != nil {
+			return err
+		}
+		known := make(map[int64]lease.Record, len(records))
+		for _, r := range records {
+			known[r.Node] = r
+		}
+		var changes []change
+		for _, end := range ends {
+			if isPlaceholder(end) {
+				continue
+			}
+			prev := known[end.Node]
+			next := lease.Record{Node: end.Node, Owner: end.Owner, Until: end.Until, Layout: layout}
+			if prev.Version != 0 && !prev.Until.Before(end.Until) {
+				next.Owner, next.Until = prev.Owner, prev.Until
+			}
+			if !isRetired(next, now) {
+				next.Owner = ""
+			}
+			held := prev.Owner != "" && prev.Until.After(now) && !isRetired(prev, now)
+			if prev.Version == 0 || prev.Until.Before(end.Until) || isMoved(prev) || held {
+				changes = append(changes, change{prev: prev, next: next})
+			}
+			delete(known, end.Node)
+		}
+		for _, prev := range known {
+			if isMoved(prev) {
+				next := prev
+				next.Layout = layout
+				changes = append(changes, change{prev: prev, next: next})
+			}
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+		if err := apply(ctx, s, changes); err != nil {
+			return err
+		}
+	}
+}
+
+// change is a swap.
+type change struct{ prev, next lease.Record }
+
+// apply tries the swaps. Whoever calls it looks at the records again, so one that was refused is no error.
+func apply(ctx context.Context, s lease.Store, changes []change) error {
+	for _, c := range changes {
+		c.next.Version = c.prev.Version + 1
+		c.next.UpdatedAt = time.Now().UTC()
+		if _, err := s.Swap(ctx, c.prev, c.next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layoutSeparator stands between the new authority and the old layout of a record that was moved away.
+const layoutSeparator = ": "
+
+func isMoved(r lease.Record) bool { return strings.HasPrefix(r.Layout, MovedLayout) }
+
+// layoutOf is the layout that a record has, or had before it was moved away. It is empty if no ID was
+// ever made with the number.
+func layoutOf(r lease.Record) string {
+	layout := r.Layout
+	if isMoved(r) {
+		_, layout, _ = strings.Cut(r.Layout, layoutSeparator)
+	}
+	if layout == lease.UnboundLayout {
+		return ""
+	}
+	return layout
+}
+
+// isPlaceholder recognizes the record that keeps an empty store from granting its first number.
+func isPlaceholder(r lease.Record) bool {
+	return isMoved(r) && strings.HasSuffix(r.Layout, layoutSeparator)
+}
+
+// layoutOfAll is the one layout of all records of a store. It is empty if no ID was ever made with any.
+func layoutOfAll(records []lease.Record) (layout string) {
+	for _, r := range records {
+		layout = max(layout, layoutOf(r))
+	}
+	return layout
+}
+
+// isRetired recognizes a number that nobody may have again, and that nobody holds: that of a server that was
+// merged into another one, and one that is reserved.
+func isRetired(r lease.Record, now time.Time) bool {
+	return r.Until.UTC().Year() == 9999 || lease.Reserved(r, now)
+}
+
+// replace changes the note, if it is still the one that was read.
+func (d Database) replace(ctx context.Context, noted *Note, named bool, is Origin) error {
+	if noted == nil {
+		if !named {
+			return nil
+		}
+		_, err := d.Claim(ctx, is)
+		return err
+	}
+	var changed int64
+	err := d.transact(ctx, true, func(q Pool) error {
+		statement, args := "DELETE FROM "+d.quote(d.table), []any{}
+		if named {
+			n := newNote(is)
+			args = []any{n.ID, n.Layout, fit(n.Place), fit(n.By), n.At}
+			var assignments []string
+			for i, placeholder := range d.placeholders(len(args)) {
+				assignments = append(assignments, d.quote(columns()[i+1])+" = "+placeholder)
+			}
+			statement = "UPDATE " + d.quote(d.table) + " SET " + strings.Join(assignments, ", ")
+		}
+		p := d.placeholders(len(args) + 2)[len(args):]
+		statement += " WHERE " + d.quote("subject") + " = " + p[0] + " AND " + d.quote("authority") + " = " + p[1]
+		result, err := q.ExecContext(ctx, statement, append(args, subjectRows, noted.ID)...)
+		if err == nil {
+			changed, err = result.RowsAffected()
+		}
+		return err
+	})
+	if err != nil {
+		return d.failed(ctx, err)
+	}
+	if changed != 1 {
+		return errors.New("somebody else has changed the authority meanwhile: look at it again")
+	}
+	return nil
+}

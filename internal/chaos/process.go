@@ -1,0 +1,132 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process is a worker that runs, or has run.
+type process struct {
+	order
+	command *exec.Cmd
+	stdin   io.WriteCloser
+	log     lockedBuffer // its standard error
+	ended   chan struct{}
+	killed  bool
+}
+
+// start starts a worker. It ends with the test at the latest.
+func start(tb testing.TB, o order) *process {
+	tb.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &process{order: o, ended: make(chan struct{})}
+	p.command = exec.CommandContext(context.Background(), program)
+	p.command.Env = append(os.Environ(), orderVariable+"="+string(text))
+	p.command.SysProcAttr = attributes()
+	p.command.Stderr = &p.log
+	if p.stdin, err = p.command.StdinPipe(); err != nil {
+		tb.Fatal(err)
+	}
+	if err := p.command.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.command.Wait() // how it ended stands in ProcessState
+	}()
+	tb.Cleanup(func() {
+		p.signal(syscall.SIGKILL)
+		<-p.ended
+		if tb.Failed() {
+			tb.Logf("%s said:\n%s", p.Name, p.log.tail())
+		}
+	})
+	return p
+}
+
+// signal sends a signal to the process, which may have ended.
+func (p *process) signal(s syscall.Signal) { _ = p.command.Process.Signal(s) }
+
+// kill ends the process as a crash does. It returns an error if the process had already ended.
+func (p *process) kill() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("%s has ended by itself with %v", p.Name, p.command.ProcessState)
+	default:
+	}
+	p.killed = true
+	p.signal(syscall.SIGKILL)
+	<-p.ended
+	return nil
+}
+
+// setClock tells the process how wrong its clock is.
+func (p *process) setClock(offset time.Duration) {
+	_, _ = fmt.Fprintln(p.stdin, offset.Nanoseconds()) // it may have ended
+}
+
+// leave ends the process in good order, or after a while without. It returns an error if the
+// process had already ended by itself.
+func (p *process) leave() error {
+	if p.killed {
+		return nil
+	}
+	p.signal(syscall.SIGCONT)
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(2 * parting):
+		return p.kill() // it waits for a server that is away
+	}
+	if p.unready() {
+		return nil
+	}
+	if !p.command.ProcessState.Success() {
+		return fmt.Errorf("%s has ended with %v", p.Name, p.command.ProcessState)
+	}
+	return nil
+}
+
+// unready reports whether the signal to leave has killed the process, because it had not begun to listen for
+// signals. Then it had made no ID either.
+func (p *process) unready() bool {
+	status, ok := p.command.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
+}
+
+// lockedBuffer takes what a process writes.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (b *lockedBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(text)
+}
+
+// tail is the end of it, enough for a reader.
+func (b *lockedBuffer) tail() string {
+	const most = 2000
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := b.text.String()
+	return text[max(0, len(text)-most):]
+}

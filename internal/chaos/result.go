@@ -1,0 +1,124 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos/checker"
+)
+
+// A Gap is a time without IDs after the server was back, in a process to which nothing else had
+// happened.
+type Gap struct {
+	Process string
+	Away    time.Duration // how long the server did not answer before
+	Lasted  time.Duration // the longest time without IDs from then on
+}
+
+// A Result is what has happened, and what the journals say of it.
+type Result struct {
+	Config
+	Processes int // how many there were, one after the other included
+	Counts    [kinds]int
+	Verdict   checker.Verdict
+	Gaps      []Gap // sorted, the longest last
+}
+
+const (
+	// quiet is how long before the fall of the server a process must not have been disturbed, if it is
+	// to tell how fast IDs come back.
+	quiet = time.Second
+	// watched is for how long after the return of the server its gaps are looked at.
+	watched = 4 * time.Second
+	// wanted is how long a process should be without IDs after the return of the server at most. A
+	// longer time does not fail a run, since it may be the machine that was busy; one that is longer
+	// than tolerated does. On a machine with fifteen to twenty times as much work as processors the worst
+	// times were 0.1 to 1.2 s. ZooKeeper's are among the longest, because its client waits for a second
+	// before it comes back to the server that it was connected to last.
+	wanted    = 500 * time.Millisecond
+	tolerated = 3 * time.Second
+	// recent is how old the last ID of such a process may be when the server falls.
+	recent = 500 * time.Millisecond
+)
+
+// gaps returns the times without IDs after a restart of the server.
+func (r *runner) gaps(h happening, journals []checker.Journal) (gaps []Gap) {
+	for _, j := range journals {
+		var worker int
+		if _, err := fmt.Sscanf(j.Name, "w%d-", &worker); err != nil || r.disturbed(worker, h) {
+			continue
+		}
+		fell, back := h.began.UnixMicro(), h.back.UnixMicro()
+		if j.Gap(fell-recent.Microseconds(), fell) == recent.Microseconds() {
+			continue // it had no IDs even before, or does not live any more
+		}
+		lasted := time.Duration(j.Gap(back, back+watched.Microseconds())) * time.Microsecond
+		gaps = append(gaps, Gap{Process: j.Name, Away: h.back.Sub(h.began), Lasted: lasted})
+	}
+	return gaps
+}
+
+// disturbed tells whether something else happened to a worker around a restart of the server.
+func (r *runner) disturbed(worker int, h happening) bool {
+	from, until := h.began.Add(-quiet), h.back.Add(watched)
+	for _, other := range r.happened {
+		ours := other.worker == worker || other.kind == restart && other.began != h.began
+		if ours && other.began.Before(until) && other.ended.After(from) {
+			return true
+		}
+	}
+	return false
+}
+
+// String describes the result for people, in a few lines.
+func (r Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %v with seed %d, %d workers, span %v\n", r.Store, r.Length, r.Seed, r.Workers, r.Span)
+	fmt.Fprintf(&b, "  faults:")
+	for k, n := range r.Counts {
+		fmt.Fprintf(&b, " %d %v,", n, kind(k))
+	}
+	v := r.Verdict
+	fmt.Fprintf(&b, " %d processes\n", r.Processes)
+	fmt.Fprintf(&b, "  IDs: %d in %d ticks of %d nodes, which changed hands %d times\n",
+		v.IDs, v.Ticks, v.Nodes, v.Takeovers)
+	fmt.Fprintf(&b, "  ticks of a node used twice: %d\n  IDs made twice: %d\n", v.TicksTwice, v.IDsTwice)
+	if n := len(r.Gaps); n > 0 {
+		longest := r.Gaps[n-1]
+		fmt.Fprintf(&b, "  longest time without IDs after the server was back: %v, where %v is wanted; "+
+			"in %s after %v without a server (median %v of %d)\n",
+			longest.Lasted.Round(time.Millisecond), wanted, longest.Process,
+			longest.Away.Round(time.Millisecond), r.Gaps[n/2].Lasted.Round(time.Millisecond), n)
+	}
+	return b.String()
+}
+
+// Check reports the result, and fails the test if an ID or a tick was used twice, if IDs came
+// back too late, or if too little has happened to show anything.
+func (r Result) Check(tb testing.TB) {
+	tb.Helper()
+	tb.Log(r)
+	for _, fault := range r.Verdict.Faults {
+		tb.Error(fault)
+	}
+	if !r.Verdict.OK() {
+		tb.Errorf("%s: %d ticks of a node were used twice, %d IDs made twice, %d runs of IDs go back",
+			r.Store, r.Verdict.TicksTwice, r.Verdict.IDsTwice, r.Verdict.BackSteps)
+	}
+	least := int64(r.Workers) * int64(r.Length/(100*time.Millisecond)) * usualIDs / 4
+	if r.Verdict.IDs < least || r.Verdict.Takeovers == 0 {
+		tb.Errorf("%s: only %d IDs (at least %d) and %d takeovers: too little to show anything",
+			r.Store, r.Verdict.IDs, least, r.Verdict.Takeovers)
+	}
+	if n := len(r.Gaps); n > 0 && r.Length >= time.Minute && r.Gaps[n-1].Lasted > tolerated {
+		tb.Errorf("%s: %s had no ID for %v after the server was back, where %v is wanted and %v tolerated",
+			r.Store, r.Gaps[n-1].Process, r.Gaps[n-1].Lasted, wanted, tolerated)
+	}
+	for k, n := range r.Counts {
+		if n == 0 && r.Length >= time.Minute && (r.Server != nil || kind(k) < cut) {
+			tb.Errorf("%s: there were no %v", r.Store, kind(k))
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos/checker"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+)
+
+// A happening is a fault that has happened, with the times of it.
+type happening struct {
+	fault
+	began, ended time.Time
+	back         time.Time // when the server answered again
+}
+
+// A runner lets the faults of a plan happen.
+type runner struct {
+	Config
+	tb      testing.TB
+	dir     string
+	workers []*worker
+	all     []*process // of every worker, one after the other
+
+	mu sync.Mutex
+	// happened is guarded by mu.
+	happened []happening
+	beside   sync.WaitGroup // what takes as long as it takes
+}
+
+// A worker is a place for processes, one after the other.
+type worker struct {
+	process *process
+	relay   *servers.Relay // nil if there is no server
+	started int
+}
+
+// Run starts the workers, disturbs them, ends them, and returns what their journals say.
+func Run(tb testing.TB, c Config) Result {
+	tb.Helper()
+	tb.Logf("%s: seed %d, %v, %d processes, %d nodes, span %v",
+		c.Store, c.Seed, c.Length, c.Workers, c.Nodes, c.Span)
+	r := &runner{Config: c, tb: tb, dir: tb.TempDir()}
+	for i := range c.Workers {
+		w := new(worker)
+		if c.Server != nil {
+			w.relay = servers.NewRelay(tb, c.Address)
+		}
+		r.workers = append(r.workers, w)
+		r.hire(i)
+	}
+	r.disturb(plan(rand.New(rand.NewPCG(c.Seed, 0)), c.Workers, c.Length, c.Span, c.Server != nil))
+	r.beside.Wait()
+	r.dismiss()
+	return r.judge()
+}
+
+// hire starts the next process of a worker.
+func (r *runner) hire(i int) {
+	r.tb.Helper()
+	w := r.workers[i]
+	w.started++
+	name := fmt.Sprintf("w%d-%d", i, w.started)
+	address := r.Address
+	if w.relay != nil {
+		address = w.relay.Addr()
+		if r.At != nil {
+			address = r.At(address)
+		}
+	}
+	w.process = start(r.tb, order{
+		Name: name, Store: r.Store, Address: address, Journal: filepath.Join(r.dir, name),
+		Span: r.Span, Nodes: r.Nodes, Mutant: r.Mutant,
+	})
+	r.all = append(r.all, w.process)
+}
+
+// disturb lets all faults begin and end at their times.
+func (r *runner) disturb(faults []fault) {
+	r.tb.Helper()
+	type edge struct {
+		at time.Duration
+		do func()
+	}
+	var edges []edge
+	zero := time.Now()
+	for _, f := range faults {
+		if f.kind == restart {
+			edges = append(edges, edge{f.from, func() { r.beside.Go(func() { r.restart(f, zero.Add(f.until)) }) }})
+			continue
+		}
+		h := &happening{fault: f}
+		begin := func() {
+			h.began = time.Now()
+			r.begin(f, zero.Add(f.until))
+		}
+		end := func() {
+			r.end(f)
+			h.ended = time.Now()
+			r.note(*h)
+		}
+		edges = append(edges, edge{f.from, begin}, edge{f.until, end})
+	}
+	edges = append(edges, edge{r.Length, func() {}})
+	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range edges {
+		time.Sleep(time.Until(zero.Add(e.at)))
+		e.do()
+	}
+}
+
+func (r *runner) note(h happening) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.happened = append(r.happened, h)
+}
+
+// begin begins what happens to a worker until some time.
+func (r *runner) begin(f fault, until time.Time) {
+	w := r.workers[f.worker]
+	switch f.kind {
+	case kill:
+		if err := w.process.kill(); err != nil {
+			r.tb.Error(err)
+		}
+	case pause:
+		w.process.signal(syscall.SIGSTOP)
+	case step:
+		w.process.setClock(f.offset)
+	case oneWay:
+		w.relay.LoseAnswers()
+	case cut:
+		w.relay.Split()
+		r.beside.Go(func() {
+			for ; time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+				w.relay.Cut()
+			}
+		})
+	}
+}
+
+// end ends what happens to a worker.
+func (r *runner) end(f fault) {
+	r.tb.Helper()
+	w := r.workers[f.worker]
+	switch f.kind {
+	case kill:
+		r.hire(f.worker)
+	case pause:
+		w.process.signal(syscall.SIGCONT)
+	case step:
+		w.process.setClock(0)
+	case cut, oneWay:
+		if f.kind == cut || !f.late {
+			w.relay.Cut()
+		}
+		w.relay.Mend()
+	}
+}
+
+// restart kills the server, starts it at a time, and waits until it answers.
+func (r *runner) restart(f fault, until time.Time) {
+	h := happening{fault: f, began: time.Now()}
+	r.Server.Kill()
+	time.Sleep(time.Until(until))
+	r.Server.Start()
+	h.ended = time.Now()
+	for err := r.Server.Answers(); err != nil; err = r.Server.Answers() {
+		if time.Since(h.ended) > servers.Patience {
+			r.tb.Errorf("the server does not answer after its start: %v", err)
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	h.back = time.Now()
+	r.note(h)
+}
+
+// dismiss ends all processes in good order.
+func (r *runner) dismiss() {
+	r.tb.Helper()
+	var all sync.WaitGroup
+	for _, w := range r.workers {
+		all.Go(func() {
+			if err := w.process.leave(); err != nil {
+				r.tb.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// judge reads the journals and compares them.
+func (r *runner) judge() Result {
+	r.tb.Helper()
+	result := Result{Config: r.Config, Processes: len(r.all)}
+	journals := make([]checker.Journal, 0, len(r.all))
+	for _, p := range r.all {
+		file, err := os.Open(p.Journal)
+		if os.IsNotExist(err) {
+			continue // it was killed before it began
+		}
+		if err != nil {
+			r.tb.Fatal(err)
+		}
+		j, err := checker.Read(p.Name, file)
+		_ = file.Close() // it was only read
+		if err != nil {
+			r.tb.Fatal(err)
+		}
+		journals = append(journals, j)
+	}
+	result.Verdict = checker.Check(journals)
+	for _, h := range r.happened {
+		result.Counts[h.kind]++
+		if h.kind == restart {
+			result.Gaps = append(result.Gaps, r.gaps(h, journals)...)
+		}
+	}
+	slices.SortFunc(result.Gaps, func(a, b Gap) int { return cmp.Compare(a.Lasted, b.Lasted) })
+	return result
+}

@@ -1,0 +1,123 @@
+//go:build unix
+
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+)
+
+// openStore opens the store of a worker in the database of the target that is called store.
+func openStore(store, dsn string) (lease.Store, error) {
+	target, err := targetOf(store)
+	if err != nil {
+		return nil, err
+	}
+	db, err := gorm.Open(target.Dialector(dsn), &gorm.Config{Logger: logger.Discard})
+	if err != nil {
+		return nil, err
+	}
+	s, err := gormlease.New(db)
+	if err != nil {
+		pool, missing := db.DB()
+		if missing == nil {
+			missing = pool.Close()
+		}
+		return nil, errors.Join(err, missing)
+	}
+	return s, nil
+}
+
+func targetOf(name string) (dbtest.Target, error) {
+	for _, target := range dbtest.Targets() {
+		if target.Name == name {
+			return target, nil
+		}
+	}
+	return dbtest.Target{}, fmt.Errorf("there is no target %q", name)
+}
+
+// sqliteChaos disturbs processes on a database file. There is no server that could be restarted.
+func sqliteChaos(t *testing.T, c chaos.Config) chaos.Config {
+	t.Helper()
+	target, err := targetOf("sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A process that is stopped in the middle of a request holds the lock on the file meanwhile.
+	c.Address = sqliteBusy(t, target.DSN(t), c.Span/2)
+	return c
+}
+
+func TestChaosRepeatsNoID(t *testing.T) {
+	// Not in parallel: what is measured are times.
+	for _, f := range privateServers() {
+		t.Run(f.target.Name, func(t *testing.T) {
+			c := chaos.Usual(f.target.Name).FromEnvironment(t)
+			s := newServer(t, f)
+			c.Server, c.Address = s, fmt.Sprintf("127.0.0.1:%d", s.port)
+			c.At = func(relay string) string {
+				_, text, err := net.SplitHostPort(relay)
+				if err != nil {
+					t.Fatal(err)
+				}
+				port, err := strconv.Atoi(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return f.dsn(port)
+			}
+			chaos.Run(t, c).Check(t)
+		})
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		c := sqliteChaos(t, chaos.Usual("sqlite").FromEnvironment(t))
+		chaos.Run(t, c).Check(t)
+	})
+}
+
+// brief is a run of a few seconds. The seed is always the same, so that it has every fault.
+func brief() chaos.Config {
+	return chaos.Config{
+		Store: "sqlite", Workers: 4, Nodes: 5, Span: 300 * time.Millisecond, Length: 5 * time.Second, Seed: 1,
+	}
+}
+
+func TestAFewSecondsOfChaosRepeatNoID(t *testing.T) {
+	t.Parallel()
+	chaos.Run(t, sqliteChaos(t, brief())).Check(t)
+}
+
+// The checker has to find processes that break a rule, or it would find nothing in sound ones.
+func TestTheCheckerFindsProcessesThatBreakARule(t *testing.T) {
+	t.Parallel()
+	for _, mutant := range []chaos.Mutant{chaos.SameNode, chaos.EndlessWindow} {
+		t.Run(string(mutant), func(t *testing.T) {
+			t.Parallel()
+			// On a busy machine a number may not change hands in a few seconds, so there is nothing to
+			// find. Some run has it.
+			for seed := range uint64(8) {
+				c := brief()
+				c.Mutant, c.Seed = mutant, seed+1
+				result := chaos.Run(t, sqliteChaos(t, c))
+				t.Log(result)
+				if v := result.Verdict; v.TicksTwice > 0 && v.IDsTwice > 0 && len(v.Faults) > 0 {
+					return
+				}
+			}
+			t.Error("nothing was found in any run")
+		})
+	}
+}

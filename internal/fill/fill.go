@@ -1,0 +1,161 @@
+package fill
+
+import (
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// filler has the callbacks of the plugin on one database. Its methods stand in the order in which
+// GORM calls them for a create. An application may remove or replace callbacks of GORM, and then
+// GORM puts those of the plugin that were placed before them at the end. So each method also does
+// what an earlier one should have done.
+type filler struct {
+	plans   *PlanCache
+	numbers *Numbers
+	open    openFrames
+}
+
+// fillRows gives every empty tagged field of the statement's rows an ID, before the transaction
+// begins and before the user's hooks run.
+func (f *filler) fillRows(db *gorm.DB) {
+	if db.Error != nil || db.Statement.SQL.Len() > 0 {
+		return // there is nothing to fill, or the INSERT was already built
+	}
+	stmt := db.Statement
+	plan := f.plans.planOf(stmt)
+	if plan == nil || len(plan.columns) == 0 && plan.err == nil && !plan.reachesTagged(db) {
+		return
+	}
+	if plan.err != nil {
+		_ = db.AddError(plan.err)
+		return
+	}
+	fr := f.plans.frames.open(stmt, plan)
+	f.open.adopt(fr)
+	f.open.add(fr)
+	if len(plan.columns) == 0 {
+		return
+	}
+	if err := fr.openRows(); err != nil {
+		_ = db.AddError(err)
+		return
+	}
+	if err := assign(fr, f.numbers); err != nil {
+		_ = db.AddError(err)
+	}
+}
+
+// noteTransaction remembers the transaction once it has begun, before hooks create rows in it.
+func (f *filler) noteTransaction(db *gorm.DB) {
+	if fr := f.plans.frames.of(db.Statement); fr != nil {
+		f.open.add(fr)
+	}
+}
+
+// beforeInsert gives an ID to fields that a hook of the user has emptied, and notes which IDs an
+// INSERT with ON CONFLICT may leave in no row.
+func (f *filler) beforeInsert(db *gorm.DB) {
+	if db.Error != nil {
+		return
+	}
+	defer checkUnscoped(db.Statement)
+	fr := f.plans.frames.of(db.Statement)
+	if fr == nil {
+		f.fillRows(db)
+		if fr = f.plans.frames.of(db.Statement); fr == nil || db.Error != nil {
+			return
+		}
+	} else if fr.plan.refills && !db.Statement.SkipHooks {
+		if err := assign(fr, f.numbers); err != nil {
+			_ = db.AddError(err)
+			return
+		}
+	}
+	f.open.add(fr)
+	if fr.rows != nil && fr.mask != 0 {
+		fr.upsert = newUpsert(db, fr)
+	}
+}
+
+// afterInsert brings IDs and rows together, before associations copy the keys.
+func (f *filler) afterInsert(db *gorm.DB) {
+	fr := f.plans.frames.of(db.Statement)
+	if db.Error != nil || db.DryRun || fr == nil || fr.rows == nil {
+		return
+	}
+	if upsert := fr.upsert; upsert != nil {
+		fr.upsert = nil
+		if err := reconcile(db, fr, upsert, f.plans); err != nil {
+			_ = db.AddError(fmt.Errorf("snowflakeplugin: read the IDs of upserted %s back: %w",
+				fr.plan.schema.Name, err))
+			return
+		}
+	}
+	fr.settled = !inTransaction(db.Statement.ConnPool)
+}
+
+// finish takes the IDs back if the statement failed, and ends the frame.
+func (f *filler) finish(db *gorm.DB) {
+	fr := f.plans.frames.of(db.Statement)
+	if fr == nil {
+		return
+	}
+	f.afterInsert(db)
+	if db.Error != nil {
+		fr.reset(f.open.tree(fr))
+	}
+	f.open.remove(fr)
+	f.plans.frames.remove(fr)
+	fr.close()
+}
+
+// track makes an update the root of the creates below it: its associations are saved in its
+// transaction, and if that fails, their structs must not keep their IDs.
+func (f *filler) track(db *gorm.DB) {
+	if db.Error != nil {
+		return
+	}
+	if plan := f.plans.planOf(db.Statement); plan != nil && plan.reachesTagged(db) {
+		fr := f.plans.frames.open(db.Statement, plan)
+		f.open.adopt(fr)
+		f.open.add(fr)
+	}
+}
+
+// CheckShard returns the callback that looks at all rows once more, when they have their keys and hooks
+// have run, right before they are inserted.
+func CheckShard(plans *PlanCache) func(*gorm.DB) {
+	return func(db *gorm.DB) {
+		fr := plans.frames.of(db.Statement)
+		if db.Error != nil || fr == nil || fr.rows == nil || fr.plan.shard == nil {
+			return
+		}
+		if err := checkShard(fr); err != nil {
+			_ = db.AddError(err)
+		}
+	}
+}
+
+// refuseEmpty returns the callback that refuses rows without an ID, where no ID can be had for the
+// given reason.
+func refuseEmpty(plans *PlanCache, cause error) func(*gorm.DB) {
+	return func(db *gorm.DB) {
+		plan := plans.planOf(db.Statement)
+		if db.Error != nil || plan == nil || len(plan.columns) == 0 {
+			return
+		}
+		fr := &frame{stmt: db.Statement, plan: plan}
+		if err := fr.openRows(); err != nil || fr.rows == nil {
+			_ = db.AddError(err)
+			return
+		}
+		sent, unselected := fr.sentColumns()
+		if empty, columns := fr.countVacant(sent | unselected); empty > 0 {
+			_ = db.AddError(fmt.Errorf("%w: no ID for %s: db.Use failed: %w",
+				errs.ErrNotInUse, plan.names(columns), cause))
+		}
+	}
+}

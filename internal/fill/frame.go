@@ -1,0 +1,270 @@
+package fill
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// frame remembers what the plugin did for one create statement, from the fill to the end. It takes
+// one allocation. A frameTable finds it.
+type frame struct {
+	stmt *gorm.Statement
+	plan *Plan
+	rows rows       // nil when the plugin has nothing to do with the destination
+	ids  []int64    // the generated IDs in ascending order
+	one  [1]int64   // backing of ids for a single ID
+	mask columnMask // the columns that got generated IDs
+
+	named   madeBy     // the numbers of named sources; nil if there are none
+	structs structRows // backing of rows
+	selects *[]string  // the caller's Selects, if the plugin replaced them
+	upsert  *upsert    // what to reconcile, if anything
+	settled bool       // the rows are in the database for good, whatever happens next
+	below   below      // what is known of the creates below this one
+}
+
+// below is what a frame knows of the creates below it, which GORM makes for associations and hooks
+// may make, also on goroutines of their own.
+type below struct {
+	outer    *frame        // the frame that was innermost in the transaction before this one
+	pool     gorm.ConnPool // the transaction of the statement, nil if it is not registered
+	done     bool          // the statement is over
+	children []*frame      // the frames of creates below, in that transaction
+}
+
+// upsert is what has to be reconciled after an INSERT with ON CONFLICT.
+type upsert struct {
+	// conflict is the clause as the user gave it. The drivers rewrite theirs as they build SQL.
+	conflict clause.OnConflict
+	cells    []cell
+	// keyless has the rows whose primary key only the database knows. What GORM stores there
+	// afterwards may be the key of another row.
+	keyless map[int]bool
+}
+
+// cell is an ID and where it was put. It is remembered because scanning the rows of RETURNING,
+// which GORM does by position, may move IDs to other elements.
+type cell struct {
+	row, column int
+	id          int64
+	given       bool // by the user
+}
+
+// context is that of the statement.
+func (f *frame) context() context.Context {
+	if f.stmt.Context == nil {
+		return context.Background()
+	}
+	return f.stmt.Context
+}
+
+// openRows looks at the destination of the statement. Structs that were passed by value cannot be
+// written to, so they are copied, and the statement then creates the copy.
+func (f *frame) openRows() error {
+	stmt := f.stmt
+	maps, err := newMapRows(f.plan, stmt.Dest)
+	if err != nil {
+		return err
+	}
+	if maps != nil {
+		f.rows = maps
+		return nil
+	}
+	v := stmt.ReflectValue
+	if !v.IsValid() || !f.structs.over(f.plan, v) {
+		if leadsTo(v, f.plan.schema.ModelType) {
+			return fmt.Errorf("snowflakeplugin: create %s from %T: pointers to pointers cannot be filled: %w",
+				f.plan.schema.Name, stmt.Dest, gorm.ErrInvalidData)
+		}
+		return nil // a foreign type, or a shape that GORM refuses
+	}
+	if v.Kind() != reflect.Slice && !v.CanAddr() && !f.structs.pointers {
+		settable := reflect.New(v.Type())
+		settable.Elem().Set(v)
+		stmt.Dest, stmt.ReflectValue = settable.Interface(), settable.Elem()
+		f.structs.rv = stmt.ReflectValue
+	}
+	f.rows = &f.structs
+	return nil
+}
+
+// leadsTo reports whether a slice has pointers that lead to a model through other pointers.
+func leadsTo(v reflect.Value, model reflect.Type) bool {
+	if !v.IsValid() || v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
+		return false
+	}
+	elem := v.Type().Elem()
+	for elem.Kind() == reflect.Pointer {
+		elem = elem.Elem()
+	}
+	return elem == model
+}
+
+// onlyCell returns the cell of a statement that has only one to fill: it creates one struct with
+// all of its columns, and one integer key among them is tagged. Most creates are of this kind, and
+// the bookkeeping for many rows would cost more than the ID.
+func (f *frame) onlyCell() (reflect.Value, bool) {
+	if !f.structs.single || len(f.plan.columns) != 1 || !f.plan.columns[0].plain ||
+		len(f.stmt.Selects) > 0 || len(f.stmt.Omits) > 0 || len(f.ids) > 0 || f.plan.bound {
+		return reflect.Value{}, false
+	}
+	return f.structs.rv.Field(f.plan.columns[0].direct), true
+}
+
+// sentColumns returns the columns that the INSERT will have, as Select and Omit say. unselected has
+// the primary keys that are missing there only because Select does not name them: a row needs its
+// key. A column that is left out on purpose gets no ID, because the ID would be in no row.
+func (f *frame) sentColumns() (sent, unselected columnMask) {
+	if len(f.stmt.Selects) == 0 && len(f.stmt.Omits) == 0 {
+		return 1<<len(f.plan.columns) - 1, 0
+	}
+	chosen, restricted := f.stmt.SelectAndOmitColumns(true, false)
+	for c, column := range f.plan.columns {
+		wanted, named := chosen[column.field.DBName]
+		switch {
+		case wanted, !named && !restricted:
+			sent |= 1 << c
+		case !named && column.field.PrimaryKey:
+			unselected |= 1 << c
+		}
+	}
+	return sent, unselected
+}
+
+// alsoSelect adds columns to the Select of the statement until the frame is closed. The slice is
+// copied because GORM shares it between statements.
+func (f *frame) alsoSelect(columns columnMask) {
+	if columns == 0 {
+		return
+	}
+	if f.selects == nil {
+		own := f.stmt.Selects
+		f.selects = &own
+		f.stmt.Selects = slices.Clone(own)
+	}
+	for c, column := range f.plan.columns {
+		if columns.has(c) {
+			f.stmt.Selects = append(f.stmt.Selects, column.field.DBName)
+		}
+	}
+}
+
+// countVacant counts the empty cells of some columns and says which of the columns have any.
+func (f *frame) countVacant(columns columnMask) (empty int, found columnMask) {
+	for c := range f.plan.columns {
+		if !columns.has(c) {
+			continue
+		}
+		if n := f.rows.vacant(c); n > 0 {
+			empty += n
+			found |= 1 << c
+		}
+	}
+	return empty, found
+}
+
+// place writes IDs into the empty cells, column by column.
+func (f *frame) place(columns columnMask, ids []int64) (err error) {
+	for c, column := range f.plan.columns {
+		if !columns.has(c) {
+			continue
+		}
+		if ids, err = f.rows.place(c, ids); err != nil {
+			return f.noFit(column, err)
+		}
+	}
+	return nil
+}
+
+// noID is the error of a statement whose columns could get no ID.
+func (f *frame) noID(columns columnMask, cause error) error {
+	return fmt.Errorf("snowflakeplugin: no ID for %s: %w", f.plan.names(columns), cause)
+}
+
+// noFit is the error of a field that cannot take the ID that was made for it.
+func (f *frame) noFit(column *column, cause error) error {
+	return fmt.Errorf("%w: %s.%s: %w", errs.ErrInvalidField, f.plan.schema.Name, column.field.Name, cause)
+}
+
+// noParent is the error of a row whose ID has to be colocated with a row that it does not name.
+func (f *frame) noParent(i int, column *column, value any) error {
+	return fmt.Errorf("%w: row %d has %v in %s.%s: set it to the ID of the row that this one is colocated "+
+		"with",
+		errs.ErrNoParent, i, value, f.plan.schema.Name, column.like.Name)
+}
+
+// inTransaction reports whether statements of the pool can still be rolled back.
+func inTransaction(pool gorm.ConnPool) bool {
+	_, is := pool.(gorm.TxCommitter)
+	return is
+}
+
+// made reports whether id was generated for a column of this statement.
+func (f *frame) made(c int, id int64) bool {
+	if from := f.plan.columns[c].from; from != nil {
+		return contains(f.named[from.name].ids, id)
+	}
+	return contains(f.ids, id)
+}
+
+// get returns the ID in a cell; ok is false if there is none. For a number that has a text of its own, only
+// the text of one that was made for this statement tells the number.
+func (f *frame) get(i, c int) (id int64, ok bool) { return f.named.get(f, i, c) }
+
+// contains reports whether an ID is among sorted ones.
+func contains(ids []int64, id int64) bool {
+	_, found := slices.BinarySearch(ids, id)
+	return found
+}
+
+// reset takes back every ID that was generated for this statement and for those below it, which
+// frames lists together with this one, so that
+// no struct keeps an ID that is in no row: GORM would add it to the conditions of later queries,
+// and they would find nothing. What a user or a hook has set stays.
+func (f *frame) reset(frames []*frame) {
+	ids, named := f.ids, f.named
+	if len(frames) > 1 {
+		// An upsert may have met a row that another part of the tree had just made.
+		ids, named = nil, nil
+		for _, frame := range frames {
+			ids = append(ids, frame.ids...)
+			named = named.and(frame.named)
+		}
+		slices.Sort(ids)
+	}
+	for _, frame := range frames {
+		frame.takeBack(ids, named)
+	}
+}
+
+// takeBack restores the cells that hold one of the IDs.
+func (f *frame) takeBack(ids []int64, named madeBy) {
+	if f.rows == nil || f.mask == 0 || f.settled {
+		return
+	}
+	for i := range f.rows.count() {
+		for c, column := range f.plan.columns {
+			made := ids
+			if column.from != nil {
+				made = named[column.from.name].ids
+			}
+			if id, ok := named.get(f, i, c); ok && f.mask.has(c) && contains(made, id) {
+				f.rows.restore(i, c)
+			}
+		}
+	}
+}
+
+// close gives the statement back what is its own.
+func (f *frame) close() {
+	if f.selects != nil {
+		f.stmt.Selects = *f.selects
+	}
+}

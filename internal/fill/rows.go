@@ -1,0 +1,197 @@
+package fill
+
+import (
+	"context"
+	"reflect"
+
+	"gorm.io/gorm/schema"
+)
+
+// rows is the destination of a create statement, whatever its shape. It gives access to the cells of
+// the tagged columns of every row. A column is named by its index in the plan.
+type rows interface {
+	count() int
+	// vacant counts the cells of a column that wait for an ID.
+	vacant(column int) int
+	isVacant(row, column int) bool
+	// place puts IDs into those cells, in the order of the rows, and returns the IDs left over.
+	place(column int, ids []int64) (rest []int64, err error)
+	// get returns the ID in a cell; ok is false if there is none.
+	get(row, column int) (id int64, ok bool)
+	// put writes an ID into a cell.
+	put(row, column int, id int64) error
+	// restore makes the cell what it was before an ID was put into it.
+	restore(row, column int)
+	// load writes what a query returned into a cell. The value has the column's type, without its
+	// pointer, and the zero Value stands for NULL.
+	load(row, column int, v reflect.Value)
+	// value returns what the row holds for any field of the model. known is false if the value is
+	// NULL, or if the database decides on it.
+	value(ctx context.Context, row int, field *schema.Field) (v any, known bool)
+}
+
+// structRows is a struct, or a slice or an array of structs or of pointers to structs.
+type structRows struct {
+	plan     *Plan
+	rv       reflect.Value
+	single   bool
+	pointers bool
+}
+
+// over points r at a destination. It returns false for a destination that is not made of the model's
+// own structs.
+func (r *structRows) over(p *Plan, v reflect.Value) bool {
+	elem := v.Type()
+	r.plan, r.rv, r.single, r.pointers = p, v, false, false
+	switch v.Kind() {
+	case reflect.Struct:
+		r.single = true
+	case reflect.Slice, reflect.Array:
+		elem = elem.Elem()
+		if elem.Kind() == reflect.Pointer {
+			r.pointers = true
+			elem = elem.Elem()
+		}
+	default:
+		return false
+	}
+	return elem == p.schema.ModelType
+}
+
+func (r *structRows) count() int {
+	if r.single {
+		return 1
+	}
+	return r.rv.Len()
+}
+
+// isSlice reports whether the destination is a slice or an array of structs.
+func (r *structRows) isSlice() bool { return r.plan != nil && !r.single }
+
+// row returns a struct, or false for a nil pointer, which GORM reports as an error.
+func (r *structRows) row(i int) (reflect.Value, bool) {
+	if r.single {
+		return r.rv, true
+	}
+	row := r.rv.Index(i)
+	if r.pointers {
+		if row.IsNil() {
+			return reflect.Value{}, false
+		}
+		row = row.Elem()
+	}
+	return row, true
+}
+
+func (r *structRows) vacant(c int) int {
+	column, empty := r.plan.columns[c], 0
+	if r.isTable(column) {
+		for i := range r.rv.Len() {
+			if r.rv.Index(i).Field(column.direct).Int() == 0 {
+				empty++
+			}
+		}
+		return empty
+	}
+	for i := range r.count() {
+		if row, ok := r.row(i); ok && column.isVacant(row) {
+			empty++
+		}
+	}
+	return empty
+}
+
+func (r *structRows) isVacant(i, c int) bool {
+	row, ok := r.row(i)
+	return ok && r.plan.columns[c].isVacant(row)
+}
+
+func (r *structRows) place(c int, ids []int64) ([]int64, error) {
+	column := r.plan.columns[c]
+	if r.isTable(column) {
+		for i := 0; len(ids) > 0 && i < r.rv.Len(); i++ {
+			if cell := r.rv.Index(i).Field(column.direct); cell.Int() == 0 {
+				cell.SetInt(ids[0])
+				ids = ids[1:]
+			}
+		}
+		return ids, nil
+	}
+	for i := 0; len(ids) > 0 && i < r.count(); i++ {
+		row, ok := r.row(i)
+		if !ok || !column.isVacant(row) {
+			continue
+		}
+		cell, _ := column.in(row, true)
+		if err := column.put(cell, ids[0]); err != nil {
+			return nil, err
+		}
+		ids = ids[1:]
+	}
+	return ids, nil
+}
+
+// isTable reports whether the column is an integer field in a slice of structs. Large batches have
+// this shape, and short loops for it halve the plugin's share of a row.
+func (r *structRows) isTable(column *column) bool {
+	return column.plain && !r.single && !r.pointers
+}
+
+func (r *structRows) get(i, c int) (int64, bool) {
+	row, ok := r.row(i)
+	if !ok {
+		return 0, false
+	}
+	cell, ok := r.plan.columns[c].in(row, false)
+	if !ok {
+		return 0, false
+	}
+	return r.plan.columns[c].get(cell)
+}
+
+func (r *structRows) put(i, c int, id int64) error {
+	row, ok := r.row(i)
+	if !ok {
+		return nil
+	}
+	cell, _ := r.plan.columns[c].in(row, true)
+	return r.plan.columns[c].put(cell, id)
+}
+
+func (r *structRows) restore(i, c int) {
+	if row, ok := r.row(i); ok {
+		if cell, ok := r.plan.columns[c].in(row, false); ok {
+			cell.SetZero()
+		}
+	}
+}
+
+func (r *structRows) load(i, c int, v reflect.Value) {
+	row, ok := r.row(i)
+	if !ok {
+		return
+	}
+	cell, _ := r.plan.columns[c].in(row, true)
+	switch {
+	case !v.IsValid():
+		cell.SetZero()
+	case r.plan.columns[c].pointer:
+		fresh := reflect.New(v.Type())
+		fresh.Elem().Set(v)
+		cell.Set(fresh)
+	default:
+		cell.Set(v)
+	}
+}
+
+func (r *structRows) value(ctx context.Context, i int, field *schema.Field) (any, bool) {
+	row, ok := r.row(i)
+	if !ok {
+		return nil, false
+	}
+	v, zero := field.ValueOf(ctx, row)
+	if zero && field.HasDefaultValue && field.DefaultValueInterface == nil {
+		return nil, false
+	}
+	return v, !IsNull(v)
+}

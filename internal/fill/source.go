@@ -1,0 +1,127 @@
+package fill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// Source makes numbers for the plugin in place of its own generator. The plugin calls Fill once for
+// all rows of a statement. Fill sets every element of ids to a positive number that it has never
+// handed out before, or it returns an error. It must be safe for concurrent use.
+type Source interface {
+	Fill(ctx context.Context, ids []int64) error
+}
+
+// Numbers hands out IDs, either from the plugin's own generator or from a [Source] of the
+// application. It is safe for concurrent use.
+type Numbers struct {
+	source    Source
+	generator *generator.Generator // nil for a source of the application
+	closed    *atomic.Bool
+}
+
+// NewNumbers returns numbers from the generator, or from the source if the generator is nil. They
+// end when closed is set.
+func NewNumbers(source Source, g *generator.Generator, closed *atomic.Bool) *Numbers {
+	return &Numbers{source: source, generator: g, closed: closed}
+}
+
+// Next returns one new number.
+func (n *Numbers) Next(ctx context.Context) (int64, error) {
+	if n.generator != nil && !n.closed.Load() {
+		id, err := n.generator.Next(ctx)
+		if err != nil {
+			err = closedBy(err)
+		}
+		return id, err
+	}
+	ids := make([]int64, 1)
+	err := n.Take(ctx, ids)
+	return ids[0], err
+}
+
+// Take sets all elements of ids to new numbers, with one reservation.
+func (n *Numbers) Take(ctx context.Context, ids []int64) error {
+	if n.closed.Load() {
+		return errs.ErrClosed
+	}
+	if n.generator != nil {
+		return closedBy(n.generator.Fill(ctx, ids))
+	}
+	if ctx.Err() != nil {
+		return errs.Ended(ctx)
+	}
+	if err := n.source.Fill(ctx, ids); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if id <= 0 {
+			return fmt.Errorf("%w: it returned %d where a positive number is needed", errs.ErrSource, id)
+		}
+	}
+	return nil
+}
+
+// NextLike returns one new number on the shard of key. Both then share a shard for the number of
+// shards that the generator spreads its IDs over, and for every divisor of that number. So rows that
+// are colocated stay so when a router doubles its shards.
+func (n *Numbers) NextLike(ctx context.Context, key int64) (int64, error) {
+	return n.chosen(key, func() (int64, error) { return n.generator.NextLike(ctx, key) })
+}
+
+// nextOn returns one new number on a shard of a router.
+func (n *Numbers) nextOn(ctx context.Context, shard *Shard) (int64, error) {
+	return n.chosen(int64(shard.number), func() (int64, error) {
+		return n.generator.NextOn(ctx, shard.number, shard.of)
+	})
+}
+
+// chosen calls next, which asks the generator for a number on the shard of key.
+func (n *Numbers) chosen(key int64, next func() (int64, error)) (int64, error) {
+	switch {
+	case n.closed.Load():
+		return 0, errs.ErrClosed
+	case n.generator == nil:
+		return 0, fmt.Errorf("%w on the shard of %d: a source that WithSource sets cannot choose shards",
+			errs.ErrSource, key)
+	}
+	id, err := next()
+	return id, closedBy(err)
+}
+
+// closedBy names the plugin in the error of a caller that Close has overtaken.
+func closedBy(err error) error {
+	if errors.Is(err, errs.ErrClosed) {
+		return fmt.Errorf("%w: %w", errs.ErrClosed, err)
+	}
+	return err
+}
+
+// Engine is what a router needs of a plugin.
+type Engine struct {
+	Plans *PlanCache
+	// Numbers returns where IDs come from. It may lease a node number first, so it may wait.
+	Numbers func(ctx context.Context) (*Numbers, error)
+	// Generator returns the plugin's own generator, or nil if the plugin has none.
+	Generator func() *generator.Generator
+
+	// tables has a *sync.Mutex for each database, by the callbacks that its handles share.
+	tables sync.Map
+}
+
+// LockTables locks the schemas by which GORM changes tables of a database, and returns what unlocks them.
+// Some of them are changed for the time of one statement.
+func (e *Engine) LockTables(db *gorm.DB) (unlock func()) {
+	lock, _ := e.tables.LoadOrStore(db.Callback(), new(sync.Mutex))
+	mutex, _ := lock.(*sync.Mutex)
+	mutex.Lock()
+	return mutex.Unlock
+}

@@ -1,0 +1,77 @@
+package fill
+
+import (
+	"database/sql/driver"
+	"encoding/binary"
+	"reflect"
+	"strconv"
+)
+
+// binaryLen is the length of an ID in a []byte field.
+const binaryLen = 8
+
+// IDOf reads the ID in a value that a field, a map or a condition holds: a number, decimal digits,
+// eight bytes, a driver.Valuer of any of these, or a pointer to one. It returns false if there is none.
+func IDOf(value any) (int64, bool) {
+	v := reflect.ValueOf(value)
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if !v.IsValid() || v.Kind() == reflect.Pointer {
+		return 0, false // NULL
+	}
+	if id, ok := ValueOf(v).(int64); ok {
+		return id, true
+	}
+	switch v.Kind() {
+	case reflect.Int64, reflect.Int:
+		return v.Int(), true
+	case reflect.Uint64, reflect.Uint:
+		return int64(v.Uint()), true
+	case reflect.String:
+		return parseInt(v.String())
+	case reflect.Slice:
+		if raw, ok := v.Interface().([]byte); ok && len(raw) == binaryLen {
+			return int64(binary.BigEndian.Uint64(raw)), true
+		}
+	}
+	return 0, false
+}
+
+// parseInt reads decimal digits. It returns 0 and false for any other text.
+func parseInt(text string) (int64, bool) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return id, true
+}
+
+// ValueOf returns what a driver.Valuer stands for. It is nil for NULL, and for a value that is no
+// driver.Valuer.
+func ValueOf(v reflect.Value) driver.Value {
+	valuer, ok := v.Interface().(driver.Valuer)
+	if !ok {
+		return nil
+	}
+	value, err := valuer.Value()
+	if err != nil {
+		return nil
+	}
+	return value
+}
+
+// IsNull reports whether the value is stored as NULL.
+func IsNull(value any) bool {
+	if value == nil {
+		return true
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && v.IsNil() {
+		return true
+	}
+	if valuer, ok := value.(driver.Valuer); ok {
+		stored, err := valuer.Value()
+		return err == nil && stored == nil
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+package fill
+
+import (
+	"fmt"
+	"reflect"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// KeyClauses returns what a field of the type ID adds to every create of its model: a check that the
+// field is never stored as 0 if it belongs to the primary key. Several such rows would become one as
+// soon as they are saved with ON CONFLICT. GORM asks for the clauses of a field when it parses the
+// model, so the check works without the plugin, too.
+func KeyClauses(field *schema.Field) []clause.Interface {
+	if !field.PrimaryKey || !isColumn(field.Schema, field) || field.HasDefaultValue {
+		return nil // another field stands for the column, or the database has a default for a zero
+	}
+	column, err := newColumn(field, 0, nil)
+	if err != nil {
+		return nil // a declared size or a serializer makes it something else than an ID
+	}
+	return []clause.Interface{keyClause{column}}
+}
+
+// keyClause is the check of one field. It adds nothing to the SQL.
+type keyClause struct{ *column }
+
+var _ gorm.StatementModifier = keyClause{}
+
+// Name returns the name of the check.
+func (keyClause) Name() string { return PluginName + ":key" }
+
+// Build writes nothing.
+func (keyClause) Build(clause.Builder) {}
+
+// MergeClause does nothing, because GORM calls ModifyStatement in its place.
+func (keyClause) MergeClause(*clause.Clause) {}
+
+// ModifyStatement refuses the statement if it would store a zero key. GORM calls it right before it
+// builds the INSERT, unless the statement is Unscoped; see checkUnscoped.
+func (c keyClause) ModifyStatement(stmt *gorm.Statement) {
+	if stmt.Error != nil || stmt.SQL.Len() > 0 {
+		return
+	}
+	if row, found := c.zeroRow(stmt); found {
+		_ = stmt.AddError(fmt.Errorf("%w: %s.%s of row %d is 0: %s",
+			errs.ErrZeroKey, stmt.Schema.Name, c.field.Name, row, c.remedy(stmt)))
+	}
+}
+
+// zeroRow finds the first row that would store a zero.
+func (c keyClause) zeroRow(stmt *gorm.Statement) (int, bool) {
+	if maps, ok := mapsOf(stmt.Dest); ok {
+		for i, m := range maps {
+			for key, value := range m {
+				if stmt.Schema.LookUpField(key) == c.field && isZeroID(value) {
+					return i, true
+				}
+			}
+		}
+		return 0, false
+	}
+	if !c.isSent(stmt) {
+		return 0, false
+	}
+	rv := reflect.Indirect(stmt.ReflectValue)
+	switch rv.Kind() {
+	case reflect.Slice, reflect.Array:
+		for i := range rv.Len() {
+			if c.isZeroIn(rv.Index(i)) {
+				return i, true
+			}
+		}
+	case reflect.Struct:
+		return 0, c.isZeroIn(rv)
+	}
+	return 0, false
+}
+
+// isSent reports whether the INSERT has the column.
+func (c keyClause) isSent(stmt *gorm.Statement) bool {
+	switch {
+	case !c.field.Creatable:
+		return false
+	case len(stmt.Selects) == 0 && len(stmt.Omits) == 0:
+		return true
+	}
+	chosen, restricted := stmt.SelectAndOmitColumns(true, false)
+	wanted, named := chosen[c.field.DBName]
+	return wanted || !named && !restricted
+}
+
+// isZeroIn reports whether a struct, or the struct that a pointer leads to, has a zero in the field.
+func (c keyClause) isZeroIn(row reflect.Value) bool {
+	row = reflect.Indirect(row)
+	if !row.IsValid() || row.Type() != c.field.Schema.ModelType {
+		return false // GORM refuses it
+	}
+	cell, ok := c.in(row, false)
+	if !ok {
+		return true // GORM makes the embedded struct, and its fields are zero
+	}
+	if c.pointer {
+		if cell.IsNil() {
+			return false // NULL
+		}
+		cell = cell.Elem()
+	}
+	return cell.IsZero()
+}
+
+// isZeroID reports whether a value is stored as 0. NULL is not.
+func isZeroID(value any) bool {
+	id, ok := IDOf(value)
+	return ok && id == 0
+}
+
+// remedy says what the program has to do.
+func (c keyClause) remedy(stmt *gorm.Statement) string {
+	_, registered := stmt.Plugins[PluginName]
+	tagged, _ := isTagged(c.field)
+	switch {
+	case isForeignKey(stmt.Schema, c.field):
+		return "set it to the ID of the row that it refers to"
+	case registered && !IsInUse(stmt.DB):
+		return "db.Use has registered the plugin, but the application has removed its callback " + callbackFill +
+			": keep it"
+	case !registered && tagged:
+		return "the database does not use the plugin: call db.Use(snowflakeplugin.New()), or set the key"
+	case !registered:
+		return "tag the field " + TagName + `:"true" and call db.Use(snowflakeplugin.New()), or set the key`
+	case !tagged:
+		return "tag the field " + TagName + `:"true", or set the key`
+	}
+	return "set the key"
+}
+
+// checkUnscoped makes the checks of a statement that GORM does not make, because it leaves out the
+// clauses of fields under Unscoped.
+func checkUnscoped(stmt *gorm.Statement) {
+	if !stmt.Unscoped || stmt.Schema == nil {
+		return
+	}
+	for _, c := range stmt.Schema.CreateClauses {
+		if check, ok := c.(keyClause); ok {
+			check.ModifyStatement(stmt)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package filling_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+)
+
+// account is the plain model. It has a key that the plugin fills, and a unique column for
+// conflicts.
+type account struct {
+	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Email string             `gorm:"size:100;uniqueIndex"`
+	Name  string             `gorm:"size:100"`
+}
+
+// ticket has a plain integer key and another tagged column.
+type ticket struct {
+	ID       int64              `gorm:"primaryKey" snowflake:"true"`
+	PublicID snowflakeplugin.ID `gorm:"uniqueIndex" snowflake:"true"`
+	Title    string             `gorm:"size:100;uniqueIndex"`
+}
+
+// plainNote is not tagged. The database generates its key.
+type plainNote struct {
+	ID   uint   `gorm:"primaryKey"`
+	Text string `gorm:"size:100"`
+}
+
+// use makes db use the plugin and migrates the models.
+func use(t *testing.T, db *gorm.DB, plugin *snowflakeplugin.Plugin, models ...any) {
+	t.Helper()
+	must(t, db.Use(plugin), "Use")
+	must(t, plugin.Prepare(db, models...), "Prepare")
+	must(t, db.AutoMigrate(models...), "AutoMigrate")
+}
+
+// openLedger is open with a plugin that takes its numbers from a ledger.
+func openLedger(
+	t *testing.T, target dbtest.Target, cfg *gorm.Config, models ...any,
+) (*gorm.DB, *ledger) {
+	t.Helper()
+	db, numbers := target.Open(t, cfg), newLedger(t)
+	use(t, db, snowflakeplugin.New(snowflakeplugin.WithSource(numbers)), models...)
+	return db, numbers
+}
+
+// ledger is a source that records its calls. Its numbers come from a generator.
+type ledger struct {
+	*generator.Generator
+	// If step is set, it runs before each reservation. The first call has number 1. Fill returns
+	// its error.
+	step func(ctx context.Context, call int) error
+
+	mu       sync.Mutex
+	sizes    []int             // guarded by mu: how many numbers each reservation requested
+	contexts []context.Context // guarded by mu: the context of each
+}
+
+func newLedger(t *testing.T) *ledger {
+	t.Helper()
+	numbers, err := generator.New(generator.Default(), generator.FixedNode(2))
+	must(t, err, "a generator")
+	return &ledger{Generator: numbers}
+}
+
+// Fill implements snowflakeplugin.Source.
+func (l *ledger) Fill(ctx context.Context, ids []int64) error {
+	l.mu.Lock()
+	l.sizes = append(l.sizes, len(ids))
+	l.contexts = append(l.contexts, ctx)
+	call := len(l.sizes)
+	l.mu.Unlock()
+	if l.step != nil {
+		if err := l.step(ctx, call); err != nil {
+			return err
+		}
+	}
+	return l.Generator.Fill(ctx, ids)
+}
+
+// take returns the sizes of the reservations since the last call.
+func (l *ledger) take() []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sizes := l.sizes
+	l.sizes, l.contexts = nil, nil
+	return sizes
+}
+
+// contextMark is the key of a value that a test puts into a context to see which calls get it.
+type contextMark struct{}
+
+// marks returns the value of each reservation's context since the last call of take.
+func (l *ledger) marks() (marks []any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, ctx := range l.contexts {
+		marks = append(marks, ctx.Value(contextMark{}))
+	}
+	return marks
+}
+
+// stored reads the row with that key in a session without earlier clauses.
+func stored[T any](t *testing.T, db *gorm.DB, id any) T {
+	t.Helper()
+	var row T
+	err := db.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Where("id = ?", id).Take(&row).Error
+	if err != nil {
+		t.Fatalf("read the %T with ID %v: %v", row, id, err)
+	}
+	return row
+}
+
+// allStored reads all rows of the model, by key.
+func allStored[T any](t *testing.T, db *gorm.DB) []T {
+	t.Helper()
+	var rows []T
+	err := db.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Order("id").Find(&rows).Error
+	if err != nil {
+		t.Fatalf("read all %T: %v", rows, err)
+	}
+	return rows
+}
+
+// holds fails the test unless the table of the model has the wanted number of rows.
+func holds(t *testing.T, db *gorm.DB, model any, want int64) {
+	t.Helper()
+	var got int64
+	err := db.Session(&gorm.Session{NewDB: true}).Model(model).Unscoped().Count(&got).Error
+	must(t, err, "count")
+	if got != want {
+		t.Errorf("the table of %T has %d rows, want %d", model, got, want)
+	}
+}
+
+// accountStored fails the test unless the account has an ID and its row is equal to it.
+func accountStored(t *testing.T, db *gorm.DB, a account) {
+	t.Helper()
+	if a.ID == 0 {
+		t.Fatalf("account %q has no ID", a.Email)
+	}
+	same(t, "the stored row", stored[account](t, db, a.ID), a)
+}
+
+// ticketStored fails the test unless the ticket has both IDs and its row is equal to it.
+func ticketStored(t *testing.T, db *gorm.DB, v ticket) {
+	t.Helper()
+	if v.ID == 0 || v.PublicID == 0 || v.ID == int64(v.PublicID) {
+		t.Fatalf("ticket %q has the IDs %d and %d, want two different ones", v.Title, v.ID, v.PublicID)
+	}
+	same(t, "the stored row", stored[ticket](t, db, v.ID), v)
+}
+
+// outcome returns how fn ended, as text that can be compared.
+func outcome(fn func() error) (how string) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			how = fmt.Sprintf("panic: %v", caught)
+		}
+	}()
+	return fmt.Sprintf("error: %v", fn())
+}
+
+// transactions lists the ways to use GORM's default transactions or to disable them.
+var transactions = map[string]func(t *testing.T, target dbtest.Target, models ...any) *gorm.DB{
+	"default transactions": func(t *testing.T, target dbtest.Target, models ...any) *gorm.DB {
+		t.Helper()
+		db, _ := open(t, target, nil, models...)
+		return db
+	},
+	"none by Config": func(t *testing.T, target dbtest.Target, models ...any) *gorm.DB {
+		t.Helper()
+		db, _ := open(t, target, &gorm.Config{SkipDefaultTransaction: true}, models...)
+		return db
+	},
+	"none by Session": func(t *testing.T, target dbtest.Target, models ...any) *gorm.DB {
+		t.Helper()
+		db, _ := open(t, target, nil, models...)
+		return db.Session(&gorm.Session{SkipDefaultTransaction: true})
+	},
+}
+
+// inEveryMode runs a behavior with and without default transactions.
+func inEveryMode(models []any, run func(t *testing.T, db *gorm.DB)) func(*testing.T, dbtest.Target) {
+	return func(t *testing.T, target dbtest.Target) {
+		t.Helper()
+		for mode, open := range transactions {
+			t.Run(mode, func(t *testing.T) { run(t, open(t, target, models...)) })
+		}
+	}
+}
+
+// models returns its arguments as a list of models.
+func models(list ...any) []any { return list }
+
+// watch sets a recorder on the handle and returns both.
+func watch(db *gorm.DB) (*gorm.DB, *dbtest.Recorder) {
+	recorder := dbtest.NewRecorder()
+	return db.Session(&gorm.Session{Logger: recorder}), recorder
+}

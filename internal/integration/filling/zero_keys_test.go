@@ -1,0 +1,232 @@
+package filling_test
+
+import (
+	"errors"
+	"testing"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+)
+
+func TestZeroKeys(t *testing.T) { run(t, zeroKeyBehaviors()) }
+
+func zeroKeyBehaviors() []behavior {
+	return []behavior{
+		{Name: "a key of type ID is never stored as 0, with the plugin and without it", Run: zeroKeysRefused},
+		{Name: "a key that is set is stored without the plugin", Run: setKeysStored},
+		{Name: "a refused row names the model, the field and the remedy", Run: zeroKeyRemedies},
+		{Name: "keys that the database gives are left to it", Run: databaseKeysLeft},
+		{Name: "a zero in a part of a composite key is refused", Run: zeroInCompositeKey},
+		{Name: "a foreign key of text kind to an ID is refused by name", Run: textForeignKeyRefused},
+		{Name: "a slice of pointers to pointers is refused and stores nothing", Run: pointersToPointers},
+		{Name: "a model is prepared for the table of the handle as well", Run: preparedForTable},
+	}
+}
+
+// untagged forgot its tag.
+type untagged struct {
+	ID   snowflakeplugin.ID
+	Name string
+}
+
+// forgotten has its tag, and is used on databases without the plugin.
+type forgotten struct {
+	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name string
+}
+
+// waysToCreate are creates of six rows that forget their keys.
+func waysToCreate[T any](row func(name string) T) map[string]func(db *gorm.DB) error {
+	rows := func() []T {
+		var rows []T
+		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			rows = append(rows, row(name))
+		}
+		return rows
+	}
+	updateAll := clause.OnConflict{UpdateAll: true}
+	return map[string]func(db *gorm.DB) error{
+		"create":     func(db *gorm.DB) error { r := row("a"); return db.Create(&r).Error },
+		"slice":      func(db *gorm.DB) error { r := rows(); return db.Create(&r).Error },
+		"save slice": func(db *gorm.DB) error { return db.Save(rows()).Error },
+		"update all": func(db *gorm.DB) error { r := rows(); return db.Clauses(updateAll).Create(&r).Error },
+		"do nothing": func(db *gorm.DB) error { r := rows(); return db.Clauses(doNothing()).Create(&r).Error },
+		"batches":    func(db *gorm.DB) error { r := rows(); return db.CreateInBatches(&r, 2).Error },
+		"one of two": func(db *gorm.DB) error {
+			var model T
+			return db.Model(&model).Create([]map[string]any{{"id": 5, "name": "a"}, {"id": "0", "name": "b"}}).Error
+		},
+		"map": func(db *gorm.DB) error {
+			var model T
+			return db.Model(&model).Create(map[string]any{"id": 0, "name": "a"}).Error
+		},
+		"maps": func(db *gorm.DB) error {
+			var model T
+			return db.Model(&model).Create([]map[string]any{
+				{"ID": snowflakeplugin.ID(5), "name": "a"}, {"ID": snowflakeplugin.ID(0), "name": "b"},
+			}).Error
+		},
+		"without hooks": func(db *gorm.DB) error {
+			r := rows()
+			return db.Session(&gorm.Session{SkipHooks: true}).Create(&r).Error
+		},
+	}
+}
+
+func zeroKeysRefused(t *testing.T, target dbtest.Target) {
+	refuse := func(t *testing.T, db *gorm.DB, table string, ways map[string]func(*gorm.DB) error) {
+		t.Helper()
+		for name, create := range ways {
+			wantErr(t, create(db), snowflakeplugin.ErrZeroKey, name)
+			same(t, "rows after "+name, plainOne[int64](t, db, "SELECT COUNT(*) FROM "+table), 0)
+		}
+	}
+	t.Run("no tag, no plugin", func(t *testing.T) {
+		db := target.Open(t, nil)
+		must(t, db.AutoMigrate(&untagged{}), "AutoMigrate")
+		refuse(t, db, "untaggeds", waysToCreate(func(name string) untagged { return untagged{Name: name} }))
+	})
+	t.Run("a tag, no plugin", func(t *testing.T) {
+		db := target.Open(t, nil)
+		must(t, db.AutoMigrate(&forgotten{}), "AutoMigrate")
+		refuse(t, db, "forgottens", waysToCreate(func(name string) forgotten { return forgotten{Name: name} }))
+	})
+	t.Run("no tag, the plugin", func(t *testing.T) {
+		db, _ := open(t, target, nil, &untagged{})
+		ways := waysToCreate(func(name string) untagged { return untagged{Name: name} })
+		ways["unscoped"] = func(db *gorm.DB) error { return db.Unscoped().Create(&untagged{Name: "a"}).Error }
+		refuse(t, db, "untaggeds", ways)
+	})
+}
+
+func setKeysStored(t *testing.T, target dbtest.Target) {
+	db := target.Open(t, nil)
+	must(t, db.AutoMigrate(&untagged{}), "AutoMigrate")
+	must(t, db.Create(&untagged{ID: 7, Name: "a"}).Error, "create")
+	must(t, db.Create([]untagged{{ID: 8}, {ID: 9}}).Error, "create a slice")
+	must(t, db.Save(&untagged{ID: 7, Name: "b"}).Error, "save")
+	must(t, db.Model(&untagged{}).Create(map[string]any{"id": 10, "name": "c"}).Error, "create from a map")
+	same(t, "rows", plainOne[int64](t, db, "SELECT COUNT(*) FROM untaggeds"), 4)
+}
+
+func zeroKeyRemedies(t *testing.T, target dbtest.Target) {
+	without := target.Open(t, nil)
+	err := without.Session(&gorm.Session{DryRun: true}).Create(&[]untagged{{ID: 5}, {}}).Error
+	wantErr(t, err, snowflakeplugin.ErrZeroKey, "no tag, no plugin")
+	says(t, err, "untagged.ID of row 1", `snowflake:"true"`, "db.Use")
+	err = without.Session(&gorm.Session{DryRun: true}).Create(&forgotten{}).Error
+	says(t, err, "forgotten.ID of row 0", "does not use the plugin", "db.Use")
+	with, _ := open(t, target, nil)
+	err = with.Session(&gorm.Session{DryRun: true}).Create(&untagged{}).Error
+	says(t, err, "untagged.ID of row 0", `tag the field snowflake:"true"`)
+	if snowflakeplugin.Retryable(err) {
+		t.Error("a key that is not set is retryable")
+	}
+}
+
+func databaseKeysLeft(t *testing.T, target dbtest.Target) {
+	type given struct {
+		ID   snowflakeplugin.ID `gorm:"primaryKey;default:(41+1)"`
+		Name string
+	}
+	type fixed struct {
+		ID   snowflakeplugin.ID `gorm:"primaryKey;default:77"`
+		Name string
+	}
+	db := target.Open(t, nil)
+	must(t, db.AutoMigrate(&given{}, &fixed{}), "AutoMigrate")
+	must(t, db.Create(&given{Name: "a"}).Error, "create with a default of the database")
+	must(t, db.Create(&fixed{Name: "a"}).Error, "create with a default of the model")
+	same(t, "the key", plainOne[int64](t, db, "SELECT id FROM givens"), 42)
+	same(t, "the key", plainOne[int64](t, db, "SELECT id FROM fixeds"), 77)
+}
+
+func zeroInCompositeKey(t *testing.T, target dbtest.Target) {
+	type seat struct {
+		HallID snowflakeplugin.ID `gorm:"primaryKey;autoIncrement:false"`
+		Number int64              `gorm:"primaryKey;autoIncrement:false"`
+	}
+	db, _ := open(t, target, nil, &seat{})
+	must(t, db.Create(&seat{HallID: 3, Number: 0}).Error, "a zero in the other part")
+	err := db.Create(&seat{Number: 4}).Error
+	wantErr(t, err, snowflakeplugin.ErrZeroKey, "a zero in the ID")
+	says(t, err, "seat.HallID")
+}
+
+func textForeignKeyRefused(t *testing.T, target dbtest.Target) {
+	type toy struct {
+		ID        snowflakeplugin.ID `snowflake:"true"`
+		OwnerID   string
+		OwnerType string
+	}
+	type cat struct {
+		ID   snowflakeplugin.ID `snowflake:"true"`
+		Toys []toy              `gorm:"polymorphic:Owner"`
+	}
+	type buyer struct {
+		ID snowflakeplugin.ID `snowflake:"true"`
+	}
+	type purchase struct {
+		ID    snowflakeplugin.ID `snowflake:"true"`
+		Buyer string
+		Of    buyer `gorm:"foreignKey:Buyer"`
+	}
+	db, plugin := open(t, target, nil)
+	for name, c := range map[string]struct {
+		model any
+		says  []string
+	}{
+		"polymorphic": {&cat{Toys: []toy{{}}}, []string{"toy.OwnerID", "cat.ID"}},
+		"belongs to":  {&purchase{Of: buyer{ID: 5}}, []string{"purchase.Buyer", "buyer.ID"}},
+	} {
+		err := plugin.Prepare(db, c.model)
+		wantErr(t, err, snowflakeplugin.ErrInvalidField, name+": Prepare")
+		says(t, err, c.says...)
+		wantErr(t, db.Session(&gorm.Session{DryRun: true}).Create(c.model).Error,
+			snowflakeplugin.ErrInvalidField, name+": create")
+	}
+}
+
+func pointersToPointers(t *testing.T, target dbtest.Target) {
+	type plain struct {
+		ID   int64 `gorm:"primaryKey" snowflake:"true"`
+		Name string
+	}
+	db, _ := open(t, target, nil, &forgotten{}, &plain{})
+	f, p := &forgotten{Name: "a"}, &plain{Name: "a"}
+	err := db.Create(&[]**forgotten{&f}).Error
+	if !errors.Is(err, gorm.ErrInvalidData) {
+		t.Errorf("pointers to pointers of an ID: %v", err)
+	}
+	if err := db.Create([]**plain{&p}).Error; !errors.Is(err, gorm.ErrInvalidData) {
+		t.Errorf("pointers to pointers of an int64: %v", err)
+	}
+	same(t, "rows", plainOne[int64](t, db, "SELECT COUNT(*) FROM forgottens"), 0)
+	same(t, "rows", plainOne[int64](t, db, "SELECT COUNT(*) FROM plains"), 0)
+}
+
+func preparedForTable(t *testing.T, target dbtest.Target) {
+	type account struct {
+		ID   int64 `gorm:"primaryKey" snowflake:"true"`
+		Name string
+	}
+	db, plugin := open(t, target, nil)
+	must(t, plugin.Prepare(db.Table("old_accounts"), &account{}), "Prepare")
+	must(t, db.Table("old_accounts").AutoMigrate(&account{}), "AutoMigrate")
+	columns, err := db.Table("old_accounts").Migrator().ColumnTypes("old_accounts")
+	must(t, err, "ColumnTypes")
+	for _, column := range columns {
+		if auto, known := column.AutoIncrement(); column.Name() == "id" && known && auto {
+			t.Error("the key of old_accounts is an auto-increment one")
+		}
+	}
+	row := account{Name: "a"}
+	must(t, db.Table("old_accounts").Create(&row).Error, "create")
+	same(t, "the key", plainOne[int64](t, db, "SELECT id FROM old_accounts"), row.ID)
+	if row.ID == 0 {
+		t.Error("the key was not filled")
+	}
+}

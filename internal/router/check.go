@@ -1,0 +1,204 @@
+package router
+
+import (
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+)
+
+// The table of a shard carries the rule of the shard as CHECK constraints: one on its key, and one on each
+// column that holds the key of a colocated row. So no program can store a row where nobody looks for it,
+// not even one that does not use this library.
+
+// checkRole is what a checked column holds.
+type checkRole int
+
+const (
+	// checkKey is the primary key. It is an ID of the shard.
+	checkKey checkRole = iota
+	// checkReference is the key of another row of the shard, or NULL or 0 where there is none.
+	checkReference
+)
+
+// shardCheck is a CHECK constraint of one column in the table of a shard.
+type shardCheck struct {
+	// name is unique within a database, as MySQL requires. It tells the table, the column, the shard and
+	// the number of shards. So the tables of two numbers of shards can be in one database, and a
+	// constraint that was made for another number is recognized.
+	name string
+	// expression is the condition, without its parentheses.
+	expression string
+	// quoted is the name in the quotes of the dialect.
+	quoted string
+
+	begin         string // the part of the name that does not depend on the number of shards
+	shard, shards int
+}
+
+// maxCheckName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
+const maxCheckName = 63
+
+// newShardCheck returns the constraint of a column in the table of a shard. The table has the name that
+// it is used under: a table that is built under another name and renamed later is made with the
+// constraint of its final name. The same statement fragment works in every database.
+func newShardCheck(
+	d gorm.Dialector, table, column string, role checkRole, l generator.Layout, shards, shard int,
+) shardCheck {
+	var b strings.Builder
+	d.QuoteTo(&b, column)
+	c := shardCheck{
+		name: checkName(table, column, shards, shard), begin: checkNameBegin(table, column),
+		shard: shard, shards: shards,
+	}
+	of := fmt.Sprintf("%s %% %d = %d", b.String(), shards, shard)
+	if shards&(shards-1) != 0 {
+		of = fmt.Sprintf("(%s & %d) %% %d = %d", b.String(), l.MaxSequence(), shards, shard)
+	}
+	// A negative number is not an ID, but its remainder may be that of an ID.
+	c.expression = b.String() + " > 0 AND " + of
+	if role == checkReference {
+		c.expression += " OR " + b.String() + " = 0"
+	}
+	b.Reset()
+	d.QuoteTo(&b, c.name)
+	c.quoted = b.String()
+	return c
+}
+
+// definition is the constraint as it stands in CREATE TABLE, and after ADD in ALTER TABLE.
+func (c shardCheck) definition() string {
+	return "CONSTRAINT " + c.quoted + " CHECK (" + c.expression + ")"
+}
+
+// tag is the constraint as GORM reads it from the tag of a field.
+func (c shardCheck) tag() string { return c.name + "," + c.expression }
+
+// checkName makes the name of a constraint from letters, digits and underscores, which is what GORM
+// accepts. The end of the name is never cut off.
+func checkName(table, column string, shards, shard int) string {
+	return checkNameBegin(table, column) + fmt.Sprintf("_shard_%d_of_%d", shard, shards)
+}
+
+// checkNameBegin is the part of the name that does not depend on the number of shards.
+func checkNameBegin(table, column string) string {
+	whole := table[strings.LastIndexByte(table, '.')+1:] + "_" + column
+	begin := notInName.ReplaceAllString(whole, "_")
+	const longest = maxCheckName - len("_shard_65535_of_65536")
+	if begin == whole && len(begin) <= longest {
+		return begin
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(whole))
+	end := fmt.Sprintf("_%08x", sum.Sum32())
+	return begin[:min(len(begin), longest-len(end))] + end
+}
+
+var (
+	notInName    = regexp.MustCompile(`[^A-Za-z0-9_]`)
+	checkNameEnd = regexp.MustCompile(`_shard_(\d+)_of_(\d+)$`)
+)
+
+// readCheckName returns what the name of a constraint tells. ok is false for a constraint that is not the
+// router's.
+func readCheckName(name string) (begin string, shard, shards int, ok bool) {
+	found := checkNameEnd.FindStringSubmatch(name)
+	if found == nil {
+		return "", 0, 0, false
+	}
+	begin = name[:len(name)-len(found[0])]
+	shard, err := strconv.Atoi(found[1])
+	if err != nil {
+		return "", 0, 0, false
+	}
+	shards, err = strconv.Atoi(found[2])
+	return begin, shard, shards, err == nil && shards > 0
+}
+
+// checkedColumn is a column with a constraint.
+type checkedColumn struct {
+	name string
+	role checkRole
+}
+
+// shardTable is a table that a model has on a shard: its own, or that of a many-to-many relation.
+type shardTable struct {
+	name   string
+	model  any
+	checks []shardCheck
+}
+
+// tablesOf returns the tables of a model on a shard.
+func (t *topology) tablesOf(m *shardModel, shard int) []shardTable {
+	tables := []shardTable{{m.table(shard), m.value, t.checksOf(m, shard)}}
+	for _, join := range m.joins {
+		name := tableOn(join.base, shard)
+		tables = append(tables, shardTable{
+			name, reflect.New(join.of).Interface(), t.checksOn(name, t.checkedJoinColumns(join), shard),
+		})
+	}
+	return tables
+}
+
+// checksOf returns the constraints of a model's own table on a shard of this topology.
+func (t *topology) checksOf(m *shardModel, shard int) []shardCheck {
+	columns := []checkedColumn{{m.key.DBName, checkKey}}
+	if m.like != nil && isIntegerColumn(m.like) {
+		columns = append(columns, checkedColumn{m.like.DBName, checkReference})
+	}
+	return t.checksOn(m.table(shard), columns, shard)
+}
+
+// checkedJoinColumns lists the columns of a join table that hold keys of sharded models.
+func (t *topology) checkedJoinColumns(join joinTable) []checkedColumn {
+	var columns []checkedColumn
+	for _, ref := range join.relation.References {
+		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && isIntegerColumn(ref.PrimaryKey) {
+			columns = append(columns, checkedColumn{ref.ForeignKey.DBName, checkKey})
+		}
+	}
+	return columns
+}
+
+// holdsShard reports whether a field of a sharded model always holds a key of the row's own shard: it is
+// the primary key, or the field that the key is like.
+func (t *topology) holdsShard(field *schema.Field) bool {
+	m := t.byType[field.Schema.ModelType]
+	if m == nil || m.broadcast {
+		return false
+	}
+	return field.Name == m.key.Name || m.like != nil && m.like.Name == field.Name
+}
+
+// checksOn returns the constraints of columns in a table on a shard.
+func (t *topology) checksOn(table string, columns []checkedColumn, shard int) []shardCheck {
+	var checks []shardCheck
+	for _, column := range columns {
+		checks = append(checks, newShardCheck(t.dbs[t.place[shard]].Dialector, table, column.name, column.role,
+			t.layout, t.shards, shard))
+	}
+	return checks
+}
+
+// isIntegerColumn reports whether the remainder of a column can be computed in SQL. An ID may also be
+// kept as text or as bytes.
+func isIntegerColumn(field *schema.Field) bool {
+	// GORM writes the type of a foreign key again, under this lock, whenever it parses a model that refers
+	// to the key.
+	field.Schema.Relationships.Mux.RLock()
+	kept := field.DataType
+	field.Schema.Relationships.Mux.RUnlock()
+	switch kept {
+	case schema.Int, schema.Uint:
+		return true
+	default:
+		return strings.Contains(strings.ToLower(string(kept)), "int")
+	}
+}

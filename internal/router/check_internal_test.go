@@ -1,0 +1,59 @@
+package router
+
+import (
+	"strings"
+	"testing"
+
+	"gorm.io/driver/mysql"
+	"gorm.io/driver/postgres"
+	"gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+)
+
+func TestTheConstraintOfAShardInEachDialect(t *testing.T) {
+	t.Parallel()
+	pg, my, lite := postgres.New(postgres.Config{}), mysql.New(mysql.Config{}), sqlite.Open("")
+	long := strings.Repeat("long", 20)
+	for _, c := range []struct {
+		dialect       gorm.Dialector
+		table, column string
+		role          checkRole
+		shards, shard int
+		want          string
+	}{
+		{
+			pg, "orders_07", "id", checkKey, 16, 7,
+			`CONSTRAINT "orders_07_id_shard_7_of_16" CHECK ("id" > 0 AND "id" % 16 = 7)`,
+		},
+		{
+			my, "orders_03", "id", checkKey, 12, 3,
+			"CONSTRAINT `orders_03_id_shard_3_of_12` CHECK (`id` > 0 AND (`id` & 4095) % 12 = 3)",
+		},
+		{
+			lite, "items_00", "order_id", checkReference, 1, 0,
+			"CONSTRAINT `items_00_order_id_shard_0_of_1` CHECK (`order_id` > 0 AND `order_id` % 1 = 0 OR `order_id` = 0)",
+		},
+		{
+			pg, `sales.my orders_00`, "id", checkKey, 2, 0,
+			`CONSTRAINT "my_orders_00_id_027834eb_shard_0_of_2" CHECK ("id" > 0 AND "id" % 2 = 0)`,
+		},
+		{
+			pg, long, "id", checkKey, 256, 255,
+			`CONSTRAINT "longlonglonglonglonglonglonglongl_1b987703_shard_255_of_256" CHECK ("id" > 0 AND "id" % 256 = 255)`,
+		},
+	} {
+		check := newShardCheck(c.dialect, c.table, c.column, c.role, generator.Default(), c.shards, c.shard)
+		if got := check.definition(); got != c.want {
+			t.Errorf("the constraint of %s.%s is\n%s, want\n%s", c.table, c.column, got, c.want)
+		}
+		if len(check.name) > maxCheckName {
+			t.Errorf("the name %s has %d bytes", check.name, len(check.name))
+		}
+		begin, shard, shards, ok := readCheckName(check.name)
+		if !ok || begin != check.begin || shard != c.shard || shards != c.shards {
+			t.Errorf("the name %s tells %s, shard %d of %d, %v", check.name, begin, shard, shards, ok)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package router
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+)
+
+// ping checks that a database answers, if the pool or connection of the handle can be asked.
+func ping(ctx context.Context, db *gorm.DB) error {
+	type pinger interface {
+		PingContext(ctx context.Context) error
+	}
+	if pool, ok := db.Statement.ConnPool.(pinger); ok {
+		return pool.PingContext(ctx)
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return nil //nolint:nilerr // The pool belongs to the application and may not be a sql.DB.
+	}
+	return pool.PingContext(ctx)
+}
+
+// onOneConnection calls fn with a handle that looks at tables, or changes them. On SQLite the handle has
+// one connection. A connection of SQLite keeps the schema that it read last, and notices that another
+// connection has changed a table only when it runs the next statement. The driver names the columns of a
+// result before that. So GORM may see columns as they were before, unless the statement with which it
+// begins runs on the same connection.
+func onOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
+	if db.Name() != "sqlite" {
+		return fn(db)
+	}
+	if _, err := db.DB(); err != nil {
+		return fn(db) //nolint:nilerr // The pool belongs to the application and may not be a sql.DB.
+	}
+	return db.Connection(fn)
+}
+
+// autoMigrate lets GORM make the table of a model, or add what it lacks.
+func autoMigrate(db *gorm.DB, model any) error {
+	return onOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
+}

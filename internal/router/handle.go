@@ -1,0 +1,146 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+)
+
+const handleName = fill.PluginName + "_handle"
+
+// route says where a statement goes.
+type route struct {
+	shard int
+	// all marks a statement of the router itself over several shards or databases.
+	all bool
+	// open, if set, leaves the name of the table open, because the statement becomes a template.
+	open *opening
+	// locked marks a statement of a transaction, which cannot reach other shards.
+	locked bool
+}
+
+// openTable stands in a template for the name of the table. No SQL contains this character.
+const openTable = '\x00'
+
+// opening is what the guard reports about a statement that is built for a template.
+type opening struct {
+	of *shardModel
+	// others is set when a scope involves other tables of the shard. The template cannot tell their
+	// names from the open one.
+	others bool
+}
+
+// routeKey is the key of a route in a context and in the settings of a statement. Both are needed:
+// hooks get a new session with the old context, and WithContext makes a new context with the old
+// settings.
+type routeKey struct{ of *topology }
+
+// handleRoute is the route of a handle. It is kept among the plugins of the handle's own copy of the
+// configuration, because gorm.G makes a new session with a new context.
+type handleRoute struct {
+	of *topology
+	to route
+}
+
+// Name and Initialize let GORM keep the route among plugins.
+func (handleRoute) Name() string              { return handleName }
+func (handleRoute) Initialize(*gorm.DB) error { return nil }
+
+// handles makes handles whose statements carry a route.
+type handles struct {
+	*topology
+	// plugins caches, by shard, the plugins of handles that are only for that shard.
+	plugins []atomic.Pointer[map[string]gorm.Plugin]
+}
+
+func newHandles(t *topology) handles {
+	return handles{t, make([]atomic.Pointer[map[string]gorm.Plugin], t.shards)}
+}
+
+// handle returns a handle made from a session, for any number of statements. They take the route and
+// are bound to the model, unless that is nil.
+func (h *handles) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
+	tx := db.Model(model)
+	tx.Statement.Context = context.WithValue(ctx, routeKey{h.topology}, to)
+	tx = tx.Session(&gorm.Session{}) // which copies the configuration
+	tx.Plugins = h.withRoute(tx.Plugins, to)
+	return tx
+}
+
+// handleOn returns a handle for a shard.
+func (h *handles) handleOn(ctx context.Context, shard int, model any) *gorm.DB {
+	return h.handle(ctx, h.dbs[h.place[shard]], route{shard: shard}, model)
+}
+
+// withRoute returns the plugins together with a route.
+func (h *handles) withRoute(plugins map[string]gorm.Plugin, to route) map[string]gorm.Plugin {
+	simple := to == route{shard: to.shard}
+	if simple {
+		made := h.plugins[to.shard].Load()
+		if made != nil && len(*made) == len(plugins)+1 {
+			return *made
+		}
+	}
+	more := make(map[string]gorm.Plugin, len(plugins)+1)
+	maps.Copy(more, plugins)
+	more[handleName] = handleRoute{h.topology, to}
+	if simple {
+		h.plugins[to.shard].Store(&more)
+	}
+	return more
+}
+
+// session returns a handle for the router's own statements.
+func (h *handles) session(ctx context.Context, database int, to route) *gorm.DB {
+	return h.bind(ctx, h.dbs[database], to, nil).Session(&gorm.Session{})
+}
+
+// bind begins one statement that takes a route and is bound to a model, unless that is nil. The
+// session must be new. It is cheaper than handle, which copies the configuration of the database.
+func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
+	tx := db.Model(model)
+	tx.Statement.Context = context.WithValue(ctx, routeKey{h.topology}, to)
+	tx.Statement.Settings.Store(routeKey{h.topology}, to)
+	return tx
+}
+
+// routeOf returns the route of a statement.
+func (h *handles) routeOf(stmt *gorm.Statement) (route, bool) {
+	if to, ok := stmt.Context.Value(routeKey{h.topology}).(route); ok {
+		return to, true
+	}
+	value, _ := stmt.Settings.Load(routeKey{h.topology})
+	if to, ok := value.(route); ok {
+		return to, true
+	}
+	handle, ok := stmt.Plugins[handleName].(handleRoute)
+	return handle.to, ok && handle.of == h.topology
+}
+
+// checkLocked refuses to leave the shard of the transaction that a context belongs to.
+func (h *handles) checkLocked(ctx context.Context, shard int) error {
+	if to, ok := ctx.Value(routeKey{h.topology}).(route); ok && to.locked && to.shard != shard {
+		return fmt.Errorf("%w: the transaction is on shard %d, the row on shard %d", errs.ErrCrossShard,
+			to.shard, shard)
+	}
+	return nil
+}
+
+// checkUnlocked refuses a read of all shards with the context of a transaction on one of them.
+func (h *handles) checkUnlocked(ctx context.Context, m *shardModel) error {
+	if m.broadcast {
+		return nil
+	}
+	for shard := range min(h.shards, 2) { // A transaction cannot be on both.
+		if err := h.checkLocked(ctx, shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,327 @@
+package router
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+)
+
+// A statement on a shard sees the rows of one shard. A relation can be followed there only if all rows at
+// its other end are there too. Each relation is therefore proven to be of one of the kinds below, or it is
+// crossing, and statements that follow it are refused. Nothing is concluded from the names of models.
+
+// relationKind says where the rows at the other end of a relation are.
+type relationKind int
+
+const (
+	// relationCrossing: they may be on other shards.
+	relationCrossing relationKind = iota
+	// relationColocated: both ends of the reference are shard columns, which a constraint holds to the shard
+	// of their row. Equal values are on one shard.
+	relationColocated
+	// relationBroadcast: all of them are in every database.
+	relationBroadcast
+	// relationLocal: they are reached through a join table of the shard, whose columns a constraint holds
+	// to it, or they are in the only database of the router.
+	relationLocal
+)
+
+// kindOf proves where the rows at the other end of a relation are.
+func (t *topology) kindOf(relation *schema.Relationship) relationKind {
+	own, other := t.byType[relation.Schema.ModelType], t.byType[relation.FieldSchema.ModelType]
+	sharded := func(m *shardModel) bool { return m != nil && !m.broadcast }
+	switch {
+	case other != nil && other.broadcast:
+		return relationBroadcast
+	case other == nil && (own == nil || len(t.dbs) == 1):
+		return relationLocal // The router has nothing to do with it.
+	case !sharded(own) || !sharded(other):
+		return relationCrossing
+	}
+	if relation.JoinTable != nil {
+		for _, ref := range relation.References {
+			if ref.PrimaryValue == "" && !t.holdsShard(ref.PrimaryKey) {
+				return relationCrossing
+			}
+		}
+		return relationLocal
+	}
+	for _, ref := range relation.References {
+		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && t.holdsShard(ref.ForeignKey) {
+			return relationColocated
+		}
+	}
+	return relationCrossing
+}
+
+// relations has what the guard needs to know of the relations of a router's models.
+type relations struct {
+	of *topology
+	// crossing has the relations of each model that may lead to other shards, by their paths.
+	crossing map[reflect.Type]map[string]bool
+	// columns has, for each model, the columns by which only crossing relations look for its rows.
+	columns map[reflect.Type]map[string]*schema.Relationship
+}
+
+// relationsOf classifies every relation of every model.
+func relationsOf(t *topology) relations {
+	r := relations{t, map[reflect.Type]map[string]bool{}, map[reflect.Type]map[string]*schema.Relationship{}}
+	proven := map[*shardModel]map[string]bool{}
+	for _, m := range t.models {
+		for _, relation := range allRelations(m.base) {
+			crosses := t.kindOf(relation) == relationCrossing
+			if crosses {
+				if r.crossing[m.base.ModelType] == nil {
+					r.crossing[m.base.ModelType] = map[string]bool{}
+				}
+				r.crossing[m.base.ModelType][pathOf(relation)] = true
+			}
+			other := t.byType[relation.FieldSchema.ModelType]
+			if other == nil || other.broadcast || relation.JoinTable != nil {
+				continue
+			}
+			for _, column := range soughtBy(relation) {
+				switch {
+				case column == other.key.DBName: // Its values are checked.
+				case !crosses:
+					if proven[other] == nil {
+						proven[other] = map[string]bool{}
+					}
+					proven[other][column] = true
+				default:
+					if r.columns[other.base.ModelType] == nil {
+						r.columns[other.base.ModelType] = map[string]*schema.Relationship{}
+					}
+					r.columns[other.base.ModelType][column] = relation
+				}
+			}
+		}
+	}
+	for m, columns := range proven {
+		for column := range columns {
+			delete(r.columns[m.base.ModelType], column)
+		}
+	}
+	return r
+}
+
+// allRelations lists the relations of a model, those of embedded structs included.
+func allRelations(s *schema.Schema) []*schema.Relationship {
+	var all []*schema.Relationship
+	of := &s.Relationships
+	for _, some := range [][]*schema.Relationship{of.BelongsTo, of.HasOne, of.HasMany, of.Many2Many} {
+		for _, relation := range some {
+			if relation.Field != nil && relation.FieldSchema != nil {
+				all = append(all, relation)
+			}
+		}
+	}
+	return all
+}
+
+// pathOf is how a relation is named in its model: Items, or Address.Country in an embedded struct.
+func pathOf(relation *schema.Relationship) string {
+	if names := relation.Field.EmbeddedBindNames; len(names) > 1 {
+		return strings.Join(names, ".")
+	}
+	return relation.Name
+}
+
+// soughtBy lists the columns by which a statement looks for the rows at the other end.
+func soughtBy(relation *schema.Relationship) []string {
+	var columns []string
+	for _, ref := range relation.References {
+		switch {
+		case ref.PrimaryValue != "": // the type of a polymorphic parent
+		case ref.OwnPrimaryKey:
+			columns = append(columns, ref.ForeignKey.DBName)
+		default:
+			columns = append(columns, ref.PrimaryKey.DBName)
+		}
+	}
+	return columns
+}
+
+// crosses reports whether a relation may lead to other shards. Models that are not the router's are not
+// classified in advance.
+func (r relations) crosses(relation *schema.Relationship) bool {
+	if r.of.byType[relation.Schema.ModelType] != nil {
+		return r.crossing[relation.Schema.ModelType][pathOf(relation)]
+	}
+	return r.of.kindOf(relation) == relationCrossing
+}
+
+// checkFollowed refuses joins and preloads in a statement that may lead to other shards.
+func (r relations) checkFollowed(stmt *gorm.Statement) error {
+	for name := range stmt.Preloads {
+		if name == clause.Associations || strings.HasPrefix(name, clause.Associations+".") {
+			for _, relation := range allRelations(stmt.Schema) {
+				if relation.Schema == stmt.Schema && r.crosses(relation) {
+					return crossingError("preload", pathOf(relation), relation)
+				}
+			}
+			continue
+		}
+		// Statements of their own preload the rest of the path.
+		if relation := preloaded(stmt.Schema, name); relation != nil && r.crosses(relation) {
+			return crossingError("preload", name, relation)
+		}
+	}
+	for _, join := range stmt.Joins {
+		s := stmt.Schema
+		for name := range strings.SplitSeq(join.Name, ".") {
+			relation := s.Relationships.Relations[name]
+			if relation == nil {
+				break // It is SQL of the application, not the name of a relation.
+			}
+			if r.crosses(relation) {
+				return crossingError("join", join.Name, relation)
+			}
+			s = relation.FieldSchema
+		}
+	}
+	return nil
+}
+
+// preloaded finds the first relation on a path, which may begin with embedded structs.
+func preloaded(s *schema.Schema, path string) *schema.Relationship {
+	in := &s.Relationships
+	for name := range strings.SplitSeq(path, ".") {
+		if embedded := in.EmbeddedRelations[name]; embedded != nil {
+			in = embedded
+			continue
+		}
+		return in.Relations[name]
+	}
+	return nil
+}
+
+// checkAssociation refuses what db.Association does with the rows at the other end of a crossing relation.
+// GORM begins such a statement on their model, with a condition that names the table as the model does. A
+// statement of the application has the table of the shard, or no table, in its conditions.
+func (r relations) checkAssociation(stmt *gorm.Statement) error {
+	if from, ok := stmt.Clauses["FROM"].Expression.(clause.From); ok {
+		for _, join := range from.Joins {
+			if join.Table.Name != "" && !r.isTableOfShards(join.Table.Name) && len(join.ON.Exprs) > 0 {
+				return fmt.Errorf("%w: %s through the join table %s, which is not a table of the shards: "+
+					"read the IDs from it, and the rows by Router.Find", errs.ErrCrossShard, stmt.Schema.Name,
+					join.Table.Name)
+			}
+		}
+	}
+	columns := r.columns[stmt.Schema.ModelType]
+	if len(columns) == 0 {
+		return nil
+	}
+	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
+	var found *schema.Relationship
+	eachComparison(where.Exprs, func(c comparison) bool {
+		if c.table == r.of.byType[stmt.Schema.ModelType].base.Table {
+			found = columns[c.name]
+		}
+		return found == nil
+	})
+	if found != nil {
+		return crossingError("association", pathOf(found), found)
+	}
+	return nil
+}
+
+// isTableOfShards reports whether a name without a shard number is that of a model or a join table.
+func (r relations) isTableOfShards(name string) bool {
+	for _, m := range r.of.models {
+		if m.base.Table == name {
+			return true
+		}
+		for _, join := range m.joins {
+			if join.base == name && !m.broadcast {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkDeleted refuses a delete that takes rows of a crossing relation along.
+func (r relations) checkDeleted(stmt *gorm.Statement) error {
+	if len(stmt.Selects) == 0 {
+		return nil
+	}
+	chosen, _ := stmt.SelectAndOmitColumns(true, false)
+	for _, relation := range allRelations(stmt.Schema) {
+		if chosen[relation.Name] && relation.Type != schema.BelongsTo && r.crosses(relation) {
+			return crossingError("delete", pathOf(relation), relation)
+		}
+	}
+	return nil
+}
+
+// checkNested refuses rows that would be saved over a crossing relation. creates tells an INSERT from an
+// UPDATE, for which GORM chooses the relations differently.
+func (r relations) checkNested(stmt *gorm.Statement, creates bool) error {
+	if len(r.crossing[stmt.Schema.ModelType]) == 0 {
+		return nil
+	}
+	chosen, restricted := stmt.SelectAndOmitColumns(creates, !creates)
+	for _, relation := range allRelations(stmt.Schema) {
+		if wanted, named := chosen[relation.Name]; named && !wanted || !named && restricted {
+			continue
+		}
+		if r.crosses(relation) && holdsRows(stmt, relation, stmt.ReflectValue) {
+			return crossingError("save", pathOf(relation), relation)
+		}
+	}
+	return nil
+}
+
+// holdsRows reports whether a row, or one of several, has rows in the field of a relation.
+func holdsRows(stmt *gorm.Statement, relation *schema.Relationship, v reflect.Value) bool {
+	v = reflect.Indirect(v)
+	switch {
+	case !v.IsValid():
+		return false
+	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			if holdsRows(stmt, relation, v.Index(i)) {
+				return true
+			}
+		}
+		return false
+	case v.Type() != stmt.Schema.ModelType:
+		return false
+	}
+	value, zero := relation.Field.ValueOf(stmt.Context, v)
+	if zero {
+		return false
+	}
+	rows := reflect.Indirect(reflect.ValueOf(value))
+	return rows.Kind() != reflect.Slice && rows.Kind() != reflect.Array || rows.Len() > 0
+}
+
+// crossingError says what to do in place of following the relation.
+func crossingError(what, path string, relation *schema.Relationship) error {
+	var keys []string
+	for _, ref := range relation.References {
+		if ref.ForeignKey != nil {
+			keys = append(keys, ref.ForeignKey.Name)
+		}
+	}
+	remedy := "read or store the other rows by methods of the Router, such as Find with their IDs"
+	switch {
+	case relation.Type == schema.Many2Many:
+	case what == "save":
+		remedy += fmt.Sprintf(", and leave the field out by Omit(%q)", relation.Name)
+	default:
+		remedy += fmt.Sprintf("; rows are colocated if the key of one is tagged %s:\"%s%s\"", fill.TagName,
+			fill.TagLike, strings.Join(keys, ", "))
+	}
+	return fmt.Errorf("%w: %s %s.%s: the rows of %s may be on other shards: %s", errs.ErrCrossShard, what,
+		relation.Schema.Name, path, relation.FieldSchema.Name, remedy)
+}

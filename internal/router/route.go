@@ -1,0 +1,286 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+)
+
+const (
+	guardName      = fill.PluginName + "_sharding"
+	callbackRoute  = fill.PluginName + ":route"
+	callbackCheck  = fill.PluginName + ":check_shard"
+	callbackNested = fill.PluginName + ":check_nested"
+)
+
+// cluster is a topology with what GORM needs to run statements on it. All routers that Scopes returns
+// share one.
+type cluster struct {
+	*topology
+	handles
+	schemas   schemas
+	relations relations
+	guards    []*shardGuard // by database; empty until install
+}
+
+func newCluster(t *topology) *cluster {
+	return &cluster{
+		topology: t, handles: newHandles(t), schemas: newSchemas(t), relations: relationsOf(t),
+	}
+}
+
+// install registers the models of the cluster with the guards of its databases, in place of those of
+// another cluster, unless that is nil.
+func (c *cluster) install(instead *cluster) error {
+	for i, db := range c.dbs {
+		guard, ok := db.Plugins[guardName].(*shardGuard)
+		if !ok {
+			guard = &shardGuard{plans: c.engine.Plans}
+			if err := db.Use(guard); err != nil {
+				return fmt.Errorf("database %d: %w", i, err)
+			}
+		}
+		c.guards = append(c.guards, guard)
+	}
+	for i, guard := range c.guards {
+		if err := guard.add(c, instead); err != nil {
+			return fmt.Errorf("database %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// shardGuard routes the statements of one database. It is a plugin of GORM, so that each database has
+// one, however many routers it serves.
+type shardGuard struct {
+	plans *fill.PlanCache // of the plugin that the database uses
+
+	// types is never changed but replaced as a whole, because every statement reads it.
+	types atomic.Pointer[map[reflect.Type]*cluster]
+}
+
+var _ gorm.Plugin = (*shardGuard)(nil)
+
+// Name returns the name under which GORM registers the guard.
+func (g *shardGuard) Name() string { return guardName }
+
+// Initialize registers the guard before all other callbacks of a statement.
+func (g *shardGuard) Initialize(db *gorm.DB) error {
+	callbacks := db.Callback()
+	return errors.Join(
+		callbacks.Create().Before("*").Register(callbackRoute, g.routeWrite),
+		callbacks.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkCreated),
+		callbacks.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkUpdated),
+		callbacks.Create().Before("gorm:create").Register(callbackCheck, fill.CheckShard(g.plans)),
+		callbacks.Update().Before("*").Register(callbackRoute, g.routeUpdate),
+		callbacks.Delete().Before("*").Register(callbackRoute, g.routeDelete),
+		callbacks.Query().Before("*").Register(callbackRoute, g.routeRead),
+		callbacks.Row().Before("*").Register(callbackRoute, g.routeRead),
+	)
+}
+
+// add registers the models of a cluster, and the join tables that GORM makes for them. The cluster that
+// it replaces is removed in the same step: in between, statements without a route would get through.
+func (g *shardGuard) add(c, instead *cluster) error {
+	types := map[reflect.Type]*cluster{}
+	if old := g.types.Load(); old != nil {
+		maps.Copy(types, *old)
+	}
+	maps.DeleteFunc(types, func(_ reflect.Type, of *cluster) bool { return of == instead })
+	for _, m := range c.models {
+		t := m.base.ModelType
+		if other := types[t]; other != nil && other != c {
+			return fmt.Errorf("%s belongs to another router", m.base.Name)
+		}
+		types[t] = c
+		if m.broadcast {
+			continue
+		}
+		for _, relation := range m.base.Relationships.Many2Many {
+			types[relation.JoinTable.ModelType] = c
+		}
+	}
+	g.types.Store(&types)
+	return nil
+}
+
+func (g *shardGuard) routeWrite(db *gorm.DB)   { g.route(db, true) }
+func (g *shardGuard) routeRead(db *gorm.DB)    { g.route(db, false) }
+func (g *shardGuard) checkCreated(db *gorm.DB) { g.checkNested(db, true) }
+func (g *shardGuard) checkUpdated(db *gorm.DB) { g.checkNested(db, false) }
+
+// routeDelete routes a delete, which may take rows of relations along.
+func (g *shardGuard) routeDelete(db *gorm.DB) {
+	g.route(db, true)
+	if db.Error != nil || db.Statement.Schema == nil {
+		return
+	}
+	if c := (*g.types.Load())[db.Statement.Schema.ModelType]; c != nil {
+		_ = db.AddError(c.relations.checkDeleted(db.Statement))
+	}
+}
+
+// checkNested looks at the rows that GORM is about to save together with those of the statement, after
+// hooks have run.
+func (g *shardGuard) checkNested(db *gorm.DB, creates bool) {
+	if db.Error != nil || db.Statement.Schema == nil {
+		return
+	}
+	if c := (*g.types.Load())[db.Statement.Schema.ModelType]; c != nil {
+		_ = db.AddError(c.relations.checkNested(db.Statement, creates))
+	}
+}
+
+// routeUpdate routes an update. A handle is bound to an empty row of its model. GORM would take that for
+// the row to update and find no condition, so a row with a key that is passed to Save or Updates takes
+// its place.
+func (g *shardGuard) routeUpdate(db *gorm.DB) {
+	g.route(db, true)
+	stmt := db.Statement
+	if db.Error != nil || stmt.Schema == nil {
+		return
+	}
+	c := (*g.types.Load())[stmt.Schema.ModelType]
+	if c == nil || c.byType[stmt.Schema.ModelType] == nil {
+		return
+	}
+	if m := c.byType[stmt.Schema.ModelType]; stmt.Model == m.value {
+		stmt.Model = reflect.New(m.base.ModelType).Interface() // because GORM writes new values into it
+	}
+	key, row := stmt.Schema.PrioritizedPrimaryField, reflect.PointerTo(stmt.Schema.ModelType)
+	same := reflect.TypeOf(stmt.Model) == row && reflect.TypeOf(stmt.Dest) == row
+	if !same || stmt.Model == stmt.Dest || key == nil {
+		return
+	}
+	_, unbound := key.ValueOf(stmt.Context, reflect.ValueOf(stmt.Model).Elem())
+	_, keyless := key.ValueOf(stmt.Context, reflect.ValueOf(stmt.Dest).Elem())
+	if unbound && !keyless {
+		stmt.Model = stmt.Dest
+	}
+}
+
+// route gives a statement the schema and the table of its shard.
+func (g *shardGuard) route(db *gorm.DB, writes bool) {
+	stmt := db.Statement
+	if db.Error != nil || stmt.Schema == nil || stmt.SQL.Len() > 0 {
+		return
+	}
+	c := (*g.types.Load())[stmt.Schema.ModelType]
+	if c == nil && len(stmt.Preloads) == 0 && len(stmt.Joins) == 0 {
+		return
+	}
+	if err := g.apply(c, stmt, writes); err != nil {
+		_ = db.AddError(err)
+		if stmt.DryRun {
+			// It may be a subquery, whose error GORM drops. Without any text it would become IN (), which
+			// SQLite accepts as an empty list. Every database refuses this text.
+			stmt.SQL.WriteString("a statement that is not routed to a shard")
+		}
+	}
+}
+
+// apply finds the table of a statement, or the reason to refuse it.
+func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error {
+	if c == nil {
+		return g.checkUnsharded(stmt)
+	}
+	m := c.byType[stmt.Schema.ModelType]
+	to, routed := c.routeOf(stmt)
+	switch {
+	case m != nil && m.broadcast:
+		if writes && !to.all {
+			return fmt.Errorf("%w: %s has its rows in every database of the router: use Router.Create or "+
+				"Router.Each", errs.ErrNotRouted, m.base.Name)
+		}
+		return c.relations.checkFollowed(stmt)
+	case namesTable(stmt):
+		if m != nil && (stmt.Table == m.base.Table || namesAlias(stmt, m.base.Table)) {
+			return c.notRouted(stmt)
+		}
+		return c.relations.checkFollowed(stmt) // It is the table of a shard, or not of the router.
+	case !routed || to.all:
+		return c.notRouted(stmt)
+	case c.guards[c.place[to.shard]] != g:
+		return fmt.Errorf("%w: %s: this is not the database of shard %d", errs.ErrCrossShard,
+			stmt.Schema.Name, to.shard)
+	}
+	s, names, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
+	if err != nil {
+		return err
+	}
+	stmt.Schema, stmt.TableExpr, stmt.Table = s, nil, s.Table
+	if err := c.relations.checkFollowed(stmt); err != nil {
+		return err
+	}
+	if to.open == nil {
+		if err := c.relations.checkAssociation(stmt); err != nil {
+			return err
+		}
+	}
+	renamed := names.in(stmt)
+	if to.open != nil {
+		if renamed || len(stmt.Joins) > 0 || m != to.open.of {
+			to.open.others = true
+		}
+		nameOpen(stmt)
+		return nil
+	}
+	if _, table, qualified := strings.Cut(s.Table, "."); qualified {
+		stmt.TableExpr, stmt.Table = &clause.Expr{SQL: stmt.Quote(s.Table)}, table
+	}
+	return c.checkKeys(stmt, to.shard, writes)
+}
+
+// checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
+func (g *shardGuard) checkUnsharded(stmt *gorm.Statement) error {
+	seen := map[*cluster]bool{}
+	for _, c := range *g.types.Load() {
+		if seen[c] {
+			continue
+		}
+		seen[c] = true
+		if err := c.relations.checkFollowed(stmt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nameOpen puts a placeholder in the place of the table's name.
+func nameOpen(stmt *gorm.Statement) {
+	if space, _, qualified := strings.Cut(stmt.Table, "."); qualified {
+		stmt.TableExpr = &clause.Expr{SQL: stmt.Quote(space) + "." + stmt.Quote(string(openTable))}
+	}
+	stmt.Table = string(openTable)
+}
+
+// notRouted is the error of a statement without a route.
+func (c *cluster) notRouted(stmt *gorm.Statement) error {
+	base := stmt.Schema.Table
+	return fmt.Errorf("%w: the rows of %s are in %s to %s: use a handle of Router.DB or a method of the Router",
+		errs.ErrNotRouted, stmt.Schema.Name, tableOn(base, 0), tableOn(base, c.shards-1))
+}
+
+// namesTable reports whether the application named the table of the statement by db.Table.
+func namesTable(stmt *gorm.Statement) bool {
+	if stmt.TableExpr == nil {
+		return false
+	}
+	// For a table name that includes a schema, GORM sets the expression itself.
+	return !strings.Contains(stmt.Schema.Table, ".") || stmt.TableExpr.SQL != stmt.Quote(stmt.Schema.Table)
+}
+
+// namesAlias reports whether it named that table by "table AS alias".
+func namesAlias(stmt *gorm.Statement, table string) bool {
+	first, _, more := strings.Cut(strings.TrimSpace(stmt.TableExpr.SQL), " ")
+	return more && strings.Trim(first, "`\"") == table
+}

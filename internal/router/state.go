@@ -1,0 +1,198 @@
+package router
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+const (
+	// shardsTable records how many shards each model has and which of them are in this database. Every
+	// database of a router has one. AutoMigrate and a resharding write to it.
+	shardsTable = "snowflake_shards"
+	// movesTable is the journal of a resharding.
+	movesTable = "snowflake_moves"
+)
+
+// shardRecord is a row of shardsTable.
+type shardRecord struct {
+	Name   string `gorm:"primaryKey;size:191"` // the model's table, without a shard number
+	Shards int    `gorm:"not null"`
+	// Held lists the shards in this database, such as 0-3,8.
+	Held string `gorm:"type:text;not null"`
+	// Complete is set once every database of the router has such a row. From then on a database without
+	// one cannot belong to the router.
+	Complete bool `gorm:"not null"`
+	// StaleShards is topology.staleShards.
+	StaleShards int `gorm:"not null"`
+}
+
+// moveRecord is a row of movesTable. It describes a table that is filled from another one.
+type moveRecord struct {
+	Name   string `gorm:"primaryKey;size:191"` // the table that is filled
+	LastID int64  `gorm:"not null"`            // rows up to this one are copied
+	Copied int64  `gorm:"not null"`            // how many that are
+	Done   bool   `gorm:"not null"`
+	High   int64  `gorm:"not null"` // the last row of the old table at the cutover
+}
+
+// registry is what the databases of a topology have recorded about its shards.
+type registry struct{ *topology }
+
+// compare checks the topology against the records, and takes the number of stale shards from them. A
+// database without the table is new, or older than the table.
+func (r registry) compare() error {
+	staleShards := 0
+	names := r.shardedTables()
+	complete := map[string]int{} // by name, a database whose record is complete
+	silent := map[string]int{}   // by name, a database that should have a record and has none
+	for i := range r.dbs {
+		records, err := r.recordsIn(i)
+		if err != nil {
+			return err
+		}
+		held := r.shardsIn(i)
+		known := map[string]bool{}
+		for _, c := range records {
+			if err := r.compareRecord(i, c, held); err != nil {
+				return err
+			}
+			known[c.Name] = true
+			if c.Complete {
+				complete[c.Name] = i
+			}
+			staleShards = max(staleShards, c.StaleShards)
+		}
+		for _, name := range names {
+			if held != "" && !known[name] {
+				silent[name] = i
+			}
+		}
+	}
+	for _, name := range names {
+		i, missing := silent[name]
+		if other, found := complete[name]; found && missing {
+			return fmt.Errorf("database %d has no record of %s in its table %s, but by database %d all databases "+
+				"had one: it is another database than before, or a new one; Databases in docs/sharding.md says how "+
+				"to add one", i, name, internalTable(r.dbs[i], shardsTable), other)
+		}
+	}
+	r.staleShards.Store(int64(staleShards))
+	return nil
+}
+
+// compareRecord checks the topology against one record.
+func (r registry) compareRecord(database int, c shardRecord, held string) error {
+	table := internalTable(r.dbs[database], shardsTable)
+	if c.Shards != r.shards {
+		return fmt.Errorf("%s has %d shards according to table %s in database %d: set Shards to that number, or "+
+			"double the shards by Router.Reshard", c.Name, c.Shards, table, database)
+	}
+	if c.Held != held {
+		return fmt.Errorf("database %d has %s of %s according to its table %s, but by this configuration "+
+			"it would have %s: correct the order and number of Databases, or let Place say where the shards are; "+
+			"if you moved whole tables, record it there as held = '%s'",
+			database, describeShards(c.Held), c.Name, table, describeShards(held), held)
+	}
+	return nil
+}
+
+func describeShards(held string) string {
+	if held == "" {
+		return "no shard"
+	}
+	return "shards " + held
+}
+
+// recordsIn reads the records about the router's models, if the table exists.
+func (r registry) recordsIn(database int) ([]shardRecord, error) {
+	db := r.dbs[database]
+	ctx := db.Statement.Context
+	table := internalTable(db, shardsTable)
+	var records []shardRecord
+	if !db.Session(&gorm.Session{NewDB: true, Context: ctx}).Migrator().HasTable(table) {
+		// GORM also answers no if it cannot ask.
+		if err := ping(ctx, db); err != nil {
+			return nil, fmt.Errorf("table %s in database %d: %w", table, database, err)
+		}
+		return nil, nil
+	}
+	err := r.plainOn(ctx, database, table).Where("name IN ?", r.shardedTables()).Find(&records).Error
+	if err != nil {
+		return nil, fmt.Errorf("table %s in database %d: %w", table, database, err)
+	}
+	return records, nil
+}
+
+// recordMissing writes the records that do not exist yet.
+func (r registry) recordMissing(ctx context.Context) error {
+	names := r.shardedTables()
+	if len(names) == 0 {
+		return nil
+	}
+	for i := range r.dbs {
+		if err := r.recordIn(ctx, i, 0, clause.OnConflict{DoNothing: true}); err != nil {
+			return err
+		}
+	}
+	if err := r.compare(); err != nil {
+		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	// Completed last, because a process that ends before this leaves databases without records.
+	for i, db := range r.dbs {
+		table := internalTable(db, shardsTable)
+		tx := r.plainOn(ctx, i, table).Where("name IN ? AND complete = ?", names, false)
+		if err := tx.Update("complete", true).Error; err != nil {
+			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
+		}
+	}
+	return nil
+}
+
+// recordCutover replaces all records by those of the doubled shards.
+func (r registry) recordCutover(ctx context.Context, staleShards int) error {
+	for i := range r.dbs {
+		if err := r.recordIn(ctx, i, staleShards, clause.OnConflict{UpdateAll: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordCleanup says in every record that there are no stale rows any more.
+func (r registry) recordCleanup(ctx context.Context) error {
+	for i, db := range r.dbs {
+		table := internalTable(db, shardsTable)
+		tx := r.plainOn(ctx, i, table).Where("name IN ?", r.shardedTables())
+		if err := tx.Update("stale_shards", 0).Error; err != nil {
+			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
+		}
+	}
+	return nil
+}
+
+// recordIn writes the records of one database. They are complete at once after a cutover, when there
+// are stale shards, because all databases had records before it.
+func (r registry) recordIn(ctx context.Context, database, staleShards int, conflict clause.OnConflict) error {
+	var records []shardRecord
+	held := r.shardsIn(database)
+	for _, name := range r.shardedTables() {
+		records = append(records, shardRecord{
+			Name: name, Shards: r.shards, Held: held, Complete: staleShards > 0, StaleShards: staleShards,
+		})
+	}
+	table := internalTable(r.dbs[database], shardsTable)
+	err := autoMigrate(r.plainOn(ctx, database, table), &shardRecord{})
+	if err == nil {
+		err = r.plainOn(ctx, database, table).Clauses(conflict).Create(&records).Error
+	}
+	if err != nil {
+		return fmt.Errorf("snowflakeplugin: table %s in database %d: the number of shards could not be "+
+			"recorded: %w", table, database, err)
+	}
+	return nil
+}

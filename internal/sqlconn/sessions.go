@@ -1,0 +1,228 @@
+package sqlconn
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// A Kind says what a request does to the table.
+type Kind int
+
+// The kinds of requests.
+const (
+	Aside  Kind = iota // it touches no table, so no transaction can matter to it
+	Reads              // it reads the table
+	Writes             // it writes to the table: once it is answered it is committed
+	Alone              // it writes, but each of its statements has to be a transaction of its own
+	probes             // it is answered while another request is not: see Table.Probe
+)
+
+var (
+	// errInTransaction means that the connection is inside a transaction that somebody else began.
+	// What is written there is undone if he rolls back, and what is read may be old.
+	errInTransaction = errors.New("the connection is inside a transaction, which the application began with " +
+		"a statement of its own instead of BeginTx")
+
+	// errElsewhere means that a connection led to another database, an empty one.
+	errElsewhere = errors.New("a transaction holds the connection to the database in memory")
+)
+
+// attempt asks once, on one connection, in such a way that nothing it writes can be undone once it
+// is answered:
+//
+//   - A connection of the store's own commits each statement by itself. The store sets that on each
+//     physical connection, because a new one begins as the server wants it.
+//   - A connection of a pool that is shared may be in any state. So the store checks that it is
+//     outside all transactions, and where autocommit can be switched off it uses a transaction.
+//   - On SQLite every request is a transaction, because SQLite refuses one within another one.
+func attempt[T any](
+	ctx context.Context, t *Table, k Kind, ask func(context.Context, Querier) (T, error),
+) (answer T, err error) {
+	if t.turn != nil && k != probes {
+		select {
+		case t.turn <- struct{}{}:
+			defer func() { <-t.turn }()
+		case <-ctx.Done():
+			return answer, context.Cause(ctx)
+		}
+	}
+	conn, err := t.pool.Conn(ctx)
+	if err != nil {
+		return answer, err
+	}
+	defer func() {
+		if closing := conn.Close(); !errors.Is(closing, sql.ErrConnDone) {
+			err = errors.Join(err, closing)
+		}
+	}()
+	if t.config.Dedicated && k != probes {
+		if err := t.prepareConn(ctx, conn); err != nil {
+			return answer, err
+		}
+	}
+	switch {
+	case k == probes, k == Aside, k == Alone && t.config.Dialect.Embedded: // it begins a transaction itself
+		return ask(ctx, conn)
+	case t.config.Dialect.Embedded:
+		return askEmbedded(ctx, t, conn, k, ask)
+	case t.config.Dedicated:
+		return ask(ctx, conn)
+	}
+	if err := t.outsideTransactions(ctx, conn); err != nil {
+		return answer, err
+	}
+	if t.config.Dialect.Autocommits && k != Alone {
+		return transact(ctx, conn, ask)
+	}
+	return ask(ctx, conn)
+}
+
+// prepareConn sets what the store needs on a physical connection of its own that it has not met yet.
+// database/sql renews connections whenever it likes to.
+func (t *Table) prepareConn(ctx context.Context, conn *sql.Conn) error {
+	known := false
+	var physical any
+	err := conn.Raw(func(c any) error {
+		physical, known = c, t.isPrepared(c)
+		return nil
+	})
+	if err != nil || known {
+		return err
+	}
+	for _, statement := range t.config.Dialect.Prepare {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if t.config.Dialect.Title != "" {
+		// The name is for people only, so the store does without it where it cannot be set.
+		_, err := conn.ExecContext(ctx, fmt.Sprintf(t.config.Dialect.Title, ConnectionName(t.config.Purpose)))
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+	}
+	t.prepared.Store(&physical)
+	return nil
+}
+
+// isPrepared tells whether a physical connection is the last one that was prepared. The store keeps a
+// reference to that, so no other connection can get the same address.
+func (t *Table) isPrepared(physical any) bool {
+	last := t.prepared.Load()
+	return last != nil && reflect.TypeOf(physical).Comparable() && *last == physical
+}
+
+// outsideTransactions returns errInTransaction if the connection is inside a transaction. It needs no
+// rights, and neither commits the transaction nor does any other harm to it.
+func (t *Table) outsideTransactions(ctx context.Context, conn *sql.Conn) error {
+	if t.config.Dialect.Autocommits {
+		// Within a transaction this is an error; otherwise it is about the next one, which is the
+		// store's own. MySQL has no @@in_transaction, and its tables about transactions need rights.
+		const changesNothing, inProgress = "SET TRANSACTION READ WRITE", "1568"
+		_, err := conn.ExecContext(ctx, changesNothing)
+		if err != nil && strings.Contains(err.Error(), inProgress) {
+			return errInTransaction
+		}
+		return err
+	}
+	// A setting that is local to a transaction is gone in the next statement, unless both statements
+	// are in the same transaction.
+	const set = "SELECT set_config('snowflakeplugin.transaction', 'open', true)"
+	const isSet = "SELECT CASE current_setting('snowflakeplugin.transaction', true) " +
+		"WHEN 'open' THEN 1 ELSE 0 END"
+	if _, err := conn.ExecContext(ctx, set); err != nil {
+		return err
+	}
+	open, err := Number(ctx, conn, isSet)
+	if err == nil && open != 0 {
+		err = errInTransaction
+	}
+	return err
+}
+
+// transact asks in a transaction of its own, which commits even where autocommit is switched off.
+func transact[T any](
+	ctx context.Context, conn *sql.Conn, ask func(context.Context, Querier) (T, error),
+) (answer T, err error) {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return answer, err
+	}
+	if answer, err = ask(ctx, tx); err != nil {
+		return answer, errors.Join(err, tx.Rollback())
+	}
+	return answer, tx.Commit()
+}
+
+// askEmbedded asks in a transaction of SQLite. It does not use BeginTx, after which database/sql may
+// close a connection whose context has ended, and a database in memory with it.
+func askEmbedded[T any](
+	ctx context.Context, t *Table, conn *sql.Conn, k Kind, ask func(context.Context, Querier) (T, error),
+) (answer T, err error) {
+	begin := "BEGIN"
+	if k == Writes {
+		begin = "BEGIN IMMEDIATE"
+	}
+	if _, err = conn.ExecContext(ctx, begin); err != nil {
+		if strings.Contains(err.Error(), "within a transaction") {
+			err = errInTransaction
+		}
+		return answer, err
+	}
+	// The transaction has to end, whatever becomes of the request.
+	lasting := context.WithoutCancel(ctx)
+	if answer, err = ask(ctx, conn); err == nil {
+		_, err = conn.ExecContext(lasting, "COMMIT")
+	}
+	if err == nil {
+		return answer, nil
+	}
+	t.rollBack(lasting, conn)
+	if t.scattered && strings.Contains(err.Error(), "no such table") {
+		// A connection that was opened to a database in memory while the first one was taken leads
+		// to an empty database, and must not be left in the pool for the application to find.
+		tables, failed := Number(ctx, conn, "SELECT count(*) FROM sqlite_master")
+		if failed == nil && tables == 0 {
+			discard(conn)
+			return answer, errElsewhere
+		}
+	}
+	return answer, err
+}
+
+// rollBack ends the store's transaction on SQLite. After some errors SQLite has ended it already.
+func (t *Table) rollBack(ctx context.Context, conn *sql.Conn) {
+	_, err := conn.ExecContext(ctx, "ROLLBACK")
+	if err != nil && !strings.Contains(err.Error(), "no transaction is active") && !t.scattered {
+		discard(conn)
+	}
+}
+
+// discard closes the physical connection instead of giving it back to the pool.
+func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
+
+// detached does something but does not wait for a driver that, while it waits for a lock, does not
+// look at the context: the request is left to itself then.
+func detached[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type outcome struct {
+		answer T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		answer, err := do()
+		done <- outcome{answer, err}
+	}()
+	select {
+	case o := <-done:
+		return o.answer, o.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,227 @@
+package leasetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+)
+
+func racingSwaps() clause {
+	return clause{
+		name: "of racing swaps exactly one is done",
+		why: "Compare-and-swap is one atomic step. Of many swaps from the same record, one returns " +
+			"true and the others return false. To lose a race is not an error, so the store must " +
+			"handle what the system reports as a conflict, a deadlock or a busy database.",
+		check: func(p *probe) {
+			const workers, rounds = 8, 15
+			stores := p.handles(4)
+			r := p.create(stores[0], first(7, "one"))
+			for range rounds {
+				r = p.race(stores, r, workers)
+			}
+		},
+	}
+}
+
+// race makes many concurrent swaps of prev and returns the record that is stored afterwards.
+func (p *probe) race(stores []lease.Store, prev lease.Record, workers int) lease.Record {
+	p.t.Helper()
+	won := make([]bool, workers)
+	proposal := func(worker int) lease.Record {
+		if prev.Version == 0 {
+			return first(prev.Node, fmt.Sprintf("worker %d", worker))
+		}
+		return following(prev, fmt.Sprintf("worker %d", worker))
+	}
+	p.together(workers, func(worker int) error {
+		next := proposal(worker)
+		ok, err := stores[worker%len(stores)].Swap(p.ctx, prev, next)
+		if err != nil {
+			return fmt.Errorf("%s, in a race, returned an error instead of true or false: %w",
+				describe(prev, next), err)
+		}
+		won[worker] = ok
+		return nil
+	})
+	var winners []lease.Record
+	for worker, ok := range won {
+		if ok {
+			winners = append(winners, proposal(worker))
+		}
+	}
+	if len(winners) != 1 {
+		p.failf("of %d swaps from version %d of node %d, %d returned true, want exactly one",
+			workers, prev.Version, prev.Node, len(winners))
+	}
+	if d := difference(p.find(stores[0], prev.Node), winners[0]); d != "" {
+		p.failf("node %d is not what the winner of a race has stored: %s", prev.Node, d)
+	}
+	return winners[0]
+}
+
+func racingCreations() clause {
+	return clause{
+		name: "of racing creations exactly one is done",
+		why: "Processes that start together on an empty storage ask for the same numbers. Of many " +
+			"creations of one node, one returns true and the others return false. A key that already " +
+			"exists is not an error.",
+		check: func(p *probe) {
+			const workers, rounds = 8, 15
+			stores := p.handles(4)
+			for node := range int64(rounds) {
+				p.race(stores, lease.Record{Node: node}, workers)
+			}
+		},
+	}
+}
+
+func noLostUpdate() clause {
+	return clause{
+		name: "of many increments none is lost",
+		why: "A change that Swap has acknowledged is never lost. If many processes read the record and " +
+			"swap it for its successor until they succeed, each version is stored exactly once.",
+		check: func(p *probe) {
+			const workers, each = 8, 10
+			stores := p.handles(4)
+			r := p.create(stores[0], first(7, "one"))
+			acknowledged := make([][]lease.Record, workers)
+			p.together(workers, func(worker int) error {
+				s := stores[worker%len(stores)]
+				for i := range each {
+					next, err := p.increment(s, r.Node, fmt.Sprintf("worker %d, increment %d", worker, i))
+					if err != nil {
+						return err
+					}
+					acknowledged[worker] = append(acknowledged[worker], next)
+				}
+				return nil
+			})
+			byVersion := make(map[int64]lease.Record)
+			for _, records := range acknowledged {
+				for _, next := range records {
+					if other, twice := byVersion[next.Version]; twice {
+						p.failf("version %d was acknowledged twice: to %q and to %q",
+							next.Version, other.Owner, next.Owner)
+					}
+					byVersion[next.Version] = next
+				}
+			}
+			last := int64(1 + workers*each)
+			if got := p.find(stores[0], r.Node); got.Version != last {
+				p.failf("after %d increments of version 1 the version is %d, want %d",
+					workers*each, got.Version, last)
+			}
+			p.holds(stores[1], byVersion[last])
+		},
+	}
+}
+
+// increment replaces the record of a node with a successor. It retries as long as others are
+// faster.
+func (p *probe) increment(s lease.Store, node int64, owner string) (lease.Record, error) {
+	for {
+		prev, err := find(p.ctx, s, node)
+		if err != nil {
+			return lease.Record{}, err
+		}
+		next := following(prev, owner)
+		ok, err := s.Swap(p.ctx, prev, next)
+		switch {
+		case err != nil:
+			return lease.Record{}, fmt.Errorf("%s, among others, returned an error instead of true or false: "+
+				"the answer: %w", describe(prev, next), err)
+		case ok:
+			return next, nil
+		case p.ctx.Err() != nil:
+			return lease.Record{}, errors.New("a swap did not succeed in the whole time of the clause")
+		}
+	}
+}
+
+func separateCreations() clause {
+	return clause{
+		name: "creations of different nodes do not disturb each other",
+		why: "Swaps of different nodes are independent. No swap is refused or fails because of the " +
+			"others, whatever the system below locks, and all are stored.",
+		check: func(p *probe) {
+			const workers, each = 8, 5
+			stores := p.handles(4)
+			stored := make([]lease.Record, workers*each)
+			for i := range stored {
+				stored[i] = first(int64(i), fmt.Sprintf("worker %d", i%workers))
+			}
+			p.together(workers, func(worker int) error {
+				for i := worker; i < len(stored); i += workers {
+					next := stored[i]
+					if err := settled(stores[worker%len(stores)].Swap(p.ctx, lease.Record{}, next)); err != nil {
+						return fmt.Errorf("%s: %w", describe(lease.Record{}, next), err)
+					}
+				}
+				return nil
+			})
+			p.holds(stores[0], stored...)
+		},
+	}
+}
+
+func allAtOnce() clause {
+	return clause{
+		name: "all methods may be called at once",
+		why: "A handle is safe for concurrent use. Each goroutine here has its own node, so every swap " +
+			"succeeds and every List shows what its goroutine has just stored. Run this clause with " +
+			"the race detector.",
+		check: func(p *probe) {
+			const workers, rounds = 9, 8
+			stores := p.handles(3)
+			p.together(workers, func(worker int) error {
+				s := stores[worker%len(stores)]
+				r := first(int64(worker), fmt.Sprintf("worker %d", worker))
+				if err := settled(s.Swap(p.ctx, lease.Record{}, r)); err != nil {
+					return err
+				}
+				for range rounds {
+					next, err := p.all(s, r)
+					if err != nil {
+						return fmt.Errorf("with %d goroutines on %d handles: %w", workers, len(stores), err)
+					}
+					r = next
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// all calls each method of a store and returns the record that follows r.
+func (p *probe) all(s lease.Store, r lease.Record) (lease.Record, error) {
+	now, err := s.Now(p.ctx)
+	if err != nil {
+		return r, fmt.Errorf("Now: %w", err)
+	}
+	next := following(r, r.Owner)
+	if err := settled(s.Swap(p.ctx, r, next)); err != nil {
+		return r, fmt.Errorf("Swap: %w", err)
+	}
+	r = next
+	if s, able := s.(lease.WithinSwapper); able {
+		next = following(r, r.Owner)
+		ok, err := s.SwapWithin(p.ctx, r, next, now.Add(-time.Hour), now.Add(time.Hour))
+		if err := settled(ok, err); err != nil {
+			return r, fmt.Errorf("SwapWithin: %w", err)
+		}
+		r = next
+	}
+	if s, able := s.(lease.SpanHinter); able {
+		s.SpanHint()
+	}
+	stored, err := find(p.ctx, s, r.Node)
+	if err != nil {
+		return r, err
+	}
+	if d := difference(stored, r); d != "" {
+		return r, fmt.Errorf("node %d, which was just stored: %s", r.Node, d)
+	}
+	return r, nil
+}

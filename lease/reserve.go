@@ -1,0 +1,74 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+)
+
+// reservedOwner begins the owner of a number that is kept out of the leases.
+const reservedOwner = "reserved for "
+
+// Reserve keeps a node number out of the leases for good, for IDs that are made in another way, such as those
+// of generator.Backfill. The record of the number gets an owner that names the purpose, and an end that is
+// the end of the layout, so no keeper takes the number. Reserving a number again for the same purpose does
+// nothing, so an import can be repeated.
+//
+// It returns an error wrapping [*NodeHeldError] if a process holds the number, or if it is reserved for
+// another purpose; [ErrLayoutMismatch] if the store is for another layout; [generator.ErrNodeRange] or
+// [generator.ErrInvalidLayout]; [ErrInvalidOption] for a purpose that is not from 1 to 100 bytes of printable
+// text; and [ErrStore]. A number that was leased before can be reserved when its window has ended, but it has
+// IDs in the tables already: choose one that was never used.
+func Reserve(ctx context.Context, s Store, l generator.Layout, node int64, purpose string) error {
+	if _, err := l.Compose(generator.Parts{Time: l.Epoch, Node: node}); err != nil {
+		return err
+	}
+	var c config
+	if err := WithOwner(purpose).apply(&c); err != nil {
+		return fmt.Errorf("the purpose of a reserved node: %w", err)
+	}
+	now, err := s.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	records, err := s.List(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	if err := layoutError(records, Fingerprint(l)); err != nil {
+		return err
+	}
+	prev := Record{Node: node}
+	for _, r := range records {
+		if r.Node == node {
+			prev = r
+		}
+	}
+	if prev.Owner == reservedOwner+purpose && !prev.Until.Before(l.End()) {
+		return nil
+	}
+	if prev.Until.After(now) {
+		return &NodeHeldError{Record: prev, Now: now}
+	}
+	next := Record{
+		Node: node, Owner: reservedOwner + purpose, Until: l.End().UTC(), Version: prev.Version + 1,
+		Layout: Fingerprint(l), UpdatedAt: time.Now().UTC().Round(0),
+	}
+	ok, err := s.Swap(ctx, prev, next)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	case !ok:
+		return fmt.Errorf("%w: node %d was taken meanwhile: reserve another one", ErrNodeHeld, node)
+	}
+	return nil
+}
+
+// Reserved reports whether a record keeps its number out of the leases, as [Reserve] does. now is the store's
+// time. A process may have such a name too, but no window that ends that far ahead.
+func Reserved(r Record, now time.Time) bool {
+	return strings.HasPrefix(r.Owner, reservedOwner) && distant(r, now)
+}

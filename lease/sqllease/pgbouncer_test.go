@@ -1,0 +1,116 @@
+package sqllease_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+)
+
+// PgBouncer in transaction mode gives each transaction any of its connections to the server. What a
+// driver has prepared on one of them is unknown on the others, or is there already.
+func TestBehindPgBouncerTheErrorNamesTheParameterThatWorks(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Targets()[1]
+	dsn := pgBouncer(t, target)
+	var err error
+	for i := 0; i < 3 && err == nil; i++ { // the first of them prepares its statements
+		var store *gormlease.Store
+		if store, err = gormlease.New(target.OpenDSN(t, dsn, nil)); err == nil {
+			t.Cleanup(func() { must(t, store.Close()) })
+			_, err = store.List(t.Context())
+		}
+	}
+	complains(t, err, sqllease.ErrDatabase, "PgBouncer", "default_query_exec_mode=exec", "42P05")
+	if snowflakeplugin.Retryable(err) {
+		t.Error("the error counts as one that heals by itself")
+	}
+	var denied *pgconn.PgError
+	if !errors.As(err, &denied) {
+		t.Errorf("the error %q does not wrap that of the driver", err)
+	}
+	err = target.OpenDSN(t, dsn, nil).Use(snowflakeplugin.New())
+	complains(t, err, gormlease.ErrDatabase, "default_query_exec_mode=exec")
+}
+
+func TestTheContractHoldsBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Targets()[1]
+	dsn := pgBouncer(t, target)
+	for _, mode := range []string{"exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			dsn := dsn + "&default_query_exec_mode=" + mode
+			var last atomic.Int64
+			leasetest.Run(t, func(t *testing.T) func() lease.Store {
+				table := sqllease.WithTable(fmt.Sprint(mode, last.Add(1)))
+				return func() lease.Store {
+					pool := openPool(t, target, dsn)
+					return newStore(t, pool, sqllease.PostgreSQL, sqllease.WithDedicatedPool(), table)
+				}
+			})
+		})
+	}
+	shared := newStore(t, openPool(t, target, dsn+"&default_query_exec_mode=exec"), sqllease.PostgreSQL)
+	must(t, storetest.Holds(t, shared, storetest.Create(t, shared, storetest.First(1))))
+}
+
+// pgBouncer starts a PgBouncer before a fresh database and returns a DSN that leads through it.
+func pgBouncer(t *testing.T, target dbtest.Target) string {
+	t.Helper()
+	program := servers.Program(t, "postgres", "pgbouncer")
+	server, err := pgconn.ParseConfig(target.DSN(t))
+	if err != nil {
+		t.Fatal("the DSN of the tests cannot be read") // without the error, which quotes it
+	}
+	quoted := func(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
+	port := servers.Port(t)
+	database := fmt.Sprintf("shop = host=%s port=%d dbname=%s user=%s pool_size=2", quoted(server.Host),
+		server.Port, quoted(server.Database), quoted(server.User))
+	if server.Password != "" {
+		database += " password=" + quoted(server.Password)
+	}
+	lines := []string{
+		"[databases]", database,
+		"[pgbouncer]",
+		"listen_addr = 127.0.0.1", "listen_port = " + port, "unix_socket_dir =", "auth_type = any",
+		"pool_mode = transaction", "ignore_startup_parameters = extra_float_digits,search_path",
+	}
+	// Since 1.21 it can learn the prepared statements, if it is told to or, since 1.24, is not told otherwise.
+	if version, err := exec.CommandContext(t.Context(), program, "--version").Output(); err == nil &&
+		!regexp.MustCompile(`PgBouncer 1\.(1?\d|20)\.`).Match(version) {
+		lines = append(lines, "max_prepared_statements = 0")
+	}
+	if os.Getuid() == 0 {
+		lines = append(lines, "user = nobody") // it does not run as root
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "pgbouncer.ini")
+	must(t, os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	servers.Start(t, dir, program, config)
+	servers.Eventually(t, func() error {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+	return "postgres://shop@127.0.0.1:" + port + "/shop?sslmode=disable"
+}

@@ -1,0 +1,361 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// schemaCheck compares the plan with the catalogs of the databases.
+type schemaCheck struct {
+	ws     *workspace
+	report *CheckReport
+}
+
+// tables compares the tables of the databases with the tables of the plan.
+func (c *schemaCheck) tables() {
+	ws := c.ws
+	for _, d := range ws.databases() {
+		for _, name := range slices.Sorted(maps.Keys(d.Tables)) {
+			if ws.plan.Tables[name] == nil {
+				c.report.problem(Problem{Code: CodeUnknownTable, Server: d.Name, Table: name,
+					Message: "the table is not in the plan", Remedy: "give it a policy; skip leaves it alone"})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ws.plan.Tables)) {
+		p := ws.plan.Tables[name]
+		if p.Policy == Custom && ws.funcs[p.Func] == nil {
+			c.report.problem(Problem{Code: CodePlan, Table: name,
+				Message: fmt.Sprintf("no function %q is registered", p.Func),
+				Remedy:  "register it by merge.WithFunc in a program of your own"})
+		}
+		if !ws.known(name) {
+			c.report.problem(Problem{Code: CodeMissingTable, Table: name, Message: "no database has the table",
+				Remedy: "correct its name in the plan, or remove it"})
+			continue
+		}
+		for _, s := range ws.servers {
+			if s.db.Tables[name] == nil && p.Policy.copies() && !slices.Contains(p.Absent, s.Name) {
+				c.report.problem(Problem{Code: CodeMissingTable, Server: s.Name, Table: name,
+					Message: "the server has no such table",
+					Remedy:  "if that is right, list the server under absent: of the table"})
+			}
+		}
+	}
+}
+
+// columns compares the columns of each source with those of the target.
+func (c *schemaCheck) columns() {
+	for _, j := range c.ws.order {
+		c.named(j)
+		for _, src := range j.sources {
+			if src != nil {
+				c.columnsOf(j, src)
+			}
+		}
+		if len(j.to.Triggers) > 0 {
+			c.report.warn(Problem{Code: CodeTrigger, Table: j.name, Message: "the target has triggers that will " +
+				"fire: " + strings.Join(j.to.Triggers, ", "), Remedy: "disable them if they should not"})
+		}
+	}
+}
+
+// named checks that the target has the columns that the plan names.
+func (c *schemaCheck) named(j *tableJob) {
+	p := j.plan
+	names := slices.Concat(p.Key, p.Sum, p.Min, p.Max)
+	if p.By != "" {
+		names = append(names, p.By)
+	}
+	if p.Rename != nil {
+		names = append(names, p.Rename.Column)
+		if p.Rename.By != "" {
+			names = append(names, p.Rename.By)
+		}
+		for _, d := range p.Rename.Derived {
+			names = append(names, d.Column)
+		}
+		for _, n := range p.Rename.Copies {
+			other := c.ws.jobs[n.Table]
+			if other == nil && !c.ws.policy(n.Table).copies() {
+				continue // nothing of it is copied
+			}
+			if other == nil || other.to.Column(n.Column) == nil || other.to.Column(n.Ref) == nil {
+				c.report.problem(Problem{Code: CodeNameCopy, Table: j.name,
+					Message: fmt.Sprintf("the copy %s.%s by %s is not there, or its table is not copied", n.Table,
+						n.Column, n.Ref)})
+			}
+		}
+	}
+	names = slices.AppendSeq(names, maps.Keys(p.Set))
+	for _, name := range names {
+		if j.to.Column(name) == nil {
+			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
+				Message: "the plan names the column, but the target lacks it"})
+		}
+	}
+	for name := range p.Set {
+		if slices.Contains(j.to.Primary, name) {
+			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
+				Message: "set changes the primary key, by which rows are known",
+				Remedy:  "use renumber, or a custom function"})
+		}
+	}
+	if p.Renumber && !j.counted() {
+		c.report.problem(Problem{Code: CodePlan, Table: j.name,
+			Message: "renumber needs a primary key of one integer column"})
+	}
+	for _, name := range p.Sum {
+		col := j.to.Column(name)
+		if col != nil && !slices.Contains([]sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat,
+			sqldb.FamilyBool},
+			col.Family) {
+			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
+				Message: "a column of type " + col.Declared + " cannot be added"})
+		}
+	}
+	if needsKey := p.Policy == Rename || p.Policy.collapses(); needsKey && len(j.to.Primary) == 0 {
+		c.report.problem(Problem{Code: CodeNoKey, Table: j.name,
+			Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none"})
+	}
+	for _, k := range j.to.Keys() {
+		for _, part := range k.Parts {
+			if part.Column == "" && part.Expression == "" ||
+				part.Column != "" && (j.to.Column(part.Column) == nil || j.to.Column(part.Column).Generated) {
+				c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: k.Name,
+					Message: "the unique key contains a computed value, so keys cannot be compared before " +
+						"the rows are written"})
+			}
+		}
+	}
+}
+
+func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
+	s := c.ws.servers[src.server]
+	for _, from := range src.from.Columns {
+		if j.to.Column(from.Name) == nil && !from.Generated && !slices.Contains(j.plan.Ignore, from.Name) {
+			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: from.Name,
+				Message: "the target lacks the column, so its values would be lost",
+				Remedy:  "add it to the target, or list it under ignore: of the table"})
+		}
+	}
+	for _, to := range j.to.Writable() {
+		if src.has(to.Name) {
+			continue
+		}
+		p := Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: to.Name,
+			Message: "the server lacks the column; its rows get the default of the target"}
+		if !to.Nullable && !to.HasDefault || slices.Contains(j.to.Primary, to.Name) {
+			p.Message = "the server lacks the column, and the target has no default for it"
+			p.Remedy = "bring the server up to the version of the others, or give the column a default"
+			c.report.problem(p)
+			continue
+		}
+		c.report.warn(p)
+	}
+	for _, p := range src.pairs {
+		if !sqldb.Fits(p.from, p.to, s.db.Kind, c.ws.target.Kind) && !slices.Contains(j.plan.Convert, p.to.Name) {
+			c.report.problem(Problem{Code: CodeColumnType, Server: s.Name, Table: j.name, Column: p.to.Name,
+				Message: fmt.Sprintf("it is %s there and %s in the target", p.from.Declared, p.to.Declared),
+				Remedy:  "change one of them, or list the column under convert: of the table"})
+		}
+	}
+	if len(src.key) == 0 {
+		c.report.warn(Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
+			Message: "the table has no primary key, so it is copied slowly, and equal rows cannot be told apart"})
+		if j.plan.Policy == Rename || j.plan.Policy.collapses() {
+			c.report.problem(Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
+				Message: "the policy " + string(j.plan.Policy) +
+					" needs a primary key, and the table has none there"})
+		}
+	}
+}
+
+// circles reports every circle of foreign keys once, and how the run handles it.
+func (c *schemaCheck) circles() {
+	seen := map[string]bool{}
+	for _, j := range c.ws.order {
+		for _, ref := range j.circular {
+			if ref.Parent == j.name {
+				c.report.warn(Problem{Code: CodeSelfReference, Table: j.name,
+					Column:  strings.Join(ref.Columns, ", "),
+					Message: "it refers to its own table; " + c.later([]*tableJob{j}, true)})
+			}
+		}
+		if group := c.circle(j); len(group) > 1 && !seen[j.name] {
+			for _, member := range group {
+				seen[member.name] = true
+			}
+			c.circleOf(group)
+		}
+	}
+	if c.ws.target.Kind != sqldb.PostgreSQL {
+		return
+	}
+	for _, group := range c.ws.cycles {
+		c.report.problem(Problem{Code: CodeCircle, Table: strings.Join(group, ", "),
+			Message: "the foreign keys form a circle, and none of its columns can be NULL",
+			Remedy: "make one of the columns nullable in the target, or drop the constraint until the merge " +
+				"is done"})
+	}
+}
+
+// circle returns the tables that form a circle with one table, in the order in which they are copied.
+// Circular references lead only to tables of the same circle.
+func (c *schemaCheck) circle(j *tableJob) []*tableJob {
+	reached := []*tableJob{j}
+	for i := 0; i < len(reached); i++ {
+		for _, ref := range reached[i].circular {
+			if next := c.ws.jobs[ref.Parent]; next != nil && !slices.Contains(reached, next) {
+				reached = append(reached, next)
+			}
+		}
+	}
+	slices.SortFunc(reached, func(a, b *tableJob) int {
+		return slices.Index(c.ws.order, a) - slices.Index(c.ws.order, b)
+	})
+	return reached
+}
+
+// circleOf reports a circle of several tables.
+func (c *schemaCheck) circleOf(group []*tableJob) {
+	var names, refers []string
+	for _, j := range group {
+		names = append(names, j.name)
+		for _, ref := range j.circular {
+			if ref.Parent != j.name {
+				refers = append(refers, qualified(j, ref)+" refers to "+ref.Parent)
+			}
+		}
+	}
+	for i := range refers[1:] { // the verb appears once
+		refers[i+1] = strings.Replace(refers[i+1], " refers to ", " to ", 1)
+	}
+	stuck := slices.ContainsFunc(c.ws.cycles, func(s []string) bool { return slices.Contains(s, names[0]) })
+	if stuck && c.ws.target.Kind == sqldb.PostgreSQL {
+		return // it is reported as a problem
+	}
+	c.report.warn(Problem{Code: CodeCircle, Table: strings.Join(names, ", "),
+		Message: strings.Join(refers, ", ") + "; " + c.later(group, false)})
+}
+
+// later says when the references of a circle are complete.
+func (c *schemaCheck) later(group []*tableJob, self bool) string {
+	if c.ws.target.Kind != sqldb.PostgreSQL {
+		return "verify looks at foreign keys when all rows are there"
+	}
+	var filled []string
+	for _, j := range group {
+		for _, ref := range j.circular {
+			if (ref.Parent == j.name) == self && ref.Enforced && j.nullable(ref) != "" {
+				filled = append(filled, qualified(j, ref))
+			}
+		}
+	}
+	switch len(filled) {
+	case 0: // the reference is only declared in the plan, so no database checks it
+		return "verify looks at it when all rows are there"
+	case 1:
+		return filled[0] + " is filled in when all rows are there"
+	}
+	return strings.Join(filled, ", ") + " are filled in when all rows are there"
+}
+
+func qualified(j *tableJob, ref sqldb.Reference) string {
+	return j.name + "." + strings.Join(ref.Columns, ", ")
+}
+
+// undeclared warns of columns that look like references to a table whose keys change, but that neither the
+// database nor the plan declares as such. Their values would refer to other rows after the merge.
+func (c *schemaCheck) undeclared() {
+	for _, parent := range c.ws.order {
+		if !parent.counted() || !parent.plan.Renumber && !parent.plan.Policy.collapses() {
+			continue
+		}
+		key := strings.ToLower(parent.to.Primary[0])
+		name := strings.ToLower(parent.name)
+		names := []string{name + "_" + key, singular(name) + "_" + key}
+		for _, j := range c.ws.order {
+			for _, col := range j.to.Columns {
+				if col.Family != sqldb.FamilyInt || !slices.Contains(names, strings.ToLower(col.Name)) ||
+					j.refers(col.Name) || j == parent {
+					continue
+				}
+				c.report.warn(Problem{Code: CodeUndeclared, Table: j.name, Column: col.Name,
+					Message: "it looks like a reference to " + parent.name + ", whose keys change, but it is not " +
+						"declared as one, so its values will not change",
+					Remedy: "if it is one, list it under references: of the table"})
+			}
+		}
+	}
+}
+
+// singular guesses the singular of a table name, which column names usually contain.
+func singular(name string) string {
+	if stem, found := strings.CutSuffix(name, "ies"); found {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(name, "s")
+}
+
+// expressions tries the SQL in the plan. Otherwise a mistake in a sum would only show in Verify, when
+// everything is copied and the plan can no longer change.
+func (c *schemaCheck) expressions(ctx context.Context) error {
+	ws := c.ws
+	for _, j := range ws.order {
+		for i, src := range j.sources {
+			if src == nil || j.plan.Where == "" {
+				continue
+			}
+			d := ws.servers[i].db
+			q := sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(j.name), " AS s WHERE (", j.plan.Where,
+				") AND 1 = 0")
+			if _, err := d.Strings(ctx, q); err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				c.report.problem(Problem{Code: CodePlan, Server: d.Name, Table: j.name,
+					Message: fmt.Sprintf("the database does not understand where: %s: %v", j.plan.Where, err),
+					Remedy:  "correct where: of the table; it is a condition on its columns"})
+			}
+		}
+	}
+	if len(c.report.Problems) > 0 {
+		return nil // the sums use the same conditions
+	}
+	for _, s := range ws.plan.Conserve {
+		j := ws.jobs[s.Table]
+		if j == nil {
+			continue
+		}
+		failed := func(server string, err error) error {
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			c.report.problem(Problem{Code: CodePlan, Server: server, Table: s.Table,
+				Message: fmt.Sprintf("the sum %q cannot be computed: %v", s.Name, err),
+				Remedy: "correct its expression under conserve:, which every source and the target have to " +
+					"understand"})
+			return nil
+		}
+		for i, src := range j.sources {
+			if src == nil {
+				continue
+			}
+			_, err := sumOfSource(ctx, ws, s, src)
+			if err := failed(ws.servers[i].db.Name, err); err != nil {
+				return err
+			}
+		}
+		_, err := sumOfTarget(ctx, ws, s)
+		if err := failed(ws.target.Name, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// collapser merges the rows of each group with an equal key into one.
+type collapser struct {
+	*resolver
+	key    sqldb.UniqueKey
+	keeper stagedRow
+	totals []*big.Rat // of the columns in Sum, for the current group
+	others int        // how many rows of the group are merged into the keeper
+	gone   []stagedRow
+	out    [][]any // totals of finished groups
+}
+
+// collapse merges rows with an equal key into one.
+func (c *collapser) collapse(ctx context.Context) error {
+	keys := c.collapseKeys()
+	if c.job.plan.Policy == Sum && len(keys) != 1 {
+		c.report.problem(Problem{Code: CodePlan, Table: c.job.name,
+			Message: fmt.Sprintf("the table has %d unique keys", len(keys)),
+			Remedy:  "list under key: the columns by which rows are equal"})
+		return nil
+	}
+	var preference []string
+	if by := c.job.plan.By; by != "" {
+		q := c.ws.target.Kind.Quote(by)
+		preference = []string{"CASE WHEN " + q + " IS NULL THEN 1 ELSE 0 END", q + " DESC"}
+	}
+	for _, key := range keys {
+		if _, err := c.stage.group(ctx, key, preference); err != nil {
+			return err
+		}
+		c.key, c.keeper, c.totals, c.others, c.out = key, stagedRow{}, nil, 0, nil
+		if err := c.stage.groups(ctx, func(page []stagedRow) error { return c.page(ctx, page) }); err != nil {
+			return err
+		}
+		if err := c.finish(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collapseKeys returns the keys by which rows become one.
+func (c *collapser) collapseKeys() []sqldb.UniqueKey {
+	if len(c.job.plan.Key) == 0 {
+		return c.job.to.Keys()
+	}
+	for _, k := range c.job.to.Keys() {
+		if k.Simple() && sameNames(k.Columns(), c.job.plan.Key) {
+			return []sqldb.UniqueKey{k} // this one has the collations of the index
+		}
+	}
+	key := sqldb.UniqueKey{Name: "the key of the plan"}
+	for _, name := range c.job.plan.Key {
+		key.Parts = append(key.Parts, sqldb.KeyPart{Column: name})
+	}
+	return []sqldb.UniqueKey{key}
+}
+
+func sameNames(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func (c *collapser) page(ctx context.Context, page []stagedRow) error {
+	var drops [][]any
+	resolution := "dropped"
+	if c.job.plan.Policy == Sum {
+		resolution = "added"
+	}
+	for _, g := range page {
+		if g.rank == 1 {
+			if err := c.endGroup(); err != nil {
+				return err
+			}
+			c.keeper, c.totals, c.others = g, make([]*big.Rat, len(c.job.plan.Sum)), 0
+			c.add(g)
+			continue
+		}
+		c.others++
+		c.add(g)
+		c.note(c.key, c.keeper, g, resolution, "")
+		c.table.Dropped++
+		number := c.ws.servers[g.server].Number
+		drops = append(drops, []any{c.job.name, number, sqldb.ShortKey(g.key),
+			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name})
+		c.gone = append(c.gone, g)
+	}
+	if err := c.drops.Write(ctx, drops); err != nil {
+		return err
+	}
+	return c.chain(ctx)
+}
+
+// chain follows rows that were merged twice. A row A may have been merged into B for one key, and now B is
+// merged into C for another key. Then A is recorded as merged into C, so that references to A lead to C.
+func (c *collapser) chain(ctx context.Context) error {
+	if len(c.gone) == 0 {
+		return nil
+	}
+	gone := c.gone
+	c.gone = nil
+	if len(c.collapseKeys()) > 1 {
+		name, t := c.decisions.name(tableDrops), c.ws.target
+		for _, g := range gone {
+			var server int64
+			var key string
+			of := sqldb.NewStatement(t.Kind, "SELECT keeper_server, keeper_key FROM ", name, " WHERE tbl = ").
+				Bind(c.job.name).
+				Add(" AND server = ").Bind(c.ws.servers[g.server].Number).
+				Add(" AND row_key = ").Bind(sqldb.ShortKey(g.key))
+			if err := t.Row(ctx, of, &server, &key); err != nil {
+				return err
+			}
+			q := sqldb.NewStatement(t.Kind, "UPDATE ", name, " SET keeper_server = ").Bind(server).
+				Add(", keeper_key = ").Bind(key).
+				Add(" WHERE tbl = ").Bind(c.job.name).Add(" AND keeper_server = ").
+				Bind(c.ws.servers[g.server].Number).
+				Add(" AND keeper_key = ").Bind(g.key)
+			if _, err := t.Run(ctx, q); err != nil {
+				return err
+			}
+		}
+	}
+	return c.stage.remove(ctx, gone)
+}
+
+// add adds a row to the totals of the current group.
+func (c *collapser) add(g stagedRow) {
+	for i, name := range c.job.plan.Sum {
+		v := g.values[c.stage.at(name)]
+		if v == nil {
+			continue
+		}
+		n, ok := new(big.Rat).SetString(sqldb.Text(v))
+		if !ok {
+			continue // the check refuses columns that are not numeric
+		}
+		if c.totals[i] == nil {
+			c.totals[i] = new(big.Rat)
+		}
+		c.totals[i].Add(c.totals[i], n)
+	}
+	for i, list := range [][]string{c.job.plan.Min, c.job.plan.Max} {
+		for _, name := range list {
+			at := c.stage.at(name)
+			if before(g.values[at], c.keeper.values[at]) == (i == 0) && g.values[at] != nil ||
+				c.keeper.values[at] == nil {
+				c.keeper.values[at] = g.values[at]
+			}
+		}
+	}
+}
+
+// before reports whether a is less than b. Numbers are compared as numbers, everything else as text.
+func before(a, b any) bool {
+	if x, ok := new(big.Rat).SetString(sqldb.Text(a)); ok {
+		if y, ok := new(big.Rat).SetString(sqldb.Text(b)); ok {
+			return x.Cmp(y) < 0
+		}
+	}
+	return sqldb.Text(a) < sqldb.Text(b)
+}
+
+// endGroup records the values that the keeper of a group gets.
+func (c *collapser) endGroup() error {
+	if c.others == 0 {
+		return nil
+	}
+	number := c.ws.servers[c.keeper.server].Number
+	for i, name := range c.job.plan.Sum {
+		if c.totals[i] == nil {
+			continue
+		}
+		col := c.job.to.Column(name)
+		text, ok := totalText(c.totals[i], col)
+		if !ok {
+			c.report.problem(Problem{Code: CodeTotal, Table: c.job.name, Column: name,
+				Message: fmt.Sprintf("the total %s of row %s does not fit into %s", text, c.keeper.key,
+					col.Declared)})
+		}
+		c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, text})
+	}
+	for _, name := range slices.Concat(c.job.plan.Min, c.job.plan.Max) {
+		if v := c.keeper.values[c.stage.at(name)]; v != nil {
+			c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, sqldb.Text(v)})
+		}
+	}
+	return nil
+}
+
+// totalText returns a total as text and reports whether the column can hold it.
+func totalText(n *big.Rat, c *sqldb.Column) (string, bool) {
+	if !n.IsInt() {
+		text := n.FloatString(20)
+		return strings.TrimRight(text, "0"), c.Family == sqldb.FamilyDecimal || c.Family == sqldb.FamilyFloat
+	}
+	text := n.Num().String()
+	bits := c.Bits()
+	limit := new(big.Int).Lsh(big.NewInt(1), uint(max(bits, 1)-1)) //nolint:gosec // 64 at most
+	return text, bits == 0 || new(big.Int).Abs(n.Num()).Cmp(limit) < 0
+}
+
+func (c *collapser) finish(ctx context.Context) error {
+	if err := c.endGroup(); err != nil {
+		return err
+	}
+	return c.values.Write(ctx, c.out)
+}

@@ -1,0 +1,198 @@
+package merge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// copier copies one table of one server, in chunks. A chunk and its journal entry are one transaction.
+type copier struct {
+	ws       *workspace
+	journal  *journal
+	applier  *applier
+	src      *sourceTable
+	entry    *entry
+	progress *progress
+	out      *sqldb.Writer
+	late     []int   // positions of the columns that a second pass fills
+	touched  bool    // rows may change on their way
+	batch    [][]any // the result of values, reused
+}
+
+// The ways in which rows can be copied.
+const (
+	wayRows         = "rows"          // through this program
+	wayAttach       = "attach"        // SQLite reads the other file itself
+	wayInsertSelect = "insert-select" // MySQL reads the other schema itself
+	wayCopy         = "copy"          // PostgreSQL's COPY, from one server to the other
+)
+
+func (c *copier) server() *server { return c.ws.servers[c.src.server] }
+
+// byRows copies rows through this program, which always works. It reads the next chunk while it writes one.
+func (c *copier) byRows(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	type chunk struct {
+		rows  []row
+		after []any
+		ended bool
+		err   error
+	}
+	chunks := make(chan chunk)
+	stopped := make(chan struct{})
+	after := c.entry.after
+	go func() {
+		defer close(stopped)
+		in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, after: after}
+		for {
+			rows, err := in.next(ctx)
+			select {
+			case chunks <- chunk{rows: rows, after: in.after, ended: in.ended, err: err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil || in.ended {
+				return
+			}
+		}
+	}()
+	// The source's connection is not free before the reader has stopped.
+	defer func() {
+		cancel()
+		<-stopped
+	}()
+	for {
+		var next chunk
+		select {
+		case next = <-chunks:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if next.err != nil {
+			return next.err
+		}
+		if err := c.writeChunk(ctx, next.rows, next.after, next.ended); err != nil || next.ended {
+			return err
+		}
+	}
+}
+
+// writeChunk writes rows and the journal in one transaction.
+func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended bool) error {
+	read := len(rows)
+	if c.touched {
+		var err error
+		if rows, err = c.applier.apply(ctx, c.src, rows); err != nil {
+			return err
+		}
+	}
+	next := *c.entry
+	next.after, next.read, next.done = after, next.read+int64(read), ended
+	next.written += int64(len(rows))
+	err := c.ws.target.Transaction(ctx, func() error {
+		if err := c.out.Write(ctx, c.values(rows)); err != nil {
+			return err
+		}
+		c.ws.failpoint("written")
+		return c.journal.recorded(ctx, &next)
+	})
+	if err != nil && ctx.Err() == nil {
+		if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	*c.entry = next
+	c.ws.failpoint("committed")
+	c.progress.add(c.src.job.name, c.server().Name, read)
+	return nil
+}
+
+// values returns what is written now. Columns that a second pass fills are NULL.
+func (c *copier) values(rows []row) [][]any {
+	c.batch = c.batch[:0]
+	for _, r := range rows {
+		for _, at := range c.late {
+			r.values[at] = nil
+		}
+		c.batch = append(c.batch, r.values)
+	}
+	if c.ws.distort != nil {
+		return c.ws.distort(c.src.job.name, c.src.names(), c.batch)
+	}
+	return c.batch
+}
+
+// oneByOne writes a chunk row by row after the target has refused it, and so finds the row that is wrong. If
+// the plan says so, such rows go to the quarantine.
+func (c *copier) oneByOne(ctx context.Context, rows []row, next entry, cause error) (entry, error) {
+	quarantine := c.src.job.plan.BadRows == "quarantine"
+	t := c.ws.target
+	one := sqldb.NewWriter(t, c.src.job.name, c.src.columns(), c.src.raw)
+	refused := errors.New("refused")
+	err := t.Transaction(ctx, func() error {
+		for _, r := range rows {
+			if err := t.Exec(ctx, "SAVEPOINT merge_row"); err != nil {
+				return err
+			}
+			err := one.Write(ctx, c.values([]row{r}))
+			if err == nil {
+				if err := t.Exec(ctx, "RELEASE SAVEPOINT merge_row"); err != nil {
+					return err
+				}
+				continue
+			}
+			if !quarantine {
+				return fmt.Errorf("%w: row %s: %w", ErrRow, sqldb.KeyText(r.key), err)
+			}
+			if err := t.Exec(ctx, "ROLLBACK TO SAVEPOINT merge_row"); err != nil {
+				return err
+			}
+			if err := c.quarantine(ctx, r, err); err != nil {
+				return err
+			}
+			next.written--
+		}
+		if !quarantine {
+			return refused // the target took every single row, so the cause is another one
+		}
+		return c.journal.record(ctx, &next)
+	})
+	if errors.Is(err, refused) {
+		return next, cause
+	}
+	return next, err
+}
+
+// quarantine stores a row and the reason why it was refused.
+func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
+	contents := map[string]string{}
+	for i, name := range c.src.names() {
+		if r.values[i] != nil {
+			contents[name] = sqldb.Text(r.values[i])
+		}
+	}
+	text, err := json.Marshal(contents)
+	if err != nil {
+		return err
+	}
+	k := c.ws.target.Kind
+	q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableQuarantine),
+		" (tbl, server, row_key, reason, contents) VALUES (").
+		BindAll(c.src.job.name, c.server().Number, sqldb.RowKey(r.key), reasonOf(reason), string(text)).Add(")")
+	_, err = c.ws.target.Run(ctx, q)
+	return err
+}
+
+// reasonOf returns the text of an error, cut to what the table can hold.
+func reasonOf(err error) string {
+	text := []rune(strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "?"))
+	return string(text[:min(len(text), 2000)])
+}

@@ -1,0 +1,101 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// tableCopier copies one table of one server, in the fastest way that its rows can go.
+type tableCopier struct{ *copier }
+
+func (c *tableCopier) all(ctx context.Context) (way string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: table %s: %w", c.server().Name, c.src.job.name, err)
+		}
+	}()
+	late := c.ws.late(c.src.job)
+	for _, name := range late {
+		if at := c.src.at(name); at >= 0 {
+			c.late = append(c.late, at)
+		}
+	}
+	c.touched = c.applier.touches(c.src)
+	c.out = sqldb.NewWriter(c.ws.target, c.src.job.name, c.src.columns(), c.src.raw)
+	defer func() { err = errors.Join(err, c.out.Close()) }()
+	way, end, err := c.choose(ctx)
+	if err != nil {
+		return way, err
+	}
+	if way == wayRows {
+		err = c.byRows(ctx)
+	} else {
+		err = (&directCopier{copier: c.copier, way: way}).all(ctx)
+	}
+	if err := errors.Join(err, end()); err != nil {
+		return way, err
+	}
+	if e := c.entry; e.read != e.expected {
+		return way, fmt.Errorf("%w: it had %d rows to copy and now has %d", ErrSourceChanged, e.expected, e.read)
+	}
+	return way, nil
+}
+
+// choose returns the fastest way for the rows of this table, and a function that cleans up after it.
+func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) {
+	none := func() error { return nil }
+	j, from, to := c.src.job, c.server().db, c.ws.target
+	converted := slices.ContainsFunc(c.src.pairs, func(p pair) bool { return p.from.Family != p.to.Family })
+	switch {
+	case c.ws.portable, from.Kind != to.Kind, len(c.src.order) == 0, converted, c.touched,
+		// A subquery in a condition would read tables of the target.
+		c.elsewhere():
+		return wayRows, none, nil
+	}
+	switch to.Kind {
+	case sqldb.SQLite:
+		if from.Catalog == "" {
+			return wayRows, none, nil
+		}
+		uri := "file:" + escapePath(from.Catalog) + "?mode=ro"
+		if _, err := to.Run(ctx, sqldb.NewStatement(sqldb.SQLite, "ATTACH DATABASE ").Bind(uri).
+			Add(" AS merge_source")); err != nil {
+			c.ws.log.WarnContext(ctx, "merge: the source cannot be attached", "server", from.Name, "error", err)
+			return wayRows, none, nil
+		}
+		return wayAttach, func() error {
+			return to.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source")
+		}, nil
+	case sqldb.MySQL:
+		if same, err := to.SameInstance(ctx, from); err != nil || !same {
+			return wayRows, none, err
+		}
+		if err := to.Exec(ctx,
+			"SELECT 1 FROM "+sqldb.MySQL.Quote(from.Catalog)+"."+sqldb.MySQL.Quote(j.name)+" LIMIT 0"); err != nil {
+			return wayRows, none,
+				nil //nolint:nilerr // without the right to read there, rows go through this program
+		}
+		return wayInsertSelect, none, nil
+	case sqldb.PostgreSQL:
+		if sqldb.CanCopy(from) && sqldb.CanCopy(to) {
+			return wayCopy, none, nil
+		}
+	}
+	return wayRows, none, nil
+}
+
+// elsewhere reports whether a condition in the plan may contain a subquery.
+func (c *tableCopier) elsewhere() bool {
+	return slices.ContainsFunc(c.ws.order, func(j *tableJob) bool {
+		return strings.Contains(strings.ToLower(j.plan.Where), "select")
+	})
+}
+
+// escapePath escapes a path for a URI of SQLite.
+func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }

@@ -1,0 +1,294 @@
+package merge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// place is a column of a table.
+type place struct{ table, column string }
+
+// link says that a column holds keys of another table, which may change: because the other table is
+// renumbered, or because its rows may become one with others.
+type link struct {
+	column string // of the child
+	of     string // the table whose primary key, of one column, the column holds
+	when   string // a condition in SQL; "" for all rows
+	path   string // where the keys are in a JSON column
+	list   string // what separates the keys of a list
+}
+
+// wholeLink is a reference of several columns to the primary key of a table whose rows may become one.
+type wholeLink struct {
+	columns []string // in the order of the primary key
+	of      string
+	when    string
+}
+
+// nameLink says that a column repeats the name of a row of another table, which may get a new name.
+type nameLink struct {
+	column string
+	of     string
+	// key are, for each column of the primary key of that table, SQL for its value in the row that is referred
+	// to, with the alias s for the row that refers.
+	key []func(s selection) string
+	as  string // how the column is computed from the name
+}
+
+// follows are all columns of a table that have to follow the rows of other tables.
+type follows struct {
+	links []link
+	whole []wholeLink
+	names []nameLink
+}
+
+// follow finds for every table what has to follow. A column may follow over several tables: the key of a
+// profile is that of its role, and the key of a page that of its profile.
+func (ws *workspace) follow() {
+	origins := map[place][]link{}
+	for _, j := range ws.jobs {
+		if j.key() != nil && (j.plan.Renumber || j.plan.Policy.collapses()) {
+			p := place{j.name, j.to.Primary[0]}
+			origins[p] = append(origins[p], link{column: p.column, of: j.name})
+		}
+	}
+	named := map[place][]nameLink{}
+	for changed := true; changed; {
+		changed = false
+		for _, j := range ws.order {
+			for _, ref := range j.refs {
+				for i, column := range ref.Columns {
+					at, from := place{j.name, column}, place{ref.Parent, ref.Target[i]}
+					for _, o := range origins[from] {
+						l := link{column: column, of: o.of, when: both(ref.When, o.when, ref.Parent == j.name),
+							path: ref.Path, list: ref.List}
+						if o.path+o.list != "" || o.when != "" && ref.Parent != j.name ||
+							slices.Contains(origins[at], l) || at == from {
+							continue
+						}
+						origins[at] = append(origins[at], l)
+						changed = true
+					}
+				}
+			}
+		}
+	}
+	for _, j := range ws.order {
+		f := &follows{}
+		for _, c := range j.to.Columns {
+			f.links = append(f.links, ws.linksOf(j, c.Name, origins[place{j.name, c.Name}])...)
+		}
+		for _, ref := range j.refs {
+			if parent := ws.jobs[ref.Parent]; parent != nil && parent.plan.Policy.collapses() &&
+				len(ref.Columns) > 1 && sameNames(ref.Target, parent.to.Primary) {
+				w := wholeLink{of: parent.name, when: ref.When}
+				for _, name := range parent.to.Primary {
+					w.columns = append(w.columns, ref.Columns[slices.Index(ref.Target, name)])
+				}
+				f.whole = append(f.whole, w)
+			}
+		}
+		j.follows = f
+	}
+	ws.followNames(named)
+}
+
+// both joins two conditions. One that belongs to another table cannot be joined.
+func both(a, b string, same bool) string {
+	if !same || b == "" || a == b {
+		return a
+	}
+	if a == "" {
+		return b
+	}
+	return "(" + a + ") AND (" + b + ")"
+}
+
+// linksOf checks that a column follows one table only, wherever it follows any.
+func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
+	always := ""
+	for _, l := range links {
+		if l.when != "" {
+			continue
+		}
+		if always != "" && always != l.of {
+			p := Problem{Code: CodePlan, Table: j.name, Column: column,
+				Message: fmt.Sprintf("its values would have to follow the keys of both %s and %s", always, l.of),
+				Remedy:  "tell the two apart by when: on the references, or keep the keys of one of the tables"}
+			if slices.Contains([]string{always, l.of}, j.name) {
+				others := strings.Trim(strings.Replace(always+" "+l.of, j.name, "", 1), " ")
+				p.Message = "its values are keys of " + others +
+					", which change, so they cannot be renumbered or collapsed by themselves"
+				p.Remedy = "remove renumber: from the table, or give it the policy copy: its keys follow those " +
+					"that it refers to"
+			}
+			ws.problems = append(ws.problems, p)
+			return nil
+		}
+		always = l.of
+	}
+	return links
+}
+
+// followNames finds the columns that repeat names: those that the plan lists as copies, and foreign keys to
+// the column of the name.
+func (ws *workspace) followNames(named map[place][]nameLink) {
+	for _, parent := range ws.order {
+		r := parent.plan.Rename
+		if r == nil {
+			continue
+		}
+		for _, c := range r.Copies {
+			j := ws.jobs[c.Table]
+			if j == nil || j.to.Column(c.Column) == nil || j.to.Column(c.Ref) == nil ||
+				len(parent.to.Primary) != 1 {
+				continue
+			}
+			j.follows.names = append(j.follows.names, nameLink{column: c.Column, of: parent.name,
+				key: []func(s selection) string{func(s selection) string { return "s." + s.kind.Quote(c.Ref) }}})
+		}
+		for _, j := range ws.order {
+			for _, ref := range j.refs {
+				at := slices.Index(ref.Target, r.Column)
+				if ref.Parent != parent.name || at < 0 {
+					continue
+				}
+				if ref.When+ref.Path+ref.List != "" {
+					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[at],
+						Message: "a reference to a name that may change cannot have when:, path: or list:",
+						Remedy:  "list the column under copies: of the rename"})
+					continue
+				}
+				named[place{j.name, ref.Columns[at]}] = nil
+				j.follows.names = append(j.follows.names, nameLink{column: ref.Columns[at], of: parent.name,
+					key: keyOfNamed(parent, ref)})
+			}
+		}
+	}
+	for _, j := range ws.order {
+		for _, ref := range j.refs {
+			for i, column := range ref.Target {
+				if _, follows := named[place{ref.Parent, column}]; follows {
+					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[i],
+						Message: fmt.Sprintf("it refers to %s.%s, which itself repeats a name that may change",
+							ref.Parent, column),
+						Remedy: "declare it under copies: of the rename, or let it refer to the table of the names"})
+				}
+			}
+		}
+	}
+}
+
+// keyOfNamed returns SQL for the primary key of the row whose name a row has. The server itself compares the
+// names, by its collation.
+func keyOfNamed(parent *tableJob, ref sqldb.Reference) []func(s selection) string {
+	var all []func(s selection) string
+	for _, name := range parent.to.Primary {
+		all = append(all, func(s selection) string {
+			var joins []string
+			for i, column := range ref.Columns {
+				joins = append(joins, "pn."+s.kind.Quote(ref.Target[i])+" = s."+s.kind.Quote(column))
+			}
+			list := "pn." + s.kind.Quote(name)
+			if src := parent.sources[s.server]; src != nil {
+				if c := src.from.Column(name); c != nil {
+					list = strings.ReplaceAll(c.ReadExpression(s.kind), "s."+s.kind.Quote(name), list)
+				}
+			}
+			return "(SELECT " + list + " FROM " + s.table(parent.name) + " AS pn WHERE " +
+				strings.Join(joins, " AND ") + ")"
+		})
+	}
+	return all
+}
+
+// key returns the column of a primary key that consists of one column, or nil.
+func (j *tableJob) key() *sqldb.Column {
+	if len(j.to.Primary) != 1 {
+		return nil
+	}
+	return j.to.Column(j.to.Primary[0])
+}
+
+// extra is an expression that is read beside the columns of a table.
+type extra func(s selection) string
+
+// prepared notes what has to follow, and which expressions have to be read for that besides the columns.
+func (src *sourceTable) prepared(ws *workspace) *sourceTable {
+	need := func(e extra) int {
+		src.extras = append(src.extras, e)
+		return len(src.extras) - 1
+	}
+	j := src.job
+	exists := func(of string) bool { return ws.jobs[of] != nil && ws.jobs[of].sources[src.server] != nil }
+	condition := func(when string) int {
+		if when == "" {
+			return -1
+		}
+		return need(func(selection) string { return "CASE WHEN " + when + " THEN 1 ELSE 0 END" })
+	}
+	for _, l := range j.follows.links {
+		if src.has(l.column) && exists(l.of) {
+			src.links = append(src.links, sourceLink{link: l, at: src.at(l.column), when: condition(l.when),
+				own: l.of == j.name && len(j.to.Primary) == 1 && j.to.Primary[0] == l.column})
+		}
+	}
+	for _, w := range j.follows.whole {
+		at := src.positions(w.columns)
+		if exists(w.of) && !slices.Contains(at, -1) {
+			src.whole = append(src.whole, sourceWhole{wholeLink: w, at: at, when: condition(w.when)})
+		}
+	}
+	for _, n := range j.follows.names {
+		if !src.has(n.column) || !exists(n.of) {
+			continue
+		}
+		s := sourceName{nameLink: n, at: src.at(n.column)}
+		for _, fn := range n.key {
+			s.key = append(s.key, need(fn))
+		}
+		src.repeats = append(src.repeats, s)
+	}
+	return src
+}
+
+// sourceLink, sourceWhole and sourceName are links of a source table, with the positions of what they need.
+type (
+	sourceLink struct {
+		link
+		at, when int
+		own      bool // it is the primary key itself
+	}
+	sourceWhole struct {
+		wholeLink
+		at   []int
+		when int
+	}
+	sourceName struct {
+		nameLink
+		at  int
+		key []int
+	}
+)
+
+// holds reports whether the condition at a position of the extras holds for a row.
+func (r row) holds(at int) bool { return at < 0 || sqldb.Text(r.extra[at]) == "1" }
+
+// identity returns a value in the form in which the tables of a merge name the rows of a table by a column of
+// its primary key, whatever the type of the column is that refers to it.
+func identity(v any, c *sqldb.Column, raw bool) any {
+	if raw && c.Family != sqldb.FamilyInt {
+		return v
+	}
+	same, err := sqldb.Canonical(v, c, false)
+	if err != nil {
+		return v
+	}
+	if c.Family == sqldb.FamilyDecimal || c.Family == sqldb.FamilyUUID {
+		return sqldb.ComparableText(same, c)
+	}
+	return same
+}

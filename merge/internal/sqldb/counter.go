@@ -1,0 +1,111 @@
+package sqldb
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Counter returns the greatest number that a database has given out for a column that it counts, whether or
+// not the row is still there; 0 if it does not count the column.
+func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error) {
+	q := NewStatement(d.Kind)
+	switch d.Kind {
+	case SQLite:
+		if exists, err := d.HasTable(ctx, "sqlite_sequence"); err != nil || !exists {
+			return 0, err
+		}
+		q.Add("SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = ").Bind(t.Name)
+	case MySQL:
+		// MySQL shows a number that may be a day old unless it is told otherwise; MariaDB has no such setting.
+		_, _ = d.conn.ExecContext(ctx, "SET SESSION information_schema_stats_expiry = 0")
+		q.Add("SELECT t.auto_increment FROM information_schema.tables t JOIN information_schema.columns c " +
+			"ON c.table_schema = t.table_schema AND c.table_name = t.table_name " +
+			"WHERE t.table_schema = DATABASE() AND c.extra LIKE '%auto_increment%' AND t.table_name = ").
+			Bind(t.Name).Add(" AND c.column_name = ").Bind(column)
+	case PostgreSQL:
+		q.Add("SELECT COALESCE(pg_sequence_last_value(pg_get_serial_sequence(").Bind(d.Kind.Quote(t.Name)).
+			Add("::text, ").Bind(column).Add("::text)::regclass), 0)")
+	}
+	rows, err := d.Strings(ctx, q)
+	if err != nil || len(rows) == 0 || rows[0][0] == "" {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(rows[0][0], 10, 64)
+	if err != nil || n > math.MaxInt64 {
+		return 0, err //nolint:nilerr // a counter that is below zero or used up says nothing
+	}
+	if d.Kind == MySQL && n > 0 { // it is the next number
+		n--
+	}
+	return int64(n), nil
+}
+
+// SetCounter has the database count on behind a number, and behind every number that the column holds.
+func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter int64) error {
+	name := d.Kind.Quote(t.Name)
+	switch d.Kind {
+	case SQLite:
+		exists, err := d.HasTable(ctx, "sqlite_sequence")
+		if err != nil || !exists || counter <= 0 || len(t.Primary) != 1 || t.Primary[0] != column {
+			return err
+		}
+		var statement string
+		if err := d.Row(ctx, NewStatement(SQLite, "SELECT COALESCE(sql, '') FROM sqlite_master "+
+			"WHERE type = 'table' AND name = ").Bind(t.Name), &statement); err != nil {
+			return err
+		}
+		if !strings.Contains(strings.ToUpper(statement), "AUTOINCREMENT") {
+			return nil // it counts from the greatest key, and nothing can change that
+		}
+		for _, q := range []*Statement{
+			NewStatement(SQLite, "INSERT INTO sqlite_sequence (name, seq) SELECT ").Bind(t.Name).
+				Add(", 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ").Bind(t.Name).Add(")"),
+			NewStatement(SQLite, "UPDATE sqlite_sequence SET seq = ").Bind(counter).
+				Add(" WHERE name = ").Bind(t.Name).Add(" AND seq < ").Bind(counter),
+		} {
+			if _, err := d.Run(ctx, q); err != nil {
+				return err
+			}
+		}
+		return nil
+	case MySQL:
+		now, err := d.Counter(ctx, t, column)
+		if err != nil || now >= counter {
+			return err
+		}
+		return d.Exec(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", name, counter+1))
+	}
+	_, err := d.Run(ctx, NewStatement(PostgreSQL, "SELECT setval(s, greatest((SELECT MAX(",
+		d.Kind.Quote(column), ") FROM ", name, "), ", strconv.FormatInt(counter, 10),
+		", pg_sequence_last_value(s), 1)) "+
+			"FROM (SELECT pg_get_serial_sequence(").Bind(name).Add("::text, ").Bind(column).
+		Add("::text)::regclass AS s) AS x WHERE s IS NOT NULL"))
+	return err
+}
+
+// Holds reports whether a column of the target can hold a number.
+func (c *Column) Holds(k Kind, n int64) bool {
+	if k == SQLite || n <= 0 {
+		return true
+	}
+	switch c.Family {
+	case FamilyInt:
+		bits := c.Bits()
+		if strings.Contains(c.Declared, "unsigned") {
+			bits++
+		}
+		return bits > 63 || n < 1<<(bits-1)
+	case FamilyText:
+		return c.MaxChars == 0 || len(strconv.FormatInt(n, 10)) <= c.MaxChars
+	case FamilyDecimal:
+		inner, _ := brackets(c.Declared)
+		digits, scale, _ := strings.Cut(inner, ",")
+		p, err := strconv.Atoi(strings.TrimSpace(digits))
+		s, _ := strconv.Atoi(strings.TrimSpace(scale))
+		return err != nil || len(strconv.FormatInt(n, 10)) <= p-s
+	}
+	return true
+}

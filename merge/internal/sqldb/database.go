@@ -1,0 +1,230 @@
+package sqldb
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// The errors of databases. Package merge exports and documents them.
+var (
+	ErrOpen     = errors.New("merge: database cannot be opened")
+	ErrLocked   = errors.New("merge: another run works on this target")
+	ErrDatabase = errors.New("merge: statement failed")
+)
+
+// DB is one database, and the one connection to it that everything goes through. Session settings, temporary
+// tables and transactions belong to that connection. A DB is not safe for concurrent use.
+type DB struct {
+	Name   string // what errors call the database; never its DSN
+	Kind   Kind
+	pool   *sql.DB
+	conn   *sql.Conn
+	Tables map[string]*Table // the catalog, as it was when the database was opened
+	// Objects are what the database has besides these tables.
+	Objects []Object
+	// Catalog is where another database of the same kind finds this one: the database name on MySQL, the file
+	// on SQLite, the schema on PostgreSQL.
+	Catalog string
+}
+
+// Close closes the connection and the pool that the opener returned.
+func (d *DB) Close() error {
+	err := d.conn.Close()
+	if errors.Is(err, sql.ErrConnDone) { // it was lost, or its context has ended
+		err = nil
+	}
+	return errors.Join(err, d.pool.Close())
+}
+
+// Uses reports whether a pool is that of the database: an opener may return the same one twice.
+func (d *DB) Uses(pool *sql.DB) bool { return d.pool == pool }
+
+// failed adds the name of the database to the error of a statement.
+func (d *DB) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w", ErrDatabase, d.Name, err)
+}
+
+// Exec runs SQL text.
+func (d *DB) Exec(ctx context.Context, text string, args ...any) error {
+	_, err := d.conn.ExecContext(ctx, text, args...)
+	return d.failed(err)
+}
+
+// Run runs a statement and returns how many rows it affected.
+func (d *DB) Run(ctx context.Context, s *Statement) (int64, error) {
+	result, err := d.conn.ExecContext(ctx, s.String(), s.args...)
+	if err != nil {
+		return 0, d.failed(err)
+	}
+	n, err := result.RowsAffected()
+	return n, d.failed(err)
+}
+
+// Row reads the first row of a result. Without a row, the error is [sql.ErrNoRows].
+func (d *DB) Row(ctx context.Context, s *Statement, into ...any) error {
+	err := d.conn.QueryRowContext(ctx, s.String(), s.args...).Scan(into...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	return d.failed(err)
+}
+
+// Each calls fn for every row of a result. The values are as the driver returns them, and fn may keep them.
+func (d *DB) Each(ctx context.Context, s *Statement, fn func(values []any) error) (err error) {
+	rows, err := d.conn.QueryContext(ctx, s.String(), s.args...)
+	if err != nil {
+		return d.failed(err)
+	}
+	defer func() { err = errors.Join(err, d.failed(rows.Close())) }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return d.failed(err)
+	}
+	into := make([]any, len(columns))
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return d.failed(err)
+		}
+		if err := fn(values); err != nil {
+			return err
+		}
+	}
+	return d.failed(rows.Err())
+}
+
+// Strings reads a whole result as text. NULL becomes "".
+func (d *DB) Strings(ctx context.Context, s *Statement) ([][]string, error) {
+	var all [][]string
+	err := d.Each(ctx, s, func(values []any) error {
+		texts := make([]string, len(values))
+		for i, v := range values {
+			if v != nil {
+				texts[i] = Text(v)
+			}
+		}
+		all = append(all, texts)
+		return nil
+	})
+	return all, err
+}
+
+// Number reads the one integer that a result consists of.
+func (d *DB) Number(ctx context.Context, s *Statement) (int64, error) {
+	var n int64
+	err := d.Row(ctx, s, &n)
+	return n, err
+}
+
+// Transaction runs fn between BEGIN and COMMIT, and rolls back if either fails.
+func (d *DB) Transaction(ctx context.Context, fn func() error) error {
+	begin := "BEGIN"
+	if d.Kind == SQLite {
+		begin = "BEGIN IMMEDIATE" // a transaction that starts with a read cannot wait for the write lock
+	}
+	if err := d.Exec(ctx, begin); err != nil {
+		return err
+	}
+	err := fn()
+	if err == nil {
+		if err = d.Exec(ctx, "COMMIT"); err == nil {
+			return nil
+		}
+	}
+	// The context may have ended, but the transaction must end in any case.
+	return errors.Join(err, d.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
+}
+
+// HasTable reports whether the database has a table now, even if the catalog was read before it was made.
+func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
+	q := NewStatement(d.Kind)
+	switch d.Kind {
+	case SQLite:
+		q.Add("SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ").Bind(name)
+	case MySQL:
+		q.Add("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name " +
+			"= ").Bind(name)
+	case PostgreSQL:
+		q.Add("SELECT COUNT(*) FROM pg_class WHERE relnamespace = " + currentNamespace + " AND relname = ").
+			Bind(name)
+	}
+	n, err := d.Number(ctx, q)
+	return n > 0, err
+}
+
+// SameInstance reports whether two connections lead to the same MySQL server. One takes a named lock, and the
+// other looks which connection holds it.
+func (d *DB) SameInstance(ctx context.Context, other *DB) (bool, error) {
+	name, err := randomName()
+	if err != nil {
+		return false, err
+	}
+	if _, err := other.Number(ctx, NewStatement(MySQL, "SELECT GET_LOCK(").Bind(name).
+		Add(", 0)")); err != nil {
+		return false, err
+	}
+	own, err := other.Number(ctx, NewStatement(MySQL, "SELECT CONNECTION_ID()"))
+	if err != nil {
+		return false, err
+	}
+	holder, err := d.Number(ctx, NewStatement(MySQL, "SELECT COALESCE(IS_USED_LOCK(").Bind(name).Add("), -1)"))
+	_, releasing := other.Number(ctx, NewStatement(MySQL, "SELECT RELEASE_LOCK(").Bind(name).Add(")"))
+	return holder == own, errors.Join(err, releasing)
+}
+
+func randomName() (string, error) {
+	var b [12]byte
+	_, err := rand.Read(b[:])
+	return fmt.Sprintf("merge_%x", b), err
+}
+
+// Fetch calls fn for every row of a result, and fn may keep the values. texts tells of each column whether
+// bytes are a text. Each slice has room for more further values at its end.
+//
+// steady says that the database returns row after row without long pauses. Then it is enough to look at the
+// context between rows, which matters for SQLite: its usual driver starts a goroutine for every row of a
+// statement whose context can end.
+func (d *DB) Fetch(
+	ctx context.Context, s *Statement, texts []bool, more int, steady bool, fn func(values []any) error,
+) (err error) {
+	asked := ctx
+	if steady && d.Kind == SQLite {
+		asked = context.WithoutCancel(ctx)
+	}
+	rows, err := d.conn.QueryContext(asked, s.String(), s.args...)
+	if err != nil {
+		return d.failed(err)
+	}
+	defer func() { err = errors.Join(err, d.failed(rows.Close())) }()
+	cells := make([]cell, len(texts))
+	into := make([]any, len(texts))
+	for i := range cells {
+		cells[i].text, into[i] = texts[i], &cells[i]
+	}
+	var memory slab
+	for rows.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		values := memory.take(len(texts) + more)
+		for i := range cells {
+			cells[i].into = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return d.failed(err)
+		}
+		if err := fn(values); err != nil {
+			return err
+		}
+	}
+	return d.failed(rows.Err())
+}

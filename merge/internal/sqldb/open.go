@@ -1,0 +1,161 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Open opens a database, sets up the session and reads the catalog. Only a target can be written to. The
+// error wraps [ErrOpen] and holds no DSN.
+func Open(
+	ctx context.Context, open func(ctx context.Context, dsn string) (*sql.DB, error), name, dsn string,
+	target bool,
+) (*DB, error) {
+	pool, err := open(ctx, dsn)
+	if err != nil {
+		// Drivers tend to repeat the DSN, with its password, in their errors.
+		return nil, fmt.Errorf("%w: %s: %s", ErrOpen, name, redact(err.Error(), dsn))
+	}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s: %s", ErrOpen, name, redact(err.Error(), dsn)), pool.Close())
+	}
+	d := &DB{Name: name, pool: pool, conn: conn}
+	if err := setUp(ctx, d, target); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if err := readCatalog(ctx, d); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// readCatalog reads the catalog.
+func readCatalog(ctx context.Context, d *DB) error {
+	var tables map[string]*Table
+	var err error
+	switch d.Kind {
+	case SQLite:
+		tables, err = sqliteTables(ctx, d)
+	case MySQL:
+		tables, err = mysqlTables(ctx, d)
+	case PostgreSQL:
+		tables, err = postgresTables(ctx, d)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: reading the catalog failed: %w", d.Name, err)
+	}
+	d.Tables = tables
+	if err := readObjects(ctx, d); err != nil {
+		return fmt.Errorf("%s: reading the catalog failed: %w", d.Name, err)
+	}
+	return nil
+}
+
+// setUp detects the kind and sets what the merge relies on: times in UTC, text forms that can be read back,
+// strict checking of values, and sources that cannot be written to.
+func setUp(ctx context.Context, d *DB, target bool) error {
+	kind, err := kindOf(ctx, d.conn)
+	if err != nil {
+		return fmt.Errorf("%w: %s: it is not SQLite, MySQL, MariaDB or PostgreSQL: %w", ErrOpen, d.Name,
+			err)
+	}
+	d.Kind = kind
+	var settings []string
+	switch kind {
+	case SQLite:
+		settings = []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 1"}
+		if target {
+			settings = []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 0",
+				"PRAGMA foreign_keys = OFF"}
+		}
+	case MySQL:
+		settings = []string{
+			"SET SESSION time_zone = '+00:00'",
+			"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION," +
+				// A game may have dates such as 2024-02-31, and they are to arrive.
+				"ALLOW_INVALID_DATES'",
+			// INSERT SELECT would lock the rows of the source under REPEATABLE READ.
+			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+			"SET SESSION TRANSACTION READ ONLY",
+		}
+		if target {
+			settings[3] = "SET SESSION foreign_key_checks = 0"
+		}
+	case PostgreSQL:
+		settings = []string{
+			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
+			"SET bytea_output = 'hex'", "SET extra_float_digits = 1", "SET standard_conforming_strings = on",
+			"SET statement_timeout = 0",
+			// Policies that hide rows become an error: half of the rows would be merged otherwise.
+			"SET row_security = off", "SET default_transaction_read_only = on",
+		}
+		if target {
+			settings[len(settings)-1] = "SET default_transaction_read_only = off"
+		}
+	}
+	for _, s := range settings {
+		if err := d.Exec(ctx, s); err != nil {
+			return fmt.Errorf("%w: %s: setting up the session failed: %w", ErrOpen, d.Name, err)
+		}
+	}
+	switch kind {
+	case SQLite:
+		err = d.Row(ctx, NewStatement(kind,
+			"SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'"), &d.Catalog)
+	case MySQL:
+		err = d.Row(ctx, NewStatement(kind, "SELECT COALESCE(DATABASE(), '')"), &d.Catalog)
+		if err == nil && d.Catalog == "" {
+			err = errors.New("the DSN names no database")
+		}
+	case PostgreSQL:
+		err = d.Row(ctx, NewStatement(kind, "SELECT COALESCE(current_schema(), '')"), &d.Catalog)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrOpen, d.Name, err)
+	}
+	return nil
+}
+
+func kindOf(ctx context.Context, conn *sql.Conn) (Kind, error) {
+	var version string
+	if conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil {
+		return SQLite, nil
+	}
+	if err := conn.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
+		return "", err
+	}
+	if strings.Contains(version, "PostgreSQL") {
+		return PostgreSQL, nil
+	}
+	return MySQL, nil
+}
+
+// redact removes the DSN and its password from a message. What drivers make of a DSN that they cannot parse
+// holds parts of it, so then nothing of the message is kept.
+func redact(message, dsn string) string {
+	_, authority, isURL := strings.Cut(dsn, "://")
+	if !isURL {
+		authority = dsn
+	}
+	at := strings.LastIndex(authority, "@")
+	if at < 0 {
+		return strings.ReplaceAll(message, dsn, "(dsn)")
+	}
+	_, password, _ := strings.Cut(authority[:at], ":")
+	plain, err := url.PathUnescape(password)
+	if isURL && (err != nil || strings.ContainsAny(password, "@/?#[] ")) {
+		return "the DSN cannot be understood: write special characters of the password as %40 and the like"
+	}
+	message = strings.ReplaceAll(message, dsn, "(dsn)")
+	for _, secret := range []string{password, plain, url.QueryEscape(plain)} {
+		if secret != "" {
+			message = strings.ReplaceAll(message, secret, "xxx")
+		}
+	}
+	return message
+}

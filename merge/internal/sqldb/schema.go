@@ -1,0 +1,272 @@
+package sqldb
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// PrimaryName is what reports call a primary key.
+const PrimaryName = "the primary key"
+
+// Table is a table of a catalog.
+type Table struct {
+	Name       string
+	Columns    []*Column
+	Primary    []string
+	Unique     []UniqueKey // besides the primary key
+	References []Reference
+	Triggers   []string
+	// RowID is the name of the row number of SQLite, which every row has; "" if there is none, or if columns
+	// have all of its names.
+	RowID string
+	// Heirs says that other tables of PostgreSQL inherit from it, whose rows it shows as if they were its own.
+	Heirs bool
+	// Hidden says that row-level security of PostgreSQL may hide rows from this login.
+	Hidden      bool
+	partitioned bool
+}
+
+// Column is a column of a table.
+type Column struct {
+	Name       string
+	Declared   string // the type in the words of the database
+	Family     Family
+	Nullable   bool
+	HasDefault bool // it has a default or counts up by itself
+	Generated  bool // the database computes it
+	MaxChars   int  // 0: no limit
+	precision  int  // digits of a fraction of a second; -1: no limit
+	Cuts       bool // the plan allows to cut a fraction of a second
+	Collation  string
+}
+
+// UniqueKey is a unique index, or the primary key.
+type UniqueKey struct {
+	Name  string
+	Parts []KeyPart
+	where string // the condition of a partial index, as SQL
+}
+
+// KeyPart is one column of a key, or an expression.
+type KeyPart struct {
+	Column     string // "" for an expression
+	Expression string
+	Collation  string // only SQLite's indexes have their own; elsewhere the column has it
+}
+
+// Reference is a foreign key, or a reference that only a plan declares.
+type Reference struct {
+	Columns  []string
+	Parent   string
+	Target   []string // the columns of the parent
+	Enforced bool     // the database checks it
+	// When is the condition, in SQL, under which a row refers at all; "" for every row. Path and List say
+	// where the keys are inside of a JSON column or a list. Only plans declare such references.
+	When, Path, List string
+}
+
+// Inside reports whether the keys are inside of a value, so that SQL cannot compare them.
+func (r Reference) Inside() bool { return r.Path+r.List != "" }
+
+// Column returns a column by its name, or nil.
+func (t *Table) Column(name string) *Column {
+	for _, c := range t.Columns {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// Writable returns the columns that are not computed by the database.
+func (t *Table) Writable() []*Column {
+	return slices.DeleteFunc(slices.Clone(t.Columns), func(c *Column) bool { return c.Generated })
+}
+
+// Keys returns the primary key, if there is one, and the unique keys.
+func (t *Table) Keys() []UniqueKey {
+	if len(t.Primary) == 0 {
+		return t.Unique
+	}
+	primary := UniqueKey{Name: PrimaryName}
+	for _, name := range t.Primary {
+		part := KeyPart{Column: name}
+		if c := t.Column(name); c != nil {
+			part.Collation = c.Collation
+		}
+		primary.Parts = append(primary.Parts, part)
+	}
+	return append([]UniqueKey{primary}, t.Unique...)
+}
+
+// On its way between databases a value is nil, int64, uint64, float64, string or []byte. Booleans are 1 and
+// 0. Decimals, times, JSON and UUIDs are texts, and times are in UTC. From SQLite to SQLite values stay as
+// the driver returned them, because a SQLite column can hold values of any type.
+
+// ReadExpression returns the SQL that selects a column so that no driver changes its value. Drivers parse
+// times or not, for example, depending on settings that the merge does not know. The table has the alias s.
+func (c *Column) ReadExpression(k Kind) string {
+	name := "s." + k.Quote(c.Name)
+	switch k {
+	case SQLite:
+		return "+" + name // an expression has no declared type that a driver could look at
+	case MySQL:
+		switch c.Family {
+		case FamilyTime, FamilyDate, FamilyClock, FamilyUUID:
+			return "CAST(" + name + " AS CHAR)"
+		case FamilyFloat:
+			return name + " + 0e0" // a FLOAT is shown with six digits only
+		case FamilyBool:
+			return name + " + 0"
+		case FamilyInt:
+			if strings.HasPrefix(c.Declared, "bit") {
+				return name + " + 0"
+			}
+		}
+		return name
+	}
+	switch c.Family {
+	case FamilyInt, FamilyBytes:
+		return name
+	case FamilyBool:
+		return name + "::int"
+	case FamilyFloat:
+		return name + "::float8"
+	case FamilyTime:
+		if strings.HasSuffix(c.Declared, "with time zone") {
+			return "(" + name + " AT TIME ZONE 'UTC')::text"
+		}
+	}
+	return name + "::text"
+}
+
+// zoned reports whether a PostgreSQL column holds times with a time zone.
+func (c *Column) zoned() bool {
+	return c.Family == FamilyTime && strings.HasSuffix(c.Declared, "with time zone")
+}
+
+// Bits returns the width of an integer column, or 0 for other columns.
+func (c *Column) Bits() int {
+	if c.Family != FamilyInt {
+		return 0
+	}
+	for _, width := range []struct {
+		word string
+		bits int
+	}{
+		{"tinyint", 8}, {"smallint", 16}, {"mediumint", 24}, {"int2", 16}, {"int4", 32}, {"bigint", 64}, {"bit",
+			64},
+		{"int8", 64},
+	} {
+		if strings.HasPrefix(c.Declared, width.word) {
+			return width.bits
+		}
+	}
+	if c.Declared == "integer" || strings.HasPrefix(c.Declared, "int") {
+		return 32
+	}
+	return 64
+}
+
+// Columns returns the names of the columns of the key, without its expressions.
+func (k UniqueKey) Columns() []string {
+	var names []string
+	for _, p := range k.Parts {
+		if p.Column != "" {
+			names = append(names, p.Column)
+		}
+	}
+	return names
+}
+
+// Simple reports whether the key consists of columns only and has no condition.
+func (k UniqueKey) Simple() bool { return k.where == "" && len(k.Columns()) == len(k.Parts) }
+
+// Terms returns, as SQL, the expressions in which two rows with an equal key are equal, and the conditions
+// under which the key applies to a row. Both are "" if the catalog does not show an expression of the key.
+func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
+	var parts, all []string
+	for _, p := range k.Parts {
+		text := p.Expression
+		if p.Column != "" {
+			text = kind.Quote(p.Column)
+			if kind == SQLite && p.Collation != "" {
+				text += " COLLATE " + p.Collation
+			}
+		}
+		if text == "" {
+			return "", ""
+		}
+		parts, all = append(parts, text), append(all, text+" IS NOT NULL")
+	}
+	if k.where != "" {
+		all = append(all, "("+k.where+")")
+	}
+	return strings.Join(parts, ", "), strings.Join(all, " AND ")
+}
+
+// Covers reports whether the key depends on a column.
+func (k UniqueKey) Covers(column string) bool {
+	return slices.ContainsFunc(k.Parts, func(p KeyPart) bool {
+		return p.Column == column || p.Column == "" && mentions(p.Expression, column)
+	})
+}
+
+// mentions reports whether an expression names a column.
+func mentions(expression, column string) bool {
+	part := func(r rune) bool { return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	words := strings.FieldsFunc(expression, func(r rune) bool { return !part(r) })
+	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, column) })
+}
+
+// Family is the meaning of a type, the same on every kind of database.
+type Family string
+
+// The families of types.
+const (
+	FamilyInt     Family = "integer"
+	FamilyBool    Family = "boolean"
+	FamilyFloat   Family = "float"
+	FamilyDecimal Family = "decimal"
+	FamilyText    Family = "text"
+	FamilyBytes   Family = "bytes"
+	FamilyTime    Family = "time"
+	FamilyDate    Family = "date"
+	FamilyClock   Family = "time of day"
+	FamilyZoned   Family = "time of day with a zone"
+	FamilyJSON    Family = "json"
+	FamilyUUID    Family = "uuid"
+	FamilyOther   Family = "other"
+)
+
+// Fits reports whether every value of a source column can be stored in a target column and read back
+// unchanged, judging by their types. SQLite stores numbers in whatever type they were written, so the
+// declared type of a SQLite column is only a hint.
+func Fits(from, to *Column, fromKind, toKind Kind) bool {
+	a, b := from.Family, to.Family
+	if a == b {
+		return true
+	}
+	numeric := []Family{FamilyInt, FamilyBool, FamilyDecimal}
+	if slices.Contains(numeric, a) && slices.Contains(numeric, b) {
+		return fromKind == SQLite || toKind == SQLite || b == FamilyDecimal ||
+			(a == FamilyBool || b == FamilyBool) && isFlag(from) && isFlag(to)
+	}
+	if fromKind == toKind {
+		// MariaDB makes a LONGTEXT of a JSON column, and MySQL has a type for it.
+		return fromKind == MySQL && (a == FamilyJSON && to.Declared == "longtext" ||
+			b == FamilyJSON && from.Declared == "longtext")
+	}
+	loose := []Family{FamilyText, FamilyJSON, FamilyUUID}
+	if slices.Contains(loose, a) && slices.Contains(loose, b) {
+		return true
+	}
+	return fromKind == SQLite && a == FamilyOther || a == FamilyFloat && b == FamilyDecimal &&
+		fromKind == SQLite
+}
+
+// isFlag reports whether a column holds booleans.
+func isFlag(c *Column) bool {
+	return c.Family == FamilyBool || strings.HasPrefix(c.Declared, "tinyint") || c.Declared == "bit(1)"
+}

@@ -1,0 +1,122 @@
+package sqldb
+
+import (
+	"context"
+	"strconv"
+	"strings"
+)
+
+func mysqlFamily(dataType, columnType string) Family {
+	switch strings.ToLower(dataType) {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit":
+		if strings.EqualFold(columnType, "bit(1)") {
+			return FamilyBool
+		}
+		return FamilyInt
+	case "float", "double":
+		return FamilyFloat
+	case "decimal":
+		return FamilyDecimal
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set":
+		return FamilyText
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return FamilyBytes
+	case "datetime", "timestamp":
+		return FamilyTime
+	case "date":
+		return FamilyDate
+	case "time":
+		return FamilyClock
+	case "json":
+		return FamilyJSON
+	case "uuid":
+		return FamilyUUID
+	}
+	return FamilyOther
+}
+
+// mysqlTables reads the tables of the current database.
+func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
+	return readTables(ctx, d, "SELECT table_name FROM information_schema.tables "+
+		"WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "+
+		"ORDER BY table_name",
+		mysqlColumns, mysqlIndexes, mysqlReferences, mysqlTriggers)
+}
+
+func mysqlColumns(ctx context.Context, d *DB, tables map[string]*Table) error {
+	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, column_name, data_type, column_type, "+
+		"is_nullable, column_default IS NOT NULL, extra, COALESCE(character_maximum_length, 0), "+
+		"COALESCE(collation_name, ''), COALESCE(datetime_precision, 0) FROM information_schema.columns "+
+		"WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position"))
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		t := tables[row[0]]
+		if t == nil {
+			continue
+		}
+		extra := strings.ToUpper(row[6])
+		c := &Column{
+			Name: row[1], Declared: strings.ToLower(row[3]), Family: mysqlFamily(row[2], row[3]),
+			Nullable: row[4] == "YES", Collation: row[8],
+			HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"),
+			// DEFAULT_GENERATED marks a default that is an expression, not a generated column.
+			Generated: strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") ||
+				strings.Contains(extra, "PERSISTENT"),
+		}
+		if c.Family == FamilyText {
+			// The limit of a LONGTEXT never matters, and the number may not fit.
+			c.MaxChars, _ = strconv.Atoi(row[7])
+		}
+		c.precision, _ = strconv.Atoi(row[9])
+		t.Columns = append(t.Columns, c)
+	}
+	return nil
+}
+
+func mysqlIndexes(ctx context.Context, d *DB, tables map[string]*Table) error {
+	rows, err := d.Strings(ctx, NewStatement(MySQL,
+		"SELECT table_name, index_name, COALESCE(column_name, ''), "+
+			"COALESCE(sub_part, 0) FROM information_schema.statistics WHERE table_schema = DATABASE() "+
+			"AND non_unique = 0 ORDER BY table_name, index_name, seq_in_index"))
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		t := tables[row[0]]
+		if t == nil {
+			continue
+		}
+		if row[1] == "PRIMARY" {
+			t.Primary = append(t.Primary, row[2])
+			continue
+		}
+		if n := len(t.Unique); n == 0 || t.Unique[n-1].Name != row[1] {
+			t.Unique = append(t.Unique, UniqueKey{Name: row[1]})
+		}
+		key := &t.Unique[len(t.Unique)-1]
+		part := KeyPart{Column: row[2]}
+		if row[3] != "0" { // the key covers a prefix of the column
+			part = KeyPart{Expression: "LEFT(" + MySQL.Quote(row[2]) + ", " + row[3] + ")"}
+		}
+		key.Parts = append(key.Parts, part)
+	}
+	return nil
+}
+
+func mysqlReferences(ctx context.Context, d *DB, tables map[string]*Table) error {
+	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, constraint_name, column_name, "+
+		"referenced_table_name, referenced_column_name FROM information_schema.key_column_usage "+
+		"WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() "+
+		"ORDER BY table_name, constraint_name, ordinal_position"))
+	addReferences(tables, rows)
+	return err
+}
+
+func mysqlTriggers(ctx context.Context, d *DB, tables map[string]*Table) error {
+	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT event_object_table, trigger_name "+
+		"FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY trigger_name"))
+	addTriggers(tables, rows)
+	return err
+}

@@ -1,0 +1,421 @@
+package sqldb
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Literal returns a key value as a literal of PostgreSQL, for COPY, which cannot bind values.
+func Literal(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "NULL"
+	case int64:
+		return strconv.FormatInt(v, 10)
+	default:
+		return "'" + strings.ReplaceAll(strings.ReplaceAll(Text(v), "\x00", ""), "'", "''") + "'"
+	}
+}
+
+// Native converts what a driver returned for a column to the form described above. The value goes back to a
+// database of the same kind and to a column of the same type, so its text is not looked at: whatever one
+// database can store, such as infinity, the year 10000, or 0000-00-00, the other one can store too.
+func Native(v any, to *Column) (any, error) {
+	if b, ok := v.([]byte); ok && b == nil || v == nil {
+		return nil, nil
+	}
+	switch to.Family {
+	case FamilyInt, FamilyBool, FamilyFloat, FamilyBytes:
+		return Canonical(v, to, false)
+	}
+	if _, ok := v.(string); ok {
+		return v, nil // the same interface value, which saves an allocation
+	}
+	return Text(v), nil
+}
+
+// Canonical converts what a driver returned to the form described above, for a column of the target. With raw
+// the value stays as it is.
+func Canonical(v any, to *Column, raw bool) (any, error) {
+	if b, ok := v.([]byte); ok && b == nil || v == nil {
+		return nil, nil
+	}
+	if raw {
+		return v, nil
+	}
+	var out any
+	var err error
+	switch to.Family {
+	case FamilyText, FamilyJSON, FamilyUUID:
+		if _, ok := v.(string); ok {
+			return v, nil // the same interface value, which saves an allocation
+		}
+		out = Text(v)
+	case FamilyInt, FamilyBool:
+		out, err = Integer(v)
+	case FamilyFloat:
+		out, err = floatOf(v)
+	case FamilyDecimal:
+		out, err = decimalOf(v)
+	case FamilyBytes:
+		if b, ok := v.([]byte); ok {
+			return b, nil
+		}
+		return []byte(Text(v)), nil
+	case FamilyTime:
+		out, err = timeOf(v)
+		if text, ok := out.(string); ok && err == nil {
+			out, err = fraction(text, to)
+		}
+	case FamilyDate:
+		out, err = timeOf(v)
+		if text, ok := out.(string); ok {
+			out, text, _ = strings.Cut(text, " ")
+			if strings.Trim(text, "0:.") != "" && !to.Cuts {
+				return nil, fmt.Errorf("column %s: %q has a time of day, which a date does not keep", to.Name,
+					Shorten(Text(v)))
+			}
+		}
+	case FamilyClock:
+		out, err = fraction(Text(v), to)
+	default:
+		out = Text(v)
+	}
+	if errors.Is(err, errFraction) {
+		return nil, fmt.Errorf("column %s: %q %w", to.Name, Shorten(Text(v)), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("column %s: %q is not a valid %s", to.Name, Shorten(Text(v)), to.Family)
+	}
+	return out, nil
+}
+
+// Shorten returns at most the first 60 characters of a text, for messages.
+func Shorten(text string) string {
+	if r := []rune(text); len(r) > 60 {
+		return string(r[:60]) + "..."
+	}
+	return text
+}
+
+// Text returns a value as text.
+func Text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case bool:
+		if v {
+			return "1"
+		}
+		return "0"
+	case time.Time:
+		return v.UTC().Format("2006-01-02 15:04:05.999999999")
+	}
+	return fmt.Sprint(v)
+}
+
+// Integer converts a value to int64, or to uint64 if it is too large for that.
+func Integer(v any) (any, error) {
+	switch v := v.(type) {
+	case int64:
+		return v, nil
+	case uint64:
+		if v <= math.MaxInt64 { // one number has one form, or keys of unsigned columns would be others
+			return int64(v), nil
+		}
+		return v, nil
+	case int32:
+		return int64(v), nil
+	case bool:
+		if v {
+			return int64(1), nil
+		}
+		return int64(0), nil
+	case float64:
+		if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+			return nil, strconv.ErrSyntax
+		}
+		return int64(v), nil
+	}
+	text := Text(v)
+	switch text {
+	case "t", "true", "TRUE":
+		return int64(1), nil
+	case "f", "false", "FALSE":
+		return int64(0), nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
+func floatOf(v any) (any, error) {
+	switch v := v.(type) {
+	case float64:
+		return v, nil
+	case float32:
+		return float64(v), nil
+	}
+	return strconv.ParseFloat(Text(v), 64)
+}
+
+func decimalOf(v any) (any, error) {
+	text := Text(v)
+	if f, ok := v.(float64); ok {
+		text = strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	_, err := strconv.ParseFloat(text, 64)
+	return text, err
+}
+
+// errFraction says that a column keeps fewer digits of a second than a value has.
+var errFraction = errors.New("has more digits of a second than the column keeps")
+
+// maxSeconds is the greatest number that is taken as seconds since 1970: the year 5138. Greater numbers count
+// milliseconds or less.
+const maxSeconds = 100_000_000_000
+
+// timeOf parses the forms in which databases and drivers represent times. A number counts seconds since 1970,
+// as some applications store times in SQLite.
+func timeOf(v any) (any, error) {
+	switch v := v.(type) {
+	case time.Time:
+		return formatTime(v), nil
+	case int64:
+		if v >= maxSeconds || v <= -maxSeconds {
+			return nil, strconv.ErrRange
+		}
+		return formatTime(time.Unix(v, 0)), nil
+	}
+	text := Text(v)
+	if len(text) >= 10 && len(text) <= 29 && !strings.ContainsAny(text[10:], "TZ+-") {
+		if len(text) == 10 {
+			text += " 00:00:00"
+		}
+		if _, err := time.Parse("2006-01-02 15:04:05.999999999", text); err == nil || text[:4] == "0000" {
+			return trimZeros(text), nil
+		}
+	}
+	for _, form := range []string{
+		"2006-01-02 15:04:05.999999999-07:00", "2006-01-02T15:04:05.999999999Z07:00",
+		"2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999",
+		"2006-01-02 15:04:05.999999999 -0700 MST", "2006-01-02 15:04:05.999999999-07", "2006-01-02 15:04",
+	} {
+		if t, err := time.Parse(form, text); err == nil {
+			return formatTime(t), nil
+		}
+	}
+	return nil, strconv.ErrSyntax
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.999999999") }
+
+// trimZeros removes the zeros at the end of a fraction of a second.
+func trimZeros(text string) string {
+	if !strings.Contains(text, ".") {
+		return text
+	}
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// fraction checks that a column keeps all digits of a fraction of a second. A column that may cut them does.
+func fraction(text string, to *Column) (string, error) {
+	text = trimZeros(text)
+	whole, digits, _ := strings.Cut(text, ".")
+	switch {
+	case to.precision < 0 || len(digits) <= to.precision:
+		return text, nil
+	case !to.Cuts:
+		return "", errFraction
+	case to.precision == 0:
+		return whole, nil
+	}
+	return trimZeros(whole + "." + digits[:to.precision]), nil
+}
+
+// postgresText returns the text form of a value that PostgreSQL reads.
+func postgresText(v any, to *Column) string {
+	switch {
+	case to.Family == FamilyBytes:
+		return `\x` + hex.EncodeToString([]byte(Text(v)))
+	case to.zoned():
+		if text := Text(v); strings.HasSuffix(text, "infinity") {
+			return text
+		}
+		if text, ok := strings.CutSuffix(Text(v), " BC"); ok {
+			return text + "+00 BC"
+		}
+		return Text(v) + "+00"
+	}
+	if f, ok := v.(float64); ok && math.IsInf(f, 0) {
+		return strings.Replace(strconv.FormatFloat(f, 'g', -1, 64), "Inf", "Infinity", 1)
+	}
+	return Text(v)
+}
+
+// ComparableText returns a text that is the same on both sides of a copy, although every kind of database
+// formats decimals and JSON in its own way.
+func ComparableText(v any, to *Column) string {
+	switch to.Family {
+	case FamilyDecimal:
+		text := Text(v)
+		if f, ok := v.(float64); ok {
+			text = strconv.FormatFloat(f, 'f', -1, 64)
+		}
+		if strings.Contains(text, ".") {
+			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+		}
+		return text
+	case FamilyJSON:
+		var parsed any
+		d := json.NewDecoder(strings.NewReader(Text(v)))
+		d.UseNumber()
+		if d.Decode(&parsed) == nil {
+			if text, err := json.Marshal(parsed); err == nil {
+				return string(text)
+			}
+		}
+	case FamilyUUID:
+		return strings.ToLower(Text(v))
+	}
+	return Text(v)
+}
+
+// KeyText returns the primary key of a row as text: the number if the key is one integer, else a JSON array.
+// The text never ends with a blank, which some collations ignore.
+func KeyText(key []any) string {
+	if len(key) == 1 {
+		switch key[0].(type) {
+		case int64, uint64:
+			return Text(key[0])
+		}
+	}
+	parts := make([]string, len(key))
+	for i, v := range key {
+		switch text := Text(v); {
+		case v == nil:
+			parts[i] = "0n"
+		case isBytes(v):
+			parts[i] = "0x" + hex.EncodeToString([]byte(text))
+		case !utf8.ValidString(text) || isString(v) && marked(text):
+			parts[i] = "0t" + hex.EncodeToString([]byte(text))
+		default:
+			parts[i] = text
+		}
+	}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return strings.Join(parts, "|")
+	}
+	return string(text)
+}
+
+func isBytes(v any) bool { _, ok := v.([]byte); return ok }
+
+func isString(v any) bool { _, ok := v.(string); return ok }
+
+// RowKey returns the key of a row as the tables of a merge hold it: as [KeyText], but so short that every
+// database can index it. A hash stands for the end of a long one.
+func RowKey(key []any) string { return ShortKey(KeyText(key)) }
+
+// ShortKey shortens what [KeyText] returned to what [RowKey] returns.
+func ShortKey(text string) string {
+	const most, kept = 400, 60
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return string([]rune(text)[:kept]) + "#" + hex.EncodeToString(sum[:])
+}
+
+// KeyValues converts what [KeyText] returned for a key back to its values.
+func KeyValues(text string, columns []*Column) ([]any, error) {
+	parts, err := keyParts(text)
+	if err != nil || len(parts) != len(columns) {
+		return nil, fmt.Errorf("the key %s does not consist of %d columns", Shorten(text), len(columns))
+	}
+	values := make([]any, len(parts))
+	for i, part := range parts {
+		marked := len(part) > 1 && part[0] == '0'
+		if !marked {
+			values[i], err = Native(part, columns[i])
+		} else {
+			switch raw, bad := hex.DecodeString(part[2:]); {
+			case part[1] == 'n':
+			case part[1] == 'x' && bad == nil:
+				values[i] = raw
+			case part[1] == 't' && bad == nil:
+				values[i] = string(raw)
+			default:
+				values[i], err = Native(part, columns[i])
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// KeyValue converts what [KeyText] returned for a key of one column back to its value.
+func KeyValue(text string, to *Column) (any, error) {
+	values, err := KeyValues(text, []*Column{to})
+	if err != nil {
+		return nil, err
+	}
+	return values[0], nil
+}
+
+// keyParts splits what KeyText returned.
+func keyParts(text string) ([]string, error) {
+	if !strings.HasPrefix(text, "[") {
+		return []string{text}, nil
+	}
+	var parts []string
+	err := json.Unmarshal([]byte(text), &parts)
+	return parts, err
+}
+
+// Adapt converts a value to what the driver of the target has to bind.
+func Adapt(k Kind, v any, to *Column, raw bool) any {
+	if v == nil || raw {
+		return v
+	}
+	switch {
+	case k == SQLite && to.Family == FamilyTime:
+		// As GORM and the usual drivers write it, so that they read it back as a time.
+		return Text(v) + "+00:00"
+	case k == SQLite && to.Family == FamilyDecimal:
+		// The affinity of the column converts it to a number.
+		return v
+	case k == PostgreSQL && to.Family == FamilyBytes:
+		return v
+	case k == PostgreSQL:
+		return postgresText(v, to) // the server converts it to the type of the column
+	}
+	return v
+}
+
+// marked tells whether a text begins like one of the marks of KeyText.
+func marked(text string) bool {
+	return len(text) > 1 && text[0] == '0' && (text[1] == 'x' || text[1] == 't' || text[1] == 'n')
+}

@@ -1,0 +1,336 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// relation is a table.
+type relation struct {
+	name    string
+	columns []column
+	primary []string
+	unique  []uniqueKey // without the primary key
+	links   []link
+	opaque  []string // unique indexes with expressions or conditions, in the words of the database
+}
+
+// column is a column that the database does not compute.
+type column struct {
+	name     string
+	declared string // the type in the words of the database, in lower case
+	class    class
+	nullable bool
+	digits   int // of the fraction of a second, -1 without a limit
+}
+
+// uniqueKey is a unique index of plain columns. An index with expressions or a condition has none.
+type uniqueKey struct {
+	name       string
+	columns    []string
+	collations []string // those of the index, which only SQLite has
+}
+
+// link is a reference from columns of a table to columns of a parent.
+type link struct {
+	columns []string
+	parent  string
+	targets []string
+}
+
+func (l link) String() string { return strings.Join(l.columns, ", ") + " to " + l.parent }
+
+func (r *relation) column(name string) *column {
+	for i := range r.columns {
+		if r.columns[i].name == name {
+			return &r.columns[i]
+		}
+	}
+	return nil
+}
+
+// identifies reports whether no two rows have the same values in the columns.
+func (r *relation) identifies(columns []string) bool {
+	covers := func(key []string) bool {
+		return len(key) > 0 &&
+			!slices.ContainsFunc(key, func(name string) bool { return !slices.Contains(columns, name) })
+	}
+	return covers(r.primary) ||
+		slices.ContainsFunc(r.unique, func(k uniqueKey) bool { return covers(k.columns) })
+}
+
+// catalog reads the tables of the database.
+func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
+	read := d.sqliteCatalog
+	switch d.kind {
+	case mysql:
+		read = d.mysqlCatalog
+	case postgres:
+		read = d.postgresCatalog
+	}
+	tables, err := read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
+	}
+	for _, t := range tables {
+		for i := range t.links {
+			l := &t.links[i]
+			if parent := tables[l.parent]; len(l.targets) == 0 && parent != nil {
+				l.targets = parent.primary
+			}
+		}
+		t.links = slices.DeleteFunc(t.links, func(l link) bool { return len(l.columns) != len(l.targets) })
+	}
+	return tables, nil
+}
+
+// catalogs of servers: each query has the table in the first column, and the rows of one thing follow each
+// other.
+type catalogQueries struct {
+	columns string // table, column, type, nullable, digits
+	primary string // table, column
+	unique  string // table, index, column
+	opaque  string // table, text
+	links   string // table, constraint, column, parent, parent's column
+}
+
+func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relation, error) {
+	tables := map[string]*relation{}
+	rows, err := d.texts(ctx, q.columns)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		t := tables[row[0]]
+		if t == nil {
+			t = &relation{name: row[0]}
+			tables[row[0]] = t
+		}
+		c := column{name: row[1], declared: strings.ToLower(row[2]), nullable: row[3] == "1", digits: -1}
+		if n, err := strconv.Atoi(row[4]); err == nil {
+			c.digits = n
+		}
+		c.class = classOf(d.kind, c.declared)
+		t.columns = append(t.columns, c)
+	}
+	if rows, err = d.texts(ctx, q.primary); err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if t := tables[row[0]]; t != nil {
+			t.primary = append(t.primary, row[1])
+		}
+	}
+	if rows, err = d.texts(ctx, q.unique); err != nil {
+		return nil, err
+	}
+	last := ""
+	for _, row := range rows {
+		t := tables[row[0]]
+		if t == nil {
+			continue
+		}
+		if at := row[0] + "\x00" + row[1]; at != last {
+			t.unique, last = append(t.unique, uniqueKey{name: row[1]}), at
+		}
+		k := &t.unique[len(t.unique)-1]
+		k.columns = append(k.columns, row[2])
+	}
+	for _, t := range tables {
+		for _, k := range t.unique {
+			for _, name := range k.columns {
+				if t.column(name) == nil { // it is computed, out of any column
+					t.opaque = append(t.opaque, "*")
+				}
+			}
+		}
+	}
+	if rows, err = d.texts(ctx, q.opaque); err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if t := tables[row[0]]; t != nil {
+			t.opaque = append(t.opaque, row[1])
+		}
+	}
+	if rows, err = d.texts(ctx, q.links); err != nil {
+		return nil, err
+	}
+	last = ""
+	for _, row := range rows {
+		t := tables[row[0]]
+		if t == nil {
+			continue
+		}
+		if at := row[0] + "\x00" + row[1]; at != last {
+			t.links, last = append(t.links, link{parent: row[3]}), at
+		}
+		l := &t.links[len(t.links)-1]
+		l.columns, l.targets = append(l.columns, row[2]), append(l.targets, row[4])
+	}
+	return tables, nil
+}
+
+func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, error) {
+	return d.ask(ctx, catalogQueries{
+		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision
+			FROM information_schema.columns c JOIN information_schema.tables t
+			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+			WHERE c.table_schema = DATABASE() AND t.table_type <> 'VIEW' AND c.extra NOT LIKE '%GENERATED%'
+			AND COALESCE(c.generation_expression, '') = ''
+			ORDER BY c.table_name, c.ordinal_position`,
+		primary: `SELECT table_name, column_name FROM information_schema.statistics
+			WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
+		unique: `SELECT s.table_name, s.index_name, s.column_name FROM information_schema.statistics s
+			WHERE s.table_schema = DATABASE() AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
+			AND NOT EXISTS (SELECT 1 FROM information_schema.statistics x WHERE x.table_schema = s.table_schema
+				AND x.table_name = s.table_name AND x.index_name = s.index_name
+				AND (x.column_name IS NULL OR x.sub_part IS NOT NULL))
+			ORDER BY s.table_name, s.index_name, s.seq_in_index`,
+		// An expression may be over any column.
+		opaque: `SELECT table_name, COALESCE(column_name, '*') FROM information_schema.statistics
+			WHERE table_schema = DATABASE() AND non_unique = 0 AND (column_name IS NULL OR sub_part IS NOT NULL)`,
+		links: `SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
+			FROM information_schema.key_column_usage
+			WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE()
+			ORDER BY table_name, constraint_name, ordinal_position`,
+	})
+}
+
+func (d *database) postgresCatalog(ctx context.Context) (map[string]*relation, error) {
+	const here = " n.nspname = current_schema() "
+	return d.ask(ctx, catalogQueries{
+		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+			CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
+				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+			JOIN pg_type t ON t.oid = a.atttypid
+			WHERE ` + here + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attgenerated = ''
+			ORDER BY c.relname, a.attnum`,
+		primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_namespace n ON n.oid = c.relnamespace
+			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+			WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + here + `ORDER BY c.relname, k.at`,
+		unique: `SELECT c.relname, x.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+			WHERE i.indisunique AND NOT i.indisprimary AND i.indexprs IS NULL AND i.indpred IS NULL
+			AND k.at <= i.indnkeyatts AND` + here + `ORDER BY c.relname, x.relname, k.at`,
+		opaque: `SELECT c.relname, pg_get_indexdef(i.indexrelid) || ' ' || COALESCE((SELECT string_agg(
+				pg_get_expr(x.adbin, x.adrelid), ' ') FROM pg_attrdef x WHERE x.adrelid = c.oid), '')
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisunique AND (i.indexprs IS NOT NULL
+			OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid
+				AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')) AND` + here,
+		links: `SELECT c.relname, f.conname, a.attname, p.relname, b.attname FROM pg_constraint f
+			JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_class p ON p.oid = f.confrelid AND p.relnamespace = n.oid
+			CROSS JOIN LATERAL unnest(f.conkey, f.confkey) WITH ORDINALITY AS k (child, parent, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.child
+			JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
+			WHERE f.contype = 'f' AND` + here + `ORDER BY c.relname, f.conname, k.at`,
+	})
+}
+
+func (d *database) sqliteCatalog(ctx context.Context) (map[string]*relation, error) {
+	tables := map[string]*relation{}
+	names, err := d.texts(
+		ctx,
+		`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%'
+		ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name`,
+	)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range names {
+		t := &relation{name: row[0]}
+		tables[t.name] = t
+		columns, err := d.texts(
+			ctx,
+			`SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`,
+			t.name,
+		)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range columns {
+			declared := strings.ToLower(c[1])
+			t.columns = append(t.columns, column{name: c[0], declared: declared, class: classOf(sqlite, declared),
+				nullable: c[2] == "0" && c[3] == "0", digits: -1})
+		}
+		slices.SortStableFunc(
+			columns,
+			func(a, b []string) int { return len(a[3]) - len(b[3]) + strings.Compare(a[3], b[3]) },
+		)
+		for _, c := range columns {
+			if c[3] != "0" {
+				t.primary = append(t.primary, c[0])
+			}
+		}
+		if err := d.sqliteKeys(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range tables {
+		for i := range t.links {
+			if tables[t.links[i].parent] != nil {
+				continue
+			}
+			for name := range tables { // the name of the parent may be in other letters
+				if strings.EqualFold(name, t.links[i].parent) {
+					t.links[i].parent = name
+				}
+			}
+		}
+	}
+	return tables, nil
+}
+
+// sqliteKeys reads the unique indexes and the references of a table.
+func (d *database) sqliteKeys(ctx context.Context, t *relation) error {
+	indexes, err := d.texts(ctx, `SELECT l.name, l.partial, COALESCE(m.sql, '') FROM pragma_index_list(?) AS l
+		LEFT JOIN sqlite_master AS m ON m.type = 'index' AND m.name = l.name
+		WHERE l."unique" = 1 AND l.origin <> 'pk' ORDER BY l.name`, t.name)
+	if err != nil {
+		return err
+	}
+	for _, index := range indexes {
+		parts, err := d.texts(
+			ctx,
+			`SELECT COALESCE(name, ''), coll FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno`,
+			index[0],
+		)
+		if err != nil {
+			return err
+		}
+		k := uniqueKey{name: index[0]}
+		for _, part := range parts {
+			k.columns, k.collations = append(k.columns, part[0]), append(k.collations, part[1])
+		}
+		if row := index; row[1] == "0" && !slices.Contains(k.columns, "") {
+			t.unique = append(t.unique, k)
+		} else {
+			t.opaque = append(t.opaque, row[2])
+		}
+	}
+	links, err := d.texts(ctx, `SELECT id, "table", "from", COALESCE("to", '') FROM pragma_foreign_key_list(?)
+		ORDER BY id, seq`, t.name)
+	last := ""
+	for _, row := range links {
+		if row[0] != last {
+			t.links, last = append(t.links, link{parent: row[1]}), row[0]
+		}
+		l := &t.links[len(t.links)-1]
+		l.columns = append(l.columns, row[2])
+		if row[3] != "" {
+			l.targets = append(l.targets, row[3])
+		}
+	}
+	return err
+}

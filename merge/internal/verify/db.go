@@ -1,0 +1,193 @@
+package verify
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// kind is a kind of database. MySQL stands for MariaDB too.
+type kind int
+
+const (
+	sqlite kind = iota
+	mysql
+	postgres
+)
+
+// quote returns a name as an identifier.
+func (k kind) quote(name string) string {
+	mark := `"`
+	if k == mysql {
+		mark = "`"
+	}
+	return mark + strings.ReplaceAll(name, mark, mark+mark) + mark
+}
+
+// placeholder returns the mark of the n-th value of a statement, from 1.
+func (k kind) placeholder(n int) string {
+	if k == postgres {
+		return "$" + strconv.Itoa(n)
+	}
+	return "?"
+}
+
+// database is a connection that only reads, and the catalog of its database.
+type database struct {
+	Server
+	kind   kind
+	pool   *sql.DB
+	conn   *sql.Conn
+	tables map[string]*relation
+}
+
+// open opens a database, prepares its session and reads its catalog. No error holds what the opener knows.
+func open(ctx context.Context, s Server) (_ *database, err error) {
+	d := &database{Server: s}
+	if d.pool, err = s.Open(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s: %w", s.Name, err), d.close())
+		}
+	}()
+	if d.conn, err = d.pool.Conn(ctx); err != nil {
+		return nil, errors.New("it cannot be reached any more")
+	}
+	var version string
+	switch {
+	case d.conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil:
+		d.kind = sqlite
+	default:
+		if err := d.conn.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
+			return nil, err
+		}
+		if d.kind = mysql; strings.HasPrefix(version, "PostgreSQL") {
+			d.kind = postgres
+		}
+	}
+	for _, setting := range d.kind.session() {
+		if _, err := d.conn.ExecContext(ctx, setting); err != nil {
+			return nil, err
+		}
+	}
+	d.tables, err = d.catalog(ctx)
+	return d, err
+}
+
+// session returns the settings by which values are read as they are, and nothing can be written.
+func (k kind) session() []string {
+	switch k {
+	case mysql:
+		return []string{
+			"SET SESSION time_zone = '+00:00'", "SET SESSION sql_mode = ''",
+			"SET SESSION TRANSACTION READ ONLY",
+		}
+	case postgres:
+		return []string{
+			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
+			"SET extra_float_digits = 3", "SET statement_timeout = 0", "SET row_security = off",
+			"SET default_transaction_read_only = on",
+		}
+	}
+	return []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 1"}
+}
+
+func (d *database) close() error {
+	var err error
+	if d.conn != nil {
+		// The settings must not follow a connection into a pool that somebody else uses.
+		if err = d.conn.Raw(func(any) error { return driver.ErrBadConn }); errors.Is(err, driver.ErrBadConn) ||
+			errors.Is(err, sql.ErrConnDone) {
+			err = nil
+		}
+		if closed := d.conn.Close(); !errors.Is(closed, sql.ErrConnDone) {
+			err = errors.Join(err, closed)
+		}
+	}
+	if d.Shared != nil && d.Shared(d.pool) {
+		return err
+	}
+	return errors.Join(err, d.pool.Close())
+}
+
+// each calls fn for every row of a result. The values belong to the driver, and are valid during the call
+// only.
+func (d *database) each(
+	ctx context.Context,
+	text string,
+	args []any,
+	fn func(values []any) error,
+) (err error) {
+	rows, err := d.conn.QueryContext(ctx, text, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	defer func() {
+		if closed := rows.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("%s: %w", d.Name, closed)
+		}
+	}()
+	names, err := rows.Columns()
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	cells, into, values := make([]cell, len(names)), make([]any, len(names)), make([]any, len(names))
+	for i := range cells {
+		into[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+		for i := range cells {
+			values[i] = cells[i].value
+		}
+		if err := fn(values); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// texts reads a whole result as text; it is for catalogs. NULL becomes "".
+func (d *database) texts(ctx context.Context, text string, args ...any) (all [][]string, err error) {
+	err = d.each(ctx, text, args, func(values []any) error {
+		row := make([]string, len(values))
+		for i, v := range values {
+			row[i] = textOf(v)
+		}
+		all = append(all, row)
+		return nil
+	})
+	return all, err
+}
+
+// text reads one value as text; "" if there is none.
+func (d *database) text(ctx context.Context, text string, args ...any) (string, error) {
+	rows, err := d.texts(ctx, text, args...)
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0][0], nil
+}
+
+// cell takes a value from the driver without copying it.
+type cell struct{ value any }
+
+// Scan implements sql.Scanner.
+func (c *cell) Scan(v any) error {
+	if b, ok := v.([]byte); ok && b == nil {
+		v = nil
+	}
+	c.value = v
+	return nil
+}

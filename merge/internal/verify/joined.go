@@ -1,0 +1,376 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// joiner checks a table in which equal rows became one. Every row of a source must have been kept or have
+// become a row of the target that is equal to it, and that one must be the row that the policy keeps.
+type joiner struct {
+	v       *verifier
+	j       *job
+	keys    []uniqueKey
+	columns []*column
+	fixed   []bool // by column: it has the value of the row that stayed
+	forms   []form
+	state   *index // by row of the target: what became of it so far
+	targets [][]string
+
+	lost, other, unowned int64
+	example              string
+	buffer               []byte
+}
+
+// joinBatch is how many rows are looked up with one statement.
+const joinBatch = 40
+
+// source is a row of a source as it should be in the target.
+type joinedRow struct {
+	server int
+	key    string
+	before []any // the values that children of the server refer to
+	values []any
+	sum    sum
+	found  []heldRow
+}
+
+// heldRow is a row of the target.
+type heldRow struct {
+	id     sum
+	sum    sum
+	key    string
+	values []any
+}
+
+// outcome is what is known of a row of the target.
+type outcome struct {
+	Owner  int      // the server whose row it is
+	Sum    string   // the hash of that row
+	By     string   // what it has in the column of the policy newest
+	Totals []string // of the columns that are added up; "" is NULL
+	Least  []*string
+	Most   []*string
+}
+
+func (v *verifier) joined(ctx context.Context, j *job) error {
+	n := &joiner{v: v, j: j, columns: j.columns, forms: v.forms(j, j.columns), state: newIndex()}
+	j.moved = newIndex()
+	defer n.state.close()
+	n.keys = []uniqueKey{{columns: j.plan.Key}}
+	if len(j.plan.Key) == 0 {
+		n.keys = slices.Clone(j.to.unique)
+		if len(j.to.primary) > 0 {
+			n.keys = append([]uniqueKey{{columns: j.to.primary}}, n.keys...)
+		}
+	}
+	for _, u := range j.to.unique { // with the collations of the index
+		if len(j.plan.Key) > 0 && sameColumns(u.columns, j.plan.Key) {
+			n.keys = []uniqueKey{u}
+		}
+	}
+	for _, c := range n.columns {
+		changing := slices.Concat(j.plan.Sum, j.plan.Min, j.plan.Max)
+		if j.plan.Renumber {
+			changing = append(changing, j.to.primary...)
+		}
+		n.fixed = append(n.fixed, !slices.Contains(changing, c.name))
+	}
+	n.targets = v.targetsOf(j)
+	for _, pass := range []func(context.Context, *joinedRow) error{n.first, n.second} {
+		for i := range v.sources {
+			if j.from[i] != nil {
+				if err := n.each(ctx, i, pass); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := n.settle(ctx); err != nil {
+		return err
+	}
+	return n.orphans(ctx)
+}
+
+func sameColumns(a, b []string) bool {
+	return len(a) == len(b) &&
+		!slices.ContainsFunc(a, func(name string) bool { return !slices.Contains(b, name) })
+}
+
+// targetsOf returns the lists of columns of a table that references hold.
+func (v *verifier) targetsOf(j *job) (all [][]string) {
+	for _, child := range v.jobs {
+		for _, r := range child.links {
+			if r.parent == j.name &&
+				!slices.ContainsFunc(all, func(o []string) bool { return slices.Equal(o, r.targets) }) {
+				all = append(all, r.targets)
+			}
+		}
+	}
+	return all
+}
+
+// each calls fn for every row of a source, with the rows of the target that are equal to it.
+func (n *joiner) each(ctx context.Context, server int, fn func(context.Context, *joinedRow) error) error {
+	s := n.v.newStream(n.j, server, n.columns)
+	e := n.v.newExpecter(s)
+	var batch []*joinedRow
+	flush := func() error {
+		if err := n.look(ctx, batch); err != nil {
+			return err
+		}
+		for _, row := range batch {
+			if err := fn(ctx, row); err != nil {
+				return err
+			}
+		}
+		batch = batch[:0]
+		return nil
+	}
+	err := s.each(ctx, func(values []any) error {
+		row := &joinedRow{server: server, key: e.keyOf(values), before: owned(values[:len(n.columns)])}
+		keep, err := e.row(ctx, values)
+		if err != nil || !keep {
+			return err
+		}
+		row.values = owned(values[:len(n.columns)])
+		row.sum = n.hash(row.values)
+		if batch = append(batch, row); len(batch) == joinBatch {
+			return flush()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// owned copies values out of the memory of the driver.
+func owned(values []any) []any {
+	all := make([]any, len(values))
+	for i, v := range values {
+		if b, ok := v.([]byte); ok {
+			v = slices.Clone(b)
+		}
+		all[i] = v
+	}
+	return all
+}
+
+// hash is over the columns that have the values of the row that stayed.
+func (n *joiner) hash(values []any) sum {
+	n.buffer = n.buffer[:0]
+	for i, f := range n.forms {
+		if n.fixed[i] {
+			n.buffer = f.append(n.buffer, values[i])
+		}
+	}
+	return sumOf(n.buffer)
+}
+
+func (n *joiner) at(name string) int {
+	return slices.IndexFunc(n.columns, func(c *column) bool { return c.name == name })
+}
+
+// look finds the rows of the target that are equal to rows of a source, as the target compares them.
+func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
+	k := n.v.target.kind
+	list := make([]string, len(n.columns))
+	for i, c := range n.columns {
+		list[i] = n.v.target.expression("k", c)
+	}
+	var parts []string
+	var args []any
+	for i, row := range batch {
+		for _, key := range n.keys {
+			var on []string
+			for at, name := range key.columns {
+				position := n.at(name)
+				if position < 0 || row.values[position] == nil {
+					on = nil
+					break
+				}
+				args = append(args, bindable(n.v.target.kind, n.columns[position], row.values[position]))
+				value := k.placeholder(len(args))
+				if k == postgres {
+					value = "CAST(" + value + " AS " + n.columns[position].declared + ")"
+				}
+				on = append(on, key.term(k, at, "k.")+" = "+value)
+			}
+			if len(on) == len(key.columns) && len(on) > 0 {
+				parts = append(
+					parts,
+					"SELECT "+strconv.Itoa(i)+", "+strings.Join(list, ", ")+" FROM "+k.quote(n.j.name)+
+						" AS k WHERE "+strings.Join(on, " AND "),
+				)
+			} else {
+				args = args[:len(args)-len(on)]
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return n.v.target.each(ctx, strings.Join(parts, " UNION ALL "), args, func(values []any) error {
+		i, err := strconv.Atoi(textOf(values[0]))
+		if err != nil {
+			return err
+		}
+		held := n.held(values[1:])
+		if !slices.ContainsFunc(batch[i].found, func(h heldRow) bool { return h.id == held.id }) {
+			batch[i].found = append(batch[i].found, held)
+		}
+		return nil
+	})
+}
+
+// bindable returns a value as a driver binds it for a column.
+func bindable(k kind, c *column, v any) any {
+	if c.class == classNumber {
+		if n, err := strconv.ParseInt(plainNumber(textOf(v)), 10, 64); err == nil {
+			if c.declared == "boolean" && k == postgres {
+				return n != 0
+			}
+			return n
+		}
+	}
+	if b, ok := v.([]byte); ok && c.class != classBytes {
+		return string(b)
+	}
+	return v
+}
+
+// held describes a row of the target. Its id is its primary key or, without one, what is in it.
+func (n *joiner) held(values []any) heldRow {
+	h := heldRow{values: owned(values), sum: n.hash(values)}
+	var key []any
+	var classes []class
+	b := []byte(nil)
+	for _, name := range n.j.to.primary {
+		if at := n.at(name); at >= 0 {
+			key, classes = append(key, h.values[at]), append(classes, n.columns[at].class)
+			b = n.forms[at].append(b, h.values[at])
+		}
+	}
+	h.key, h.id = keyText(key, classes), sumOf(b)
+	if len(key) == 0 {
+		h.id = h.sum
+	}
+	return h
+}
+
+// settle reads the target, and compares each row with what became of it.
+func (n *joiner) settle(ctx context.Context) error {
+	s := n.v.newStream(n.j, -1, n.columns)
+	s.links = nil
+	rows, totals := int64(0), int64(0)
+	err := s.each(ctx, func(values []any) error {
+		rows++
+		h := n.held(values[:len(n.columns)])
+		o, known, err := n.outcome(h.id)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !known:
+			n.unowned++
+		case o.Sum != fmt.Sprintf("%x", h.sum):
+			n.other++
+		case n.j.plan.Policy == policySum && !n.added(o, h):
+			totals++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	n.v.compare("rows", n.j.name, "", "of the target that are no row of a server", "0", fmt.Sprint(n.unowned))
+	n.v.compare(
+		"rows",
+		n.j.name,
+		"",
+		strings.TrimSpace("of servers that became no row of the target "+n.example),
+		"0",
+		fmt.Sprint(n.lost),
+	)
+	n.v.compare(
+		"checksum",
+		n.j.name,
+		"",
+		"rows that differ from the row that the policy keeps",
+		"0",
+		fmt.Sprint(n.other),
+	)
+	if n.j.plan.Policy == policySum {
+		n.v.compare("totals", n.j.name, "", "rows with other totals", "0", fmt.Sprint(totals))
+	}
+	n.v.compare(
+		"rows",
+		n.j.name,
+		"",
+		"rows of the target, each found once",
+		fmt.Sprint(n.state.len()),
+		fmt.Sprint(rows),
+	)
+	return nil
+}
+
+// added reports whether a row of the target has the totals of the rows that became it.
+func (n *joiner) added(o outcome, h heldRow) bool {
+	for i, name := range n.j.plan.Sum {
+		v := h.values[n.at(name)]
+		total, ok := new(big.Rat).SetString(o.Totals[i])
+		if !ok || v == nil {
+			if ok || v != nil {
+				return false
+			}
+			continue
+		}
+		held, ok := new(big.Rat).SetString(plainNumber(textOf(v)))
+		if !ok {
+			return false
+		}
+		if n.columns[n.at(name)].class == classFloat {
+			x, _ := total.Float64()
+			y, _ := held.Float64()
+			if x != y {
+				return false
+			}
+		} else if held.Cmp(total) != 0 {
+			return false
+		}
+	}
+	for i, list := range [][]string{n.j.plan.Min, n.j.plan.Max} {
+		kept := [][]*string{o.Least, o.Most}[i]
+		for at, name := range list {
+			v := h.values[n.at(name)]
+			if (v == nil) != (kept[at] == nil) {
+				return false
+			}
+			if v != nil && string(n.forms[n.at(name)].append(nil, v)[5:]) != *kept[at] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// orphans counts the rows of the target without their parents.
+func (n *joiner) orphans(ctx context.Context) error {
+	s := n.v.newStream(n.j, -1, n.columns)
+	m := n.v.newSummer(s)
+	var t tally
+	if err := s.each(ctx, func(values []any) error {
+		m.add(&t, values, 0, 0)
+		return nil
+	}); err != nil {
+		return err
+	}
+	n.v.orphanLines(n.j, t)
+	return nil
+}

@@ -1,0 +1,109 @@
+package verify
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Plan is what the user was promised.
+type Plan struct {
+	Servers []Server
+	Target  Server
+	// An ID has its server number at ID >> Shift & Mask. Keys from 1 to below Counted were counted by a
+	// database.
+	Shift   int
+	Mask    int64
+	Counted int64
+	Tables  map[string]*Table
+	Sums    []Sum
+	// Own are the tables of the merge itself, which are not compared.
+	Own []string
+	// Progress is called with numbers of rows that were read.
+	Progress func(table, server string, rows int)
+}
+
+// Server is a source or the target.
+type Server struct {
+	Name    string
+	Number  int64
+	Numbers []int64 // Number, and those of servers that were merged into this one before
+	// Open opens a connection pool, which is closed at the end unless Shared reports true.
+	Open   func(ctx context.Context) (*sql.DB, error)
+	Shared func(*sql.DB) bool
+}
+
+// Sum is a sum that is the same before and after.
+type Sum struct{ Name, Table, Expression string }
+
+// Table is the plan of a table.
+type Table struct {
+	Policy        string
+	Where         string
+	Orphans       string // "", "refuse", "drop" or "null"
+	Key           []string
+	Sum, Min, Max []string
+	By            string
+	Rename        *Rename
+	References    []Reference
+	Ignore        []string
+	Convert       []string
+	Renumber      bool
+	// Set has SQL expressions over the row of the source, with {server} and {target} in place of numbers.
+	Set map[string]string
+	// Func is the function of the policy custom. The values are nil, int64, uint64, float64, string or []byte.
+	Func func(ctx context.Context, server int, names []string, values []any) (bool, error)
+}
+
+// Rename says how names change.
+type Rename struct {
+	Column, Keep, By, Format string
+	Max                      int
+	Copies                   []NameCopy
+	Derived                  []Derived
+}
+
+// Derived is a column that is computed from a new name: "lower", "upper" or "same".
+type Derived struct{ Column, As string }
+
+// NameCopy is a column that repeats the name of the row that the column Ref refers to.
+type NameCopy struct{ Table, Column, Ref string }
+
+// Reference are columns that hold the key of another table: its primary key, if Target is empty.
+type Reference struct {
+	Columns, Target []string
+	Table           string
+	When            string // an SQL condition over the row of the source
+	Path, List      string // where the keys are inside the column
+}
+
+// The policies.
+const (
+	policyRename    = "rename"
+	policySum       = "sum"
+	policyKeepFirst = "keep_first"
+	policyNewest    = "newest"
+	policyRebuild   = "rebuild"
+	policySkip      = "skip"
+	policyCustom    = "custom"
+)
+
+// The tables in which the merge tells its user what it has done.
+const (
+	listOfRenames = "merge_renames"
+	listOfDrops   = "merge_drops"
+	listOfRefused = "merge_quarantine"
+)
+
+func (t *Table) copied() bool { return t.Policy != policyRebuild && t.Policy != policySkip }
+
+// joins reports whether equal rows become one.
+func (t *Table) joins() bool {
+	return t.Policy == policySum || t.Policy == policyKeepFirst || t.Policy == policyNewest
+}
+
+// Finding is one comparison.
+type Finding struct {
+	What, Table, Server, Detail string
+	Want, Got                   string
+	OK                          bool
+}

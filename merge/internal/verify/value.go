@@ -1,0 +1,380 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// class is what two values of different databases are compared as.
+type class int
+
+const (
+	classText class = iota // bytes of a text
+	classNumber
+	classFloat
+	classBytes
+	classInstant
+	classDate
+	classClock
+	classJSON
+	classUUID
+)
+
+// classOf derives the class from the declared type.
+func classOf(k kind, declared string) class {
+	type guess struct {
+		word  string
+		class class
+	}
+	guesses := []guess{
+		{
+			"bool",
+			classNumber,
+		},
+		{"interval", classText},
+		{"point", classText},
+		{"int", classNumber},
+		{"bit(", classNumber},
+		{"year", classNumber},
+		{"serial", classNumber},
+		{"numeric", classNumber},
+		{"decimal", classNumber},
+		{"real", classFloat},
+		{"double", classFloat},
+		{"float", classFloat},
+		{"bytea", classBytes},
+		{"blob", classBytes},
+		{"binary", classBytes},
+		{"json", classJSON},
+		{"uuid", classUUID},
+		{"datetime", classInstant},
+		{"timestamp", classInstant},
+		{"date", classDate},
+		{"time", classClock},
+	}
+	if k == sqlite { // the order of its rules of affinity
+		guesses = []guess{
+			{"bool", classNumber},
+			{"int", classNumber},
+			{"uuid", classUUID},
+			{"json", classJSON},
+			{
+				"char",
+				classText,
+			},
+			{"clob", classText},
+			{"text", classText},
+			{"blob", classBytes},
+			{"binary", classBytes},
+			{"real", classFloat},
+			{"floa", classFloat},
+			{"double", classFloat},
+			{"datetime", classInstant},
+			{"timestamp", classInstant},
+			{"date", classDate},
+			{"time", classClock},
+			{"num", classNumber},
+			{"dec", classNumber},
+		}
+	} else {
+		for _, word := range []string{"enum(", "set(", "char", "text", "range", "[]"} {
+			if strings.HasPrefix(declared, word) || strings.HasSuffix(declared, word) ||
+				word == "range" && strings.Contains(declared, word) {
+				return classText
+			}
+		}
+		if k == postgres && strings.HasPrefix(declared, "bit") {
+			return classText
+		}
+	}
+	for _, g := range guesses {
+		if strings.Contains(declared, g.word) {
+			return g.class
+		}
+	}
+	return classText
+}
+
+// expression returns what to select so that neither the database nor a driver changes the value.
+func (d *database) expression(alias string, c *column) string {
+	name := alias + "." + d.kind.quote(c.name)
+	switch d.kind {
+	case sqlite:
+		return "+" + name // without a declared type, drivers leave the value alone
+	case mysql:
+		switch {
+		case strings.HasPrefix(c.declared, "float"):
+			return name + " + 0e0" // it would be shown with six digits
+		case strings.HasPrefix(c.declared, "bit"):
+			return name + " + 0"
+		case c.class == classInstant, c.class == classDate, c.class == classClock, c.class == classUUID,
+			strings.HasPrefix(c.declared, "inet"):
+			return "CAST(" + name + " AS CHAR)"
+		}
+		return name
+	}
+	switch {
+	case c.class == classBytes, c.class == classNumber && strings.Contains(c.declared, "int"):
+		return name
+	case c.declared == "boolean":
+		return name + "::int"
+	case c.class == classFloat:
+		return name + "::float8"
+	case c.declared == "character" || strings.HasPrefix(c.declared, "character("):
+		return name + "::text"
+	}
+	return name + "::text"
+}
+
+// textOf returns what a driver returned as text.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case float32:
+		return strconv.FormatFloat(float64(v), 'g', -1, 32)
+	case bool:
+		if v {
+			return "1"
+		}
+		return "0"
+	case time.Time:
+		return v.UTC().Format("2006-01-02 15:04:05.999999999")
+	}
+	return fmt.Sprint(v)
+}
+
+// form is how the values of one column are written into a digest, the same for both sides of a merge.
+type form struct {
+	class class
+	exact bool // SQLite to SQLite: the type that a value is stored in counts as well
+	// digits are those that the target keeps of a second, if the plan says that values may be converted; else
+	// -1.
+	digits int
+}
+
+// append appends a value so that equal values have equal bytes, and no value is the beginning of another.
+func (f form) append(b []byte, v any) []byte {
+	if v == nil {
+		return append(b, 0)
+	}
+	if f.exact {
+		return f.appendExact(b, v)
+	}
+	b = append(b, 1, 0, 0, 0, 0)
+	at := len(b)
+	switch f.class {
+	case classNumber:
+		b = appendNumber(b, v)
+	case classFloat:
+		b = appendFloat(b, v)
+	case classInstant, classDate:
+		b = append(b, f.instant(v)...)
+	case classClock:
+		b = append(b, clockText(textOf(v), f.digits)...)
+	case classJSON:
+		b = append(b, jsonText(textOf(v))...)
+	case classUUID:
+		b = append(b, strings.ToLower(strings.Trim(textOf(v), "{}"))...)
+	default:
+		switch v := v.(type) {
+		case []byte:
+			b = append(b, v...)
+		case string:
+			b = append(b, v...)
+		default:
+			b = append(b, textOf(v)...)
+		}
+	}
+	n := len(b) - at
+	b[at-4], b[at-3], b[at-2], b[at-1] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
+	return b
+}
+
+func (f form) appendExact(b []byte, v any) []byte {
+	tag, text := byte('x'), textOf(v)
+	switch v := v.(type) {
+	case int64:
+		tag = 'i'
+	case float64:
+		tag, text = 'f', strconv.FormatUint(math.Float64bits(v), 16)
+	case string:
+		tag = 't'
+	case []byte:
+		tag = 'b'
+	}
+	n := len(text)
+	return append(append(b, tag, byte(n>>24), byte(n>>16), byte(n>>8), byte(n)), text...)
+}
+
+// appendNumber writes whole and decimal numbers without trailing zeros.
+func appendNumber(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case int32:
+		return strconv.AppendInt(b, int64(v), 10)
+	case uint64:
+		return strconv.AppendUint(b, v, 10)
+	case bool:
+		return append(b, textOf(v)...)
+	case float64:
+		return append(b, plainNumber(strconv.FormatFloat(v, 'f', -1, 64))...)
+	}
+	return append(b, plainNumber(textOf(v))...)
+}
+
+func plainNumber(text string) string {
+	switch strings.ToLower(text) {
+	case "t", "true":
+		return "1"
+	case "f", "false":
+		return "0"
+	}
+	if strings.ContainsAny(text, "eE") {
+		if r, ok := new(big.Rat).SetString(text); ok {
+			text = r.FloatString(40)
+		}
+	}
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	text = strings.TrimPrefix(text, "+")
+	sign, digits := "", text
+	if rest, ok := strings.CutPrefix(text, "-"); ok {
+		sign, digits = "-", rest
+	}
+	if trimmed := strings.TrimLeft(digits, "0"); trimmed == "" {
+		return "0"
+	} else if trimmed[0] == '.' {
+		return sign + "0" + trimmed
+	} else if trimmed[0] >= '0' && trimmed[0] <= '9' {
+		return sign + trimmed
+	}
+	return text
+}
+
+func appendFloat(b []byte, v any) []byte {
+	f, ok := v.(float64)
+	if !ok {
+		if i, whole := v.(int64); whole {
+			f = float64(i)
+		} else {
+			var err error
+			if f, err = strconv.ParseFloat(textOf(v), 64); err != nil {
+				return append(b, textOf(v)...)
+			}
+		}
+	}
+	return strconv.AppendFloat(b, f, 'g', -1, 64)
+}
+
+// packed and unpacked keep a value and its type in bytes.
+func packed(v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case int64:
+		return append([]byte{'i'}, textOf(v)...)
+	case []byte:
+		return append([]byte{'b'}, v...)
+	default:
+		return append([]byte{'t'}, textOf(v)...)
+	}
+}
+
+func unpacked(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	switch text := string(b[1:]); b[0] {
+	case 'i':
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+		return text
+	case 'b':
+		return b[1:]
+	default:
+		return text
+	}
+}
+
+// goValue returns a value as a function of the policy custom gets it.
+func (f form) goValue(v any) any {
+	if v == nil {
+		return nil
+	}
+	if f.exact {
+		if b, ok := v.([]byte); ok {
+			return bytes.Clone(b)
+		}
+		return v
+	}
+	text := textOf(v)
+	switch f.class {
+	case classNumber:
+		if n, err := strconv.ParseInt(plainNumber(text), 10, 64); err == nil {
+			return n
+		}
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return n
+		}
+	case classFloat:
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			return n
+		}
+	case classBytes:
+		return []byte(text)
+	case classInstant, classDate:
+		return f.instant(v)
+	case classClock:
+		return clockText(text, f.digits)
+	}
+	return text
+}
+
+// keyText returns a primary key as the lists of the merge name it: the number, if it is one, else a JSON
+// array.
+func keyText(values []any, classes []class) string {
+	if len(values) == 1 {
+		switch v := values[0].(type) {
+		case int64, uint64:
+			return textOf(v)
+		case []byte, string:
+			if classes[0] == classNumber && !strings.Contains(textOf(v), ".") {
+				return textOf(v)
+			}
+		}
+	}
+	parts := make([]string, len(values))
+	for i, v := range values {
+		if b, ok := v.([]byte); ok && classes[i] == classBytes {
+			parts[i] = "0x" + hex.EncodeToString(b)
+		} else {
+			parts[i] = textOf(v)
+		}
+	}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return strings.Join(parts, "|")
+	}
+	return string(text)
+}

@@ -1,0 +1,107 @@
+package merge
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"slices"
+)
+
+// Opener opens the database that a DSN of the plan names, with a driver that the caller has registered:
+// usually it is one call of sql.Open behind a look at the DSN. The merge closes what it gets.
+type Opener func(ctx context.Context, dsn string) (*sql.DB, error)
+
+type options struct {
+	open         Opener
+	log          *slog.Logger
+	onProgress   func(Progress)
+	hooks        Hooks
+	funcs        map[string]Func
+	chunkRows    int
+	maxConflicts int // how many conflicts a report lists for each table
+	portable     bool
+	atFailpoint  func(point string) // set by tests only
+	// distort is set by tests only: it changes rows on their way to the target.
+	distort func(table string, columns []string, rows [][]any) [][]any
+}
+
+// An Option changes how a merge works. Those of this package are the only ones.
+type Option func(*options)
+
+// WithOpener sets the function that opens the DSNs of the plan. It is required.
+func WithOpener(open Opener) Option { return func(o *options) { o.open = open } }
+
+// WithLogger sets the logger. By default nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+
+// WithProgress sets a function that is called about ten times a second while a method works, from the
+// goroutine of that method.
+func WithProgress(fn func(Progress)) Option { return func(o *options) { o.onProgress = fn } }
+
+// WithHooks sets functions that Run calls.
+func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }
+
+// WithFunc registers a function for the policy custom, under the name that the plan uses.
+func WithFunc(name string, fn Func) Option { return func(o *options) { o.funcs[name] = fn } }
+
+// WithChunk sets how many rows are written in one transaction, 10,000 by default. Values below 1 change
+// nothing. The journal is only the same after a resumed run as after an uninterrupted one if both use the
+// same value. The rows are the same in any case.
+func WithChunk(rows int) Option {
+	return func(o *options) {
+		if rows > 0 {
+			o.chunkRows = rows
+		}
+	}
+}
+
+// WithMaxConflicts sets how many conflicts of each table a report lists, 10,000 by default. All conflicts are
+// counted, and all renames are in the table merge_renames.
+func WithMaxConflicts(n int) Option { return func(o *options) { o.maxConflicts = n } }
+
+// WithPortableCopy makes all rows go through this program, even between databases of one kind. It is for
+// tests, and for servers on which the faster ways do not work.
+func WithPortableCopy() Option { return func(o *options) { o.portable = true } }
+
+// Hooks are called by Run, for work outside of the databases. When a hook fails, the run ends, and the
+// next run calls it again. So hooks must tolerate being called twice.
+type Hooks struct {
+	// AfterTable is called when all rows of a table are copied. A resumed run calls it for tables that were
+	// complete before, too.
+	AfterTable func(ctx context.Context, table string) error
+	// AfterMerge is called before the run is marked as done.
+	AfterMerge func(ctx context.Context) error
+}
+
+// Func is a function of the policy custom. It may change the row, and returns false to leave it out. It
+// must do the same to a row every time: rows are read once to find conflicts, again to be copied and
+// verified, and once more after a crash.
+type Func func(ctx context.Context, r *Row) (keep bool, err error)
+
+// Row is a row on its way to the target. It is valid only during the call of a [Func].
+type Row struct {
+	server Server
+	names  []string
+	values []any
+}
+
+// Server returns the server that the row comes from.
+func (r *Row) Server() Server { return r.server }
+
+// Get returns the value of a column: nil, int64, uint64, float64, string or []byte. It is nil if there is no
+// such column.
+func (r *Row) Get(column string) any {
+	if at := slices.Index(r.names, column); at >= 0 {
+		return r.values[at]
+	}
+	return nil
+}
+
+// Set changes a column; it returns false if there is none of that name. The types are those of Get.
+func (r *Row) Set(column string, value any) bool {
+	at := slices.Index(r.names, column)
+	if at >= 0 {
+		r.values[at] = value
+	}
+	return at >= 0
+}

@@ -1,0 +1,7 @@
+package opaque_test
+
+// Texts under the first key of the tests.
+const (
+	sealedOne   = "6pZL6MyBZji8K3WXe5dq1P"
+	sealedLarge = "0d7cuLZQz3r4LaeBDPRwly"
+)

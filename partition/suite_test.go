@@ -1,0 +1,19 @@
+package partition_test
+
+import (
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/integration/suite"
+)
+
+var (
+	must    = suite.Must
+	wantErr = suite.WantErr
+	says    = suite.Says
+	leased  = suite.Leased
+)
+
+func same[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	suite.Same(t, what, got, want)
+}

@@ -1,0 +1,155 @@
+package snowflakeplugin
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
+)
+
+// ReshardConfig says how the shards of a router are doubled. The zero value keeps the databases.
+type ReshardConfig struct {
+	// Databases are the databases afterwards: those of the router in the same order, and after them any
+	// number of new ones. By default no database is added.
+	Databases []*gorm.DB
+	// Place returns the index of the database of each new shard. The old shards stay where they are. By
+	// default it is the shard modulo the number of databases. If that does not hold for the old shards,
+	// set Place here, and set [ShardingConfig] Place to a function that knows all shards afterwards.
+	Place func(shard int) int
+	// Chunk is how many rows are moved in one transaction. The default is 1,000.
+	Chunk int
+	// Progress, if it is set, is called after every chunk, on the goroutine of the step.
+	Progress func(ReshardProgress)
+}
+
+// ReshardProgress is how far a step of a resharding is with one table.
+type ReshardProgress struct {
+	Step  string // copy, repair, verify or clean
+	Table string // the new table, or the old one when the step is clean
+	Rows  int64  // done since the step began with this table; for copy, done in total
+}
+
+// ReshardMove is one table that a resharding fills with rows of another.
+type ReshardMove struct {
+	Model                    string
+	FromTable, ToTable       string
+	FromShard, ToShard       int
+	FromDatabase, ToDatabase int
+	Rows                     int64 // that have to move, as counted by Plan
+}
+
+// Resharding moves the rows of a router to twice as many shards. Of the rows of shard s, about half
+// stay, and the others move to shard s + Shards. All other shards are untouched, and no table is renamed.
+//
+//	d, err := router.Reshard(ctx, snowflakeplugin.ReshardConfig{})
+//	err = d.Copy(ctx)               // during normal operation; it may take long
+//	                                // ... stop all programs that write ...
+//	router, err = d.Cutover(ctx)    // updates the copies, verifies them, and goes over to the new tables
+//	                                // ... start all programs with twice the number of shards ...
+//	err = d.Clean(ctx)              // during normal operation: removes what was moved
+//
+// Every step may be interrupted at any time, by an error or by the end of the process. To continue, call
+// Reshard and the step again, in the same or another process. Until Cutover has succeeded, the router
+// reads and writes as before. From then on it refuses statements, and the router that Cutover returns
+// takes its place. A program that is configured with the old number of shards cannot start any more.
+//
+// Only one step may run at a time, among all processes.
+type Resharding struct{ d *router.Resharding }
+
+// Reshard prepares to double the shards of the router. It checks the configuration, and makes the new
+// tables and the journal, which is the table snowflake_moves. It moves no rows.
+//
+// The error wraps [ErrSharding], or is that of a database.
+func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
+	inner := router.ReshardConfig{Databases: cfg.Databases, Place: cfg.Place, Chunk: cfg.Chunk}
+	if cfg.Progress != nil {
+		inner.Progress = func(p router.ReshardProgress) { cfg.Progress(ReshardProgress(p)) }
+	}
+	d, err := r.r.Reshard(ctx, inner)
+	if err != nil {
+		return nil, publicError(err)
+	}
+	return &Resharding{d}, nil
+}
+
+// PendingCleanup returns the resharding whose moved rows are still in the old tables, so that a process
+// other than the one that called [Resharding.Cutover] can call [Resharding.Clean]. It returns nil if there
+// is none. The error wraps [ErrSharding].
+func (r *Router) PendingCleanup() (*Resharding, error) {
+	d, err := r.r.PendingCleanup()
+	if d == nil || err != nil {
+		return nil, err
+	}
+	return &Resharding{d}, nil
+}
+
+// Plan lists the tables that will be filled, and counts the rows that have to move.
+func (d *Resharding) Plan(ctx context.Context) ([]ReshardMove, error) {
+	moves, err := d.d.Plan(ctx)
+	var plan []ReshardMove
+	for _, m := range moves {
+		plan = append(plan, ReshardMove(m))
+	}
+	return plan, err
+}
+
+// Copy copies the rows that have to move into the new tables, in chunks. Each chunk is one transaction,
+// which also records in the journal how far it got. After Copy has returned nil it need not be called
+// again: [Resharding.Cutover] brings the copies up to date.
+func (d *Resharding) Copy(ctx context.Context) error { return d.d.Copy(ctx) }
+
+// Verify compares every row that has to move with its copy, column by column. It changes nothing. While
+// programs write, some copies may be behind, and are reported.
+//
+// The error is a [*DifferenceError] if there are differences, or that of a database.
+func (d *Resharding) Verify(ctx context.Context) error { return publicError(d.d.Verify(ctx)) }
+
+// Cutover brings the copies up to date, verifies them, and makes the new tables the valid ones. From its
+// beginning until every process uses the doubled number of shards, nothing may write to the sharded
+// models. Reads may go on. Cutover returns the router that takes the place of the old one, which from
+// then on refuses statements with [ErrNotRouted].
+//
+// The errors are those of [Resharding.Copy] and [Resharding.Verify]; after one of them nothing has
+// changed for the router. If a database fails while the new number of shards is recorded, call Cutover
+// again. Until it succeeds, no program can start with either number.
+func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
+	r, err := d.d.Cutover(ctx)
+	if err != nil {
+		return nil, publicError(err)
+	}
+	return &Router{r}, nil
+}
+
+// Clean removes the rows that were moved from the old tables, in chunks. Call it after Cutover, when
+// every process uses the doubled number of shards, and when all reads that the old router had begun have
+// ended, because those would miss the removed rows. Until Clean has succeeded, every read of an old table
+// leaves the moved rows out by a condition, which costs a little time. Other processes keep that condition
+// until they are restarted.
+//
+// Clean refuses to touch a table into which rows were written after the cutover.
+func (d *Resharding) Clean(ctx context.Context) error { return d.d.Clean(ctx) }
+
+// Difference is a row that differs between the old and the new table.
+type Difference struct {
+	Table string // the new table
+	ID    ID
+	What  string // missing, superfluous or changed
+}
+
+// DifferenceError says that copies differ from the rows that they were made from.
+type DifferenceError struct {
+	// Rows is the number of rows that differ.
+	Rows int64
+	// First has the first ten of them.
+	First []Difference
+}
+
+// Error names the first differences.
+func (e *DifferenceError) Error() string {
+	inner := &router.DifferenceError{Rows: e.Rows}
+	for _, d := range e.First {
+		inner.First = append(inner.First, router.Difference{Table: d.Table, ID: int64(d.ID), What: d.What})
+	}
+	return inner.Error()
+}

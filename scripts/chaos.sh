@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Disturbs processes that make IDs, and the servers of their leases, and checks that no ID and no
+# tick of a node was used twice (internal/chaos):
+#
+#     make chaos [STORE=postgres|mariadb|mysql|sqlite|etcd|zookeeper|redis|all] [SECONDS=180] [SEED=number]
+#
+# Each store takes that many seconds, one after the other. The servers belong to the tests: they run in
+# directories of their own on ports of their own, and the programs have to be installed. SEED
+# repeats the faults of a run that printed it. With postgres, mariadb and mysql, 1,024 keepers then start
+# at once.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+store=${STORE:-all}
+export SNOWFLAKE_CHAOS=${LENGTH:-180} SNOWFLAKE_CHAOS_SEED=${SEED:-}
+readonly stores="postgres mariadb mysql sqlite etcd zookeeper redis"
+
+# disturb DIRECTORY PATTERN runs the tests of a pattern. CI=true makes a missing program a failure.
+disturb() {
+	(cd "$1" && go test . -run "$2" -count 1 -v -timeout "$((SNOWFLAKE_CHAOS + 600))s")
+}
+
+run() {
+	export SNOWFLAKE_REQUIRE=$1 CI=true
+	case $1 in
+	postgres | mariadb | mysql)
+		disturb internal/faults "^TestChaosRepeatsNoID\$/^$1\$" &&
+			disturb internal/faults "^TestAllNumbersAreLeasedAtOnce\$/^$1\$"
+		;;
+	sqlite) disturb internal/faults '^TestChaosRepeatsNoID$/^sqlite$' ;;
+	etcd) disturb lease/etcdlease '^TestChaosRepeatsNoID$' ;;
+	zookeeper) disturb lease/zklease '^TestChaosRepeatsNoID$' ;;
+	redis) disturb lease/redislease '^TestChaosRepeatsNoID$' ;;
+	*)
+		echo "chaos: no store is called \"$1\": say all or one of $stores" >&2
+		exit 2
+		;;
+	esac
+}
+
+if [ "$store" != all ]; then
+	run "$store"
+	exit
+fi
+failed=""
+for one in $stores; do
+	run "$one" || failed+=" $one" # the others are disturbed all the same
+done
+if [ -n "$failed" ]; then
+	echo "chaos: failed on$failed" >&2
+	exit 1
+fi

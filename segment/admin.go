@@ -1,0 +1,109 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Raise makes a counter go on from next, or later if it is there already. Use it when numbers of the counter
+// are in use that the store does not know of, for example after it was restored from a backup. It creates a
+// counter without a residue if there is none. It returns an error wrapping [ErrInvalidOption] for a next
+// that is not from 1 to 9,223,372,036,854,775,806, or the error of the store.
+func Raise(ctx context.Context, s Ledger, name string, next int64) error {
+	if next < 1 || next > maxNumber {
+		return fmt.Errorf("%w: Raise: counter %q: the next number %d", ErrInvalidOption, name, next)
+	}
+	return change(ctx, s, name, func(c Counter) Counter {
+		if c.Modulus == 0 && c.Next == 0 {
+			c.Modulus = 1
+		}
+		c.Next = max(c.Next, next)
+		return c
+	})
+}
+
+// SetResidues gives the counter of the name in several stores a new modulus, which is the number of stores,
+// and the store at index i the remainder i. It is the way from two ticket servers to three: list the old
+// stores and the new ones. Stop the programs that use the counter first, or restart them with the new residue
+// afterwards: until then they get [ErrFrozen] or [ErrResidue], and what they have claimed stays good.
+//
+// First it freezes the counter in all stores, so that no number is claimed with the old residue any more.
+// Then it raises all of them above every number that was claimed anywhere, and sets the residues. If it is
+// interrupted, run it again with the same stores: counters stay frozen until it has succeeded.
+func SetResidues(ctx context.Context, name string, stores ...Ledger) error {
+	modulus := int64(len(stores))
+	if modulus == 0 || modulus > maxModulus {
+		return fmt.Errorf("%w: SetResidues: %d stores", ErrInvalidOption, modulus)
+	}
+	highest := int64(1)
+	for i, s := range stores {
+		err := change(ctx, s, name, func(c Counter) Counter {
+			c.Next, c.Remainder, c.Modulus = max(c.Next, 1), 0, 0
+			return c
+		})
+		if err != nil {
+			return fmt.Errorf("freezing the counter in store %d: %w", i, err)
+		}
+	}
+	for i, s := range stores {
+		c, err := counterOf(ctx, s, name)
+		if err != nil {
+			return fmt.Errorf("reading the counter in store %d: %w", i, err)
+		}
+		highest = max(highest, c.Next)
+	}
+	// All are raised before the first is open again, so that a run that is interrupted finds the same numbers.
+	for _, residues := range []bool{false, true} {
+		for i, s := range stores {
+			err := change(ctx, s, name, func(c Counter) Counter {
+				c.Next = max(c.Next, highest)
+				if residues {
+					c.Remainder, c.Modulus = int64(i), modulus
+				}
+				return c
+			})
+			if err != nil {
+				return fmt.Errorf("setting the residue in store %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// change changes a counter, and tries again if somebody else has changed it meanwhile.
+func change(ctx context.Context, s Ledger, name string, to func(Counter) Counter) error {
+	for {
+		prev, err := counterOf(ctx, s, name)
+		if err != nil {
+			return err
+		}
+		next := to(prev)
+		if next == prev {
+			return nil
+		}
+		if ok, err := s.Change(ctx, prev, next); ok || err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return canceled(ctx)
+		}
+	}
+}
+
+// counterOf returns a counter. Its Next is 0 if there is none.
+func counterOf(ctx context.Context, s Ledger, name string) (Counter, error) {
+	if s == nil {
+		return Counter{}, errors.Join(ErrInvalidOption, errors.New("the store is nil"))
+	}
+	counters, err := s.Counters(ctx, name)
+	if err != nil {
+		return Counter{}, err
+	}
+	for _, c := range counters {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return Counter{Name: name}, nil
+}

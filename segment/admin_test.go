@@ -1,0 +1,62 @@
+package segment_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/segmenttest"
+)
+
+func TestThreeTicketServersFollowTwo(t *testing.T) {
+	t.Parallel()
+	stores := []segment.Ledger{segmenttest.NewMemory(), segmenttest.NewMemory(), segmenttest.NewMemory()}
+	seen := map[int64]bool{}
+	take := func(modulus int64, count int) (sources []*segment.Source) {
+		for i := range modulus {
+			source := newSource(t, stores[i], segment.WithResidue(i, modulus), segment.WithBlock(10, 50))
+			sources = append(sources, source)
+			for range count * int(i+1) {
+				n, err := source.Next(t.Context())
+				if err != nil || seen[n] || n%modulus != i {
+					t.Fatalf("store %d of %d gave %d, %v, seen: %t", i, modulus, n, err, seen[n])
+				}
+				seen[n] = true
+			}
+		}
+		return sources
+	}
+	old := take(2, 300)
+	must(t, segment.SetResidues(t.Context(), "orders", stores...))
+	must(t, segment.SetResidues(t.Context(), "orders", stores...)) // after an interruption
+	take(3, 300)
+	// The old ones give out what they have, and then are refused.
+	for _, source := range old {
+		for {
+			n, err := source.Next(t.Context())
+			if err != nil {
+				if !errors.Is(err, segment.ErrResidue) {
+					t.Error(err)
+				}
+				break
+			}
+			if seen[n] {
+				t.Fatalf("%d was given twice", n)
+			}
+			seen[n] = true
+		}
+	}
+}
+
+func TestARaisedCounterGoesOnAboveAndNeverFalls(t *testing.T) {
+	t.Parallel()
+	store := segmenttest.NewMemory()
+	must(t, segment.Raise(t.Context(), store, "orders", 1000))
+	must(t, segment.Raise(t.Context(), store, "orders", 5))
+	if n, err := newSource(t, store).Next(t.Context()); err != nil || n != 1000 {
+		t.Errorf("Next returned %d, %v", n, err)
+	}
+	if err := segment.Raise(t.Context(), store, "orders", 0); !errors.Is(err, segment.ErrInvalidOption) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,159 @@
+// Package gormsegment keeps counters in a table of the application's own database.
+//
+//	db, err := gorm.Open(postgres.Open(dsn), &gorm.Config{})
+//	if err != nil { ... }
+//	store, err := gormsegment.New(db) // makes the table snowflake_segments if it is not there
+//	if err != nil { ... }
+//	defer store.Close()
+//	orders, err := segment.New(store, "orders")
+//
+// It works on PostgreSQL, MySQL, MariaDB and SQLite, through gorm.io/driver or a driver that goes by the same
+// name. Package sqlsegment, which describes the table, is the same store for programs that do not use GORM;
+// this package finds a connection for it, in the way that gormlease does.
+//
+// # Beside GORM
+//
+// The store takes the connection data and the name of the dialect from the *gorm.DB, and nothing else. No
+// transaction of the application ever delays its claims or rolls them back, even if New was given one. On
+// PostgreSQL, MySQL and MariaDB the store opens one connection of its own, which it keeps. On SQLite it opens
+// the file with the same DSN for each claim, and waits for a transaction that writes until its context ends:
+// a number that is needed inside such a transaction has to be there before it begins, or both wait for each
+// other until the claim gives up. A pool that the dialector was made from, and a database in memory, are
+// shared, and then each claim makes sure that it is inside no transaction.
+package gormsegment
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/gormpool"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/sqlsegment"
+)
+
+// None of these errors is temporary. They are the errors of the same names in package sqlsegment. A database
+// that does not answer is [segment.ErrStore] instead, and a closed store returns [segment.ErrClosed].
+var (
+	// ErrTable is returned by [New] when the table does not exist and cannot be created, or cannot be
+	// used. The message has the statement that creates it. The database's own error is wrapped too.
+	ErrTable = sqlsegment.ErrTable
+
+	// ErrDatabase is returned by [New] and [DDL] for a handle that no store can work on: its dialect
+	// is not supported, there is no pool of database/sql behind it, or a pooler in between does not
+	// fit the driver's settings.
+	ErrDatabase = sqlsegment.ErrDatabase
+
+	// ErrOption is returned by [New] and [DDL] for an option that is invalid.
+	ErrOption = sqlsegment.ErrOption
+)
+
+// Option changes one property of a [Store].
+type Option interface{ unwrap() sqlsegment.Option }
+
+type option struct{ sqlsegment.Option }
+
+func (o option) unwrap() sqlsegment.Option { return o.Option }
+
+// WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
+// A dot separates the schema, or on MySQL the database, from the table. The default is
+// snowflake_segments in the default schema of the connection.
+//
+// Counters in different tables do not know of each other, whatever their names are.
+func WithTable(name string) Option { return option{sqlsegment.WithTable(name)} }
+
+// unwrap returns the options for package sqlsegment, which reports those that are nil.
+func unwrap(opts []Option) []sqlsegment.Option {
+	all := make([]sqlsegment.Option, len(opts), len(opts)+1)
+	for i, opt := range opts {
+		if opt != nil {
+			all[i] = opt.unwrap()
+		}
+	}
+	return all
+}
+
+// Store is a [segment.Store] in a table. Make one with [New]; it must not be copied. Its methods are
+// safe for concurrent use.
+type Store struct{ counters *sqlsegment.Store }
+
+var (
+	_ segment.TermsStore = (*Store)(nil)
+	_ segment.Ledger     = (*Store)(nil)
+)
+
+// New returns the store in the database of db and makes its table, if it is not there. db may be
+// any handle on that database, a transaction too: the store does not become part of it. (On SQLite
+// New has to wait for the end of one that writes, so do not call it from within.) New waits as long
+// as the context of db allows, and no longer than 30 s.
+//
+// It returns an error wrapping [ErrOption]; [ErrDatabase], for a database that it cannot work on;
+// [ErrTable], with the statement that makes the table; or [segment.ErrStore], if the database does
+// not answer.
+func New(db *gorm.DB, opts ...Option) (*Store, error) {
+	if _, err := DDL(db, opts...); err != nil {
+		return nil, err
+	}
+	counters, _, _, err := gormpool.Open(db, gormpool.Config{
+		Package: "gormsegment", Option: "segment.New", Purpose: "segment", ErrDatabase: ErrDatabase,
+	}, func(ctx context.Context, pool *sql.DB, own bool) (*sqlsegment.Store, error) {
+		all := unwrap(opts)
+		if own {
+			all = append(all, sqlsegment.WithDedicatedPool())
+		}
+		return sqlsegment.New(ctx, pool, sqlsegment.Dialect(db.Name()), all...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{counters}, nil
+}
+
+// DDL returns the statement that makes the table of the store that [New] would return, for those
+// who make tables by other means. It asks nothing of the database. The errors are those of New
+// about options and databases.
+func DDL(db *gorm.DB, opts ...Option) (string, error) {
+	if db == nil || db.Config == nil || db.Dialector == nil {
+		return "", fmt.Errorf("%w: the *gorm.DB is nil, or does not come from gorm.Open", ErrDatabase)
+	}
+	return sqlsegment.DDL(sqlsegment.Dialect(db.Name()), unwrap(opts)...)
+}
+
+// Claim reserves n numbers with a single statement. When it returns, the change is committed.
+func (s *Store) Claim(ctx context.Context, name string, n int64) (int64, error) {
+	return s.counters.Claim(ctx, name, n)
+}
+
+// ClaimOn reserves n numbers on terms, which the statement itself checks.
+func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
+	return s.counters.ClaimOn(ctx, name, n, t)
+}
+
+// Counters returns the counters whose names begin with prefix, sorted by name.
+func (s *Store) Counters(ctx context.Context, prefix string) ([]segment.Counter, error) {
+	return s.counters.Counters(ctx, prefix)
+}
+
+// Change replaces a counter, or makes it, with a single statement.
+func (s *Store) Change(ctx context.Context, prev, next segment.Counter) (bool, error) {
+	return s.counters.Change(ctx, prev, next)
+}
+
+// Remove removes a counter with a single statement.
+func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) {
+	return s.counters.Remove(ctx, prev)
+}
+
+// Now returns the clock of the database's server, or on SQLite of this machine.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.counters.Now(ctx) }
+
+// DDL returns the statement that makes the table.
+func (s *Store) DDL() string { return s.counters.DDL() }
+
+// Close closes the connection that the store opened, if it did, and leaves the application's pool
+// alone. Close the sources first: afterwards the store's methods return an error wrapping
+// [segment.ErrClosed]. It may be called more than once.
+func (s *Store) Close() error { return s.counters.Close() }

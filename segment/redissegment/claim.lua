@@ -1,0 +1,34 @@
+-- Claims ARGV[2] numbers of the counter ARGV[1] in the hash KEYS[1]. ARGV[3] is the least number that may be
+-- returned, ARGV[4] the greatest one, and ARGV[5] the residue that the counter has or gets.
+--
+-- Returns {'1', first}, or {'0', next, residue} of a counter that forbids the claim and was not changed.
+--
+-- Numbers here are floating-point and have 53 bits, and those of counters have 63. So they are compared as
+-- texts, and HINCRBY adds them.
+local number, residue = 'next:' .. ARGV[1], 'residue:' .. ARGV[1]
+
+local function less(a, b)
+	if #a ~= #b then
+		return #a < #b
+	end
+	return a < b
+end
+
+local stored = redis.call('HMGET', KEYS[1], number, residue)
+if not stored[1] and not stored[2] then
+	stored = {ARGV[3], ARGV[5]}
+end
+if not stored[1] or not stored[2] or not string.find(stored[1], '^[1-9]%d*$') then
+	return {'0', stored[1] or '', stored[2] or ''}
+end
+local first = stored[1]
+if less(first, ARGV[3]) then
+	first = ARGV[3]
+end
+if stored[2] ~= ARGV[5] or less(ARGV[4], first) then
+	return {'0', stored[1], stored[2]}
+end
+local time = redis.call('TIME')
+redis.call('HSET', KEYS[1], number, first, residue, ARGV[5], 'updated:' .. ARGV[1], time[1])
+redis.call('HINCRBY', KEYS[1], number, ARGV[2])
+return {'1', first}

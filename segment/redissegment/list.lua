@@ -1,0 +1,12 @@
+-- Returns the fields and values of the hash KEYS[1] that belong to counters whose names begin with ARGV[1].
+-- The write makes sure that this is the master, and that there is something for WithStrict to wait for.
+redis.call('HINCRBY', KEYS[1], 'readings', 1)
+local all, found = redis.call('HGETALL', KEYS[1]), {}
+for i = 1, #all, 2 do
+	local colon = string.find(all[i], ':', 1, true)
+	if colon and string.sub(all[i], colon + 1, colon + #ARGV[1]) == ARGV[1] then
+		found[#found + 1] = all[i]
+		found[#found + 1] = all[i + 1]
+	end
+end
+return found

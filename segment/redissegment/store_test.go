@@ -1,0 +1,230 @@
+package redissegment_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/redissegment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/segmenttest"
+)
+
+func TestTheStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	segmenttest.Run(t, func(t *testing.T) func() segment.Store {
+		_, prefix := shared(t)
+		return func() segment.Store { return open(t, connect(t, options(t)), prefix) }
+	})
+}
+
+func TestTheStoreKeepsTheContractInACluster(t *testing.T) {
+	t.Parallel()
+	_, node := private(t, "--cluster-enabled", "yes")
+	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	servers.Eventually(t, func() error {
+		info, err := node.ClusterInfo(t.Context()).Result()
+		if err == nil && !strings.Contains(info, "cluster_state:ok") {
+			err = errors.New(info)
+		}
+		return err
+	})
+	segmenttest.Run(t, func(t *testing.T) func() segment.Store {
+		prefix := "snowflaketest:" + t.Name() + ":"
+		return func() segment.Store {
+			client := redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: []string{node.Options().Addr}, RouteRandomly: true,
+			})
+			t.Cleanup(func() { client.Close() })
+			return open(t, client, prefix)
+		}
+	})
+}
+
+func TestACounterIsThreeReadableFieldsThatNeverExpire(t *testing.T) {
+	t.Parallel()
+	client, prefix := shared(t)
+	store := open(t, client, prefix)
+	terms := segment.Terms{Start: 1000, Last: math.MaxInt64 - 1, Remainder: 1, Modulus: 2}
+	if first, err := store.ClaimOn(t.Context(), "orders", 10, terms); first != 1000 || err != nil {
+		t.Fatalf("the claim returned %d, %v", first, err)
+	}
+	stored, err := client.HGetAll(t.Context(), prefix+"counters").Result()
+	if err != nil || len(stored) != 3 || stored["next:orders"] != "1010" || stored["residue:orders"] != "1 2" ||
+		stored["updated:orders"] == "" {
+		t.Errorf("the hash is %v, %v", stored, err)
+	}
+	if ttl, err := client.TTL(t.Context(), prefix+"counters").Result(); ttl != -1 || err != nil {
+		t.Errorf("the hash expires after %v, %v", ttl, err)
+	}
+}
+
+func TestWhatNobodyCouldHaveStoredIsRefusedAndNotChanged(t *testing.T) {
+	t.Parallel()
+	for name, stored := range map[string][]string{
+		"a next number with a leading zero": {"next:orders", "0100", "residue:orders", "0 1"},
+		"a next number that is negative":    {"next:orders", "-5", "residue:orders", "0 1"},
+		"a next number of 65 bits":          {"next:orders", "18446744073709551616", "residue:orders", "0 1"},
+		"a next number in exponents":        {"next:orders", "1e3", "residue:orders", "0 1"},
+		"no next number":                    {"residue:orders", "0 1"},
+		"no residue":                        {"next:orders", "100"},
+		"a remainder above the modulus":     {"next:orders", "100", "residue:orders", "2 2"},
+		"a residue of one number":           {"next:orders", "100", "residue:orders", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, prefix := shared(t)
+			key := prefix + "counters"
+			if err := client.HSet(t.Context(), key, stored).Err(); err != nil {
+				t.Fatal(err)
+			}
+			store := open(t, client, prefix)
+			first, err := store.Claim(t.Context(), "orders", 1)
+			if !errors.Is(err, segment.ErrInvalidCounter) || !strings.Contains(err.Error(), key) {
+				t.Errorf("a claim returned %d, %v", first, err)
+			}
+			if found, err := store.Counters(t.Context(), ""); !errors.Is(err, segment.ErrInvalidCounter) {
+				t.Errorf("the counters are %v, %v", found, err)
+			}
+			if found, err := store.Counters(t.Context(), "invoices"); len(found) != 0 || err != nil {
+				t.Errorf("the fault of another counter matters: %v, %v", found, err)
+			}
+			after, err := client.HGetAll(t.Context(), key).Result()
+			delete(after, "readings")
+			if err != nil || len(after) != len(stored)/2 || after[stored[0]] != stored[1] {
+				t.Errorf("the hash is %v, %v afterwards", after, err)
+			}
+		})
+	}
+}
+
+func TestAKeyOfAnotherKindIsRefused(t *testing.T) {
+	t.Parallel()
+	client, prefix := shared(t)
+	if err := client.Set(t.Context(), prefix+"counters", "mine", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := open(t, client, prefix).Claim(t.Context(), "orders", 1)
+	if !errors.Is(err, segment.ErrInvalidCounter) || !strings.Contains(err.Error(), "another prefix") {
+		t.Errorf("a claim returned %d, %v", first, err)
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsAStoreThatFailed(t *testing.T) {
+	t.Parallel()
+	client := connect(t, &redis.Options{Addr: "127.0.0.1:" + servers.Port(t), MaxRetries: -1})
+	store := open(t, client, "p:")
+	if _, err := store.Claim(t.Context(), "orders", 1); !errors.Is(err, segment.ErrStore) {
+		t.Errorf("a claim returned %v", err)
+	}
+	if _, err := redissegment.New(t.Context(), client, "p:", redissegment.WithStrict(0, time.Second)); !errors.Is(err,
+		segment.ErrStore) {
+		t.Errorf("New with WithStrict returned %v", err)
+	}
+}
+
+func TestAClaimEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	server, client := private(t)
+	store := open(t, client, "p:")
+	server.Pause()
+	defer server.Resume()
+	why := errors.New("nobody waits any longer")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	for _, c := range []struct {
+		ctx  context.Context
+		want error
+	}{{ctx, why}, {ctx, context.Canceled}, {ending(t), context.DeadlineExceeded}} {
+		if first, err := store.Claim(c.ctx, "orders", 1); !errors.Is(err, c.want) || errors.Is(err, segment.ErrStore) {
+			t.Errorf("a claim returned %d, %v; want %v", first, err, c.want)
+		}
+	}
+}
+
+// ending returns a context that ends while a request waits.
+func ending(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestWrongArgumentsAreRefused(t *testing.T) {
+	t.Parallel()
+	client := connect(t, &redis.Options{})
+	ring := redis.NewRing(&redis.RingOptions{})
+	t.Cleanup(func() { ring.Close() })
+	for name, c := range map[string]struct {
+		client redis.UniversalClient
+		prefix string
+		opts   []redissegment.Option
+	}{
+		"no client":            {nil, "p:", nil},
+		"a ring":               {ring, "p:", nil},
+		"no prefix":            {client, "", nil},
+		"a nil option":         {client, "p:", []redissegment.Option{nil}},
+		"no logger":            {client, "p:", []redissegment.Option{redissegment.WithLogger(nil)}},
+		"a negative number":    {client, "p:", []redissegment.Option{redissegment.WithStrict(-1, time.Second)}},
+		"a timeout of nothing": {client, "p:", []redissegment.Option{redissegment.WithStrict(0, 0)}},
+		"a timeout of hours":   {client, "p:", []redissegment.Option{redissegment.WithStrict(0, time.Hour)}},
+	} {
+		if _, err := redissegment.New(t.Context(), c.client, c.prefix, c.opts...); !errors.Is(err,
+			segment.ErrInvalidOption) {
+			t.Errorf("%s: New returned %v", name, err)
+		}
+	}
+}
+
+// The days that are over are removed, and a process whose clock is wrong cannot begin one again.
+func TestRemovedDaysAreClosedForGood(t *testing.T) {
+	t.Parallel()
+	client, prefix := shared(t)
+	store := open(t, client, prefix)
+	now, err := store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := func(days int) *segment.Source {
+		s, err := segment.Daily(store, "invoice", 6, time.UTC,
+			segment.WithClock(func() time.Time { return now.AddDate(0, 0, days) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	old := on(-20)
+	first, err := old.Next(t.Context())
+	if err != nil || first%1e6 != 1 {
+		t.Fatalf("the first number of the old day is %d, %v", first, err)
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	today := on(0)
+	if _, err := today.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	servers.Eventually(t, func() error { // the removal goes on in the background
+		counters, err := store.Counters(t.Context(), "invoice/")
+		if err == nil && len(counters) != 1 {
+			err = errors.New("the old counter is there")
+		}
+		return err
+	})
+	if err := today.Close(); err != nil {
+		t.Fatal(err)
+	}
+	late := on(-20)
+	defer late.Close()
+	if again, err := late.Next(t.Context()); !errors.Is(err, segment.ErrDayFull) {
+		t.Errorf("a day that was removed gave %d after %d, %v", again, first, err)
+	}
+}

@@ -1,0 +1,254 @@
+package segmenttest
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+)
+
+// with returns the terms of any claim, changed.
+func with(change func(t *segment.Terms)) segment.Terms {
+	t := segment.AnyTerms()
+	change(&t)
+	return t
+}
+
+func clausesOfTerms() []clause {
+	return []clause{
+		{
+			name: "a start raises the counter and never lowers it",
+			why: "No number is below Start. A counter that is below it skips to it, and one that is above " +
+				"it goes on " +
+				"where it is, because the numbers below are in use.",
+			check: func(p *probe) {
+				s := p.terms()
+				from := func(start int64) segment.Terms { return with(func(t *segment.Terms) { t.Start = start }) }
+				p.claimOn(s, "new", 10, from(1000), 1000)
+				p.claim(s, "new", 10, 1010)
+				p.claimOn(s, "new", 10, from(5000), 5000)
+				p.claimOn(s, "new", 10, from(7), 5010)
+			},
+		},
+		{
+			name: "a claim beyond the last number is refused and changes nothing",
+			why: "If the n numbers do not fit up to Last, the claim is an error wrapping ErrFull, and a " +
+				"smaller one " +
+				"still gets the numbers that are left. Otherwise a series without gaps has one at its end.",
+			check: func(p *probe) {
+				s := p.terms()
+				nine := with(func(t *segment.Terms) { t.Last = 9 })
+				p.claimOn(s, "day", 7, nine, 1)
+				_, err := s.ClaimOn(p.ctx, "day", 3, nine)
+				p.refuse(err, segment.ErrFull)
+				p.claimOn(s, "day", 2, nine, 8)
+				_, err = s.ClaimOn(p.ctx, "day", 1, nine)
+				p.refuse(err, segment.ErrFull)
+				_, err = s.ClaimOn(p.ctx, "other", 10, nine)
+				p.refuse(err, segment.ErrFull)
+				p.claimOn(s, "other", 9, nine, 1)
+			},
+		},
+		{
+			name: "the residue of a counter is noted and another one is refused",
+			why: "The first claim notes remainder and modulus. Two ticket servers with step 2 and a third " +
+				"with step 3 " +
+				"collide, so a claim with another residue is an error wrapping ErrResidue and changes " +
+				"nothing.",
+			check: func(p *probe) {
+				s := p.terms()
+				odd := with(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 2 })
+				p.claimOn(s, "orders", 10, odd, 1)
+				for _, other := range []segment.Terms{
+					segment.AnyTerms(),
+					with(func(t *segment.Terms) { t.Remainder, t.Modulus = 0, 2 }),
+					with(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 3 }),
+				} {
+					_, err := p.terms().ClaimOn(p.ctx, "orders", 10, other)
+					p.refuse(err, segment.ErrResidue)
+				}
+				_, err := s.Claim(p.ctx, "orders", 10)
+				p.refuse(err, segment.ErrResidue)
+				p.claimOn(s, "orders", 10, odd, 11)
+				p.claim(s, "plain", 10, 1)
+				_, err = s.ClaimOn(p.ctx, "plain", 10, odd)
+				p.refuse(err, segment.ErrResidue)
+			},
+		},
+		{
+			name: "terms that cannot be are an error",
+			why: "ClaimOn begins with CheckTerms. A remainder that is not below the modulus would be " +
+				"noted for good.",
+			check: func(p *probe) {
+				s := p.terms()
+				for _, t := range []segment.Terms{
+					{},
+					with(func(t *segment.Terms) { t.Modulus = 0 }),
+					with(func(t *segment.Terms) { t.Remainder = 1 }),
+					with(func(t *segment.Terms) { t.Start = 0 }),
+					with(func(t *segment.Terms) { t.Last = math.MaxInt64 }),
+					with(func(t *segment.Terms) { t.Remainder, t.Modulus = -1, 2 }),
+				} {
+					_, err := s.ClaimOn(p.ctx, "orders", 1, t)
+					p.refuse(err, segment.ErrInvalidOption)
+				}
+				p.claim(s, "orders", 1, 1)
+			},
+		},
+	}
+}
+
+func clausesOfLedgers() []clause {
+	return []clause{
+		{
+			name: "counters are listed by prefix in the order of their names",
+			why: "Counters returns exactly the counters whose names begin with the prefix, byte by byte. " +
+				"A pattern in " +
+				"which % or _ has a meaning would show the counters of others, and daily counters are " +
+				"removed by it.",
+			check: func(p *probe) {
+				s := p.ledger()
+				if found := p.counters(s, ""); len(found) != 0 {
+					p.failf("a new store lists %v", found)
+				}
+				for i, name := range []string{"b_/2", "b_/1", "bx/1", "B_/1", "a", "b_", "b%/1", "[b]*"} {
+					p.claim(s, name, int64(i+1), 1)
+				}
+				var names []string
+				for _, c := range p.counters(p.ledger(), "b_/") {
+					names = append(names, c.Name)
+				}
+				if !slices.Equal(names, []string{"b_/1", "b_/2"}) {
+					p.failf("with the prefix %q are listed %q", "b_/", names)
+				}
+				all := p.counters(s, "")
+				if len(all) != 8 || !slices.IsSortedFunc(all, func(a, b segment.Counter) int {
+					if a.Name < b.Name {
+						return -1
+					}
+					return 1
+				}) {
+					p.failf("all counters are %v", all)
+				}
+				c := p.counter(s, "a")
+				if c.Next != 6 || c.Modulus != 1 || c.Remainder != 0 || time.Since(c.UpdatedAt).Abs() > time.Hour {
+					p.failf("counter a has the values %+v", c)
+				}
+			},
+		},
+		{
+			name: "a change replaces exactly the counter that was read",
+			why: "Change compares next, remainder and modulus in one atomic step with its write. A claim " +
+				"in between " +
+				"has taken numbers that the change does not know of.",
+			check: func(p *probe) {
+				s := p.ledger()
+				p.claim(s, "orders", 10, 1)
+				read := p.counter(s, "orders")
+				raised := read
+				raised.Next = 1000
+				p.claim(s, "orders", 1, 11)
+				p.change(s, read, raised, false)
+				read = p.counter(s, "orders")
+				p.change(s, read, raised, true)
+				p.change(s, read, raised, false)
+				p.claim(s, "orders", 5, 1000)
+				lower := p.counter(s, "orders")
+				lower.Next--
+				_, err := s.Change(p.ctx, p.counter(s, "orders"), lower)
+				p.refuse(err, segment.ErrInvalidOption)
+				p.claim(s, "orders", 1, 1005)
+			},
+		},
+		{
+			name: "a change creates a counter only if there is none",
+			why: "With no previous counter, Change makes one. If there is one already its numbers are in " +
+				"use.",
+			check: func(p *probe) {
+				s := p.ledger()
+				fresh := segment.Counter{Name: "orders", Next: 500, Modulus: 1}
+				p.change(s, segment.Counter{}, fresh, true)
+				p.change(p.ledger(), segment.Counter{}, fresh, false)
+				p.claim(s, "orders", 1, 500)
+			},
+		},
+		{
+			name: "a frozen counter refuses every claim until its residue is set",
+			why: "While the residue of ticket servers is changed, no number may be claimed with the old " +
+				"one. A claim " +
+				"of a frozen counter is an error wrapping ErrFrozen.",
+			check: func(p *probe) {
+				s, ts := p.ledger(), p.terms()
+				odd := with(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 2 })
+				p.claimOn(ts, "orders", 10, odd, 1)
+				read := p.counter(s, "orders")
+				frozen := read
+				frozen.Modulus, frozen.Remainder = 0, 0
+				p.change(s, read, frozen, true)
+				_, err := ts.ClaimOn(p.ctx, "orders", 10, odd)
+				p.refuse(err, segment.ErrFrozen)
+				_, err = ts.Claim(p.ctx, "orders", 10)
+				p.refuse(err, segment.ErrFrozen)
+				thirds := frozen
+				thirds.Next, thirds.Remainder, thirds.Modulus = 100, 2, 3
+				p.change(s, p.counter(s, "orders"), thirds, true)
+				_, err = ts.ClaimOn(p.ctx, "orders", 10, odd)
+				p.refuse(err, segment.ErrResidue)
+				p.claimOn(ts, "orders", 10, with(func(t *segment.Terms) { t.Remainder, t.Modulus = 2, 3 }), 100)
+			},
+		},
+		{
+			name: "a removal removes exactly the counter that was read",
+			why: "Remove compares the counter in one atomic step. A counter that somebody has used in " +
+				"between stays, " +
+				"and so do all others.",
+			check: func(p *probe) {
+				s := p.ledger()
+				p.claim(s, "orders", 10, 1)
+				p.claim(s, "Orders", 10, 1)
+				read := p.counter(s, "orders")
+				p.claim(s, "orders", 1, 11)
+				p.remove(s, read, false)
+				p.claim(s, "orders", 1, 12)
+				p.remove(s, p.counter(s, "orders"), true)
+				p.remove(s, read, false)
+				if left := p.counters(s, ""); len(left) != 1 || left[0].Name != "Orders" {
+					p.failf("after a removal there are %v", left)
+				}
+				p.claim(p.open(), "orders", 1, 1)
+			},
+		},
+		{
+			name: "the store has one clock",
+			why: "Now is a clock that all processes share, so that a wrong local clock closes no days. " +
+				"It goes forward.",
+			check: func(p *probe) {
+				s := p.ledger()
+				first, err := s.Now(p.ctx)
+				p.must(err)
+				second, err := s.Now(p.ctx)
+				p.must(err)
+				if second.Before(first) || first.Year() < 2020 || first.Location() != time.UTC {
+					p.failf("the clock said %v and then %v", first, second)
+				}
+			},
+		},
+	}
+}
+
+// change changes a counter, and expects that it was done or not.
+func (p *probe) change(s segment.Ledger, prev, next segment.Counter, want bool) {
+	p.t.Helper()
+	if ok, err := s.Change(p.ctx, prev, next); err != nil || ok != want {
+		p.failf("the change from %+v to %+v returned %t, %v; want %t", prev, next, ok, err, want)
+	}
+}
+
+// remove removes a counter, and expects that it was done or not.
+func (p *probe) remove(s segment.Ledger, prev segment.Counter, want bool) {
+	p.t.Helper()
+	if ok, err := s.Remove(p.ctx, prev); err != nil || ok != want {
+		p.failf("the removal of %+v returned %t, %v; want %t", prev, ok, err, want)
+	}
+}

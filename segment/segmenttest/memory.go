@@ -1,0 +1,110 @@
+package segmenttest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+)
+
+// Memory is a store in memory with all abilities. It serves tests of programs, and is what the suite is
+// tried out on. Make one with [NewMemory]. It is safe for concurrent use.
+type Memory struct {
+	mu       sync.Mutex
+	counters map[string]segment.Counter
+}
+
+var (
+	_ segment.TermsStore = (*Memory)(nil)
+	_ segment.Ledger     = (*Memory)(nil)
+)
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory { return &Memory{counters: make(map[string]segment.Counter)} }
+
+// Claim reserves n numbers.
+func (m *Memory) Claim(ctx context.Context, name string, n int64) (int64, error) {
+	if err := segment.CheckClaim(name, n); err != nil {
+		return 0, err
+	}
+	return m.ClaimOn(ctx, name, n, segment.AnyTerms())
+}
+
+// ClaimOn reserves n numbers on terms.
+func (m *Memory) ClaimOn(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
+	if err := segment.CheckTerms(name, n, t); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	c, found := m.counters[name]
+	if !found {
+		c = segment.Counter{Name: name, Next: 1, Remainder: t.Remainder, Modulus: t.Modulus}
+	}
+	if err := segment.Refusal(c, n, t); err != nil {
+		return 0, err
+	}
+	first := max(c.Next, t.Start)
+	c.Next, c.UpdatedAt = first+n, now()
+	m.counters[name] = c
+	return first, nil
+}
+
+// Counters returns the counters whose names begin with prefix.
+func (m *Memory) Counters(ctx context.Context, prefix string) ([]segment.Counter, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []segment.Counter
+	for _, name := range slices.Sorted(maps.Keys(m.counters)) {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, m.counters[name])
+		}
+	}
+	return found, ctx.Err()
+}
+
+// Change replaces prev by next if the counter has the values of prev.
+func (m *Memory) Change(ctx context.Context, prev, next segment.Counter) (bool, error) {
+	if err := segment.CheckChange(prev, next); err != nil {
+		return false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stored, found := m.counters[next.Name]
+	if ctx.Err() != nil || found != (prev.Next != 0) || found && !same(stored, prev) {
+		return false, ctx.Err()
+	}
+	next.UpdatedAt = now()
+	m.counters[next.Name] = next
+	return true, nil
+}
+
+// Remove removes the counter if it has the values of prev.
+func (m *Memory) Remove(ctx context.Context, prev segment.Counter) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stored, found := m.counters[prev.Name]
+	if ctx.Err() != nil || !found || !same(stored, prev) {
+		return false, ctx.Err()
+	}
+	delete(m.counters, prev.Name)
+	return true, nil
+}
+
+// Now returns the time of this machine.
+func (m *Memory) Now(ctx context.Context) (time.Time, error) { return now(), ctx.Err() }
+
+// same compares what decides.
+func same(a, b segment.Counter) bool {
+	a.UpdatedAt, b.UpdatedAt = time.Time{}, time.Time{}
+	return a == b
+}
+
+func now() time.Time { return time.Now().UTC().Round(0) }

@@ -1,0 +1,120 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// Source hands out the numbers of a counter. Make one with [New], [Daily] or [Tickets]. It must not be
+// copied. Its methods are safe for concurrent use.
+type Source struct {
+	// current is the block that numbers come from. It is empty for a source of several counters.
+	current atomic.Pointer[block]
+	supply  supply
+	text    func(int64) string
+}
+
+// A supply is where numbers come from when the current block has none. Its methods are safe for concurrent
+// use.
+type supply interface {
+	// refill asks for the next block, and does not wait for it.
+	refill()
+	// fill sets all of ids to new numbers, and waits for them. After an error the content of ids is open.
+	fill(ctx context.Context, ids []int64) error
+	stats() Stats
+	close() error
+}
+
+// New returns a source of the numbers of a counter. It does not ask the store: the first call that needs a
+// number does. It returns an error wrapping [ErrInvalidOption].
+func New(s Store, name string, opts ...Option) (*Source, error) {
+	c, err := configure(s, name, defaultLeast, defaultMost, opts)
+	if err != nil {
+		return nil, err
+	}
+	return newSource(s, name, c), nil
+}
+
+// newSource returns the source of one counter.
+func newSource(s Store, name string, c config) *Source {
+	source := &Source{text: c.text}
+	source.current.Store(&block{})
+	source.supply = newLane(s, name, c, &source.current)
+	return source
+}
+
+// Next returns a new number. It is greater than every number that this source returned before the call,
+// except for sources of [Tickets], of [Daily] when the date goes back, and of a counter without blocks
+// (WithBlock(1, 1)), where calls at the same time may get their numbers in any order.
+//
+// It returns an error wrapping [ErrCanceled] if the context has ended, also if there are numbers left. If
+// none are left it waits for the store, and returns an error wrapping [ErrExhausted], [ErrDayFull],
+// [ErrFull], [ErrResidue], [ErrWentBack] or [ErrClosed].
+func (s *Source) Next(ctx context.Context) (int64, error) {
+	if ctx.Err() != nil {
+		return 0, canceled(ctx)
+	}
+	b := s.current.Load()
+	if n := b.taken.Add(1); n <= b.count {
+		if n == b.refill {
+			s.supply.refill()
+		}
+		return b.first + (n-1)*b.step, nil
+	}
+	return s.wait(ctx)
+}
+
+// wait returns a new number when the current block has none.
+func (s *Source) wait(ctx context.Context) (int64, error) {
+	one := make([]int64, 1)
+	if err := s.supply.fill(ctx, one); err != nil {
+		return 0, err
+	}
+	return one[0], nil
+}
+
+// Fill sets every element of ids to a new number, in ascending order except for sources of [Tickets]. If it
+// fails, it sets all of them to 0. The errors are those of Next.
+func (s *Source) Fill(ctx context.Context, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if ctx.Err() != nil {
+		clear(ids)
+		return canceled(ctx)
+	}
+	got := 0
+	// An empty block has nothing to reserve. Without this a block that is used up would count further.
+	if b := s.current.Load(); b.left() > 0 {
+		n, refill := b.fill(ids)
+		if got = n; refill {
+			s.supply.refill()
+		}
+	}
+	if got == len(ids) {
+		return nil
+	}
+	if err := s.supply.fill(ctx, ids[got:]); err != nil {
+		clear(ids)
+		return err
+	}
+	return nil
+}
+
+// Text returns the text of a number for fields of kind string. See [WithText]. A source of [Tickets] uses
+// the text of its first source.
+func (s *Source) Text(number int64) string { return s.text(number) }
+
+// Stats returns what the source has done so far, and how it stands with its store. It asks nobody.
+func (s *Source) Stats() Stats { return s.supply.stats() }
+
+// Close ends the source. The numbers that are left are lost, and calls return an error wrapping
+// [ErrClosed]. It stops a claim that is under way, and waits up to the maximum wait until it has ended, so
+// that the store can be closed afterwards. Close may be called more than once. It returns nil.
+func (s *Source) Close() error { return s.supply.close() }
+
+// canceled is the error for a context that ended before there was a number.
+func canceled(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrCanceled, errs.Ended(ctx)) }

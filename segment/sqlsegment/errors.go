@@ -1,0 +1,19 @@
+package sqlsegment
+
+import "errors"
+
+// None of these errors is temporary: a retry does not help until somebody has changed the program or
+// the database. A database that does not answer is [segment.ErrStore] instead, and a store that was
+// closed returns [segment.ErrClosed].
+var (
+	// ErrTable is returned by [New] when the table does not exist and cannot be created, or cannot be
+	// used. The message has the statement that creates it. The database's own error is wrapped too.
+	ErrTable = errors.New("sqlsegment: table cannot be used")
+
+	// ErrDatabase is returned by [New] and [DDL] for a database that no store can work on: its dialect
+	// is not supported, or a pooler in between does not fit the driver's settings.
+	ErrDatabase = errors.New("sqlsegment: database cannot be used")
+
+	// ErrOption is returned by [New] and [DDL] for an option that is invalid.
+	ErrOption = errors.New("sqlsegment: invalid option")
+)

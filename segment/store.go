@@ -1,0 +1,178 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+)
+
+// Store keeps named counters. It may live in any system that can add to a number and return it in one
+// atomic and durable step. Package segmenttest has the tests that a store must pass. Implementations must
+// be safe for concurrent use.
+type Store interface {
+	// Claim reserves n consecutive numbers of the counter and returns the first. No other call, past or
+	// future, in any process, gets one of them, and later claims lie above earlier ones. The reservation
+	// is durable when Claim returns. After an error numbers may be lost, but they are never repeated. A
+	// counter that does not exist begins at 1. It begins with [CheckClaim] and returns its error.
+	Claim(ctx context.Context, name string, n int64) (first int64, err error)
+}
+
+// Terms are conditions of a claim. The store checks them in the same atomic step.
+type Terms struct {
+	// Start is the least number that may be returned. A counter that is below it skips to it.
+	Start int64
+	// Last is the greatest number that may be claimed.
+	Last int64
+	// Remainder and Modulus have to be those that the store notes for the counter. The first claim of a
+	// counter notes them. A claim without a residue has Modulus 1 and Remainder 0.
+	Remainder, Modulus int64
+}
+
+// AnyTerms are the terms of [Store.Claim]: every number from 1 on, without a residue.
+func AnyTerms() Terms { return Terms{Start: 1, Last: maxNumber, Remainder: 0, Modulus: 1} }
+
+// maxNumber leaves room for the next number of a counter that was used up.
+const maxNumber = math.MaxInt64 - 1
+
+// TermsStore is an optional ability of a [Store]: it checks terms. Without it residues are not noted, and
+// a claim that goes beyond Last is lost. All stores of this module have it.
+type TermsStore interface {
+	Store
+
+	// ClaimOn is Claim on terms. It returns an error wrapping [ErrResidue] if the store notes another
+	// residue, and one wrapping [ErrFull] if a number would be greater than Last. It claims nothing then.
+	// It begins with [CheckTerms] and returns its error.
+	ClaimOn(ctx context.Context, name string, n int64, t Terms) (first int64, err error)
+}
+
+// Counter is what a store knows of one counter.
+type Counter struct {
+	// Name is the name of the counter.
+	Name string
+	// Next is the first number that was not claimed yet.
+	Next int64
+	// Remainder and Modulus are the residue that claims must have. Modulus is 1 for a counter without a
+	// residue, and 0 for one that is frozen: every claim is refused with [ErrFrozen] then.
+	Remainder, Modulus int64
+	// UpdatedAt is when the counter was last changed, by the writer's clock. Nothing is decided by it.
+	UpdatedAt time.Time
+}
+
+// Ledger is an optional ability of a [Store]: counters can be listed, changed and removed. [Raise]
+// and [SetResidues] need it, and so does [Daily] to remove old counters. All stores of this module
+// have it.
+type Ledger interface {
+	Store
+
+	// Counters returns the counters whose names begin with prefix, sorted by name.
+	Counters(ctx context.Context, prefix string) ([]Counter, error)
+
+	// Change replaces prev by next if the counter has the values of prev. UpdatedAt is not compared, and
+	// the store sets it itself. The counter is created if prev.Next is 0. It returns false if the stored
+	// counter is another one. It begins with [CheckChange], which refuses to lower Next.
+	Change(ctx context.Context, prev, next Counter) (bool, error)
+
+	// Remove removes the counter if it has the values of prev. A removed counter begins again at 1, so its
+	// numbers repeat unless something else makes sure that nobody uses it again.
+	Remove(ctx context.Context, prev Counter) (bool, error)
+
+	// Now returns the store's clock: the same one for all processes that use the store.
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// maxName is how many bytes the name of a counter may have.
+const maxName = 180
+
+// CheckName returns an error wrapping [ErrInvalidOption] unless name can be that of a counter: up to 180
+// bytes of printable text.
+func CheckName(name string) error {
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+		return fmt.Errorf("%w: counter %.40q: a name has from 1 to %d bytes of UTF-8", ErrInvalidOption, name,
+			maxName)
+	}
+	for _, r := range name {
+		if r < ' ' || r == 0x7f {
+			return fmt.Errorf("%w: counter %.40q: a name has no control characters", ErrInvalidOption, name)
+		}
+	}
+	return nil
+}
+
+// CheckClaim returns an error wrapping [ErrInvalidOption] if no store can claim n numbers of the counter.
+func CheckClaim(name string, n int64) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if n < 1 || n > maxNumber {
+		return fmt.Errorf("%w: counter %q: a claim of %d numbers", ErrInvalidOption, name, n)
+	}
+	return nil
+}
+
+// CheckTerms is [CheckClaim] for a claim on terms.
+func CheckTerms(name string, n int64, t Terms) error {
+	if err := CheckClaim(name, n); err != nil {
+		return err
+	}
+	switch {
+	case t.Modulus < 1 || t.Remainder < 0 || t.Remainder >= t.Modulus:
+		return fmt.Errorf("%w: counter %q: remainder %d of modulus %d", ErrInvalidOption, name, t.Remainder,
+			t.Modulus)
+	case t.Start < 1 || t.Last > maxNumber:
+		return fmt.Errorf("%w: counter %q: numbers from %d to %d, where 1 to %d are possible", ErrInvalidOption,
+			name, t.Start, t.Last, int64(maxNumber))
+	case n > t.Last-t.Start+1:
+		return fullError(name, t.Last)
+	}
+	return nil
+}
+
+// CheckChange returns an error wrapping [ErrInvalidOption] if next cannot replace prev.
+func CheckChange(prev, next Counter) error {
+	if err := CheckName(next.Name); err != nil {
+		return err
+	}
+	switch {
+	case prev.Next != 0 && prev.Name != next.Name:
+		return fmt.Errorf("%w: counter %q cannot replace %q", ErrInvalidOption, next.Name, prev.Name)
+	case next.Next < 1 || next.Next < prev.Next:
+		return fmt.Errorf("%w: counter %q: the next number cannot fall from %d to %d, because the numbers in "+
+			"between may be in use", ErrInvalidOption, next.Name, prev.Next, next.Next)
+	case next.Modulus < 0 || next.Remainder < 0 || next.Remainder >= max(next.Modulus, 1):
+		return fmt.Errorf("%w: counter %q: remainder %d of modulus %d", ErrInvalidOption, next.Name,
+			next.Remainder, next.Modulus)
+	}
+	return nil
+}
+
+// Refusal explains why a store could not claim n numbers of a counter on terms, given what it has stored.
+// It returns nil if the counter does not forbid the claim. Stores whose atomic step only says that nothing
+// was done read the counter afterwards, and use it.
+func Refusal(c Counter, n int64, t Terms) error {
+	switch {
+	case c.Modulus == 0:
+		return fmt.Errorf("%w: counter %q: somebody is changing its residue; if that was interrupted, run "+
+			"segment.SetResidues again", ErrFrozen, c.Name)
+	case c.Modulus != t.Modulus || c.Remainder != t.Remainder:
+		return fmt.Errorf("%w: counter %q has numbers %s, and this process wants numbers %s: all processes that "+
+			"use the counter need the same residue; to change it, use segment.SetResidues",
+			ErrResidue, c.Name, residue(c.Remainder, c.Modulus), residue(t.Remainder, t.Modulus))
+	case n > t.Last-max(c.Next, t.Start)+1:
+		return fullError(c.Name, t.Last)
+	}
+	return nil
+}
+
+func fullError(name string, last int64) error {
+	return fmt.Errorf("%w: counter %q: %d is its last number", ErrFull, name, last)
+}
+
+// residue describes the numbers with a remainder.
+func residue(remainder, modulus int64) string {
+	if modulus == 1 {
+		return "without a residue"
+	}
+	return fmt.Sprintf("= %d (mod %d)", remainder, modulus)
+}

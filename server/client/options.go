@@ -1,0 +1,198 @@
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// The defaults and limits of the options.
+const (
+	defaultLeast   = 100
+	defaultMost    = 10_000
+	mostBlock      = 1_000_000
+	defaultMaxAge  = 5 * time.Second
+	defaultAttempt = time.Second
+	defaultMaxWait = 10 * time.Second
+)
+
+// Option sets one property of a [Client].
+type Option interface{ apply(*config) error }
+
+type config struct {
+	token, source    string
+	least, most      int
+	maxAge           time.Duration
+	attempt, maxWait time.Duration
+	insecure         bool
+	http             *http.Client
+	tls              *tls.Config
+}
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+// WithToken sets the token that the client shows. It is sent over TLS, or over plain HTTP to an address of
+// this machine. For other addresses see [WithInsecure].
+func WithToken(token string) Option {
+	return optionFunc(func(c *config) error {
+		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return fmt.Errorf("%w: WithToken: a token is printable ASCII without blanks", ErrOption)
+		}
+		c.token = token
+		return nil
+	})
+}
+
+// WithInsecure allows a token to be sent over plain HTTP to another machine.
+func WithInsecure() Option {
+	return optionFunc(func(c *config) error {
+		c.insecure = true
+		return nil
+	})
+}
+
+// WithSource sets the source of the numbers. By default it is the generator of the service.
+func WithSource(name string) Option {
+	return optionFunc(func(c *config) error {
+		c.source = name
+		return nil
+	})
+}
+
+// WithBlock sets how many IDs are fetched at once, from 1 to 1,000,000. By default it is 100 to 10,000,
+// which is also how many a server gives at once by default. With WithBlock(1, 1) nothing is fetched ahead,
+// and every call waits for the network.
+func WithBlock(least, most int) Option {
+	return optionFunc(func(c *config) error {
+		if least < 1 || most < least || most > mostBlock {
+			return fmt.Errorf("%w: WithBlock(%d, %d): from 1 to %d, the lesser one first", ErrOption, least, most,
+				mostBlock)
+		}
+		c.least, c.most = least, most
+		return nil
+	})
+}
+
+// WithMaxAge sets how old an ID that was fetched ahead may become, more than 0. By default it is 5 s.
+// Segments and tickets have no time in them, so a long one suits them.
+func WithMaxAge(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("%w: WithMaxAge(%v) is not positive", ErrOption, d)
+		}
+		c.maxAge = d
+		return nil
+	})
+}
+
+// WithAttempt sets how long a replica may take to answer before the next one is asked, from 1 ms up. By
+// default it is 1 s.
+func WithAttempt(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < time.Millisecond {
+			return fmt.Errorf("%w: WithAttempt(%v) is shorter than 1 ms", ErrOption, d)
+		}
+		c.attempt = d
+		return nil
+	})
+}
+
+// WithMaxWait sets how long a call waits for a replica at all, if its context does not end before. By
+// default it is 10 s.
+func WithMaxWait(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("%w: WithMaxWait(%v) is not positive", ErrOption, d)
+		}
+		c.maxWait = d
+		return nil
+	})
+}
+
+// WithTLS sets the configuration of TLS, for example the certificate of a private authority. It excludes
+// [WithHTTPClient].
+func WithTLS(t *tls.Config) Option {
+	return optionFunc(func(c *config) error {
+		c.tls = t
+		return nil
+	})
+}
+
+// WithHTTPClient sets the client that sends the requests. By default each Client has one of its own, which
+// follows no redirect, so a token goes nowhere else.
+func WithHTTPClient(h *http.Client) Option {
+	return optionFunc(func(c *config) error {
+		if h == nil {
+			return fmt.Errorf("%w: WithHTTPClient(nil)", ErrOption)
+		}
+		c.http = h
+		return nil
+	})
+}
+
+// configure applies the options over the defaults and reports all faults at once.
+func configure(endpoints []string, opts []Option) (config, error) {
+	c := config{
+		least: defaultLeast, most: defaultMost, maxAge: defaultMaxAge,
+		attempt: defaultAttempt, maxWait: defaultMaxWait,
+	}
+	var faults []error
+	for i, opt := range opts {
+		if opt == nil {
+			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrOption, i))
+			continue
+		}
+		faults = append(faults, opt.apply(&c))
+	}
+	if c.tls != nil && c.http != nil {
+		faults = append(faults, fmt.Errorf("%w: WithTLS and WithHTTPClient exclude each other", ErrOption))
+	}
+	if len(endpoints) == 0 {
+		faults = append(faults, fmt.Errorf("%w: at least one endpoint is needed", ErrOption))
+	}
+	for _, endpoint := range endpoints {
+		faults = append(faults, c.checkEndpoint(endpoint))
+	}
+	if c.http == nil {
+		c.http = newHTTPClient(c.tls)
+	}
+	return c, errors.Join(faults...)
+}
+
+func (c config) checkEndpoint(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("%w: the endpoint is not of the form http://host:port or https://host:port", ErrOption)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%w: the endpoint of %s has more than a host and a path; use WithToken", ErrOption,
+			u.Host)
+	}
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if c.token != "" && u.Scheme == "http" && !local && !c.insecure {
+		return fmt.Errorf("%w: the token would go to %s in plain text; use https, or WithInsecure", ErrOption,
+			u.Host)
+	}
+	return nil
+}
+
+func newHTTPClient(t *tls.Config) *http.Client {
+	const idle = 4
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: t,
+			TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: idle, IdleConnTimeout: time.Minute,
+			ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}

@@ -1,0 +1,284 @@
+// Package daemon is the service as a whole: it puts the parts together, serves, and ends without losing a
+// request.
+//
+//	d, err := daemon.Start(settings, log)
+//	if err != nil { ... }
+//	err = d.Run(ctx) // until ctx ends, then it drains
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/resp"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/sources"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/web"
+)
+
+const (
+	// greeting is how long a client of the protocol of Redis may take to show its token.
+	greeting = 10 * time.Second
+	// giveBack bounds how long the end waits for the database.
+	giveBack = 6 * time.Second
+)
+
+// Daemon is a running service. Make one with [Start], and call Run once.
+type Daemon struct {
+	settings  *settings.Settings
+	log       *slog.Logger
+	generator *sources.Generator
+	counters  *sources.Counters
+	tokens    *access.Tokens
+	cert      atomic.Pointer[tls.Certificate] // nil without TLS
+	limiter   *netlimit.Limiter
+	metrics   *metrics.Set
+	started   time.Time
+
+	web        *http.Server
+	resp       *resp.Server
+	webListen  net.Listener
+	respListen net.Listener // nil if it is off
+
+	draining atomic.Bool
+	hurried  chan struct{} // closed by Hurry
+	hurry    sync.Once
+	stopping chan struct{} // closed when the service begins to end
+	failed   chan error    // of a listener
+}
+
+// Start opens the listeners and begins to lease a node number. It returns an error for what only an
+// operator can repair.
+func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
+	d = &Daemon{
+		settings: s, log: log, limiter: netlimit.New(s.MaxConnections), metrics: metrics.New(),
+		stopping: make(chan struct{}), hurried: make(chan struct{}), failed: make(chan error, 2),
+		started: time.Now(),
+	}
+	if s.TokenFile != "" {
+		if d.tokens, err = access.Load(s.TokenFile); err != nil {
+			return nil, err
+		}
+	}
+	if s.TLSCert != "" {
+		if err := d.loadCertificate(); err != nil {
+			return nil, err
+		}
+	}
+	options, err := generatorOptions(s, log)
+	if err != nil {
+		return nil, err
+	}
+	if d.counters, err = sources.OpenCounters(s.Sources, options.Database, s.MaxTime, log); err != nil {
+		return nil, err
+	}
+	if err := d.listen(); err != nil {
+		return nil, errors.Join(err, d.counters.Close())
+	}
+	d.generator = sources.StartGenerator(options)
+	d.describe()
+	all := map[string]issue.Source{issue.DefaultSource: d.generator}
+	for name, source := range d.counters.ByName {
+		all[name] = source
+	}
+	desk := issue.New(all, int64(s.MaxCount), s.MaxTime, d.metrics, log)
+	d.web = web.New(web.Options{
+		Desk: desk, Layout: options.Layout, Tokens: d.tokens, Metrics: d.metrics, Log: log,
+		Ready: d.Ready, Stopping: d.stopping, Origins: split(s.Origins),
+		MaxBody: s.MaxBody, MaxRequests: s.MaxRequests, Idle: s.Idle, Slow: s.MaxTime,
+	})
+	d.resp = resp.New(resp.Options{
+		Desk: desk, Tokens: d.tokens, Metrics: d.metrics, Info: d.info,
+		Idle: s.Idle, Greeting: min(greeting, s.Idle), Slow: s.MaxTime,
+	})
+	return d, nil
+}
+
+// Check says whether a service could be started with these settings, as far as that can be known without
+// a database and without listening.
+func Check(s *settings.Settings, log *slog.Logger) error {
+	options, err := generatorOptions(s, log)
+	if err == nil {
+		var counters *sources.Counters
+		if counters, err = sources.OpenCounters(s.Sources, options.Database, s.MaxTime, log); err == nil {
+			err = counters.Close()
+		}
+	}
+	if s.TokenFile != "" {
+		_, wrong := access.Load(s.TokenFile)
+		err = errors.Join(err, wrong)
+	}
+	if s.TLSCert != "" {
+		_, wrong := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+		err = errors.Join(err, wrong)
+	}
+	return err
+}
+
+func generatorOptions(s *settings.Settings, log *slog.Logger) (o sources.GeneratorOptions, err error) {
+	o = sources.GeneratorOptions{Table: s.Table, Log: log, Lease: []lease.Option{lease.WithSpan(s.Span)}}
+	if o.Layout, err = s.LayoutOf(); err != nil {
+		return o, err
+	}
+	if o.Database, err = sources.ParseDSN(s.DSN); err != nil {
+		return o, err
+	}
+	lo, hi, limited, err := s.NodeRange()
+	if limited {
+		o.Lease = append(o.Lease, lease.WithNodes(lo, hi))
+		if hi > o.Layout.MaxNode() {
+			err = fmt.Errorf("nodes is %q, but the greatest node number of layout %s is %d", s.Nodes, s.Layout,
+				o.Layout.MaxNode())
+		}
+	}
+	return o, err
+}
+
+func split(list string) (items []string) {
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// listen opens the listeners, with the limit of connections and TLS around them.
+func (d *Daemon) listen() (err error) {
+	var config net.ListenConfig
+	ctx := context.Background() // listening does not wait
+	if d.webListen, err = config.Listen(ctx, "tcp", d.settings.Listen); err != nil {
+		return fmt.Errorf("listening for HTTP: %w", err)
+	}
+	d.webListen = d.limiter.Listen(d.webListen)
+	if d.settings.RESP == "off" {
+		return nil
+	}
+	if d.respListen, err = config.Listen(ctx, "tcp", d.settings.RESP); err != nil {
+		return errors.Join(fmt.Errorf("listening for the protocol of Redis: %w", err), d.webListen.Close())
+	}
+	d.respListen = d.limiter.Listen(d.respListen)
+	return nil
+}
+
+// HTTPAddr and RESPAddr return the addresses that are listened on. The latter is "" if it is off.
+func (d *Daemon) HTTPAddr() string { return d.webListen.Addr().String() }
+
+// RESPAddr returns the address for the protocol of Redis, or "".
+func (d *Daemon) RESPAddr() string {
+	if d.respListen == nil {
+		return ""
+	}
+	return d.respListen.Addr().String()
+}
+
+// Ready says whether the service should get requests, and why not.
+func (d *Daemon) Ready() (ready bool, why string) {
+	if d.draining.Load() {
+		return false, "the replica is ending"
+	}
+	return d.generator.Ready()
+}
+
+// Run serves until ctx ends, and then drains: it is not ready any more, serves on for the delay, answers
+// what it has begun, and gives the node number back. It returns an error if the service could not be
+// served, or if requests had to be cut off.
+func (d *Daemon) Run(ctx context.Context) error {
+	var serving sync.WaitGroup
+	serving.Go(func() { d.report("HTTP", d.serveWeb()) })
+	if d.respListen != nil {
+		serving.Go(func() { d.report("the protocol of Redis", d.serveRESP()) })
+	}
+	d.log.Info("snowflaked: serving", "http", d.HTTPAddr(), "resp", d.RESPAddr(),
+		"tls", d.cert.Load() != nil, "tokens", d.tokens.Required())
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-d.failed:
+	case failure = <-d.generator.Failed():
+		failure = fmt.Errorf("no node number can be leased: %w", failure)
+	}
+	failure = errors.Join(failure, d.drain(failure != nil)) //nolint:contextcheck // ctx has ended
+	serving.Wait()
+	return failure
+}
+
+// Hurry ends the delay of a service that drains.
+func (d *Daemon) Hurry() { d.hurry.Do(func() { close(d.hurried) }) }
+
+func (d *Daemon) report(what string, err error) {
+	if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		d.failed <- fmt.Errorf("serving %s: %w", what, err)
+	}
+}
+
+func (d *Daemon) serveWeb() error {
+	if d.cert.Load() == nil {
+		return d.web.Serve(d.webListen)
+	}
+	d.web.TLSConfig = d.tlsConfig()
+	return d.web.ServeTLS(d.webListen, "", "")
+}
+
+func (d *Daemon) serveRESP() error {
+	listener := d.respListen
+	if d.cert.Load() != nil {
+		listener = tls.NewListener(listener, d.tlsConfig())
+	}
+	return d.resp.Serve(listener)
+}
+
+// drain ends the service. At once means that it does not serve on for the delay.
+func (d *Daemon) drain(atOnce bool) error {
+	d.draining.Store(true)
+	// Clients on HTTP/1 are told to come back on another connection, before this one is closed.
+	d.web.SetKeepAlivesEnabled(false)
+	if !atOnce && d.settings.DrainDelay > 0 {
+		d.log.Info("snowflaked: not ready any more; serving on for a while", "delay", d.settings.DrainDelay)
+		select {
+		case <-time.After(d.settings.DrainDelay):
+		case <-d.hurried:
+		}
+	}
+	d.log.Info("snowflaked: ending when all requests are answered", "limit", d.settings.Drain)
+	close(d.stopping)
+	ctx, cancel := context.WithTimeout(context.Background(), d.settings.Drain)
+	defer cancel()
+	var ending sync.WaitGroup
+	var webErr, respErr error
+	ending.Go(func() {
+		if webErr = d.web.Shutdown(ctx); webErr != nil {
+			webErr = errors.Join(fmt.Errorf("requests over HTTP were cut off: %w", webErr), d.web.Close())
+		}
+	})
+	ending.Go(func() {
+		if d.respListen == nil {
+			return
+		}
+		_ = d.respListen.Close()
+		if respErr = d.resp.Shutdown(ctx); respErr != nil {
+			respErr = fmt.Errorf("connections of the protocol of Redis were cut off: %w", respErr)
+		}
+	})
+	ending.Wait()
+	// Nobody asks any more, so the number can go back.
+	closing, cancel := context.WithTimeout(context.Background(), giveBack)
+	defer cancel()
+	err := errors.Join(webErr, respErr, d.generator.Close(closing), d.counters.Close())
+	d.log.Info("snowflaked: ended", "uptime", time.Since(d.started).Round(time.Second))
+	return err
+}

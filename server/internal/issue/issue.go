@@ -1,0 +1,104 @@
+// Package issue is the desk at which every protocol of the service asks for IDs. It finds the source,
+// checks the count, limits the time, and turns every error into a [Fault], which says in public words
+// what happened. What the database said stays in the log.
+//
+//	ids, err := desk.Issue(ctx, "", 100)
+package issue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
+)
+
+// Source makes IDs. Fill sets every element of ids, or returns an error. It is safe for concurrent use.
+type Source interface {
+	Fill(ctx context.Context, ids []int64) error
+}
+
+// DefaultSource is the name of the generator of the service.
+const DefaultSource = "snowflake"
+
+// Desk issues IDs. Make one with [New]. Its methods are safe for concurrent use.
+type Desk struct {
+	sources  map[string]Source
+	maxCount int64
+	maxTime  time.Duration
+	metrics  *metrics.Set
+	log      *quietLog
+}
+
+// New returns a desk for these sources. MaxCount is how many IDs a request may ask for, maxTime how long
+// it may take.
+func New(
+	sources map[string]Source, maxCount int64, maxTime time.Duration, m *metrics.Set, log *slog.Logger,
+) *Desk {
+	return &Desk{
+		sources: maps.Clone(sources), maxCount: maxCount, maxTime: maxTime, metrics: m,
+		log: newQuietLog(log, time.Now),
+	}
+}
+
+// MaxTime is how long a request may take.
+func (d *Desk) MaxTime() time.Duration { return d.maxTime }
+
+// Check says whether a count is allowed and a source exists, and returns the name of the source.
+func (d *Desk) Check(name string, count int64) (string, error) {
+	if name == "" {
+		name = DefaultSource
+	}
+	if count < 1 || count > d.maxCount {
+		return "", &Fault{Kind: Invalid, Text: fmt.Sprintf(
+			"the count is %d, but a request may ask for 1 to %d IDs", count, d.maxCount)}
+	}
+	if d.sources[name] == nil {
+		return "", &Fault{Kind: Unknown, Text: fmt.Sprintf("there is no source %q; there are %s",
+			shorten(name), strings.Join(slices.Sorted(maps.Keys(d.sources)), ", "))}
+	}
+	return name, nil
+}
+
+// Issue returns count IDs of a source; an empty name means the generator. Every error is a *[Fault].
+func (d *Desk) Issue(ctx context.Context, name string, count int64) ([]int64, error) {
+	name, err := d.Check(name, count)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.maxTime)
+	defer cancel()
+	ids := make([]int64, count)
+	if err := d.sources[name].Fill(ctx, ids); err != nil {
+		fault := explain(ctx, err)
+		if fault.Kind != Canceled && fault.Kind != Deadline {
+			d.log.warn(fault.Kind.String(), "snowflaked: no IDs could be made", "source", name, "error", err)
+		}
+		return nil, fault
+	}
+	d.metrics.Issued(name, len(ids))
+	return ids, nil
+}
+
+// shorten keeps a text of a request from filling an answer.
+func shorten(text string) string {
+	const most = 64
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// AsFault returns err as a Fault. An error that is none is an internal one.
+func AsFault(err error) *Fault {
+	var fault *Fault
+	if errors.As(err, &fault) {
+		return fault
+	}
+	return &Fault{Kind: Internal, Text: "the service failed; its log says why"}
+}

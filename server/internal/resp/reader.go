@@ -1,0 +1,119 @@
+package resp
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// The limits of a command. With them a connection needs a fixed amount of memory, whatever it sends.
+const (
+	maxArgs    = 16
+	maxArg     = 1024
+	maxLine    = 1024 // of an inline command; a header of RESP is far shorter
+	readBuffer = 4096
+)
+
+// errProtocol is wrapped by the errors of what is no command. The connection cannot go on after one.
+var errProtocol = errors.New("Protocol error") //nolint:staticcheck // the wording of Redis
+
+type protocolError struct{ text string }
+
+func (e *protocolError) Error() string { return errProtocol.Error() + ": " + e.text }
+func (e *protocolError) Unwrap() error { return errProtocol }
+
+// reader reads commands.
+type reader struct {
+	buf  *bufio.Reader
+	args []string
+}
+
+func newReader(r io.Reader) *reader {
+	return &reader{buf: bufio.NewReaderSize(r, readBuffer)}
+}
+
+// command reads a command: an array of bulk strings, or a line of words. An empty line is a command
+// without arguments. What it returns is valid until the next call.
+func (r *reader) command() ([]string, error) {
+	line, err := r.line()
+	if err != nil {
+		return nil, err
+	}
+	r.args = r.args[:0]
+	if !strings.HasPrefix(line, "*") {
+		words := strings.Fields(line)
+		if len(words) > maxArgs {
+			return nil, &protocolError{"too many arguments"}
+		}
+		return append(r.args, words...), nil
+	}
+	count, err := length(line[1:], maxArgs)
+	if err != nil {
+		return nil, &protocolError{"invalid multibulk length"}
+	}
+	for range count {
+		arg, err := r.bulk()
+		if err != nil {
+			return nil, err
+		}
+		r.args = append(r.args, arg)
+	}
+	return r.args, nil
+}
+
+// bulk reads a bulk string.
+func (r *reader) bulk() (string, error) {
+	line, err := r.line()
+	if err != nil {
+		return "", unexpected(err)
+	}
+	if !strings.HasPrefix(line, "$") {
+		return "", &protocolError{"expected '$'"}
+	}
+	n, err := length(line[1:], maxArg)
+	if err != nil {
+		return "", &protocolError{"invalid bulk length"}
+	}
+	var text [maxArg + 2]byte
+	if _, err := io.ReadFull(r.buf, text[:n+2]); err != nil {
+		return "", unexpected(err)
+	}
+	if string(text[n:n+2]) != "\r\n" {
+		return "", &protocolError{"a bulk string does not end with its length"}
+	}
+	return string(text[:n]), nil
+}
+
+// line reads a line without its end.
+func (r *reader) line() (string, error) {
+	line, err := r.buf.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull) || len(line) > maxLine:
+		return "", &protocolError{"too big request"}
+	case err != nil && len(line) > 0:
+		return "", unexpected(err)
+	case err != nil:
+		return "", err
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), nil
+}
+
+// length reads a length from 0 to most. Redis sends -1 for an array that is null; as a command it is
+// empty, but clients send neither.
+func length(text string, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most || text[0] == '+' {
+		return 0, errProtocol
+	}
+	return n, nil
+}
+
+// unexpected is the error of a connection that ends within a command.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

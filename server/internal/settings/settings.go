@@ -1,0 +1,313 @@
+// Package settings reads the configuration of the service. A setting comes from a flag, else from the
+// environment, else from the YAML file, else it has its default. Every setting has one name, in all three
+// forms:
+//
+//	--max-count 500      SNOWFLAKED_MAX_COUNT=500      max-count: 500
+package settings
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+)
+
+// Settings is the configuration of a service. The flags document it.
+type Settings struct {
+	Listen, RESP      string
+	DSN, DSNFile      string
+	Table, Layout     string
+	Nodes             string
+	Span              time.Duration
+	TLSCert, TLSKey   string
+	TokenFile         string
+	Insecure          bool
+	Origins           string
+	MaxCount          int
+	MaxBody           int
+	MaxConnections    int
+	MaxRequests       int
+	MaxTime           time.Duration
+	Idle              time.Duration
+	DrainDelay, Drain time.Duration
+	LogFormat         string
+	LogLevel          slog.Level
+	Config            string
+	CheckConfig       bool
+	Version           bool
+	Sources           []Source
+
+	set     *flag.FlagSet     // bound to the fields above
+	origins map[string]string // where each setting comes from
+}
+
+// DefaultDSN is the database that is used if none is configured.
+const DefaultDSN = "sqlite:snowflaked.db"
+
+// secrets are the settings whose value is never shown.
+func secrets() []string { return []string{"dsn"} }
+
+// flags declares all settings.
+func (s *Settings) flags(set *flag.FlagSet) {
+	set.StringVar(&s.Listen, "listen", "127.0.0.1:7070",
+		"serve gRPC, gRPC-Web, JSON, probes and metrics on this `ADDRESS`")
+	set.StringVar(&s.RESP, "resp", "127.0.0.1:7071",
+		"serve the protocol of Redis on this `ADDRESS`; \"off\" for not at all")
+	set.StringVar(&s.DSN, "dsn", "", "the `DSN` of the database with the leases (default "+DefaultDSN+
+		"); use --dsn-file or the environment if it holds a password")
+	set.StringVar(&s.DSNFile, "dsn-file", "", "read the DSN from this `FILE`")
+	set.StringVar(&s.Table, "table", "snowflake_nodes",
+		"the `TABLE` of the leases, with its schema if it needs one")
+	set.StringVar(&s.Layout, "layout", "default",
+		"the `LAYOUT` of the IDs; never change it for IDs that are in use")
+	set.StringVar(&s.Nodes, "nodes", "", "lease only node numbers of this `RANGE`, such as 0-99")
+	set.DurationVar(&s.Span, "span", time.Minute,
+		"how long a lease lasts: two thirds of it bridge an outage of the database")
+	set.StringVar(&s.TLSCert, "tls-cert", "", "the `FILE` of the TLS certificate, with its chain")
+	set.StringVar(&s.TLSKey, "tls-key", "", "the `FILE` of its key")
+	set.StringVar(&s.TokenFile, "token-file", "",
+		"a `FILE` of names and tokens; clients have to show one of the tokens")
+	set.BoolVar(&s.Insecure, "insecure", false,
+		"allow addresses that are not loopback without TLS or without tokens")
+	set.StringVar(&s.Origins, "origins", "", "the web `ORIGINS` whose pages may ask, with commas; * for all")
+	set.IntVar(&s.MaxCount, "max-count", 10_000, "how many IDs one request may ask for")
+	set.IntVar(&s.MaxBody, "max-body", 16<<10, "how many `BYTES` the body of a request may have")
+	set.IntVar(&s.MaxConnections, "max-connections", 4096,
+		"how many connections there may be; idle ones give way")
+	set.IntVar(&s.MaxRequests, "max-requests", 1024, "how many HTTP requests are worked on at once")
+	set.DurationVar(&s.MaxTime, "max-time", 5*time.Second,
+		"how long a request may take, to arrive and to be answered")
+	set.DurationVar(&s.Idle, "idle", 5*time.Minute, "how long a connection may wait for its next request")
+	set.DurationVar(&s.DrainDelay, "drain-delay", 0,
+		"after SIGTERM serve on for this long, but not ready, until balancers know")
+	set.DurationVar(&s.Drain, "drain", 10*time.Second,
+		"then wait for this long until all requests are answered")
+	set.StringVar(&s.LogFormat, "log-format", "json", "json or text")
+	set.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	set.StringVar(&s.Config, "config", "", "a YAML `FILE` of settings, and of sources beside the generator")
+	set.BoolVar(&s.CheckConfig, "check-config", false,
+		"print the configuration and end: status 0 if it is right")
+	set.BoolVar(&s.Version, "version", false, "print the version and end")
+}
+
+// Load reads the settings. Output receives the help. It returns flag.ErrHelp if that was asked for.
+func Load(args, environ []string, output io.Writer) (*Settings, error) {
+	// The first pass finds the file only, which everything else overrides.
+	first := &Settings{}
+	if err := first.parse(args, environ, nil, output); err != nil {
+		return nil, err
+	}
+	var file *document
+	if first.Config != "" {
+		var err error
+		if file, err = readFile(first.Config); err != nil {
+			return nil, err
+		}
+	}
+	s := &Settings{}
+	if err := s.parse(args, environ, file, output); err != nil {
+		return nil, err
+	}
+	if s.Version {
+		return s, nil
+	}
+	return s, s.complete()
+}
+
+// parse applies the file, the environment and the flags, each over the one before.
+func (s *Settings) parse(args, environ []string, file *document, output io.Writer) error {
+	set := flag.NewFlagSet("snowflaked", flag.ContinueOnError)
+	set.SetOutput(io.Discard) // whoever asked prints the error, once
+	s.flags(set)
+	s.set, s.origins = set, map[string]string{}
+	if file != nil {
+		if err := file.apply(set, s.origins); err != nil {
+			return err
+		}
+		s.Sources = file.sources
+	}
+	if err := applyEnvironment(set, environ, s.origins); err != nil {
+		return err
+	}
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(output, usage)
+			set.SetOutput(output)
+			set.PrintDefaults()
+		}
+		return err
+	}
+	if set.NArg() > 0 {
+		return fmt.Errorf("the argument %q is not expected: settings are flags", set.Arg(0))
+	}
+	named := map[string]bool{}
+	for _, arg := range args { // flag.Visit would name those that the file has set, too
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		named[name] = strings.HasPrefix(arg, "-")
+	}
+	set.VisitAll(func(f *flag.Flag) {
+		if named[f.Name] {
+			s.origins[f.Name] = "flag"
+		}
+	})
+	return nil
+}
+
+// prefix begins the names of the settings in the environment.
+const prefix = "SNOWFLAKED_"
+
+func applyEnvironment(set *flag.FlagSet, environ []string, origins map[string]string) error {
+	for _, pair := range environ {
+		variable, value, _ := strings.Cut(pair, "=")
+		name, ours := strings.CutPrefix(variable, prefix)
+		if !ours {
+			continue
+		}
+		name = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+		if set.Lookup(name) == nil {
+			return fmt.Errorf("the environment variable %s is no setting", variable)
+		}
+		if err := set.Set(name, value); err != nil {
+			return fmt.Errorf("the environment variable %s: %w", variable, err)
+		}
+		origins[name] = "environment"
+	}
+	return nil
+}
+
+// complete fills in what follows from other settings, and reports all faults at once.
+func (s *Settings) complete() error {
+	faults := []error{s.readDSN(), s.checkLimits()}
+	if _, err := s.LayoutOf(); err != nil {
+		faults = append(faults, err)
+	}
+	if _, _, _, err := s.NodeRange(); err != nil {
+		faults = append(faults, err)
+	}
+	if (s.TLSCert == "") != (s.TLSKey == "") {
+		faults = append(faults, errors.New("tls-cert and tls-key belong together"))
+	}
+	if s.LogFormat != "json" && s.LogFormat != "text" {
+		faults = append(faults, fmt.Errorf("log-format is json or text, not %q", s.LogFormat))
+	}
+	for name, address := range map[string]string{"listen": s.Listen, "resp": s.RESP} {
+		if name == "resp" && address == "off" {
+			continue
+		}
+		faults = append(faults, s.checkAddress(name, address))
+	}
+	return errors.Join(faults...)
+}
+
+// readDSN takes the DSN from its file. The flags and the environment come before the file of settings, so
+// a DSN and a file of one only contradict each other if they come from the same place.
+func (s *Settings) readDSN() error {
+	if s.DSNFile == "" {
+		if s.DSN == "" {
+			s.DSN = DefaultDSN
+		}
+		return nil
+	}
+	if s.DSN != "" {
+		return errors.New("dsn and dsn-file exclude each other")
+	}
+	text, err := os.ReadFile(s.DSNFile)
+	if err != nil {
+		return fmt.Errorf("dsn-file cannot be read: %w", err)
+	}
+	if s.DSN = strings.TrimSpace(string(text)); s.DSN == "" {
+		return errors.New("dsn-file is empty")
+	}
+	return nil
+}
+
+func (s *Settings) checkLimits() error {
+	var faults []error
+	for name, limit := range map[string][3]int{
+		"max-count":       {s.MaxCount, 1, 1_000_000},
+		"max-body":        {s.MaxBody, 64, 1 << 20},
+		"max-connections": {s.MaxConnections, 1, 1_000_000},
+		"max-requests":    {s.MaxRequests, 1, 1_000_000},
+	} {
+		if limit[0] < limit[1] || limit[0] > limit[2] {
+			faults = append(faults, outside(name, limit[0], limit[1], limit[2]))
+		}
+	}
+	for name, limit := range map[string][3]time.Duration{
+		"span":        {s.Span, 10 * time.Millisecond, 24 * time.Hour},
+		"max-time":    {s.MaxTime, time.Millisecond, time.Hour},
+		"idle":        {s.Idle, time.Millisecond, 24 * time.Hour},
+		"drain-delay": {s.DrainDelay, 0, time.Hour},
+		"drain":       {s.Drain, 0, time.Hour},
+	} {
+		if limit[0] < limit[1] || limit[0] > limit[2] {
+			faults = append(faults, outside(name, limit[0], limit[1], limit[2]))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func outside(name string, value, least, most any) error {
+	return fmt.Errorf("%s is %v, but has to be from %v to %v", name, value, least, most)
+}
+
+// checkAddress refuses to serve strangers without protection, unless that is what the operator says.
+func (s *Settings) checkAddress(name, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%s is %q, but has to be host:port", name, address)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() || s.Insecure {
+		return nil
+	}
+	if s.TLSCert == "" || s.TokenFile == "" {
+		return fmt.Errorf("%s is %q, which others can reach: set tls-cert, tls-key and token-file, or say "+
+			"insecure", name, address)
+	}
+	return nil
+}
+
+// NodeRange returns the node numbers that may be leased, and whether there is a limit.
+func (s *Settings) NodeRange() (lo, hi int64, limited bool, err error) {
+	if s.Nodes == "" {
+		return 0, 0, false, nil
+	}
+	first, last, isRange := strings.Cut(s.Nodes, "-")
+	if !isRange {
+		last = first
+	}
+	lo, errLo := strconv.ParseInt(strings.TrimSpace(first), 10, 64)
+	hi, errHi := strconv.ParseInt(strings.TrimSpace(last), 10, 64)
+	if errLo != nil || errHi != nil || lo < 0 || hi < lo {
+		return 0, 0, false, fmt.Errorf("nodes is %q, but has to be a number or a range such as 0-99", s.Nodes)
+	}
+	return lo, hi, true, nil
+}
+
+// LayoutOf returns the layout that the settings name.
+func (s *Settings) LayoutOf() (generator.Layout, error) {
+	all := []generator.Layout{
+		generator.Default(), generator.Twitter(), generator.ShardingSphere(), generator.Business(),
+		generator.JavaScript(), generator.Game(), generator.GameLong(), generator.GameSecond(),
+		generator.Game16(), generator.Game16Fast(),
+	}
+	at := slices.IndexFunc(all, func(l generator.Layout) bool { return strings.EqualFold(l.Name, s.Layout) })
+	if at >= 0 {
+		return all[at], nil
+	}
+	var names []string
+	for _, l := range all {
+		names = append(names, l.Name)
+	}
+	return generator.Layout{}, fmt.Errorf("layout is %q, but has to be one of %s", s.Layout,
+		strings.Join(names, ", "))
+}

@@ -1,0 +1,197 @@
+// Package sources has the sources of IDs that the service can be configured with. Above all it has the
+// generator, whose node number is leased from the database of the service.
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
+)
+
+const (
+	// application is the name that the database shows.
+	application = "snowflaked"
+
+	// A database that does not answer at the start is asked again after these pauses.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// GeneratorOptions says where a generator leases its number, and how.
+type GeneratorOptions struct {
+	Database Database
+	Table    string
+	Layout   generator.Layout
+	Lease    []lease.Option
+	Log      *slog.Logger
+}
+
+// Generator is the source of snowflakes. Start one with [StartGenerator]. Its methods are safe for
+// concurrent use.
+type Generator struct {
+	options GeneratorOptions
+	held    atomic.Pointer[holding] // nil until a number is leased
+	failed  chan error
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	mu      sync.Mutex
+	waiting string // why there is no number yet; guarded by mu
+	closed  bool   // guarded by mu
+}
+
+// holding is a leased number and what was made on it.
+type holding struct {
+	store     *sqllease.Store
+	keeper    *lease.Keeper
+	generator *generator.Generator
+}
+
+// StartGenerator begins to lease a number, and returns at once. A database that does not answer is asked
+// again, so the service may start before its database.
+func StartGenerator(o GeneratorOptions) *Generator {
+	ctx, cancel := context.WithCancel(context.Background())
+	g := &Generator{
+		options: o, cancel: cancel, done: make(chan struct{}), failed: make(chan error, 1),
+		waiting: "the node number is being leased",
+	}
+	go g.acquire(ctx)
+	return g
+}
+
+// Failed receives the error if no number can be leased and waiting does not help.
+func (g *Generator) Failed() <-chan error { return g.failed }
+
+func (g *Generator) acquire(ctx context.Context) {
+	defer close(g.done)
+	pause := firstPause
+	for {
+		held, err := g.lease(ctx)
+		if err == nil {
+			g.held.Store(&held)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !passing(err) {
+			g.failed <- err
+			return
+		}
+		g.mu.Lock()
+		g.waiting = "no node number is leased yet; the database is asked again"
+		g.mu.Unlock()
+		g.options.Log.Warn("snowflaked: no node number could be leased; trying again", "error", err,
+			"pause", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// passing says whether time heals an error.
+func passing(err error) bool {
+	if errors.Is(err, lease.ErrLayoutMismatch) || errors.Is(err, lease.ErrInvalidOption) ||
+		errors.Is(err, lease.ErrInvalidRecord) {
+		return false
+	}
+	for _, heals := range []error{lease.ErrStore, lease.ErrNoFreeNode, lease.ErrNodeHeld, lease.ErrClockSkew} {
+		if errors.Is(err, heals) {
+			return true
+		}
+	}
+	return false
+}
+
+// lease opens the store and takes a number.
+func (g *Generator) lease(ctx context.Context) (h holding, err error) {
+	pool, err := g.options.Database.Open(application)
+	if err != nil {
+		return holding{}, err
+	}
+	opts := []sqllease.Option{sqllease.WithDedicatedPool()}
+	if g.options.Table != "" {
+		opts = append(opts, sqllease.WithTable(g.options.Table))
+	}
+	h.store, err = sqllease.New(ctx, pool, g.options.Database.Dialect, opts...)
+	if err != nil {
+		return holding{}, errors.Join(err, pool.Close())
+	}
+	leasing := append([]lease.Option{lease.WithLogger(g.options.Log)}, g.options.Lease...)
+	h.keeper, err = lease.Acquire(ctx, h.store, g.options.Layout, leasing...)
+	if err != nil {
+		return holding{}, errors.Join(err, h.store.Close())
+	}
+	h.generator, err = generator.New(g.options.Layout, h.keeper)
+	if err != nil {
+		return holding{}, errors.Join(err, h.keeper.Close(ctx), h.store.Close())
+	}
+	return h, nil
+}
+
+// Fill makes IDs.
+func (g *Generator) Fill(ctx context.Context, ids []int64) error {
+	h := g.held.Load()
+	if h == nil {
+		return &issue.Fault{Kind: issue.Unavailable, Text: "this replica has no node number yet; ask another one"}
+	}
+	return h.generator.Fill(ctx, ids)
+}
+
+// Ready says whether IDs can be made now, and in a few public words what else is of interest.
+func (g *Generator) Ready() (ready bool, why string) {
+	h := g.held.Load()
+	if h == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return false, g.waiting
+	}
+	s := h.keeper.Status()
+	switch {
+	case s.Closed:
+		return false, "the replica is ending"
+	case s.Window.Until.IsZero():
+		return false, "the node number was lost, and another one is being leased"
+	case s.Overdue:
+		return false, "the lease has ended, and the database has not extended it"
+	case s.Failure != nil:
+		return true, fmt.Sprintf("ready until %s; the lease has not been extended since %s",
+			s.Window.Until.UTC().Format(time.RFC3339), s.FailingSince.UTC().Format(time.RFC3339))
+	}
+	return true, "ready"
+}
+
+// Stats returns what the generator has done, and the end of its window. It is zero without a number.
+func (g *Generator) Stats() (generator.Stats, bool) {
+	h := g.held.Load()
+	if h == nil {
+		return generator.Stats{}, false
+	}
+	return h.generator.Stats(), true
+}
+
+// Close ends the generator and gives the number back.
+func (g *Generator) Close(ctx context.Context) error {
+	g.cancel()
+	<-g.done
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.held.Load()
+	if h == nil || g.closed {
+		return nil
+	}
+	g.closed = true
+	return errors.Join(h.keeper.Close(ctx), h.store.Close())
+}

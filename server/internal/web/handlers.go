@@ -1,0 +1,109 @@
+// Package web answers over HTTP: gRPC, gRPC-Web and JSON by one handler, the probes, and the metrics.
+package web
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
+	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1"
+)
+
+// ids implements the service.
+type ids struct {
+	desk   *issue.Desk
+	layout generator.Layout
+}
+
+// Next makes IDs.
+func (s *ids) Next(
+	ctx context.Context, r *connect.Request[snowflakev1.NextRequest],
+) (*connect.Response[snowflakev1.NextResponse], error) {
+	count := int64(r.Msg.GetCount())
+	if count == 0 {
+		count = 1
+	}
+	made, err := s.desk.Issue(ctx, r.Msg.GetSource(), count)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&snowflakev1.NextResponse{Ids: made}), nil
+}
+
+// Decompose explains an ID of the generator.
+func (s *ids) Decompose(
+	_ context.Context, r *connect.Request[snowflakev1.DecomposeRequest],
+) (*connect.Response[snowflakev1.DecomposeResponse], error) {
+	parts, err := s.layout.Decompose(r.Msg.GetId())
+	if err != nil {
+		return nil, &issue.Fault{Kind: issue.Invalid, Text: err.Error()}
+	}
+	return connect.NewResponse(&snowflakev1.DecomposeResponse{
+		Time: timestamppb.New(parts.Time), Node: parts.Node, Sequence: parts.Sequence, Layout: s.layout.Name,
+	}), nil
+}
+
+// Range returns the bounds of the IDs of a period.
+func (s *ids) Range(
+	_ context.Context, r *connect.Request[snowflakev1.RangeRequest],
+) (*connect.Response[snowflakev1.RangeResponse], error) {
+	for name, t := range map[string]*timestamppb.Timestamp{"from": r.Msg.GetFrom(), "to": r.Msg.GetTo()} {
+		if t == nil || !t.IsValid() {
+			return nil, &issue.Fault{Kind: issue.Invalid, Text: name + " has to be a time, such as " +
+				time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC).Format(time.RFC3339)}
+		}
+	}
+	first, end, err := s.layout.Range(r.Msg.GetFrom().AsTime(), r.Msg.GetTo().AsTime())
+	if err != nil {
+		return nil, &issue.Fault{Kind: issue.Invalid, Text: err.Error()}
+	}
+	return connect.NewResponse(&snowflakev1.RangeResponse{First: first, End: end}), nil
+}
+
+// observer counts the calls and turns faults into errors of Connect.
+func observer(m *metrics.Set) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			began := time.Now()
+			answer, err := next(ctx, r)
+			code := "ok"
+			if err != nil {
+				err = connectError(err)
+				code = connect.CodeOf(err).String()
+			}
+			m.Observe(r.Peer().Protocol, code, time.Since(began))
+			return answer, err
+		}
+	}
+}
+
+func connectError(err error) error {
+	fault := issue.AsFault(err)
+	return connect.NewError(codeOf(fault.Kind), fault)
+}
+
+func codeOf(k issue.Kind) connect.Code {
+	switch k {
+	case issue.Invalid:
+		return connect.CodeInvalidArgument
+	case issue.Unknown:
+		return connect.CodeNotFound
+	case issue.Unavailable:
+		return connect.CodeUnavailable
+	case issue.Exhausted:
+		return connect.CodeResourceExhausted
+	case issue.Broken:
+		return connect.CodeFailedPrecondition
+	case issue.Canceled:
+		return connect.CodeCanceled
+	case issue.Deadline:
+		return connect.CodeDeadlineExceeded
+	case issue.Internal:
+	}
+	return connect.CodeInternal
+}

@@ -1,0 +1,197 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
+	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1/snowflakev1connect"
+)
+
+const (
+	maxHeader  = 16 << 10
+	maxStreams = 128 // of one HTTP/2 connection
+	maxFrame   = 16 << 10
+	// receiveWindow is how many bytes of bodies an HTTP/2 connection may hold back.
+	receiveWindow = 256 << 10
+)
+
+var (
+	errUnknownService = errors.New("there is no such service")
+	errEnding         = errors.New("this replica is ending")
+	errBusy           = errors.New("this replica is busy; ask again, or ask another one")
+	errNoToken        = errors.New("a valid token is needed: Authorization: Bearer TOKEN")
+)
+
+// Options says what a server needs.
+type Options struct {
+	Desk    *issue.Desk
+	Layout  generator.Layout
+	Tokens  *access.Tokens
+	Metrics *metrics.Set
+	Log     *slog.Logger
+	// Ready says whether IDs can be made, and why not.
+	Ready func() (bool, string)
+	// Stopping is closed when the service begins to end.
+	Stopping <-chan struct{}
+	// Origins are the web sites whose pages may ask; "*" means all.
+	Origins []string
+	// MaxBody is in bytes. MaxRequests is how many requests may be worked on at once.
+	MaxBody, MaxRequests int
+	// Idle is how long a connection may wait for its next request; Slow how long a request may take to
+	// arrive, and an answer to be taken.
+	Idle, Slow time.Duration
+}
+
+// New returns the server of all of it. The caller gives it listeners.
+func New(o Options) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:   o.handler(),
+		Protocols: &protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
+			MaxReceiveBufferPerConnection: receiveWindow, MaxReceiveBufferPerStream: receiveWindow,
+			WriteByteTimeout: o.Slow,
+		},
+		ReadHeaderTimeout: o.Slow,
+		ReadTimeout:       o.Slow,
+		WriteTimeout:      o.Slow + o.Desk.MaxTime(),
+		IdleTimeout:       o.Idle,
+		MaxHeaderBytes:    maxHeader,
+		// The messages are about clients that went away and bad handshakes, and may quote what was sent.
+		ErrorLog: slog.NewLogLogger(discardBody{o.Log.Handler()}, slog.LevelDebug),
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			if c := netlimit.Of(conn); c != nil {
+				c.SetIdle(state == http.StateIdle)
+			}
+		},
+	}
+}
+
+func (o Options) handler() http.Handler {
+	limits := []connect.HandlerOption{
+		connect.WithReadMaxBytes(o.MaxBody), connect.WithInterceptors(observer(o.Metrics)),
+	}
+	api := http.NewServeMux()
+	api.Handle(snowflakev1connect.NewIDServiceHandler(&ids{desk: o.Desk, layout: o.Layout}, limits...))
+	gate := o.gate(o.authorized(api))
+
+	top := http.NewServeMux()
+	top.Handle("/"+snowflakev1connect.IDServiceName+"/", o.crossOrigin(gate))
+	h := health{o.Ready}
+	small := connect.WithReadMaxBytes(maxHeader)
+	top.Handle(healthCheck, o.gate(connect.NewUnaryHandler(healthCheck, h.check, small)))
+	top.Handle(healthWatch, unlimited(o.gate(
+		connect.NewServerStreamHandler(healthWatch, h.watch(o.Stopping), small))))
+	top.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusOK, "alive")
+	})
+	top.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		ready, why := o.Ready()
+		if !ready {
+			say(w, http.StatusServiceUnavailable, why)
+			return
+		}
+		say(w, http.StatusOK, why)
+	})
+	top.Handle("GET /metrics", o.authorized(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = o.Metrics.WriteTo(w) // who does not wait for the answer does not get it
+	})))
+	return top
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	fmt.Fprintln(w, text)
+}
+
+// gate bounds how many requests are worked on, and with them the memory that they need.
+func (o Options) gate(next http.Handler) http.Handler {
+	places := make(chan struct{}, o.MaxRequests)
+	refuse := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			// Connect limits the message. This limits what it would read and throw away.
+			r.Body = &body{http.MaxBytesReader(w, r.Body, int64(o.MaxBody)+maxHeader), w}
+			next.ServeHTTP(w, r)
+		default:
+			o.Metrics.Observe("http", "unavailable", 0)
+			reject(refuse, w, r, connect.NewError(connect.CodeUnavailable, errBusy), http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// authorized lets only those pass who show a token, where there are any.
+func (o Options) authorized(next http.Handler) http.Handler {
+	if !o.Tokens.Required() {
+		return next
+	}
+	refuse := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := o.Tokens.Check(access.Bearer(r.Header.Get("Authorization"))); ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		o.Metrics.Observe("http", "unauthenticated", 0)
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		reject(refuse, w, r, connect.NewError(connect.CodeUnauthenticated, errNoToken), http.StatusUnauthorized)
+	})
+}
+
+// reject answers in the protocol of the request, or in plain text if it has none.
+func reject(
+	refuse *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, err *connect.Error, status int,
+) {
+	if refuse.IsSupported(r) {
+		_ = refuse.Write(w, r, err)
+		return
+	}
+	say(w, status, err.Message())
+}
+
+// crossOrigin lets the pages of other web sites ask, if they are listed. A browser asks first.
+func (o Options) crossOrigin(next http.Handler) http.Handler {
+	if len(o.Origins) == 0 {
+		return next
+	}
+	headers := []string{
+		"Content-Type", "Authorization", "Connect-Protocol-Version", "Connect-Timeout-Ms",
+		"X-Grpc-Web", "X-User-Agent", "Grpc-Timeout",
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		if origin != "" && (slices.Contains(o.Origins, "*") || slices.Contains(o.Origins, origin)) {
+			w.Header().Set("Access-Control-Allow-Origin", origin)
+			w.Header().Set("Access-Control-Expose-Headers", "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin")
+			w.Header().Add("Vary", "Origin")
+			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+				w.Header().Set("Access-Control-Allow-Methods", "POST, GET")
+				w.Header().Set("Access-Control-Allow-Headers", strings.Join(headers, ", "))
+				w.Header().Set("Access-Control-Max-Age", "7200")
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
