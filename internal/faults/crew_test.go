@@ -112,7 +112,9 @@ func (c *crew) progress(except ...*process) {
 	eventually(c.t, "the workers do not go on", func() bool { return count() >= before+enough })
 }
 
-// held makes a worker stop itself at a place and returns it, with what it said.
+// held makes a worker stop itself at a place and returns it, with what it said. It says so just
+// before it stops, so a signal to go on that came before the stop would be lost; held waits for the
+// stop itself.
 func (c *crew) held(place string) (*process, report) {
 	c.t.Helper()
 	for range 20 {
@@ -122,6 +124,7 @@ func (c *crew) held(place string) (*process, report) {
 		p.command(place)
 		// It may have lost its number meanwhile, and not come to the place soon.
 		if within(5*time.Second, said) {
+			eventually(c.t, p.Name+" has not stopped itself", func() bool { return isStopped(p.cmd.Process.Pid) })
 			return p, look(p, func() report { return p.holding[before] })
 		}
 		p.command(holdNowhere)
@@ -130,8 +133,7 @@ func (c *crew) held(place string) (*process, report) {
 	return nil, report{}
 }
 
-// thaw lets a stopped worker go on, and waits until it has said something of a create. What was
-// stopped by itself may do so a moment after it has said so, hence the repetition.
+// thaw lets a stopped worker go on, and waits until it has said something of a create.
 func (c *crew) thaw(p *process) {
 	c.t.Helper()
 	count := func() (n int) {
@@ -141,10 +143,8 @@ func (c *crew) thaw(p *process) {
 		return n + p.acknowledged()
 	}
 	before := count()
-	eventually(c.t, p.Name+" is silent after it was stopped", func() bool {
-		p.signal(syscall.SIGCONT)
-		return count() > before
-	})
+	p.signal(syscall.SIGCONT)
+	eventually(c.t, p.Name+" is silent after it was stopped", func() bool { return count() > before })
 }
 
 // finish ends all workers in good order, and compares what they have acknowledged with the table.

@@ -63,6 +63,14 @@ func (l *ledger) userOf(node int64) string {
 	return l.user[node]
 }
 
+// has tells whether a row with the ID was acknowledged.
+func (l *ledger) has(id int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, found := l.rows[id]
+	return found
+}
+
 // A tally is what a ledger and its table say together.
 type tally struct {
 	acknowledged int           // rows that were

@@ -56,6 +56,7 @@ type process struct {
 	rows     int               // how many were acknowledged
 	failures map[string]int    // of creates, by class
 	errors   map[string]string // the last text of each class
+	unmade   map[int64]report  // by the ID of a row that failed
 	refused  []report
 	holding  []report
 	answers  []report // to the command next
@@ -77,7 +78,7 @@ func start(t *testing.T, o order, l *ledger) *process {
 	}
 	p := &process{
 		order: o, ended: make(chan struct{}), node: -1,
-		failures: make(map[string]int), errors: make(map[string]string),
+		failures: make(map[string]int), errors: make(map[string]string), unmade: make(map[int64]report),
 	}
 	p.cmd = exec.CommandContext(t.Context(), program)
 	p.cmd.Env = append(os.Environ(), orderVariable+"="+string(text))
@@ -161,6 +162,9 @@ func (p *process) take(r report) {
 	case reportFailed:
 		p.failures[r.Class]++
 		p.errors[r.Class] = r.Error
+		for _, id := range r.IDs {
+			p.unmade[id] = r
+		}
 	case reportHolding:
 		p.holding = append(p.holding, r)
 	case reportNext:
@@ -188,6 +192,16 @@ func (p *process) failed(class string) (n int, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failures[class], p.errors[class]
+}
+
+// failureOf is the report of the failed create of a row, or nil.
+func (p *process) failureOf(id int64) *report {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, failed := p.unmade[id]; failed {
+		return &r
+	}
+	return nil
 }
 
 // failedSoFar counts the failures of each class.
