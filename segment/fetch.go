@@ -37,9 +37,12 @@ type fetch struct {
 	limit   time.Time     // when it will be cut
 
 	vetted bool // used by the goroutine alone
+	// probe asks for one more claim although nobody waits for it.
+	probe bool
 
-	verdict      error // what the last claim ended with, if trying again does not help
-	failure      error // of the last claim, whatever it was
+	verdict      error     // what the last claim ended with, if trying again does not help
+	failure      error     // of the last claim, whatever it was
+	failed       time.Time // when the last claim failed
 	failingSince time.Time
 	warned       bool
 	slowest      time.Duration // of the claims that were answered
@@ -61,6 +64,20 @@ func (l *lane) begin() {
 	f.running, f.verdict = true, nil
 	f.done, f.hasty = make(chan struct{}), make(chan struct{}, 1)
 	go l.run()
+}
+
+// remind makes the lane claim numbers for a later call, because one has passed it over. A lane that claims
+// nothing ahead tries again if its store has failed, and otherwise leaves it to the call that asks it in its
+// turn. If only somebody's act can help, it looks from time to time whether that has happened. The caller
+// holds mu.
+func (l *lane) remind() {
+	f := &l.fetch
+	if !l.prefetches() && f.failure == nil || lasting(f.failure) && time.Since(f.failed) < lastPause {
+		return
+	}
+	f.probe = true
+	l.begin()
+	l.hurry()
 }
 
 // adapt chooses the size of the next block by how long the last one lasted. The caller holds mu.
@@ -155,14 +172,15 @@ func (l *lane) run() {
 
 // needed tells whether there is still a reason to claim a block. The caller holds mu.
 func (l *lane) needed() bool {
-	return !l.closed && (l.prefetches() || l.waiting > 0)
+	return !l.closed && (l.prefetches() || l.waiting > 0 || l.fetch.probe)
 }
 
 // settle notes how a claim ended, and tells whether the goroutine is done. The caller holds mu.
 func (l *lane) settle(b *block, began time.Time, err error) (finished bool) {
 	f := &l.fetch
 	took := time.Since(began)
-	f.cut, f.attempt, f.failure = nil, time.Time{}, err
+	known := lasting(f.failure)
+	f.cut, f.attempt, f.failure, f.probe = nil, time.Time{}, err, false
 	if err == nil {
 		l.count.claims++
 		f.slowest = max(took, f.slowest-f.slowest/8) // a slow answer is forgotten after some others
@@ -182,12 +200,13 @@ func (l *lane) settle(b *block, began time.Time, err error) (finished bool) {
 		return true
 	}
 	l.count.failures++
+	f.failed = time.Now()
 	if f.failingSince.IsZero() {
 		f.failingSince = began
 	}
 	if l.closed || lasting(err) {
 		f.running, f.verdict = false, err
-		if !l.closed {
+		if !l.closed && !known {
 			l.config.log.Error("segment: no numbers can be claimed until somebody acts", "counter", l.name,
 				"error", err)
 		}

@@ -13,9 +13,10 @@ import (
 const patienceWithOne = 50 * time.Millisecond
 
 // Tickets returns a source that takes numbers from several others in turn, each with a counter in a store of
-// its own. A source whose store does not answer is skipped, and taken again when it does. All sources need
-// one modulus and different remainders (see [WithResidue]), so that no two of them give out the same number.
-// Numbers of different sources are in no order.
+// its own. A source whose store does not answer is skipped. Calls that pass it over make it try again, so it
+// is back in its turn within half a second after its store answers. All sources need one modulus and
+// different remainders (see [WithResidue]), so that no two of them give out the same number. Numbers of
+// different sources are in no order.
 //
 //	a, err := segment.New(first, "orders", segment.WithResidue(0, 2))
 //	b, err := segment.New(second, "orders", segment.WithResidue(1, 2))
@@ -70,7 +71,9 @@ type tickets struct {
 
 func (t *tickets) refill() {}
 
-// fill takes what is there, from one lane after the other, and waits only if all of them have too little.
+// fill takes what is there, from one lane after the other, and waits only if all of them have too little. A
+// lane that has too little is reminded, so that it takes its turn next time: nobody else would make it claim
+// its first block, or try again after its store has failed.
 func (t *tickets) fill(ctx context.Context, ids []int64) error {
 	first := int(t.turn.Add(1) % uint64(len(t.lanes)))
 	rest := ids
@@ -78,6 +81,9 @@ func (t *tickets) fill(ctx context.Context, ids []int64) error {
 		l := t.lanes[(first+i)%len(t.lanes)]
 		l.mu.Lock()
 		rest = rest[l.take(rest):] //nolint:contextcheck // a claim outlives the call that it begins for
+		if len(rest) > 0 {
+			l.remind() //nolint:contextcheck // likewise
+		}
 		l.mu.Unlock()
 		if len(rest) == 0 {
 			return nil
