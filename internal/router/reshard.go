@@ -99,6 +99,13 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 			return fmt.Errorf("the databases must begin with those of the router, and number %d is another one", i)
 		}
 	}
+	for i, db := range dbs {
+		if kind := dbs[0].Name(); db != nil && db.Config != nil && db.Name() != kind {
+			return fmt.Errorf("database 0 is %s and database %d is %s: rows can be moved only between databases of "+
+				"one kind, because another kind keeps times and numbers less exactly: move the tables to one kind "+
+				"first", kind, i, db.Name())
+		}
+	}
 	for _, m := range from.models {
 		if !m.broadcast && len(m.base.Relationships.Many2Many) > 0 {
 			return fmt.Errorf("%s has a join table that GORM made: make it a model with a key of its own, and "+

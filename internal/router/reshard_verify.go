@@ -78,11 +78,10 @@ func (d *Resharding) compare(ctx context.Context, step string, repair func(*tabl
 
 // same compares the columns of a pair.
 func (m *tableMove) same(ctx context.Context, p pair) bool {
-	precision := m.timePrecision()
 	for _, field := range m.columns() {
 		a, _ := field.ValueOf(ctx, p.row)
 		b, _ := field.ValueOf(ctx, p.copy)
-		if !sameValue(a, b, precision) {
+		if !sameValue(a, b) {
 			return false
 		}
 	}
@@ -187,13 +186,12 @@ func (m *tableMove) repair(ctx context.Context, p pair) error {
 	})
 }
 
-// sameValue compares two values of a column, which may come from databases of different kinds. Times are
-// the same if they are less than precision apart.
-func sameValue(a, b any, precision time.Duration) bool {
+// sameValue compares two values of a column.
+func sameValue(a, b any) bool {
 	left, right := stored(a), stored(b)
 	if t, ok := left.(time.Time); ok {
 		u, ok := right.(time.Time)
-		return ok && t.Sub(u).Abs() < precision
+		return ok && t.Equal(u)
 	}
 	if l, ok := left.([]byte); ok {
 		r, ok := right.([]byte)
@@ -221,13 +219,4 @@ func stored(value any) any {
 		return nil
 	}
 	return v.Interface()
-}
-
-// timePrecision is how exactly times can be compared. Databases of different kinds keep different
-// fractions of a second.
-func (m *tableMove) timePrecision() time.Duration {
-	if m.d.to.dbs[m.FromDatabase].Name() != m.d.to.dbs[m.ToDatabase].Name() {
-		return time.Second + time.Nanosecond
-	}
-	return time.Nanosecond
 }

@@ -312,14 +312,10 @@ func TestRowsWrittenDuringTheCopyAreNotLost(t *testing.T) {
 	})
 }
 
-func TestAReshardingToADatabaseOfAnotherKind(t *testing.T) {
+func TestAReshardingToAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
-		other := dbtest.Targets()[0]
-		if target.Name == other.Name {
-			other = dbtest.Targets()[1]
-		}
-		first, second := target.Open(t, nil), other.Open(t, nil)
+		first, second := target.Open(t, nil), target.Open(t, nil)
 		d := newDoubled(t, 120, first, second)
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{
 			Databases: d.dbs, Place: func(int) int { return 1 }, Chunk: 25,
@@ -332,6 +328,26 @@ func TestAReshardingToADatabaseOfAnotherKind(t *testing.T) {
 		d.check(r, "after Clean")
 		if second.Migrator().HasTable("doubled_orders_00") || !second.Migrator().HasTable("doubled_orders_07") {
 			t.Error("the new shards are not in the second database")
+		}
+	})
+}
+
+// Databases of another kind keep times less exactly, so a change within a second would go unnoticed.
+func TestAReshardingAcrossKindsOfDatabasesIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		other := dbtest.Targets()[0]
+		if target.Name == other.Name {
+			other = dbtest.Targets()[1]
+		}
+		d := newDoubled(t, 4, target.Open(t, nil), other.Open(t, nil))
+		_, err := d.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{
+			Databases: d.dbs, Place: func(int) int { return 1 },
+		})
+		wantErr(t, err, snowflakeplugin.ErrSharding, "resharding to another kind of database")
+		says(t, err, "of one kind")
+		if d.dbs[0].Migrator().HasTable("doubled_orders_07") || d.dbs[1].Migrator().HasTable("doubled_orders_07") {
+			t.Error("a table was made before it was refused")
 		}
 	})
 }
