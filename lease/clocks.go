@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -24,8 +25,8 @@ func (k *Keeper) compare(ctx context.Context) (clocks, error) {
 	}
 	store = store.Round(0).UTC()
 	if took := after.Sub(before); took > MaxSkew || took < -MaxSkew {
-		return clocks{}, failed("its clock could not be compared", fmt.Errorf("the local clock went from "+
-			"%s to %s during the request, and no more than %v is allowed", stamp(before), stamp(after), MaxSkew))
+		return clocks{}, failed("its clock could not be compared", fmt.Errorf("%w: it went from %s to %s",
+			errUncompared, stamp(before), stamp(after)))
 	}
 	k.offset = store.Sub(after)
 	if after.Before(before) {
@@ -35,6 +36,24 @@ func (k *Keeper) compare(ctx context.Context) (clocks, error) {
 		return clocks{}, skewed(after, store)
 	}
 	return clocks{store: store, early: earlier(store, before), late: later(store, after)}, nil
+}
+
+// errUncompared is the cause when a reading of the store's clock took too long, or the local clock was
+// set during it. The next reading may do better.
+var errUncompared = fmt.Errorf("the local clock changed by more than %v during the request", MaxSkew)
+
+// comparisons is how often the clocks are read before a number is taken, if they cannot be compared.
+const comparisons = 3
+
+// compareAgain is compare, but reads the clocks again if they could not be compared.
+func (k *Keeper) compareAgain(ctx context.Context) (c clocks, err error) {
+	for range comparisons {
+		c, err = k.compare(ctx)
+		if !errors.Is(err, errUncompared) || ctx.Err() != nil {
+			break
+		}
+	}
+	return c, err
 }
 
 // now reads the local clock, without the monotonic reading, which would hide a step of the clock.

@@ -28,7 +28,7 @@ const lostRaces = 8
 // take takes a free number. It changes nothing in the keeper but its doubt.
 func (k *Keeper) take(ctx context.Context) (holding, error) {
 	for {
-		c, err := k.compare(ctx)
+		c, err := k.compareAgain(ctx)
 		if err != nil {
 			return holding{}, err
 		}

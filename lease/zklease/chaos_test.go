@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 
 // openForChaos opens the store of a worker.
 func openForChaos(_, address string) (lease.Store, error) {
-	conn, _, err := zk.Connect([]string{address}, 10*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	conn, _, err := zk.Connect([]string{address}, 10*time.Second,
+		zk.WithHostProvider(zklease.NewHostProvider(context.Background())), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
 	}

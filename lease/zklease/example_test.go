@@ -15,8 +15,10 @@ import (
 
 // A process that makes IDs with a number from ZooKeeper.
 func Example() {
-	ctx := context.Background()
-	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, 10*time.Second)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	hosts := zklease.NewHostProvider(ctx)
+	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, 10*time.Second, zk.WithHostProvider(hosts))
 	if err != nil {
 		log.Fatal(err)
 	}
