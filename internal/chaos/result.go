@@ -35,8 +35,7 @@ const (
 	// wanted is how long a process should be without IDs after the return of the server at most. A
 	// longer time does not fail a run, since it may be the machine that was busy; one that is longer
 	// than tolerated does. On a machine with fifteen to twenty times as much work as processors the worst
-	// times were 0.1 to 1.2 s. ZooKeeper's are among the longest, because its client waits for a second
-	// before it comes back to the server that it was connected to last.
+	// times were 0.1 to 1.2 s.
 	wanted    = 500 * time.Millisecond
 	tolerated = 3 * time.Second
 	// recent is how old the last ID of such a process may be when the server falls.

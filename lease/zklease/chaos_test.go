@@ -25,8 +25,9 @@ func TestMain(m *testing.M) {
 
 // openForChaos opens the store of a worker.
 func openForChaos(_, address string) (lease.Store, error) {
+	hosts := zklease.NewHostProvider(context.Background())
 	conn, _, err := zk.Connect([]string{address}, 10*time.Second,
-		zk.WithHostProvider(zklease.NewHostProvider(context.Background())), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		zk.WithHostProvider(hosts), zk.WithDialer(hosts.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
 	}

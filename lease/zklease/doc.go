@@ -36,8 +36,10 @@
 // be executed until then. No more than 32 requests of a store are under way at a time.
 //
 // When a server is lost the client asks the others at once. But when it has tried all of them it waits
-// for a second, so after all servers were away, or the only one, IDs need up to a second longer than
-// those of other stores. A [HostProvider] shortens that wait to a tenth:
+// for a second, and it waits much longer for a server that accepts its connection while it starts and
+// does not answer. So after all servers were away, or the only one, IDs may need seconds longer than
+// those of other stores. A [HostProvider] shortens both waits:
 //
-//	zk.Connect(servers, 10*time.Second, zk.WithHostProvider(zklease.NewHostProvider(ctx)))
+//	hosts := zklease.NewHostProvider(ctx)
+//	zk.Connect(servers, 10*time.Second, zk.WithHostProvider(hosts), zk.WithDialer(hosts.Dial))
 package zklease

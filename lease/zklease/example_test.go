@@ -18,9 +18,10 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	hosts := zklease.NewHostProvider(ctx)
-	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, 10*time.Second, zk.WithHostProvider(hosts))
+	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, 10*time.Second, zk.WithHostProvider(hosts), zk.WithDialer(hosts.Dial))
 	if err != nil {
-		log.Fatal(err)
+		log.Print(err)
+		return
 	}
 	defer conn.Close()
 	store, err := zklease.New(conn, "/snowflake")

@@ -2,6 +2,9 @@ package zklease_test
 
 import (
 	"context"
+	"errors"
+	"net"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -67,8 +70,9 @@ func TestAConnectionThatIsClosedWithoutAServerEndsWhenTheContextDoes(t *testing.
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	nobody := "127.0.0.1:" + servers.Port(t)
-	conn, events, err := zk.Connect([]string{nobody}, 10*time.Second, zk.WithHostProvider(zklease.NewHostProvider(ctx)),
-		zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	hosts := zklease.NewHostProvider(ctx)
+	conn, events, err := zk.Connect([]string{nobody}, 10*time.Second, zk.WithHostProvider(hosts),
+		zk.WithDialer(hosts.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,5 +88,89 @@ func TestAConnectionThatIsClosedWithoutAServerEndsWhenTheContextDoes(t *testing.
 		case <-limit:
 			t.Fatal("the client still looks for a server")
 		}
+	}
+}
+
+// listener accepts connections and hands them over.
+func listener(t *testing.T) (address string, accepted <-chan net.Conn) {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns := make(chan net.Conn, 10)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() }) // the other end may have closed it
+			conns <- conn
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String(), conns
+}
+
+// read dials the address and reads one answer, for which the caller would wait for an hour.
+func read(t *testing.T, hosts *zklease.HostProvider, address string) (time.Duration, error) {
+	t.Helper()
+	conn, err := hosts.Dial("tcp", address, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	_, err = conn.Read(make([]byte, 1))
+	return time.Since(began), err
+}
+
+func TestAServerThatAcceptsAndNeverAnswersIsGivenUpAndGetsMoreTimeTheNextTime(t *testing.T) {
+	t.Parallel()
+	hosts := zklease.NewHostProvider(t.Context())
+	address, _ := listener(t)
+	if err := hosts.Init([]string{address}); err != nil {
+		t.Fatal(err)
+	}
+	// A busy machine can make a wait longer, but never shorter.
+	for _, least := range []time.Duration{200 * time.Millisecond, 450 * time.Millisecond} {
+		took, err := read(t, hosts, address)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || took < least {
+			t.Errorf("after %v: %v; want the end of its time after %v", took, err, least)
+		}
+	}
+}
+
+func TestAServerThatHasAnsweredOnceMayBeSilent(t *testing.T) {
+	t.Parallel()
+	hosts := zklease.NewHostProvider(t.Context())
+	address, accepted := listener(t)
+	conn, err := hosts.Dial("tcp", address, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	server := <-accepted
+	if _, err := server.Write([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 1)
+	if _, err := conn.Read(answer); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		time.Sleep(700 * time.Millisecond) // longer than a first answer may take
+		_, _ = server.Write([]byte("b"))
+	}()
+	if _, err := conn.Read(answer); err != nil || answer[0] != 'b' {
+		t.Errorf("the second answer: %q, %v", answer, err)
 	}
 }
