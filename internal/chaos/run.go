@@ -58,10 +58,29 @@ func Run(tb testing.TB, c Config) Result {
 		r.workers = append(r.workers, w)
 		r.hire(i)
 	}
+	r.await()
 	r.disturb(plan(rand.New(rand.NewPCG(c.Seed, 0)), c.Workers, c.Length, c.Span, c.Server != nil))
 	r.beside.Wait()
 	r.dismiss()
 	return r.judge()
+}
+
+// await waits until every process has made an ID, so that the faults meet processes at work.
+func (r *runner) await() {
+	r.tb.Helper()
+	began := time.Now()
+	for _, p := range r.all {
+		for {
+			if file, err := os.Stat(p.Journal); err == nil && file.Size() > 0 {
+				break
+			}
+			if time.Since(began) > servers.Patience {
+				r.tb.Errorf("%s has made no ID", p.Name)
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
 }
 
 // hire starts the next process of a worker.
