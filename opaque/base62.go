@@ -17,17 +17,18 @@ const (
 // encode writes 128 bits in base 62. 62^22 is greater than 2^128, so 22 digits are always enough.
 func encode(b *[aes.BlockSize]byte) string {
 	hi, lo := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
+	high, rest := hi/chunk, hi%chunk
+	low, bottom := bits.Div64(rest, lo, chunk)
+	top, middle := bits.Div64(high, low, chunk) // high is less than 22
 	var text [Size]byte
-	for at := Size; at > 0; {
-		var rest uint64
-		hi, rest = hi/chunk, hi%chunk
-		lo, rest = bits.Div64(rest, lo, chunk)
-		for range min(chunkDigits, at) {
-			at--
-			text[at] = alphabet[rest%base]
-			rest /= base
-		}
+	// Each division of a chunk waits for the one before it, so two digits of both chunks are cut off.
+	for at := Size - 2; at >= Size-chunkDigits; at -= 2 {
+		two, other := uint32(bottom%(base*base)), uint32(middle%(base*base))
+		bottom, middle = bottom/(base*base), middle/(base*base)
+		text[at], text[at+1] = alphabet[two/uint32(base)], alphabet[two%uint32(base)]
+		text[at-chunkDigits], text[at-chunkDigits+1] = alphabet[other/uint32(base)], alphabet[other%uint32(base)]
 	}
+	text[1], text[0] = alphabet[top%base], alphabet[top/base]
 	return string(text[:])
 }
 

@@ -16,6 +16,10 @@ BenchmarkNextTwoGoroutines-2 100  130.4 ns/op
 BenchmarkFill1000-2          100  1000 ns/op  1.0 ns/id  0 B/op  0 allocs/op
 BenchmarkSaturated-2         1  2000 ns/op  99.0 %capacity  25.0 %core
 BenchmarkNextLeased-2        100  2000 ns/op  1.05 of-by-hand
+BenchmarkSource/Next-2       100  10.0 ns/op  0 B/op  0 allocs/op
+BenchmarkSource/Fill1000-2   100  1000 ns/op  1.0 ns/id  0 B/op  0 allocs/op
+BenchmarkOpaque/Seal-2       100  100.0 ns/op  24 B/op  1 allocs/op
+BenchmarkOpaque/Open-2       100  100.0 ns/op  0 B/op  0 allocs/op
 BenchmarkShardTable-2        100  150.0 ns/op  1 allocs/op
 BenchmarkShardLatest/postgres-2    10  20 ns/op  1.5 of-by-hand
 BenchmarkShardPointRead/postgres-2 10  20 ns/op  1.1 of-by-hand
