@@ -1,8 +1,11 @@
 package segmenttest
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -112,7 +115,7 @@ func clausesOfLedgers() []clause {
 				if found := p.counters(s, ""); len(found) != 0 {
 					p.failf("a new store lists %v", found)
 				}
-				for i, name := range []string{"b_/2", "b_/1", "bx/1", "B_/1", "a", "b_", "b%/1", "[b]*"} {
+				for i, name := range []string{"b_/2", "b_/1", "bx/1", "B_/1", "a", "b_", "b%/1", "[b]*", "ab_/3"} {
 					p.claim(s, name, int64(i+1), 1)
 				}
 				var names []string
@@ -123,7 +126,7 @@ func clausesOfLedgers() []clause {
 					p.failf("with the prefix %q are listed %q", "b_/", names)
 				}
 				all := p.counters(s, "")
-				if len(all) != 8 || !slices.IsSortedFunc(all, func(a, b segment.Counter) int {
+				if len(all) != 9 || !slices.IsSortedFunc(all, func(a, b segment.Counter) int {
 					if a.Name < b.Name {
 						return -1
 					}
@@ -151,7 +154,11 @@ func clausesOfLedgers() []clause {
 				p.claim(s, "orders", 1, 11)
 				p.change(s, read, raised, false)
 				read = p.counter(s, "orders")
+				read.UpdatedAt, raised.UpdatedAt = time.Time{}, time.Unix(1, 0).UTC() // neither is looked at
 				p.change(s, read, raised, true)
+				if at := p.counter(s, "orders").UpdatedAt; time.Since(at).Abs() > time.Hour {
+					p.failf("after a change the counter was last changed at %v", at)
+				}
 				p.change(s, read, raised, false)
 				p.claim(s, "orders", 5, 1000)
 				lower := p.counter(s, "orders")
@@ -174,6 +181,56 @@ func clausesOfLedgers() []clause {
 			},
 		},
 		{
+			name: "changes beside claims repeat no number",
+			why: "Change compares and writes in one atomic step. If it compares first and writes later, " +
+				"it undoes the claims in between, and their numbers are given out again.",
+			check: func(p *probe) {
+				claimed := p.beside(func(s segment.Ledger) error {
+					prev, err := p.orders(s)
+					if err != nil {
+						return err
+					}
+					next := prev
+					next.Name, next.Next, next.Modulus = "orders", max(prev.Next, 1)+5, 1
+					_, err = s.Change(p.ctx, prev, next)
+					return err
+				})
+				p.disjoint("orders", claimed)
+			},
+		},
+		{
+			name: "removals beside claims lose no claim",
+			why: "Remove compares and removes in one atomic step. If it compares first and removes later, " +
+				"it removes a counter from which somebody has claimed in between.",
+			check: func(p *probe) {
+				var removed atomic.Int64
+				claimed := p.beside(func(s segment.Ledger) error {
+					prev, err := p.orders(s)
+					for ; err == nil && prev.Next == 0; prev, err = p.orders(s) {
+						time.Sleep(pause) // the next claim makes one
+					}
+					if err != nil {
+						return err
+					}
+					ok, err := s.Remove(p.ctx, prev)
+					if ok {
+						removed.Add(prev.Next - 1)
+					}
+					return err
+				})
+				total := int64(0)
+				for _, c := range claimed {
+					total += c.n
+				}
+				left, err := p.orders(p.ledger())
+				p.must(err)
+				if counted := removed.Load() + max(left.Next-1, 0); counted < total {
+					p.failf("%d numbers were claimed, and the counters that were removed and the one that is left "+
+						"had come to %d", total, counted)
+				}
+			},
+		},
+		{
 			name: "a frozen counter refuses every claim until its residue is set",
 			why: "While the residue of ticket servers is changed, no number may be claimed with the old " +
 				"one. A claim " +
@@ -186,6 +243,7 @@ func clausesOfLedgers() []clause {
 				frozen := read
 				frozen.Modulus, frozen.Remainder = 0, 0
 				p.change(s, read, frozen, true)
+				p.change(s, read, frozen, false) // its residue is not the one that was read any more
 				_, err := ts.ClaimOn(p.ctx, "orders", 10, odd)
 				p.refuse(err, segment.ErrFrozen)
 				_, err = ts.Claim(p.ctx, "orders", 10)
@@ -211,7 +269,12 @@ func clausesOfLedgers() []clause {
 				p.claim(s, "orders", 1, 11)
 				p.remove(s, read, false)
 				p.claim(s, "orders", 1, 12)
-				p.remove(s, p.counter(s, "orders"), true)
+				read = p.counter(s, "orders")
+				odd := read
+				odd.Remainder, odd.Modulus = 1, 2
+				p.remove(s, odd, false)
+				read.UpdatedAt = time.Time{} // which is not looked at
+				p.remove(s, read, true)
 				p.remove(s, read, false)
 				if left := p.counters(s, ""); len(left) != 1 || left[0].Name != "Orders" {
 					p.failf("after a removal there are %v", left)
@@ -235,6 +298,70 @@ func clausesOfLedgers() []clause {
 			},
 		},
 	}
+}
+
+// orders returns the counter "orders". Its Next is 0 if there is none. Any goroutine may call it.
+func (p *probe) orders(s segment.Ledger) (segment.Counter, error) {
+	found, err := s.Counters(p.ctx, "orders")
+	for _, c := range found {
+		if c.Name == "orders" {
+			return c, err
+		}
+	}
+	return segment.Counter{}, err
+}
+
+// pause is between claims and between changes beside them, so that a counter is sometimes still what was
+// read of it.
+const pause = 100 * time.Microsecond
+
+// beside calls other with several handles, and claims from others as long as that takes. It returns the
+// claims that succeeded: a store may give up a claim while others remove the counter again and again.
+func (p *probe) beside(other func(s segment.Ledger) error) (claimed []span) {
+	p.t.Helper()
+	const claimers, others, rounds = 4, 2, 20
+	var stores []segment.Ledger
+	for range claimers + others {
+		stores = append(stores, p.ledger())
+	}
+	var (
+		mu      sync.Mutex
+		failure error
+		busy    atomic.Int64
+	)
+	busy.Store(others)
+	p.together(claimers+others, func(i int) error {
+		if i >= claimers {
+			defer busy.Add(-1)
+			for range rounds {
+				time.Sleep(pause)
+				if err := other(stores[i]); err != nil {
+					return fmt.Errorf("beside claims: %w", err)
+				}
+			}
+			return nil
+		}
+		for round := int64(0); busy.Load() > 0; round++ {
+			time.Sleep(pause)
+			n := 1 + round%3
+			first, err := stores[i].Claim(p.ctx, "orders", n)
+			if p.ctx.Err() != nil {
+				return fmt.Errorf("a claim beside changes does not end: %w", p.ctx.Err())
+			}
+			mu.Lock()
+			if err == nil {
+				claimed = append(claimed, span{first, n})
+			} else {
+				failure = err
+			}
+			mu.Unlock()
+		}
+		return nil
+	})
+	if len(claimed) == 0 {
+		p.failf("no claim succeeded beside changes: %v", failure)
+	}
+	return claimed
 }
 
 // change changes a counter, and expects that it was done or not.
