@@ -48,7 +48,8 @@ var rules = []rule{
 		why: "it works on the application's own database, whose driver the application chooses",
 	},
 	{
-		dir: "lease/redislease", may: []string{"./generator", "./lease", "github.com/redis/go-redis"},
+		dir: "lease/redislease",
+		may: []string{"./generator", "./lease", "./internal/redisdurable", "github.com/redis/go-redis"},
 		why: "a store needs the protocol and one client",
 	},
 	{
@@ -85,7 +86,8 @@ var rules = []rule{
 		why: "it works on the application's own database, whose driver the application chooses",
 	},
 	{
-		dir: "segment/redissegment", may: []string{"./segment", "github.com/redis/go-redis"},
+		dir: "segment/redissegment",
+		may: []string{"./segment", "./internal/redisdurable", "github.com/redis/go-redis"},
 		why: "a store needs the counters and one client",
 	},
 	{
@@ -238,6 +240,10 @@ var rules = []rule{
 	{
 		dir: "internal/gameworld", may: []string{"./generator"},
 		why: "it creates databases with SQL only, as they were before a merge tool existed",
+	},
+	{
+		dir: "internal/redisdurable",
+		why: "it belongs to the root module, which has no client of Redis",
 	},
 	{
 		dir: "internal/benchtable",

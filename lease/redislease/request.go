@@ -3,11 +3,11 @@ package redislease
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisdurable"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -65,7 +65,7 @@ func (s *Store) run(
 		command, err := send(ctx)
 		var answer []string
 		if command.Err() == nil {
-			answer = texts(command.Val())
+			answer = redisdurable.Texts(command.Val())
 		}
 		done <- result{answer, err}
 	}()
@@ -86,19 +86,4 @@ func (s *Store) failed(err error) error {
 			"another prefix: %w", s.key, lease.ErrInvalidRecord, err)
 	}
 	return fmt.Errorf("redislease: %s: %w", s.key, err)
-}
-
-// texts are the parts of what a script returns: numbers and texts.
-func texts(answer any) []string {
-	parts, _ := answer.([]any)
-	found := make([]string, 0, len(parts))
-	for _, part := range parts {
-		switch p := part.(type) {
-		case string:
-			found = append(found, p)
-		case int64:
-			found = append(found, strconv.FormatInt(p, 10))
-		}
-	}
-	return found
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisdurable"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
@@ -42,19 +43,14 @@ func (o option) apply(s *Store) error { return o(s) }
 // [WithLogger].
 func WithStrict(replicas int, timeout time.Duration) Option {
 	return option(func(s *Store) error {
-		if replicas < 0 {
-			return fmt.Errorf("WithStrict: %d replicas; 0 is the least", replicas)
+		strict := redisdurable.Strictness{Replicas: replicas, Timeout: timeout}
+		if err := strict.Validate(); err != nil {
+			return err
 		}
-		if timeout < time.Millisecond || timeout > maxTimeout {
-			return fmt.Errorf("WithStrict: a timeout of %v is not from 1ms to %v", timeout, maxTimeout)
-		}
-		s.strict = &strictness{replicas: replicas, timeout: timeout}
+		s.strict = &strictness{Strictness: strict}
 		return nil
 	})
 }
-
-// maxTimeout limits how long a request may wait for replicas.
-const maxTimeout = 10 * time.Second
 
 func (s *Store) configure(options []Option) error {
 	var faults []error

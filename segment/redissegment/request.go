@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisdurable"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
@@ -54,7 +54,7 @@ func (s *Store) run(
 		command, err := send(ctx)
 		var answer []string
 		if command.Err() == nil {
-			answer = texts(command.Val())
+			answer = redisdurable.Texts(command.Val())
 		}
 		done <- result{answer, err}
 	}()
@@ -87,19 +87,4 @@ func (s *Store) failed(err error) error {
 			"prefix, or delete the key: %w", s.key, segment.ErrInvalidCounter, err)
 	}
 	return fmt.Errorf("%w: redissegment: %s: %w", segment.ErrStore, s.key, err)
-}
-
-// texts are the parts of what a script returns: numbers and texts.
-func texts(answer any) []string {
-	parts, _ := answer.([]any)
-	found := make([]string, 0, len(parts))
-	for _, part := range parts {
-		switch p := part.(type) {
-		case string:
-			found = append(found, p)
-		case int64:
-			found = append(found, strconv.FormatInt(p, 10))
-		}
-	}
-	return found
 }

@@ -4,20 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisdurable"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
 // strictness is what Strict asks for.
 type strictness struct {
-	replicas int
-	timeout  time.Duration
-	disks    bool // the server can wait for the disks of its replicas (WAITAOF)
+	redisdurable.Strictness
+	disks bool // the server can wait for the disks of its replicas (WAITAOF)
 }
 
 // master returns a client of the one server that has the counters, because a confirmation is about
@@ -38,14 +35,14 @@ func (s *Store) master(ctx context.Context) (*redis.Client, error) {
 	}
 	// The client has to be more patient than the server, which may wait twice.
 	if patience := server.Options().ReadTimeout; patience > 0 {
-		server = server.WithTimeout(patience + 2*s.strict.timeout)
+		server = server.WithTimeout(patience + 2*s.strict.Timeout)
 	}
 	return server, nil
 }
 
 // verify returns an error if the server cannot give what Strict promises.
 func (s *Store) verify(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.strict.timeout+maxTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.strict.Timeout+redisdurable.MaxTimeout)
 	defer cancel()
 	server, err := s.master(ctx)
 	if err != nil {
@@ -53,13 +50,13 @@ func (s *Store) verify(ctx context.Context) error {
 	}
 	known, err := server.Do(ctx, "command", "info", "waitaof").Slice()
 	if err != nil {
-		return s.failed(readable(err))
+		return s.failed(redisdurable.Readable(err))
 	}
 	s.strict.disks = len(known) == 1 && known[0] != nil
 	pipe := server.Pipeline()
 	look := lookAt(ctx, pipe)
 	_, _ = pipe.Exec(ctx) // every command has its own error
-	if err := look.judge(s.strict.replicas); err != nil {
+	if err := look.judge(s.strict.Replicas); err != nil {
 		return s.failed(err)
 	}
 	return nil
@@ -76,12 +73,12 @@ func (s *Store) confirmed(ctx context.Context, command redis.Cmder) error {
 	}
 	pipe := server.Pipeline()
 	_ = pipe.Process(ctx, command) // it is only noted
-	milliseconds := s.strict.timeout.Milliseconds()
-	wait := pipe.Do(ctx, "wait", s.strict.replicas, milliseconds)
+	milliseconds := s.strict.Timeout.Milliseconds()
+	wait := pipe.Do(ctx, "wait", s.strict.Replicas, milliseconds)
 	if s.strict.disks {
 		// After the other, because a replica that is asked for its disk before it has written there
 		// only answers when it reports the next time, a second later.
-		wait = pipe.Do(ctx, "waitaof", 1, s.strict.replicas, milliseconds)
+		wait = pipe.Do(ctx, "waitaof", 1, s.strict.Replicas, milliseconds)
 	}
 	look := lookAt(ctx, pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -93,29 +90,15 @@ func (s *Store) confirmed(ctx context.Context, command redis.Cmder) error {
 	if err := command.Err(); err != nil {
 		return err
 	}
-	return errors.Join(s.strict.count(wait), look.judge(s.strict.replicas))
+	return errors.Join(s.strict.answered(wait), look.judge(s.strict.Replicas))
 }
 
-// count returns an error unless enough servers have confirmed.
-func (t *strictness) count(wait *redis.Cmd) error {
+// answered returns an error unless enough servers have confirmed.
+func (t *strictness) answered(wait *redis.Cmd) error {
 	if err := wait.Err(); err != nil {
-		return readable(err)
+		return redisdurable.Readable(err)
 	}
-	var confirmed int64
-	switch value := wait.Val().(type) {
-	case int64:
-		confirmed = value
-	case []any: // of WAITAOF: the disk of the master, then those of its replicas
-		if len(value) != 2 || value[0] != int64(1) {
-			return fmt.Errorf("the master did not confirm within %v that the write is on its disk", t.timeout)
-		}
-		confirmed, _ = value[1].(int64)
-	}
-	if confirmed < int64(t.replicas) {
-		return fmt.Errorf("%d of %d replicas confirmed the write within %v, and a failover to another would "+
-			"lose it: look why they lag, or are not there", confirmed, t.replicas, t.timeout)
-	}
-	return nil
+	return t.Confirmed(wait.Val())
 }
 
 // A look is at how a server is set.
@@ -136,38 +119,10 @@ func lookAt(ctx context.Context, pipe redis.Pipeliner) look {
 func (l look) judge(replicas int) error {
 	for _, command := range []redis.Cmder{l.appending, l.memory, l.replication} {
 		if err := command.Err(); err != nil {
-			return readable(err)
+			return redisdurable.Readable(err)
 		}
 	}
-	faults := forgetful(l.appending.Val(), l.memory.Val())
-	role, connected := "", ""
-	for line := range strings.SplitSeq(l.replication.Val(), "\r\n") {
-		if value, found := strings.CutPrefix(line, "role:"); found {
-			role = value
-		}
-		if value, found := strings.CutPrefix(line, "connected_slaves:"); found {
-			connected = value
-		}
-	}
-	if role != "master" {
-		faults = append(faults, fmt.Errorf("the server is a %q, and has to be the master", role))
-	} else if n, err := strconv.Atoi(connected); err != nil || n > replicas {
-		faults = append(faults, fmt.Errorf("%q replicas are connected, and only %d have to confirm; a failover "+
-			"to another would lose what it did not: name all of them in Strict", connected, replicas))
-	}
-	if len(faults) > 0 {
-		return fmt.Errorf("the server may forget what it acknowledges, which Strict rules out: %w; change "+
-			"that on every server and in its configuration file", errors.Join(faults...))
-	}
-	return nil
-}
-
-// readable says what to do about a server that does not say how it is set.
-func readable(err error) error {
-	if denied(err) {
-		return fmt.Errorf("the option WithStrict has to see how the server is set: %w; let this user run "+
-			"CONFIG GET, INFO, WAIT, WAITAOF and COMMAND INFO, or leave WithStrict out if somebody else "+
-			"answers for that", err)
-	}
-	return err
+	return redisdurable.Settings{
+		Appending: l.appending.Val(), Memory: l.memory.Val(), Replication: l.replication.Val(),
+	}.Judge(replicas)
 }

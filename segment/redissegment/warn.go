@@ -3,11 +3,11 @@ package redissegment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisdurable"
 )
 
 // WithLogger sets where the store says that Redis may forget what it has acknowledged. By default it
@@ -49,12 +49,12 @@ func (s *Store) look(ctx context.Context) {
 	appending, memory, err := s.settings(ctx)
 	switch {
 	case err == nil:
-		if faults := forgetful(appending, memory); len(faults) > 0 {
+		if faults := (redisdurable.Settings{Appending: appending, Memory: memory}).Forgetful(); len(faults) > 0 {
 			s.log.Warn("redissegment: the server may forget what it has acknowledged, and then numbers are given "+
 				"twice; change these settings on every server, use redissegment.WithStrict, which refuses such a "+
 				"server, or keep the counters in another store", "key", s.key, "settings", errors.Join(faults...))
 		}
-	case denied(err):
+	case redisdurable.Denied(err):
 		s.log.Info("redissegment: whether the server may forget what it has acknowledged could not be checked, "+
 			"because this user may not run CONFIG GET", "key", s.key, "error", err)
 	default:
@@ -75,25 +75,4 @@ func (s *Store) settings(ctx context.Context) (appending, memory map[string]stri
 	}
 	memory, err = server.ConfigGet(ctx, "maxmemory-policy").Result()
 	return appending, memory, err
-}
-
-// forgetful names the settings that let a server forget what it has acknowledged.
-func forgetful(appending, memory map[string]string) (faults []error) {
-	for _, setting := range []struct{ name, want string }{
-		{"appendonly", "yes"}, {"appendfsync", "always"}, {"no-appendfsync-on-rewrite", "no"},
-	} {
-		if is := appending[setting.name]; is != setting.want {
-			faults = append(faults, fmt.Errorf("%s is %q, and has to be %q", setting.name, is, setting.want))
-		}
-	}
-	if is := memory["maxmemory-policy"]; is != "noeviction" && !strings.HasPrefix(is, "volatile-") {
-		faults = append(faults, fmt.Errorf("maxmemory-policy is %q, which lets the server drop counters; "+
-			"it has to be \"noeviction\"", is))
-	}
-	return faults
-}
-
-// denied tells whether a server refuses to say how it is set.
-func denied(err error) bool {
-	return redis.IsPermissionError(err) || strings.Contains(strings.ToLower(err.Error()), "unknown command")
 }
