@@ -32,7 +32,7 @@ BENCH ?=
 .DEFAULT_GOAL := help
 # Under -j, the servers still come first and the checks still run in order.
 .NOTPARALLEL:
-.PHONY: help test services vet lint unit declared race examples bench evidence fuzz simulate chaos load generate generated tidy cover clean hostile mail
+.PHONY: help test services vet lint unit declared race examples bench evidence keys fuzz simulate chaos load generate generated tidy cover clean hostile mail
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,10 @@ bench: ## Print the medians of the benchmarks and their targets (COUNT=6, BENCH=
 
 evidence: ## Compare with other libraries, and write the tables and plots of docs/benchmarks.md
 	cd bench && $(GO) run . -out results -page ../docs/benchmarks.md
+
+keys: ## Compare kinds of keys on every database, and write docs/keys.md (ROWS=1000000)
+	cd bench && SNOWFLAKE_KEYS=$(or $(ROWS),1000000) SNOWFLAKE_REQUIRE=$(REQUIRE) \
+		$(GO) test ./keys -run TestMeasureKeys -count 1 -v -timeout 600m
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s)
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh

@@ -1,0 +1,84 @@
+package keys
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// A report is all that a run has measured. The tables are made of nothing else.
+type report struct {
+	Date    string            `json:"date"`
+	Go      string            `json:"go"`
+	Cores   int               `json:"cores"`
+	Rows    int               `json:"rows"`
+	Servers []string          `json:"servers"`
+	Version map[string]string `json:"versions"`
+	Figures []figure          `json:"figures"`
+}
+
+// The lines between which the tables stand in a document.
+const (
+	beginMark = "<!-- tables: begin, made by bench/keys -->\n"
+	endMark   = "<!-- tables: end -->\n"
+)
+
+// write keeps the data and puts the tables into the document.
+func (r report) write(data, page string) error {
+	raw, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(data, append(raw, '\n'), 0o644); err != nil { //nolint:gosec // it is public
+		return err
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, begun := strings.Cut(string(text), beginMark)
+	_, tail, ended := strings.Cut(rest, endMark)
+	if !begun || !ended {
+		return fmt.Errorf("%s lacks the lines that mark the place of the tables", page)
+	}
+	changed := head + beginMark + r.tables() + endMark + tail
+	return os.WriteFile(page, []byte(changed), 0o644) //nolint:gosec // it is public
+}
+
+// tables is Markdown.
+func (r report) tables() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Measured on %s with %s on %d cores, %s rows for each kind of key.\n",
+		r.Date, r.Go, r.Cores, thousands(float64(r.Rows)))
+	for _, server := range r.Servers {
+		fmt.Fprintf(&b, "\n### %s\n\n", r.Version[server])
+		b.WriteString("| key | rows/s, first tenth | rows/s, last tenth | rows/s, GORM | rows/s, 8 writers " +
+			"| MB of table and index | reads/s by key | newest 100 by key, ms | by time, ms " +
+			"| by indexed time, ms |\n")
+		b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
+		for _, f := range r.Figures {
+			if f.Server != server {
+				continue
+			}
+			byKey := "–"
+			if f.ByKey > 0 {
+				byKey = fmt.Sprintf("%.2f", f.ByKey)
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %.1f | %s | %s | %.2f | %.2f |\n", f.Strategy,
+				thousands(f.Growth[0]), thousands(f.Growth[len(f.Growth)-1]), thousands(f.GORM), thousands(f.Single),
+				float64(f.Rows+f.Indexes)/1e6, thousands(f.Read), byKey, f.Scan, f.ByTime)
+		}
+	}
+	return b.String()
+}
+
+// thousands writes a whole number in groups of three digits.
+func thousands(value float64) string {
+	digits := []byte(fmt.Sprintf("%.0f", value))
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = slices.Insert(digits, at, ',')
+	}
+	return string(digits)
+}
