@@ -174,13 +174,24 @@ func (a *applier) custom(ctx context.Context, src *sourceTable, rows []row) ([]r
 // touches reports whether rows of a source table may change on their way.
 func (a *applier) touches(src *sourceTable) bool {
 	number := a.ws.servers[src.server].Number
+	for _, l := range src.links {
+		if a.offsets.added[tableServer{l.of, number}] != 0 {
+			return true
+		}
+	}
+	return src.job.plan.Policy == Custom || len(src.job.plan.Set) > 0 ||
+		a.drops[tableServer{src.job.name, number}] > 0 || a.decides(src)
+}
+
+// decides reports whether a decision about rows may give another value to a row of a source table.
+func (a *applier) decides(src *sourceTable) bool {
+	number := a.ws.servers[src.server].Number
 	own := tableServer{src.job.name, number}
-	if src.job.plan.Policy == Custom || a.renames[own]+a.drops[own]+a.values[own] > 0 {
+	if a.renames[own]+a.values[own] > 0 {
 		return true
 	}
 	for _, l := range src.links {
-		of := tableServer{l.of, number}
-		if a.offsets.added[of] != 0 || a.moves[of] > 0 && !l.own {
+		if a.moves[tableServer{l.of, number}] > 0 && !l.own {
 			return true
 		}
 	}
@@ -194,5 +205,5 @@ func (a *applier) touches(src *sourceTable) bool {
 			return true
 		}
 	}
-	return len(src.job.plan.Set) > 0
+	return false
 }

@@ -19,6 +19,7 @@ type checker struct {
 	schema    *schemaCheck
 	data      *dataCheck
 	ids       *idCheck
+	values    *valueCheck
 }
 
 func newChecker(ws *workspace, d *decisions) *checker {
@@ -28,6 +29,7 @@ func newChecker(ws *workspace, d *decisions) *checker {
 		schema: &schemaCheck{ws: ws, report: report},
 		data:   &dataCheck{ws: ws, report: report, fingerprints: map[tableServer]string{}},
 		ids:    &idCheck{ws: ws, report: report, origins: map[originKey]origin{}, offsets: d.offsets},
+		values: &valueCheck{ws: ws, report: report, decisions: d},
 	}
 }
 
@@ -100,9 +102,6 @@ func (c *checker) finish(began time.Time) *CheckReport {
 // conflicts resolves the conflicts of every table, parents first, so that references to merged rows are
 // known.
 func (c *checker) conflicts(ctx context.Context) error {
-	if c.data.unreadable {
-		return nil
-	}
 	if err := c.decisions.begin(ctx); err != nil {
 		return err
 	}
@@ -110,6 +109,10 @@ func (c *checker) conflicts(ctx context.Context) error {
 		return err
 	}
 	c.overflow()
+	// The stages of the conflicts have the types of the target: they could not take what it refuses.
+	if err := c.values.all(ctx, false); err != nil || c.values.refused {
+		return err
+	}
 	p := c.ws.newProgress("check", c.data.total)
 	for _, j := range c.ws.order {
 		keys, err := c.open(ctx, j)
@@ -130,7 +133,10 @@ func (c *checker) conflicts(ctx context.Context) error {
 		}
 	}
 	p.end()
-	return nil
+	if len(c.report.Problems) > 0 {
+		return nil // decisions that cannot be carried out would only be reported twice
+	}
+	return c.values.all(ctx, true)
 }
 
 // open returns the keys of a table in which rows could be equal.

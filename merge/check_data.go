@@ -18,7 +18,6 @@ type dataCheck struct {
 	report       *CheckReport
 	fingerprints map[tableServer]string // by table and server, as they were when the check began
 	total        int64                  // how many rows will be copied
-	unreadable   bool                   // a value cannot be converted, so rows cannot be compared
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
@@ -142,55 +141,7 @@ func (c *dataCheck) value(ctx context.Context, j *tableJob, src *sourceTable, s 
 			return err
 		}
 	}
-	if slices.Contains(j.plan.Convert, p.to.Name) || p.set || c.changesForm(src, p) {
-		return c.converts(ctx, j, src, s, p)
-	}
 	return nil
-}
-
-// changesForm reports whether a value may have a form that the column of the target does not have, such as a
-// date before our era, a number in a column of times, or more digits of a second.
-func (c *dataCheck) changesForm(src *sourceTable, p pair) bool {
-	if p.native || src.raw {
-		return false
-	}
-	switch p.to.Family {
-	case sqldb.FamilyTime, sqldb.FamilyDate, sqldb.FamilyClock:
-		return true
-	case sqldb.FamilyInt, sqldb.FamilyBool, sqldb.FamilyFloat, sqldb.FamilyDecimal:
-		return c.ws.servers[src.server].db.Kind == sqldb.SQLite // any column of it may hold a text
-	}
-	return false
-}
-
-// converts checks that every value of a column can be converted.
-func (c *dataCheck) converts(ctx context.Context, j *tableJob, src *sourceTable, s *server, p pair) error {
-	sel := newSelection(c.ws, src.server)
-	expression := p.from.ReadExpression(s.db.Kind)
-	if p.set {
-		expression = sel.set(j.plan.Set[p.to.Name])
-	}
-	q := sqldb.NewStatement(s.db.Kind, "SELECT ", expression)
-	sel.from(q, src)
-	bad, first := int64(0), error(nil)
-	err := s.db.Each(ctx, q, func(values []any) error {
-		if _, err := src.value(values[0], p); err != nil {
-			if bad++; first == nil {
-				first = err
-			}
-		}
-		return nil
-	})
-	if bad > 0 {
-		c.unreadable = true
-		c.report.problem(Problem{Code: CodeColumnType, Server: s.Name, Table: j.name, Column: p.to.Name,
-			Count: bad,
-			Message: fmt.Sprintf("the value cannot be converted from %s to %s: %v", p.from.Declared, p.to.Declared,
-				first),
-			Remedy: "correct it on its server, give the column a value by set:, or change the column of the " +
-				"target; convert: allows to cut a fraction of a second"})
-	}
-	return err
 }
 
 // orphans counts the rows that refer to a row that does not exist or is not copied.
@@ -276,9 +227,6 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 // estimate reads a sample and derives how long a run may take. Writing takes about three times as long as
 // reading.
 func (c *dataCheck) estimate(ctx context.Context) error {
-	if c.unreadable {
-		return nil
-	}
 	var largest *sourceTable
 	maxRows := int64(0)
 	err := c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
@@ -291,7 +239,8 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	rows, err := (&reader{ws: c.ws, src: largest, size: 10_000}).next(ctx)
+	in := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
+	rows, err := in.next(ctx)
 	if err == nil && len(rows) > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(len(rows)) * time.Duration(c.total)
 	}

@@ -69,6 +69,9 @@ func (d *decisions) count(ctx context.Context) error {
 	if err := d.offsets.find(ctx); err != nil {
 		return err
 	}
+	if err := d.analyze(ctx); err != nil {
+		return err
+	}
 	d.renames, d.drops = map[tableServer]int64{}, map[tableServer]int64{}
 	d.moves, d.values = map[tableServer]int64{}, map[tableServer]int64{}
 	for _, c := range []struct {
@@ -95,6 +98,20 @@ func (d *decisions) count(ctx context.Context) error {
 	return nil
 }
 
+// analyze lets PostgreSQL know how many decisions there are. It takes tables that it knows nothing of for
+// small ones, and would read a whole table for every batch of a look-up.
+func (d *decisions) analyze(ctx context.Context) error {
+	if d.ws.target.Kind != sqldb.PostgreSQL {
+		return nil
+	}
+	for _, name := range []string{tableRenames, tableDrops, tableValues} {
+		if err := d.ws.target.Exec(ctx, "ANALYZE "+d.name(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // total sums counts over all tables and servers.
 func total(counts map[tableServer]int64) (n int64) {
 	for _, c := range counts {
@@ -109,20 +126,18 @@ func (d *decisions) lookup(
 	ctx context.Context, table string, columns []string, of tableServer, keys []string,
 	fn func(key string, values []string) error,
 ) error {
-	const batch = 1000
+	batch := 1000
+	if d.ws.target.Kind == sqldb.PostgreSQL {
+		batch = 10_000 // which are bound as one array
+	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	for part := range slices.Chunk(keys, batch) {
 		q := sqldb.NewStatement(d.ws.target.Kind, "SELECT row_key, ", strings.Join(columns, ", "), " FROM ",
 			d.name(table), " WHERE tbl = ").Bind(of.table).Add(" AND server = ").Bind(of.server).
-			Add(" AND row_key IN (")
-		for i, key := range part {
-			if i > 0 {
-				q.Add(", ")
-			}
-			q.Bind(key)
-		}
-		err := d.ws.target.Each(ctx, q.Add(")"), func(values []any) error {
+			Add(" AND row_key")
+		q.In(part)
+		err := d.ws.target.Each(ctx, q, func(values []any) error {
 			texts := make([]string, len(columns))
 			for i := range texts {
 				texts[i] = sqldb.Text(values[i+1])

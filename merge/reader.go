@@ -18,6 +18,9 @@ type reader struct {
 	where string // one more condition
 	after []any  // the position of the last row that was read
 	ended bool
+	// refused is told of values that cannot be converted, and their rows are left out; without it they are
+	// errors.
+	refused func(key string, p pair, err error)
 	// before is the size of the previous chunk, which is most likely the size of the next one.
 	before int
 }
@@ -54,19 +57,28 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 	// The key is stored behind the values.
 	room := max(1, len(r.src.key))
 	last := make([]any, max(1, len(positions)))
+	fetched := 0
 	err := source.Fetch(ctx, q, r.texts(list), room, r.steady(s), func(values []any) error {
 		n, behind := len(r.src.pairs), len(list)
 		key := values[behind : behind+room : behind+room]
 		read++
+		fetched++
+		skip := false
 		for i, at := range positions {
 			last[i] = r.src.order[i].Position(source.Kind, values[at])
 		}
 		for i, p := range r.src.pairs {
 			var err error
-			if values[i], err = r.src.value(values[i], p); err != nil {
+			if values[i], err = r.src.value(values[i], p); err != nil && r.refused != nil {
+				r.refused(sqldb.KeyText(last), p, err)
+				skip = true
+			} else if err != nil {
 				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, source.Name, r.src.from.Name,
 					sqldb.KeyText(last), err)
 			}
+		}
+		if skip {
+			return nil
 		}
 		for i, at := range r.src.key {
 			key[i] = identity(values[at], r.src.pairs[at].to, r.src.raw)
@@ -81,7 +93,7 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	r.before = len(rows)
-	if r.ended = len(rows) < r.size; len(rows) > 0 {
+	if r.ended = fetched < r.size; fetched > 0 {
 		if !ordered {
 			last[0] = read
 		}

@@ -43,6 +43,8 @@ const (
 	CodeColumnType      Code = "column_type"      // a column is of another type
 	CodeTooLong         Code = "too_long"         // values do not fit into the column of the target
 	CodeNull            Code = "null"             // NULL in a column that is NOT NULL in the target
+	CodeRefused         Code = "refused"          // the target refuses a value or a row
+	CodeChanged         Code = "changed"          // the target would change a value
 	CodeNotEmpty        Code = "not_empty"        // a table of the target holds rows
 	CodeServerNumber    Code = "server_number"    // IDs with the number of another server
 	CodePlainKeys       Code = "plain_keys"       // keys that were counted, not made by a generator

@@ -13,6 +13,7 @@ type Writer struct {
 	table   string // quoted
 	columns []*Column
 	Raw     bool
+	replace bool      // rows take the place of those with an equal key; not on PostgreSQL
 	full    *sql.Stmt // the statement for perStatement rows
 	args    []any     // reused by the next statement
 }
@@ -130,7 +131,11 @@ func (w *Writer) insert(ctx context.Context, rows [][]any, full bool) error {
 // text returns the statement for n rows.
 func (w *Writer) text(n int) string {
 	var b strings.Builder
-	b.WriteString("INSERT INTO " + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) + ") VALUES ")
+	verb := "INSERT INTO "
+	if w.replace {
+		verb = "REPLACE INTO "
+	}
+	b.WriteString(verb + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) + ") VALUES ")
 	if w.d.Kind == PostgreSQL {
 		// Values of a GENERATED ALWAYS AS IDENTITY column are copied too.
 		b.Reset()

@@ -1,0 +1,343 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// valueCheck writes rows to temporary tables of the target that have the definitions of its tables, and reads
+// them back. So the target itself decides which values it takes, and which ones it would change: there is no
+// list of types, ranges and character sets that could be incomplete.
+//
+// A table is left out if the server has it with the same definition on the same kind of database, because
+// then the target takes whatever the server took.
+type valueCheck struct {
+	ws        *workspace
+	report    *CheckReport
+	decisions *decisions
+	refused   bool // a row cannot be copied as it is
+}
+
+// maxRefused is how many rows of a table of a server are named one by one. Each takes the target several
+// statements.
+const maxRefused = 1000
+
+// all tries the tables of all servers. Before the conflicts are resolved, it tries every row; afterwards
+// those that change by a decision.
+func (c *valueCheck) all(ctx context.Context, decided bool) error {
+	type trial struct {
+		j   *tableJob
+		src *sourceTable
+		s   *server
+	}
+	var trials []trial
+	total := int64(0)
+	err := c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		need, err := c.needed(ctx, src, decided)
+		if need {
+			trials = append(trials, trial{j, src, s})
+			total += c.report.table(j.name, j.plan.Policy).Rows[s.Name]
+		}
+		return err
+	})
+	if err != nil || len(trials) == 0 {
+		return err
+	}
+	p := c.ws.newProgress("check", total)
+	for _, t := range trials {
+		r := &rehearsal{valueCheck: c, src: t.src, server: t.s, decided: decided, findings: map[string]*finding{},
+			progress: p}
+		if err := r.run(ctx); err != nil {
+			return fmt.Errorf("%s: table %s: %w", t.s.Name, t.j.name, err)
+		}
+		r.tell()
+	}
+	p.end()
+	return nil
+}
+
+// needed reports whether a value of a source table could be one that the target does not keep.
+func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool) (bool, error) {
+	if decided {
+		a := &applier{c.decisions}
+		return a.decides(src), nil
+	}
+	p, source := src.job.plan, c.ws.servers[src.server].db
+	if source.Kind != c.ws.target.Kind || p.Policy == Custom || len(p.Set) > 0 || len(p.Convert) > 0 {
+		return true, nil
+	}
+	from, err := source.Definition(ctx, src.from)
+	if err != nil || from == "" {
+		return true, err
+	}
+	to, err := c.ws.target.Definition(ctx, src.job.to)
+	return from != to, err
+}
+
+// rehearsal is the trial of one table of one server.
+type rehearsal struct {
+	*valueCheck
+	src      *sourceTable
+	server   *server
+	decided  bool
+	trial    *sqldb.Trial
+	compared []int // the positions of the columns that are read back
+	findings map[string]*finding
+	order    []string
+	named    int64 // rows that the target refused
+	guilty   int   // the column in which it refused the last one
+	progress *progress
+}
+
+const remedyOfValue = "correct it on its server, give the column a value by set:, or change the column of " +
+	"the target"
+
+// finding is what is wrong with a column.
+type finding struct {
+	code    Code
+	column  string
+	message string
+	count   int64
+	aside   bool // the run puts such rows into the quarantine
+}
+
+func (r *rehearsal) run(ctx context.Context) (err error) {
+	r.ws.stages++
+	name := fmt.Sprintf("merge_trial_%d", r.ws.stages)
+	r.trial, err = sqldb.NewTrial(ctx, r.ws.target, r.src.job.to, name, r.src.columns(), r.src.raw)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server.Name, Table: r.src.job.name,
+			Message: fmt.Sprintf("values cannot be tried beforehand: the temporary table cannot be made: %v", err),
+			Remedy:  "a row that the target refuses will be named by the run"})
+		return nil
+	}
+	defer func() { err = errors.Join(err, r.trial.Drop(context.WithoutCancel(ctx))) }()
+	whole := r.ws.target.Kind == sqldb.MySQL || r.ws.target.Kind == sqldb.PostgreSQL
+	for i, p := range r.src.pairs {
+		// A whole number is taken or refused by these, and never rounded.
+		if !p.native && (!whole || p.to.Family != sqldb.FamilyInt) {
+			r.compared = append(r.compared, i)
+		}
+	}
+	in := &reader{ws: r.ws, src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
+	apply := &applier{r.decisions}
+	for !in.ended && r.named < maxRefused {
+		rows, err := in.next(ctx)
+		if err != nil {
+			return err
+		}
+		r.progress.add(r.src.job.name, r.server.Name, len(rows))
+		var before [][]any
+		if r.decided {
+			for _, row := range rows {
+				before = append(before, slices.Clone(row.values))
+			}
+		}
+		if apply.touches(r.src) {
+			all := rows
+			if rows, err = apply.apply(ctx, r.src, slices.Clone(rows)); err != nil {
+				return err
+			}
+			if r.decided {
+				rows = changedRows(all, before, rows)
+			}
+		}
+		if err := r.try(ctx, r.complete(rows)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changedRows returns those of the kept rows that have other values than before.
+func changedRows(all []row, before [][]any, kept []row) []row {
+	were := make(map[*any][]any, len(all))
+	for i, r := range all {
+		if len(r.values) > 0 {
+			were[&r.values[0]] = before[i]
+		}
+	}
+	return slices.DeleteFunc(kept, func(r row) bool {
+		return len(r.values) == 0 || slices.EqualFunc(r.values, were[&r.values[0]], func(a, b any) bool {
+			return (a == nil) == (b == nil) && sqldb.Text(a) == sqldb.Text(b)
+		})
+	})
+}
+
+// complete notes rows with a NULL where the target takes none, and returns the others.
+func (r *rehearsal) complete(rows []row) []row {
+	return slices.DeleteFunc(rows, func(row row) bool {
+		for i, p := range r.src.pairs {
+			anyway := r.ws.target.Kind == sqldb.SQLite && slices.Contains(r.src.job.to.Primary, p.to.Name)
+			if row.values[i] == nil && !p.to.Nullable && !anyway {
+				r.find(CodeNull, i, true,
+					"NULL, which the target does not allow, such as in row "+sqldb.KeyText(row.key))
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// try writes rows. If the target refuses them, it tries each half, until it is known which rows it refuses.
+func (r *rehearsal) try(ctx context.Context, rows []row) error {
+	if len(rows) == 0 || r.named >= maxRefused {
+		return nil
+	}
+	values := make([][]any, len(rows))
+	for i, row := range rows {
+		values[i] = row.values
+	}
+	err := r.trial.Write(ctx, values)
+	var refused *sqldb.RefusedError
+	switch {
+	case err == nil:
+		return r.compare(ctx, rows)
+	case ctx.Err() != nil || !errors.As(err, &refused):
+		return err
+	case len(rows) == 1:
+		return r.blame(ctx, rows[0], refused)
+	}
+	half := len(rows) / 2
+	if err := r.try(ctx, rows[:half]); err != nil {
+		return err
+	}
+	return r.try(ctx, rows[half:])
+}
+
+// blame finds the column in which the target refuses a row.
+func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedError) error {
+	r.named++
+	key := sqldb.KeyText(row.key)
+	for n := range r.src.pairs {
+		at := (r.guilty + n) % len(r.src.pairs) // mostly it is the same column again
+		err := r.trial.Takes(ctx, at, row.values[at])
+		refused := cause
+		switch {
+		case err == nil && !r.trial.Names(cause, at):
+		case err != nil && (ctx.Err() != nil || !errors.As(err, &refused)):
+			return err
+		default:
+			r.guilty = at
+			r.find(CodeRefused, at, true, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
+				shown(row.values[at]), key, refused))
+			return nil
+		}
+	}
+	r.find(CodeRefused, -1, true, fmt.Sprintf("the target refuses the row, such as %s: %v", key, cause))
+	return nil
+}
+
+// compare reads the rows back.
+func (r *rehearsal) compare(ctx context.Context, rows []row) error {
+	if len(r.compared) == 0 {
+		return nil
+	}
+	return r.trial.Each(ctx, r.compared, func(n int, values []any) {
+		if n < 0 || n >= len(rows) {
+			return
+		}
+		for i, at := range r.compared {
+			if wrote := rows[n].values[at]; !sqldb.Same(wrote, values[i], r.src.pairs[at].to, r.src.raw) {
+				r.find(CodeChanged, at, false, fmt.Sprintf(
+					"the target would change the value, such as %s to %s in row %s", shown(wrote), shown(values[i]),
+					sqldb.KeyText(rows[n].key)))
+			}
+		}
+	})
+}
+
+// unreadable notes a value that cannot be converted.
+func (r *rehearsal) unreadable(key string, p pair, err error) {
+	r.find(CodeColumnType, r.src.at(p.to.Name), false,
+		fmt.Sprintf("the value cannot be converted from %s to %s, such as in row %s: %v", p.from.Declared,
+			p.to.Declared, key, err))
+}
+
+// find counts a row. The first one of its kind is the example.
+func (r *rehearsal) find(code Code, at int, aside bool, message string) {
+	column := ""
+	if at >= 0 {
+		column = r.src.pairs[at].to.Name
+	}
+	id := string(code) + " " + column
+	f := r.findings[id]
+	if f == nil {
+		f = &finding{code: code, column: column, message: message, aside: aside}
+		r.findings[id] = f
+		r.order = append(r.order, id)
+	}
+	f.count++
+}
+
+// tell adds the findings to the report.
+func (r *rehearsal) tell() {
+	j := r.src.job
+	keys := sqldb.ColumnNames(stagedColumns(j, j.to.Keys()))
+	for _, id := range r.order {
+		f := r.findings[id]
+		p := Problem{Code: f.code, Server: r.server.Name, Table: j.name, Column: f.column, Count: f.count,
+			Message: f.message, Remedy: remedyOfValue}
+		if f.code == CodeRefused && r.named >= maxRefused {
+			p.Message += fmt.Sprintf("; it was not counted further than %d rows", maxRefused)
+		}
+		switch {
+		case f.code == CodeColumnType:
+			p.Remedy += "; convert: allows to cut a fraction of a second"
+		case f.aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, f.column):
+			p.Remedy = "the run puts such rows into the quarantine"
+			r.warned(p)
+			continue
+		case f.aside && f.column != "" && !slices.Contains(keys, f.column):
+			p.Remedy += "; bad_rows: quarantine puts such rows aside"
+		case f.aside && f.column == "":
+			p.Remedy = "correct it on its server, leave it out by where:, or change the table of the target; " +
+				"bad_rows: quarantine puts such rows aside"
+		}
+		r.refused = true
+		if !reported(r.report.Problems, p) {
+			r.report.problem(p)
+		}
+	}
+}
+
+// warned warns once of the same rows.
+func (r *rehearsal) warned(p Problem) {
+	if !reported(r.report.Warnings, p) {
+		r.report.warn(p)
+	}
+}
+
+// reported reports whether there is already a problem with a column.
+func reported(all []Problem, p Problem) bool {
+	return slices.ContainsFunc(all, func(o Problem) bool {
+		return o.Server == p.Server && o.Table == p.Table && o.Column == p.Column && p.Column != "" &&
+			o.Count > 0 && slices.Contains([]Code{CodeTooLong, CodeNull, CodeRefused, CodeChanged}, o.Code)
+	})
+}
+
+// shown returns a value for a message.
+func shown(v any) string {
+	text := sqldb.Text(v)
+	switch v.(type) {
+	case nil:
+		return "NULL"
+	case []byte:
+		const most = 30
+		more := ""
+		if len(text) > most {
+			text, more = text[:most], "..."
+		}
+		return fmt.Sprintf("the bytes %x%s", text, more)
+	case int64, uint64, float64:
+		return text
+	}
+	return fmt.Sprintf("%q", sqldb.Shorten(text))
+}

@@ -1,0 +1,166 @@
+package merge_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// strange is a value that a source can store and a target cannot, or would change.
+type strange struct {
+	from, to   string // names of servers, with blanks between them
+	column     string // the type of v in the source
+	good, bad  string
+	target     string // the type of v in the target
+	code       merge.Code
+	says       string
+	set        string // an expression that mends the value
+	constraint string // one more line of the target's table
+	whole      bool   // it is about the row, not about one column
+}
+
+func strangeValues() map[string]strange {
+	const all, mysqls, others = "sqlite postgres mariadb mysql", "mariadb mysql", "postgres mariadb mysql"
+	return map[string]strange{
+		"an unsigned number": {from: mysqls, to: others, column: "BIGINT UNSIGNED", good: "1", bad: "18446744073709551615",
+			target: "BIGINT", code: merge.CodeRefused, says: "18446744073709551615", set: "LEAST(v, 9)"},
+		"an unsigned number of the same width": {from: mysqls, to: others, column: "INT UNSIGNED", good: "1", bad: "4294967295",
+			target: "INT", code: merge.CodeRefused, says: "4294967295", set: "LEAST(v, 9)"},
+		"a negative number": {from: others, to: mysqls, column: "INT", good: "1", bad: "-1", target: "INT UNSIGNED",
+			code: merge.CodeRefused, says: "-1", set: "ABS(v)"},
+		"fewer digits": {from: others, to: others, column: "DECIMAL(12,4)", good: "1.5", bad: "1.2345", target: "DECIMAL(12,2)",
+			code: merge.CodeChanged, says: `"1.2345" to "1.23"`, set: "ROUND(v, 2)"},
+		"fewer digits before the point": {from: others, to: others, column: "DECIMAL(12,2)", good: "1.5", bad: "1234567.25",
+			target: "DECIMAL(6,2)", code: merge.CodeRefused, says: "1234567.25", set: "LEAST(v, 9.5)"},
+		"fewer digits of a float": {from: mysqls, to: mysqls, column: "DOUBLE", good: "0.5", bad: "0.1", target: "FLOAT",
+			code: merge.CodeChanged, says: "0.1 to 0.1000000014901", set: "0.5"},
+		"no member of an ENUM": {from: all, to: mysqls, column: "VARCHAR(10)", good: "'a'", bad: "'c'", target: "ENUM('a','b')",
+			code: merge.CodeRefused, says: `"c"`, set: "'a'"},
+		"no member of a SET": {from: all, to: mysqls, column: "VARCHAR(10)", good: "'a,b'", bad: "'a,c'", target: "SET('a','b')",
+			code: merge.CodeRefused, says: `"a,c"`, set: "'a'"},
+		"a letter that the character set lacks": {from: all, to: mysqls, column: "VARCHAR(20)", good: "'Zoé'", bad: "'龍'",
+			target: "VARCHAR(20) CHARACTER SET latin1", code: merge.CodeRefused, says: "龍", set: "'x'"},
+		"a letter of four bytes": {from: all, to: mysqls, column: "VARCHAR(20)", good: "'龍'", bad: "'😀'",
+			target: "VARCHAR(20) CHARACTER SET utf8mb3", code: merge.CodeRefused, says: "😀", set: "'x'"},
+		"too many bytes": {from: mysqls, to: mysqls, column: "VARBINARY(20)", good: "X'01'", bad: "X'0102030405'",
+			target: "VARBINARY(4)", code: merge.CodeRefused, says: "0102030405", set: "LEFT(v, 4)"},
+		"bytes that are filled up": {from: mysqls, to: mysqls, column: "VARBINARY(20)", good: "X'01020304'", bad: "X'0102'",
+			target: "BINARY(4)", code: merge.CodeChanged, says: "0102", set: "X'01020304'"},
+		"blanks that are cut": {from: "postgres", to: mysqls, column: "VARCHAR(20)", good: "'a'", bad: "'a  '", target: "CHAR(20)",
+			code: merge.CodeChanged, says: `"a  " to "a"`, set: "RTRIM(v)"},
+		"a NUL in a text": {from: "sqlite mariadb mysql", to: "postgres", column: "VARCHAR(20)", good: "'a'",
+			bad: "CONCAT('a', CHAR(0), 'b')", target: "VARCHAR(20)", code: merge.CodeRefused, says: `\x00`, set: "'x'"},
+		"bytes that are no text": {from: "sqlite", to: others, column: "TEXT", good: "'a'", bad: "CAST(X'ff41' AS TEXT)",
+			target: "VARCHAR(20)", code: merge.CodeRefused, says: `\xff`, set: "'x'"},
+		"more hours than a day has": {from: mysqls, to: "postgres", column: "TIME", good: "'10:00:00'", bad: "'838:59:59'",
+			target: "TIME", code: merge.CodeRefused, says: "838:59:59", set: "'10:00:00'"},
+		"a day that is none": {from: mysqls, to: "postgres", column: "DATE", good: "'2024-02-29'", bad: "'0000-00-00'",
+			target: "DATE", code: merge.CodeRefused, says: "0000-00-00", set: "NULL"},
+		"a time before all times": {from: "postgres", to: mysqls, column: "TIMESTAMP", good: "'2024-01-01 00:00:00'", bad: "'infinity'",
+			target: "DATETIME(6)", code: merge.CodeColumnType, says: "infinity", set: "NULL"},
+		"a year that a TIMESTAMP lacks": {from: mysqls, to: mysqls, column: "DATETIME", good: "'2024-01-01 00:00:00'",
+			bad: "'1960-01-01 00:00:00'", target: "TIMESTAMP NULL", code: merge.CodeRefused, says: "1960", set: "NULL"},
+		"what is no JSON": {from: "sqlite", to: "postgres mysql", column: "JSON", good: "'{}'", bad: "'{'", target: "JSON",
+			code: merge.CodeRefused, says: "{", set: "'{}'"},
+		"what is no JSON of MariaDB": {from: "sqlite", to: "mariadb", column: "JSON", good: "'{}'", bad: "'{'", target: "JSON",
+			code: merge.CodeRefused, says: id(1, 2), set: "'{}'", whole: true},
+		"what is no UUID": {from: mysqls, to: "postgres", column: "CHAR(36)", good: "NULL", bad: "'none'", target: "UUID",
+			code: merge.CodeRefused, says: "none", set: "NULL"},
+		"what a CHECK refuses": {from: all, to: all, column: "INT", good: "1", bad: "-5", target: "INT",
+			constraint: "CHECK (v > 0)", code: merge.CodeRefused, says: id(1, 2), set: "1", whole: true},
+		"what a CHECK over two columns refuses": {from: all, to: all, column: "INT", good: "1", bad: "5", target: "INT",
+			constraint: "CHECK (v < w)", code: merge.CodeRefused, says: id(1, 2), set: "1", whole: true},
+		"what a domain refuses": {from: others, to: "postgres", column: "INT", good: "1", bad: "-5", target: "level",
+			code: merge.CodeRefused, says: "-5", set: "1"},
+		"a label that an ENUM of PostgreSQL lacks": {from: all, to: "postgres", column: "VARCHAR(9)", good: "'a'", bad: "'c'",
+			target: "mood", code: merge.CodeRefused, says: `"c"`, set: "'a'"},
+		"a text that is too long for an index": {from: "mariadb", to: "postgres", column: "TEXT", good: "'a'",
+			bad: "(SELECT GROUP_CONCAT(MD5(seq) SEPARATOR '') FROM seq_1_to_300)", target: "TEXT", constraint: "UNIQUE (v, id)",
+			code: merge.CodeRefused, says: "index row", set: "'a'", whole: true},
+		"a type that a strict table refuses": {from: "sqlite", to: "sqlite", column: "INT", good: "1", bad: "'text'", target: "INT",
+			constraint: "STRICT", code: merge.CodeRefused, says: "TEXT value", set: "1"},
+	}
+}
+
+func TestWhatTheTargetWouldRefuseOrChangeIsFoundByTheCheck(t *testing.T) {
+	t.Parallel()
+	for _, from := range dbtest.Servers() {
+		for _, to := range dbtest.Servers() {
+			t.Run("from "+from.Name+" to "+to.Name, func(t *testing.T) {
+				t.Parallel()
+				tryStrange(t, from, to)
+			})
+		}
+	}
+}
+
+// tryStrange merges one server that has a table for every value that is strange between two kinds.
+func tryStrange(t *testing.T, from, to dbtest.Target) {
+	t.Helper()
+	source, into := newBase(t, from), newBase(t, to)
+	if to.Dialect == "postgres" {
+		into.exec(t, "CREATE DOMAIN level AS INT CHECK (VALUE > 0)", "CREATE TYPE mood AS ENUM ('a', 'b')")
+	}
+	tables, cases := map[string]*merge.TablePlan{}, map[string]strange{}
+	for name, c := range strangeValues() {
+		if !slices.Contains(strings.Fields(c.from), from.Name) || !slices.Contains(strings.Fields(c.to), to.Name) {
+			continue
+		}
+		table := strings.ToLower(strings.ReplaceAll(name, " ", "_"))
+		cases[table], tables[table] = c, &merge.TablePlan{Policy: merge.Copy}
+		if c.target == "level" {
+			tables[table].Convert = []string{"v"}
+		}
+		c.fill(t, table, source, into)
+	}
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}, Tables: tables,
+		Servers: []merge.Server{{Name: "s1", Number: 1, DSN: source.dsn}},
+		Target:  merge.Target{Name: "s1", Number: 1, DSN: into.dsn}}
+	report, _ := problems(t, open(t, plan))
+	for table, c := range cases {
+		var found []merge.Problem
+		for _, p := range report.Problems {
+			if p.Table == table {
+				found = append(found, p)
+			}
+		}
+		if len(found) != 1 || found[0].Code != c.code || found[0].Count != 1 || found[0].Remedy == "" ||
+			!strings.Contains(found[0].Message, c.says) ||
+			!c.whole && (found[0].Column != "v" || !strings.Contains(found[0].Message, id(1, 2))) {
+			t.Errorf("%s: the check found %v, want one problem %s that says %q", table, found, c.code, c.says)
+		}
+		tables[table].Set = map[string]string{"v": c.set}
+	}
+	if !t.Failed() {
+		run(t, open(t, plan)) // the remedies lead to a merge
+	}
+}
+
+// fill makes the table of a server and of the target, and the rows.
+func (c strange) fill(t *testing.T, table string, source, into base) {
+	t.Helper()
+	bad, lenient := c.bad, "SELECT 1"
+	if source.target.Dialect == "sqlite" && strings.HasPrefix(bad, "CONCAT") {
+		bad = "'a' || CHAR(0) || 'b'"
+	}
+	if source.target.Dialect == "mysql" {
+		lenient = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'"
+	}
+	source.unchecked(t, lenient, "CREATE TABLE "+table+" (id BIGINT NOT NULL PRIMARY KEY, v "+c.column+", w INT)",
+		fmt.Sprintf("INSERT INTO %s VALUES (%s, %s, 3)", table, id(1, 1), c.good),
+		fmt.Sprintf("INSERT INTO %s VALUES (%s, %s, 3)", table, id(1, 2), bad),
+		fmt.Sprintf("INSERT INTO %s VALUES (%s, %s, 3)", table, id(1, 3), c.good))
+	text := "CREATE TABLE " + table + " (id BIGINT NOT NULL PRIMARY KEY, v " + c.target + ", w INT)"
+	switch c.constraint {
+	case "":
+	case "STRICT":
+		text = strings.Replace(text, "BIGINT", "INT", 1) + " STRICT"
+	default:
+		text = strings.TrimSuffix(text, ")") + ", " + c.constraint + ")"
+	}
+	into.exec(t, text)
+}

@@ -1,0 +1,278 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Trial is a temporary table with the definition of a table of the target: its types, NOT NULL, CHECK,
+// generated columns and the expressions of its indexes. Rows are written to it in order to see whether the
+// target takes them, and whether it gives back what it was given. It has no foreign keys and no triggers, and
+// its rows do not collide with each other.
+type Trial struct {
+	d       *DB
+	name    string
+	columns []*Column
+	writer  *Writer
+	raw     bool
+	singles map[int]*Writer // tables of one column, by its position
+}
+
+// trialNumber is the name of the column that says which row is which.
+const trialNumber = "merge_n"
+
+// trialKey is that column.
+func trialKey() *Column {
+	return &Column{Name: trialNumber, Family: FamilyInt, Declared: "bigint"}
+}
+
+// NewTrial makes the temporary table. Only the given columns are written.
+func NewTrial(
+	ctx context.Context, d *DB, t *Table, name string, columns []*Column, raw bool,
+) (*Trial, error) {
+	r := &Trial{d: d, name: name, columns: columns, raw: raw, singles: map[int]*Writer{}}
+	statements, err := r.definition(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range statements {
+		if err := d.Exec(ctx, s); err != nil {
+			return nil, errors.Join(err, r.Drop(ctx))
+		}
+	}
+	r.writer = NewWriter(d, name, append([]*Column{trialKey()}, columns...), raw)
+	r.writer.replace = true
+	return r, nil
+}
+
+// definition returns the statements that make the temporary table.
+func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
+	switch r.d.Kind {
+	case PostgreSQL:
+		return r.postgres(ctx, t)
+	case MySQL:
+		var name, text string
+		err := r.d.Row(ctx, NewStatement(MySQL, "SHOW CREATE TABLE ", MySQL.Quote(t.Name)), &name, &text)
+		return []string{mysqlTrial(r.name, text)}, err
+	}
+	rows, err := r.d.Strings(ctx, NewStatement(SQLite, "SELECT type, sql FROM sqlite_master WHERE tbl_name = ").
+		Bind(t.Name).Add(" AND type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type DESC, name"))
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for i, row := range rows {
+		if row[0] == "table" {
+			all = append(all, "CREATE TEMP TABLE "+r.name+" "+sqliteBody(row[1]),
+				"ALTER TABLE "+r.name+" ADD COLUMN "+trialNumber+" INTEGER")
+			continue
+		}
+		inner, rest := brackets(row[1])
+		all = append(all, fmt.Sprintf("CREATE INDEX temp.%s_%d ON %s (%s) %s", r.name, i, r.name, inner, rest))
+	}
+	return all, nil
+}
+
+// sqliteBody returns what follows the name in the statement that made a table.
+func sqliteBody(statement string) string {
+	quote := rune(0)
+	for i, c := range statement {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '`' || c == '\'':
+			quote = c
+		case c == '[':
+			quote = ']'
+		case c == '(':
+			return statement[i:]
+		}
+	}
+	return ""
+}
+
+// mysqlTrial makes the statement for a temporary table of what SHOW CREATE TABLE returned, which has one item
+// on every line. Temporary tables cannot have foreign keys, indexes of words or places, partitions or a
+// history.
+func mysqlTrial(name, text string) string {
+	var items []string
+	options := ""
+	for line := range strings.SplitSeq(text, "\n") {
+		item := strings.TrimSuffix(strings.TrimSpace(line), ",")
+		switch {
+		case strings.HasPrefix(line, ")"):
+			options, _, _ = strings.Cut(strings.TrimPrefix(line, ")"), " WITH SYSTEM VERSIONING")
+		case options != "" || strings.HasPrefix(line, "CREATE TABLE"):
+		case strings.HasPrefix(item, "FULLTEXT "), strings.HasPrefix(item, "SPATIAL "),
+			strings.HasPrefix(item, "PERIOD "), strings.HasPrefix(item, "VECTOR "),
+			strings.HasPrefix(item, "CONSTRAINT ") && strings.Contains(item, " FOREIGN KEY "),
+			strings.Contains(item, " GENERATED ALWAYS AS ROW "):
+		default:
+			items = append(items, item)
+		}
+	}
+	return "CREATE TEMPORARY TABLE " + name + " (\n" +
+		strings.Join(append(items, trialNumber+" bigint"), ",\n") + "\n)" + options
+}
+
+func (r *Trial) postgres(ctx context.Context, t *Table) ([]string, error) {
+	all := []string{
+		"CREATE TEMP TABLE " + r.name + " (LIKE " + PostgreSQL.Quote(t.Name) +
+			" INCLUDING CONSTRAINTS INCLUDING GENERATED)",
+		"ALTER TABLE " + r.name + " ADD COLUMN " + trialNumber + " BIGINT",
+	}
+	for _, c := range t.Writable() {
+		if !slices.Contains(r.columns, c) { // it gets a default, which is not copied: it could be a sequence
+			all = append(all, "ALTER TABLE "+r.name+" ALTER COLUMN "+PostgreSQL.Quote(c.Name)+" DROP NOT NULL")
+		}
+	}
+	of := " = (SELECT oid FROM pg_class WHERE relnamespace = " + currentNamespace + " AND relname = "
+	if t.partitioned {
+		rows, err := r.d.Strings(ctx, NewStatement(PostgreSQL,
+			"SELECT COALESCE(pg_get_partition_constraintdef(p.relid), 'true') FROM pg_class c "+
+				"CROSS JOIN LATERAL pg_partition_tree(c.oid) p WHERE p.isleaf AND c.oid", of).Bind(t.Name).Add(")"))
+		if err != nil {
+			return nil, err
+		}
+		parts := []string{"false"}
+		for _, row := range rows {
+			parts = append(parts, "("+row[0]+")")
+		}
+		all = append(all, "ALTER TABLE "+r.name+" ADD CONSTRAINT no_partition CHECK ("+
+			strings.Join(parts, " OR ")+")")
+	}
+	// An index refuses long values, and its expressions may fail. Whether rows collide is another question.
+	rows, err := r.d.Strings(ctx, NewStatement(PostgreSQL,
+		"SELECT replace(substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*'), ' NULLS NOT DISTINCT', '') "+
+			"FROM pg_index i WHERE (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 "+
+			"FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) AND a.attlen < 0)) "+
+			"AND i.indrelid", of).Bind(t.Name).Add(")"))
+	for _, row := range rows {
+		all = append(all, "CREATE INDEX ON "+r.name+row[0])
+	}
+	return all, err
+}
+
+// Write writes rows to the empty table. The values are in the order of the columns.
+func (r *Trial) Write(ctx context.Context, rows [][]any) error {
+	if err := r.empty(ctx, r.name); err != nil {
+		return err
+	}
+	numbered := make([][]any, len(rows))
+	for i, values := range rows {
+		numbered[i] = append([]any{int64(i)}, values...)
+	}
+	return r.write(ctx, r.writer, numbered)
+}
+
+func (r *Trial) write(ctx context.Context, w *Writer, rows [][]any) error {
+	err := error(nil)
+	if r.d.Kind == SQLite {
+		err = r.d.Transaction(ctx, func() error { return w.Write(ctx, rows) })
+	} else {
+		err = w.Write(ctx, rows)
+	}
+	if err == nil {
+		return nil
+	}
+	return &RefusedError{cause: err}
+}
+
+// Names reports whether a refusal names a column, as those of strict tables of SQLite do.
+func (r *Trial) Names(refused *RefusedError, column int) bool {
+	return r.d.Kind == SQLite && strings.HasSuffix(refused.Error(), r.name+"."+r.columns[column].Name)
+}
+
+// RefusedError says that the target did not take rows.
+type RefusedError struct{ cause error }
+
+// Error returns the words of the database.
+func (e *RefusedError) Error() string {
+	err := e.cause
+	for {
+		several, ok := err.(interface{ Unwrap() []error })
+		if !ok || len(several.Unwrap()) == 0 {
+			return err.Error()
+		}
+		err = several.Unwrap()[len(several.Unwrap())-1] // what the database said comes last
+	}
+}
+
+// Unwrap returns the error of the statement.
+func (e *RefusedError) Unwrap() error { return e.cause }
+
+func (r *Trial) empty(ctx context.Context, name string) error {
+	if r.d.Kind == SQLite {
+		return r.d.Exec(ctx, "DELETE FROM "+name)
+	}
+	return r.d.Exec(ctx, "TRUNCATE TABLE "+name)
+}
+
+// Each calls fn for every row that the table holds, with the number of the row among those that were written
+// and its values in the form in which they are on their way.
+func (r *Trial) Each(ctx context.Context, columns []int, fn func(n int, values []any)) error {
+	q := NewStatement(r.d.Kind, "SELECT s.", trialNumber)
+	texts := make([]bool, len(columns)+1)
+	for i, at := range columns {
+		c := r.columns[at]
+		q.Add(", ", c.ReadExpression(r.d.Kind))
+		texts[i+1] = !r.raw && c.Family != FamilyBytes && c.Family != FamilyOther
+	}
+	q.Add(" FROM ", r.name, " AS s")
+	return r.d.Fetch(ctx, q, texts, 0, true, func(values []any) error {
+		n, err := Integer(values[0])
+		at, ok := n.(int64)
+		if err != nil || !ok {
+			return fmt.Errorf("a row of the trial has the number %v", values[0])
+		}
+		fn(int(at), values[1:])
+		return nil
+	})
+}
+
+// Takes reports whether the target takes a value in a column, whatever stands beside it. The error is nil or
+// a [RefusedError] if the value was tried.
+func (r *Trial) Takes(ctx context.Context, column int, v any) error {
+	c := r.columns[column]
+	if r.d.Kind == SQLite {
+		return nil // only its whole tables have rules
+	}
+	name := fmt.Sprintf("%s_c%d", r.name, column)
+	if r.singles[column] == nil {
+		text := "CREATE TEMP TABLE " + name + " AS SELECT " + trialNumber + ", " + PostgreSQL.Quote(c.Name) +
+			" FROM " + r.name + " WITH NO DATA"
+		if r.d.Kind == MySQL {
+			text = "CREATE TEMPORARY TABLE " + name + " (" + trialNumber +
+				" BIGINT DEFAULT 0 PRIMARY KEY) AS SELECT " + MySQL.Quote(c.Name) + " FROM " + r.name + " WHERE 1 = 0"
+		}
+		if err := r.d.Exec(ctx, text); err != nil {
+			return err
+		}
+		r.singles[column] = NewWriter(r.d, name, []*Column{trialKey(), c}, false)
+	}
+	if err := r.empty(ctx, name); err != nil {
+		return err
+	}
+	return r.write(ctx, r.singles[column], [][]any{{int64(0), v}})
+}
+
+// Drop removes the temporary tables.
+func (r *Trial) Drop(ctx context.Context) error {
+	var err error
+	if r.writer != nil {
+		err = r.writer.Close()
+	}
+	drop := "DROP TABLE IF EXISTS "
+	if r.d.Kind == MySQL {
+		drop = "DROP TEMPORARY TABLE IF EXISTS "
+	}
+	for at, w := range r.singles {
+		err = errors.Join(err, w.Close(), r.d.Exec(ctx, fmt.Sprintf("%s%s_c%d", drop, r.name, at)))
+	}
+	return errors.Join(err, r.d.Exec(ctx, drop+r.name))
+}
