@@ -32,7 +32,7 @@ BENCH ?=
 .DEFAULT_GOAL := help
 # Under -j, the servers still come first and the checks still run in order.
 .NOTPARALLEL:
-.PHONY: help test services vet lint unit declared race examples bench evidence keys fuzz simulate chaos load generate generated tidy cover clean hostile mail
+.PHONY: help test services vet lint unit declared race examples bench evidence keys fuzz simulate chaos count load generate generated tidy cover clean hostile mail
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ simulate: ## Run the simulation of the lease protocol over many seeds (SEEDS=150
 chaos: ## Disturb processes and servers, and check the IDs (STORE=postgres, SECONDS=180, SEED=)
 	@# The shell has a SECONDS of its own, hence another name.
 	@STORE='$(or $(STORE),all)' LENGTH='$(or $(SECONDS),180)' SEED='$(SEED)' scripts/chaos.sh
+
+count: ## Disturb processes that take numbers from counters (STORE=postgres, SECONDS=180, SEED=)
+	@WHAT=counters STORE='$(or $(STORE),all)' LENGTH='$(or $(SECONDS),180)' SEED='$(SEED)' scripts/chaos.sh
 
 load: ## Measure the service, and kill its processes and its database (LOAD=60s)
 	cd server && SNOWFLAKE_REQUIRE=$(REQUIRE) SNOWFLAKE_LOAD=$(or $(LOAD),60s) \

@@ -8,12 +8,22 @@
 # directories of their own on ports of their own, and the programs have to be installed. SEED
 # repeats the faults of a run that printed it. With postgres, mariadb and mysql, 1,024 keepers then start
 # at once.
+#
+#     make count [STORE=postgres|mariadb|mysql|sqlite|redis|all] [SECONDS=180] [SEED=number]
+#
+# disturbs processes that take numbers from counters (WHAT=counters), and checks that no number was given
+# out twice.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 store=${STORE:-all}
+readonly what=${WHAT:-leases}
 export SNOWFLAKE_CHAOS=${LENGTH:-180} SNOWFLAKE_CHAOS_SEED=${SEED:-}
-readonly stores="postgres mariadb mysql sqlite etcd zookeeper redis"
+stores="postgres mariadb mysql sqlite etcd zookeeper redis"
+if [ "$what" = counters ]; then
+	stores="postgres mariadb mysql sqlite redis"
+fi
+readonly stores
 
 # disturb DIRECTORY PATTERN runs the tests of a pattern. CI=true makes a missing program a failure.
 disturb() {
@@ -22,15 +32,19 @@ disturb() {
 
 run() {
 	export SNOWFLAKE_REQUIRE=$1 CI=true
-	case $1 in
-	postgres | mariadb | mysql)
+	case $what-$1 in
+	counters-postgres | counters-mariadb | counters-mysql | counters-sqlite)
+		disturb internal/faults "^TestChaosRepeatsNoNumber\$/^$1\$"
+		;;
+	counters-redis) disturb segment/redissegment '^TestChaosRepeatsNoNumber$' ;;
+	leases-postgres | leases-mariadb | leases-mysql)
 		disturb internal/faults "^TestChaosRepeatsNoID\$/^$1\$" &&
 			disturb internal/faults "^TestAllNumbersAreLeasedAtOnce\$/^$1\$"
 		;;
-	sqlite) disturb internal/faults '^TestChaosRepeatsNoID$/^sqlite$' ;;
-	etcd) disturb lease/etcdlease '^TestChaosRepeatsNoID$' ;;
-	zookeeper) disturb lease/zklease '^TestChaosRepeatsNoID$' ;;
-	redis) disturb lease/redislease '^TestChaosRepeatsNoID$' ;;
+	leases-sqlite) disturb internal/faults '^TestChaosRepeatsNoID$/^sqlite$' ;;
+	leases-etcd) disturb lease/etcdlease '^TestChaosRepeatsNoID$' ;;
+	leases-zookeeper) disturb lease/zklease '^TestChaosRepeatsNoID$' ;;
+	leases-redis) disturb lease/redislease '^TestChaosRepeatsNoID$' ;;
 	*)
 		echo "chaos: no store is called \"$1\": say all or one of $stores" >&2
 		exit 2

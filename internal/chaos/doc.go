@@ -11,5 +11,9 @@
 // its test if a tick of a node was used twice, and reports how long processes were without IDs after
 // the server was back.
 //
-// The tests run a few seconds of it with "go test", and "make chaos" runs three minutes of each store.
+// [RunCounters] does the same to processes that take numbers from a counter with package segment, in blocks,
+// and proves that no number was given out twice.
+//
+// The tests run a few seconds of it with "go test", and "make chaos" and
+// "make count" run three minutes of each store.
 package chaos

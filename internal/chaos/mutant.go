@@ -18,6 +18,8 @@ const (
 	SameNode Mutant = "same node"
 	// EndlessWindow workers believe that their first window never ends.
 	EndlessWindow Mutant = "endless window"
+	// ReadsFirst workers take their numbers from what they read of a counter before they claim.
+	ReadsFirst Mutant = "reads first"
 )
 
 // tenure returns what the generator of such a worker works with.
@@ -29,7 +31,7 @@ func (m Mutant) tenure(keeper generator.Lease) generator.Tenure {
 		window := keeper.Window()
 		window.Until = window.Until.Add(time.Hour)
 		return endless(window)
-	case Sound:
+	case Sound, ReadsFirst:
 	}
 	return keeper
 }

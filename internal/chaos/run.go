@@ -30,6 +30,8 @@ type runner struct {
 	dir     string
 	workers []*worker
 	all     []*process // of every worker, one after the other
+	// counters: the workers take numbers from a counter, and lease nothing.
+	counters bool
 
 	mu sync.Mutex
 	// happened is guarded by mu.
@@ -47,9 +49,15 @@ type worker struct {
 // Run starts the workers, disturbs them, ends them, and returns what their journals say.
 func Run(tb testing.TB, c Config) Result {
 	tb.Helper()
+	return play(tb, c, false).judge()
+}
+
+// play starts the workers, disturbs them, and ends them.
+func play(tb testing.TB, c Config, counters bool) *runner {
+	tb.Helper()
 	tb.Logf("%s: seed %d, %v, %d processes, %d nodes, span %v",
 		c.Store, c.Seed, c.Length, c.Workers, c.Nodes, c.Span)
-	r := &runner{Config: c, tb: tb, dir: tb.TempDir()}
+	r := &runner{Config: c, tb: tb, dir: tb.TempDir(), counters: counters}
 	for i := range c.Workers {
 		w := new(worker)
 		if c.Server != nil {
@@ -62,7 +70,7 @@ func Run(tb testing.TB, c Config) Result {
 	r.disturb(plan(rand.New(rand.NewPCG(c.Seed, 0)), c.Workers, c.Length, c.Span, c.Server != nil))
 	r.beside.Wait()
 	r.dismiss()
-	return r.judge()
+	return r
 }
 
 // await waits until every process has made an ID, so that the faults meet processes at work.
@@ -98,7 +106,7 @@ func (r *runner) hire(i int) {
 	}
 	w.process = start(r.tb, order{
 		Name: name, Store: r.Store, Address: address, Journal: filepath.Join(r.dir, name),
-		Span: r.Span, Nodes: r.Nodes, Mutant: r.Mutant,
+		Span: r.Span, Nodes: r.Nodes, Mutant: r.Mutant, Counters: r.counters,
 	})
 	r.all = append(r.all, w.process)
 }
@@ -222,6 +230,21 @@ func (r *runner) dismiss() {
 func (r *runner) judge() Result {
 	r.tb.Helper()
 	result := Result{Config: r.Config, Processes: len(r.all)}
+	journals := r.journals()
+	result.Verdict = checker.Check(journals)
+	for _, h := range r.happened {
+		result.Counts[h.kind]++
+		if h.kind == restart {
+			result.Gaps = append(result.Gaps, r.gaps(h, journals)...)
+		}
+	}
+	slices.SortFunc(result.Gaps, func(a, b Gap) int { return cmp.Compare(a.Lasted, b.Lasted) })
+	return result
+}
+
+// journals reads what the processes have written.
+func (r *runner) journals() []checker.Journal {
+	r.tb.Helper()
 	journals := make([]checker.Journal, 0, len(r.all))
 	for _, p := range r.all {
 		file, err := os.Open(p.Journal)
@@ -238,13 +261,5 @@ func (r *runner) judge() Result {
 		}
 		journals = append(journals, j)
 	}
-	result.Verdict = checker.Check(journals)
-	for _, h := range r.happened {
-		result.Counts[h.kind]++
-		if h.kind == restart {
-			result.Gaps = append(result.Gaps, r.gaps(h, journals)...)
-		}
-	}
-	slices.SortFunc(result.Gaps, func(a, b Gap) int { return cmp.Compare(a.Lasted, b.Lasted) })
-	return result
+	return journals
 }

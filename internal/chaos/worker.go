@@ -33,6 +33,8 @@ type order struct {
 	Nodes   int64         // it may lease the numbers below
 	Offset  time.Duration // by which its clock is wrong at the beginning
 	Mutant  Mutant
+	// Counters: it takes numbers from a counter, and the fields about nodes say nothing.
+	Counters bool
 }
 
 const (
@@ -54,17 +56,28 @@ type Opener func(store, address string) (lease.Store, error)
 // Work is called by TestMain. In a process that Run has started it works until it is ended, and
 // ends the process. In any other process it returns at once.
 func Work(open Opener) {
+	if o, ok := orderOf(false); ok {
+		obey(func(ctx context.Context) error { return o.work(ctx, open) })
+	}
+}
+
+// orderOf returns the order of this process, if it has one of that kind.
+func orderOf(counters bool) (o order, ok bool) {
 	text := os.Getenv(orderVariable)
 	if text == "" {
-		return
+		return o, false
 	}
-	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		fmt.Fprintln(os.Stderr, "the order cannot be read:", err)
 		os.Exit(2)
 	}
+	return o, o.Counters == counters
+}
+
+// obey works until the process is ended, and ends it.
+func obey(work func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	err := o.work(ctx, open)
+	err := work(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -95,15 +108,11 @@ func (c *clock) obey(commands io.Reader) {
 
 // work is the whole life of a worker.
 func (o order) work(ctx context.Context, open Opener) error {
-	file, err := os.OpenFile(o.Journal, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	file, c, err := o.begin()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }() // every line was written at once
-	c := new(clock)
-	c.offset.Store(int64(o.Offset))
-	go c.obey(os.Stdin)
-
 	keeper := o.acquire(ctx, open, c)
 	if keeper == nil {
 		return nil // it was ended before it had a number
@@ -122,6 +131,18 @@ func (o order) work(ctx context.Context, open Opener) error {
 		fmt.Fprintln(os.Stderr, "the number was not given back:", err)
 	}
 	return nil
+}
+
+// begin opens the journal and starts the clock.
+func (o order) begin() (*os.File, *clock, error) {
+	file, err := os.OpenFile(o.Journal, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := new(clock)
+	c.offset.Store(int64(o.Offset))
+	go c.obey(os.Stdin)
+	return file, c, nil
 }
 
 // acquire opens the store and leases a number, until it has one or ctx ends.

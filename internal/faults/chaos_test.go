@@ -5,8 +5,6 @@ package faults_test
 import (
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"testing"
 	"time"
 
@@ -67,18 +65,7 @@ func TestChaosRepeatsNoID(t *testing.T) {
 		t.Run(f.target.Name, func(t *testing.T) {
 			c := chaos.Usual(f.target.Name).FromEnvironment(t)
 			s := newServer(t, f)
-			c.Server, c.Address = s, fmt.Sprintf("127.0.0.1:%d", s.port)
-			c.At = func(relay string) string {
-				_, text, err := net.SplitHostPort(relay)
-				if err != nil {
-					t.Fatal(err)
-				}
-				port, err := strconv.Atoi(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return f.dsn(port)
-			}
+			c.Server, c.Address, c.At = s, fmt.Sprintf("127.0.0.1:%d", s.port), dsnAt(t, f)
 			chaos.Run(t, c).Check(t)
 		})
 	}

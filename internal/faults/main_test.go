@@ -41,6 +41,7 @@ const (
 // TestMain makes the test binary a worker where a test has started it as one.
 func TestMain(m *testing.M) {
 	chaos.Work(openStore)
+	chaos.Count(openCounters)
 	if text := os.Getenv(orderVariable); text != "" {
 		var o order
 		if err := json.Unmarshal([]byte(text), &o); err != nil {

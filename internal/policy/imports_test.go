@@ -229,7 +229,7 @@ var rules = []rule{
 	},
 	{
 		dir: "internal/chaos", may: []string{
-			"./generator", "./lease", "./internal/chaos/checker", "./internal/testx/servers",
+			"./generator", "./lease", "./segment", "./internal/chaos/checker", "./internal/testx/servers",
 		},
 		why: "stores in nested modules are disturbed with it, and its processes know no more than the protocol",
 	},

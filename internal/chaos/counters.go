@@ -1,0 +1,196 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos/checker"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+)
+
+const (
+	// counterName is the counter that all workers of a run use.
+	counterName = "chaos"
+	// counterBlock is how many numbers a claim reserves, and counterBatch how many a worker takes at a
+	// time. So a worker claims several times a second.
+	counterBlock, counterBatch = 20_000, 1_000
+)
+
+// A CounterOpener opens the store of the given name at an address. It is called in the worker's process,
+// which calls it again after an error, and in the end in that of the test.
+type CounterOpener func(store, address string) (segment.Ledger, error)
+
+// Count is [Work] for processes that [RunCounters] has started.
+func Count(open CounterOpener) {
+	if o, ok := orderOf(true); ok {
+		obey(func(ctx context.Context) error { return o.count(ctx, open) })
+	}
+}
+
+// count is the whole life of a worker that takes numbers.
+func (o order) count(ctx context.Context, open CounterOpener) error {
+	file, c, err := o.begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // every line was written at once
+	store, err := open(o.Store, o.Address)
+	for ; err != nil; store, err = open(o.Store, o.Address) {
+		slog.Info("no store yet", "error", err)
+		if rest(ctx, 10*pace); ctx.Err() != nil {
+			return nil // it was ended before it had one
+		}
+	}
+	source, err := segment.New(o.Mutant.counters(store), counterName,
+		segment.WithBlock(counterBlock, counterBlock), segment.WithClock(c.now),
+		segment.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	if err != nil {
+		return err
+	}
+	return errors.Join(take(ctx, source, file), source.Close())
+}
+
+// take takes numbers until ctx ends. A number counts when it is in the file: whoever was killed before has
+// handed it to nobody.
+func take(ctx context.Context, source *segment.Source, file io.Writer) error {
+	var lines []byte
+	numbers := make([]int64, counterBatch)
+	for ctx.Err() == nil {
+		err := source.Fill(ctx, numbers)
+		if err == nil {
+			lines = appendRuns(lines[:0], time.Now().UnixMicro(), numbers)
+			if _, err := file.Write(lines); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, segment.ErrWentBack) || errors.Is(err, segment.ErrResidue) ||
+			errors.Is(err, segment.ErrInvalidCounter) {
+			return err // any other error passes
+		}
+		rest(ctx, pace)
+	}
+	return nil
+}
+
+// counters returns the store of such a worker.
+func (m Mutant) counters(store segment.Ledger) segment.Store {
+	if m == ReadsFirst {
+		return readsFirst{store}
+	}
+	return store
+}
+
+// readsFirst gives out the numbers from where the counter was before the claim.
+type readsFirst struct{ segment.Ledger }
+
+func (s readsFirst) Claim(ctx context.Context, name string, n int64) (int64, error) {
+	first := int64(1)
+	counters, err := s.Counters(ctx, name)
+	for _, c := range counters {
+		first = c.Next
+	}
+	if err != nil {
+		return 0, err
+	}
+	rest(ctx, pace) // so that others claim in between, however fast the store is
+	_, err = s.Ledger.Claim(ctx, name, n)
+	return first, err
+}
+
+// A CounterResult is what has happened to workers that take numbers, and what their journals say.
+type CounterResult struct {
+	Config
+	Processes int // how many there were, one after the other included
+	Counts    [kinds]int
+	Verdict   checker.Numbers
+	Claimed   int64 // numbers that were claimed, used or not
+}
+
+// RunCounters is [Run] for workers that take numbers from one counter. The store is opened once more in the
+// end, at the address itself, to see how far the counter has come.
+func RunCounters(tb testing.TB, c Config, open CounterOpener) CounterResult {
+	tb.Helper()
+	r := play(tb, c, true)
+	result := CounterResult{Config: c, Processes: len(r.all), Verdict: checker.CheckNumbers(r.journals())}
+	for _, h := range r.happened {
+		result.Counts[h.kind]++
+	}
+	address := c.Address
+	if c.At != nil {
+		address = c.At(address)
+	}
+	store, err := open(c.Store, address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	counters, err := store.Counters(context.Background(), counterName)
+	if err != nil || len(counters) != 1 {
+		tb.Fatalf("the store has the counters %v, %v", counters, err)
+	}
+	result.Claimed = counters[0].Next - 1
+	if closer, ok := store.(io.Closer); ok {
+		if err := closer.Close(); err != nil {
+			tb.Error(err)
+		}
+	}
+	return result
+}
+
+// String describes the result for people, in a few lines.
+func (r CounterResult) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %v with seed %d, %d workers, blocks of %d\n", r.Store, r.Length, r.Seed, r.Workers,
+		counterBlock)
+	fmt.Fprint(&b, "  faults:")
+	for k, n := range r.Counts {
+		fmt.Fprintf(&b, " %d %v,", n, kind(k))
+	}
+	fmt.Fprintf(&b, " %d processes\n", r.Processes)
+	fmt.Fprintf(&b, "  numbers: %d used of %d claimed; lost: %d, or %.1f blocks for each process\n",
+		r.Verdict.Count, r.Claimed, r.lost(), float64(r.lost())/counterBlock/float64(r.Processes))
+	fmt.Fprintf(&b, "  numbers given twice: %d\n", r.Verdict.Twice)
+	return b.String()
+}
+
+func (r CounterResult) lost() int64 { return r.Claimed - r.Verdict.Count }
+
+// ShowsSomething tells whether enough has happened to show anything: every worker has claimed some blocks,
+// and one was killed.
+func (r CounterResult) ShowsSomething() bool {
+	return r.Verdict.Count >= int64(r.Workers)*3*counterBlock && r.Counts[kill] > 0
+}
+
+// Check reports the result, and fails the test if a number was given twice, if more were lost than deaths
+// and lost answers explain, or if too little has happened to show anything.
+func (r CounterResult) Check(tb testing.TB) {
+	tb.Helper()
+	tb.Log(r)
+	for _, fault := range r.Verdict.Faults {
+		tb.Error(fault)
+	}
+	if !r.Verdict.OK() {
+		tb.Errorf("%s: %d numbers were given twice, %d runs of numbers go back", r.Store, r.Verdict.Twice,
+			r.Verdict.BackSteps)
+	}
+	if r.lost() < 0 {
+		tb.Errorf("%s: %d numbers were used, and only %d claimed", r.Store, r.Verdict.Count, r.Claimed)
+	}
+	// A process that ends loses two blocks, and what it had taken and not written down. How many answers
+	// a server and the connections to it lose, nobody knows.
+	allowed := int64(r.Processes)*(2*counterBlock+counterBatch) + int64(r.Counts[pause])*counterBlock
+	if r.Server == nil && r.lost() > allowed {
+		tb.Errorf("%s: %d numbers were lost, and %d processes and %d pauses explain %d", r.Store, r.lost(),
+			r.Processes, r.Counts[pause], allowed)
+	}
+	if !r.ShowsSomething() {
+		tb.Errorf("%s: only %d numbers and %d deaths: too little to show anything", r.Store, r.Verdict.Count,
+			r.Counts[kill])
+	}
+}
