@@ -17,6 +17,7 @@ import (
 const (
 	pgInsufficientPrivilege = "42501"
 	pgObjectInUse           = "55006"
+	pgTooManyConnections    = "53300"
 	pgCannotConnectNow      = "57P03"
 )
 
@@ -47,7 +48,7 @@ func createPostgres(
 	// no connection can be open there. The C locale sorts in the same way on every machine.
 	create := `CREATE DATABASE ` + name +
 		` TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'`
-	err := retryWhileInUse(ctx, func() error {
+	err := retryWhileBusy(ctx, func() error {
 		_, err := admin.ExecContext(ctx, create)
 		return err
 	})
@@ -89,12 +90,13 @@ func dropPostgresSchema(ctx context.Context, admin *sql.DB, name string) error {
 	return err
 }
 
-// retryWhileInUse retries a CREATE DATABASE that failed because another one uses the same template.
-func retryWhileInUse(ctx context.Context, create func() error) error {
+// retryWhileBusy retries what failed because of other tests: a CREATE DATABASE while another one uses the
+// same template, and a connection while the server has as many as it allows.
+func retryWhileBusy(ctx context.Context, do func() error) error {
 	const pause = 100 * time.Millisecond
 	for {
-		err := create()
-		if pgCode(err) != pgObjectInUse {
+		err := do()
+		if code := pgCode(err); code != pgObjectInUse && code != pgTooManyConnections {
 			return err
 		}
 		select {

@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -128,7 +129,13 @@ func (t Target) OpenDSN(tb testing.TB, dsn string, cfg *gorm.Config, opts ...Opt
 	if cfg.Logger == nil {
 		cfg.Logger = logger.Discard
 	}
-	db, err := gorm.Open(t.Dialector(dsn, opts...), cfg)
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	var db *gorm.DB
+	err := retryWhileBusy(ctx, func() (err error) {
+		db, err = gorm.Open(t.Dialector(dsn, opts...), cfg)
+		return err
+	})
 	if err != nil {
 		tb.Fatalf("dbtest: opening %s: %v", t.Name, err)
 	}
