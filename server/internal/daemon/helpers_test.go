@@ -50,9 +50,16 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
+// Reset forgets what was logged.
+func (b *lockedBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Reset()
+}
+
 // start starts a service on free ports, with leases in an SQLite file of its own unless the arguments say
 // otherwise, and waits until it is ready.
-func start(t *testing.T, args ...string) *service {
+func start(t testing.TB, args ...string) *service {
 	t.Helper()
 	s := begin(t, args...)
 	servers.Eventually(t, func() error {
@@ -65,7 +72,7 @@ func start(t *testing.T, args ...string) *service {
 }
 
 // begin is start without the wait.
-func begin(t *testing.T, args ...string) *service {
+func begin(t testing.TB, args ...string) *service {
 	t.Helper()
 	all := []string{"--listen", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--log-level", "debug",
 		"--max-time", "1m", "--drain", "1m"} // so that no slow machine decides a test
@@ -104,17 +111,17 @@ func (s *service) end() error {
 }
 
 // post sends JSON to a method of the service.
-func (s *service) post(t *testing.T, method, body string, header ...string) (status int, answer string) {
+func (s *service) post(t testing.TB, method, body string, header ...string) (status int, answer string) {
 	t.Helper()
 	return s.request(t, http.MethodPost, "/snowflake.v1.IDService/"+method, body, header...)
 }
 
-func (s *service) get(t *testing.T, path string, header ...string) (status int, answer string) {
+func (s *service) get(t testing.TB, path string, header ...string) (status int, answer string) {
 	t.Helper()
 	return s.request(t, http.MethodGet, path, "", header...)
 }
 
-func (s *service) request(t *testing.T, method, path, body string, header ...string) (int, string) {
+func (s *service) request(t testing.TB, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.HTTPAddr()+path, strings.NewReader(body))
 	if err != nil {
