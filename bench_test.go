@@ -114,7 +114,9 @@ func (s *bench) share(b *testing.B, size int, create func(*gorm.DB, []benchRow) 
 			without = append(without, measure(s.plain, true))
 		}
 	}
-	b.ReportMetric(float64(undisturbed(with)-undisturbed(without))/float64(size), "share-ns/row")
+	added, own := undisturbed(with)-undisturbed(without), undisturbed(without)
+	b.ReportMetric(float64(added)/float64(size), "share-ns/row")
+	b.ReportMetric(100*float64(added)/float64(own), "%of-gorm")
 	b.ReportMetric(allocs, "share-allocs/statement")
 }
 
@@ -290,6 +292,24 @@ func BenchmarkShardPointRead(b *testing.B) {
 			table := fmt.Sprintf("sharded_rows_%02d", id%64)
 			s.check(s.db.WithContext(s.Context()).Table(table).First(&row, id).Error)
 		})
+	})
+}
+
+// BenchmarkShardConstraint measures what the CHECK constraint of a shard's table costs an INSERT. Both tables
+// have the same columns and get the same rows.
+func BenchmarkShardConstraint(b *testing.B) {
+	const shards = 64
+	eachShardBench(b, shards, 0, func(s *shardBench) {
+		insert := func(table string, id snowflakeplugin.ID) {
+			rows := make([]benchRow, 1000)
+			for n, row := range s.batch() {
+				row.ID = id + snowflakeplugin.ID(n*shards)
+				rows[n] = benchRow(row)
+			}
+			s.check(s.plain.WithContext(s.Context()).Table(table).Create(&rows).Error)
+		}
+		first := func(i int) snowflakeplugin.ID { return snowflakeplugin.ID(1<<40 + i*1000*shards) }
+		s.ratio(func(i int) { insert("sharded_rows_00", first(i)) }, func(i int) { insert("bench_rows", first(i)) })
 	})
 }
 
