@@ -18,6 +18,7 @@ type copier struct {
 	src      *sourceTable
 	entry    *entry
 	progress *progress
+	pace     *pace
 	out      *sqldb.Writer
 	late     []int   // positions of the columns that a second pass fills
 	touched  bool    // rows may change on their way
@@ -112,7 +113,7 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 	*c.entry = next
 	c.ws.failpoint("committed")
 	c.progress.add(c.src.job.name, c.server().Name, read)
-	return nil
+	return c.pace.wait(ctx, read)
 }
 
 // values returns what is written now. Columns that a second pass fills are NULL.

@@ -66,6 +66,9 @@ func (c *directCopier) all(ctx context.Context) error {
 		*c.entry = next
 		c.ws.failpoint("committed")
 		c.progress.add(c.src.job.name, c.server().Name, int(n))
+		if err := c.pace.wait(ctx, int(n)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

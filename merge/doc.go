@@ -55,9 +55,9 @@
 //
 // The table merge_run holds the state and the hash of the plan. The journal, merge_journal, has a row for
 // every step (copy or fill) of every table and server: the last key that was written, and the number of
-// rows. A chunk, which is at most 10,000 rows, and its journal entry are written in one transaction. No
-// table of the target holds a time or the name of a process, so every path through these states ends with
-// the same bytes.
+// rows. A chunk, which is at most 10,000 rows and, if they go through this program, about 8 MB, and its
+// journal entry are written in one transaction. No table of the target holds a time or the name of a
+// process, so every path through these states ends with the same bytes.
 //
 // Decisions are in merge_renames, merge_drops and merge_values. Each row names the table, the server and
 // the primary key that it is for. merge_servers maps every old server to the server that has its rows now.

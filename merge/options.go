@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"log/slog"
 	"slices"
+	"time"
 )
 
 // Opener opens the database that a DSN of the plan names, with a driver that the caller has registered:
@@ -20,6 +21,9 @@ type options struct {
 	chunkRows    int
 	maxConflicts int // how many conflicts a report lists for each table
 	portable     bool
+	only         []string // the tables that are copied now; none means all
+	rate         int      // how many rows are copied in a second; 0 means as many as possible
+	sleep        func(ctx context.Context, d time.Duration) error
 	atFailpoint  func(point string) // set by tests only
 	// distort is set by tests only: it changes rows on their way to the target.
 	distort func(table string, columns []string, rows [][]any) [][]any
@@ -44,13 +48,31 @@ func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }
 // WithFunc registers a function for the policy custom, under the name that the plan uses.
 func WithFunc(name string, fn Func) Option { return func(o *options) { o.funcs[name] = fn } }
 
-// WithChunk sets how many rows are written in one transaction, 10,000 by default. Values below 1 change
-// nothing. The journal is only the same after a resumed run as after an uninterrupted one if both use the
-// same value. The rows are the same in any case.
+// WithChunk sets how many rows are written in one transaction, 10,000 by default, or fewer if they have
+// more than 8 MB and go through this program. Values below 1 change nothing. The journal is only the same
+// after a resumed run as after an uninterrupted one if both use the same value. The rows are the same in
+// any case.
 func WithChunk(rows int) Option {
 	return func(o *options) {
 		if rows > 0 {
 			o.chunkRows = rows
+		}
+	}
+}
+
+// WithOnly makes Run copy only some tables and stop then, with Partial in its report. The decisions are
+// about all tables as ever, and a later Run goes on with the rest, so the sources must not change until
+// then. A table cannot be copied before the tables that its foreign keys refer to.
+func WithOnly(tables ...string) Option {
+	return func(o *options) { o.only = append(o.only, tables...) }
+}
+
+// WithRate sets how many rows Run copies in a second at most, so that others who use the same machines are
+// not slowed down. Values below 1 change nothing. A chunk has at most the rows of a second.
+func WithRate(rows int) Option {
+	return func(o *options) {
+		if rows > 0 {
+			o.rate = rows
 		}
 	}
 }

@@ -2,6 +2,7 @@ package merge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,6 +24,45 @@ type reader struct {
 	refused func(key string, p pair, err error)
 	// before is the size of the previous chunk, which is most likely the size of the next one.
 	before int
+	// limit is how many rows are asked for at a time. It follows the size of the rows.
+	limit int
+}
+
+// errEnough ends the reading of a chunk that has enough bytes.
+var errEnough = errors.New("enough")
+
+// The size of a chunk. While one chunk is written, the next one is read, and drivers and statements hold
+// copies of parts of them, so the memory that they take is several times as large. The first chunk of a
+// table is small, because nobody knows how large its rows are: rows that are asked for and do not fit into
+// the chunk would be read in vain.
+const (
+	maxChunkBytes  = 8 << 20
+	firstChunkRows = 500
+)
+
+// nextLimit returns how many rows to ask for after a chunk of so many rows and bytes.
+func nextLimit(rows, bytes, size int) int {
+	const growth = 4
+	if rows == 0 {
+		return min(firstChunkRows, size)
+	}
+	fits := maxChunkBytes / max(1, bytes/rows)
+	return max(1, min(size, fits, rows*growth))
+}
+
+// sizeOf returns how many bytes a row takes, about.
+func sizeOf(values []any) int {
+	const cell = 16
+	n := cell * len(values)
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
 }
 
 // row is a row on its way to the target. The values are in the order of the pairs of its source table.
@@ -47,17 +87,20 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 		s.behind(q, r.src, r.after, ">")
 	}
 	s.order(q, r.src)
-	q.Add(" LIMIT ", strconv.Itoa(r.size))
+	if r.limit == 0 {
+		r.limit = nextLimit(0, 0, r.size)
+	}
+	q.Add(" LIMIT ", strconv.Itoa(r.limit))
 	read := int64(0)
 	if !ordered && r.after != nil { // without a key, rows can only be counted, which is slow
 		read, _ = r.after[0].(int64)
 		q.Add(" OFFSET ", strconv.FormatInt(read, 10))
 	}
-	rows := make([]row, 0, max(r.before, min(r.size, 1024)))
+	rows := make([]row, 0, max(r.before, min(r.limit, 1024)))
 	// The key is stored behind the values.
 	room := max(1, len(r.src.key))
 	last := make([]any, max(1, len(positions)))
-	fetched := 0
+	fetched, bytes := 0, 0
 	err := source.Fetch(ctx, q, r.texts(list), room, r.steady(s), func(values []any) error {
 		n, behind := len(r.src.pairs), len(list)
 		key := values[behind : behind+room : behind+room]
@@ -77,8 +120,12 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 					sqldb.KeyText(last), err)
 			}
 		}
+		full := error(nil)
+		if bytes += sizeOf(values[:len(list)]); bytes > maxChunkBytes {
+			full = errEnough // with this row
+		}
 		if skip {
-			return nil
+			return full
 		}
 		for i, at := range r.src.key {
 			key[i] = identity(values[at], r.src.pairs[at].to, r.src.raw)
@@ -87,13 +134,16 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 			key[0] = read
 		}
 		rows = append(rows, row{values: values[:n:n], key: key, extra: values[extras : extras+len(r.src.extras)]})
-		return nil
+		return full
 	})
-	if err != nil {
+	full := errors.Is(err, errEnough)
+	if err != nil && !full {
 		return nil, err
 	}
+	asked := r.limit
+	r.limit = nextLimit(fetched, bytes, r.size)
 	r.before = len(rows)
-	if r.ended = fetched < r.size; fetched > 0 {
+	if r.ended = !full && fetched < asked; fetched > 0 {
 		if !ordered {
 			last[0] = read
 		}

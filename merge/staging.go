@@ -148,9 +148,17 @@ func (s *stage) drop(ctx context.Context) error {
 // the changes of the policy custom.
 func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sqldb.Writer,
 	tick func(n int)) error {
+	names := sqldb.ColumnNames(s.columns)
+	if s.job.plan.Policy != Custom { // a function has to see the whole row
+		needed := slices.Clone(names)
+		for _, ref := range s.job.refs {
+			needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
+		}
+		src = src.part(needed)
+	}
 	in := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
 	apply := &applier{s.decisions}
-	positions := src.positions(sqldb.ColumnNames(s.columns))
+	positions := src.positions(names)
 	for {
 		rows, err := in.next(ctx)
 		if err != nil || len(rows) == 0 {
@@ -234,6 +242,7 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 			strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", s.name, " AS s ON s.merge_n = g.n ",
 			"WHERE g.i > ").Bind(last).Add(" ORDER BY g.i LIMIT 5000")
 		var page []stagedRow
+		bytes := 0
 		err := t.Each(ctx, q, func(values []any) error {
 			numbers := make([]int64, 8)
 			for _, i := range []int{0, 1, 2, 3, 4, 7} {
@@ -259,8 +268,14 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 			}
 			page = append(page, g)
 			last = numbers[0]
+			if bytes += sizeOf(values); bytes > maxChunkBytes {
+				return errEnough
+			}
 			return nil
 		})
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
 		if err != nil || len(page) == 0 {
 			return err
 		}

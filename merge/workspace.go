@@ -74,6 +74,12 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 		return nil, err
 	}
 	ws.relate()
+	for _, name := range ws.only {
+		if ws.jobs[name] == nil {
+			return nil, fmt.Errorf("%w: the table %s is to be copied now, but the plan copies no table of that "+
+				"name", ErrPlan, name)
+		}
+	}
 	return ws, nil
 }
 
@@ -83,6 +89,12 @@ func newWorkspace(plan *Plan, opts []Option) *workspace {
 	}}
 	for _, o := range opts {
 		o(&ws.options)
+	}
+	if ws.sleep == nil {
+		ws.sleep = sleep
+	}
+	if ws.rate > 0 {
+		ws.chunkRows = min(ws.chunkRows, ws.rate)
 	}
 	return ws
 }

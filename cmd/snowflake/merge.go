@@ -20,6 +20,8 @@ type mergeOptions struct {
 	target, from       string
 	renames, serverMap string
 	conflicts          int
+	only               texts
+	rate               int
 	quiet              bool
 }
 
@@ -88,6 +90,10 @@ func withMerge(
 	if o.merge.conflicts > 0 {
 		opts = append(opts, merge.WithMaxConflicts(o.merge.conflicts))
 	}
+	for _, names := range o.merge.only {
+		opts = append(opts, merge.WithOnly(strings.Split(names, ",")...))
+	}
+	opts = append(opts, merge.WithRate(o.merge.rate))
 	if m.Merge, err = merge.Open(ctx, plan, opts...); err != nil {
 		return m.explain(ctx, name, err)
 	}

@@ -178,7 +178,7 @@ func TestTheExamplesOfTheMergeHelpWork(t *testing.T) {
 			}
 		}
 	}
-	if tried != 11 {
+	if tried != 12 {
 		t.Errorf("%d examples were found", tried)
 	}
 }
