@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,6 +48,34 @@ func TestIDsOfThePastAreUniqueAndRepeatable(t *testing.T) {
 	slices.Sort(ids)
 	if n := len(slices.Compact(ids)); n != len(times) {
 		t.Errorf("of %d IDs %d are different", len(times), n)
+	}
+}
+
+func TestManyGoroutinesImportThePastTogether(t *testing.T) {
+	t.Parallel()
+	layout := generator.Default()
+	b, err := generator.Backfill(layout, 17)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const importers, each = 8, 2_000
+	ids := make([]int64, importers*each)
+	var all sync.WaitGroup
+	for importer := range importers {
+		all.Go(func() {
+			for i := range each {
+				id, err := b.At(layout.Epoch.Add(time.Hour))
+				if err != nil {
+					t.Error(err)
+				}
+				ids[importer*each+i] = id
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(ids)
+	if n := len(slices.Compact(ids)); n != importers*each {
+		t.Errorf("of %d IDs %d are different", importers*each, n)
 	}
 }
 

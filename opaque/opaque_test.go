@@ -74,18 +74,7 @@ func TestTheTextIsOneBlockOfAESInBase62(t *testing.T) {
 		plain := append(binary.BigEndian.AppendUint64(nil, uint64(id)), sum[:8]...)
 		sealed := make([]byte, len(plain))
 		block.Encrypt(sealed, plain)
-		// math/big has the small letters before the capital ones.
-		text := new(big.Int).SetBytes(sealed).Text(62)
-		text = strings.Map(func(r rune) rune {
-			switch {
-			case 'a' <= r && r <= 'z':
-				return r - 'a' + 'A'
-			case 'A' <= r && r <= 'Z':
-				return r - 'A' + 'a'
-			}
-			return r
-		}, text)
-		want := strings.Repeat("0", opaque.Size-len(text)) + text
+		want := textOf(sealed)
 		if got := codec.Seal(kind, id); got != want {
 			t.Fatalf("%d of %q is sealed as %q, want %q", id, kind, got, want)
 		}
@@ -143,6 +132,83 @@ func TestEveryChangeOfOneCharacterIsRefused(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// textOf is a block in base 62, by math/big.
+func textOf(block []byte) string {
+	// math/big has the small letters before the capital ones.
+	text := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z':
+			return r - 'a' + 'A'
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return r
+	}, new(big.Int).SetBytes(block).Text(62))
+	return strings.Repeat("0", opaque.Size-len(text)) + text
+}
+
+// Whoever has the key for another purpose must not find a text that opens, so every bit of the kind counts.
+func TestEveryBitOfTheKindIsCompared(t *testing.T) {
+	t.Parallel()
+	codec := newCodec(t, first)
+	block, err := aes.NewCipher(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte("snowflakeplugin/opaque\x00order"))
+	for bit := range 65 {
+		tag := binary.BigEndian.Uint64(sum[:]) ^ 1<<bit // the last one changes nothing
+		plain := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 42), tag)
+		sealed := make([]byte, len(plain))
+		block.Encrypt(sealed, plain)
+		id, err := codec.Open("order", textOf(sealed))
+		if opened := err == nil; opened != (bit == 64) || opened && id != 42 {
+			t.Errorf("with bit %d changed it opens as %d, %v", bit, id, err)
+		}
+	}
+}
+
+// A digit behind the last one could stand for 62, and carry: then an ID would have two addresses.
+func TestAnIDHasNoSecondAddress(t *testing.T) {
+	t.Parallel()
+	codec := newCodec(t, first)
+	block, err := aes.NewCipher(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for id := range int64(2_000) {
+		text := codec.Seal("order", id)
+		// 22 digits hold numbers beyond 128 bits, of which a careless program drops the rest.
+		plain := binary.BigEndian.AppendUint64(nil, uint64(id))
+		sum := sha256.Sum256([]byte("snowflakeplugin/opaque\x00order"))
+		sealed := make([]byte, aes.BlockSize)
+		block.Encrypt(sealed, append(plain, sum[:8]...))
+		for over := byte(1); over < 7; over++ { // 7 x 2^128 is still below 62^22
+			other := textOf(append([]byte{over}, sealed...))
+			if got, err := codec.Open("order", other); len(other) != opaque.Size || !errors.Is(err, opaque.ErrInvalid) {
+				t.Fatalf("%q is a second address of %d: %d, %v", other, id, got, err)
+			}
+		}
+		for at := 1; at < len(text); at++ {
+			digit := strings.IndexByte(digits, text[at-1])
+			if text[at] != '0' || digit == 0 {
+				continue
+			}
+			for _, behind := range []string{":", "[", "{", "@", "`", "/"} { // around the ranges of digits
+				tried++
+				other := text[:at-1] + digits[digit-1:digit] + behind + text[at+1:]
+				if got, err := codec.Open("order", other); !errors.Is(err, opaque.ErrInvalid) {
+					t.Fatalf("%q is a second address of %d: %d, %v", other, id, got, err)
+				}
+			}
+		}
+	}
+	if tried < 1_000 {
+		t.Errorf("only %d texts were tried", tried)
 	}
 }
 

@@ -71,6 +71,11 @@ func TestCountersAreListedAndShownAsTheyAre(t *testing.T) {
 			t.Errorf("as JSON: %+v", infos)
 		}
 		has(t, c.succeed(t, "segments", "show", "order"), "next", "10", "9223372036854775797", "none", "open")
+		c.claim(t, "full", lastNumber)
+		full := decode[counterInfo](t, c.succeed(t, "segments", "show", "full", "--json"))
+		if full.State != stateFull || full.Left != 0 {
+			t.Errorf("a counter that is used up: %+v", full)
+		}
 		code, stdout, stderr := call(t, c.dsn, "segments", "show", "orde")
 		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `no counter "orde"`) {
 			t.Errorf("the beginning of a name: exit code %d, %s%s", code, stdout, stderr)
@@ -95,6 +100,11 @@ func TestARaisedCounterGoesOnFromThere(t *testing.T) {
 		has(t, c.succeed(t, "segments", "raise", "orders", "7"), "is at 5001 already")
 		if first := c.claim(t, "orders", 1); first != 5001 {
 			t.Errorf("a lower number has moved the counter to %d", first)
+		}
+
+		at := decode[raised](t, c.succeed(t, "segments", "raise", "orders", "5002", "--json"))
+		if at.Changes || at.Before == nil || at.After == nil || at.After.Next != 5002 {
+			t.Errorf("a counter that is at the number already: %+v", at)
 		}
 
 		// A mistyped name makes no counter.
@@ -160,6 +170,10 @@ func TestTwoTicketServersBecomeThree(t *testing.T) {
 		if code != exitFailure || !strings.Contains(stderr, "mistyped") {
 			t.Errorf("another name: exit code %d, %s", code, stderr)
 		}
+		code, _, stderr = call(t, "", "segments", "residues", "ticket", a.dsn, b.dsn, "--force")
+		if code != exitFailure || !strings.Contains(stderr, "mistyped") {
+			t.Errorf("another name by force: exit code %d, %s", code, stderr)
+		}
 		unchanged("after refusals")
 
 		got := b.succeed(t, "segments", "residues", "tickets", a.dsn, "$"+dsnVariable, fresh.dsn)
@@ -176,6 +190,14 @@ func TestTwoTicketServersBecomeThree(t *testing.T) {
 			}
 			if got := s.succeed(t, "segments", "list"); strings.Count(got, "\n") != 2 {
 				t.Errorf("it has left more than the counter:\n%s", got)
+			}
+		}
+
+		// The second server is out of use for good, and its numbers are known to be used up.
+		a.succeed(t, "segments", "residues", "tickets", a.dsn, fresh.dsn, "--force")
+		for remainder, s := range []counters{a, fresh} {
+			if _, err := s.ticket(t, int64(remainder), 2); err != nil {
+				t.Errorf("after --force database %d: %v", remainder+1, err)
 			}
 		}
 	})
