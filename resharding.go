@@ -43,16 +43,18 @@ type ReshardMove struct {
 // stay, and the others move to shard s + Shards. All other shards are untouched, and no table is renamed.
 //
 //	d, err := router.Reshard(ctx, snowflakeplugin.ReshardConfig{})
-//	err = d.Copy(ctx)               // during normal operation; it may take long
-//	                                // ... stop all programs that write ...
-//	router, err = d.Cutover(ctx)    // updates the copies, verifies them, and goes over to the new tables
-//	                                // ... start all programs with twice the number of shards ...
-//	err = d.Clean(ctx)              // during normal operation: removes what was moved
+//	err = d.Copy(ctx)             // during normal operation; it may take long
+//	_, err = d.Cutover(ctx)       // goes over to the new tables; statements wait for a moment
+//	err = d.Clean(ctx)            // during normal operation: removes what was moved
+//
+// All routers of all processes follow the cutover by themselves, because each of them holds a lease on the
+// shard map that the databases record. No process has to be stopped, unless databases are added: a process
+// that does not have those refuses statements until it is started again with them. Programs that start
+// after the cutover must be configured with twice the number of shards.
 //
 // Every step may be interrupted at any time, by an error or by the end of the process. To continue, call
-// Reshard and the step again, in the same or another process. Until Cutover has succeeded, the router
-// reads and writes as before. From then on it refuses statements, and the router that Cutover returns
-// takes its place. A program that is configured with the old number of shards cannot start any more.
+// Reshard and the step again, in the same or another process, with the old number of shards until Cutover
+// has succeeded.
 //
 // Only one step may run at a time, among all processes.
 type Resharding struct{ d *router.Resharding }
@@ -66,7 +68,7 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 	if cfg.Progress != nil {
 		inner.Progress = func(p router.ReshardProgress) { cfg.Progress(ReshardProgress(p)) }
 	}
-	d, err := r.r.Reshard(ctx, inner)
+	d, err := r.r.Known().Reshard(ctx, inner)
 	if err != nil {
 		return nil, publicError(err)
 	}
@@ -77,7 +79,7 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 // other than the one that called [Resharding.Cutover] can call [Resharding.Clean]. It returns nil if there
 // is none. The error wraps [ErrSharding].
 func (r *Router) PendingCleanup() (*Resharding, error) {
-	d, err := r.r.PendingCleanup()
+	d, err := r.r.Known().PendingCleanup()
 	if d == nil || err != nil {
 		return nil, err
 	}
@@ -105,14 +107,21 @@ func (d *Resharding) Copy(ctx context.Context) error { return d.d.Copy(ctx) }
 // The error is a [*DifferenceError] if there are differences, or that of a database.
 func (d *Resharding) Verify(ctx context.Context) error { return publicError(d.d.Verify(ctx)) }
 
-// Cutover brings the copies up to date, verifies them, and makes the new tables the valid ones. From its
-// beginning until every process uses the doubled number of shards, nothing may write to the sharded
-// models. Reads may go on. Cutover returns the router that takes the place of the old one, which from
-// then on refuses statements with [ErrNotRouted].
+// Cutover brings the copies up to date, verifies them, and makes the new tables the valid ones, for all
+// processes. It returns the router that the resharding was made from, which has twice the shards from then
+// on, as those of the other processes have.
+//
+// While statements go on, it copies and repairs. Then it closes the shard map: nobody gets a lease on it
+// any more, and after three seconds nobody holds one. Statements and methods of routers whose lease has
+// ended wait, or are refused with [ErrShardMap]. Meanwhile Cutover waits for the end of open transactions,
+// repairs and verifies what was written up to then, and opens the new map. So writes and reads stand still
+// for about as long as it takes to read the rows that move and their copies. Handles that were made before
+// the cutover are refused with ErrShardMap from then on.
 //
 // The errors are those of [Resharding.Copy] and [Resharding.Verify]; after one of them nothing has
-// changed for the router. If a database fails while the new number of shards is recorded, call Cutover
-// again. Until it succeeds, no program can start with either number.
+// changed, and the old map is open again. If the process ends while the map is closed, or a database fails
+// while the new number of shards is recorded, nothing is routed until Reshard and Cutover are called again,
+// in any process.
 func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 	r, err := d.d.Cutover(ctx)
 	if err != nil {
@@ -121,11 +130,8 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 	return &Router{r}, nil
 }
 
-// Clean removes the rows that were moved from the old tables, in chunks. Call it after Cutover, when
-// every process uses the doubled number of shards, and when all reads that the old router had begun have
-// ended, because those would miss the removed rows. Until Clean has succeeded, every read of an old table
-// leaves the moved rows out by a condition, which costs a little time. Other processes keep that condition
-// until they are restarted.
+// Clean removes the rows that were moved from the old tables, in chunks, after Cutover. Until it has
+// succeeded, every read of an old table leaves the moved rows out by a condition, which costs a little time.
 //
 // Clean refuses to touch a table into which rows were written after the cutover.
 func (d *Resharding) Clean(ctx context.Context) error { return d.d.Clean(ctx) }

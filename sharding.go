@@ -2,6 +2,7 @@ package snowflakeplugin
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -71,8 +72,23 @@ func NewRouter(cfg ShardingConfig, models ...any) (*Router, error) {
 // may use any.
 func Broadcast(model any) any { return router.Broadcast(model) }
 
-// Shards returns the number of shards.
-func (r *Router) Shards() int { return r.r.Shards() }
+// route calls do with the router of the shard map that is valid now. If a cutover comes in between, so
+// that nothing was done, it calls do again.
+func (r *Router) route(ctx context.Context, do func(at *router.Router) error) error {
+	const tries = 3
+	for try := 1; ; try++ {
+		at, err := r.r.At(ctx)
+		if err != nil {
+			return err
+		}
+		if err = do(at); !errors.Is(err, ErrShardMap) || try == tries {
+			return publicError(err)
+		}
+	}
+}
+
+// Shards returns the number of shards, as this process has seen it last.
+func (r *Router) Shards() int { return r.r.Known().Shards() }
 
 // Scopes returns a router whose reads over several shards also go through fns, as with db.Scopes, so that
 // they page, count or add up only some of the rows.
@@ -89,13 +105,15 @@ func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
 // Shard returns the number of the shard where the row with that ID is, or would be. The error wraps
 // [ErrInvalidID] for an ID that is zero or negative, that has more bits than the layout, or that was made
 // so far in the future that it must come from another layout.
-func (r *Router) Shard(id ID) (int, error) { return r.r.Shard(int64(id)) }
+func (r *Router) Shard(id ID) (int, error) { return r.r.Known().Shard(int64(id)) }
 
 // Table returns the name of the table where the model's row with that ID is, such as orders_07. The number
 // has at least two digits and does not depend on the number of shards. A model marked by [Broadcast] has
 // one table with its own name. The errors are those of [Router.Shard], and one wrapping [ErrNotSharded]
 // for a model that the router does not know.
-func (r *Router) Table(model any, id ID) (string, error) { return r.r.Table(model, int64(id)) }
+func (r *Router) Table(model any, id ID) (string, error) {
+	return r.r.Known().Table(model, int64(id))
+}
 
 // DB returns a handle that is bound to the model, on the shard where the row with that ID is:
 //
@@ -113,7 +131,11 @@ func (r *Router) Table(model any, id ID) (string, error) { return r.r.Table(mode
 // The errors are those of [Router.Table]. If ctx belongs to a transaction of [Router.Transaction] on
 // another shard, the error wraps ErrCrossShard.
 func (r *Router) DB(ctx context.Context, model any, id ID) (*gorm.DB, error) {
-	return r.r.DB(ctx, model, int64(id))
+	at, err := r.r.At(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return at.DB(ctx, model, int64(id))
 }
 
 // Create stores rows on their shards. It takes a pointer to a struct, a slice of structs or of pointers,
@@ -131,7 +153,9 @@ func (r *Router) DB(ctx context.Context, model any, id ID) (*gorm.DB, error) {
 // For a row that belongs to no shard the error wraps [ErrNotSharded], [ErrInvalidID], [ErrCrossShard] or
 // [ErrNoParent]. Otherwise it is the error of the generator or of a database.
 func (r *Router) Create(ctx context.Context, rows any) error {
-	return publicError(r.r.Create(ctx, rows))
+	// A commit that was not confirmed is a *PartialError of drivers, never of the shard map, so only what
+	// was rolled back everywhere is done again.
+	return r.route(ctx, func(at *router.Router) error { return at.Create(ctx, rows) })
 }
 
 // Find reads the rows with these IDs into dest, a pointer to a slice of structs or of pointers to structs.
@@ -142,7 +166,7 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 // fails, dest is empty, and the error is a [*PartialError]. For an invalid ID the error is that of
 // [Router.Shard].
 func (r *Router) Find(ctx context.Context, dest any, ids []ID) error {
-	return publicError(r.r.Find(ctx, dest, numbersOf(ids)))
+	return r.route(ctx, func(at *router.Router) error { return at.Find(ctx, dest, numbersOf(ids)) })
 }
 
 // Latest reads the newest rows of all shards into dest, a pointer to a slice, newest first. Of two rows
@@ -152,41 +176,47 @@ func (r *Router) Find(ctx context.Context, dest any, ids []ID) error {
 // The error wraps [ErrNotSharded], or gorm.ErrInvalidValue for a limit below 1 or another kind of dest. If
 // a shard fails, dest is empty, and the error is a [*PartialError].
 func (r *Router) Latest(ctx context.Context, dest any, limit int) error {
-	return publicError(r.r.Latest(ctx, dest, limit))
+	return r.route(ctx, func(at *router.Router) error { return at.Latest(ctx, dest, limit) })
 }
 
 // Before is [Router.Latest] for rows that are older than the cursor. To read the next page, pass the ID of
 // the last row of a page. Rows that are added meanwhile do not shift the pages, so no row is read twice or
 // left out. The cursor need not be the ID of a row.
 func (r *Router) Before(ctx context.Context, dest any, cursor ID, limit int) error {
-	return publicError(r.r.Before(ctx, dest, int64(cursor), limit))
+	return r.route(ctx, func(at *router.Router) error { return at.Before(ctx, dest, int64(cursor), limit) })
 }
 
 // After is [Router.Latest] for rows that are newer than the cursor, oldest first. A cursor of 0 starts at
 // the beginning. A row of an open transaction may appear later, when the cursor is already past it. To
 // read every row exactly once, keep the cursor behind the present by at least your longest transaction.
 func (r *Router) After(ctx context.Context, dest any, cursor ID, limit int) error {
-	return publicError(r.r.After(ctx, dest, int64(cursor), limit))
+	return r.route(ctx, func(at *router.Router) error { return at.After(ctx, dest, int64(cursor), limit) })
 }
 
 // Between reads all rows whose IDs were made at from or later, and before to, oldest first. There is no
 // limit. The errors are those of [Router.Latest] and of [generator.Layout.Range].
 func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
-	return publicError(r.r.Between(ctx, dest, from, to))
+	return r.route(ctx, func(at *router.Router) error { return at.Between(ctx, dest, from, to) })
 }
 
 // Count returns the number of the model's rows on all shards. Different databases are not counted at the
 // same instant. The error wraps [ErrNotSharded], or is a [*PartialError].
-func (r *Router) Count(ctx context.Context, model any) (int64, error) {
-	n, err := r.r.Count(ctx, model)
-	return n, publicError(err)
+func (r *Router) Count(ctx context.Context, model any) (n int64, err error) {
+	err = r.route(ctx, func(at *router.Router) (err error) {
+		n, err = at.Count(ctx, model)
+		return err
+	})
+	return n, err
 }
 
 // Exists reports whether any shard has a row of the model. With [Router.Scopes], it reports whether any
 // shard has a row that meets some conditions. The errors are those of [Router.Count].
-func (r *Router) Exists(ctx context.Context, model any) (bool, error) {
-	found, err := r.r.Exists(ctx, model)
-	return found, publicError(err)
+func (r *Router) Exists(ctx context.Context, model any) (found bool, err error) {
+	err = r.route(ctx, func(at *router.Router) (err error) {
+		found, err = at.Exists(ctx, model)
+		return err
+	})
+	return found, err
 }
 
 // Sum adds up a column of the model over all shards and stores the sum in dest: a *big.Rat, which is exact
@@ -196,22 +226,28 @@ func (r *Router) Exists(ctx context.Context, model any) (bool, error) {
 // The errors are those of [Router.Count]. The error wraps gorm.ErrInvalidField for a column that the model
 // does not have, and gorm.ErrInvalidValue if dest has another type or an int64 cannot hold the sum.
 func (r *Router) Sum(ctx context.Context, model any, column string, dest any) error {
-	return publicError(r.r.Sum(ctx, model, column, dest))
+	return r.route(ctx, func(at *router.Router) error { return at.Sum(ctx, model, column, dest) })
 }
 
 // Min stores the least value of a column over all shards in dest, a pointer to a number, a string, a
 // []byte or a time.Time. It returns false and leaves dest unchanged if there is no value, because there are
 // no rows or all of them have NULL. Strings of different shards are compared byte by byte. The errors are
 // those of [Router.Sum].
-func (r *Router) Min(ctx context.Context, model any, column string, dest any) (bool, error) {
-	found, err := r.r.Min(ctx, model, column, dest)
-	return found, publicError(err)
+func (r *Router) Min(ctx context.Context, model any, column string, dest any) (found bool, err error) {
+	err = r.route(ctx, func(at *router.Router) (err error) {
+		found, err = at.Min(ctx, model, column, dest)
+		return err
+	})
+	return found, err
 }
 
 // Max is [Router.Min] for the greatest value.
-func (r *Router) Max(ctx context.Context, model any, column string, dest any) (bool, error) {
-	found, err := r.r.Max(ctx, model, column, dest)
-	return found, publicError(err)
+func (r *Router) Max(ctx context.Context, model any, column string, dest any) (found bool, err error) {
+	err = r.route(ctx, func(at *router.Router) (err error) {
+		found, err = at.Max(ctx, model, column, dest)
+		return err
+	})
+	return found, err
 }
 
 // Each calls fn for every shard with a handle that is bound to the model there. For a model marked by
@@ -221,7 +257,11 @@ func (r *Router) Max(ctx context.Context, model any, column string, dest any) (b
 // The error wraps [ErrNotSharded], or is a [*PartialError]. When ctx ends, the shards whose calls had not
 // begun are among the failed ones.
 func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
-	return publicError(r.r.Each(ctx, model, fn))
+	at, err := r.r.At(ctx)
+	if err != nil {
+		return err
+	}
+	return publicError(at.Each(ctx, model, fn))
 }
 
 // AutoMigrate makes the tables of all models on all shards, or updates them, as db.AutoMigrate does for
@@ -235,7 +275,9 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // It may be called at every start. If shards fail, it goes on with the others and returns a
 // [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails there ends
 // the call.
-func (r *Router) AutoMigrate(ctx context.Context) error { return publicError(r.r.AutoMigrate(ctx)) }
+func (r *Router) AutoMigrate(ctx context.Context) error {
+	return r.route(ctx, func(at *router.Router) error { return at.AutoMigrate(ctx) })
+}
 
 // Check compares the tables of all shards with the models and with each other. It looks for missing
 // tables, columns, indexes and constraints, and for columns whose types differ between tables of one kind
@@ -243,7 +285,9 @@ func (r *Router) AutoMigrate(ctx context.Context) error { return publicError(r.r
 //
 // The error is a [*DriftError] if there are differences, or a [*PartialError] if shards could not be
 // examined.
-func (r *Router) Check(ctx context.Context) error { return publicError(r.r.Check(ctx)) }
+func (r *Router) Check(ctx context.Context) error {
+	return r.route(ctx, func(at *router.Router) error { return at.Check(ctx) })
+}
 
 // Distribution is the number of rows of a model on each shard.
 type Distribution struct {
@@ -268,8 +312,12 @@ func (d Distribution) String() string { return router.Distribution(d).String() }
 
 // Distribution counts the rows of a model on each shard. The errors are those of [Router.Count].
 func (r *Router) Distribution(ctx context.Context, model any) (Distribution, error) {
-	d, err := r.r.Distribution(ctx, model)
-	return Distribution(d), publicError(err)
+	var d router.Distribution
+	err := r.route(ctx, func(at *router.Router) (err error) {
+		d, err = at.Distribution(ctx, model)
+		return err
+	})
+	return Distribution(d), err
 }
 
 // Transaction runs fn in a transaction on the shard where the row with that ID is. If fn returns nil, the
@@ -279,7 +327,11 @@ func (r *Router) Distribution(ctx context.Context, model any) (Distribution, err
 //
 // The error is that of fn, of the database, or of [Router.Shard].
 func (r *Router) Transaction(ctx context.Context, id ID, fn func(tx *ShardTx) error) error {
-	return r.r.Transaction(ctx, int64(id), func(tx *router.ShardTx) error { return fn(&ShardTx{tx}) })
+	at, err := r.r.At(ctx)
+	if err != nil {
+		return err
+	}
+	return at.Transaction(ctx, int64(id), func(tx *router.ShardTx) error { return fn(&ShardTx{tx}) })
 }
 
 // ShardTx is a transaction on one shard. It is valid until the function that [Router.Transaction] has
@@ -318,7 +370,7 @@ type Explanation struct {
 // Explain says where the row with an ID is, and when and on which node the ID was made. The errors are
 // those of [Router.Shard].
 func (r *Router) Explain(id ID) (Explanation, error) {
-	e, err := r.r.Explain(int64(id))
+	e, err := r.r.Known().Explain(int64(id))
 	return Explanation{ID(e.ID), e.Shard, e.Database, e.Dialect, e.Tables, e.Parts}, err
 }
 
@@ -328,85 +380,6 @@ func (e Explanation) String() string {
 		ID: int64(e.ID), Shard: e.Shard, Database: e.Database, Dialect: e.Dialect, Tables: e.Tables,
 		Parts: e.Parts,
 	}.String()
-}
-
-// PartialError says on which shards a call succeeded and on which it failed. [errors.Is] and [errors.As]
-// find the errors of the shards. For a model marked by [Broadcast], the numbers are those of databases.
-type PartialError struct {
-	// OK lists the shards that succeeded, in ascending order.
-	OK []int
-	// Failed has the error of each of the other shards.
-	Failed map[int]error
-}
-
-// Error names the shards that failed. Shards with the same error are named together.
-func (e *PartialError) Error() string { return (*router.PartialError)(e).Error() }
-
-// Unwrap returns the errors of the shards, in the order of their numbers.
-func (e *PartialError) Unwrap() []error { return (*router.PartialError)(e).Unwrap() }
-
-// MissingError says which of the wanted rows do not exist. errors.Is(err, gorm.ErrRecordNotFound) holds
-// for it.
-type MissingError struct {
-	// Model is the name of the model.
-	Model string
-	// IDs are those without a row, each once, in the order in which they were passed.
-	IDs []ID
-}
-
-// Error names up to ten of the IDs.
-func (e *MissingError) Error() string {
-	return (&router.MissingError{Model: e.Model, IDs: numbersOf(e.IDs)}).Error()
-}
-
-// Unwrap returns gorm.ErrRecordNotFound.
-func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
-
-// Drift is one difference between a table and its model, or between the tables of two shards.
-type Drift struct {
-	Shard, Database int
-	Table           string
-	What            string
-}
-
-// DriftError lists what [Router.Check] has found.
-type DriftError struct{ Drifts []Drift }
-
-// Error names up to ten of the differences.
-func (e *DriftError) Error() string {
-	inner := &router.DriftError{}
-	for _, d := range e.Drifts {
-		inner.Drifts = append(inner.Drifts, router.Drift(d))
-	}
-	return inner.Error()
-}
-
-// publicError converts an error of the internal package to the type of this package. Those types are
-// never wrapped there.
-func publicError(err error) error {
-	switch e := err.(type) { //nolint:errorlint // What an error of the application wraps stays as it is.
-	case *router.PartialError:
-		return (*PartialError)(e)
-	case *router.MissingError:
-		public := &MissingError{Model: e.Model}
-		for _, id := range e.IDs {
-			public.IDs = append(public.IDs, ID(id))
-		}
-		return public
-	case *router.DriftError:
-		public := &DriftError{}
-		for _, d := range e.Drifts {
-			public.Drifts = append(public.Drifts, Drift(d))
-		}
-		return public
-	case *router.DifferenceError:
-		public := &DifferenceError{Rows: e.Rows}
-		for _, d := range e.First {
-			public.First = append(public.First, Difference{d.Table, ID(d.ID), d.What})
-		}
-		return public
-	}
-	return err
 }
 
 func numbersOf(ids []ID) []int64 {

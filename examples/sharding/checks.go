@@ -24,7 +24,7 @@ func (s *shop) checks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.check(d.Total == c.want && len(d.Rows) == 2*shards, "%d of %d rows of %s, from %d to %d on a shard",
+		s.check(d.Total == c.want && len(d.Rows) == s.shards, "%d of %d rows of %s, from %d to %d on a shard",
 			d.Total, c.want, d.Model, d.Min, d.Max)
 	}
 	if err := s.checkPlaces(ctx); err != nil {
@@ -60,12 +60,12 @@ func (s *shop) checkPlaces(ctx context.Context) error {
 	var apart atomic.Int64
 	for _, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
 		err := s.router.Each(ctx, model, func(shard int, tx *gorm.DB) error { // several at a time
-			table, err := s.router.Table(model, snowflakeplugin.ID(2*shards+shard)) // as of any row there
+			table, err := s.router.Table(model, snowflakeplugin.ID(s.shards+shard)) // as of any row there
 			if err != nil {
 				return err
 			}
 			var n int64
-			err = tx.Raw("SELECT count(*) FROM "+table+" WHERE id % ? <> ?", 2*shards, shard).Scan(&n).Error
+			err = tx.Raw("SELECT count(*) FROM "+table+" WHERE id % ? <> ?", s.shards, shard).Scan(&n).Error
 			apart.Add(n)
 			return err
 		})
@@ -73,6 +73,6 @@ func (s *shop) checkPlaces(ctx context.Context) error {
 			return err
 		}
 	}
-	s.check(apart.Load() == 0, "every row is where ID %% %d says", 2*shards)
+	s.check(apart.Load() == 0, "every row is where ID %% %d says", s.shards)
 	return nil
 }

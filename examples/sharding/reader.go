@@ -14,7 +14,7 @@ import (
 // reader reads continuously and knows which rows it must find.
 type reader struct {
 	customers []Customer
-	router    *atomic.Pointer[snowflakeplugin.Router]
+	router    *snowflakeplugin.Router
 	done      chan struct{}
 	ended     sync.WaitGroup
 	before    atomic.Int64 // reads of the old shards
@@ -24,22 +24,22 @@ type reader struct {
 
 func (r *reader) read(ctx context.Context) {
 	for i := 0; ; i++ {
-		router := r.router.Load()
-		err := r.readOne(ctx, router, r.customers[i%len(r.customers)])
+		at := r.router.Shards()
+		err := r.readOne(ctx, r.router, r.customers[i%len(r.customers)])
 		switch {
-		case err == nil && router.Shards() == shards:
+		case err == nil && at == shards:
 			r.before.Add(1)
 		case err == nil:
 			r.after.Add(1)
-		case errors.Is(err, snowflakeplugin.ErrNotRouted):
-			// A cutover happened in the meantime, so the next read uses the new router.
+		case errors.Is(err, snowflakeplugin.ErrShardMap):
+			// The cutover came between the handle and its statement, so the next read gets a new handle.
 		default:
 			r.wrong.Store(&err)
 			return
 		}
 		select {
 		case <-r.done:
-			if router == r.router.Load() { // it has read by the new one, too
+			if at == 2*shards { // it has read by the new map, too
 				return
 			}
 		case <-time.After(time.Millisecond):

@@ -3,34 +3,38 @@ package main
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
 // resharding moves the rows to twice as many shards while another goroutine reads.
 func (s *shop) resharding(ctx context.Context) error {
+	s.shards = shards
+	if s.drop != nil {
+		_, err := s.router.Reshard(ctx, snowflakeplugin.ReshardConfig{})
+		s.say("\nFrom %d shards to %d:\n\n", shards, 2*shards)
+		s.check(errors.Is(err, snowflakeplugin.ErrSharding), "it is refused: the databases are of two kinds")
+		return nil
+	}
+	s.shards = 2 * shards
 	s.say("\nFrom %d shards to %d, while somebody reads:\n\n", shards, 2*shards)
-	var current atomic.Pointer[snowflakeplugin.Router]
-	current.Store(s.router)
-	r := &reader{customers: s.customers, router: &current, done: make(chan struct{})}
+	r := &reader{customers: s.customers, router: s.router, done: make(chan struct{})}
 	r.ended.Go(func() { r.read(ctx) })
 
-	err := s.reshard(ctx, &current)
+	err := s.reshard(ctx)
 	close(r.done)
 	r.ended.Wait()
 	if err != nil {
 		return err
 	}
-	s.router = current.Load()
 	s.check(r.wrong.Load() == nil && r.before.Load() > 0 && r.after.Load() > 0, "%s", r.verdict())
 	return nil
 }
 
 // reshard runs all steps. Between them it writes, to show how Verify and Cutover handle late
 // writes.
-func (s *shop) reshard(ctx context.Context, current *atomic.Pointer[snowflakeplugin.Router]) error {
-	router := current.Load()
+func (s *shop) reshard(ctx context.Context) error {
+	router := s.router
 	resharding, err := router.Reshard(ctx, snowflakeplugin.ReshardConfig{})
 	if err != nil {
 		return err
@@ -51,11 +55,10 @@ func (s *shop) reshard(ctx context.Context, current *atomic.Pointer[snowflakeplu
 		return err
 	}
 
-	bigger, err := resharding.Cutover(ctx) // while nothing writes
+	bigger, err := resharding.Cutover(ctx) // all routers of all processes follow
 	if err != nil {
 		return err
 	}
-	current.Store(bigger) // all requests use this one from now on
 	s.say("  Cutover  repaired the %d, compared every column, and goes by ID %% %d from now on\n",
 		late, bigger.Shards())
 	if err := resharding.Clean(ctx); err != nil { // during normal operation

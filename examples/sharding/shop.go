@@ -30,6 +30,7 @@ const (
 
 // shop is the state of the program.
 type shop struct {
+	shards int // at the end
 	w      io.Writer
 	plugin *snowflakeplugin.Plugin
 	router *snowflakeplugin.Router

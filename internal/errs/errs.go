@@ -21,6 +21,7 @@ var (
 	ErrNotSharded   = errors.New("snowflakeplugin: model is not of this router")
 	ErrNotRouted    = errors.New("snowflakeplugin: statement is not routed to a shard")
 	ErrCrossShard   = errors.New("snowflakeplugin: row is on another shard")
+	ErrShardMap     = errors.New("snowflakeplugin: no valid shard map")
 	ErrClosed       = errors.New("snowflakeplugin: closed")
 	ErrZeroKey      = errors.New("snowflakeplugin: key is not set")
 	ErrInvalidID    = errors.New("snowflakeplugin: invalid id")

@@ -49,6 +49,7 @@ func sentinels() map[string]struct {
 		"snowflakeplugin.ErrSharding":     {snowflakeplugin.ErrSharding, false},
 		"snowflakeplugin.ErrNotSharded":   {snowflakeplugin.ErrNotSharded, false},
 		"snowflakeplugin.ErrNotRouted":    {snowflakeplugin.ErrNotRouted, false},
+		"snowflakeplugin.ErrShardMap":     {snowflakeplugin.ErrShardMap, false},
 		"snowflakeplugin.ErrCrossShard":   {snowflakeplugin.ErrCrossShard, false},
 		"snowflakeplugin.ErrClosed":       {snowflakeplugin.ErrClosed, false},
 		"generator.ErrInvalidLayout":      {generator.ErrInvalidLayout, false},

@@ -44,6 +44,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	if err := partialError(failures); err != nil {
 		return err
 	}
+	// A lease from before the records is not the one that they say.
+	defer r.endLeases()
 	return registry{r.topology}.recordMissing(ctx)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -15,9 +16,12 @@ import (
 // move to shard s + N. So every new table is filled from exactly one old table, and each such pair is a
 // tableMove. The journal, which is in the database of the new table, says how far each move is.
 type Resharding struct {
+	router     *Router // of before
 	from, to   *cluster
 	chunk      int
 	onProgress func(ReshardProgress)
+	span       time.Duration
+	halfway    bool // the new number of shards was recorded in some databases
 	cleaned    bool // nothing is left to remove
 }
 
@@ -50,7 +54,12 @@ const defaultChunk = 1000
 
 // Reshard makes the new tables and the journal. It moves nothing.
 func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
-	d := &Resharding{from: r.cluster, chunk: cfg.Chunk, onProgress: cfg.Progress}
+	if err := r.lookAtMaps(ctx); err != nil {
+		// If this fails, too, a cutover was interrupted, and this resharding continues it.
+		_ = r.current.adopt(ctx, r.cluster, r.dbs)
+		r = r.Known()
+	}
+	d := &Resharding{router: r, from: r.cluster, chunk: cfg.Chunk, onProgress: cfg.Progress}
 	if d.chunk == 0 {
 		d.chunk = defaultChunk
 	}
@@ -59,6 +68,9 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 	}
 	if err := d.configure(cfg); err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	if err := (registry{d.from.topology}).recordMissing(ctx); err != nil && !d.halfway {
+		return nil, err // Other processes could not see the cutover.
 	}
 	if err := d.checkColocated(ctx); err != nil {
 		return nil, err
@@ -88,10 +100,13 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 		return fmt.Errorf("chunks of %d rows", d.chunk)
 	}
 	// The records are read again, because another process may have resharded or cleaned up.
-	if err := (registry{from}).compare(); err != nil {
+	found, err := registry{from}.compare()
+	if err != nil {
 		return err
 	}
-	if before := from.staleShards.Load(); before > 0 {
+	d.halfway = found.mixed
+	from.version, d.span = max(from.version, found.version), found.span
+	if before := found.staleShards; before > 0 && !d.halfway {
 		return fmt.Errorf("the cleanup of the resharding from %d shards is pending: call Clean first", before)
 	}
 	for i, db := range from.dbs {
@@ -101,9 +116,9 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 	}
 	for i, db := range dbs {
 		if kind := dbs[0].Name(); db != nil && db.Config != nil && db.Name() != kind {
-			return fmt.Errorf("database 0 is %s and database %d is %s: rows can be moved only between databases of "+
-				"one kind, because another kind keeps times and numbers less exactly: move the tables to one kind "+
-				"first", kind, i, db.Name())
+			return fmt.Errorf("database 0 is %s and database %d is %s: rows can be moved only between databases "+
+				"of one kind, because another kind keeps times and numbers less exactly: move the tables to one "+
+				"kind first", kind, i, db.Name())
 		}
 	}
 	for _, m := range from.models {
@@ -124,7 +139,8 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 			}
 		}
 	}
-	to, err := newTopology(Config{
+	var to *topology
+	to, err = newTopology(Config{
 		EngineOf: from.engineOf, Layout: from.layout, Shards: 2 * from.shards, Databases: dbs,
 		Place: func(shard int) int {
 			if shard < from.shards {
@@ -136,6 +152,7 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 	if err != nil {
 		return err
 	}
+	to.version, to.span = from.version+1, found.span
 	d.to = newCluster(to)
 	return nil
 }

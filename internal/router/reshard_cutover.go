@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -11,31 +12,92 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// Cutover copies and repairs what is left, and verifies everything. Only then it records the new number
-// of shards and replaces the old cluster in the guards.
+// Cutover brings the copies up to date while statements go on. Then it closes the shard map and waits until
+// no process routes by it. What was written up to then is copied and verified, and the new map is recorded
+// and opened. If that fails before anything is recorded, the old map is opened again.
 func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
-	if err := d.Copy(ctx); err != nil {
+	if err := d.update(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.repair(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.Verify(ctx); err != nil {
-		return nil, err
-	}
-	for _, move := range d.moves() {
-		if err := move.recordCutover(ctx); err != nil {
-			return nil, move.failed("cutting over", err)
+	if err := d.close(ctx); err != nil {
+		if !d.halfway {
+			opened := registry{d.from.topology}.openMap(context.WithoutCancel(ctx))
+			err = errors.Join(err, opened)
 		}
+		return nil, err
 	}
+	d.halfway = true
+	now := d.router.current
+	now.adopting.Lock() // because only this goroutine knows the databases that are added
+	defer now.adopting.Unlock()
 	if err := (registry{d.to.topology}).recordCutover(ctx, d.from.shards); err != nil {
 		return nil, err
 	}
-	d.to.staleShards.Store(int64(d.from.shards))
-	if err := d.to.install(d.from); err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	if err := now.replace(ctx, d.from, d.to.dbs); err != nil {
+		return nil, err
 	}
-	return &Router{cluster: d.to}, nil
+	d.to = now.cluster.Load()
+	return d.router.Known(), nil
+}
+
+// update copies what is new and repairs what has changed.
+func (d *Resharding) update(ctx context.Context) error {
+	if err := d.Copy(ctx); err != nil {
+		return err
+	}
+	return d.repair(ctx)
+}
+
+// close ends all routing by the old map, and makes the copies equal to the rows.
+func (d *Resharding) close(ctx context.Context) error {
+	if err := (registry{d.from.topology}).closeMap(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return errs.Ended(ctx)
+	case <-time.After(d.span + d.span/100):
+	}
+	for _, move := range d.moves() {
+		if err := move.awaitWrites(ctx); err != nil {
+			return move.failed("waiting for transactions", err)
+		}
+	}
+	if err := d.update(ctx); err != nil {
+		return err
+	}
+	if err := d.Verify(ctx); err != nil {
+		return err
+	}
+	for _, move := range d.moves() {
+		if err := move.recordCutover(ctx); err != nil {
+			return move.failed("cutting over", err)
+		}
+	}
+	return nil
+}
+
+// awaitWrites waits for the end of all transactions that have written to the old table. They began before
+// the map was closed. It takes a lock that they exclude, and releases it at once.
+func (m *tableMove) awaitWrites(ctx context.Context) error {
+	db := m.d.from.dbs[m.FromDatabase].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	table := db.Statement.Quote(m.FromTable)
+	switch db.Name() {
+	case dialectPostgres:
+		return db.Transaction(func(tx *gorm.DB) error {
+			return tx.Exec("LOCK TABLE " + table + " IN SHARE MODE").Error
+		})
+	case dialectMySQL:
+		return db.Connection(func(tx *gorm.DB) error {
+			// Should the second statement fail, the connection is broken, and the server has unlocked the table.
+			err := tx.Exec("LOCK TABLES " + table + " READ").Error
+			return errors.Join(err, tx.Exec("UNLOCK TABLES").Error)
+		})
+	default:
+		// Only one transaction of a database writes at a time.
+		key := db.Statement.Quote(m.model.key.DBName)
+		return db.Exec("UPDATE " + table + " SET " + key + " = " + key + " WHERE 1 = 0").Error
+	}
 }
 
 // recordCutover records the last row of the old table in the journal. A row with a greater key that
@@ -71,7 +133,8 @@ func (r *Router) PendingCleanup() (*Resharding, error) {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	return &Resharding{
-		from: newCluster(from), to: r.cluster, chunk: defaultChunk, onProgress: func(ReshardProgress) {},
+		router: r, from: newCluster(from), to: r.cluster, chunk: defaultChunk,
+		onProgress: func(ReshardProgress) {},
 	}, nil
 }
 

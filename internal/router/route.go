@@ -20,6 +20,7 @@ const (
 	callbackRoute  = fill.PluginName + ":route"
 	callbackCheck  = fill.PluginName + ":check_shard"
 	callbackNested = fill.PluginName + ":check_nested"
+	callbackMap    = fill.PluginName + ":check_map"
 )
 
 // cluster is a topology with what GORM needs to run statements on it. All routers that Scopes returns
@@ -30,6 +31,7 @@ type cluster struct {
 	schemas   schemas
 	relations relations
 	guards    []*shardGuard // by database; empty until install
+	before    *cluster      // that this one has replaced, or nil
 }
 
 func newCluster(t *topology) *cluster {
@@ -75,9 +77,17 @@ func (g *shardGuard) Name() string { return guardName }
 
 // Initialize registers the guard before all other callbacks of a statement.
 func (g *shardGuard) Initialize(db *gorm.DB) error {
+	const commits = "gorm:commit_or_rollback_transaction"
 	callbacks := db.Callback()
 	return errors.Join(
 		callbacks.Create().Before("*").Register(callbackRoute, g.routeWrite),
+		callbacks.Create().Before(commits).Register(callbackMap, g.checkAfter),
+		callbacks.Update().Before(commits).Register(callbackMap, g.checkAfter),
+		callbacks.Delete().Before(commits).Register(callbackMap, g.checkAfter),
+		callbacks.Query().After("gorm:query").Register(callbackMap, g.checkAfter),
+		callbacks.Row().After("gorm:row").Register(callbackMap, g.checkAfter),
+		callbacks.Raw().After("gorm:raw").Register(callbackMap, g.checkAfter),
+		callbacks.Raw().Before("*").Register(callbackRoute, g.checkBefore),
 		callbacks.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkCreated),
 		callbacks.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkUpdated),
 		callbacks.Create().Before("gorm:create").Register(callbackCheck, fill.CheckShard(g.plans)),
@@ -171,6 +181,7 @@ func (g *shardGuard) routeUpdate(db *gorm.DB) {
 // route gives a statement the schema and the table of its shard.
 func (g *shardGuard) route(db *gorm.DB, writes bool) {
 	stmt := db.Statement
+	g.checkBefore(db)
 	if db.Error != nil || stmt.Schema == nil || stmt.SQL.Len() > 0 {
 		return
 	}
@@ -265,6 +276,11 @@ func nameOpen(stmt *gorm.Statement) {
 
 // notRouted is the error of a statement without a route.
 func (c *cluster) notRouted(stmt *gorm.Statement) error {
+	for before := c.before; before != nil; before = before.before {
+		if _, routed := before.routeOf(stmt); routed {
+			return mapError(errMapReplaced)
+		}
+	}
 	base := stmt.Schema.Table
 	return fmt.Errorf("%w: the rows of %s are in %s to %s: use a handle of Router.DB or a method of the Router",
 		errs.ErrNotRouted, stmt.Schema.Name, tableOn(base, 0), tableOn(base, c.shards-1))

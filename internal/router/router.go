@@ -19,7 +19,8 @@ import (
 // Router is a cluster with the scopes of its reads. It is safe for concurrent use.
 type Router struct {
 	*cluster
-	scopes []func(*gorm.DB) *gorm.DB // see Scopes
+	scopes  []func(*gorm.DB) *gorm.DB // see Scopes
+	current *current
 }
 
 // NewRouter compares the configuration with what the databases have recorded before it installs
@@ -29,14 +30,21 @@ func NewRouter(cfg Config, models ...any) (*Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	if err := (registry{t}).compare(); err != nil {
+	found, err := registry{t}.compare()
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	t.version, t.span = found.version, found.span
+	if found.shards == t.shards {
+		t.staleShards.Store(int64(found.staleShards))
 	}
 	c := newCluster(t)
 	if err := c.install(nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	return &Router{cluster: c}, nil
+	r := &Router{cluster: c, current: &current{}}
+	r.current.cluster.Store(c)
+	return r, nil
 }
 
 // Shards returns the number of shards.
@@ -45,5 +53,7 @@ func (r *Router) Shards() int { return r.shards }
 // Scopes returns a router on the same cluster. The slice is clipped first, so that two routers made
 // from one do not write to the same array.
 func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
-	return &Router{cluster: r.cluster, scopes: append(r.scopes[:len(r.scopes):len(r.scopes)], fns...)}
+	return &Router{
+		cluster: r.cluster, current: r.current, scopes: append(r.scopes[:len(r.scopes):len(r.scopes)], fns...),
+	}
 }

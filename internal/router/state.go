@@ -29,6 +29,13 @@ type shardRecord struct {
 	Complete bool `gorm:"not null"`
 	// StaleShards is topology.staleShards.
 	StaleShards int `gorm:"not null"`
+	// Version counts the cutovers.
+	Version int64 `gorm:"not null;default:0"`
+	// NextShards is the number of shards that a cutover under way leads to, or 0. As long as it is set, no
+	// process gets a lease on the shard map.
+	NextShards int `gorm:"not null;default:0"`
+	// LeaseMillis is how long a lease on the shard map lasts.
+	LeaseMillis int64 `gorm:"not null;default:3000"`
 }
 
 // moveRecord is a row of movesTable. It describes a table that is filled from another one.
@@ -43,29 +50,31 @@ type moveRecord struct {
 // registry is what the databases of a topology have recorded about its shards.
 type registry struct{ *topology }
 
-// compare checks the topology against the records, and takes the number of stale shards from them. A
-// database without the table is new, or older than the table.
-func (r registry) compare() error {
-	staleShards := 0
+// compare checks the topology against the records, and returns what they say together. A database without
+// the table is new, or older than the table. A cutover that only has to be opened is finished here.
+func (r registry) compare() (mapState, error) {
+	found := mapState{}
+	ctx := r.dbs[0].Statement.Context
 	names := r.shardedTables()
 	complete := map[string]int{} // by name, a database whose record is complete
 	silent := map[string]int{}   // by name, a database that should have a record and has none
 	for i := range r.dbs {
-		records, err := r.recordsIn(i)
+		records, err := r.recordsIn(ctx, i)
 		if err != nil {
-			return err
+			return found, err
 		}
 		held := r.shardsIn(i)
 		known := map[string]bool{}
 		for _, c := range records {
 			if err := r.compareRecord(i, c, held); err != nil {
-				return err
+				return found, err
 			}
 			known[c.Name] = true
 			if c.Complete {
 				complete[c.Name] = i
 			}
-			staleShards = max(staleShards, c.StaleShards)
+			found.add(c)
+			r.leases[i].recorded.Store(true)
 		}
 		for _, name := range names {
 			if held != "" && !known[name] {
@@ -75,19 +84,30 @@ func (r registry) compare() error {
 	}
 	for _, name := range names {
 		i, missing := silent[name]
-		if other, found := complete[name]; found && missing {
-			return fmt.Errorf("database %d has no record of %s in its table %s, but by database %d all databases "+
-				"had one: it is another database than before, or a new one; Databases in docs/sharding.md says how "+
-				"to add one", i, name, internalTable(r.dbs[i], shardsTable), other)
+		if other, isComplete := complete[name]; isComplete && missing {
+			return found, fmt.Errorf("database %d has no record of %s in its table %s, but by database %d all "+
+				"databases had one: it is another database than before, or a new one; Databases in "+
+				"docs/sharding.md says how to add one", i, name, internalTable(r.dbs[i], shardsTable), other)
 		}
 	}
-	r.staleShards.Store(int64(staleShards))
-	return nil
+	switch {
+	case found.next != r.shards:
+	case found.shards == r.shards && !found.mixed && len(silent) == 0:
+		found.next = 0
+		return found, r.openMap(ctx)
+	default:
+		return found, fmt.Errorf("a cutover from %d to %d shards was interrupted: configure a router with "+
+			"%[1]d, and call Reshard and Cutover again", r.shards/2, r.shards)
+	}
+	return found, nil
 }
 
 // compareRecord checks the topology against one record.
 func (r registry) compareRecord(database int, c shardRecord, held string) error {
 	table := internalTable(r.dbs[database], shardsTable)
+	if c.Shards != r.shards && (c.NextShards == 2*r.shards || c.NextShards == r.shards) {
+		return nil // A cutover was interrupted.
+	}
 	if c.Shards != r.shards {
 		return fmt.Errorf("%s has %d shards according to table %s in database %d: set Shards to that number, or "+
 			"double the shards by Router.Reshard", c.Name, c.Shards, table, database)
@@ -109,9 +129,8 @@ func describeShards(held string) string {
 }
 
 // recordsIn reads the records about the router's models, if the table exists.
-func (r registry) recordsIn(database int) ([]shardRecord, error) {
+func (r registry) recordsIn(ctx context.Context, database int) ([]shardRecord, error) {
 	db := r.dbs[database]
-	ctx := db.Statement.Context
 	table := internalTable(db, shardsTable)
 	var records []shardRecord
 	if !db.Session(&gorm.Session{NewDB: true, Context: ctx}).Migrator().HasTable(table) {
@@ -139,7 +158,7 @@ func (r registry) recordMissing(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.compare(); err != nil {
+	if _, err := r.compare(); err != nil {
 		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	// Completed last, because a process that ends before this leaves databases without records.
@@ -153,11 +172,31 @@ func (r registry) recordMissing(ctx context.Context) error {
 	return nil
 }
 
-// recordCutover replaces all records by those of the doubled shards.
+// recordCutover replaces all records by those of the doubled shards. They stay closed until all are written.
 func (r registry) recordCutover(ctx context.Context, staleShards int) error {
 	for i := range r.dbs {
 		if err := r.recordIn(ctx, i, staleShards, clause.OnConflict{UpdateAll: true}); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// closeMap marks all records, so that no process gets a lease on the map any more.
+func (r registry) closeMap(ctx context.Context) error { return r.markMap(ctx, 2*r.shards) }
+
+// openMap removes the mark from all records with this number of shards.
+func (r registry) openMap(ctx context.Context) error { return r.markMap(ctx, 0) }
+
+func (r registry) markMap(ctx context.Context, nextShards int) error {
+	for i, db := range r.dbs {
+		if records, err := r.recordsIn(ctx, i); err != nil || len(records) == 0 {
+			return err
+		}
+		table := internalTable(db, shardsTable)
+		tx := r.plainOn(ctx, i, table).Where("name IN ? AND shards = ?", r.shardedTables(), r.shards)
+		if err := tx.Update("next_shards", nextShards).Error; err != nil {
+			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
 		}
 	}
 	return nil
@@ -180,9 +219,14 @@ func (r registry) recordCleanup(ctx context.Context) error {
 func (r registry) recordIn(ctx context.Context, database, staleShards int, conflict clause.OnConflict) error {
 	var records []shardRecord
 	held := r.shardsIn(database)
+	nextShards := 0
+	if staleShards > 0 {
+		nextShards = r.shards
+	}
 	for _, name := range r.shardedTables() {
 		records = append(records, shardRecord{
 			Name: name, Shards: r.shards, Held: held, Complete: staleShards > 0, StaleShards: staleShards,
+			Version: r.version, NextShards: nextShards, LeaseMillis: r.span.Milliseconds(),
 		})
 	}
 	table := internalTable(r.dbs[database], shardsTable)

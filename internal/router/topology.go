@@ -49,6 +49,10 @@ type topology struct {
 	// staleShards is the number of shards before a resharding whose cleanup is pending. The tables of
 	// these shards still contain rows that now belong to other shards. It is 0 if there are none.
 	staleShards atomic.Int64
+
+	version int64         // of the shard map
+	span    time.Duration // how long a lease on it lasts, by the records
+	leases  []*mapLease   // by database
 }
 
 // newTopology checks the configuration and fills in its defaults. It registers nothing.
@@ -125,6 +129,7 @@ func (t *topology) addDatabase(i int, db *gorm.DB) error {
 	}
 	t.engine = engine
 	t.dbs = append(t.dbs, db.Session(&gorm.Session{NewDB: true}))
+	t.leases = append(t.leases, &mapLease{})
 	return nil
 }
 

@@ -42,7 +42,16 @@ func partsOf(t *topology, m *shardModel) []unionPart {
 
 // acrossParts runs do for each part, several at a time. Its errors are about shards, not parts.
 func acrossParts(ctx context.Context, t *topology, parts []unionPart, do func(i int) error) error {
-	err := scatter(ctx, len(parts), do)
+	err := scatter(ctx, len(parts), func(i int) error {
+		at := parts[i].database
+		if err := t.checkLease(ctx, at, nil); err != nil {
+			return err
+		}
+		if err := do(i); err != nil {
+			return err
+		}
+		return t.checkLease(ctx, at, nil)
+	})
 	partial, ok := err.(*PartialError) //nolint:errorlint // scatter returns it unwrapped
 	if !ok {
 		return err
