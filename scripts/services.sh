@@ -356,7 +356,7 @@ pgbouncer_ensure() {
 	fi
 }
 
-# chromium_ensure installs the browser in which the page of the example of the service is tested. The test is
+# chromium_ensure installs the browser in which the pages of the examples are tested. The tests are
 # skipped without it, or fails if CI=true.
 chromium_ensure() {
 	local found=""
