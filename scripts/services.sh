@@ -357,7 +357,7 @@ pgbouncer_ensure() {
 }
 
 # chromium_ensure installs the browser in which the pages of the examples are tested. The tests are
-# skipped without it, or fails if CI=true.
+# skipped without it, or fail if CI=true.
 chromium_ensure() {
 	local found=""
 	for found in chromium chromium-browser google-chrome; do

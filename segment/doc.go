@@ -20,8 +20,9 @@
 // only if it has been silent for the time of nine tenths of a block. A block is meant to last for a
 // horizon of 15 minutes: one that lasted less doubles the next, and one that lasted more than twice as
 // long halves it, within the limits of [WithBlock]. When both blocks are used up, calls wait up to the
-// maximum wait of 1 s, and then fail with [ErrExhausted]. The goroutine goes on trying, at least every
-// quarter of a second while somebody waits, so numbers come back by themselves.
+// maximum wait of 1 s, and then fail with [ErrExhausted]. The goroutine goes on trying, about every
+// half second while somebody waits, so numbers come back by themselves. A few of its tries, ever rarer, wait
+// for a whole second, so that a store which has become slow is not taken for a dead one.
 //
 // # Any number of processes
 //

@@ -14,8 +14,11 @@ const (
 	// connection, and another one is answered at once.
 	leastPatience  = 250 * time.Millisecond
 	patienceFactor = 4
-	// One claim in patientEvery gets all the patience, because the store may have become slow.
-	patientEvery = 16
+	// The fourth claim without an answer, the eighth, the sixteenth and so on get more patience and are not
+	// cut, because the store may have become slow. They are rare and do not get all the patience: until such
+	// a claim ends, nobody finds out that a store that was silent answers again.
+	firstPatient = 4
+	morePatience = time.Second
 
 	// Pauses after a failed claim grow from the first to the last, or stay at the hasty one while calls
 	// wait.
@@ -35,6 +38,8 @@ type fetch struct {
 	cut     *time.Timer   // ends the claim that is under way
 	attempt time.Time     // when it began; zero if none is under way
 	limit   time.Time     // when it will be cut
+	uncut   bool          // calls that begin to wait do not cut it earlier
+	tries   int           // claims since the last one that was answered
 
 	vetted bool // used by the goroutine alone
 	// probe asks for one more claim although nobody waits for it.
@@ -115,7 +120,7 @@ func (l *lane) hurry() {
 	case f.hasty <- struct{}{}:
 	default:
 	}
-	if f.cut == nil || f.slowest == 0 {
+	if f.cut == nil || f.uncut || f.slowest == 0 {
 		return
 	}
 	if sooner := time.Now().Add(l.hastyPatience()); sooner.Before(f.limit) {
@@ -134,7 +139,7 @@ func (l *lane) run() {
 	f := &l.fetch
 	defer close(f.done)
 	pause := firstPause
-	for attempt := 1; ; attempt++ {
+	for {
 		l.mu.Lock()
 		if !l.needed() {
 			f.running = false
@@ -143,8 +148,13 @@ func (l *lane) run() {
 		}
 		ctx, cancel := context.WithCancel(l.lifetime)
 		size, limit := max(f.size, l.waiting), patience
-		if l.waiting > 0 && f.slowest > 0 && attempt%patientEvery != 0 {
+		f.tries++
+		f.uncut = false
+		if f.slowest > 0 && (l.waiting > 0 || f.probe) {
 			limit = l.hastyPatience()
+			if f.tries >= firstPatient && f.tries&(f.tries-1) == 0 {
+				limit, f.uncut = max(limit, morePatience), true
+			}
 		}
 		began := time.Now()
 		f.attempt, f.limit, f.cut = began, began.Add(limit), time.AfterFunc(limit, cancel)
@@ -183,6 +193,7 @@ func (l *lane) settle(b *block, began time.Time, err error) (finished bool) {
 	f.cut, f.attempt, f.failure, f.probe = nil, time.Time{}, err, false
 	if err == nil {
 		l.count.claims++
+		f.tries = 0
 		f.slowest = max(took, f.slowest-f.slowest/8) // a slow answer is forgotten after some others
 		if f.warned {
 			l.config.log.Info("segment: the store answers again", "counter", l.name,
