@@ -201,7 +201,7 @@ func readShards(held string) []int {
 }
 
 // checkStatement is checkLease for a statement with the route of a shard.
-func (g *shardGuard) checkStatement(db *gorm.DB) error {
+func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when stage) error {
 	stmt := db.Statement
 	if db.Error != nil || stmt.DryRun {
 		return nil
@@ -221,15 +221,25 @@ func (g *shardGuard) checkStatement(db *gorm.DB) error {
 	if t == nil || to.all {
 		return nil // Reads of all shards check it themselves.
 	}
-	return t.checkLease(stmt.Context, t.place[to.shard], stmt.ConnPool)
+	return t.checkLease(ctx, t.place[to.shard], stmt.ConnPool, when)
 }
 
 // checkBefore and checkAfter are callbacks around a statement. An error after it takes the statement back,
 // if it is in a transaction.
-func (g *shardGuard) checkBefore(db *gorm.DB) { _ = db.AddError(g.checkStatement(db)) }
+func (g *shardGuard) checkBefore(db *gorm.DB) {
+	_ = db.AddError(g.checkStatement(db.Statement.Context, db, beforeStatement))
+}
 
 func (g *shardGuard) checkAfter(db *gorm.DB) {
-	err := g.checkStatement(db)
+	ctx := db.Statement.Context
+	switch db.Statement.Dest.(type) {
+	case *sql.Rows, *sql.Row:
+		// The open rows may hold the only connection, so to wait for another one could have no end.
+		limited, cancel := context.WithTimeout(ctx, mapPatience)
+		defer cancel()
+		ctx = limited
+	}
+	err := g.checkStatement(ctx, db, afterStatement)
 	if err == nil {
 		return
 	}

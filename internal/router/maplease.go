@@ -79,12 +79,22 @@ var errMapReplaced = errors.New("the shards have changed since this handle was m
 // mapError wraps a reason in the sentinel.
 func mapError(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
 
+// stage is when a lease is checked.
+type stage int
+
+const (
+	beforeStatement stage = iota
+	// afterStatement: the lease need not be renewed while it lasts. That would take a connection, and the
+	// statement may hold the only one with the rows that it has opened.
+	afterStatement
+)
+
 // checkLease returns an error unless the process may route a statement to a database at this moment. After
 // the statement it is called again: if the map was still the same, so it was while the statement ran,
 // because versions only grow. pool is what the statement runs on.
-func (t *topology) checkLease(ctx context.Context, database int, pool gorm.ConnPool) error {
+func (t *topology) checkLease(ctx context.Context, database int, pool gorm.ConnPool, when stage) error {
 	l := t.leases[database]
-	if l.isFresh() {
+	if when == beforeStatement && l.isFresh() || when == afterStatement && l.holds(0) {
 		return nil
 	}
 	if _, inside := pool.(gorm.TxCommitter); inside {

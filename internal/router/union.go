@@ -44,13 +44,13 @@ func partsOf(t *topology, m *shardModel) []unionPart {
 func acrossParts(ctx context.Context, t *topology, parts []unionPart, do func(i int) error) error {
 	err := scatter(ctx, len(parts), func(i int) error {
 		at := parts[i].database
-		if err := t.checkLease(ctx, at, nil); err != nil {
+		if err := t.checkLease(ctx, at, nil, beforeStatement); err != nil {
 			return err
 		}
 		if err := do(i); err != nil {
 			return err
 		}
-		return t.checkLease(ctx, at, nil)
+		return t.checkLease(ctx, at, nil, afterStatement)
 	})
 	partial, ok := err.(*PartialError) //nolint:errorlint // scatter returns it unwrapped
 	if !ok {
