@@ -95,6 +95,11 @@ func (d *decisions) count(ctx context.Context) error {
 			return err
 		}
 	}
+	for of, n := range d.drops {
+		if j := d.ws.jobs[of.table]; j != nil && j.plan.Renumber {
+			d.moves[of] = n // keys that were equal on two servers are not equal any more
+		}
+	}
 	return nil
 }
 

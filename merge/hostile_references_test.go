@@ -87,6 +87,17 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 				{"SELECT p.tag FROM children c JOIN parents p ON p.id = c.parent WHERE c.tag = 's2-9'", "s1-3"},
 				{"SELECT p.tag FROM children c JOIN parents p ON p.id = c.parent WHERE c.tag = 's2-7'", "s1-7"},
 			}},
+		"accounts that become one, each with the same key everywhere, and are renumbered": {
+			schema: []string{counted + ")", "CREATE TABLE children (id BIGINT NOT NULL PRIMARY KEY, parent BIGINT, tag VARCHAR(20), " +
+				"FOREIGN KEY (parent) REFERENCES parents (id))"},
+			first: child(1, "%[3]d"), second: child(2, "%[3]d"),
+			tables: map[string]*merge.TablePlan{"children": {Policy: merge.Copy},
+				"parents": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}},
+			asks: [][2]string{
+				{"SELECT COUNT(*) FROM parents", "10"},
+				{"SELECT COUNT(*) FROM children c LEFT JOIN parents p ON p.id = c.parent WHERE p.id IS NULL", "0"},
+				{"SELECT p.tag FROM children c JOIN parents p ON p.id = c.parent WHERE c.tag = 's2-7'", "s1-7"},
+			}},
 		"rows of several key columns that become one": {
 			schema: []string{"CREATE TABLE parents (realm BIGINT NOT NULL, login VARCHAR(20) NOT NULL, code VARCHAR(20) NOT NULL UNIQUE, " +
 				"tag VARCHAR(20) NOT NULL, PRIMARY KEY (realm, login))",
