@@ -201,12 +201,17 @@ func (l *lane) settle(b *block, began time.Time, err error) (finished bool) {
 		}
 		f.failingSince, f.warned = time.Time{}, false
 		f.running = false
-		switch {
-		case l.closed:
-		case l.current.Load().left() == 0:
+		if l.closed {
+			return true
+		}
+		refill := l.serve(b)
+		if l.current.Load().left() == 0 {
 			l.replace(b)
-		default:
+		} else {
 			l.ahead = b
+		}
+		if refill && l.ahead == nil {
+			l.begin()
 		}
 		return true
 	}

@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,13 +28,20 @@ type lane struct {
 	ahead  *block // nil if no other block was claimed
 	// spare numbers were taken for a call that failed, on a lane that loses none.
 	spare []int64
-	// waiting is how many numbers the calls that wait still need.
+	// queue has the calls that wait, in the order in which they came, and waiting is how many numbers they
+	// still need.
+	queue   []*waiter
 	waiting int64
 	// changed is closed, and replaced, when a claim has ended, well or not.
 	changed chan struct{}
 
 	fetch fetch
 	count counts
+}
+
+// A waiter is a call that waits. The lane's mu guards it.
+type waiter struct {
+	rest []int64 // what it has not got yet
 }
 
 // counts are what Stats tells of the past.
@@ -62,7 +70,8 @@ func (l *lane) refill() {
 	}
 }
 
-// fill sets all of ids to new numbers. While there are none it waits for the claim that is under way.
+// fill sets all of ids to new numbers. While there are none it waits in the queue for the claim that is under
+// way.
 func (l *lane) fill(ctx context.Context, ids []int64) error {
 	l.mu.Lock()
 	rest := ids[l.take(ids):] //nolint:contextcheck // a claim outlives the call that it begins for
@@ -70,11 +79,13 @@ func (l *lane) fill(ctx context.Context, ids []int64) error {
 		l.mu.Unlock()
 		return nil
 	}
+	w := &waiter{rest}
+	l.queue, l.waiting = append(l.queue, w), l.waiting+int64(len(rest))
 	began := time.Now()
 	limit := time.NewTimer(l.config.maxWait)
 	defer limit.Stop()
 	waited, expired := false, l.config.maxWait == 0
-	for len(rest) > 0 {
+	for len(w.rest) > 0 {
 		err := l.verdict(ctx, waited)
 		if err == nil {
 			l.begin() //nolint:contextcheck // likewise
@@ -83,12 +94,11 @@ func (l *lane) fill(ctx context.Context, ids []int64) error {
 			}
 		}
 		if err != nil {
-			l.giveBack(ids[:len(ids)-len(rest)])
+			l.leave(w)
+			l.giveBack(ids[:len(ids)-len(w.rest)])
 			l.mu.Unlock()
 			return err
 		}
-		missing := int64(len(rest))
-		l.waiting += missing
 		l.hurry()
 		changed := l.changed
 		l.mu.Unlock()
@@ -100,11 +110,37 @@ func (l *lane) fill(ctx context.Context, ids []int64) error {
 		}
 		l.mu.Lock()
 		waited = true
-		l.waiting -= missing
-		rest = rest[l.take(rest):] //nolint:contextcheck // likewise
 	}
 	l.mu.Unlock()
 	return nil
+}
+
+// serve gives numbers of a block that no call knows yet to those who wait. Otherwise calls that come at this
+// moment would take them, and some would wait for ever. It tells whether the next block should be claimed.
+// The caller holds mu.
+func (l *lane) serve(b *block) (refill bool) {
+	for len(l.queue) > 0 && b.left() > 0 {
+		n, now := b.fill(l.queue[0].rest)
+		refill = refill || now
+		l.served(n)
+	}
+	return refill
+}
+
+// served notes that the first in the queue got n numbers. The caller holds mu.
+func (l *lane) served(n int) {
+	w := l.queue[0]
+	w.rest, l.waiting = w.rest[n:], l.waiting-int64(n)
+	if len(w.rest) == 0 {
+		l.queue[0] = nil // so that it does not stay in memory
+		l.queue = l.queue[1:]
+	}
+}
+
+// leave takes a call out of the queue. The caller holds mu.
+func (l *lane) leave(w *waiter) {
+	l.queue = slices.DeleteFunc(l.queue, func(other *waiter) bool { return other == w })
+	l.waiting -= int64(len(w.rest))
 }
 
 // take sets the first elements of ids to numbers that are there. The caller holds mu.
@@ -138,13 +174,20 @@ func (l *lane) replace(b *block) {
 	l.current.Store(b)
 }
 
-// giveBack keeps numbers for the next call, on a lane that claims nothing ahead because its numbers should
-// have no gaps. Elsewhere the numbers that were given out meanwhile are greater, so these are lost. The
-// caller holds mu.
+// giveBack gives numbers to those in the queue, or keeps them for the next call, on a lane that claims
+// nothing ahead because its numbers should have no gaps. Elsewhere the numbers that were given out meanwhile
+// are greater, so these are lost. The caller holds mu.
 func (l *lane) giveBack(ids []int64) {
-	if !l.prefetches() && !l.closed {
-		l.spare = append(l.spare, ids...)
+	if l.prefetches() || l.closed || len(ids) == 0 {
+		return
 	}
+	l.spare = append(l.spare, ids...)
+	for len(l.queue) > 0 && len(l.spare) > 0 {
+		n := copy(l.queue[0].rest, l.spare)
+		l.spare = l.spare[n:]
+		l.served(n)
+	}
+	l.wake()
 }
 
 // verdict returns the error of a call that must not wait, or not any longer. The caller holds mu.
