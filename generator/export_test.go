@@ -42,3 +42,6 @@ func (c Clock) Stepped(now time.Time) (steps uint64, since time.Time) {
 // system's clock. The monotonic clock of a suspended machine stands still, which moves the wall
 // clock forward relative to it.
 func (c Clock) Slip(d time.Duration) { c.inner.offset.Add(-int64(d)) }
+
+// Budget returns the ID up to which Next may count without reading the clock, or 0.
+func Budget(g *Generator) int64 { return g.budget.limit.Load() }

@@ -81,6 +81,9 @@ func (g *Generator) reserve(now, want int64, of class) reservation {
 		if !of.isPlain() {
 			next = lookTwice(next)
 		}
+		if r.first>>g.timeShift != idOf(word)>>g.timeShift {
+			g.budget.begin(r.first)
+		}
 		// If Next has counted on in the meantime, everything must be checked again.
 		if !g.last.CompareAndSwap(word, next) {
 			continue

@@ -22,9 +22,9 @@ func targets() []target {
 	next, two := key{"BenchmarkNext", perOp}, key{"BenchmarkNextTwoGoroutines", perOp}
 	list := []target{
 		{what: "Next, one goroutine / (time.Since + mutex)", figure: next,
-			over: key{"BenchmarkFloor", perOp}, bound: 1.3, unit: "x"},
+			over: key{"BenchmarkFloor", perOp}, bound: 0.5, unit: "x"},
 		{what: "Next, allocations", figure: key{"BenchmarkNext", alloc}, bound: 0},
-		{what: "Next, per ID from two goroutines / from one", figure: two, over: next, bound: 1, unit: "x"},
+		{what: "Next, per ID from two goroutines / from one", figure: two, over: next, bound: 2, unit: "x"},
 		{what: "Fill of 1000, per ID", figure: key{"BenchmarkFill1000", "ns/id"}, bound: 1, unit: " ns"},
 		{what: "Fill of 1000, allocations", figure: key{"BenchmarkFill1000", alloc}, bound: 0},
 		{what: "saturated Default, part of 4096 a millisecond",
