@@ -18,7 +18,6 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
 // memberVariable turns the test binary into a process that writes and counts.
@@ -132,7 +131,7 @@ func beMember(t *testing.T, spec string) {
 			d = &doubled{T: t, dbs: []*gorm.DB{of.OpenDSN(t, dsn, nil)}}
 		}
 	}
-	leased(t, d.dbs[0], snowflakeplugin.WithLease(nil, lease.WithSpan(2*time.Second)))
+	leased(t, d.dbs[0])
 	r := d.open(doubledFrom)
 	own := r.Scopes(func(db *gorm.DB) *gorm.DB { return db.Where("name = ?", name) })
 	told := make(chan string)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
 // workerVariable turns the test binary into a process that reshards until it is killed.
@@ -85,7 +84,7 @@ func reshardUntilKilled(t *testing.T, spec string) {
 			continue
 		}
 		d := &doubled{T: t, dbs: []*gorm.DB{target.OpenDSN(t, dsn, nil)}}
-		leased(t, d.dbs[0], snowflakeplugin.WithLease(nil, lease.WithSpan(2*time.Second)))
+		leased(t, d.dbs[0])
 		d.router = d.open(doubledFrom)
 		told := func(snowflakeplugin.ReshardProgress) {
 			fmt.Println("CHUNK")

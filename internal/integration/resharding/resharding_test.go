@@ -14,7 +14,6 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
 // doubledOrder and doubledItem have columns of every kind that a copy could get wrong.
@@ -51,8 +50,7 @@ type doubled struct {
 func newDoubled(t *testing.T, orders int, dbs ...*gorm.DB) *doubled {
 	t.Helper()
 	d := &doubled{T: t, dbs: dbs}
-	// The span is short, because the tests kill processes that hold a number.
-	leased(t, dbs[0], snowflakeplugin.WithLease(nil, lease.WithSpan(2*time.Second)))
+	leased(t, dbs[0])
 	for _, db := range dbs[1:] {
 		must(t, db.Use(dbs[0].Plugins["snowflake"]), "Use")
 	}
