@@ -159,16 +159,12 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 				return nil, err
 			}
 		}
-		computed := slices.ContainsFunc(k.Parts, func(p sqldb.KeyPart) bool {
-			return p.Column == "" && p.Expression == "" ||
-				p.Column != "" && (j.to.Column(p.Column) == nil || j.to.Column(p.Column).Generated)
-		})
-		if !disjoint && !computed {
+		if !disjoint && !j.computed(k) {
 			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 && (j.plan.Policy == Rename || j.plan.Policy.collapses() && len(j.plan.Key) > 0) {
-		keys = j.to.Keys()
+		keys = slices.DeleteFunc(slices.Clone(j.to.Keys()), j.computed)
 	}
 	return keys, nil
 }

@@ -124,13 +124,10 @@ func (c *schemaCheck) named(j *tableJob) {
 			Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none"})
 	}
 	for _, k := range j.to.Keys() {
-		for _, part := range k.Parts {
-			if part.Column == "" && part.Expression == "" ||
-				part.Column != "" && (j.to.Column(part.Column) == nil || j.to.Column(part.Column).Generated) {
-				c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: k.Name,
-					Message: "the unique key contains a computed value, so keys cannot be compared before " +
-						"the rows are written"})
-			}
+		if j.computed(k) {
+			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: k.Name,
+				Message: "the unique key contains a computed value, so keys cannot be compared before " +
+					"the rows are written"})
 		}
 	}
 }

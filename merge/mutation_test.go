@@ -53,8 +53,10 @@ func TestEveryFaultInATargetIsFound(t *testing.T) {
 		for _, table := range tables {
 			into.exec(t, "CREATE TABLE keep_"+table+" AS SELECT * FROM "+table)
 		}
-		for _, f := range faults {
-			if f.on != "" && f.on != target.Dialect {
+		for i, f := range faults {
+			// MariaDB and MySQL are one kind, which is read in one way, so they take turns.
+			turn := target.Dialect != "mysql" || (i%2 == 0) == (target.Name == "mysql")
+			if f.on != "" && f.on != target.Dialect || f.on == "" && !turn {
 				continue
 			}
 			harm := f.harmful(target)

@@ -51,6 +51,15 @@ func (j *tableJob) nullable(ref sqldb.Reference) string {
 	return ""
 }
 
+// computed reports whether a key contains a value that only the database computes, by an expression that is
+// not known.
+func (j *tableJob) computed(k sqldb.UniqueKey) bool {
+	return slices.ContainsFunc(k.Parts, func(p sqldb.KeyPart) bool {
+		return p.Column == "" && p.Expression == "" ||
+			p.Column != "" && (j.to.Column(p.Column) == nil || j.to.Column(p.Column).Generated)
+	})
+}
+
 // refers reports whether a column is part of a known reference.
 func (j *tableJob) refers(column string) bool {
 	return slices.ContainsFunc(j.refs, func(ref sqldb.Reference) bool {

@@ -49,3 +49,19 @@ func readTables(
 	}
 	return tables, nil
 }
+
+// computed notes the expressions of generated columns. The rows hold table, column and expression.
+func computed(tables map[string]*Table, rows [][]string) {
+	all := map[string]map[string]string{}
+	for _, row := range rows {
+		if all[row[0]] == nil {
+			all[row[0]] = map[string]string{}
+		}
+		all[row[0]][row[1]] = row[2]
+	}
+	for name, expressions := range all {
+		if t := tables[name]; t != nil {
+			t.compute(expressions)
+		}
+	}
+}

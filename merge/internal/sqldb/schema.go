@@ -46,6 +46,8 @@ type UniqueKey struct {
 	Name  string
 	Parts []KeyPart
 	where string // the condition of a partial index, as SQL
+	// nullsEqual says that two NULLs are equal: NULLS NOT DISTINCT of PostgreSQL.
+	nullsEqual bool
 }
 
 // KeyPart is one column of a key, or an expression.
@@ -181,7 +183,9 @@ func (k UniqueKey) Columns() []string {
 }
 
 // Simple reports whether the key consists of columns only and has no condition.
-func (k UniqueKey) Simple() bool { return k.where == "" && len(k.Columns()) == len(k.Parts) }
+func (k UniqueKey) Simple() bool {
+	return k.where == "" && !k.nullsEqual && len(k.Columns()) == len(k.Parts)
+}
 
 // Terms returns, as SQL, the expressions in which two rows with an equal key are equal, and the conditions
 // under which the key applies to a row. Both are "" if the catalog does not show an expression of the key.
@@ -198,12 +202,30 @@ func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
 		if text == "" {
 			return "", ""
 		}
-		parts, all = append(parts, text), append(all, text+" IS NOT NULL")
+		parts = append(parts, text)
+		if !k.nullsEqual {
+			all = append(all, text+" IS NOT NULL")
+		}
 	}
 	if k.where != "" {
 		all = append(all, "("+k.where+")")
 	}
+	if len(all) == 0 {
+		all = []string{"1 = 1"}
+	}
 	return strings.Join(parts, ", "), strings.Join(all, " AND ")
+}
+
+// compute puts the expressions of generated columns into the keys that contain them, because keys are
+// compared before such a column has a value. expressions are by column.
+func (t *Table) compute(expressions map[string]string) {
+	for i := range t.Unique {
+		for n, part := range t.Unique[i].Parts {
+			if expression := expressions[part.Column]; expression != "" && part.Column != "" {
+				t.Unique[i].Parts[n] = KeyPart{Expression: "(" + expression + ")"}
+			}
+		}
+	}
 }
 
 // Covers reports whether the key depends on a column.

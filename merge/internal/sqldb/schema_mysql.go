@@ -76,9 +76,19 @@ func mysqlColumns(ctx context.Context, d *DB, tables map[string]*Table) error {
 }
 
 func mysqlIndexes(ctx context.Context, d *DB, tables map[string]*Table) error {
+	// MariaDB has no indexes of expressions, and no column for them.
+	expression := "''"
+	n, err := d.Number(ctx, NewStatement(MySQL, "SELECT COUNT(*) FROM information_schema.columns "+
+		"WHERE table_schema = 'information_schema' AND table_name = 'STATISTICS' AND column_name = 'EXPRESSION'"))
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		expression = "COALESCE(expression, '')"
+	}
 	rows, err := d.Strings(ctx, NewStatement(MySQL,
-		"SELECT table_name, index_name, COALESCE(column_name, ''), "+
-			"COALESCE(sub_part, 0) FROM information_schema.statistics WHERE table_schema = DATABASE() "+
+		"SELECT table_name, index_name, COALESCE(column_name, ''), COALESCE(sub_part, 0), "+expression+
+			" FROM information_schema.statistics WHERE table_schema = DATABASE() "+
 			"AND non_unique = 0 ORDER BY table_name, index_name, seq_in_index"))
 	if err != nil {
 		return err
@@ -97,13 +107,25 @@ func mysqlIndexes(ctx context.Context, d *DB, tables map[string]*Table) error {
 		}
 		key := &t.Unique[len(t.Unique)-1]
 		part := KeyPart{Column: row[2]}
-		if row[3] != "0" { // the key covers a prefix of the column
+		switch {
+		case row[2] == "" && row[4] != "":
+			part = KeyPart{Expression: "(" + mysqlExpression(row[4]) + ")"}
+		case row[3] != "0": // the key covers a prefix of the column
 			part = KeyPart{Expression: "LEFT(" + MySQL.Quote(row[2]) + ", " + row[3] + ")"}
 		}
 		key.Parts = append(key.Parts, part)
 	}
-	return nil
+	columns, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, column_name, generation_expression "+
+		"FROM information_schema.columns WHERE table_schema = DATABASE() AND generation_expression <> ''"))
+	for _, row := range columns {
+		row[2] = mysqlExpression(row[2])
+	}
+	computed(tables, columns)
+	return err
 }
+
+// mysqlExpression returns an expression as it was before the catalog escaped its quotes.
+func mysqlExpression(text string) string { return strings.ReplaceAll(text, `\'`, "'") }
 
 func mysqlReferences(ctx context.Context, d *DB, tables map[string]*Table) error {
 	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, constraint_name, column_name, "+

@@ -104,7 +104,9 @@ func postgresIndexes(ctx context.Context, d *DB, tables map[string]*Table) error
 	rows, err := d.Strings(ctx, NewStatement(PostgreSQL,
 		"SELECT c.relname, x.relname, i.indisprimary::int::text, "+
 			"COALESCE(a.attname, ''), pg_get_indexdef(i.indexrelid, k.n::int, true), "+
-			"COALESCE(pg_get_expr(i.indpred, i.indrelid, true), '') FROM pg_index i "+
+			"COALESCE(pg_get_expr(i.indpred, i.indrelid, true), ''), "+
+			// PostgreSQL 14 has no such column.
+			"COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)::int::text FROM pg_index i "+
 			"JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid "+
 			"CROSS JOIN LATERAL generate_series(1, i.indnkeyatts) AS k(n) "+
 			"LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.n - 1] "+
@@ -124,7 +126,7 @@ func postgresIndexes(ctx context.Context, d *DB, tables map[string]*Table) error
 			continue
 		}
 		if n := len(t.Unique); n == 0 || t.Unique[n-1].Name != row[1] {
-			t.Unique = append(t.Unique, UniqueKey{Name: row[1], where: row[5]})
+			t.Unique = append(t.Unique, UniqueKey{Name: row[1], where: row[5], nullsEqual: row[6] == "1"})
 		}
 		key := &t.Unique[len(t.Unique)-1]
 		part := KeyPart{Column: row[3]}
@@ -133,7 +135,17 @@ func postgresIndexes(ctx context.Context, d *DB, tables map[string]*Table) error
 		}
 		key.Parts = append(key.Parts, part)
 	}
-	return nil
+	return postgresComputed(ctx, d, tables)
+}
+
+// postgresComputed reads the expressions of generated columns.
+func postgresComputed(ctx context.Context, d *DB, tables map[string]*Table) error {
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT c.relname, a.attname, "+
+		"pg_get_expr(e.adbin, e.adrelid) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid "+
+		"JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum "+
+		"WHERE c.relnamespace = "+currentNamespace+" AND a.attgenerated <> ''"))
+	computed(tables, rows)
+	return err
 }
 
 func postgresReferences(ctx context.Context, d *DB, tables map[string]*Table) error {
