@@ -45,7 +45,7 @@ type ReshardMove struct {
 //	d, err := router.Reshard(ctx, snowflakeplugin.ReshardConfig{})
 //	err = d.Copy(ctx)             // during normal operation; it may take long
 //	_, err = d.Cutover(ctx)       // goes over to the new tables; statements wait for a moment
-//	err = d.Clean(ctx)            // during normal operation: removes what was moved
+//	err = d.Clean(ctx)            // ends the resharding
 //
 // All routers of all processes follow the cutover by themselves, because each of them holds a lease on the
 // shard map that the databases record. No process has to be stopped, unless databases are added: a process
@@ -60,7 +60,8 @@ type ReshardMove struct {
 type Resharding struct{ d *router.Resharding }
 
 // Reshard prepares to double the shards of the router. It checks the configuration, and makes the new
-// tables and the journal, which is the table snowflake_moves. It moves no rows.
+// tables and the journal, which is the table snowflake_moves. It moves no rows. It refuses tables with a
+// column that the new tables lack, because only the model says how those are made.
 //
 // The error wraps [ErrSharding], or is that of a database.
 func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
@@ -75,9 +76,9 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 	return &Resharding{d}, nil
 }
 
-// PendingCleanup returns the resharding whose moved rows are still in the old tables, so that a process
-// other than the one that called [Resharding.Cutover] can call [Resharding.Clean]. It returns nil if there
-// is none. The error wraps [ErrSharding].
+// PendingCleanup returns the resharding for which [Resharding.Clean] has not been called yet, so that a
+// process other than the one that called [Resharding.Cutover] can call it. It returns nil if there is none.
+// The error wraps [ErrSharding].
 func (r *Router) PendingCleanup() (*Resharding, error) {
 	d, err := r.r.Known().PendingCleanup()
 	if d == nil || err != nil {
@@ -114,9 +115,10 @@ func (d *Resharding) Verify(ctx context.Context) error { return publicError(d.d.
 // While statements go on, it copies and repairs. Then it closes the shard map: nobody gets a lease on it
 // any more, and after three seconds nobody holds one. Statements and methods of routers whose lease has
 // ended wait, or are refused with [ErrShardMap]. Meanwhile Cutover waits for the end of open transactions,
-// repairs and verifies what was written up to then, and opens the new map. So writes and reads stand still
-// for about as long as it takes to read the rows that move and their copies. Handles that were made before
-// the cutover are refused with ErrShardMap from then on.
+// repairs and verifies what was written up to then, records the new map, removes the moved rows from the old
+// tables, and opens the new map. So writes and reads stand still for about as long as it takes to read the
+// rows that move and their copies, and to delete them. Handles that were made before the cutover are refused
+// with ErrShardMap from then on.
 //
 // The errors are those of [Resharding.Copy] and [Resharding.Verify]; after one of them nothing has
 // changed, and the old map is open again. If the process ends while the map is closed, or a database fails
@@ -130,10 +132,11 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 	return &Router{r}, nil
 }
 
-// Clean removes the rows that were moved from the old tables, in chunks, after Cutover. Until it has
-// succeeded, every read of an old table leaves the moved rows out by a condition, which costs a little time.
+// Clean ends the resharding after Cutover: it removes the journal, and until then there cannot be another
+// resharding. No table has rows of another shard since Cutover.
 //
-// Clean refuses to touch a table into which rows were written after the cutover.
+// The error is that of a database, or says that an old table has rows of another shard, which a program
+// without this library has written after the cutover. Clean never removes a row.
 func (d *Resharding) Clean(ctx context.Context) error { return d.d.Clean(ctx) }
 
 // Difference is a row that differs between the old and the new table.

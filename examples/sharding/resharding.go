@@ -64,7 +64,7 @@ func (s *shop) reshard(ctx context.Context) error {
 	if err := resharding.Clean(ctx); err != nil { // during normal operation
 		return err
 	}
-	s.say("  Clean    removed what was moved from the old tables\n\n")
+	s.say("  Clean    ended it: no table has rows of another shard\n\n")
 	s.check(late == 2, "the copies of the two rows that were written late were noticed")
 	return nil
 }

@@ -85,7 +85,7 @@ From 16 shards to 32, while somebody reads:
            ID in sharding_example_customers_S is changed
            ID in sharding_example_customers_S is changed
   Cutover  repaired the 2, compared every column, and goes by ID % 32 from now on
-  Clean    removed what was moved from the old tables
+  Clean    ended it: no table has rows of another shard
 
   yes  the copies of the two rows that were written late were noticed
   yes  every read meanwhile was right

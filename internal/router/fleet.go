@@ -97,15 +97,16 @@ func (c *cluster) lookAtMaps(ctx context.Context) error {
 func (f *current) adopt(ctx context.Context, from *cluster, dbs []*gorm.DB) error {
 	f.adopting.Lock()
 	defer f.adopting.Unlock()
-	return f.replace(ctx, from, dbs)
+	return f.replace(ctx, from, dbs, false)
 }
 
-// replace is adopt for a caller that holds the mutex.
-func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB) error {
+// replace is adopt for a caller that holds the mutex. If finishes is set, it finishes a cutover that all
+// databases have recorded.
+func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB, finishes bool) error {
 	if f.cluster.Load() != from {
 		return nil
 	}
-	t, err := from.successor(ctx, dbs)
+	t, err := from.successor(ctx, dbs, finishes)
 	if t == nil || err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB) er
 }
 
 // successor makes the topology that the databases have recorded. It returns nil if that is this one.
-func (t *topology) successor(ctx context.Context, dbs []*gorm.DB) (*topology, error) {
+func (t *topology) successor(ctx context.Context, dbs []*gorm.DB, finishes bool) (*topology, error) {
 	to := &topology{dbs: dbs, models: t.models}
 	found := mapState{}
 	place := map[int]int{}
@@ -137,16 +138,11 @@ func (t *topology) successor(ctx context.Context, dbs []*gorm.DB) (*topology, er
 		}
 	}
 	switch {
-	case found.mixed || found.next != 0 && found.shards != found.next:
+	case found.mixed || found.next != 0 && (found.shards != found.next || !finishes):
 		return nil, mapError(errMapClosed)
 	case len(place) != found.shards:
 		return nil, mapError(fmt.Errorf("by now there are %d shards, and some of them are in databases that "+
 			"this process does not have: start it again with the new Databases and Place", found.shards))
-	case found.next != 0:
-		to.shards = found.shards
-		if err := (registry{to}).openMap(ctx); err != nil {
-			return nil, err
-		}
 	}
 	if found.version < t.version || found.version == t.version && found.shards == t.shards {
 		return nil, nil
@@ -160,6 +156,9 @@ func (t *topology) successor(ctx context.Context, dbs []*gorm.DB) (*topology, er
 	}
 	next.version, next.span = found.version, found.span
 	next.staleShards.Store(int64(found.staleShards))
+	if found.next != 0 {
+		return next, registry{next}.finish(ctx)
+	}
 	return next, nil
 }
 

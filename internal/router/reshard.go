@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -18,10 +17,11 @@ import (
 type Resharding struct {
 	router     *Router // of before
 	from, to   *cluster
+	moves      []tableMove
 	chunk      int
 	onProgress func(ReshardProgress)
-	span       time.Duration
 	halfway    bool // the new number of shards was recorded in some databases
+	recorded   bool // it was recorded in all of them
 	cleaned    bool // nothing is left to remove
 }
 
@@ -81,9 +81,17 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 		}
 	}
 	for i, db := range d.to.dbs {
-		table := internalTable(db, movesTable)
-		if err := autoMigrate(d.to.plainOn(ctx, i, table), &moveRecord{}); err != nil {
-			return nil, fmt.Errorf("snowflakeplugin: reshard: table %s in database %d: %w", table, i, err)
+		for name, record := range map[string]any{movesTable: &moveRecord{}, shardsTable: &shardRecord{}} {
+			table := internalTable(db, name)
+			if err := autoMigrate(d.to.plainOn(ctx, i, table), record); err != nil {
+				return nil, fmt.Errorf("snowflakeplugin: reshard: table %s in database %d: %w", table, i, err)
+			}
+		}
+	}
+	d.moves = d.allMoves()
+	for i := range d.moves {
+		if err := d.moves[i].checkColumns(ctx); err != nil {
+			return nil, d.moves[i].failed("reading the columns", err)
 		}
 	}
 	return d, nil
@@ -104,8 +112,8 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 	if err != nil {
 		return err
 	}
-	d.halfway = found.mixed
-	from.version, d.span = max(from.version, found.version), found.span
+	d.note(found)
+	from.version, from.span = max(from.version, found.version), found.span
 	if before := found.staleShards; before > 0 && !d.halfway {
 		return fmt.Errorf("the cleanup of the resharding from %d shards is pending: call Clean first", before)
 	}
@@ -190,7 +198,7 @@ func (d *Resharding) checkColocated(ctx context.Context) error {
 // Plan counts the rows of each move.
 func (d *Resharding) Plan(ctx context.Context) ([]ReshardMove, error) {
 	var plan []ReshardMove
-	for _, move := range d.moves() {
+	for _, move := range d.moves {
 		if err := move.sourceRows(ctx).Count(&move.Rows).Error; err != nil {
 			return nil, move.failed("counting", err)
 		}
@@ -199,8 +207,8 @@ func (d *Resharding) Plan(ctx context.Context) ([]ReshardMove, error) {
 	return plan, nil
 }
 
-// moves lists the moves of all models and shards.
-func (d *Resharding) moves() []tableMove {
+// allMoves lists the moves of all models and shards.
+func (d *Resharding) allMoves() []tableMove {
 	var moves []tableMove
 	for _, m := range d.to.models {
 		if m.broadcast {
@@ -220,19 +228,15 @@ func (d *Resharding) moves() []tableMove {
 // tableMove fills one table from another.
 type tableMove struct {
 	ReshardMove
-	d     *Resharding
-	model *shardModel
+	d       *Resharding
+	model   *shardModel
+	columns []tableColumn
 }
 
 // sourceRows selects the rows of the old table that belong in the new one.
 func (m *tableMove) sourceRows(ctx context.Context) *gorm.DB {
 	return m.all(m.d.to.plainOn(ctx, m.FromDatabase, m.FromTable)).
 		Where(m.d.to.onShard(m.model.key.DBName, m.ToShard))
-}
-
-// targetRows selects all rows of the new table.
-func (m *tableMove) targetRows(ctx context.Context) *gorm.DB {
-	return m.all(m.d.to.plainOn(ctx, m.ToDatabase, m.ToTable))
 }
 
 // all includes rows that are soft-deleted.

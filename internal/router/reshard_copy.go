@@ -2,17 +2,17 @@ package router
 
 import (
 	"context"
-	"reflect"
-	"slices"
+	"fmt"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
-	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // Copy goes on where the journal says that an earlier call ended.
 func (d *Resharding) Copy(ctx context.Context) error {
-	for _, move := range d.moves() {
+	for _, move := range d.moves {
 		for done := false; !done; {
 			var err error
 			if done, err = move.copyChunk(ctx); err != nil {
@@ -33,18 +33,25 @@ func (m *tableMove) copyChunk(ctx context.Context) (done bool, err error) {
 			doneBefore = true
 			return err
 		}
-		rows, err := m.read(m.sourceRowsIn(tx), at.LastID, m.d.chunk)
+		if err := m.lockMap(tx); err != nil {
+			return err
+		}
+		pool := tx.Statement.ConnPool
+		if m.FromDatabase != m.ToDatabase {
+			pool = m.pool(m.FromDatabase)
+		}
+		rows, err := m.readFrom(ctx, pool, m.FromTable, at.LastID, m.d.chunk)
 		if err != nil {
 			return err
 		}
-		if n := rows.Len(); n > 0 {
-			if err := m.insert(tx, rows); err != nil {
+		if n := len(rows); n > 0 {
+			if err := m.insert(ctx, tx.Statement.ConnPool, at.LastID, rows); err != nil {
 				return err
 			}
-			at.LastID = m.model.idOf(ctx, rows.Index(n-1))
+			at.LastID = rows[n-1].id
 			at.Copied += int64(n)
 		}
-		at.Done = rows.Len() < m.d.chunk
+		at.Done = len(rows) < m.d.chunk
 		return m.journalTable(tx).Save(&at).Error
 	})
 	if err == nil && !doneBefore {
@@ -53,9 +60,28 @@ func (m *tableMove) copyChunk(ctx context.Context) (done bool, err error) {
 	return at.Done, err
 }
 
+// pool returns the connections to a database. They are never those of a replica.
+func (m *tableMove) pool(database int) gorm.ConnPool { return m.d.to.dbs[database].ConnPool }
+
 // target returns a handle for the database of the new table.
 func (m *tableMove) target(ctx context.Context) *gorm.DB {
 	return m.d.to.dbs[m.ToDatabase].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+}
+
+// lockMap refuses to write to the new table when it is in use: a copy could undo what programs have written
+// since. The records are locked until the end of the transaction, so the new map cannot be recorded here.
+func (m *tableMove) lockMap(tx *gorm.DB) error {
+	records := tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(internalTable(tx, shardsTable)).
+		Where("name IN ?", m.d.from.shardedTables()).Session(&gorm.Session{})
+	if err := records.Update("shards", gorm.Expr("shards")).Error; err != nil {
+		return err
+	}
+	var others int64
+	if err := records.Where("shards <> ?", m.d.from.shards).Count(&others).Error; err != nil || others == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: the cutover to %d shards was recorded meanwhile, so nothing is copied any more: "+
+		"call Reshard and Cutover again", errs.ErrSharding, m.d.to.shards)
 }
 
 // journalTable returns a handle for the journal in a transaction of the new table's database.
@@ -76,60 +102,4 @@ func (m *tableMove) journal(tx *gorm.DB) (at moveRecord, err error) {
 		return at, err
 	}
 	return at, m.journalTable(tx).Where("name = ?", m.ToTable).Take(&at).Error
-}
-
-// sourceRowsIn is sourceRows for use within a transaction of the new table's database. If that is also
-// the database of the old table, the rows are read in the transaction: a pool with a single connection
-// could not give out another one.
-func (m *tableMove) sourceRowsIn(tx *gorm.DB) *gorm.DB {
-	if m.FromDatabase != m.ToDatabase {
-		return m.sourceRows(tx.Statement.Context)
-	}
-	own := tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(m.FromTable)
-	return m.all(own).Where(m.d.to.onShard(m.model.key.DBName, m.ToShard))
-}
-
-// read reads the next rows after a key, in the order of their keys.
-func (m *tableMove) read(tx *gorm.DB, after int64, limit int) (reflect.Value, error) {
-	rows := reflect.New(reflect.SliceOf(m.model.base.ModelType))
-	key := clause.Column{Name: m.model.key.DBName}
-	err := tx.Where(clause.Gt{Column: key, Value: after}).Order(clause.OrderByColumn{Column: key}).
-		Limit(limit).Find(rows.Interface()).Error
-	return rows.Elem(), err
-}
-
-// insert writes rows into the new table without changing any column. It passes maps, because for those
-// GORM neither runs hooks nor sets times.
-func (m *tableMove) insert(tx *gorm.DB, rows reflect.Value) error {
-	columns := m.columns()
-	perStatement := max(1, maxArguments/len(columns))
-	maps := make([]map[string]any, rows.Len())
-	for i := range maps {
-		maps[i] = make(map[string]any, len(columns))
-		for _, field := range columns {
-			value, _ := field.ValueOf(tx.Statement.Context, rows.Index(i))
-			maps[i][field.DBName] = value
-		}
-	}
-	for some := range slices.Chunk(maps, perStatement) {
-		session := tx.Session(&gorm.Session{NewDB: true, SkipHooks: true})
-		if err := session.Table(m.ToTable).Model(m.model.value).Create(some).Error; err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxArguments bounds the arguments of one statement. SQLite allows 32,766.
-const maxArguments = 30_000
-
-// columns lists the fields that are stored in a column.
-func (m *tableMove) columns() []*schema.Field {
-	var fields []*schema.Field
-	for _, name := range m.model.base.DBNames {
-		if field := m.model.base.FieldsByDBName[name]; field.Creatable {
-			fields = append(fields, field)
-		}
-	}
-	return fields
 }

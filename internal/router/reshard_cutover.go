@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -16,6 +15,20 @@ import (
 // no process routes by it. What was written up to then is copied and verified, and the new map is recorded
 // and opened. If that fails before anything is recorded, the old map is opened again.
 func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
+	found, err := registry{d.from.topology}.compare() // Another process may have gone on meanwhile.
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	d.note(found)
+	switch {
+	case d.recorded:
+		return d.open(ctx)
+	case d.halfway:
+		if err := (registry{d.from.topology}).takeBack(ctx, d.to.dbs); err != nil {
+			return nil, err
+		}
+		d.halfway = false
+	}
 	if err := d.update(ctx); err != nil {
 		return nil, err
 	}
@@ -27,13 +40,26 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 		return nil, err
 	}
 	d.halfway = true
+	return d.open(ctx)
+}
+
+// note takes from the records how far a cutover is.
+func (d *Resharding) note(found mapState) {
+	d.recorded = found.shards == 2*d.from.shards && !found.mixed
+	d.halfway = found.mixed || d.recorded
+}
+
+// open records the new map, removes the moved rows from the old tables, and lets statements go on. As soon
+// as all databases have recorded it, the copies must not be compared any more: some rows are only there.
+func (d *Resharding) open(ctx context.Context) (*Router, error) {
 	now := d.router.current
 	now.adopting.Lock() // because only this goroutine knows the databases that are added
 	defer now.adopting.Unlock()
 	if err := (registry{d.to.topology}).recordCutover(ctx, d.from.shards); err != nil {
 		return nil, err
 	}
-	if err := now.replace(ctx, d.from, d.to.dbs); err != nil {
+	d.recorded = true
+	if err := now.replace(ctx, d.from, d.to.dbs, true); err != nil {
 		return nil, err
 	}
 	d.to = now.cluster.Load()
@@ -56,9 +82,9 @@ func (d *Resharding) close(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return errs.Ended(ctx)
-	case <-time.After(d.span + d.span/100):
+	case <-time.After(d.from.span + d.from.span/100):
 	}
-	for _, move := range d.moves() {
+	for _, move := range d.moves {
 		if err := move.awaitWrites(ctx); err != nil {
 			return move.failed("waiting for transactions", err)
 		}
@@ -66,15 +92,7 @@ func (d *Resharding) close(ctx context.Context) error {
 	if err := d.update(ctx); err != nil {
 		return err
 	}
-	if err := d.Verify(ctx); err != nil {
-		return err
-	}
-	for _, move := range d.moves() {
-		if err := move.recordCutover(ctx); err != nil {
-			return move.failed("cutting over", err)
-		}
-	}
-	return nil
+	return d.Verify(ctx)
 }
 
 // awaitWrites waits for the end of all transactions that have written to the old table. They began before
@@ -100,25 +118,6 @@ func (m *tableMove) awaitWrites(ctx context.Context) error {
 	}
 }
 
-// recordCutover records the last row of the old table in the journal. A row with a greater key that
-// appears there later was written by a process that does not know of the cutover.
-func (m *tableMove) recordCutover(ctx context.Context) error {
-	all := m.all(m.d.to.plainOn(ctx, m.FromDatabase, m.FromTable))
-	var high int64
-	key := clause.Column{Name: m.model.key.DBName}
-	if err := all.Select("COALESCE(MAX(?), 0)", key).Scan(&high).Error; err != nil {
-		return err
-	}
-	return m.target(ctx).Transaction(func(tx *gorm.DB) error {
-		at, err := m.journal(tx)
-		if err != nil {
-			return err
-		}
-		at.High = high
-		return m.journalTable(tx).Save(&at).Error
-	})
-}
-
 // PendingCleanup makes the Resharding of the process that cut over, as far as Clean needs it.
 func (r *Router) PendingCleanup() (*Resharding, error) {
 	before := int(r.staleShards.Load())
@@ -132,10 +131,12 @@ func (r *Router) PendingCleanup() (*Resharding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	return &Resharding{
+	d := &Resharding{
 		router: r, from: newCluster(from), to: r.cluster, chunk: defaultChunk,
 		onProgress: func(ReshardProgress) {},
-	}, nil
+	}
+	d.moves = d.allMoves()
+	return d, nil
 }
 
 // errWrittenLate is wrapped by the error of Clean for rows that were written to an old table after the
@@ -143,7 +144,8 @@ func (r *Router) PendingCleanup() (*Resharding, error) {
 var errWrittenLate = errors.New("rows were written to it after the cutover, by a process that still has " +
 	"the old number of shards: stop that process, and move the rows by hand")
 
-// Clean removes the stale rows table by table, and then the records of the resharding.
+// Clean looks at the old tables for rows that were written late, and then removes the records of the
+// resharding.
 func (d *Resharding) Clean(ctx context.Context) error {
 	if d.cleaned {
 		return nil
@@ -152,7 +154,7 @@ func (d *Resharding) Clean(ctx context.Context) error {
 		return fmt.Errorf("%w: there is nothing to clean before the cutover", errs.ErrSharding)
 	}
 	var names []string
-	for _, move := range d.moves() {
+	for _, move := range d.moves {
 		if err := move.clean(ctx); err != nil {
 			return move.failed("cleaning", err)
 		}
@@ -173,34 +175,15 @@ func (d *Resharding) Clean(ctx context.Context) error {
 	return nil
 }
 
-// clean removes the stale rows of the old table, unless there are rows that were written late.
+// clean refuses an old table with rows of the new one. The cutover has removed those that it moved.
 func (m *tableMove) clean(ctx context.Context) error {
-	var at moveRecord
-	journal := m.d.to.plainOn(ctx, m.ToDatabase, internalTable(m.d.to.dbs[m.ToDatabase], movesTable))
-	// Without a record, an earlier call has finished here. Rows that are there now were written late.
-	err := journal.Where("name = ?", m.ToTable).Take(&at).Error
-	if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) {
-		return err
-	}
-	key := clause.Column{Name: m.model.key.DBName}
 	var late int64
-	if err := m.sourceRows(ctx).Where(clause.Gt{Column: key, Value: at.High}).Count(&late).Error; err != nil {
+	if err := m.sourceRows(ctx).Count(&late).Error; err != nil {
 		return err
 	}
 	if late > 0 {
 		return fmt.Errorf("%d %w", late, errWrittenLate)
 	}
-	for removed := int64(0); ; {
-		rows, err := m.read(m.sourceRows(ctx), 0, m.d.chunk)
-		if err != nil || rows.Len() == 0 {
-			return err
-		}
-		last := m.model.idOf(ctx, rows.Index(rows.Len()-1))
-		gone := m.sourceRows(ctx).Where(clause.Lte{Column: key, Value: last}).Delete(m.model.value)
-		if gone.Error != nil {
-			return gone.Error
-		}
-		removed += gone.RowsAffected
-		m.d.onProgress(ReshardProgress{Step: "clean", Table: m.FromTable, Rows: removed})
-	}
+	m.d.onProgress(ReshardProgress{Step: "clean", Table: m.FromTable})
+	return nil
 }

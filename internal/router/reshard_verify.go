@@ -1,15 +1,10 @@
 package router
 
 import (
-	"bytes"
 	"context"
-	"reflect"
-	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
-
-	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
 
 // maxDifferences is how many differences an error names.
@@ -26,15 +21,15 @@ func (d *Resharding) repair(ctx context.Context) error {
 // pair is a row and its copy. One of them may be missing.
 type pair struct {
 	id        int64
-	row, copy reflect.Value
+	row, copy *rawRow
 }
 
 // what names the difference. A complete pair may also be equal.
 func (p pair) what() string {
 	switch {
-	case !p.copy.IsValid():
+	case p.copy == nil:
 		return "missing"
-	case !p.row.IsValid():
+	case p.row == nil:
 		return "superfluous"
 	default:
 		return "changed"
@@ -44,7 +39,7 @@ func (p pair) what() string {
 // compare passes pairs that differ to repair. If that is nil, differences are an error.
 func (d *Resharding) compare(ctx context.Context, step string, repair func(*tableMove, pair) error) error {
 	found := &DifferenceError{}
-	for _, move := range d.moves() {
+	for _, move := range d.moves {
 		var rows int64
 		differs := func(p pair) error {
 			if repair != nil {
@@ -60,7 +55,7 @@ func (d *Resharding) compare(ctx context.Context, step string, repair func(*tabl
 			if rows++; rows%int64(d.chunk) == 0 {
 				d.onProgress(ReshardProgress{Step: step, Table: move.ToTable, Rows: rows})
 			}
-			if p.what() == "changed" && move.same(ctx, p) {
+			if p.what() == "changed" && p.row.same(*p.copy) {
 				return nil
 			}
 			return differs(p)
@@ -76,22 +71,10 @@ func (d *Resharding) compare(ctx context.Context, step string, repair func(*tabl
 	return nil
 }
 
-// same compares the columns of a pair.
-func (m *tableMove) same(ctx context.Context, p pair) bool {
-	for _, field := range m.columns() {
-		a, _ := field.ValueOf(ctx, p.row)
-		b, _ := field.ValueOf(ctx, p.copy)
-		if !sameValue(a, b) {
-			return false
-		}
-	}
-	return true
-}
-
 // walk visits the rows of both tables in the order of their keys.
 func (m *tableMove) walk(ctx context.Context, visit func(pair) error) error {
-	source := m.stream(func() *gorm.DB { return m.sourceRows(ctx) })
-	target := m.stream(func() *gorm.DB { return m.targetRows(ctx) })
+	source := &rowStream{m: m, database: m.FromDatabase, table: m.FromTable}
+	target := &rowStream{m: m, database: m.ToDatabase, table: m.ToTable}
 	for {
 		row, err := source.peek(ctx)
 		if err != nil {
@@ -101,15 +84,21 @@ func (m *tableMove) walk(ctx context.Context, visit func(pair) error) error {
 		if err != nil {
 			return err
 		}
-		if !row.IsValid() && !duplicate.IsValid() {
+		var p pair
+		switch {
+		case row == nil && duplicate == nil:
 			return nil
+		case duplicate == nil || row != nil && row.id <= duplicate.id:
+			p = pair{id: row.id, row: row}
+		default:
+			p = pair{id: duplicate.id}
 		}
-		p := pair{id: m.lesser(ctx, row, duplicate)}
-		if row.IsValid() && m.model.idOf(ctx, row) == p.id {
-			p.row = source.take()
+		if p.row != nil {
+			source.next++
 		}
-		if duplicate.IsValid() && m.model.idOf(ctx, duplicate) == p.id {
-			p.copy = target.take()
+		if duplicate != nil && duplicate.id == p.id {
+			p.copy = duplicate
+			target.next++
 		}
 		if err := visit(p); err != nil {
 			return err
@@ -117,106 +106,51 @@ func (m *tableMove) walk(ctx context.Context, visit func(pair) error) error {
 	}
 }
 
-// lesser returns the lower one of the keys of two rows, one of which may be missing.
-func (m *tableMove) lesser(ctx context.Context, a, b reflect.Value) int64 {
-	switch {
-	case !a.IsValid():
-		return m.model.idOf(ctx, b)
-	case !b.IsValid():
-		return m.model.idOf(ctx, a)
-	default:
-		return min(m.model.idOf(ctx, a), m.model.idOf(ctx, b))
-	}
-}
-
 // rowStream reads a table chunk by chunk.
 type rowStream struct {
-	m     *tableMove
-	from  func() *gorm.DB
-	rows  reflect.Value // the current chunk
-	next  int           // index into rows
-	last  int64         // the last key of the chunk
-	ended bool          // there are no more chunks
+	m        *tableMove
+	database int
+	table    string
+	rows     []rawRow // the current chunk
+	next     int      // index into rows
+	last     int64    // the last key of the chunk
+	ended    bool     // there are no more chunks
 }
 
-func (m *tableMove) stream(from func() *gorm.DB) *rowStream { return &rowStream{m: m, from: from} }
-
-// peek returns the next row without taking it, or the zero Value at the end.
-func (s *rowStream) peek(ctx context.Context) (reflect.Value, error) {
-	if s.rows.IsValid() && s.next < s.rows.Len() {
-		return s.rows.Index(s.next), nil
+// peek returns the next row without taking it, or nil at the end.
+func (s *rowStream) peek(ctx context.Context) (*rawRow, error) {
+	if s.next == len(s.rows) && !s.ended {
+		rows, err := s.m.readFrom(ctx, s.m.pool(s.database), s.table, s.last, s.m.d.chunk)
+		if err != nil {
+			return nil, err
+		}
+		s.rows, s.next, s.ended = rows, 0, len(rows) < s.m.d.chunk
+		if len(rows) > 0 {
+			s.last = rows[len(rows)-1].id
+		}
 	}
-	if s.ended {
-		return reflect.Value{}, nil
+	if s.next == len(s.rows) {
+		return nil, nil
 	}
-	rows, err := s.m.read(s.from(), s.last, s.m.d.chunk)
-	if err != nil {
-		return reflect.Value{}, err
-	}
-	s.rows, s.next, s.ended = rows, 0, rows.Len() < s.m.d.chunk
-	if rows.Len() == 0 {
-		return reflect.Value{}, nil
-	}
-	s.last = s.m.model.idOf(ctx, rows.Index(rows.Len()-1))
-	return rows.Index(0), nil
-}
-
-// take returns the row that peek has returned, and advances.
-func (s *rowStream) take() reflect.Value {
-	row := s.rows.Index(s.next)
-	s.next++
-	return row
+	return &s.rows[s.next], nil
 }
 
 // repair makes one copy equal to its row.
 func (m *tableMove) repair(ctx context.Context, p pair) error {
 	return m.target(ctx).Transaction(func(tx *gorm.DB) error {
-		if p.copy.IsValid() {
+		if err := m.lockMap(tx); err != nil {
+			return err
+		}
+		if p.copy != nil {
 			key := clause.Eq{Column: clause.Column{Name: m.model.key.DBName}, Value: p.id}
 			gone := tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(m.ToTable).Unscoped().Where(key)
 			if err := gone.Delete(m.model.value).Error; err != nil {
 				return err
 			}
 		}
-		if !p.row.IsValid() {
+		if p.row == nil {
 			return nil
 		}
-		rows := reflect.MakeSlice(reflect.SliceOf(m.model.base.ModelType), 0, 1)
-		return m.insert(tx, reflect.Append(rows, p.row))
+		return m.insert(ctx, tx.Statement.ConnPool, p.id-1, []rawRow{*p.row})
 	})
-}
-
-// sameValue compares two values of a column.
-func sameValue(a, b any) bool {
-	left, right := stored(a), stored(b)
-	if t, ok := left.(time.Time); ok {
-		u, ok := right.(time.Time)
-		return ok && t.Equal(u)
-	}
-	if l, ok := left.([]byte); ok {
-		r, ok := right.([]byte)
-		return ok && bytes.Equal(l, r)
-	}
-	return reflect.DeepEqual(left, right)
-}
-
-// stored returns a value as it is passed to a driver.
-func stored(value any) any {
-	v := reflect.ValueOf(value)
-	for v.Kind() == reflect.Pointer && !v.IsNil() {
-		if _, isValuer := v.Interface().(interface{ Value() (any, error) }); isValuer {
-			break
-		}
-		v = v.Elem()
-	}
-	if !v.IsValid() || v.Kind() == reflect.Pointer {
-		return nil
-	}
-	if plain := fill.ValueOf(v); plain != nil {
-		return plain
-	}
-	if fill.IsNull(v.Interface()) {
-		return nil
-	}
-	return v.Interface()
 }

@@ -57,7 +57,6 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 		if _, err := s.engine.Plans.PrepareOn(parsed, s.planShard(shard), func() {}); err != nil {
 			return err
 		}
-		hideStaleRows(s.topology, parsed, shard)
 		of.byType[m.base.ModelType] = parsed
 	}
 	for _, m := range s.models {

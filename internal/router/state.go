@@ -44,14 +44,13 @@ type moveRecord struct {
 	LastID int64  `gorm:"not null"`            // rows up to this one are copied
 	Copied int64  `gorm:"not null"`            // how many that are
 	Done   bool   `gorm:"not null"`
-	High   int64  `gorm:"not null"` // the last row of the old table at the cutover
 }
 
 // registry is what the databases of a topology have recorded about its shards.
 type registry struct{ *topology }
 
 // compare checks the topology against the records, and returns what they say together. A database without
-// the table is new, or older than the table. A cutover that only has to be opened is finished here.
+// the table is new, or older than the table. A cutover that all of them have recorded is finished here.
 func (r registry) compare() (mapState, error) {
 	found := mapState{}
 	ctx := r.dbs[0].Statement.Context
@@ -94,7 +93,7 @@ func (r registry) compare() (mapState, error) {
 	case found.next != r.shards:
 	case found.shards == r.shards && !found.mixed && len(silent) == 0:
 		found.next = 0
-		return found, r.openMap(ctx)
+		return found, r.finish(ctx)
 	default:
 		return found, fmt.Errorf("a cutover from %d to %d shards was interrupted: configure a router with "+
 			"%[1]d, and call Reshard and Cutover again", r.shards/2, r.shards)
@@ -154,7 +153,7 @@ func (r registry) recordMissing(ctx context.Context) error {
 		return nil
 	}
 	for i := range r.dbs {
-		if err := r.recordIn(ctx, i, 0, clause.OnConflict{DoNothing: true}); err != nil {
+		if err := r.recordIn(ctx, i, shardRecord{}, clause.OnConflict{DoNothing: true}); err != nil {
 			return err
 		}
 	}
@@ -172,10 +171,32 @@ func (r registry) recordMissing(ctx context.Context) error {
 	return nil
 }
 
-// recordCutover replaces all records by those of the doubled shards. They stay closed until all are written.
+// recordCutover replaces all records by those of the doubled shards. They stay closed until all are written
+// and the moved rows are removed from the old tables.
 func (r registry) recordCutover(ctx context.Context, staleShards int) error {
 	for i := range r.dbs {
-		if err := r.recordIn(ctx, i, staleShards, clause.OnConflict{UpdateAll: true}); err != nil {
+		err := r.recordIn(ctx, i, shardRecord{NextShards: r.shards, StaleShards: staleShards, Complete: true},
+			clause.OnConflict{UpdateAll: true})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeBack replaces all records by those of the old shards again, after a cutover that some databases have
+// not recorded. It stays closed. all are the databases of the new map.
+func (r registry) takeBack(ctx context.Context, all []*gorm.DB) error {
+	for i := range r.dbs {
+		err := r.recordIn(ctx, i, shardRecord{NextShards: 2 * r.shards, Complete: true},
+			clause.OnConflict{UpdateAll: true})
+		if err != nil {
+			return err
+		}
+	}
+	for _, db := range all[len(r.dbs):] {
+		tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Table(internalTable(db, shardsTable))
+		if err := tx.Where("name IN ?", r.shardedTables()).Delete(&shardRecord{}).Error; err != nil {
 			return err
 		}
 	}
@@ -184,6 +205,27 @@ func (r registry) recordCutover(ctx context.Context, staleShards int) error {
 
 // closeMap marks all records, so that no process gets a lease on the map any more.
 func (r registry) closeMap(ctx context.Context) error { return r.markMap(ctx, 2*r.shards) }
+
+// finish removes the rows that were moved from the old tables, and opens the map. The new number of shards
+// must be recorded in every database, because from now on the new tables alone have these rows.
+func (r registry) finish(ctx context.Context) error {
+	for _, m := range r.models {
+		if m.broadcast {
+			continue
+		}
+		for shard := range r.shards / 2 {
+			db := r.dbs[r.place[shard]]
+			key := db.Statement.Quote(m.key.DBName)
+			err := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Exec(fmt.Sprintf(
+				"DELETE FROM %s WHERE (%s & %d) %% %d <> %d", db.Statement.Quote(m.table(shard)), key, r.mask,
+				r.shards, shard)).Error
+			if err != nil {
+				return fmt.Errorf("snowflakeplugin: removing the moved rows from %s: %w", m.table(shard), err)
+			}
+		}
+	}
+	return r.openMap(ctx)
+}
 
 // openMap removes the mark from all records with this number of shards.
 func (r registry) openMap(ctx context.Context) error { return r.markMap(ctx, 0) }
@@ -202,7 +244,7 @@ func (r registry) markMap(ctx context.Context, nextShards int) error {
 	return nil
 }
 
-// recordCleanup says in every record that there are no stale rows any more.
+// recordCleanup says in every record that no Clean is pending any more.
 func (r registry) recordCleanup(ctx context.Context) error {
 	for i, db := range r.dbs {
 		table := internalTable(db, shardsTable)
@@ -214,20 +256,16 @@ func (r registry) recordCleanup(ctx context.Context) error {
 	return nil
 }
 
-// recordIn writes the records of one database. They are complete at once after a cutover, when there
-// are stale shards, because all databases had records before it.
-func (r registry) recordIn(ctx context.Context, database, staleShards int, conflict clause.OnConflict) error {
+// recordIn writes the records of one database, with what they have in common.
+func (r registry) recordIn(
+	ctx context.Context, database int, common shardRecord, conflict clause.OnConflict,
+) error {
 	var records []shardRecord
-	held := r.shardsIn(database)
-	nextShards := 0
-	if staleShards > 0 {
-		nextShards = r.shards
-	}
+	common.Shards, common.Held, common.Version = r.shards, r.shardsIn(database), r.version
+	common.LeaseMillis = r.span.Milliseconds()
 	for _, name := range r.shardedTables() {
-		records = append(records, shardRecord{
-			Name: name, Shards: r.shards, Held: held, Complete: staleShards > 0, StaleShards: staleShards,
-			Version: r.version, NextShards: nextShards, LeaseMillis: r.span.Milliseconds(),
-		})
+		common.Name = name
+		records = append(records, common)
 	}
 	table := internalTable(r.dbs[database], shardsTable)
 	err := autoMigrate(r.plainOn(ctx, database, table), &shardRecord{})

@@ -46,8 +46,7 @@ type topology struct {
 	byType   map[reflect.Type]*shardModel
 	horizon  int64 // IDs below it are within maxClockAhead of the start of the process
 
-	// staleShards is the number of shards before a resharding whose cleanup is pending. The tables of
-	// these shards still contain rows that now belong to other shards. It is 0 if there are none.
+	// staleShards is the number of shards before a resharding whose Clean is pending, or 0.
 	staleShards atomic.Int64
 
 	version int64         // of the shard map
@@ -278,9 +277,6 @@ func (t *topology) onShard(column string, shard int) clause.Expression {
 		Vars: []any{clause.Column{Table: clause.CurrentTable, Name: column}},
 	}
 }
-
-// hasStaleRows reports whether the table of a shard may contain rows that were moved to another shard.
-func (t *topology) hasStaleRows(shard int) bool { return shard < int(t.staleShards.Load()) }
 
 // plainOn returns a handle for the router's own statements. Its table is named explicitly, so the
 // guard lets it pass.

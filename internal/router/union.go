@@ -95,7 +95,7 @@ func (r *Router) union(
 			s.sql.WriteString(" UNION ALL ")
 		}
 		s.sql.WriteString("SELECT * FROM (")
-		if t.special || r.hasStaleRows(shard) {
+		if t.special {
 			if err := r.buildForShard(ctx, m, part.database, shard, complete, s); err != nil {
 				return nil, err
 			}
@@ -207,10 +207,8 @@ func (r *Router) template(
 		dialect: db.Dialector, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars,
 		quote: db.Statement.Quote("x")[:1],
 	}
-	// The statement itself tells whether it hides stale rows. hasStaleRows may already say otherwise.
-	_, hidesStaleRows := tx.Statement.Clauses[clauseStaleRows]
 	// A subquery by a handle of the application has placeholders of its own.
-	t.special = hidesStaleRows || to.open != nil && to.open.others ||
+	t.special = to.open != nil && to.open.others ||
 		strings.Count(t.sql, string(openArgument)) != len(t.vars)
 	return t, nil
 }

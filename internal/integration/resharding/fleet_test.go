@@ -131,7 +131,7 @@ func beMember(t *testing.T, spec string) {
 			d = &doubled{T: t, dbs: []*gorm.DB{of.OpenDSN(t, dsn, nil)}}
 		}
 	}
-	leased(t, d.dbs[0])
+	leased(t, d.dbs[0]) // It renews its node rarely, so hardly while the process stops itself.
 	r := d.open(doubledFrom)
 	own := r.Scopes(func(db *gorm.DB) *gorm.DB { return db.Where("name = ?", name) })
 	told := make(chan string)
@@ -269,6 +269,9 @@ func TestACutoverThatWasKilledBetweenTwoDatabasesCanBeFinished(t *testing.T) {
 			{"nothing", 4, []string{before + "'0,2'", before + "'1,3'"}},
 			{"one database", 4, []string{"UPDATE snowflake_shards SET next_shards = 8", before + "'1,3'"}},
 			{"the other database", 4, []string{before + "'0,2'", "UPDATE snowflake_shards SET next_shards = 8"}},
+			{"both databases, and the program has the old number, so it", 4, []string{
+				"UPDATE snowflake_shards SET next_shards = 8", "UPDATE snowflake_shards SET next_shards = 8",
+			}},
 			{"both databases", 8, []string{
 				"UPDATE snowflake_shards SET next_shards = 8", "UPDATE snowflake_shards SET next_shards = 8",
 			}},
@@ -285,6 +288,11 @@ func TestACutoverThatWasKilledBetweenTwoDatabasesCanBeFinished(t *testing.T) {
 				_, err = d.Cutover(t.Context())
 				must(t, err, "Cutover")
 				for i, statement := range state.set {
+					for shard := i; shard < 4 && state.set[1] != ""; shard += 2 {
+						// The moved rows were not removed from the old tables yet.
+						must(t, dbs[i].Exec(fmt.Sprintf("INSERT INTO lots_%02d SELECT * FROM lots_%02d", shard,
+							shard+4)).Error, "going back")
+					}
 					if statement != "" {
 						must(t, dbs[i].Exec(statement).Error, "going back")
 					}
@@ -299,9 +307,11 @@ func TestACutoverThatWasKilledBetweenTwoDatabasesCanBeFinished(t *testing.T) {
 					if err == nil {
 						t.Errorf("while it is closed, %d rows were counted", n)
 					}
-					_, err = l.router(8, nil, l.open(0, 1))
-					wantErr(t, err, snowflakeplugin.ErrSharding, "a router with the new number")
-					says(t, err, "a cutover from 4 to 8 shards was interrupted", "configure a router with 4")
+					if !strings.HasPrefix(state.name, "both") {
+						_, err = l.router(8, nil, l.open(0, 1))
+						wantErr(t, err, snowflakeplugin.ErrSharding, "a router with the new number")
+						says(t, err, "a cutover from 4 to 8 shards was interrupted", "configure a router with 4")
+					}
 					d, err = r.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
 					must(t, err, "Reshard")
 					_, err = d.Cutover(t.Context())

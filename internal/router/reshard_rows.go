@@ -1,0 +1,206 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// A resharding copies the columns that the table has, which is not what the model may read and write. So
+// rows are read and written by SQL of its own, in a form that no driver rounds or converts.
+
+// tableColumn is a column that can be written to.
+type tableColumn struct {
+	name string
+	// read is the expression that gives the value in its exact form.
+	read string
+	// isText is set where a driver returns bytes for text.
+	isText bool
+}
+
+// rawRow is a row as it is copied.
+type rawRow struct {
+	id     int64
+	values []any
+}
+
+// same reports whether all values are equal. They are numbers, text, bytes or nil.
+func (r rawRow) same(other rawRow) bool {
+	return slices.EqualFunc(r.values, other.values, func(a, b any) bool {
+		left, isBytes := a.([]byte)
+		right, areBytes := b.([]byte)
+		if isBytes || areBytes {
+			return isBytes && areBytes && bytes.Equal(left, right)
+		}
+		return a == b
+	})
+}
+
+// columnsOf reads the columns of a table from the catalog, without those that the database computes.
+func (t *topology) columnsOf(ctx context.Context, database int, table string) ([]tableColumn, error) {
+	db := t.dbs[database]
+	space, name, qualified := strings.Cut(table, ".")
+	if !qualified {
+		space, name = "", table
+	}
+	var query string
+	var args []any
+	switch db.Name() {
+	case dialectPostgres:
+		query = "SELECT attname, '' FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 " +
+			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+		args = []any{db.Statement.Quote(table)}
+	case dialectMySQL:
+		query = "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS " +
+			"WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ? " +
+			"AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
+		args = []any{space, name}
+	default:
+		query = "SELECT name, '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
+		if !qualified {
+			space = "main"
+		}
+		args = []any{name, space}
+	}
+	var columns []tableColumn
+	err := t.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
+		var c tableColumn
+		var kind string
+		err := rows.Scan(&c.name, &kind)
+		c.read, c.isText = exactly(db, db.Statement.Quote(c.name), strings.ToLower(kind))
+		columns = append(columns, c)
+		return err
+	}, query, args...)
+	return columns, err
+}
+
+// exactly returns an expression for the exact value of a column, and whether that is text.
+func exactly(db *gorm.DB, column, kind string) (read string, isText bool) {
+	switch db.Name() {
+	case dialectPostgres:
+		return column + "::text", true
+	case dialectSQLite:
+		return "+" + column, false // The driver converts the values of columns, but not of expressions.
+	}
+	switch kind {
+	case "float":
+		return "CAST(" + column + " AS DOUBLE)", true // As it is, the server rounds it to six digits.
+	case "double":
+		return column, true
+	case "bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob",
+		"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+		"geometrycollection", "geomcollection":
+		return column, false
+	}
+	return "CAST(" + column + " AS CHAR)", true
+}
+
+// checkColumns refuses a move to a table that lacks columns.
+func (m *tableMove) checkColumns(ctx context.Context) error {
+	var err error
+	if m.columns, err = m.d.to.columnsOf(ctx, m.FromDatabase, m.FromTable); err != nil {
+		return err
+	}
+	into, err := m.d.to.columnsOf(ctx, m.ToDatabase, m.ToTable)
+	if err != nil {
+		return err
+	}
+	for _, column := range m.columns {
+		if !slices.ContainsFunc(into, func(c tableColumn) bool { return c.name == column.name }) {
+			return fmt.Errorf("%w: table %s has a column %s that the model does not have, and so the new table %s "+
+				"has none: add it there, as it is in the old table, and call Reshard again", errs.ErrSharding,
+				m.FromTable, column.name, m.ToTable)
+		}
+	}
+	return nil
+}
+
+// readFrom reads the next rows after a key that belong in the new table, in the order of their keys. pool
+// is a connection to the database of the table.
+func (m *tableMove) readFrom(
+	ctx context.Context, pool gorm.ConnPool, table string, after int64, limit int,
+) (list []rawRow, err error) {
+	db := m.d.to.dbs[m.ToDatabase] // all are of one kind
+	key := "o." + db.Statement.Quote(m.model.key.DBName)
+	var query strings.Builder
+	query.WriteString("SELECT " + key)
+	for _, column := range m.columns {
+		query.WriteString(", " + column.read)
+	}
+	fmt.Fprintf(&query, " FROM %s o WHERE (%s & %d) %% %d = %d AND %s > %d ORDER BY %s LIMIT %d",
+		db.Statement.Quote(table), key, m.d.to.mask, m.d.to.shards, m.ToShard, key, after, key, limit)
+	rows, err := pool.QueryContext(ctx, query.String())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		row := rawRow{values: make([]any, len(m.columns))}
+		into := []any{&row.id}
+		for i := range row.values {
+			into = append(into, &row.values[i])
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		for i, value := range row.values {
+			if text, ok := value.([]byte); ok && m.columns[i].isText {
+				row.values[i] = string(text)
+			}
+		}
+		list = append(list, row)
+	}
+	return list, rows.Err()
+}
+
+// insert writes rows into the new table. Where the old table is in the same database, that copies them, and
+// no value leaves the server. after is the key before the first row.
+func (m *tableMove) insert(ctx context.Context, pool gorm.ConnPool, after int64, rows []rawRow) error {
+	db := m.d.to.dbs[m.ToDatabase]
+	var names []string
+	for _, column := range m.columns {
+		names = append(names, db.Statement.Quote(column.name))
+	}
+	begin := "INSERT INTO " + db.Statement.Quote(m.ToTable) + " (" + strings.Join(names, ", ") + ") "
+	if db.Name() == dialectPostgres {
+		begin += "OVERRIDING SYSTEM VALUE "
+	}
+	if m.FromDatabase == m.ToDatabase {
+		key := db.Statement.Quote(m.model.key.DBName)
+		_, err := pool.ExecContext(ctx, begin+fmt.Sprintf("SELECT %s FROM %s WHERE (%s & %d) %% %d = %d "+
+			"AND %s > %d AND %s <= %d", strings.Join(names, ", "), db.Statement.Quote(m.FromTable), key,
+			m.d.to.mask, m.d.to.shards, m.ToShard, key, after, key, rows[len(rows)-1].id))
+		return err
+	}
+	for some := range slices.Chunk(rows, max(1, maxArguments/len(m.columns))) {
+		var query strings.Builder
+		var args []any
+		query.WriteString(begin + "VALUES ")
+		for i, row := range some {
+			if i > 0 {
+				query.WriteString(", ")
+			}
+			for j, value := range row.values {
+				query.WriteByte("(,"[min(j, 1)])
+				args = append(args, value)
+				db.BindVarTo(&query, &gorm.Statement{Vars: args}, value)
+			}
+			query.WriteByte(')')
+		}
+		if _, err := pool.ExecContext(ctx, query.String(), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxArguments bounds the arguments of one statement. SQLite allows 32,766.
+const maxArguments = 30_000
