@@ -141,7 +141,7 @@ func (t *topology) tablesOf(m *shardModel, shard int) []shardTable {
 	for _, join := range m.joins {
 		name := tableOn(join.base, shard)
 		tables = append(tables, shardTable{
-			name, reflect.New(join.of).Interface(), t.checksOn(name, t.checkedJoinColumns(join), shard),
+			name, reflect.New(join.of).Interface(), t.checksOn(name, join.checked, shard),
 		})
 	}
 	return tables
@@ -149,11 +149,24 @@ func (t *topology) tablesOf(m *shardModel, shard int) []shardTable {
 
 // checksOf returns the constraints of a model's own table on a shard of this topology.
 func (t *topology) checksOf(m *shardModel, shard int) []shardCheck {
-	columns := []checkedColumn{{m.key.DBName, checkKey}}
-	if m.like != nil && isIntegerColumn(m.like) {
-		columns = append(columns, checkedColumn{m.like.DBName, checkReference})
+	return t.checksOn(m.table(shard), m.checked, shard)
+}
+
+// noteCheckedColumns finds the columns with constraints when the topology is made. Later GORM may write the
+// type of a foreign key again, without a lock, whenever it parses a model that refers to the key.
+func (t *topology) noteCheckedColumns() {
+	for _, m := range t.models {
+		if m.broadcast {
+			continue
+		}
+		m.checked = []checkedColumn{{m.key.DBName, checkKey}}
+		if m.like != nil && isIntegerColumn(m.like) {
+			m.checked = append(m.checked, checkedColumn{m.like.DBName, checkReference})
+		}
+		for i := range m.joins {
+			m.joins[i].checked = t.checkedJoinColumns(m.joins[i])
+		}
 	}
-	return t.checksOn(m.table(shard), columns, shard)
 }
 
 // checkedJoinColumns lists the columns of a join table that hold keys of sharded models.
@@ -190,15 +203,10 @@ func (t *topology) checksOn(table string, columns []checkedColumn, shard int) []
 // isIntegerColumn reports whether the remainder of a column can be computed in SQL. An ID may also be
 // kept as text or as bytes.
 func isIntegerColumn(field *schema.Field) bool {
-	// GORM writes the type of a foreign key again, under this lock, whenever it parses a model that refers
-	// to the key.
-	field.Schema.Relationships.Mux.RLock()
-	kept := field.DataType
-	field.Schema.Relationships.Mux.RUnlock()
-	switch kept {
+	switch field.DataType {
 	case schema.Int, schema.Uint:
 		return true
 	default:
-		return strings.Contains(strings.ToLower(string(kept)), "int")
+		return strings.Contains(strings.ToLower(string(field.DataType)), "int")
 	}
 }

@@ -20,6 +20,7 @@ type shardModel struct {
 	like      *schema.Field // the field whose shard the key takes, or nil
 	tables    []string      // by shard
 	joins     []joinTable
+	checked   []checkedColumn // of its tables
 }
 
 // joinTable is a table that GORM makes for a many-to-many relation.
@@ -27,6 +28,7 @@ type joinTable struct {
 	base     string // its name without a shard number
 	of       reflect.Type
 	relation *schema.Relationship
+	checked  []checkedColumn
 }
 
 // broadcastModel marks a model whose rows are in every database.
@@ -53,7 +55,9 @@ func parseModel(i int, given any, db *gorm.DB, shards int) (*shardModel, error) 
 	// The names are copied now because GORM writes to the schemas of join tables each time it parses
 	// the model.
 	for _, relation := range m.base.Relationships.Many2Many {
-		m.joins = append(m.joins, joinTable{relation.JoinTable.Table, relation.JoinTable.ModelType, relation})
+		m.joins = append(m.joins, joinTable{
+			base: relation.JoinTable.Table, of: relation.JoinTable.ModelType, relation: relation,
+		})
 	}
 	return m, nil
 }

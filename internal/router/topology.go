@@ -70,6 +70,7 @@ func newTopology(cfg Config, models []any) (*topology, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
+	t.noteCheckedColumns()
 	return t, nil
 }
 
