@@ -34,8 +34,8 @@ const (
 	watched = 4 * time.Second
 	// wanted is how long a process should be without IDs after the return of the server at most. A
 	// longer time does not fail a run, since it may be the machine that was busy; one that is longer
-	// than tolerated does. On a machine with fifteen to twenty times as much work as processors the worst
-	// times were 0.1 to 1.2 s.
+	// than tolerated does. On a quiet machine the worst times were 0.04 to 0.18 s, and on one with fifteen
+	// to twenty times as much work as processors 0.1 to 1.2 s.
 	wanted    = 500 * time.Millisecond
 	tolerated = 3 * time.Second
 	// recent is how old the last ID of such a process may be when the server falls.
