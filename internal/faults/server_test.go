@@ -336,12 +336,19 @@ func (s *server) end(signal syscall.Signal) {
 	})
 }
 
-// signal sends a signal to all processes of the server, those that serve a connection included.
-// The first is the one that would start more.
+// signal sends a signal to all processes of the server, those that serve a connection included. To stop
+// them, the one that starts more is stopped first: it could start another one while they are listed.
 func (s *server) signal(signal syscall.Signal) {
 	s.t.Helper()
 	if !s.runs() {
 		return
+	}
+	if signal == syscall.SIGSTOP {
+		first := s.cmd.Process.Pid
+		if err := syscall.Kill(first, signal); err != nil {
+			s.t.Fatalf("signal %v to the server: %v", signal, err)
+		}
+		eventually(s.t, "the server does not stop", func() bool { return isStopped(first) })
 	}
 	for _, pid := range s.family() {
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
