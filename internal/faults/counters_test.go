@@ -29,14 +29,14 @@ func openCounters(store, dsn string) (segment.Ledger, error) {
 		return nil, err
 	}
 	s, err := gormsegment.New(db)
-	pool, missing := db.DB()
-	if missing == nil {
-		missing = pool.Close() // the store has a connection of its own
+	if err != nil {
+		pool, missing := db.DB()
+		if missing == nil {
+			missing = pool.Close()
+		}
+		return nil, errors.Join(err, missing)
 	}
-	if err := errors.Join(err, missing); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, nil // it may use the pool: on a busy machine it may have got no connection of its own
 }
 
 // countBriefly runs a few seconds with one seed after the other until a run has what is wanted. On a busy
