@@ -142,7 +142,7 @@ func (d *decisions) lookup(
 			d.name(table), " WHERE tbl = ").Bind(of.table).Add(" AND server = ").Bind(of.server).
 			Add(" AND row_key")
 		q.In(part)
-		err := d.ws.target.Each(ctx, q, func(values []any) error {
+		err := d.ws.target.EachSteady(ctx, q, func(values []any) error {
 			texts := make([]string, len(columns))
 			for i := range texts {
 				texts[i] = sqldb.Text(values[i+1])
@@ -167,7 +167,7 @@ func (d *decisions) renamesOf(ctx context.Context, table string, fn func(batch [
 			" WHERE tbl = ").Bind(table).Add(" AND (server > ").Bind(lastServer).Add(" OR server = ").
 			Bind(lastServer).
 			Add(" AND row_key > ").Bind(lastKey).Add(") ORDER BY server, row_key LIMIT 500")
-		err := t.Each(ctx, q, func(values []any) error {
+		err := t.EachSteady(ctx, q, func(values []any) error {
 			server, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
 			batch = append(batch, Renamed{Table: table, Server: server, Key: sqldb.Text(values[1]),
 				Column:  sqldb.Text(values[2]),

@@ -33,6 +33,16 @@ func TestUniqueKeysOfAllSortsAreComparedBeforeTheRowsAreWritten(t *testing.T) {
 		"an expression of PostgreSQL": {on: "postgres",
 			schema: []string{"CREATE TABLE roles (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)", "CREATE UNIQUE INDEX folded ON roles (lower(name))"},
 			first:  first, second: second, tables: rename, asks: names},
+		"an expression that is a constant": {on: "postgres", // at most one row may be the king
+			schema: []string{"CREATE TABLE roles (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL, king BOOLEAN NOT NULL DEFAULT false)",
+				"CREATE UNIQUE INDEX throne ON roles ((true)) WHERE king"},
+			first: append(first, "UPDATE roles SET king = true WHERE name = 'Ann'"), second: append(second, "UPDATE roles SET king = true"),
+			tables: copies("roles"), refused: merge.CodeUniqueKey, says: "throne"},
+		"an expression that is a constant, without a conflict": {on: "postgres",
+			schema: []string{"CREATE TABLE roles (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL, king BOOLEAN NOT NULL DEFAULT false)",
+				"CREATE UNIQUE INDEX throne ON roles ((1)) WHERE king"},
+			first: append(first, "UPDATE roles SET king = true WHERE name = 'Ann'"), second: second,
+			tables: copies("roles"), same: []string{"roles"}},
 		"a generated column of MySQL": {on: "mysql",
 			schema: []string{"CREATE TABLE roles (id BIGINT PRIMARY KEY, " + binary +
 				", folded VARCHAR(41) GENERATED ALWAYS AS (CONCAT(LOWER(name), '!')) STORED UNIQUE)"},

@@ -16,6 +16,7 @@ import (
 type renamer struct {
 	*resolver
 	unnamed Problem // the problem of the rows that cannot be renamed
+	removes bool    // staged rows have to be removed before they are written again
 }
 
 // maxRounds is how many times new names are tried before the renamer gives up.
@@ -40,8 +41,9 @@ func (r *renamer) rename(ctx context.Context) error {
 		keys = []sqldb.UniqueKey{{Name: "the name", Parts: []sqldb.KeyPart{{Column: p.Column}}}}
 	}
 	preference := r.preference()
-	again := sqldb.NewWriter(r.ws.target, r.stage.name, append(fixedColumns(), r.stage.columns...),
+	again, replaces := sqldb.NewReplacer(r.ws.target, r.stage.name, append(fixedColumns(), r.stage.columns...),
 		r.ws.target.Kind == sqldb.SQLite)
+	r.removes = !replaces
 	for round := 1; ; round++ {
 		changed := int64(0)
 		for _, key := range keys {
@@ -146,8 +148,10 @@ func (r *renamer) renamePage(
 		losers = append(losers, g)
 		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries}, values...))
 	}
-	if err := r.stage.remove(ctx, losers); err != nil {
-		return 0, err
+	if r.removes {
+		if err := r.stage.remove(ctx, losers); err != nil {
+			return 0, err
+		}
 	}
 	return int64(len(losers)), again.Write(ctx, rows)
 }
@@ -204,7 +208,7 @@ func (r *renamer) keepRenames(ctx context.Context) error {
 			" AS s WHERE merge_tries > 0 "+
 				"AND merge_n > ").Bind(last).Add(" ORDER BY merge_n LIMIT 5000")
 		var rows [][]any
-		err := t.Each(ctx, q, func(values []any) error {
+		err := t.EachSteady(ctx, q, func(values []any) error {
 			n, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
 			if err != nil {
 				return err

@@ -76,8 +76,28 @@ func (d *DB) Row(ctx context.Context, s *Statement, into ...any) error {
 }
 
 // Each calls fn for every row of a result. The values are as the driver returns them, and fn may keep them.
-func (d *DB) Each(ctx context.Context, s *Statement, fn func(values []any) error) (err error) {
-	rows, err := d.conn.QueryContext(ctx, s.String(), s.args...)
+func (d *DB) Each(ctx context.Context, s *Statement, fn func(values []any) error) error {
+	return d.each(ctx, ctx, s, fn)
+}
+
+// EachSteady is Each for a statement that is steady. See [DB.Fetch].
+func (d *DB) EachSteady(ctx context.Context, s *Statement, fn func(values []any) error) error {
+	return d.each(ctx, d.steady(ctx), s, fn)
+}
+
+// steady returns the context for a statement that returns row after row without long pauses. It is enough to
+// look at the caller's context between the rows, which matters for SQLite: its usual driver starts a
+// goroutine for every row of a statement whose context can end.
+func (d *DB) steady(ctx context.Context) context.Context {
+	if d.Kind == SQLite {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// each is Each for a statement with a context of its own.
+func (d *DB) each(ctx, asked context.Context, s *Statement, fn func(values []any) error) (err error) {
+	rows, err := d.conn.QueryContext(asked, s.String(), s.args...)
 	if err != nil {
 		return d.failed(err)
 	}
@@ -88,6 +108,9 @@ func (d *DB) Each(ctx context.Context, s *Statement, fn func(values []any) error
 	}
 	into := make([]any, len(columns))
 	for rows.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		values := make([]any, len(columns))
 		for i := range values {
 			into[i] = &values[i]
@@ -190,15 +213,13 @@ func randomName() (string, error) {
 // Fetch calls fn for every row of a result, and fn may keep the values. texts tells of each column whether
 // bytes are a text. Each slice has room for more further values at its end.
 //
-// steady says that the database returns row after row without long pauses. Then it is enough to look at the
-// context between rows, which matters for SQLite: its usual driver starts a goroutine for every row of a
-// statement whose context can end.
+// steady says that the database returns row after row without long pauses.
 func (d *DB) Fetch(
 	ctx context.Context, s *Statement, texts []bool, more int, steady bool, fn func(values []any) error,
 ) (err error) {
 	asked := ctx
-	if steady && d.Kind == SQLite {
-		asked = context.WithoutCancel(ctx)
+	if steady {
+		asked = d.steady(ctx)
 	}
 	rows, err := d.conn.QueryContext(asked, s.String(), s.args...)
 	if err != nil {

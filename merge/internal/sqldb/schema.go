@@ -216,6 +216,12 @@ func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
 	return strings.Join(parts, ", "), strings.Join(all, " AND ")
 }
 
+// Computed reports whether a part of the key is an expression, which may be a constant. SQL takes a constant
+// in a GROUP BY for the position of a column.
+func (k UniqueKey) Computed() bool {
+	return slices.ContainsFunc(k.Parts, func(p KeyPart) bool { return p.Column == "" })
+}
+
 // compute puts the expressions of generated columns into the keys that contain them, because keys are
 // compared before such a column has a value. expressions are by column.
 func (t *Table) compute(expressions map[string]string) {

@@ -43,8 +43,7 @@ func NewTrial(
 			return nil, errors.Join(err, r.Drop(ctx))
 		}
 	}
-	r.writer = NewWriter(d, name, append([]*Column{trialKey()}, columns...), raw)
-	r.writer.replace = true
+	r.writer, _ = NewReplacer(d, name, append([]*Column{trialKey()}, columns...), raw)
 	return r, nil
 }
 
