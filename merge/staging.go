@@ -206,8 +206,8 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 	by, conditions := key.Terms(t.Kind)
 	if !key.Computed() {
 		// Mostly no two rows are equal, and a server finds that out in half the time that it needs to rank them.
-		some, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 AS one FROM ", s.name,
-			" WHERE ", conditions, " GROUP BY ", by, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
+		some, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 AS merge_one FROM ",
+			s.name, " WHERE ", conditions, " GROUP BY ", by, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
 		if err != nil || some == 0 {
 			return 0, err
 		}

@@ -26,8 +26,8 @@ func NewWriter(d *DB, name string, columns []*Column, raw bool) *Writer {
 	return &Writer{d: d, table: d.Kind.Quote(name), columns: columns, Raw: raw}
 }
 
-// NewReplacer returns a writer whose rows take the place of those with an equal primary key. PostgreSQL has no
-// statement for that, so there the caller removes those first, and replaces is false.
+// NewReplacer returns a writer whose rows take the place of those with an equal primary key. PostgreSQL has
+// no statement for that, so there the caller removes those first, and replaces is false.
 func NewReplacer(d *DB, name string, columns []*Column, raw bool) (w *Writer, replaces bool) {
 	w = NewWriter(d, name, columns, raw)
 	w.replace = d.Kind != PostgreSQL
