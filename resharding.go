@@ -19,7 +19,8 @@ type ReshardConfig struct {
 	Place func(shard int) int
 	// Chunk is how many rows are moved in one transaction. The default is 1,000.
 	Chunk int
-	// Progress, if it is set, is called after every chunk, on the goroutine of the step.
+	// Progress, if it is set, is called after every chunk and after every comparison of a table, on the
+	// goroutine of the step.
 	Progress func(ReshardProgress)
 }
 
@@ -27,7 +28,8 @@ type ReshardConfig struct {
 type ReshardProgress struct {
 	Step  string // copy, repair, verify or clean
 	Table string // the new table, or the old one when the step is clean
-	Rows  int64  // done since the step began with this table; for copy, done in total
+	// Rows is how many rows of the table are copied, or how many a comparison found to differ.
+	Rows int64
 }
 
 // ReshardMove is one table that a resharding fills with rows of another.
@@ -115,9 +117,9 @@ func (d *Resharding) Verify(ctx context.Context) error { return publicError(d.d.
 // While statements go on, it copies and repairs. Then it closes the shard map: nobody gets a lease on it
 // any more, and after three seconds nobody holds one. Statements and methods of routers whose lease has
 // ended wait, or are refused with [ErrShardMap]. Meanwhile Cutover waits for the end of open transactions,
-// repairs and verifies what was written up to then, records the new map, removes the moved rows from the old
-// tables, and opens the new map. So writes and reads stand still for about as long as it takes to read the
-// rows that move and their copies, and to delete them. Handles that were made before the cutover are refused
+// compares all rows once, repairs what was written up to then, compares that again, records the new map,
+// removes the moved rows from the old tables, and opens the new map. So writes and reads stand still for
+// about as long as it takes to compare the rows that move with their copies, and to delete them. Handles that were made before the cutover are refused
 // with ErrShardMap from then on.
 //
 // The errors are those of [Resharding.Copy] and [Resharding.Verify]; after one of them nothing has

@@ -199,7 +199,8 @@ func (d *Resharding) checkColocated(ctx context.Context) error {
 func (d *Resharding) Plan(ctx context.Context) ([]ReshardMove, error) {
 	var plan []ReshardMove
 	for _, move := range d.moves {
-		if err := move.sourceRows(ctx).Count(&move.Rows).Error; err != nil {
+		var err error
+		if move.Rows, err = move.countSource(ctx); err != nil {
 			return nil, move.failed("counting", err)
 		}
 		plan = append(plan, move.ReshardMove)
@@ -216,10 +217,10 @@ func (d *Resharding) allMoves() []tableMove {
 		}
 		for shard := range d.from.shards {
 			target := shard + d.from.shards
-			moves = append(moves, tableMove{d: d, model: m, ReshardMove: ReshardMove{
+			moves = append(moves, tableMove{d: d, ReshardMove: ReshardMove{
 				Model: m.base.Name, FromTable: m.table(shard), ToTable: m.table(target),
 				FromShard: shard, ToShard: target, FromDatabase: d.to.place[shard], ToDatabase: d.to.place[target],
-			}})
+			}, key: m.key.DBName})
 		}
 	}
 	return moves
@@ -229,18 +230,18 @@ func (d *Resharding) allMoves() []tableMove {
 type tableMove struct {
 	ReshardMove
 	d       *Resharding
-	model   *shardModel
-	columns []tableColumn
+	key     string        // the column of the primary key
+	columns []tableColumn // of the old table
+	into    []tableColumn // those of the same names in the new one
 }
 
-// sourceRows selects the rows of the old table that belong in the new one.
-func (m *tableMove) sourceRows(ctx context.Context) *gorm.DB {
-	return m.all(m.d.to.plainOn(ctx, m.FromDatabase, m.FromTable)).
-		Where(m.d.to.onShard(m.model.key.DBName, m.ToShard))
+// countSource counts the rows of the old table that belong in the new one, also soft-deleted ones.
+func (m *tableMove) countSource(ctx context.Context) (n int64, err error) {
+	quote := m.d.to.dbs[m.FromDatabase].Statement.Quote
+	err = m.pool(m.FromDatabase).QueryRowContext(ctx, "SELECT COUNT(*) FROM "+quote(m.FromTable)+" WHERE "+
+		m.moves(quote(m.key))).Scan(&n)
+	return n, err
 }
-
-// all includes rows that are soft-deleted.
-func (m *tableMove) all(tx *gorm.DB) *gorm.DB { return tx.Model(m.model.value).Unscoped() }
 
 // failed says in which step and with which tables an error occurred.
 func (m *tableMove) failed(step string, err error) error {

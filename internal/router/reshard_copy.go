@@ -40,15 +40,23 @@ func (m *tableMove) copyChunk(ctx context.Context) (done bool, err error) {
 		if m.FromDatabase != m.ToDatabase {
 			pool = m.pool(m.FromDatabase)
 		}
-		rows, err := m.readFrom(ctx, pool, m.FromTable, at.LastID, m.d.chunk)
+		rows, err := m.readFrom(ctx, pool, m.FromTable, at.LastID, "", m.d.chunk)
 		if err != nil {
 			return err
 		}
 		if n := len(rows); n > 0 {
-			if err := m.insert(ctx, tx.Statement.ConnPool, at.LastID, rows); err != nil {
+			last := rows[n-1].id
+			if m.FromDatabase == m.ToDatabase {
+				key := tx.Statement.Quote(m.key)
+				err = m.insertSelect(ctx, tx.Statement.ConnPool,
+					fmt.Sprintf(" AND %s > %d AND %[1]s <= %[3]d", key, at.LastID, last))
+			} else {
+				err = m.insertRows(ctx, tx.Statement.ConnPool, rows)
+			}
+			if err != nil {
 				return err
 			}
-			at.LastID = rows[n-1].id
+			at.LastID = last
 			at.Copied += int64(n)
 		}
 		at.Done = len(rows) < m.d.chunk

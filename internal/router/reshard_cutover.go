@@ -66,12 +66,62 @@ func (d *Resharding) open(ctx context.Context) (*Router, error) {
 	return d.router.Known(), nil
 }
 
-// update copies what is new and repairs what has changed.
+// maxRounds is how often Cutover compares while statements go on, and how few differences end that.
+const (
+	maxRounds      = 3
+	fewDifferences = 1000
+)
+
+// update copies what is new and repairs what has changed, until little is left for the closed map.
 func (d *Resharding) update(ctx context.Context) error {
 	if err := d.Copy(ctx); err != nil {
 		return err
 	}
-	return d.repair(ctx)
+	for range maxRounds {
+		repaired, err := d.repair(ctx)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, keys := range repaired {
+			n += len(keys)
+		}
+		if n < fewDifferences {
+			return nil
+		}
+	}
+	return nil
+}
+
+// settle makes the copies equal to the rows, while the map is closed and every transaction has ended. So
+// nobody but this function changes a row or a copy. It compares all rows once. Of each key, this has either
+// found that the row and its copy are equal, or has returned the key. Equal ones stay equal, because repair
+// touches only the keys that it has been given: it names them, and the new tables have neither triggers nor
+// foreign keys. The others are repaired and compared again. So afterwards every row has been compared with
+// its copy since the last change of either, as after a second comparison of everything. That is made
+// after all if a new table does have triggers or foreign keys, by which a repair may reach other rows.
+func (d *Resharding) settle(ctx context.Context) error {
+	repaired, err := d.repair(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range d.moves {
+		if len(repaired[i]) == 0 {
+			continue
+		}
+		effects, err := d.moves[i].hasEffects(ctx)
+		if err != nil {
+			return d.moves[i].failed("looking for triggers", err)
+		}
+		if effects {
+			return d.Verify(ctx)
+		}
+	}
+	left, err := d.compare(ctx, "verify", repaired)
+	if err != nil {
+		return err
+	}
+	return differenceError(d.moves, left)
 }
 
 // close ends all routing by the old map, and makes the copies equal to the rows.
@@ -89,10 +139,7 @@ func (d *Resharding) close(ctx context.Context) error {
 			return move.failed("waiting for transactions", err)
 		}
 	}
-	if err := d.update(ctx); err != nil {
-		return err
-	}
-	return d.Verify(ctx)
+	return d.settle(ctx)
 }
 
 // awaitWrites waits for the end of all transactions that have written to the old table. They began before
@@ -113,7 +160,7 @@ func (m *tableMove) awaitWrites(ctx context.Context) error {
 		})
 	default:
 		// Only one transaction of a database writes at a time.
-		key := db.Statement.Quote(m.model.key.DBName)
+		key := db.Statement.Quote(m.key)
 		return db.Exec("UPDATE " + table + " SET " + key + " = " + key + " WHERE 1 = 0").Error
 	}
 }
@@ -177,8 +224,8 @@ func (d *Resharding) Clean(ctx context.Context) error {
 
 // clean refuses an old table with rows of the new one. The cutover has removed those that it moved.
 func (m *tableMove) clean(ctx context.Context) error {
-	var late int64
-	if err := m.sourceRows(ctx).Count(&late).Error; err != nil {
+	late, err := m.countSource(ctx)
+	if err != nil {
 		return err
 	}
 	if late > 0 {

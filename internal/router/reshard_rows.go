@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -24,6 +25,8 @@ type tableColumn struct {
 	read string
 	// isText is set where a driver returns bytes for text.
 	isText bool
+	// kind is the type, as the catalog names it.
+	kind string
 }
 
 // rawRow is a row as it is copied.
@@ -47,15 +50,13 @@ func (r rawRow) same(other rawRow) bool {
 // columnsOf reads the columns of a table from the catalog, without those that the database computes.
 func (t *topology) columnsOf(ctx context.Context, database int, table string) ([]tableColumn, error) {
 	db := t.dbs[database]
-	space, name, qualified := strings.Cut(table, ".")
-	if !qualified {
-		space, name = "", table
-	}
+	space, name := splitTable(table)
 	var query string
 	var args []any
 	switch db.Name() {
 	case dialectPostgres:
-		query = "SELECT attname, '' FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 " +
+		query = "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute " +
+			"WHERE attrelid = to_regclass(?) AND attnum > 0 " +
 			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
 		args = []any{db.Statement.Quote(table)}
 	case dialectMySQL:
@@ -65,21 +66,27 @@ func (t *topology) columnsOf(ctx context.Context, database int, table string) ([
 		args = []any{space, name}
 	default:
 		query = "SELECT name, '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
-		if !qualified {
-			space = "main"
-		}
-		args = []any{name, space}
+		args = []any{name, cmp.Or(space, "main")}
 	}
 	var columns []tableColumn
 	err := t.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
 		var c tableColumn
-		var kind string
-		err := rows.Scan(&c.name, &kind)
-		c.read, c.isText = exactly(db, db.Statement.Quote(c.name), strings.ToLower(kind))
+		err := rows.Scan(&c.name, &c.kind)
+		c.kind = strings.ToLower(c.kind)
+		c.read, c.isText = exactly(db, db.Statement.Quote(c.name), c.kind)
 		columns = append(columns, c)
 		return err
 	}, query, args...)
 	return columns, err
+}
+
+// splitTable separates the schema of a table from its name.
+func splitTable(table string) (space, name string) {
+	space, name, qualified := strings.Cut(table, ".")
+	if !qualified {
+		return "", table
+	}
+	return space, name
 }
 
 // exactly returns an expression for the exact value of a column, and whether that is text.
@@ -95,9 +102,10 @@ func exactly(db *gorm.DB, column, kind string) (read string, isText bool) {
 		return "CAST(" + column + " AS DOUBLE)", true // As it is, the server rounds it to six digits.
 	case "double":
 		return column, true
-	case "bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob",
-		"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-		"geometrycollection", "geomcollection":
+	case "bit":
+		return column, false
+	}
+	if isBytes(kind) || isGeometry(kind) {
 		return column, false
 	}
 	return "CAST(" + column + " AS CHAR)", true
@@ -113,30 +121,38 @@ func (m *tableMove) checkColumns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.into = nil
 	for _, column := range m.columns {
-		if !slices.ContainsFunc(into, func(c tableColumn) bool { return c.name == column.name }) {
+		i := slices.IndexFunc(into, func(c tableColumn) bool { return c.name == column.name })
+		if i < 0 {
 			return fmt.Errorf("%w: table %s has a column %s that the model does not have, and so the new table %s "+
 				"has none: add it there, as it is in the old table, and call Reshard again", errs.ErrSharding,
 				m.FromTable, column.name, m.ToTable)
 		}
+		m.into = append(m.into, into[i])
 	}
 	return nil
 }
 
+// moves is the condition that the row with a key belongs in the new table.
+func (m *tableMove) moves(key string) string {
+	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.d.to.mask, m.d.to.shards, m.ToShard)
+}
+
 // readFrom reads the next rows after a key that belong in the new table, in the order of their keys. pool
-// is a connection to the database of the table.
+// is a connection to the database of the table. only may restrict the keys; see onlyKeys.
 func (m *tableMove) readFrom(
-	ctx context.Context, pool gorm.ConnPool, table string, after int64, limit int,
+	ctx context.Context, pool gorm.ConnPool, table string, after int64, only string, limit int,
 ) (list []rawRow, err error) {
 	db := m.d.to.dbs[m.ToDatabase] // all are of one kind
-	key := "o." + db.Statement.Quote(m.model.key.DBName)
+	key := "o." + db.Statement.Quote(m.key)
 	var query strings.Builder
 	query.WriteString("SELECT " + key)
 	for _, column := range m.columns {
 		query.WriteString(", " + column.read)
 	}
-	fmt.Fprintf(&query, " FROM %s o WHERE (%s & %d) %% %d = %d AND %s > %d ORDER BY %s LIMIT %d",
-		db.Statement.Quote(table), key, m.d.to.mask, m.d.to.shards, m.ToShard, key, after, key, limit)
+	fmt.Fprintf(&query, " FROM %s o WHERE %s AND %s > %d%s ORDER BY %[3]s LIMIT %[6]d",
+		db.Statement.Quote(table), m.moves(key), key, after, onlyKeys(only, key), limit)
 	rows, err := pool.QueryContext(ctx, query.String())
 	if err != nil {
 		return nil, err
@@ -161,25 +177,41 @@ func (m *tableMove) readFrom(
 	return list, rows.Err()
 }
 
-// insert writes rows into the new table. Where the old table is in the same database, that copies them, and
-// no value leaves the server. after is the key before the first row.
-func (m *tableMove) insert(ctx context.Context, pool gorm.ConnPool, after int64, rows []rawRow) error {
+// insertInto returns the beginning and the end of a statement that inserts into the new table. A row whose
+// unique value an outdated copy still has is left out. It is missing in the next comparison, and is copied
+// when the outdated copy is gone.
+func (m *tableMove) insertInto() (names, begin, end string) {
 	db := m.d.to.dbs[m.ToDatabase]
-	var names []string
+	quote := db.Statement.Quote
+	var list []string
 	for _, column := range m.columns {
-		names = append(names, db.Statement.Quote(column.name))
+		list = append(list, quote(column.name))
 	}
-	begin := "INSERT INTO " + db.Statement.Quote(m.ToTable) + " (" + strings.Join(names, ", ") + ") "
-	if db.Name() == dialectPostgres {
+	names = strings.Join(list, ", ")
+	begin, end = "INSERT INTO "+quote(m.ToTable)+" ("+names+") ", " ON CONFLICT DO NOTHING"
+	switch db.Name() {
+	case dialectPostgres:
 		begin += "OVERRIDING SYSTEM VALUE "
+	case dialectMySQL:
+		// IGNORE would also ignore values that do not fit.
+		end = " ON DUPLICATE KEY UPDATE " + quote(m.key) + " = " + quote(m.ToTable) + "." + quote(m.key)
 	}
-	if m.FromDatabase == m.ToDatabase {
-		key := db.Statement.Quote(m.model.key.DBName)
-		_, err := pool.ExecContext(ctx, begin+fmt.Sprintf("SELECT %s FROM %s WHERE (%s & %d) %% %d = %d "+
-			"AND %s > %d AND %s <= %d", strings.Join(names, ", "), db.Statement.Quote(m.FromTable), key,
-			m.d.to.mask, m.d.to.shards, m.ToShard, key, after, key, rows[len(rows)-1].id))
-		return err
-	}
+	return names, begin, end
+}
+
+// insertSelect copies rows inside a database, so that no value leaves the server.
+func (m *tableMove) insertSelect(ctx context.Context, pool gorm.ConnPool, condition string) error {
+	names, begin, end := m.insertInto()
+	quote := m.d.to.dbs[m.ToDatabase].Statement.Quote
+	_, err := pool.ExecContext(ctx, begin+"SELECT "+names+" FROM "+quote(m.FromTable)+" WHERE "+
+		m.moves(quote(m.key))+condition+end)
+	return err
+}
+
+// insertRows writes rows that were read from another database.
+func (m *tableMove) insertRows(ctx context.Context, pool gorm.ConnPool, rows []rawRow) error {
+	db := m.d.to.dbs[m.ToDatabase]
+	_, begin, end := m.insertInto()
 	for some := range slices.Chunk(rows, max(1, maxArguments/len(m.columns))) {
 		var query strings.Builder
 		var args []any
@@ -195,7 +227,7 @@ func (m *tableMove) insert(ctx context.Context, pool gorm.ConnPool, after int64,
 			}
 			query.WriteByte(')')
 		}
-		if _, err := pool.ExecContext(ctx, query.String(), args...); err != nil {
+		if _, err := pool.ExecContext(ctx, query.String()+end, args...); err != nil {
 			return err
 		}
 	}

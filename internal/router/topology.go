@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -269,14 +268,6 @@ func (t *topology) shardsIn(database int) string {
 	}
 	end()
 	return b.String()
-}
-
-// onShard is the condition, in the SQL of every database, that the key in a column is on a shard.
-func (t *topology) onShard(column string, shard int) clause.Expression {
-	return clause.Expr{
-		SQL:  fmt.Sprintf("(? & %d) %% %d = %d", t.mask, t.shards, shard),
-		Vars: []any{clause.Column{Table: clause.CurrentTable, Name: column}},
-	}
 }
 
 // plainOn returns a handle for the router's own statements. Its table is named explicitly, so the
