@@ -186,7 +186,9 @@ func (c *collapser) endGroup() error {
 		if !ok {
 			c.report.problem(Problem{Code: CodeTotal, Table: c.job.name, Column: name,
 				Message: fmt.Sprintf("the total %s of row %s does not fit into %s", text, c.keeper.key,
-					col.Declared)})
+					col.Declared),
+				Remedy: "widen the column in the target, correct the values on their servers, or take the " +
+					"column out of sum:, so that the value of the row that stays is kept"})
 		}
 		c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, text})
 	}

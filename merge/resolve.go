@@ -116,6 +116,11 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	switch {
 	case named && len(r.nameless) > 0:
 		return err // the reason is reported already
+	case key.Name == sqldb.PrimaryName && r.job.plan.Renumber:
+		p.Code = CodePrimaryKey
+		p.Remedy = "renumber gives other keys to rows whose keys were counted from 1, and leaves keys below 1 " +
+			"and those of a generator alone: give these rows other keys on their server, or choose sum, " +
+			"keep_first or newest, by which equal rows become one"
 	case key.Name == sqldb.PrimaryName && r.job.counted():
 		p.Code = CodePrimaryKey
 		p.Remedy = "keys that were counted get others by renumber: true; or choose sum, keep_first or newest, " +

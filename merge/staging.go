@@ -72,6 +72,9 @@ func (s *stage) analyze(ctx context.Context, name string) error {
 
 // stagedColumns returns the columns that conflicts and their resolution depend on.
 func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
+	if len(j.to.Exclusions) > 0 {
+		return j.to.Writable() // they may be about any column
+	}
 	names := slices.Clone(j.to.Primary)
 	p := j.plan
 	for _, k := range keys {

@@ -113,6 +113,20 @@ func postgresObjects(ctx context.Context, d *DB) error {
 			d.Objects = append(d.Objects, o)
 		}
 	}
+	for name, t := range d.Tables {
+		if len(t.Columns) == 0 {
+			delete(d.Tables, name)
+			d.Objects = append(d.Objects, Object{Kind: "table without columns", Name: name, Rows: true})
+		}
+	}
+	large, err := d.Number(ctx, NewStatement(PostgreSQL, "SELECT COUNT(*) FROM pg_largeobject_metadata"))
+	if large > 0 {
+		d.Objects = append(d.Objects, Object{Kind: "large object store", Name: "pg_largeobject", Rows: true,
+			What: fmt.Sprintf("with %d objects", large)})
+	}
+	if err != nil {
+		return err
+	}
 	for schema, tables := range others {
 		what := fmt.Sprintf("with %d tables: %s", len(tables), strings.Join(tables[:min(len(tables), 5)], ", "))
 		d.Objects = append(d.Objects, Object{Kind: "schema", Name: schema, What: what, Rows: true})

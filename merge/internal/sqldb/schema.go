@@ -15,6 +15,7 @@ type Table struct {
 	Columns    []*Column
 	Primary    []string
 	Unique     []UniqueKey // besides the primary key
+	Exclusions []Exclusion // of PostgreSQL
 	References []Reference
 	Triggers   []string
 	// RowID is the name of the row number of SQLite, which every row has; "" if there is none, or if columns
@@ -25,6 +26,12 @@ type Table struct {
 	// Hidden says that row-level security of PostgreSQL may hide rows from this login.
 	Hidden      bool
 	partitioned bool
+}
+
+// Exclusion is a constraint of PostgreSQL that a row breaks beside another row, as bookings do that overlap.
+type Exclusion struct {
+	Name       string
+	Definition string // as it stands behind ADD CONSTRAINT, and checked at once
 }
 
 // Column is a column of a table.

@@ -47,7 +47,7 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	return readTables(ctx, d, "SELECT c.relname, (c.relkind = 'p')::int::text FROM pg_class c "+
 		"WHERE c.relnamespace = "+currentNamespace+" AND c.relkind IN ('r', 'p') "+
 		"AND NOT c.relispartition ORDER BY 1",
-		postgresHeirs, postgresColumns, postgresIndexes, postgresReferences, postgresTriggers)
+		postgresHeirs, postgresColumns, postgresIndexes, postgresExclusions, postgresReferences, postgresTriggers)
 }
 
 // postgresHeirs finds tables from which others inherit. A partitioned table has rows only in its partitions.
@@ -136,6 +136,19 @@ func postgresIndexes(ctx context.Context, d *DB, tables map[string]*Table) error
 		key.Parts = append(key.Parts, part)
 	}
 	return postgresComputed(ctx, d, tables)
+}
+
+func postgresExclusions(ctx context.Context, d *DB, tables map[string]*Table) error {
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT c.relname, o.conname, "+
+		"regexp_replace(pg_get_constraintdef(o.oid), ' DEFERRABLE( INITIALLY DEFERRED)?$', '') "+
+		"FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid "+
+		"WHERE o.contype = 'x' AND c.relnamespace = "+currentNamespace+" ORDER BY 1, 2"))
+	for _, row := range rows {
+		if t := tables[row[0]]; t != nil {
+			t.Exclusions = append(t.Exclusions, Exclusion{Name: row[1], Definition: row[2]})
+		}
+	}
+	return err
 }
 
 // postgresComputed reads the expressions of generated columns.
