@@ -1,10 +1,13 @@
 package sqldb
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,10 +73,54 @@ func sameNumber(a, b string) bool {
 	return ok && fine && x.Cmp(y) == 0
 }
 
-func parseJSON(text string) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+// parseJSON reads a document. An object is the list of values of each name, because a text may repeat a name.
+func parseJSON(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	return v, d.Decode(&v)
+	v, err := parseValue(d)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errAfterJSON
+	}
+	return v, nil
+}
+
+var errAfterJSON = errors.New("something follows the document")
+
+func parseValue(d *json.Decoder) (any, error) {
+	token, err := d.Token()
+	delimiter, opens := token.(json.Delim)
+	if err != nil || !opens {
+		return token, err
+	}
+	var list []any
+	object := map[string][]any{}
+	for d.More() {
+		var name json.Token
+		if delimiter == '{' {
+			if name, err = d.Token(); err != nil {
+				return nil, err
+			}
+		}
+		v, err := parseValue(d)
+		if err != nil {
+			return nil, err
+		}
+		if text, named := name.(string); named {
+			object[text] = append(object[text], v)
+		} else {
+			list = append(list, v)
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	if delimiter == '{' {
+		return object, nil
+	}
+	return list, nil
 }
 
 func sameJSON(a, b any) bool {
@@ -83,27 +130,16 @@ func sameJSON(a, b any) bool {
 		return ok && sameNumber(a.String(), n.String())
 	case []any:
 		list, ok := b.([]any)
-		if !ok || len(a) != len(list) {
-			return false
-		}
-		for i := range a {
-			if !sameJSON(a[i], list[i]) {
-				return false
-			}
-		}
-		return true
-	case map[string]any:
-		object, ok := b.(map[string]any)
-		if !ok || len(a) != len(object) {
-			return false
-		}
-		for name, v := range a {
-			other, found := object[name]
-			if !found || !sameJSON(v, other) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(a, list, sameJSON)
+	case map[string][]any:
+		object, ok := b.(map[string][]any)
+		return ok && maps.EqualFunc(a, object, func(x, y []any) bool { return slices.EqualFunc(x, y, sameJSON) })
+	}
+	if _, ok := b.([]any); ok {
+		return false
+	}
+	if _, ok := b.(map[string][]any); ok {
+		return false
 	}
 	return a == b
 }

@@ -1,9 +1,10 @@
 package verify
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"sort"
 	"strconv"
@@ -88,51 +89,68 @@ func cutSecond(text string, digits int) string {
 
 func clockText(text string, digits int) string { return cutSecond(text, digits) }
 
-// jsonText returns a document without blanks, with sorted keys and plain numbers. A text that is none stays
-// as it is.
+// jsonText returns a document without blanks, with sorted keys and plain numbers. A key that is there twice
+// stays twice. A text that is no document stays as it is.
 func jsonText(text string) string {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	var parsed any
-	if d.Decode(&parsed) != nil || d.More() {
+	var b strings.Builder
+	if writeJSON(&b, d) != nil {
 		return text
 	}
-	var b bytes.Buffer
-	writeJSON(&b, parsed)
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return text
+	}
 	return b.String()
 }
 
-func writeJSON(b *bytes.Buffer, v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		sort.Strings(names)
-		b.WriteByte('{')
-		for i, name := range names {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(strconv.Quote(name) + ":")
-			writeJSON(b, v[name])
-		}
-		b.WriteByte('}')
-	case []any:
-		b.WriteByte('[')
-		for i, part := range v {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			writeJSON(b, part)
-		}
-		b.WriteByte(']')
+// writeJSON writes the next value of a document.
+func writeJSON(b *strings.Builder, d *json.Decoder) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch v := token.(type) {
 	case json.Number:
 		b.WriteString(plainNumber(v.String()))
 	case string:
 		b.WriteString(strconv.Quote(v))
+	case json.Delim:
+		var names, parts []string
+		for d.More() {
+			var part strings.Builder
+			if v == '{' {
+				name, err := d.Token()
+				if err != nil {
+					return err
+				}
+				names = append(names, fmt.Sprint(name))
+				part.WriteString(strconv.Quote(fmt.Sprint(name)) + ":")
+			}
+			if err := writeJSON(&part, d); err != nil {
+				return err
+			}
+			parts = append(parts, part.String())
+		}
+		end, err := d.Token()
+		if err != nil {
+			return err
+		}
+		sort.Stable(byName{names, parts})
+		b.WriteString(v.String() + strings.Join(parts, ",") + fmt.Sprint(end))
 	default:
 		fmt.Fprint(b, v)
 	}
+	return nil
+}
+
+// byName sorts the parts of an object by their names. A list has no names and stays as it is.
+type byName struct{ names, parts []string }
+
+func (l byName) Len() int           { return len(l.names) }
+func (l byName) Less(i, j int) bool { return l.names[i] < l.names[j] }
+
+func (l byName) Swap(i, j int) {
+	l.names[i], l.names[j] = l.names[j], l.names[i]
+	l.parts[i], l.parts[j] = l.parts[j], l.parts[i]
 }

@@ -1,0 +1,142 @@
+package merge_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// TestAValueArrivesInAnotherKindOfDatabaseAsItIsOrIsRefused merges one value for each pair of types. A value that
+// the target would lose a part of is refused by the check, with a remedy, and not met in the run or later.
+func TestAValueArrivesInAnotherKindOfDatabaseAsItIsOrIsRefused(t *testing.T) {
+	t.Parallel()
+	targets := dbtest.Servers()
+	at := func(name string) dbtest.Target {
+		return targets[slices.IndexFunc(targets, func(x dbtest.Target) bool { return x.Name == name })]
+	}
+	for _, c := range []struct{ from, source, value, to, target, ask, want string }{
+		{"mysql", "BIGINT UNSIGNED", "18446744073709551615", "postgres", "BIGINT", "a", "refused"},
+		{"mysql", "BIGINT UNSIGNED", "18446744073709551615", "postgres", "NUMERIC(20)", "a", "18446744073709551615"},
+		{"mysql", "BIGINT UNSIGNED", "18446744073709551615", "sqlite", "INTEGER", "a", "refused"},
+		{"mysql", "TINYINT(1)", "7", "postgres", "BOOLEAN", "a", "refused"},
+		{"mysql", "BIT(1)", "b'1'", "postgres", "BOOLEAN", "a", "true"},
+		{"mysql", "BIT(8)", "b'10000001'", "postgres", "BIT(8)", "a", "refused"},
+		{"mysql", "BIT(8)", "b'10000001'", "postgres", "BIGINT", "a", "129"},
+		{"mysql", "TIME", "'838:59:59'", "postgres", "TIME", "a", "refused"},
+		{"mysql", "TIME", "'-10:00:00'", "postgres", "TIME", "a", "refused"},
+		{"mysql", "TIME", "'38:59:59'", "postgres", "INTERVAL", "a", "refused"},
+		{"mysql", "YEAR", "2155", "postgres", "INT", "a", "2155"},
+		{"mysql", "DATE", "'9999-12-31'", "postgres", "DATE", "a", "9999-12-31"},
+		{"mysql", "DATETIME(6)", "'2024-02-29 01:02:03.000001'", "postgres", "TIMESTAMP", "a", "2024-02-29 01:02:03.000001"},
+		{"mysql", "DATETIME(6)", "'2024-02-29 01:02:03.000001'", "sqlite", "TEXT", "a", "refused"},
+		{"mysql", "ENUM('x','y')", "'y'", "postgres", "TEXT", "a", "y"},
+		{"mysql", "SET('x','y')", "'x,y'", "postgres", "TEXT", "a", "x,y"},
+		{"mysql", "CHAR(4)", "'a'", "postgres", "CHAR(4)", "a || '|'", "a|"},
+		{"mysql", "BINARY(4)", "X'61'", "postgres", "BYTEA", "encode(a,'hex')", "61000000"},
+		{"mysql", "BINARY(16)", "X'6ba7b8109dad11d180b400c04fd430c8'", "postgres", "UUID", "a", "refused"},
+		{"mysql", "VARBINARY(9)", "X'ff'", "postgres", "TEXT", "a", "refused"},
+		{"mysql", "VARCHAR(9)", "CONCAT('a', CHAR(0), 'b')", "postgres", "TEXT", "a", "refused"},
+		{"mysql", "FLOAT", "0.1", "postgres", "REAL", "a", "0.1"},
+		{"mysql", "FLOAT", "0.1", "postgres", "DOUBLE PRECISION", "a::real", "0.1"},
+		{"mysql", "DECIMAL(65,30)", "12345678901234567890123456789012345.123456789012345678901234567890", "postgres", "NUMERIC", "a", "12345678901234567890123456789012345.123456789012345678901234567890"},
+		{"mysql", "DECIMAL(10,4)", "1.2345", "postgres", "NUMERIC(10,2)", "a", "refused"},
+		{"mysql", "JSON", "'{\"a\": 12345678901234567890}'", "postgres", "JSONB", "a->>'a'", "12345678901234567890"},
+		{"mysql", "JSON", "'{\"a\": \"\\\\u0000\"}'", "postgres", "JSONB", "a", "refused"},
+		{"mysql", "VARCHAR(9)", "''", "postgres", "INT", "a", "refused"},
+		{"mysql", "VARCHAR(9)", "'12'", "postgres", "INT", "a", "refused"},
+		{"mysql", "DATE", "'2024-00-00'", "postgres", "DATE", "a", "refused"},
+		{"postgres", "NUMERIC", "'NaN'", "mysql", "DOUBLE", "a", "refused"},
+		{"postgres", "FLOAT8", "'Infinity'", "mysql", "DOUBLE", "a", "refused"},
+		{"postgres", "FLOAT8", "'NaN'", "sqlite", "REAL", "a", "refused"},
+		{"postgres", "FLOAT8", "'Infinity'", "sqlite", "REAL", "a", "Inf"},
+		{"postgres", "NUMERIC", "1234567890.12345678901234567890", "sqlite", "DECIMAL(40,20)", "a", "refused"},
+		{"postgres", "NUMERIC", "1234567890.12345678901234567890", "mysql", "DECIMAL(40,20)", "a", "1234567890.12345678901234567890"},
+		{"postgres", "TIMESTAMPTZ", "'2024-06-01 12:00:00+05'", "mysql", "DATETIME(6)", "a", "2024-06-01 07:00:00.000000"},
+		{"postgres", "TIMESTAMPTZ", "'2024-06-01 12:00:00.123456+05'", "mysql", "DATETIME", "a", "refused"},
+		{"postgres", "TIMESTAMPTZ", "'2039-06-01 12:00:00+05'", "mysql", "TIMESTAMP", "a", "refused"},
+		{"postgres", "TIMESTAMP", "'0044-03-15 12:00:00 BC'", "mysql", "DATETIME", "a", "refused"},
+		{"postgres", "DATE", "'infinity'", "sqlite", "DATE", "a", "refused"},
+		{"postgres", "INT[]", "'{1,2}'", "mysql", "JSON", "a", "refused"},
+		{"postgres", "TEXT", "'x'", "mysql", "VARCHAR(9) CHARACTER SET latin1", "a", "x"},
+		{"postgres", "TEXT", "'Ж'", "mysql", "VARCHAR(9) CHARACTER SET latin1", "a", "refused"},
+		{"postgres", "TEXT", "'😀'", "mysql", "VARCHAR(9) CHARACTER SET utf8mb3", "a", "refused"},
+		{"postgres", "TEXT", "'1234567890'", "mysql", "VARCHAR(9)", "a", "refused"},
+		{"postgres", "TEXT", "'a '", "mysql", "CHAR(9)", "CONCAT(a,'|')", "refused"},
+		{"postgres", "BYTEA", "'\\x0001'", "mysql", "BINARY(4)", "HEX(a)", "refused"},
+		{"postgres", "UUID", "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'", "mysql", "BINARY(16)", "HEX(a)", "refused"},
+		{"postgres", "UUID", "'6BA7B810-9dad-11d1-80b4-00c04fd430c8'", "mysql", "CHAR(36)", "a", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"},
+		{"postgres", "BOOLEAN", "true", "mysql", "ENUM('t','f')", "a", "refused"},
+		{"postgres", "INTERVAL", "'38:59:59'", "mysql", "TIME", "a", "refused"},
+		{"postgres", "TIMETZ", "'10:00:00+02'", "mysql", "TIME", "a", "refused"},
+		{"postgres", "JSONB", "'{\"a\": 1e400}'", "mysql", "JSON", "a", "refused"},
+		{"postgres", "JSONB", "'{\"a\": 1.10}'", "mysql", "JSON", "a", "{\"a\": 1.1}"},
+		{"postgres", "JSON", "'{\"a\": 1, \"a\": 2}'", "mysql", "JSON", "a", "refused"},
+		{"postgres", "INT4RANGE", "'[1,5)'", "mysql", "VARCHAR(20)", "a", "refused"},
+		{"sqlite", "INTEGER", "1700000000000", "postgres", "TIMESTAMPTZ", "a AT TIME ZONE 'UTC'", "refused"},
+		{"sqlite", "DATETIME", "1700000000", "postgres", "TIMESTAMPTZ", "a AT TIME ZONE 'UTC'", "2023-11-14 22:13:20"},
+		{"sqlite", "DATETIME", "'2024-06-01 12:00:00+05:00'", "postgres", "TIMESTAMPTZ", "a AT TIME ZONE 'UTC'", "2024-06-01 07:00:00"},
+		{"sqlite", "DATETIME", "'2024-06-01 12:00:00+05:00'", "mysql", "DATETIME", "a", "2024-06-01 07:00:00"},
+		{"sqlite", "DATETIME", "'2024-06-01T12:00:00Z'", "mysql", "DATETIME", "a", "2024-06-01 12:00:00"},
+		{"sqlite", "DATETIME", "'yesterday'", "mysql", "DATETIME", "a", "refused"},
+		{"sqlite", "INTEGER", "'abc'", "postgres", "BIGINT", "a", "refused"},
+		{"sqlite", "INTEGER", "1.5", "postgres", "BIGINT", "a", "refused"},
+		{"sqlite", "INTEGER", "1.5", "mysql", "BIGINT", "a", "refused"},
+		{"sqlite", "REAL", "9e999", "postgres", "DOUBLE PRECISION", "a", "Infinity"},
+		{"sqlite", "BOOLEAN", "'true'", "postgres", "BOOLEAN", "a", "true"},
+		{"sqlite", "BOOLEAN", "2", "postgres", "BOOLEAN", "a", "refused"},
+		{"sqlite", "TEXT", "X'ff'", "postgres", "TEXT", "a", "refused"},
+		{"sqlite", "TEXT", "CAST(X'ff' AS TEXT)", "postgres", "TEXT", "a", "refused"},
+		{"sqlite", "TEXT", "CAST(X'ff' AS TEXT)", "mysql", "TEXT", "a", "refused"},
+		{"sqlite", "TEXT", "'a' || char(0) || 'b'", "postgres", "TEXT", "a", "refused"},
+		{"sqlite", "TEXT", "'a' || char(0) || 'b'", "mysql", "TEXT", "HEX(a)", "610062"},
+		{"sqlite", "BLOB", "'text'", "postgres", "BYTEA", "encode(a,'escape')", "text"},
+		{"sqlite", "DECIMAL(10,2)", "0.1", "postgres", "NUMERIC(10,2)", "a", "0.10"},
+		{"sqlite", "DECIMAL(10,2)", "1.005", "postgres", "NUMERIC(10,2)", "a", "refused"},
+		{"sqlite", "TEXT", "'{\"a\":1}'", "postgres", "JSONB", "a", "{\"a\": 1}"},
+		{"sqlite", "TEXT", "'not json'", "postgres", "JSONB", "a", "refused"},
+		{"sqlite", "UUID", "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'", "postgres", "UUID", "a", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"},
+		{"mariadb", "JSON", "'{\"a\": 1.50, \"b\":1}'", "mysql", "JSON", "a", "{\"a\": 1.5, \"b\": 1}"},
+		{"mariadb", "UUID", "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'", "postgres", "UUID", "a", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"},
+		{"mariadb", "VARCHAR(9) COLLATE utf8mb4_bin", "'a '", "mysql", "VARCHAR(9)", "CONCAT(a,'|')", "a |"},
+		{"mysql", "TIMESTAMP", "'2024-06-01 12:00:00'", "mariadb", "TIMESTAMP NULL", "a", "2024-06-01 12:00:00"},
+		{"mysql", "POINT", "ST_GeomFromText('POINT(1 2)')", "mariadb", "POINT", "ST_AsText(a)", "POINT(1 2)"},
+		{"mysql", "POINT", "ST_GeomFromText('POINT(1 2)')", "postgres", "TEXT", "a", "refused"},
+	} {
+		t.Run(c.from+" "+c.source+" "+c.value+" to "+c.to+" "+c.target, func(t *testing.T) {
+			t.Parallel()
+			source, into := newBase(t, at(c.from)), newBase(t, at(c.to))
+			source.exec(t, "CREATE TABLE odd (id BIGINT NOT NULL PRIMARY KEY, a "+c.source+")")
+			if c.value == "'2024-00-00'" {
+				source.unchecked(t, "SET SESSION sql_mode=''", "INSERT INTO odd VALUES ("+id(1, 1)+", "+c.value+")")
+			} else {
+				source.exec(t, "INSERT INTO odd VALUES ("+id(1, 1)+", "+c.value+")")
+			}
+			into.exec(t, "CREATE TABLE odd (id BIGINT NOT NULL PRIMARY KEY, a "+c.target+")")
+			plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"},
+				Servers: []merge.Server{{Name: "s1", Number: 1, DSN: source.dsn}},
+				Target:  merge.Target{Name: "s1", Number: 1, DSN: into.dsn},
+				Tables:  map[string]*merge.TablePlan{"odd": {Policy: merge.Copy}}}
+			m := open(t, plan)
+			report, _ := problems(t, m)
+			if c.want == "refused" {
+				if len(report.Problems) == 0 {
+					t.Error("the check finds nothing wrong")
+				}
+				for _, p := range report.Problems {
+					if p.Remedy == "" {
+						t.Errorf("%v has no remedy", p)
+					}
+				}
+				return
+			}
+			run(t, m)
+			cast := "CAST(" + c.ask + " AS " + map[bool]string{true: "CHAR)", false: "TEXT)"}[into.target.Dialect == "mysql"]
+			if got := strings.Join(into.texts(t, "SELECT "+cast+" FROM odd"), ","); got != c.want {
+				t.Errorf("%s is %q, want %q", c.ask, got, c.want)
+			}
+		})
+	}
+}
