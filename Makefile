@@ -32,7 +32,7 @@ BENCH ?=
 .DEFAULT_GOAL := help
 # Under -j, the servers still come first and the checks still run in order.
 .NOTPARALLEL:
-.PHONY: help test services vet lint unit declared race examples bench evidence keys fuzz simulate chaos count load generate generated tidy cover clean hostile mail
+.PHONY: help test services vet lint unit declared race examples bench evidence keys fuzz simulate chaos count load generate generated tidy cover clean hostile mail tidb
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ keys: ## Compare kinds of keys on every database, and write docs/keys.md (ROWS=1
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s)
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
+
+tidb: ## Build TiDB once, and run the tests of the plugin, leases and command on it (SECONDS=60)
+	@LENGTH='$(or $(SECONDS),60)' scripts/tidb.sh test
 
 simulate: ## Run the simulation of the lease protocol over many seeds (SEEDS=1500)
 	SNOWFLAKE_SIMULATE=$(or $(SEEDS),1500) $(GO) test ./lease -run Simulation -count 1 -v -timeout 60m

@@ -128,7 +128,12 @@ func decode[T any](t *testing.T, text string) (v T) {
 // mergeTargets runs fn on every kind of database.
 func mergeTargets(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
-	dbtest.EachServer(t, fn)
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "mysql" && target.IsTiDB(t) {
+			t.Skip("a session of TiDB cannot be made one that only reads, as a merge demands of its sources")
+		}
+		fn(t, target)
+	})
 }
 
 // has demands that a text has all the words.

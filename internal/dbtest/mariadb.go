@@ -18,12 +18,28 @@ func mariadbFlavor() flavor {
 // mysqlFlavor is MySQL itself.
 func mysqlFlavor() flavor {
 	f := flavorOfMySQL(nameMySQL, "SNOWFLAKE_MYSQL_DSN", "3308", "utf8mb4_0900_ai_ci")
-	f.suits = func(version string) bool { return !isMariaDB(version) }
+	f.suits = isMySQL
+	return f
+}
+
+// variableTiDB holds the DSN of TiDB. Without it there is no target for TiDB, because hardly any machine has
+// a TiDB.
+const variableTiDB = "SNOWFLAKE_TIDB_DSN"
+
+// tidbFlavor is TiDB, which speaks the protocol of MySQL.
+func tidbFlavor() flavor {
+	f := flavorOfMySQL(nameTiDB, variableTiDB, "4000", "utf8mb4_0900_ai_ci")
+	f.suits = isTiDB
 	return f
 }
 
 // isMariaDB tells MariaDB from MySQL by what version() returns.
 func isMariaDB(version string) bool { return strings.Contains(version, "MariaDB") }
+
+// isTiDB tells TiDB, whose version begins like one of MySQL.
+func isTiDB(version string) bool { return strings.Contains(version, "TiDB") }
+
+func isMySQL(version string) bool { return !isMariaDB(version) && !isTiDB(version) }
 
 // flavorOfMySQL is a server of either kind. The collation is that of its databases. All of them ignore
 // case, like the default of each kind of server.

@@ -76,6 +76,7 @@ var (
 	postgresServer = sync.OnceValues(func() (*server, error) { return lookup(postgresFlavor()) })
 	mariadbServer  = sync.OnceValues(func() (*server, error) { return lookup(mariadbFlavor()) })
 	mysqlServer    = sync.OnceValues(func() (*server, error) { return lookup(mysqlFlavor()) })
+	tidbServer     = sync.OnceValues(func() (*server, error) { return lookup(tidbFlavor()) })
 )
 
 func lookup(f flavor) (*server, error) {
@@ -84,12 +85,12 @@ func lookup(f flavor) (*server, error) {
 	return find(ctx, f)
 }
 
-// Ping looks for the server called "postgres", "mariadb" or "mysql" in the same way as the tests, and
+// Ping looks for the server called "postgres", "mariadb", "mysql" or "tidb" in the same way as the tests, and
 // returns the version that it reports. The error wraps [ErrAbsent] or [ErrRefused]. It wraps neither
 // if the name is unknown, if the DSN in the environment is invalid, or if it leads to another kind of
 // server. The error never contains a DSN.
 func Ping(ctx context.Context, name string) (string, error) {
-	for _, f := range []flavor{postgresFlavor(), mariadbFlavor(), mysqlFlavor()} {
+	for _, f := range []flavor{postgresFlavor(), mariadbFlavor(), mysqlFlavor(), tidbFlavor()} {
 		if f.name == name {
 			s, err := find(ctx, f)
 			if err != nil {
@@ -98,8 +99,8 @@ func Ping(ctx context.Context, name string) (string, error) {
 			return s.version, nil
 		}
 	}
-	return "", fmt.Errorf("dbtest: unknown server %q: use %s, %s or %s",
-		name, namePostgres, nameMariaDB, nameMySQL)
+	return "", fmt.Errorf("dbtest: unknown server %q: use %s, %s, %s or %s",
+		name, namePostgres, nameMariaDB, nameMySQL, nameTiDB)
 }
 
 // find tries the DSN in the flavor's variable, or else the logins of the flavor until one works.

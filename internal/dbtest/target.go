@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"context"
+	"os"
 	"slices"
 	"testing"
 
@@ -19,6 +20,7 @@ const (
 	nameMariaDB            = "mariadb"
 	nameMariaDBNoReturning = "mariadb-noreturning"
 	nameMySQL              = "mysql"
+	nameTiDB               = "tidb"
 
 	dialectSQLite   = "sqlite"
 	dialectPostgres = "postgres"
@@ -28,27 +30,37 @@ const (
 // A Target is one database, opened in one way, that tests run on. The zero value is no target;
 // take one from [Targets] or [Each]. It is a plain value and safe for concurrent use.
 type Target struct {
-	Name    string // "sqlite", "postgres", "mariadb", "mariadb-noreturning" or "mysql"
+	Name    string // "sqlite", "postgres", "mariadb", "mariadb-noreturning", "mysql" or "tidb"
 	Dialect string // what GORM calls the dialect: "sqlite", "postgres" or "mysql"
 
 	home *home // if not nil, DSN creates a schema in it instead of a database
 }
 
-// Targets lists every target, including those whose server is absent.
+// Targets lists every target, including those whose server is absent. TiDB is the last one, and is only
+// there if its variable is set.
 func Targets() []Target {
-	return []Target{
+	all := []Target{
 		{Name: nameSQLite, Dialect: dialectSQLite},
 		{Name: namePostgres, Dialect: dialectPostgres},
 		{Name: nameMariaDB, Dialect: dialectMySQL},
 		{Name: nameMariaDBNoReturning, Dialect: dialectMySQL},
 		{Name: nameMySQL, Dialect: dialectMySQL},
 	}
+	if os.Getenv(variableTiDB) != "" {
+		all = append(all, Target{Name: nameTiDB, Dialect: dialectMySQL})
+	}
+	return all
 }
 
 // Servers lists one target for each kind of server. It is for tests that do not depend on how GORM
 // reads rows back, which is all that distinguishes the other targets.
 func Servers() []Target {
 	return slices.DeleteFunc(Targets(), func(t Target) bool { return t.Name == nameMariaDBNoReturning })
+}
+
+// ServersOf lists the targets of [Servers] that have a dialect.
+func ServersOf(dialect string) []Target {
+	return slices.DeleteFunc(Servers(), func(t Target) bool { return t.Dialect != dialect })
 }
 
 // Named returns the target with a name. It panics if there is none, because that is a bug in the test.
@@ -59,6 +71,19 @@ func Named(name string) Target {
 		}
 	}
 	panic("dbtest: no target is called " + name)
+}
+
+// TiDB returns the target of TiDB, for tests of what only TiDB has. It skips the test if the variable of TiDB
+// is not set.
+func TiDB(tb testing.TB) Target {
+	tb.Helper()
+	for _, t := range Targets() {
+		if t.Name == nameTiDB {
+			return t
+		}
+	}
+	tb.Skipf("dbtest: %s is not set; \"make tidb\" runs this test", variableTiDB)
+	return Target{}
 }
 
 // Each runs fn in one parallel sub-test for each target. The sub-test is named after the target.
@@ -226,11 +251,17 @@ func (t Target) Dialector(dsn string, opts ...Option) gorm.Dialector {
 	panic("dbtest: the Target is not one of Targets()")
 }
 
-// IsMySQL reports whether the target's server is MySQL and not MariaDB, whatever the target is called.
-// Like [Target.DSN], it skips or fails the test if the server does not answer.
+// IsMySQL reports whether the target's server is MySQL and neither MariaDB nor TiDB, whatever the target is
+// called. Like [Target.DSN], it skips or fails the test if the server does not answer.
 func (t Target) IsMySQL(tb testing.TB) bool {
 	tb.Helper()
-	return t.Dialect == dialectMySQL && !isMariaDB(t.server(tb).version)
+	return t.Dialect == dialectMySQL && isMySQL(t.server(tb).version)
+}
+
+// IsTiDB is [Target.IsMySQL] for TiDB.
+func (t Target) IsTiDB(tb testing.TB) bool {
+	tb.Helper()
+	return t.Dialect == dialectMySQL && isTiDB(t.server(tb).version)
 }
 
 // server returns the server of the target. Without a server it skips or fails the test.
@@ -242,6 +273,8 @@ func (t Target) server(tb testing.TB) *server {
 		find, f = mariadbServer, mariadbFlavor()
 	case nameMySQL:
 		find, f = mysqlServer, mysqlFlavor()
+	case nameTiDB:
+		find, f = tidbServer, tidbFlavor()
 	}
 	s, err := find()
 	demand(tb, f, err)

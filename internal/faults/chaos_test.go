@@ -61,7 +61,7 @@ func sqliteChaos(t *testing.T, c chaos.Config) chaos.Config {
 
 func TestChaosRepeatsNoID(t *testing.T) {
 	// Not in parallel: what is measured are times.
-	for _, f := range privateServers() {
+	for _, f := range chaosServers() {
 		t.Run(f.target.Name, func(t *testing.T) {
 			c := chaos.Usual(f.target.Name).FromEnvironment(t)
 			s := newServer(t, f)

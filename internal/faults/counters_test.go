@@ -77,7 +77,7 @@ func TestTheCheckerFindsNumbersThatWereReadBeforeTheyWereClaimed(t *testing.T) {
 
 func TestChaosRepeatsNoNumber(t *testing.T) {
 	// Not in parallel: the more numbers, the better.
-	for _, f := range privateServers() {
+	for _, f := range chaosServers() {
 		t.Run(f.target.Name, func(t *testing.T) {
 			c := chaos.Usual(f.target.Name).FromEnvironment(t)
 			s := newServer(t, f)

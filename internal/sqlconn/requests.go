@@ -85,10 +85,14 @@ func rolledBack(err error) bool {
 	}
 	// MySQL's driver tells the code in the text only. The server has rolled the whole transaction back.
 	const deadlock = "Error 1213 "
+	// TiDB has rolled it back, too: other transactions have changed the row or the table meanwhile.
+	const writeConflict, commitFailed, tableChanged = "Error 9007 ", "Error 8022 ", "Error 8028 "
 	said := err.Error()
 	return errors.Is(err, errElsewhere) || errors.Is(err, errInTransaction) ||
 		strings.Contains(said, "database is locked") || strings.Contains(said, "table is locked") ||
-		strings.Contains(said, "SQLITE_BUSY") || strings.HasPrefix(said, deadlock)
+		strings.Contains(said, "SQLITE_BUSY") || strings.HasPrefix(said, deadlock) ||
+		strings.HasPrefix(said, writeConflict) || strings.HasPrefix(said, commitFailed) ||
+		strings.HasPrefix(said, tableChanged)
 }
 
 // stateOf returns the SQLSTATE of an error, which drivers of PostgreSQL tell.

@@ -123,7 +123,10 @@ func (t *Table) outsideTransactions(ctx context.Context, conn *sql.Conn) error {
 	if t.config.Dialect.Autocommits {
 		// Within a transaction this is an error; otherwise it is about the next one, which is the
 		// store's own. MySQL has no @@in_transaction, and its tables about transactions need rights.
-		const changesNothing, inProgress = "SET TRANSACTION READ WRITE", "1568"
+		// TiDB looks for a transaction only if the level is set, to what it is by default. Other servers take
+		// that for a comment.
+		const changesNothing = "SET TRANSACTION /*T! ISOLATION LEVEL REPEATABLE READ, */ READ WRITE"
+		const inProgress = "1568"
 		_, err := conn.ExecContext(ctx, changesNothing)
 		if err != nil && strings.Contains(err.Error(), inProgress) {
 			return errInTransaction

@@ -14,14 +14,16 @@ import (
 )
 
 // lenient is a table that takes everything, as somebody may have made it by hand.
-const lenient = "CREATE TABLE snowflake_nodes (node varchar(50), owner varchar(255), until varchar(255), " +
-	"version varchar(50), layout varchar(255), updated_at varchar(255), UNIQUE (node))"
+func lenient(db *gorm.DB) string {
+	return "CREATE TABLE snowflake_nodes (node varchar(50), owner varchar(255), " + until(db) + " varchar(255), " +
+		"version varchar(50), layout varchar(255), updated_at varchar(255), UNIQUE (node))"
+}
 
 func TestWhatWasChangedByHandIsNamed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
-		exec(t, db, lenient)
+		exec(t, db, lenient(db))
 		good := map[string]any{
 			"node": "7", "owner": "host", "until": "2026-11-21T08:03:10.123456789Z", "version": "3",
 			"layout": "epoch=2025", "updated_at": "2026-11-21T08:03:05.000000000Z",
@@ -80,7 +82,8 @@ func TestWhatWasChangedByHandIsNamed(t *testing.T) {
 // insert stores a row as it is.
 func insert(t *testing.T, db *gorm.DB, row map[string]any) {
 	t.Helper()
-	exec(t, db, "INSERT INTO snowflake_nodes (node, owner, until, version, layout, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
+	exec(t, db, "INSERT INTO snowflake_nodes (node, owner, "+until(db)+
+		", version, layout, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
 		row["node"], row["owner"], row["until"], row["version"], row["layout"], row["updated_at"])
 }
 
@@ -91,7 +94,8 @@ func TestTwoRowsOfOneNodeAreNamed(t *testing.T) {
 		store := newStore(t, db)
 		r := storetest.Create(t, store, storetest.First(7))
 		// While the store is at work somebody replaces the table by a copy, which has no key.
-		exec(t, db, "CREATE TABLE copied AS SELECT * FROM snowflake_nodes")
+		exec(t, db, "CREATE TABLE copied "+columns(db)+")")
+		exec(t, db, "INSERT INTO copied SELECT * FROM snowflake_nodes")
 		exec(t, db, "DROP TABLE snowflake_nodes")
 		exec(t, db, "ALTER TABLE copied RENAME TO snowflake_nodes")
 		exec(t, db, "INSERT INTO snowflake_nodes SELECT * FROM snowflake_nodes")
@@ -137,7 +141,7 @@ func TestOwnersAreComparedByteByByteInAnyTable(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		exec(t, db, strings.NewReplacer("node varchar(50)", "node bigint", "version varchar(50)", "version bigint").
-			Replace(lenient))
+			Replace(lenient(db)))
 		store := newStore(t, db)
 		r := storetest.Create(t, store, storetest.First(1))
 		for _, other := range []string{strings.ToUpper(r.Owner), r.Owner + " ", "h\u00f6st pid 1 #1", ""} {

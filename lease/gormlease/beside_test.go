@@ -148,7 +148,7 @@ func TestAnApplicationThatHasAllItsConnectionsInTransactionsDoesNotHoldUpTheStor
 // Where the only writer, or the only connection, is taken by the application.
 func TestAStoreThatHasToWaitForATransactionGivesUpWithItsContextAndGoesOnAfterwards(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) *gorm.DB{
+	opens := map[string]func(t *testing.T) *gorm.DB{
 		"sqlite": func(t *testing.T) *gorm.DB { return target(sqlite).Open(t, nil) },
 		"sqlite, one connection": func(t *testing.T) *gorm.DB {
 			return target(sqlite).Open(t, nil, dbtest.MaxOpenConns(1))
@@ -157,10 +157,11 @@ func TestAStoreThatHasToWaitForATransactionGivesUpWithItsContextAndGoesOnAfterwa
 		"a shared database in memory": func(t *testing.T) *gorm.DB {
 			return inMemory(t, "file:waits?mode=memory&cache=shared", 3)
 		},
-		"postgres, one shared connection": func(t *testing.T) *gorm.DB { return shared(t, target(postgres), 1) },
-		"mariadb, one shared connection":  func(t *testing.T) *gorm.DB { return shared(t, target(mariadb), 1) },
-		"mysql, one shared connection":    func(t *testing.T) *gorm.DB { return shared(t, target(oracle), 1) },
-	} {
+	}
+	for name, target := range servers() {
+		opens[name+", one shared connection"] = func(t *testing.T) *gorm.DB { return shared(t, target, 1) }
+	}
+	for name, open := range opens {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := open(t)

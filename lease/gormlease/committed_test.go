@@ -87,14 +87,12 @@ func TestAnAcknowledgedSwapIsNoPartOfARawTransaction(t *testing.T) {
 	onPool := func(name string) func(t *testing.T) *gorm.DB {
 		return func(t *testing.T) *gorm.DB { return shared(t, target(name), 1) }
 	}
-	for name, open := range map[string]func(t *testing.T) *gorm.DB{
+	opens := map[string]func(t *testing.T) *gorm.DB{
 		"sqlite, by its DSN": func(t *testing.T) *gorm.DB {
 			return target(sqlite).Open(t, nil, dbtest.MaxOpenConns(1))
 		},
 		"sqlite, by its pool": onPool(sqlite),
 		"sqlite in memory":    func(t *testing.T) *gorm.DB { return inMemory(t, ":memory:", 1) },
-		"mariadb":             onPool(mariadb),
-		"mysql":               onPool(oracle),
 		// pgx itself closes a connection that comes back inside a transaction; other drivers do not.
 		"postgres": func(t *testing.T) *gorm.DB {
 			application := poolOf(t, target(postgres).Open(t, nil))
@@ -105,7 +103,11 @@ func TestAnAcknowledgedSwapIsNoPartOfARawTransaction(t *testing.T) {
 			must(t, err)
 			return db
 		},
-	} {
+	}
+	for _, target := range dbtest.ServersOf("mysql") {
+		opens[target.Name] = onPool(target.Name)
+	}
+	for name, open := range opens {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := open(t)

@@ -23,24 +23,26 @@ const patience = time.Minute
 const (
 	sqlite   = "sqlite"
 	postgres = "postgres"
-	mariadb  = "mariadb"
-	oracle   = "mysql" // the one of Oracle, and not MariaDB
 )
 
 func target(name string) dbtest.Target { return dbtest.Named(name) }
 
 // servers are the targets whose database runs in a server.
 func servers() map[string]dbtest.Target {
-	return map[string]dbtest.Target{postgres: target(postgres), mariadb: target(mariadb), oracle: target(oracle)}
+	all := make(map[string]dbtest.Target)
+	for _, target := range append(dbtest.ServersOf("mysql"), target(postgres)) {
+		all[target.Name] = target
+	}
+	return all
 }
 
-// eachMySQL runs fn on MariaDB and on MySQL.
+// eachMySQL runs fn on MariaDB, on MySQL, and on TiDB if that is tested.
 func eachMySQL(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
-	for _, name := range []string{mariadb, oracle} {
-		t.Run(name, func(t *testing.T) {
+	for _, target := range dbtest.ServersOf("mysql") {
+		t.Run(target.Name, func(t *testing.T) {
 			t.Parallel()
-			fn(t, target(name))
+			fn(t, target)
 		})
 	}
 }
@@ -94,6 +96,15 @@ func complains(t *testing.T, err, kind error, words ...string) {
 func exec(t *testing.T, db *gorm.DB, statement string, args ...any) {
 	t.Helper()
 	must(t, db.Exec(statement, args...).Error)
+}
+
+// until is the name of a column, which is a reserved word of TiDB.
+func until(db *gorm.DB) string { return db.Statement.Quote("until") }
+
+// columns are those of the table, without a key and without the parenthesis at the end.
+func columns(db *gorm.DB) string {
+	return "(node bigint, owner varchar(255), " + until(db) + " varchar(30), version bigint, " +
+		"layout varchar(255), updated_at varchar(30)"
 }
 
 // inMemory opens a database of SQLite in memory.

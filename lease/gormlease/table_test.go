@@ -146,12 +146,11 @@ func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 		complains(t, err, gormlease.ErrTable, "snowflake_nodes", "lacks columns", "CREATE TABLE", "version")
 		exec(t, db, "DROP TABLE snowflake_nodes")
 
-		const columns = "(node bigint, owner varchar(255), until varchar(30), version bigint, layout varchar(255), updated_at varchar(30)"
 		for name, key := range map[string]string{
 			"no key": ")", "a key of two columns": ", PRIMARY KEY (node, version))",
 			"an index that is not unique": "); CREATE INDEX i ON snowflake_nodes (node)",
 		} {
-			for _, statement := range strings.Split("CREATE TABLE snowflake_nodes "+columns+key, ";") {
+			for _, statement := range strings.Split("CREATE TABLE snowflake_nodes "+columns(db)+key, ";") {
 				exec(t, db, statement)
 			}
 			if _, err := gormlease.New(db); err == nil {
@@ -161,7 +160,7 @@ func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 			}
 			exec(t, db, "DROP TABLE snowflake_nodes")
 		}
-		exec(t, db, "CREATE TABLE snowflake_nodes "+columns+", note varchar(10), CONSTRAINT k UNIQUE (node))")
+		exec(t, db, "CREATE TABLE snowflake_nodes "+columns(db)+", note varchar(10), CONSTRAINT k UNIQUE (node))")
 		store := newStore(t, db)
 		must(t, storetest.Holds(t, store, storetest.Create(t, store, storetest.First(1))))
 	})

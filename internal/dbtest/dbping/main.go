@@ -1,6 +1,6 @@
 // Command dbping tells whether a database server answers the tests:
 //
-//	dbping [-wait 30s] postgres|mariadb|mysql
+//	dbping [-wait 30s] postgres|mariadb|mysql|tidb
 //
 // It looks for the server in the same way as the tests, including the environment variables, and
 // writes what it found to standard error. The exit status is 0 if the server accepts a login of the
@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		return exitUsage
 	}
 	if flags.NArg() != 1 {
-		fmt.Fprintln(stderr, "usage: dbping [-wait 30s] postgres|mariadb|mysql")
+		fmt.Fprintln(stderr, "usage: dbping [-wait 30s] postgres|mariadb|mysql|tidb")
 		return exitUsage
 	}
 	name := flags.Arg(0)

@@ -137,11 +137,15 @@ func databaseKeysLeft(t *testing.T, target dbtest.Target) {
 		Name string
 	}
 	db := target.Open(t, nil)
-	must(t, db.AutoMigrate(&given{}, &fixed{}), "AutoMigrate")
-	must(t, db.Create(&given{Name: "a"}).Error, "create with a default of the database")
+	must(t, db.AutoMigrate(&fixed{}), "AutoMigrate")
 	must(t, db.Create(&fixed{Name: "a"}).Error, "create with a default of the model")
-	same(t, "the key", plainOne[int64](t, db, "SELECT id FROM givens"), 42)
 	same(t, "the key", plainOne[int64](t, db, "SELECT id FROM fixeds"), 77)
+	if target.Dialect == "mysql" && target.IsTiDB(t) {
+		return // it allows few functions in a default, and none of them returns a number
+	}
+	must(t, db.AutoMigrate(&given{}), "AutoMigrate")
+	must(t, db.Create(&given{Name: "a"}).Error, "create with a default of the database")
+	same(t, "the key", plainOne[int64](t, db, "SELECT id FROM givens"), 42)
 }
 
 func zeroInCompositeKey(t *testing.T, target dbtest.Target) {
