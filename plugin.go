@@ -31,6 +31,7 @@ type Plugin struct {
 	engine    *fill.Engine
 	closed    atomic.Bool
 	used      sync.Map // has the *gorm.Config of every database on which db.Use was called
+	hot       sync.Map // has the schema of every model that warnOfHotRegion has warned about
 
 	// turn is held while a node is got or given back, which may take long.
 	turn chan struct{}
@@ -188,6 +189,9 @@ func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
 //
 // With db.Table("x") it prepares the model for that table, too.
 //
+// On TiDB it warns, once for each model, about a table whose rows are stored in the order of their IDs. For
+// that it makes one query. On other databases it makes none.
+//
 // It returns an error wrapping [ErrInvalidField] that lists the faults of all models, or what
 // GORM says of a model that it cannot parse.
 func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
@@ -211,7 +215,10 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
 	if err := stmt.ParseWithSpecialTableName(model, table); err != nil {
 		return fmt.Errorf("snowflakeplugin: prepare %T: %w", model, err)
 	}
-	_, err := p.plans.Prepare(stmt.Schema)
+	plan, err := p.plans.Prepare(stmt.Schema)
+	if err == nil {
+		p.warnOfHotRegion(db, stmt.Schema, plan)
+	}
 	return err
 }
 

@@ -136,6 +136,11 @@ func (p *Plan) names(columns columnMask) string {
 	return strings.Join(names, ", ")
 }
 
+// Fills reports whether the plugin fills a field of the model.
+func (p *Plan) Fills(field *schema.Field) bool {
+	return slices.ContainsFunc(p.columns, func(c *column) bool { return c.field == field })
+}
+
 // LikeOf returns the field whose shard the IDs of a field share, or nil if they need not share one.
 func (p *Plan) LikeOf(field *schema.Field) *schema.Field {
 	for _, column := range p.columns {
