@@ -48,6 +48,7 @@ var (
 
 	// ErrZeroKey is returned by a create that would store 0 in a primary key of type [ID], whether or
 	// not the database uses the plugin. The error names the model, the field and the remedy.
+	// [ID.CreateClauses] lists what only a database with the plugin refuses.
 	ErrZeroKey = errs.ErrZeroKey
 
 	// ErrSource is returned by a create when a Source handed out a number that is no ID, and when an

@@ -88,7 +88,8 @@ func (ID) GormDataType() string { return "bigint" }
 
 // CreateClauses makes GORM refuse a create that would store 0 in a primary key of type ID. The
 // error wraps [ErrZeroKey]. GORM calls CreateClauses when it parses a model, so this also works if
-// the plugin is not in use.
+// the plugin is not in use. Two creates are refused only if it is: those under Unscoped of a map that
+// names a zero, and those under Unscoped of a key of type *ID that points to a zero.
 func (ID) CreateClauses(field *schema.Field) []clause.Interface { return fill.KeyClauses(field) }
 
 // Value returns the ID as an int64 for database/sql. An ID that is not set is stored as 0 and not

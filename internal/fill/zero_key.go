@@ -1,6 +1,8 @@
 package fill
 
 import (
+	"context"
+	"database/sql/driver"
 	"fmt"
 	"reflect"
 
@@ -23,7 +25,29 @@ func KeyClauses(field *schema.Field) []clause.Interface {
 	if err != nil {
 		return nil // a declared size or a serializer makes it something else than an ID
 	}
-	return []clause.Interface{keyClause{column}}
+	check := keyClause{column}
+	if !column.pointer && field.DefaultValueInterface == nil {
+		field.DefaultValueInterface = zeroKey{check}
+	}
+	return []clause.Interface{check}
+}
+
+// zeroKey is what GORM puts into an INSERT in place of a zero key, because it stands as the default of
+// the field in the model. The table has no such default, since field.HasDefaultValue is false. This also
+// refuses the zeros of structs under Unscoped, where GORM leaves out the clauses of fields and where a
+// database without the plugin has nothing else that would see them. A key that is set never meets it.
+type zeroKey struct{ check keyClause }
+
+// Value returns the zero that GORM writes into the struct in place of the default.
+func (zeroKey) Value() (driver.Value, error) { return int64(0), nil }
+
+// GormValue refuses the statement that is being built, unless that was done before.
+func (z zeroKey) GormValue(_ context.Context, db *gorm.DB) clause.Expr {
+	if stmt := db.Statement; db.Error == nil {
+		row, _ := z.check.zeroRow(stmt)
+		z.check.refuse(stmt, row)
+	}
+	return clause.Expr{SQL: "0"}
 }
 
 // keyClause is the check of one field. It adds nothing to the SQL.
@@ -41,15 +65,20 @@ func (keyClause) Build(clause.Builder) {}
 func (keyClause) MergeClause(*clause.Clause) {}
 
 // ModifyStatement refuses the statement if it would store a zero key. GORM calls it right before it
-// builds the INSERT, unless the statement is Unscoped; see checkUnscoped.
+// builds the INSERT, unless the statement is Unscoped; see zeroKey and checkUnscoped.
 func (c keyClause) ModifyStatement(stmt *gorm.Statement) {
 	if stmt.Error != nil || stmt.SQL.Len() > 0 {
 		return
 	}
 	if row, found := c.zeroRow(stmt); found {
-		_ = stmt.AddError(fmt.Errorf("%w: %s.%s of row %d is 0: %s",
-			errs.ErrZeroKey, stmt.Schema.Name, c.field.Name, row, c.remedy(stmt)))
+		c.refuse(stmt, row)
 	}
+}
+
+// refuse adds the error of a row to the statement.
+func (c keyClause) refuse(stmt *gorm.Statement, row int) {
+	_ = stmt.AddError(fmt.Errorf("%w: %s.%s of row %d is 0: %s",
+		errs.ErrZeroKey, stmt.Schema.Name, c.field.Name, row, c.remedy(stmt)))
 }
 
 // zeroRow finds the first row that would store a zero.

@@ -2,6 +2,7 @@ package filling_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -18,6 +19,7 @@ func zeroKeyBehaviors() []behavior {
 		{Name: "a key of type ID is never stored as 0, with the plugin and without it", Run: zeroKeysRefused},
 		{Name: "a key that is set is stored without the plugin", Run: setKeysStored},
 		{Name: "a refused row names the model, the field and the remedy", Run: zeroKeyRemedies},
+		{Name: "a zero key in a condition or an update is a value like any other", Run: zeroConditions},
 		{Name: "keys that the database gives are left to it", Run: databaseKeysLeft},
 		{Name: "a zero in a part of a composite key is refused", Run: zeroInCompositeKey},
 		{Name: "a foreign key of text kind to an ID is refused by name", Run: textForeignKeyRefused},
@@ -97,9 +99,48 @@ func zeroKeysRefused(t *testing.T, target dbtest.Target) {
 	t.Run("no tag, the plugin", func(t *testing.T) {
 		db, _ := open(t, target, nil, &untagged{})
 		ways := waysToCreate(func(name string) untagged { return untagged{Name: name} })
-		ways["unscoped"] = func(db *gorm.DB) error { return db.Unscoped().Create(&untagged{Name: "a"}).Error }
 		refuse(t, db, "untaggeds", ways)
+		refuse(t, db.Unscoped().Session(&gorm.Session{}), "untaggeds", ways)
 	})
+	t.Run("unscoped, no plugin", func(t *testing.T) {
+		db := target.Open(t, nil)
+		must(t, db.AutoMigrate(&untagged{}, &forgotten{}), "AutoMigrate")
+		plain := waysToCreate(func(name string) untagged { return untagged{Name: name} })
+		tagged := waysToCreate(func(name string) forgotten { return forgotten{Name: name} })
+		for _, ways := range []map[string]func(*gorm.DB) error{plain, tagged} {
+			for _, name := range []string{"one of two", "map", "maps"} {
+				delete(ways, name) // nothing looks at a zero that a map names there
+			}
+		}
+		refuse(t, db.Unscoped().Session(&gorm.Session{}), "untaggeds", plain)
+		refuse(t, db.Unscoped().Session(&gorm.Session{}), "forgottens", tagged)
+	})
+}
+
+// zeroConditions uses zero keys where they are values like any other.
+func zeroConditions(t *testing.T, target dbtest.Target) {
+	db := target.Open(t, nil)
+	must(t, db.AutoMigrate(&untagged{}), "AutoMigrate")
+	plainExec(t, db, "INSERT INTO untaggeds (id, name) VALUES (0, 'zero'), (5, 'five')")
+	for name, db := range map[string]*gorm.DB{"scoped": db, "unscoped": db.Unscoped().Session(&gorm.Session{})} {
+		var found []untagged
+		must(t, db.Where(&untagged{}, "ID").Find(&found).Error, name+": find by the key")
+		same(t, name+": rows with key 0", len(found), 1)
+		found = nil
+		must(t, db.Where(&untagged{Name: "five"}).Find(&found).Error, name+": find by the name")
+		same(t, name+": rows of the name", len(found), 1)
+		must(t, db.Where("id = ?", snowflakeplugin.ID(0)).Updates(&untagged{Name: name}).Error, name+": update")
+		same(t, name+": the row with key 0", plainOne[string](t, db, "SELECT name FROM untaggeds WHERE id = 0"), name)
+		must(t, db.Session(&gorm.Session{AllowGlobalUpdate: true}).Select("ID").
+			Where("name = ?", "five").Updates(&untagged{ID: 5}).Error, name+": update to the same key")
+		must(t, db.Model(&untagged{}).Where("id = ?", 5).Update("id", snowflakeplugin.ID(6)).Error, name+": change a key")
+		must(t, db.Model(&untagged{}).Where("id = ?", 6).Update("id", snowflakeplugin.ID(5)).Error, name+": change it back")
+		result := db.Where("id = ?", 0).Where(&untagged{}).Find(&found)
+		must(t, result.Error, name+": find with an empty struct")
+		same(t, name+": rows with an empty struct", result.RowsAffected, 1)
+	}
+	must(t, db.Where(&untagged{}, "ID").Delete(&untagged{}).Error, "delete")
+	same(t, "rows", plainOne[int64](t, db, "SELECT COUNT(*) FROM untaggeds"), 1)
 }
 
 func setKeysStored(t *testing.T, target dbtest.Target) {
@@ -119,6 +160,13 @@ func zeroKeyRemedies(t *testing.T, target dbtest.Target) {
 	says(t, err, "untagged.ID of row 1", `snowflake:"true"`, "db.Use")
 	err = without.Session(&gorm.Session{DryRun: true}).Create(&forgotten{}).Error
 	says(t, err, "forgotten.ID of row 0", "does not use the plugin", "db.Use")
+	err = without.Unscoped().Session(&gorm.Session{DryRun: true}).Create(&[]forgotten{{ID: 5}, {}, {}}).Error
+	wantErr(t, err, snowflakeplugin.ErrZeroKey, "unscoped, no plugin")
+	says(t, err, "forgotten.ID of row 1", "does not use the plugin", "db.Use")
+	for _, db := range []*gorm.DB{without, without.Unscoped()} {
+		err = db.Session(&gorm.Session{DryRun: true}).Create(&[]forgotten{{}, {}, {}}).Error
+		same(t, "the times that a statement is refused", strings.Count(err.Error(), "is 0"), 1)
+	}
 	with, _ := open(t, target, nil)
 	err = with.Session(&gorm.Session{DryRun: true}).Create(&untagged{}).Error
 	says(t, err, "untagged.ID of row 0", `tag the field snowflake:"true"`)
