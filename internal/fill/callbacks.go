@@ -21,6 +21,7 @@ func IsInUse(db *gorm.DB) bool { return db.Callback().Create().Get(callbackFill)
 // The plugin's callbacks. Those of creates are listed in the order in which they run.
 const (
 	callbackGuard     = PluginName + ":guard" // in place of all others after a failed Use
+	callbackWatch     = PluginName + ":watch"
 	callbackFill      = PluginName + ":fill"
 	callbackEnter     = PluginName + ":enter"
 	callbackInsert    = PluginName + ":before_insert"
@@ -33,6 +34,7 @@ const (
 
 // The callbacks of GORM that a create runs, in their order.
 const (
+	gormFirst       = "*" // before all that are placed in any other way
 	gormBegin       = "gorm:begin_transaction"
 	gormBeforeHooks = "gorm:before_create"
 	gormSaveBefore  = "gorm:save_before_associations"
@@ -78,11 +80,11 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers) error {
 		},
 		updates.Remove,
 	}
-	if creates.Get(gormInsert) == nil {
-		return fmt.Errorf("%w: the application has removed %s, so nothing tells where the INSERT is: replace it "+
-			"in place of removing it", errs.ErrCallbacks, gormInsert)
+	if !hasInsert(db) {
+		return errNoInsert()
 	}
 	if err := create.add(
+		step{callbackWatch, gormFirst, f.watch},
 		step{callbackFill, first(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert), f.fillRows},
 		step{callbackEnter, first(db, gormBeforeHooks, gormSaveBefore, gormInsert), f.noteTransaction},
 		step{callbackInsert, gormInsert, f.beforeInsert},
@@ -95,7 +97,7 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers) error {
 		step{callbackTrack, "gorm:setup_reflect_value", f.track},
 		step{callbackReset, "", f.finish},
 	); err != nil {
-		create.drop(callbackFill, callbackEnter, callbackInsert, callbackReconcile, callbackReset)
+		create.drop(callbackWatch, callbackFill, callbackEnter, callbackInsert, callbackReconcile, callbackReset)
 		return err
 	}
 	// An error after this point leaves open whether the rows are in the database. An error before it,
@@ -163,8 +165,7 @@ func Guard(db *gorm.DB, plans *PlanCache, cause error) {
 	if creates.Get(callbackGuard) != nil || creates.Get(callbackFill) != nil {
 		return
 	}
-	if err := creates.Before(first(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert)).
-		Register(callbackGuard, refuseEmpty(plans, cause)); err != nil {
+	if err := creates.Before(gormFirst).Register(callbackGuard, refuseEmpty(plans, cause)); err != nil {
 		_ = creates.Remove(callbackGuard) // creates must go on, if unguarded
 	}
 }

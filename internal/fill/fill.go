@@ -18,6 +18,27 @@ type filler struct {
 	open    openFrames
 }
 
+// watch makes the plan of a model before its first INSERT is built, wherever the other callbacks have got
+// to; see noZeroKeys. Without the INSERT of GORM nothing tells where the application inserts its rows, so
+// watch refuses those that need an ID.
+func (f *filler) watch(db *gorm.DB) {
+	if db.Error != nil {
+		return
+	}
+	if plan := f.plans.planOf(db.Statement); plan != nil && len(plan.columns) > 0 && !hasInsert(db) {
+		_ = db.AddError(errNoInsert())
+	}
+}
+
+// hasInsert reports whether the INSERT of GORM, or what replaces it, is in its place.
+func hasInsert(db *gorm.DB) bool { return db.Callback().Create().Get(gormInsert) != nil }
+
+// errNoInsert is the error where an application does without the INSERT of GORM.
+func errNoInsert() error {
+	return fmt.Errorf("%w: the application has removed %s, so nothing tells where the INSERT is: replace it "+
+		"in place of removing it", errs.ErrCallbacks, gormInsert)
+}
+
 // fillRows gives every empty tagged field of the statement's rows an ID, before the transaction
 // begins and before the user's hooks run.
 func (f *filler) fillRows(db *gorm.DB) {
@@ -31,6 +52,10 @@ func (f *filler) fillRows(db *gorm.DB) {
 	}
 	if plan.err != nil {
 		_ = db.AddError(plan.err)
+		return
+	}
+	if len(plan.columns) > 0 && !hasInsert(db) { // the application may have removed watch as well
+		_ = db.AddError(errNoInsert())
 		return
 	}
 	fr := f.plans.frames.open(stmt, plan)

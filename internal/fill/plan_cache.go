@@ -74,6 +74,7 @@ func (c *PlanCache) PrepareOn(s *schema.Schema, on *Shard, first func()) (*Plan,
 	p.bound = p.bound || on != nil
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
+		column.noZeroKeys()
 	}
 	plans := map[*schema.Schema]*Plan{s: p}
 	if old := c.plans.Load(); old != nil {

@@ -25,11 +25,19 @@ func KeyClauses(field *schema.Field) []clause.Interface {
 	if err != nil {
 		return nil // a declared size or a serializer makes it something else than an ID
 	}
-	check := keyClause{column}
-	if !column.pointer && field.DefaultValueInterface == nil {
-		field.DefaultValueInterface = zeroKey{check}
+	column.noZeroKeys()
+	return []clause.Interface{keyClause{column}}
+}
+
+// noZeroKeys makes GORM refuse an INSERT of a struct that has a zero in the column, if the column belongs
+// to the primary key. The plugin has filled the column before, unless the application has put the callbacks
+// of GORM or of the plugin where they do not come before the INSERT. The schema must not be in use yet.
+func (c *column) noZeroKeys() {
+	integer := c.kind == kindInt || c.kind == kindUint
+	if f := c.field; integer && !c.pointer && c.from == nil && f.PrimaryKey && !f.HasDefaultValue &&
+		f.DefaultValueInterface == nil {
+		f.DefaultValueInterface = zeroKey{keyClause{c}}
 	}
-	return []clause.Interface{check}
 }
 
 // zeroKey is what GORM puts into an INSERT in place of a zero key, because it stands as the default of
@@ -43,9 +51,16 @@ func (zeroKey) Value() (driver.Value, error) { return int64(0), nil }
 
 // GormValue refuses the statement that is being built, unless that was done before.
 func (z zeroKey) GormValue(_ context.Context, db *gorm.DB) clause.Expr {
-	if stmt := db.Statement; db.Error == nil {
-		row, _ := z.check.zeroRow(stmt)
-		z.check.refuse(stmt, row)
+	stmt, c := db.Statement, z.check
+	if db.Error != nil {
+		return clause.Expr{SQL: "0"}
+	}
+	if row, found := c.zeroRow(stmt); found {
+		c.refuse(stmt, row)
+	} else { // GORM takes the fields of another type as well if they lie at the same places
+		_ = stmt.AddError(fmt.Errorf("%w: %s.%s is 0 in a %T, which is never filled because that is not the type "+
+			"of the model: create a %v, or set the key",
+			errs.ErrZeroKey, stmt.Schema.Name, c.field.Name, stmt.Dest, stmt.Schema.ModelType))
 	}
 	return clause.Expr{SQL: "0"}
 }
@@ -165,7 +180,7 @@ func (c keyClause) remedy(stmt *gorm.Statement) string {
 	case !tagged:
 		return "tag the field " + TagName + `:"true", or set the key`
 	}
-	return "set the key"
+	return "set the key, and keep the callbacks " + callbackFill + " and " + callbackInsert
 }
 
 // checkUnscoped makes the checks of a statement that GORM does not make, because it leaves out the

@@ -44,7 +44,7 @@ func shapeBehaviors() []behavior {
 			Run:  refusedAsWithoutPlugin,
 		},
 		{
-			Name: "a struct that is not of the model's type is left alone",
+			Name: "a struct that is not of the model's type is not filled, and not stored with key 0",
 			Run:  foreignStruct,
 		},
 		{
@@ -306,6 +306,10 @@ func foreignStruct(t *testing.T, target dbtest.Target) {
 			fmt.Sprintf("%+v", allStored[account](t, plain)))
 	}
 	same(t, "numbers taken", len(numbers.take()), 0)
+	for name, db := range map[string]*gorm.DB{"plugin": db, "none": plain} {
+		same(t, "rows with key 0, "+name,
+			plainOne[int64](t, db, "SELECT COUNT(*) FROM accounts WHERE id = 0"), 0)
+	}
 }
 
 func setIDsStay(t *testing.T, target dbtest.Target) {
