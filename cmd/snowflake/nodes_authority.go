@@ -230,12 +230,20 @@ func (c *closers) oldLeases(
 		}
 		return c.leasesIn(ctx, db, o.authority.fromTable)
 	}
+	var tables []string
 	for _, row := range own {
 		if row.ID == noted.ID {
-			return c.leasesIn(ctx, db, row.Subject)
+			tables = append(tables, row.Subject)
 		}
 	}
-	return nil, nil
+	switch {
+	case len(tables) == 0:
+		return nil, nil
+	case len(tables) > 1: // databases of one server of MySQL, of which all but one are copies
+		return nil, fmt.Errorf("%w: several tables have the leases of this database: %q. Name that which is in "+
+			"use with --from and --from-table", errRefused, tables)
+	}
+	return c.leasesIn(ctx, db, tables[0])
 }
 
 // leasesAt opens the leases in the database of a DSN.

@@ -25,7 +25,8 @@ type Row struct {
 }
 
 // Show returns what the database says of itself, or nothing if the table is not there. noted is nil if
-// nothing is noted about the rows. own lists the tables of leases that lie in this database.
+// nothing is noted about the rows. own lists the tables of leases that lie in this database, and, if the
+// rows come from leases in another schema of it, that table with its schema.
 func (d Database) Show(ctx context.Context) (noted *Note, own []Row, err error) {
 	rows, err := d.rows(ctx)
 	if err != nil {
@@ -41,7 +42,15 @@ func (d Database) Show(ctx context.Context) (noted *Note, own []Row, err error) 
 			own = append(own, Row{Subject: table, Note: n})
 		}
 	}
-	return noted, own, nil
+	if noted == nil || !noted.IsIdentified() ||
+		slices.ContainsFunc(own, func(r Row) bool { return r.ID == noted.ID }) {
+		return noted, own, nil
+	}
+	elsewhere, err := d.Elsewhere(ctx, noted.ID)
+	for _, table := range elsewhere {
+		own = append(own, Row{Subject: table, Note: Note{Origin: noted.Origin}})
+	}
+	return noted, own, err
 }
 
 // Move is how the authority of a database is changed.

@@ -78,6 +78,9 @@ func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err er
 			copyOf = table
 		}
 	}
+	if copyOf == "" {
+		return d.inSchema(ctx, want)
+	}
 	return copyOf, nil
 }
 

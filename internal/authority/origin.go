@@ -21,6 +21,7 @@ type Origin struct {
 	ID     string // the identity of the leases, or one of the words above
 	Place  string // where the leases are, in words and without secrets
 	Layout string // the fingerprint of the layout if the numbers are given by hand, otherwise empty
+	Table  string // the name of the leases where they are a table, as the program names it; never noted
 }
 
 // ByHand is the origin of numbers that a person gives to each process. Nothing else guards their layout,
@@ -37,7 +38,11 @@ func Leased(ctx context.Context, store lease.Store) (Origin, error) {
 	if err != nil {
 		return Origin{}, err
 	}
-	return Origin{ID: identity.ID, Place: identity.Place}, nil
+	o := Origin{ID: identity.ID, Place: identity.Place}
+	if named, ok := store.(interface{ Table() string }); ok {
+		o.Table = named.Table()
+	}
+	return o, nil
 }
 
 // IsByHand reports whether the numbers are given by hand.

@@ -58,8 +58,8 @@ func (z zeroKey) GormValue(_ context.Context, db *gorm.DB) clause.Expr {
 	if row, found := c.zeroRow(stmt); found {
 		c.refuse(stmt, row)
 	} else { // GORM takes the fields of another type as well if they lie at the same places
-		_ = stmt.AddError(fmt.Errorf("%w: %s.%s is 0 in a %T, which is never filled because that is not the type "+
-			"of the model: create a %v, or set the key",
+		_ = stmt.AddError(fmt.Errorf("%w: %s.%s is 0 in a %T, which is never filled because it is not of the "+
+			"type %v of the model: create one of those, or set the key",
 			errs.ErrZeroKey, stmt.Schema.Name, c.field.Name, stmt.Dest, stmt.Schema.ModelType))
 	}
 	return clause.Expr{SQL: "0"}

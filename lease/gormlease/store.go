@@ -115,5 +115,8 @@ func (s *Store) Close() error { return s.records.Close() }
 // is that the number of a process that was killed stays taken for that long.
 func (s *Store) SpanHint() time.Duration { return s.records.SpanHint() }
 
+// Table returns the name of the table as it was named, with its schema if it was named with one.
+func (s *Store) Table() string { return s.records.Table() }
+
 // DDL returns the statement that makes the table.
 func (s *Store) DDL() string { return s.records.DDL() }

@@ -81,6 +81,9 @@ func (s *Store) SpanHint() time.Duration {
 	return 0
 }
 
+// Table returns the name of the table as it was named, with its schema if it was named with one.
+func (s *Store) Table() string { return s.table.Name() }
+
 // DDL returns the statement that makes the table.
 func (s *Store) DDL() string { return s.sql.ddl }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
 func copyIsFound(t *testing.T, target dbtest.Target) {
@@ -31,6 +32,42 @@ func copyIsFound(t *testing.T, target dbtest.Target) {
 	three := closedAfter(t, snowflakeplugin.New(silent(), snowflakeplugin.WithLease(store)))
 	wantErr(t, target.OpenDSN(t, duplicate, nil).Use(three), snowflakeplugin.ErrAuthority,
 		"Use of the copy first, with the leases of the original")
+}
+
+// A copy of a whole database has the leases of every schema.
+func TestACopyOfLeasesInAnotherSchemaIsFound(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Named("postgres")
+	original, duplicate := target.DSN(t), target.DSN(t)
+	stores := map[string]*gormlease.Store{}
+	for _, dsn := range []string{original, duplicate} {
+		db := target.OpenDSN(t, dsn, nil)
+		must(t, db.Exec("CREATE SCHEMA ops").Error, "CREATE SCHEMA")
+		store, err := gormlease.New(db, gormlease.WithTable("ops.nodes"))
+		must(t, err, "New")
+		t.Cleanup(func() { must(t, store.Close(), "close the store") })
+		stores[dsn] = store
+	}
+	use := func(dsn string, plugin *snowflakeplugin.Plugin) error { return target.OpenDSN(t, dsn, nil).Use(plugin) }
+	first := snowflakeplugin.New(silent(), snowflakeplugin.WithLease(stores[original]))
+	must(t, use(original, first), "Use of the original")
+	from, to := target.OpenDSN(t, original, nil), target.OpenDSN(t, duplicate, nil)
+	_, err := stores[duplicate].Identity(t.Context()) // makes the table
+	must(t, err, "Identity")
+	for _, table := range []string{"ops.nodes", "ops.snowflake_authority"} {
+		must(t, to.Exec("DELETE FROM "+table).Error, "empty "+table)
+		var rows []map[string]any
+		must(t, from.Table(table).Find(&rows).Error, "read "+table)
+		must(t, to.Table(table).Create(rows).Error, "write "+table)
+	}
+	must(t, use(original, first), "another Use of the original")
+	must(t, first.Close(t.Context()), "Close")
+
+	second := closedAfter(t, snowflakeplugin.New(silent(), snowflakeplugin.WithLease(stores[original])))
+	must(t, use(original, second), "Use of the original")
+	err = use(duplicate, second)
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "Use of the copy after the original")
+	says(t, err, "copy")
 }
 
 // copyLeases does what a restored backup does.
