@@ -48,9 +48,14 @@ func (o order) count(ctx context.Context, open CounterOpener) error {
 			return nil // it was ended before it had one
 		}
 	}
-	source, err := segment.New(o.Mutant.counters(store), counterName,
-		segment.WithBlock(counterBlock, counterBlock), segment.WithClock(c.now),
-		segment.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	opts := []segment.Option{
+		segment.WithBlock(counterBlock, counterBlock),
+		segment.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))),
+	}
+	if !o.SystemClock {
+		opts = append(opts, segment.WithClock(c.now))
+	}
+	source, err := segment.New(o.Mutant.counters(store), counterName, opts...)
 	if err != nil {
 		return err
 	}

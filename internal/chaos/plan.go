@@ -81,12 +81,20 @@ func planRestarts(random *rand.Rand, length, span time.Duration) (faults []fault
 	}
 }
 
+// onSystemClock tells whether a worker has the clock of the system, so its clock is never wrong. Its
+// generator takes IDs without reading the clock, which it does not do with a clock that was injected. So
+// every other worker has it.
+func onSystemClock(worker int) bool { return worker%2 == 1 }
+
 // planWorker draws what happens to one worker, outside the times when nothing may. It deals the kinds
 // from a deck, so that each of them comes up soon.
 func planWorker(
 	random *rand.Rand, worker int, calm []fault, length, span time.Duration, server bool,
 ) (faults []fault) {
-	kinds := []kind{kill, pause, step}
+	kinds := []kind{kill, pause}
+	if !onSystemClock(worker) {
+		kinds = append(kinds, step)
+	}
 	if server {
 		kinds = append(kinds, cut, oneWay)
 	}

@@ -107,6 +107,7 @@ func (r *runner) hire(i int) {
 	w.process = start(r.tb, order{
 		Name: name, Store: r.Store, Address: address, Journal: filepath.Join(r.dir, name),
 		Span: r.Span, Nodes: r.Nodes, Mutant: r.Mutant, Counters: r.counters,
+		SystemClock: onSystemClock(i),
 	})
 	r.all = append(r.all, w.process)
 }

@@ -33,6 +33,8 @@ type order struct {
 	Nodes   int64         // it may lease the numbers below
 	Offset  time.Duration // by which its clock is wrong at the beginning
 	Mutant  Mutant
+	// SystemClock: the worker has the clock of the system itself, and Offset is 0.
+	SystemClock bool
 	// Counters: it takes numbers from a counter, and the fields about nodes say nothing.
 	Counters bool
 }
@@ -117,7 +119,11 @@ func (o order) work(ctx context.Context, open Opener) error {
 	if keeper == nil {
 		return nil // it was ended before it had a number
 	}
-	g, err := generator.New(generator.Default(), o.Mutant.tenure(keeper), generator.WithClock(c.now))
+	var opts []generator.Option
+	if !o.SystemClock {
+		opts = append(opts, generator.WithClock(c.now))
+	}
+	g, err := generator.New(generator.Default(), o.Mutant.tenure(keeper), opts...)
 	if err != nil {
 		return err
 	}
@@ -150,7 +156,10 @@ func (o order) acquire(ctx context.Context, open Opener, c *clock) *lease.Keeper
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	opts := []lease.Option{
 		lease.WithSpan(o.Span), lease.WithNodes(0, o.Nodes-1), lease.WithOwner(o.Name),
-		lease.WithClock(c.now), lease.WithLogger(log),
+		lease.WithLogger(log),
+	}
+	if !o.SystemClock {
+		opts = append(opts, lease.WithClock(c.now))
 	}
 	var store lease.Store
 	var err error
