@@ -16,7 +16,7 @@ const (
 	patienceFactor = 4
 	// The fourth claim without an answer, the eighth, the sixteenth and so on get more patience and are not
 	// cut, because the store may have become slow. They are rare and do not get all the patience: until such
-	// a claim ends, nobody finds out that a store that was silent answers again.
+	// a claim ends, nobody finds out that a store that was silent answers again, unless it is a [Prober].
 	firstPatient = 4
 	morePatience = time.Second
 
@@ -40,6 +40,9 @@ type fetch struct {
 	limit   time.Time     // when it will be cut
 	uncut   bool          // calls that begin to wait do not cut it earlier
 	tries   int           // claims since the last one that was answered
+
+	overtaken int  // claims in a row that were given up because the store has answered a probe
+	unprobed  bool // the store has said that it cannot be probed
 
 	vetted bool // used by the goroutine alone
 	// probe asks for one more claim although nobody waits for it.
@@ -134,6 +137,24 @@ func (l *lane) hastyPatience() time.Duration {
 	return min(max(leastPatience, patienceFactor*l.fetch.slowest), patience)
 }
 
+// limitOfNext begins to count the next claim and returns how long it may take. The caller holds mu.
+func (l *lane) limitOfNext() time.Duration {
+	f := &l.fetch
+	f.tries++
+	f.uncut = false
+	if f.slowest == 0 || l.waiting == 0 && !f.probe {
+		return patience
+	}
+	limit := l.hastyPatience()
+	switch {
+	case f.overtaken > 0: // probes go with it, and it has to last longer than they do
+		limit, f.uncut = patience, true
+	case f.tries >= firstPatient && f.tries&(f.tries-1) == 0:
+		limit, f.uncut = max(limit, morePatience), true
+	}
+	return limit
+}
+
 // run claims a block, and tries until it has one.
 func (l *lane) run() {
 	f := &l.fetch
@@ -146,18 +167,11 @@ func (l *lane) run() {
 			l.mu.Unlock()
 			return
 		}
-		ctx, cancel := context.WithCancel(l.lifetime)
-		size, limit := max(f.size, l.waiting), patience
-		f.tries++
-		f.uncut = false
-		if f.slowest > 0 && (l.waiting > 0 || f.probe) {
-			limit = l.hastyPatience()
-			if f.tries >= firstPatient && f.tries&(f.tries-1) == 0 {
-				limit, f.uncut = max(limit, morePatience), true
-			}
-		}
+		ctx, giveUp := context.WithCancelCause(l.lifetime)
+		size, limit := max(f.size, l.waiting), l.limitOfNext()
 		began := time.Now()
-		f.attempt, f.limit, f.cut = began, began.Add(limit), time.AfterFunc(limit, cancel)
+		f.attempt, f.limit, f.cut = began, began.Add(limit), time.AfterFunc(limit, func() { giveUp(nil) })
+		l.accompany(ctx, giveUp)
 		l.mu.Unlock()
 
 		b, err := l.claim(ctx, size)
@@ -167,13 +181,18 @@ func (l *lane) run() {
 		}
 		l.mu.Lock()
 		f.cut.Stop()
-		cancel()
+		overtaken := err != nil && errors.Is(context.Cause(ctx), errOvertaken)
+		giveUp(nil)
+		f.overtaken = next(f.overtaken, overtaken)
 		finished := l.settle(b, began, err)
 		hasty := l.waiting > 0
 		l.wake()
 		l.mu.Unlock()
 		if finished {
 			return
+		}
+		if overtaken {
+			continue // the store is there
 		}
 		l.rest(pause, hasty)
 		pause = min(2*pause, lastPause)

@@ -47,6 +47,17 @@ type TermsStore interface {
 	ClaimOn(ctx context.Context, name string, n int64, t Terms) (first int64, err error)
 }
 
+// Prober is an optional ability of a [Store]: to tell whether it answers while a claim has had no answer. A
+// source whose calls wait uses it to find out that a claim is lost, which was sent while the store was cut
+// off. Without it the calls may wait for such a claim for a second longer. All stores of this module have it.
+type Prober interface {
+	// Probe returns nil when the store has answered a small request that changes nothing. It must not
+	// wait for other requests, so a store with one connection opens another one. It returns an error if
+	// there is no answer before ctx ends, and one that wraps errors.ErrUnsupported if the store can
+	// never tell.
+	Probe(ctx context.Context) error
+}
+
 // Counter is what a store knows of one counter.
 type Counter struct {
 	// Name is the name of the counter.

@@ -14,9 +14,9 @@ const patienceWithOne = 50 * time.Millisecond
 
 // Tickets returns a source that takes numbers from several others in turn, each with a counter in a store of
 // its own. A source whose store does not answer is skipped. Calls that pass it over make it try again, so it
-// is back in its turn about half a second after its store answers, and at most 1.3 s. All sources need one
-// modulus and different remainders (see [WithResidue]), so that no two of them give out the same number.
-// Numbers of different sources are in no order.
+// is back in its turn about half a second after its store answers, and at most 1.3 s if that is no [Prober].
+// All sources need one modulus and different remainders (see [WithResidue]), so that no two of them give out
+// the same number. Numbers of different sources are in no order.
 //
 //	a, err := segment.New(first, "orders", segment.WithResidue(0, 2))
 //	b, err := segment.New(second, "orders", segment.WithResidue(1, 2))

@@ -83,6 +83,7 @@ type Store struct{ counters *sqlsegment.Store }
 var (
 	_ segment.TermsStore = (*Store)(nil)
 	_ segment.Ledger     = (*Store)(nil)
+	_ segment.Prober     = (*Store)(nil)
 )
 
 // New returns the store in the database of db and makes its table, if it is not there. db may be
@@ -157,3 +158,8 @@ func (s *Store) DDL() string { return s.counters.DDL() }
 // alone. Close the sources first: afterwards the store's methods return an error wrapping
 // [segment.ErrClosed]. It may be called more than once.
 func (s *Store) Close() error { return s.counters.Close() }
+
+// Probe returns nil when the database has answered on a connection on which the store waits for nothing
+// else. It returns an error at once on SQLite, and on a shared pool of one connection. See
+// [segment.Prober].
+func (s *Store) Probe(ctx context.Context) error { return s.counters.Probe(ctx) }

@@ -38,6 +38,7 @@ type Store struct {
 var (
 	_ segment.TermsStore = (*Store)(nil)
 	_ segment.Ledger     = (*Store)(nil)
+	_ segment.Prober     = (*Store)(nil)
 )
 
 // New returns a store that keeps its counters in the hash prefix + "counters", the prefix usually with
@@ -132,6 +133,12 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 		}
 	}
 	return time.Time{}, s.unexpected(answer)
+}
+
+// Probe returns nil when the master has answered. See [segment.Prober].
+func (s *Store) Probe(ctx context.Context) error {
+	_, err := s.Now(ctx)
+	return err
 }
 
 func (s *Store) unexpected(answer []string) error {

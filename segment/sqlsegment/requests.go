@@ -220,3 +220,8 @@ func invalid(name, column string, value any) error {
 
 // stamp is the present in the form of the table.
 func stamp() string { return time.Now().UTC().Format(sqlconn.TimeForm) }
+
+// Probe returns nil when the database has answered on a connection on which the store waits for nothing
+// else. It returns an error at once on SQLite, and on a shared pool of one connection. See
+// [segment.Prober].
+func (s *Store) Probe(ctx context.Context) error { return s.table.Probe(ctx) }

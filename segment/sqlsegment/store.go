@@ -24,6 +24,7 @@ type Store struct {
 var (
 	_ segment.TermsStore = (*Store)(nil)
 	_ segment.Ledger     = (*Store)(nil)
+	_ segment.Prober     = (*Store)(nil)
 )
 
 // New returns the store in the database of db and makes its table, if it is not there. It takes as

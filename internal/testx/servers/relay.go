@@ -15,8 +15,8 @@ type Relay struct {
 
 	mu      sync.Mutex
 	state   state
-	changed chan struct{} // closed when the state changes
-	conns   map[net.Conn]bool
+	changed chan struct{}     // closed when the state changes
+	conns   map[net.Conn]bool // true for one that stays silent
 }
 
 // A state is the condition of the network.
@@ -64,6 +64,17 @@ func (r *Relay) Split() { r.set(split) }
 // Mend ends Split and LoseAnswers, and also delivers what they held back.
 func (r *Relay) Mend() { r.set(whole) }
 
+// Forget ends Split and LoseAnswers for new connections only. Those that are there stay silent and open, as
+// behind a firewall that has forgotten them. What was held back is lost.
+func (r *Relay) Forget() {
+	r.mu.Lock()
+	for conn := range r.conns {
+		r.conns[conn] = true
+	}
+	r.mu.Unlock()
+	r.set(whole)
+}
+
 // Cut closes all connections. What was held back is lost. New connections can be made.
 func (r *Relay) Cut() {
 	r.mu.Lock()
@@ -104,7 +115,7 @@ func (r *Relay) connect(client net.Conn) {
 		return
 	}
 	r.mu.Lock()
-	r.conns[client], r.conns[server] = true, true
+	r.conns[client], r.conns[server] = false, false
 	r.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() { r.pass(server, client, split) })
@@ -138,6 +149,9 @@ func (r *Relay) wait(conn net.Conn, limit state) bool {
 	for {
 		r.mu.Lock()
 		open, state, changed := r.open(conn), r.state, r.changed
+		if r.conns[conn] {
+			state = split
+		}
 		r.mu.Unlock()
 		if !open || state < limit {
 			return open
