@@ -22,13 +22,15 @@
 // long halves it, within the limits of [WithBlock]. When both blocks are used up, calls wait up to the
 // maximum wait of 1 s, and then fail with [ErrExhausted]. The goroutine goes on trying, about every
 // half second while somebody waits, so numbers come back by themselves. A few of its tries, ever rarer, wait
-// for a whole second, so that a store which has become slow is not taken for a dead one.
+// for a whole second, so that a store which has become slow is not taken for a dead one. They are probed
+// meanwhile ([Prober]), so numbers come back at most half a second after a store that was silent.
 //
 // # Any number of processes
 //
 // Every process may use every counter. There is no leader and nothing to configure. Numbers increase
 // within a process, and between processes roughly, block by block. A process that dies loses the rest of
-// at most two blocks. The numbers of the series then have a gap.
+// at most two blocks, and a claim whose answer is lost is a lost block. The numbers of the series then have
+// a gap.
 //
 // # Why no number is given twice
 //

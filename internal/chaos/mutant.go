@@ -20,6 +20,8 @@ const (
 	EndlessWindow Mutant = "endless window"
 	// ReadsFirst workers take their numbers from what they read of a counter before they claim.
 	ReadsFirst Mutant = "reads first"
+	// ClaimsTwice workers lose every other block of a counter.
+	ClaimsTwice Mutant = "claims twice"
 )
 
 // tenure returns what the generator of such a worker works with.
@@ -31,7 +33,7 @@ func (m Mutant) tenure(keeper generator.Lease) generator.Tenure {
 		window := keeper.Window()
 		window.Until = window.Until.Add(time.Hour)
 		return endless(window)
-	case Sound, ReadsFirst:
+	case Sound, ReadsFirst, ClaimsTwice:
 	}
 	return keeper
 }

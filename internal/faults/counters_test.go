@@ -75,6 +75,14 @@ func TestTheCheckerFindsNumbersThatWereReadBeforeTheyWereClaimed(t *testing.T) {
 	}
 }
 
+// Gaps have a bound, and a store that loses more must be found.
+func TestTheCheckerFindsBlocksThatNothingExplains(t *testing.T) {
+	t.Parallel()
+	if r := countBriefly(t, chaos.ClaimsTwice, chaos.CounterResult.LosesTooMany); !r.LosesTooMany() {
+		t.Errorf("nothing was found in any run, and in the last: %v", r)
+	}
+}
+
 func TestChaosRepeatsNoNumber(t *testing.T) {
 	// Not in parallel: the more numbers, the better.
 	for _, f := range chaosServers() {
