@@ -23,17 +23,17 @@ func newSimClock(s simScenario, r *simRand, began time.Time) *simClock {
 		began: began,
 		// Some months after the epochs, and in the middle of a tick.
 		start: time.Date(2025, time.July, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.seed) * 1234567 * time.Microsecond),
-		drift: float64(r.within(time.Millisecond)) / float64(time.Second) / 4,
+		drift: float64(r.Within(time.Millisecond)) / float64(time.Second) / 4,
 		steps: []simStep{{by: s.offset(r)}},
 	}
 	if s.steps == 0 {
 		return c
 	}
-	for at := r.about(s.steps); at < s.length; at += r.about(s.steps) {
+	for at := r.About(s.steps); at < s.length; at += r.About(s.steps) {
 		c.steps = append(c.steps, simStep{at: at, by: s.offset(r)})
 		if last := len(c.steps) - 1; c.far(last) {
 			// A clock that is wrong by hours is corrected some time later.
-			at += r.about(s.span)
+			at += r.About(s.span)
 			c.steps = append(c.steps, simStep{at: at, by: s.offset(r)})
 		}
 	}
@@ -48,12 +48,12 @@ func (c *simClock) far(step int) bool {
 // offset draws how wrong a clock is.
 func (s simScenario) offset(r *simRand) time.Duration {
 	switch {
-	case r.chance(s.wrong):
-		return r.within(2 * time.Hour)
-	case s.wrong > 0 && r.chance(0.35):
-		return r.within(5 * time.Second)
+	case r.Chance(s.wrong):
+		return r.Within(2 * time.Hour)
+	case s.wrong > 0 && r.Chance(0.35):
+		return r.Within(5 * time.Second)
 	}
-	return r.within(s.skew)
+	return r.Within(s.skew)
 }
 
 // elapsed is true time since the simulation began.

@@ -62,11 +62,11 @@ func (p *simProcess) draw(ctx context.Context, g *generator.Generator) {
 	batch := make([]int64, 400)
 	for p.sleep(p.gap(r)) {
 		p.thaw(r)
-		p.clock.armed = r.chance(2 * p.w.standstill)
+		p.clock.armed = r.Chance(2 * p.w.standstill)
 		p.want()
 		call, cancel := ctx, func() {}
-		if r.chance(0.05) {
-			call, cancel = context.WithTimeout(ctx, r.upTo(p.w.span/4))
+		if r.Chance(0.05) {
+			call, cancel = context.WithTimeout(ctx, r.UpTo(p.w.span/4))
 		}
 		ids, err := p.ask(call, g, r, batch)
 		cancel()
@@ -90,19 +90,19 @@ func (p *simProcess) gap(r *simRand) time.Duration {
 	case p.hurry > 0, p.closing.Load():
 		p.hurry--
 		mean = min(mean, max(p.w.layout.Tick, p.w.span/1000))
-	case r.chance(0.1):
-		p.hurry = int(r.below(40))
+	case r.Chance(0.1):
+		p.hurry = int(r.Below(40))
 	}
-	return r.about(mean)
+	return r.About(mean)
 }
 
 // ask makes one or several calls.
 func (p *simProcess) ask(
 	ctx context.Context, g *generator.Generator, r *simRand, batch []int64,
 ) (ids []int64, err error) {
-	switch kind := r.below(10); {
+	switch kind := r.Below(10); {
 	case kind < 5:
-		for range 1 + r.below(20) {
+		for range 1 + r.Below(20) {
 			id, err := g.Next(ctx)
 			if err != nil {
 				return ids, err
@@ -111,13 +111,13 @@ func (p *simProcess) ask(
 		}
 		return ids, nil
 	case kind < 9:
-		ids = batch[:1+r.below(int64(len(batch)))]
+		ids = batch[:1+r.Below(int64(len(batch)))]
 		if err := g.Fill(ctx, ids); err != nil {
 			return nil, err
 		}
 		return ids, nil
 	default:
-		id, err := g.NextLike(ctx, r.below(1<<40))
+		id, err := g.NextLike(ctx, r.Below(1<<40))
 		if err != nil {
 			return nil, err
 		}

@@ -93,7 +93,7 @@ func (p *simProcess) step(r *simRand) {
 	if p.isDead() {
 		return
 	}
-	if r.chance(p.w.standstill) {
+	if r.Chance(p.w.standstill) {
 		p.pause(r)
 	}
 	p.thaw(r)
@@ -101,9 +101,9 @@ func (p *simProcess) step(r *simRand) {
 
 // pause freezes the process, for a moment or for some spans.
 func (p *simProcess) pause(r *simRand) {
-	d := r.about(p.w.span / 20)
-	if r.chance(0.6) {
-		d = r.about(p.w.span)
+	d := r.About(p.w.span / 20)
+	if r.Chance(0.6) {
+		d = r.About(p.w.span)
 	}
 	p.w.count("pauses")
 	p.frozen.Store(max(p.frozen.Load(), int64(p.w.elapsed()+d)))
@@ -119,7 +119,7 @@ func (p *simProcess) thaw(r *simRand) {
 		}
 		p.note(fmt.Sprintf("stands still until %v", until))
 		// Its goroutines do not go on all at the same instant.
-		if !p.sleep(until - now + r.upTo(time.Millisecond)) {
+		if !p.sleep(until - now + r.UpTo(time.Millisecond)) {
 			return
 		}
 	}
@@ -158,9 +158,9 @@ func (p *simProcess) run() {
 // endWithTheWorld kills the process when the simulation ends, and a few before they have a number.
 func (p *simProcess) endWithTheWorld() {
 	r := p.stream(streamEnd)
-	left := p.w.left() + r.upTo(time.Second)
-	if r.chance(0.05 * p.w.crash) {
-		left = min(left, r.about(p.w.span/10))
+	left := p.w.left() + r.UpTo(time.Second)
+	if r.Chance(0.05 * p.w.crash) {
+		left = min(left, r.About(p.w.span/10))
 	}
 	p.sleep(left)
 	p.die()
@@ -171,13 +171,13 @@ func (p *simProcess) endWithTheWorld() {
 // repeatable, because the deck of more shards is shuffled at random.
 func (p *simProcess) options() []generator.Option {
 	ahead := 10 * p.w.layout.Tick
-	switch p.r.below(5) {
+	switch p.r.Below(5) {
 	case 0:
 		ahead = 0
 	case 1:
-		ahead = p.r.upTo(p.w.span / 2)
+		ahead = p.r.UpTo(p.w.span / 2)
 	}
-	wait := p.r.upTo(2 * time.Second)
+	wait := p.r.UpTo(2 * time.Second)
 	return []generator.Option{
 		generator.WithClock(p.clock.now), generator.WithShards(1),
 		generator.WithMaxAhead(ahead), generator.WithMaxWait(max(wait, p.w.layout.Tick)),
@@ -186,10 +186,10 @@ func (p *simProcess) options() []generator.Option {
 
 // acquire tries until there is a number, or the process is dead.
 func (p *simProcess) acquire(ctx context.Context) *lease.Keeper {
-	link := &simLink{p: p, r: p.stream(streamLink)}
+	link := newSimLink(p, streamLink)
 	var store lease.Store = link
 	if p.w.within && p.w.mutant != untilMayFall {
-		store = simWithinLink{link, make(chan struct{}, 1), &simLink{p: p, r: p.stream(streamProbe)}}
+		store = simWithinLink{link, make(chan struct{}, 1), newSimLink(p, streamProbe)}
 	}
 	lo, hi := p.w.lo, p.w.hi
 	if p.w.fixed {
@@ -209,7 +209,7 @@ func (p *simProcess) acquire(ctx context.Context) *lease.Keeper {
 			return nil
 		}
 		k, err := lease.Acquire(ctx, store, p.w.layout, lease.WithNodes(lo, hi), lease.WithSpan(p.w.span),
-			lease.WithOwner(p.name), lease.WithClock(clock), lease.Random(choices.below),
+			lease.WithOwner(p.name), lease.WithClock(clock), lease.Random(choices.Below),
 			lease.WithLogger(slog.New(p.logs())))
 		if err == nil {
 			p.note(fmt.Sprintf("acquired %d", k.Window().Node), k.Window())
@@ -223,7 +223,7 @@ func (p *simProcess) acquire(ctx context.Context) *lease.Keeper {
 		if !known {
 			p.w.breach("%s: Acquire: %v", p.name, err)
 		}
-		p.sleep(p.r.upTo(p.w.span / 3))
+		p.sleep(p.r.UpTo(p.w.span / 3))
 	}
 }
 
@@ -246,11 +246,11 @@ func (l simLog) Write(line []byte) (int, error) {
 // goroutine goes on asking for IDs.
 func (p *simProcess) end(ctx context.Context, tenure simTenant, r *simRand) {
 	defer p.die()
-	life := p.w.span/20 + r.about(p.w.life)
+	life := p.w.span/20 + r.About(p.w.life)
 	if !p.sleep(life) {
 		return
 	}
-	if r.chance(p.w.crash) {
+	if r.Chance(p.w.crash) {
 		p.w.count("crashes")
 		p.note("crashes")
 		return
@@ -260,15 +260,15 @@ func (p *simProcess) end(ctx context.Context, tenure simTenant, r *simRand) {
 	p.w.count("closes")
 	p.note("closes")
 	for range 3 {
-		limited, cancel := context.WithTimeout(ctx, r.about(p.w.span))
+		limited, cancel := context.WithTimeout(ctx, r.About(p.w.span))
 		err := tenure.Close(limited)
 		cancel()
 		p.note("closed", err)
-		if err == nil || !p.sleep(r.upTo(p.w.span/10)) {
+		if err == nil || !p.sleep(r.UpTo(p.w.span/10)) {
 			break
 		}
 		p.w.count("closes that failed")
 	}
 	tenure.closed()
-	p.sleep(r.about(p.w.span / 20))
+	p.sleep(r.About(p.w.span / 20))
 }

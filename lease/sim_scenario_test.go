@@ -1,54 +1,16 @@
 package lease_test
 
 import (
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
 )
 
 // simRand is a stream of random choices. Every goroutine of a simulation has streams of its own,
-// so that what one of them draws does not depend on when the others run. The lock is for the few
+// so that what one of them draws does not depend on when the others run. Its lock is for the few
 // that two goroutines of a process use in turn.
-type simRand struct {
-	mu sync.Mutex
-	r  *rand.Rand
-}
-
-func newSimRand(seed, stream uint64) *simRand {
-	const spread = 0x9e3779b97f4a7c15 // neighbors begin far apart
-	return &simRand{r: rand.New(rand.NewPCG((seed+1)*spread, (stream+1)*spread))}
-}
-
-func (r *simRand) below(n int64) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.r.Int64N(n)
-}
-
-func (r *simRand) chance(p float64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.r.Float64() < p
-}
-
-// upTo is a time above zero and up to d. To the nanosecond: that keeps events from falling on the
-// same instant, where their order would be anybody's.
-func (r *simRand) upTo(d time.Duration) time.Duration {
-	return time.Duration(1 + r.below(max(int64(d), 1)))
-}
-
-// within is a time between -d and d.
-func (r *simRand) within(d time.Duration) time.Duration { return r.upTo(2*d+1) - d - 1 }
-
-// about is a time that is mean on average, mostly shorter, and at most five times as long.
-func (r *simRand) about(mean time.Duration) time.Duration {
-	r.mu.Lock()
-	times := r.r.ExpFloat64()
-	r.mu.Unlock()
-	return time.Duration(min(times, 5)*float64(mean)) + r.upTo(time.Microsecond)
-}
+type simRand = simnet.Random
 
 // simScenario is what one seed is about. All rates are per span or per step.
 type simScenario struct {
@@ -82,29 +44,29 @@ type simWeather struct {
 
 // newSimScenario draws what happens in a seed.
 func newSimScenario(seed uint64) simScenario {
-	r := newSimRand(seed, 0)
+	r := simnet.NewRandom(seed, 0)
 	s := simScenario{
 		seed:   seed,
 		layout: simLayouts()[seed%uint64(len(simLayouts()))],
-		fixed:  r.chance(0.15),
-		within: r.chance(0.5),
-		slots:  int(2 + r.below(31)),
-		span:   time.Second + r.upTo(14*time.Second),
+		fixed:  r.Chance(0.15),
+		within: r.Chance(0.5),
+		slots:  int(2 + r.Below(31)),
+		span:   time.Second + r.UpTo(14*time.Second),
 	}
-	if r.chance(0.7) {
-		s.span = time.Second + r.upTo(time.Second) // so that clocks are wrong by more than that
+	if r.Chance(0.7) {
+		s.span = time.Second + r.UpTo(time.Second) // so that clocks are wrong by more than that
 	}
 	// There are never enough numbers.
-	numbers := min(1+r.below(4), int64(s.slots-1))
+	numbers := min(1+r.Below(4), int64(s.slots-1))
 	if s.fixed {
 		numbers = min(numbers, int64(s.slots/2))
 	}
-	s.lo = r.below(min(s.layout.MaxNode(), 1000) - 3)
+	s.lo = r.Below(min(s.layout.MaxNode(), 1000) - 3)
 	s.hi = s.lo + numbers - 1
 	s.length = time.Duration(180/numbers) * s.span // for about as many holders in each seed
-	s.latency = s.span/500 + r.upTo(s.span/100)
+	s.latency = s.span/500 + r.UpTo(s.span/100)
 	// Quiet, rough or stormy.
-	rough := time.Duration(1 + r.below(3))
+	rough := time.Duration(1 + r.Below(3))
 	s.simWeather = simWeather{
 		faults:     []float64{0.02, 0.04, 0.08}[rough-1],
 		standstill: []float64{0.001, 0.003, 0.006}[rough-1],
@@ -112,7 +74,7 @@ func newSimScenario(seed uint64) simScenario {
 		cuts:       12 * s.span / rough,
 		outages:    24 * s.span / rough,
 		steps:      6 * s.span / rough,
-		skew:       []time.Duration{5 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second}[r.below(3)],
+		skew:       []time.Duration{5 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second}[r.Below(3)],
 		wrong:      0.03,
 		life:       6 * s.span / rough,
 		crash:      0.6,
@@ -172,8 +134,8 @@ func drawSpells(r *simRand, length, between, lasting time.Duration) simSpells {
 	if between == 0 {
 		return nil
 	}
-	for at := r.about(between); at < length; at += r.about(between) {
-		spell := simSpell{from: at, to: at + r.about(lasting), odd: r.chance(0.4)}
+	for at := r.About(between); at < length; at += r.About(between) {
+		spell := simSpell{from: at, to: at + r.About(lasting), odd: r.Chance(0.4)}
 		spells = append(spells, spell)
 		at = spell.to
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -91,7 +92,7 @@ const (
 )
 
 func (w *simWorld) stream(purpose, slot, start int) *simRand {
-	return newSimRand(w.seed, uint64(start)<<32|uint64(slot)<<16|uint64(purpose))
+	return simnet.NewRandom(w.seed, uint64(start)<<32|uint64(slot)<<16|uint64(purpose))
 }
 
 func newSimWorld(s simScenario, mutant simMutant, traced bool) *simWorld {
@@ -132,10 +133,10 @@ func (w *simWorld) newSlot(index int) *simSlot {
 // run starts one process after the other.
 func (s *simSlot) run() {
 	r := s.w.stream(streamMachine, s.index, 1)
-	time.Sleep(r.about(s.w.span / 2))
+	time.Sleep(r.About(s.w.span / 2))
 	for start := 0; s.w.left() > 0; start++ {
 		newSimProcess(s, start).run()
-		time.Sleep(r.about(s.w.span / 2))
+		time.Sleep(r.About(s.w.span / 2))
 	}
 }
 
