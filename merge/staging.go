@@ -117,8 +117,12 @@ func (s *stage) create(ctx context.Context) error {
 		}
 		text = []string{"CREATE TEMP TABLE " + s.name + " (" + fixed + strings.Join(columns, "") + ")"}
 	case sqldb.MySQL:
-		text = []string{"CREATE TEMPORARY TABLE " + s.name + " (" + fixed + ") DEFAULT CHARSET=utf8mb4 " +
-			"COLLATE=utf8mb4_bin AS SELECT " + names + " FROM " + t.Kind.Quote(s.job.name) + " WHERE 1 = 0"}
+		columns, like := "", " AS SELECT "+names+" FROM "+t.Kind.Quote(s.job.name)+" WHERE 1 = 0"
+		if t.TiDB { // which makes no table of a query
+			columns, like = s.spelled(), ""
+		}
+		text = []string{"CREATE TEMPORARY TABLE " + s.name + " (" + fixed + columns + ") " +
+			"DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" + like}
 	case sqldb.PostgreSQL:
 		text = []string{
 			"CREATE TEMP TABLE " + s.name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
@@ -135,6 +139,18 @@ func (s *stage) create(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// spelled returns the definitions of the columns of the table, each after a comma.
+func (s *stage) spelled() string {
+	var b strings.Builder
+	for _, c := range s.columns {
+		b.WriteString(", " + s.ws.target.Kind.Quote(c.Name) + " " + c.Spelled)
+		if c.Collation != "" {
+			b.WriteString(" COLLATE " + c.Collation)
+		}
+	}
+	return b.String()
 }
 
 func (s *stage) drop(ctx context.Context) error {

@@ -110,9 +110,11 @@ run_tests() {
 		build
 		launch
 	fi
+	# The rows that move to TiDB come from MariaDB.
+	scripts/services.sh mariadb
 	# The packages are names, not patterns, and there are several.
 	# shellcheck disable=SC2086
-	SNOWFLAKE_REQUIRE=tidb go test -p 2 -count 1 -timeout 30m -skip "$skipped" $packages
+	SNOWFLAKE_REQUIRE=tidb,mariadb go test -p 2 -count 1 -timeout 30m -skip "$skipped" $packages
 }
 
 # disturb lets processes make IDs for a while, and stops and kills them and a server of their own.

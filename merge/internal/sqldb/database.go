@@ -20,6 +20,7 @@ var (
 type DB struct {
 	Name   string // what errors call the database; never its DSN
 	Kind   Kind
+	TiDB   bool // it is TiDB, which is of the kind MySQL
 	pool   *sql.DB
 	conn   *sql.Conn
 	Tables map[string]*Table // the catalog, as it was when the database was opened

@@ -59,12 +59,16 @@ func readCatalog(ctx context.Context, d *DB) error {
 // setUp detects the kind and sets what the merge relies on: times in UTC, text forms that can be read back,
 // strict checking of values, and sources that cannot be written to.
 func setUp(ctx context.Context, d *DB, target bool) error {
-	kind, err := kindOf(ctx, d.conn)
+	kind, tidb, err := kindOf(ctx, d.conn)
 	if err != nil {
 		return fmt.Errorf("%w: %s: it is not SQLite, MySQL, MariaDB or PostgreSQL: %w", ErrOpen, d.Name,
 			err)
 	}
-	d.Kind = kind
+	d.Kind, d.TiDB = kind, tidb
+	if tidb && !target {
+		return fmt.Errorf("%w: %s: it is TiDB, which has no sessions that only read, so a merge cannot promise "+
+			"to leave it as it is; TiDB can be the target only", ErrOpen, d.Name)
+	}
 	var settings []string
 	switch kind {
 	case SQLite:
@@ -121,18 +125,19 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 	return nil
 }
 
-func kindOf(ctx context.Context, conn *sql.Conn) (Kind, error) {
+// kindOf asks a database what it is, and whether it is TiDB.
+func kindOf(ctx context.Context, conn *sql.Conn) (kind Kind, tidb bool, err error) {
 	var version string
 	if conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil {
-		return SQLite, nil
+		return SQLite, false, nil
 	}
 	if err := conn.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
-		return "", err
+		return "", false, err
 	}
 	if strings.Contains(version, "PostgreSQL") {
-		return PostgreSQL, nil
+		return PostgreSQL, false, nil
 	}
-	return MySQL, nil
+	return MySQL, strings.Contains(version, "TiDB"), nil
 }
 
 // redact removes the DSN and its password from a message. What drivers make of a DSN that they cannot parse

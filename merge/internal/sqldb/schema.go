@@ -37,7 +37,8 @@ type Exclusion struct {
 // Column is a column of a table.
 type Column struct {
 	Name       string
-	Declared   string // the type in the words of the database
+	Declared   string // the type in the words of the database, on MySQL in small letters
+	Spelled    string // the type as MySQL spells it; empty on other databases
 	Family     Family
 	Nullable   bool
 	HasDefault bool // it has a default or counts up by itself

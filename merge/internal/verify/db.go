@@ -72,6 +72,10 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 		}
 	}
 	for _, setting := range d.kind.session() {
+		// TiDB has no sessions that only read. It can be the target only, and nothing here writes.
+		if setting == mysqlReadOnly && strings.Contains(version, "TiDB") {
+			continue
+		}
 		if _, err := d.conn.ExecContext(ctx, setting); err != nil {
 			return nil, err
 		}
@@ -80,13 +84,15 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 	return d, err
 }
 
+const mysqlReadOnly = "SET SESSION TRANSACTION READ ONLY"
+
 // session returns the settings by which values are read as they are, and nothing can be written.
 func (k kind) session() []string {
 	switch k {
 	case mysql:
 		return []string{
 			"SET SESSION time_zone = '+00:00'", "SET SESSION sql_mode = ''",
-			"SET SESSION TRANSACTION READ ONLY",
+			mysqlReadOnly,
 		}
 	case postgres:
 		return []string{
