@@ -86,7 +86,7 @@ func brief() chaos.Config {
 // On a busy machine a number may not change hands in one of them. It returns the last result.
 func fewSeconds(t *testing.T, mutant chaos.Mutant, wanted func(chaos.Result) bool) chaos.Result {
 	t.Helper()
-	const most = 24
+	const most = 48
 	c := brief()
 	c.Mutant = mutant
 	for {
