@@ -9,6 +9,7 @@ import (
 	"github.com/bwmarrin/snowflake"
 	godruoyi "github.com/godruoyi/go-snowflake"
 	"github.com/google/uuid"
+	influx "github.com/influxdata/influxdb/pkg/snowflake"
 	"github.com/muyo/sno"
 	"github.com/oklog/ulid/v2"
 	"github.com/rs/xid"
@@ -124,6 +125,11 @@ func peers() []peer {
 				made := idgen.NewDefaultIdGenerator(options)
 				return seriesOf(certain(made.NewLong), of64[int64]), nil
 			},
+		},
+		{
+			name: "influxdb/pkg/snowflake", version: "v1.12.2", bits: 63,
+			timeOf: millis(time.UnixMilli(1491696000000), 22, time.Millisecond),
+			open:   func() (series, error) { return seriesOf(certain(influx.New(7).Next), of64[uint64]), nil },
 		},
 		{
 			name: "muyo/sno", version: "v1.2.1", bits: 80,
