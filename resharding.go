@@ -47,7 +47,7 @@ type ReshardMove struct {
 //	d, err := router.Reshard(ctx, snowflakeplugin.ReshardConfig{})
 //	err = d.Copy(ctx)             // during normal operation; it may take long
 //	_, err = d.Cutover(ctx)       // goes over to the new tables; statements wait for a moment
-//	err = d.Clean(ctx)            // ends the resharding
+//	err = d.Clean(ctx)            // ends the resharding; until then, Undo goes back
 //
 // All routers of all processes follow the cutover by themselves, because each of them holds a lease on the
 // shard map that the databases record. No process has to be stopped, unless databases are added: a process
@@ -119,8 +119,8 @@ func (d *Resharding) Verify(ctx context.Context) error { return publicError(d.d.
 // ended wait, or are refused with [ErrShardMap]. Meanwhile Cutover waits for the end of open transactions,
 // compares all rows once, repairs what was written up to then, compares that again, records the new map,
 // removes the moved rows from the old tables, and opens the new map. So writes and reads stand still for
-// about as long as it takes to compare the rows that move with their copies, and to delete them. Handles that were made before the cutover are refused
-// with ErrShardMap from then on.
+// about as long as it takes to compare the rows that move with their copies, and to delete them. Handles that
+// were made before the cutover are refused with ErrShardMap from then on.
 //
 // The errors are those of [Resharding.Copy] and [Resharding.Verify]; after one of them nothing has
 // changed, and the old map is open again. If the process ends while the map is closed, or a database fails
@@ -140,6 +140,24 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 // The error is that of a database, or says that an old table has rows of another shard, which a program
 // without this library has written after the cutover. Clean never removes a row.
 func (d *Resharding) Clean(ctx context.Context) error { return d.d.Clean(ctx) }
+
+// Undo ends the resharding with the old number of shards, from any state until [Resharding.Clean] has ended
+// it. No row is lost.
+//
+// Before the cutover it opens the old map, if that is closed, and drops the new tables, of which nobody has
+// made use. It drops only tables that Reshard has made, and refuses one with a row that is not a copy.
+//
+// After the cutover it goes back: it closes the shard map as [Resharding.Cutover] does, waits for leases and
+// transactions, copies the rows of the new tables back into the old ones, also rows that were written since
+// the cutover, and verifies them. Then it records the old number of shards, opens the map, and drops the new
+// tables. Statements wait meanwhile, for longer than in a cutover. All routers of all processes follow by
+// themselves. Programs that start afterwards must be configured with the old number again.
+//
+// If it fails before all databases have recorded the old number, the new map is opened again. If the process
+// ends meanwhile, call Undo again, in any process, or use "snowflake shards undo".
+//
+// The error wraps [ErrSharding], or is a [*DifferenceError] or that of a database.
+func (d *Resharding) Undo(ctx context.Context) error { return publicError(d.d.Undo(ctx)) }
 
 // Difference is a row that differs between the old and the new table.
 type Difference struct {

@@ -36,6 +36,10 @@ func (g migrator) migrateTable(ctx context.Context, shard int, table shardTable)
 	if err != nil {
 		return err
 	}
+	if shard < int(g.cluster.staleShards.Load()) {
+		// Until the resharding is cleaned, Undo may have to move rows back into the table.
+		missing.checks = nil
+	}
 	var later []shardCheck
 	if missing.rows {
 		missing.checks, later = nil, missing.checks

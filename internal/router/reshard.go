@@ -2,8 +2,10 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -15,14 +17,14 @@ import (
 // move to shard s + N. So every new table is filled from exactly one old table, and each such pair is a
 // tableMove. The journal, which is in the database of the new table, says how far each move is.
 type Resharding struct {
-	router     *Router // of before
-	from, to   *cluster
+	router     *Router   // of before; nil for a program without the models
+	from, to   *topology // both have all databases
 	moves      []tableMove
 	chunk      int
 	onProgress func(ReshardProgress)
-	halfway    bool // the new number of shards was recorded in some databases
-	recorded   bool // it was recorded in all of them
-	cleaned    bool // nothing is left to remove
+	shards     int   // that the records must have while rows are copied
+	closing    int64 // the number under which this process has closed the map, or 0
+	cleaned    bool  // nothing is left to remove
 }
 
 // ReshardConfig is the root package's type of this name.
@@ -59,7 +61,7 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 		_ = r.current.adopt(ctx, r.cluster, r.dbs)
 		r = r.Known()
 	}
-	d := &Resharding{router: r, from: r.cluster, chunk: cfg.Chunk, onProgress: cfg.Progress}
+	d := &Resharding{router: r, from: r.topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.shards}
 	if d.chunk == 0 {
 		d.chunk = defaultChunk
 	}
@@ -67,39 +69,101 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 		d.onProgress = func(ReshardProgress) {}
 	}
 	if err := d.configure(cfg); err != nil {
+		if errors.Is(err, errs.ErrSharding) {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	if err := (registry{d.from.topology}).recordMissing(ctx); err != nil && !d.halfway {
-		return nil, err // Other processes could not see the cutover.
+	found, err := registry{d.from}.survey(ctx, d.from.shards)
+	if err != nil {
+		return nil, err
+	}
+	switch found.phase {
+	case phaseOpen, phaseClosed:
+		if err := (registry{d.from}).recordMissing(ctx); err != nil {
+			return nil, err // Other processes could not see the cutover.
+		}
+	case phaseUndoing, phaseUndoHalf, phaseUndone, phaseDropping:
+		return nil, errUndoing
 	}
 	if err := d.checkColocated(ctx); err != nil {
 		return nil, err
 	}
-	for shard := r.shards; shard < d.to.shards; shard++ {
-		if err := (migrator{d.to}).migrate(ctx, shard); err != nil {
-			return nil, fmt.Errorf("snowflakeplugin: reshard: shard %d: %w", shard, err)
+	if err := d.makeTables(ctx); err != nil {
+		return nil, err
+	}
+	d.moves = d.allMoves()
+	return d, d.readColumns(ctx)
+}
+
+// readColumns reads the columns of all tables, once.
+func (d *Resharding) readColumns(ctx context.Context) error {
+	for i := range d.moves {
+		if d.moves[i].columns != nil {
+			continue
+		}
+		if err := d.moves[i].checkColumns(ctx); err != nil {
+			return d.moves[i].failed("reading the columns", err)
 		}
 	}
+	return nil
+}
+
+// makeTables makes the journals and the new tables. A table that is not there yet is noted in the journal
+// first, so that Undo knows whose it is.
+func (d *Resharding) makeTables(ctx context.Context) error {
 	for i, db := range d.to.dbs {
 		for name, record := range map[string]any{movesTable: &moveRecord{}, shardsTable: &shardRecord{}} {
 			table := internalTable(db, name)
 			if err := autoMigrate(d.to.plainOn(ctx, i, table), record); err != nil {
-				return nil, fmt.Errorf("snowflakeplugin: reshard: table %s in database %d: %w", table, i, err)
+				return fmt.Errorf("snowflakeplugin: reshard: table %s in database %d: %w", table, i, err)
 			}
 		}
 	}
-	d.moves = d.allMoves()
-	for i := range d.moves {
-		if err := d.moves[i].checkColumns(ctx); err != nil {
-			return nil, d.moves[i].failed("reading the columns", err)
+	for _, m := range d.to.models {
+		for shard := d.from.shards; shard < d.to.shards && !m.broadcast; shard++ {
+			if err := d.noteTable(ctx, m, shard); err != nil {
+				return fmt.Errorf("snowflakeplugin: reshard: the journal of %s: %w", m.table(shard), err)
+			}
 		}
 	}
-	return d, nil
+	c := newCluster(d.to)
+	for shard := d.from.shards; shard < d.to.shards; shard++ {
+		if err := (migrator{c}).migrate(ctx, shard); err != nil {
+			return fmt.Errorf("snowflakeplugin: reshard: shard %d: %w", shard, err)
+		}
+	}
+	return nil
+}
+
+// noteTable writes the record of a new table into the journal.
+func (d *Resharding) noteTable(ctx context.Context, m *shardModel, shard int) error {
+	at := d.to.place[shard]
+	db, journal := d.to.dbs[at], internalTable(d.to.dbs[at], movesTable)
+	exists := false
+	err := onOneConnection(d.to.plainOn(ctx, at, journal), func(tx *gorm.DB) error {
+		if exists = tx.Session(&gorm.Session{}).Migrator().HasTable(m.table(shard)); exists {
+			return nil
+		}
+		return ping(ctx, tx) // GORM also answers no if it cannot ask.
+	})
+	if err != nil {
+		return err
+	}
+	record := &moveRecord{
+		Name: m.table(shard), Base: m.base.Table, Shard: shard, Shards: d.to.shards, Made: !exists,
+	}
+	err = d.to.plainOn(ctx, at, journal).Clauses(clause.OnConflict{DoNothing: true}).Create(record).Error
+	if err != nil {
+		return err
+	}
+	return db.WithContext(ctx).Table(journal).Where("name = ? AND base = ''", record.Name).
+		Updates(map[string]any{"base": record.Base, "shard": shard, "shards": record.Shards}).Error
 }
 
 // configure makes the cluster with the doubled shards.
 func (d *Resharding) configure(cfg ReshardConfig) error {
-	from := d.from.topology
+	from := d.from
 	dbs := cfg.Databases
 	if dbs == nil {
 		dbs = from.dbs
@@ -112,9 +176,10 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 	if err != nil {
 		return err
 	}
-	d.note(found)
-	from.version, from.span = max(from.version, found.version), found.span
-	if before := found.staleShards; before > 0 && !d.halfway {
+	if before := found.staleShards; before > 0 && found.next == 0 && !found.mixed {
+		if before > from.shards {
+			return errUndoing
+		}
 		return fmt.Errorf("the cleanup of the resharding from %d shards is pending: call Clean first", before)
 	}
 	for i, db := range from.dbs {
@@ -147,22 +212,47 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 			}
 		}
 	}
-	var to *topology
-	to, err = newTopology(Config{
-		EngineOf: from.engineOf, Layout: from.layout, Shards: 2 * from.shards, Databases: dbs,
-		Place: func(shard int) int {
-			if shard < from.shards {
-				return from.place[shard]
-			}
-			return place(shard)
-		},
-	}, from.given())
+	d.from, err = from.with(from.shards, dbs, place)
 	if err != nil {
 		return err
 	}
-	to.version, to.span = from.version+1, found.span
-	d.to = newCluster(to)
+	d.to, err = from.with(2*from.shards, dbs, place)
+	if err != nil {
+		return err
+	}
+	s, err := registry{d.from}.survey(from.dbs[0].Statement.Context, from.shards)
+	if err != nil {
+		return err
+	}
+	d.setVersions(s, found.span)
 	return nil
+}
+
+// with makes a topology of the same models. Its first shards stay where they are.
+func (t *topology) with(shards int, dbs []*gorm.DB, place func(int) int) (*topology, error) {
+	return newTopology(Config{
+		EngineOf: t.engineOf, Layout: t.layout, Shards: shards, Databases: dbs,
+		Place: func(shard int) int {
+			if shard < t.shards {
+				return t.place[shard]
+			}
+			return place(shard)
+		},
+	}, t.given())
+}
+
+// setVersions takes the versions of both maps from the records. The next version is greater than any.
+func (d *Resharding) setVersions(s survey, span time.Duration) {
+	old, hasOld := s.versions[d.from.shards]
+	doubled, hasDoubled := s.versions[d.to.shards]
+	switch {
+	case !hasDoubled:
+		doubled = old + 1
+	case !hasOld:
+		old = doubled + 1 // that of an Undo
+	}
+	d.from.version, d.to.version = old, doubled
+	d.from.span, d.to.span = span, span
 }
 
 // checkColocated looks for rows that would no longer be colocated with the row that they are keyed like,
@@ -220,7 +310,7 @@ func (d *Resharding) allMoves() []tableMove {
 			moves = append(moves, tableMove{d: d, ReshardMove: ReshardMove{
 				Model: m.base.Name, FromTable: m.table(shard), ToTable: m.table(target),
 				FromShard: shard, ToShard: target, FromDatabase: d.to.place[shard], ToDatabase: d.to.place[target],
-			}, key: m.key.DBName})
+			}, key: m.key.DBName, shard: target})
 		}
 	}
 	return moves
@@ -231,6 +321,7 @@ type tableMove struct {
 	ReshardMove
 	d       *Resharding
 	key     string        // the column of the primary key
+	shard   int           // after the resharding, of the rows that move
 	columns []tableColumn // of the old table
 	into    []tableColumn // those of the same names in the new one
 }

@@ -2,16 +2,18 @@ package router
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
-
-	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // Copy goes on where the journal says that an earlier call ended.
 func (d *Resharding) Copy(ctx context.Context) error {
+	if err := d.readColumns(ctx); err != nil {
+		return err
+	}
 	for _, move := range d.moves {
 		for done := false; !done; {
 			var err error
@@ -28,7 +30,7 @@ func (d *Resharding) Copy(ctx context.Context) error {
 func (m *tableMove) copyChunk(ctx context.Context) (done bool, err error) {
 	var at moveRecord
 	doneBefore := false
-	err = m.target(ctx).Transaction(func(tx *gorm.DB) error {
+	err = m.inTarget(ctx, func(tx *gorm.DB) error {
 		if at, err = m.journal(tx); err != nil || at.Done {
 			doneBefore = true
 			return err
@@ -56,7 +58,7 @@ func (m *tableMove) copyChunk(ctx context.Context) (done bool, err error) {
 			if err != nil {
 				return err
 			}
-			at.LastID = last
+			at.LastID, at.Highest = last, max(at.Highest, last)
 			at.Copied += int64(n)
 		}
 		at.Done = len(rows) < m.d.chunk
@@ -76,20 +78,14 @@ func (m *tableMove) target(ctx context.Context) *gorm.DB {
 	return m.d.to.dbs[m.ToDatabase].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
 }
 
-// lockMap refuses to write to the new table when it is in use: a copy could undo what programs have written
-// since. The records are locked until the end of the transaction, so the new map cannot be recorded here.
+// lockMap refuses to write to a table that is in use, or after another process has taken over: a copy could
+// undo what programs have written since. The records are locked until the end of the transaction.
 func (m *tableMove) lockMap(tx *gorm.DB) error {
-	records := tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(internalTable(tx, shardsTable)).
-		Where("name IN ?", m.d.from.shardedTables()).Session(&gorm.Session{})
-	if err := records.Update("shards", gorm.Expr("shards")).Error; err != nil {
-		return err
+	held, err := registry{m.d.from}.hold(tx, "shards = ? AND closing = ?", m.d.shards, m.d.closing)
+	if err == nil && !held {
+		return errTakenOver(m.ToDatabase)
 	}
-	var others int64
-	if err := records.Where("shards <> ?", m.d.from.shards).Count(&others).Error; err != nil || others == 0 {
-		return err
-	}
-	return fmt.Errorf("%w: the cutover to %d shards was recorded meanwhile, so nothing is copied any more: "+
-		"call Reshard and Cutover again", errs.ErrSharding, m.d.to.shards)
+	return err
 }
 
 // journalTable returns a handle for the journal in a transaction of the new table's database.
@@ -110,4 +106,23 @@ func (m *tableMove) journal(tx *gorm.DB) (at moveRecord, err error) {
 		return at, err
 	}
 	return at, m.journalTable(tx).Where("name = ?", m.ToTable).Take(&at).Error
+}
+
+// noteHighest notes the largest key that a copy has had, for a table that Undo may drop.
+func (m *tableMove) noteHighest(tx *gorm.DB, key int64) error {
+	if m.d.shards != m.d.from.shards {
+		return nil // Undo copies the rows back.
+	}
+	return m.journalTable(tx).Where("name = ? AND highest < ?", m.ToTable, key).Update("highest", key).Error
+}
+
+// inTarget runs a transaction in the database of the new table. On MySQL, INSERT ... SELECT would lock the
+// rows that it reads if the transactions were isolated as usual there. It would stop writes of programs, and
+// could end them by deadlocks, because they may lock the records of the map after their rows.
+func (m *tableMove) inTarget(ctx context.Context, do func(tx *gorm.DB) error) error {
+	db := m.target(ctx)
+	if db.Name() == dialectMySQL {
+		return db.Transaction(do, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	}
+	return db.Transaction(do)
 }

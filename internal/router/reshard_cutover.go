@@ -11,58 +11,72 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// errUndoing is the error of every step but Undo once that has begun.
+var errUndoing = fmt.Errorf("%w: the resharding is being undone: call Undo again, or "+
+	"\"snowflake shards undo\"", errs.ErrSharding)
+
 // Cutover brings the copies up to date while statements go on. Then it closes the shard map and waits until
 // no process routes by it. What was written up to then is copied and verified, and the new map is recorded
 // and opened. If that fails before anything is recorded, the old map is opened again.
 func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
-	found, err := registry{d.from.topology}.compare() // Another process may have gone on meanwhile.
+	s, err := d.look(ctx) // Another process may have gone on meanwhile.
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+		return nil, err
 	}
-	d.note(found)
-	switch {
-	case d.recorded:
+	switch s.phase {
+	case phaseRecorded:
 		return d.open(ctx)
-	case d.halfway:
-		if err := (registry{d.from.topology}).takeBack(ctx, d.to.dbs); err != nil {
+	case phaseHalf:
+		d.closing = newClosing()
+		if err := (registry{d.from}).takeBack(ctx, s.closings, d.closing); err != nil {
 			return nil, err
 		}
-		d.halfway = false
+	case phaseClosed:
+		d.closing = newClosing()
+		if err := (registry{d.from}).closeMap(ctx, d.to.shards, d.closing); err != nil {
+			return nil, err
+		}
+	case phaseOpen:
+		d.closing = 0
+	case phaseCut, phaseCleaned:
+		return nil, fmt.Errorf("%w: the cutover to %d shards is over", errs.ErrSharding, d.to.shards)
+	default:
+		return nil, errUndoing
 	}
 	if err := d.update(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.close(ctx); err != nil {
-		if !d.halfway {
-			opened := registry{d.from.topology}.openMap(context.WithoutCancel(ctx))
-			err = errors.Join(err, opened)
-		}
+		opened := registry{d.from}.unmark(context.WithoutCancel(ctx), "closing = ?", d.closing)
+		return nil, errors.Join(err, opened)
+	}
+	if err := (registry{d.to}).record(ctx, d.to.shards, d.from.shards, d.closing); err != nil {
 		return nil, err
 	}
-	d.halfway = true
 	return d.open(ctx)
 }
 
-// note takes from the records how far a cutover is.
-func (d *Resharding) note(found mapState) {
-	d.recorded = found.shards == 2*d.from.shards && !found.mixed
-	d.halfway = found.mixed || d.recorded
+// look reads the phase, and brings the versions of both maps up to date.
+func (d *Resharding) look(ctx context.Context) (survey, error) {
+	s, err := registry{d.from}.survey(ctx, d.from.shards)
+	if err == nil {
+		d.setVersions(s, d.from.span)
+	}
+	return s, err
 }
 
-// open records the new map, removes the moved rows from the old tables, and lets statements go on. As soon
-// as all databases have recorded it, the copies must not be compared any more: some rows are only there.
+// open removes the moved rows from the old tables, and lets statements go on. All databases have recorded
+// the new map, so the copies must not be compared any more: some rows are only there.
 func (d *Resharding) open(ctx context.Context) (*Router, error) {
+	if d.router == nil {
+		return nil, registry{d.to}.finish(ctx)
+	}
 	now := d.router.current
 	now.adopting.Lock() // because only this goroutine knows the databases that are added
 	defer now.adopting.Unlock()
-	if err := (registry{d.to.topology}).recordCutover(ctx, d.from.shards); err != nil {
+	if err := now.replace(ctx, d.router.cluster, d.to.dbs, true); err != nil {
 		return nil, err
 	}
-	d.recorded = true
-	if err := now.replace(ctx, d.from, d.to.dbs, true); err != nil {
-		return nil, err
-	}
-	d.to = now.cluster.Load()
 	return d.router.Known(), nil
 }
 
@@ -126,9 +140,15 @@ func (d *Resharding) settle(ctx context.Context) error {
 
 // close ends all routing by the old map, and makes the copies equal to the rows.
 func (d *Resharding) close(ctx context.Context) error {
-	if err := (registry{d.from.topology}).closeMap(ctx); err != nil {
+	d.closing = newClosing()
+	if err := (registry{d.from}).closeMap(ctx, d.to.shards, d.closing); err != nil {
 		return err
 	}
+	return d.stopped(ctx)
+}
+
+// stopped waits until nobody writes to the tables of a closed map, and makes the copies equal to the rows.
+func (d *Resharding) stopped(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return errs.Ended(ctx)
@@ -171,6 +191,9 @@ func (r *Router) PendingCleanup() (*Resharding, error) {
 	if before == 0 {
 		return nil, nil
 	}
+	if before >= r.shards { // It is being undone.
+		return OpenResharding(r.dbs[0].Statement.Context, ReshardConfig{Databases: r.dbs})
+	}
 	from, err := newTopology(Config{
 		EngineOf: r.engineOf, Layout: r.layout, Shards: before, Databases: r.dbs,
 		Place: func(shard int) int { return r.place[shard] },
@@ -179,9 +202,10 @@ func (r *Router) PendingCleanup() (*Resharding, error) {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	d := &Resharding{
-		router: r, from: newCluster(from), to: r.cluster, chunk: defaultChunk,
+		router: r, from: from, to: r.topology, chunk: defaultChunk, shards: before,
 		onProgress: func(ReshardProgress) {},
 	}
+	from.span = r.span
 	d.moves = d.allMoves()
 	return d, nil
 }
@@ -197,8 +221,14 @@ func (d *Resharding) Clean(ctx context.Context) error {
 	if d.cleaned {
 		return nil
 	}
-	if d.to.staleShards.Load() == 0 {
+	s, err := d.look(ctx)
+	switch {
+	case err != nil:
+		return err
+	case s.phase < phaseCut:
 		return fmt.Errorf("%w: there is nothing to clean before the cutover", errs.ErrSharding)
+	case s.phase > phaseCut && s.phase < phaseCleaned:
+		return errUndoing
 	}
 	var names []string
 	for _, move := range d.moves {
@@ -214,10 +244,12 @@ func (d *Resharding) Clean(ctx context.Context) error {
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
 		}
 	}
-	if err := (registry{d.to.topology}).recordCleanup(ctx); err != nil {
+	if err := (registry{d.to}).recordCleanup(ctx); err != nil {
 		return err
 	}
-	d.to.staleShards.Store(0)
+	if d.router != nil {
+		d.router.Known().staleShards.Store(0)
+	}
 	d.cleaned = true
 	return nil
 }

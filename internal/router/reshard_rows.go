@@ -136,7 +136,7 @@ func (m *tableMove) checkColumns(ctx context.Context) error {
 
 // moves is the condition that the row with a key belongs in the new table.
 func (m *tableMove) moves(key string) string {
-	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.d.to.mask, m.d.to.shards, m.ToShard)
+	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.d.to.mask, m.d.to.shards, m.shard)
 }
 
 // readFrom reads the next rows after a key that belong in the new table, in the order of their keys. pool

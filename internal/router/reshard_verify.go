@@ -39,6 +39,9 @@ func differenceError(moves []tableMove, found [][]difference) error {
 
 // compare finds the differences of each move. If only is not nil, it looks at these keys alone.
 func (d *Resharding) compare(ctx context.Context, step string, only [][]int64) ([][]difference, error) {
+	if err := d.readColumns(ctx); err != nil {
+		return nil, err
+	}
 	found := make([][]difference, len(d.moves))
 	for i := range d.moves {
 		var keys []int64
@@ -123,7 +126,7 @@ func inAnyOrder(n int, do func(i int) error) error {
 // remove deletes copies.
 func (m *tableMove) remove(ctx context.Context, keys []int64) error {
 	for some := range slices.Chunk(keys, maxKeys) {
-		err := m.target(ctx).Transaction(func(tx *gorm.DB) error {
+		err := m.inTarget(ctx, func(tx *gorm.DB) error {
 			if err := m.lockMap(tx); err != nil {
 				return err
 			}
@@ -140,11 +143,14 @@ func (m *tableMove) remove(ctx context.Context, keys []int64) error {
 // copyKeys copies the rows with these keys, as far as they still exist.
 func (m *tableMove) copyKeys(ctx context.Context, keys []int64) error {
 	for some := range slices.Chunk(keys, maxKeys) {
-		err := m.target(ctx).Transaction(func(tx *gorm.DB) error {
+		err := m.inTarget(ctx, func(tx *gorm.DB) error {
 			if err := m.lockMap(tx); err != nil {
 				return err
 			}
 			only := " AND %s IN (" + listKeys(some) + ")"
+			if err := m.noteHighest(tx, some[len(some)-1]); err != nil {
+				return err
+			}
 			if m.FromDatabase == m.ToDatabase {
 				return m.insertSelect(ctx, tx.Statement.ConnPool, onlyKeys(only, tx.Statement.Quote(m.key)))
 			}

@@ -36,6 +36,12 @@ type shardRecord struct {
 	NextShards int `gorm:"not null;default:0"`
 	// LeaseMillis is how long a lease on the shard map lasts.
 	LeaseMillis int64 `gorm:"not null;default:3000"`
+	// Closing is a number of whoever has closed the map, or 0.
+	Closing int64 `gorm:"not null;default:0"`
+	// KeyColumn is the column of the primary key, and Mask that of the layout's sequence. With them, a
+	// program without the models can go on with a resharding.
+	KeyColumn string `gorm:"size:191;not null;default:''"`
+	Mask      int64  `gorm:"not null;default:0"`
 }
 
 // moveRecord is a row of movesTable. It describes a table that is filled from another one.
@@ -44,6 +50,15 @@ type moveRecord struct {
 	LastID int64  `gorm:"not null"`            // rows up to this one are copied
 	Copied int64  `gorm:"not null"`            // how many that are
 	Done   bool   `gorm:"not null"`
+	// Highest is the largest key that any copy has had.
+	Highest int64 `gorm:"not null;default:0"`
+	// Base is the model's table, Shard is the shard of this one, and Shards is the number after the
+	// resharding. Base is also the name of the model's record in shardsTable.
+	Base   string `gorm:"size:191;not null;default:''"`
+	Shard  int    `gorm:"not null;default:0"`
+	Shards int    `gorm:"not null;default:0"`
+	// Made is set if the resharding has made the table, so that Undo may drop it.
+	Made bool `gorm:"not null;default:false"`
 }
 
 // registry is what the databases of a topology have recorded about its shards.
@@ -93,7 +108,13 @@ func (r registry) compare() (mapState, error) {
 	case found.next != r.shards:
 	case found.shards == r.shards && !found.mixed && len(silent) == 0:
 		found.next = 0
-		return found, r.finish(ctx)
+		return found, registry{&topology{
+			shards: r.shards, mask: r.mask, dbs: r.dbs, place: r.place, models: r.models, version: found.version,
+		}}.finish(ctx)
+	case found.shards > r.shards:
+		return found, fmt.Errorf("the undoing of a resharding from %d to %d shards was interrupted: call "+
+			"\"snowflake shards undo\", or configure a router with %[2]d, and call Undo of its PendingCleanup",
+			r.shards, found.shards)
 	default:
 		return found, fmt.Errorf("a cutover from %d to %d shards was interrupted: configure a router with "+
 			"%[1]d, and call Reshard and Cutover again", r.shards/2, r.shards)
@@ -104,8 +125,9 @@ func (r registry) compare() (mapState, error) {
 // compareRecord checks the topology against one record.
 func (r registry) compareRecord(database int, c shardRecord, held string) error {
 	table := internalTable(r.dbs[database], shardsTable)
-	if c.Shards != r.shards && (c.NextShards == 2*r.shards || c.NextShards == r.shards) {
-		return nil // A cutover was interrupted.
+	next := c.NextShards
+	if c.Shards != r.shards && (next == 2*r.shards || next == r.shards || next != 0 && 2*next == r.shards) {
+		return nil // A cutover was interrupted, or the undoing of one.
 	}
 	if c.Shards != r.shards {
 		return fmt.Errorf("%s has %d shards according to table %s in database %d: set Shards to that number, or "+
@@ -153,7 +175,7 @@ func (r registry) recordMissing(ctx context.Context) error {
 		return nil
 	}
 	for i := range r.dbs {
-		if err := r.recordIn(ctx, i, shardRecord{}, clause.OnConflict{DoNothing: true}); err != nil {
+		if err := r.recordIn(ctx, i); err != nil {
 			return err
 		}
 	}
@@ -171,13 +193,27 @@ func (r registry) recordMissing(ctx context.Context) error {
 	return nil
 }
 
-// recordCutover replaces all records by those of the doubled shards. They stay closed until all are written
-// and the moved rows are removed from the old tables.
-func (r registry) recordCutover(ctx context.Context, staleShards int) error {
+// closeMap marks all records, so that no process gets a lease on the map any more, and takes the map over.
+func (r registry) closeMap(ctx context.Context, next int, closing int64) error {
 	for i := range r.dbs {
-		err := r.recordIn(ctx, i, shardRecord{NextShards: r.shards, StaleShards: staleShards, Complete: true},
-			clause.OnConflict{UpdateAll: true})
+		err := r.change(ctx, i, map[string]any{"next_shards": next, "closing": closing},
+			"shards = ? AND version = ?", r.shards, r.version)
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record replaces all records by those of this topology, if they were closed by the caller. They stay closed
+// until all are written.
+func (r registry) record(ctx context.Context, next, staleShards int, closing int64) error {
+	for i := range r.dbs {
+		set := map[string]any{
+			"shards": r.shards, "held": r.shardsIn(i), "complete": true, "version": r.version,
+			"next_shards": next, "stale_shards": staleShards,
+		}
+		if err := r.change(ctx, i, set, "next_shards = ? AND closing = ?", next, closing); err != nil {
 			return err
 		}
 	}
@@ -185,59 +221,77 @@ func (r registry) recordCutover(ctx context.Context, staleShards int) error {
 }
 
 // takeBack replaces all records by those of the old shards again, after a cutover that some databases have
-// not recorded. It stays closed. all are the databases of the new map.
-func (r registry) takeBack(ctx context.Context, all []*gorm.DB) error {
+// not recorded. It stays closed, now by the caller. seen says who had closed it when that was looked at.
+func (r registry) takeBack(ctx context.Context, seen []int64, closing int64) error {
 	for i := range r.dbs {
-		err := r.recordIn(ctx, i, shardRecord{NextShards: 2 * r.shards, Complete: true},
-			clause.OnConflict{UpdateAll: true})
-		if err != nil {
-			return err
+		set := map[string]any{
+			"shards": r.shards, "held": r.shardsIn(i), "version": r.version, "stale_shards": 0, "closing": closing,
 		}
-	}
-	for _, db := range all[len(r.dbs):] {
-		tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Table(internalTable(db, shardsTable))
-		if err := tx.Where("name IN ?", r.shardedTables()).Delete(&shardRecord{}).Error; err != nil {
+		err := r.change(ctx, i, set, "next_shards = ? AND closing = ?", 2*r.shards, seen[i])
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// closeMap marks all records, so that no process gets a lease on the map any more.
-func (r registry) closeMap(ctx context.Context) error { return r.markMap(ctx, 2*r.shards) }
-
 // finish removes the rows that were moved from the old tables, and opens the map. The new number of shards
-// must be recorded in every database, because from now on the new tables alone have these rows.
+// must be recorded in every database, because from now on the new tables alone have these rows. After an
+// Undo there is nothing to remove.
 func (r registry) finish(ctx context.Context) error {
+	var moved []*shardModel
 	for _, m := range r.models {
-		if m.broadcast {
-			continue
+		if !m.broadcast {
+			moved = append(moved, m)
 		}
-		for shard := range r.shards / 2 {
-			db := r.dbs[r.place[shard]]
-			key := db.Statement.Quote(m.key.DBName)
-			err := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Exec(fmt.Sprintf(
-				"DELETE FROM %s WHERE (%s & %d) %% %d <> %d", db.Statement.Quote(m.table(shard)), key, r.mask,
-				r.shards, shard)).Error
-			if err != nil {
-				return fmt.Errorf("snowflakeplugin: removing the moved rows from %s: %w", m.table(shard), err)
-			}
-		}
+	}
+	half := r.shards / 2
+	err := inAnyOrder(len(moved)*half, func(i int) error { return r.removeMoved(ctx, moved[i/half], i%half) })
+	if err != nil {
+		return err
 	}
 	return r.openMap(ctx)
 }
 
-// openMap removes the mark from all records with this number of shards.
-func (r registry) openMap(ctx context.Context) error { return r.markMap(ctx, 0) }
+// removeMoved deletes the rows of another shard from an old table, in a transaction that holds the records:
+// once the map is open again or is being undone, this must not happen any more.
+func (r registry) removeMoved(ctx context.Context, m *shardModel, shard int) error {
+	db := r.dbs[r.place[shard]].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	err := db.Transaction(func(tx *gorm.DB) error {
+		held, err := r.hold(tx, "shards = ? AND next_shards = ? AND version = ? AND stale_shards = ?", r.shards,
+			r.shards, r.version, r.shards/2)
+		if err != nil || !held {
+			return err // Without the mark, there is nothing left to do.
+		}
+		key := tx.Statement.Quote(m.key.DBName)
+		statement := fmt.Sprintf("DELETE FROM %s WHERE (%s & %d) %% %d = %d", tx.Statement.Quote(m.table(shard)),
+			key, r.mask, r.shards, shard+r.shards/2)
+		if db.Name() == dialectMySQL {
+			statement += " ORDER BY " + key + " DESC" // It checks foreign keys row by row.
+		}
+		return tx.Exec(statement).Error
+	})
+	if err != nil {
+		return fmt.Errorf("snowflakeplugin: removing the moved rows from %s: %w", m.table(shard), err)
+	}
+	return nil
+}
 
-func (r registry) markMap(ctx context.Context, nextShards int) error {
+// openMap removes the mark that leads to this topology.
+func (r registry) openMap(ctx context.Context) error {
+	return r.unmark(ctx, "next_shards = ?", r.shards)
+}
+
+// unmark removes the mark from the records of this topology that meet a condition.
+func (r registry) unmark(ctx context.Context, condition string, args ...any) error {
 	for i, db := range r.dbs {
 		if records, err := r.recordsIn(ctx, i); err != nil || len(records) == 0 {
 			return err
 		}
-		table := internalTable(db, shardsTable)
-		tx := r.plainOn(ctx, i, table).Where("name IN ? AND shards = ?", r.shardedTables(), r.shards)
-		if err := tx.Update("next_shards", nextShards).Error; err != nil {
+		err := r.recordsOf(db.WithContext(ctx)).Where("shards = ? AND version = ?", r.shards, r.version).
+			Where(condition, args...).Updates(map[string]any{"next_shards": 0, "closing": 0}).Error
+		if err != nil {
+			table := internalTable(db, shardsTable)
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
 		}
 	}
@@ -256,21 +310,30 @@ func (r registry) recordCleanup(ctx context.Context) error {
 	return nil
 }
 
-// recordIn writes the records of one database, with what they have in common.
-func (r registry) recordIn(
-	ctx context.Context, database int, common shardRecord, conflict clause.OnConflict,
-) error {
+// recordIn writes the records of one database that do not exist yet.
+func (r registry) recordIn(ctx context.Context, database int) error {
 	var records []shardRecord
+	var common shardRecord
 	common.Shards, common.Held, common.Version = r.shards, r.shardsIn(database), r.version
 	common.LeaseMillis = r.span.Milliseconds()
-	for _, name := range r.shardedTables() {
-		common.Name = name
-		records = append(records, common)
+	for _, m := range r.models {
+		if !m.broadcast {
+			common.Name, common.KeyColumn, common.Mask = m.base.Table, m.key.DBName, r.mask
+			records = append(records, common)
+		}
 	}
 	table := internalTable(r.dbs[database], shardsTable)
 	err := autoMigrate(r.plainOn(ctx, database, table), &shardRecord{})
 	if err == nil {
-		err = r.plainOn(ctx, database, table).Clauses(conflict).Create(&records).Error
+		err = r.plainOn(ctx, database, table).Clauses(clause.OnConflict{DoNothing: true}).Create(&records).Error
+	}
+	for _, c := range records {
+		if err != nil {
+			break
+		}
+		// Records of before lack them.
+		err = r.plainOn(ctx, database, table).Where("name = ? AND mask = 0", c.Name).
+			Updates(map[string]any{"key_column": c.KeyColumn, "mask": c.Mask}).Error
 	}
 	if err != nil {
 		return fmt.Errorf("snowflakeplugin: table %s in database %d: the number of shards could not be "+

@@ -1,0 +1,168 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// OpenResharding returns the resharding that is under way in some databases, by their records and journals
+// alone. It needs no models, and no router. It returns nil if none is under way.
+func OpenResharding(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
+	journal, err := readJournals(ctx, cfg.Databases)
+	if err != nil || len(journal) == 0 {
+		return nil, err
+	}
+	d := &Resharding{chunk: cfg.Chunk, onProgress: cfg.Progress}
+	if d.chunk == 0 {
+		d.chunk = defaultChunk
+	}
+	if d.onProgress == nil {
+		d.onProgress = func(ReshardProgress) {}
+	}
+	shards := journal[0].Shards
+	var names []string
+	place := map[int]int{}
+	for _, of := range journal {
+		switch {
+		case of.Base == "" || of.Shards == 0:
+			return nil, fmt.Errorf("%w: the journal was written by an older version: call Reshard in the program "+
+				"once, and try again", errs.ErrSharding)
+		case of.Shards != shards:
+			return nil, fmt.Errorf("%w: two reshardings are under way, to %d shards and to %d: go on with each in "+
+				"its own program", errs.ErrSharding, shards, of.Shards)
+		}
+		if !slices.Contains(names, of.Base) {
+			names = append(names, of.Base)
+		}
+		place[of.Shard] = of.database
+	}
+	slices.Sort(names)
+	records, err := readMaps(ctx, cfg.Databases, names)
+	if err != nil {
+		return nil, err
+	}
+	var span time.Duration
+	for _, of := range records {
+		for _, shard := range readShards(of.Held) {
+			if shard < shards/2 {
+				place[shard] = of.database
+			}
+		}
+		span = max(span, time.Duration(of.LeaseMillis)*time.Millisecond)
+	}
+	for shard := range shards / 2 {
+		if _, known := place[shard]; !known {
+			return nil, fmt.Errorf("%w: shard %d is in none of these databases: give all databases of the router",
+				errs.ErrSharding, shard)
+		}
+	}
+	// A new shard without a journal has no table yet, or not any more. Resume and Undo see that.
+	d.shards = shards / 2
+	if d.from, err = bareTopology(cfg.Databases, shards/2, place, names, records); err != nil {
+		return nil, err
+	}
+	if d.to, err = bareTopology(cfg.Databases, shards, place, names, records); err != nil {
+		return nil, err
+	}
+	d.from.span = span
+	d.moves = d.allMoves()
+	_, err = d.look(ctx)
+	return d, err
+}
+
+// journalRecord and mapRecord are records with the database that has them.
+type journalRecord struct {
+	moveRecord
+	database int
+}
+
+type mapRecord struct {
+	shardRecord
+	database int
+}
+
+// readJournals reads the journals of all databases.
+func readJournals(ctx context.Context, dbs []*gorm.DB) ([]journalRecord, error) {
+	var all []journalRecord
+	for i, db := range dbs {
+		var found []moveRecord
+		err := readAll(ctx, db, movesTable, &found, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
+		if err != nil {
+			return nil, fmt.Errorf("snowflakeplugin: the journal in database %d: %w", i, err)
+		}
+		for _, record := range found {
+			all = append(all, journalRecord{record, i})
+		}
+	}
+	return all, nil
+}
+
+// readMaps reads the records of some models, or of all of them.
+func readMaps(ctx context.Context, dbs []*gorm.DB, names []string) ([]mapRecord, error) {
+	var all []mapRecord
+	for i, db := range dbs {
+		var found []shardRecord
+		err := readAll(ctx, db, shardsTable, &found, func(tx *gorm.DB) *gorm.DB {
+			if names != nil {
+				tx = tx.Where("name IN ?", names)
+			}
+			return tx.Order("name")
+		})
+		if err != nil {
+			return nil, fmt.Errorf("snowflakeplugin: the shard map in database %d: %w", i, err)
+		}
+		for _, record := range found {
+			all = append(all, mapRecord{record, i})
+		}
+	}
+	return all, nil
+}
+
+// readAll reads the rows of one of the router's own tables, if the database has it.
+func readAll(
+	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
+) error {
+	table := internalTable(db, name)
+	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	if !tx.Migrator().HasTable(table) {
+		return ping(ctx, db) // GORM also answers no if it cannot ask.
+	}
+	return scope(tx.Table(table)).Find(into).Error
+}
+
+// bareTopology makes a topology of tables without their models.
+func bareTopology(
+	dbs []*gorm.DB, shards int, place map[int]int, names []string, records []mapRecord,
+) (*topology, error) {
+	t := &topology{shards: shards}
+	for _, db := range dbs {
+		t.dbs = append(t.dbs, db.Session(&gorm.Session{NewDB: true}))
+		t.leases = append(t.leases, &mapLease{})
+	}
+	for shard := range shards {
+		t.place = append(t.place, place[shard])
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(records, func(r mapRecord) bool { return r.Name == name && r.Mask != 0 })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: the records of %s do not name the key: call AutoMigrate in the program "+
+				"once, and try again", errs.ErrSharding, name)
+		}
+		t.mask = records[i].Mask
+		m := &shardModel{
+			base: &schema.Schema{Name: name, Table: name}, key: &schema.Field{DBName: records[i].KeyColumn},
+		}
+		for shard := range shards {
+			m.tables = append(m.tables, tableOn(name, shard))
+		}
+		t.models = append(t.models, m)
+	}
+	return t, nil
+}
