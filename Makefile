@@ -32,7 +32,7 @@ BENCH ?=
 .DEFAULT_GOAL := help
 # Under -j, the servers still come first and the checks still run in order.
 .NOTPARALLEL:
-.PHONY: help test services vet lint unit declared race examples bench evidence keys fuzz simulate chaos count load generate generated tidy cover clean hostile mail tidb
+.PHONY: help test services vet lint unit declared race examples bench evidence keys fuzz simulate chaos count reshard load generate generated tidy cover clean hostile mail tidb
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,10 @@ chaos: ## Disturb processes and servers, and check the IDs (STORE=postgres, SECO
 
 count: ## Disturb processes that take numbers from counters (STORE=postgres, SECONDS=180, SEED=)
 	@WHAT=counters STORE='$(or $(STORE),all)' LENGTH='$(or $(SECONDS),180)' SEED='$(SEED)' scripts/chaos.sh
+
+reshard: ## Kill reshardings at random statements, and compare all rows afterwards (KILLS=30)
+	SNOWFLAKE_RESHARD_KILLS=$(or $(KILLS),30) SNOWFLAKE_REQUIRE=$(REQUIRE) \
+		$(GO) test ./internal/integration/resharding -run TestNoRowIsLost -count 1 -v -timeout 60m
 
 load: ## Measure the service, and kill its processes and its database (LOAD=60s)
 	cd server && SNOWFLAKE_REQUIRE=$(REQUIRE) SNOWFLAKE_LOAD=$(or $(LOAD),60s) \

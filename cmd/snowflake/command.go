@@ -52,6 +52,7 @@ type options struct {
 	until               string
 	kind, keyFile       string
 	purpose             string
+	dsns                []string
 	authority           authorityOptions
 	merge               mergeOptions
 }
@@ -62,6 +63,7 @@ func commands() []command {
 		newCommand(), inspectCommand(), rangeCommand(), layoutCommand(), listCommand(), releaseCommand(),
 		authorityCommand(), reserveCommand(),
 		segmentsListCommand(), segmentsShowCommand(), segmentsRaiseCommand(), segmentsResiduesCommand(),
+		shardsStatusCommand(), shardsResumeCommand(), shardsUndoCommand(), shardsCleanCommand(),
 		sealCommand(), openCommand(),
 		mergePlanCommand(), mergeCheckCommand(), mergeRunCommand(), mergeVerifyCommand(),
 		versionCommand(), completionCommand(),
@@ -69,7 +71,7 @@ func commands() []command {
 }
 
 func groups() []group {
-	return []group{nodesGroup(), segmentsGroup(), mergeGroup()}
+	return []group{nodesGroup(), segmentsGroup(), shardsGroup(), mergeGroup()}
 }
 
 // members returns the commands of a group.

@@ -16,6 +16,8 @@ func TestWordsAreCompleted(t *testing.T) {
 		"nodes ":                    "list release authority reserve",
 		"segments ":                 "list show raise residues",
 		"segments raise orders --d": "--dry-run --dsn",
+		"shards ":                   "status resume undo clean",
+		"shards undo --":            "--dsn --json --table",
 		"seal --k":                  "--key-file --kind",
 		"help merge v":              "verify",
 		"help lay":                  "layout",

@@ -1,5 +1,6 @@
 // Command snowflake inspects IDs, time ranges and layouts, manages the node leases and the counters in a
-// database, and merges the databases of several game servers into one.
+// database, shows the shards of a router and resumes or undoes a resharding, and merges the databases of
+// several game servers into one.
 //
 //	go run github.com/snowflakeplugin/snowflakeplugin/cmd/snowflake help
 //
