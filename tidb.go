@@ -25,10 +25,11 @@ func (p *Plugin) warnOfHotRegion(db *gorm.DB, s *schema.Schema, plan *fill.Plan)
 	if !found {
 		database, table = "", s.Table
 	}
-	// A table in partitions by a hash is spread, whatever the key is.
-	const query = "SELECT tidb_pk_type FROM information_schema.tables " +
-		"WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND table_name = ? " +
-		"AND create_options NOT LIKE '%partitioned%'"
+	// A table in partitions by a hash is spread, whatever the key is. One in partitions by time is not.
+	const query = "SELECT t.tidb_pk_type FROM information_schema.tables t " +
+		"WHERE t.table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND t.table_name = ? " +
+		"AND NOT EXISTS (SELECT 1 FROM information_schema.partitions p WHERE p.table_schema = t.table_schema " +
+		"AND p.table_name = t.table_name AND p.partition_method IN ('HASH', 'KEY'))"
 	var kind string
 	err := db.Session(&gorm.Session{NewDB: true}).Raw(query, database, table).Scan(&kind).Error
 	if err != nil || kind != "CLUSTERED" {

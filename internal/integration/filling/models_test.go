@@ -206,3 +206,17 @@ func watch(db *gorm.DB) (*gorm.DB, *dbtest.Recorder) {
 	recorder := dbtest.NewRecorder()
 	return db.Session(&gorm.Session{Logger: recorder}), recorder
 }
+
+// Only TiDB is asked how it stores a table.
+func TestPrepareAsksNothingOfADatabase(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		db, plugin := open(t, target, nil, &ticket{})
+		watched, recorder := watch(db)
+		must(t, plugin.Prepare(watched, &ticket{}), "Prepare")
+		asked := len(recorder.Statements())
+		if want := target.Dialect == "mysql" && target.IsTiDB(t); (asked > 0) != want {
+			t.Errorf("the statements were %q", recorder.Statements())
+		}
+	})
+}

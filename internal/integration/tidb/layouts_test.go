@@ -102,6 +102,19 @@ func TestPrepareWarnsOnceOfAClusteredKey(t *testing.T) {
 	}
 }
 
+// Partitions by time are filled one after the other.
+func TestPrepareWarnsOfPartitionsByTime(t *testing.T) {
+	db := dbtest.TiDB(t).Open(t, nil)
+	plugin, log := use(t, db)
+	options := db.Set("gorm:table_options", " PARTITION BY RANGE (id) (PARTITION p_old VALUES LESS THAN (1000), "+
+		"PARTITION p_later VALUES LESS THAN MAXVALUE)")
+	suite.Must(t, options.AutoMigrate(&clustered{}), "AutoMigrate")
+	suite.Must(t, plugin.Prepare(db, &clustered{}), "Prepare")
+	if !strings.Contains(log.String(), "table=clustereds") {
+		t.Errorf("the plugin said %q", log)
+	}
+}
+
 // use puts a plugin to use that logs to the buffer.
 func use(t *testing.T, db *gorm.DB) (*snowflakeplugin.Plugin, *bytes.Buffer) {
 	t.Helper()
