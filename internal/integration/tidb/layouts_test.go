@@ -81,6 +81,24 @@ func TestANonclusteredKeySpreadsNewRows(t *testing.T) {
 	}
 }
 
+// Other databases read the words for TiDB as comments.
+func TestAModelForTiDBSuitsEveryDatabase(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		use(t, db)
+		options := db.Set("gorm:table_options", " /*T! SHARD_ROW_ID_BITS=4 PRE_SPLIT_REGIONS=4 */")
+		for range 2 {
+			suite.Must(t, options.AutoMigrate(&scattered{}), "AutoMigrate")
+		}
+		row := scattered{}
+		suite.Must(t, db.Create(&row).Error, "Create")
+		if db.Create(&scattered{ID: row.ID}).Error == nil {
+			t.Error("two rows have one key")
+		}
+	})
+}
+
 func TestPrepareWarnsOnceOfAClusteredKey(t *testing.T) {
 	db := dbtest.TiDB(t).Open(t, nil)
 	plugin, log := use(t, db)
