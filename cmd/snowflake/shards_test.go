@@ -155,6 +155,35 @@ func TestACutoverThatWasKilledIsResumedAndUndoneByTheCommand(t *testing.T) {
 		has(t, s.run(exitOK, "undo"), "is undone")
 		s.whole(2, 64)
 
+		// An undo has copied the rows back, and has recorded the old map in one of two databases.
+		d, err = s.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
+		s.must(err)
+		_, err = d.Cutover(t.Context())
+		s.must(err)
+		for i, db := range s.dbs {
+			s.must(db.Exec(fmt.Sprintf("INSERT INTO parcels_%02d SELECT * FROM parcels_%02d", i, i+2)).Error)
+			s.must(db.Exec("UPDATE snowflake_shards SET next_shards = 2, closing = 9").Error)
+		}
+		s.must(s.dbs[0].Exec("UPDATE snowflake_shards SET shards = 2, held = '0', version = version + 1, " +
+			"stale_shards = 4").Error)
+		has(t, s.run(exitOK, "status"), "some databases have recorded the old map")
+		has(t, s.run(exitRefused, "resume"), "being undone")
+		other := &sharded{T: t, dbs: []*gorm.DB{
+			target.OpenDSN(t, s.dsns[1], nil), target.OpenDSN(t, s.dsns[3], nil),
+		}}
+		for _, db := range other.dbs {
+			s.must(db.Use(s.dbs[0].Plugins["snowflake"]))
+		}
+		_, err = snowflakeplugin.NewRouter(
+			snowflakeplugin.ShardingConfig{Shards: 2, Databases: other.dbs}, &parcel{})
+		if err == nil || !strings.Contains(err.Error(), "snowflake shards undo") {
+			t.Errorf("a router with the old number: %v", err)
+		}
+		pending, err := other.open(4).PendingCleanup()
+		s.must(err)
+		s.must(pending.Undo(t.Context()))
+		s.whole(2, 64)
+
 		// Records and journals of a program that does not say what the command needs.
 		_, err = s.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
 		s.must(err)
