@@ -153,7 +153,9 @@ func (d *Resharding) noteTable(ctx context.Context, m *shardModel, shard int) er
 	record := &moveRecord{
 		Name: m.table(shard), Base: m.base.Table, Shard: shard, Shards: d.to.shards, Made: !exists,
 	}
-	err = d.to.plainOn(ctx, at, journal).Clauses(clause.OnConflict{DoNothing: true}).Create(record).Error
+	// The record of a table that is not there is from a resharding before this one.
+	conflict := clause.OnConflict{DoNothing: exists, UpdateAll: !exists}
+	err = d.to.plainOn(ctx, at, journal).Clauses(conflict).Create(record).Error
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,10 @@ func (d *Resharding) Undo(ctx context.Context) error {
 	if err := (registry{d.from}).recordCleanup(ctx); err != nil {
 		return err
 	}
+	// The journals are removed last, because whoever goes on finds the resharding by them.
+	if err := d.removeJournals(ctx); err != nil {
+		return err
+	}
 	d.cleaned = true
 	return d.follow(ctx)
 }
@@ -174,7 +178,7 @@ func (d *Resharding) recordBack(ctx context.Context) error {
 	return old.openMap(ctx)
 }
 
-// dropTables drops the tables that the resharding has made, and removes the journal of the others.
+// dropTables drops the tables that the resharding has made.
 func (d *Resharding) dropTables(ctx context.Context) error {
 	return d.inAnyOrder(func(i int) error {
 		m := &d.moves[i]
@@ -187,14 +191,25 @@ func (d *Resharding) dropTables(ctx context.Context) error {
 			return err
 		}
 		if exists && at.Made {
-			if err := m.drop(ctx); err != nil {
-				return err
-			}
+			return m.drop(ctx)
 		}
-		db := d.to.dbs[m.ToDatabase]
-		return d.to.plainOn(ctx, m.ToDatabase, internalTable(db, movesTable)).
-			Where("name = ?", m.ToTable).Delete(&moveRecord{}).Error
+		return nil
 	})
+}
+
+// removeJournals removes the records of all new tables.
+func (d *Resharding) removeJournals(ctx context.Context) error {
+	for _, m := range d.moves {
+		table := internalTable(d.to.dbs[m.ToDatabase], movesTable)
+		exists, err := d.hasTable(ctx, m.ToDatabase, table)
+		if err == nil && exists {
+			err = d.to.plainOn(ctx, m.ToDatabase, table).Where("name = ?", m.ToTable).Delete(&moveRecord{}).Error
+		}
+		if err != nil {
+			return m.failed("undoing", err)
+		}
+	}
+	return nil
 }
 
 // drop drops the new table while it holds the records, so that no other process can make the table valid
