@@ -89,6 +89,9 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 	if err := d.checkColocated(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.checkForeign(ctx); err != nil {
+		return nil, err
+	}
 	if err := d.makeTables(ctx); err != nil {
 		return nil, err
 	}
