@@ -74,9 +74,15 @@ type member struct {
 
 func startMember(t *testing.T, spec string) *member {
 	t.Helper()
+	return startProcess(t, "TestOtherProcessesFollowAResharding", memberVariable+"="+spec)
+}
+
+// startProcess starts the test binary with one test, which sees by a variable that it is a process.
+func startProcess(t *testing.T, test, variable string) *member {
+	t.Helper()
 	m := &member{T: t}
-	m.cmd = exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOtherProcessesFollowAResharding$")
-	m.cmd.Env = append(os.Environ(), memberVariable+"="+spec)
+	m.cmd = exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$")
+	m.cmd.Env = append(os.Environ(), variable)
 	in, err := m.cmd.StdinPipe()
 	must(t, err, "a pipe")
 	out, err := m.cmd.StdoutPipe()

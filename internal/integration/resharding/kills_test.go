@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -196,16 +195,7 @@ func keptRouter(t *testing.T, db *gorm.DB, shards int) *snowflakeplugin.Router {
 // startCrew starts a process with a role.
 func startCrew(t *testing.T, spec string) *member {
 	t.Helper()
-	m := &member{T: t}
-	m.cmd = exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoRowIsLostWhenReshardingsAreKilled$")
-	m.cmd.Env = append(os.Environ(), crewVariable+"="+spec)
-	in, err := m.cmd.StdinPipe()
-	must(t, err, "a pipe")
-	out, err := m.cmd.StdoutPipe()
-	must(t, err, "a pipe")
-	m.in, m.lines = in, bufio.NewScanner(out)
-	must(t, m.cmd.Start(), "the process")
-	return m
+	return startProcess(t, "TestNoRowIsLostWhenReshardingsAreKilled", crewVariable+"="+spec)
 }
 
 // survived waits for the end of a process that reshards. It returns false if that was killed, and fails if
