@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,10 +15,22 @@ import (
 func main() {
 	out := flag.String("out", "", "folder for raw.json, tables.md and plots; empty: print the tables only")
 	rounds := flag.Int("rounds", 15, "how often each measure visits each library")
-	quick := flag.Bool("quick", false, "leave out the evenness, which sleeps most of the time")
+	quick := flag.Bool("quick", false, "leave out the evenness and the set clock, which take minutes")
+	only := flag.Bool("stepped", false, "set the clock only, and add that to the files of an earlier run")
+	library := flag.String("probe", "", "used by this program itself: the library to probe, with -step")
+	step := flag.String("step", "", "used by this program itself: how to set the clock of a probe")
 	page := flag.String("page", "", "document whose tables are replaced, between the lines that mark them")
 	flag.Parse()
-	if err := run(*out, *page, *rounds, *quick); err != nil {
+	var err error
+	switch {
+	case *library != "":
+		err = probe(os.Stdout, *library, *step)
+	case *only:
+		err = addStepped(*out, *page)
+	default:
+		err = run(*out, *page, *rounds, *quick)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -37,7 +50,31 @@ func run(out, page string, rounds int, quick bool) error {
 		if r.Evenness, err = evenness(peers(), r.Shards, 5000); err != nil {
 			return err
 		}
+		if r.Stepped, err = measureStepped(); err != nil {
+			return err
+		}
 	}
+	return r.publish(out, page)
+}
+
+// addStepped measures the stepped clock, and puts it into the report of an earlier run.
+func addStepped(out, page string) error {
+	var r report
+	text, err := os.ReadFile(filepath.Join(out, "raw.json")) //nolint:gosec // the folder of the caller
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return err
+	}
+	if r.Stepped, err = measureStepped(); err != nil {
+		return err
+	}
+	return r.publish(out, page)
+}
+
+// publish prints the tables, and writes them to where they are wanted.
+func (r *report) publish(out, page string) error {
 	fmt.Print(r.tables())
 	if out != "" {
 		if err := r.write(out); err != nil {

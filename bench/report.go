@@ -21,6 +21,7 @@ type report struct {
 	Figures   []figure             `json:"figures"`
 	Shards    []int                `json:"shards"`
 	Evenness  map[string][]float64 `json:"evenness,omitempty"`
+	Stepped   *stepped             `json:"stepped,omitempty"`
 }
 
 type library struct {
@@ -105,6 +106,9 @@ func (r *report) tables() string {
 			}
 			b.WriteString("\n")
 		}
+	}
+	if r.Stepped != nil {
+		r.Stepped.table(&b)
 	}
 	return b.String()
 }

@@ -10,6 +10,9 @@ const (
 	// that is worth it.
 	busyAfter   = 16
 	leastBudget = 8
+	// busyTick is how many IDs a tick must have at the present rate. The timer takes about as long as so
+	// many readings of the clock, because the runtime has to wake a thread for it.
+	busyTick = 256
 )
 
 // budget lets Next take some IDs of the current tick without reading the clock, which costs several
@@ -51,7 +54,11 @@ func (b *budget) grow(id, lastOfTick int64, elapsed, tick time.Duration) {
 		return
 	}
 	if elapsed > 0 {
-		n = min(n, int64(float64(n)*float64(tick-elapsed)/float64(elapsed)))
+		left := int64(float64(n) * float64(tick-elapsed) / float64(elapsed))
+		if n+left < busyTick {
+			return
+		}
+		n = min(n, left)
 	}
 	if n < leastBudget {
 		return

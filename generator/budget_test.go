@@ -72,6 +72,23 @@ func TestAFewIDsInATickOrAnInjectedClockGetNoBudget(t *testing.T) {
 	})
 }
 
+// A hundred rows in a tick are what one goroutine creates on SQLite. The timer would cost them more than the
+// readings of the clock.
+func TestAnEvenTickOfAHundredIDsGetsNoBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := busy()
+		g := mustNew(t, l, generator.FixedNode(0))
+		time.Sleep(20 * l.Tick)
+		for range 2000 {
+			id := mustNext(t, g)
+			if limit := generator.Budget(g); limit != 0 {
+				t.Fatalf("the budget goes to %d after the ID %d", limit, id)
+			}
+			time.Sleep(l.Tick / 100)
+		}
+	})
+}
+
 // Callers come in bursts and pauses of every length. What a budget allows is never older than the tick
 // before, and the order holds.
 func TestNoIDIsOlderThanATickWhateverTheRate(t *testing.T) {

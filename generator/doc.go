@@ -35,11 +35,11 @@
 // than MaxWait ([WithMaxWait]), they get a [*ClockError] at once. If the wall clock jumps forward,
 // the virtual clock follows it.
 //
-// A reading of the clock takes several times as long as an ID. While a tick is busy, [Generator.Next]
-// therefore gets a small budget of the tick's IDs, which it gives out without a reading, and a timer takes
-// the rest of it back after a tick. So an ID can be up to a tick older than the clock. If the whole process
-// is paused in a busy tick, some IDs of that tick may be given out right after the pause. They are unique,
-// because the tick was granted before.
+// A reading of the clock takes several times as long as an ID. At a rate of 256 IDs a tick and more,
+// [Generator.Next] therefore gets a small budget of the tick's IDs, which it gives out without a reading,
+// and a timer takes the rest of it back after a tick. So an ID can be up to a tick older than the clock. If
+// the whole process is paused in a busy tick, some IDs of that tick may be given out right after the pause.
+// They are unique, because the tick was granted before.
 //
 // # Restart
 //

@@ -19,6 +19,7 @@ type checker struct {
 	schema    *schemaCheck
 	data      *dataCheck
 	ids       *idCheck
+	inside    *insideCheck
 	values    *valueCheck
 }
 
@@ -29,6 +30,7 @@ func newChecker(ws *workspace, d *decisions) *checker {
 		schema: &schemaCheck{ws: ws, report: report},
 		data:   &dataCheck{ws: ws, report: report, fingerprints: map[tableServer]string{}},
 		ids:    &idCheck{ws: ws, report: report, origins: map[originKey]origin{}, offsets: d.offsets},
+		inside: &insideCheck{ws: ws, report: report},
 		values: &valueCheck{ws: ws, report: report, decisions: d},
 	}
 }
@@ -63,7 +65,8 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 		return c.finish(began), nil
 	}
 	for _, step := range []func(context.Context) error{
-		c.data.emptyTarget, c.data.counts, c.data.values, c.ids.check, c.data.orphans, c.conflicts, c.data.quiet,
+		c.data.emptyTarget, c.data.counts, c.data.values, c.ids.check, c.data.orphans,
+		c.inside.check, c.conflicts, c.data.quiet,
 		c.data.estimate,
 	} {
 		if err := step(ctx); err != nil {
@@ -109,6 +112,9 @@ func (c *checker) conflicts(ctx context.Context) error {
 		return err
 	}
 	c.overflow()
+	if c.inside.broken {
+		return nil // What cannot be read cannot be changed either.
+	}
 	// The stages of the conflicts have the types of the target: they could not take what it refuses.
 	if err := c.values.all(ctx, false); err != nil || c.values.refused {
 		return err

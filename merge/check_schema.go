@@ -53,6 +53,7 @@ func (c *schemaCheck) tables() {
 func (c *schemaCheck) columns() {
 	for _, j := range c.ws.order {
 		c.named(j)
+		c.reserved(j)
 		for _, src := range j.sources {
 			if src != nil {
 				c.columnsOf(j, src)
@@ -61,6 +62,18 @@ func (c *schemaCheck) columns() {
 		if len(j.to.Triggers) > 0 {
 			c.report.warn(Problem{Code: CodeTrigger, Table: j.name, Message: "the target has triggers that will " +
 				"fire: " + strings.Join(j.to.Triggers, ", "), Remedy: "disable them if they should not"})
+		}
+	}
+}
+
+// reserved refuses columns whose names the temporary tables of the keys have for columns of their own.
+func (c *schemaCheck) reserved(j *tableJob) {
+	own := sqldb.ColumnNames(fixedColumns())
+	for _, column := range stagedColumns(j, j.to.Keys()) {
+		if slices.Contains(own, strings.ToLower(column.Name)) {
+			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column.Name,
+				Message: "the merge has a column of that name beside it in its temporary tables",
+				Remedy:  "rename the column on the servers and in the target for the time of the merge"})
 		}
 	}
 }
@@ -135,7 +148,13 @@ func (c *schemaCheck) named(j *tableJob) {
 func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 	s := c.ws.servers[src.server]
 	for _, from := range src.from.Columns {
-		if j.to.Column(from.Name) == nil && !from.Generated && !slices.Contains(j.plan.Ignore, from.Name) {
+		to := j.to.Column(from.Name)
+		if to != nil && to.Generated && !from.Generated && !slices.Contains(j.plan.Ignore, from.Name) {
+			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: from.Name,
+				Message: "the target computes the column, so the values that the server holds would be lost",
+				Remedy:  "make it an ordinary column of the target, or list it under ignore: of the table"})
+		}
+		if to == nil && !from.Generated && !slices.Contains(j.plan.Ignore, from.Name) {
 			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: from.Name,
 				Message: "the target lacks the column, so its values would be lost",
 				Remedy:  "add it to the target, or list it under ignore: of the table"})

@@ -67,6 +67,9 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 		return a.decides(src), nil
 	}
 	p, source := src.job.plan, c.ws.servers[src.server].db
+	if c.grows(src) {
+		return true, nil
+	}
 	if source.Kind != c.ws.target.Kind || p.Policy == Custom || len(p.Set) > 0 || len(p.Convert) > 0 {
 		return true, nil
 	}
@@ -76,6 +79,15 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 	}
 	to, err := c.ws.target.Definition(ctx, src.job.to)
 	return from != to, err
+}
+
+// grows reports whether a column gets longer keys, and is no number whose bounds are known.
+func (c *valueCheck) grows(src *sourceTable) bool {
+	number := c.ws.servers[src.server].Number
+	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
+		return c.decisions.offsets.added[tableServer{l.of, number}] != 0 &&
+			(l.path+l.list != "" || src.pairs[l.at].to.Family != sqldb.FamilyInt)
+	})
 }
 
 // rehearsal is the trial of one table of one server.

@@ -109,11 +109,13 @@ func both(a, b string, same bool) string {
 
 // linksOf checks that a column follows one table only, wherever it follows any.
 func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
-	always := ""
+	followed := map[string]string{} // by the place in the column, the table that it always follows
 	for _, l := range links {
 		if l.when != "" {
 			continue
 		}
+		inside := l.path + "\x00" + l.list
+		always := followed[inside]
 		if always != "" && always != l.of {
 			p := Problem{Code: CodePlan, Table: j.name, Column: column,
 				Message: fmt.Sprintf("its values would have to follow the keys of both %s and %s", always, l.of),
@@ -128,7 +130,7 @@ func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
 			ws.problems = append(ws.problems, p)
 			return nil
 		}
-		always = l.of
+		followed[inside] = l.of
 	}
 	return links
 }

@@ -32,19 +32,31 @@ func (o *oddTable) question(target dbtest.Target, server int) string {
 	for i := range o.columns {
 		names = append(names, fmt.Sprintf("c.c%d", i))
 	}
+	leads := func(alias string, p *oddTable, on, held string) {
+		joins += " LEFT JOIN " + quoted(target, p.name) + " " + alias + " ON " + on
+		label := "tag"
+		if p.policy == merge.Sum {
+			label = "login"
+		}
+		list = append(list, fmt.Sprintf("CASE WHEN c.%s IS NULL THEN 'none' ELSE COALESCE(%s.%s, 'lost') END", held, alias, label))
+	}
+	if o.self != "" {
+		leads("o", o, "o.k = c.own", "own")
+	}
+	if o.bag != nil {
+		for i, part := range o.parts(target) {
+			alias := fmt.Sprintf("b%d", i)
+			key := map[string]string{"mysql": "CAST(%s.k AS CHAR)", "postgres": "%s.k::text", "sqlite": "CAST(%s.k AS TEXT)"}[target.Dialect]
+			leads(alias, o.bag, fmt.Sprintf(key, alias)+" = "+part, "bag")
+		}
+	}
 	for i, p := range o.parents {
 		columns, of := o.reference(i)
 		var on []string
 		for n, column := range columns {
 			on = append(on, fmt.Sprintf("p%d.%s = c.%s", i, of[n], column))
 		}
-		joins += fmt.Sprintf(" LEFT JOIN %s p%d ON %s", quoted(target, p.name), i, strings.Join(on, " AND "))
-		label := "tag"
-		if p.policy == merge.Sum {
-			label = "login"
-		}
-		list = append(list,
-			fmt.Sprintf("CASE WHEN c.ref%d IS NULL THEN 'none' ELSE COALESCE(p%d.%s, 'lost') END", i, i, label))
+		leads(fmt.Sprintf("p%d", i), p, strings.Join(on, " AND "), fmt.Sprintf("ref%d", i))
 	}
 	for _, name := range names {
 		list = append(list, fmt.Sprintf(show, name))
@@ -71,6 +83,23 @@ func (o *oddTable) question(target dbtest.Target, server int) string {
 		text = join([]string{"c.login", gold, text}, between)
 	}
 	return "SELECT " + text + " FROM " + quoted(target, o.name) + " c" + joins
+}
+
+// parts are expressions for the two keys of a text.
+func (o *oddTable) parts(target dbtest.Target) []string {
+	switch {
+	case o.document && target.Dialect == "postgres":
+		return []string{"c.bag::json ->> 'p'", "c.bag::json -> 'q' ->> 0"}
+	case o.document && target.Dialect == "mysql":
+		return []string{"JSON_UNQUOTE(JSON_EXTRACT(c.bag, '$.p'))", "JSON_UNQUOTE(JSON_EXTRACT(c.bag, '$.q[0]'))"}
+	case o.document:
+		return []string{"CAST(c.bag ->> '$.p' AS TEXT)", "CAST(c.bag ->> '$.q[0]' AS TEXT)"}
+	case target.Dialect == "postgres":
+		return []string{"split_part(c.bag, ',', 1)", "split_part(c.bag, ',', 2)"}
+	case target.Dialect == "mysql":
+		return []string{"SUBSTRING_INDEX(c.bag, ',', 1)", "SUBSTRING_INDEX(c.bag, ',', -1)"}
+	}
+	return []string{"substr(c.bag, 1, instr(c.bag, ',') - 1)", "substr(c.bag, instr(c.bag, ',') + 1)"}
 }
 
 // added joins rows of a sum that have one login: the gold is added up, and the rest is that of the first row.

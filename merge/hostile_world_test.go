@@ -148,6 +148,9 @@ type oddTable struct {
 	declared    []bool      // by parent: whether there is a foreign key
 	natural     []bool      // by parent: whether it is referred to by its name
 	keyDeclared string
+	bag         *oddTable // the table to two of whose rows a text leads
+	document    bool      // the text is JSON, not a list
+	self        string    // a column that refers to the table itself: declared, planned or ""
 }
 
 // refers reports whether children can refer to the key.
@@ -180,6 +183,14 @@ func oddSchema(r *rand.Rand, dialect string, count int) (tables []*oddTable) {
 		o.keyDeclared = map[string]string{"made": "BIGINT", "counted": "BIGINT", "text": "VARCHAR(40)", "pair": "BIGINT",
 			"enum":  "BIGINT",
 			"bytes": map[string]string{"postgres": "BYTEA", "mysql": "VARBINARY(20)", "sqlite": "BLOB"}[dialect]}[o.key]
+		if o.refers() && !o.double() {
+			o.self = []string{"", "", "", "declared", "planned"}[r.IntN(5)]
+		}
+		for _, t := range tables {
+			if t.refers() && !t.double() && r.IntN(8) == 0 {
+				o.bag, o.document = t, r.IntN(2) == 0
+			}
+		}
 		tables = append(tables, o)
 	}
 	return tables
@@ -230,6 +241,12 @@ func (o *oddTable) create(target dbtest.Target) string {
 			lines = append(lines, fmt.Sprintf("ref%d %s", i, p.keyDeclared))
 		}
 	}
+	if o.bag != nil {
+		lines = append(lines, "bag VARCHAR(200)")
+	}
+	if o.self != "" {
+		lines = append(lines, "own "+o.keyDeclared)
+	}
 	switch o.policy {
 	case merge.Rename:
 		lines = append(lines, "name VARCHAR(40) NOT NULL UNIQUE")
@@ -242,6 +259,9 @@ func (o *oddTable) create(target dbtest.Target) string {
 		lines = append(lines, "second "+o.secondDeclared(target.Dialect)+" NOT NULL", "PRIMARY KEY (second, k)")
 	default:
 		lines = append(lines, "PRIMARY KEY (k)")
+	}
+	if o.self == "declared" {
+		lines = append(lines, "FOREIGN KEY (own) REFERENCES "+quoted(target, o.name)+" (k)")
 	}
 	for i, p := range o.parents {
 		if o.declared[i] {
@@ -310,6 +330,12 @@ func (o *oddTable) rows(r *rand.Rand, target dbtest.Target, server, count int) (
 				values = append(values, p.keyOf(target, server, m))
 			}
 		}
+		if o.bag != nil {
+			values = append(values, o.bagOf(r, target, server, count))
+		}
+		if o.self != "" {
+			values = append(values, o.keyOf(target, server, r.IntN(count)))
+		}
 		switch o.policy {
 		case merge.Rename:
 			values = append(values, nameOf(server, n))
@@ -322,6 +348,22 @@ func (o *oddTable) rows(r *rand.Rand, target dbtest.Target, server, count int) (
 		all = append(all, "INSERT INTO "+quoted(target, o.name)+" VALUES ("+strings.Join(values, ", ")+")")
 	}
 	return all
+}
+
+// bagOf is a text that leads to two rows, as a literal.
+func (o *oddTable) bagOf(r *rand.Rand, target dbtest.Target, server, count int) string {
+	if r.IntN(5) == 0 {
+		return "NULL"
+	}
+	one := strings.Trim(o.bag.keyOf(target, server, r.IntN(count)), "'")
+	two := strings.Trim(o.bag.keyOf(target, server, r.IntN(count)), "'")
+	if !o.document {
+		return "'" + one + "," + two + "'"
+	}
+	if o.bag.key == "text" {
+		one = `"` + one + `"`
+	}
+	return `'{"p": ` + one + `,  "q": ["` + two + `"], "n": 1.50}'`
 }
 
 // plan is what a user writes for the table.
@@ -338,6 +380,17 @@ func (o *oddTable) plan() *merge.TablePlan {
 			columns, of := o.reference(i)
 			p.References = append(p.References, merge.Reference{Columns: columns, Target: of, Table: parent.name})
 		}
+	}
+	switch {
+	case o.bag == nil:
+	case o.document:
+		p.References = append(p.References, merge.Reference{Column: "bag", Table: o.bag.name, Path: "$.p"},
+			merge.Reference{Column: "bag", Table: o.bag.name, Path: "$.q[*]"})
+	default:
+		p.References = append(p.References, merge.Reference{Column: "bag", Table: o.bag.name, List: ","})
+	}
+	if o.self == "planned" {
+		p.References = append(p.References, merge.Reference{Column: "own", Table: o.name})
 	}
 	return p
 }

@@ -121,6 +121,9 @@ func replaceInJSON(text, path string, fn func(any) (any, error)) (string, error)
 	if err != nil {
 		return "", err
 	}
+	if strings.TrimSpace(text) == "" {
+		return text, nil // There is no document.
+	}
 	r := &jsonReplacer{text: []byte(text), decoder: json.NewDecoder(strings.NewReader(text)), fn: fn}
 	r.decoder.UseNumber()
 	if err := r.value(steps); err != nil {

@@ -52,7 +52,9 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 		row, at int
 		value   any
 	}
-	var changes []change // all are made from the values that rows have on their server, and done at the end
+	// All are made from the values that rows have on their server, and done at the end.
+	var changes []change
+	inside := map[[2]int]any{} // by row and column, what references inside of it have made of it so far
 	for _, l := range src.links {
 		of := tableServer{l.of, number}
 		if a.moves[of] == 0 && a.offsets.added[of] == 0 {
@@ -88,12 +90,17 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 			}
 			to := src.pairs[l.at].to
 			if l.path+l.list != "" {
-				v, err := l.replace(r.values[l.at], func(v any) (any, error) {
+				at, whole := [2]int{i, l.at}, r.values[l.at]
+				if changed, ok := inside[at]; ok {
+					whole = changed
+				}
+				v, err := l.replace(whole, func(v any) (any, error) {
 					return a.newValue(of, identity(v, parent, src.raw), moves)
 				})
 				if err != nil {
 					return a.unreadable(src, r, l, err)
 				}
+				inside[at] = v
 				changes = append(changes, change{i, l.at, v})
 				continue
 			}

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -57,13 +58,14 @@ func (s selection) kept(j *tableJob, alias string, above ...string) string {
 // parent is a table that the plan skips, because the target may have the row.
 func (s selection) orphan(j *tableJob, ref sqldb.Reference, alias string, above ...string) string {
 	src := j.sources[s.server]
-	if src == nil || ref.Inside() || slices.ContainsFunc(ref.Columns,
+	set := s.setKey(j, ref)
+	if src == nil || ref.Inside() || set == "" && slices.ContainsFunc(ref.Columns,
 		func(name string) bool { return src.from.Column(name) == nil }) {
 		return ""
 	}
 	var refers []string
 	for _, name := range ref.Columns {
-		refers = append(refers, alias+"."+s.kind.Quote(name)+" IS NOT NULL")
+		refers = append(refers, cmp.Or(set, alias+"."+s.kind.Quote(name))+" IS NOT NULL")
 	}
 	if ref.When != "" {
 		refers = append(refers, "("+ref.When+")")
@@ -79,15 +81,39 @@ func (s selection) orphan(j *tableJob, ref sqldb.Reference, alias string, above 
 		return condition
 	}
 	other := alias + "p"
+	if set != "" {
+		key := other + "." + s.kind.Quote(ref.Target[0])
+		held := []string{key + " IS NOT NULL"}
+		if kept := s.kept(parent, other, append(above, j.name)...); kept != "" {
+			held = append(held, kept)
+		}
+		// The expression stays outside of the other table, which may have columns of the same names.
+		return condition + " AND " + set + " NOT IN (SELECT " + key + " FROM " + s.table(ref.Parent) + " AS " +
+			other + " WHERE " + strings.Join(held, " AND ") + ")"
+	}
 	var joins []string
 	for i, name := range ref.Columns {
-		joins = append(joins, other+"."+s.kind.Quote(ref.Target[i])+" = "+alias+"."+s.kind.Quote(name))
+		key, held := parent.sources[s.server].from.Column(ref.Target[i]), src.from.Column(name)
+		left, right := other+"."+s.kind.Quote(ref.Target[i]), alias+"."+s.kind.Quote(name)
+		if s.kind == sqldb.PostgreSQL && key != nil && held != nil &&
+			(key.Family == sqldb.FamilyText) != (held.Family == sqldb.FamilyText) {
+			left, right = left+"::text", right+"::text" // It does not compare a number with a text.
+		}
+		joins = append(joins, left+" = "+right)
 	}
 	if kept := s.kept(parent, other, append(above, j.name)...); kept != "" {
 		joins = append(joins, kept)
 	}
 	return condition + " AND NOT EXISTS (SELECT 1 FROM " + s.table(ref.Parent) + " AS " + other +
 		" WHERE " + strings.Join(joins, " AND ") + ")"
+}
+
+// setKey returns the expression by which the plan sets a reference of one column, or "".
+func (s selection) setKey(j *tableJob, ref sqldb.Reference) string {
+	if expression, ok := j.plan.Set[ref.Columns[0]]; ok && len(ref.Columns) == 1 {
+		return s.set(expression)
+	}
+	return ""
 }
 
 // expressions returns what to select for the pairs of a source table. If plain, another database of the
@@ -105,7 +131,6 @@ func (s selection) expressions(src *sourceTable, plain bool, empty ...string) []
 		}
 		if expression, ok := src.job.plan.Set[p.to.Name]; ok {
 			list[i] = s.set(expression)
-			continue
 		}
 		if src.job.plan.Orphans != "null" {
 			continue

@@ -39,7 +39,7 @@ BenchmarkPair/mariadb-mariadb-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/mysql-mysql-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/sqlite-sqlite-portable-2 1  20 ns/op  0.5 x-of-by-hand
 BenchmarkShareOfBatch-2      1  2000 ns/op  2.0 %of-gorm  3.0 share-allocs/statement  40.0 share-ns/row
-BenchmarkShareOfCreate-2     1  2000 ns/op  3.0 %of-gorm  3.0 share-allocs/statement  300.0 share-ns/row
+BenchmarkShareOfCreate-2     1  2000 ns/op  3.0 %of-gorm  1.0 share-allocs/statement  300.0 share-ns/row
 PASS
 `
 

@@ -44,7 +44,13 @@ const (
 	gormCommit      = "gorm:commit_or_rollback_transaction"
 )
 
-// processor is what GORM has of one kind of statement; its type has no name outside of GORM.
+// chain has the callbacks of one kind of statement; GORM's type of it has no name outside of GORM.
+type chain interface {
+	Get(name string) func(*gorm.DB)
+	Replace(name string, run func(*gorm.DB)) error
+}
+
+// processor adds and removes callbacks of one kind of statement.
 type processor struct {
 	register func(name, before string, run func(*gorm.DB)) error
 	remove   func(name string) error
@@ -67,10 +73,10 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers) error {
 			return fmt.Errorf("%w: %w", errs.ErrCallbacks, err)
 		}
 	}
-	f := &filler{plans: plans, numbers: numbers}
+	f := &filler{creates: creates, plans: plans, numbers: numbers}
 	create := processor{
 		func(name, before string, run func(*gorm.DB)) error {
-			return creates.Before(before).Register(name, run)
+			return creates.Match(f.changed).Before(before).Register(name, run)
 		},
 		creates.Remove,
 	}
@@ -80,7 +86,7 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers) error {
 		},
 		updates.Remove,
 	}
-	if !hasInsert(db) {
+	if !f.hasInsert() {
 		return errNoInsert()
 	}
 	if err := create.add(
@@ -102,10 +108,7 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers) error {
 	}
 	// An error after this point leaves open whether the rows are in the database. An error before it,
 	// also one of a callback that the application puts right before it, means that they are not.
-	for _, p := range []interface {
-		Get(name string) func(*gorm.DB)
-		Replace(name string, run func(*gorm.DB)) error
-	}{creates, updates} {
+	for _, p := range []chain{creates, updates} {
 		commit := p.Get(gormCommit)
 		if commit == nil {
 			continue // no default transactions

@@ -2,6 +2,7 @@ package fill
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"gorm.io/gorm"
 
@@ -13,9 +14,12 @@ import (
 // GORM puts those of the plugin that were placed before them at the end. So each method also does
 // what an earlier one should have done.
 type filler struct {
+	creates chain // of the database
 	plans   *PlanCache
 	numbers *Numbers
 	open    openFrames
+	// inserts: the INSERT of GORM has been seen in its place since the callbacks were last changed.
+	inserts atomic.Bool
 }
 
 // watch makes the plan of a model before its first INSERT is built, wherever the other callbacks have got
@@ -25,13 +29,28 @@ func (f *filler) watch(db *gorm.DB) {
 	if db.Error != nil {
 		return
 	}
-	if plan := f.plans.planOf(db.Statement); plan != nil && len(plan.columns) > 0 && !hasInsert(db) {
+	if plan := f.plans.planOf(db.Statement); plan != nil && len(plan.columns) > 0 && !f.hasInsert() {
 		_ = db.AddError(errNoInsert())
 	}
 }
 
-// hasInsert reports whether the INSERT of GORM, or what replaces it, is in its place.
-func hasInsert(db *gorm.DB) bool { return db.Callback().Create().Get(gormInsert) != nil }
+// hasInsert reports whether the INSERT of GORM, or what replaces it, is in its place. GORM goes through all
+// callbacks for the answer, so it is asked only after a change.
+func (f *filler) hasInsert() bool {
+	if f.inserts.Load() {
+		return true
+	}
+	has := f.creates.Get(gormInsert) != nil
+	f.inserts.Store(has)
+	return has
+}
+
+// changed notes that the callbacks may be others now. GORM asks each of them whether it is wanted whenever
+// one is added, removed or replaced, and all of the plugin's say yes in this way.
+func (f *filler) changed(*gorm.DB) bool {
+	f.inserts.Store(false)
+	return true
+}
 
 // errNoInsert is the error where an application does without the INSERT of GORM.
 func errNoInsert() error {
@@ -54,7 +73,7 @@ func (f *filler) fillRows(db *gorm.DB) {
 		_ = db.AddError(plan.err)
 		return
 	}
-	if len(plan.columns) > 0 && !hasInsert(db) { // the application may have removed watch as well
+	if len(plan.columns) > 0 && !f.hasInsert() { // the application may have removed watch as well
 		_ = db.AddError(errNoInsert())
 		return
 	}
@@ -100,7 +119,7 @@ func (f *filler) beforeInsert(db *gorm.DB) {
 		}
 	}
 	f.open.add(fr)
-	if fr.rows != nil && fr.mask != 0 {
+	if fr.rows != nil && fr.mask != 0 && len(db.Statement.Clauses) > 0 {
 		fr.upsert = newUpsert(db, fr)
 	}
 }
@@ -134,7 +153,6 @@ func (f *filler) finish(db *gorm.DB) {
 	}
 	f.open.remove(fr)
 	f.plans.frames.remove(fr)
-	fr.close()
 }
 
 // track makes an update the root of the creates below it: its associations are saved in its

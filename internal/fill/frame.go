@@ -12,8 +12,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// frame remembers what the plugin did for one create statement, from the fill to the end. It takes
-// one allocation. A frameTable finds it.
+// frame remembers what the plugin did for one create statement, from the fill to the end. A frameTable
+// finds it, and uses it again for a later statement.
 type frame struct {
 	stmt *gorm.Statement
 	plan *Plan
@@ -35,6 +35,7 @@ type frame struct {
 type below struct {
 	outer    *frame        // the frame that was innermost in the transaction before this one
 	pool     gorm.ConnPool // the transaction of the statement, nil if it is not registered
+	known    bool          // other frames may refer to this one, also when its statement is over
 	done     bool          // the statement is over
 	children []*frame      // the frames of creates below, in that transaction
 }

@@ -32,7 +32,7 @@ func (o *openFrames) add(f *frame) {
 	if o.innermost == nil {
 		o.innermost = map[gorm.ConnPool]*frame{}
 	}
-	f.below.pool, f.below.outer = pool, o.innermost[pool]
+	f.below.pool, f.below.outer, f.below.known = pool, o.innermost[pool], true
 	o.innermost[pool] = f
 	o.count.Store(int64(len(o.innermost)))
 }
@@ -47,6 +47,7 @@ func (o *openFrames) adopt(child *frame) {
 	defer o.mu.Unlock()
 	if parent := o.innermost[pool]; parent != nil && parent != child {
 		parent.below.children = append(parent.below.children, child)
+		child.below.known = true
 	}
 }
 

@@ -3,7 +3,6 @@ package fill
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +15,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// recentBits is the binary logarithm of the number of recent plans.
+const recentBits = 6
+
 // PlanCache holds the plans of a plugin. It keeps them by schema and not by type, because a type has
 // another schema in every gorm.Open, and for every special table name. It is safe for concurrent use.
 type PlanCache struct {
@@ -26,7 +28,10 @@ type PlanCache struct {
 	// unnamed means that nobody needs the named sources, because no row is filled.
 	unnamed bool
 
-	// plans is replaced as a whole by whoever adds to it, because every create reads it.
+	// recent has plans that were asked for, each in the place of its schema. A map takes several times as
+	// long, and every create asks.
+	recent [1 << recentBits]atomic.Pointer[Plan]
+	// plans is replaced as a whole by whoever adds to it, because many creates read it.
 	plans atomic.Pointer[map[*schema.Schema]*Plan]
 	mu    sync.Mutex // one plan is made at a time: making one changes the schema
 }
@@ -34,18 +39,24 @@ type PlanCache struct {
 // NewPlans returns an empty cache for IDs of up to so many digits, and for fields that name one of the
 // sources. It is for looking at models only if named is nil.
 func NewPlans(digits int, wrap func(int64) any, named map[string]Source) *PlanCache {
-	return &PlanCache{
-		frames: frameTable{seed: maphash.MakeSeed()}, digits: digits, wrap: wrap,
-		named: named, unnamed: named == nil,
-	}
+	return &PlanCache{digits: digits, wrap: wrap, named: named, unnamed: named == nil}
 }
 
 // known returns the plan of a schema if it was made already.
 func (c *PlanCache) known(s *schema.Schema) *Plan {
-	if plans := c.plans.Load(); plans != nil {
-		return (*plans)[s]
+	recent := &c.recent[spread(s, recentBits)]
+	if p := recent.Load(); p != nil && p.schema == s {
+		return p
 	}
-	return nil
+	plans := c.plans.Load()
+	if plans == nil {
+		return nil
+	}
+	p := (*plans)[s]
+	if p != nil {
+		recent.Store(p)
+	}
+	return p
 }
 
 // Of returns the plan of a schema, making it on first use.

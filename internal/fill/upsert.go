@@ -27,11 +27,8 @@ const (
 // newUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs over
 // those of rows that are there already. It returns nil if there is nothing to reconcile.
 func newUpsert(db *gorm.DB, fr *frame) *upsert {
-	if isShardingPool(db.Statement.ConnPool) {
-		return nil
-	}
 	conflict, ok := conflictOf(db.Statement)
-	if !ok {
+	if !ok || isShardingPool(db.Statement.ConnPool) {
 		return nil
 	}
 	cells := doubtful(db, fr, conflict)

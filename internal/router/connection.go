@@ -21,6 +21,17 @@ func ping(ctx context.Context, db *gorm.DB) error {
 	return pool.PingContext(ctx)
 }
 
+// hasFreeConnection reports whether a statement would not have to wait for a connection, as far as the pool
+// tells.
+func hasFreeConnection(db *gorm.DB) bool {
+	pool, err := db.DB()
+	if err != nil {
+		return true // The pool belongs to the application and may not be a sql.DB.
+	}
+	stats := pool.Stats()
+	return stats.MaxOpenConnections == 0 || stats.InUse < stats.MaxOpenConnections
+}
+
 // onOneConnection calls fn with a handle that looks at tables, or changes them. On SQLite the handle has
 // one connection. A connection of SQLite keeps the schema that it read last, and notices that another
 // connection has changed a table only when it runs the next statement. The driver names the columns of a

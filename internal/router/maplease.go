@@ -26,9 +26,10 @@ const (
 	mapSpan = 3 * time.Second
 	// mapRenewal is the part of its span after which a lease in use is renewed. The leases of busy processes
 	// therefore end within this time of each other, and for about as long statements wait in a cutover.
-	mapRenewal = 1.0 / 6
-	// mapReserve is the part of its span that is left of a lease when the router gives out a handle.
-	mapReserve = 1.0 / 12
+	mapRenewal = 1.0 / 12
+	// mapReserve is the part of its span that is left of a lease when the router gives out a handle. For about
+	// as long statements wait, too.
+	mapReserve = 1.0 / 20
 	// mapPatience is the time for which a database that did not answer is left to the statements.
 	mapPatience = 3 * time.Second
 )
@@ -39,7 +40,8 @@ type mapLease struct {
 	granted  atomic.Pointer[mapGrant]  // nil without a lease
 	failed   atomic.Pointer[time.Time] // when the last read failed; nil after one that did not
 	recorded atomic.Bool               // the database is known to have records
-	refused  atomic.Bool               // the last read found another map, or a closed one
+	// refused is when the last read began, if that found another map, or a closed one.
+	refused atomic.Pointer[time.Time]
 }
 
 // mapGrant is a read that gave a lease.
@@ -66,6 +68,13 @@ func (l *mapLease) holds(reserve float64) bool {
 
 // isFresh reports whether the lease need not be renewed yet.
 func (l *mapLease) isFresh() bool { return l.holds(1 - mapRenewal) }
+
+// lasts reports whether the lease is used as it is: more than a part of it is left, and it was refused a
+// moment ago. To read the records before each statement would only slow the statements down.
+func (l *mapLease) lasts(reserve float64) bool {
+	g := l.granted.Load()
+	return g != nil && l.holds(reserve) && younger(l.refused.Load(), time.Duration(mapRenewal*float64(g.span)))
+}
 
 // errMapClosed is the reason of an ErrShardMap while a cutover is under way. It ends by itself, or by a
 // call of Cutover.
@@ -94,7 +103,7 @@ const (
 // because versions only grow. pool is what the statement runs on.
 func (t *topology) checkLease(ctx context.Context, database int, pool gorm.ConnPool, when stage) error {
 	l := t.leases[database]
-	if when == beforeStatement && l.isFresh() || when == afterStatement && l.holds(0) {
+	if when == beforeStatement && (l.isFresh() || l.lasts(0)) || when == afterStatement && l.holds(0) {
 		return nil
 	}
 	if _, inside := pool.(gorm.TxCommitter); inside {
@@ -134,7 +143,11 @@ func (t *topology) renewMap(ctx context.Context, database int, pool gorm.ConnPoo
 	l := t.leases[database]
 	began := time.Now()
 	span, err := t.readMap(ctx, database, pool, false)
-	l.refused.Store(errors.Is(err, errs.ErrShardMap))
+	if errors.Is(err, errs.ErrShardMap) {
+		l.refused.Store(&began)
+	} else {
+		l.refused.Store(nil)
+	}
 	if err == nil {
 		l.failed.Store(nil)
 		l.granted.Store(&mapGrant{began, span})

@@ -24,6 +24,7 @@ type Resharding struct {
 	onProgress func(ReshardProgress)
 	shards     int   // that the records must have while rows are copied
 	closing    int64 // the number under which this process has closed the map, or 0
+	still      bool  // nobody writes to the tables
 	cleaned    bool  // nothing is left to remove
 }
 
@@ -96,20 +97,34 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 		return nil, err
 	}
 	d.moves = d.allMoves()
+	if err := d.checkTriggers(ctx); err != nil {
+		return nil, err
+	}
 	return d, d.readColumns(ctx)
 }
 
 // readColumns reads the columns of all tables, once.
 func (d *Resharding) readColumns(ctx context.Context) error {
-	for i := range d.moves {
+	return d.to.eachInTurn(ctx, len(d.moves), func(i int) []int {
+		return []int{d.moves[i].FromDatabase, d.moves[i].ToDatabase}
+	}, func(ctx context.Context, i int) error {
 		if d.moves[i].columns != nil {
-			continue
+			return nil
 		}
 		if err := d.moves[i].checkColumns(ctx); err != nil {
 			return d.moves[i].failed("reading the columns", err)
 		}
+		return nil
+	}, nil)
+}
+
+// readColumnsAgain reads the columns of all tables as they are now. Somebody may have added one since, whose
+// values would stay behind.
+func (d *Resharding) readColumnsAgain(ctx context.Context) error {
+	for i := range d.moves {
+		d.moves[i].columns = nil
 	}
-	return nil
+	return d.readColumns(ctx)
 }
 
 // makeTables makes the journals and the new tables. A table that is not there yet is noted in the journal

@@ -79,9 +79,9 @@ func (m *tableMove) target(ctx context.Context) *gorm.DB {
 }
 
 // lockMap refuses to write to a table that is in use, or after another process has taken over: a copy could
-// undo what programs have written since. The records are locked until the end of the transaction.
+// undo what programs have written since. The records stay as they are until the end of the transaction.
 func (m *tableMove) lockMap(tx *gorm.DB) error {
-	held, err := registry{m.d.from}.hold(tx, "shards = ? AND closing = ?", m.d.shards, m.d.closing)
+	held, err := registry{m.d.from}.share(tx, "shards = ? AND closing = ?", m.d.shards, m.d.closing)
 	if err == nil && !held {
 		return errTakenOver(m.ToDatabase)
 	}
@@ -116,11 +116,16 @@ func (m *tableMove) noteHighest(tx *gorm.DB, key int64) error {
 	return m.journalTable(tx).Where("name = ? AND highest < ?", m.ToTable, key).Update("highest", key).Error
 }
 
-// inTarget runs a transaction in the database of the new table. On MySQL, INSERT ... SELECT would lock the
-// rows that it reads if the transactions were isolated as usual there. It would stop writes of programs, and
-// could end them by deadlocks, because they may lock the records of the map after their rows.
+// inTarget runs a transaction in the database of the new table.
 func (m *tableMove) inTarget(ctx context.Context, do func(tx *gorm.DB) error) error {
-	db := m.target(ctx)
+	return inTransaction(m.target(ctx), do)
+}
+
+// inTransaction runs a transaction of a resharding. On MySQL, INSERT ... SELECT would lock the rows that it
+// reads if the transactions were isolated as usual there. It would stop writes of programs, and could end
+// them by deadlocks, because they may lock the records of the map after their rows. DELETE would lock the
+// rows that stay.
+func inTransaction(db *gorm.DB, do func(tx *gorm.DB) error) error {
 	if db.Name() == dialectMySQL {
 		return db.Transaction(do, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	}

@@ -43,6 +43,12 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 	default:
 		return nil, errUndoing
 	}
+	if err := d.checkEffects(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.readColumnsAgain(ctx); err != nil {
+		return nil, err
+	}
 	if err := d.update(ctx); err != nil {
 		return nil, err
 	}
@@ -54,6 +60,19 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 		return nil, err
 	}
 	return d.open(ctx)
+}
+
+// checkEffects looks once more at what somebody may have added to the tables since Reshard.
+func (d *Resharding) checkEffects(ctx context.Context) error {
+	if d.router != nil { // Without the models, nobody knows which foreign keys follow a like: tag.
+		if err := d.checkForeign(ctx); err != nil {
+			return err
+		}
+	}
+	if err := d.checkForeignToNew(ctx); err != nil {
+		return err
+	}
+	return d.checkTriggers(ctx)
 }
 
 // look reads the phase, and brings the versions of both maps up to date.
@@ -115,6 +134,8 @@ func (d *Resharding) update(ctx context.Context) error {
 // its copy since the last change of either, as after a second comparison of everything. That is made
 // after all if a new table does have triggers or foreign keys, by which a repair may reach other rows.
 func (d *Resharding) settle(ctx context.Context) error {
+	d.still = true
+	defer func() { d.still = false }()
 	repaired, err := d.repair(ctx)
 	if err != nil {
 		return err
@@ -158,6 +179,9 @@ func (d *Resharding) stopped(ctx context.Context) error {
 		if err := move.awaitWrites(ctx); err != nil {
 			return move.failed("waiting for transactions", err)
 		}
+	}
+	if err := d.readColumnsAgain(ctx); err != nil {
+		return err
 	}
 	return d.settle(ctx)
 }

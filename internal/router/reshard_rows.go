@@ -27,6 +27,8 @@ type tableColumn struct {
 	isText bool
 	// kind is the type, as the catalog names it.
 	kind string
+	// charset is the character set of a text on MySQL and MariaDB.
+	charset string
 }
 
 // rawRow is a row as it is copied.
@@ -55,23 +57,24 @@ func (t *topology) columnsOf(ctx context.Context, database int, table string) ([
 	var args []any
 	switch db.Name() {
 	case dialectPostgres:
-		query = "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute " +
+		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute " +
 			"WHERE attrelid = to_regclass(?) AND attnum > 0 " +
 			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
 		args = []any{db.Statement.Quote(table)}
 	case dialectMySQL:
-		query = "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS " +
+		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') " +
+			"FROM information_schema.COLUMNS " +
 			"WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ? " +
 			"AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
 		args = []any{space, name}
 	default:
-		query = "SELECT name, '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
+		query = "SELECT name, '', '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
 		args = []any{name, cmp.Or(space, "main")}
 	}
 	var columns []tableColumn
 	err := t.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
 		var c tableColumn
-		err := rows.Scan(&c.name, &c.kind)
+		err := rows.Scan(&c.name, &c.kind, &c.charset)
 		c.kind = strings.ToLower(c.kind)
 		c.read, c.isText = exactly(db, db.Statement.Quote(c.name), c.kind)
 		columns = append(columns, c)
@@ -120,6 +123,12 @@ func (m *tableMove) checkColumns(ctx context.Context) error {
 	into, err := m.d.to.columnsOf(ctx, m.ToDatabase, m.ToTable)
 	if err != nil {
 		return err
+	}
+	for table, columns := range map[string][]tableColumn{m.FromTable: m.columns, m.ToTable: into} {
+		if len(columns) == 0 {
+			return fmt.Errorf("%w: the table %s is not there: somebody has dropped it. Reshard makes new tables "+
+				"again, and an old one must be restored", errs.ErrSharding, table)
+		}
 	}
 	m.into = nil
 	for _, column := range m.columns {

@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -151,6 +153,19 @@ func (r registry) hold(tx *gorm.DB, condition string, args ...any) (bool, error)
 	}
 	err := r.recordsOf(tx).Where(condition, args...).Count(&met).Error
 	return all > 0 && met == all, err
+}
+
+// share is hold for a transaction that changes rows, and not the records: others of the kind need not wait
+// for it. Whoever changes the records waits for all of them.
+func (r registry) share(tx *gorm.DB, condition string, args ...any) (bool, error) {
+	if tx.Name() == dialectSQLite {
+		return r.hold(tx, condition, args...) // Only one transaction of a database writes at a time.
+	}
+	// A read that locks sees what is committed last, and not what was when the transaction began.
+	var met []bool
+	err := r.recordsOf(tx).Clauses(clause.Locking{Strength: clause.LockingStrengthShare}).
+		Select("CASE WHEN "+condition+" THEN 1 ELSE 0 END = 1", args...).Scan(&met).Error
+	return len(met) > 0 && !slices.Contains(met, false), err
 }
 
 // recordsOf returns a handle for the records in a transaction.

@@ -19,6 +19,11 @@ func (d *Resharding) Undo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.phase != phaseCleaned {
+		if err := d.checkForeignToNew(ctx); err != nil {
+			return err
+		}
+	}
 	switch s.phase {
 	case phaseOpen, phaseClosed, phaseHalf:
 		err = d.giveUp(ctx, s)
@@ -104,10 +109,15 @@ func (m *tableMove) checkCopies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return m.checkSuperfluous(found, at)
+}
+
+// checkSuperfluous refuses a row of the new table that is not a copy of a row that was deleted since.
+func (m *tableMove) checkSuperfluous(found []difference, at moveRecord) error {
 	for _, one := range found {
 		if one.what == isSuperfluous && one.id > at.Highest {
 			return fmt.Errorf("%w: row %d is in %s only, so some program has written it there: move it to %s, "+
-				"and call Undo again", errs.ErrSharding, one.id, m.ToTable, m.FromTable)
+				"and call the step again", errs.ErrSharding, one.id, m.ToTable, m.FromTable)
 		}
 	}
 	return nil
@@ -116,6 +126,9 @@ func (m *tableMove) checkCopies(ctx context.Context) error {
 // moveBack closes the new map and copies the moved rows back into the old tables. If that fails, it ends
 // the cutover once more, so that the new map is open again.
 func (d *Resharding) moveBack(ctx context.Context) error {
+	if err := d.checkTriggers(ctx); err != nil {
+		return err
+	}
 	back := d.reversed()
 	if err := back.readColumns(ctx); err != nil {
 		return err

@@ -37,24 +37,37 @@ func differenceError(moves []tableMove, found [][]difference) error {
 	return e
 }
 
-// compare finds the differences of each move. If only is not nil, it looks at these keys alone.
+// compare finds the differences of each move, of some moves at a time. If only is not nil, it looks at these
+// keys alone.
 func (d *Resharding) compare(ctx context.Context, step string, only [][]int64) ([][]difference, error) {
 	if err := d.readColumns(ctx); err != nil {
 		return nil, err
 	}
 	found := make([][]difference, len(d.moves))
-	for i := range d.moves {
-		var keys []int64
-		if only != nil {
-			if keys = only[i]; len(keys) == 0 {
-				continue
-			}
+	keysOf := func(i int) (keys []int64, none bool) {
+		if only == nil {
+			return nil, false
 		}
-		var err error
+		return only[i], len(only[i]) == 0
+	}
+	err := d.to.eachInTurn(ctx, len(d.moves), func(i int) []int {
+		return []int{d.moves[i].FromDatabase, d.moves[i].ToDatabase}
+	}, func(ctx context.Context, i int) (err error) {
+		keys, none := keysOf(i)
+		if none {
+			return nil
+		}
 		if found[i], err = d.moves[i].differences(ctx, keys); err != nil {
-			return nil, d.moves[i].failed(step, err)
+			err = d.moves[i].failed(step, err)
 		}
-		d.onProgress(ReshardProgress{Step: step, Table: d.moves[i].ToTable, Rows: int64(len(found[i]))})
+		return err
+	}, func(i int) {
+		if _, none := keysOf(i); !none {
+			d.onProgress(ReshardProgress{Step: step, Table: d.moves[i].ToTable, Rows: int64(len(found[i]))})
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	return found, nil
 }
@@ -68,6 +81,9 @@ func (d *Resharding) repair(ctx context.Context) (repaired [][]int64, err error)
 	repaired = make([][]int64, len(d.moves))
 	gone, wanted := make([][]int64, len(d.moves)), make([][]int64, len(d.moves))
 	for i, differ := range found {
+		if err := d.moves[i].checkOwn(ctx, differ); err != nil {
+			return nil, err
+		}
 		for _, one := range differ {
 			repaired[i] = append(repaired[i], one.id)
 			if one.what != isMissing {
@@ -81,10 +97,56 @@ func (d *Resharding) repair(ctx context.Context) (repaired [][]int64, err error)
 	}
 	// All outdated copies are removed first, because they may hold values of unique columns that other rows
 	// have by now.
-	if err := d.inAnyOrder(func(i int) error { return d.moves[i].remove(ctx, gone[i]) }); err != nil {
+	err = d.eachShard(ctx, func(ctx context.Context, i int) error { return d.moves[i].remove(ctx, gone[i]) })
+	if err != nil {
 		return nil, err
 	}
-	return repaired, d.inAnyOrder(func(i int) error { return d.moves[i].copyKeys(ctx, wanted[i]) })
+	return repaired, d.eachShard(ctx, func(ctx context.Context, i int) error {
+		return d.moves[i].copyKeys(ctx, wanted[i])
+	})
+}
+
+// checkOwn refuses to remove a row from the new table that is not a copy. Undo has nothing to check: what the
+// old table has beside the rows of the new one are copies of before.
+func (m *tableMove) checkOwn(ctx context.Context, found []difference) error {
+	superfluous := func(one difference) bool { return one.what == isSuperfluous }
+	if m.d.shards != m.d.from.shards || !slices.ContainsFunc(found, superfluous) {
+		return nil
+	}
+	at, err := m.readJournal(ctx)
+	if err == nil {
+		err = m.checkSuperfluous(found, at)
+	}
+	if err != nil {
+		return m.failed("repair", err)
+	}
+	return nil
+}
+
+// eachShard does something with each move, with those of several shards at a time. Only tables of one shard
+// may have foreign keys to each other, so these come one after the other, in any order.
+func (d *Resharding) eachShard(ctx context.Context, do func(ctx context.Context, move int) error) error {
+	var shards [][]int // moves by shard
+	at := map[int]int{}
+	for i, m := range d.moves {
+		if _, seen := at[m.shard]; !seen {
+			at[m.shard] = len(shards)
+			shards = append(shards, nil)
+		}
+		shards[at[m.shard]] = append(shards[at[m.shard]], i)
+	}
+	return d.to.eachInTurn(ctx, len(shards), func(i int) []int {
+		first := &d.moves[shards[i][0]]
+		return []int{first.FromDatabase, first.ToDatabase}
+	}, func(ctx context.Context, i int) error {
+		return inAnyOrder(len(shards[i]), func(j int) error {
+			m := shards[i][j]
+			if err := do(ctx, m); err != nil {
+				return d.moves[m].failed("repair", err)
+			}
+			return nil
+		})
+	}, nil)
 }
 
 // inAnyOrder does something with each move, and again with those that failed, as long as that helps:
@@ -147,7 +209,9 @@ func (m *tableMove) copyKeys(ctx context.Context, keys []int64) error {
 			if err := m.lockMap(tx); err != nil {
 				return err
 			}
-			only := " AND %s IN (" + listKeys(some) + ")"
+			// The range keeps PostgreSQL from reading the whole table if it knows little about it.
+			only := fmt.Sprintf(" AND %%[1]s BETWEEN %d AND %d AND %%[1]s IN (%s)", some[0], some[len(some)-1],
+				listKeys(some))
 			if err := m.noteHighest(tx, some[len(some)-1]); err != nil {
 				return err
 			}

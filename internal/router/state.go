@@ -245,8 +245,11 @@ func (r registry) finish(ctx context.Context) error {
 			moved = append(moved, m)
 		}
 	}
-	half := r.shards / 2
-	err := inAnyOrder(len(moved)*half, func(i int) error { return r.removeMoved(ctx, moved[i/half], i%half) })
+	// Tables of one shard may have foreign keys to each other, so one of them comes after the other.
+	err := r.eachInTurn(ctx, r.shards/2, func(shard int) []int { return []int{r.place[shard]} },
+		func(ctx context.Context, shard int) error {
+			return inAnyOrder(len(moved), func(i int) error { return r.removeMoved(ctx, moved[i], shard) })
+		}, nil)
 	if err != nil {
 		return err
 	}
@@ -257,8 +260,8 @@ func (r registry) finish(ctx context.Context) error {
 // once the map is open again or is being undone, this must not happen any more.
 func (r registry) removeMoved(ctx context.Context, m *shardModel, shard int) error {
 	db := r.dbs[r.place[shard]].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-	err := db.Transaction(func(tx *gorm.DB) error {
-		held, err := r.hold(tx, "shards = ? AND next_shards = ? AND version = ? AND stale_shards = ?", r.shards,
+	err := inTransaction(db, func(tx *gorm.DB) error {
+		held, err := r.share(tx, "shards = ? AND next_shards = ? AND version = ? AND stale_shards = ?", r.shards,
 			r.shards, r.version, r.shards/2)
 		if err != nil || !held {
 			return err // Without the mark, there is nothing left to do.

@@ -2,11 +2,13 @@ package client
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
@@ -32,6 +34,8 @@ type config struct {
 	insecure         bool
 	http             *http.Client
 	tls              *tls.Config
+	authority        string    // a file
+	certificate      [2]string // files of the certificate and of its key
 }
 
 type optionFunc func(*config) error
@@ -125,6 +129,31 @@ func WithTLS(t *tls.Config) Option {
 	})
 }
 
+// WithAuthority sets the PEM file of the authorities that certificates of servers have to be of, in place of
+// those of the system. It changes the configuration of [WithTLS], and excludes [WithHTTPClient].
+func WithAuthority(file string) Option {
+	return optionFunc(func(c *config) error {
+		if file == "" {
+			return fmt.Errorf("%w: WithAuthority needs the name of a file", ErrOption)
+		}
+		c.authority = file
+		return nil
+	})
+}
+
+// WithCertificate sets the PEM files of a certificate and of its key, which the client shows to servers that
+// run with tls-client-ca. They are read for every new connection, so they can be renewed while the client
+// runs. It changes the configuration of [WithTLS], and excludes [WithHTTPClient].
+func WithCertificate(cert, key string) Option {
+	return optionFunc(func(c *config) error {
+		if cert == "" || key == "" {
+			return fmt.Errorf("%w: WithCertificate needs the names of two files", ErrOption)
+		}
+		c.certificate = [2]string{cert, key}
+		return nil
+	})
+}
+
 // WithHTTPClient sets the client that sends the requests. By default each Client has one of its own, which
 // follows no redirect, so a token goes nowhere else.
 func WithHTTPClient(h *http.Client) Option {
@@ -151,8 +180,10 @@ func configure(endpoints []string, opts []Option) (config, error) {
 		}
 		faults = append(faults, opt.apply(&c))
 	}
+	faults = append(faults, c.completeTLS())
 	if c.tls != nil && c.http != nil {
-		faults = append(faults, fmt.Errorf("%w: WithTLS and WithHTTPClient exclude each other", ErrOption))
+		faults = append(faults, fmt.Errorf(
+			"%w: WithTLS, WithAuthority and WithCertificate exclude WithHTTPClient", ErrOption))
 	}
 	if len(endpoints) == 0 {
 		faults = append(faults, fmt.Errorf("%w: at least one endpoint is needed", ErrOption))
@@ -164,6 +195,38 @@ func configure(endpoints []string, opts []Option) (config, error) {
 		c.http = newHTTPClient(c.tls)
 	}
 	return c, errors.Join(faults...)
+}
+
+// completeTLS adds the files to the configuration of TLS. The one of the caller stays as it is.
+func (c *config) completeTLS() error {
+	if c.authority == "" && c.certificate[0] == "" {
+		return nil
+	}
+	if c.tls == nil {
+		c.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	c.tls = c.tls.Clone()
+	var faults []error
+	if c.authority != "" {
+		text, err := os.ReadFile(c.authority)
+		c.tls.RootCAs = x509.NewCertPool()
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%w: WithAuthority: %w", ErrOption, err))
+		} else if !c.tls.RootCAs.AppendCertsFromPEM(text) {
+			faults = append(faults, fmt.Errorf("%w: WithAuthority: %s has no certificate", ErrOption, c.authority))
+		}
+	}
+	if files := c.certificate; files[0] != "" {
+		if _, err := tls.LoadX509KeyPair(files[0], files[1]); err != nil {
+			faults = append(faults, fmt.Errorf("%w: WithCertificate: %w", ErrOption, err))
+		}
+		c.tls.Certificates = nil
+		c.tls.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(files[0], files[1])
+			return &cert, err
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func (c config) checkEndpoint(endpoint string) error {

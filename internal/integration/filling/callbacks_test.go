@@ -19,10 +19,12 @@ func callbackBehaviors() []behavior {
 		{Name: "an upsert leaves no phantom whichever callback of GORM is removed", Run: removedCallbacksUpsert},
 		{Name: "a callback of the application that empties the key stores nothing", Run: emptyingCallback},
 		{Name: "a database without the INSERT of GORM is refused at Use", Run: noInsertCallback},
+		{Name: "an INSERT of GORM that is removed after creates is missed", Run: insertRemovedLate},
 		{Name: "hooks and callbacks see the context of the application itself", Run: ownContext},
 		{Name: "a callback that replaces the context loses nothing", Run: replacedContext},
 		{Name: "a context that is a nil pointer is the application's business", Run: nilPointerContext},
 		{Name: "rows that hooks create are undone with the row around them", Run: hookRowsUndone},
+		{Name: "hundreds of statements inside each other are told apart", Run: deepHooks},
 	}
 }
 
@@ -143,6 +145,23 @@ func noInsertCallback(t *testing.T, target dbtest.Target) {
 	says(t, err, "gorm:create", "replace it")
 }
 
+// insertRemovedLate removes the INSERT when the plugin has seen it, together with whatever lets the plugin
+// look again.
+func insertRemovedLate(t *testing.T, target dbtest.Target) {
+	for _, also := range []string{"snowflake:watch", "snowflake:fill", "gorm:begin_transaction", "snowflake:reset"} {
+		db, _ := open(t, target, nil, &item{}, &part{})
+		must(t, db.Create(&item{Code: "one"}).Error, "create")
+		must(t, db.Callback().Create().Remove(also), "remove "+also)
+		must(t, db.Create(&item{Code: "two"}).Error, "create without "+also)
+		must(t, db.Callback().Create().Remove("gorm:create"), "remove")
+		for range 2 {
+			err := db.Create(&item{Code: "three"}).Error
+			wantErr(t, err, snowflakeplugin.ErrCallbacks, "create without the INSERT and "+also)
+			says(t, err, "gorm:create", "replace it")
+		}
+	}
+}
+
 // webContext stands for the context type of a web framework.
 type webContext struct{ context.Context }
 
@@ -247,4 +266,40 @@ func hookRowsUndone(t *testing.T, target dbtest.Target) {
 	must(t, db.Create(&outer).Error, "create again")
 	same(t, "items", plainOne[int64](t, db, "SELECT COUNT(*) FROM items"), 2)
 	same(t, "parts", plainOne[int64](t, db, "SELECT COUNT(*) FROM parts"), 3)
+}
+
+// deepHooks makes more statements at a time than the plugin has places for.
+func deepHooks(t *testing.T, target dbtest.Target) {
+	const depth = 600
+	db, _ := open(t, target, nil, &item{}, &part{})
+	boom := fmt.Errorf("boom")
+	for turn, fail := range []error{boom, nil, boom} {
+		items := make([]*item, depth)
+		for i := range items {
+			items[i] = &item{Code: fmt.Sprint(turn, "-", i)}
+			items[i].hook = func(tx *gorm.DB) error {
+				if items[i].ID == 0 {
+					return fmt.Errorf("row %d has no ID in its hook", i)
+				}
+				if i+1 == depth {
+					return fail
+				}
+				refused := &item{Code: "refused", hook: func(*gorm.DB) error { return boom }}
+				if err := tx.Session(&gorm.Session{}).Create(refused).Error; err != boom || refused.ID != 0 { //nolint:errorlint // as below
+					return fmt.Errorf("refused: %w, and its ID is %d", err, refused.ID)
+				}
+				return tx.Create(items[i+1]).Error
+			}
+		}
+		err := db.Create(items[0]).Error
+		if err != fail { //nolint:errorlint // nothing else may have failed
+			t.Fatalf("create: %v", err)
+		}
+		for i, item := range items {
+			if kept := item.ID != 0; kept == (fail != nil) {
+				t.Fatalf("turn %d: row %d of a transaction that ended in %v has the ID %d", turn, i, fail, item.ID)
+			}
+		}
+	}
+	same(t, "rows", plainOne[int64](t, db, "SELECT COUNT(*) FROM items"), depth)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"gorm.io/gorm"
+
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
@@ -24,5 +26,48 @@ func TestAForeignKeyOfAnotherTableStandsInTheWayOfAResharding(t *testing.T) {
 		must(t, db.Exec("DROP TABLE notes").Error, "drop")
 		_, err = d.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
 		must(t, err, "Reshard without the key")
+	})
+}
+
+// branch refers to a row that need not move with it.
+type branch struct {
+	ID       snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Previous *snowflakeplugin.ID
+}
+
+// With ON DELETE CASCADE, removing a row that moves would remove a row that stays.
+func TestAForeignKeyToARowThatMovesElsewhereIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		leased(t, db)
+		r, err := snowflakeplugin.NewRouter(
+			snowflakeplugin.ShardingConfig{Shards: 1, Databases: []*gorm.DB{db}}, &branch{})
+		must(t, err, "NewRouter")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		shortLease(t, db)
+		if target.Name == "sqlite" { // which cannot add a constraint
+			must(t, db.Exec("DROP TABLE branches_00").Error, "drop")
+			must(t, db.Exec("CREATE TABLE branches_00 (id INTEGER PRIMARY KEY, previous INTEGER "+
+				"REFERENCES branches_00 ON DELETE CASCADE)").Error, "a foreign key")
+		} else {
+			must(t, db.Exec("ALTER TABLE branches_00 ADD CONSTRAINT fk_previous FOREIGN KEY (previous) "+
+				"REFERENCES branches_00 (id) ON DELETE CASCADE").Error, "a foreign key")
+		}
+		rows := make([]branch, 2)
+		must(t, r.Create(t.Context(), rows[:1]), "Create")
+		for rows[1].ID == 0 || int64(rows[1].ID^rows[0].ID)&1 == 0 {
+			rows[1].ID = 0
+			must(t, r.Create(t.Context(), rows[1:]), "Create")
+		}
+		if rows[0].ID&1 == 0 {
+			rows[0], rows[1] = rows[1], rows[0]
+		}
+		stays, err := r.DB(t.Context(), &branch{}, rows[1].ID)
+		must(t, err, "DB")
+		must(t, stays.Where("id = ?", rows[1].ID).Update("previous", rows[0].ID).Error, "Update")
+		_, err = r.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
+		wantErr(t, err, snowflakeplugin.ErrSharding, "Reshard")
+		says(t, err, "from the table branches_00 to branches_00", "drop it first")
 	})
 }

@@ -1,11 +1,8 @@
 package resharding_test
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -32,7 +29,8 @@ const (
 	keptRows = 120
 )
 
-// kept is the sharded model. The table kept_controls has the same rows, written in the same transactions.
+// kept is the sharded model. Every write of a row is also noted in the table kept_controls of the database that
+// the row is in, in the same transaction.
 type kept struct {
 	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Writer string             `gorm:"size:20"`
@@ -42,7 +40,8 @@ type kept struct {
 
 // Processes that reshard or go back are killed at random statements, while three processes write and two
 // read. Whatever is left behind, the next process goes on. In the end, plain SQL finds every row once, where it
-// belongs, and no reader has had a part of an answer.
+// belongs, and no reader has had a part of an answer. In the second round there are two databases, so processes
+// are killed between the records of them, too, and the rows of one shard move to the other database.
 func TestNoRowIsLostWhenReshardingsAreKilled(t *testing.T) {
 	if spec := os.Getenv(crewVariable); spec != "" {
 		beCrew(t, spec)
@@ -54,83 +53,94 @@ func TestNoRowIsLostWhenReshardingsAreKilled(t *testing.T) {
 		kills = fewKills
 	}
 	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
-		seed := uint64(time.Now().UnixNano())
-		t.Logf("seed %d", seed)
-		random := rand.New(rand.NewPCG(seed, 0))
-		dsn := target.DSN(t)
-		db := openKept(t, target, dsn, 40)
-		r := keptRouter(t, db, keptFrom)
-		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
-		must(t, db.Exec("UPDATE snowflake_shards SET lease_millis = 500").Error, "a short lease")
-		must(t, db.Exec("CREATE TABLE kept_controls (id BIGINT PRIMARY KEY, writer VARCHAR(20) NOT NULL, "+
-			"n BIGINT NOT NULL)").Error, "the control table")
-		static := make([]kept, keptRows)
-		for i := range static {
-			static[i] = kept{Writer: "nobody", N: int64(i), Code: fmt.Sprint("nobody ", i)}
-		}
-		must(t, r.Create(t.Context(), static), "Create")
-		for _, row := range static {
-			must(t, db.Exec("INSERT INTO kept_controls (id, writer, n) VALUES (?, ?, ?)", row.ID, row.Writer, row.N).
-				Error, "the control rows")
-		}
-		var crew []*member
-		for i := range 5 {
-			role := "write"
-			if i >= 3 {
-				role = "read"
-			}
-			crew = append(crew, startCrew(t, fmt.Sprintf("%s %d 0 %s %s", role, i+1, target.Name, dsn)))
-			crew[i].await("begun")
-		}
-		done, rounds, left := 0, 0, map[string]int{}
-		for done < kills {
-			role := []string{"forward", "forward", "back"}[random.IntN(3)]
-			steps := 1 + random.IntN([]int{30, 150, 400}[random.IntN(3)])
-			ended := startCrew(t, fmt.Sprintf("%s %d %d %s %s", role, 30+random.IntN(2), steps, target.Name, dsn))
-			if !ended.survived() {
-				done++
-				left[stateOf(t, db)]++
-			}
-			if rounds++; rounds > 20*kills {
-				t.Fatalf("%d of %d processes were killed", done, rounds)
-			}
-		}
-		for _, role := range []string{"forward", "clean"} {
-			if !startCrew(t, fmt.Sprintf("%s 31 0 %s %s", role, target.Name, dsn)).survived() {
-				t.Fatalf("the last step, %s, failed", role)
-			}
-		}
-		stored, reads, longest := 0, 0, 0
-		for i, m := range crew {
-			m.send("end")
-			var n, stop int
-			_, err := fmt.Sscanf(m.await("did"), "did %d, longest %d", &n, &stop)
-			must(t, err, "what the process did")
-			if i < 3 {
-				stored, longest = stored+n, max(longest, stop)
-			} else {
-				reads += n
-			}
-			for m.lines.Scan() {
-			}
-			must(t, m.cmd.Wait(), "the process")
-		}
-		checkKept(t, db)
-		if stored == 0 || reads == 0 {
-			t.Errorf("%d writes and %d reads", stored, reads)
-		}
-		t.Logf("%s: %d kills in %d processes, %d writes, %d whole answers; writes stopped for %d ms at most",
-			target.Name, done, rounds, stored, reads, longest)
-		for state, times := range left {
-			t.Logf("%2d kills left behind: %s", times, state)
+		for databases := 1; databases <= 2; databases++ {
+			t.Run(fmt.Sprint(databases), func(t *testing.T) { killReshardings(t, target, databases, kills) })
 		}
 	})
 }
 
+func killReshardings(t *testing.T, target dbtest.Target, databases, kills int) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var dsns []string
+	for range databases {
+		dsns = append(dsns, target.DSN(t))
+	}
+	dsn := strings.Join(dsns, dsnSeparator)
+	dbs := openKept(t, target, dsn, 40, 0)
+	r, err := keptRouter(dbs, keptFrom)
+	must(t, err, "NewRouter")
+	must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+	for _, db := range dbs {
+		must(t, db.Exec("UPDATE snowflake_shards SET lease_millis = 500").Error, "a short lease")
+		must(t, db.Exec("CREATE TABLE kept_controls (id BIGINT NOT NULL, writer VARCHAR(20) NOT NULL, "+
+			"n BIGINT NOT NULL, gone INT NOT NULL, PRIMARY KEY (id, n))").Error, "the control table")
+	}
+	static := make([]kept, keptRows)
+	for i := range static {
+		static[i] = kept{Writer: "nobody", N: int64(i), Code: fmt.Sprint("nobody ", i)}
+	}
+	must(t, r.Create(t.Context(), static), "Create")
+	for _, row := range static {
+		must(t, noteKept(dbs[0], row.ID, row.Writer, row.N, 0), "the control rows")
+	}
+	var crew []*member
+	for i := range 5 {
+		role := "write"
+		if i >= 3 {
+			role = "read"
+		}
+		crew = append(crew, startCrew(t, fmt.Sprintf("%s %d 0 %s %s", role, i+1, target.Name, dsn)))
+		crew[i].await("begun")
+	}
+	done, rounds, left := 0, 0, map[string]int{}
+	for done < kills {
+		role := []string{"forward", "forward", "back"}[random.IntN(3)]
+		steps := 1 + random.IntN([]int{30, 150, 400}[random.IntN(3)])
+		ended := startCrew(t, fmt.Sprintf("%s %d %d %s %s", role, 30+random.IntN(2), steps, target.Name, dsn))
+		if !ended.survived() {
+			done++
+			left[stateOf(t, dbs)]++
+		}
+		if rounds++; rounds > 20*kills {
+			t.Fatalf("%d of %d processes were killed", done, rounds)
+		}
+	}
+	for _, role := range []string{"forward", "clean"} {
+		if !startCrew(t, fmt.Sprintf("%s 31 0 %s %s", role, target.Name, dsn)).survived() {
+			t.Fatalf("the last step, %s, failed", role)
+		}
+	}
+	stored, reads, longest := 0, 0, 0
+	for i, m := range crew {
+		m.send("end")
+		var n, stop int
+		_, err := fmt.Sscanf(m.await("did"), "did %d, longest %d", &n, &stop)
+		must(t, err, "what the process did")
+		if i < 3 {
+			stored, longest = stored+n, max(longest, stop)
+		} else {
+			reads += n
+		}
+		for m.lines.Scan() {
+		}
+		must(t, m.cmd.Wait(), "the process")
+	}
+	checkKept(t, dbs)
+	if stored == 0 || reads == 0 {
+		t.Errorf("%d writes and %d reads", stored, reads)
+	}
+	t.Logf("%s, databases: %d: %d kills in %d processes, %d writes, %d whole answers; writes stopped for %d ms "+
+		"at most", target.Name, databases, done, rounds, stored, reads, longest)
+	for state, times := range left {
+		t.Logf("%2d kills left behind: %s", times, state)
+	}
+}
+
 // stateOf is the state that a process has left behind.
-func stateOf(t *testing.T, db *gorm.DB) string {
+func stateOf(t *testing.T, dbs []*gorm.DB) string {
 	t.Helper()
-	dbs := []*gorm.DB{db}
 	d, err := router.OpenResharding(t.Context(), router.ReshardConfig{Databases: dbs})
 	must(t, err, "OpenResharding")
 	if d == nil {
@@ -141,25 +151,48 @@ func stateOf(t *testing.T, db *gorm.DB) string {
 	return status.Resharding.State
 }
 
-// checkKept compares the tables with the control table, without the router.
-func checkKept(t *testing.T, db *gorm.DB) {
+// noteKept notes what has become of a row: it has a new number, or it is gone.
+func noteKept(tx *gorm.DB, id snowflakeplugin.ID, writer string, n int64, gone int) error {
+	return tx.Exec("INSERT INTO kept_controls (id, writer, n, gone) VALUES (?, ?, ?, ?)", id, writer, n, gone).Error
+}
+
+// checkKept compares the tables with the last note of each row, without the router.
+func checkKept(t *testing.T, dbs []*gorm.DB) {
 	t.Helper()
 	type row struct {
 		ID     int64
 		Writer string
 		N      int64
+		Gone   int
 	}
-	var want []row
-	must(t, db.Raw("SELECT id, writer, n FROM kept_controls").Scan(&want).Error, "the control rows")
-	found := map[int64]row{}
-	for shard := range 2 * keptFrom {
-		var rows []row
-		must(t, db.Raw(fmt.Sprintf("SELECT id, writer, n FROM kepts_%02d", shard)).Scan(&rows).Error, "the rows")
-		for _, r := range rows {
-			if _, twice := found[r.ID]; twice || r.ID%(2*keptFrom) != int64(shard) {
-				t.Errorf("row %d is in the table of shard %d; twice: %v", r.ID, shard, twice)
+	want, found := map[int64]row{}, map[int64]row{}
+	for i, db := range dbs {
+		var notes []row
+		must(t, db.Raw("SELECT id, writer, n, gone FROM kept_controls").Scan(&notes).Error, "the control rows")
+		for _, note := range notes {
+			if last, seen := want[note.ID]; !seen || note.N > last.N {
+				want[note.ID] = note
 			}
-			found[r.ID] = r
+		}
+		for shard := range 2 * keptFrom {
+			table := fmt.Sprintf("kepts_%02d", shard)
+			if keptPlace(len(dbs))(shard) != i {
+				same(t, table+" is in another database, too", db.Migrator().HasTable(table), false)
+				continue
+			}
+			var rows []row
+			must(t, db.Raw("SELECT id, writer, n FROM "+table).Scan(&rows).Error, "the rows")
+			for _, r := range rows {
+				if _, twice := found[r.ID]; twice || r.ID%(2*keptFrom) != int64(shard) {
+					t.Errorf("row %d is in the table of shard %d; twice: %v", r.ID, shard, twice)
+				}
+				found[r.ID] = r
+			}
+		}
+	}
+	for id, note := range want {
+		if note.Gone != 0 {
+			delete(want, id)
 		}
 	}
 	lost, wrong := 0, 0
@@ -176,20 +209,36 @@ func checkKept(t *testing.T, db *gorm.DB) {
 	}
 }
 
-// openKept opens the database for a process with a node of its own.
-func openKept(t *testing.T, target dbtest.Target, dsn string, node int64) *gorm.DB {
+// dsnSeparator is between the DSNs of two databases.
+const dsnSeparator = " and "
+
+// openKept opens the databases for a process with a node of its own. The process is killed after a number of
+// statements in one of them, unless that is 0.
+func openKept(t *testing.T, target dbtest.Target, dsns string, node int64, steps int) []*gorm.DB {
 	t.Helper()
-	db := target.OpenDSN(t, dsn, nil)
-	must(t, db.Use(snowflakeplugin.New(silent(), snowflakeplugin.WithNode(node))), "Use")
-	return db
+	var dbs []*gorm.DB
+	plugin := snowflakeplugin.New(silent(), snowflakeplugin.WithNode(node))
+	for dsn := range strings.SplitSeq(dsns, dsnSeparator) {
+		db := target.OpenDSN(t, dsn, nil)
+		if steps > 0 {
+			dbtest.KillAfter(t, db, steps)
+		}
+		must(t, db.Use(plugin), "Use")
+		dbs = append(dbs, db)
+	}
+	return dbs
 }
 
-func keptRouter(t *testing.T, db *gorm.DB, shards int) *snowflakeplugin.Router {
-	t.Helper()
-	r, err := snowflakeplugin.NewRouter(
-		snowflakeplugin.ShardingConfig{Shards: shards, Databases: []*gorm.DB{db}}, &kept{})
-	must(t, err, "NewRouter")
-	return r
+// keptPlace is the place of each shard. With two databases, the rows of the first shard move from one to the
+// other, and those of the second stay in theirs.
+func keptPlace(databases int) func(shard int) int {
+	return func(shard int) int { return min(shard, databases-1) }
+}
+
+func keptRouter(dbs []*gorm.DB, shards int) (*snowflakeplugin.Router, error) {
+	return snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+		Shards: shards, Databases: dbs, Place: keptPlace(len(dbs)),
+	}, &kept{})
 }
 
 // startCrew starts a process with a role.
@@ -227,28 +276,23 @@ func beCrew(t *testing.T, spec string) {
 		if target.Name != words[3] {
 			continue
 		}
-		db := target.OpenDSN(t, words[4], nil)
-		if steps > 0 {
-			dbtest.KillAfter(t, db, steps)
-		}
-		must(t, db.Use(snowflakeplugin.New(silent(), snowflakeplugin.WithNode(node))), "Use")
+		dbs := openKept(t, target, words[4], node, steps)
 		switch words[0] {
 		case "write":
-			writeKept(t, db)
+			writeKept(t, dbs)
 		case "read":
-			readKept(t, db)
+			readKept(t, dbs)
 		default:
-			takeStep(t, db, words[0], node%2 == 0)
+			takeStep(t, dbs, words[0], node%2 == 0)
 		}
 	}
 }
 
 // takeStep goes on with whatever is under way. It has the router of a program, or only the databases, as the
 // command has.
-func takeStep(t *testing.T, db *gorm.DB, role string, bare bool) {
+func takeStep(t *testing.T, dbs []*gorm.DB, role string, bare bool) {
 	t.Helper()
 	ctx := t.Context()
-	dbs := []*gorm.DB{db}
 	d, err := router.OpenResharding(ctx, router.ReshardConfig{Databases: dbs, Chunk: 50})
 	must(t, err, "OpenResharding")
 	switch {
@@ -267,9 +311,10 @@ func takeStep(t *testing.T, db *gorm.DB, role string, bare bool) {
 		}
 		must(t, d.Undo(ctx), "Undo of what is being undone")
 	}
-	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: keptFrom, Databases: dbs}, &kept{})
+	r, err := keptRouter(dbs, keptFrom)
 	if err != nil {
-		r = keptRouter(t, db, 2*keptFrom)
+		r, err = keptRouter(dbs, 2*keptFrom)
+		must(t, err, "NewRouter")
 		pending, err := r.PendingCleanup()
 		must(t, err, "PendingCleanup")
 		if pending == nil {
@@ -282,137 +327,13 @@ func takeStep(t *testing.T, db *gorm.DB, role string, bare bool) {
 		}
 		must(t, pending.Undo(ctx), "Undo") // The router follows.
 	}
-	again, err := r.Reshard(ctx, snowflakeplugin.ReshardConfig{Chunk: 50})
+	config := snowflakeplugin.ReshardConfig{Chunk: 50, Place: keptPlace(len(dbs))}
+	again, err := r.Reshard(ctx, config)
 	if err != nil && d != nil { // It is being undone.
 		must(t, d.Undo(ctx), "Undo")
-		again, err = r.Reshard(ctx, snowflakeplugin.ReshardConfig{Chunk: 50})
+		again, err = r.Reshard(ctx, config)
 	}
 	must(t, err, "Reshard")
 	_, err = again.Cutover(ctx)
 	must(t, err, "Cutover")
-}
-
-// toldToEnd is closed when the test wants the process to end.
-func toldToEnd() chan struct{} {
-	end := make(chan struct{})
-	go func() {
-		lines := bufio.NewScanner(os.Stdin)
-		if lines.Scan() {
-			close(end)
-			_, _ = io.Copy(io.Discard, os.Stdin)
-		} else {
-			os.Exit(1) // because the test is gone
-		}
-	}()
-	return end
-}
-
-// writeKept creates, changes and deletes rows together with their control rows.
-func writeKept(t *testing.T, db *gorm.DB) {
-	t.Helper()
-	plugin, _ := db.Plugins["snowflake"].(*snowflakeplugin.Plugin)
-	writer := strconv.Itoa(os.Getpid())
-	r, end := keptRouter(t, db, keptFrom), toldToEnd()
-	fmt.Println("begun")
-	var mine []snowflakeplugin.ID
-	stored, longest, last := 0, time.Duration(0), time.Now()
-	for n := int64(1); ; n++ {
-		select {
-		case <-end:
-			fmt.Printf("did %d, longest %d\n", stored, longest.Milliseconds())
-			return
-		case <-time.After(20 * time.Millisecond): // SQLite is not fair to other writers
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		at, kind := 0, rand.IntN(10)
-		if len(mine) > 0 {
-			at = rand.IntN(len(mine))
-		}
-		var id snowflakeplugin.ID
-		var err error
-		if kind < 6 || len(mine) == 0 {
-			if id, err = plugin.NextID(ctx); err == nil {
-				err = r.Transaction(ctx, id, func(tx *snowflakeplugin.ShardTx) error {
-					err := tx.Create(&kept{ID: id, Writer: writer, N: n, Code: fmt.Sprint(writer, " ", n)})
-					return errors.Join(err, tx.Gorm().Exec(
-						"INSERT INTO kept_controls (id, writer, n) VALUES (?, ?, ?)", id, writer, n).Error)
-				})
-			}
-		} else {
-			id = mine[at]
-			// After an error nobody knows whether it was committed. Then the row is left alone from now on.
-			mine = append(mine[:at], mine[at+1:]...)
-			err = r.Transaction(ctx, id, func(tx *snowflakeplugin.ShardTx) error { return changeKept(tx, id, n, kind < 9) })
-		}
-		cancel()
-		if err != nil {
-			if errors.Is(err, errNotOnce) {
-				fmt.Println("wrong:", err)
-			}
-			continue
-		}
-		if kind < 9 {
-			mine = append(mine, id)
-		}
-		stored++
-		longest, last = max(longest, time.Since(last)), time.Now()
-	}
-}
-
-var errNotOnce = errors.New("a statement did not find its row once")
-
-// changeKept changes or deletes a row and its control row.
-func changeKept(tx *snowflakeplugin.ShardTx, id snowflakeplugin.ID, n int64, change bool) error {
-	row, err := tx.DB(&kept{}, id)
-	if err != nil {
-		return err
-	}
-	statement := "DELETE FROM kept_controls WHERE id = ?"
-	args := []any{id}
-	if row = row.Where("id = ?", id); change {
-		statement, args = "UPDATE kept_controls SET n = ? WHERE id = ?", []any{n, id}
-		row = row.Update("n", n)
-	} else {
-		row = row.Delete(&kept{})
-	}
-	switch {
-	case row.Error != nil:
-		return row.Error
-	case row.RowsAffected != 1:
-		return fmt.Errorf("%w: %d rows of %d", errNotOnce, row.RowsAffected, id)
-	}
-	return tx.Gorm().Exec(statement, args...).Error
-}
-
-// readKept counts and reads the rows that nobody changes.
-func readKept(t *testing.T, db *gorm.DB) {
-	t.Helper()
-	r, end := keptRouter(t, db, keptFrom), toldToEnd()
-	static := r.Scopes(func(db *gorm.DB) *gorm.DB { return db.Where("writer = ?", "nobody") })
-	var ids []snowflakeplugin.ID
-	must(t, db.Raw("SELECT id FROM kept_controls WHERE writer = 'nobody'").Scan(&ids).Error, "the IDs")
-	fmt.Println("begun")
-	for whole := 0; ; {
-		select {
-		case <-end:
-			fmt.Printf("did %d, longest 0\n", whole)
-			return
-		case <-time.After(20 * time.Millisecond):
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		n, err := static.Count(ctx, &kept{})
-		if err == nil && n != keptRows {
-			fmt.Printf("wrong: counted %d rows of %d at %d shards\n", n, keptRows, r.Shards())
-		}
-		var found []kept
-		findErr := r.Find(ctx, &found, ids)
-		cancel()
-		var missing *snowflakeplugin.MissingError
-		if errors.As(findErr, &missing) || findErr == nil && len(found) != keptRows {
-			fmt.Printf("wrong: found %d rows of %d at %d shards, %v\n", len(found), keptRows, r.Shards(), findErr)
-		}
-		if err == nil && findErr == nil {
-			whole++
-		}
-	}
 }

@@ -3,7 +3,6 @@ package resharding_test
 import (
 	"os"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ const stopVariable = "SNOWFLAKE_RESHARD_ROWS"
 func TestHowLongWritesStop(t *testing.T) {
 	rows, err := strconv.Atoi(os.Getenv(stopVariable))
 	if err != nil {
-		t.Skip("set " + stopVariable + " to a number of rows to measure how long a cutover stops writes")
+		t.Skip("set " + stopVariable + " to a number of rows to measure how long a cutover and an undo stop writes")
 	}
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
@@ -38,31 +37,39 @@ func TestHowLongWritesStop(t *testing.T) {
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{})
 		must(t, resharding.Copy(t.Context()), "Copy")
 
-		var longest atomic.Int64
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(stopped)
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(2 * time.Millisecond):
-				}
-				began := time.Now()
-				for d.router.Create(t.Context(), &doubledOrder{Name: "meanwhile"}) != nil {
-					time.Sleep(time.Millisecond)
-				}
-				longest.Store(max(longest.Load(), int64(time.Since(began))))
-			}
-		}()
-		began := time.Now()
-		_, err := resharding.Cutover(t.Context())
-		took := time.Since(began)
-		close(stop)
-		<-stopped
+		var err error
+		took, stop := d.longestStop(func() { _, err = resharding.Cutover(t.Context()) })
 		must(t, err, "Cutover")
-		t.Logf("%s, %d rows: Cutover took %v, and the longest stop of writes was %v", target.Name, rows,
-			took.Round(time.Millisecond),
-			time.Duration(longest.Load()).Round(time.Millisecond))
+		t.Logf("%s, %d rows: Cutover took %v, and the longest stop of writes was %v", target.Name, rows, took, stop)
+		took, stop = d.longestStop(func() { err = resharding.Undo(t.Context()) })
+		must(t, err, "Undo")
+		t.Logf("%s, %d rows: Undo took %v, and the longest stop of writes was %v", target.Name, rows, took, stop)
 	})
+}
+
+// longestStop measures how long a step takes, and the longest time that one of the writes took meanwhile.
+func (d *doubled) longestStop(step func()) (took, longest time.Duration) {
+	d.Helper()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			began := time.Now()
+			for d.router.Create(d.Context(), &doubledOrder{Name: "meanwhile"}) != nil {
+				time.Sleep(time.Millisecond)
+			}
+			longest = max(longest, time.Since(began))
+		}
+	}()
+	began := time.Now()
+	step()
+	took = time.Since(began)
+	close(stop)
+	<-stopped
+	return took.Round(time.Millisecond), longest.Round(time.Millisecond)
 }

@@ -78,11 +78,14 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 		}
 		return d.Exec(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", name, counter+1))
 	}
-	_, err := d.Run(ctx, NewStatement(PostgreSQL, "SELECT setval(s, greatest((SELECT MAX(",
-		d.Kind.Quote(column), ") FROM ", name, "), ", strconv.FormatInt(counter, 10),
-		", pg_sequence_last_value(s), 1)) "+
-			"FROM (SELECT pg_get_serial_sequence(").Bind(name).Add("::text, ").Bind(column).
-		Add("::text)::regclass AS s) AS x WHERE s IS NOT NULL"))
+	key := d.Kind.Quote(column)
+	_, err := d.Run(ctx, NewStatement(PostgreSQL, "SELECT setval(seqrelid, greatest(seqmin, least(seqmax, "+
+		"CASE WHEN seqincrement > 0 THEN greatest((SELECT MAX(", key, ") FROM ", name, "), ",
+		strconv.FormatInt(counter, 10), ", pg_sequence_last_value(seqrelid), 1) "+
+			"ELSE least((SELECT MIN(", key, ") FROM ", name,
+		"), pg_sequence_last_value(seqrelid), seqstart) END))) "+
+			"FROM pg_sequence WHERE seqrelid = pg_get_serial_sequence(").Bind(name).Add("::text, ").Bind(column).
+		Add("::text)::regclass"))
 	return err
 }
 

@@ -25,6 +25,9 @@ func Same(wrote, got any, c *Column, raw bool) bool {
 	if raw {
 		return isNumber(wrote) && isNumber(got) && sameNumber(a, b)
 	}
+	if strings.HasPrefix(c.Declared, "set(") { // Its members are shown in the order of the column.
+		return sameMembers(a, b)
+	}
 	switch c.Family {
 	case FamilyInt, FamilyBool, FamilyDecimal:
 		n, err := Integer(got)
@@ -46,6 +49,13 @@ func Same(wrote, got any, c *Column, raw bool) bool {
 		return true // the column has a form that only its database knows
 	}
 	return false
+}
+
+func sameMembers(a, b string) bool {
+	left, right := strings.Split(a, ","), strings.Split(b, ",")
+	slices.Sort(left)
+	slices.Sort(right)
+	return slices.Equal(left, right)
 }
 
 func isNumber(v any) bool {

@@ -19,6 +19,9 @@ type Trial struct {
 	writer  *Writer
 	raw     bool
 	singles map[int]*Writer // tables of one column, by its position
+	// simpler makes the table without the condition for its partitions, which may have a function that is not
+	// allowed in a CHECK. It is "" if there is none.
+	simpler string
 }
 
 // trialNumber is the name of the column that says which row is which.
@@ -39,7 +42,11 @@ func NewTrial(
 		return nil, err
 	}
 	for _, s := range statements {
-		if err := d.Exec(ctx, s); err != nil {
+		err := d.Exec(ctx, s)
+		if err != nil && r.simpler != "" {
+			err = d.Exec(ctx, r.simpler)
+		}
+		if err != nil {
 			return nil, errors.Join(err, r.Drop(ctx))
 		}
 	}
@@ -55,7 +62,14 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 	case MySQL:
 		var name, text string
 		err := r.d.Row(ctx, NewStatement(MySQL, "SHOW CREATE TABLE ", MySQL.Quote(t.Name)), &name, &text)
-		return []string{mysqlTrial(r.name, text)}, err
+		if err != nil {
+			return nil, err
+		}
+		fits, err := mysqlPartitions(ctx, r.d, t.Name)
+		if fits != "" {
+			r.simpler = mysqlTrial(r.name, text, "")
+		}
+		return []string{mysqlTrial(r.name, text, fits)}, err
 	}
 	rows, err := r.d.Strings(ctx, NewStatement(SQLite, "SELECT type, sql FROM sqlite_master WHERE tbl_name = ").
 		Bind(t.Name).Add(" AND type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type DESC, name"))
@@ -97,8 +111,8 @@ func sqliteBody(statement string) string {
 
 // mysqlTrial makes the statement for a temporary table of what SHOW CREATE TABLE returned, which has one item
 // on every line. Temporary tables cannot have foreign keys, indexes of words or places, partitions or a
-// history.
-func mysqlTrial(name, text string) string {
+// history. fits is the condition under which there is a partition for a row, or "".
+func mysqlTrial(name, text, fits string) string {
 	var items []string
 	options := ""
 	for line := range strings.SplitSeq(text, "\n") {
@@ -114,6 +128,9 @@ func mysqlTrial(name, text string) string {
 		default:
 			items = append(items, item)
 		}
+	}
+	if fits != "" {
+		items = append(items, "CONSTRAINT no_partition CHECK ("+fits+")")
 	}
 	return "CREATE TEMPORARY TABLE " + name + " (\n" +
 		strings.Join(append(items, trialNumber+" bigint"), ",\n") + "\n)" + options

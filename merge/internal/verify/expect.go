@@ -166,7 +166,27 @@ func (e *expecter) moved(r reference, parent *job, values []any, changes map[int
 			if ok {
 				changes[at] = text
 			}
+		default:
+			if err := e.onward(r, i, parent, values, changes); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// onward follows a column of a reference that leads to a column which itself is a reference, such as the key
+// of a profile that is the key of its role.
+func (e *expecter) onward(r reference, i int, parent *job, values []any, changes map[int]any) error {
+	for _, next := range parent.links {
+		far := e.v.jobs[next.parent]
+		if far == nil || far == parent || len(next.columns) != 1 || next.columns[0] != r.targets[i] ||
+			next.path+next.list+next.when != "" || slices.Contains(r.passed, parent.name) {
+			continue
+		}
+		l := link{columns: r.columns[i : i+1], parent: next.parent, targets: next.targets}
+		passed := append(slices.Clone(r.passed), parent.name)
+		return e.moved(reference{link: l, passed: passed}, far, values, changes)
 	}
 	return nil
 }

@@ -9,6 +9,9 @@ import (
 func (e *expecter) inside(r reference, parent *job, values []any, changes map[int]any) error {
 	at := e.at[r.columns[0]]
 	text := textOf(values[at])
+	if before, ok := changes[at]; ok { // by another reference inside of the same column
+		text = textOf(before)
+	}
 	if r.list != "" {
 		now, err := e.list(r, parent, text)
 		changes[at] = now
@@ -66,10 +69,27 @@ func (e *expecter) one(r reference, parent *job, key string) (string, error) {
 	return key, err
 }
 
-// steps splits a path such as $.items[*].id.
-func steps(path string) []string {
-	path = strings.TrimPrefix(strings.TrimPrefix(path, "$"), ".")
-	return strings.FieldsFunc(strings.ReplaceAll(path, "[*]", ".[*]"), func(r rune) bool { return r == '.' })
+// steps splits a path such as $.items[*]."a.b".
+func steps(path string) (all []string) {
+	path = strings.TrimPrefix(path, "$")
+	for path != "" {
+		if rest, ok := strings.CutPrefix(path, "[*]"); ok {
+			all, path = append(all, "[*]"), rest
+			continue
+		}
+		path = strings.TrimPrefix(path, ".")
+		if rest, ok := strings.CutPrefix(path, `"`); ok {
+			name, after, _ := strings.Cut(rest, `"`)
+			all, path = append(all, name), after
+			continue
+		}
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			end = len(path)
+		}
+		all, path = append(all, path[:end]), path[end:]
+	}
+	return all
 }
 
 // walk moves the keys that a path leads to.

@@ -31,6 +31,7 @@ type job struct {
 type reference struct {
 	link
 	when       string
+	passed     []string // the tables over which another reference has led here
 	path, list string
 	enforced   bool     // the target declares it
 	natural    []string // columns of the parent that tell its rows apart and stay as they are
@@ -116,8 +117,8 @@ func (v *verifier) references(j *job) []reference {
 	var all []reference
 	add := func(r reference) {
 		if j.to.column(r.columns[0]) == nil || slices.ContainsFunc(all, func(o reference) bool {
-			return o.parent == r.parent && o.when == r.when && slices.Equal(o.columns, r.columns) &&
-				slices.Equal(o.targets, r.targets)
+			return o.parent == r.parent && o.when == r.when && o.path == r.path && o.list == r.list &&
+				slices.Equal(o.columns, r.columns) && slices.Equal(o.targets, r.targets)
 		}) {
 			return
 		}

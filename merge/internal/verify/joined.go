@@ -17,6 +17,7 @@ type joiner struct {
 	keys    []uniqueKey
 	columns []*column
 	fixed   []bool // by column: it has the value of the row that stayed
+	own     []int  // columns that refer to rows of the table itself
 	forms   []form
 	state   *index // by row of the target: what became of it so far
 	targets [][]string
@@ -55,6 +56,7 @@ type outcome struct {
 	Totals []string // of the columns that are added up; "" is NULL
 	Least  []*string
 	Most   []*string
+	Leads  bool // its references to rows of its own table lead where they have to
 }
 
 func (v *verifier) joined(ctx context.Context, j *job) error {
@@ -73,15 +75,25 @@ func (v *verifier) joined(ctx context.Context, j *job) error {
 			n.keys = []uniqueKey{u}
 		}
 	}
-	for _, c := range n.columns {
+	for i, c := range n.columns {
 		changing := slices.Concat(j.plan.Sum, j.plan.Min, j.plan.Max)
 		if j.plan.Renumber {
 			changing = append(changing, j.to.primary...)
 		}
-		n.fixed = append(n.fixed, !slices.Contains(changing, c.name))
+		own := slices.ContainsFunc(j.links, func(r reference) bool {
+			return r.parent == j.name && slices.Contains(r.columns, c.name)
+		})
+		if own {
+			n.own = append(n.own, i)
+		}
+		n.fixed = append(n.fixed, !own && !slices.Contains(changing, c.name))
 	}
 	n.targets = v.targetsOf(j)
-	for _, pass := range []func(context.Context, *joinedRow) error{n.first, n.second} {
+	passes := []func(context.Context, *joinedRow) error{n.first, n.second}
+	if len(n.own) > 0 {
+		passes = append(passes, n.third)
+	}
+	for _, pass := range passes {
 		for i := range v.sources {
 			if j.from[i] != nil {
 				if err := n.each(ctx, i, pass); err != nil {
@@ -279,7 +291,7 @@ func (n *joiner) settle(ctx context.Context) error {
 		switch {
 		case !known:
 			n.unowned++
-		case o.Sum != fmt.Sprintf("%x", h.sum):
+		case o.Sum != fmt.Sprintf("%x", h.sum), len(n.own) > 0 && !o.Leads:
 			n.other++
 		case n.j.plan.Policy == policySum && !n.added(o, h):
 			totals++

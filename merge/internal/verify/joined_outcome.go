@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -143,6 +144,28 @@ func (n *joiner) second(ctx context.Context, row *joinedRow) error {
 		return nil
 	}
 	return n.move(row, stays[0])
+}
+
+// third compares the references of rows to rows of their own table. Only now it is known where all of these
+// are.
+func (n *joiner) third(_ context.Context, row *joinedRow) error {
+	for _, h := range row.found {
+		o, known, err := n.outcome(h.id)
+		if err != nil {
+			return err
+		}
+		if !known || o.Leads || o.Owner != row.server || h.sum != row.sum {
+			continue
+		}
+		o.Leads = !slices.ContainsFunc(n.own, func(at int) bool {
+			f := n.forms[at]
+			return !bytes.Equal(f.append(nil, row.values[at]), f.append(nil, h.values[at]))
+		})
+		if err := n.keep(h.id, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // comesFirst reports whether the row that stayed is the one that the policy keeps.

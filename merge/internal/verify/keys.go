@@ -173,10 +173,12 @@ func (v *verifier) counters(ctx context.Context, j *job) error {
 		}
 		behind, err := v.target.text(
 			ctx,
-			"SELECT CASE WHEN last_value + CASE WHEN is_called THEN 1 ELSE 0 END > "+
+			"SELECT CASE WHEN seqincrement > 0 AND last_value + CASE WHEN is_called THEN 1 ELSE 0 END > "+
 				"(SELECT COALESCE(MAX("+k.quote(c.name)+"), 0) FROM "+k.quote(j.name)+") "+
-				"THEN 'behind the greatest key' "+
-				"ELSE 'at ' || last_value END FROM "+sequence,
+				"OR seqincrement < 0 AND last_value - CASE WHEN is_called THEN 1 ELSE 0 END < "+
+				"(SELECT COALESCE(MIN("+k.quote(c.name)+"), seqmax) FROM "+k.quote(j.name)+") "+
+				"THEN 'behind the greatest key' ELSE 'at ' || last_value END FROM "+sequence+
+				", pg_sequence WHERE seqrelid = '"+strings.ReplaceAll(sequence, "'", "''")+"'::regclass",
 		)
 		if err != nil {
 			return err

@@ -18,9 +18,10 @@ type stream struct {
 
 	// The positions in a row.
 	key     []int
-	when    []int   // by link; -1 if it has no condition
-	there   []int   // by link; -1 if it is not looked up
-	natural [][]int // by link
+	when    []int             // by link; -1 if it has no condition
+	there   []int             // by link; -1 if it is not looked up
+	natural [][]int           // by link
+	set     map[string]string // by column that the plan sets, the expression
 }
 
 // newStream returns the stream of a source or, with server -1, of the target.
@@ -56,6 +57,7 @@ func (s *stream) text() string {
 		return len(list) - 1
 	}
 	inner := []string{"s.*"}
+	s.set = map[string]string{}
 	computed := func(expression string) string {
 		name := "merge_v" + strconv.Itoa(len(inner))
 		inner = append(inner, "("+expression+") AS "+name)
@@ -63,7 +65,8 @@ func (s *stream) text() string {
 	}
 	for _, c := range s.columns {
 		if set := s.j.plan.Set[c.name]; set != "" && s.server >= 0 {
-			put(s.plain(computed(s.fill(set))))
+			s.set[c.name] = computed(s.fill(set))
+			put(s.plain(s.set[c.name]))
 			continue
 		}
 		if own := s.from.column(c.name); own != nil {
@@ -141,9 +144,11 @@ func (s *stream) plain(expression string) string {
 }
 
 // fill puts the numbers of the servers into an expression of the plan.
-func (s *stream) fill(expression string) string {
-	return strings.NewReplacer("{server}", strconv.FormatInt(s.d.Number, 10),
-		"{target}", strconv.FormatInt(s.v.plan.Target.Number, 10)).Replace(expression)
+func (s *stream) fill(expression string) string { return s.d.fill(s.v, expression) }
+
+func (d *database) fill(v *verifier, expression string) string {
+	return strings.NewReplacer("{server}", strconv.FormatInt(d.Number, 10),
+		"{target}", strconv.FormatInt(v.plan.Target.Number, 10)).Replace(expression)
 }
 
 func (s *stream) relation(name string) *relation { return s.d.tables[name] }
@@ -175,6 +180,10 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 	var on []string
 	for i, name := range r.columns {
 		child, parent := s.from.column(name), table.column(r.targets[i])
+		if set := s.set[name]; set != "" && parent != nil {
+			on = append(on, s.plain(alias+"."+k.quote(parent.name))+" = "+s.plain(set))
+			continue
+		}
 		if child == nil || parent == nil {
 			return "", "", ""
 		}
@@ -239,6 +248,9 @@ func (v *verifier) missing(j *job, r reference, server int, alias string, above 
 	var all, on []string
 	other := alias + "p"
 	table := d.tables[r.parent]
+	if j.plan.Set[r.columns[0]] != "" && len(r.columns) == 1 && table != nil && v.jobs[r.parent] != nil {
+		return v.missingSet(j, r, server, other, above...)
+	}
 	for i, name := range r.columns {
 		c := from.column(name)
 		if c == nil {
@@ -260,4 +272,22 @@ func (v *verifier) missing(j *job, r reference, server int, alias string, above 
 			strings.Join(on, " AND ")+")")
 	}
 	return strings.Join(all, " AND ")
+}
+
+// missingSet is missing for a reference that the plan sets. The expression stays outside of the parent, which
+// may have columns of the same names.
+func (v *verifier) missingSet(j *job, r reference, server int, other string, above ...string) string {
+	d := v.sources[server]
+	set := "(" + d.fill(v, j.plan.Set[r.columns[0]]) + ")"
+	key := other + "." + d.kind.quote(r.targets[0])
+	held := key + " IS NOT NULL"
+	if kept := v.kept(v.jobs[r.parent], server, other, append(above, j.name)...); kept != "" {
+		held += " AND " + kept
+	}
+	missing := set + " IS NOT NULL AND " + set + " NOT IN (SELECT " + key + " FROM " +
+		d.kind.quote(r.parent) + " AS " + other + " WHERE " + held + ")"
+	if r.when != "" {
+		missing += " AND (" + r.when + ")"
+	}
+	return missing
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ const (
 	classClock
 	classJSON
 	classUUID
+	classSet // members of a set, whose order is that of their column
 )
 
 // classOf derives the class from the declared type.
@@ -84,7 +86,10 @@ func classOf(k kind, declared string) class {
 			{"dec", classNumber},
 		}
 	} else {
-		for _, word := range []string{"enum(", "set(", "char", "text", "range", "[]"} {
+		if strings.HasPrefix(declared, "set(") {
+			return classSet
+		}
+		for _, word := range []string{"enum(", "char", "text", "range", "[]"} {
 			if strings.HasPrefix(declared, word) || strings.HasSuffix(declared, word) ||
 				word == "range" && strings.Contains(declared, word) {
 				return classText
@@ -127,6 +132,8 @@ func (d *database) expression(alias string, c *column) string {
 		return name + "::int"
 	case c.class == classFloat:
 		return name + "::float8"
+	case c.declared == "inet": // a cast adds the length of the mask, even if there is none
+		return "CASE WHEN " + name + " IS NOT NULL THEN format('%s', " + name + ") END"
 	case c.declared == "character" || strings.HasPrefix(c.declared, "character("):
 		return name + "::text"
 	}
@@ -193,6 +200,10 @@ func (f form) append(b []byte, v any) []byte {
 		b = append(b, jsonText(textOf(v))...)
 	case classUUID:
 		b = append(b, strings.ToLower(strings.Trim(textOf(v), "{}"))...)
+	case classSet:
+		members := strings.Split(textOf(v), ",")
+		slices.Sort(members)
+		b = append(b, strings.Join(members, ",")...)
 	default:
 		switch v := v.(type) {
 		case []byte:

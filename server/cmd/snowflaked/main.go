@@ -106,7 +106,7 @@ func reloadOnHangUp(d *daemon.Daemon, log *slog.Logger) (end func()) {
 					log.Error("snowflaked: not reloaded; what was in force stays in force", "error", err)
 					continue
 				}
-				log.Info("snowflaked: tokens and certificate are reloaded")
+				log.Info("snowflaked: tokens and certificates are reloaded")
 			}
 		}
 	}()

@@ -9,6 +9,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,10 @@ const (
 	greeting = 10 * time.Second
 	// giveBack bounds how long the end waits for the database.
 	giveBack = 6 * time.Second
+	// ballastSize is added to the heap, so that the collector runs after so many bytes at least. The heap of
+	// the service is so small that it would run dozens of times a second. A greater GOGC would not do: it would
+	// also multiply a heap that is large because there are many connections.
+	ballastSize = 32 << 20
 )
 
 // Daemon is a running service. Make one with [Start], and call Run once.
@@ -45,9 +50,11 @@ type Daemon struct {
 	counters  *sources.Counters
 	tokens    *access.Tokens
 	cert      atomic.Pointer[tls.Certificate] // nil without TLS
+	clients   atomic.Pointer[x509.CertPool]   // the authorities of clients; nil if they need no certificate
 	limiter   *netlimit.Limiter
 	metrics   *metrics.Set
 	started   time.Time
+	ballast   []byte // never touched, so it takes no memory; see ballastSize
 
 	web        *http.Server
 	resp       *resp.Server
@@ -65,9 +72,12 @@ type Daemon struct {
 // operator can repair.
 func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 	d = &Daemon{
-		settings: s, log: log, limiter: netlimit.New(s.MaxConnections), metrics: metrics.New(),
+		settings: s, log: log, metrics: metrics.New(),
+		limiter: netlimit.New(netlimit.Limits{
+			Connections: s.MaxConnections, PerAddress: s.MaxConnectionsPerAddress, Rate: s.MaxRatePerAddress,
+		}),
 		stopping: make(chan struct{}), hurried: make(chan struct{}), failed: make(chan error, 2),
-		started: time.Now(),
+		started: time.Now(), ballast: make([]byte, ballastSize),
 	}
 	if s.TokenFile != "" {
 		if d.tokens, err = access.Load(s.TokenFile); err != nil {
@@ -76,6 +86,11 @@ func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 	}
 	if s.TLSCert != "" {
 		if err := d.loadCertificate(); err != nil {
+			return nil, err
+		}
+	}
+	if s.TLSClientCA != "" {
+		if err := d.loadAuthorities(); err != nil {
 			return nil, err
 		}
 	}
@@ -98,7 +113,8 @@ func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 	desk := issue.New(all, int64(s.MaxCount), s.MaxTime, d.metrics, log)
 	d.web = web.New(web.Options{
 		Desk: desk, Layout: options.Layout, Tokens: d.tokens, Metrics: d.metrics, Log: log,
-		Ready: d.Ready, Stopping: d.stopping, Origins: split(s.Origins),
+		Certificates: d.clients.Load() != nil,
+		Ready:        d.Ready, Stopping: d.stopping, Origins: split(s.Origins),
 		MaxBody: s.MaxBody, MaxRequests: s.MaxRequests, Idle: s.Idle, Slow: s.MaxTime,
 	})
 	d.resp = resp.New(resp.Options{
@@ -124,6 +140,10 @@ func Check(s *settings.Settings, log *slog.Logger) error {
 	}
 	if s.TLSCert != "" {
 		_, wrong := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+		err = errors.Join(err, wrong)
+	}
+	if s.TLSClientCA != "" {
+		_, wrong := readAuthorities(s.TLSClientCA)
 		err = errors.Join(err, wrong)
 	}
 	return err
@@ -204,7 +224,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		serving.Go(func() { d.report("the protocol of Redis", d.serveRESP()) })
 	}
 	d.log.Info("snowflaked: serving", "http", d.HTTPAddr(), "resp", d.RESPAddr(),
-		"tls", d.cert.Load() != nil, "tokens", d.tokens.Required())
+		"tls", d.cert.Load() != nil, "tokens", d.tokens.Required(), "certificates", d.clients.Load() != nil)
 	var failure error
 	select {
 	case <-ctx.Done():
@@ -230,14 +250,15 @@ func (d *Daemon) serveWeb() error {
 	if d.cert.Load() == nil {
 		return d.web.Serve(d.webListen)
 	}
-	d.web.TLSConfig = d.tlsConfig()
+	// The probes need no certificate, so the handler asks for it; one that is shown has to be right.
+	d.web.TLSConfig = d.tlsConfig(tls.VerifyClientCertIfGiven, "h2", "http/1.1")
 	return d.web.ServeTLS(d.webListen, "", "")
 }
 
 func (d *Daemon) serveRESP() error {
 	listener := d.respListen
 	if d.cert.Load() != nil {
-		listener = tls.NewListener(listener, d.tlsConfig())
+		listener = tls.NewListener(listener, d.tlsConfig(tls.RequireAndVerifyClientCert))
 	}
 	return d.resp.Serve(listener)
 }

@@ -68,10 +68,20 @@ func (d *Daemon) describe() {
 				{Labels: `state="refused"`, Value: float64(c.Refused)},
 			}
 		})
+	m.Gauge("snowflaked_address_refused_total", "counter",
+		"What was refused because one client address had or made too many.", func() []metrics.Value {
+			c := d.limiter.Counts()
+			return []metrics.Value{
+				{Labels: `what="connection"`, Value: float64(c.Crowded)},
+				{Labels: `what="request"`, Value: float64(c.Slowed)},
+			}
+		})
+	m.Gauge("snowflaked_addresses", "gauge", "How many client addresses are remembered for their limits.",
+		func() []metrics.Value { return metrics.Number(float64(d.limiter.Counts().Addresses)) })
 	m.Gauge("snowflaked_heap_bytes", "gauge", "The memory of the heap.", func() []metrics.Value {
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
-		return metrics.Number(float64(stats.HeapAlloc))
+		return metrics.Number(max(float64(stats.HeapAlloc)-float64(len(d.ballast)), 0))
 	})
 	m.Gauge("snowflaked_info", "gauge", "The version, and the version of Go.", func() []metrics.Value {
 		return []metrics.Value{{Labels: fmt.Sprintf("version=%q,go=%q", Version(), runtime.Version()), Value: 1}}

@@ -2,15 +2,22 @@ package daemon
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"os"
 )
 
-// Reload reads the tokens and the certificate again. After an error the old ones stay in force.
+// Reload reads the tokens, the certificate and the authorities of clients again. What cannot be read stays
+// in force as it was.
 func (d *Daemon) Reload() error {
 	err := d.tokens.Reload()
 	if d.cert.Load() != nil {
 		err = errors.Join(err, d.loadCertificate())
+	}
+	if d.clients.Load() != nil {
+		err = errors.Join(err, d.loadAuthorities())
 	}
 	return err
 }
@@ -24,12 +31,62 @@ func (d *Daemon) loadCertificate() error {
 	return nil
 }
 
-// tlsConfig returns a configuration that always takes the latest certificate.
-func (d *Daemon) tlsConfig() *tls.Config {
-	return &tls.Config{
+func (d *Daemon) loadAuthorities() error {
+	pool, err := readAuthorities(d.settings.TLSClientCA)
+	if err != nil {
+		return err
+	}
+	d.clients.Store(pool)
+	return nil
+}
+
+// readAuthorities reads a file of certificates. A file that is right in part only is an error, because it
+// would lock out clients.
+func readAuthorities(path string) (*x509.CertPool, error) {
+	rest, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("tls-client-ca cannot be read: %w", err)
+	}
+	pool, found := x509.NewCertPool(), 0
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		found++
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if block.Type != "CERTIFICATE" || err != nil || !cert.IsCA {
+			return nil, fmt.Errorf("tls-client-ca: block %d of %s is no certificate of an authority", found, path)
+		}
+		pool.AddCert(cert)
+	}
+	if found == 0 {
+		return nil, fmt.Errorf("tls-client-ca: %s holds no certificate in PEM", path)
+	}
+	return pool, nil
+}
+
+// tlsConfig returns a configuration that always takes the latest certificate. If clients need certificates,
+// it asks for them in that way, and checks them against the latest authorities.
+func (d *Daemon) tlsConfig(how tls.ClientAuthType, protocols ...string) *tls.Config {
+	plain := tls.Config{
 		MinVersion: tls.VersionTLS12,
+		NextProtos: protocols,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return d.cert.Load(), nil
 		},
 	}
+	config := plain.Clone()
+	if d.clients.Load() == nil {
+		return config
+	}
+	// With older releases of Go, a session that is resumed goes past authorities that were taken away since.
+	config.SessionTicketsDisabled = true
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		one := plain.Clone()
+		one.SessionTicketsDisabled = true
+		one.ClientAuth, one.ClientCAs = how, d.clients.Load()
+		return one, nil
+	}
+	return config
 }

@@ -68,15 +68,15 @@ func TestHostileClientsNeitherStopNorFillTheService(t *testing.T) {
 		}
 		t.Cleanup(func() { conn.Close() })
 	}
-	get := overJSON(r.http)
+	get := overJSON(t, r.http)
 	servers.Eventually(t, func() error {
 		one, err := get()
 		if err != nil {
 			return err
 		}
-		n, err := one(10)
-		if n != 10 && err == nil {
-			err = fmt.Errorf("%d IDs", n)
+		ids, err := one(nil, 10)
+		if len(ids) != 10 && err == nil {
+			err = fmt.Errorf("%d IDs", len(ids))
 		}
 		return err
 	})

@@ -1,43 +1,70 @@
 // Package netlimit bounds how many connections a service has. When the limit is reached, the connection
 // that has been idle for longest gives way to a new one, so idle connections cannot keep clients out. If
-// no connection is idle, the new one is closed.
+// no connection is idle, the new one is closed. It can also bound the connections and the requests of each
+// client address.
 //
-//	limiter := netlimit.New(4096)
+//	limiter := netlimit.New(netlimit.Limits{Connections: 4096})
 //	listener = limiter.Listen(listener)
 package netlimit
 
 import (
 	"container/list"
 	"net"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // Limiter counts the connections of any number of listeners. Make one with [New]. Its methods are safe
 // for concurrent use.
 type Limiter struct {
-	most int
+	limits Limits
+	slowed atomic.Uint64
 
-	mu      sync.Mutex
-	open    int
-	idle    *list.List // of *Conn, the one that has been idle for longest in front
-	evicted uint64
-	refused uint64
+	mu        sync.Mutex
+	addresses map[netip.Addr]*address
+	resting   *list.List // of *address, the one that has rested for longest in front
+	crowded   uint64
+	open      int
+	idle      *list.List // of *Conn, the one that has been idle for longest in front
+	evicted   uint64
+	refused   uint64
+}
+
+// Limits says what a limiter allows.
+type Limits struct {
+	// Connections is how many there may be, at least 1.
+	Connections int
+	// PerAddress is how many of them one address may have, and Rate how many requests it may make in a
+	// second, and at once. An address of IPv6 stands for its network of 64 bits. 0 means no limit.
+	PerAddress, Rate int
 }
 
 // Counts is a snapshot of a limiter.
 type Counts struct {
 	Open, Idle       int
 	Evicted, Refused uint64
+	Addresses        int    // that are remembered; 0 without a limit for each
+	Crowded          uint64 // connections that were refused because their address had too many
+	Slowed           uint64 // requests that were refused because their address made too many
 }
 
-// New returns a limiter for that many connections, at least 1.
-func New(most int) *Limiter { return &Limiter{most: max(most, 1), idle: list.New()} }
+// New returns a limiter.
+func New(limits Limits) *Limiter {
+	limits.Connections = max(limits.Connections, 1)
+	return &Limiter{
+		limits: limits, idle: list.New(), addresses: make(map[netip.Addr]*address), resting: list.New(),
+	}
+}
 
 // Counts returns how many connections there are and were.
 func (l *Limiter) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Counts{Open: l.open, Idle: l.idle.Len(), Evicted: l.evicted, Refused: l.refused}
+	return Counts{
+		Open: l.open, Idle: l.idle.Len(), Evicted: l.evicted, Refused: l.refused,
+		Addresses: len(l.addresses), Crowded: l.crowded, Slowed: l.slowed.Load(),
+	}
 }
 
 // Listen wraps a listener. Its connections are of type *[Conn] and idle at first.
@@ -73,17 +100,26 @@ func (l *Limiter) admit(inner net.Conn) *Conn {
 	}()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= l.most {
+	from := l.enter(inner)
+	if from != nil && l.limits.PerAddress > 0 && from.open >= l.limits.PerAddress {
+		l.crowded++
+		return nil
+	}
+	if l.open >= l.limits.Connections {
 		front := l.idle.Front()
 		if front == nil {
 			l.refused++
+			l.leave(from)
 			return nil
 		}
 		victim = front.Value.(*Conn)
 		l.remove(victim)
 		l.evicted++
 	}
-	conn := &Conn{Conn: inner, limiter: l}
+	conn := &Conn{Conn: inner, limiter: l, address: from}
+	if from != nil {
+		from.open++
+	}
 	conn.element = l.idle.PushBack(conn)
 	l.open++
 	return conn
@@ -100,6 +136,10 @@ func (l *Limiter) remove(c *Conn) {
 		l.idle.Remove(c.element)
 		c.element = nil
 	}
+	if c.address != nil {
+		c.address.open--
+		l.leave(c.address)
+	}
 }
 
 // Conn is a counted connection.
@@ -107,6 +147,7 @@ type Conn struct {
 	net.Conn
 
 	limiter *Limiter
+	address *address      // nil if addresses are not limited
 	element *list.Element // guarded by the limiter's mu; nil if the connection works
 	gone    bool          // guarded by the limiter's mu
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 )
 
 const (
@@ -25,6 +26,10 @@ var errArgs = errors.New("wrong number of arguments")
 func (c *session) answer(args []string) bool {
 	began := time.Now()
 	name := strings.ToUpper(args[0])
+	if c.idle != nil && !c.idle.Allow() {
+		c.observe(began, &issue.Fault{Kind: issue.Unavailable, Text: netlimit.ErrTooMany.Error()})
+		return true
+	}
 	if !c.known && name != "AUTH" && name != "HELLO" && name != "QUIT" {
 		c.out.fail("NOAUTH", "Authentication required.")
 		c.server.options.Metrics.Observe(protocol, unauthorized, time.Since(began))

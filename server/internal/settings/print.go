@@ -17,7 +17,7 @@ const usage = `snowflaked makes unique IDs for programs in every language.
 
 A setting is taken from its flag, else from the environment variable SNOWFLAKED_NAME, else from the YAML
 file, else it has its default. SIGTERM ends the service when all requests are answered. SIGHUP reads the
-tokens and the certificate again.
+tokens, the certificate and the authorities of clients again.
 
 `
 

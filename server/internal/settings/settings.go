@@ -23,19 +23,23 @@ import (
 
 // Settings is the configuration of a service. The flags document it.
 type Settings struct {
-	Listen, RESP      string
-	DSN, DSNFile      string
-	Table, Layout     string
-	Nodes             string
-	Span              time.Duration
-	TLSCert, TLSKey   string
-	TokenFile         string
-	Insecure          bool
-	Origins           string
-	MaxCount          int
-	MaxBody           int
-	MaxConnections    int
-	MaxRequests       int
+	Listen, RESP    string
+	DSN, DSNFile    string
+	Table, Layout   string
+	Nodes           string
+	Span            time.Duration
+	TLSCert, TLSKey string
+	TLSClientCA     string
+	TokenFile       string
+	Insecure        bool
+	Origins         string
+	MaxCount        int
+	MaxBody         int
+	MaxConnections  int
+	MaxRequests     int
+	// These are 0 for no limit.
+	MaxConnectionsPerAddress, MaxRatePerAddress int
+
 	MaxTime           time.Duration
 	Idle              time.Duration
 	DrainDelay, Drain time.Duration
@@ -74,15 +78,22 @@ func (s *Settings) flags(set *flag.FlagSet) {
 		"how long a lease lasts: two thirds of it bridge an outage of the database")
 	set.StringVar(&s.TLSCert, "tls-cert", "", "the `FILE` of the TLS certificate, with its chain")
 	set.StringVar(&s.TLSKey, "tls-key", "", "the `FILE` of its key")
+	set.StringVar(&s.TLSClientCA, "tls-client-ca", "",
+		"a `FILE` of authorities; clients have to show a certificate of one of them")
 	set.StringVar(&s.TokenFile, "token-file", "",
 		"a `FILE` of names and tokens; clients have to show one of the tokens")
 	set.BoolVar(&s.Insecure, "insecure", false,
-		"allow addresses that are not loopback without TLS or without tokens")
+		"allow addresses that are not loopback without TLS, or without tokens and client certificates")
 	set.StringVar(&s.Origins, "origins", "", "the web `ORIGINS` whose pages may ask, with commas; * for all")
 	set.IntVar(&s.MaxCount, "max-count", 10_000, "how many IDs one request may ask for")
 	set.IntVar(&s.MaxBody, "max-body", 16<<10, "how many `BYTES` the body of a request may have")
 	set.IntVar(&s.MaxConnections, "max-connections", 4096,
 		"how many connections there may be; idle ones give way")
+	set.IntVar(&s.MaxConnectionsPerAddress, "max-connections-per-address", 0,
+		"how many connections one client address (in IPv6, one network of 64 bits) may have; 0 for no limit, "+
+			"as behind a proxy")
+	set.IntVar(&s.MaxRatePerAddress, "max-rate-per-address", 0,
+		"how many requests one client address may make a second; 0 for no limit, as behind a proxy")
 	set.IntVar(&s.MaxRequests, "max-requests", 1024, "how many HTTP requests are worked on at once")
 	set.DurationVar(&s.MaxTime, "max-time", 5*time.Second,
 		"how long a request may take, to arrive and to be answered")
@@ -196,6 +207,9 @@ func (s *Settings) complete() error {
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		faults = append(faults, errors.New("tls-cert and tls-key belong together"))
 	}
+	if s.TLSClientCA != "" && s.TLSCert == "" {
+		faults = append(faults, errors.New("tls-client-ca needs tls-cert and tls-key"))
+	}
 	if s.LogFormat != "json" && s.LogFormat != "text" {
 		faults = append(faults, fmt.Errorf("log-format is json or text, not %q", s.LogFormat))
 	}
@@ -237,6 +251,9 @@ func (s *Settings) checkLimits() error {
 		"max-body":        {s.MaxBody, 64, 1 << 20},
 		"max-connections": {s.MaxConnections, 1, 1_000_000},
 		"max-requests":    {s.MaxRequests, 1, 1_000_000},
+
+		"max-connections-per-address": {s.MaxConnectionsPerAddress, 0, 1_000_000},
+		"max-rate-per-address":        {s.MaxRatePerAddress, 0, 1_000_000},
 	} {
 		if limit[0] < limit[1] || limit[0] > limit[2] {
 			faults = append(faults, outside(name, limit[0], limit[1], limit[2]))
@@ -269,9 +286,9 @@ func (s *Settings) checkAddress(name, address string) error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() || s.Insecure {
 		return nil
 	}
-	if s.TLSCert == "" || s.TokenFile == "" {
-		return fmt.Errorf("%s is %q, which others can reach: set tls-cert, tls-key and token-file, or say "+
-			"insecure", name, address)
+	if s.TLSCert == "" || s.TokenFile == "" && s.TLSClientCA == "" {
+		return fmt.Errorf("%s is %q, which others can reach: set tls-cert, tls-key, and token-file or "+
+			"tls-client-ca, or say insecure", name, address)
 	}
 	return nil
 }

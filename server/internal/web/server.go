@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,6 +34,7 @@ var (
 	errEnding         = errors.New("this replica is ending")
 	errBusy           = errors.New("this replica is busy; ask again, or ask another one")
 	errNoToken        = errors.New("a valid token is needed: Authorization: Bearer TOKEN")
+	errNoCertificate  = errors.New("a client certificate is needed")
 )
 
 // Options says what a server needs.
@@ -42,6 +44,8 @@ type Options struct {
 	Tokens  *access.Tokens
 	Metrics *metrics.Set
 	Log     *slog.Logger
+	// Certificates says that clients need a certificate, which the listener has verified if there is one.
+	Certificates bool
 	// Ready says whether IDs can be made, and why not.
 	Ready func() (bool, string)
 	// Stopping is closed when the service begins to end.
@@ -62,7 +66,7 @@ func New(o Options) *http.Server {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler:   o.handler(),
+		Handler:   o.handler(o.direct),
 		Protocols: &protocols,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
@@ -76,6 +80,12 @@ func New(o Options) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		// The messages are about clients that went away and bad handshakes, and may quote what was sent.
 		ErrorLog: slog.NewLogLogger(discardBody{o.Log.Handler()}, slog.LevelDebug),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if c := netlimit.Of(conn); c != nil {
+				return context.WithValue(ctx, connKey{}, c)
+			}
+			return ctx
+		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			if c := netlimit.Of(conn); c != nil {
 				c.SetIdle(state == http.StateIdle)
@@ -84,16 +94,23 @@ func New(o Options) *http.Server {
 	}
 }
 
-func (o Options) handler() http.Handler {
+// direct shortens the way of plain requests.
+func (o Options) direct(next http.Handler) http.Handler {
+	return newDirect(o.Desk, o.Metrics, o.MaxBody, next)
+}
+
+// handler returns the handler of everything. Shorten is put around the handlers of Connect.
+func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 	limits := []connect.HandlerOption{
 		connect.WithReadMaxBytes(o.MaxBody), connect.WithInterceptors(observer(o.Metrics)),
+		connect.WithCompressMinBytes(compressFrom),
 	}
 	api := http.NewServeMux()
 	api.Handle(snowflakev1connect.NewIDServiceHandler(&ids{desk: o.Desk, layout: o.Layout}, limits...))
-	gate := o.gate(o.authorized(api))
+	service := o.crossOrigin(o.gate(o.authorized(shorten(api))))
 
 	top := http.NewServeMux()
-	top.Handle("/"+snowflakev1connect.IDServiceName+"/", o.crossOrigin(gate))
+	top.Handle("/"+snowflakev1connect.IDServiceName+"/", service)
 	h := health{o.Ready}
 	small := connect.WithReadMaxBytes(maxHeader)
 	top.Handle(healthCheck, o.gate(connect.NewUnaryHandler(healthCheck, h.check, small)))
@@ -114,7 +131,14 @@ func (o Options) handler() http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = o.Metrics.WriteTo(w) // who does not wait for the answer does not get it
 	})))
-	return top
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The way of nearly all requests is short. The other handler finds the same one, only later.
+		if r.URL.Path == snowflakev1connect.IDServiceNextProcedure {
+			service.ServeHTTP(w, r)
+			return
+		}
+		top.ServeHTTP(w, r)
+	})
 }
 
 func say(w http.ResponseWriter, status int, text string) {
@@ -123,11 +147,21 @@ func say(w http.ResponseWriter, status int, text string) {
 	fmt.Fprintln(w, text)
 }
 
-// gate bounds how many requests are worked on, and with them the memory that they need.
+// connKey is the key of the *[netlimit.Conn] in the context of its requests.
+type connKey struct{}
+
+// gate bounds how many requests are worked on, and with them the memory that they need, and how many one
+// address makes.
 func (o Options) gate(next http.Handler) http.Handler {
 	places := make(chan struct{}, o.MaxRequests)
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*netlimit.Conn); ok && !c.Allow() {
+			o.Metrics.Observe("http", "unavailable", 0)
+			tooMany := connect.NewError(connect.CodeUnavailable, netlimit.ErrTooMany)
+			reject(refuse, w, r, tooMany, http.StatusServiceUnavailable)
+			return
+		}
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
@@ -141,8 +175,28 @@ func (o Options) gate(next http.Handler) http.Handler {
 	})
 }
 
-// authorized lets only those pass who show a token, where there are any.
+// authorized lets only those pass who show a token and a certificate, as far as these are needed.
 func (o Options) authorized(next http.Handler) http.Handler {
+	return o.certified(o.known(next))
+}
+
+func (o Options) certified(next http.Handler) http.Handler {
+	if !o.Certificates {
+		return next
+	}
+	refuse := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		o.Metrics.Observe("http", "unauthenticated", 0)
+		missing := connect.NewError(connect.CodeUnauthenticated, errNoCertificate)
+		reject(refuse, w, r, missing, http.StatusUnauthorized)
+	})
+}
+
+func (o Options) known(next http.Handler) http.Handler {
 	if !o.Tokens.Required() {
 		return next
 	}

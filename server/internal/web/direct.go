@@ -1,0 +1,286 @@
+package web
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
+	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1/snowflakev1connect"
+)
+
+const (
+	// compressFrom is how long an answer has to be, in bytes, before it is compressed for clients that
+	// accept that. A shorter one fits into one packet as it is.
+	compressFrom = 1 << 10
+
+	envelopeHead = 5 // of a message of gRPC: a byte of flags, and the length in four bytes
+	identity     = "identity"
+	compression  = "gzip" // the only one that the handlers of Connect have here
+)
+
+// direct answers plain requests for IDs, which are nearly all requests there are, at a fraction of the cost
+// of the handlers of Connect. It answers exactly as they do. Whatever is not plain, such as a wrong or a
+// compressed body, or an answer that is an error, goes on to them. If the IDs have been made or refused by
+// then, an [outcome] goes along, so that nothing is done twice.
+type direct struct {
+	desk    *issue.Desk
+	metrics *metrics.Set
+	maxBody int
+	next    http.Handler // the handlers of Connect
+	buffers sync.Pool    // of *[]byte
+}
+
+func newDirect(desk *issue.Desk, m *metrics.Set, maxBody int, next http.Handler) *direct {
+	d := &direct{desk: desk, metrics: m, maxBody: maxBody, next: next}
+	d.buffers.New = func() any {
+		// Reading needs a byte more than the limit, to notice the end.
+		buffer := make([]byte, 0, min(maxBody, compressFrom)+1)
+		return &buffer
+	}
+	return d
+}
+
+// dialect is a kind of requests that are answered directly.
+type dialect struct {
+	protocol string // for the metrics
+	accepts  string // the headers that name the compressions, of the request and of the answer
+	encoding string
+	json     bool
+	envelope bool
+}
+
+// dialectOf returns the dialect of a request, or false if it is not a plain one.
+func dialectOf(r *http.Request) (d dialect, ok bool) {
+	if r.Method != http.MethodPost || r.URL.Path != snowflakev1connect.IDServiceNextProcedure {
+		return d, false
+	}
+	switch first(r.Header, "Content-Type") {
+	case "application/json":
+		d = dialect{protocol: connect.ProtocolConnect, json: true}
+	case "application/proto":
+		d = dialect{protocol: connect.ProtocolConnect}
+	case "application/grpc", "application/grpc+proto":
+		if r.ProtoMajor != 2 {
+			return d, false
+		}
+		d = dialect{protocol: connect.ProtocolGRPC, envelope: true}
+	default:
+		return d, false
+	}
+	d.accepts, d.encoding = "Accept-Encoding", "Content-Encoding"
+	if d.envelope {
+		d.accepts, d.encoding = "Grpc-Accept-Encoding", "Grpc-Encoding"
+	} else if version := first(r.Header, "Connect-Protocol-Version"); version != "" && version != "1" {
+		return d, false
+	}
+	encoding := first(r.Header, d.encoding)
+	return d, encoding == "" || encoding == identity
+}
+
+// first returns the first value of a header whose name is in its canonical form.
+func first(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// timeout returns how long the client waits, or 0 for no limit. It is false for what only Connect judges.
+func (d dialect) timeout(h http.Header) (time.Duration, bool) {
+	const most = 8 // digits; a longer time than these is left to Connect
+	if d.envelope {
+		text := first(h, "Grpc-Timeout")
+		if text == "" {
+			return 0, true
+		}
+		units := map[byte]time.Duration{'m': time.Millisecond, 'S': time.Second, 'u': time.Microsecond, 'n': 1}
+		last := len(text) - 1
+		n, err := strconv.ParseUint(text[:last], 10, 63)
+		unit := units[text[last]]
+		return time.Duration(n) * unit, err == nil && unit > 0 && n > 0 && last <= most
+	}
+	text := first(h, "Connect-Timeout-Ms")
+	if text == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	return time.Duration(n) * time.Millisecond, err == nil && n > 0 && len(text) <= most
+}
+
+// ServeHTTP implements http.Handler.
+func (d *direct) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kind, plain := dialectOf(r)
+	if !plain {
+		d.next.ServeHTTP(w, r)
+		return
+	}
+	limit, plain := kind.timeout(r.Header)
+	if !plain {
+		d.next.ServeHTTP(w, r)
+		return
+	}
+	began := time.Now()
+	ctx := r.Context()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	buffer := d.buffers.Get().(*[]byte)
+	defer d.put(buffer)
+	var err error
+	*buffer, err = readAll(r.Body, (*buffer)[:0], d.maxBody)
+	r.Body = &replay{ReadCloser: r.Body, text: *buffer, err: err}
+	whole := err == io.EOF && len(*buffer) <= d.maxBody //nolint:errorlint // as io.Reader has it
+	if !whole {
+		d.next.ServeHTTP(w, r.WithContext(ctx))
+		return
+	}
+	count, source, plain := kind.parse(*buffer)
+	if !plain {
+		d.next.ServeHTTP(w, r.WithContext(ctx))
+		return
+	}
+	ids, err := d.desk.Issue(ctx, source, count)
+	if err != nil || !d.answer(w, r, kind, ids) {
+		made := &outcome{ids: ids, err: err, began: began}
+		d.next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, outcomeKey{}, made)))
+		return
+	}
+	d.metrics.Observe(kind.protocol, "ok", time.Since(began))
+}
+
+func (d *direct) put(buffer *[]byte) {
+	if cap(*buffer) <= 2*max(d.maxBody, compressFrom) {
+		d.buffers.Put(buffer)
+	}
+}
+
+// parse reads the message of a plain request.
+func (d dialect) parse(text []byte) (count int64, source string, ok bool) {
+	if d.envelope {
+		if len(text) < envelopeHead || text[0] != 0 {
+			return 0, "", false
+		}
+		length := uint64(text[1])<<24 | uint64(text[2])<<16 | uint64(text[3])<<8 | uint64(text[4])
+		if text = text[envelopeHead:]; uint64(len(text)) != length {
+			return 0, "", false
+		}
+	}
+	if d.json {
+		count, source, ok = parseJSON(text)
+	} else {
+		count, source, ok = parseProto(text)
+	}
+	if count == 0 {
+		count = 1
+	}
+	return count, source, ok
+}
+
+// answer writes the IDs, or returns false if they have to be compressed.
+func (d *direct) answer(w http.ResponseWriter, r *http.Request, kind dialect, ids []int64) bool {
+	size := maxProto * len(ids)
+	if kind.json {
+		size = maxJSON * len(ids)
+	}
+	text := make([]byte, 0, size+envelope)
+	if kind.envelope {
+		text = append(text, 0, 0, 0, 0, 0)
+	}
+	if kind.json {
+		text = appendJSON(text, ids)
+	} else {
+		text = appendProto(text, ids)
+	}
+	length := len(text)
+	if kind.envelope {
+		length -= envelopeHead
+		text[1], text[2], text[3], text[4] = byte(length>>24), byte(length>>16), byte(length>>8), byte(length)
+	}
+	compresses := acceptsCompression(first(r.Header, kind.accepts))
+	if compresses && length >= compressFrom {
+		return false
+	}
+	header := w.Header()
+	header["Content-Type"] = r.Header["Content-Type"][:1]
+	header[kind.accepts] = []string{compression}
+	if kind.envelope && compresses {
+		// It is what messages may have. This one has none, and says so in its flags.
+		header[kind.encoding] = []string{compression}
+	}
+	_, _ = w.Write(text) // who does not wait for the answer does not get it
+	if kind.envelope {
+		_ = http.NewResponseController(w).Flush() // else net/http would add a Content-Length
+		header[http.TrailerPrefix+"Grpc-Status"] = []string{"0"}
+	}
+	return true
+}
+
+// acceptsCompression reads a list of names as Connect does.
+func acceptsCompression(names string) bool {
+	if names == "" {
+		return false
+	}
+	for name := range strings.FieldsFuncSeq(names, func(c rune) bool { return c == ',' || c == ' ' }) {
+		if name == compression {
+			return true
+		}
+	}
+	return false
+}
+
+// readAll reads a body to its end, whose error is io.EOF, or to one byte beyond the limit.
+func readAll(r io.Reader, into []byte, limit int) ([]byte, error) {
+	for {
+		if len(into) > limit {
+			return into, nil
+		}
+		if len(into) == cap(into) {
+			into = append(into, 0)[:len(into)]
+		}
+		n, err := r.Read(into[len(into):min(cap(into), limit+1)])
+		into = into[:len(into)+n]
+		if err != nil {
+			return into, err
+		}
+	}
+}
+
+// replay is a body that was read in part: it returns that part again, and the error that came after it.
+type replay struct {
+	io.ReadCloser
+
+	text []byte
+	err  error
+}
+
+// Read implements io.Reader.
+func (r *replay) Read(p []byte) (int, error) {
+	if len(r.text) > 0 {
+		n := copy(p, r.text)
+		r.text = r.text[n:]
+		return n, nil
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	return r.ReadCloser.Read(p)
+}
+
+// outcome is what was made for a request before Connect answers it.
+type outcome struct {
+	ids   []int64
+	err   error
+	began time.Time
+}
+
+type outcomeKey struct{}
