@@ -20,7 +20,7 @@ import (
 
 // patience is how long a test waits for what has to happen. It only keeps a fault from hanging
 // the test run.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {

@@ -3,6 +3,7 @@
 package faults_test
 
 import (
+	"context"
 	"net/url"
 	"os"
 	"strconv"
@@ -17,8 +18,11 @@ import (
 const (
 	// roundsVariable says how many rounds there are.
 	roundsVariable = "SNOWFLAKE_FAULT_ROUNDS"
-	usualRounds    = 20
-	shortRounds    = 7 // one of each kind
+	usualRounds    = 14 // two of each kind
+	shortRounds    = 7
+
+	// roundsSpan leaves a window some time where a busy machine answers each statement late.
+	roundsSpan = 3 * time.Second
 
 	// usualPace keeps the load low: the tests are about faults.
 	usualPace = 4 * time.Millisecond
@@ -27,7 +31,7 @@ const (
 func TestRoundsOfFaultsRepeatAndLoseNothing(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, target dbtest.Target) {
-		base := order{Target: target, DSN: target.DSN(t), Hi: 3, Span: time.Second, Pace: usualPace, Patience: patience}
+		base := order{Target: target, DSN: target.DSN(t), Hi: 3, Span: roundsSpan, Pace: usualPace, Patience: patience}
 		if target.Name == "sqlite" {
 			// Its writers come one after the other. One that is stopped in a transaction holds the
 			// lock on the file; the others are to hear of it, not to wait as long as it lasts.
@@ -50,13 +54,20 @@ func TestRoundsOfFaultsRepeatAndLoseNothing(t *testing.T) {
 		s := c.finish()
 		c.complain(func(class, text string) bool {
 			locked := target.Name == "sqlite" && strings.Contains(text, "locked")
-			return class == classWindow || class == classNoFree || locked
+			return class == classWindow || class == classNoFree || locked || late(class, text)
 		})
 		t.Logf("%d rounds %v: %s; %s", n, counts, c.summary(), s)
 		if s.takeovers < n/2 {
 			t.Errorf("%d takeovers in %d rounds: too few to show anything", s.takeovers, n)
 		}
 	})
+}
+
+// late tells whether the store has answered too late to be of use. That is the machine's doing, and
+// the worker tries again.
+func late(class, text string) bool {
+	return class == classStore &&
+		(strings.Contains(text, context.DeadlineExceeded.Error()) || strings.Contains(text, "its clock could not be compared"))
 }
 
 // roundsInTurn is what happens to the workers while the others go on.
