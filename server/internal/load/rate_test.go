@@ -68,9 +68,18 @@ func measure(t *testing.T, rate int, d time.Duration, count, pid int, connect ma
 
 // work sends every request whose place in the order is that of the worker.
 func (s *share) work(one call, started time.Time, d time.Duration, rate, worker, total, count int) {
+	clock, err := newAlarm()
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	defer func() { s.first = errors.Join(s.first, clock.close()) }()
 	for at := worker; at < total; at += workers {
 		due := started.Add(time.Duration(at) * time.Second / time.Duration(rate))
-		time.Sleep(time.Until(due)) // up to 1 ms too long; nanosleep(2) is exact, but costs a thread for each
+		if err := clock.wait(time.Until(due)); err != nil {
+			s.fail(err)
+			return
+		}
 		if time.Since(started) > 2*d {
 			return // the rate is beyond what the machine can do, which the table shows
 		}
@@ -82,11 +91,15 @@ func (s *share) work(one call, started time.Time, d time.Duration, rate, worker,
 			err = fmt.Errorf("%d IDs came in place of %d", got, count)
 		}
 		if err != nil {
-			s.failed++
-			s.first = errors.Join(s.first, err)
+			s.fail(err)
 			return // what comes on this connection now cannot be told
 		}
 	}
+}
+
+func (s *share) fail(err error) {
+	s.failed++
+	s.first = errors.Join(s.first, err)
 }
 
 func (f *figures) add(shares []share) {
