@@ -25,6 +25,9 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 	}
 	switch s.phase {
 	case phaseRecorded:
+		if err := d.checkEffects(ctx); err != nil {
+			return nil, err
+		}
 		return d.open(ctx)
 	case phaseHalf:
 		d.closing = newClosing()
@@ -64,10 +67,12 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 
 // checkEffects looks once more at what somebody may have added to the tables since Reshard.
 func (d *Resharding) checkEffects(ctx context.Context) error {
-	if d.router != nil { // Without the models, nobody knows which foreign keys follow a like: tag.
-		if err := d.checkForeign(ctx); err != nil {
-			return err
-		}
+	check := d.checkForeign
+	if d.router == nil { // Without the models, nobody knows which foreign keys follow a like: tag.
+		check = d.checkForeignToOld
+	}
+	if err := check(ctx); err != nil {
+		return err
 	}
 	if err := d.checkForeignToNew(ctx); err != nil {
 		return err
@@ -168,7 +173,8 @@ func (d *Resharding) close(ctx context.Context) error {
 	return d.stopped(ctx)
 }
 
-// stopped waits until nobody writes to the tables of a closed map, and makes the copies equal to the rows.
+// stopped waits until nobody writes to the tables of a closed map, and makes the copies equal to the rows. It
+// checks the tables once more, because bringing the copies up to date may have taken hours.
 func (d *Resharding) stopped(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -179,6 +185,9 @@ func (d *Resharding) stopped(ctx context.Context) error {
 		if err := move.awaitWrites(ctx); err != nil {
 			return move.failed("waiting for transactions", err)
 		}
+	}
+	if err := d.checkEffects(ctx); err != nil {
+		return err
 	}
 	if err := d.readColumnsAgain(ctx); err != nil {
 		return err

@@ -26,12 +26,20 @@ func (k foreignKey) checkMovesTogether(to string, child, parent *shardModel) err
 		"a like: tag names, or from the key, to such a field", errs.ErrSharding, k.name, k.table, to)
 }
 
-// checkForeignToNew refuses a foreign key that leads from another table to a new table. Cutover removes
-// outdated copies, and Undo drops the table: SQLite would delete the rows first, and what refers to them.
-func (d *Resharding) checkForeignToNew(ctx context.Context) error {
-	return d.eachForeign(ctx, d.from.shards, d.to.shards,
-		func(foreignKey, string, *shardModel, *shardModel) error { return nil })
+// checkForeignToOld refuses a foreign key that leads from a table without shards to the table of a shard.
+func (d *Resharding) checkForeignToOld(ctx context.Context) error {
+	return d.eachForeign(ctx, 0, d.from.shards, anyForeignKey)
 }
+
+// checkForeignToNew refuses a foreign key that leads from a table without shards to a new table. Cutover
+// removes outdated copies, and Undo drops the table: SQLite would first delete the rows, and also the rows
+// that refer to them.
+func (d *Resharding) checkForeignToNew(ctx context.Context) error {
+	return d.eachForeign(ctx, d.from.shards, d.to.shards, anyForeignKey)
+}
+
+// anyForeignKey accepts every foreign key between tables of one shard.
+func anyForeignKey(foreignKey, string, *shardModel, *shardModel) error { return nil }
 
 // eachForeign visits the foreign keys between tables of one shard, for some shards, and refuses those that
 // lead there from other tables.
@@ -40,15 +48,12 @@ func (d *Resharding) eachForeign(
 	visit func(key foreignKey, to string, child, parent *shardModel) error,
 ) error {
 	for shard := first; shard < end; shard++ {
-		together := map[string]*shardModel{}
 		for _, m := range d.to.models {
-			if !m.broadcast {
-				_, name := splitTable(m.table(shard))
-				together[strings.ToLower(name)] = m
+			if m.broadcast {
+				continue
 			}
-		}
-		for _, m := range together {
 			to := m.table(shard)
+			together := d.to.namesFrom(to, shard)
 			keys, err := d.to.referring(ctx, d.to.place[shard], to)
 			if err != nil {
 				return fmt.Errorf("snowflakeplugin: reshard: the foreign keys to %s: %w", to, err)
@@ -56,8 +61,8 @@ func (d *Resharding) eachForeign(
 			for _, key := range keys {
 				child := together[strings.ToLower(key.table)]
 				if child == nil {
-					return fmt.Errorf("%w: the foreign key %s leads from the table %s to %s, whose rows will move to "+
-						"another table: drop it first", errs.ErrSharding, key.name, key.table, to)
+					return fmt.Errorf("%w: the foreign key %s leads from the table %s to %s, from which a resharding "+
+						"removes rows: drop it first", errs.ErrSharding, key.name, key.table, to)
 				}
 				if err := visit(key, to, child, m); err != nil {
 					return err
@@ -66,6 +71,24 @@ func (d *Resharding) eachForeign(
 		}
 	}
 	return nil
+}
+
+// namesFrom returns the models by the names that referring gives their tables of one shard: without the
+// schema, if that is the schema of the table to.
+func (t *topology) namesFrom(to string, shard int) map[string]*shardModel {
+	home, _ := splitTable(to)
+	names := map[string]*shardModel{}
+	for _, m := range t.models {
+		if m.broadcast {
+			continue
+		}
+		space, name := splitTable(m.table(shard))
+		if space != home {
+			name = space + "." + name
+		}
+		names[strings.ToLower(name)] = m
+	}
+	return names
 }
 
 // foreignKey is a foreign key to a known table.

@@ -26,8 +26,9 @@ type trigger struct {
 
 // checkTriggers refuses what would make a resharding do something else than to move rows. Cutover deletes
 // rows from the old tables and Undo inserts them there again, although nobody has deleted or created them: a
-// trigger could note that, delete other rows, or keep the row. Copies are inserted into the new tables. A
-// trigger on updates does not run meanwhile, but the new table needs it as well.
+// trigger could note that, delete other rows, or keep the row. Copies are inserted into the new tables. The new
+// table needs the triggers on updates as well. They run meanwhile in one case only: on MySQL and MariaDB, for an
+// outdated copy that holds the value of a unique column which another row has by now.
 func (d *Resharding) checkTriggers(ctx context.Context) error {
 	for i := range d.moves {
 		m := &d.moves[i]
@@ -40,7 +41,7 @@ func (d *Resharding) checkTriggers(ctx context.Context) error {
 			return m.failed("looking for triggers", err)
 		}
 		if from > into {
-			return fmt.Errorf("%w: the table %s has %d triggers on UPDATE, and the new table %s has %d: make the "+
+			return fmt.Errorf("%w: triggers on UPDATE of the table %s: %d, and of the new table %s: %d; make the "+
 				"same ones there, and call the step again", errs.ErrSharding, m.FromTable, from, m.ToTable, into)
 		}
 	}
@@ -55,7 +56,8 @@ func (t *topology) checkTable(ctx context.Context, database int, table string) (
 		return 0, err
 	}
 	for _, of := range found {
-		if of.event == onUpdate {
+		// PostgreSQL inserts no copies into a table with a rule on updates, because they come with ON CONFLICT.
+		if of.event == onUpdate && of.what == "trigger" {
 			onUpdates++
 			continue
 		}
@@ -109,8 +111,11 @@ func (t *topology) triggersOf(ctx context.Context, database int, table string) (
 	return found, err
 }
 
-// triggerEvent finds the event in the statement that made a trigger of SQLite.
-var triggerEvent = regexp.MustCompile(`(?is)\b(INSERT|DELETE|UPDATE)(\s+OF\s.*?)?\s+ON\s`)
+// triggerEvent finds the event in the statement that made a trigger of SQLite. The name comes before the event
+// and may consist of any words, so the pattern reads it, too.
+var triggerEvent = regexp.MustCompile("(?is)^CREATE\\s+TRIGGER\\s+" +
+	"(?:\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|'(?:[^']|'')*'|\\[[^\\]]*\\]|\\w+)\\s+" +
+	"(?:(?:BEFORE|AFTER|INSTEAD\\s+OF)\\s+)?(INSERT|DELETE|UPDATE)\\s")
 
 // eventOf reads the event from the statement that made a trigger. What it cannot read is taken for the worst.
 func eventOf(statement string) string {

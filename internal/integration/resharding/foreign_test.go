@@ -9,6 +9,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
 )
 
 // A cutover removes moved rows, and with ON DELETE CASCADE the database would delete what refers to them.
@@ -26,6 +27,47 @@ func TestAForeignKeyOfAnotherTableStandsInTheWayOfAResharding(t *testing.T) {
 		must(t, db.Exec("DROP TABLE notes").Error, "drop")
 		_, err = d.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
 		must(t, err, "Reshard without the key")
+	})
+}
+
+// A key that is added while Cutover copies would do the same, and also one that is there when somebody goes on
+// without the models, as the command does.
+func TestAForeignKeyThatIsAddedDuringAReshardingStandsInTheWayOfACutover(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		d := newDoubled(t, 60, db)
+		during := func() {}
+		resharding := d.reshard(snowflakeplugin.ReshardConfig{Progress: func(p snowflakeplugin.ReshardProgress) {
+			if p.Step == "repair" {
+				during()
+				during = func() {}
+			}
+		}})
+		must(t, resharding.Copy(t.Context()), "Copy")
+		var moved doubledOrder
+		must(t, db.Table("doubled_orders_05").Order("id").Take(&moved).Error, "a row that moves")
+		refused := func(err error, what string) {
+			t.Helper()
+			wantErr(t, err, snowflakeplugin.ErrSharding, what)
+			says(t, err, "from the table notes to doubled_orders_01", "drop it first")
+			d.check(d.router, what)
+			var notes int64
+			must(t, db.Table("notes").Count(&notes).Error, "the notes")
+			same(t, "notes", notes, 1)
+			must(t, db.Exec("DROP TABLE notes").Error, "drop")
+		}
+		addNotes(t, db, "doubled_orders_01", moved.ID)
+		other, err := router.OpenResharding(t.Context(), router.ReshardConfig{Databases: []*gorm.DB{db}})
+		must(t, err, "OpenResharding")
+		_, err = other.Cutover(t.Context())
+		refused(err, "Cutover without the models")
+		during = func() { addNotes(t, db, "doubled_orders_01", moved.ID) }
+		_, err = resharding.Cutover(t.Context())
+		refused(err, "Cutover while a key is added")
+		_, err = resharding.Cutover(t.Context())
+		must(t, err, "Cutover")
+		d.check(d.router, "after Cutover")
 	})
 }
 

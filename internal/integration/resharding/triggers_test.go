@@ -1,8 +1,11 @@
 package resharding_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -68,7 +71,7 @@ func TestTriggersThatAMoveWouldSetOffAreRefused(t *testing.T) {
 
 		addTrigger(t, db, "noting_changes", "UPDATE", old)
 		_, err = resharding.Cutover(t.Context())
-		refused(err, "1 triggers on UPDATE", old, fresh)
+		refused(err, "triggers on UPDATE of the table "+old+": 1", fresh+": 0")
 		addTrigger(t, db, "noting_changes_too", "UPDATE", fresh)
 		_, err = resharding.Cutover(t.Context())
 		must(t, err, "Cutover")
@@ -85,10 +88,41 @@ func TestTriggersThatAMoveWouldSetOffAreRefused(t *testing.T) {
 	})
 }
 
+// The name of a trigger of SQLite may consist of the words by which its event is known, and comments may have them
+// as well.
+func TestATriggerIsKnownByItsEventAndNotByItsName(t *testing.T) {
+	t.Parallel()
+	db := dbtest.Named("sqlite").Shared(t).Open(t, nil)
+	d := newDoubled(t, 40, db)
+	must(t, db.Exec("CREATE TABLE audits (name VARCHAR(20))").Error, "a table")
+	for _, begin := range []string{
+		`"log update on orders" AFTER DELETE`, `"x update of y" DELETE`, "[update on] BEFORE DELETE",
+		"'an ''update on x' AFTER DELETE", "`update on` AFTER DELETE", "plain -- not update on rows\n AFTER DELETE",
+		"update_of /* update on rows */ AFTER DELETE", "plain AFTER INSERT",
+	} {
+		must(t, db.Exec("CREATE TRIGGER "+begin+" ON doubled_orders_01 BEGIN "+
+			"INSERT INTO audits (name) VALUES ('update on'); END").Error, begin)
+		_, err := d.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
+		wantErr(t, err, snowflakeplugin.ErrSharding, begin)
+		says(t, err, "doubled_orders_01", "drop it first")
+		var name string
+		must(t, db.Raw("SELECT name FROM sqlite_master WHERE type = 'trigger'").Scan(&name).Error, begin)
+		must(t, db.Exec("DROP TRIGGER "+db.Statement.Quote(name)).Error, begin)
+	}
+	for _, begin := range []string{`"a delete on b" AFTER UPDATE OF name`, "plain UPDATE", "[x] BEFORE UPDATE"} {
+		must(t, db.Exec("CREATE TRIGGER "+begin+" ON doubled_orders_01 BEGIN SELECT 1; END").Error, begin)
+	}
+	_, err := d.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
+	wantErr(t, err, snowflakeplugin.ErrSharding, "Reshard")
+	says(t, err, "triggers on UPDATE of the table doubled_orders_01: 3")
+}
+
 // A rule or a policy of PostgreSQL lets a statement leave rows out without an error.
 func TestWhatHidesRowsFromAReshardingIsRefused(t *testing.T) {
 	t.Parallel()
-	db := dbtest.Named("postgres").Shared(t).Open(t, nil)
+	target := dbtest.Named("postgres").Shared(t)
+	dsn := target.DSN(t)
+	db := target.OpenDSN(t, dsn, nil)
 	d := newDoubled(t, 40, db)
 	refused := func(words ...string) {
 		t.Helper()
@@ -99,15 +133,44 @@ func TestWhatHidesRowsFromAReshardingIsRefused(t *testing.T) {
 	must(t, db.Exec("CREATE RULE kept AS ON DELETE TO doubled_orders_02 DO INSTEAD NOTHING").Error, "a rule")
 	refused("the rule kept", "doubled_orders_02", "drop it first")
 	must(t, db.Exec("DROP RULE kept ON doubled_orders_02").Error, "DROP RULE")
+	// With it, PostgreSQL inserts nothing that comes with ON CONFLICT, as copies do.
+	must(t, db.Exec("CREATE RULE changed AS ON UPDATE TO doubled_orders_02 DO ALSO SELECT 1").Error, "a rule")
+	refused("the rule changed", "doubled_orders_02", "drop it first")
+	must(t, db.Exec("DROP RULE changed ON doubled_orders_02").Error, "DROP RULE")
 	must(t, db.Exec("ALTER TABLE doubled_orders_02 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY").Error,
 		"row-level security")
-	var bypasses bool
-	must(t, db.Raw("SELECT NOT row_security_active('doubled_orders_02')").Scan(&bypasses).Error, "the login")
-	if !bypasses {
-		refused("row-level security", "doubled_orders_02")
-	}
+	narrow := target.OpenDSN(t, withRole(t, db, dsn), nil)
+	must(t, narrow.Use(db.Plugins["snowflake"]), "Use")
+	_, err := (&doubled{T: t, dbs: []*gorm.DB{narrow}}).open(doubledFrom).Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
+	wantErr(t, err, snowflakeplugin.ErrSharding, "with row-level security")
+	says(t, err, "row-level security", "doubled_orders_02")
 	must(t, db.Exec("ALTER TABLE doubled_orders_02 DISABLE ROW LEVEL SECURITY").Error, "row-level security")
-	_, err := d.reshard(snowflakeplugin.ReshardConfig{}).Cutover(t.Context())
+	_, err = d.reshard(snowflakeplugin.ReshardConfig{}).Cutover(t.Context())
 	must(t, err, "Cutover")
 	d.check(d.router, "after Cutover")
+}
+
+// withRole returns the DSN for a role of its own, which may use all tables and is subject to the policies.
+func withRole(t *testing.T, db *gorm.DB, dsn string) string {
+	t.Helper()
+	role := "snowflakerole_" + strings.ToLower(rand.Text())
+	must(t, db.Exec("CREATE ROLE "+role).Error, "a role")
+	t.Cleanup(func() {
+		must(t, db.Exec("DROP OWNED BY "+role).Error, "what the role has")
+		must(t, db.Exec("DROP ROLE "+role).Error, "DROP ROLE")
+	})
+	var schema string
+	must(t, db.Raw("SELECT quote_ident(current_schema())").Scan(&schema).Error, "the schema")
+	for _, grant := range []string{"ALL ON SCHEMA ", "ALL ON ALL TABLES IN SCHEMA "} {
+		must(t, db.Exec("GRANT "+grant+schema+" TO "+role).Error, "GRANT")
+	}
+	if !strings.Contains(dsn, "://") {
+		return dsn + " role=" + role
+	}
+	address, err := url.Parse(dsn)
+	must(t, err, "the DSN")
+	query := address.Query()
+	query.Set("role", role)
+	address.RawQuery = query.Encode()
+	return address.String()
 }

@@ -308,6 +308,24 @@ func TestTheAuthoritiesOfClientsCanBeReplaced(t *testing.T) {
 		}
 	}
 	pass("after wrong files", "second")
+	put(second.file, first.file)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"a block that is not base64":  strings.Replace(string(whole), "MII", "-*-", 1),
+		"a block that does not begin": strings.Replace(string(whole), "-----BEGIN", "-----BEGI", 1),
+		"a block that does not end":   strings.TrimSuffix(strings.TrimSpace(string(whole)), "-----END CERTIFICATE-----"),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "tls-client-ca") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	pass("after damaged files", "second")
 }
 
 // The client in Go shows a certificate, and reads it again when it was renewed.

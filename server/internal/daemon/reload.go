@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -43,11 +44,11 @@ func (d *Daemon) loadAuthorities() error {
 // readAuthorities reads a file of certificates. A file that is right in part only is an error, because it
 // would lock out clients.
 func readAuthorities(path string) (*x509.CertPool, error) {
-	rest, err := os.ReadFile(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("tls-client-ca cannot be read: %w", err)
 	}
-	pool, found := x509.NewCertPool(), 0
+	pool, found, rest := x509.NewCertPool(), 0, text
 	for {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
@@ -59,6 +60,12 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 			return nil, fmt.Errorf("tls-client-ca: block %d of %s is no certificate of an authority", found, path)
 		}
 		pool.AddCert(cert)
+	}
+	// Package pem passes over a block that it cannot read.
+	begun, ended := bytes.Count(text, []byte("-----BEGIN ")), bytes.Count(text, []byte("-----END "))
+	if found != begun || found != ended {
+		return nil, fmt.Errorf("tls-client-ca: %s begins %d blocks and ends %d, and %d can be read", path, begun,
+			ended, found)
 	}
 	if found == 0 {
 		return nil, fmt.Errorf("tls-client-ca: %s holds no certificate in PEM", path)

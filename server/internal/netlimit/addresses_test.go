@@ -102,6 +102,15 @@ func TestAPlaceIsFreeWhenItsConnectionHasEnded(t *testing.T) {
 	if len(come(t, limiter, "10.0.0.3", "10.0.0.1")) != 2 { // the first one gives way, and so may come again
 		t.Errorf("the counts are %+v", limiter.Counts())
 	}
+	crowd := netlimit.New(netlimit.Limits{Connections: 3, PerAddress: 2})
+	others := come(t, crowd, "10.0.1.1", "10.0.1.2", "10.0.1.3")
+	come(t, crowd, "10.0.1.1") // its own first connection gives way
+	for _, other := range others[1:] {
+		other.Close()
+	}
+	if n := len(come(t, crowd, "10.0.1.1", "10.0.1.1")); n != 1 {
+		t.Errorf("an address with one of two connections has got %d more", n)
+	}
 	for _, busy := range come(t, limiter, "10.0.0.5", "10.0.0.6") {
 		busy.SetIdle(false)
 	}

@@ -105,11 +105,17 @@ func (l *Limiter) admit(inner net.Conn) *Conn {
 		l.crowded++
 		return nil
 	}
+	if from != nil {
+		from.open++ // before another connection of the address gives way, which could be its last
+	}
 	if l.open >= l.limits.Connections {
 		front := l.idle.Front()
 		if front == nil {
 			l.refused++
-			l.leave(from)
+			if from != nil {
+				from.open--
+				l.leave(from)
+			}
 			return nil
 		}
 		victim = front.Value.(*Conn)
@@ -117,9 +123,6 @@ func (l *Limiter) admit(inner net.Conn) *Conn {
 		l.evicted++
 	}
 	conn := &Conn{Conn: inner, limiter: l, address: from}
-	if from != nil {
-		from.open++
-	}
 	conn.element = l.idle.PushBack(conn)
 	l.open++
 	return conn
