@@ -26,9 +26,9 @@ type trigger struct {
 
 // checkTriggers refuses what would make a resharding do something else than to move rows. Cutover deletes
 // rows from the old tables and Undo inserts them there again, although nobody has deleted or created them: a
-// trigger could note that, delete other rows, or keep the row. Copies are inserted into the new tables. The new
-// table needs the triggers on updates as well. They run meanwhile in one case only: on MySQL and MariaDB, for an
-// outdated copy that holds the value of a unique column which another row has by now.
+// trigger could note that, delete other rows, or keep the row. Copies are inserted into the new tables. The
+// new table needs the triggers on updates as well. They run meanwhile in one case only: on MySQL and MariaDB,
+// for an outdated copy that holds the value of a unique column which another row has by now.
 func (d *Resharding) checkTriggers(ctx context.Context) error {
 	for i := range d.moves {
 		m := &d.moves[i]
@@ -111,8 +111,8 @@ func (t *topology) triggersOf(ctx context.Context, database int, table string) (
 	return found, err
 }
 
-// triggerEvent finds the event in the statement that made a trigger of SQLite. The name comes before the event
-// and may consist of any words, so the pattern reads it, too.
+// triggerEvent finds the event in the statement that made a trigger of SQLite. The name comes before the
+// event and may consist of any words, so the pattern reads it, too.
 var triggerEvent = regexp.MustCompile("(?is)^CREATE\\s+TRIGGER\\s+" +
 	"(?:\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|'(?:[^']|'')*'|\\[[^\\]]*\\]|\\w+)\\s+" +
 	"(?:(?:BEFORE|AFTER|INSTEAD\\s+OF)\\s+)?(INSERT|DELETE|UPDATE)\\s")
