@@ -24,6 +24,9 @@ type hostile struct {
 	refused merge.Code
 	says    string
 	warned  merge.Code // a warning that check must report
+	// blamed is the kind of comparison that must fail, because the target changes what it is given; "" if
+	// verify must find nothing.
+	blamed string
 	// asks are questions to the target, and the answers.
 	asks [][2]string
 	// after is done on the target afterwards, and then it is asked again.
@@ -111,9 +114,15 @@ func (c hostile) merge(t *testing.T, servers []base, into base, plan *merge.Plan
 	if _, err := m.Run(t.Context()); err != nil {
 		t.Fatalf("%s: %v", way, err)
 	}
-	if v, err := m.Verify(t.Context()); err != nil || !v.OK {
-		t.Errorf("%s: verify: %v", way, err)
-		for _, failed := range v.Failed {
+	v, err := m.Verify(t.Context())
+	if err != nil {
+		t.Fatalf("%s: verify: %v", way, err)
+	}
+	if c.blamed != "" && !slices.ContainsFunc(v.Failed, func(f merge.Comparison) bool { return f.What == c.blamed }) {
+		t.Errorf("%s: verify finds %+v, want a %s that differs", way, v.Failed, c.blamed)
+	}
+	for _, failed := range v.Failed {
+		if c.blamed == "" {
 			t.Errorf("%s: verify: %+v", way, failed)
 		}
 	}
