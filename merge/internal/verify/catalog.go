@@ -18,9 +18,11 @@ type relation struct {
 	opaque  []string // unique indexes with expressions or conditions, in the words of the database
 }
 
-// column is a column that the database does not compute.
+// column is a column of a table. After [verifier.relate] there are none that the target computes, and only
+// those of the sources are computed whose values the target stores.
 type column struct {
 	name     string
+	computed bool   // the database computes it
 	declared string // the type in the words of the database, in lower case
 	class    class
 	nullable bool
@@ -90,7 +92,7 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 // catalogs of servers: each query has the table in the first column, and the rows of one thing follow each
 // other.
 type catalogQueries struct {
-	columns string // table, column, type, nullable, digits
+	columns string // table, column, type, nullable, digits, computed
 	primary string // table, column
 	unique  string // table, index, column
 	opaque  string // table, text
@@ -113,6 +115,7 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 		if n, err := strconv.Atoi(row[4]); err == nil {
 			c.digits = n
 		}
+		c.computed = row[5] == "1"
 		c.class = classOf(d.kind, c.declared)
 		t.columns = append(t.columns, c)
 	}
@@ -142,7 +145,7 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 	for _, t := range tables {
 		for _, k := range t.unique {
 			for _, name := range k.columns {
-				if t.column(name) == nil { // it is computed, out of any column
+				if c := t.column(name); c == nil || c.computed { // out of any column
 					t.opaque = append(t.opaque, "*")
 				}
 			}
@@ -176,11 +179,13 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 
 func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, error) {
 	return d.ask(ctx, catalogQueries{
-		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision
+		// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
+		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
+			c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
+			OR COALESCE(c.generation_expression, '') <> ''
 			FROM information_schema.columns c JOIN information_schema.tables t
 			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
-			WHERE c.table_schema = DATABASE() AND t.table_type <> 'VIEW' AND c.extra NOT LIKE '%GENERATED%'
-			AND COALESCE(c.generation_expression, '') = ''
+			WHERE c.table_schema = DATABASE() AND t.table_type <> 'VIEW'
 			ORDER BY c.table_name, c.ordinal_position`,
 		primary: `SELECT table_name, column_name FROM information_schema.statistics
 			WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
@@ -205,11 +210,12 @@ func (d *database) postgresCatalog(ctx context.Context) (map[string]*relation, e
 	return d.ask(ctx, catalogQueries{
 		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
 			CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
-				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END
+				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
+			CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END
 			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 			JOIN pg_type t ON t.oid = a.atttypid
-			WHERE ` + here + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attgenerated = ''
+			WHERE ` + here + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 			ORDER BY c.relname, a.attnum`,
 		primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 			JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -253,7 +259,8 @@ func (d *database) sqliteCatalog(ctx context.Context) (map[string]*relation, err
 		tables[t.name] = t
 		columns, err := d.texts(
 			ctx,
-			`SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`,
+			// 1 is a hidden column of a virtual table, 2 and 3 are computed.
+			`SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid`,
 			t.name,
 		)
 		if err != nil {
@@ -262,7 +269,7 @@ func (d *database) sqliteCatalog(ctx context.Context) (map[string]*relation, err
 		for _, c := range columns {
 			declared := strings.ToLower(c[1])
 			t.columns = append(t.columns, column{name: c[0], declared: declared, class: classOf(sqlite, declared),
-				nullable: c[2] == "0" && c[3] == "0", digits: -1})
+				nullable: c[2] == "0" && c[3] == "0", digits: -1, computed: c[4] != "0"})
 		}
 		slices.SortStableFunc(
 			columns,

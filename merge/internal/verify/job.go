@@ -40,6 +40,7 @@ type reference struct {
 
 // relate finds the tables, their columns and their references.
 func (v *verifier) relate() error {
+	v.leaveOutComputed()
 	for _, name := range slices.Sorted(maps.Keys(v.plan.Tables)) {
 		p := v.plan.Tables[name]
 		if !p.copied() {
@@ -76,6 +77,23 @@ func (v *verifier) relate() error {
 		}
 	}
 	return nil
+}
+
+// leaveOutComputed leaves out the columns that the target computes, and those of a source that are computed
+// there and that the target does not store. What a source computes and the target stores is copied like any
+// other value.
+func (v *verifier) leaveOutComputed() {
+	for _, t := range v.target.tables {
+		t.columns = slices.DeleteFunc(t.columns, func(c column) bool { return c.computed })
+	}
+	for _, d := range v.sources {
+		for name, t := range d.tables {
+			to := v.target.tables[name]
+			t.columns = slices.DeleteFunc(t.columns, func(c column) bool {
+				return c.computed && (to == nil || to.column(c.name) == nil)
+			})
+		}
+	}
 }
 
 // divide tells the columns that all sources have from those that only some have.

@@ -1,0 +1,67 @@
+package merge_test
+
+import (
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// TestVerifyFindsWhatTheTargetMakesOfAValue merges into targets that change what they are given by a trigger.
+func TestVerifyFindsWhatTheTargetMakesOfAValue(t *testing.T) {
+	t.Parallel()
+	one, three := id(1, 1), id(2, 1)
+	odd := func(columns string) string {
+		return "CREATE TABLE odd (id BIGINT NOT NULL PRIMARY KEY, a BIGINT, " + columns + ")"
+	}
+	// Every dialect has its own words for a trigger that sets a column.
+	mysql := func(set string) string {
+		return "CREATE TRIGGER odd_set BEFORE INSERT ON odd FOR EACH ROW SET NEW." + set
+	}
+	postgres := func(set string) []string {
+		return []string{"CREATE FUNCTION odd_set() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW." + set +
+			"; RETURN NEW; END $$", "CREATE TRIGGER odd_set BEFORE INSERT ON odd FOR EACH ROW EXECUTE FUNCTION odd_set()"}
+	}
+	sqlite := func(set string) string {
+		return "CREATE TRIGGER odd_set AFTER INSERT ON odd BEGIN UPDATE odd SET " + set + " WHERE id = NEW.id; END"
+	}
+	rows := func(id string) []string { return []string{"INSERT INTO odd (id, a) VALUES (" + id + ", 5)"} }
+	timed := func(c hostile) hostile {
+		c.first = []string{"INSERT INTO odd (id, a, at) VALUES (" + one + ", 5, '2025-06-07 08:09:10')"}
+		c.second = []string{"INSERT INTO odd (id, a, at) VALUES (" + three + ", 6, '2025-06-07 08:09:11')"}
+		c.tables, c.blamed = copies("odd"), "checksum"
+		return c
+	}
+	computed := func(c hostile) hostile {
+		c.first = append([]string{odd("b BIGINT GENERATED ALWAYS AS (a * 2) STORED")}, rows(one)...)
+		c.second = append([]string{odd("b BIGINT GENERATED ALWAYS AS (a * 2) STORED")}, rows(three)...)
+		c.tables, c.blamed, c.warned = copies("odd"), "checksum", merge.CodeTrigger
+		return c
+	}
+	const stamp = "at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP"
+	mixed := hostile{on: "mysql postgres", tables: copies("odd"), blamed: "checksum",
+		first:  append([]string{odd("b BIGINT GENERATED ALWAYS AS (a * 2) STORED")}, rows(one)...),
+		second: []string{odd("b BIGINT"), "INSERT INTO odd VALUES (" + three + ", 5, 7)"}}
+	mixedMySQL, mixedPostgres := mixed, mixed
+	mixedMySQL.on, mixedMySQL.before = "mysql", []string{odd("b BIGINT"), mysql("b = COALESCE(NULLIF(NEW.b, 10), 1)")}
+	mixedPostgres.on = "postgres"
+	mixedPostgres.before = append([]string{odd("b BIGINT")}, postgres("b = COALESCE(NULLIF(NEW.b, 10), 1)")...)
+	mergeHostile(t, map[string]hostile{
+		"a time with a default": timed(hostile{on: "mysql", schema: []string{odd(stamp)},
+			before: []string{odd(stamp), mysql("at = '1999-01-01 00:00:00'")}}),
+		"a time with a default, which a change sets again": timed(hostile{on: "mysql",
+			schema: []string{odd(stamp + " ON UPDATE CURRENT_TIMESTAMP")},
+			before: []string{odd(stamp + " ON UPDATE CURRENT_TIMESTAMP"), mysql("at = '1999-01-01 00:00:00'")}}),
+		"a time with a default of PostgreSQL": timed(hostile{on: "postgres", schema: []string{odd(stamp)},
+			before: append([]string{odd(stamp)}, postgres("at = '1999-01-01 00:00:00'")...)}),
+		"a time with a default of SQLite": timed(hostile{on: "sqlite", schema: []string{odd(stamp)},
+			before: []string{odd(stamp), sqlite("at = '1999-01-01 00:00:00'")}}),
+		"a column that the servers compute": computed(hostile{on: "mysql",
+			before: []string{odd("b BIGINT"), mysql("b = 1")}}),
+		"a column that the servers compute, on PostgreSQL": computed(hostile{on: "postgres",
+			before: append([]string{odd("b BIGINT")}, postgres("b = 1")...)}),
+		"a column that the servers compute, on SQLite": computed(hostile{on: "sqlite",
+			before: []string{odd("b BIGINT"), sqlite("b = 1")}}),
+		"a column that one server computes":                mixedMySQL,
+		"a column that one server computes, on PostgreSQL": mixedPostgres,
+	})
+}
