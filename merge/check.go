@@ -66,7 +66,7 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	}
 	for _, step := range []func(context.Context) error{
 		c.data.emptyTarget, c.data.counts, c.data.values, c.ids.check, c.data.orphans,
-		c.inside.check, c.conflicts, c.data.quiet,
+		c.inside.disputed, c.inside.check, c.conflicts, c.data.quiet,
 		c.data.estimate,
 	} {
 		if err := step(ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 type insideCheck struct {
 	ws     *workspace
 	report *CheckReport
-	broken bool // a document or a list cannot be read
+	broken bool // keys inside of a column, or of a column, cannot be changed
 }
 
 const remedyOfInside = "correct it on its server, leave such rows out by when: on the reference, or give " +

@@ -107,21 +107,21 @@ func both(a, b string, same bool) string {
 	return "(" + a + ") AND (" + b + ")"
 }
 
-// linksOf checks that a column follows one table only, wherever it follows any.
+// linksOf checks that no key of a column always follows two tables, wherever it is in the column.
 func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
-	followed := map[string]string{} // by the place in the column, the table that it always follows
-	for _, l := range links {
-		if l.when != "" {
-			continue
-		}
-		inside := l.path + "\x00" + l.list
-		always := followed[inside]
-		if always != "" && always != l.of {
+	for n, l := range links {
+		for _, o := range links[:n] {
+			if l.when+o.when != "" || !o.meets(l) || o.repeats(l) {
+				continue
+			}
 			p := Problem{Code: CodePlan, Table: j.name, Column: column,
-				Message: fmt.Sprintf("its values would have to follow the keys of both %s and %s", always, l.of),
+				Message: "its values would have to follow " + disputants(o, l),
 				Remedy:  "tell the two apart by when: on the references, or keep the keys of one of the tables"}
-			if slices.Contains([]string{always, l.of}, j.name) {
-				others := strings.Trim(strings.Replace(always+" "+l.of, j.name, "", 1), " ")
+			switch {
+			case o.of == l.of:
+				p.Remedy = "remove one of the references, or tell the two apart by when:"
+			case slices.Contains([]string{o.of, l.of}, j.name):
+				others := strings.Trim(strings.Replace(o.of+" "+l.of, j.name, "", 1), " ")
 				p.Message = "its values are keys of " + others +
 					", which change, so they cannot be renumbered or collapsed by themselves"
 				p.Remedy = "remove renumber: from the table, or give it the policy copy: its keys follow those " +
@@ -130,7 +130,6 @@ func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
 			ws.problems = append(ws.problems, p)
 			return nil
 		}
-		followed[inside] = l.of
 	}
 	return links
 }
@@ -238,6 +237,9 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 				own: l.of == j.name && len(j.to.Primary) == 1 && j.to.Primary[0] == l.column})
 		}
 	}
+	for n := range src.links {
+		src.links[n].rivals = src.rivals(n)
+	}
 	for _, w := range j.follows.whole {
 		at := src.positions(w.columns)
 		if exists(w.of) && !slices.Contains(at, -1) {
@@ -262,7 +264,8 @@ type (
 	sourceLink struct {
 		link
 		at, when int
-		own      bool // it is the primary key itself
+		own      bool  // it is the primary key itself
+		rivals   []int // links before it that may lead to the same keys
 	}
 	sourceWhole struct {
 		wholeLink

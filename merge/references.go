@@ -54,8 +54,9 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 	}
 	// All are made from the values that rows have on their server, and done at the end.
 	var changes []change
-	inside := map[[2]int]any{} // by row and column, what references inside of it have made of it so far
-	for _, l := range src.links {
+	// By row and column, what references inside of it have made of it so far. No two of them change one key.
+	inside := map[[2]int]any{}
+	for n, l := range src.links {
 		of := tableServer{l.of, number}
 		if a.moves[of] == 0 && a.offsets.added[of] == 0 {
 			continue
@@ -86,6 +87,13 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 		}
 		for i, r := range rows {
 			if r.values[l.at] == nil || !r.holds(l.when) {
+				continue
+			}
+			done, err := src.settled(n, r)
+			if err != nil {
+				return a.unreadable(src, r, l, err)
+			}
+			if done {
 				continue
 			}
 			to := src.pairs[l.at].to
@@ -173,7 +181,7 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 }
 
 func (a *applier) unreadable(src *sourceTable, r row, l sourceLink, err error) error {
-	return fmt.Errorf("%w: %s: table %s, row %s: the references in %s cannot be read: %w", ErrRow,
+	return fmt.Errorf("%w: %s: table %s, row %s: the references in %s cannot be followed: %w", ErrRow,
 		a.ws.servers[src.server].Name, src.job.name, sqldb.KeyText(r.key), l.column, err)
 }
 

@@ -19,10 +19,13 @@ type expecter struct {
 	forms  []form
 	buffer []byte
 	met    int64 // rows of the list of renames
+
+	passed map[int][]passage // by column of the current row, from where references lead
 }
 
 func (v *verifier) newExpecter(s *stream) *expecter {
-	e := &expecter{v: v, j: s.j, s: s, server: s.server, at: map[string]int{}, forms: v.forms(s.j, s.columns)}
+	e := &expecter{v: v, j: s.j, s: s, server: s.server, at: map[string]int{}, forms: v.forms(s.j, s.columns),
+		passed: map[int][]passage{}}
 	for i, c := range s.columns {
 		e.at[c.name] = i
 	}
@@ -94,6 +97,7 @@ func (v *verifier) shifted(parent *job, server int, value any) any {
 
 // follow makes the references of a row follow their parents.
 func (e *expecter) follow(values []any, changes map[int]any) error {
+	clear(e.passed)
 	for n, r := range e.s.links {
 		if e.s.when[n] >= 0 && textOf(values[e.s.when[n]]) != "1" {
 			continue

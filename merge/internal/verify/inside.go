@@ -2,34 +2,69 @@ package verify
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
-// inside makes the keys inside a column follow their parents: those in a document or in a list.
+// passage is what a reference made of the keys at one place of a column.
+type passage struct {
+	place string // the steps of the path; all lists are one place
+	whole string // the column, if only this reference led out of it
+}
+
+// inside makes the keys inside a column follow their parents: those in a document or in a list. A key moves
+// once, however many references lead from its place, and they have to agree where it is now.
 func (e *expecter) inside(r reference, parent *job, values []any, changes map[int]any) error {
 	at := e.at[r.columns[0]]
-	text := textOf(values[at])
-	if before, ok := changes[at]; ok { // by another reference inside of the same column
-		text = textOf(before)
+	here := passage{place: "list"}
+	if r.list == "" {
+		here.place = "path\x00" + strings.Join(steps(r.path), "\x00")
 	}
+	alone, isDocument, err := e.followed(r, parent, textOf(values[at]))
+	if err != nil || !isDocument {
+		return err
+	}
+	here.whole = alone
+	for _, other := range e.passed[at] {
+		if other.place != here.place && other.place != "list" && here.place != "list" {
+			continue // no key is at two places of a document
+		}
+		if other.whole != alone {
+			return fmt.Errorf("table %s, column %s: two references lead the same keys to different rows", e.j.name,
+				r.columns[0])
+		}
+		return nil
+	}
+	now := alone
+	if len(e.passed[at]) > 0 { // by other references, which lead from other places
+		if now, _, err = e.followed(r, parent, textOf(changes[at])); err != nil {
+			return err
+		}
+	}
+	changes[at] = now
+	e.passed[at] = append(e.passed[at], here)
+	return nil
+}
+
+// followed returns a column after its keys have followed one reference. It returns false if the column should
+// be a document and is none, so it stays.
+func (e *expecter) followed(r reference, parent *job, text string) (string, bool, error) {
 	if r.list != "" {
 		now, err := e.list(r, parent, text)
-		changes[at] = now
-		return err
+		return now, true, err
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var document any
 	if d.Decode(&document) != nil {
-		return nil // it is no document, so it stays
+		return "", false, nil
 	}
 	document, err := e.walk(r, parent, document, steps(r.path))
 	if err != nil {
-		return err
+		return "", true, err
 	}
 	now, err := json.Marshal(document)
-	changes[at] = string(now)
-	return err
+	return string(now), true, err
 }
 
 // list moves the keys of a list.

@@ -1,0 +1,127 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// A key changes at most once in a row. Several references may lead out of one column, so this file says which
+// of them may lead to the same key there, and refuses rows in which two such references hold.
+
+// meets reports whether two references out of one column may lead to the same key. Only different paths never
+// do: no key of a document is in two places.
+func (l link) meets(o link) bool {
+	return l.column == o.column && (l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))
+}
+
+// repeats reports whether two references say the same of every key: that it is a key of one table, in one
+// place.
+func (l link) repeats(o link) bool {
+	return l.of == o.of && l.list == o.list && (l.path == "") == (o.path == "") && l.meets(o)
+}
+
+// steps returns the steps of the path, so that a path is the same however it is written.
+func (l link) steps() []jsonStep {
+	steps, err := parsePath(l.path)
+	if err != nil { // The plan is refused for it.
+		return []jsonStep{{name: l.path}}
+	}
+	return steps
+}
+
+// rivals returns the positions of the links before the n-th that may lead to the same keys.
+func (src *sourceTable) rivals(n int) []int {
+	var all []int
+	for m, o := range src.links[:n] {
+		if o.meets(src.links[n].link) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// settled reports whether an earlier reference changes the keys of the n-th reference of a row. It is an
+// error if that one would change them in another way.
+func (src *sourceTable) settled(n int, r row) (bool, error) {
+	l := src.links[n]
+	for _, m := range l.rivals {
+		o := src.links[m]
+		if !r.holds(o.when) {
+			continue
+		}
+		if !o.repeats(l.link) {
+			return false, fmt.Errorf("it would have to follow the keys of both %s and %s", o.of, l.of)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// disputed counts the rows in which two references hold that would change the same key in two ways.
+func (c *insideCheck) disputed(ctx context.Context) error {
+	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		for _, l := range src.links {
+			for _, m := range l.rivals {
+				o := src.links[m]
+				if o.repeats(l.link) {
+					continue
+				}
+				if err := c.dispute(ctx, j, src, s, o.link, l.link); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (c *insideCheck) dispute(
+	ctx context.Context, j *tableJob, src *sourceTable, s *server, a, b link,
+) error {
+	sel := newSelection(c.ws, src.server)
+	p := src.pairs[src.at(a.column)]
+	value := "s." + s.db.Kind.Quote(p.from.Name)
+	if p.set {
+		value = sel.set(j.plan.Set[p.to.Name])
+	}
+	condition := []string{value + " IS NOT NULL"}
+	for _, l := range []link{a, b} {
+		if l.when != "" {
+			condition = append(condition, "("+l.when+")")
+		}
+	}
+	q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)")
+	sel.from(q, src, condition...)
+	n, err := s.db.Number(ctx, q)
+	if err != nil || n == 0 {
+		return err
+	}
+	c.broken = true
+	c.report.problem(Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: a.column, Count: n,
+		Message: "two references hold, and the same keys would have to follow " + disputants(a, b),
+		Remedy:  "let no two conditions of when: hold in one row, or correct the rows on their server"})
+	return nil
+}
+
+// disputants says what keys would have to follow by each of two references.
+func disputants(a, b link) string {
+	if a.of != b.of {
+		return fmt.Sprintf("the keys of both %s and %s", a.of, b.of)
+	}
+	var ways []string
+	for _, l := range []link{a, b} {
+		switch {
+		case l.path != "":
+			ways = append(ways, "path: "+l.path)
+		case l.list != "":
+			ways = append(ways, fmt.Sprintf("list: %q", l.list))
+		default:
+			ways = append(ways, "the whole column")
+		}
+	}
+	return fmt.Sprintf("the keys of %s in two ways, by %s", a.of, strings.Join(ways, " and by "))
+}

@@ -1,0 +1,117 @@
+package merge_test
+
+import (
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// insideSchema has two tables whose keys change by different numbers, 3 and 50, and a table with keys of both
+// inside of its columns.
+var insideSchema = []string{
+	"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, tag VARCHAR(9))",
+	"CREATE TABLE q (id BIGINT NOT NULL PRIMARY KEY, tag VARCHAR(9))",
+	"CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, kind VARCHAR(9), v VARCHAR(60))",
+}
+
+func insideTables(references ...merge.Reference) map[string]*merge.TablePlan {
+	return map[string]*merge.TablePlan{"p": {Policy: merge.Copy, Renumber: true}, "q": {Policy: merge.Copy, Renumber: true},
+		"c": {Policy: merge.Copy, References: references}}
+}
+
+func TestEveryKeyInsideOfAColumnChangesOnce(t *testing.T) {
+	t.Parallel()
+	to := func(table, path, list, when string) merge.Reference {
+		return merge.Reference{Column: "v", Table: table, Path: path, List: list, When: when}
+	}
+	first := []string{"INSERT INTO p VALUES (1, 'a'), (2, 'b'), (3, 'c')", "INSERT INTO q VALUES (1, 'a'), (50, 'b')"}
+	second := func(rows ...string) []string {
+		all := []string{"INSERT INTO p VALUES (1, 'd'), (2, 'e'), (4, 'f')", "INSERT INTO q VALUES (1, 'd'), (2, 'e'), (4, 'f')"}
+		for i, row := range rows {
+			all = append(all, "INSERT INTO c VALUES ("+id(2, i+1)+", "+row+")")
+		}
+		return all
+	}
+	const shown = "SELECT v FROM c ORDER BY id"
+	mergeHostile(t, map[string]hostile{
+		"two references from one path to one table, one with a condition": {schema: insideSchema, first: first,
+			second: second(`'x', '{"id":1}'`, `'y', '{"id":2}'`),
+			tables: insideTables(to("p", "$.id", "", ""), to("p", "$.id", "", "kind = 'x'")),
+			asks:   [][2]string{{shown, `{"id":4},{"id":5}`}}},
+		"two references from one path to one table, both with conditions": {schema: insideSchema, first: first,
+			second: second(`'x', '{"id":1}'`, `'y', '{"id":2}'`, `'n', '{"id":2}'`),
+			tables: insideTables(to("p", "$.id", "", "kind <> 'n'"), to("p", "$.id", "", "kind = 'x'")),
+			asks:   [][2]string{{shown, `{"id":4},{"id":5},{"id":2}`}}},
+		"one path that is written in two ways": {schema: insideSchema, first: first, second: second(`'x', '{"id":1}'`),
+			tables: insideTables(to("p", "$.id", "", ""), to("p", `$."id"`, "", "")),
+			asks:   [][2]string{{shown, `{"id":4}`}}},
+		"one list to one table, with a condition and without": {schema: insideSchema, first: first, second: second(`'x', '1,4'`),
+			tables: insideTables(to("p", "", ",", ""), to("p", "", ",", "kind = 'x'")),
+			asks:   [][2]string{{shown, `4,7`}}},
+		"one path to two tables, written in two ways": {schema: insideSchema, first: first, second: second(`'x', '{"id":1}'`),
+			tables:  insideTables(to("p", "$.id", "", ""), to("q", `$."id"`, "", "")),
+			refused: merge.CodePlan, says: "both p and q"},
+		"lists of two separators to two tables": {schema: insideSchema, first: first, second: second(`'x', '1'`),
+			tables:  insideTables(to("p", "", ",", ""), to("q", "", ";", "")),
+			refused: merge.CodePlan, says: "both p and q"},
+		"lists of two separators to one table": {schema: insideSchema, first: first, second: second(`'x', '1'`),
+			tables:  insideTables(to("p", "", ",", ""), to("p", "", ";", "")),
+			refused: merge.CodePlan, says: "c"},
+		"a list and a path": {schema: insideSchema, first: first, second: second(`'x', '1'`),
+			tables:  insideTables(to("p", "", ",", ""), to("p", "$", "", "")),
+			refused: merge.CodePlan, says: "c"},
+		"a path and the whole column": {schema: insideSchema, first: first, second: second(`'x', '1'`),
+			tables:  insideTables(to("p", "", "", ""), to("q", "$", "", "")),
+			refused: merge.CodePlan, says: "both p and q"},
+		"two conditions that exclude each other, for a path and a list": {schema: insideSchema, first: first,
+			second: second(`'p', '{"id":1}'`, `'q', '{"id":"2"}'`, `'list', '1,4'`, `'none', '1,4'`, `'semi', '1;2'`),
+			tables: insideTables(to("p", "$.id", "", "kind = 'p'"), to("q", "$.id", "", "kind = 'q'"),
+				to("q", "", ",", "kind = 'list'"), to("p", "", ";", "kind = 'semi'")),
+			asks: [][2]string{{shown, `{"id":4},{"id":"52"},51,54,1,4,4;5`}}},
+		"two conditions that hold for one row, for a path": {schema: insideSchema, first: first,
+			second:  second(`'p', '{"id":1}'`, `'q', '{"id":2}'`),
+			tables:  insideTables(to("p", "$.id", "", "kind = 'p'"), to("q", "$.id", "", "kind IN ('p', 'q')")),
+			refused: merge.CodePlan, says: "s2: c: v: 1 row"},
+		"two conditions that hold for one row, for lists": {schema: insideSchema, first: first,
+			second:  second(`'p', '1'`, `'q', '2'`),
+			tables:  insideTables(to("p", "", ",", "kind = 'p'"), to("q", "", ";", "kind IN ('p', 'q')")),
+			refused: merge.CodePlan, says: "s2: c: v: 1 row"},
+		"two conditions that hold for one row, for the whole column": {schema: insideSchema, first: first,
+			second:  second(`'p', '1'`, `'q', '2'`),
+			tables:  insideTables(to("p", "", "", "kind = 'p'"), to("q", "", "", "kind IN ('p', 'q')")),
+			refused: merge.CodePlan, says: "s2: c: v: 1 row"},
+		"a condition beside a reference without one": {schema: insideSchema, first: first,
+			second:  second(`'p', '{"id":1}'`, `'q', '{"id":2}'`),
+			tables:  insideTables(to("p", "$.id", "", ""), to("q", "$.id", "", "kind = 'q'")),
+			refused: merge.CodePlan, says: "s2: c: v: 1 row"},
+		"two conditions that hold for rows that are empty or left out": {schema: insideSchema, first: first,
+			second: second(`'p', NULL`, `'out', '{"id":2}'`, `'q', '{"id":2}'`),
+			tables: func() map[string]*merge.TablePlan {
+				tables := insideTables(to("p", "$.id", "", "kind IN ('p', 'out')"), to("q", "$.id", "", "1 = 1"))
+				tables["c"].Where = "kind <> 'out'"
+				return tables
+			}(),
+			asks: [][2]string{{"SELECT v FROM c WHERE v IS NOT NULL", `{"id":52}`}}},
+	})
+}
+
+// TestVerifyFindsKeysThatChangedTwice changes a key of the target once more, by as much as a second reference
+// from the same place would change it.
+func TestVerifyFindsKeysThatChangedTwice(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		path := merge.Reference{Column: "v", Table: "p", Path: "$.id"}
+		again := path
+		again.When = "kind = 'x'"
+		_, into, plan := small(t, target, insideSchema, insideTables(path, again),
+			[]string{"INSERT INTO p VALUES (1, 'a'), (2, 'b'), (3, 'c')"},
+			[]string{"INSERT INTO p VALUES (1, 'd'), (2, 'e'), (4, 'f')", "INSERT INTO c VALUES (" + id(2, 1) + `, 'x', '{"id":1}')`})
+		m := open(t, plan)
+		run(t, m)
+		into.exec(t, `UPDATE c SET v = '{"id":7}'`)
+		if v, err := m.Verify(t.Context()); err == nil && v.OK {
+			t.Error("verify passes although the key leads to another row")
+		}
+	})
+}
