@@ -272,7 +272,8 @@ func (r *runner) copy(ctx context.Context) error {
 }
 
 // setCounters has the target count on behind every key that a server has given out. A row that was deleted
-// may still be named in a log, a mail or another database, so its key must not come back.
+// may still be named in a log, a mail or another database, so its key must not come back. The exception is a
+// sequence that counts down, which goes on below the keys that are there.
 func (r *runner) setCounters(ctx context.Context) error {
 	for _, j := range r.ws.order {
 		for _, c := range j.to.Columns {

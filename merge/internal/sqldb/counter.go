@@ -2,8 +2,8 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -33,17 +33,19 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 	if err != nil || len(rows) == 0 || rows[0][0] == "" {
 		return 0, err
 	}
-	n, err := strconv.ParseUint(rows[0][0], 10, 64)
-	if err != nil || n > math.MaxInt64 {
-		return 0, err //nolint:nilerr // a counter that is below zero or used up says nothing
+	n, err := strconv.ParseInt(rows[0][0], 10, 64)
+	if errors.Is(err, strconv.ErrRange) || n < 0 {
+		return 0, nil // a counter that is used up, or below zero as one that counts down from -1, says nothing
 	}
 	if d.Kind == MySQL && n > 0 { // it is the next number
 		n--
 	}
-	return int64(n), nil
+	return n, err
 }
 
-// SetCounter has the database count on behind a number, and behind every number that the column holds.
+// SetCounter has the database count on behind a number, and behind every number that the column holds. A
+// sequence that counts down goes on below every number that the column holds and below its own last one. It
+// does not look at the given number, which is the greatest that was given out and says nothing about the least.
 func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter int64) error {
 	name := d.Kind.Quote(t.Name)
 	switch d.Kind {
