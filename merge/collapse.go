@@ -23,7 +23,7 @@ type collapser struct {
 
 // collapse merges rows with an equal key into one.
 func (c *collapser) collapse(ctx context.Context) error {
-	keys := c.collapseKeys()
+	keys := c.job.collapseKeys()
 	if c.job.plan.Policy == Sum && len(keys) != 1 {
 		c.report.problem(Problem{Code: CodePlan, Table: c.job.name,
 			Message: fmt.Sprintf("the table has %d unique keys", len(keys)),
@@ -51,17 +51,17 @@ func (c *collapser) collapse(ctx context.Context) error {
 }
 
 // collapseKeys returns the keys by which rows become one.
-func (c *collapser) collapseKeys() []sqldb.UniqueKey {
-	if len(c.job.plan.Key) == 0 {
-		return c.job.to.Keys()
+func (j *tableJob) collapseKeys() []sqldb.UniqueKey {
+	if len(j.plan.Key) == 0 {
+		return j.to.Keys()
 	}
-	for _, k := range c.job.to.Keys() {
-		if k.Simple() && sameNames(k.Columns(), c.job.plan.Key) {
+	for _, k := range j.to.Keys() {
+		if k.Simple() && sameNames(k.Columns(), j.plan.Key) {
 			return []sqldb.UniqueKey{k} // this one has the collations of the index
 		}
 	}
 	key := sqldb.UniqueKey{Name: "the key of the plan"}
-	for _, name := range c.job.plan.Key {
+	for _, name := range j.plan.Key {
 		key.Parts = append(key.Parts, sqldb.KeyPart{Column: name})
 	}
 	return []sqldb.UniqueKey{key}
@@ -109,7 +109,7 @@ func (c *collapser) chain(ctx context.Context) error {
 	}
 	gone := c.gone
 	c.gone = nil
-	if len(c.collapseKeys()) > 1 {
+	if len(c.job.collapseKeys()) > 1 {
 		name, t := c.decisions.name(tableDrops), c.ws.target
 		for _, g := range gone {
 			var server int64

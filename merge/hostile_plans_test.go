@@ -50,6 +50,9 @@ func rarePlans() map[string]hostile {
 		return &merge.TablePlan{Policy: merge.Rename, Rename: &r}
 	}
 	const parents = "CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, tag VARCHAR(9))"
+	const tree = "CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, parent BIGINT, " +
+		"name VARCHAR(9), UNIQUE (parent, name), FOREIGN KEY (parent) REFERENCES p (id))"
+	const roots = "INSERT INTO p VALUES (1, NULL, 'a'), (2, 1, 'b')"
 	firstParents, secondParents := "INSERT INTO p VALUES (1, 'a'), (2, 'b'), (3, 'c')", "INSERT INTO p VALUES (1, 'd'), (2, 'e'), (3, 'f')"
 	const names = "CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(12) NOT NULL UNIQUE, lvl BIGINT)"
 	one, two, three, four := id(1, 1), id(1, 2), id(2, 1), id(2, 2)
@@ -293,5 +296,24 @@ func rarePlans() map[string]hostile {
 			second: []string{"INSERT INTO p VALUES (1, 'b', 2, 'c'), (2, 'c', 1, 'b')"},
 			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}},
 			asks:   [][2]string{{"SELECT COUNT(*) FROM p JOIN p AS q ON q.id = p.friend WHERE q.login = p.tag", "2"}, {"SELECT COUNT(*) FROM p", "3"}}},
+		"a key with a reference to the table itself": {
+			schema: []string{tree}, first: []string{roots, "INSERT INTO p VALUES (3, 2, 'c')"}, second: []string{roots},
+			tables:  map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"parent", "name"}, Renumber: true}},
+			refused: merge.CodePlan, says: "p: parent"},
+		"a unique key with a reference to the table itself": {
+			schema: []string{tree}, first: []string{roots, "INSERT INTO p VALUES (3, 2, 'c')"}, second: []string{roots},
+			tables:  map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst}},
+			refused: merge.CodePlan, says: "p: parent"},
+		"a unique key with a reference to the table itself, beside the key of the plan": {
+			schema: []string{tree}, first: []string{roots, "INSERT INTO p VALUES (3, 2, 'c')"}, second: []string{roots, "INSERT INTO p VALUES (4, 2, 'd')"},
+			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"id"}}},
+			asks:   [][2]string{{"SELECT name FROM p ORDER BY id", "a,b,c,d"}}},
+		"a key with the part of a reference to the table itself that is equal": {
+			schema: []string{"CREATE TABLE p (realm BIGINT NOT NULL, id BIGINT NOT NULL, parent BIGINT, name VARCHAR(9), PRIMARY KEY (realm, id), " +
+				"FOREIGN KEY (realm, parent) REFERENCES p (realm, id))"},
+			first:  []string{"INSERT INTO p VALUES (1, 1, NULL, 'a'), (1, 2, 1, 'b')"},
+			second: []string{"INSERT INTO p VALUES (1, 5, NULL, 'a'), (1, 6, 5, 'b'), (1, 7, 6, 'c'), (2, 5, NULL, 'a')"},
+			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"realm", "name"}}},
+			asks:   [][2]string{{"SELECT p.name FROM p JOIN p AS q ON q.realm = p.realm AND q.id = p.parent ORDER BY p.id", "b,c"}, {"SELECT COUNT(*) FROM p", "4"}}},
 	}
 }
