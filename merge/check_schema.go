@@ -73,7 +73,7 @@ func (c *schemaCheck) reserved(j *tableJob) {
 	for _, column := range stagedColumns(j, j.to.Keys()) {
 		if slices.Contains(own, strings.ToLower(column.Name)) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column.Name,
-				Message: "the merge has a column of that name beside it in its temporary tables",
+				Message: "the temporary tables of the merge have a column of their own with this name",
 				Remedy:  "rename the column on the servers and in the target for the time of the merge"})
 		}
 	}
