@@ -285,6 +285,9 @@ func (r row) holds(at int) bool { return at < 0 || sqldb.Text(r.extra[at]) == "1
 // identity returns a value in the form in which the tables of a merge name the rows of a table by a column of
 // its primary key, whatever the type of the column is that refers to it.
 func identity(v any, c *sqldb.Column, raw bool) any {
+	if n, number := v.(int64); number && raw && c.Family == sqldb.FamilyText {
+		return sqldb.Text(n) // A column of texts has no numbers in it, and equals those of other columns.
+	}
 	if raw && c.Family != sqldb.FamilyInt {
 		return v
 	}

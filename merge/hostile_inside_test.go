@@ -115,3 +115,39 @@ func TestVerifyFindsKeysThatChangedTwice(t *testing.T) {
 		}
 	})
 }
+
+func TestTextsAsKeysStayTheTextsThatTheyAre(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE p (id VARCHAR(9) NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE)",
+		"CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, p VARCHAR(9), n BIGINT, j VARCHAR(60), l VARCHAR(60))"}
+	references := func(columns ...merge.Reference) map[string]*merge.TablePlan {
+		for i := range columns {
+			columns[i].Table = "p"
+		}
+		return map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}},
+			"c": {Policy: merge.Copy, References: columns}}
+	}
+	child := func(n int, values string) string { return "INSERT INTO c VALUES (" + id(2, n) + ", " + values + ")" }
+	mergeHostile(t, map[string]hostile{
+		"zeros in front, and words that some databases take for a truth": {schema: schema,
+			first: []string{"INSERT INTO p VALUES ('05', 'a'), ('f', 'b')"},
+			second: []string{"INSERT INTO p VALUES ('abc', 'a'), ('xyz', 'b'), ('007', 'c'), ('t', 'd')",
+				child(1, "'007', NULL, NULL, '007,t,abc,xyz'"), child(2, "'t', NULL, NULL, NULL"),
+				child(3, "'abc', NULL, NULL, NULL"), child(4, "'xyz', NULL, NULL, NULL")},
+			tables: references(merge.Reference{Column: "p"}, merge.Reference{Column: "l", List: ","}),
+			asks:   [][2]string{{"SELECT p FROM c ORDER BY id", "007,t,05,f"}, {"SELECT l FROM c WHERE l IS NOT NULL", "007,t,05,f"}}},
+		"texts that look like numbers, in a list, a document and a column of numbers": {schema: schema,
+			first: []string{"INSERT INTO p VALUES ('100', 'a')"},
+			second: []string{"INSERT INTO p VALUES ('200', 'a'), ('300', 'b')", child(1, `NULL, 200, '{"p": 200, "q": 200}', '200, 300,200'`),
+				child(2, `NULL, 300, '{"p": "200"}', '300'`)},
+			tables: references(merge.Reference{Column: "n"}, merge.Reference{Column: "l", List: ","}, merge.Reference{Column: "j", Path: "$.p"}),
+			asks: [][2]string{{"SELECT n FROM c ORDER BY id", "100,300"}, {"SELECT l FROM c ORDER BY id", "100, 300,100,300"},
+				{"SELECT j FROM c ORDER BY id", `{"p": 100, "q": 200},{"p": "100"}`}}},
+		"numbers as keys in a column of texts": {
+			schema: []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE)", schema[1]},
+			first:  []string{"INSERT INTO p VALUES (7, 'a')"},
+			second: []string{"INSERT INTO p VALUES (2, 'a'), (3, 'b')", child(1, "'2', 2, NULL, '2,3'"), child(2, "'3', 3, NULL, '3'")},
+			tables: references(merge.Reference{Column: "p"}, merge.Reference{Column: "n"}, merge.Reference{Column: "l", List: ","}),
+			asks:   [][2]string{{"SELECT p FROM c ORDER BY id", "7,3"}, {"SELECT n FROM c ORDER BY id", "7,3"}, {"SELECT l FROM c ORDER BY id", "7,3,3"}}},
+	})
+}

@@ -164,9 +164,13 @@ func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 
 // newKey returns the key that a row has in the target.
 func (o *keyOffsets) newKey(of tableServer, key any) any {
+	offset := o.added[of]
+	if offset == 0 {
+		return key // It may be a text, such as 007, that only looks like a number.
+	}
 	n, err := sqldb.Integer(key)
 	id, ok := n.(int64)
-	if offset := o.added[of]; err == nil && ok && id > 0 && id < o.ws.minGenerated &&
+	if err == nil && ok && id > 0 && id < o.ws.minGenerated &&
 		offset <= math.MaxInt64-id {
 		return id + offset
 	}

@@ -151,7 +151,7 @@ func (e *expecter) moved(r reference, parent *job, values []any, changes map[int
 			return err
 		}
 		for i, name := range r.columns {
-			changes[e.at[name]] = unpacked(now[i])
+			changes[e.at[name]] = e.stored(e.at[name], unpacked(now[i]))
 		}
 		return nil
 	}
@@ -159,7 +159,7 @@ func (e *expecter) moved(r reference, parent *job, values []any, changes map[int
 		at := e.at[name]
 		switch {
 		case parent.offsets != nil && r.targets[i] == parent.to.primary[0]:
-			changes[at] = e.v.shifted(parent, e.server, values[at])
+			changes[at] = e.stored(at, e.v.shifted(parent, e.server, values[at]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
 			text, ok, err := parent.names.get(
 				sumOf([]byte("name " + strconv.Itoa(e.server) + " " + textOf(values[at]))),
@@ -177,6 +177,26 @@ func (e *expecter) moved(r reference, parent *job, values []any, changes map[int
 		}
 	}
 	return nil
+}
+
+// stored returns a key as SQLite stores it in a column: a column of numbers makes a number of a text that is
+// one, and a column of texts the other way round.
+func (e *expecter) stored(at int, key any) any {
+	f := e.forms[at]
+	if !f.exact {
+		return key
+	}
+	switch key := key.(type) {
+	case int64:
+		if f.class == classText {
+			return strconv.FormatInt(key, 10)
+		}
+	case string:
+		if n, err := strconv.ParseInt(key, 10, 64); err == nil && f.class == classNumber {
+			return n
+		}
+	}
+	return key
 }
 
 // onward follows a column of a reference that leads to a column which itself is a reference, such as the key
