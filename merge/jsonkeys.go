@@ -203,6 +203,25 @@ func (r *jsonReplacer) object(steps []jsonStep) error {
 	return err
 }
 
+// numberKey returns a key of a column of numbers so that it stays a number in a document. Decimals are texts
+// everywhere else, lest they lose digits.
+func numberKey(v any, c *sqldb.Column) any {
+	if text, ok := v.(string); ok && (c.Family == sqldb.FamilyDecimal || c.Family == sqldb.FamilyFloat) {
+		return json.Number(text)
+	}
+	return v
+}
+
+// staysNumber reports whether a key that stood in a document as a number can stand there as a number again. A
+// text such as 05 or 1e2 would not be read as the same key again.
+func staysNumber(key any) bool {
+	if text, ok := key.(string); ok {
+		_, whole := keyWord(text).(int64)
+		return whole
+	}
+	return json.Valid([]byte(sqldb.Text(key)))
+}
+
 // key replaces the token that was just read.
 func (r *jsonReplacer) key(v any, old string, quoted bool) error {
 	changed, err := r.fn(v)
@@ -221,7 +240,7 @@ func (r *jsonReplacer) key(v any, old string, quoted bool) error {
 		}
 	}
 	r.out.Write(r.text[r.copied:begin])
-	if quoted {
+	if quoted || !staysNumber(changed) {
 		written, err := json.Marshal(sqldb.Text(changed))
 		if err != nil {
 			return err

@@ -103,7 +103,8 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 					whole = changed
 				}
 				v, err := l.replace(whole, func(v any) (any, error) {
-					return a.newValue(of, identity(v, parent, src.raw), moves)
+					now, err := a.newValue(of, identity(v, parent, src.raw), moves)
+					return numberKey(now, parent), err
 				})
 				if err != nil {
 					return a.unreadable(src, r, l, err)

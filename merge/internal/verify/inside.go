@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -98,10 +99,22 @@ func (e *expecter) one(r reference, parent *job, key string) (string, error) {
 	at := e.at[r.columns[0]]
 	values[at] = key
 	err := e.moved(whole, parent, values, changes)
-	if now, ok := changes[at]; ok {
-		return textOf(now), err
+	now, ok := changes[at]
+	switch {
+	case !ok:
+		return key, err
+	case e.keys(r, parent) == classNumber:
+		return plainNumber(textOf(now)), err
 	}
-	return key, err
+	return textOf(now), err
+}
+
+// keys is what the keys that a reference holds are compared as.
+func (e *expecter) keys(r reference, parent *job) class {
+	if c := parent.to.column(r.targets[0]); c != nil {
+		return c.class
+	}
+	return classText
 }
 
 // steps splits a path such as $.items[*]."a.b".
@@ -133,7 +146,12 @@ func (e *expecter) walk(r reference, parent *job, document any, path []string) (
 		switch v := document.(type) {
 		case json.Number:
 			now, err := e.one(r, parent, v.String())
-			return json.Number(now), err
+			n, broken := strconv.ParseInt(now, 10, 64)
+			keys := e.keys(r, parent)
+			if keys == classNumber || keys == classFloat || broken == nil && strconv.FormatInt(n, 10) == now {
+				return json.Number(now), err
+			}
+			return now, err // a text that is no number, or is one in another form
 		case string:
 			return e.one(r, parent, v)
 		}
