@@ -38,7 +38,7 @@ func (c *insideCheck) check(ctx context.Context) error {
 			}
 			for _, l := range links {
 				if err := l.look(ctx, c.ws, src, rows); err != nil {
-					return fmt.Errorf("%s: table %s: the references in %s: %w", s.Name, j.name, l.column, err)
+					return fmt.Errorf("the references in %s: %w", l.column, err)
 				}
 			}
 		}
@@ -108,9 +108,8 @@ func existing(
 	db := ws.servers[server].db
 	key := parent.key()
 	from := src.from.Column(key.Name)
-	const batch = 500
-	var keys []any
-	flush := func() error {
+	var ask func(keys []any) error
+	ask = func(keys []any) error {
 		if len(keys) == 0 {
 			return nil
 		}
@@ -123,27 +122,59 @@ func existing(
 			}
 			q.Add("s.", db.Kind.Quote(from.Name), " = ").Bind(v)
 		}
-		keys = keys[:0]
-		return db.Each(ctx, q.Add(")"), func(values []any) error {
+		err := db.Each(ctx, q.Add(")"), func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
 		})
+		if !sqldb.IsDataError(err) {
+			return err
+		}
+		if len(keys) == 1 {
+			return nil // The database cannot even compare it with its keys, so it is none of them.
+		}
+		middle := len(keys) / 2
+		if err := ask(keys[:middle]); err != nil {
+			return err
+		}
+		return ask(keys[middle:])
 	}
+	const batch = 500
+	var keys []any
 	for _, v := range asked {
-		if key.Family == sqldb.FamilyInt {
-			n, err := sqldb.Integer(v)
-			if err != nil {
-				continue // It is no key of this table.
-			}
-			v = n
+		v, ok := comparableKey(v, key, from, src.raw, db.Kind)
+		if !ok {
+			continue
 		}
 		if keys = append(keys, v); len(keys) == batch {
-			if err := flush(); err != nil {
+			if err := ask(keys); err != nil {
 				return nil, err
 			}
+			keys = keys[:0]
 		}
 	}
-	return there, flush()
+	return there, ask(keys)
+}
+
+// comparableKey returns a key as a driver can bind it beside a column, or false if it cannot be a key of it.
+func comparableKey(v any, key, from *sqldb.Column, raw bool, kind sqldb.Kind) (any, bool) {
+	if key.Family == sqldb.FamilyInt {
+		n, err := sqldb.Integer(v)
+		if err != nil {
+			return nil, false
+		}
+		switch n := n.(type) {
+		case uint64:
+			return n, kind == sqldb.MySQL // The others have no numbers of that size.
+		case int64:
+			bits := from.Bits()
+			return n, kind != sqldb.PostgreSQL || bits == 0 || n>>(bits-1) == 0 || n>>(bits-1) == -1
+		}
+	}
+	if raw {
+		return v, true
+	}
+	_, err := sqldb.Canonical(v, key, false)
+	return v, err == nil
 }
 
 // tell adds what was found to the report.

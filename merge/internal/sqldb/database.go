@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The errors of databases. Package merge exports and documents them.
@@ -49,6 +50,13 @@ func (d *DB) failed(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s: %w", ErrDatabase, d.Name, err)
+}
+
+// IsDataError reports whether PostgreSQL has refused a value that is in a statement: class 22 of its codes,
+// such as a text that is no UUID. Other databases answer such a comparison.
+func IsDataError(err error) bool {
+	var coded interface{ SQLState() string }
+	return errors.As(err, &coded) && strings.HasPrefix(coded.SQLState(), "22")
 }
 
 // Exec runs SQL text.
