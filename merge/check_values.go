@@ -131,6 +131,12 @@ func (r *rehearsal) run(ctx context.Context) (err error) {
 		return nil
 	}
 	defer func() { err = errors.Join(err, r.trial.Drop(context.WithoutCancel(ctx))) }()
+	if r.trial.Untried != nil && !r.decided {
+		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server.Name, Table: r.src.job.name,
+			Message: fmt.Sprintf("nobody can say beforehand whether there is a partition for every row: %v",
+				r.trial.Untried),
+			Remedy: "a row for which there is no partition will be named by the run"})
+	}
 	whole := r.ws.target.Kind == sqldb.MySQL || r.ws.target.Kind == sqldb.PostgreSQL
 	for i, p := range r.src.pairs {
 		// A whole number is taken or refused by these, and never rounded.

@@ -22,6 +22,8 @@ type Trial struct {
 	// simpler makes the table without the condition for its partitions, which may have a function that is not
 	// allowed in a CHECK. It is "" if there is none.
 	simpler string
+	// Untried is why the trial is without the condition for its partitions, or nil.
+	Untried error
 }
 
 // trialNumber is the name of the column that says which row is which.
@@ -44,6 +46,7 @@ func NewTrial(
 	for _, s := range statements {
 		err := d.Exec(ctx, s)
 		if err != nil && r.simpler != "" {
+			r.Untried = err
 			err = d.Exec(ctx, r.simpler)
 		}
 		if err != nil {
@@ -65,7 +68,7 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		fits, err := mysqlPartitions(ctx, r.d, t.Name)
+		fits, err := mysqlPartitions(ctx, r.d, t.Name, text)
 		if fits != "" {
 			r.simpler = mysqlTrial(r.name, text, "")
 		}

@@ -2,12 +2,14 @@ package sqldb
 
 import (
 	"context"
+	"regexp"
 	"strings"
 )
 
 // mysqlPartitions returns the condition under which a table of MySQL has a partition for a row. It is "" if
-// there is one for every row. Only ranges and lists can have none.
-func mysqlPartitions(ctx context.Context, d *DB, table string) (string, error) {
+// there is one for every row. Only ranges and lists can have none. The definition is what SHOW CREATE TABLE
+// says of the table.
+func mysqlPartitions(ctx context.Context, d *DB, table, definition string) (string, error) {
 	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT DISTINCT PARTITION_METHOD, PARTITION_EXPRESSION, "+
 		"PARTITION_DESCRIPTION, PARTITION_ORDINAL_POSITION FROM information_schema.PARTITIONS "+
 		"WHERE TABLE_SCHEMA = DATABASE() "+
@@ -26,40 +28,21 @@ func mysqlPartitions(ctx context.Context, d *DB, table string) (string, error) {
 		}
 		return below(columns, bounds), nil
 	}
-	var values []string
-	null := false
+	if holdsOthers.MatchString(definition) {
+		return "", nil // the catalog describes that partition as one for the number 0
+	}
+	var fits []string
 	for _, row := range rows {
+		// A CHECK lets a comparison with = pass that is NULL, but a list takes NULL only if it names NULL.
 		for _, v := range splitSQL(row[2]) {
-			if strings.EqualFold(v, "NULL") {
-				null = true
-			} else {
-				values = append(values, v)
-			}
+			fits = append(fits, "("+expression+") <=> "+v)
 		}
 	}
-	columns := []string{expression}
-	if method == "LIST COLUMNS" {
-		columns = splitSQL(expression)
-	}
-	var held []string // A CHECK lets NULL pass, and a list does not.
-	for _, column := range columns {
-		held = append(held, column+" IS NOT NULL")
-	}
-	if len(columns) > 1 {
-		if strings.Contains(strings.ToUpper(strings.Join(values, " ")), "NULL") {
-			return "", nil // IN does not find rows with a NULL, so nobody can say.
-		}
-		expression = "(" + strings.Join(columns, ", ") + ")"
-	}
-	fits := strings.Join(held, " AND ") + " AND " + expression + " IN (" + strings.Join(values, ", ") + ")"
-	switch {
-	case len(values) == 0:
-		return expression + " IS NULL", nil
-	case null:
-		return expression + " IS NULL OR " + fits, nil
-	}
-	return fits, nil
+	return strings.Join(fits, " OR "), nil
 }
+
+// holdsOthers finds the partition of MariaDB for all values that no other one has.
+var holdsOthers = regexp.MustCompile("(?m)^[ (]*PARTITION (`([^`]|``)*`|\\w+) DEFAULT\\b")
 
 // below is the condition that columns are less than bounds, the first of them first, or "" if they always
 // are. NULL is less than all.
