@@ -79,41 +79,6 @@ func (c *schemaCheck) reserved(j *tableJob) {
 	}
 }
 
-// ownKeys refuses keys by which rows become one if a column of them refers to the table itself. Whether two
-// rows have the same parent then depends on which rows have become one, and the other way round.
-func (c *schemaCheck) ownKeys(j *tableJob) {
-	if !j.plan.Policy.collapses() {
-		return
-	}
-	keys := j.collapseKeys()
-	holds := func(name string) func(sqldb.UniqueKey) bool {
-		return func(k sqldb.UniqueKey) bool { return slices.Contains(k.Columns(), name) }
-	}
-	refuse := func(column, target string) {
-		// Rows that become one have the same target if it is in every key, and then nothing has to follow.
-		same := !j.plan.Renumber && !slices.ContainsFunc(keys, func(k sqldb.UniqueKey) bool { return !holds(target)(k) })
-		if same || column == target || !slices.ContainsFunc(keys, holds(column)) {
-			return
-		}
-		c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column,
-			Message: "rows become one by a key with this column, which refers to rows of the same table that may " +
-				"become one, too",
-			Remedy: "name under key: of the table other columns by which rows are equal; or choose copy or rename"})
-	}
-	for _, l := range j.follows.links {
-		if l.of == j.name {
-			refuse(l.column, j.to.Primary[0])
-		}
-	}
-	for _, w := range j.follows.whole {
-		for i, name := range w.columns {
-			if w.of == j.name {
-				refuse(name, j.to.Primary[i])
-			}
-		}
-	}
-}
-
 // named checks that the target has the columns that the plan names.
 func (c *schemaCheck) named(j *tableJob) {
 	p := j.plan

@@ -67,6 +67,46 @@ func (j *tableJob) collapseKeys() []sqldb.UniqueKey {
 	return []sqldb.UniqueKey{key}
 }
 
+// ownKeys refuses keys by which rows become one if a column of them refers to the table itself. Whether two
+// rows have the same parent then depends on which rows have become one, and the other way round.
+func (c *schemaCheck) ownKeys(j *tableJob) {
+	if !j.plan.Policy.collapses() {
+		return
+	}
+	keys := j.collapseKeys()
+	with := func(name string) (n int) {
+		for _, k := range keys {
+			if slices.Contains(k.Columns(), name) {
+				n++
+			}
+		}
+		return n
+	}
+	refuse := func(column, target string) {
+		// Rows that become one have the same target if it is in every key, and then nothing has to follow.
+		same := !j.plan.Renumber && with(target) == len(keys)
+		if same || column == target || with(column) == 0 {
+			return
+		}
+		c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column,
+			Message: "rows become one by a key with this column, which refers to rows of the same table that may " +
+				"become one, too",
+			Remedy: "name under key: of the table other columns by which rows are equal; or choose copy or rename"})
+	}
+	for _, l := range j.follows.links {
+		if l.of == j.name {
+			refuse(l.column, j.to.Primary[0])
+		}
+	}
+	for _, w := range j.follows.whole {
+		for i, name := range w.columns {
+			if w.of == j.name {
+				refuse(name, j.to.Primary[i])
+			}
+		}
+	}
+}
+
 func sameNames(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

@@ -44,8 +44,8 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 }
 
 // SetCounter has the database count on behind a number, and behind every number that the column holds. A
-// sequence that counts down goes on below every number that the column holds and below its own last one. It
-// does not look at the given number, which is the greatest that was given out and says nothing about the least.
+// sequence that counts down goes on below every number that the column holds and below its own last one. The
+// given number is the greatest that was given out and says nothing about the least, so it is not used there.
 func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter int64) error {
 	name := d.Kind.Quote(t.Name)
 	switch d.Kind {
