@@ -292,6 +292,12 @@ func identity(v any, c *sqldb.Column, raw bool) any {
 		return v
 	}
 	same, err := sqldb.Canonical(v, c, false)
+	if err != nil && c.Family == sqldb.FamilyInt {
+		// A column with decimals shows the key 2 as 2.00.
+		if whole, decimals, ok := strings.Cut(sqldb.Text(v), "."); ok && strings.Trim(decimals, "0") == "" {
+			same, err = sqldb.Canonical(whole, c, false)
+		}
+	}
 	if err != nil {
 		return v
 	}

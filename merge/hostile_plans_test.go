@@ -16,12 +16,18 @@ func TestRarePlansAreCarriedOutOrRefused(t *testing.T) {
 // TestRarePlansAreCarriedOutBetweenKinds merges servers of one kind of database into another.
 func TestRarePlansAreCarriedOutBetweenKinds(t *testing.T) {
 	t.Parallel()
+	mergeBetweenKinds(t, rarePlans())
+}
+
+// mergeBetweenKinds runs the cases with servers of one kind of database and a target of another one.
+func mergeBetweenKinds(t *testing.T, cases map[string]hostile) {
+	t.Helper()
 	targets := map[string]dbtest.Target{}
 	for _, target := range dbtest.Servers() {
 		targets[target.Name] = target
 	}
 	into := map[string]string{"sqlite": "postgres", "postgres": "mysql", "mysql": "sqlite", "mariadb": "postgres"}
-	for name, c := range rarePlans() {
+	for name, c := range cases {
 		for from, to := range into {
 			source, target := targets[from], targets[to]
 			if c.on != "" || source.Name == "" || target.Name == "" {
