@@ -203,18 +203,12 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	}
 	// In a circle, a dropped row may be the parent of another row, and so on. Only one step of that is
 	// followed.
-	parent := c.ws.jobs[ref.Parent]
-	var joins, refers []string
-	for i, name := range ref.Columns {
-		joins = append(joins, "q."+s.db.Kind.Quote(ref.Target[i])+" = s."+s.db.Kind.Quote(name))
-		refers = append(refers, "s."+s.db.Kind.Quote(name)+" IS NOT NULL")
-	}
-	kept, keptParent := sel.kept(j, "s"), sel.kept(parent, "q")
+	kept, keptParent := sel.kept(j, "s"), sel.kept(c.ws.jobs[ref.Parent], "q")
 	if keptParent == "" || kept == "" {
 		return nil
 	}
-	n, err = count(kept + " AND " + strings.Join(refers, " AND ") + " AND NOT EXISTS (SELECT 1 FROM " +
-		s.db.Kind.Quote(ref.Parent) + " AS q WHERE " + strings.Join(append(joins, keptParent), " AND ") + ")")
+	n, err = count(kept + " AND " + sel.refers(j, ref, "s") + " AND " +
+		sel.without(j, ref, "s", "q", keptParent))
 	if n > 0 {
 		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
 			Message: "the reference leads to a row of " + ref.Parent +

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -57,63 +56,93 @@ func (s selection) kept(j *tableJob, alias string, above ...string) string {
 // orphan returns the condition under which a row refers to a row that is not copied. It is "" if the
 // parent is a table that the plan skips, because the target may have the row.
 func (s selection) orphan(j *tableJob, ref sqldb.Reference, alias string, above ...string) string {
-	src := j.sources[s.server]
-	set := s.setKey(j, ref)
-	if src == nil || ref.Inside() || set == "" && slices.ContainsFunc(ref.Columns,
-		func(name string) bool { return src.from.Column(name) == nil }) {
+	refers := s.refers(j, ref, alias)
+	if refers == "" {
 		return ""
 	}
-	var refers []string
-	for _, name := range ref.Columns {
-		refers = append(refers, cmp.Or(set, alias+"."+s.kind.Quote(name))+" IS NOT NULL")
-	}
-	if ref.When != "" {
-		refers = append(refers, "("+ref.When+")")
-	}
-	condition := strings.Join(refers, " AND ")
 	parent := s.ws.jobs[ref.Parent]
 	switch {
 	case parent == nil && s.ws.policy(ref.Parent) == Rebuild:
-		return condition
+		return refers
 	case parent == nil:
 		return ""
 	case parent.sources[s.server] == nil: // the server has no such table, so every reference is an orphan
-		return condition
+		return refers
 	}
 	other := alias + "p"
-	if set != "" {
-		key := other + "." + s.kind.Quote(ref.Target[0])
-		held := []string{key + " IS NOT NULL"}
-		if kept := s.kept(parent, other, append(above, j.name)...); kept != "" {
-			held = append(held, kept)
-		}
-		// The expression stays outside of the other table, which may have columns of the same names.
-		return condition + " AND " + set + " NOT IN (SELECT " + key + " FROM " + s.table(ref.Parent) + " AS " +
-			other + " WHERE " + strings.Join(held, " AND ") + ")"
-	}
-	var joins []string
-	for i, name := range ref.Columns {
-		key, held := parent.sources[s.server].from.Column(ref.Target[i]), src.from.Column(name)
-		left, right := other+"."+s.kind.Quote(ref.Target[i]), alias+"."+s.kind.Quote(name)
-		if s.kind == sqldb.PostgreSQL && key != nil && held != nil &&
-			(key.Family == sqldb.FamilyText) != (held.Family == sqldb.FamilyText) {
-			left, right = left+"::text", right+"::text" // It does not compare a number with a text.
-		}
-		joins = append(joins, left+" = "+right)
-	}
-	if kept := s.kept(parent, other, append(above, j.name)...); kept != "" {
-		joins = append(joins, kept)
-	}
-	return condition + " AND NOT EXISTS (SELECT 1 FROM " + s.table(ref.Parent) + " AS " + other +
-		" WHERE " + strings.Join(joins, " AND ") + ")"
+	return refers + " AND " + s.without(j, ref, alias, other, s.kept(parent, other, append(above, j.name)...))
 }
 
-// setKey returns the expression by which the plan sets a reference of one column, or "".
-func (s selection) setKey(j *tableJob, ref sqldb.Reference) string {
-	if expression, ok := j.plan.Set[ref.Columns[0]]; ok && len(ref.Columns) == 1 {
-		return s.set(expression)
+// refers returns the condition under which a row has a reference. It is "" if its server lacks a column of
+// it.
+func (s selection) refers(j *tableJob, ref sqldb.Reference, alias string) string {
+	src := j.sources[s.server]
+	if src == nil || ref.Inside() {
+		return ""
 	}
-	return ""
+	var all []string
+	for _, name := range ref.Columns {
+		given, _, set := s.given(j, name, alias)
+		if !set && src.from.Column(name) == nil {
+			return ""
+		}
+		all = append(all, given+" IS NOT NULL")
+	}
+	if ref.When != "" {
+		all = append(all, "("+ref.When+")")
+	}
+	return strings.Join(all, " AND ")
+}
+
+// without returns the condition under which a reference of a row leads to none of the rows of the parent that
+// meet a condition. What counts are the values that the plan gives to both, because the target gets those.
+func (s selection) without(j *tableJob, ref sqldb.Reference, alias, other, condition string) string {
+	parent := s.ws.jobs[ref.Parent]
+	var values, keys, joins, held []string
+	computed := false
+	for i, name := range ref.Columns {
+		value, of, set := s.given(j, name, alias)
+		key, to, setToo := s.given(parent, ref.Target[i], other)
+		value, key = s.comparable(value, key, of, to, set || setToo)
+		computed = computed || set || setToo
+		values, keys = append(values, value), append(keys, key)
+		joins, held = append(joins, key+" = "+value), append(held, key+" IS NOT NULL")
+	}
+	if condition != "" {
+		joins, held = append(joins, condition), append(held, condition)
+	}
+	from := " FROM " + s.table(ref.Parent) + " AS " + other + " WHERE "
+	if !computed {
+		return "NOT EXISTS (SELECT 1" + from + strings.Join(joins, " AND ") + ")"
+	}
+	// An expression of the plan stays outside of the other table, which may have columns of the same names.
+	return "(" + strings.Join(values, ", ") + ") NOT IN (SELECT " + strings.Join(keys, ", ") + from +
+		strings.Join(held, " AND ") + ")"
+}
+
+// given returns the value that the plan gives to a column of a row, the column that says its type, and
+// whether the plan sets it.
+func (s selection) given(j *tableJob, name, alias string) (value string, of *sqldb.Column, set bool) {
+	if expression, ok := j.plan.Set[name]; ok {
+		return s.set(expression), j.to.Column(name), true
+	}
+	return alias + "." + s.kind.Quote(name), j.sources[s.server].from.Column(name), false
+}
+
+// comparable returns two values in a form in which PostgreSQL compares them, for it does not compare a number
+// with a text. The type of a computed value may be another one than that of its column.
+func (s selection) comparable(a, b string, of, to *sqldb.Column, computed bool) (string, string) {
+	if s.kind != sqldb.PostgreSQL || of == nil || to == nil {
+		return a, b
+	}
+	numbers := []sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat}
+	switch {
+	case (of.Family == sqldb.FamilyText) != (to.Family == sqldb.FamilyText):
+		return a + "::text", b + "::text"
+	case computed && slices.Contains(numbers, of.Family) && slices.Contains(numbers, to.Family):
+		return a + "::numeric", b + "::numeric"
+	}
+	return a, b
 }
 
 // expressions returns what to select for the pairs of a source table. If plain, another database of the

@@ -177,28 +177,49 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 		return "", "", ""
 	}
 	alias = "p" + strconv.Itoa(n)
-	var on []string
+	var on, keys []string
+	inner := []string{"*"}
 	for i, name := range r.columns {
 		child, parent := s.from.column(name), table.column(r.targets[i])
-		if set := s.set[name]; set != "" && parent != nil {
-			on = append(on, s.plain(alias+"."+k.quote(parent.name))+" = "+s.plain(set))
-			continue
+		value, key := s.set[name], ""
+		if set := p.Set[r.targets[i]]; set != "" && s.server >= 0 {
+			// The expression is computed where it sees the columns of its own table only.
+			key = alias + ".merge_k" + strconv.Itoa(len(inner))
+			inner = append(inner, "("+s.fill(set)+") AS merge_k"+strconv.Itoa(len(inner)))
+			parent = s.v.jobs[r.parent].to.column(r.targets[i])
+		}
+		if value != "" {
+			child = s.j.to.column(name)
 		}
 		if child == nil || parent == nil {
 			return "", "", ""
 		}
-		on = append(on, equal(k, alias, parent, "c", child))
+		if value == "" && key == "" {
+			keys, on = append(keys, alias+"."+k.quote(parent.name)), append(on, equal(k, alias, parent, "c", child))
+			continue
+		}
+		if value == "" {
+			value = "c." + k.quote(name)
+		}
+		if key == "" {
+			key = alias + "." + k.quote(parent.name)
+		}
+		keys, on = append(keys, key), append(on, same(k, key, parent, value, child))
 	}
 	kept := ""
 	if s.server >= 0 && s.v.jobs[r.parent] != nil {
 		kept = s.v.kept(s.v.jobs[r.parent], s.server, "s")
 	}
 	from := k.quote(r.parent)
-	if kept != "" {
-		from = "(SELECT * FROM " + k.quote(r.parent) + " AS s WHERE " + kept + ")"
+	if kept != "" || len(inner) > 1 {
+		if kept != "" {
+			kept = " WHERE " + kept
+		}
+		inner[0] = "s.*"
+		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + k.quote(r.parent) + " AS s" + kept + ")"
 	}
 	if r.joinable && len(r.natural) > 0 {
-		return "CASE WHEN " + alias + "." + k.quote(r.targets[0]) + " IS NULL THEN 0 ELSE 1 END",
+		return "CASE WHEN " + keys[0] + " IS NULL THEN 0 ELSE 1 END",
 			" LEFT JOIN " + from + " AS " + alias + " ON " + strings.Join(on, " AND "), alias
 	}
 	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " AS " + alias + " WHERE " + strings.Join(
@@ -206,6 +227,21 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 		" AND ",
 	) +
 		") THEN 1 ELSE 0 END", "", alias
+}
+
+// same compares two values of which the plan sets at least one. Only PostgreSQL minds their types, which may
+// be others than those of their columns. A number is the same in every type that holds it.
+func same(k kind, key string, x *column, value string, y *column) string {
+	number := func(c *column) bool {
+		return (c.class == classNumber || c.class == classFloat) && c.declared != "boolean"
+	}
+	switch {
+	case k != postgres:
+		return key + " = " + value
+	case number(x) && number(y):
+		return key + "::numeric = " + value + "::numeric"
+	}
+	return key + "::text = " + value + "::text"
 }
 
 // equal compares two columns. PostgreSQL does not compare columns of different types.
@@ -240,54 +276,73 @@ func (v *verifier) kept(j *job, server int, alias string, above ...string) strin
 
 // missing returns the condition under which the parent of a row is not copied, or "" if nobody looks.
 func (v *verifier) missing(j *job, r reference, server int, alias string, above ...string) string {
-	d, from := v.sources[server], j.from[server]
-	p := v.plan.Tables[r.parent]
+	d, p := v.sources[server], v.plan.Tables[r.parent]
 	if p == nil || p.Policy == policySkip || r.path != "" || r.list != "" {
 		return ""
 	}
-	var all, on []string
-	other := alias + "p"
-	table := d.tables[r.parent]
-	if j.plan.Set[r.columns[0]] != "" && len(r.columns) == 1 && table != nil && v.jobs[r.parent] != nil {
-		return v.missingSet(j, r, server, other, above...)
-	}
-	for i, name := range r.columns {
-		c := from.column(name)
+	var all []string
+	for _, name := range r.columns {
+		value, c := v.given(j, server, name, alias)
 		if c == nil {
 			return ""
 		}
-		all = append(all, alias+"."+d.kind.quote(name)+" IS NOT NULL")
-		if table != nil && table.column(r.targets[i]) != nil {
-			on = append(on, equal(d.kind, other, table.column(r.targets[i]), alias, c))
-		}
+		all = append(all, value+" IS NOT NULL")
 	}
 	if r.when != "" {
 		all = append(all, "("+r.when+")")
 	}
-	if parent := v.jobs[r.parent]; parent != nil && table != nil {
-		if kept := v.kept(parent, server, other, append(above, j.name)...); kept != "" {
-			on = append(on, kept)
-		}
-		all = append(all, "NOT EXISTS (SELECT 1 FROM "+d.kind.quote(r.parent)+" AS "+other+" WHERE "+
-			strings.Join(on, " AND ")+")")
+	if parent := v.jobs[r.parent]; parent != nil && d.tables[r.parent] != nil {
+		other := alias + "p"
+		kept := v.kept(parent, server, other, append(above, j.name)...)
+		all = append(all, "NOT EXISTS (SELECT 1 FROM "+v.found(j, r, server, alias, other, kept)+")")
 	}
 	return strings.Join(all, " AND ")
 }
 
-// missingSet is missing for a reference that the plan sets. The expression stays outside of the parent, which
-// may have columns of the same names.
-func (v *verifier) missingSet(j *job, r reference, server int, other string, above ...string) string {
+// found returns the rest of a statement that finds the parents of a row among those that meet a condition.
+// They are known by the values that the plan gives to both, because the target holds those.
+func (v *verifier) found(j *job, r reference, server int, alias, other, kept string) string {
+	d, parent := v.sources[server], v.jobs[r.parent]
+	set := false
+	for i, name := range r.columns {
+		set = set || j.plan.Set[name] != "" || parent.plan.Set[r.targets[i]] != ""
+	}
+	from := d.kind.quote(r.parent) + " AS " + other
+	var on, keys []string
+	for i, name := range r.columns {
+		value, c := v.given(j, server, name, alias)
+		key, to := v.given(parent, server, r.targets[i], other)
+		switch {
+		case to == nil:
+		case set:
+			// Beside an expression, the other table shows nothing but its keys, so that each expression sees the
+			// columns of its own table.
+			n := ".merge_k" + strconv.Itoa(i)
+			keys = append(keys, key+" AS "+n[1:])
+			on = append(on, same(d.kind, other+"k"+n, to, value, c))
+		default:
+			on = append(on, equal(d.kind, other, to, alias, c))
+		}
+	}
+	if !set {
+		if kept != "" {
+			on = append(on, kept)
+		}
+		return from + " WHERE " + strings.Join(on, " AND ")
+	}
+	if kept != "" {
+		from += " WHERE " + kept
+	}
+	return "(SELECT " + strings.Join(keys, ", ") + " FROM " + from + ") AS " + other + "k WHERE " +
+		strings.Join(on, " AND ")
+}
+
+// given returns the value that the plan gives to a column of a source, and the column that tells its type.
+// The column is nil if the server has none.
+func (v *verifier) given(j *job, server int, name, alias string) (string, *column) {
 	d := v.sources[server]
-	set := "(" + d.fill(v, j.plan.Set[r.columns[0]]) + ")"
-	key := other + "." + d.kind.quote(r.targets[0])
-	held := key + " IS NOT NULL"
-	if kept := v.kept(v.jobs[r.parent], server, other, append(above, j.name)...); kept != "" {
-		held += " AND " + kept
+	if set := j.plan.Set[name]; set != "" {
+		return "(" + d.fill(v, set) + ")", j.to.column(name)
 	}
-	missing := set + " IS NOT NULL AND " + set + " NOT IN (SELECT " + key + " FROM " +
-		d.kind.quote(r.parent) + " AS " + other + " WHERE " + held + ")"
-	if r.when != "" {
-		missing += " AND (" + r.when + ")"
-	}
-	return missing
+	return alias + "." + d.kind.quote(name), j.from[server].column(name)
 }
