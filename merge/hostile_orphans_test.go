@@ -44,6 +44,14 @@ func orphanPlans() map[string]hostile {
 	pairs := []string{"CREATE TABLE g (id BIGINT NOT NULL PRIMARY KEY, realm BIGINT NOT NULL, code BIGINT NOT NULL, UNIQUE (realm, code))",
 		"CREATE TABLE m (id BIGINT NOT NULL PRIMARY KEY, realm BIGINT, g BIGINT, FOREIGN KEY (realm, g) REFERENCES g (realm, code))"}
 
+	// A reference that only some rows have.
+	owned := []string{parents, "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, k VARCHAR(9), o BIGINT)"}
+	firstOwned := []string{"INSERT INTO p VALUES (" + one + ", 'a')", "INSERT INTO c VALUES (" + one + ", 'x', " + one + "), (" + two + ", NULL, 77)"}
+	secondOwned := []string{"INSERT INTO p VALUES (" + three + ", 'a')", "INSERT INTO c VALUES (" + three + ", 'x', 77), (" + four + ", 'y', 77)"}
+	owner := func(orphans string, set map[string]string) map[string]*merge.TablePlan {
+		return map[string]*merge.TablePlan{"p": {Policy: merge.Copy},
+			"c": child(orphans, set, merge.Reference{Column: "o", Table: "p", When: "k = 'x'"})}
+	}
 	without := []string{parents, "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, p BIGINT)"}
 
 	// Texts that hold keys behind a letter.
@@ -89,6 +97,12 @@ func orphanPlans() map[string]hostile {
 			tables: map[string]*merge.TablePlan{"g": {Policy: merge.Copy, Set: map[string]string{"realm": "realm * 0 + {target}"}},
 				"m": child("drop", map[string]string{"realm": "realm * 0 + {target}"})},
 			asks: [][2]string{{"SELECT COUNT(*) FROM m JOIN g ON g.realm = m.realm AND g.code = m.g", "2"}, {"SELECT COUNT(*) FROM m", "3"}}},
+		"a condition of a reference that is neither true nor false, and orphans are dropped": {
+			schema: owned, first: firstOwned, second: secondOwned, tables: owner("drop", nil), warned: merge.CodeOrphan, says: "s2: c",
+			asks: [][2]string{{"SELECT id FROM c ORDER BY id", one + "," + two + "," + four}}},
+		"a condition that is neither true nor false, of a reference that the plan sets": {
+			schema: owned, first: firstOwned, second: secondOwned, tables: owner("drop", map[string]string{"o": "o + 0"}), warned: merge.CodeOrphan, says: "s2: c",
+			asks: [][2]string{{"SELECT id FROM c ORDER BY id", one + "," + two + "," + four}}},
 		"a reference that the plan sets, to a table that a server lacks": {
 			before: without,
 			first:  []string{without[0], without[1], "INSERT INTO p VALUES (" + one + ", 'a')", "INSERT INTO c VALUES (" + one + ", " + one + "), (" + two + ", 0)"},
@@ -131,6 +145,12 @@ func orphanPlans() map[string]hostile {
 			first:  []string{"INSERT INTO p VALUES (" + one + ", 0), (" + two + ", " + one + ")"},
 			second: []string{"INSERT INTO p VALUES (" + three + ", 0), (" + four + ", 99)"},
 			tables: map[string]*merge.TablePlan{"p": child("drop", map[string]string{"boss": "NULLIF(boss, 0)"}, merge.Reference{Column: "boss", Table: "p"})},
+			asks:   [][2]string{{"SELECT id FROM p ORDER BY id", one + "," + three + "," + two}}},
+		"a reference with a condition to rows of its own table": {
+			schema: []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, k VARCHAR(9), boss BIGINT)"},
+			first:  []string{"INSERT INTO p VALUES (" + one + ", 'y', 77), (" + two + ", 'x', " + one + ")"},
+			second: []string{"INSERT INTO p VALUES (" + three + ", NULL, 77), (" + four + ", 'x', 99)"},
+			tables: map[string]*merge.TablePlan{"p": child("drop", nil, merge.Reference{Column: "boss", Table: "p", When: "k = 'x'"})},
 			asks:   [][2]string{{"SELECT id FROM p ORDER BY id", one + "," + three + "," + two}}},
 	}
 }

@@ -89,7 +89,8 @@ func (s selection) refers(j *tableJob, ref sqldb.Reference, alias string) string
 		all = append(all, given+" IS NOT NULL")
 	}
 	if ref.When != "" {
-		all = append(all, "("+ref.When+")")
+		// A condition that is NULL does not hold. This one is negated later, and NOT NULL would not hold either.
+		all = append(all, "CASE WHEN "+ref.When+" THEN 1 ELSE 0 END = 1")
 	}
 	return strings.Join(all, " AND ")
 }

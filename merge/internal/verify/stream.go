@@ -288,8 +288,8 @@ func (v *verifier) missing(j *job, r reference, server int, alias string, above 
 		}
 		all = append(all, value+" IS NOT NULL")
 	}
-	if r.when != "" {
-		all = append(all, "("+r.when+")")
+	if r.when != "" { // the whole is negated, and a condition that is NULL must not make that NULL
+		all = append(all, "CASE WHEN "+r.when+" THEN 1 ELSE 0 END = 1")
 	}
 	if parent := v.jobs[r.parent]; parent != nil && d.tables[r.parent] != nil {
 		other := alias + "p"
