@@ -103,6 +103,12 @@ func orphanPlans() map[string]hostile {
 		"a condition that is neither true nor false, of a reference that the plan sets": {
 			schema: owned, first: firstOwned, second: secondOwned, tables: owner("drop", map[string]string{"o": "o + 0"}), warned: merge.CodeOrphan, says: "s2: c",
 			asks: [][2]string{{"SELECT id FROM c ORDER BY id", one + "," + two + "," + four}}},
+		"a reference with a condition, whose orphans become NULL": {
+			schema: owned, first: firstOwned, second: secondOwned, tables: owner("null", nil), warned: merge.CodeOrphan, says: "s2: c",
+			asks: [][2]string{{"SELECT COALESCE(o, 0) FROM c ORDER BY id", one + ",0,77,77"}}},
+		"a reference with a condition that the plan sets, whose orphans become NULL": {
+			schema: owned, first: firstOwned, second: secondOwned, tables: owner("null", map[string]string{"o": "o + 0"}), warned: merge.CodeOrphan, says: "s2: c",
+			asks: [][2]string{{"SELECT COALESCE(o, 0) FROM c ORDER BY id", one + ",0,77,77"}}},
 		"a reference that the plan sets, to a table that a server lacks": {
 			before: without,
 			first:  []string{without[0], without[1], "INSERT INTO p VALUES (" + one + ", 'a')", "INSERT INTO c VALUES (" + one + ", " + one + "), (" + two + ", 0)"},

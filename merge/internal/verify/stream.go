@@ -157,7 +157,8 @@ func (s *stream) relation(name string) *relation { return s.d.tables[name] }
 // are "" if it is not looked up.
 func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 	k := s.d.kind
-	if r.path != "" || r.list != "" || r.when != "" {
+	// In the target, no condition of the plan tells which rows have the reference.
+	if r.path != "" || r.list != "" || r.when != "" && s.server < 0 {
 		return "", "", ""
 	}
 	p := s.v.plan.Tables[r.parent]
