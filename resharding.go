@@ -65,7 +65,7 @@ type Resharding struct{ d *router.Resharding }
 // tables and the journal, which is the table snowflake_moves. It moves no rows. It refuses tables with a
 // column that the new tables lack, because only the model says how those are made. It also refuses foreign
 // keys, triggers, rules and policies by which the database would do more than move rows. Cutover and Undo
-// look at these again, Cutover also when writes have stopped.
+// look at these again, and once more when writes have stopped.
 //
 // The error wraps [ErrSharding], or is that of a database.
 func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {

@@ -170,12 +170,12 @@ func (d *Resharding) close(ctx context.Context) error {
 	if err := (registry{d.from}).closeMap(ctx, d.to.shards, d.closing); err != nil {
 		return err
 	}
-	return d.stopped(ctx)
+	return d.stopped(ctx, d.checkEffects)
 }
 
-// stopped waits until nobody writes to the tables of a closed map, and makes the copies equal to the rows. It
-// checks the tables once more, because bringing the copies up to date may have taken hours.
-func (d *Resharding) stopped(ctx context.Context) error {
+// stopped waits until nobody writes to the tables of a closed map, and makes the copies equal to the rows. In
+// between it checks the tables once more, because bringing the copies up to date may have taken hours.
+func (d *Resharding) stopped(ctx context.Context, check func(context.Context) error) error {
 	select {
 	case <-ctx.Done():
 		return errs.Ended(ctx)
@@ -186,7 +186,7 @@ func (d *Resharding) stopped(ctx context.Context) error {
 			return move.failed("waiting for transactions", err)
 		}
 	}
-	if err := d.checkEffects(ctx); err != nil {
+	if err := check(ctx); err != nil {
 		return err
 	}
 	if err := d.readColumnsAgain(ctx); err != nil {

@@ -123,6 +123,15 @@ func (m *tableMove) checkSuperfluous(found []difference, at moveRecord) error {
 	return nil
 }
 
+// checkEffectsOfUndo looks once more at what somebody may have added to the tables since Undo began. Foreign keys
+// to the old tables do no harm, because Undo leaves the rows there that have stayed.
+func (d *Resharding) checkEffectsOfUndo(ctx context.Context) error {
+	if err := d.checkForeignToNew(ctx); err != nil {
+		return err
+	}
+	return d.checkTriggers(ctx)
+}
+
 // moveBack closes the new map and copies the moved rows back into the old tables. If that fails, it ends
 // the cutover once more, so that the new map is open again.
 func (d *Resharding) moveBack(ctx context.Context) error {
@@ -138,7 +147,7 @@ func (d *Resharding) moveBack(ctx context.Context) error {
 	doubled := registry{d.to}
 	err := doubled.closeMap(ctx, d.from.shards, back.closing)
 	if err == nil {
-		err = back.stopped(ctx)
+		err = back.stopped(ctx, d.checkEffectsOfUndo)
 	}
 	if err == nil {
 		return nil

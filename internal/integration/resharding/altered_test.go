@@ -79,6 +79,29 @@ func TestAColumnThatIsAddedDuringAReshardingIsMoved(t *testing.T) {
 	})
 }
 
+// After the cutover the old tables are in use as before. A foreign key to the rows that stay there, or a trigger
+// on updates that only a new table has, does not keep Undo from moving the others back.
+func TestWhatIsAddedToOldTablesAfterACutoverDoesNotStandInTheWayOfUndo(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		d := newDoubled(t, 60, db)
+		resharding := d.reshard(snowflakeplugin.ReshardConfig{})
+		_, err := resharding.Cutover(t.Context())
+		must(t, err, "Cutover")
+		var stayed doubledOrder
+		must(t, db.Table("doubled_orders_01").Order("id").Take(&stayed).Error, "a row that has stayed")
+		addNotes(t, db, "doubled_orders_01", stayed.ID)
+		must(t, db.Exec("CREATE TABLE audits (name VARCHAR(20))").Error, "a table")
+		addTrigger(t, db, "noting_changes", "UPDATE", "doubled_orders_05")
+		must(t, resharding.Undo(t.Context()), "Undo")
+		d.check(d.router, "after Undo")
+		var notes int64
+		must(t, db.Table("notes").Count(&notes).Error, "the notes")
+		same(t, "notes", notes, 1)
+	})
+}
+
 // addNotes makes a table that refers to a row of another one.
 func addNotes(t *testing.T, db *gorm.DB, table string, id snowflakeplugin.ID) {
 	t.Helper()
