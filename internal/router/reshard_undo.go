@@ -123,8 +123,8 @@ func (m *tableMove) checkSuperfluous(found []difference, at moveRecord) error {
 	return nil
 }
 
-// checkEffectsOfUndo looks once more at what somebody may have added to the tables since Undo began. Foreign keys
-// to the old tables do no harm, because Undo leaves the rows there that have stayed.
+// checkEffectsOfUndo looks once more at what somebody may have added to the tables since Undo began. Foreign
+// keys to the old tables do no harm, because Undo leaves the rows there that have stayed.
 func (d *Resharding) checkEffectsOfUndo(ctx context.Context) error {
 	if err := d.checkForeignToNew(ctx); err != nil {
 		return err
