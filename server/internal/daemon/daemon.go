@@ -24,6 +24,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netbatch"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/resp"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
@@ -58,7 +59,7 @@ type Daemon struct {
 
 	web        *http.Server
 	resp       *resp.Server
-	webListen  net.Listener
+	webListen  *netbatch.Listener
 	respListen net.Listener // nil if it is off
 
 	draining atomic.Bool
@@ -181,10 +182,11 @@ func split(list string) (items []string) {
 func (d *Daemon) listen() (err error) {
 	var config net.ListenConfig
 	ctx := context.Background() // listening does not wait
-	if d.webListen, err = config.Listen(ctx, "tcp", d.settings.Listen); err != nil {
+	listener, err := config.Listen(ctx, "tcp", d.settings.Listen)
+	if err != nil {
 		return fmt.Errorf("listening for HTTP: %w", err)
 	}
-	d.webListen = d.limiter.Listen(d.webListen)
+	d.webListen = netbatch.Listen(d.limiter.Listen(listener), d.settings.MaxTime)
 	if d.settings.RESP == "off" {
 		return nil
 	}
@@ -285,6 +287,7 @@ func (d *Daemon) drain(atOnce bool) error {
 		if webErr = d.web.Shutdown(ctx); webErr != nil {
 			webErr = errors.Join(fmt.Errorf("requests over HTTP were cut off: %w", webErr), d.web.Close())
 		}
+		d.webListen.Wait() // for the last answers
 	})
 	ending.Go(func() {
 		if d.respListen == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netbatch"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1/snowflakev1connect"
 )
@@ -81,10 +82,7 @@ func New(o Options) *http.Server {
 		// The messages are about clients that went away and bad handshakes, and may quote what was sent.
 		ErrorLog: slog.NewLogLogger(discardBody{o.Log.Handler()}, slog.LevelDebug),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			if c := netlimit.Of(conn); c != nil {
-				return context.WithValue(ctx, connKey{}, c)
-			}
-			return ctx
+			return context.WithValue(ctx, connKey{}, &connection{netlimit.Of(conn), netbatch.Of(conn)})
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			if c := netlimit.Of(conn); c != nil {
@@ -132,6 +130,7 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 		_, _ = o.Metrics.WriteTo(w) // who does not wait for the answer does not get it
 	})))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		joinWrites(r)
 		// The way of nearly all requests is short. The other handler finds the same one, only later.
 		if r.URL.Path == snowflakev1connect.IDServiceNextProcedure {
 			service.ServeHTTP(w, r)
@@ -147,8 +146,21 @@ func say(w http.ResponseWriter, status int, text string) {
 	fmt.Fprintln(w, text)
 }
 
-// connKey is the key of the *[netlimit.Conn] in the context of its requests.
+// connKey is the key of the *connection in the context of its requests.
 type connKey struct{}
+
+// connection has what the listeners have put around a connection. Each is nil if there is none.
+type connection struct {
+	limited *netlimit.Conn
+	batched *netbatch.Conn
+}
+
+// joinWrites makes one write of the frames of an answer. An answer of HTTP/1 is one write as it is.
+func joinWrites(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(*connection); ok && c.batched != nil && r.ProtoMajor == 2 {
+		c.batched.Begin()
+	}
+}
 
 // gate bounds how many requests are worked on, and with them the memory that they need, and how many one
 // address makes.
@@ -156,7 +168,7 @@ func (o Options) gate(next http.Handler) http.Handler {
 	places := make(chan struct{}, o.MaxRequests)
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(*netlimit.Conn); ok && !c.Allow() {
+		if c, ok := r.Context().Value(connKey{}).(*connection); ok && c.limited != nil && !c.limited.Allow() {
 			o.Metrics.Observe("http", "unavailable", 0)
 			tooMany := connect.NewError(connect.CodeUnavailable, netlimit.ErrTooMany)
 			reject(refuse, w, r, tooMany, http.StatusServiceUnavailable)
