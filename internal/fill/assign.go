@@ -63,7 +63,7 @@ func assign(fr *frame, numbers *Numbers) error {
 	before := len(fr.ids)
 	ids := slices.Grow(fr.ids, empty)[:before+empty]
 	if err := numbers.Take(fr.context(), ids[before:]); err != nil {
-		return fr.noID(columns, err)
+		return fr.plan.noID(columns, err)
 	}
 	fr.ids = ids
 	err := fr.place(columns, ids[before:])
@@ -81,7 +81,7 @@ func assignOne(fr *frame, numbers *Numbers, cell reflect.Value) error {
 	}
 	id, err := numbers.Next(fr.context())
 	if err != nil {
-		return fr.noID(1, err)
+		return fr.plan.noID(1, err)
 	}
 	cell.SetInt(id)
 	fr.one[0] = id
@@ -105,7 +105,7 @@ func assignBound(fr *frame, numbers *Numbers, columns columnMask) (bound columnM
 			}
 			id, err := nextBound(fr, numbers, i, column)
 			if err != nil {
-				return bound, fr.noID(1<<c, err)
+				return bound, fr.plan.noID(1<<c, err)
 			}
 			fr.ids = append(fr.ids, id)
 		}
@@ -164,7 +164,7 @@ func checkShard(fr *frame) error {
 			like, _ := fr.rows.value(fr.context(), i, column.like)
 			err := on.check(fr.plan.schema, like)
 			if key, ok := IDOf(like); (!ok || key <= 0) && slices.Contains(fr.ids, id) {
-				err = fr.noID(1<<c, fr.noParent(i, column, like))
+				err = fr.plan.noID(1<<c, fr.noParent(i, column, like))
 			}
 			if err != nil {
 				return err

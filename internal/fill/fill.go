@@ -64,9 +64,16 @@ func (f *filler) fillRows(db *gorm.DB) {
 	if db.Error != nil || db.Statement.SQL.Len() > 0 {
 		return // there is nothing to fill, or the INSERT was already built
 	}
-	stmt := db.Statement
-	plan := f.plans.planOf(stmt)
-	if plan == nil || len(plan.columns) == 0 && plan.err == nil && !plan.reachesTagged(db) {
+	plan := f.plans.planOf(db.Statement)
+	if plan == nil || plan.oneCell && f.fillOneCell(db, plan) {
+		return
+	}
+	f.fillFrame(db, plan)
+}
+
+// fillFrame is fillRows for a statement of any shape.
+func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
+	if len(plan.columns) == 0 && plan.err == nil && !plan.reachesTagged(db) {
 		return
 	}
 	if plan.err != nil {
@@ -77,7 +84,7 @@ func (f *filler) fillRows(db *gorm.DB) {
 		_ = db.AddError(errNoInsert())
 		return
 	}
-	fr := f.plans.frames.open(stmt, plan)
+	fr := f.plans.frames.open(db.Statement, plan)
 	f.open.adopt(fr)
 	f.open.add(fr)
 	if len(plan.columns) == 0 {
@@ -105,8 +112,25 @@ func (f *filler) beforeInsert(db *gorm.DB) {
 	if db.Error != nil {
 		return
 	}
-	defer checkUnscoped(db.Statement)
+	if p := f.plans.frames.oneCellOf(db.Statement); p == nil || len(db.Statement.Clauses) > 0 {
+		f.beforeFrame(db, p)
+	}
+	if db.Statement.Unscoped {
+		checkUnscoped(db.Statement)
+	}
+}
+
+// beforeFrame is beforeInsert for a statement that has a frame or needs one. If the statement has one cell,
+// p is its place, and otherwise nil.
+func (f *filler) beforeFrame(db *gorm.DB, p *place) {
 	fr := f.plans.frames.of(db.Statement)
+	if p != nil {
+		var err error
+		if fr, err = f.plans.frames.widen(p, f.plans.planOf(db.Statement)); err != nil {
+			_ = db.AddError(err)
+			return
+		}
+	}
 	if fr == nil {
 		f.fillRows(db)
 		if fr = f.plans.frames.of(db.Statement); fr == nil || db.Error != nil {
@@ -126,8 +150,15 @@ func (f *filler) beforeInsert(db *gorm.DB) {
 
 // afterInsert brings IDs and rows together, before associations copy the keys.
 func (f *filler) afterInsert(db *gorm.DB) {
+	if db.Error != nil || db.DryRun {
+		return
+	}
+	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
+		p.one.settled = !inTransaction(db.Statement.ConnPool)
+		return
+	}
 	fr := f.plans.frames.of(db.Statement)
-	if db.Error != nil || db.DryRun || fr == nil || fr.rows == nil {
+	if fr == nil || fr.rows == nil {
 		return
 	}
 	if upsert := fr.upsert; upsert != nil {
@@ -143,6 +174,10 @@ func (f *filler) afterInsert(db *gorm.DB) {
 
 // finish takes the IDs back if the statement failed, and ends the frame.
 func (f *filler) finish(db *gorm.DB) {
+	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
+		p.finishOneCell(db)
+		return
+	}
 	fr := f.plans.frames.of(db.Statement)
 	if fr == nil {
 		return

@@ -184,11 +184,6 @@ func (f *frame) place(columns columnMask, ids []int64) (err error) {
 	return nil
 }
 
-// noID is the error of a statement whose columns could get no ID.
-func (f *frame) noID(columns columnMask, cause error) error {
-	return fmt.Errorf("snowflakeplugin: no ID for %s: %w", f.plan.names(columns), cause)
-}
-
 // noFit is the error of a field that cannot take the ID that was made for it.
 func (f *frame) noFit(column *column, cause error) error {
 	return fmt.Errorf("%w: %s.%s: %w", errs.ErrInvalidField, f.plan.schema.Name, column.field.Name, cause)

@@ -1,9 +1,9 @@
 package fill
 
 import (
-	"reflect"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -27,10 +27,15 @@ type frameTable struct {
 // placeBits is the binary logarithm of the number of places.
 const placeBits = 8
 
-// place has the frame of one statement at a time.
+// place has what is known of one statement at a time: its frame, or its one cell.
 type place struct {
-	stmt  atomic.Pointer[gorm.Statement] // nil if the place is free
-	frame *frame                         // of stmt; only whoever runs that statement reads and writes it
+	stmt atomic.Pointer[gorm.Statement] // nil if the place is free
+
+	// Only whoever runs that statement reads and writes these.
+	frame *frame // nil if there is one cell
+	one   oneCell
+
+	_ [8]byte // fills up a line of the cache, so that statements do not share one
 }
 
 // frameClause is the name of a frame among the clauses of a statement.
@@ -46,8 +51,17 @@ func (t *frameTable) place(stmt *gorm.Statement) *place { return &t.places[sprea
 // not move what lies on the heap; hash/maphash relies on that as well. Every create asks several times, so
 // the time of a better hash would be felt.
 func spread[T any](pointer *T, bits int) uint64 {
-	const fibonacci = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio: neighbors come to lie far apart
-	return uint64(reflect.ValueOf(pointer).Pointer()) * fibonacci >> (64 - bits)
+	const fibonacci = 0x9E3779B97F4A7C15        // 2^64 by the golden ratio: neighbors come to lie far apart
+	address := uintptr(unsafe.Pointer(pointer)) // reflect tells it as well, by a call
+	return uint64(address) * fibonacci >> (64 - bits)
+}
+
+// oneCellOf returns the place of a statement that has one cell, or nil.
+func (t *frameTable) oneCellOf(stmt *gorm.Statement) *place {
+	if p := t.place(stmt); p.stmt.Load() == stmt && p.frame == nil {
+		return p
+	}
+	return nil
 }
 
 // of returns the frame of this very statement, or nil.
@@ -68,13 +82,9 @@ func (t *frameTable) of(stmt *gorm.Statement) *frame {
 // open makes the frame of a statement. If a panic ended the statement before, the new frame replaces
 // the old one.
 func (t *frameTable) open(stmt *gorm.Statement, plan *Plan) *frame {
-	f, ok := t.spare.Get().(*frame)
-	if !ok {
-		f = &frame{}
-	}
-	f.stmt, f.plan = stmt, plan
+	f := t.fresh(stmt, plan)
 	if p := t.place(stmt); p.stmt.CompareAndSwap(nil, stmt) || p.stmt.Load() == stmt {
-		p.frame = f
+		p.frame, p.one = f, oneCell{}
 		return f
 	}
 	if stmt.Clauses == nil {
@@ -84,6 +94,16 @@ func (t *frameTable) open(stmt *gorm.Statement, plan *Plan) *frame {
 		t.spilled.Add(1)
 	}
 	stmt.Clauses[frameClause] = clause.Clause{Expression: f}
+	return f
+}
+
+// fresh returns a frame that stands nowhere yet.
+func (t *frameTable) fresh(stmt *gorm.Statement, plan *Plan) *frame {
+	f, ok := t.spare.Get().(*frame)
+	if !ok {
+		f = &frame{}
+	}
+	f.stmt, f.plan = stmt, plan
 	return f
 }
 

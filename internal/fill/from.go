@@ -186,7 +186,7 @@ func assignNamed(fr *frame, numbers *Numbers, columns columnMask) (named columnM
 		}
 		ids := make([]int64, empty)
 		if err := numbers.takeFrom(fr.context(), first.from, ids); err != nil {
-			return named, fr.noID(found, err)
+			return named, fr.plan.noID(found, err)
 		}
 		if err := fr.placeNamed(found, ids); err != nil {
 			return named, err

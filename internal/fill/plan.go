@@ -44,6 +44,8 @@ type Plan struct {
 	nests bool
 	// refills: the model has hooks that run before the INSERT and may set an ID back to 0.
 	refills bool
+	// oneCell: a struct of the model has one cell to fill, and nothing else has to be remembered of it.
+	oneCell bool
 	// bound: some IDs of the model have to lie on a certain shard.
 	bound bool
 	// named: some IDs of the model come from named sources.
@@ -134,6 +136,11 @@ func (p *Plan) names(columns columnMask) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// noID is the error of a statement whose columns could get no ID.
+func (p *Plan) noID(columns columnMask, cause error) error {
+	return fmt.Errorf("snowflakeplugin: no ID for %s: %w", p.names(columns), cause)
 }
 
 // Fills reports whether the plugin fills a field of the model.

@@ -83,6 +83,7 @@ func (c *PlanCache) PrepareOn(s *schema.Schema, on *Shard, first func()) (*Plan,
 	p := c.makePlan(s)
 	p.shard, p.wrap = on, c.wrap
 	p.bound = p.bound || on != nil
+	p.oneCell = p.hasOneCell()
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
 		column.noZeroKeys()
