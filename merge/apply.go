@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -174,22 +175,32 @@ func (a *applier) custom(ctx context.Context, src *sourceTable, rows []row) ([]r
 // touches reports whether rows of a source table may change on their way.
 func (a *applier) touches(src *sourceTable) bool {
 	number := a.ws.servers[src.server].Number
-	for _, l := range src.links {
-		if a.offsets.added[tableServer{l.of, number}] != 0 {
-			return true
-		}
-	}
-	return src.job.plan.Policy == Custom || len(src.job.plan.Set) > 0 ||
+	return a.moved(src) || src.job.plan.Policy == Custom || len(src.job.plan.Set) > 0 ||
 		a.drops[tableServer{src.job.name, number}] > 0 || a.decides(src)
+}
+
+// moved reports whether rows of a source table have keys that are renumbered.
+func (a *applier) moved(src *sourceTable) bool {
+	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
+		return a.offsets.added[tableServer{l.of, a.ws.servers[src.server].Number}] != 0
+	})
 }
 
 // decides reports whether a decision about rows may give another value to a row of a source table.
 func (a *applier) decides(src *sourceTable) bool {
+	own := tableServer{src.job.name, a.ws.servers[src.server].Number}
+	return a.renames[own]+a.values[own] > 0 || a.follows(src)
+}
+
+// onlyRenames reports whether the decisions about rows of a source table are nothing but new names for them.
+func (a *applier) onlyRenames(src *sourceTable) bool {
+	own := tableServer{src.job.name, a.ws.servers[src.server].Number}
+	return a.renames[own] > 0 && a.values[own]+a.drops[own] == 0 && !a.follows(src)
+}
+
+// follows reports whether rows of a source table may have to follow decisions about rows of other tables.
+func (a *applier) follows(src *sourceTable) bool {
 	number := a.ws.servers[src.server].Number
-	own := tableServer{src.job.name, number}
-	if a.renames[own]+a.values[own] > 0 {
-		return true
-	}
 	for _, l := range src.links {
 		if a.moves[tableServer{l.of, number}] > 0 && !l.own {
 			return true

@@ -250,7 +250,7 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 			return err
 		}
 	}
-	for _, w := range []*sqldb.Writer{r.drops, r.values, r.renames} {
+	for _, w := range []*sqldb.Writer{r.drops, r.values} {
 		if err := w.Close(); err != nil {
 			return err
 		}

@@ -64,7 +64,11 @@ func (c *valueCheck) all(ctx context.Context, decided bool) error {
 func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool) (bool, error) {
 	if decided {
 		a := &applier{c.decisions}
-		return a.decides(src), nil
+		if !a.decides(src) {
+			return false, nil
+		}
+		known, err := c.stagedNames(ctx, a, src)
+		return !known, err
 	}
 	p, source := src.job.plan, c.ws.servers[src.server].db
 	if c.grows(src) {
@@ -79,6 +83,20 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 	}
 	to, err := c.ws.target.Definition(ctx, src.job.to)
 	return from != to, err
+}
+
+// stagedNames reports whether the decisions only give other names to rows of a source table, and the target
+// is known to take them: the stage, whose columns have the types of the target, has taken each of them.
+func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTable) (bool, error) {
+	// PostgreSQL refuses an index entry that is too long, and the stage has no such index.
+	const most = 255
+	if !a.onlyRenames(src) {
+		return false, nil
+	}
+	if n := src.job.renameLimit(); (n == 0 || n > most) && c.ws.target.Kind != sqldb.SQLite {
+		return false, nil
+	}
+	return c.ws.target.Plain(ctx, src.job.to)
 }
 
 // grows reports whether a column gets longer keys, and is no number whose bounds are known.

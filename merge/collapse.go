@@ -36,11 +36,16 @@ func (c *collapser) collapse(ctx context.Context) error {
 		preference = []string{"CASE WHEN " + q + " IS NULL THEN 1 ELSE 0 END", q + " DESC"}
 	}
 	for _, key := range keys {
-		if _, err := c.stage.group(ctx, key, preference); err != nil {
+		n, err := c.stage.group(ctx, key, preference)
+		if err != nil {
 			return err
 		}
+		if n == 0 {
+			continue
+		}
 		c.key, c.keeper, c.totals, c.others, c.out = key, stagedRow{}, nil, 0, nil
-		if err := c.stage.groups(ctx, func(page []stagedRow) error { return c.page(ctx, page) }); err != nil {
+		err = c.stage.groups(ctx, c.stage.name, func(page []stagedRow) error { return c.page(ctx, page) })
+		if err != nil {
 			return err
 		}
 		if err := c.finish(ctx); err != nil {
@@ -171,7 +176,7 @@ func (c *collapser) chain(ctx context.Context) error {
 			}
 		}
 	}
-	return c.stage.remove(ctx, gone)
+	return c.stage.remove(ctx, c.stage.name, gone)
 }
 
 // add adds a row to the totals of the current group.

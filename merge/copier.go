@@ -22,6 +22,7 @@ type copier struct {
 	out      *sqldb.Writer
 	late     []int   // positions of the columns that a second pass fills
 	touched  bool    // rows may change on their way
+	names    bool    // the target looks new names up by itself
 	batch    [][]any // the result of values, reused
 }
 

@@ -53,10 +53,16 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 	j, from, to := c.src.job, c.server().db, c.ws.target
 	converted := slices.ContainsFunc(c.src.pairs, func(p pair) bool { return p.from.Family != p.to.Family })
 	switch {
-	case c.ws.portable, from.Kind != to.Kind, len(c.src.order) == 0, converted, c.touched,
+	case c.ws.portable, from.Kind != to.Kind, len(c.src.order) == 0, converted,
 		// A subquery in a condition would read tables of the target.
 		c.elsewhere():
 		return wayRows, none, nil
+	}
+	if c.touched {
+		named, err := c.named(ctx)
+		if err != nil || !named {
+			return wayRows, none, err
+		}
 	}
 	switch to.Kind {
 	case sqldb.SQLite:
@@ -88,6 +94,30 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 		}
 	}
 	return wayRows, none, nil
+}
+
+// named reports whether rows change by nothing but new names, and the target can look these up while it reads
+// the source itself. It finds a row by its key, which has to be a whole number.
+func (c *tableCopier) named(ctx context.Context) (bool, error) {
+	from, p := c.server().db, c.src.job.plan
+	if from.Kind == sqldb.PostgreSQL || !c.applier.onlyRenames(c.src) || c.applier.moved(c.src) ||
+		len(p.Set)+len(p.Rename.Derived) > 0 || !c.src.job.counted() || len(c.src.key) != 1 {
+		return false, nil
+	}
+	key := c.src.pairs[c.src.key[0]].from
+	if key.Family != sqldb.FamilyInt {
+		return false, nil
+	}
+	if from.Kind == sqldb.SQLite { // which may have anything in a column of numbers
+		n, err := from.Number(ctx, sqldb.NewStatement(sqldb.SQLite, "SELECT COUNT(*) FROM (SELECT 1 FROM ",
+			sqldb.SQLite.Quote(c.src.from.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(key.Name),
+			") <> 'integer' LIMIT 1)"))
+		if err != nil || n > 0 {
+			return false, err
+		}
+	}
+	c.names = true
+	return true, nil
 }
 
 // elsewhere reports whether a condition in the plan may contain a subquery.

@@ -178,13 +178,34 @@ func (c *directCopier) insertSelect(ctx context.Context, end []any) (int64, erro
 	if k == sqldb.SQLite {
 		into = "main." + into
 	}
-	q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ",
-		strings.Join(s.expressions(c.src, true), ", "))
+	q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
+	for i, expression := range s.expressions(c.src, true) {
+		if i > 0 {
+			q.Add(", ")
+		}
+		if c.names && i == c.src.renamed() {
+			c.newName(q, expression)
+		} else {
+			q.Add(expression)
+		}
+	}
 	s.from(q, c.src)
 	s.behind(q, c.src, c.entry.after, ">")
 	s.behind(q, c.src, end, "<=")
 	s.order(q, c.src)
 	return c.ws.target.Run(ctx, q)
+}
+
+// newName appends the new name of a row or, without one, what it has.
+func (c *directCopier) newName(q *sqldb.Statement, old string) {
+	k := c.ws.target.Kind
+	key := "CAST(s." + k.Quote(c.src.pairs[c.src.key[0]].from.Name) + " + 0 AS CHAR)"
+	if k == sqldb.SQLite {
+		key = strings.Replace(key, "CHAR)", "TEXT)", 1)
+	}
+	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.applier.name(tableRenames), " AS merge_r ",
+		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.server().Number).
+		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
 }
 
 // pipe connects COPY TO of the source with COPY FROM of the target.

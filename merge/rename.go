@@ -15,15 +15,17 @@ import (
 // renamer gives new names to rows whose name is taken.
 type renamer struct {
 	*resolver
-	unnamed Problem // the problem of the rows that cannot be renamed
-	removes bool    // staged rows have to be removed before they are written again
+	unnamed Problem       // the problem of the rows that cannot be renamed
+	place   string        // the table with the rows that get new names
+	again   *sqldb.Writer // writes them there once more
+	removes bool          // they have to be removed before that
+	quiet   bool          // the conflicts are reported later
 }
 
 // maxRounds is how many times new names are tried before the renamer gives up.
 const maxRounds = 1000
 
-// rename gives new names until no two names are equal in the target. Every round asks the target again,
-// because a new name may be equal to any other name, old or new.
+// rename gives new names until no two names are equal in the target.
 func (r *renamer) rename(ctx context.Context) error {
 	p := r.job.plan.Rename
 	var keys []sqldb.UniqueKey
@@ -38,49 +40,75 @@ func (r *renamer) rename(ctx context.Context) error {
 				return nil
 			}
 		}
-		keys = []sqldb.UniqueKey{{Name: "the name", Parts: []sqldb.KeyPart{{Column: p.Column}}}}
+		part := sqldb.KeyPart{Column: p.Column, Collation: r.job.to.Column(p.Column).Collation}
+		keys = []sqldb.UniqueKey{{Name: "the name", Parts: []sqldb.KeyPart{part}}}
 	}
-	preference := r.preference()
-	again, replaces := sqldb.NewReplacer(r.ws.target, r.stage.name, append(fixedColumns(), r.stage.columns...),
-		r.ws.target.Kind == sqldb.SQLite)
-	r.removes = !replaces
-	for round := 1; ; round++ {
-		changed := int64(0)
+	if r.atOnce(keys) {
+		return r.renameAtOnce(ctx, keys[0])
+	}
+	r.writeTo(r.stage.name)
+	err := r.rounds(func(round int) (changed int64, err error) {
 		for _, key := range keys {
-			n, err := r.stage.group(ctx, key, preference)
+			n, err := r.stage.group(ctx, key, r.preference())
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if n == 0 {
 				continue
 			}
 			var keeper stagedRow
-			err = r.stage.groups(ctx, func(page []stagedRow) error {
-				n, err := r.renamePage(ctx, key, round, page, &keeper, again)
+			err = r.stage.groups(ctx, r.place, func(page []stagedRow) error {
+				n, err := r.renamePage(ctx, key, round, page, &keeper)
 				changed += n
 				return err
 			})
 			if err != nil {
-				return err
+				return 0, err
 			}
+		}
+		return changed, nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		r.settled[key.Name] = len(r.nameless) == 0
+	}
+	return r.keepRenames(ctx)
+}
+
+// writeTo names the table with the rows that get new names.
+func (r *renamer) writeTo(table string) {
+	t := r.ws.target
+	replaces := false
+	r.place = table
+	r.again, replaces = sqldb.NewReplacer(t, table, append(fixedColumns(), r.stage.columns...),
+		t.Kind == sqldb.SQLite)
+	r.removes = !replaces
+}
+
+// rounds calls fn until no row gets a new name any more. Every round asks the target again, because a new
+// name may be equal to any other name, old or new.
+func (r *renamer) rounds(fn func(round int) (changed int64, err error)) error {
+	for round := 1; ; round++ {
+		changed, err := fn(round)
+		if err != nil {
+			return err
 		}
 		if changed == 0 {
 			break
 		}
 		if round == maxRounds {
-			r.report.problem(Problem{Code: CodeRename, Table: r.job.name, Column: p.Column, Count: changed,
-				Message: fmt.Sprintf("after %d attempts they have no free name", round),
-				Remedy:  "choose another format"})
-			return again.Close()
+			r.report.problem(Problem{Code: CodeRename, Table: r.job.name, Column: r.job.plan.Rename.Column,
+				Count: changed, Message: fmt.Sprintf("after %d attempts they have no free name", round),
+				Remedy: "choose another format"})
+			break
 		}
 	}
 	if r.unnamed.Count = int64(len(r.nameless)); r.unnamed.Count > 0 {
 		r.report.problem(r.unnamed)
 	}
-	if err := again.Close(); err != nil {
-		return err
-	}
-	return r.keepRenames(ctx)
+	return r.again.Close()
 }
 
 // preference returns the order of the rows of a group: first those with their old name, then as the plan
@@ -105,14 +133,10 @@ func (r *renamer) preference() []string {
 // renamePage gives the next name to every row of a page except the first of each group.
 func (r *renamer) renamePage(
 	ctx context.Context, key sqldb.UniqueKey, round int, page []stagedRow, keeper *stagedRow,
-	again *sqldb.Writer,
 ) (int64, error) {
 	p := r.job.plan.Rename
 	at := r.stage.at(p.Column)
-	limit := r.job.to.Column(p.Column).MaxChars
-	if p.Max > 0 && (limit == 0 || p.Max < limit) {
-		limit = p.Max
-	}
+	limit := r.job.renameLimit()
 	var losers []stagedRow
 	var rows [][]any
 	for _, g := range page {
@@ -137,7 +161,9 @@ func (r *renamer) renamePage(
 			r.nameless[g.n] = true
 			continue
 		}
-		if g.tries == 1 {
+		if i, ok := r.noted[r.ref(g)]; ok {
+			r.report.Conflicts[i].NewName = name
+		} else if g.tries == 1 && !r.quiet {
 			r.note(key, *keeper, g, "renamed", name)
 		}
 		values := slices.Clone(g.values)
@@ -146,23 +172,35 @@ func (r *renamer) renamePage(
 			values[r.stage.at(d.Column)] = derive(d.As, name)
 		}
 		losers = append(losers, g)
-		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries}, values...))
+		var short any
+		if text := sqldb.ShortKey(g.key); text != g.key {
+			short = text
+		}
+		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries, g.keeper, short},
+			values...))
 	}
 	if r.removes {
-		if err := r.stage.remove(ctx, losers); err != nil {
+		if err := r.stage.remove(ctx, r.place, losers); err != nil {
 			return 0, err
 		}
 	}
-	return int64(len(losers)), again.Write(ctx, rows)
+	return int64(len(losers)), r.again.Write(ctx, rows)
+}
+
+// renameLimit returns how many characters a name may have; 0: any number.
+func (j *tableJob) renameLimit() int {
+	p := j.plan.Rename
+	limit := j.to.Column(p.Column).MaxChars
+	if p.Max > 0 && (limit == 0 || p.Max < limit) {
+		limit = p.Max
+	}
+	return limit
 }
 
 // newName returns the name for one attempt. It has at most limit characters, unless limit is 0. The old
 // name is cut between two characters, and does not end with a blank afterwards.
 func newName(format, old string, server, attempt int64, limit int) (string, bool) {
-	if format == "" {
-		format = "{name}.s{server}"
-	}
-	format = strings.ReplaceAll(format, "{server}", strconv.FormatInt(server, 10))
+	format = formatOf(format, server)
 	if attempt > 1 {
 		format += "-" + strconv.FormatInt(attempt, 10)
 	}
@@ -175,6 +213,14 @@ func newName(format, old string, server, attempt int64, limit int) (string, bool
 		name = cut(name, room)
 	}
 	return strings.Replace(format, "{name}", name, 1), name != ""
+}
+
+// formatOf returns the format of the new names of one server.
+func formatOf(format string, server int64) string {
+	if format == "" {
+		format = "{name}.s{server}"
+	}
+	return strings.ReplaceAll(format, "{server}", strconv.FormatInt(server, 10))
 }
 
 // cut shortens a text to at most the given number of runes. It does not separate a letter from the marks that
@@ -199,40 +245,21 @@ func cut(text string, runes int) string {
 
 // keepRenames records the rows that have a new name.
 func (r *renamer) keepRenames(ctx context.Context) error {
-	column := r.job.plan.Rename.Column
-	t := r.ws.target
-	last := int64(0)
-	for {
-		q := sqldb.NewStatement(t.Kind, "SELECT merge_n, merge_server, merge_key, merge_old, ",
-			r.job.to.Column(column).ReadExpression(t.Kind), " FROM ", r.stage.name,
-			" AS s WHERE merge_tries > 0 "+
-				"AND merge_n > ").Bind(last).Add(" ORDER BY merge_n LIMIT 5000")
-		var rows [][]any
-		err := t.EachSteady(ctx, q, func(values []any) error {
-			n, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
-			if err != nil {
-				return err
-			}
-			server, err := strconv.Atoi(sqldb.Text(values[1]))
-			if err != nil {
-				return err
-			}
-			last = n
-			row := []any{r.job.name, r.ws.servers[server].Number, sqldb.ShortKey(sqldb.Text(values[2])), column,
-				sqldb.Text(values[3]),
-				sqldb.Text(values[4])}
-			rows = append(rows, row)
-			if i, ok := r.noted[RowRef{Server: r.ws.servers[server].Name, Key: sqldb.Text(values[2])}]; ok {
-				r.report.Conflicts[i].NewName = sqldb.Text(values[4])
-			}
-			return nil
-		})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		r.table.Renamed += int64(len(rows))
-		if err := r.renames.Write(ctx, rows); err != nil {
-			return err
-		}
+	column, t := r.job.plan.Rename.Column, r.ws.target
+	key, join := "COALESCE(s.merge_row, s.merge_key)", ""
+	if r.place == r.stage.named {
+		key, join = "COALESCE(k.merge_row, k.merge_key)", " JOIN "+r.stage.name+" AS k ON k.merge_n = s.merge_n"
 	}
+	numbers := "CASE s.merge_server"
+	for i, s := range r.ws.servers {
+		numbers += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
+	}
+	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", r.decisions.name(tableRenames),
+		" (tbl, server, row_key, col, old_name, new_name) SELECT ").Text(r.job.name).
+		Add(", ", numbers, " END, ", key, ", ").Text(column).
+		Add(", s.merge_old, ", r.job.to.Column(column).ReadExpression(t.Kind), " FROM ", r.place, " AS s", join,
+			" WHERE s.merge_tries > 0 ORDER BY s.merge_n")
+	n, err := t.Run(ctx, q)
+	r.table.Renamed += n
+	return err
 }

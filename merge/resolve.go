@@ -17,10 +17,11 @@ type resolver struct {
 	table     *TableReport
 	keys      []sqldb.UniqueKey
 
-	drops, values, renames *sqldb.Writer
-	noted                  map[RowRef]int // the position of a row in the conflicts of the report
+	drops, values *sqldb.Writer
+	noted         map[RowRef]int // the position of a row in the conflicts of the report
 
-	nameless map[int64]bool // staged rows for which there is no new name
+	nameless map[int64]bool  // staged rows for which there is no new name
+	settled  map[string]bool // keys in which no two rows are equal any more, by their names
 }
 
 // newResolver loads the keys of a table into a stage.
@@ -46,14 +47,11 @@ func newResolver(
 	return &resolver{
 		ws: ws, decisions: d, job: j, stage: s, report: report, table: report.table(j.name, j.plan.Policy),
 		keys:  keys,
-		noted: map[RowRef]int{}, nameless: map[int64]bool{},
+		noted: map[RowRef]int{}, nameless: map[int64]bool{}, settled: map[string]bool{},
 		drops: sqldb.NewWriter(ws.target, "tmp_"+tableDrops,
 			text("tbl", "server", "row_key", "keeper_server", "keeper_key", "reason"), false),
 		values: sqldb.NewWriter(ws.target, "tmp_"+tableValues, text("tbl", "server", "row_key", "col", "value"),
 			false),
-		renames: sqldb.NewWriter(ws.target, "tmp_"+tableRenames, text("tbl", "server", "row_key", "col",
-			"old_name",
-			"new_name"), false),
 	}, nil
 }
 
@@ -91,13 +89,16 @@ func (r *resolver) valueOf(key sqldb.UniqueKey, g stagedRow) string {
 
 // undecided reports the rows that are still equal in a key.
 func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
+	if r.settled[key.Name] {
+		return nil
+	}
 	n, err := r.stage.group(ctx, key, nil)
 	if err != nil || n == 0 {
 		return err
 	}
 	var keeper stagedRow
 	count := int64(0)
-	err = r.stage.groups(ctx, func(page []stagedRow) error {
+	err = r.stage.groups(ctx, r.stage.name, func(page []stagedRow) error {
 		for _, g := range page {
 			if g.rank == 1 {
 				keeper = g

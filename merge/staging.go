@@ -20,13 +20,16 @@ type stage struct {
 	columns   []*sqldb.Column // of the table; the fixed columns of the stage come before them
 	rows      int64
 	// The names of the temporary tables. Each stage has its own, because drivers cache prepared statements.
-	name, found string
+	name, found, named string
+	filled             bool // there are rows in found
 }
 
-// stageFixed is the number of fixed columns of a stage: a running number, the position of the server, the
-// key of the row, its old name, and how many new names were tried.
-const stageFixed = 5
+// stageLoaded is how many of the fixed columns are written when a stage is loaded.
+const stageLoaded = 3
 
+// fixedColumns returns the columns that every stage has: a running number, the position of the server, the
+// key of the row, its old name, how many new names were tried, the number of the row that keeps the name, and
+// the short form of a long key.
 func fixedColumns() []*sqldb.Column {
 	return []*sqldb.Column{
 		{Name: "merge_n", Family: sqldb.FamilyInt, Declared: "bigint"},
@@ -34,6 +37,8 @@ func fixedColumns() []*sqldb.Column {
 		{Name: "merge_key", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: "merge_old", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
+		{Name: "merge_keeper", Family: sqldb.FamilyInt, Declared: "bigint"},
+		{Name: "merge_row", Family: sqldb.FamilyText, Declared: "text"},
 	}
 }
 
@@ -44,11 +49,20 @@ func newStage(
 	ws := d.ws
 	ws.stages++
 	s := &stage{ws: ws, decisions: d, job: j, columns: stagedColumns(j, keys),
-		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages)}
-	if err := s.create(ctx); err != nil {
+		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages),
+		named: fmt.Sprintf("merge_named_%d", ws.stages)}
+	err := s.drop(ctx)
+	if err == nil {
+		err = s.create(ctx, s.name)
+	}
+	if err == nil {
+		err = ws.target.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
+			" (i BIGINT PRIMARY KEY, n BIGINT, g BIGINT, r BIGINT)")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
 	}
-	out := sqldb.NewWriter(ws.target, s.name, append(fixedColumns(), s.columns...), false)
+	out := sqldb.NewWriter(ws.target, s.name, append(fixedColumns()[:stageLoaded], s.columns...), false)
 	for i, src := range j.sources {
 		if src == nil {
 			continue
@@ -97,13 +111,11 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 	})
 }
 
-func (s *stage) create(ctx context.Context) error {
+// create makes a temporary table for rows of the stage.
+func (s *stage) create(ctx context.Context, name string) error {
 	t := s.ws.target
-	if err := s.drop(ctx); err != nil {
-		return err
-	}
 	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
-		"merge_old VARCHAR(2000), merge_tries BIGINT"
+		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_keeper BIGINT, merge_row VARCHAR(500)"
 	names := t.Kind.QuoteAll(sqldb.ColumnNames(s.columns))
 	var text []string
 	switch t.Kind {
@@ -115,24 +127,23 @@ func (s *stage) create(ctx context.Context) error {
 				columns[i] += " COLLATE " + c.Collation
 			}
 		}
-		text = []string{"CREATE TEMP TABLE " + s.name + " (" + fixed + strings.Join(columns, "") + ")"}
+		text = []string{"CREATE TEMP TABLE " + name + " (" + fixed + strings.Join(columns, "") + ")"}
 	case sqldb.MySQL:
 		columns, like := "", " AS SELECT "+names+" FROM "+t.Kind.Quote(s.job.name)+" WHERE 1 = 0"
 		if t.TiDB { // which makes no table of a query
 			columns, like = s.spelled(), ""
 		}
-		text = []string{"CREATE TEMPORARY TABLE " + s.name + " (" + fixed + columns + ") " +
+		text = []string{"CREATE TEMPORARY TABLE " + name + " (" + fixed + columns + ") " +
 			"DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" + like}
 	case sqldb.PostgreSQL:
 		text = []string{
-			"CREATE TEMP TABLE " + s.name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
-				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " + names +
+			"CREATE TEMP TABLE " + name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
+				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " +
+				"0::bigint AS merge_keeper, ''::text AS merge_row, " + names +
 				" FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
-			"ALTER TABLE " + s.name + " ADD PRIMARY KEY (merge_n)",
+			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0",
 		}
 	}
-	text = append(text, "CREATE TEMPORARY TABLE "+s.found+
-		" (i BIGINT PRIMARY KEY, n BIGINT, g BIGINT, r BIGINT)")
 	for _, statement := range text {
 		if err := t.Exec(ctx, statement); err != nil {
 			return err
@@ -155,7 +166,7 @@ func (s *stage) spelled() string {
 
 func (s *stage) drop(ctx context.Context) error {
 	t := s.ws.target
-	for _, name := range []string{s.name, s.found} {
+	for _, name := range []string{s.name, s.found, s.named} {
 		if err := t.Exec(ctx, "DROP "+temporaryWord(t.Kind)+"TABLE IF EXISTS "+name); err != nil {
 			return err
 		}
@@ -194,10 +205,15 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 			return err
 		}
 		batch := make([][]any, len(rows))
+		long := map[int64]string{} // the short forms of long keys, by the number of the row
 		for i, r := range rows {
 			s.rows++
-			values := make([]any, 0, stageFixed+len(s.columns))
-			values = append(values, s.rows, int64(server), sqldb.KeyText(r.key), nil, int64(0))
+			key := sqldb.KeyText(r.key)
+			if short := sqldb.ShortKey(key); short != key {
+				long[s.rows] = short
+			}
+			values := make([]any, 0, stageLoaded+len(s.columns))
+			values = append(values, s.rows, int64(server), key)
 			for _, at := range positions {
 				if at < 0 {
 					values = append(values, nil)
@@ -211,23 +227,34 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", s.ws.servers[server].Name,
 				s.job.name, err)
 		}
+		if err := s.shorten(ctx, long); err != nil {
+			return err
+		}
 		tick(read)
 	}
+}
+
+// shorten notes the short forms of long keys, which only a table with long texts for keys has.
+func (s *stage) shorten(ctx context.Context, keys map[int64]string) error {
+	for n, short := range keys {
+		q := sqldb.NewStatement(s.ws.target.Kind, "UPDATE ", s.name, " SET merge_row = ").Bind(short).
+			Add(" WHERE merge_n = ").Bind(n)
+		if _, err := s.ws.target.Run(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // group finds the rows that are equal in a key. Within a group, rows are in the order of preference: the
 // first row stays as it is.
 func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []string) (int64, error) {
 	t := s.ws.target
-	if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
-		return 0, err
-	}
 	by, conditions := key.Terms(t.Kind)
 	if !key.Computed() {
 		// Mostly no two rows are equal, and a server finds that out in half the time that it needs to rank them.
-		some, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 AS merge_one FROM ",
-			s.name, " WHERE ", conditions, " GROUP BY ", by, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
-		if err != nil || some == 0 {
+		some, err := s.some(ctx, s.name, key, "COUNT(*) > 1")
+		if err != nil || !some {
 			return 0, err
 		}
 	}
@@ -238,7 +265,33 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 		by, " ORDER BY ", strings.Join(append(preference, "merge_n"), ", "),
 		") AS merge_r, COUNT(*) OVER (PARTITION BY ", by, ") AS merge_c FROM ", s.name, " WHERE ", conditions,
 		") AS x WHERE merge_c > 1")
+	return s.find(ctx, q)
+}
+
+// some reports whether some rows that are equal in a key have a property together.
+func (s *stage) some(ctx context.Context, from string, key sqldb.UniqueKey, having string) (bool, error) {
+	t := s.ws.target
+	by, conditions := key.Terms(t.Kind)
+	sorted := ""
+	if t.Kind == sqldb.MySQL {
+		sorted = "SQL_BIG_RESULT " // it would keep all keys in a table, on a disk if there are many
+	}
+	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT ", sorted,
+		"1 AS merge_one FROM ", from, " WHERE ", conditions, " GROUP BY ", by, " HAVING ", having,
+		" LIMIT 1) AS x"))
+	return n > 0, err
+}
+
+// find runs the statement that fills the list of rows that were found. It returns their number.
+func (s *stage) find(ctx context.Context, q *sqldb.Statement) (int64, error) {
+	t := s.ws.target
+	if s.filled {
+		if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
+			return 0, err
+		}
+	}
 	n, err := t.Run(ctx, q)
+	s.filled = n > 0
 	if err == nil && n > 0 {
 		err = s.analyze(ctx, s.found)
 	}
@@ -248,6 +301,7 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 // stagedRow is a row of a group.
 type stagedRow struct {
 	n, group, rank int64
+	keeper         any // the number of the row that keeps its name
 	server         int
 	key            string
 	old            any // its name in the source
@@ -255,19 +309,24 @@ type stagedRow struct {
 	values         []any
 }
 
-// groups calls fn for pages of the rows of all groups. A group may continue on the next page.
-func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) error {
+// groups calls fn for pages of the rows that were found, in the order of their groups. A group may continue
+// on the next page. of is the table with the rows.
+func (s *stage) groups(ctx context.Context, of string, fn func(page []stagedRow) error) error {
 	t := s.ws.target
 	raw := t.Kind == sqldb.SQLite
 	list := make([]string, len(s.columns))
 	for i, c := range s.columns {
 		list[i] = ", " + c.ReadExpression(t.Kind)
 	}
+	key, join := "s.merge_key", ""
+	if of == s.named {
+		key, join = "k.merge_key", " JOIN "+s.name+" AS k ON k.merge_n = s.merge_n"
+	}
 	for last := int64(0); ; {
 		q := sqldb.NewStatement(t.Kind,
-			"SELECT g.i, g.n, g.g, g.r, s.merge_server, s.merge_key, s.merge_old, s.merge_tries",
-			strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", s.name, " AS s ON s.merge_n = g.n ",
-			"WHERE g.i > ").Bind(last).Add(" ORDER BY g.i LIMIT 5000")
+			"SELECT g.i, g.n, g.g, g.r, s.merge_server, ", key, ", s.merge_old, s.merge_tries, s.merge_keeper",
+			strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", of, " AS s ON s.merge_n = g.n", join,
+			" WHERE g.i > ").Bind(last).Add(" ORDER BY g.i LIMIT 5000")
 		var page []stagedRow
 		bytes := 0
 		err := t.EachSteady(ctx, q, func(values []any) error {
@@ -280,7 +339,7 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 				numbers[i] = n
 			}
 			g := stagedRow{n: numbers[1], group: numbers[2], rank: numbers[3], server: int(numbers[4]),
-				key: sqldb.Text(values[5]), tries: numbers[7], values: values[8:]}
+				key: sqldb.Text(values[5]), tries: numbers[7], keeper: values[8], values: values[9:]}
 			if values[6] != nil {
 				g.old = sqldb.Text(values[6])
 			}
@@ -312,10 +371,10 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 	}
 }
 
-// remove deletes rows from the stage.
-func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
+// remove deletes rows from a table of the stage.
+func (s *stage) remove(ctx context.Context, of string, rows []stagedRow) error {
 	for batch := range slices.Chunk(rows, 500) {
-		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (")
+		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", of, " WHERE merge_n IN (")
 		for i, r := range batch {
 			if i > 0 {
 				q.Add(", ")

@@ -2,7 +2,9 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -40,6 +42,25 @@ func (d *DB) Definition(ctx context.Context, t *Table) (string, error) {
 		return "", err
 	}
 	return rows[0][1], nil
+}
+
+// Plain reports whether a table takes a row whenever each column has the type for its value: there are no
+// other conditions, and nothing is computed from a value.
+func (d *DB) Plain(ctx context.Context, t *Table) (bool, error) {
+	if slices.ContainsFunc(t.Columns, func(c *Column) bool { return c.Generated }) || len(t.Exclusions) > 0 {
+		return false, nil
+	}
+	text, err := d.Definition(ctx, t)
+	if d.Kind == SQLite {
+		rows, failed := d.Strings(ctx, NewStatement(SQLite, "SELECT sql FROM sqlite_master WHERE tbl_name = ").
+			Bind(t.Name).Add(" AND type = 'index' AND (sql LIKE '%(%(%' OR sql LIKE '% WHERE %')"))
+		return text != "" && len(rows) == 0, errors.Join(err, failed)
+	}
+	computed := map[Kind]*regexp.Regexp{
+		MySQL:      regexp.MustCompile(`(?i) KEY [^\n]*\(\(| GENERATED ALWAYS AS `),
+		PostgreSQL: regexp.MustCompile(` USING \w+ \([^\n]*\(| USING [^\n]* WHERE `),
+	}[d.Kind]
+	return text != "" && !computed.MatchString(text), err
 }
 
 // postgresDefinition asks whether a definition can be compared, and for its text.

@@ -75,6 +75,14 @@ func (s *Statement) Bind(v any) *Statement {
 	return s
 }
 
+// Text appends a placeholder for a text where nothing else says its type to PostgreSQL.
+func (s *Statement) Text(v string) *Statement {
+	if s.Bind(v); s.kind == PostgreSQL {
+		s.Add("::text")
+	}
+	return s
+}
+
 // BindAll appends placeholders with commas between them, and their values.
 func (s *Statement) BindAll(values ...any) *Statement {
 	for i, v := range values {
