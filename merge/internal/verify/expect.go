@@ -14,7 +14,7 @@ type expecter struct {
 	j      *job
 	s      *stream
 	server int
-	key    []class // of the primary key
+	key    []*column // of the primary key
 	at     map[string]int
 	forms  []form
 	buffer []byte
@@ -30,8 +30,8 @@ func (v *verifier) newExpecter(s *stream) *expecter {
 		e.at[c.name] = i
 	}
 	for _, name := range s.j.to.primary {
-		if c := s.from.column(name); c != nil {
-			e.key = append(e.key, c.class)
+		if s.from.column(name) != nil {
+			e.key = append(e.key, s.j.to.column(name))
 		}
 	}
 	return e
@@ -43,7 +43,7 @@ func (e *expecter) keyOf(values []any) string {
 	for i, at := range e.s.key {
 		key[i] = values[at]
 	}
-	return keyText(key, e.key)
+	return keyText(key, e.key, e.v.exactly(e.server))
 }
 
 // at identifies a row of a server in an index.
@@ -245,7 +245,8 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 			if c.Table != e.j.name || !has || !hasToo || values[ref] == nil {
 				continue
 			}
-			owner := keyText([]any{values[ref]}, []class{e.s.columns[ref].class})
+			key := []*column{parent.to.column(parent.to.primary[0])}
+			owner := keyText([]any{values[ref]}, key, e.v.exactly(e.server))
 			text, ok, err := parent.names.get(rowAt(e.server, owner))
 			if err != nil {
 				return err

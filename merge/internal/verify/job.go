@@ -289,6 +289,11 @@ func (v *verifier) exact() bool {
 		!slices.ContainsFunc(v.sources, func(d *database) bool { return d.kind != sqlite })
 }
 
+// exactly reports whether the merge reads the values of a server as SQLite stores them.
+func (v *verifier) exactly(server int) bool {
+	return v.target.kind == sqlite && v.sources[server].kind == sqlite
+}
+
 // forms returns the forms of columns.
 func (v *verifier) forms(j *job, columns []*column) []form {
 	all := make([]form, len(columns))

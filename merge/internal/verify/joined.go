@@ -261,15 +261,15 @@ func bindable(k kind, c *column, v any) any {
 func (n *joiner) held(values []any) heldRow {
 	h := heldRow{values: owned(values), sum: n.hash(values)}
 	var key []any
-	var classes []class
+	var columns []*column
 	b := []byte(nil)
 	for _, name := range n.j.to.primary {
 		if at := n.at(name); at >= 0 {
-			key, classes = append(key, h.values[at]), append(classes, n.columns[at].class)
+			key, columns = append(key, h.values[at]), append(columns, n.columns[at])
 			b = n.forms[at].append(b, h.values[at])
 		}
 	}
-	h.key, h.id = keyText(key, classes), sumOf(b)
+	h.key, h.id = keyText(key, columns, n.v.exact()), sumOf(b)
 	if len(key) == 0 {
 		h.id = h.sum
 	}

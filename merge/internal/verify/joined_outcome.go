@@ -196,7 +196,7 @@ func (n *joiner) listed(ctx context.Context, row *joinedRow) (*heldRow, error) {
 		return nil, err
 	}
 	primary := n.columns[n.at(n.j.to.primary[0])]
-	key := strings.TrimSuffix(strings.TrimPrefix(rows[0][1], `["`), `"]`)
+	key := keyValue(rows[0][1])
 	value := k.placeholder(1)
 	if k == postgres {
 		value = "CAST(" + value + " AS " + primary.declared + ")"

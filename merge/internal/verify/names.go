@@ -325,13 +325,7 @@ func (c *contest) ownKey(n renamed) any {
 	if c.j.offsets != nil {
 		return c.v.shifted(c.j, n.server, n.key)
 	}
-	text := n.key
-	if inner, ok := strings.CutPrefix(text, `["`); ok {
-		text = strings.TrimSuffix(inner, `"]`)
-	} else if number, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return number
-	}
-	return text
+	return keyValue(n.key)
 }
 
 // before reports whether a row keeps its name rather than another one of a server.

@@ -2,8 +2,6 @@ package verify
 
 import (
 	"bytes"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -360,32 +358,4 @@ func (f form) goValue(v any) any {
 		return clockText(text, f.digits)
 	}
 	return text
-}
-
-// keyText returns a primary key as the lists of the merge name it: the number, if it is one, else a JSON
-// array.
-func keyText(values []any, classes []class) string {
-	if len(values) == 1 {
-		switch v := values[0].(type) {
-		case int64, uint64:
-			return textOf(v)
-		case []byte, string:
-			if classes[0] == classNumber && !strings.Contains(textOf(v), ".") {
-				return textOf(v)
-			}
-		}
-	}
-	parts := make([]string, len(values))
-	for i, v := range values {
-		if b, ok := v.([]byte); ok && classes[i] == classBytes {
-			parts[i] = "0x" + hex.EncodeToString(b)
-		} else {
-			parts[i] = textOf(v)
-		}
-	}
-	text, err := json.Marshal(parts)
-	if err != nil {
-		return strings.Join(parts, "|")
-	}
-	return string(text)
 }
