@@ -31,7 +31,7 @@ func newChecker(ws *workspace, d *decisions) *checker {
 		data:   &dataCheck{ws: ws, report: report, fingerprints: map[tableServer]string{}},
 		ids:    &idCheck{ws: ws, report: report, origins: map[originKey]origin{}, offsets: d.offsets},
 		inside: &insideCheck{ws: ws, report: report},
-		values: &valueCheck{ws: ws, report: report, decisions: d},
+		values: &valueCheck{ws: ws, report: report, decisions: d, definitions: map[*tableJob]string{}},
 	}
 }
 

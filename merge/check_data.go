@@ -46,14 +46,16 @@ func (c *dataCheck) emptyTarget(ctx context.Context) error {
 // counts counts the rows that are copied and the rows that are left out.
 func (c *dataCheck) counts(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		kept, err := newSelection(c.ws, src.server).count(ctx, src)
+		sel := newSelection(c.ws, src.server)
+		fingerprint, all, err := sel.fingerprint(ctx, src)
 		if err != nil {
 			return err
 		}
-		all, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
-			s.db.Kind.Quote(src.from.Name)))
-		if err != nil {
-			return err
+		kept := all
+		if sel.kept(j, "s") != "" {
+			if kept, err = sel.count(ctx, src); err != nil {
+				return err
+			}
 		}
 		t := c.report.table(j.name, j.plan.Policy)
 		t.Rows[s.Name] = kept
@@ -61,8 +63,8 @@ func (c *dataCheck) counts(ctx context.Context) error {
 			t.Left[s.Name] = all - kept
 		}
 		c.total += kept
-		c.fingerprints[tableServer{j.name, s.Number}], err = newSelection(c.ws, src.server).fingerprint(ctx, src)
-		return err
+		c.fingerprints[tableServer{j.name, s.Number}] = fingerprint
+		return nil
 	})
 }
 
@@ -70,7 +72,7 @@ func (c *dataCheck) counts(ctx context.Context) error {
 // to.
 func (c *dataCheck) quiet(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		now, err := newSelection(c.ws, src.server).fingerprint(ctx, src)
+		now, _, err := newSelection(c.ws, src.server).fingerprint(ctx, src)
 		if before := c.fingerprints[tableServer{j.name, s.Number}]; err == nil && now != before {
 			c.report.problem(Problem{Code: CodeNotQuiet, Server: s.Name, Table: j.name,
 				Message: fmt.Sprintf("it had %s and now has %s", before, now), Remedy: "stop the game server first"})
@@ -79,37 +81,60 @@ func (c *dataCheck) quiet(ctx context.Context) error {
 	})
 }
 
-// values looks for values that the target would refuse or truncate.
+// values looks for values that the target would refuse or truncate. It reads each table once.
 func (c *dataCheck) values(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		var all []valueCount
 		for _, p := range src.pairs {
-			if err := c.value(ctx, j, src, s, p); err != nil {
-				return err
+			all = append(all, c.value(j, src, s, p)...)
+		}
+		if len(all) == 0 {
+			return nil
+		}
+		q := sqldb.NewStatement(s.db.Kind, "SELECT ")
+		for i, v := range all {
+			if i > 0 {
+				q.Add(", ")
+			}
+			q.Add("COUNT(CASE WHEN ", v.condition, " THEN 1 END)")
+		}
+		newSelection(c.ws, src.server).from(q, src)
+		counts := make([]int64, len(all))
+		into := make([]any, len(all))
+		for i := range counts {
+			into[i] = &counts[i]
+		}
+		if err := s.db.Row(ctx, q, into...); err != nil {
+			return err
+		}
+		for i, v := range all {
+			if v.Count = counts[i]; v.Count == 0 {
+				continue
+			}
+			if j.plan.BadRows == "quarantine" {
+				c.report.warn(v.Problem)
+			} else {
+				c.report.problem(v.Problem)
 			}
 		}
 		return nil
 	})
 }
 
-func (c *dataCheck) value(ctx context.Context, j *tableJob, src *sourceTable, s *server, p pair) error {
+// valueCount is a problem with the rows that meet a condition.
+type valueCount struct {
+	Problem
+	condition string
+}
+
+func (c *dataCheck) value(j *tableJob, src *sourceTable, s *server, p pair) (all []valueCount) {
 	name := "s." + s.db.Kind.Quote(p.from.Name)
 	if p.set {
 		name = newSelection(c.ws, src.server).set(j.plan.Set[p.to.Name])
 	}
-	report := c.report.problem
-	if j.plan.BadRows == "quarantine" {
-		report = c.report.warn
-	}
-	count := func(code Code, condition, message, remedy string) error {
-		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)")
-		sel := newSelection(c.ws, src.server)
-		sel.from(q, src, condition)
-		n, err := s.db.Number(ctx, q)
-		if err == nil && n > 0 {
-			report(Problem{Code: code, Server: s.Name, Table: j.name, Column: p.to.Name, Count: n,
-				Message: message, Remedy: remedy})
-		}
-		return err
+	count := func(code Code, condition, message, remedy string) {
+		all = append(all, valueCount{condition: condition, Problem: Problem{Code: code, Server: s.Name,
+			Table: j.name, Column: p.to.Name, Message: message, Remedy: remedy}})
 	}
 	if to := p.to.MaxChars; to > 0 && (p.from.MaxChars == 0 || p.from.MaxChars > to ||
 		s.db.Kind == sqldb.SQLite) &&
@@ -118,17 +143,13 @@ func (c *dataCheck) value(ctx context.Context, j *tableJob, src *sourceTable, s 
 		if s.db.Kind == sqldb.SQLite {
 			length = "LENGTH"
 		}
-		if err := count(CodeTooLong, length+"("+name+") > "+strconv.Itoa(to),
+		count(CodeTooLong, length+"("+name+") > "+strconv.Itoa(to),
 			fmt.Sprintf("longer than the %d characters of the target", to),
-			"widen the column in the target"); err != nil {
-			return err
-		}
+			"widen the column in the target, or give it a shorter value by set:")
 	}
 	if p.from.Nullable && !p.to.Nullable && !slices.Contains(src.from.Primary, p.from.Name) {
-		if err := count(CodeNull, name+" IS NULL", "NULL, which the target does not allow",
-			"give it a value on its server, or make the column nullable in the target"); err != nil {
-			return err
-		}
+		count(CodeNull, name+" IS NULL", "NULL, which the target does not allow",
+			"give it a value on its server or by set:, or make the column nullable in the target")
 	}
 	if from, to := p.from.Bits(), p.to.Bits(); to > 0 && to < 64 && from > 0 &&
 		(from > to || s.db.Kind == sqldb.SQLite) && c.ws.target.Kind != sqldb.SQLite {
@@ -136,12 +157,10 @@ func (c *dataCheck) value(ctx context.Context, j *tableJob, src *sourceTable, s 
 		if strings.Contains(p.to.Declared, "unsigned") {
 			limit <<= 1
 		}
-		if err := count(CodeTooLong, fmt.Sprintf("(%s >= %d OR %s < -%d)", name, limit, name, limit),
-			"too large a number for "+p.to.Declared, "widen the column in the target"); err != nil {
-			return err
-		}
+		count(CodeTooLong, fmt.Sprintf("(%s >= %d OR %s < -%d)", name, limit, name, limit),
+			"too large a number for "+p.to.Declared, "widen the column in the target")
 	}
-	return nil
+	return all
 }
 
 // orphans counts the rows that refer to a row that does not exist or is not copied.

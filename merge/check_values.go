@@ -20,6 +20,12 @@ type valueCheck struct {
 	report    *CheckReport
 	decisions *decisions
 	refused   bool // a row cannot be copied as it is
+	// trial is the temporary table of the table that was tried last, or nil. The servers share it, because it
+	// takes a target longer to make such a table than to try a few rows.
+	trial   *sqldb.Trial
+	trialOf *tableJob
+	// definitions are those of the tables of the target.
+	definitions map[*tableJob]string
 }
 
 // maxRefused is how many rows of a table of a server are named one by one. Each takes the target several
@@ -28,7 +34,7 @@ const maxRefused = 1000
 
 // all tries the tables of all servers. Before the conflicts are resolved, it tries every row; afterwards
 // those that change by a decision.
-func (c *valueCheck) all(ctx context.Context, decided bool) error {
+func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
 	type trial struct {
 		j   *tableJob
 		src *sourceTable
@@ -36,7 +42,7 @@ func (c *valueCheck) all(ctx context.Context, decided bool) error {
 	}
 	var trials []trial
 	total := int64(0)
-	err := c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+	err = c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		need, err := c.needed(ctx, src, decided)
 		if need {
 			trials = append(trials, trial{j, src, s})
@@ -47,6 +53,7 @@ func (c *valueCheck) all(ctx context.Context, decided bool) error {
 	if err != nil || len(trials) == 0 {
 		return err
 	}
+	defer func() { err = errors.Join(err, c.dropTrial(context.WithoutCancel(ctx))) }()
 	p := c.ws.newProgress("check", total)
 	for _, t := range trials {
 		r := &rehearsal{valueCheck: c, src: t.src, server: t.s, decided: decided, findings: map[string]*finding{},
@@ -81,8 +88,39 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 	if err != nil || from == "" {
 		return true, err
 	}
-	to, err := c.ws.target.Definition(ctx, src.job.to)
-	return from != to, err
+	to, known := c.definitions[src.job]
+	if !known {
+		if to, err = c.ws.target.Definition(ctx, src.job.to); err != nil {
+			return false, err
+		}
+		c.definitions[src.job] = to
+	}
+	return from != to, nil
+}
+
+// openTrial makes the temporary table for the rows of a server, unless that of the server before it will do.
+func (c *valueCheck) openTrial(ctx context.Context, src *sourceTable) error {
+	if c.trial != nil && c.trialOf == src.job && c.trial.Suits(src.columns(), src.raw) {
+		return nil
+	}
+	if err := c.dropTrial(ctx); err != nil {
+		return err
+	}
+	c.ws.stages++
+	name := fmt.Sprintf("merge_trial_%d", c.ws.stages)
+	var err error
+	c.trial, err = sqldb.NewTrial(ctx, c.ws.target, src.job.to, name, src.columns(), src.raw)
+	c.trialOf = src.job
+	return err
+}
+
+func (c *valueCheck) dropTrial(ctx context.Context) error {
+	if c.trial == nil {
+		return nil
+	}
+	last := c.trial
+	c.trial = nil
+	return last.Drop(ctx)
 }
 
 // stagedNames reports whether the decisions only give other names to rows of a source table, and the target
@@ -114,7 +152,6 @@ type rehearsal struct {
 	src      *sourceTable
 	server   *server
 	decided  bool
-	trial    *sqldb.Trial
 	compared []int // the positions of the columns that are read back
 	findings map[string]*finding
 	order    []string
@@ -135,11 +172,8 @@ type finding struct {
 	aside   bool // the run puts such rows into the quarantine
 }
 
-func (r *rehearsal) run(ctx context.Context) (err error) {
-	r.ws.stages++
-	name := fmt.Sprintf("merge_trial_%d", r.ws.stages)
-	r.trial, err = sqldb.NewTrial(ctx, r.ws.target, r.src.job.to, name, r.src.columns(), r.src.raw)
-	if err != nil {
+func (r *rehearsal) run(ctx context.Context) error {
+	if err := r.openTrial(ctx, r.src); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
@@ -148,7 +182,6 @@ func (r *rehearsal) run(ctx context.Context) (err error) {
 			Remedy:  "a row that the target refuses will be named by the run"})
 		return nil
 	}
-	defer func() { err = errors.Join(err, r.trial.Drop(context.WithoutCancel(ctx))) }()
 	if r.trial.Untried != nil && !r.decided {
 		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server.Name, Table: r.src.job.name,
 			Message: fmt.Sprintf("nobody can say beforehand whether there is a partition for every row: %v",

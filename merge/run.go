@@ -49,7 +49,8 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	case state.name != "":
 		report.Resumed = true
 	default:
-		if report.Check, err = newChecker(r.ws, r.temporary).check(ctx); err != nil {
+		c := newChecker(r.ws, r.temporary)
+		if report.Check, err = c.check(ctx); err != nil {
 			return report, err
 		}
 		if report.Check.Verdict == Undecided {
@@ -59,7 +60,7 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 			}
 			return report, fmt.Errorf("%w: %s%s", ErrUndecided, report.Check.Problems[0], more)
 		}
-		if err := r.decide(ctx, report.Check); err != nil {
+		if err := r.decide(ctx, report.Check, c.data.fingerprints); err != nil {
 			return report, fmt.Errorf("the decisions cannot be stored: %w", err)
 		}
 		r.ws.failpoint("decided")
@@ -92,8 +93,10 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 	}
 	switch state {
 	case "", stateDecided:
-		if err := r.unchanged(ctx); err != nil {
-			return err
+		if state == stateDecided { // otherwise the check has just looked
+			if err := r.unchanged(ctx); err != nil {
+				return err
+			}
 		}
 		if err := r.copy(ctx); err != nil || r.report.Partial {
 			return err
@@ -125,7 +128,7 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 
 // decide stores the decisions of the check and opens the journal, in one transaction. From then on the plan,
 // the decisions and the sources must not change.
-func (r *runner) decide(ctx context.Context, check *CheckReport) error {
+func (r *runner) decide(ctx context.Context, check *CheckReport, fingerprints map[tableServer]string) error {
 	if err := r.journal.makeTables(ctx); err != nil {
 		return err
 	}
@@ -142,7 +145,7 @@ func (r *runner) decide(ctx context.Context, check *CheckReport) error {
 				if src == nil {
 					continue
 				}
-				if err := r.expect(ctx, j, src, check); err != nil {
+				if err := r.expect(ctx, j, src, check, fingerprints); err != nil {
 					return err
 				}
 			}
@@ -162,13 +165,12 @@ func (r *runner) decide(ctx context.Context, check *CheckReport) error {
 	})
 }
 
-// expect opens the journal for one table of one server.
-func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport) error {
+// expect opens the journal for one table of one server. The check has compared its fingerprint at its end.
+func (r *runner) expect(
+	ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport, fingerprints map[tableServer]string,
+) error {
 	s := r.ws.servers[src.server]
-	fingerprint, err := newSelection(r.ws, src.server).fingerprint(ctx, src)
-	if err != nil {
-		return err
-	}
+	fingerprint := fingerprints[tableServer{j.name, s.Number}]
 	steps := []string{stepCopy}
 	if len(r.ws.late(j)) > 0 {
 		steps = append(steps, stepFill)
@@ -198,7 +200,7 @@ func (r *runner) unchanged(ctx context.Context) error {
 			if e == nil {
 				return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, s.Name, j.name)
 			}
-			now, err := newSelection(r.ws, src.server).fingerprint(ctx, src)
+			now, _, err := newSelection(r.ws, src.server).fingerprint(ctx, src)
 			if err != nil {
 				return err
 			}

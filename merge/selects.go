@@ -249,36 +249,44 @@ func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
 	return s.ws.servers[s.server].db.Number(ctx, q)
 }
 
-// fingerprint describes what must not change during a merge: the number of rows, and the first and the last
-// position. VACUUM of SQLite gives rows new positions, and then the last one changes.
-func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, error) {
+// fingerprint describes what must not change during a merge: the number of rows, which it also returns, and
+// the first and the last position. VACUUM of SQLite gives rows new positions, and then the last one changes.
+func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, int64, error) {
 	db := s.ws.servers[s.server].db
-	count := sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ", s.table(src.from.Name), " AS s")
-	n, err := db.Number(ctx, count)
-	if err != nil || len(src.order) == 0 || n == 0 {
-		return fmt.Sprintf("%d rows", n), err
+	from := " FROM " + s.table(src.from.Name) + " AS s"
+	list := []string{"(SELECT COUNT(*)" + from + ")"}
+	ends := []string{"first", "last"}
+	for i := range ends {
+		var order []string
+		for _, term := range src.order {
+			order = append(order, term.By()+[]string{"", " DESC"}[i])
+		}
+		for _, term := range src.order {
+			list = append(list, "(SELECT "+term.Read(db.Kind)+from+" ORDER BY "+strings.Join(order, ", ")+
+				" LIMIT 1)")
+		}
+	}
+	// It is one statement, because a merge of many small tables asks this more often than anything else.
+	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", ")))
+	if err != nil || len(rows) == 0 {
+		return "", 0, err
+	}
+	n, err := strconv.ParseInt(rows[0][0], 10, 64)
+	if err != nil {
+		return "", 0, err
 	}
 	text := fmt.Sprintf("%d rows", n)
-	for _, end := range []struct{ what, direction string }{{"first", ""}, {"last", " DESC"}} {
-		var list, order []string
-		for _, term := range src.order {
-			list = append(list, term.Read(db.Kind))
-			order = append(order, term.By()+end.direction)
-		}
-		rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", "), " FROM ",
-			s.table(src.from.Name), " AS s ORDER BY ", strings.Join(order, ", "), " LIMIT 1"))
-		if err != nil {
-			return "", err
-		}
-		key := ""
-		if len(rows) > 0 {
-			key = strings.Join(rows[0], ", ")
-		}
+	if len(src.order) == 0 || n == 0 {
+		return text, n, nil
+	}
+	for i, what := range ends {
+		at := 1 + i*len(src.order)
+		key := strings.Join(rows[0][at:at+len(src.order)], ", ")
 		if c := src.order[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
 			!utf8.ValidString(key) {
 			key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
 		}
-		text += ", " + end.what + " key " + key
+		text += ", " + what + " key " + key
 	}
-	return text, nil
+	return text, n, nil
 }

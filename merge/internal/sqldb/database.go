@@ -30,6 +30,8 @@ type DB struct {
 	// Catalog is where another database of the same kind finds this one: the database name on MySQL, the file
 	// on SQLite, the schema on PostgreSQL.
 	Catalog string
+	// definitions are what [DB.Definition] compares, once they were read.
+	definitions map[string]string
 }
 
 // Close closes the connection and the pool that the opener returned.

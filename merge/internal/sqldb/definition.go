@@ -12,36 +12,66 @@ import (
 // values. It returns "" where that cannot be said: a CHECK that was added or switched off later does not hold
 // for the rows that were there, and a MySQL that was not strict has stored what is no member of an ENUM.
 func (d *DB) Definition(ctx context.Context, t *Table) (string, error) {
-	switch d.Kind {
-	case SQLite:
-		rows, err := d.Strings(ctx, NewStatement(SQLite, "SELECT sql FROM sqlite_master WHERE tbl_name = ").
-			Bind(t.Name).Add(" AND type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type, name"))
-		text := joined(rows)
-		if mentions(text, "check") {
-			text = ""
-		}
-		return text, err
-	case MySQL:
-		var name, text, version string
-		err := d.Row(ctx, NewStatement(MySQL, "SHOW CREATE TABLE ", MySQL.Quote(t.Name)), &name, &text)
+	if d.definitions == nil {
+		all, err := d.readDefinitions(ctx)
 		if err != nil {
 			return "", err
 		}
-		text = regexp.MustCompile(` AUTO_INCREMENT=\d+`).ReplaceAllString(text, "")
-		// The columns of type JSON of MariaDB have this check from the beginning.
-		checks := regexp.MustCompile(" CHECK \\(json_valid\\(`[^`]+`\\)\\)").ReplaceAllString(text, "")
-		if strings.Contains(checks, " CHECK (") || strings.Contains(checks, " enum(") ||
-			strings.Contains(checks, "PARTITION BY") {
-			return "", nil
-		}
-		err = d.Row(ctx, NewStatement(MySQL, "SELECT VERSION()"), &version)
-		return version + "\n" + text, err
+		d.definitions = all
 	}
-	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, postgresDefinition).Bind(t.Name))
-	if err != nil || len(rows) != 1 || rows[0][0] == "0" {
+	if d.Kind != MySQL {
+		return d.definitions[t.Name], nil
+	}
+	var name, text string
+	err := d.Row(ctx, NewStatement(MySQL, "SHOW CREATE TABLE ", MySQL.Quote(t.Name)), &name, &text)
+	if err != nil {
 		return "", err
 	}
-	return rows[0][1], nil
+	text = autoIncrement.ReplaceAllString(text, "")
+	checks := jsonCheck.ReplaceAllString(text, "")
+	if strings.Contains(checks, " CHECK (") || strings.Contains(checks, " enum(") ||
+		strings.Contains(checks, "PARTITION BY") {
+		return "", nil
+	}
+	return d.definitions[""] + "\n" + text, nil
+}
+
+var (
+	autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
+	// The columns of type JSON of MariaDB have this check from the beginning.
+	jsonCheck = regexp.MustCompile(" CHECK \\(json_valid\\(`[^`]+`\\)\\)")
+)
+
+// readDefinitions reads the definitions of all tables, by their names. MySQL can only be asked for one at a
+// time, so for it this is its version, under no name.
+func (d *DB) readDefinitions(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
+	switch d.Kind {
+	case MySQL:
+		var version string
+		err := d.Row(ctx, NewStatement(MySQL, "SELECT VERSION()"), &version)
+		all[""] = version
+		return all, err
+	case SQLite:
+		rows, err := d.Strings(ctx, NewStatement(SQLite, "SELECT tbl_name, sql FROM sqlite_master "+
+			"WHERE type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type, name"))
+		for _, row := range rows {
+			all[row[0]] += row[1] + "\n"
+		}
+		for name, text := range all {
+			if mentions(text, "check") {
+				all[name] = ""
+			}
+		}
+		return all, err
+	}
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, postgresDefinition))
+	for _, row := range rows {
+		if row[0] == "1" {
+			all[row[2]] = row[1]
+		}
+	}
+	return all, err
 }
 
 // Plain reports whether a table takes a row whenever each column has the type for its value: there are no
@@ -76,13 +106,5 @@ const postgresDefinition = `SELECT (c.relkind = 'r' AND NOT EXISTS (
 		AND a.attgenerated <> '' WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) || (
 	SELECT COALESCE(string_agg(substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*'), E'\n'
 		ORDER BY substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*')), '') FROM pg_index i
-	WHERE i.indrelid = c.oid)
-	FROM pg_class c WHERE c.relnamespace = ` + currentNamespace + ` AND c.relname = `
-
-func joined(rows [][]string) string {
-	var all []string
-	for _, row := range rows {
-		all = append(all, strings.Join(row, " "))
-	}
-	return strings.Join(all, "\n")
-}
+	WHERE i.indrelid = c.oid), c.relname
+	FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = ` + currentNamespace

@@ -43,6 +43,7 @@ type Column struct {
 	Nullable   bool
 	HasDefault bool // it has a default or counts up by itself
 	Generated  bool // the database computes it
+	counted    bool // it is an AUTO_INCREMENT column of MySQL
 	MaxChars   int  // 0: no limit
 	precision  int  // digits of a fraction of a second; -1: no limit
 	Cuts       bool // the plan allows to cut a fraction of a second

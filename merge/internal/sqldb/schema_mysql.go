@@ -60,6 +60,7 @@ func mysqlColumns(ctx context.Context, d *DB, tables map[string]*Table) error {
 		c := &Column{
 			Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3], Family: mysqlFamily(row[2], row[3]),
 			Nullable: row[4] == "YES", Collation: row[8],
+			counted:    strings.Contains(extra, "AUTO_INCREMENT"),
 			HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"),
 			// DEFAULT_GENERATED marks a default that is an expression, not a generated column.
 			Generated: strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") ||

@@ -19,6 +19,8 @@ type Trial struct {
 	writer  *Writer
 	raw     bool
 	singles map[int]*Writer // tables of one column, by its position
+	// written is how many rows each of the temporary tables was given since it was truncated.
+	written map[string]int
 	// simpler makes the table without the condition for its partitions, which may have a function that is not
 	// allowed in a CHECK. It is "" if there is none.
 	simpler string
@@ -38,7 +40,8 @@ func trialKey() *Column {
 func NewTrial(
 	ctx context.Context, d *DB, t *Table, name string, columns []*Column, raw bool,
 ) (*Trial, error) {
-	r := &Trial{d: d, name: name, columns: columns, raw: raw, singles: map[int]*Writer{}}
+	r := &Trial{d: d, name: name, columns: columns, raw: raw, singles: map[int]*Writer{},
+		written: map[string]int{}}
 	statements, err := r.definition(ctx, t)
 	if err != nil {
 		return nil, err
@@ -68,7 +71,10 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		fits, err := mysqlPartitions(ctx, r.d, t.Name, text)
+		fits := ""
+		if strings.Contains(text, "PARTITION BY") {
+			fits, err = mysqlPartitions(ctx, r.d, t.Name, text)
+		}
 		if fits != "" {
 			r.simpler = mysqlTrial(r.name, text, "")
 		}
@@ -186,10 +192,16 @@ func (r *Trial) Write(ctx context.Context, rows [][]any) error {
 	for i, values := range rows {
 		numbered[i] = append([]any{int64(i)}, values...)
 	}
-	return r.write(ctx, r.writer, numbered)
+	return r.write(ctx, r.name, r.writer, numbered)
 }
 
-func (r *Trial) write(ctx context.Context, w *Writer, rows [][]any) error {
+// Suits reports whether rows of another server can be tried in the same table.
+func (r *Trial) Suits(columns []*Column, raw bool) bool {
+	return r.raw == raw && slices.Equal(r.columns, columns)
+}
+
+func (r *Trial) write(ctx context.Context, name string, w *Writer, rows [][]any) error {
+	r.written[name] += len(rows)
 	err := error(nil)
 	if r.d.Kind == SQLite {
 		err = r.d.Transaction(ctx, func() error { return w.Write(ctx, rows) })
@@ -226,9 +238,16 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Unwrap() error { return e.cause }
 
 func (r *Trial) empty(ctx context.Context, name string) error {
-	if r.d.Kind == SQLite {
+	// A server makes new files when it truncates a table, which takes it longer than to delete a few rows.
+	// PostgreSQL keeps what is deleted until then, so that the rows must not become many.
+	const few = 2000
+	switch {
+	case r.written[name] == 0:
+		return nil
+	case r.d.Kind == SQLite || r.written[name] <= few:
 		return r.d.Exec(ctx, "DELETE FROM "+name)
 	}
+	r.written[name] = 0
 	return r.d.Exec(ctx, "TRUNCATE TABLE "+name)
 }
 
@@ -277,7 +296,7 @@ func (r *Trial) Takes(ctx context.Context, column int, v any) error {
 	if err := r.empty(ctx, name); err != nil {
 		return err
 	}
-	return r.write(ctx, r.singles[column], [][]any{{int64(0), v}})
+	return r.write(ctx, name, r.singles[column], [][]any{{int64(0), v}})
 }
 
 // Drop removes the temporary tables.
