@@ -79,6 +79,8 @@ func (c *schemaCheck) reserved(j *tableJob) {
 	}
 }
 
+const remedyOfNoKey = "give the table a primary key on the servers and in the target, or the policy copy"
+
 // named checks that the target has the columns that the plan names.
 func (c *schemaCheck) named(j *tableJob) {
 	p := j.plan
@@ -102,7 +104,8 @@ func (c *schemaCheck) named(j *tableJob) {
 			if other == nil || other.to.Column(n.Column) == nil || other.to.Column(n.Ref) == nil {
 				c.report.problem(Problem{Code: CodeNameCopy, Table: j.name,
 					Message: fmt.Sprintf("the copy %s.%s by %s is not there, or its table is not copied", n.Table,
-						n.Column, n.Ref)})
+						n.Column, n.Ref),
+					Remedy: "correct it under copies: of the table, or remove it"})
 			}
 		}
 	}
@@ -110,7 +113,8 @@ func (c *schemaCheck) named(j *tableJob) {
 	for _, name := range names {
 		if j.to.Column(name) == nil {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
-				Message: "the plan names the column, but the target lacks it"})
+				Message: "the plan names the column, but the target lacks it",
+				Remedy:  "correct the name in the plan, or add the column to the target"})
 		}
 	}
 	for name := range p.Set {
@@ -122,7 +126,9 @@ func (c *schemaCheck) named(j *tableJob) {
 	}
 	if p.Renumber && !j.counted() {
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
-			Message: "renumber needs a primary key of one integer column"})
+			Message: "renumber needs a primary key of one integer column",
+			Remedy: "remove renumber: from the table; keys of other kinds that are equal become one row by " +
+				"keep_first or newest, or are changed on their server"})
 	}
 	for _, name := range p.Sum {
 		col := j.to.Column(name)
@@ -130,12 +136,14 @@ func (c *schemaCheck) named(j *tableJob) {
 			sqldb.FamilyBool},
 			col.Family) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
-				Message: "a column of type " + col.Declared + " cannot be added"})
+				Message: "a column of type " + col.Declared + " cannot be added",
+				Remedy:  "remove it from sum: of the table, so that the value of the first server stays"})
 		}
 	}
 	if needsKey := p.Policy == Rename || p.Policy.collapses(); needsKey && len(j.to.Primary) == 0 {
 		c.report.problem(Problem{Code: CodeNoKey, Table: j.name,
-			Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none"})
+			Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none",
+			Remedy:  remedyOfNoKey})
 	}
 	for _, k := range j.to.Keys() {
 		if j.computed(k) {
@@ -169,7 +177,10 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 			Message: "the server lacks the column; its rows get the default of the target"}
 		if !to.Nullable && !to.HasDefault || slices.Contains(j.to.Primary, to.Name) {
 			p.Message = "the server lacks the column, and the target has no default for it"
-			p.Remedy = "bring the server up to the version of the others, or give the column a default"
+			p.Remedy = "bring the server up to the version of the others"
+			if !slices.Contains(j.to.Primary, to.Name) {
+				p.Remedy += ", or give the column a value by set:, or a default in the target"
+			}
 			c.report.problem(p)
 			continue
 		}
@@ -188,7 +199,8 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 		if j.plan.Policy == Rename || j.plan.Policy.collapses() {
 			c.report.problem(Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
 				Message: "the policy " + string(j.plan.Policy) +
-					" needs a primary key, and the table has none there"})
+					" needs a primary key, and the table has none there",
+				Remedy: remedyOfNoKey})
 		}
 	}
 }

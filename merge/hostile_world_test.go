@@ -3,208 +3,143 @@ package merge_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// oddType is a type of one kind of database, with values that are hard to carry over, as literals.
-type oddType struct {
-	declared string
-	values   []string
-}
-
-// oddTypes are the types of the columns of hostile schemas.
-func oddTypes(dialect string) []oddType {
-	text := []string{"''", "' '", "'a '", "'Zoé'", "'ZOÉ'", "'龍😀'", "'it''s'", "'0'", "'NULL'", "'a\tb'"}
-	switch dialect {
-	case "postgres":
-		return []oddType{
-			{"bigint", []string{"9223372036854775807", "-9223372036854775808", "0"}},
-			{"smallint", []string{"-32768", "32767"}},
-			{"numeric", []string{"0.1000", "123456789012345678901234567890.123", "'NaN'"}},
-			{"numeric(20,4)", []string{"1.5", "-9999999999999999.9999"}},
-			{"double precision", []string{"0.1", "1e300", "'-0'", "'NaN'", "'Infinity'"}},
-			{"real", []string{"0.1", "3.4e38"}},
-			{"text", append(text, `E'a\nb\\c'`)},
-			{"varchar(30)", text},
-			{"char(5)", []string{"'ab'", "''"}},
-			{"bytea", []string{`'\x'`, `'\x00ff'`, `'\x5c78'`}},
-			{
-				"timestamptz",
-				[]string{
-					"'2025-06-07 08:09:10.123456+03'",
-					"'infinity'",
-					"'0044-03-15 00:00:00+00 BC'",
-					"'12025-01-01 00:00+00'",
-				},
-			},
-			{"timestamp(0)", []string{"'2025-06-07 08:09:10'", "'-infinity'"}},
-			{"date", []string{"'2024-02-29'", "'infinity'", "'0044-03-15 BC'"}},
-			{
-				"time",
-				[]string{"'24:00:00'", "'10:11:12.123456'"},
-			},
-			{"timetz", []string{"'10:11:12.5+03'", "'00:00:00-11:30'"}},
-			{"interval", []string{"'1 mon -2 days 03:04:05.6'"}},
-			{"boolean", []string{"TRUE", "FALSE"}},
-			{
-				"jsonb",
-				[]string{`'{"b": 1.50, "a": [null, ""]}'`, "'0'", "'null'"},
-			},
-			{"json", []string{`'{"a":1,  "a":2}'`}},
-			{
-				"uuid",
-				[]string{"'6ba7b810-9dad-11d1-80b4-00c04fd430c8'"},
-			},
-			{"integer[]", []string{"'{1,NULL,3}'", "'{}'", "'{{1},{2}}'"}},
-			{"text[]", []string{`'{"a,b",NULL,""}'`}},
-			{"inet", []string{"'10.0.0.1/8'"}},
-		}
-	case "mysql":
-		return []oddType{
-			{
-				"BIGINT UNSIGNED",
-				[]string{"18446744073709551615", "0"},
-			},
-			{"INT", []string{"-2147483648", "2147483647"}},
-			{
-				"DECIMAL(30,10)",
-				[]string{"12345678901234567890.0000000001", "-0.5"},
-			},
-			{"DOUBLE", []string{"0.1", "1e300"}},
-			{"FLOAT", []string{"0.1", "16777216"}},
-			{"VARCHAR(40) CHARACTER SET utf8mb4", text},
-			{"VARCHAR(40) CHARACTER SET latin1", []string{"'Zoé'", "'a '"}},
-			{"CHAR(5)", []string{"'ab'", "''"}},
-			{"LONGTEXT CHARACTER SET utf8mb4", text},
-			{"VARBINARY(10)", []string{"X''", "X'00ff'", "X'2020'"}},
-			{
-				"LONGBLOB",
-				[]string{"X''", "X'5c00'"},
-			},
-			{"DATETIME(6)", []string{"'2025-06-07 08:09:10.123456'", "'1000-01-01 00:00:00'"}},
-			{
-				"DATETIME",
-				[]string{"'9999-12-31 23:59:59'"},
-			},
-			{"TIMESTAMP(3) NULL", []string{"'2025-06-07 08:09:10.123'"}},
-			{
-				"DATE",
-				[]string{"'9999-12-31'", "'2024-02-29'"},
-			},
-			{"TIME(6)", []string{"'838:59:59'", "'-00:00:01.5'"}},
-			{"YEAR", []string{"1901", "2155"}},
-			{"ENUM('z','a','M','')", []string{"'z'", "'M'", "''"}},
-			{
-				"SET('x','b','a')",
-				[]string{"'a,x'", "''"},
-			},
-			{"JSON", []string{`'{"a": 1.50, "b": [1, null]}'`, "'[]'"}},
-			{"BIT(8)", []string{"b'10000001'", "b'0'"}},
-			{"TINYINT(1)", []string{"0", "1", "-5"}},
-		}
-	}
-	return []oddType{
-		{"INTEGER", []string{"9223372036854775807", "-9223372036854775808", "'text'", "1.5", "X'00'"}},
-		{
-			"TEXT",
-			append(text, "X'ff00'", "char(0) || 'x'"),
-		},
-		{"VARCHAR(30)", text},
-		{"REAL", []string{"0.1", "1e300", "-0.0", "'x'"}},
-		{
-			"BLOB",
-			[]string{"X''", "X'00ff'", "'text'", "5"},
-		},
-		{"DECIMAL(12,4)", []string{"1.5", "12345678.9", "'1e'"}},
-		{
-			"DATETIME",
-			[]string{
-				"'2025-06-07 08:09:10.123456+03:00'",
-				"1700000000",
-				"1700000000123",
-				"'2025-06-07T08:09:10Z'",
-				"''",
-			},
-		},
-		{
-			"DATE",
-			[]string{"'0000-00-00'", "'2024-02-29'", "20240229"},
-		},
-		{"BOOLEAN", []string{"0", "1", "'true'", "7"}},
-		{"JSON", []string{`'{"a":1.50}'`, "'no json'"}},
-		{"", []string{"1", "'1'", "1.0", "X'31'"}},
-	}
-}
-
 // oddTable is a table of a hostile schema. Each row has a tag that no other row of the table has on any server.
 type oddTable struct {
-	name, key   string // how the key is made: made, counted, text, pair, enum, bytes or none
-	policy      merge.Policy
-	columns     []oddType
-	parents     []*oddTable // of the columns ref0, ref1 and so on
-	declared    []bool      // by parent: whether there is a foreign key
-	natural     []bool      // by parent: whether it is referred to by its name
-	keyDeclared string
-	bag         *oddTable // the table to two of whose rows a text leads
-	document    bool      // the text is JSON, not a list
-	self        string    // a column that refers to the table itself: declared, planned or ""
+	number   int
+	name     string
+	key      string // how the key is made: made, counted, text, decimal, pair, enum, dated, bytes or none
+	declared string // the type of the key
+	serial   bool   // the database counts the key
+	policy   merge.Policy
+	columns  []oddType
+	parents  []oddParent // of the columns ref0, ref1 and so on
+	bag      *oddTable   // the table to two of whose rows a text leads
+	document bool        // the text is JSON, not a list
+	self     string      // a column that refers to the table itself: declared, planned or ""
+	either   []*oddTable // the tables to which the column way leads, by the column kind; none or two
+	computed bool        // a column is computed from another one
+	folded   bool        // the tags are unique by an expression
+	repeats  bool        // the column their repeats the name of the row to which ref0 leads
+	fault    string      // what check must refuse, or ""
+	mended   string      // what was done about it: plan or target; "" for nothing
+	orphans  string      // of the plan
+}
+
+// oddParent is a table that a column refers to.
+type oddParent struct {
+	*oddTable
+	declared bool // there is a foreign key
+	natural  bool // it is referred to by its name
 }
 
 // refers reports whether children can refer to the key.
 func (o *oddTable) refers() bool { return o.key != "bytes" && o.key != "none" }
 
 // double reports whether the key has two columns.
-func (o *oddTable) double() bool { return o.key == "pair" || o.key == "enum" }
+func (o *oddTable) double() bool { return o.key == "pair" || o.key == "enum" || o.key == "dated" }
+
+// collapses reports whether rows with an equal login become one.
+func (o *oddTable) collapses() bool {
+	return o.policy == merge.Sum || o.policy == merge.KeepFirst || o.policy == merge.Newest
+}
+
+// lacks reports whether a server has no such table.
+func (o *oddTable) lacks(server int) bool { return o.fault == "absent" && server == oddServer }
 
 // oddSchema makes tables from a seed.
 func oddSchema(r *rand.Rand, dialect string, count int) (tables []*oddTable) {
 	types := oddTypes(dialect)
 	for n := range count {
 		o := &oddTable{
+			number: n,
 			name:   fmt.Sprintf("t%02d_%s", n, []string{"plain", "Mixed", "select", "a b", "é"}[r.IntN(5)]),
-			key:    []string{"made", "made", "counted", "counted", "text", "pair", "enum", "bytes", "none"}[r.IntN(9)],
-			policy: merge.Copy,
+			key: []string{"made", "made", "counted", "counted", "text", "decimal", "pair", "enum", "dated", "bytes",
+				"none"}[r.IntN(11)],
+			policy: merge.Copy, computed: r.IntN(6) == 0, folded: r.IntN(6) == 0,
 		}
-		if o.key == "made" || o.key == "counted" {
-			o.policy = []merge.Policy{merge.Copy, merge.Copy, merge.Rename, merge.Sum}[r.IntN(4)]
+		o.declared = keyTypes(dialect)[o.key]
+		switch o.key {
+		case "counted":
+			if r.IntN(3) == 0 {
+				o.declared = map[string]string{"postgres": "INTEGER", "mysql": "INT UNSIGNED", "sqlite": "INT"}[dialect]
+			} else {
+				o.serial = r.IntN(2) == 0
+			}
+			fallthrough
+		case "made":
+			o.policy = []merge.Policy{merge.Copy, merge.Copy, merge.Rename, merge.Sum, merge.KeepFirst, merge.Newest}[r.IntN(6)]
+		case "text", "decimal":
+			o.policy = []merge.Policy{merge.Copy, merge.Rename, merge.KeepFirst, merge.Newest}[r.IntN(4)]
+		case "pair", "enum", "dated":
+			o.policy = []merge.Policy{merge.Copy, merge.Copy, merge.KeepFirst}[r.IntN(3)]
 		}
 		for range 1 + r.IntN(4) {
 			o.columns = append(o.columns, types[r.IntN(len(types))])
 		}
-		for _, parent := range tables {
-			if parent.refers() && len(o.parents) < 2 && r.IntN(4) == 0 {
-				o.parents, o.declared = append(o.parents, parent), append(o.declared, r.IntN(2) == 0)
-				o.natural = append(o.natural, parent.policy == merge.Rename && r.IntN(2) == 0)
-			}
-		}
-		o.keyDeclared = map[string]string{"made": "BIGINT", "counted": "BIGINT", "text": "VARCHAR(40)", "pair": "BIGINT",
-			"enum":  "BIGINT",
-			"bytes": map[string]string{"postgres": "BYTEA", "mysql": "VARBINARY(20)", "sqlite": "BLOB"}[dialect]}[o.key]
-		if o.refers() && !o.double() {
-			o.self = []string{"", "", "", "declared", "planned"}[r.IntN(5)]
-		}
-		for _, t := range tables {
-			if t.refers() && !t.double() && r.IntN(8) == 0 {
-				o.bag, o.document = t, r.IntN(2) == 0
-			}
-		}
+		o.refer(r, tables)
 		tables = append(tables, o)
 	}
 	return tables
 }
 
+func keyTypes(dialect string) map[string]string {
+	return map[string]string{
+		"made": "BIGINT", "counted": "BIGINT", "text": "VARCHAR(40)", "decimal": "DECIMAL(20,0)", "pair": "BIGINT",
+		"enum": "BIGINT", "dated": "BIGINT",
+		"bytes": map[string]string{"postgres": "BYTEA", "mysql": "VARBINARY(20)", "sqlite": "BLOB"}[dialect],
+	}
+}
+
+// refer lets the table refer to some of those before it.
+func (o *oddTable) refer(r *rand.Rand, tables []*oddTable) {
+	var large []*oddTable
+	for _, t := range tables {
+		if !t.refers() {
+			continue
+		}
+		if len(o.parents) < 2 && r.IntN(4) == 0 {
+			o.parents = append(o.parents, oddParent{t, r.IntN(2) == 0, t.policy == merge.Rename && r.IntN(2) == 0})
+		}
+		if !t.double() && r.IntN(8) == 0 {
+			o.bag, o.document = t, r.IntN(2) == 0
+		}
+		if !t.double() && t.declared == "BIGINT" {
+			large = append(large, t)
+		}
+	}
+	if o.refers() && !o.double() {
+		o.self = []string{"", "", "", "declared", "planned"}[r.IntN(5)]
+	}
+	if len(large) > 1 && r.IntN(5) == 0 {
+		at := r.Perm(len(large))
+		o.either = []*oddTable{large[at[0]], large[at[1]]}
+	}
+}
+
 // secondDeclared is the type of the second column of the key. An ENUM is ordered as its members are declared.
 func (o *oddTable) secondDeclared(dialect string) string {
-	if o.key == "enum" {
+	switch o.key {
+	case "enum":
 		return map[string]string{"postgres": "odd", "mysql": "ENUM('z','A','b')", "sqlite": "VARCHAR(5)"}[dialect]
+	case "dated":
+		return "DATE"
 	}
 	return "VARCHAR(5)"
 }
 
-func secondOf(n int) string { return []string{"'z'", "'A'", "'b'"}[n%3] }
+func (o *oddTable) secondOf(n int) string {
+	if o.key == "dated" {
+		return []string{"'2024-02-29'", "'1999-12-31'", "'2038-01-20'"}[n%3]
+	}
+	return []string{"'z'", "'A'", "'b'"}[n%3]
+}
 
 // nameOf is the name of a row. Every other name is the same on all servers.
 func nameOf(server, n int) string {
@@ -222,41 +157,19 @@ func quoted(target dbtest.Target, name string) string {
 	return `"` + name + `"`
 }
 
-// create is the statement that makes the table.
-func (o *oddTable) create(target dbtest.Target) string {
-	lines := []string{"tag VARCHAR(40) NOT NULL"}
-	if o.key != "none" {
-		lines = append(lines, "k "+o.keyDeclared+" NOT NULL")
+// create returns the statements that make the table on the servers, or into the target.
+func (o *oddTable) create(target dbtest.Target, into bool) []string {
+	var lines []string
+	for _, c := range o.all(target.Dialect, into) {
+		lines = append(lines, strings.TrimSpace(c[0]+" "+c[1]))
 	}
-	for i, c := range o.columns {
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("c%d %s", i, c.declared)))
-	}
-	for i, p := range o.parents {
-		switch {
-		case o.natural[i]:
-			lines = append(lines, fmt.Sprintf("ref%d VARCHAR(40)", i))
-		case p.double():
-			lines = append(lines, fmt.Sprintf("ref%d %s, also%d %s", i, p.keyDeclared, i, p.secondDeclared(target.Dialect)))
-		default:
-			lines = append(lines, fmt.Sprintf("ref%d %s", i, p.keyDeclared))
-		}
-	}
-	if o.bag != nil {
-		lines = append(lines, "bag VARCHAR(200)")
-	}
-	if o.self != "" {
-		lines = append(lines, "own "+o.keyDeclared)
-	}
-	switch o.policy {
-	case merge.Rename:
-		lines = append(lines, "name VARCHAR(40) NOT NULL UNIQUE")
-	case merge.Sum:
-		lines = append(lines, "login VARCHAR(40) NOT NULL UNIQUE", "gold BIGINT NOT NULL")
+	if o.computed {
+		lines = append(lines, "twice BIGINT GENERATED ALWAYS AS (half * 2) STORED")
 	}
 	switch {
 	case o.key == "none":
 	case o.double():
-		lines = append(lines, "second "+o.secondDeclared(target.Dialect)+" NOT NULL", "PRIMARY KEY (second, k)")
+		lines = append(lines, "PRIMARY KEY (second, k)")
 	default:
 		lines = append(lines, "PRIMARY KEY (k)")
 	}
@@ -264,119 +177,106 @@ func (o *oddTable) create(target dbtest.Target) string {
 		lines = append(lines, "FOREIGN KEY (own) REFERENCES "+quoted(target, o.name)+" (k)")
 	}
 	for i, p := range o.parents {
-		if o.declared[i] {
+		if p.declared {
 			columns, keys := o.reference(i)
 			lines = append(lines, fmt.Sprintf("FOREIGN KEY (%s) REFERENCES %s (%s)", strings.Join(columns, ", "),
 				quoted(target, p.name), strings.Join(keys, ", ")))
 		}
 	}
-	return "CREATE TABLE " + quoted(target, o.name) + " (" + strings.Join(lines, ", ") + ")"
+	all := []string{"CREATE TABLE " + quoted(target, o.name) + " (" + strings.Join(lines, ", ") + ")"}
+	if o.folded && target.Name != "mariadb" { // which has no indexes of expressions
+		all = append(all, fmt.Sprintf("CREATE UNIQUE INDEX folded%d ON %s ((lower(tag)))", o.number, quoted(target, o.name)))
+	}
+	return all
+}
+
+// all returns the columns that are written, each with its type.
+func (o *oddTable) all(dialect string, into bool) [][2]string {
+	all := [][2]string{{"tag", "VARCHAR(40) NOT NULL"}}
+	add := func(name, declared string) { all = append(all, [2]string{name, declared}) }
+	switch {
+	case o.serial:
+		add("k", map[string]string{"postgres": "BIGSERIAL", "mysql": "BIGINT NOT NULL AUTO_INCREMENT", "sqlite": "INTEGER"}[dialect])
+	case o.key != "none":
+		add("k", o.declared+" NOT NULL")
+	}
+	if o.double() {
+		add("second", o.secondDeclared(dialect)+" NOT NULL")
+	}
+	for i, c := range o.columns {
+		add(fmt.Sprintf("c%d", i), c.declared)
+	}
+	for i, p := range o.parents {
+		if p.natural {
+			add(fmt.Sprintf("ref%d", i), "VARCHAR(40)")
+			continue
+		}
+		add(fmt.Sprintf("ref%d", i), p.oddTable.declared)
+		if p.double() {
+			add(fmt.Sprintf("also%d", i), p.secondDeclared(dialect))
+		}
+	}
+	if o.bag != nil {
+		add("bag", "VARCHAR(200)")
+	}
+	if o.self != "" {
+		add("own", o.declared)
+	}
+	if o.either != nil {
+		add("kind", "VARCHAR(5)")
+		add("way", "BIGINT")
+	}
+	switch {
+	case o.policy == merge.Rename:
+		add("name", "VARCHAR(40) NOT NULL UNIQUE")
+	case o.collapses():
+		add("login", "VARCHAR(40) NOT NULL UNIQUE")
+		add("number", "BIGINT NOT NULL")
+		if o.policy == merge.Sum {
+			add("least", "INTEGER")
+			add("most", "SMALLINT")
+		}
+	}
+	if o.repeats {
+		add("their", "VARCHAR(40)")
+	}
+	if o.computed {
+		add("half", "BIGINT")
+	}
+	return append(all, o.faulty(into)...)
 }
 
 // reference returns the columns of a reference, and those of the parent.
 func (o *oddTable) reference(i int) (columns, of []string) {
 	columns, of = []string{fmt.Sprintf("ref%d", i)}, []string{"k"}
-	switch {
-	case o.natural[i]:
+	switch p := o.parents[i]; {
+	case p.natural:
 		of = []string{"name"}
-	case o.parents[i].double(): // in the order of the primary key, as MySQL and SQLite want it
+	case p.double(): // in the order of the primary key, as MySQL and SQLite want it
 		columns, of = []string{fmt.Sprintf("also%d", i), columns[0]}, []string{"second", "k"}
 	}
 	return columns, of
 }
 
-// keyOf is the key of a row as a literal.
-func (o *oddTable) keyOf(target dbtest.Target, server, n int) string {
-	switch o.key {
-	case "made", "pair", "enum":
-		return id(server, n)
-	case "counted":
-		return fmt.Sprint(n*n + 1)
-	case "text":
-		return fmt.Sprintf("'%s-%d-%d'", []string{"a", "B", "é", "_"}[n%4], server, n)
-	}
-	if target.Dialect == "postgres" {
-		return fmt.Sprintf(`'\x%02x00%02x'`, (n*37)%256, server)
-	}
-	return fmt.Sprintf("X'%02x00%02x'", (n*37)%256, server)
-}
-
-// rows are the statements that fill the table of a server.
-func (o *oddTable) rows(r *rand.Rand, target dbtest.Target, server, count int) (all []string) {
-	for n := range count {
-		values := []string{fmt.Sprintf("'s%d-%d'", server, n)}
-		if o.key != "none" {
-			values = append(values, o.keyOf(target, server, n))
-		}
-		for _, c := range o.columns {
-			if r.IntN(5) == 0 {
-				values = append(values, "NULL")
-			} else {
-				values = append(values, c.values[r.IntN(len(c.values))])
-			}
-		}
-		for i, p := range o.parents {
-			m, none := r.IntN(count), r.IntN(5) == 0
-			switch {
-			case none && p.double() && !o.natural[i]:
-				values = append(values, "NULL", "NULL")
-			case none:
-				values = append(values, "NULL")
-			case o.natural[i]:
-				values = append(values, nameOf(server, m))
-			case p.double():
-				values = append(values, p.keyOf(target, server, m), secondOf(m))
-			default:
-				values = append(values, p.keyOf(target, server, m))
-			}
-		}
-		if o.bag != nil {
-			values = append(values, o.bagOf(r, target, server, count))
-		}
-		if o.self != "" {
-			values = append(values, o.keyOf(target, server, r.IntN(count)))
-		}
-		switch o.policy {
-		case merge.Rename:
-			values = append(values, nameOf(server, n))
-		case merge.Sum:
-			values = append(values, nameOf(server, n), fmt.Sprint(r.IntN(1000)))
-		}
-		if o.double() {
-			values = append(values, secondOf(n))
-		}
-		all = append(all, "INSERT INTO "+quoted(target, o.name)+" VALUES ("+strings.Join(values, ", ")+")")
-	}
-	return all
-}
-
-// bagOf is a text that leads to two rows, as a literal.
-func (o *oddTable) bagOf(r *rand.Rand, target dbtest.Target, server, count int) string {
-	if r.IntN(5) == 0 {
-		return "NULL"
-	}
-	one := strings.Trim(o.bag.keyOf(target, server, r.IntN(count)), "'")
-	two := strings.Trim(o.bag.keyOf(target, server, r.IntN(count)), "'")
-	if !o.document {
-		return "'" + one + "," + two + "'"
-	}
-	if o.bag.key == "text" {
-		one = `"` + one + `"`
-	}
-	return `'{"p": ` + one + `,  "q": ["` + two + `"], "n": 1.50}'`
-}
-
 // plan is what a user writes for the table.
 func (o *oddTable) plan() *merge.TablePlan {
-	p := &merge.TablePlan{Policy: o.policy, Renumber: o.key == "counted"}
-	switch o.policy {
-	case merge.Rename:
+	p := &merge.TablePlan{Policy: o.policy, Renumber: o.key == "counted" && !o.broken("uncounted"), Orphans: o.orphans}
+	switch {
+	case o.broken("twin"):
+		p.Policy = merge.Copy
+	case o.policy == merge.Rename:
 		p.Rename = &merge.RenamePlan{Column: "name", Keep: "first"}
+	case o.collapses():
+		p.Key = []string{"login"}
+	}
+	switch o.policy {
 	case merge.Sum:
-		p.Key, p.Sum = []string{"login"}, []string{"gold"}
+		p.Sum, p.Min, p.Max = []string{"number"}, []string{"least"}, []string{"most"}
+	case merge.Newest:
+		p.By = "number"
 	}
 	for i, parent := range o.parents {
-		if !o.declared[i] {
+		if !parent.declared {
 			columns, of := o.reference(i)
 			p.References = append(p.References, merge.Reference{Columns: columns, Target: of, Table: parent.name})
 		}
@@ -389,8 +289,28 @@ func (o *oddTable) plan() *merge.TablePlan {
 	default:
 		p.References = append(p.References, merge.Reference{Column: "bag", Table: o.bag.name, List: ","})
 	}
+	for i, parent := range o.either {
+		p.References = append(p.References, merge.Reference{Column: "way", Table: parent.name, When: "kind = " + kinds[i]})
+	}
 	if o.self == "planned" {
 		p.References = append(p.References, merge.Reference{Column: "own", Table: o.name})
 	}
+	o.mend(p)
 	return p
+}
+
+// kinds are the values of the column kind. The first two say that the column way refers to a row.
+var kinds = []string{"'a'", "'b'", "'c'", "NULL"}
+
+// repeatNames has some tables repeat the names of rows that may be renamed.
+func repeatNames(r *rand.Rand, tables []*oddTable) {
+	for _, o := range tables {
+		o.repeats = len(o.parents) > 0 && o.parents[0].policy == merge.Rename && !o.parents[0].natural && r.IntN(2) == 0
+	}
+}
+
+// leads reports whether a table refers to another one.
+func (o *oddTable) leads(to *oddTable) bool {
+	return o.bag == to || slices.Contains(o.either, to) ||
+		slices.ContainsFunc(o.parents, func(p oddParent) bool { return p.oddTable == to })
 }
