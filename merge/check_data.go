@@ -81,44 +81,57 @@ func (c *dataCheck) quiet(ctx context.Context) error {
 	})
 }
 
-// values looks for values that the target would refuse or truncate. It reads each table once.
+// values looks for values that the target would refuse or truncate. It reads each table once, or a few times
+// if it has very many columns.
 func (c *dataCheck) values(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		var all []valueCount
 		for _, p := range src.pairs {
 			all = append(all, c.value(j, src, s, p)...)
 		}
-		if len(all) == 0 {
-			return nil
-		}
-		q := sqldb.NewStatement(s.db.Kind, "SELECT ")
-		for i, v := range all {
-			if i > 0 {
-				q.Add(", ")
-			}
-			q.Add("COUNT(CASE WHEN ", v.condition, " THEN 1 END)")
-		}
-		newSelection(c.ws, src.server).from(q, src)
-		counts := make([]int64, len(all))
-		into := make([]any, len(all))
-		for i := range counts {
-			into[i] = &counts[i]
-		}
-		if err := s.db.Row(ctx, q, into...); err != nil {
-			return err
-		}
-		for i, v := range all {
-			if v.Count = counts[i]; v.Count == 0 {
-				continue
-			}
-			if j.plan.BadRows == "quarantine" {
-				c.report.warn(v.Problem)
-			} else {
-				c.report.problem(v.Problem)
+		for part := range slices.Chunk(all, maxCounts) {
+			if err := c.count(ctx, j, src, s, part); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
+}
+
+// maxCounts is how many counts one statement takes. PostgreSQL allows 1,664 results, and SQLite 2,000.
+const maxCounts = 1000
+
+// count reports those problems that some rows have.
+func (c *dataCheck) count(
+	ctx context.Context, j *tableJob, src *sourceTable, s *server, all []valueCount,
+) error {
+	q := sqldb.NewStatement(s.db.Kind, "SELECT ")
+	for i, v := range all {
+		if i > 0 {
+			q.Add(", ")
+		}
+		q.Add("COUNT(CASE WHEN ", v.condition, " THEN 1 END)")
+	}
+	newSelection(c.ws, src.server).from(q, src)
+	counts := make([]int64, len(all))
+	into := make([]any, len(all))
+	for i := range counts {
+		into[i] = &counts[i]
+	}
+	if err := s.db.Row(ctx, q, into...); err != nil {
+		return err
+	}
+	for i, v := range all {
+		if v.Count = counts[i]; v.Count == 0 {
+			continue
+		}
+		if j.plan.BadRows == "quarantine" {
+			c.report.warn(v.Problem)
+		} else {
+			c.report.problem(v.Problem)
+		}
+	}
+	return nil
 }
 
 // valueCount is a problem with the rows that meet a condition.

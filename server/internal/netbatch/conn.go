@@ -206,7 +206,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 // SetDeadline is SetReadDeadline and [Conn.SetWriteDeadline].
 func (c *Conn) SetDeadline(t time.Time) error {
 	if c.joins.Load() {
-		return c.Conn.SetReadDeadline(t)
+		return c.SetReadDeadline(t)
 	}
 	return c.Conn.SetDeadline(t)
 }
@@ -219,7 +219,7 @@ func (c *Conn) Close() error {
 	writing := c.writing
 	if writing {
 		now := time.Now()
-		_ = c.Conn.SetReadDeadline(now) // who reads is told now
+		_ = c.SetReadDeadline(now) // who reads is told now
 		_ = c.Conn.SetWriteDeadline(now.Add(farewell))
 	}
 	c.room.Broadcast()

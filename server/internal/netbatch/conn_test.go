@@ -262,13 +262,13 @@ func TestACloseDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 func TestManyWritersOnASocket(t *testing.T) {
 	t.Parallel()
 	const writers, messages = 8, 2000
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	listener := netbatch.Listen(socket, slow)
 	defer listener.Close()
-	client, err := net.Dial("tcp", listener.Addr().String())
+	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func TestAnswersOfHTTP2AreJoined(t *testing.T) {
 	t.Parallel()
 	const limit = 24 * time.Hour
 	set := metrics.New()
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +78,13 @@ func TestAnswersOfHTTP2AreJoined(t *testing.T) {
 		protocols.SetHTTP1(!two)
 		protocols.SetUnencryptedHTTP2(two)
 		transport := &http.Transport{Protocols: &protocols}
-		answer, err := (&http.Client{Transport: transport}).Post(
-			"http://"+socket.Addr().String()+next, asJSON, strings.NewReader(`{"count":3}`))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+socket.Addr().String()+next,
+			strings.NewReader(`{"count":3}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", asJSON)
+		answer, err := (&http.Client{Transport: transport}).Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
