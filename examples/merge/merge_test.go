@@ -41,7 +41,7 @@ func TestOutputReadsAsItShould(t *testing.T) {
 		`(?m)^  case +HERON1, \d+ +heron1, \d+ +Heron1, \d+\n.*= keeps it`,
 		`(?m)^  long .*\n.*> Falcon0龍+\.s\d`,
 		`(?m)^Merged in [0-9.]+(ms|s), .*: [0-9,]{6} rows were copied, [0-9,]+ a second\.$`,
-		`(?m)^  roles +500 +500 +500 +1,500  rows$`,
+		`(?m)^  roles +500 +500 +500 +1,500  attach$`,
 		`(?m)^  gold_ledger +1,500 +1,500 +1,500 +4,500  attach$`,
 		`(?m)^  settings +10 +0 +0 +10  attach$`,
 		`(?m)^Verified in [0-9.]+(ms|s): \d+ comparisons, 0 differ\.$`,
