@@ -70,7 +70,7 @@ declared: ## Run the tests that need no server on the Go version of go.mod
 		. ./generator ./lease/... ./merge/... ./opaque ./partition ./pgxid ./segment/... ./cmd/...
 
 race: ## Test every module with the race detector; every server is required
-	$(call each,SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) test -race -timeout 30m ./...)
+	$(call each,SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) test -race -timeout 45m ./...)
 	@# With the race detector the largest tests create a tenth of their IDs. Here they create all of them.
 	$(GO) test ./generator
 
