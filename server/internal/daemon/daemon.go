@@ -40,7 +40,7 @@ const (
 	// ballastSize is added to the heap, so that the collector runs after so many bytes at least. The heap of
 	// the service is so small that it would run dozens of times a second. A greater GOGC would not do: it would
 	// also multiply a heap that is large because there are many connections.
-	ballastSize = 32 << 20
+	ballastSize = 64 << 20
 )
 
 // Daemon is a running service. Make one with [Start], and call Run once.

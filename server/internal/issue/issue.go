@@ -71,8 +71,8 @@ func (d *Desk) Issue(ctx context.Context, name string, count int64) ([]int64, er
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.maxTime)
-	defer cancel()
+	ctx, end := withLimit(ctx, d.maxTime)
+	defer end()
 	ids := make([]int64, count)
 	if err := d.sources[name].Fill(ctx, ids); err != nil {
 		fault := explain(ctx, err)

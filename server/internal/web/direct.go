@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,10 +37,16 @@ type direct struct {
 	maxBody int
 	next    http.Handler // the handlers of Connect
 	buffers sync.Pool    // of *[]byte
+
+	// These are values of headers, which are never changed.
+	compressions, grpcOK []string
 }
 
 func newDirect(desk *issue.Desk, m *metrics.Set, maxBody int, next http.Handler) *direct {
-	d := &direct{desk: desk, metrics: m, maxBody: maxBody, next: next}
+	d := &direct{
+		desk: desk, metrics: m, maxBody: maxBody, next: next,
+		compressions: []string{compression}, grpcOK: []string{"0"},
+	}
 	d.buffers.New = func() any {
 		// Reading needs a byte more than the limit, to notice the end.
 		buffer := make([]byte, 0, min(maxBody, compressFrom)+1)
@@ -192,7 +199,9 @@ func (d *direct) answer(w http.ResponseWriter, r *http.Request, kind dialect, id
 	if kind.json {
 		size = maxJSON * len(ids)
 	}
-	text := make([]byte, 0, size+envelope)
+	buffer := d.buffers.Get().(*[]byte)
+	defer d.put(buffer)
+	text := slices.Grow((*buffer)[:0], size+envelope)
 	if kind.envelope {
 		text = append(text, 0, 0, 0, 0, 0)
 	}
@@ -201,6 +210,7 @@ func (d *direct) answer(w http.ResponseWriter, r *http.Request, kind dialect, id
 	} else {
 		text = appendProto(text, ids)
 	}
+	*buffer = text
 	length := len(text)
 	if kind.envelope {
 		length -= envelopeHead
@@ -212,15 +222,17 @@ func (d *direct) answer(w http.ResponseWriter, r *http.Request, kind dialect, id
 	}
 	header := w.Header()
 	header["Content-Type"] = r.Header["Content-Type"][:1]
-	header[kind.accepts] = []string{compression}
+	header[kind.accepts] = d.compressions
 	if kind.envelope && compresses {
 		// It is what messages may have. This one has none, and says so in its flags.
-		header[kind.encoding] = []string{compression}
+		header[kind.encoding] = d.compressions
+	}
+	if kind.envelope {
+		header["Content-Length"] = nil // else net/http would add one, and answers of gRPC have none
 	}
 	_, _ = w.Write(text) // who does not wait for the answer does not get it
 	if kind.envelope {
-		_ = http.NewResponseController(w).Flush() // else net/http would add a Content-Length
-		header[http.TrailerPrefix+"Grpc-Status"] = []string{"0"}
+		header[http.TrailerPrefix+"Grpc-Status"] = d.grpcOK
 	}
 	return true
 }

@@ -152,6 +152,8 @@ func answer(r *http.Response, err error) string {
 	fmt.Fprintf(&b, "%s %d length %d %v %q %v\n", r.Proto, r.StatusCode, r.ContentLength, r.TransferEncoding, text, err)
 	for name, header := range map[string]http.Header{"header": r.Header, "trailer": r.Trailer} {
 		header.Del("Date")
+		// net/http sends no header without values.
+		maps.DeleteFunc(header, func(_ string, values []string) bool { return len(values) == 0 })
 		for _, key := range slices.Sorted(maps.Keys(header)) {
 			b.WriteString(name + " " + key + fmt.Sprintf(": %q\n", header[key]))
 		}
