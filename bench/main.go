@@ -14,7 +14,7 @@ import (
 
 func main() {
 	out := flag.String("out", "", "folder for raw.json, tables.md and plots; empty: print the tables only")
-	rounds := flag.Int("rounds", 15, "how often each measure visits each library")
+	rounds := flag.Int("rounds", 45, "how often each measure visits each library")
 	quick := flag.Bool("quick", false, "leave out the evenness and the set clock, which take minutes")
 	only := flag.Bool("stepped", false, "set the clock only, and add that to the files of an earlier run")
 	library := flag.String("probe", "", "used by this program itself: the library to probe, with -step")
@@ -107,26 +107,29 @@ func (r *report) replace(page string) error {
 	return os.WriteFile(page, []byte(head+beginMark+r.tables()+endMark+tail), 0o600)
 }
 
-// measure visits every library once a round, in turn.
+// measure makes every measure visit every library once a round, in turn. So each figure is made of moments
+// from the whole run, and a machine that is slower for some seconds is slower for all libraries.
 func (r *report) measure(rounds int) error {
 	all := peers()
 	for _, p := range all {
-		r.Peers = append(r.Peers, library{p.name, p.version, p.bits})
+		r.Peers = append(r.Peers, library{p.name, p.version, p.bits, p.otherwise})
 	}
 	for _, p := range limits() {
 		r.Limits = append(r.Limits, p.name)
 	}
-	for _, m := range measures() {
-		n := rounds
-		if m.rounds > 0 {
-			n = m.rounds
-		}
-		f := figure{Name: m.name, Unit: m.unit, Values: map[string][]float64{}}
-		visited := all
-		if m.name == "one goroutine" || m.name == "all cores" {
-			visited = append(limits(), all...)
-		}
-		for range n {
+	kinds := measures()
+	for _, m := range kinds {
+		r.Figures = append(r.Figures, figure{Name: m.name, Unit: m.unit, Values: map[string][]float64{}})
+	}
+	for round := range rounds {
+		for i, m := range kinds {
+			if m.rounds > 0 && round >= m.rounds {
+				continue
+			}
+			visited := all
+			if m.name == "one goroutine" || m.name == "all cores" {
+				visited = append(limits(), all...)
+			}
 			for _, p := range visited {
 				value, err := m.of(p)
 				if errors.Is(err, errNone) {
@@ -135,10 +138,9 @@ func (r *report) measure(rounds int) error {
 				if err != nil {
 					return fmt.Errorf("%s of %s: %w", m.name, p.name, err)
 				}
-				f.Values[p.name] = append(f.Values[p.name], value)
+				r.Figures[i].Values[p.name] = append(r.Figures[i].Values[p.name], value)
 			}
 		}
-		r.Figures = append(r.Figures, f)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // A measure is one column of the comparison. It visits a peer once a round.
 type measure struct {
 	name, unit string
-	// rounds is how often it visits each peer if it is not the usual number.
+	// rounds is how often it visits each peer at most; 0 stands for every round.
 	rounds int
 	of     func(p peer) (float64, error)
 }
@@ -26,14 +26,18 @@ var errNone = errors.New("no figure")
 // idle lets buckets refill and clocks pass, so that what was measured before has no influence.
 const idle = 15 * time.Millisecond
 
+// perIDUnit is the unit of the measures of speed.
+const perIDUnit = "ns/ID"
+
 func measures() []measure {
 	return []measure{
-		{name: "one goroutine", unit: "ns/ID", of: func(p peer) (float64, error) { return perID(p, 1) }},
-		{name: "all cores", unit: "ns/ID", of: func(p peer) (float64, error) {
+		{name: "one goroutine", unit: perIDUnit, of: func(p peer) (float64, error) { return perID(p, 1) }},
+		{name: "all cores", unit: perIDUnit, of: func(p peer) (float64, error) {
 			return perID(p, runtime.GOMAXPROCS(0))
 		}},
-		{name: "1,000 from idle", unit: "ns/ID", of: func(p peer) (float64, error) { return burst(p, 1000) }},
-		{name: "batch of 1,000", unit: "ns/ID", of: batch},
+		{name: "1,000 from idle", unit: perIDUnit, of: func(p peer) (float64, error) { return burst(p, 1000) }},
+		{name: "1,000,000 from idle", unit: perIDUnit, rounds: 9, of: million},
+		{name: "batch of 1,000", unit: perIDUnit, of: batch},
 		{name: "allocations", unit: "per ID", rounds: 1, of: allocations},
 		{name: "CPU of one goroutine that wants more", unit: "cores", of: processor},
 		{name: "lead after 100 ms", unit: "ms", of: lead},
@@ -79,6 +83,26 @@ const bursts = 11
 // burst is the time of an ID when n are wanted at once after a rest.
 func burst(p peer, n int) (float64, error) {
 	return fromIdle(p, n, func(s series) error { return s.run(n) })
+}
+
+// million is the time of an ID when a million are wanted at once after a rest, or as many as can be made in a
+// second.
+func million(p peer) (float64, error) {
+	s, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(idle)
+	const part = 1000
+	made := 0
+	begin := time.Now()
+	for made < 1_000_000 && time.Since(begin) < time.Second {
+		if err := s.run(part); err != nil {
+			return 0, err
+		}
+		made += part
+	}
+	return float64(time.Since(begin).Nanoseconds()) / float64(made), nil
 }
 
 // batch is the time of an ID in a batch of 1,000 after a rest.

@@ -45,6 +45,9 @@ type series struct {
 type peer struct {
 	name, version string
 	bits          int
+	// otherwise says what the library gives up for its speed, as far as this library does not: the order, a
+	// bounded lead, or 63 bits. It is empty if the two can be compared as they are.
+	otherwise string
 	// timeOf tells the time in an ID; nil if the ID has none that can be compared with the clock.
 	timeOf func(key) time.Time
 	// shared is set if the library has one generator in a process, so that none can be restarted.
@@ -87,7 +90,7 @@ func peers() []peer {
 	ours := generator.Default()
 	return []peer{
 		{
-			name: "this", version: "checkout", bits: 63,
+			name: this, version: "checkout", bits: 63,
 			timeOf: millis(ours.Epoch, 22, time.Millisecond), open: openOurs,
 		},
 		{
@@ -119,6 +122,7 @@ func peers() []peer {
 		},
 		{
 			name: "yitter/idgenerator", version: "v1.3.3, 10 + 12 bits", bits: 63,
+			otherwise: "borrows up to 2,000 ticks by its default, and goes back in order when the clock is set back",
 			open: func() (series, error) {
 				options := idgen.NewIdGeneratorOptions(7)
 				options.WorkerIdBitLength, options.SeqBitLength = 10, 12
@@ -128,11 +132,13 @@ func peers() []peer {
 		},
 		{
 			name: "influxdb/pkg/snowflake", version: "v1.12.2", bits: 63,
-			timeOf: millis(time.UnixMilli(1491696000000), 22, time.Millisecond),
-			open:   func() (series, error) { return seriesOf(certain(influx.New(7).Next), of64[uint64]), nil },
+			otherwise: "its lead has no bound",
+			timeOf:    millis(time.UnixMilli(1491696000000), 22, time.Millisecond),
+			open:      func() (series, error) { return seriesOf(certain(influx.New(7).Next), of64[uint64]), nil },
 		},
 		{
 			name: "muyo/sno", version: "v1.2.1", bits: 80,
+			otherwise: "has 80 bits, and goes back in order when the clock is set back",
 			open: func() (series, error) {
 				made, err := sno.NewGenerator(nil, nil)
 				if err != nil {
@@ -144,18 +150,21 @@ func peers() []peer {
 		},
 		{
 			name: "rs/xid", version: "v1.6.0", bits: 96, shared: true,
+			otherwise: "has 96 bits, counts within a second, and goes back in order when the clock is set back",
 			open: func() (series, error) {
 				return seriesOf(certain(xid.New), func(id xid.ID) (k key) { copy(k[4:], id[:]); return k }), nil
 			},
 		},
 		{
 			name: "oklog/ulid", version: "v2.1.1, Make", bits: 128, shared: true, timeOf: uuidTime,
+			otherwise: "has 128 bits, most of them random, and goes back in order when the clock is set back",
 			open: func() (series, error) {
 				return seriesOf(certain(ulid.Make), func(id ulid.ULID) key { return key(id) }), nil
 			},
 		},
 		{
 			name: "google/uuid v7", version: "v1.6.0", bits: 128, shared: true, timeOf: uuidTime,
+			otherwise: "has 128 bits, most of them random",
 			open: func() (series, error) {
 				return seriesOf(uuid.NewV7, func(id uuid.UUID) key { return key(id) }), nil
 			},

@@ -28,6 +28,8 @@ type library struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Bits    int    `json:"bits"`
+	// Otherwise is that of a peer.
+	Otherwise string `json:"otherwise,omitempty"`
 }
 
 // A figure has the values of all rounds, by library.
@@ -78,7 +80,7 @@ func (r *report) tables() string {
 		r.Date, r.Go, r.System, r.Cores, r.Processor)
 	b.WriteString("Medians of one run, with the least and the most.\n")
 	for _, table := range [][]string{
-		{"one goroutine", "all cores", "1,000 from idle", "batch of 1,000", "allocations"},
+		{"one goroutine", "all cores", "1,000 from idle", "1,000,000 from idle", "batch of 1,000", "allocations"},
 		{
 			"CPU of one goroutine that wants more", "lead after 100 ms", "steps back in order",
 			"repeated after a restart",
@@ -86,6 +88,7 @@ func (r *report) tables() string {
 	} {
 		r.table(&b, table)
 	}
+	r.ahead(&b)
 	b.WriteString("\nWhat the machine can do:\n\n| | one goroutine | all cores |\n|---|---|---|\n")
 	for _, name := range r.Limits {
 		one, all := r.figure("one goroutine").Values[name], r.figure("all cores").Values[name]
@@ -111,6 +114,26 @@ func (r *report) tables() string {
 		r.Stepped.table(&b)
 	}
 	return b.String()
+}
+
+// this is the name of this library in the report.
+const this = "this"
+
+// ahead lists where another library is faster than this one, and why that is no fair comparison.
+func (r *report) ahead(b *strings.Builder) {
+	b.WriteString("\nWhere another library is ahead of this one:\n\n" +
+		"| measure | library | times as fast | but it |\n|---|---|---|---|\n")
+	for _, f := range r.Figures {
+		if f.Unit != perIDUnit {
+			continue
+		}
+		own := median(f.Values[this])
+		for _, p := range r.Peers {
+			if other := median(f.Values[p.Name]); other > 0 && other < own {
+				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", f.Name, p.Name, short(own/other), p.Otherwise)
+			}
+		}
+	}
 }
 
 func (r *report) table(b *strings.Builder, names []string) {

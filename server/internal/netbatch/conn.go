@@ -19,6 +19,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/unwrap"
 )
 
 const (
@@ -83,19 +85,7 @@ type Conn struct {
 }
 
 // Of returns the connection of this package inside of conn, or nil.
-func Of(conn net.Conn) *Conn {
-	for conn != nil {
-		switch c := conn.(type) {
-		case *Conn:
-			return c
-		case interface{ NetConn() net.Conn }:
-			conn = c.NetConn()
-		default:
-			return nil
-		}
-	}
-	return nil
-}
+func Of(conn net.Conn) *Conn { return unwrap.To[*Conn](conn) }
 
 // NetConn returns the connection inside.
 func (c *Conn) NetConn() net.Conn { return c.Conn }

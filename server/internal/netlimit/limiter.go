@@ -13,6 +13,8 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/unwrap"
 )
 
 // Limiter counts the connections of any number of listeners. Make one with [New]. Its methods are safe
@@ -178,16 +180,4 @@ func (c *Conn) Close() error {
 }
 
 // Of returns the counted connection inside of conn, or nil.
-func Of(conn net.Conn) *Conn {
-	for conn != nil {
-		switch c := conn.(type) {
-		case *Conn:
-			return c
-		case interface{ NetConn() net.Conn }:
-			conn = c.NetConn()
-		default:
-			return nil
-		}
-	}
-	return nil
-}
+func Of(conn net.Conn) *Conn { return unwrap.To[*Conn](conn) }
