@@ -122,7 +122,7 @@ func peers() []peer {
 		},
 		{
 			name: "yitter/idgenerator", version: "v1.3.3, 10 + 12 bits", bits: 63,
-			otherwise: "borrows up to 2,000 ticks by its default, and goes back in order when the clock is set back",
+			otherwise: "borrows up to 2,000 ticks by default, and goes back in order when the clock is set back",
 			open: func() (series, error) {
 				options := idgen.NewIdGeneratorOptions(7)
 				options.WorkerIdBitLength, options.SeqBitLength = 10, 12
