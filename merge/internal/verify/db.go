@@ -124,13 +124,26 @@ func (d *database) close() error {
 
 // each calls fn for every row of a result. The values belong to the driver, and are valid during the call
 // only.
-func (d *database) each(
-	ctx context.Context,
-	text string,
-	args []any,
-	fn func(values []any) error,
+func (d *database) each(ctx context.Context, text string, args []any, fn func(values []any) error) error {
+	return d.read(ctx, ctx, text, args, fn)
+}
+
+// steadily is each for a statement that returns row after row without long pauses, so that it is enough to
+// look at the context between them. The usual driver of SQLite starts a goroutine for every row of a
+// statement whose context can end, which would take as long as reading the row.
+func (d *database) steadily(ctx context.Context, text string, fn func(values []any) error) error {
+	asked := ctx
+	if d.kind == sqlite {
+		asked = context.WithoutCancel(ctx)
+	}
+	return d.read(ctx, asked, text, nil, fn)
+}
+
+// read is each for a statement with a context of its own.
+func (d *database) read(
+	ctx, asked context.Context, text string, args []any, fn func(values []any) error,
 ) (err error) {
-	rows, err := d.conn.QueryContext(ctx, text, args...)
+	rows, err := d.conn.QueryContext(asked, text, args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)
 	}
@@ -148,6 +161,9 @@ func (d *database) each(
 		into[i] = &cells[i]
 	}
 	for rows.Next() {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
 		if err := rows.Scan(into...); err != nil {
 			return fmt.Errorf("%s: %w", d.Name, err)
 		}

@@ -19,13 +19,15 @@ type expecter struct {
 	forms  []form
 	buffer []byte
 	met    int64 // rows of the list of renames
+	copies []copied
 
-	passed map[int][]passage // by column of the current row, from where references lead
+	changes map[int]any       // of the current row, by column
+	passed  map[int][]passage // by column of the current row, from where references lead
 }
 
 func (v *verifier) newExpecter(s *stream) *expecter {
 	e := &expecter{v: v, j: s.j, s: s, server: s.server, at: map[string]int{}, forms: v.forms(s.j, s.columns),
-		passed: map[int][]passage{}}
+		changes: map[int]any{}, passed: map[int][]passage{}}
 	for i, c := range s.columns {
 		e.at[c.name] = i
 	}
@@ -34,7 +36,31 @@ func (v *verifier) newExpecter(s *stream) *expecter {
 			e.key = append(e.key, s.j.to.column(name))
 		}
 	}
+	e.findCopies()
 	return e
+}
+
+// copied is a column that repeats the name of the row to which another column refers.
+type copied struct {
+	owner   *job
+	key     []*column // of the owner
+	ref, at int
+}
+
+func (e *expecter) findCopies() {
+	for _, owner := range e.v.jobs {
+		if owner.names == nil {
+			continue
+		}
+		for _, c := range owner.plan.Rename.Copies {
+			ref, has := e.at[c.Ref]
+			at, hasToo := e.at[c.Column]
+			if c.Table == e.j.name && has && hasToo {
+				key := []*column{owner.to.column(owner.to.primary[0])}
+				e.copies = append(e.copies, copied{owner, key, ref, at})
+			}
+		}
+	}
 }
 
 // keyOf returns the key of a row on its server, as the lists of the merge name it.
@@ -59,25 +85,28 @@ func moveKey(server int, targets []string, values []byte) sum {
 // row changes the values of a row to those that it has to have in the target. It returns false if the row is
 // not there.
 func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
-	key := e.keyOf(values)
+	key := ""
+	if e.j.refused != nil || e.j.names != nil { // for nothing else it is needed
+		key = e.keyOf(values)
+	}
 	if e.j.refused != nil {
 		if _, refused, err := e.j.refused.get(rowAt(e.server, key)); refused || err != nil {
 			return false, err
 		}
 	}
-	changes := map[int]any{}
-	if err := e.follow(values, changes); err != nil {
+	clear(e.changes)
+	if err := e.follow(values, e.changes); err != nil {
 		return false, err
 	}
 	if e.j.offsets != nil && len(e.s.key) == 1 {
 		if name := e.j.to.primary[0]; e.at[name] == e.s.key[0] {
-			changes[e.s.key[0]] = e.v.shifted(e.j, e.server, values[e.s.key[0]])
+			e.changes[e.s.key[0]] = e.v.shifted(e.j, e.server, values[e.s.key[0]])
 		}
 	}
-	if err := e.rename(key, values, changes); err != nil {
+	if err := e.rename(key, values, e.changes); err != nil {
 		return false, err
 	}
-	for at, value := range changes {
+	for at, value := range e.changes {
 		values[at] = value
 	}
 	if e.j.plan.Policy == policyCustom {
@@ -235,26 +264,18 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 			}
 		}
 	}
-	for _, parent := range e.v.jobs {
-		if parent.names == nil {
+	for _, c := range e.copies {
+		if values[c.ref] == nil {
 			continue
 		}
-		for _, c := range parent.plan.Rename.Copies {
-			ref, has := e.at[c.Ref]
-			at, hasToo := e.at[c.Column]
-			if c.Table != e.j.name || !has || !hasToo || values[ref] == nil {
-				continue
-			}
-			key := []*column{parent.to.column(parent.to.primary[0])}
-			owner := keyText([]any{values[ref]}, key, e.v.exactly(e.server))
-			text, ok, err := parent.names.get(rowAt(e.server, owner))
-			if err != nil {
-				return err
-			}
-			if ok {
-				_, name, _ := strings.Cut(text, "\x00")
-				changes[at] = name
-			}
+		owner := keyText([]any{values[c.ref]}, c.key, e.v.exactly(e.server))
+		text, ok, err := c.owner.names.get(rowAt(e.server, owner))
+		if err != nil {
+			return err
+		}
+		if ok {
+			_, name, _ := strings.Cut(text, "\x00")
+			changes[c.at] = name
 		}
 	}
 	return nil

@@ -109,10 +109,14 @@ func (m *summer) refers(n int, values []any) bool {
 
 // owner returns the server that a key of the target comes from, or -1.
 func (v *verifier) owner(j *job, key any) int {
-	id, err := strconv.ParseInt(textOf(key), 10, 64)
+	id, whole := key.(int64)
+	if !whole {
+		var err error
+		if id, err = strconv.ParseInt(textOf(key), 10, 64); err != nil {
+			return -1
+		}
+	}
 	switch {
-	case err != nil:
-		return -1
 	case id >= v.plan.Counted:
 		number := id >> v.plan.Shift & v.plan.Mask
 		for i, s := range v.plan.Servers {
@@ -132,10 +136,39 @@ func (v *verifier) owner(j *job, key any) int {
 	return -1
 }
 
-// rows compares the rows of a table, and their parents.
+// rows compares the rows of a table, and their parents. The target is read while the sources are.
 func (v *verifier) rows(ctx context.Context, j *job) error {
-	want := make([]tally, len(v.sources))
-	attributed := j.counted()
+	ctx, cancel := context.WithCancel(ctx)
+	type result struct {
+		got []tally
+		err error
+	}
+	target := make(chan result, 1)
+	go func() {
+		got, err := v.held(ctx, j)
+		target <- result{got, err}
+	}()
+	want, attributed, err := v.wanted(ctx, j)
+	if err != nil {
+		cancel()
+	}
+	held := <-target // nothing reads the target any more
+	cancel()
+	if err != nil {
+		return err
+	}
+	if held.err != nil {
+		return held.err
+	}
+	v.settle(j, want, held.got, attributed)
+	return nil
+}
+
+// wanted sums up, by source, what the target has to hold, and reports whether the keys of the rows tell where
+// each comes from.
+func (v *verifier) wanted(ctx context.Context, j *job) (want []tally, attributed bool, err error) {
+	want = make([]tally, len(v.sources))
+	attributed = j.counted()
 	for i, from := range j.from {
 		if from == nil {
 			continue
@@ -154,20 +187,15 @@ func (v *verifier) rows(ctx context.Context, j *job) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, false, err
 		}
 		v.named(j, i, e)
 	}
-	got, err := v.held(ctx, j, attributed)
-	if err != nil {
-		return err
-	}
-	v.settle(j, want, got, attributed)
-	return nil
+	return want, attributed, nil
 }
 
-// held sums up the target: by server if its keys tell, and last what belongs to no server.
-func (v *verifier) held(ctx context.Context, j *job, attributed bool) ([]tally, error) {
+// held sums up the target: by server as far as its keys tell, and last what belongs to no server.
+func (v *verifier) held(ctx context.Context, j *job) ([]tally, error) {
 	columns := append([]*column(nil), j.columns...)
 	from, to := make([]int, len(v.sources)+1), make([]int, len(v.sources)+1)
 	for i := range j.extra {
@@ -178,9 +206,10 @@ func (v *verifier) held(ctx context.Context, j *job, attributed bool) ([]tally, 
 	got := make([]tally, len(v.sources)+1)
 	s := v.newStream(j, -1, columns)
 	m := v.newSummer(s)
+	tells := j.counted() && len(m.key) == 1
 	err := s.each(ctx, func(values []any) error {
 		server := len(v.sources)
-		if attributed {
+		if tells {
 			if owner := v.owner(j, values[m.key[0]]); owner >= 0 {
 				server = owner
 			}

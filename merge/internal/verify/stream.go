@@ -37,7 +37,7 @@ func (v *verifier) newStream(j *job, server int, columns []*column) *stream {
 func (s *stream) each(ctx context.Context, fn func(values []any) error) error {
 	text := s.text()
 	rows := 0
-	err := s.d.each(ctx, text, nil, func(values []any) error {
+	err := s.d.steadily(ctx, text, func(values []any) error {
 		if rows++; rows == 1000 {
 			s.v.progress(s.j.name, s.d.Name, rows)
 			rows = 0

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -212,25 +213,42 @@ func (f form) append(b []byte, v any) []byte {
 			b = append(b, textOf(v)...)
 		}
 	}
-	n := len(b) - at
-	b[at-4], b[at-3], b[at-2], b[at-1] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
-	return b
+	return sized(b, at)
 }
 
 func (f form) appendExact(b []byte, v any) []byte {
-	tag, text := byte('x'), textOf(v)
-	switch v := v.(type) {
+	tag := byte('x')
+	switch v.(type) {
 	case int64:
 		tag = 'i'
 	case float64:
-		tag, text = 'f', strconv.FormatUint(math.Float64bits(v), 16)
+		tag = 'f'
 	case string:
 		tag = 't'
 	case []byte:
 		tag = 'b'
 	}
-	n := len(text)
-	return append(append(b, tag, byte(n>>24), byte(n>>16), byte(n>>8), byte(n)), text...)
+	b = append(b, tag, 0, 0, 0, 0)
+	at := len(b)
+	switch v := v.(type) {
+	case int64:
+		b = strconv.AppendInt(b, v, 10)
+	case float64:
+		b = strconv.AppendUint(b, math.Float64bits(v), 16)
+	case string:
+		b = append(b, v...)
+	case []byte:
+		b = append(b, v...)
+	default:
+		b = append(b, textOf(v)...)
+	}
+	return sized(b, at)
+}
+
+// sized writes the length of what begins at a position into the four bytes before it.
+func sized(b []byte, at int) []byte {
+	binary.BigEndian.PutUint32(b[at-4:], uint32(len(b)-at)) //nolint:gosec // a value is below 4 GiB
+	return b
 }
 
 // appendNumber writes whole and decimal numbers without trailing zeros.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 )
 
 // verifier is a verification under way.
@@ -15,6 +16,7 @@ type verifier struct {
 	target   *database
 	jobs     map[string]*job
 	findings []Finding
+	telling  sync.Mutex // held while the plan is told of the progress
 }
 
 // Run compares the target with the sources. The error is about the comparison itself.
@@ -89,6 +91,8 @@ func (v *verifier) compare(what, table, server, detail, want, got string) {
 
 func (v *verifier) progress(table, server string, rows int) {
 	if v.plan.Progress != nil && rows > 0 {
+		v.telling.Lock()
+		defer v.telling.Unlock()
 		v.plan.Progress(table, server, rows)
 	}
 }
