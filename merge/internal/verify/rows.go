@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // tally is what is summed up over rows.
@@ -136,24 +137,26 @@ func (v *verifier) owner(j *job, key any) int {
 	return -1
 }
 
+// holding is what the target has.
+type holding struct {
+	got []tally
+	err error
+}
+
 // rows compares the rows of a table, and their parents. The target is read while the sources are.
 func (v *verifier) rows(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithCancel(ctx)
-	type result struct {
-		got []tally
-		err error
-	}
-	target := make(chan result, 1)
+	defer cancel()
+	target := make(chan holding, 1)
 	go func() {
 		got, err := v.held(ctx, j)
-		target <- result{got, err}
+		target <- holding{got, err}
 	}()
 	want, attributed, err := v.wanted(ctx, j)
 	if err != nil {
 		cancel()
 	}
-	held := <-target // nothing reads the target any more
-	cancel()
+	held := v.await(j, target) // nothing reads the target any more
 	if err != nil {
 		return err
 	}
@@ -162,6 +165,21 @@ func (v *verifier) rows(ctx context.Context, j *job) error {
 	}
 	v.settle(j, want, held.got, attributed)
 	return nil
+}
+
+// await waits for the target, and tells of its rows meanwhile.
+func (v *verifier) await(j *job, target <-chan holding) holding {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case held := <-target:
+			v.progress(j.name, v.target.Name, 0)
+			return held
+		case <-tick.C:
+			v.progress(j.name, v.target.Name, 0)
+		}
+	}
 }
 
 // wanted sums up, by source, what the target has to hold, and reports whether the keys of the rows tell where
@@ -205,6 +223,7 @@ func (v *verifier) held(ctx context.Context, j *job) ([]tally, error) {
 	}
 	got := make([]tally, len(v.sources)+1)
 	s := v.newStream(j, -1, columns)
+	s.tell = func(rows int) { v.ahead.Add(int64(rows)) }
 	m := v.newSummer(s)
 	tells := j.counted() && len(m.key) == 1
 	err := s.each(ctx, func(values []any) error {

@@ -22,6 +22,8 @@ type stream struct {
 	there   []int             // by link; -1 if it is not looked up
 	natural [][]int           // by link
 	set     map[string]string // by column that the plan sets, the expression
+
+	tell func(rows int) // of rows that were read
 }
 
 // newStream returns the stream of a source or, with server -1, of the target.
@@ -30,6 +32,7 @@ func (v *verifier) newStream(j *job, server int, columns []*column) *stream {
 	if server >= 0 {
 		s.d, s.from = v.sources[server], j.from[server]
 	}
+	s.tell = func(rows int) { v.progress(j.name, s.d.Name, rows) }
 	return s
 }
 
@@ -39,12 +42,12 @@ func (s *stream) each(ctx context.Context, fn func(values []any) error) error {
 	rows := 0
 	err := s.d.steadily(ctx, text, func(values []any) error {
 		if rows++; rows == 1000 {
-			s.v.progress(s.j.name, s.d.Name, rows)
+			s.tell(rows)
 			rows = 0
 		}
 		return fn(values)
 	})
-	s.v.progress(s.j.name, s.d.Name, rows)
+	s.tell(rows)
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
+	"sync/atomic"
 )
 
 // verifier is a verification under way.
@@ -16,7 +16,7 @@ type verifier struct {
 	target   *database
 	jobs     map[string]*job
 	findings []Finding
-	telling  sync.Mutex // held while the plan is told of the progress
+	ahead    atomic.Int64 // rows of the target that were read beside the sources, and of which nobody was told
 }
 
 // Run compares the target with the sources. The error is about the comparison itself.
@@ -89,11 +89,16 @@ func (v *verifier) compare(what, table, server, detail, want, got string) {
 		Want: want, Got: got, OK: want == got})
 }
 
+// progress tells of rows that were read. All calls come from the goroutine of Run, as the plan may rely on.
 func (v *verifier) progress(table, server string, rows int) {
-	if v.plan.Progress != nil && rows > 0 {
-		v.telling.Lock()
-		defer v.telling.Unlock()
+	if v.plan.Progress == nil {
+		return
+	}
+	if rows > 0 {
 		v.plan.Progress(table, server, rows)
+	}
+	if beside := v.ahead.Swap(0); beside > 0 {
+		v.plan.Progress(table, v.target.Name, int(beside))
 	}
 }
 
