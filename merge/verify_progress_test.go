@@ -16,7 +16,7 @@ func TestVerifyTellsOfEveryRowFromTheGoroutineOfItsCaller(t *testing.T) {
 		sources, plan := itemServers(t, target, 3000)
 		plan.Target = merge.Target{Name: "1", Number: 1, DSN: emptyItems(t, target).dsn}
 		var last merge.Progress
-			m := open(t, plan, merge.WithProgress(func(p merge.Progress) {
+		m := open(t, plan, merge.WithProgress(func(p merge.Progress) {
 			if p.Phase != "verify" {
 				return
 			}
