@@ -143,25 +143,26 @@ type holding struct {
 	err error
 }
 
-// rows compares the rows of a table, and their parents. The target is read while the sources are.
+// rows compares the rows of a table, and their parents. The target is read while the sources are. If one of
+// the two fails, the other one ends too.
 func (v *verifier) rows(ctx context.Context, j *job) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	target := make(chan holding, 1)
 	go func() {
 		got, err := v.held(ctx, j)
+		if err != nil {
+			cancel(err)
+		}
 		target <- holding{got, err}
 	}()
 	want, attributed, err := v.wanted(ctx, j)
 	if err != nil {
-		cancel()
+		cancel(err)
 	}
 	held := v.await(j, target) // nothing reads the target any more
-	if err != nil {
-		return err
-	}
-	if held.err != nil {
-		return held.err
+	if err != nil || held.err != nil {
+		return context.Cause(ctx) // the first of the two errors
 	}
 	v.settle(j, want, held.got, attributed)
 	return nil
