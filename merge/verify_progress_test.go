@@ -1,11 +1,15 @@
 package merge_test
 
 import (
+	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -34,6 +38,54 @@ func TestVerifyTellsOfEveryRowFromTheGoroutineOfItsCaller(t *testing.T) {
 		}
 		if want := int64(2 * len(sources) * 3000); last.Done != want || last.Total != want {
 			t.Errorf("%d of %d rows were told of, want %d", last.Done, last.Total, want)
+		}
+	})
+}
+
+// The target fails while a row of a source is at work, which waits until it is told to end.
+func TestVerifyEndsTheSourcesWhenTheTargetFails(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect != "postgres" {
+			t.Skip("only PostgreSQL lets a lock hold up a reader")
+		}
+		_, plan := itemServers(t, target, 100)
+		into := emptyItems(t, target)
+		plan.Target = merge.Target{Name: "1", Number: 1, DSN: into.dsn}
+		plan.Tables["items"] = &merge.TablePlan{Policy: merge.Custom, Func: "wait"}
+		verifying, ended := false, false
+		wait := func(ctx context.Context, _ *merge.Row) (bool, error) {
+			if !verifying {
+				return true, nil
+			}
+			servers.Eventually(t, func() error {
+				if into.number(t, "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity "+
+					"WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+					return errors.New("nobody reads the target")
+				}
+				return nil
+			})
+			select {
+			case <-ctx.Done():
+				ended = true
+				return false, ctx.Err()
+			case <-time.After(20 * time.Second):
+				return false, errors.New("nobody has told the source to end")
+			}
+		}
+		m := open(t, plan, merge.WithFunc("wait", wait))
+		if _, err := m.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		tx := into.Begin()
+		defer tx.Rollback()
+		if err := tx.Exec("LOCK TABLE items IN ACCESS EXCLUSIVE MODE").Error; err != nil {
+			t.Fatal(err)
+		}
+		verifying = true
+		v, err := m.Verify(t.Context())
+		if err == nil || errors.Is(err, context.Canceled) || !ended {
+			t.Errorf("verify: %v, %v; the source was told to end: %t", v, err, ended)
 		}
 	})
 }
