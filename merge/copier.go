@@ -96,7 +96,7 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 	next := *c.entry
 	next.after, next.read, next.done = after, next.read+int64(read), ended
 	next.written += int64(len(rows))
-	err := c.ws.target.Transaction(ctx, func() error {
+	err := c.transaction(ctx, ended, func() error {
 		if err := c.out.Write(ctx, c.values(rows)); err != nil {
 			return err
 		}
@@ -115,6 +115,15 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 	c.ws.failpoint("committed")
 	c.progress.add(c.src.job.name, c.server().Name, read)
 	return c.pace.wait(ctx, read)
+}
+
+// transaction writes a chunk. After a crash of the server a run goes on where its journal ends, so only the end
+// of a table waits for the disk: what follows may tell others that the table is there.
+func (c *copier) transaction(ctx context.Context, last bool, fn func() error) error {
+	if last {
+		return c.ws.target.Transaction(ctx, fn)
+	}
+	return c.ws.target.Unflushed(ctx, fn)
 }
 
 // values returns what is written now. Columns that a second pass fills are NULL.

@@ -32,7 +32,7 @@ func (c *directCopier) all(ctx context.Context) error {
 		}
 		ahead = nil
 		next := *c.entry
-		err = c.ws.target.Transaction(ctx, func() error {
+		err = c.transaction(ctx, end == nil, func() error {
 			n, err := c.chunk(ctx, end, func() {
 				if end != nil {
 					ahead = c.lookAhead(ctx, end)

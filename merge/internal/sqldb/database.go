@@ -165,6 +165,23 @@ func (d *DB) Transaction(ctx context.Context, fn func() error) error {
 	if d.Kind == SQLite {
 		begin = "BEGIN IMMEDIATE" // a transaction that starts with a read cannot wait for the write lock
 	}
+	return d.transaction(ctx, begin, fn)
+}
+
+// Unflushed is Transaction for a part of the work that can be done once more. PostgreSQL does not wait for the
+// disk then. If that server crashes, the last of these transactions may be gone, each as a whole and only together
+// with all that came after it. The next Transaction makes all of them last.
+//
+// See https://www.postgresql.org/docs/current/wal-async-commit.html. The other kinds cannot do this for one
+// session.
+func (d *DB) Unflushed(ctx context.Context, fn func() error) error {
+	if d.Kind != PostgreSQL {
+		return d.Transaction(ctx, fn)
+	}
+	return d.transaction(ctx, "BEGIN; SET LOCAL synchronous_commit = off", fn)
+}
+
+func (d *DB) transaction(ctx context.Context, begin string, fn func() error) error {
 	if err := d.Exec(ctx, begin); err != nil {
 		return err
 	}
