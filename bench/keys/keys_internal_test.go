@@ -2,8 +2,10 @@ package keys
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,12 +17,14 @@ import (
 const (
 	// rowsVariable says how many rows of each kind of key are measured.
 	rowsVariable = "SNOWFLAKE_KEYS"
-	data         = "../results/keys.json"
-	page         = "../../docs/keys.md"
+	// rounds is how often everything is measured.
+	rounds = 25
+	data   = "../results/keys.json"
+	page   = "../../docs/keys.md"
 )
 
 // run measures every kind of key on a server, each in a database of its own.
-func run(t *testing.T, target dbtest.Target, rows int) (server string, figures []figure) {
+func run(t *testing.T, target dbtest.Target, e effort) (server string, figures []figure) {
 	t.Helper()
 	target = target.Shared(t)
 	var all []*contender
@@ -41,7 +45,7 @@ func run(t *testing.T, target dbtest.Target, rows int) (server string, figures [
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := compete(t.Context(), all, rows); err != nil {
+	if err := compete(t.Context(), all, e); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range all {
@@ -50,9 +54,7 @@ func run(t *testing.T, target dbtest.Target, rows int) (server string, figures [
 		if err := row.Scan(&stored, &different); err != nil {
 			t.Fatal(err)
 		}
-		// All parts are whole batches.
-		part := max(rows/parts/rowsOfBatch, 1) * rowsOfBatch
-		if want := int64(part*(parts+1) + max(rows/100/writers, 1)*writers); stored != want || different != want {
+		if want := e.stored(); stored != want || different != want {
 			t.Errorf("%s: %d rows with %d keys are stored, and %d were measured",
 				c.strategy.name, stored, different, want)
 		}
@@ -64,10 +66,18 @@ func run(t *testing.T, target dbtest.Target, rows int) (server string, figures [
 func TestEveryKindOfKeyWorksOnEveryServer(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
-		_, figures := run(t, target, parts*rowsOfBatch)
+		e := effort{rows: parts * rowsOfBatch, rounds: 1}
+		_, figures := run(t, target, e)
 		for _, f := range figures {
-			if len(f.Growth) != parts || f.GORM <= 0 || f.Single <= 0 || f.Rows <= 0 || f.Read <= 0 || f.Scan <= 0 {
-				t.Errorf("%s lacks a figure: %+v", f.Strategy, f)
+			for _, m := range e.measures() {
+				if want := m.rounds; m.name != "" && (m.name != byKey || len(f.Samples[byKey]) > 0) {
+					if got := f.Samples[m.name]; len(got) != want || slices.Min(got) <= 0 {
+						t.Errorf("%s: %s: %v, not %d figures", f.Strategy, m.name, got, want)
+					}
+				}
+			}
+			if f.Rows <= 0 {
+				t.Errorf("%s has no size", f.Strategy)
 			}
 		}
 	})
@@ -88,7 +98,7 @@ func TestMeasureKeys(t *testing.T) {
 	}
 	for _, target := range dbtest.Servers() {
 		t.Run(target.Name, func(t *testing.T) {
-			server, figures := run(t, target, rows)
+			server, figures := run(t, target, effort{rows: rows, rounds: rounds})
 			r.Servers = append(r.Servers, target.Name)
 			r.Version[target.Name] = server
 			r.Figures = append(r.Figures, figures...)
@@ -101,6 +111,31 @@ func TestMeasureKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("\n" + r.tables())
+}
+
+func TestASlowRoundDoesNotChangeHowKindsCompare(t *testing.T) {
+	t.Parallel()
+	speeds := map[string][]float64{
+		"twice as fast": {200, 200, 20, 20, 200},
+		"the usual":     {100, 100, 10, 10, 100},
+		"half as fast":  {50, 1, 5, 5, 50},
+	}
+	r := report{Figures: []figure{{Server: "another", Strategy: "the usual", Samples: map[string][]float64{reads: {7}}}}}
+	for kind, samples := range speeds {
+		r.Figures = append(r.Figures, figure{
+			Server: "one", Strategy: kind, Samples: map[string][]float64{reads: samples},
+		})
+	}
+	got := r.shown("one", reads)
+	usual := got["the usual"]
+	for kind, want := range map[string]float64{"twice as fast": 2, "half as fast": 0.5} {
+		if ratio := got[kind] / usual; usual <= 0 || math.Abs(ratio-want) > want/1000 {
+			t.Errorf("%s is %v times as fast", kind, ratio)
+		}
+	}
+	if got := r.shown("one", byKey); got != nil {
+		t.Errorf("%v of nothing that was measured", got)
+	}
 }
 
 func TestTheTablesOfTheDocumentAreMadeOfTheKeptData(t *testing.T) {

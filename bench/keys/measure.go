@@ -2,14 +2,10 @@ package keys
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
-	"time"
-
-	"gorm.io/gorm"
 )
 
 const (
@@ -17,210 +13,113 @@ const (
 	rowsOfBatch = 500
 	// parts is into how many parts the growth of a table is divided.
 	parts = 10
-	// writers is how many goroutines insert single rows.
-	writers = 8
-	// newest is how many rows a page has.
-	newest = 100
 )
+
+// An effort is how much is done for a figure.
+type effort struct {
+	rows   int // of each kind of key, in batches by the driver
+	rounds int // how often everything is measured
+}
+
+// longer is how often that is measured which takes longer: the reading of a whole table, and the writers of
+// single rows, who need a while to get into step.
+func (e effort) longer() int { return max(e.rounds/2, 1) }
+
+// batches is how many batches a round inserts.
+func (e effort) batches() int { return max(e.rows/parts/e.rounds/rowsOfBatch, 1) }
+
+// singles is how many rows each writer inserts in a round.
+func (e effort) singles() int { return max(e.rows/50/e.longer()/writers, 1) }
+
+// stored is how many rows a table has in the end.
+func (e effort) stored() int64 {
+	return int64(e.rounds*e.batches()*rowsOfBatch*(parts+1) + e.longer()*e.singles()*writers)
+}
+
+// The names of what is measured, as the raw data has them.
+const (
+	single    = "rows/s, 8 writers"
+	byGORM    = "rows/s, GORM"
+	reads     = "reads/s by key"
+	byKey     = "newest 100 by key, ms"
+	byTime    = "newest 100 by time, ms"
+	byIndexed = "newest 100 by indexed time, ms"
+)
+
+// growth is the name of the speed in a part of the rows, from 1 to parts.
+func growth(part int) string { return fmt.Sprintf("rows/s, tenth %d", part) }
 
 // A figure is what was measured of one kind of key on one server.
 type figure struct {
-	Server   string `json:"server"`
-	Strategy string `json:"strategy"`
-
-	Growth  []float64 `json:"rows_per_second"`      // in each tenth of the rows, in batches by the driver
-	GORM    float64   `json:"gorm_rows_per_second"` // in batches by GORM
-	Single  float64   `json:"single_rows_per_second"`
-	Rows    int64     `json:"bytes_of_rows"`
-	Indexes int64     `json:"bytes_of_indexes"`
-	Read    float64   `json:"point_reads_per_second"`
-	ByKey   float64   `json:"newest_by_key_ms"` // 0 if the order of the keys is not that of the rows
-	Scan    float64   `json:"newest_by_time_ms"`
-	ByTime  float64   `json:"newest_by_indexed_time_ms"`
+	Server   string               `json:"server"`
+	Strategy string               `json:"strategy"`
+	Rows     int64                `json:"bytes_of_rows"`
+	Indexes  int64                `json:"bytes_of_indexes"`
+	Samples  map[string][]float64 `json:"samples"` // one of each round, in the order of the rounds
 }
 
-// A contender is a kind of key at work on one server, in a database of its own.
-type contender struct {
-	table
-	strategy strategy
-	db       *gorm.DB
-	next     batch
-	end      func() error
-	sample   []any // keys of some rows
-	figure   figure
+// A measure is one thing that is measured of every kind of key.
+type measure struct {
+	name   string
+	rounds int
+	sample func(ctx context.Context, c *contender) (float64, error)
 }
 
-// enter creates the table of a kind of key in an empty database.
-func enter(ctx context.Context, db *gorm.DB, server string, s strategy) (*contender, error) {
-	pool, err := db.DB()
-	if err != nil {
-		return nil, err
+// measures returns what is measured, in this order.
+func (e effort) measures() []measure {
+	var all []measure
+	for part := range parts {
+		all = append(all, measure{growth(part + 1), e.rounds,
+			func(ctx context.Context, c *contender) (float64, error) { return c.grow(ctx, e.batches()) }})
 	}
-	c := &contender{
-		table:    table{pool: pool, dialect: db.Name(), name: "orders", column: s.column},
-		strategy: s, db: db, figure: figure{Server: server, Strategy: s.name},
-		next: func(_ context.Context, n int) ([]any, error) { return make([]any, n), nil },
-		end:  func() error { return nil },
+	newest := func(column string) func(ctx context.Context, c *contender) (float64, error) {
+		return func(ctx context.Context, c *contender) (float64, error) { return c.page(ctx, column) }
 	}
-	if err := c.create(ctx); err != nil || s.open == nil {
-		return c, err
-	}
-	c.next, c.end, err = s.open(ctx, db)
-	return c, err
-}
-
-// compete measures all kinds of keys in turn, one figure after the other, so that a slow moment of the
-// machine meets all of them.
-func compete(ctx context.Context, all []*contender, rows int) error {
-	steps := make([]func(c *contender) error, 0, parts+4)
-	for range parts {
-		steps = append(steps, func(c *contender) error { return c.grow(ctx, max(rows/parts/rowsOfBatch, 1)) })
-	}
-	steps = append(steps,
-		func(c *contender) error { return c.insertSingly(ctx, max(rows/100/writers, 1)) },
-		func(c *contender) (err error) {
-			c.figure.Rows, c.figure.Indexes, err = c.size(ctx)
-			return err
-		},
-		func(c *contender) error { return c.read(ctx) },
-		func(c *contender) error { return c.pages(ctx) },
-		func(c *contender) error { return c.growByGORM(ctx, max(rows/parts/rowsOfBatch, 1)) },
+	return append(all,
+		measure{single, e.longer(), func(ctx context.Context, c *contender) (float64, error) {
+			return c.insertSingly(ctx, e.singles())
+		}},
+		measure{"", 1, func(ctx context.Context, c *contender) (float64, error) { return 0, c.weigh(ctx) }},
+		measure{reads, e.rounds, func(ctx context.Context, c *contender) (float64, error) { return c.read(ctx) }},
+		measure{byKey, e.rounds, newest("id")},
+		measure{byTime, e.longer(), newest("created_at")},
+		measure{"", 1, func(ctx context.Context, c *contender) (float64, error) { return 0, c.index(ctx) }},
+		measure{byIndexed, e.rounds, newest("created_at")},
+		measure{byGORM, e.rounds, func(ctx context.Context, c *contender) (float64, error) {
+			return c.growByGORM(ctx, e.batches())
+		}},
 	)
-	for _, step := range steps {
-		for _, c := range all {
-			if err := step(c); err != nil {
-				return fmt.Errorf("%s: %w", c.strategy.name, err)
-			}
-		}
-	}
-	return nil
 }
 
-// grow inserts a part of the rows, in batches.
-func (c *contender) grow(ctx context.Context, batches int) (err error) {
-	statement, err := c.pool.PrepareContext(ctx, c.insertion(rowsOfBatch))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, statement.Close()) }()
-	began := time.Now()
-	for range batches {
-		keys, err := c.next(ctx, rowsOfBatch)
-		if err != nil {
-			return err
-		}
-		if _, err := statement.ExecContext(ctx, c.values(keys, rowsOfBatch)...); err != nil {
-			return err
-		}
-		c.sample = append(c.sample, keys[rand.IntN(len(keys))])
-	}
-	c.figure.Growth = append(c.figure.Growth, rate(batches*rowsOfBatch, began))
-	if c.column == auto {
-		for i := range c.sample {
-			c.sample[i] = rand.Int64N(int64(len(c.sample)*rowsOfBatch)) + 1
-		}
-	}
-	return nil
-}
-
-// insertSingly inserts rows one by one, each in its own transaction, from several goroutines.
-func (c *contender) insertSingly(ctx context.Context, rowsOfWriter int) error {
-	statement := c.insertion(1)
-	faults := make([]error, writers)
-	var all sync.WaitGroup
-	began := time.Now()
-	for w := range writers {
-		all.Go(func() {
-			for range rowsOfWriter {
-				keys, err := c.next(ctx, 1)
-				if err == nil {
-					_, err = c.pool.ExecContext(ctx, statement, c.values(keys, 1)...)
+// compete measures all kinds of keys. Each measure is divided into rounds, and in a round all kinds take
+// turns in a random order. So a slow moment of the machine meets all of them, and what a server does in the
+// background for one of them does not always meet the same other one.
+func compete(ctx context.Context, all []*contender, e effort) error {
+	turns := slices.Clone(all)
+	for _, m := range e.measures() {
+		for range m.rounds {
+			rand.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+			for _, c := range turns {
+				if m.name == byKey && !c.strategy.ordered {
+					continue // the greatest keys are not those of the newest rows
 				}
+				value, err := m.sample(ctx, c)
 				if err != nil {
-					faults[w] = err
-					return
+					return fmt.Errorf("%s: %w", c.strategy.name, err)
+				}
+				if m.name != "" {
+					c.figure.Samples[m.name] = append(c.figure.Samples[m.name], digits(value))
 				}
 			}
-		})
-	}
-	all.Wait()
-	c.figure.Single = rate(rowsOfWriter*writers, began)
-	return errors.Join(faults...)
-}
-
-// read reads rows by their keys.
-func (c *contender) read(ctx context.Context) (err error) {
-	statement, err := c.pool.PrepareContext(ctx, "SELECT total FROM "+c.name+" WHERE id = "+c.place(1))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, statement.Close()) }()
-	const reads = 2000
-	began := time.Now()
-	for range reads {
-		var total int64
-		key := c.value(c.sample[rand.IntN(len(c.sample))])
-		if err := statement.QueryRowContext(ctx, key).Scan(&total); err != nil {
-			return fmt.Errorf("the row %v: %w", key, err)
 		}
 	}
-	c.figure.Read = rate(reads, began)
 	return nil
 }
 
-// pages reads the newest rows by key, by time without an index, and by time with one.
-func (c *contender) pages(ctx context.Context) (err error) {
-	if c.strategy.ordered {
-		if c.figure.ByKey, err = c.page(ctx, "id"); err != nil {
-			return err
-		}
+// digits keeps what a figure is worth, so that the raw data can be read.
+func digits(value float64) float64 {
+	if value >= 1000 {
+		return math.Round(value)
 	}
-	if c.figure.Scan, err = c.page(ctx, "created_at"); err != nil {
-		return err
-	}
-	if _, err := c.pool.ExecContext(ctx, "CREATE INDEX orders_time ON "+c.name+" (created_at)"); err != nil {
-		return err
-	}
-	c.figure.ByTime, err = c.page(ctx, "created_at")
-	return err
+	return math.Round(value*1e4) / 1e4
 }
-
-// page returns the median time of reading the newest rows, in milliseconds.
-func (c *contender) page(ctx context.Context, by string) (float64, error) {
-	const times = 9
-	took := make([]float64, times)
-	for i := range took {
-		began := time.Now()
-		n, err := c.newest(ctx, by)
-		if err != nil {
-			return 0, err
-		}
-		if n != newest {
-			return 0, fmt.Errorf("a page by %s has %d rows, not %d", by, n, newest)
-		}
-		took[i] = float64(time.Since(began).Microseconds()) / 1000
-	}
-	slices.Sort(took)
-	return took[times/2], nil
-}
-
-// newest reads the newest rows and counts them.
-func (c *contender) newest(ctx context.Context, by string) (n int, err error) {
-	rows, err := c.pool.QueryContext(ctx,
-		fmt.Sprintf("SELECT customer, total, note FROM %s ORDER BY %s DESC LIMIT %d", c.name, by, newest))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, rows.Err(), rows.Close()) }()
-	for ; rows.Next(); n++ {
-		var customer, total int64
-		var note string
-		if err := rows.Scan(&customer, &total, &note); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-// rate is how many rows a second there were.
-func rate(n int, since time.Time) float64 { return float64(n) / time.Since(since).Seconds() }

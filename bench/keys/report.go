@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -27,11 +28,11 @@ const (
 
 // write keeps the data and puts the tables into the document.
 func (r report) write(data, page string) error {
-	raw, err := json.MarshalIndent(r, "", " ")
+	raw, err := r.raw()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(data, append(raw, '\n'), 0o644); err != nil { //nolint:gosec // it is public
+	if err := os.WriteFile(data, raw, 0o644); err != nil { //nolint:gosec // it is public
 		return err
 	}
 	text, err := os.ReadFile(page)
@@ -47,6 +48,26 @@ func (r report) write(data, page string) error {
 	return os.WriteFile(page, []byte(changed), 0o644) //nolint:gosec // it is public
 }
 
+// raw is JSON with a line for each figure.
+func (r report) raw() ([]byte, error) {
+	figures := r.Figures
+	r.Figures = nil
+	head, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	text := bytes.NewBuffer(bytes.TrimSuffix(head, []byte("null\n}")))
+	for i, f := range figures {
+		line, err := json.Marshal(f)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(text, "%s\n  %s", []string{"[", ","}[min(i, 1)], line)
+	}
+	text.WriteString("\n ]\n}\n")
+	return text.Bytes(), nil
+}
+
 // tables is Markdown.
 func (r report) tables() string {
 	var b strings.Builder
@@ -58,17 +79,29 @@ func (r report) tables() string {
 			"| MB of table and index | reads/s by key | newest 100 by key, ms | by time, ms " +
 			"| by indexed time, ms |\n")
 		b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
+		const line = "| %[1]s | %[3]s | %[4]s | %[5]s | %[6]s | %.1[2]f | %[7]s | %[8]s | %[9]s | %[10]s |\n"
+		columns := []string{growth(1), growth(parts), byGORM, single, reads, byKey, byTime, byIndexed}
+		values := map[string]map[string]float64{}
+		for _, name := range columns {
+			values[name] = r.shown(server, name)
+		}
 		for _, f := range r.Figures {
 			if f.Server != server {
 				continue
 			}
-			byKey := "–"
-			if f.ByKey > 0 {
-				byKey = fmt.Sprintf("%.2f", f.ByKey)
+			cells := []any{f.Strategy, float64(f.Rows+f.Indexes) / 1e6}
+			for _, name := range columns {
+				value, ok := values[name][f.Strategy]
+				switch {
+				case !ok:
+					cells = append(cells, "–")
+				case strings.HasSuffix(name, "ms"):
+					cells = append(cells, fmt.Sprintf("%.2f", value))
+				default:
+					cells = append(cells, thousands(value))
+				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %.1f | %s | %s | %.2f | %.2f |\n", f.Strategy,
-				thousands(f.Growth[0]), thousands(f.Growth[len(f.Growth)-1]), thousands(f.GORM), thousands(f.Single),
-				float64(f.Rows+f.Indexes)/1e6, thousands(f.Read), byKey, f.Scan, f.ByTime)
+			fmt.Fprintf(&b, line, cells...)
 		}
 	}
 	return b.String()

@@ -97,6 +97,15 @@ func (t table) value(key any) any {
 	return key
 }
 
+// tidy does what the server would do by itself some time later, and at a different moment in each run.
+func (t table) tidy(ctx context.Context) error {
+	if t.dialect != "postgres" {
+		return nil
+	}
+	_, err := t.pool.ExecContext(ctx, "VACUUM ANALYZE "+t.name)
+	return err
+}
+
 // size returns the bytes of the table and of its indexes, the key's included. In SQLite and in InnoDB the
 // rows lie in the index of an integer key or of any key, so there is nothing beside them.
 func (t table) size(ctx context.Context) (rows, indexes int64, err error) {
