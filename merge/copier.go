@@ -117,8 +117,8 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 	return c.pace.wait(ctx, read)
 }
 
-// transaction writes a chunk. After a crash of the server a run goes on where its journal ends, so only the end
-// of a table waits for the disk: what follows may tell others that the table is there.
+// transaction writes a chunk. After a crash of the server, a run goes on where its journal ends. So only the
+// end of a table waits for the disk: what follows may tell others that the table is there.
 func (c *copier) transaction(ctx context.Context, last bool, fn func() error) error {
 	if last {
 		return c.ws.target.Transaction(ctx, fn)

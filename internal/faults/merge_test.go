@@ -29,7 +29,8 @@ func TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds(t *testing.T) {
 			s.run(plan.Target.DSN, playersTable, itemsTable)
 			want := map[string]string{}
 			for n := range 2 {
-				from := merge.Server{Name: fmt.Sprint("s", n+1), Number: int64(n + 1), DSN: s.database(fmt.Sprint("source", n))}
+				from := merge.Server{Name: fmt.Sprint("s", n+1), Number: int64(n + 1)}
+				from.DSN = s.database(fmt.Sprint("source", n))
 				s.run(from.DSN, playersTable, itemsTable, rowsOf("players", n, players, players),
 					rowsOf("items", n, items, players))
 				maps.Copy(want, s.rows(from.DSN))

@@ -168,9 +168,9 @@ func (d *DB) Transaction(ctx context.Context, fn func() error) error {
 	return d.transaction(ctx, begin, fn)
 }
 
-// Unflushed is Transaction for a part of the work that can be done once more. PostgreSQL does not wait for the
-// disk then. If that server crashes, the last of these transactions may be gone, each as a whole and only together
-// with all that came after it. The next Transaction makes all of them last.
+// Unflushed is Transaction for a part of the work that can be done once more. PostgreSQL does not wait for
+// the disk then. If that server crashes, the last of these transactions may be gone, each as a whole and only
+// together with all that came after it. The next Transaction makes all of them last.
 //
 // See https://www.postgresql.org/docs/current/wal-async-commit.html. The other kinds cannot do this for one
 // session.
