@@ -10,7 +10,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// copier copies one table of one server, in chunks. A chunk and its journal entry are one transaction.
+// copier copies one table of one server, in chunks. A chunk and its journal entry are one transaction. After
+// a crash of the server, a run goes on where its journal ends. So only the end of a table waits for the disk:
+// what follows may tell others that the table is there.
 type copier struct {
 	ws       *workspace
 	journal  *journal
@@ -96,12 +98,12 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 	next := *c.entry
 	next.after, next.read, next.done = after, next.read+int64(read), ended
 	next.written += int64(len(rows))
-	err := c.transaction(ctx, ended, func() error {
+	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
 		if err := c.out.Write(ctx, c.values(rows)); err != nil {
-			return err
+			return false, err
 		}
 		c.ws.failpoint("written")
-		return c.journal.recorded(ctx, &next)
+		return next.done, c.journal.recorded(ctx, &next)
 	})
 	if err != nil && ctx.Err() == nil {
 		if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
@@ -111,19 +113,16 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 	if err != nil {
 		return err
 	}
+	return c.written(ctx, next)
+}
+
+// written goes on behind a chunk that the target has.
+func (c *copier) written(ctx context.Context, next entry) error {
+	read := int(next.read - c.entry.read)
 	*c.entry = next
 	c.ws.failpoint("committed")
 	c.progress.add(c.src.job.name, c.server().Name, read)
 	return c.pace.wait(ctx, read)
-}
-
-// transaction writes a chunk. After a crash of the server, a run goes on where its journal ends. So only the
-// end of a table waits for the disk: what follows may tell others that the table is there.
-func (c *copier) transaction(ctx context.Context, last bool, fn func() error) error {
-	if last {
-		return c.ws.target.Transaction(ctx, fn)
-	}
-	return c.ws.target.Unflushed(ctx, fn)
 }
 
 // values returns what is written now. Columns that a second pass fills are NULL.

@@ -1,12 +1,9 @@
 package merge
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"errors"
-	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +17,9 @@ type directCopier struct {
 }
 
 func (c *directCopier) all(ctx context.Context) error {
+	if key := c.streamKey(); key != nil {
+		return (&streamCopier{directCopier: c, key: key}).all(ctx)
+	}
 	var ahead *boundaryAhead
 	defer func() { _, _ = ahead.wait() }() // the connection must be free when this returns
 	for !c.entry.done {
@@ -32,23 +32,23 @@ func (c *directCopier) all(ctx context.Context) error {
 		}
 		ahead = nil
 		next := *c.entry
-		err = c.transaction(ctx, end == nil, func() error {
+		err = c.ws.target.Unflushed(ctx, func() (last bool, err error) {
 			n, err := c.chunk(ctx, end, func() {
 				if end != nil {
 					ahead = c.lookAhead(ctx, end)
 				}
 			})
 			if err != nil {
-				return err
+				return false, err
 			}
 			c.ws.failpoint("written")
 			next.read, next.written = next.read+n, next.written+n
 			if next.done = end == nil; !next.done {
 				next.after = end
 			} else if next.after, err = c.last(ctx); err != nil {
-				return err
+				return false, err
 			}
-			return c.journal.recorded(ctx, &next)
+			return next.done, c.journal.recorded(ctx, &next)
 		})
 		if err != nil {
 			if ctx.Err() != nil {
@@ -62,11 +62,7 @@ func (c *directCopier) all(ctx context.Context) error {
 			}
 			continue
 		}
-		n := next.read - c.entry.read
-		*c.entry = next
-		c.ws.failpoint("committed")
-		c.progress.add(c.src.job.name, c.server().Name, int(n))
-		if err := c.pace.wait(ctx, int(n)); err != nil {
+		if err := c.written(ctx, next); err != nil {
 			return err
 		}
 	}
@@ -206,69 +202,4 @@ func (c *directCopier) newName(q *sqldb.Statement, old string) {
 	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.applier.name(tableRenames), " AS merge_r ",
 		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.server().Number).
 		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
-}
-
-// pipe connects COPY TO of the source with COPY FROM of the target.
-func (c *directCopier) pipe(ctx context.Context, end []any) (int64, error) {
-	k := c.ws.target.Kind
-	s := newSelection(c.ws, c.src.server)
-	empty := make([]string, 0, len(c.late))
-	for _, at := range c.late {
-		empty = append(empty, c.src.pairs[at].to.Name)
-	}
-	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(s.expressions(c.src, true, empty...), ", "))
-	s.from(q, c.src)
-	s.literally = true // COPY cannot bind
-	s.behind(q, c.src, c.entry.after, ">")
-	s.behind(q, c.src, end, "<=")
-	s.order(q, c.src)
-	form := " (FORMAT text)"
-	if c.binary() {
-		form = " (FORMAT binary)"
-	}
-	q.Add(") TO STDOUT", form)
-	into := "COPY " + k.Quote(c.src.job.name) + " (" + k.QuoteAll(c.src.names()) + ") FROM STDIN" + form
-
-	in, out := io.Pipe()
-	read := make(chan error, 1)
-	go func() {
-		// The driver writes row by row, and every write to a pipe waits for its reader.
-		patient := &patientWriter{out: out}
-		buffered := bufio.NewWriterSize(patient, 256<<10)
-		_, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
-		if err == nil {
-			err = errors.Join(buffered.Flush(), patient.err)
-		}
-		// COPY FROM ends its command when its input ends, and fails when that fails.
-		out.CloseWithError(err)
-		read <- err
-	}()
-	n, err := sqldb.CopyFrom(ctx, c.ws.target, in, into)
-	in.CloseWithError(io.ErrClosedPipe)
-	if from := <-read; err == nil || from != nil && !errors.Is(from, io.ErrClosedPipe) {
-		err = from
-	}
-	return n, err
-}
-
-// patientWriter accepts data even when nobody reads it any more. If it returned an error, the driver would
-// close its connection, which is still needed to find the row that was refused.
-type patientWriter struct {
-	out io.Writer
-	err error
-}
-
-func (w *patientWriter) Write(p []byte) (int, error) {
-	if w.err == nil {
-		_, w.err = w.out.Write(p)
-	}
-	return len(p), nil
-}
-
-// binary reports whether the binary format means the same on both sides. Types that the merge does not know
-// may contain object numbers of one database.
-func (c *directCopier) binary() bool {
-	return c.src.plain() && len(c.late) == 0 && !slices.ContainsFunc(c.src.pairs, func(p pair) bool {
-		return p.from.Family == sqldb.FamilyOther
-	})
 }

@@ -26,7 +26,7 @@ type contender struct {
 	db       *gorm.DB
 	next     batch
 	end      func() error
-	sample   []any // keys of some rows
+	sample   []any // the key of a row of each batch
 	inserted int   // how many rows the driver has stored in batches
 	indexed  bool  // the time has an index
 	figure   figure
@@ -67,12 +67,16 @@ func (c *contender) grow(ctx context.Context, batches int) (perSecond float64, e
 			if _, err := statement.ExecContext(ctx, c.values(keys, rowsOfBatch)...); err != nil {
 				return err
 			}
-			c.sample = append(c.sample, keys[rand.IntN(len(keys))])
+			at := rand.IntN(len(keys))
+			if c.column == auto {
+				keys[at] = int64(c.inserted + at + 1)
+			}
+			c.sample = append(c.sample, keys[at])
+			c.inserted += rowsOfBatch
 		}
 		perSecond = rate(batches*rowsOfBatch, began)
 		return nil
 	})
-	c.inserted += batches * rowsOfBatch
 	return perSecond, err
 }
 
@@ -129,9 +133,6 @@ func (c *contender) read(ctx context.Context) (perSecond float64, err error) {
 		for range times {
 			var total int64
 			key := c.value(c.sample[rand.IntN(len(c.sample))])
-			if c.column == auto {
-				key = rand.Int64N(int64(c.inserted)) + 1
-			}
 			if err := statement.QueryRowContext(ctx, key).Scan(&total); err != nil {
 				return fmt.Errorf("the row %v: %w", key, err)
 			}

@@ -161,33 +161,38 @@ func (d *DB) Number(ctx context.Context, s *Statement) (int64, error) {
 
 // Transaction runs fn between BEGIN and COMMIT, and rolls back if either fails.
 func (d *DB) Transaction(ctx context.Context, fn func() error) error {
+	return d.transaction(ctx, func() (string, error) { return "COMMIT", fn() })
+}
+
+// Unflushed is Transaction for a part of the work that can be done once more. Unless fn returns that it was
+// the last part, PostgreSQL does not wait for the disk then. If that server crashes, the last of these
+// transactions may be gone, each as a whole and only together with all that came after it. The next
+// transaction that waits for the disk makes all of them last.
+//
+// See https://www.postgresql.org/docs/current/wal-async-commit.html. The other kinds cannot do this for one
+// session.
+func (d *DB) Unflushed(ctx context.Context, fn func() (last bool, err error)) error {
+	return d.transaction(ctx, func() (string, error) {
+		last, err := fn()
+		if last || d.Kind != PostgreSQL {
+			return "COMMIT", err
+		}
+		return "SET LOCAL synchronous_commit = off; COMMIT", err
+	})
+}
+
+// transaction runs fn, which returns how to commit.
+func (d *DB) transaction(ctx context.Context, fn func() (commit string, err error)) error {
 	begin := "BEGIN"
 	if d.Kind == SQLite {
 		begin = "BEGIN IMMEDIATE" // a transaction that starts with a read cannot wait for the write lock
 	}
-	return d.transaction(ctx, begin, fn)
-}
-
-// Unflushed is Transaction for a part of the work that can be done once more. PostgreSQL does not wait for
-// the disk then. If that server crashes, the last of these transactions may be gone, each as a whole and only
-// together with all that came after it. The next Transaction makes all of them last.
-//
-// See https://www.postgresql.org/docs/current/wal-async-commit.html. The other kinds cannot do this for one
-// session.
-func (d *DB) Unflushed(ctx context.Context, fn func() error) error {
-	if d.Kind != PostgreSQL {
-		return d.Transaction(ctx, fn)
-	}
-	return d.transaction(ctx, "BEGIN; SET LOCAL synchronous_commit = off", fn)
-}
-
-func (d *DB) transaction(ctx context.Context, begin string, fn func() error) error {
 	if err := d.Exec(ctx, begin); err != nil {
 		return err
 	}
-	err := fn()
+	commit, err := fn()
 	if err == nil {
-		if err = d.Exec(ctx, "COMMIT"); err == nil {
+		if err = d.Exec(ctx, commit); err == nil {
 			return nil
 		}
 	}
