@@ -17,9 +17,6 @@ type directCopier struct {
 }
 
 func (c *directCopier) all(ctx context.Context) error {
-	if key := c.streamKey(); key != nil {
-		return (&streamCopier{directCopier: c, key: key}).all(ctx)
-	}
 	var ahead *boundaryAhead
 	defer func() { _, _ = ahead.wait() }() // the connection must be free when this returns
 	for !c.entry.done {
