@@ -38,54 +38,6 @@ const (
 
 func (c *copier) server() *server { return c.ws.servers[c.src.server] }
 
-// byRows copies rows through this program, which always works. It reads the next chunk while it writes one.
-func (c *copier) byRows(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	type chunk struct {
-		rows  []row
-		after []any
-		ended bool
-		err   error
-	}
-	chunks := make(chan chunk)
-	stopped := make(chan struct{})
-	after := c.entry.after
-	go func() {
-		defer close(stopped)
-		in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, after: after}
-		for {
-			rows, err := in.next(ctx)
-			select {
-			case chunks <- chunk{rows: rows, after: in.after, ended: in.ended, err: err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil || in.ended {
-				return
-			}
-		}
-	}()
-	// The source's connection is not free before the reader has stopped.
-	defer func() {
-		cancel()
-		<-stopped
-	}()
-	for {
-		var next chunk
-		select {
-		case next = <-chunks:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if next.err != nil {
-			return next.err
-		}
-		if err := c.writeChunk(ctx, next.rows, next.after, next.ended); err != nil || next.ended {
-			return err
-		}
-	}
-}
-
 // writeChunk writes rows and the journal in one transaction.
 func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended bool) error {
 	read := len(rows)

@@ -63,7 +63,7 @@ func (b base) texts(t testing.TB, query string) (all []string) {
 // opener opens the databases of dbtest: a DSN is not said to be of this or that kind, but they differ.
 func opener(_ context.Context, dsn string) (*sql.DB, error) {
 	switch {
-	case strings.HasPrefix(dsn, "postgres"):
+	case strings.HasPrefix(dsn, "postgres") || strings.Contains(dsn, "dbname="):
 		return sql.Open("pgx", dsn)
 	case strings.Contains(dsn, "@tcp(") || strings.Contains(dsn, "@unix("):
 		return sql.Open("mysql", dsn)

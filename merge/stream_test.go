@@ -35,12 +35,14 @@ func streams(t *testing.T, key, refused string) {
 	var want []string
 	for _, rows := range []int{0, 1, chunk - 1, chunk, chunk + 1, 99, 100, 101, 105, 200, 203} {
 		name := fmt.Sprintf("t%d", rows)
-		create := "CREATE TABLE " + name + " (text TEXT, " + key
+		create := "CREATE TABLE " + name + " (text TEXT, day DATE, " + key
 		if !strings.Contains(key, "v INTEGER") {
 			create += ", v INTEGER NOT NULL"
 		}
-		// Keys begin below zero, and their order is not that in which the rows were written.
-		source.exec(t, create+")", fmt.Sprintf("INSERT INTO %s (id, v, text) SELECT n - 50, n, repeat('é', n) "+
+		// Keys begin below zero, and their order is not that in which the rows were written. The program knows
+		// the binary format of dates, but not that of an infinite one.
+		source.exec(t, create+")", fmt.Sprintf("INSERT INTO %s (id, v, text, day) SELECT n - 50, n, repeat('é', n), "+
+			"CASE n %% 90 WHEN 38 THEN 'infinity' ELSE date '2024-01-31' + n END "+
 			"FROM generate_series(1, %d) AS n ORDER BY n %% 7", name, rows))
 		taken := ""
 		if refused != "" {

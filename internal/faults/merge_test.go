@@ -17,7 +17,7 @@ import (
 // and again while rows are copied. PostgreSQL may have lost the last chunks then.
 func TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds(t *testing.T) {
 	t.Parallel()
-	const players, items = 1000, 3000 // of each server
+	const players, items = 1000, 60_000 // of each server
 	eachPrivateServer(t, func(t *testing.T, f flavor) {
 		for name, opts := range map[string][]merge.Option{"fastest": nil, "portable": {merge.WithPortableCopy()}} {
 			s := newServer(t, f)
@@ -41,7 +41,7 @@ func TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds(t *testing.T) {
 			}
 
 			crashes, lost := 0, int64(0)
-			for at := int64(1500); ; at += 2500 {
+			for at := int64(15_000); ; at += 25_000 {
 				copied, crashed, err := s.mergeUntil(plan, at, opts)
 				if !crashed {
 					if err != nil {
@@ -94,8 +94,8 @@ func rowsOf(table string, server, n, players int) string {
 // were copied by then.
 func (s *server) mergeUntil(plan *merge.Plan, at int64, opts []merge.Option) (copied int64, crashed bool, err error) {
 	ctx := s.t.Context()
-	const chunk, rate = 50, 4000
-	m, err := merge.Open(ctx, plan, append(opts, merge.WithChunk(chunk), merge.WithRate(rate),
+	const chunk = 300 // so that one COPY TO of PostgreSQL feeds many
+	m, err := merge.Open(ctx, plan, append(opts, merge.WithChunk(chunk),
 		merge.WithOpener(func(_ context.Context, dsn string) (*sql.DB, error) { return sql.Open(s.driver, dsn) }),
 		merge.WithProgress(func(p merge.Progress) {
 			if p.Phase == "copy" && p.Done >= at && p.Done < p.Total && !crashed {

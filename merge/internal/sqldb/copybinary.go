@@ -12,6 +12,8 @@ import (
 const (
 	binaryHead = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" // no flags, no extension
 	binaryEnd  = "\xff\xff"
+	// binaryFormat is the option of COPY.
+	binaryFormat = " (FORMAT binary)"
 )
 
 // binaryRow encodes rows in the binary format of COPY.
@@ -79,13 +81,21 @@ func newBinaryRow(columns []*Column) *binaryRow {
 	return r
 }
 
-// takes reports whether all values can be encoded for their columns.
-func (r *binaryRow) takes(rows [][]any) bool {
+// takesAll reports whether all values of rows can be encoded for their columns.
+func (r *binaryRow) takesAll(rows [][]any) bool {
 	for _, values := range rows {
-		for i, v := range values {
-			if v != nil && !r.forms[i].takes(v) {
-				return false
-			}
+		if !r.takes(values) {
+			return false
+		}
+	}
+	return true
+}
+
+// takes reports whether the values of a row can be encoded for their columns.
+func (r *binaryRow) takes(values []any) bool {
+	for i, v := range values {
+		if v != nil && !r.forms[i].takes(v) {
+			return false
 		}
 	}
 	return true

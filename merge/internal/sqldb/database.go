@@ -243,15 +243,20 @@ func randomName() (string, error) {
 	return fmt.Sprintf("merge_%x", b), err
 }
 
-// Fetch calls fn for every row of a result, and fn may keep the values. texts tells of each column whether
-// bytes are a text. Each slice has room for more further values at its end.
-//
-// steady says that the database returns row after row without long pauses.
+// A Fetch says what the rows of a result are like.
+type Fetch struct {
+	Texts    []bool // of each column: bytes are a text
+	More     int    // each slice of values has room for so many further ones at its end
+	Steady   bool   // the database returns row after row without long pauses
+	Fleeting bool   // the values of a row are overwritten by those of the next one
+}
+
+// Fetch calls fn for every row of a result. Unless they are fleeting, fn may keep the values.
 func (d *DB) Fetch(
-	ctx context.Context, s *Statement, texts []bool, more int, steady bool, fn func(values []any) error,
+	ctx context.Context, s *Statement, f Fetch, fn func(values []any) error,
 ) (err error) {
 	asked := ctx
-	if steady {
+	if f.Steady {
 		asked = d.steady(ctx)
 	}
 	rows, err := d.conn.QueryContext(asked, s.String(), s.args...)
@@ -259,17 +264,20 @@ func (d *DB) Fetch(
 		return d.failed(err)
 	}
 	defer func() { err = errors.Join(err, d.failed(rows.Close())) }()
-	cells := make([]cell, len(texts))
-	into := make([]any, len(texts))
+	cells := make([]cell, len(f.Texts))
+	into := make([]any, len(f.Texts))
 	for i := range cells {
-		cells[i].text, into[i] = texts[i], &cells[i]
+		cells[i].text, into[i] = f.Texts[i], &cells[i]
 	}
 	var memory slab
+	var values []any
 	for rows.Next() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		values := memory.take(len(texts) + more)
+		if values == nil || !f.Fleeting {
+			values = memory.take(len(f.Texts) + f.More)
+		}
 		for i := range cells {
 			cells[i].into = &values[i]
 		}

@@ -262,7 +262,7 @@ func (r *Trial) Each(ctx context.Context, columns []int, fn func(n int, values [
 		texts[i+1] = !r.raw && c.Family != FamilyBytes && c.Family != FamilyOther
 	}
 	q.Add(" FROM ", r.name, " AS s")
-	return r.d.Fetch(ctx, q, texts, 0, true, func(values []any) error {
+	return r.d.Fetch(ctx, q, Fetch{Texts: texts, Steady: true}, func(values []any) error {
 		n, err := Integer(values[0])
 		at, ok := n.(int64)
 		if err != nil || !ok {
