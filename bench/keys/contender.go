@@ -27,7 +27,7 @@ type contender struct {
 	next     batch
 	end      func() error
 	sample   []any // the key of a row of each batch
-	inserted int   // how many rows the driver has stored in batches
+	stored   int   // how many rows the table has
 	indexed  bool  // the time has an index
 	figure   figure
 }
@@ -69,10 +69,10 @@ func (c *contender) grow(ctx context.Context, batches int) (perSecond float64, e
 			}
 			at := rand.IntN(len(keys))
 			if c.column == auto {
-				keys[at] = int64(c.inserted + at + 1)
+				keys[at] = int64(c.stored + at + 1)
 			}
 			c.sample = append(c.sample, keys[at])
-			c.inserted += rowsOfBatch
+			c.stored += rowsOfBatch
 		}
 		perSecond = rate(batches*rowsOfBatch, began)
 		return nil
@@ -80,9 +80,9 @@ func (c *contender) grow(ctx context.Context, batches int) (perSecond float64, e
 	return perSecond, err
 }
 
-// insertSingly inserts rows one by one, each in its own transaction, from several goroutines with a
-// connection each, and returns how many a second.
-func (c *contender) insertSingly(ctx context.Context, rowsOfWriter int) (_ float64, err error) {
+// insertSingly inserts rows one by one for some time, each in its own transaction, from several goroutines
+// with a connection each, and returns how many a second.
+func (c *contender) insertSingly(ctx context.Context, spell time.Duration) (_ float64, err error) {
 	statement := c.insertion(1)
 	var all []*sql.Conn
 	defer func() {
@@ -98,11 +98,12 @@ func (c *contender) insertSingly(ctx context.Context, rowsOfWriter int) (_ float
 		all = append(all, conn)
 	}
 	var faults [writers]error
+	var stored [writers]int
 	var work sync.WaitGroup
 	began := time.Now()
 	for w := range writers {
 		work.Go(func() {
-			for range rowsOfWriter {
+			for stored[w] == 0 || time.Since(began) < spell {
 				keys, err := c.next(ctx, 1)
 				if err == nil {
 					_, err = all[w].ExecContext(ctx, statement, c.values(keys, 1)...)
@@ -111,11 +112,17 @@ func (c *contender) insertSingly(ctx context.Context, rowsOfWriter int) (_ float
 					faults[w] = err
 					return
 				}
+				stored[w]++
 			}
 		})
 	}
 	work.Wait()
-	return rate(rowsOfWriter*writers, began), errors.Join(faults[:]...)
+	rows := 0
+	for _, n := range stored {
+		rows += n
+	}
+	c.stored += rows
+	return rate(rows, began), errors.Join(faults[:]...)
 }
 
 // weigh keeps the size of the table and of its indexes, and makes the table ready to be read.
@@ -126,7 +133,7 @@ func (c *contender) weigh(ctx context.Context) (err error) {
 
 // read reads rows by their keys, and returns how many a second.
 func (c *contender) read(ctx context.Context) (perSecond float64, err error) {
-	const times = 500
+	const times = 250
 	query := "SELECT total FROM " + c.name + " WHERE id = " + c.place(1)
 	err = c.prepared(ctx, query, func(statement *sql.Stmt) error {
 		began := time.Now()
@@ -157,7 +164,7 @@ func (c *contender) page(ctx context.Context, by string) (milliseconds float64, 
 	err = c.prepared(ctx, query, func(statement *sql.Stmt) error {
 		times := 1
 		if by == "id" || c.indexed {
-			times = 40
+			times = 100
 			if err := c.newest(ctx, statement); err != nil {
 				return err
 			}

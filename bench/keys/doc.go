@@ -3,8 +3,9 @@
 //
 // Every kind of key gets a database of its own, and a table with the same five columns. Everything is
 // measured in many short rounds. In a round all kinds take turns in a random order, and each is compared with
-// the others of its round. So compare the figures of one server with each other. The rows arrive in batches
-// of 500 in the order in which their keys are made, as they do in most applications.
+// the others of its round. A figure is the mean of the middle half of the rounds. So compare the figures of
+// one server with each other. The rows arrive in batches of 500 in the order in which their keys are made, as
+// they do in most applications.
 //
 //	SNOWFLAKE_KEYS=1000000 go test . -run TestMeasureKeys -count 1 -v -timeout 10h
 //

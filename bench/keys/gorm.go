@@ -51,6 +51,7 @@ func (c *contender) growByGORM(ctx context.Context, batches int) (float64, error
 		if err := c.db.WithContext(ctx).Table(c.name).Create(made).Error; err != nil {
 			return 0, err
 		}
+		c.stored += rowsOfBatch
 	}
 	return rate(batches*rowsOfBatch, began), nil
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"time"
 )
 
 const (
@@ -17,24 +19,16 @@ const (
 
 // An effort is how much is done for a figure.
 type effort struct {
-	rows   int // of each kind of key, in batches by the driver
-	rounds int // how often everything is measured
+	rows   int           // of each kind of key, in batches by the driver
+	rounds int           // how often everything is measured
+	spell  time.Duration // how long the writers of single rows work in a round
 }
 
-// longer is how often that is measured which takes longer: the reading of a whole table, and the writers of
-// single rows, who need a while to get into step.
-func (e effort) longer() int { return max(e.rounds/2, 1) }
+// fewer is how often that is measured which takes longer: the reading of a whole table.
+func (e effort) fewer() int { return max(e.rounds/2, 1) }
 
 // batches is how many batches a round inserts.
 func (e effort) batches() int { return max(e.rows/parts/e.rounds/rowsOfBatch, 1) }
-
-// singles is how many rows each writer inserts in a round.
-func (e effort) singles() int { return max(e.rows/50/e.longer()/writers, 1) }
-
-// stored is how many rows a table has in the end.
-func (e effort) stored() int64 {
-	return int64(e.rounds*e.batches()*rowsOfBatch*(parts+1) + e.longer()*e.singles()*writers)
-}
 
 // The names of what is measured, as the raw data has them.
 const (
@@ -76,17 +70,18 @@ func (e effort) measures() []measure {
 		return func(ctx context.Context, c *contender) (float64, error) { return c.page(ctx, column) }
 	}
 	return append(all,
-		measure{single, e.longer(), func(ctx context.Context, c *contender) (float64, error) {
-			return c.insertSingly(ctx, e.singles())
-		}},
 		measure{"", 1, func(ctx context.Context, c *contender) (float64, error) { return 0, c.weigh(ctx) }},
 		measure{reads, e.rounds, func(ctx context.Context, c *contender) (float64, error) { return c.read(ctx) }},
 		measure{byKey, e.rounds, newest("id")},
-		measure{byTime, e.longer(), newest("created_at")},
+		measure{byTime, e.fewer(), newest("created_at")},
 		measure{"", 1, func(ctx context.Context, c *contender) (float64, error) { return 0, c.index(ctx) }},
 		measure{byIndexed, e.rounds, newest("created_at")},
 		measure{byGORM, e.rounds, func(ctx context.Context, c *contender) (float64, error) {
 			return c.growByGORM(ctx, e.batches())
+		}},
+		// These come last, because each kind of key gets as many rows as its writers store in their time.
+		measure{single, e.rounds, func(ctx context.Context, c *contender) (float64, error) {
+			return c.insertSingly(ctx, e.spell)
 		}},
 	)
 }
@@ -103,6 +98,7 @@ func compete(ctx context.Context, all []*contender, e effort) error {
 				if m.name == byKey && !c.strategy.ordered {
 					continue // the greatest keys are not those of the newest rows
 				}
+				runtime.GC() // so that none has to wait for the collector because of another one's garbage
 				value, err := m.sample(ctx, c)
 				if err != nil {
 					return fmt.Errorf("%s: %w", c.strategy.name, err)

@@ -5,42 +5,52 @@ import (
 	"slices"
 )
 
-// shown returns what the tables show of a measure: a figure for each kind of key on a server that has one.
+// shown returns what the tables show of a measure, or of several that belong together: a figure for each kind
+// of key on a server that has one.
 //
 // The speed of a machine that others use, too, changes from moment to moment. All kinds take turns in a
 // round, so they meet the same moments. So each sample is divided by the geometric mean of its round, and the
-// median of these ratios says how a kind stands beside the others. It is multiplied by the median of those
+// middle of these ratios says how a kind stands beside the others. It is multiplied by the middle of those
 // means.
-func (r report) shown(server, name string) map[string]float64 {
-	var kinds []figure
+func (r report) shown(server string, names ...string) map[string]float64 {
+	kinds := map[string][]float64{}
+	var levels []float64
 	for _, f := range r.Figures {
-		if f.Server == server && len(f.Samples[name]) > 0 {
-			kinds = append(kinds, f)
+		var samples []float64
+		for _, name := range names {
+			samples = append(samples, f.Samples[name]...)
+		}
+		if f.Server == server && len(samples) > 0 {
+			kinds[f.Strategy] = samples
+			levels = make([]float64, len(samples))
 		}
 	}
-	if len(kinds) == 0 {
-		return nil
-	}
-	levels := make([]float64, len(kinds[0].Samples[name]))
 	for round := range levels {
 		sum := 0.0
-		for _, f := range kinds {
-			sum += math.Log(f.Samples[name][round])
+		for _, samples := range kinds {
+			sum += math.Log(samples[round])
 		}
 		levels[round] = math.Exp(sum / float64(len(kinds)))
 	}
 	values := map[string]float64{}
-	for _, f := range kinds {
+	for kind, samples := range kinds {
 		ratios := make([]float64, len(levels))
 		for round, level := range levels {
-			ratios[round] = f.Samples[name][round] / level
+			ratios[round] = samples[round] / level
 		}
-		values[f.Strategy] = median(ratios) * median(levels)
+		values[kind] = middle(ratios) * middle(levels)
 	}
 	return values
 }
 
-func median(samples []float64) float64 {
+// middle is the mean of the middle half of the samples. Like a median it does not depend on how far off the
+// others are, and it differs less between two runs, because more samples take part.
+func middle(samples []float64) float64 {
 	sorted := slices.Sorted(slices.Values(samples))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+	half := sorted[len(sorted)/4 : len(sorted)-len(sorted)/4]
+	sum := 0.0
+	for _, sample := range half {
+		sum += sample
+	}
+	return sum / float64(len(half))
 }
