@@ -55,6 +55,12 @@ func enter(ctx context.Context, db *gorm.DB, server string, s strategy) (*conten
 	return c, err
 }
 
+// recreate replaces the table by an empty one.
+func (c *contender) recreate(ctx context.Context) error {
+	c.sample, c.stored = nil, 0
+	return errors.Join(c.drop(ctx), c.create(ctx))
+}
+
 // grow inserts rows in batches by the driver, and returns how many a second.
 func (c *contender) grow(ctx context.Context, batches int) (perSecond float64, err error) {
 	err = c.prepared(ctx, c.insertion(rowsOfBatch), func(statement *sql.Stmt) error {

@@ -19,13 +19,17 @@ const (
 
 // An effort is how much is done for a figure.
 type effort struct {
-	rows   int           // of each kind of key, in batches by the driver
-	rounds int           // how often everything is measured
-	spell  time.Duration // how long the writers of single rows work in a round
+	rows    int           // of each kind of key, in batches by the driver
+	growths int           // how often a table grows to them, each time from nothing
+	rounds  int           // how often everything is measured, and each part of a growth
+	spell   time.Duration // how long the writers of single rows work in a round
 }
 
 // fewer is how often that is measured which takes longer: the reading of a whole table.
 func (e effort) fewer() int { return max(e.rounds/2, 1) }
+
+// more is how often that is measured which inserts few rows otherwise: the inserts by GORM.
+func (e effort) more() int { return e.rounds * max(e.growths, 2) }
 
 // batches is how many batches a round inserts.
 func (e effort) batches() int { return max(e.rows/parts/e.rounds/rowsOfBatch, 1) }
@@ -62,9 +66,15 @@ type measure struct {
 // measures returns what is measured, in this order.
 func (e effort) measures() []measure {
 	var all []measure
-	for part := range parts {
-		all = append(all, measure{growth(part + 1), e.rounds,
-			func(ctx context.Context, c *contender) (float64, error) { return c.grow(ctx, e.batches()) }})
+	for nth := range e.growths {
+		if nth > 0 {
+			again := func(ctx context.Context, c *contender) (float64, error) { return 0, c.recreate(ctx) }
+			all = append(all, measure{"", 1, again})
+		}
+		for part := range parts {
+			all = append(all, measure{growth(part + 1), e.rounds,
+				func(ctx context.Context, c *contender) (float64, error) { return c.grow(ctx, e.batches()) }})
+		}
 	}
 	newest := func(column string) func(ctx context.Context, c *contender) (float64, error) {
 		return func(ctx context.Context, c *contender) (float64, error) { return c.page(ctx, column) }
@@ -76,7 +86,7 @@ func (e effort) measures() []measure {
 		measure{byTime, e.fewer(), newest("created_at")},
 		measure{"", 1, func(ctx context.Context, c *contender) (float64, error) { return 0, c.index(ctx) }},
 		measure{byIndexed, e.rounds, newest("created_at")},
-		measure{byGORM, e.rounds, func(ctx context.Context, c *contender) (float64, error) {
+		measure{byGORM, e.more(), func(ctx context.Context, c *contender) (float64, error) {
 			return c.growByGORM(ctx, e.batches())
 		}},
 		// These come last, because each kind of key gets as many rows as its writers store in their time.

@@ -117,11 +117,11 @@ func (s *server) mergeUntil(plan *merge.Plan, at int64, opts []merge.Option) (co
 	return copied, false, err
 }
 
-// database creates a database and returns its DSN.
+// database creates a database and returns its DSN, which waits for statements about many rows.
 func (s *server) database(name string) string {
 	s.t.Helper()
 	s.admin("CREATE DATABASE " + name)
-	return strings.Replace(s.dsn(s.port), "/faults?", "/"+name+"?", 1)
+	return strings.Replace(s.patientDSN(s.port), "/faults?", "/"+name+"?", 1)
 }
 
 // run runs statements in a database, in one transaction.
