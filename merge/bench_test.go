@@ -73,9 +73,6 @@ func BenchmarkPair(b *testing.B) {
 	targets := dbtest.Servers()
 	for _, from := range targets {
 		for _, to := range targets {
-			if (from.Name == "mysql") != (to.Name == "mysql") {
-				continue // the tests merge these, and MariaDB stands for them here
-			}
 			b.Run(from.Name+"-"+to.Name, func(b *testing.B) { benchmarkPair(b, from, to, rows) })
 			if from.Name == to.Name {
 				b.Run(from.Name+"-"+to.Name+"-portable", func(b *testing.B) {
