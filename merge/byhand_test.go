@@ -40,7 +40,7 @@ func byHand(b *testing.B, from, to base) time.Duration {
 	defer conn.Close()
 	began := time.Now()
 	switch {
-	case from.target.Dialect == to.target.Dialect && to.target.Dialect != "postgres":
+	case from.target.Name == to.target.Name && to.target.Dialect != "postgres":
 		err = insertSelect(ctx, conn, from, to)
 	default:
 		var items *items
