@@ -28,7 +28,7 @@ type effort struct {
 // fewer is how often that is measured which takes longer: the reading of a whole table.
 func (e effort) fewer() int { return max(e.rounds/2, 1) }
 
-// more is how often that is measured which inserts few rows otherwise: the inserts by GORM.
+// more is how often that is measured which would take too little time otherwise: the inserts by GORM.
 func (e effort) more() int { return e.rounds * max(e.growths, 2) }
 
 // batches is how many batches a round inserts.

@@ -41,7 +41,7 @@ type flavor struct {
 	// dsn is that of the database in it; admin that of one which is always there.
 	driver     string
 	admin, dsn func(port int) string
-	patientDSN func(port int) string // dsn, but with a minute to connect
+	patientDSN func(port int) string // dsn, but with a minute to connect, and any time to answer
 
 	connections int // how many there may be; 0 for usualConnections
 }
