@@ -86,20 +86,22 @@ func TiDB(tb testing.TB) Target {
 	return Target{}
 }
 
-// Each runs fn in one parallel sub-test for each target. The sub-test is named after the target.
-// Like all parallel sub-tests, they start when the body of t has returned.
+// Each runs fn in one parallel sub-test for each target that [Chosen] returns for t. The sub-test is named
+// after the target. Like all parallel sub-tests, they start when the body of t has returned.
 func Each(t *testing.T, fn func(t *testing.T, target Target)) {
 	t.Helper()
-	each(t, Targets(), fn)
+	Run(t, Chosen(t.Name(), Targets()), fn)
 }
 
 // EachServer is [Each] for the targets of [Servers].
 func EachServer(t *testing.T, fn func(t *testing.T, target Target)) {
 	t.Helper()
-	each(t, Servers(), fn)
+	Run(t, Chosen(t.Name(), Servers()), fn)
 }
 
-func each(t *testing.T, targets []Target, fn func(t *testing.T, target Target)) {
+// Run runs fn in one parallel sub-test for each of the targets, in both tiers. It is for tests of what differs
+// from database to database.
+func Run(t *testing.T, targets []Target, fn func(t *testing.T, target Target)) {
 	t.Helper()
 	for _, target := range targets {
 		t.Run(target.Name, func(t *testing.T) {

@@ -210,7 +210,7 @@ var rules = []rule{
 	{
 		dir: "internal/dbtest/...",
 		may: []string{
-			"./internal/dbtest", "./internal/testx/servers",
+			"./internal/dbtest", "./internal/testx/nightly", "./internal/testx/servers",
 			"gorm.io", "github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql",
 		},
 		why: "it only opens databases and imports none of the packages that are tested with it",

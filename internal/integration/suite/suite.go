@@ -14,27 +14,34 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
-// Behavior is one promise of the plugin from the point of view of a GORM user. It runs on every
-// database unless Only names some of them.
+// Behavior is one promise of the plugin from the point of view of a GORM user. It runs on the databases that
+// dbtest.Chosen returns for it, and at night on all of them, unless Only names some.
 type Behavior struct {
 	Name string   // a sentence
 	Only []string // names or dialects of targets; empty for all
 	Run  func(t *testing.T, target dbtest.Target)
 }
 
-// Run tests the behaviors on every database: SQLite, PostgreSQL, MariaDB, and MariaDB without
-// RETURNING, which is how GORM uses MySQL. The test runs in parallel with other tests of its
-// package.
+// Run tests the behaviors. SQLite, PostgreSQL, MariaDB, MySQL, and MariaDB without RETURNING each have a
+// sub-test, in which the behaviors are tested that run there. The test runs in parallel with other tests of
+// its package.
 func Run(t *testing.T, behaviors []Behavior) {
 	t.Helper()
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
-		for _, b := range behaviors {
-			if len(b.Only) > 0 && !slices.Contains(b.Only, target.Name) &&
-				!slices.Contains(b.Only, target.Dialect) {
-				continue
-			}
-			t.Run(b.Name, func(t *testing.T) { b.Run(t, target) })
+	there := map[string][]Behavior{}
+	for _, b := range behaviors {
+		candidates := slices.DeleteFunc(dbtest.Targets(), func(target dbtest.Target) bool {
+			return len(b.Only) > 0 && !slices.Contains(b.Only, target.Name) && !slices.Contains(b.Only, target.Dialect)
+		})
+		for _, target := range dbtest.Chosen(t.Name()+"/"+b.Name, candidates) {
+			there[target.Name] = append(there[target.Name], b)
+		}
+	}
+	targets := slices.DeleteFunc(dbtest.Targets(), func(target dbtest.Target) bool { return there[target.Name] == nil })
+	dbtest.Run(t, targets, func(t *testing.T, target dbtest.Target) {
+		shared := target.Shared(t)
+		for _, b := range there[target.Name] {
+			t.Run(b.Name, func(t *testing.T) { b.Run(t, shared) })
 		}
 	})
 }
