@@ -15,14 +15,11 @@ MODULES := $(patsubst %/go.mod,%,$(shell find . -name go.mod \
 each = @set -e; for module in $(MODULES); do \
 	echo "== $(1)  ($$module)"; (cd "$$module" && $(1)); done
 
-# If one of these servers is absent, a test fails instead of being skipped. See internal/dbtest and
-# internal/testx/servers.
+# Every server of the tests. If one that SNOWFLAKE_REQUIRE names is absent, a test fails instead of being
+# skipped. See internal/dbtest and internal/testx/servers.
 REQUIRE := sqlite,postgres,mariadb,mysql,redis,etcd,zookeeper
 # GOTOOLCHAIN needs a full version, so this is the latest patch release of the Go version in go.mod.
 DECLARED_GO := 1.25.12
-# These sub-tests run on a database server, two to four names deep. Without them, SQLite remains.
-SERVERS := ^(postgres|mariadb|mariadb-noreturning|mysql)$$
-ON_SERVERS := /$(SERVERS)|//$(SERVERS)|///$(SERVERS)
 # FUZZTIME is how long each fuzz target runs.
 FUZZTIME ?= 10s
 # COUNT is how often make bench runs each benchmark. BENCH is a pattern that selects benchmarks.
@@ -32,15 +29,21 @@ BENCH ?=
 .DEFAULT_GOAL := help
 # Under -j, the servers still come first and the checks still run in order.
 .NOTPARALLEL:
-.PHONY: help test services vet lint unit declared race examples bench evidence keys fuzz simulate chaos count reshard load generate generated tidy cover clean hostile mail tidb
+.PHONY: help test check nightly services vet lint unit declared race examples bench evidence keys fuzz simulate chaos count reshard load generate generated tidy cover clean hostile mail tidb
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: services tidy generated vet lint declared race examples ## Run everything that has to pass, on every database
+test: ## Run the tests of tier one, after the servers that they need were started or installed
+	@require=$$(scripts/services.sh) && SNOWFLAKE_REQUIRE="sqlite,$$require" $(GO) run ./internal/testrun
 
-services: ## Start or install the servers of the tests if they do not answer
-	@scripts/services.sh
+check: tidy generated vet lint declared examples ## Check format, vet, linters, go.mod, generated code and the declared Go version
+
+nightly: ## Run everything that is statistical, exhaustive or slow: hours (PARTS="tests fuzz")
+	@PARTS='$(PARTS)' scripts/nightly.sh
+
+services: ## Start or install all servers and programs of the tests
+	@scripts/services.sh postgres mariadb mysql redis etcd zookeeper pgbouncer chromium >/dev/null
 
 vet: ## Check formatting, and vet every module, also for 32 bits
 	@files=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); \
@@ -63,22 +66,18 @@ $(GOLANGCI)-$(GOLANGCI_VERSION):
 unit: ## Run plain tests; tests of an absent database are skipped
 	$(GO) test ./...
 
-declared: ## Run the tests that need no server on the Go version of go.mod
+# With a language version of its own in go.mod, a newer compiler refuses what is newer in the language. What is
+# newer in the standard library only the old one finds. No test runs: the compiler is what differs.
+declared: ## Compile every package and test on the Go version of go.mod
 	@grep -q '^go $(basename $(DECLARED_GO))\.' go.mod || \
 		{ echo "DECLARED_GO is $(DECLARED_GO), but go.mod says: $$(grep '^go ' go.mod)"; exit 1; }
-	GOTOOLCHAIN=go$(DECLARED_GO) $(GO) test -skip '$(ON_SERVERS)' \
-		. ./generator ./lease/... ./merge/... ./opaque ./partition ./pgxid ./segment/... ./cmd/...
+	GOTOOLCHAIN=go$(DECLARED_GO) $(GO) vet ./...
 
-race: ## Test every module with the race detector; every server is required
-	$(call each,SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) test -race -timeout 45m ./...)
-	@# With the race detector the largest tests create a tenth of their IDs. Here they create all of them.
-	$(GO) test ./generator
+race: ## Run every test of every module with the race detector, as at night
+	SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) run ./internal/testrun -nightly
 
-examples: ## Test the examples and run the first of them
-	@if [ -d examples ]; then set -ex; \
-		SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) test ./examples/...; \
-		$(GO) run ./examples/quickstart; \
-	else echo "there are no examples yet"; fi
+examples: ## Build the examples, and run the first of them
+	$(GO) build -o /dev/null ./examples/... && $(GO) run ./examples/quickstart
 
 bench: ## Print the medians of the benchmarks and their targets (COUNT=6, BENCH=pattern)
 	@BENCH='$(BENCH)' COUNT='$(COUNT)' scripts/bench.sh

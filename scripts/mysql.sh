@@ -22,9 +22,11 @@
 #     SNOWFLAKE_MYSQL_SUITE    its release (sid)
 #     SNOWFLAKE_MYSQL_DATA     where "start" puts its data (memory if there is room, or the directory above)
 #
-# "start" is for tests: its server does not wait for the disk, and keeps nothing that matters. It has the
-# logins root without a password, and snowflake with the password snowflake, which may use databases named
-# snowflaketest_ and more. It ends with: kill "$(cat DATA/mysqld.pid)"
+# "start" is for tests: its server does not wait for the disk, and keeps nothing that matters. Otherwise it is
+# as most users run it, with the binary log and GTIDs. It has three logins: root without a password; snowflake
+# with the password snowflake, which may use databases named snowflaketest_ and more; and snowflake_trusted with
+# the same password, which may also create triggers while the binary log is on, by the right SUPER. It ends with:
+# kill "$(cat DATA/mysqld.pid)"
 set -euo pipefail
 
 readonly dir=${SNOWFLAKE_MYSQL_DIR:-/var/tmp/snowflake-mysql-$(id -u)}
@@ -32,7 +34,7 @@ self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/mysql.sh
 readonly self
 readonly start_seconds=120
 
-say() { printf 'services: %s\n' "$*" >&2; }
+say() { printf 'services: %3d s  %s\n' "$SECONDS" "$*" >&2; }
 fail() { say "$@"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -244,7 +246,7 @@ answers() (
 
 # attempt DATA PORT ARGUMENT... starts a server and waits until it answers.
 attempt() {
-	local data=$1 port=$2 host pid detach=env deadline=$((SECONDS + start_seconds))
+	local data=$1 port=$2 host login pid detach=env deadline=$((SECONDS + start_seconds))
 	shift 2
 	if [ ! -e "$data/.initialized" ]; then
 		rm -rf "$data/files"
@@ -254,15 +256,20 @@ attempt() {
 	# The server runs these statements itself, so that no client is needed. The host of a TCP client
 	# depends on whether the server resolves names.
 	for host in localhost 127.0.0.1; do
-		echo "CREATE USER IF NOT EXISTS snowflake@'$host' IDENTIFIED BY 'snowflake';"
-		echo "GRANT ALL ON \`snowflaketest\\_%\`.* TO snowflake@'$host';"
+		for login in snowflake snowflake_trusted; do
+			echo "CREATE USER IF NOT EXISTS $login@'$host' IDENTIFIED BY 'snowflake';"
+			echo "GRANT ALL ON \`snowflaketest\\_%\`.* TO $login@'$host';"
+		done
+		echo "GRANT SUPER ON *.* TO snowflake_trusted@'$host';"
 	done >"$data/init.sql"
 	chmod 644 "$data/init.sql"
 	own "$data/run"
 	! have setsid || detach=setsid # otherwise the interrupt key of a terminal ends the server, too
 	"$detach" nohup "$self" serve "$data/files" --bind-address=127.0.0.1 --port="$port" \
 		--socket="$data/run/s" --pid-file="$data/run/pid" --init-file="$data/init.sql" --mysqlx=OFF \
-		--skip-log-bin --innodb-flush-log-at-trx-commit=2 --innodb-doublewrite=OFF "$@" \
+		--log-bin --server-id=1 --gtid-mode=ON --enforce-gtid-consistency=ON --sync-binlog=0 \
+		--binlog-expire-logs-seconds=300 --max-binlog-size=64M --max-connections=500 \
+		--innodb-flush-log-at-trx-commit=0 --innodb-flush-method=nosync --innodb-doublewrite=OFF "$@" \
 		>"$data/output.log" 2>&1 </dev/null &
 	pid=$!
 	echo "$pid" >"$data/mysqld.pid"

@@ -3,14 +3,18 @@
 #
 #     scripts/services.sh [postgres] [mariadb] [mysql] [redis] [etcd] [zookeeper] [pgbouncer] [chromium]
 #
-# Without an argument it looks after all of them. PgBouncer and Chromium are only installed: the tests start
-# them.
-# MySQL is not installed but unpacked and started by scripts/mysql.sh, because a system has either
-# MariaDB or MySQL.
+# Without an argument it looks after those that "make test" needs, which are all but ZooKeeper and Chromium.
+# PgBouncer and Chromium are only installed: the tests start them.
 #
-# A server that answers is used as it is. Otherwise the script starts the installed server. If no
-# server is installed, the script installs it with the system's package manager. If that fails, the
-# script names what is missing and exits with status 1.
+# A server that answers is used as it is. Otherwise the script starts the installed server. What is not
+# installed, it installs with the system's package manager, all packages in one go. MySQL is not installed
+# but unpacked and started by scripts/mysql.sh, because a system has either MariaDB or MySQL. The names of
+# the database servers and stores that answer are printed on standard output, joined by commas, as
+# SNOWFLAKE_REQUIRE takes them. Everything else goes to standard error, with the seconds since the start.
+#
+# If a server is missing in the end, the script says so and exits with status 1. Without MySQL it goes on,
+# because MySQL comes from Debian's next release, which not every machine can reach. Its tests are skipped
+# then. With CI=true that is a failure as well.
 #
 # If the tests cannot log in to a database that this script started or installed, the script creates
 # a login "snowflake" with the password "snowflake". This login may create databases and nothing
@@ -19,10 +23,12 @@
 #
 # The file internal/dbtest/doc.go describes what the tests need from a database, and the variables
 # SNOWFLAKE_POSTGRES_DSN, SNOWFLAKE_MARIADB_DSN and SNOWFLAKE_MYSQL_DSN, which select other servers.
-# The script checks a database with the code of the tests (internal/dbtest/dbping), so it has no results
-# to pass on and prints to standard error only. It checks the lease stores over TCP. The variables
-# SNOWFLAKE_REDIS_URL, SNOWFLAKE_ETCD_ENDPOINTS and SNOWFLAKE_ZOOKEEPER select other servers. With
-# SNOWFLAKE_NO_INSTALL=1 the script installs nothing.
+# The script checks a database with the code of the tests (internal/dbtest/dbping). It checks the lease
+# stores over TCP. The variables SNOWFLAKE_REDIS_URL, SNOWFLAKE_ETCD_ENDPOINTS and SNOWFLAKE_ZOOKEEPER
+# select other servers. With SNOWFLAKE_NO_INSTALL=1 the script installs nothing.
+#
+# It runs on Linux and macOS, with the bash that each of them has. Installing needs root or sudo, except with
+# Homebrew.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,7 +37,7 @@ readonly log=$PWD/.bin/services.log # output of package managers and service man
 readonly start_seconds=60
 readonly absent=3 refused=4 # exit codes of dbping
 
-say() { printf 'services: %s\n' "$*" >&2; }
+say() { printf 'services: %3d s  %s\n' "$SECONDS" "$*" >&2; }
 fail() { say "$@"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -90,33 +96,63 @@ start_brew() {
 	formula=$(brew_formula "$1") && quietly brew services start "$formula"
 }
 
-# install_packages APT DNF APK BREW installs packages with the package manager of the system. Each
-# argument is the package name for one manager, or "" if that manager does not have it. An argument
-# may hold several names.
-# shellcheck disable=SC2086
+# package_of SERVER prints the packages that bring a server or program, for the package manager of this system.
+# It fails if that manager does not have it.
+package_of() {
+	local manager
+	manager=$(package_manager) || return 1
+	case $manager-$1 in
+	apt-postgres) echo postgresql ;;
+	dnf-postgres) echo postgresql-server ;;
+	apk-postgres) echo postgresql postgresql-contrib ;;
+	brew-postgres) echo postgresql@17 ;;
+	apt-mariadb | dnf-mariadb) echo mariadb-server ;;
+	apk-mariadb) echo mariadb mariadb-client ;;
+	brew-mariadb) echo mariadb ;;
+	apt-redis) echo redis-server ;;
+	*-redis) echo redis ;;
+	apt-etcd) echo etcd-server ;;
+	*-etcd) echo etcd ;;
+	apt-zookeeper) echo libzookeeper-java default-jre-headless ;; # the program as an archive, without its service
+	brew-zookeeper) echo zookeeper ;;
+	*-pgbouncer) echo pgbouncer ;;
+	brew-chromium) echo --cask chromium ;;
+	*-chromium) echo chromium ;;
+	*) return 1 ;;
+	esac
+}
+
+package_manager() {
+	local manager
+	for manager in apt-get dnf apk brew; do
+		have "$manager" && printf '%s\n' "${manager%-get}" && return
+	done
+	return 1
+}
+
+# refresh reads the package lists of apt once.
+refreshed=""
+refresh() {
+	[ -z "$refreshed" ] || return 0
+	refreshed=yes
+	say "reading the package lists"
+	# The old package lists may be good enough if they cannot be refreshed.
+	quietly as_root apt-get update || say "apt-get update failed; going on with the old lists"
+}
+
+# install_packages PACKAGE... installs packages with the package manager of the system.
 install_packages() {
-	if [ -n "${SNOWFLAKE_NO_INSTALL:-}" ]; then
-		say "SNOWFLAKE_NO_INSTALL is set, so nothing is installed"
-		return 1
-	fi
-	if have apt-get; then
-		say "installing $1 with apt-get"
-		# The old package list may be good enough if it cannot be refreshed.
-		quietly as_root apt-get update || say "apt-get update failed; going on with the old lists"
-		quietly as_root env DEBIAN_FRONTEND=noninteractive \
-			apt-get install -y --no-install-recommends $1
-	elif have dnf; then
-		say "installing $2 with dnf"
-		[ -n "$2" ] && quietly as_root dnf install -y "$2"
-	elif have apk; then
-		say "installing $3 with apk"
-		[ -n "$3" ] && quietly as_root apk add $3
-	elif have brew; then
-		say "installing $4 with brew"
-		quietly brew install "$4"
-	else
-		return 1
-	fi
+	say "installing $*"
+	case $(package_manager) in
+	apt)
+		refresh
+		quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+		;;
+	dnf) quietly as_root dnf install -y "$@" ;;
+	apk) quietly as_root apk add "$@" ;;
+	brew) quietly brew install "$@" ;;
+	*) return 1 ;;
+	esac
 }
 
 # --- PostgreSQL -----------------------------------------------------------------------------------
@@ -155,7 +191,6 @@ postgres_start() {
 	start_service postgresql || start_brew postgresql
 }
 
-postgres_install() { install_packages postgresql postgresql-server "postgresql postgresql-contrib" postgresql@17; }
 
 postgres_provision() {
 	local sql="
@@ -188,18 +223,18 @@ mariadb_start() {
 
 # mariadb_start_bare starts the server without a service manager. The server outlives the script.
 mariadb_start_bare() {
-	local safe
+	local safe detach=env
+	! have setsid || detach=setsid
 	for safe in mariadbd-safe mysqld_safe; do
 		if have "$safe"; then
 			as_root mkdir -p /run/mysqld && as_root chown mysql: /run/mysqld || return 1
-			as_root setsid nohup "$safe" --user=mysql >/dev/null 2>&1 </dev/null &
+			as_root "$detach" nohup "$safe" --user=mysql >/dev/null 2>&1 </dev/null &
 			return 0
 		fi
 	done
 	return 1
 }
 
-mariadb_install() { install_packages mariadb-server mariadb-server "mariadb mariadb-client" mariadb; }
 
 mariadb_provision() {
 	# The test databases have a prefix, so the login needs no access to other databases. The host of
@@ -221,14 +256,10 @@ mariadb_provision() {
 mysql_installed() { scripts/mysql.sh installed; }
 
 mysql_install() {
-	if [ -n "${SNOWFLAKE_NO_INSTALL:-}" ]; then
-		say "SNOWFLAKE_NO_INSTALL is set, so MySQL is not unpacked"
-		return 1
-	fi
 	say "unpacking MySQL"
 	# Before its first update, apt knows no archive.
 	if have apt-get && [ -z "$(apt-get indextargets 'Created-By: Packages' 2>/dev/null)" ]; then
-		quietly as_root apt-get update || say "apt-get update failed"
+		refresh
 	fi
 	quietly scripts/mysql.sh install
 }
@@ -245,14 +276,15 @@ mysql_provision() { return 1; }
 detached() {
 	local directory=$1
 	shift
-	(cd "$directory" && exec setsid nohup "$@" >output.log 2>&1 </dev/null) &
+	local detach=env
+	! have setsid || detach=setsid # otherwise the interrupt key of a terminal ends the server, too
+	(cd "$directory" && exec "$detach" nohup "$@" >output.log 2>&1 </dev/null) &
 }
 
 scratch() { mktemp -d "${TMPDIR:-/tmp}/snowflake-$1.XXXXXX"; }
 
 redis_installed() { have redis-server || have valkey-server; }
 
-redis_install() { install_packages redis-server redis redis redis; }
 
 redis_start() {
 	local directory program=redis-server
@@ -270,7 +302,6 @@ redis_ping() {
 
 etcd_installed() { have etcd; }
 
-etcd_install() { install_packages etcd-server etcd etcd etcd; }
 
 etcd_start() {
 	local directory
@@ -287,7 +318,6 @@ zookeeper_installed() {
 	[ -f "$zookeeper_jar" ] && have java || [ -x /etc/init.d/zookeeper ] || have zkServer
 }
 
-zookeeper_install() { install_packages "libzookeeper-java default-jre-headless" "" "" zookeeper; }
 
 zookeeper_start() {
 	local directory
@@ -343,36 +373,11 @@ store_ping() {
 	printf '%s answers on %s:%s\n' "$server" "$host" "$port"
 }
 
-# pgbouncer_ensure installs the program, which some tests start by themselves. They are skipped without
-# it, or fail if CI=true.
-pgbouncer_ensure() {
-	have pgbouncer || install_packages pgbouncer pgbouncer pgbouncer pgbouncer || true
-	if have pgbouncer; then
-		say "PgBouncer is installed"
-	elif [ -n "${CI:-}" ]; then
-		fail "PgBouncer is missing and could not be installed."
-	else
-		say "PgBouncer is missing; its tests are skipped"
-	fi
-}
+# PgBouncer and Chromium are programs that tests start.
 
-# chromium_ensure installs the browser in which the pages of the examples are tested. The tests are
-# skipped without it, or fail if CI=true.
-chromium_ensure() {
-	local found=""
-	for found in chromium chromium-browser google-chrome; do
-		have "$found" && break
-		found=""
-	done
-	[ -n "$found" ] || install_packages chromium chromium chromium "--cask chromium" || true
-	if [ -n "$found" ] || have chromium || have chromium-browser; then
-		say "Chromium is installed"
-	elif [ -n "${CI:-}" ] && [ -z "${SNOWFLAKE_NO_INSTALL:-}" ]; then
-		fail "Chromium is missing and could not be installed."
-	else
-		say "Chromium is missing; its test is skipped"
-	fi
-}
+pgbouncer_installed() { have pgbouncer; }
+
+chromium_installed() { have chromium || have chromium-browser || have google-chrome; }
 
 # --- All ------------------------------------------------------------------------------------------
 
@@ -415,9 +420,104 @@ start() {
 	return 1
 }
 
-# ensure SERVER TITLE VARIABLE PORT
+# title SERVER, variable SERVER and port SERVER print what a server is called, the variable that selects another
+# one, and its usual port.
+title() {
+	case $1 in
+	postgres) echo PostgreSQL ;;
+	mariadb) echo MariaDB ;;
+	mysql) echo MySQL ;;
+	redis) echo Redis ;;
+	etcd) echo etcd ;;
+	zookeeper) echo ZooKeeper ;;
+	pgbouncer) echo PgBouncer ;;
+	chromium) echo Chromium ;;
+	*) return 1 ;;
+	esac
+}
+
+variable() {
+	case $1 in
+	postgres | mariadb | mysql) echo "SNOWFLAKE_$(tr '[:lower:]' '[:upper:]' <<<"$1")_DSN" ;;
+	redis) echo SNOWFLAKE_REDIS_URL ;;
+	etcd) echo SNOWFLAKE_ETCD_ENDPOINTS ;;
+	zookeeper) echo SNOWFLAKE_ZOOKEEPER ;;
+	*) echo SNOWFLAKE_NONE ;;
+	esac
+}
+
+port() {
+	case $1 in
+	postgres) echo 5432 ;;
+	mariadb) echo 3306 ;;
+	mysql) echo 3308 ;;
+	redis) echo 6379 ;;
+	etcd) echo 2379 ;;
+	zookeeper) echo 2181 ;;
+	esac
+}
+
+# is_program SERVER tells a program that tests start from a server.
+is_program() { [ "$1" = pgbouncer ] || [ "$1" = chromium ]; }
+
+# missing SERVER tells whether something has to be installed for it.
+missing() {
+	local variable
+	variable=$(variable "$1")
+	[ -z "${!variable:-}" ] || return 1
+	! "${1}_installed" || return 1
+	is_program "$1" && return 0
+	ping "$1"
+	[ "$state" -eq "$absent" ]
+}
+
+# install SERVER... installs what is missing of all of them, in one go.
+install() {
+	local server package packages=()
+	for server in "$@"; do
+		missing "$server" || continue
+		if [ -n "${SNOWFLAKE_NO_INSTALL:-}" ]; then
+			say "$(title "$server") is missing, and SNOWFLAKE_NO_INSTALL prevents that it is installed"
+		elif [ "$server" = mysql ]; then
+			mysql_install || tail -n 20 "$log" >&2
+		elif package=$(package_of "$server"); then
+			installed+=" $server"
+			# The list of one server may hold several names.
+			# shellcheck disable=SC2206
+			packages+=($package)
+		else
+			say "the package manager of this system has no $(title "$server")"
+		fi
+	done
+	[ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}" || tail -n 20 "$log" >&2
+}
+
+# lack SERVER WHY... is what happens if a server cannot be had. Without MySQL and the programs, the tests that
+# need them are skipped, but not on a machine for continuous integration.
+lack() {
+	local server=$1
+	shift
+	if [ -z "${CI:-}" ] && { [ "$server" = mysql ] || is_program "$server"; }; then
+		say "******** $* Its tests are SKIPPED. ********"
+		return 0
+	fi
+	fail "$@"
+}
+
+# ensure SERVER makes sure that a server answers and takes a login of the tests, and adds its name to $answers.
 ensure() {
-	local server=$1 title=$2 variable=$3 port=$4 ours=""
+	local server=$1 title variable port ours=""
+	title=$(title "$server") variable=$(variable "$server") port=$(port "$server")
+	if is_program "$server"; then
+		if "${server}_installed"; then
+			say "$title is installed"
+		elif [ -n "${SNOWFLAKE_NO_INSTALL:-}" ]; then
+			say "$title is missing; its tests are skipped"
+		else
+			lack "$server" "$title is missing and could not be installed."
+		fi
+		return 0
+	fi
 	ping "$server"
 	if [ "$state" -ne 0 ] && [ -n "${!variable:-}" ]; then
 		ping "$server" "${start_seconds}s" # a container may still be starting
@@ -429,23 +529,20 @@ ensure() {
 	fi
 	if [ "$state" -eq "$absent" ]; then
 		if ! "${server}_installed"; then
-			if ! "${server}_install"; then
-				tail -n 20 "$log" >&2
-				fail "$title is missing and could not be installed. Install it, or run" \
-					"\"docker compose up --wait\", or set $variable."
-			fi
-			ours=yes
-			ping "$server" # installing may have started it
+			lack "$server" "$title is missing and could not be installed. Install it, or run" \
+				"\"docker compose up --wait\", or set $variable."
+			return 0
 		fi
-		if [ "$state" -eq "$absent" ]; then
-			say "starting $title"
-			start "$server" || fail "$title is installed but could not be started; see $log." \
+		say "starting $title"
+		if ! start "$server"; then
+			lack "$server" "$title is installed but could not be started; see $log." \
 				"Start it on 127.0.0.1:$port, or set $variable."
-			ours=yes
+			return 0
 		fi
+		ours=yes
 	fi
 	if [ "$state" -eq "$refused" ]; then
-		if [ -z "$ours" ] && [ -z "${CI:-}" ]; then
+		if [ -z "$ours" ] && [ -z "${CI:-}" ] && [[ " $installed " != *" $server "* ]]; then
 			say "$answer"
 			fail "$title was running on 127.0.0.1:$port and is not changed. Set $variable to a login" \
 				"that may create databases, or create one: user snowflake, password snowflake" \
@@ -461,23 +558,21 @@ ensure() {
 	fi
 	say "$answer"
 	[ "$state" -eq 0 ] || fail "$title refuses the logins of the tests on 127.0.0.1:$port."
+	answers+=${answers:+,}$server
 }
 
+[ $# -gt 0 ] || set -- postgres mariadb mysql redis etcd pgbouncer
+for server in "$@"; do
+	title "$server" >/dev/null || fail "unknown server \"$server\": use postgres, mariadb, mysql, redis, etcd," \
+		"zookeeper, pgbouncer or chromium"
+done
 mkdir -p .bin
 : >"$log"
+say "looking for $*"
 go build -o "$pinger" ./internal/dbtest/dbping
-
-[ $# -gt 0 ] || set -- postgres mariadb mysql redis etcd zookeeper pgbouncer chromium
+answers="" installed=""
+install "$@"
 for server in "$@"; do
-	case $server in
-	postgres) ensure postgres PostgreSQL SNOWFLAKE_POSTGRES_DSN 5432 ;;
-	mariadb) ensure mariadb MariaDB SNOWFLAKE_MARIADB_DSN 3306 ;;
-	mysql) ensure mysql MySQL SNOWFLAKE_MYSQL_DSN 3308 ;;
-	redis) ensure redis Redis SNOWFLAKE_REDIS_URL 6379 ;;
-	etcd) ensure etcd etcd SNOWFLAKE_ETCD_ENDPOINTS 2379 ;;
-	zookeeper) ensure zookeeper ZooKeeper SNOWFLAKE_ZOOKEEPER 2181 ;;
-	pgbouncer) pgbouncer_ensure ;;
-	chromium) chromium_ensure ;;
-	*) fail "unknown server \"$server\": use postgres, mariadb, mysql, redis, etcd, zookeeper, pgbouncer or chromium" ;;
-	esac
+	ensure "$server"
 done
+printf '%s\n' "$answers"

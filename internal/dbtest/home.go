@@ -2,9 +2,7 @@ package dbtest
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"strings"
 	"testing"
 )
 
@@ -17,7 +15,8 @@ type home struct {
 // newHome opens a database that is dropped when the test ends.
 func newHome(tb testing.TB, dsn string) *home {
 	tb.Helper()
-	pool, err := sql.Open("pgx", dsn)
+	beginPatience()
+	pool, err := sql.Open(patientPgx, dsn)
 	if err != nil {
 		tb.Fatalf("dbtest: opening the database of schemas: %v", err)
 	}
@@ -36,7 +35,7 @@ func (h *home) schema(tb testing.TB) string {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
-	name := namePrefix + strings.ToLower(rand.Text())
+	name := newName()
 	if _, err := h.pool.ExecContext(ctx, "CREATE SCHEMA "+name); err != nil {
 		tb.Fatalf("dbtest: creating a schema: %v", err)
 	}

@@ -10,7 +10,8 @@ import (
 
 func TestHandlesOfASharedTargetDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
+		target = target.Shared(t)
 		dsn := target.DSN(t)
 		first, again, second := target.OpenDSN(t, dsn, nil), target.OpenDSN(t, dsn, nil), target.Open(t, nil)
 		migrate(t, first, &author{})

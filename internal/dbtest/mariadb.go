@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,12 +17,28 @@ func mariadbFlavor() flavor {
 	return flavorOfMySQL(nameMariaDB, "SNOWFLAKE_MARIADB_DSN", "3306", "utf8mb4_unicode_ci")
 }
 
-// mysqlFlavor is MySQL itself.
+// mysqlFlavor is MySQL itself. Its plain login comes first, because a user's application has one, too: what it
+// may not do has to be seen here.
 func mysqlFlavor() flavor {
 	f := flavorOfMySQL(nameMySQL, "SNOWFLAKE_MYSQL_DSN", "3308", "utf8mb4_0900_ai_ci")
+	slices.Reverse(f.logins)
 	f.suits = isMySQL
 	return f
 }
+
+// mysqlTrustedFlavor is MySQL with a login that may create triggers while the binary log is on, which takes the
+// right SUPER. Without the variable of that login, a login that was chosen for the other tests has to have it.
+func mysqlTrustedFlavor() flavor {
+	f := mysqlFlavor()
+	if os.Getenv(variableTrusted) != "" || os.Getenv(f.variable) == "" {
+		f.variable = variableTrusted
+		f.logins = []string{"snowflake_trusted:snowflake@tcp(127.0.0.1:3308)/", "root@tcp(127.0.0.1:3308)/"}
+	}
+	return f
+}
+
+// variableTrusted holds the DSN of a login of MySQL that may create triggers.
+const variableTrusted = "SNOWFLAKE_MYSQL_TRUSTED_DSN"
 
 // variableTiDB holds the DSN of TiDB. Without it there is no target for TiDB, because hardly any machine has
 // a TiDB.

@@ -24,7 +24,7 @@ const (
 func postgresFlavor() flavor {
 	return flavor{
 		name:     namePostgres,
-		driver:   "pgx",
+		driver:   driverPgx,
 		variable: "SNOWFLAKE_POSTGRES_DSN",
 		logins: []string{
 			"postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable",

@@ -15,7 +15,7 @@ import (
 
 func TestTheRecorderKeepsWhatTheDatabaseWasSent(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		recorder := dbtest.NewRecorder()
 		db := target.Open(t, &gorm.Config{Logger: recorder})
 		migrate(t, db, &author{})

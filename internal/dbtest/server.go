@@ -2,7 +2,6 @@ package dbtest
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,9 +31,8 @@ const (
 	pingTimeout  = 5 * time.Second
 	adminTimeout = time.Minute
 
-	// namePrefix marks the databases of tests, so that leftovers of a killed process can be
-	// recognized.
-	namePrefix = "snowflaketest_"
+	// driverPgx is the driver of PostgreSQL.
+	driverPgx = "pgx"
 )
 
 // A flavor describes one kind of server.
@@ -67,6 +64,7 @@ type server struct {
 	mu   sync.Mutex // guards the rest
 	pool *sql.DB    // open while uses > 0, so an idle process holds no connection
 	uses int
+	seen bool // what was left on the server has been looked for
 }
 
 // Without a server, the search takes up to pingTimeout, so a process searches only once.
@@ -76,6 +74,7 @@ var (
 	postgresServer = sync.OnceValues(func() (*server, error) { return lookup(postgresFlavor()) })
 	mariadbServer  = sync.OnceValues(func() (*server, error) { return lookup(mariadbFlavor()) })
 	mysqlServer    = sync.OnceValues(func() (*server, error) { return lookup(mysqlFlavor()) })
+	mysqlTrusted   = sync.OnceValues(func() (*server, error) { return lookup(mysqlTrustedFlavor()) })
 	tidbServer     = sync.OnceValues(func() (*server, error) { return lookup(tidbFlavor()) })
 )
 
@@ -180,7 +179,8 @@ func (s *server) database(tb testing.TB) string {
 	// The context of the test is canceled before its cleanup runs, so it cannot be used here.
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
-	name := namePrefix + strings.ToLower(rand.Text())
+	s.clean(ctx, admin)
+	name := newName()
 	dsn, drop, err := s.flavor.create(ctx, s, admin, name)
 	if err != nil {
 		s.release(tb)
@@ -197,13 +197,29 @@ func (s *server) database(tb testing.TB) string {
 	return dsn
 }
 
+// clean drops what was left on the server, before the first database of this process.
+func (s *server) clean(ctx context.Context, admin *sql.DB) {
+	s.mu.Lock()
+	seen := s.seen
+	s.seen = true
+	s.mu.Unlock()
+	if !seen {
+		s.dropLeftovers(ctx, admin)
+	}
+}
+
 // acquire returns the pool that creates and drops databases. A process has one such pool. It is
 // open as long as any test uses a database.
 func (s *server) acquire() (*sql.DB, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pool == nil {
-		pool, err := sql.Open(s.flavor.driver, s.dsn)
+		beginPatience()
+		driverName := s.flavor.driver
+		if driverName == driverPgx {
+			driverName = patientPgx
+		}
+		pool, err := sql.Open(driverName, s.dsn)
 		if err != nil {
 			return nil, err
 		}

@@ -132,7 +132,7 @@ func TestPingTellsWhatIsWrongWithoutTheDSN(t *testing.T) {
 func TestTheEnvironmentDecidesWhetherAServerIsMissed(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("DBTEST_AGAIN") != "" {
-		dbtest.Each(t, func(t *testing.T, target dbtest.Target) { target.DSN(t) })
+		dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) { target.DSN(t) })
 		return
 	}
 	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^"+t.Name()+"$")

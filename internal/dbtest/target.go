@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"gorm.io/driver/mysql"
 	"gorm.io/driver/postgres"
@@ -33,7 +34,8 @@ type Target struct {
 	Name    string // "sqlite", "postgres", "mariadb", "mariadb-noreturning", "mysql" or "tidb"
 	Dialect string // what GORM calls the dialect: "sqlite", "postgres" or "mysql"
 
-	home *home // if not nil, DSN creates a schema in it instead of a database
+	home    *home // if not nil, DSN creates a schema in it instead of a database
+	trusted bool  // the login of MySQL may create triggers
 }
 
 // Targets lists every target, including those whose server is absent. TiDB is the last one, and is only
@@ -134,6 +136,13 @@ func (t Target) Shared(tb testing.TB) Target {
 	return t
 }
 
+// Privileged returns the target with a login that may create triggers. On MySQL with its binary log, the usual
+// login may not, like that of most applications. On other databases it is the same target.
+func (t Target) Privileged() Target {
+	t.trusted = t.Name == nameMySQL
+	return t
+}
+
 // Open returns a handle on a fresh, empty database, which is closed and dropped when the test
 // ends. It is [Target.DSN] followed by [Target.OpenDSN].
 func (t Target) Open(tb testing.TB, cfg *gorm.Config, opts ...Option) *gorm.DB {
@@ -179,9 +188,10 @@ func (t Target) OpenDSN(tb testing.TB, dsn string, cfg *gorm.Config, opts ...Opt
 	})
 	limit := settingsOf(opts).maxOpenConns
 	pool.SetMaxOpenConns(limit)
-	// The pool keeps every open connection when it is idle. Otherwise bursts would keep
-	// reconnecting.
+	// The pool keeps every open connection for a while when it is idle. Otherwise bursts would keep
+	// reconnecting. Another test may be waiting for it, so it is not kept for long.
 	pool.SetMaxIdleConns(max(limit, 0))
+	pool.SetConnMaxIdleTime(2 * time.Second)
 	return db
 }
 
@@ -243,8 +253,10 @@ func (t Target) Dialector(dsn string, opts ...Option) gorm.Dialector {
 	case dialectSQLite:
 		return sqlite.Open(dsn)
 	case dialectPostgres:
-		return postgres.Open(dsn)
+		beginPatience()
+		return postgres.New(postgres.Config{DSN: dsn, DriverName: patientPgx})
 	case dialectMySQL:
+		beginPatience()
 		return mysql.New(mysql.Config{
 			DSN:                  settingsOf(opts).mysqlDSN(dsn),
 			DisableWithReturning: t.Name == nameMariaDBNoReturning,
@@ -275,6 +287,9 @@ func (t Target) server(tb testing.TB) *server {
 		find, f = mariadbServer, mariadbFlavor()
 	case nameMySQL:
 		find, f = mysqlServer, mysqlFlavor()
+		if t.trusted {
+			find, f = mysqlTrusted, mysqlTrustedFlavor()
+		}
 	case nameTiDB:
 		find, f = tidbServer, tidbFlavor()
 	}

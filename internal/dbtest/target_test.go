@@ -28,7 +28,7 @@ type book struct {
 
 func TestEveryTargetKeepsARow(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		migrate(t, db, &author{})
 		create(t, db, &author{ID: 7, Name: "Ursula"})
@@ -44,7 +44,7 @@ func TestEveryTargetKeepsARow(t *testing.T) {
 
 func TestEveryTargetEnforcesForeignKeysOnEveryConnection(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		migrate(t, db, &author{}, &book{})
 		pool, err := db.DB()
@@ -68,7 +68,7 @@ func TestEveryTargetEnforcesForeignKeysOnEveryConnection(t *testing.T) {
 
 func TestTwoDatabasesOfATargetDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		first, second := target.Open(t, nil), target.Open(t, nil)
 		migrate(t, first, &author{})
 		if second.Migrator().HasTable(&author{}) {
@@ -82,7 +82,7 @@ func TestTwoDatabasesOfATargetDoNotSeeEachOther(t *testing.T) {
 
 func TestTwoHandlesOnOneDSNShareADatabase(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		dsn := target.DSN(t)
 		first, second := target.OpenDSN(t, dsn, nil), target.OpenDSN(t, dsn, nil)
 		migrate(t, first, &author{})
@@ -97,7 +97,7 @@ func TestTwoHandlesOnOneDSNShareADatabase(t *testing.T) {
 func TestTheDriverItselfOpensTheDSN(t *testing.T) {
 	t.Parallel()
 	drivers := map[string]string{"sqlite": "sqlite3", "postgres": "pgx", "mysql": "mysql"}
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		pool, err := sql.Open(drivers[target.Dialect], target.DSN(t))
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestTheDriverItselfOpensTheDSN(t *testing.T) {
 
 func TestADatabaseIsDroppedWithAConnectionAndATransactionLeftOnIt(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		if target.Dialect == "sqlite" {
 			t.Skip("the database is a file in the directory of the test")
 		}
@@ -139,7 +139,7 @@ func TestADatabaseIsDroppedWithAConnectionAndATransactionLeftOnIt(t *testing.T) 
 
 func TestManyTestsMakeDatabasesAtOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		for i := range 8 {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
@@ -151,7 +151,7 @@ func TestManyTestsMakeDatabasesAtOnce(t *testing.T) {
 
 func TestOptionsReachThePoolAndTheDriver(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil, dbtest.MaxOpenConns(3), dbtest.DSNParam("clientFoundRows", "true"))
 		pool, err := db.DB()
 		if err != nil {

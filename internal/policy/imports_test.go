@@ -224,6 +224,10 @@ var rules = []rule{
 		why: "it holds what the tests of several stores share, so it needs the interface of a store",
 	},
 	{
+		dir: "internal/testrun", may: []string{"./internal/testx/nightly"},
+		why: "it runs the tests of every package, so it needs none of them",
+	},
+	{
 		dir: "internal/faults",
 		why: "its processes are built from its tests, which are exempt",
 	},

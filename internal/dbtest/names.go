@@ -1,0 +1,84 @@
+package dbtest
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// namePrefix marks the databases of tests. The name goes on with the machine, the process and the time, all in
+// base 36: snowflaketest_MACHINE_PROCESS_MINUTE_RANDOM. So it says whose it is, and whether it was left behind.
+const namePrefix = "snowflaketest_"
+
+// leftAfter is when a database of another machine counts as left behind. No test run is that long.
+const leftAfter = 24 * time.Hour
+
+// newName returns the name of a database or schema of this process.
+func newName() string {
+	minute := strconv.FormatInt(time.Now().Unix()/60, 36)
+	random := strings.ToLower(rand.Text()[:12])
+	return fmt.Sprintf("%s%s_%s_%s_%s", namePrefix, machine(), strconv.FormatInt(int64(os.Getpid()), 36), minute, random)
+}
+
+// machine tells hosts apart whose tests use one server.
+func machine() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	hash := fnv.New32a()
+	hash.Write([]byte(name))
+	return strconv.FormatUint(uint64(hash.Sum32()), 36)
+}
+
+// abandoned reports whether a database was left behind: by a process of this machine that has ended, or by somebody
+// a day ago.
+func abandoned(name string, now time.Time, lives func(pid int) bool) bool {
+	parts := strings.Split(strings.TrimPrefix(name, namePrefix), "_")
+	if !strings.HasPrefix(name, namePrefix) || len(parts) != 4 {
+		return false // not of this form, so it may be somebody's own
+	}
+	pid, err := strconv.ParseInt(parts[1], 36, 32)
+	minute, err2 := strconv.ParseInt(parts[2], 36, 64)
+	if err != nil || err2 != nil {
+		return false
+	}
+	return parts[0] == machine() && !lives(int(pid)) || now.Sub(time.Unix(minute*60, 0)) > leftAfter
+}
+
+// dropLeftovers drops what killed processes have left on the server. What cannot be dropped is left to the next
+// process: it takes space and disturbs no test.
+func (s *server) dropLeftovers(ctx context.Context, admin *sql.DB) {
+	query := "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'snowflaketest!_%' ESCAPE '!'"
+	if s.flavor.driver == driverPgx {
+		query = "SELECT datname FROM pg_database WHERE datname LIKE 'snowflaketest!_%' ESCAPE '!'"
+	}
+	rows, err := admin.QueryContext(ctx, query)
+	if err != nil {
+		return
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if rows.Scan(&name) == nil && abandoned(name, time.Now(), alive) {
+			names = append(names, name)
+		}
+	}
+	if rows.Err() != nil || rows.Close() != nil {
+		return
+	}
+	for _, name := range names {
+		if s.flavor.driver == driverPgx {
+			_, _ = admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		} else {
+			_ = dropMariaDB(ctx, admin, name)
+		}
+	}
+}

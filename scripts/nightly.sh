@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs everything that is statistical, exhaustive or slow, one part after the other. It takes hours:
+#
+#     make nightly [PARTS="tests plain declared simulate chaos count reshard hostile load fuzz bench"]
+#
+# A part that fails does not keep the others from running. The name of each part is printed with the seconds since
+# the start when it begins, so that a run that is cut off says where.
+#
+#     tests      every test on every server, with the race detector: all seeds, kills and pairs of databases
+#     plain      the generator, without the race detector, which makes it create a tenth of its IDs
+#     declared   the tests of tier one on the Go version of go.mod
+#     simulate   the simulations of leases and counters, over many seeds
+#     chaos      processes that make IDs, and the servers of their leases, killed and frozen
+#     count      the same with counters
+#     reshard    reshardings that are killed at random statements
+#     hostile    merges of random schemas
+#     load       the service under load, with kills and outages
+#     fuzz       every fuzz target
+#     bench      the benchmarks that guard a ratio
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly all="tests plain declared simulate chaos count reshard hostile load fuzz bench"
+parts=${PARTS:-$all}
+failed=""
+
+say() { printf 'nightly: %5d s  %s\n' "$SECONDS" "$*"; }
+
+require=$(scripts/services.sh postgres mariadb mysql redis etcd zookeeper pgbouncer chromium)
+export SNOWFLAKE_REQUIRE=sqlite,$require
+
+part() {
+	case $1 in
+	tests) go run ./internal/testrun -nightly ;;
+	plain) SNOWFLAKE_NIGHTLY=1 go test -count 1 -timeout 60m ./generator ;;
+	declared) make declared && GOTOOLCHAIN=go$(sed -n 's/^DECLARED_GO := //p' Makefile) go test -count 1 -timeout 60m ./... ;;
+	simulate) make simulate SEEDS=1500 ;;
+	chaos) make chaos SECONDS=60 ;;
+	count) make count SECONDS=60 ;;
+	reshard) make reshard KILLS=30 ;;
+	hostile) make hostile SEEDS=20 ;;
+	load) make load LOAD=20s ;;
+	fuzz) make fuzz FUZZTIME=20s ;;
+	bench) make bench ;;
+	*)
+		say "there is no part \"$1\": use $all"
+		return 2
+		;;
+	esac
+}
+
+for name in $parts; do
+	say "$name"
+	part "$name" || failed+=" $name"
+done
+say "the end${failed:+; failed:$failed}"
+[ -z "$failed" ]
