@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -24,24 +25,34 @@ type PartialError struct {
 	Failed map[int]error
 }
 
-// Error names the shards that failed, those with the same error together.
+// Error names the shards that failed, those with the same error together. Of the panics with the same value
+// the first one shows its stack.
 func (e *PartialError) Error() string {
 	shards := e.failedShards()
 	byText := map[string][]string{}
-	var order []string
+	var order []int // the first shard with each text
 	for _, shard := range shards {
-		text := e.Failed[shard].Error()
+		text := e.text(shard)
 		if byText[text] == nil {
-			order = append(order, text)
+			order = append(order, shard)
 		}
 		byText[text] = append(byText[text], fmt.Sprint(shard))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "snowflakeplugin: %d of %d shards failed", len(shards), len(shards)+len(e.OK))
-	for _, text := range order {
-		fmt.Fprintf(&b, "; shard %s: %s", strings.Join(byText[text], ", "), text)
+	for _, first := range order {
+		fmt.Fprintf(&b, "; shard %s: %s", strings.Join(byText[e.text(first)], ", "), e.Failed[first].Error())
 	}
 	return b.String()
+}
+
+// text is the error of a shard, for a panic without the stack, which differs from goroutine to goroutine.
+func (e *PartialError) text(shard int) string {
+	var p *panicError
+	if errors.As(e.Failed[shard], &p) {
+		return p.what()
+	}
+	return e.Failed[shard].Error()
 }
 
 // Unwrap returns the errors of the shards in the order of their numbers.
@@ -74,37 +85,57 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 	})
 }
 
+// errUnfinished is the outcome of every call before it has returned. What ends a goroutine in between, as
+// FailNow of a test does, leaves it behind.
+var errUnfinished = errors.New("snowflakeplugin: the function ended its goroutine before it returned " +
+	"(runtime.Goexit, which FailNow of a test calls), so it counts as failed")
+
 // scatter calls do for the numbers from 0 to n-1, up to maxConcurrent at a time. When ctx ends it does
 // not start any more calls. Its error is a *PartialError about these numbers.
 func scatter(ctx context.Context, n int, do func(i int) error) error {
 	failures := make([]error, n)
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(n, maxConcurrent) {
-		workers.Go(func() {
-			for i := range next {
-				if ctx.Err() != nil {
-					failures[i] = errs.Ended(ctx)
-					continue
-				}
-				failures[i] = recoverPanic(func() error { return do(i) })
-			}
+	running := make(chan struct{}, maxConcurrent)
+	var calls sync.WaitGroup
+	for i := range n {
+		running <- struct{}{}
+		if ctx.Err() != nil {
+			failures[i] = errs.Ended(ctx)
+			<-running
+			continue
+		}
+		failures[i] = errUnfinished
+		calls.Go(func() {
+			defer func() { <-running }()
+			failures[i] = recoverPanic(func() error { return do(i) })
 		})
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
+	calls.Wait()
 	return partialError(failures)
 }
 
-// recoverPanic turns a panic of the application's function into an error. On a goroutine other than the
-// caller's a panic would end the program.
+// panicError is a panic of the application's function. On a goroutine other than the caller's the panic
+// itself would end the program.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+// Error says what the panic was, and then where it was.
+func (e *panicError) Error() string { return fmt.Sprintf("%s\n%s", e.what(), e.stack) }
+
+func (e *panicError) what() string { return fmt.Sprintf("snowflakeplugin: panic: %v", e.value) }
+
+// Unwrap returns what the function panicked with, if that is an error.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
+
+// recoverPanic turns a panic of do into an error that has its stack.
 func recoverPanic(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("snowflakeplugin: panic: %v", p)
+			err = &panicError{p, debug.Stack()}
 		}
 	}()
 	return do()

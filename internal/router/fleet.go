@@ -217,7 +217,10 @@ func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when stage
 		t, to = handle.of, handle.to
 	} else if stmt.Schema != nil {
 		if c := (*g.types.Load())[stmt.Schema.ModelType]; c != nil {
-			to, ok = c.routeOf(stmt)
+			var err error
+			if to, ok, err = c.routeOf(stmt); err != nil {
+				return err
+			}
 			if ok {
 				t = c.topology
 			}

@@ -110,17 +110,43 @@ func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *g
 	return tx
 }
 
-// routeOf returns the route of a statement.
-func (h *handles) routeOf(stmt *gorm.Statement) (route, bool) {
-	if to, ok := stmt.Context.Value(routeKey{h.topology}).(route); ok {
-		return to, true
+// routeOf returns the route of a statement. The statement or its handle carries the route. A context alone has
+// one in hooks, where GORM makes a new session with the context of the statement. If both have one they have to
+// agree, because a context can come from anywhere.
+func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
+	of, inContext := stmt.Context.Value(routeKey{h.topology}).(route)
+	to, routed = h.carried(stmt)
+	switch {
+	case !routed:
+		return of, inContext, nil
+	case inContext && (of.shard != to.shard || of.all != to.all):
+		return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle a context "+
+			"of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
+	case inContext && of.locked:
+		return of, true, nil
 	}
+	return to, true, nil
+}
+
+// carried returns the route that the statement or its handle carries.
+func (h *handles) carried(stmt *gorm.Statement) (route, bool) {
 	value, _ := stmt.Settings.Load(routeKey{h.topology})
 	if to, ok := value.(route); ok {
 		return to, true
 	}
 	handle, ok := stmt.Plugins[handleName].(handleRoute)
 	return handle.to, ok && handle.of == h.topology
+}
+
+// String names the route in errors.
+func (to route) String() string {
+	switch {
+	case to.all:
+		return "a statement over several shards"
+	case to.locked:
+		return fmt.Sprintf("a transaction on shard %d", to.shard)
+	}
+	return fmt.Sprintf("shard %d", to.shard)
 }
 
 // checkLocked refuses to leave the shard of the transaction that a context belongs to.

@@ -31,7 +31,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 			}
 		}
 	}
-	failures := make([]error, r.shards)
+	failures := slices.Repeat([]error{errUnfinished}, r.shards)
 	// Each database changes one table at a time: several would wait for each other, or fail.
 	_ = scatter(context.WithoutCancel(ctx), len(r.dbs), func(database int) error {
 		for shard, at := range r.place {

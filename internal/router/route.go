@@ -205,8 +205,10 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error 
 		return g.checkUnsharded(stmt)
 	}
 	m := c.byType[stmt.Schema.ModelType]
-	to, routed := c.routeOf(stmt)
+	to, routed, err := c.routeOf(stmt)
 	switch {
+	case err != nil:
+		return err
 	case m != nil && m.broadcast:
 		if writes && !to.all {
 			return fmt.Errorf("%w: %s has its rows in every database of the router: use Router.Create or "+
@@ -277,7 +279,7 @@ func nameOpen(stmt *gorm.Statement) {
 // notRouted is the error of a statement without a route.
 func (c *cluster) notRouted(stmt *gorm.Statement) error {
 	for before := c.before; before != nil; before = before.before {
-		if _, routed := before.routeOf(stmt); routed {
+		if _, routed, _ := before.routeOf(stmt); routed {
 			return mapError(errMapReplaced)
 		}
 	}

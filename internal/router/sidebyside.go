@@ -75,12 +75,15 @@ func (t *topology) eachInTurn(
 	for i := range n {
 		ended[i] = make(chan error, 1)
 		workers.Go(func() {
-			giveBack, err := all.take(ctx, databases(i)...)
-			if err == nil {
-				err = recoverPanic(func() error { return do(ctx, i) })
-				giveBack()
+			err := errUnfinished
+			defer func() { ended[i] <- err }()
+			giveBack, refused := all.take(ctx, databases(i)...)
+			if refused != nil {
+				err = refused
+				return
 			}
-			ended[i] <- err
+			defer giveBack()
+			err = recoverPanic(func() error { return do(ctx, i) })
 		})
 	}
 	for i := range n {

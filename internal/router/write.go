@@ -118,20 +118,22 @@ func (c *cluster) createEverywhere(ctx context.Context, rows []reflect.Value) er
 	for _, row := range rows {
 		slice = reflect.Append(slice, row.Addr())
 	}
-	var txs []*storeTx
+	var txs storeTxs
+	defer func() { txs.end() }() // of all that are there then
 	for i, db := range c.dbs {
 		t := &storeTx{batches: []shardBatch{{i, route{all: true}, slice.Interface()}}}
 		txs = append(txs, t)
 		if t.run(ctx, c, db); t.err != nil {
-			return abandon(txs)
+			return txs.abandon()
 		}
 	}
-	return commit(txs)
+	return txs.commit()
 }
 
 // store writes the batches, which are grouped by database, in one transaction for each database.
 func (c *cluster) store(ctx context.Context, batches [][]shardBatch) error {
-	var txs []*storeTx
+	var txs storeTxs
+	defer func() { txs.end() }() // of all that are there then
 	var dbs []*gorm.DB
 	for i, of := range batches {
 		if len(of) > 0 {
@@ -153,22 +155,24 @@ func (c *cluster) store(ctx context.Context, batches [][]shardBatch) error {
 		}
 	}
 	if slices.ContainsFunc(txs, func(t *storeTx) bool { return t.err != nil || t.tx == nil }) {
-		return abandon(txs)
+		return txs.abandon()
 	}
-	return commit(txs)
+	return txs.commit()
 }
 
 // storeTx is the transaction of Create in one database.
 type storeTx struct {
 	batches []shardBatch
-	tx      *gorm.DB
+	tx      *gorm.DB // nil if it is not open
 	err     error
 }
 
 // run begins the transaction and writes the batches. It leaves the transaction open.
 func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
+	t.err = errUnfinished
 	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin()
-	if t.err = tx.Error; t.err != nil {
+	if tx.Error != nil {
+		t.err = tx.Error
 		return
 	}
 	t.tx = tx
@@ -182,25 +186,40 @@ func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
 			return
 		}
 	}
+	t.err = nil
+}
+
+// storeTxs are the transactions of one Create.
+type storeTxs []*storeTx
+
+// end rolls back what is still open. It is deferred, because a hook can end the goroutine of the caller.
+func (txs storeTxs) end() {
+	for _, t := range txs {
+		if t.tx != nil {
+			_ = t.tx.Rollback() // nobody is there to tell
+		}
+	}
 }
 
 // abandon rolls all transactions back.
-func abandon(txs []*storeTx) error {
+func (txs storeTxs) abandon() error {
 	var failures []error
 	for _, t := range txs {
 		failures = append(failures, t.err)
 		if t.tx != nil {
 			failures = append(failures, t.tx.Rollback().Error)
+			t.tx = nil
 		}
 	}
 	return fmt.Errorf("snowflakeplugin: nothing was stored: %w", errors.Join(failures...))
 }
 
 // commit commits all transactions. If some fail, the error says which shards have their rows.
-func commit(txs []*storeTx) error {
+func (txs storeTxs) commit() error {
 	e := &PartialError{Failed: map[int]error{}}
 	for _, t := range txs {
 		err := t.tx.Commit().Error
+		t.tx = nil
 		for _, b := range t.batches {
 			if err == nil {
 				e.OK = append(e.OK, b.shard)

@@ -32,6 +32,7 @@ func shardRouteBehaviors() []behavior {
 		{Name: "a handle for one shard refuses keys of another", Run: keyOfAnotherShard},
 		{Name: "a handle for one model refuses another", Run: handleOfAnotherModel},
 		{Name: "a handle stays on its shard in every session that is made of it", Run: handleInSessions},
+		{Name: "a handle with the context of a handle for another shard is refused", Run: handleWithOtherContext},
 		{Name: "a handle may be used again and again", Run: handleIsReusable},
 		{Name: "an ID explains where its row is", Run: idExplains},
 	}
@@ -305,6 +306,37 @@ func handleInSessions(t *testing.T, target dbtest.Target) {
 		got, err := gorm.G[trade](db).Where("code = ?", "nested").First(s.Context())
 		must(s.T, err, "generics")
 		same(s.T, "the shard of what generics read", s.shard(got.ID), 3)
+	})
+}
+
+// A context that came from another handle, as it does in a hook, must not lead to that handle's shard.
+func handleWithOtherContext(t *testing.T, target dbtest.Target) {
+	eachTrades(t, target, func(s *sharded) {
+		made := s.filled(2)
+		here, there := made[0], made[1]
+		ctx := s.on(&trade{}, there.ID).Statement.Context
+		mixed := func() *gorm.DB { return s.on(&trade{}, here.ID).WithContext(ctx) }
+		var rows []trade
+		var n int64
+		row := trade{ID: s.id(s.shard(here.ID)), Code: "mixed"}
+		for what, err := range map[string]error{
+			"Find":     mixed().Find(&rows).Error,
+			"Count":    mixed().Count(&n).Error,
+			"Create":   mixed().Create(&row).Error,
+			"Update":   mixed().Where("id = ?", here.ID).Update("total", 99).Error,
+			"Delete":   mixed().Where("id = ?", here.ID).Delete(&trade{}).Error,
+			"generics": gorm.G[trade](s.on(&trade{}, here.ID)).Create(ctx, &trade{Code: "mixed"}),
+			"in a transaction of the other shard": s.router.Transaction(s.Context(), there.ID,
+				func(tx *snowflakeplugin.ShardTx) error {
+					return s.on(&trade{}, here.ID).WithContext(tx.Context()).Find(&rows).Error
+				}),
+		} {
+			wantErr(s.T, err, snowflakeplugin.ErrCrossShard, what)
+			says(s.T, err, "context")
+		}
+		s.hold("trades", len(made))
+		same(s.T, "the same shard", mixed().WithContext(s.on(&trade{}, here.ID).Statement.Context).
+			First(&trade{}, here.ID).Error, nil)
 	})
 }
 
