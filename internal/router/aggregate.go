@@ -216,7 +216,11 @@ func (r *Router) extreme(ctx context.Context, model any, column, function string
 	}, func(rows *sql.Rows) error {
 		var shard int
 		value := reflect.New(reflect.PointerTo(into.Type())) // nil for NULL
-		if err := rows.Scan(&shard, value.Interface()); err != nil {
+		to := value.Interface()
+		if at, ok := to.(**time.Time); ok {
+			to = &storedTime{at}
+		}
+		if err := rows.Scan(&shard, to); err != nil {
 			return err
 		}
 		values[shard] = value.Elem()
@@ -246,6 +250,37 @@ func (r *Router) extreme(ctx context.Context, model any, column, function string
 		into.Set(found)
 	}
 	return found.IsValid(), nil
+}
+
+// storedTime scans a time. SQLite has no type for times: it returns the text of an expression as it was stored.
+type storedTime struct{ to **time.Time }
+
+// Scan is that of sql.Scanner.
+func (s *storedTime) Scan(value any) error {
+	var text string
+	switch value := value.(type) {
+	case nil:
+		return nil
+	case time.Time:
+		*s.to = &value
+		return nil
+	case string:
+		text = value
+	case []byte:
+		text = string(value)
+	default:
+		return fmt.Errorf("%w: a time in a %T", gorm.ErrInvalidValue, value)
+	}
+	// The driver of SQLite stores the first form, its CURRENT_TIMESTAMP the third, other programs the rest.
+	for _, form := range []string{
+		"2006-01-02 15:04:05.999999999-07:00", time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05", time.DateOnly,
+	} {
+		if at, err := time.Parse(form, text); err == nil {
+			*s.to = &at
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %q is not a time", gorm.ErrInvalidValue, text)
 }
 
 // compareValues compares two values of one type.

@@ -117,8 +117,8 @@ func (r *Router) ready(ctx context.Context, m *shardModel, part unionPart, s *st
 	return tx
 }
 
-// scoped applies the functions of Scopes. Their conditions are put in parentheses, so that an OR among
-// them does not bypass the conditions that the router adds.
+// scoped applies the functions of Scopes. Their conditions become one group, even a single one, so that an OR
+// among them does not bypass the conditions that the router adds.
 func (r *Router) scoped(tx *gorm.DB) *gorm.DB {
 	if len(r.scopes) == 0 {
 		return tx
@@ -130,7 +130,7 @@ func (r *Router) scoped(tx *gorm.DB) *gorm.DB {
 	if err := checkScopes(tx.Statement); err != nil {
 		_ = tx.AddError(err)
 	}
-	if where, ok := tx.Statement.Clauses["WHERE"].Expression.(clause.Where); ok && len(where.Exprs) > 1 {
+	if where, ok := tx.Statement.Clauses["WHERE"].Expression.(clause.Where); ok && len(where.Exprs) > 0 {
 		of := tx.Statement.Clauses["WHERE"]
 		of.Expression = clause.Where{Exprs: []clause.Expression{clause.And(where.Exprs...)}}
 		tx.Statement.Clauses["WHERE"] = of

@@ -101,7 +101,7 @@ func TestMinAndMaxAreThoseOfAllShards(t *testing.T) {
 
 		var low, high string
 		var ratio float64
-		var seen time.Time
+		var seen, first time.Time
 		var note string
 		for name, get := range map[string]func() (bool, error){
 			"min size":   func() (bool, error) { return r.Min(t.Context(), &drifted{}, "size", &size) },
@@ -109,15 +109,17 @@ func TestMinAndMaxAreThoseOfAllShards(t *testing.T) {
 			"max name":   func() (bool, error) { return r.Max(t.Context(), &drifted{}, "Name", &high) },
 			"max ratio":  func() (bool, error) { return r.Max(t.Context(), &drifted{}, "Ratio", &ratio) },
 			"max note":   func() (bool, error) { some, err := r.Max(t.Context(), &drifted{}, "Note", &note); return !some, err },
-			"max seen":   func() (bool, error) { return maxSeen(t, r, target, &seen) },
+			"max seen":   func() (bool, error) { return r.Max(t.Context(), &drifted{}, "Seen", &seen) },
+			"min seen":   func() (bool, error) { return r.Min(t.Context(), &drifted{}, "Seen", &first) },
 			"of a scope": func() (bool, error) { return scopedMax(t, r) },
 		} {
 			if ok, err := get(); !ok || err != nil {
 				t.Errorf("%s: %t, %v", name, ok, err)
 			}
 		}
-		if size != -5 || low != "a" || high != "w" || ratio != 11 || !seen.Equal(noon.Add(22*time.Hour)) {
-			t.Errorf("found %d, %q, %q, %v, %v", size, low, high, ratio, seen)
+		if size != -5 || low != "a" || high != "w" || ratio != 11 || !seen.Equal(noon.Add(22*time.Hour)) ||
+			!first.Equal(noon) {
+			t.Errorf("found %d, %q, %q, %v, %v, %v", size, low, high, ratio, seen, first)
 		}
 		_, err = r.Min(t.Context(), &drifted{}, "Nothing", &size)
 		wantErr(t, err, gorm.ErrInvalidField, "no such column")
@@ -126,20 +128,6 @@ func TestMinAndMaxAreThoseOfAllShards(t *testing.T) {
 		_, err = r.Min(t.Context(), &drifted{}, "Size", &struct{}{})
 		wantErr(t, err, gorm.ErrInvalidValue, "no order")
 	})
-}
-
-// maxSeen reads a time. SQLite has no time type and returns the stored text.
-func maxSeen(t *testing.T, r *snowflakeplugin.Router, target dbtest.Target, seen *time.Time) (bool, error) {
-	t.Helper()
-	if target.Dialect != "sqlite" {
-		return r.Max(t.Context(), &drifted{}, "Seen", seen)
-	}
-	var text string
-	some, err := r.Max(t.Context(), &drifted{}, "Seen", &text)
-	if err == nil {
-		*seen, err = time.Parse("2006-01-02 15:04:05-07:00", text)
-	}
-	return some, err
 }
 
 func scopedMax(t *testing.T, r *snowflakeplugin.Router) (bool, error) {

@@ -24,6 +24,7 @@ func shardPageBehaviors() []behavior {
 		{Name: "pages are those of one big table, while rows are inserted", Run: pagesAreThoseOfOneTable},
 		{Name: "pages of every size and from every cursor are those of one big table", Run: pagesOfEverySize},
 		{Name: "pages go through scopes, soft delete, Select and Omit", Run: pagesThroughScopes},
+		{Name: "a scope with a single Or does not widen the range of a page", Run: pagesWithASingleOr},
 		{Name: "scopes that join lead to the tables of each shard", Run: scopesThatJoin},
 		{Name: "scopes with a subquery", Run: scopesWithSubquery},
 		{Name: "a page fills pointers, and its rows went through AfterFind", Run: pagesOfPointers},
@@ -210,6 +211,27 @@ type seenNote struct {
 func (n *seenNote) AfterFind(*gorm.DB) error {
 	n.Seen = true
 	return nil
+}
+
+// The model has no soft delete, which would make a group of the conditions by itself.
+func pagesWithASingleOr(t *testing.T, target dbtest.Target) {
+	s := newSharded(t, []dbtest.Target{target}, nil, &vow{})
+	made := make([]vow, 40)
+	for i := range made {
+		made[i].Note = fmt.Sprint(i % 2)
+	}
+	must(t, s.router.Create(t.Context(), made), "Create")
+	odd := s.router.Scopes(func(db *gorm.DB) *gorm.DB { return db.Or("note = ?", "1") })
+	var page []vow
+	must(t, odd.Before(t.Context(), &page, made[10].ID, 10), "Before")
+	same(t, "the rows before", len(page), 5)
+	must(t, odd.After(t.Context(), &page, made[30].ID, 10), "After")
+	same(t, "the rows after", len(page), 5)
+	for _, row := range page {
+		if row.ID <= made[30].ID || row.Note != "1" {
+			t.Errorf("a page of odd rows after %d has %+v", made[30].ID, row)
+		}
+	}
 }
 
 func pagesOfPointers(t *testing.T, target dbtest.Target) {
