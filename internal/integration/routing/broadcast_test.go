@@ -62,7 +62,7 @@ func eachShipments(t *testing.T, target dbtest.Target, fn func(s *sharded)) {
 	t.Helper()
 	eachSpread(t, target, func(t *testing.T, targets []dbtest.Target) {
 		translated := func() *gorm.Config { return &gorm.Config{TranslateError: true} }
-		fn(newSharded(t, targets, translated, &shipment{}, snowflakeplugin.Broadcast(&country{}),
+		fn(pooled(t, "shipments", targets, translated, &shipment{}, snowflakeplugin.Broadcast(&country{}),
 			snowflakeplugin.Broadcast(&currency{}), snowflakeplugin.Broadcast(&rate{})))
 	})
 }

@@ -123,27 +123,26 @@ func setOnConflict(column string, value any) clause.OnConflict {
 }
 
 func maskedConstraints(t *testing.T, target dbtest.Target) {
-	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1), snowflakeplugin.WithShards(12))
+	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1), snowflakeplugin.WithShards(3))
 	db := target.Open(t, nil)
 	must(t, db.Use(plugin), "Use")
 	router, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
-		Shards: 12, Databases: []*gorm.DB{db},
-	}, tradeModels...)
+		Shards: 3, Databases: []*gorm.DB{db},
+	}, &bookcase{}, &caseBook{})
 	must(t, err, "NewRouter")
 	must(t, router.AutoMigrate(t.Context()), "AutoMigrate")
-	rows := make([]trade, 48)
+	rows := make([]bookcase, 48)
 	for i := range rows {
-		rows[i].Code = fmt.Sprint(i)
-		rows[i].Items = []tradeItem{{Name: "a"}}
+		rows[i].Books = []caseBook{{}}
 	}
 	must(t, router.Create(t.Context(), rows), "Create")
-	n, err := router.Count(t.Context(), &tradeItem{})
+	n, err := router.Count(t.Context(), &caseBook{})
 	must(t, err, "Count")
-	same(t, "items", n, 48)
-	// 4096 is on shard 0 by the mask, and 4 by the plain remainder.
+	same(t, "books", n, 48)
+	// 4096 is on shard 0 by the mask, and on 1 by the plain remainder.
 	plain := db.Session(&gorm.Session{NewDB: true})
-	must(t, plain.Exec("INSERT INTO trades_00 (id, code) VALUES (4096, 'm')").Error, "INSERT of the masked shard")
-	refusedByDatabase(t, plain.Exec("INSERT INTO trades_04 (id, code) VALUES (4096, 'n')").Error, "INSERT of the plain one")
+	must(t, plain.Exec("INSERT INTO bookcases_00 (id, name) VALUES (4096, 'm')").Error, "INSERT of the masked shard")
+	refusedByDatabase(t, plain.Exec("INSERT INTO bookcases_01 (id, name) VALUES (4096, 'n')").Error, "INSERT of the plain one")
 }
 
 // priced has checks of its own on the columns that the router checks.
@@ -273,7 +272,7 @@ func tablesOfAnotherNumber(t *testing.T, target dbtest.Target) {
 }
 
 func rowsWithoutParent(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	row := s.withItems()[3]
 	db := s.on(&trade{}, row.ID)
 	must(t, db.Model(&row).Association("Items").Delete(&row.Items[0]), "Delete, which sets the parent to NULL")

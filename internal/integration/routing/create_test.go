@@ -131,7 +131,7 @@ func laterChildrenAreColocated(t *testing.T, target dbtest.Target) {
 }
 
 func childWithoutParent(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	parent := s.filled(1)[0]
 	for name, rows := range map[string]any{
 		"one":          &tradeItem{Name: "lost"},
@@ -178,9 +178,8 @@ func childElsewhere(t *testing.T, target dbtest.Target) {
 }
 
 func duplicateOnOneShard(t *testing.T, target dbtest.Target) {
-	translated := func() *gorm.Config { return &gorm.Config{TranslateError: true} }
 	eachSpread(t, target, func(t *testing.T, targets []dbtest.Target) {
-		s := newSharded(t, targets, translated, tradeModels...)
+		s := translatedTrades(t, targets...)
 		s.filled(1) // codes 0-0 to 3-0
 		for shard := range shards {
 			batch := make([]trade, 4*shards)

@@ -305,7 +305,7 @@ func rawOnShards(t *testing.T, target dbtest.Target) {
 }
 
 func dryRunOnShards(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	db := s.on(&trade{}, s.id(3))
 	for name, build := range map[string]func(tx *gorm.DB) *gorm.DB{
 		"Find":   func(tx *gorm.DB) *gorm.DB { return tx.Find(&[]trade{}) },

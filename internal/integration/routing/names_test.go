@@ -335,7 +335,7 @@ func otherNumberOfShards(t *testing.T, target dbtest.Target) {
 }
 
 func placedShards(t *testing.T, target dbtest.Target) {
-	s := twoKinds(t, target)
+	s := newSharded(t, []dbtest.Target{target, another(target)}, nil, &growing{})
 	asked := map[int]int{}
 	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
 		Shards: 8, Databases: s.dbs, Place: func(shard int) int {

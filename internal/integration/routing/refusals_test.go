@@ -25,7 +25,7 @@ func shardRefusalBehaviors() []behavior {
 }
 
 func noIDNoShard(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	layout := generator.Default()
 	future, _, err := layout.Range(time.Now().AddDate(2, 0, 0), time.Now().AddDate(2, 0, 1))
 	must(t, err, "Range")
@@ -63,7 +63,7 @@ func noIDNoShard(t *testing.T, target dbtest.Target) {
 }
 
 func unknownModel(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	id, ctx := s.id(1), t.Context()
 	_, tableErr := s.router.Table(&account{}, id)
 	_, dbErr := s.router.DB(ctx, &account{}, id)

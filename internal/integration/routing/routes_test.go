@@ -105,7 +105,7 @@ func failedStatementIsLogged(t *testing.T, target dbtest.Target) {
 	loud := func() *gorm.Config {
 		return &gorm.Config{Logger: logger.New(log.New(&text, "", 0), logger.Config{LogLevel: logger.Info})}
 	}
-	s := newSharded(t, []dbtest.Target{target}, loud, tradeModels...)
+	s := newSharded(t, []dbtest.Target{target, another(target)}, loud, tradeModels...)
 	made := s.filled(1)
 	text.Reset()
 	db := s.on(&trade{}, made[0].ID)
@@ -142,7 +142,7 @@ func failedRows(db *gorm.DB) error {
 }
 
 func unroutedIsRefused(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	// The base table exists, as in a program that began without shards.
 	must(t, s.dbs[0].Exec("CREATE TABLE trades AS SELECT * FROM trades_00").Error, "make the base table")
 	made, db := s.filled(1), s.dbs[0]
@@ -198,7 +198,7 @@ func countTable(t *testing.T, db *gorm.DB, name string) int64 {
 }
 
 func unroutedSubquery(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	made := s.filled(1)
 	db := s.on(&trade{}, made[0].ID)
 	base := s.dbs[0]
@@ -253,7 +253,7 @@ func keyOfAnotherShard(t *testing.T, target dbtest.Target) {
 }
 
 func handleOfAnotherModel(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	made := s.filled(1)
 	db := s.on(&trade{}, made[0].ID)
 	for name, err := range map[string]error{
@@ -341,7 +341,7 @@ func handleWithOtherContext(t *testing.T, target dbtest.Target) {
 }
 
 func handleIsReusable(t *testing.T, target dbtest.Target) {
-	s := newSharded(t, []dbtest.Target{target}, nil, tradeModels...)
+	s := newTrades(t, target)
 	made := s.filled(2)
 	db := s.on(&trade{}, made[1].ID)
 	for range 3 {

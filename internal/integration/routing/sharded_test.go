@@ -10,6 +10,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 // shards is the number of shards if the number does not matter. With two databases, each has two
@@ -61,26 +62,26 @@ type sharded struct {
 	router *snowflakeplugin.Router
 	plugin *snowflakeplugin.Plugin
 	dbs    []*gorm.DB
+	closed bool       // a database was made unavailable
+	tables [][]string // of each database, if the router is from the pool
 }
 
-// another returns a target of another kind that can be combined with the given target.
+// another returns a target that can be combined with the given target. It is of another kind, except that SQLite
+// is combined with a second SQLite in tier one, where the server has a sub-test of its own.
 func another(target dbtest.Target) dbtest.Target {
-	want := "sqlite"
-	if target.Dialect == want {
-		want = "mariadb" // its databases are created quickly
+	if target.Dialect == "sqlite" && nightly.Enabled() {
+		return dbtest.Named("mariadb") // its databases are created quickly
 	}
-	for _, other := range dbtest.Targets() {
-		if other.Name == want {
-			return other
-		}
-	}
-	return target
+	return dbtest.Named("sqlite")
 }
 
-// eachSpread runs fn with one database and with two databases of different kinds.
+// eachSpread runs fn with one database and with two databases. In tier one it leaves out one database of a
+// server, because the second database of the router does not change what it asks the first one.
 func eachSpread(t *testing.T, target dbtest.Target, fn func(t *testing.T, targets []dbtest.Target)) {
 	t.Helper()
-	t.Run("one database", func(t *testing.T) { fn(t, []dbtest.Target{target}) })
+	if target.Dialect == "sqlite" || nightly.Enabled() {
+		t.Run("one database", func(t *testing.T) { fn(t, []dbtest.Target{target}) })
+	}
 	other := another(target)
 	t.Run("with "+other.Name, func(t *testing.T) { fn(t, []dbtest.Target{target, other}) })
 }
@@ -89,14 +90,34 @@ func eachSpread(t *testing.T, target dbtest.Target, fn func(t *testing.T, target
 func eachTrades(t *testing.T, target dbtest.Target, fn func(s *sharded)) {
 	t.Helper()
 	eachSpread(t, target, func(t *testing.T, targets []dbtest.Target) {
-		fn(newSharded(t, targets, nil, tradeModels...))
+		fn(newTrades(t, targets...))
 	})
+}
+
+// newTrades returns a router for the trades.
+func newTrades(t *testing.T, targets ...dbtest.Target) *sharded {
+	t.Helper()
+	return pooled(t, "trades", targets, nil, tradeModels...)
+}
+
+// translatedTrades is newTrades with translated errors.
+func translatedTrades(t *testing.T, targets ...dbtest.Target) *sharded {
+	t.Helper()
+	translated := func() *gorm.Config { return &gorm.Config{TranslateError: true} }
+	return pooled(t, "translated trades", targets, translated, tradeModels...)
+}
+
+// preparedTrades is newTrades with prepared statements.
+func preparedTrades(t *testing.T, targets ...dbtest.Target) *sharded {
+	t.Helper()
+	prepared := func() *gorm.Config { return &gorm.Config{PrepareStmt: true} }
+	return pooled(t, "prepared trades", targets, prepared, tradeModels...)
 }
 
 // twoKinds returns a router for the trades over two databases. The first one belongs to the target.
 func twoKinds(t *testing.T, target dbtest.Target) *sharded {
 	t.Helper()
-	return newSharded(t, []dbtest.Target{target, another(target)}, nil, tradeModels...)
+	return newTrades(t, target, another(target))
 }
 
 // newSharded opens the databases and creates the router and its tables.
@@ -114,18 +135,27 @@ func newShardedOf(
 	t *testing.T, targets []dbtest.Target, cfg func() *gorm.Config, n int, models ...any,
 ) *sharded {
 	t.Helper()
-	s := &sharded{T: t, plugin: snowflakeplugin.New(snowflakeplugin.WithNode(1))}
+	s := newShardedBy(t, t, targets, cfg, n, models...)
+	// This check runs after the test, before the databases are closed.
+	t.Cleanup(s.idle)
+	return &s
+}
+
+// newShardedBy is newShardedOf for databases that are closed with tb.
+func newShardedBy(
+	tb testing.TB, t *testing.T, targets []dbtest.Target, cfg func() *gorm.Config, n int, models ...any,
+) sharded {
+	t.Helper()
+	s := sharded{T: t, plugin: snowflakeplugin.New(snowflakeplugin.WithNode(1))}
 	for _, target := range targets {
 		var own *gorm.Config
 		if cfg != nil {
 			own = cfg()
 		}
-		db := target.Open(t, own)
+		db := target.Open(tb, own)
 		must(t, db.Use(s.plugin), "Use")
 		s.dbs = append(s.dbs, db)
 	}
-	// This check runs after the test, before the databases are closed.
-	t.Cleanup(s.idle)
 	var err error
 	s.router, err = snowflakeplugin.NewRouter(
 		snowflakeplugin.ShardingConfig{Shards: n, Databases: s.dbs}, models...)
@@ -247,6 +277,7 @@ func (s *sharded) partial(err error, doing string, failed ...int) snowflakeplugi
 // closePool makes a database unavailable.
 func (s *sharded) closePool(i int) {
 	s.Helper()
+	s.closed = true
 	pool, err := s.dbs[i].DB()
 	must(s.T, err, "the pool")
 	must(s.T, pool.Close(), "close the pool")

@@ -13,6 +13,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 func TestSpread(t *testing.T) { run(t, shardSpreadBehaviors()) }
@@ -48,7 +49,7 @@ func pause(t *testing.T, id snowflakeplugin.ID) {
 }
 
 func spreadAtLowRate(t *testing.T, target dbtest.Target) {
-	const n = 16
+	n := nightly.Pick(4, 16)
 	s := newShardedOf(t, []dbtest.Target{target}, nil, n, &pledge{})
 	must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate")
 	counts := make([]int, n)
@@ -69,7 +70,7 @@ func spreadAtLowRate(t *testing.T, target dbtest.Target) {
 	}
 	d, err := s.router.Distribution(t.Context(), &pledge{})
 	must(t, err, "Distribution")
-	if d.Max-d.Min > 1 || d.Total != 10*n+5 {
+	if d.Max-d.Min > 1 || d.Total != int64(10*n+5) {
 		t.Errorf("the distribution is %+v", d)
 	}
 }
@@ -81,7 +82,7 @@ func spreadOfTwoModels(t *testing.T, target dbtest.Target) {
 	const n = 4
 	s := newSharded(t, []dbtest.Target{target, another(target)}, nil, &pledge{}, &seenNote{})
 	both, first, second := make([]int, n), make([]int, n), make([]int, n)
-	for range 64 * n {
+	for range nightly.Pick(4, 64) * n {
 		a, b := pledge{}, seenNote{}
 		must(t, s.router.Create(t.Context(), &a), "Create")
 		pause(t, a.ID)
@@ -92,6 +93,9 @@ func spreadOfTwoModels(t *testing.T, target dbtest.Target) {
 		both[s.shard(a.ID)]++
 		both[s.shard(b.ID)]++
 		within(t, "both together", both, 1)
+	}
+	if !nightly.Enabled() {
+		return // The rest is statistics.
 	}
 	for name, counts := range map[string][]int{"the first": first, "the second": second} {
 		for shard, rows := range counts {
@@ -105,13 +109,14 @@ func spreadOfTwoModels(t *testing.T, target dbtest.Target) {
 }
 
 func spreadOfBatches(t *testing.T, target dbtest.Target) {
-	s := newShardedOf(t, []dbtest.Target{target}, nil, 16, &pledge{})
+	n := nightly.Pick(4, 16)
+	s := newShardedOf(t, []dbtest.Target{target}, nil, n, &pledge{})
 	must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate")
-	counts := make([]int, 16)
+	counts := make([]int, n)
 	for round, size := range []int{1, 7, 100, 3, 333, 16, 64} {
 		rows := make([]pledge, size)
 		must(t, s.router.Create(t.Context(), rows), "Create")
-		own := make([]int, 16)
+		own := make([]int, n)
 		for _, row := range rows {
 			own[s.shard(row.ID)]++
 			counts[s.shard(row.ID)]++
@@ -125,31 +130,31 @@ func spreadOfBatches(t *testing.T, target dbtest.Target) {
 }
 
 func spreadOverOddNumbers(t *testing.T, target dbtest.Target) {
-	for _, n := range []int{3, 10} {
+	for _, n := range nightly.Pick([]int{3}, []int{3, 10}) {
 		db := target.Open(t, nil)
 		plugin := snowflakeplugin.New(snowflakeplugin.WithNode(2), snowflakeplugin.WithShards(n))
 		must(t, db.Use(plugin), "Use")
 		r, err := snowflakeplugin.NewRouter(
-			snowflakeplugin.ShardingConfig{Shards: n, Databases: []*gorm.DB{db}}, &pledge{}, &trade{}, &tradeItem{}, &tradeLabel{})
+			snowflakeplugin.ShardingConfig{Shards: n, Databases: []*gorm.DB{db}}, &bookcase{}, &caseBook{})
 		must(t, err, "NewRouter")
 		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
 		counts := make([]int, n)
 		for i := range 12 * n {
-			row := trade{Code: fmt.Sprint(i), Items: []tradeItem{{Name: "a"}}}
+			row := bookcase{Name: fmt.Sprint(i), Books: []caseBook{{}}}
 			must(t, r.Create(t.Context(), &row), "Create")
 			shard, err := r.Shard(row.ID)
 			must(t, err, "Shard")
 			counts[shard]++
-			ofItem, err := r.Shard(row.Items[0].ID)
+			ofBook, err := r.Shard(snowflakeplugin.ID(row.Books[0].Key))
 			must(t, err, "Shard")
-			same(t, "the shard of the item", ofItem, shard)
-			name, err := r.Table(&trade{}, row.ID)
+			same(t, "the shard of the book", ofBook, shard)
+			name, err := r.Table(&bookcase{}, row.ID)
 			must(t, err, "Table")
-			same(t, "the table", name, fmt.Sprintf("trades_%02d", shard))
+			same(t, "the table", name, fmt.Sprintf("bookcases_%02d", shard))
 			pause(t, row.ID)
 		}
-		// Items use sequence numbers of the shards they belong to, which does not change the turns
-		// of the trades.
+		// Books use sequence numbers of the shards they belong to, which does not change the turns
+		// of the bookcases.
 		within(t, fmt.Sprintf("%d shards", n), counts, 1)
 	}
 }

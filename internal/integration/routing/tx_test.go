@@ -31,9 +31,12 @@ var errUndone = errors.New("undone")
 func rolledBackWithPrepareStmt(t *testing.T, target dbtest.Target) {
 	for _, prepare := range []bool{false, true} {
 		t.Run(fmt.Sprintf("PrepareStmt %v", prepare), func(t *testing.T) {
-			prepared := func() *gorm.Config { return &gorm.Config{PrepareStmt: prepare} }
+			trades := newTrades
+			if prepare {
+				trades = preparedTrades
+			}
 			eachSpread(t, target, func(t *testing.T, targets []dbtest.Target) {
-				s := newSharded(t, targets, prepared, tradeModels...)
+				s := trades(t, targets...)
 				kept := s.filled(1)
 				for shard := range shards {
 					undoOnShard(s, kept[shard])
@@ -202,7 +205,9 @@ func noConnectionLeaks(t *testing.T, target dbtest.Target) {
 	for _, db := range s.dbs {
 		pool, err := db.DB()
 		must(t, err, "the pool")
+		before := pool.Stats().MaxOpenConnections
 		pool.SetMaxOpenConns(2)
+		t.Cleanup(func() { pool.SetMaxOpenConns(before) })
 	}
 	made := s.filled(2)
 	broken := s.router.Scopes(func(db *gorm.DB) *gorm.DB { return db.Where("no_such_column = 1") })
