@@ -37,7 +37,7 @@ func (d *doubled) filled(name string, shards int) (n int64) {
 // copies. The values of the rows that move must not stay behind.
 func TestAColumnThatIsAddedDuringAReshardingIsMoved(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		d := newDoubled(t, 40, target.Open(t, nil))
 		all := int64(len(d.made))
 		during := func() {}
@@ -83,7 +83,7 @@ func TestAColumnThatIsAddedDuringAReshardingIsMoved(t *testing.T) {
 // on updates that only a new table has, does not keep Undo from moving the others back.
 func TestWhatIsAddedToOldTablesAfterACutoverDoesNotStandInTheWayOfUndo(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		d := newDoubled(t, 60, db)
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{})
@@ -93,7 +93,7 @@ func TestWhatIsAddedToOldTablesAfterACutoverDoesNotStandInTheWayOfUndo(t *testin
 		must(t, db.Table("doubled_orders_01").Order("id").Take(&stayed).Error, "a row that has stayed")
 		addNotes(t, db, "doubled_orders_01", stayed.ID)
 		must(t, db.Exec("CREATE TABLE audits (name VARCHAR(20))").Error, "a table")
-		addTrigger(t, db, "noting_changes", "UPDATE", "doubled_orders_05")
+		addTrigger(t, db, "noting_changes", "UPDATE", "doubled_orders_03")
 		must(t, resharding.Undo(t.Context()), "Undo")
 		d.check(d.router, "after Undo")
 		var notes int64
@@ -113,18 +113,18 @@ func addNotes(t *testing.T, db *gorm.DB, table string, id snowflakeplugin.ID) {
 // SQLite deletes the rows of a table that it drops, and with ON DELETE CASCADE also those that refer to them.
 func TestAForeignKeyToANewTableStandsInTheWayOfUndo(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		d := newDoubled(t, 60, db)
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{})
 		_, err := resharding.Cutover(t.Context())
 		must(t, err, "Cutover")
 		var moved doubledOrder
-		must(t, db.Table("doubled_orders_05").Order("id").Take(&moved).Error, "a row that has moved")
-		addNotes(t, db, "doubled_orders_05", moved.ID)
+		must(t, db.Table("doubled_orders_03").Order("id").Take(&moved).Error, "a row that has moved")
+		addNotes(t, db, "doubled_orders_03", moved.ID)
 		err = resharding.Undo(t.Context())
 		wantErr(t, err, snowflakeplugin.ErrSharding, "Undo")
-		says(t, err, "from the table notes to doubled_orders_05")
+		says(t, err, "from the table notes to doubled_orders_03")
 		d.check(d.router, "after an Undo that was refused")
 		var notes int64
 		must(t, db.Table("notes").Count(&notes).Error, "the notes")
@@ -138,24 +138,24 @@ func TestAForeignKeyToANewTableStandsInTheWayOfUndo(t *testing.T) {
 // A row that a program has written to a new table before the cutover is not an outdated copy.
 func TestACutoverDoesNotRemoveRowsThatAreNoCopies(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		d := newDoubled(t, 60, db)
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{})
 		must(t, resharding.Copy(t.Context()), "Copy")
 		var last doubledOrder
-		must(t, db.Table("doubled_orders_05").Unscoped().Order("id DESC").Take(&last).Error, "the last copy")
+		must(t, db.Table("doubled_orders_03").Unscoped().Order("id DESC").Take(&last).Error, "the last copy")
 		// The copy of a row that is deleted meanwhile is removed.
 		handle, err := d.router.DB(t.Context(), &doubledOrder{}, last.ID)
 		must(t, err, "DB")
 		must(t, handle.Unscoped().Delete(&doubledOrder{}, last.ID).Error, "Delete")
 		d.live = slices.DeleteFunc(d.live, func(id snowflakeplugin.ID) bool { return id == last.ID })
 		stray := doubledOrder{ID: last.ID + 4096, Name: "stray"}
-		must(t, db.Table("doubled_orders_05").Create(&stray).Error, "a row of a program without the router")
+		must(t, db.Table("doubled_orders_03").Create(&stray).Error, "a row of a program without the router")
 		_, err = resharding.Cutover(t.Context())
 		wantErr(t, err, snowflakeplugin.ErrSharding, "Cutover")
-		says(t, err, fmt.Sprint(stray.ID), "doubled_orders_05 only", "move it to doubled_orders_01")
-		must(t, db.Exec("INSERT INTO doubled_orders_01 SELECT * FROM doubled_orders_05 WHERE id = ?", stray.ID).Error,
+		says(t, err, fmt.Sprint(stray.ID), "doubled_orders_03 only", "move it to doubled_orders_01")
+		must(t, db.Exec("INSERT INTO doubled_orders_01 SELECT * FROM doubled_orders_03 WHERE id = ?", stray.ID).Error,
 			"moving it")
 		_, err = resharding.Cutover(t.Context())
 		must(t, err, "Cutover")
@@ -170,16 +170,16 @@ func TestACutoverDoesNotRemoveRowsThatAreNoCopies(t *testing.T) {
 // New tables are dropped or emptied after Copy, although the journal says that they are full.
 func TestANewTableThatWasDroppedIsFilledAgain(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		d := newDoubled(t, 60, db)
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{})
 		must(t, resharding.Copy(t.Context()), "Copy")
-		must(t, db.Exec("DROP TABLE doubled_orders_05").Error, "drop")
-		must(t, db.Exec("DELETE FROM doubled_orders_06").Error, "empty")
+		must(t, db.Exec("DROP TABLE doubled_orders_03").Error, "drop")
+		must(t, db.Exec("DELETE FROM doubled_orders_02").Error, "empty")
 		_, err := resharding.Cutover(t.Context())
 		wantErr(t, err, snowflakeplugin.ErrSharding, "Cutover without a table")
-		says(t, err, "doubled_orders_05 is not there", "Reshard")
+		says(t, err, "doubled_orders_03 is not there", "Reshard")
 		d.check(d.router, "after a Cutover that was refused")
 		_, err = d.reshard(snowflakeplugin.ReshardConfig{}).Cutover(t.Context())
 		must(t, err, "Cutover")

@@ -25,7 +25,7 @@ type sealed struct {
 // TestEveryColumnIsMoved compares the tables by SQL of its own, between two databases and within one.
 func TestEveryColumnIsMoved(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		for _, databases := range []int{1, 2} {
 			var dbs []*gorm.DB
 			plugin := snowflakeplugin.New(silent(), snowflakeplugin.WithNode(7))
@@ -97,7 +97,7 @@ func dumpSealed(t *testing.T, dbs []*gorm.DB, shards int) string {
 
 func TestATableWithAColumnThatTheModelLacksIsNotLeftBehind(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		l := newLots(t, target, 1)
 		dbs := l.open(0)
 		r := l.fill(2, dbs)
@@ -130,7 +130,7 @@ func TestATableWithAColumnThatTheModelLacksIsNotLeftBehind(t *testing.T) {
 // After a cutover no table has a row of another shard, so statements that hit such a row cannot go wrong.
 func TestAfterACutoverEveryRowIsClaimedOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		d := newDoubled(t, 64, target.Open(t, nil))
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{})
 		r, err := resharding.Cutover(t.Context())
@@ -169,7 +169,7 @@ func TestAfterACutoverEveryRowIsClaimedOnce(t *testing.T) {
 // Two processes cut over, although only one may. The second one must not copy or repair any more.
 func TestAReshardingThatIsOvertakenByAnotherChangesNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		d := newDoubled(t, 30, target.Open(t, nil))
 		slow := d.reshard(snowflakeplugin.ReshardConfig{})
 		r, err := d.reshard(snowflakeplugin.ReshardConfig{}).Cutover(t.Context())

@@ -15,7 +15,7 @@ import (
 // one to renew the lease, and a pool with a single connection has no other.
 func TestRowsThatAreOpenDoNotWaitForTheirOwnConnection(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		d := &doubled{T: t, dbs: []*gorm.DB{target.Open(t, nil, dbtest.MaxOpenConns(1))}}
 		must(t, d.dbs[0].Use(snowflakeplugin.New(snowflakeplugin.WithNode(3))), "Use")
 		d.router = d.open(doubledFrom)

@@ -15,7 +15,7 @@ import (
 // A cutover removes moved rows, and with ON DELETE CASCADE the database would delete what refers to them.
 func TestAForeignKeyOfAnotherTableStandsInTheWayOfAResharding(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		d := newDoubled(t, 60, db)
 		must(t, db.Exec("CREATE TABLE notes (id BIGINT PRIMARY KEY, order_id BIGINT, "+
@@ -34,7 +34,7 @@ func TestAForeignKeyOfAnotherTableStandsInTheWayOfAResharding(t *testing.T) {
 // without the models, as the command does.
 func TestAForeignKeyThatIsAddedDuringAReshardingStandsInTheWayOfACutover(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		d := newDoubled(t, 60, db)
 		during := func() {}
@@ -46,7 +46,7 @@ func TestAForeignKeyThatIsAddedDuringAReshardingStandsInTheWayOfACutover(t *test
 		}})
 		must(t, resharding.Copy(t.Context()), "Copy")
 		var moved doubledOrder
-		must(t, db.Table("doubled_orders_05").Order("id").Take(&moved).Error, "a row that moves")
+		must(t, db.Table("doubled_orders_03").Order("id").Take(&moved).Error, "a row that moves")
 		refused := func(err error, what string) {
 			t.Helper()
 			wantErr(t, err, snowflakeplugin.ErrSharding, what)
@@ -80,7 +80,7 @@ type branch struct {
 // With ON DELETE CASCADE, removing a row that moves would remove a row that stays.
 func TestAForeignKeyToARowThatMovesElsewhereIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		leased(t, db)
 		r, err := snowflakeplugin.NewRouter(

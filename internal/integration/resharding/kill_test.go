@@ -1,19 +1,19 @@
 package resharding_test
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 // workerVariable turns the test binary into a process that reshards until it is killed.
@@ -25,17 +25,23 @@ func TestAKilledReshardingContinues(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		dsn := target.DSN(t)
 		d := newDoubled(t, 60, target.OpenDSN(t, dsn, nil))
-		for kills := 0; ; kills++ {
-			if killAtChunk(t, target.Name+" "+dsn, 1+kills%3) {
-				if kills < 3 {
-					t.Errorf("it was killed %d times only", kills)
-				}
+		kills := 0
+		for {
+			chunks := 1 + kills%3
+			if kills == nightly.Pick(3, 1000) {
+				chunks = 0
+			}
+			if !copyUntilKilled(t, target.Name, dsn, chunks) {
 				break
 			}
 			d.check(d.router, "after a kill")
+			kills++
+		}
+		if kills < 3 {
+			t.Errorf("it was killed %d times only", kills)
 		}
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{})
 		must(t, resharding.Verify(t.Context()), "Verify")
@@ -47,51 +53,37 @@ func TestAKilledReshardingContinues(t *testing.T) {
 	})
 }
 
-// killAtChunk starts a process that copies, and kills it after it has reported a number of chunks.
-// It returns true if the process ended by itself.
-func killAtChunk(t *testing.T, spec string, chunks int) bool {
+// copyUntilKilled starts a process that copies, and kills itself after a number of chunks, unless that is 0. It
+// returns false if the process ended before.
+func copyUntilKilled(t *testing.T, name, dsn string, chunks int) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAKilledReshardingContinues$", "-test.v")
-	cmd.Env = append(os.Environ(), workerVariable+"="+spec)
-	out, err := cmd.StdoutPipe()
-	must(t, err, "a pipe")
-	must(t, cmd.Start(), "the process")
-	lines := bufio.NewScanner(out)
-	seen, killed := "", false
-	for lines.Scan() {
-		seen += lines.Text() + "\n"
-		if strings.Contains(lines.Text(), "CHUNK") {
-			if chunks--; chunks == 0 {
-				killed = true // on a busy machine the process may already have finished
-				if err := cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
-					must(t, err, "kill")
-				}
-			}
-		}
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", workerVariable, name, chunks, dsn))
+	said, err := cmd.CombinedOutput()
+	if err == nil && strings.Contains(string(said), "DONE") {
+		return false
 	}
-	err = cmd.Wait()
-	if err != nil && !killed || err == nil && !strings.Contains(seen, "DONE") {
-		t.Fatalf("the process ended with %v:\n%s", err, seen)
+	if err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the process ended with %v:\n%s", err, said)
 	}
-	return err == nil
+	return true
 }
 
 func reshardUntilKilled(t *testing.T, spec string) {
 	t.Helper()
-	name, dsn, _ := strings.Cut(spec, " ")
-	for _, target := range dbtest.Targets() {
-		if target.Name != name {
-			continue
+	words := strings.SplitN(spec, " ", 3)
+	chunks, err := strconv.Atoi(words[1])
+	must(t, err, "the chunks")
+	d := &doubled{T: t, dbs: []*gorm.DB{named(words[0]).OpenDSN(t, words[2], nil)}}
+	leased(t, d.dbs[0])
+	d.router = d.open(doubledFrom)
+	told := func(snowflakeplugin.ReshardProgress) {
+		if chunks--; chunks == 0 {
+			must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL), "kill")
+			select {}
 		}
-		d := &doubled{T: t, dbs: []*gorm.DB{target.OpenDSN(t, dsn, nil)}}
-		leased(t, d.dbs[0])
-		d.router = d.open(doubledFrom)
-		told := func(snowflakeplugin.ReshardProgress) {
-			fmt.Println("CHUNK")
-			time.Sleep(2 * time.Millisecond) // so the kill can come before, during and after the next chunk
-		}
-		resharding := d.reshard(snowflakeplugin.ReshardConfig{Chunk: 5, Progress: told})
-		must(t, resharding.Copy(t.Context()), "Copy")
-		fmt.Println("DONE")
 	}
+	resharding := d.reshard(snowflakeplugin.ReshardConfig{Chunk: 5, Progress: told})
+	must(t, resharding.Copy(t.Context()), "Copy")
+	fmt.Println("DONE")
 }

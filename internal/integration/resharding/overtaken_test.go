@@ -15,7 +15,7 @@ import (
 // on, and programs write to the new tables. When the first one continues, it must not change a row.
 func TestAProcessThatWasPausedInACutoverChangesNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		for _, pauseAt := range []int{1, 2*doubledFrom + 1} { // Each comparison tells of as many tables.
 			d := newDoubled(t, 40, target.Open(t, nil))
 			events, before := 0, ""
@@ -54,7 +54,7 @@ func (d *doubled) rename(name string) {
 // A copy that were left behind in an old table would keep its unique value from a new row.
 func TestUniqueValuesAreFreeRightAfterACutover(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		r := newPrecise(t, 60, db)
 		d, err := r.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
@@ -97,7 +97,7 @@ func TestUniqueValuesAreFreeRightAfterACutover(t *testing.T) {
 // With interpolateParams, the driver of MySQL reads and writes all values as text.
 func TestValuesAreMovedExactlyWithInterpolatedParameters(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		if !target.IsMySQL(t) && target.Name != "mariadb" {
 			t.Skip("only the driver of MySQL and MariaDB has the parameter")
 		}

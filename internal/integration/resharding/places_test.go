@@ -80,7 +80,7 @@ func (l *lots) has(rows int64, shards int, place func(int) int, dbs []*gorm.DB) 
 // Otherwise reads would search for rows in the wrong place and report nothing.
 func TestShardsThatAreElsewhereThanConfiguredAreRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		l := newLots(t, target, 3)
 		l.fill(4, l.open(0, 1))
 
@@ -115,7 +115,7 @@ func TestShardsThatAreElsewhereThanConfiguredAreRefused(t *testing.T) {
 
 func TestAnAutoMigrateThatBrokeOffCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		l := newLots(t, target, 2)
 		dbs := l.open(0, 1)
 		l.fill(4, dbs)
@@ -131,7 +131,7 @@ func TestAnAutoMigrateThatBrokeOffCanBeRepeated(t *testing.T) {
 
 func TestADatabaseThatIsGivenTwiceIsRefused(t *testing.T) {
 	t.Parallel()
-	l := newLots(t, dbtest.Targets()[0], 1)
+	l := newLots(t, named("sqlite"), 1)
 	db := l.open(0)[0]
 	l.refused("twice", nil, []*gorm.DB{db, db}, "database 1 is the same as database 0")
 	l.refused("two sessions", nil, []*gorm.DB{db, db.Session(&gorm.Session{})}, "database 1 is the same as database 0")
@@ -139,7 +139,7 @@ func TestADatabaseThatIsGivenTwiceIsRefused(t *testing.T) {
 
 func TestAReshardingSaysWhereItsShardsAreAfterwards(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		l := newLots(t, target, 2)
 		dbs := l.open(0, 1)
 		r := l.fill(2, dbs[:1])
@@ -160,7 +160,7 @@ func TestAReshardingSaysWhereItsShardsAreAfterwards(t *testing.T) {
 
 func TestShardsCanBeDoubledAgainWhenTheyAreClean(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		l := newLots(t, target, 1)
 		r := l.fill(2, l.open(0))
 		d, err := r.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 // doubledOrder and doubledItem have columns of every kind that a copy could get wrong.
@@ -36,7 +37,7 @@ type doubledItem struct {
 	Amount  int64
 }
 
-const doubledFrom = 4
+const doubledFrom = 2
 
 // doubled holds a router and its rows.
 type doubled struct {
@@ -172,8 +173,8 @@ func (d *doubled) reshard(cfg snowflakeplugin.ReshardConfig) *snowflakeplugin.Re
 
 func TestReshardingMovesEveryRowAndReadsStayRight(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
-		d := newDoubled(t, 300, target.Open(t, nil))
+	each(t, func(t *testing.T, target dbtest.Target) {
+		d := newDoubled(t, 120, target.Open(t, nil))
 		now := d.router
 		told := func(p snowflakeplugin.ReshardProgress) {
 			if now != nil {
@@ -187,7 +188,7 @@ func TestReshardingMovesEveryRowAndReadsStayRight(t *testing.T) {
 		for _, move := range plan {
 			moving += move.Rows
 		}
-		if len(plan) != 2*doubledFrom || moving < 300 || moving > 600 {
+		if len(plan) != 2*doubledFrom || moving < 120 || moving > 240 {
 			t.Errorf("%d rows in %d tables are to be moved: %+v", moving, len(plan), plan)
 		}
 		must(t, resharding.Copy(t.Context()), "Copy")
@@ -220,8 +221,8 @@ func TestReshardingMovesEveryRowAndReadsStayRight(t *testing.T) {
 // result equals that of one run.
 func TestAnInterruptedReshardingContinues(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
-		d := newDoubled(t, 60, target.Open(t, nil))
+	each(t, func(t *testing.T, target dbtest.Target) {
+		d := newDoubled(t, nightly.Pick(30, 60), target.Open(t, nil))
 		twin := newDoubled(t, 0, target.Open(t, nil))
 		twin.store(twin.router, d.made)
 		calls := 0
@@ -238,7 +239,7 @@ func TestAnInterruptedReshardingContinues(t *testing.T) {
 				t.Fatal("it does not end")
 			}
 		}
-		if calls < 10 {
+		if calls < 5 {
 			t.Errorf("it was broken off %d times", calls-1)
 		}
 		once := twin.reshard(snowflakeplugin.ReshardConfig{Chunk: 7})
@@ -263,7 +264,7 @@ func TestAnInterruptedReshardingContinues(t *testing.T) {
 
 func TestRowsWrittenDuringTheCopyAreNotLost(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		d := newDoubled(t, 100, target.Open(t, nil))
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{Chunk: 9})
 		must(t, resharding.Copy(t.Context()), "Copy")
@@ -300,7 +301,7 @@ func TestRowsWrittenDuringTheCopyAreNotLost(t *testing.T) {
 
 func TestAReshardingToAnotherDatabase(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		first, second := target.Open(t, nil), target.Open(t, nil)
 		d := newDoubled(t, 120, first, second)
 		resharding := d.reshard(snowflakeplugin.ReshardConfig{
@@ -312,7 +313,7 @@ func TestAReshardingToAnotherDatabase(t *testing.T) {
 		must(t, resharding.Clean(t.Context()), "Clean")
 		d.onShards()
 		d.check(r, "after Clean")
-		if second.Migrator().HasTable("doubled_orders_00") || !second.Migrator().HasTable("doubled_orders_07") {
+		if second.Migrator().HasTable("doubled_orders_00") || !second.Migrator().HasTable("doubled_orders_03") {
 			t.Error("the new shards are not in the second database")
 		}
 	})
@@ -321,10 +322,10 @@ func TestAReshardingToAnotherDatabase(t *testing.T) {
 // Databases of another kind keep times less exactly, so a change within a second would go unnoticed.
 func TestAReshardingAcrossKindsOfDatabasesIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
-		other := dbtest.Targets()[0]
+	each(t, func(t *testing.T, target dbtest.Target) {
+		other := named("sqlite")
 		if target.Name == other.Name {
-			other = dbtest.Targets()[1]
+			other = named("postgres")
 		}
 		d := newDoubled(t, 4, target.Open(t, nil), other.Open(t, nil))
 		_, err := d.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{
@@ -332,7 +333,7 @@ func TestAReshardingAcrossKindsOfDatabasesIsRefused(t *testing.T) {
 		})
 		wantErr(t, err, snowflakeplugin.ErrSharding, "resharding to another kind of database")
 		says(t, err, "of one kind")
-		if d.dbs[0].Migrator().HasTable("doubled_orders_07") || d.dbs[1].Migrator().HasTable("doubled_orders_07") {
+		if d.dbs[0].Migrator().HasTable("doubled_orders_03") || d.dbs[1].Migrator().HasTable("doubled_orders_03") {
 			t.Error("a table was made before it was refused")
 		}
 	})
@@ -340,7 +341,7 @@ func TestAReshardingAcrossKindsOfDatabasesIsRefused(t *testing.T) {
 
 func TestAProcessThatStartsAfterTheSwitchCanClean(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		dsn := target.DSN(t)
 		d := newDoubled(t, 80, target.OpenDSN(t, dsn, nil))
 		if c, err := d.router.PendingCleanup(); c != nil || err != nil {
@@ -382,7 +383,7 @@ func TestAProcessThatStartsAfterTheSwitchCanClean(t *testing.T) {
 // route.
 func TestReadersDuringASwitchHaveAllOrAnError(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		d := newDoubled(t, 60, target.Open(t, nil))
 		var current atomic.Pointer[snowflakeplugin.Router]
 		var reading sync.RWMutex

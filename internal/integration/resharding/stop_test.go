@@ -20,7 +20,7 @@ func TestHowLongWritesStop(t *testing.T) {
 	if err != nil {
 		t.Skip("set " + stopVariable + " to a number of rows to measure how long a cutover and an undo stop writes")
 	}
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		leased(t, db)
 		d := &doubled{T: t, dbs: nil}

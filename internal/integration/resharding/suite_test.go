@@ -5,6 +5,7 @@ package resharding_test
 import (
 	"testing"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/integration/suite"
 )
 
@@ -15,6 +16,22 @@ var (
 	silent  = suite.Silent
 	leased  = suite.Leased
 )
+
+// each runs fn on the databases of dbtest.EachShared. All tests of this package get their databases from here, or
+// from named, because tests of resharding make triggers.
+func each(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		t.Helper()
+		fn(t, mayMakeTriggers(target))
+	})
+}
+
+// named returns the target with a name.
+func named(name string) dbtest.Target { return mayMakeTriggers(dbtest.Named(name)) }
+
+// mayMakeTriggers returns a target that logs in as a user who may create triggers.
+func mayMakeTriggers(target dbtest.Target) dbtest.Target { return target }
 
 func same[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()

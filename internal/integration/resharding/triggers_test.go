@@ -46,11 +46,11 @@ func dropTrigger(t *testing.T, db *gorm.DB, name, table string) {
 // Rows that only move would be noted as deleted or created.
 func TestTriggersThatAMoveWouldSetOffAreRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		d := newDoubled(t, 40, db)
 		must(t, db.Exec("CREATE TABLE audits (name VARCHAR(20))").Error, "a table")
-		const old, fresh = "doubled_orders_01", "doubled_orders_05"
+		const old, fresh = "doubled_orders_01", "doubled_orders_03"
 		refused := func(err error, words ...string) {
 			t.Helper()
 			wantErr(t, err, snowflakeplugin.ErrSharding, fmt.Sprint(words))
@@ -92,7 +92,7 @@ func TestTriggersThatAMoveWouldSetOffAreRefused(t *testing.T) {
 // as well.
 func TestATriggerIsKnownByItsEventAndNotByItsName(t *testing.T) {
 	t.Parallel()
-	db := dbtest.Named("sqlite").Shared(t).Open(t, nil)
+	db := named("sqlite").Open(t, nil)
 	d := newDoubled(t, 40, db)
 	must(t, db.Exec("CREATE TABLE audits (name VARCHAR(20))").Error, "a table")
 	for _, begin := range []string{
@@ -120,7 +120,7 @@ func TestATriggerIsKnownByItsEventAndNotByItsName(t *testing.T) {
 // A rule or a policy of PostgreSQL lets a statement leave rows out without an error.
 func TestWhatHidesRowsFromAReshardingIsRefused(t *testing.T) {
 	t.Parallel()
-	target := dbtest.Named("postgres").Shared(t)
+	target := named("postgres").Shared(t)
 	dsn := target.DSN(t)
 	db := target.OpenDSN(t, dsn, nil)
 	d := newDoubled(t, 40, db)
@@ -130,21 +130,21 @@ func TestWhatHidesRowsFromAReshardingIsRefused(t *testing.T) {
 		wantErr(t, err, snowflakeplugin.ErrSharding, fmt.Sprint(words))
 		says(t, err, words...)
 	}
-	must(t, db.Exec("CREATE RULE kept AS ON DELETE TO doubled_orders_02 DO INSTEAD NOTHING").Error, "a rule")
-	refused("the rule kept", "doubled_orders_02", "drop it first")
-	must(t, db.Exec("DROP RULE kept ON doubled_orders_02").Error, "DROP RULE")
+	must(t, db.Exec("CREATE RULE kept AS ON DELETE TO doubled_orders_01 DO INSTEAD NOTHING").Error, "a rule")
+	refused("the rule kept", "doubled_orders_01", "drop it first")
+	must(t, db.Exec("DROP RULE kept ON doubled_orders_01").Error, "DROP RULE")
 	// With it, PostgreSQL inserts nothing that comes with ON CONFLICT, as copies do.
-	must(t, db.Exec("CREATE RULE changed AS ON UPDATE TO doubled_orders_02 DO ALSO SELECT 1").Error, "a rule")
-	refused("the rule changed", "doubled_orders_02", "drop it first")
-	must(t, db.Exec("DROP RULE changed ON doubled_orders_02").Error, "DROP RULE")
-	must(t, db.Exec("ALTER TABLE doubled_orders_02 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY").Error,
+	must(t, db.Exec("CREATE RULE changed AS ON UPDATE TO doubled_orders_01 DO ALSO SELECT 1").Error, "a rule")
+	refused("the rule changed", "doubled_orders_01", "drop it first")
+	must(t, db.Exec("DROP RULE changed ON doubled_orders_01").Error, "DROP RULE")
+	must(t, db.Exec("ALTER TABLE doubled_orders_01 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY").Error,
 		"row-level security")
 	narrow := target.OpenDSN(t, withRole(t, db, dsn), nil)
 	must(t, narrow.Use(db.Plugins["snowflake"]), "Use")
 	_, err := (&doubled{T: t, dbs: []*gorm.DB{narrow}}).open(doubledFrom).Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
 	wantErr(t, err, snowflakeplugin.ErrSharding, "with row-level security")
-	says(t, err, "row-level security", "doubled_orders_02")
-	must(t, db.Exec("ALTER TABLE doubled_orders_02 DISABLE ROW LEVEL SECURITY").Error, "row-level security")
+	says(t, err, "row-level security", "doubled_orders_01")
+	must(t, db.Exec("ALTER TABLE doubled_orders_01 DISABLE ROW LEVEL SECURITY").Error, "row-level security")
 	_, err = d.reshard(snowflakeplugin.ReshardConfig{}).Cutover(t.Context())
 	must(t, err, "Cutover")
 	d.check(d.router, "after Cutover")

@@ -33,7 +33,7 @@ func (d *doubled) undone(when string) {
 
 func TestAReshardingIsUndoneBeforeItsCutover(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		d := newDoubled(t, 60, target.Open(t, nil))
 		must(t, d.reshard(snowflakeplugin.ReshardConfig{}).Undo(t.Context()), "Undo before Copy")
 		d.undone("before Copy")
@@ -72,7 +72,7 @@ func TestAReshardingIsUndoneBeforeItsCutover(t *testing.T) {
 // A table that was there before the resharding is left alone.
 func TestUndoDropsOnlyTablesThatTheReshardingHasMade(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		l := newLots(t, target, 1)
 		dbs := l.open(0)
 		r := l.fill(2, dbs)
@@ -90,7 +90,7 @@ func TestUndoDropsOnlyTablesThatTheReshardingHasMade(t *testing.T) {
 // foreign keys, and in the second round the new shards are in a database of their own.
 func TestAReshardingIsUndoneAfterItsCutover(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	each(t, func(t *testing.T, target dbtest.Target) {
 		for _, databases := range []int{1, 2} {
 			dsn := target.DSN(t)
 			dbs := []*gorm.DB{target.OpenDSN(t, dsn, nil)}
