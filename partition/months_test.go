@@ -59,7 +59,7 @@ func sameMonths(t *testing.T, db *gorm.DB, when string, want map[string]int64) {
 
 func TestMonthsOfATableCanBeDroppedAtOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		leased(t, db)
 		must(t, db.AutoMigrate(&partitioned{}), "AutoMigrate")

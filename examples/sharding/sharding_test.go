@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 // want is the output. Letters replace what depends on the shard of the first row.
@@ -187,6 +188,7 @@ func theChecksCanFail(t *testing.T, s *shop) {
 }
 
 func TestAThirdDatabaseOfAnotherKind(t *testing.T) {
+	nightly.Only(t, "it makes 64 tables on a server; TestOutputReadsAsItShould tells the story without one")
 	target := postgresTarget(t)
 	dsn := target.DSN(t)
 	t.Run("is used like the others", func(t *testing.T) {

@@ -72,7 +72,7 @@ func TestNoRowIsLostWhenReshardingsAreKilled(t *testing.T) {
 // killOnce kills a process in each of the states of a resharding. On a database where a step needs fewer
 // statements, one of them may end before.
 func killOnce(run func(role string, node, steps int) (killed bool)) {
-	for _, steps := range []int{60, 120, 140} {
+	for _, steps := range []int{60, 120, 140, 180} {
 		run("forward", 30+steps/10%2, steps)
 	}
 	run("back", 31, 60)

@@ -13,7 +13,7 @@ import (
 func TestAReshardingEndsWithPoolsOfAnySize(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
-		for _, connections := range nightly.Pick([]int{1, 3}, []int{1, 2, 3}) {
+		for _, connections := range nightly.Pick([]int{1}, []int{1, 2, 3}) {
 			limit := dbtest.MaxOpenConns(connections)
 			d := newDoubled(t, 40, target.Open(t, nil, limit), target.Open(t, nil, limit))
 			config := snowflakeplugin.ReshardConfig{

@@ -225,11 +225,11 @@ func TestAnInterruptedReshardingContinues(t *testing.T) {
 		d := newDoubled(t, nightly.Pick(30, 60), target.Open(t, nil))
 		twin := newDoubled(t, 0, target.Open(t, nil))
 		twin.store(twin.router, d.made)
-		calls := 0
+		calls, chunk := 0, nightly.Pick(15, 7)
 		for done := false; !done; calls++ {
 			ctx, cancel := context.WithCancel(t.Context())
 			told := func(snowflakeplugin.ReshardProgress) { cancel() }
-			resharding := d.reshard(snowflakeplugin.ReshardConfig{Chunk: 7, Progress: told})
+			resharding := d.reshard(snowflakeplugin.ReshardConfig{Chunk: chunk, Progress: told})
 			err := resharding.Copy(ctx)
 			cancel()
 			if done = err == nil; !done && !errors.Is(err, context.Canceled) {
@@ -239,10 +239,10 @@ func TestAnInterruptedReshardingContinues(t *testing.T) {
 				t.Fatal("it does not end")
 			}
 		}
-		if calls < 5 {
+		if calls < 4 {
 			t.Errorf("it was broken off %d times", calls-1)
 		}
-		once := twin.reshard(snowflakeplugin.ReshardConfig{Chunk: 7})
+		once := twin.reshard(snowflakeplugin.ReshardConfig{Chunk: chunk})
 		must(t, once.Copy(t.Context()), "Copy")
 		same := func(when string) {
 			t.Helper()
@@ -251,7 +251,7 @@ func TestAnInterruptedReshardingContinues(t *testing.T) {
 			}
 		}
 		same("after Copy")
-		resharding := d.reshard(snowflakeplugin.ReshardConfig{Chunk: 7})
+		resharding := d.reshard(snowflakeplugin.ReshardConfig{Chunk: chunk})
 		for _, each := range []*snowflakeplugin.Resharding{resharding, once} {
 			_, err := each.Cutover(t.Context())
 			must(t, err, "Cutover")
