@@ -17,8 +17,8 @@ type parcel struct {
 	Weight int64
 }
 
-// Goroutines share a router over two databases, while each of its methods asks all shards at the same time. The
-// race detector sees what they share.
+// Goroutines share a router over two databases, while each of its methods asks all shards at the same time.
+// The race detector sees what they share.
 func TestManyGoroutinesAskAllShards(t *testing.T) {
 	t.Parallel()
 	sqlite := dbtest.Named("sqlite")

@@ -81,7 +81,7 @@ func TestAStepTakesNoMoreConnectionsThanThePoolHas(t *testing.T) {
 // them.
 func TestEveryDifferenceIsFoundWhileNobodyWrites(t *testing.T) {
 	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		for shard := range 2 {
 			check(t, db.Exec(fmt.Sprintf("CREATE TABLE lots_%02d (id BIGINT PRIMARY KEY, name VARCHAR(20))", shard)).Error)

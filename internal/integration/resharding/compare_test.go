@@ -66,7 +66,7 @@ func newPrecise(t *testing.T, rows int, dbs ...*gorm.DB) *snowflakeplugin.Router
 // A change that the database takes for none is found, by the server and by reading both tables.
 func TestACopyIsComparedByteForByte(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, target dbtest.Target) {
+	onServers(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
 		for _, databases := range []int{1, 2} {
 			dbs := []*gorm.DB{target.Open(t, nil), target.Open(t, nil)}[:databases]
 			r := newPrecise(t, 200, dbs...)

@@ -53,8 +53,8 @@ func TestAKilledReshardingContinues(t *testing.T) {
 	})
 }
 
-// copyUntilKilled starts a process that copies, and kills itself after a number of chunks, unless that is 0. It
-// returns false if the process ended before.
+// copyUntilKilled starts a process that copies, and kills itself after a number of chunks, unless that is 0.
+// It returns false if the process ended before.
 func copyUntilKilled(t *testing.T, name, dsn string, chunks int) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAKilledReshardingContinues$", "-test.v")

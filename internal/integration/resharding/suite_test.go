@@ -17,13 +17,22 @@ var (
 	leased  = suite.Leased
 )
 
-// each runs fn on the databases of dbtest.EachShared. All tests of this package get their databases from here, or
-// from named, because tests of resharding make triggers.
+// each runs fn on the databases of dbtest.EachShared. All tests of this package get their databases from here,
+// from onServers or from named, because tests of resharding make triggers.
 func each(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
 	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
 		t.Helper()
 		fn(t, mayMakeTriggers(target))
+	})
+}
+
+// onServers is each for some targets, in both tiers.
+func onServers(t *testing.T, targets []dbtest.Target, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	dbtest.Run(t, targets, func(t *testing.T, target dbtest.Target) {
+		t.Helper()
+		fn(t, mayMakeTriggers(target.Shared(t)))
 	})
 }
 

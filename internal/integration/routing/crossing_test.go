@@ -78,8 +78,8 @@ type letter struct {
 // newWorld stores a player with a payment to every player on each shard, in guild 1.
 func newWorld(t *testing.T, targets []dbtest.Target) (*sharded, []player) {
 	t.Helper()
-	s := pooled(t, "players", targets, nil, &player{}, &payment{}, &profile{}, snowflakeplugin.Broadcast(&guild{}),
-		&letter{})
+	s := pooled(t, "players", targets, nil, &player{}, &payment{}, &profile{},
+		snowflakeplugin.Broadcast(&guild{}), &letter{})
 	must(t, s.router.Create(t.Context(), &guild{ID: 1, Name: "g"}), "Create")
 	var players []player
 	for shard := range shards {

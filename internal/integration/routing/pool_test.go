@@ -1,7 +1,6 @@
 package routing_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -41,7 +40,9 @@ func TestMain(m *testing.M) {
 
 // pooled returns a router whose tables are empty. When the test ends, its tables are emptied for another test
 // that asks for the same kind. The kind stands for the configuration of GORM and the models.
-func pooled(t *testing.T, kind string, targets []dbtest.Target, cfg func() *gorm.Config, models ...any) *sharded {
+func pooled(
+	t *testing.T, kind string, targets []dbtest.Target, cfg func() *gorm.Config, models ...any,
+) *sharded {
 	t.Helper()
 	lasting := make([]dbtest.Target, len(targets))
 	for i, target := range targets {
@@ -141,7 +142,7 @@ func (lastingTB) Errorf(format string, args ...any) {
 }
 
 func (p *routers) report(err error) {
-	if !errors.Is(err, nil) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "cleaning up:", err)
 		p.failed = true
 	}

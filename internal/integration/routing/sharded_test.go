@@ -66,8 +66,8 @@ type sharded struct {
 	tables [][]string // of each database, if the router is from the pool
 }
 
-// another returns a target that can be combined with the given target. It is of another kind, except that SQLite
-// is combined with a second SQLite in tier one, where the server has a sub-test of its own.
+// another returns a target that can be combined with the given target. It is of another kind, except that
+// SQLite is combined with a second SQLite in tier one, where the server has a sub-test of its own.
 func another(target dbtest.Target) dbtest.Target {
 	if target.Dialect == "sqlite" && nightly.Enabled() {
 		return dbtest.Named("mariadb") // its databases are created quickly
