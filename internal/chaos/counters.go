@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func Count(open CounterOpener) {
 
 // count is the whole life of a worker that takes numbers.
 func (o order) count(ctx context.Context, open CounterOpener) error {
-	file, c, err := o.begin()
+	file, c, way, err := o.begin()
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (o order) count(ctx context.Context, open CounterOpener) error {
 		return err
 	}
 	defer func() { _ = failed.Close() }() // likewise
-	source, err := segment.New(o.Mutant.counters(noting{store, failed}), counterName, opts...)
+	source, err := segment.New(o.Mutant.counters(noting{store, failed, way}), counterName, opts...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func take(ctx context.Context, source *segment.Source, file io.Writer) error {
 func (m Mutant) counters(store noting) segment.Store {
 	switch m {
 	case ReadsFirst:
-		return readsFirst{store}
+		return &readsFirst{Ledger: store}
 	case ClaimsTwice:
 		return claimsTwice{store}
 	case Sound, SameNode, EndlessWindow:
@@ -112,9 +113,14 @@ const failedSuffix = ".failed"
 type noting struct {
 	segment.Ledger
 	file io.Writer
+	gate *gate
 }
 
 func (s noting) Claim(ctx context.Context, name string, n int64) (int64, error) {
+	if err := s.gate.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.gate.leave()
 	first, err := s.Ledger.Claim(ctx, name, n)
 	return first, s.note(err)
 }
@@ -124,6 +130,10 @@ func (s noting) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
+	if err := s.gate.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.gate.leave()
 	first, err := on.ClaimOn(ctx, name, n, t)
 	return first, s.note(err)
 }
@@ -153,21 +163,34 @@ func (s claimsTwice) ClaimOn(ctx context.Context, name string, n int64, t segmen
 	return s.noting.ClaimOn(ctx, name, n, t)
 }
 
-// readsFirst gives out the numbers from where the counter was before the claim.
-type readsFirst struct{ segment.Ledger }
+// readsFirst gives out the numbers from where the counter was before the claim. If the claim fails, it does not
+// read again.
+type readsFirst struct {
+	segment.Ledger
+	mu   sync.Mutex
+	read int64 // 0 before it has read; guarded by mu
+}
 
-func (s readsFirst) Claim(ctx context.Context, name string, n int64) (int64, error) {
-	first := int64(1)
-	counters, err := s.Counters(ctx, name)
-	for _, c := range counters {
-		first = c.Next
-	}
-	if err != nil {
-		return 0, err
+func (s *readsFirst) Claim(ctx context.Context, name string, n int64) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read == 0 {
+		counters, err := s.Counters(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		s.read = 1
+		for _, c := range counters {
+			s.read = c.Next
+		}
 	}
 	rest(ctx, pace) // so that others claim in between, however fast the store is
-	_, err = s.Ledger.Claim(ctx, name, n)
-	return first, err
+	if _, err := s.Ledger.Claim(ctx, name, n); err != nil {
+		return 0, err
+	}
+	first := s.read
+	s.read = 0
+	return first, nil
 }
 
 // A CounterResult is what has happened to workers that take numbers, and what their journals say.
@@ -184,18 +207,32 @@ type CounterResult struct {
 // end, at the address itself, to see how far the counter has come.
 func RunCounters(tb testing.TB, c Config, open CounterOpener) CounterResult {
 	tb.Helper()
-	r := play(tb, c, true)
-	result := CounterResult{Config: c, Processes: len(r.all), Verdict: checker.CheckNumbers(r.journals())}
-	for _, h := range r.happened {
-		result.Counts[h.kind]++
-	}
+	return play(tb, c, true).judgeCounters(open)
+}
+
+// failed is how many claims of all processes were sent and ended with an error.
+func (r *runner) failed() (n int64) {
+	r.tb.Helper()
 	for _, p := range r.all {
 		file, err := os.Stat(p.Journal + failedSuffix)
 		if err == nil {
-			result.Failed += file.Size()
+			n += file.Size()
 		} else if !os.IsNotExist(err) { // it ended before it had a store
-			tb.Fatal(err)
+			r.tb.Fatal(err)
 		}
+	}
+	return n
+}
+
+// judgeCounters reads the journals and compares them, and asks the store how far the counter has come.
+func (r *runner) judgeCounters(open CounterOpener) CounterResult {
+	tb, c := r.tb, r.Config
+	tb.Helper()
+	result := CounterResult{
+		Config: c, Processes: len(r.all), Verdict: checker.CheckNumbers(r.journals()), Failed: r.failed(),
+	}
+	for _, h := range r.happened {
+		result.Counts[h.kind]++
 	}
 	address := c.Address
 	if c.At != nil {

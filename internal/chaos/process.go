@@ -20,6 +20,8 @@ type process struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	log     lockedBuffer // its standard error
+	said    lockedBuffer // its standard output, a word a line
+	told    int          // how many commands it was given that it confirms
 	ended   chan struct{}
 	killed  bool
 }
@@ -39,7 +41,7 @@ func start(tb testing.TB, o order) *process {
 	p.command = exec.CommandContext(context.Background(), program)
 	p.command.Env = append(os.Environ(), orderVariable+"="+string(text))
 	p.command.SysProcAttr = attributes()
-	p.command.Stderr = &p.log
+	p.command.Stderr, p.command.Stdout = &p.log, &p.said
 	if p.stdin, err = p.command.StdinPipe(); err != nil {
 		tb.Fatal(err)
 	}
@@ -65,10 +67,8 @@ func (p *process) signal(s syscall.Signal) { _ = p.command.Process.Signal(s) }
 
 // kill ends the process as a crash does. It returns an error if the process had already ended.
 func (p *process) kill() error {
-	select {
-	case <-p.ended:
+	if !p.alive() {
 		return fmt.Errorf("%s has ended by itself with %v", p.Name, p.command.ProcessState)
-	default:
 	}
 	p.killed = true
 	p.signal(syscall.SIGKILL)
@@ -76,9 +76,39 @@ func (p *process) kill() error {
 	return nil
 }
 
+func (p *process) alive() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // setClock tells the process how wrong its clock is.
 func (p *process) setClock(offset time.Duration) {
-	_, _ = fmt.Fprintln(p.stdin, offset.Nanoseconds()) // it may have ended
+	p.say(wordOff, offset)
+}
+
+// say gives a command to the process, which may have ended.
+func (p *process) say(word string, values ...any) {
+	p.told++
+	for _, value := range values {
+		switch v := value.(type) {
+		case time.Duration:
+			word += fmt.Sprint(" ", v.Nanoseconds())
+		case time.Time:
+			word += fmt.Sprint(" ", v.UnixNano())
+		}
+	}
+	_, _ = fmt.Fprintln(p.stdin, word)
+}
+
+// tell gives a command to the process, and waits until it has been carried out.
+func (p *process) tell(tb testing.TB, r *runner, word string, values ...any) {
+	tb.Helper()
+	p.say(word, values...)
+	r.until(p.Name+" does not obey: "+word, func() bool { return p.said.count(wordDone) >= p.told })
 }
 
 // leave ends the process in good order, or after a while without. It returns an error if the
@@ -120,6 +150,20 @@ func (b *lockedBuffer) Write(text []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.Write(text)
+}
+
+// size is how much there is of it.
+func (b *lockedBuffer) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Len()
+}
+
+// count is how often a line is there.
+func (b *lockedBuffer) count(line string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Count(b.text.Bytes(), []byte(line+"\n"))
 }
 
 // tail is the end of it, enough for a reader.

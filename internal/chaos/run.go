@@ -32,6 +32,10 @@ type runner struct {
 	all     []*process // of every worker, one after the other
 	// counters: the workers take numbers from a counter, and lease nothing.
 	counters bool
+	// stepwise: the workers can be kept from their store, and have clocks that can be stopped.
+	stepwise bool
+	// shut: those that are hired are kept from their store.
+	shut bool
 
 	mu sync.Mutex
 	// happened is guarded by mu.
@@ -57,13 +61,8 @@ func play(tb testing.TB, c Config, counters bool) *runner {
 	tb.Helper()
 	tb.Logf("%s: seed %d, %v, %d processes, %d nodes, span %v",
 		c.Store, c.Seed, c.Length, c.Workers, c.Nodes, c.Span)
-	r := &runner{Config: c, tb: tb, dir: tb.TempDir(), counters: counters}
-	for i := range c.Workers {
-		w := new(worker)
-		if c.Server != nil {
-			w.relay = servers.NewRelay(tb, c.Address)
-		}
-		r.workers = append(r.workers, w)
+	r := newRunner(tb, c, counters)
+	for i := range r.workers {
 		r.hire(i)
 	}
 	r.await()
@@ -73,26 +72,33 @@ func play(tb testing.TB, c Config, counters bool) *runner {
 	return r
 }
 
+// newRunner makes a runner whose workers have no processes yet.
+func newRunner(tb testing.TB, c Config, counters bool) *runner {
+	tb.Helper()
+	r := &runner{Config: c, tb: tb, dir: tb.TempDir(), counters: counters}
+	for range c.Workers {
+		w := new(worker)
+		if c.Server != nil {
+			w.relay = servers.NewRelay(tb, c.Address)
+		}
+		r.workers = append(r.workers, w)
+	}
+	return r
+}
+
 // await waits until every process has made an ID, so that the faults meet processes at work.
 func (r *runner) await() {
 	r.tb.Helper()
-	began := time.Now()
 	for _, p := range r.all {
-		for {
-			if file, err := os.Stat(p.Journal); err == nil && file.Size() > 0 {
-				break
-			}
-			if time.Since(began) > servers.Patience {
-				r.tb.Errorf("%s has made no ID", p.Name)
-				return
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		r.until(p.Name+" has made no ID", func() bool {
+			file, err := os.Stat(p.Journal)
+			return err == nil && file.Size() > 0
+		})
 	}
 }
 
 // hire starts the next process of a worker.
-func (r *runner) hire(i int) {
+func (r *runner) hire(i int) *process {
 	r.tb.Helper()
 	w := r.workers[i]
 	w.started++
@@ -107,9 +113,10 @@ func (r *runner) hire(i int) {
 	w.process = start(r.tb, order{
 		Name: name, Store: r.Store, Address: address, Journal: filepath.Join(r.dir, name),
 		Span: r.Span, Nodes: r.Nodes, Mutant: r.Mutant, Counters: r.counters,
-		SystemClock: onSystemClock(i),
+		SystemClock: onSystemClock(i) && !r.stepwise, Gated: r.stepwise, Shut: r.shut,
 	})
 	r.all = append(r.all, w.process)
+	return w.process
 }
 
 // disturb lets all faults begin and end at their times.
@@ -248,19 +255,7 @@ func (r *runner) journals() []checker.Journal {
 	r.tb.Helper()
 	journals := make([]checker.Journal, 0, len(r.all))
 	for _, p := range r.all {
-		file, err := os.Open(p.Journal)
-		if os.IsNotExist(err) {
-			continue // it was killed before it began
-		}
-		if err != nil {
-			r.tb.Fatal(err)
-		}
-		j, err := checker.Read(p.Name, file)
-		_ = file.Close() // it was only read
-		if err != nil {
-			r.tb.Fatal(err)
-		}
-		journals = append(journals, j)
+		journals = append(journals, r.journal(p))
 	}
 	return journals
 }

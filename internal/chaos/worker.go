@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,6 +38,8 @@ type order struct {
 	SystemClock bool
 	// Counters: it takes numbers from a counter, and the fields about nodes say nothing.
 	Counters bool
+	// Gated: it can be kept from its store, and if it is Shut that is so from the beginning.
+	Gated, Shut bool
 }
 
 const (
@@ -88,33 +91,82 @@ func obey(work func(ctx context.Context) error) {
 	os.Exit(0)
 }
 
-// A clock is the system's clock, wrong by an offset. It is safe for concurrent use.
-type clock struct{ offset atomic.Int64 }
+// A clock is the system's clock, wrong by an offset, or stopped. It is safe for concurrent use.
+type clock struct {
+	offset  atomic.Int64
+	stopped atomic.Int64 // the time that it shows, in nanoseconds since 1970, or 0 if it goes
+}
 
-func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
+func (c *clock) now() time.Time {
+	if at := c.stopped.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Now().Add(time.Duration(c.offset.Load()))
+}
 
-// obey sets the clock to each offset that it reads, in nanoseconds. It ends the process when nobody
-// is left to say any.
-func (c *clock) obey(commands io.Reader) {
+// Words that a worker is told, some of them with a number behind.
+const (
+	wordOff  = "off"  // its clock goes, and is wrong by so many nanoseconds
+	wordAt   = "at"   // its clock shows so many nanoseconds since 1970, and does not go
+	wordStop = "stop" // its clock shows what it shows now, and does not go
+	wordShut = "shut" // it is kept from its store
+	wordOpen = "open" // it is not any more
+)
+
+// Words that it says.
+const (
+	wordDone    = "done"    // the command was carried out
+	wordRefused = "refused" // it has had no ID, or fewer than it wanted
+	wordWaiting = "waiting" // it is kept from its store, and wants something of it
+)
+
+// say tells the test, which has started the process, a word.
+func say(word string) { fmt.Println(word) }
+
+// listen carries out each command that it reads. It ends the process when nobody is left to give any.
+func (o order) listen(commands io.Reader, c *clock, g *gate) {
 	in := bufio.NewScanner(commands)
 	for in.Scan() {
-		offset, err := strconv.ParseInt(in.Text(), 10, 64)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "this is no offset:", err)
+		word, text, _ := strings.Cut(in.Text(), " ")
+		number, err := int64(0), error(nil)
+		if text != "" {
+			number, err = strconv.ParseInt(text, 10, 64)
+		}
+		switch {
+		case err == nil && word == wordOff:
+			c.offset.Store(number)
+			c.stopped.Store(0)
+		case err == nil && word == wordAt:
+			c.stopped.Store(number)
+		case word == wordStop:
+			c.stopped.Store(c.now().UnixNano())
+		case word == wordShut && o.Gated:
+			g.shut()
+		case word == wordOpen && o.Gated:
+			g.open()
+		default:
+			fmt.Fprintf(os.Stderr, "this is no command: %q\n", in.Text())
 			os.Exit(2)
 		}
-		c.offset.Store(offset)
+		say(wordDone)
 	}
 	os.Exit(0)
 }
 
 // work is the whole life of a worker.
 func (o order) work(ctx context.Context, open Opener) error {
-	file, c, err := o.begin()
+	file, c, way, err := o.begin()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }() // every line was written at once
+	if o.Gated {
+		ungated := open
+		open = func(store, address string) (lease.Store, error) {
+			s, err := ungated(store, address)
+			return gated{s, way}, err
+		}
+	}
 	keeper := o.acquire(ctx, open, c)
 	if keeper == nil {
 		return nil // it was ended before it had a number
@@ -139,16 +191,20 @@ func (o order) work(ctx context.Context, open Opener) error {
 	return nil
 }
 
-// begin opens the journal and starts the clock.
-func (o order) begin() (*os.File, *clock, error) {
+// begin opens the journal and listens to commands. The gate is nil unless the order says otherwise.
+func (o order) begin() (*os.File, *clock, *gate, error) {
 	file, err := os.OpenFile(o.Journal, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	c := new(clock)
 	c.offset.Store(int64(o.Offset))
-	go c.obey(os.Stdin)
-	return file, c, nil
+	var g *gate
+	if o.Gated {
+		g = newGate(o.Shut)
+	}
+	go o.listen(os.Stdin, c, g)
+	return file, c, g, nil
 }
 
 // acquire opens the store and leases a number, until it has one or ctx ends.
@@ -194,6 +250,9 @@ func (o order) stamp(ctx context.Context, g *generator.Generator, file io.Writer
 		lines = appendRuns(lines[:0], time.Now().UnixMicro(), ids)
 		if _, failed := file.Write(lines); failed != nil {
 			return failed
+		}
+		if err != nil {
+			say(wordRefused)
 		}
 		switch {
 		case errors.Is(err, generator.ErrSealed), errors.Is(err, generator.ErrInvalidOption):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
@@ -75,15 +76,16 @@ func TestChaosRepeatsNoID(t *testing.T) {
 	})
 }
 
-// brief is a run of a few seconds. The seed is always the same, so that it has every fault.
+// brief is a run of a few seconds.
 func brief() chaos.Config {
 	return chaos.Config{
 		Store: "sqlite", Workers: 4, Nodes: 5, Span: 300 * time.Millisecond, Length: 5 * time.Second, Seed: 1,
 	}
 }
 
-// fewSeconds runs a few seconds of chaos with one seed after the other until a run has what is wanted.
-// On a busy machine a number may not change hands in one of them. It returns the last result.
+// fewSeconds runs a few seconds of chaos with one seed after the other until a run has what is wanted. Only
+// chance decides whether a number changes hands in one of them, so the tests with it are for the night. It
+// returns the last result, and the seed of each is logged.
 func fewSeconds(t *testing.T, mutant chaos.Mutant, wanted func(chaos.Result) bool) chaos.Result {
 	t.Helper()
 	const most = 48
@@ -100,8 +102,46 @@ func fewSeconds(t *testing.T, mutant chaos.Mutant, wanted func(chaos.Result) boo
 }
 
 func TestAFewSecondsOfChaosRepeatNoID(t *testing.T) {
+	nightly.Only(t, "chance decides what happens in them; TestANumberThatChangesHandsRepeatsNoID has two takeovers")
 	t.Parallel()
 	fewSeconds(t, chaos.Sound, func(r chaos.Result) bool { return !r.Verdict.OK() || r.ShowsSomething() }).Check(t)
+}
+
+// Faults that are drawn must be able to show a rule that is broken.
+func TestAFewSecondsOfChaosFindProcessesThatBreakARule(t *testing.T) {
+	nightly.Only(t, "chance decides what happens in them; TestTheCheckerFindsProcessesThatBreakARule goes by steps")
+	t.Parallel()
+	for _, mutant := range []chaos.Mutant{chaos.SameNode, chaos.EndlessWindow} {
+		t.Run(string(mutant), func(t *testing.T) {
+			t.Parallel()
+			if result := fewSeconds(t, mutant, found); !found(result) {
+				t.Errorf("nothing was found in any run, and in the last: %v", result)
+			}
+		})
+	}
+}
+
+func found(r chaos.Result) bool {
+	return r.Verdict.TicksTwice > 0 && r.Verdict.IDsTwice > 0 && len(r.Verdict.Faults) > 0
+}
+
+// bySteps lets a number go from one process to another on a target.
+func bySteps(t *testing.T, target dbtest.Target, mutant chaos.Mutant) chaos.Result {
+	t.Helper()
+	return chaos.TakeOver(t, chaos.Config{
+		Store: target.Name, Address: target.DSN(t), Span: 300 * time.Millisecond, Mutant: mutant,
+	})
+}
+
+func TestANumberThatChangesHandsRepeatsNoID(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, target dbtest.Target) {
+		result := bySteps(t, target, chaos.Sound)
+		result.Check(t)
+		if result.Verdict.Takeovers < 2 {
+			t.Errorf("the number changed hands %d times, and not twice", result.Verdict.Takeovers)
+		}
+	})
 }
 
 // The checker has to find processes that break a rule, or it would find nothing in sound ones.
@@ -110,11 +150,8 @@ func TestTheCheckerFindsProcessesThatBreakARule(t *testing.T) {
 	for _, mutant := range []chaos.Mutant{chaos.SameNode, chaos.EndlessWindow} {
 		t.Run(string(mutant), func(t *testing.T) {
 			t.Parallel()
-			found := func(r chaos.Result) bool {
-				return r.Verdict.TicksTwice > 0 && r.Verdict.IDsTwice > 0 && len(r.Verdict.Faults) > 0
-			}
-			if result := fewSeconds(t, mutant, found); !found(result) {
-				t.Errorf("nothing was found in any run, and in the last: %v", result)
+			if result := bySteps(t, dbtest.Named("sqlite"), mutant); !found(result) {
+				t.Errorf("nothing was found: %v", result)
 			}
 		})
 	}
