@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -26,7 +25,8 @@ type crew struct {
 	ledger *ledger
 	db     *gorm.DB // for looking at the table; the plugin is not on it
 	all    []*process
-	done   bool // the ledger was compared with the table
+	also   []watched // what changes as long as there is hope, beside the workers
+	done   bool      // the ledger was compared with the table
 }
 
 // newCrew makes the table. The test itself looks at it by dsn.
@@ -85,11 +85,20 @@ func (c *crew) holders() []*process {
 // holder picks one of them.
 func (c *crew) holder() *process {
 	c.t.Helper()
-	var found []*process
-	eventually(c.t, "no worker has a number", func() bool {
-		found = c.holders()
-		return len(found) > 0
+	var found *process
+	c.eventually("no worker has a number", func() bool {
+		found = c.anyHolder()
+		return found != nil
 	})
+	return found
+}
+
+// anyHolder picks one of them, or returns nil if there is none.
+func (c *crew) anyHolder() *process {
+	found := c.holders()
+	if len(found) == 0 {
+		return nil
+	}
 	return found[c.random.IntN(len(found))]
 }
 
@@ -109,28 +118,49 @@ func (c *crew) progress(except ...*process) {
 		return n
 	}
 	before := count()
-	eventually(c.t, "the workers do not go on", func() bool { return count() >= before+enough })
+	c.eventually("the workers do not go on", func() bool { return count() >= before+enough })
 }
 
-// held makes a worker stop itself at a place and returns it, with what it said. It says so just
-// before it stops, so a signal to go on that came before the stop would be lost; held waits for the
-// stop itself.
+// held makes a worker stop itself at a place and returns it, with what it said. A worker that loses its number
+// may not come to the place, so another one is told then. A worker says so just before it stops, so a signal to
+// go on that came before the stop would be lost; held waits for the stop itself.
 func (c *crew) held(place string) (*process, report) {
 	c.t.Helper()
-	for range 20 {
-		p := c.holder()
-		before := look(p, func() int { return len(p.holding) })
-		said := func() bool { return look(p, func() bool { return len(p.holding) > before }) }
-		p.command(place)
-		// It may have lost its number meanwhile, and not come to the place soon.
-		if within(5*time.Second, said) {
-			eventually(c.t, p.Name+" has not stopped itself", func() bool { return isStopped(p.cmd.Process.Pid) })
-			return p, look(p, func() report { return p.holding[before] })
+	var p *process
+	before := 0
+	said := func() bool { return p != nil && look(p, func() bool { return len(p.holding) > before }) }
+	c.eventually("no worker stops itself when it "+place, func() bool {
+		if said() {
+			return isStopped(p.cmd.Process.Pid)
 		}
-		p.command(holdNowhere)
-	}
-	c.t.Fatalf("no worker could be stopped in the place %q", place)
-	return nil, report{}
+		if p != nil && slices.Contains(c.holders(), p) {
+			return false
+		}
+		if p != nil && !c.release(p, before) {
+			return false // it has stopped after all
+		}
+		if p = c.anyHolder(); p != nil {
+			before = look(p, func() int { return len(p.holding) })
+			p.command(place)
+		}
+		return false
+	})
+	return p, look(p, func() report { return p.holding[before] })
+}
+
+// release tells a worker not to stop itself any more. It returns false if it has done so before it heard that.
+func (c *crew) release(p *process, before int) bool {
+	c.t.Helper()
+	released := look(p, func() int { return p.released })
+	p.command(holdNowhere)
+	stopped := false
+	c.eventually(p.Name+" neither stops itself nor hears that it is not to", func() bool {
+		return look(p, func() bool {
+			stopped = len(p.holding) > before
+			return stopped || p.released > released
+		})
+	})
+	return !stopped
 }
 
 // thaw lets a stopped worker go on, and waits until it has said something of a create.
@@ -144,7 +174,7 @@ func (c *crew) thaw(p *process) {
 	}
 	before := count()
 	p.signal(syscall.SIGCONT)
-	eventually(c.t, p.Name+" is silent after it was stopped", func() bool { return count() > before })
+	c.eventually(p.Name+" is silent after it was stopped", func() bool { return count() > before })
 }
 
 // finish ends all workers in good order, and compares what they have acknowledged with the table.

@@ -27,14 +27,14 @@ func TestACrowdThatStartsOnAnEmptyDatabaseSharesTheNumbersOut(t *testing.T) {
 		for _, p := range crowds {
 			eventually(t, p.Name+" does not open the database", func() bool {
 				return look(p, func() bool { return p.opened }) || !p.alive()
-			})
+			}, p)
 		}
 		for _, p := range crowds {
 			p.command("go")
 		}
 		var nodes []int64
 		for _, p := range crowds {
-			eventually(t, p.Name+" does not get its numbers", func() bool { return p.isReady() || !p.alive() })
+			eventually(t, p.Name+" does not get its numbers", func() bool { return p.isReady() || !p.alive() }, p)
 			for _, r := range look(p, func() []report { return p.refused }) {
 				t.Errorf("%s was refused: %s", p.Name, r.Error)
 			}

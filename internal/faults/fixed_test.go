@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -21,14 +20,17 @@ func TestTwoProcessesCannotHaveOneFixedNumber(t *testing.T) {
 		const number = 7
 		base := order{
 			Target: target, DSN: target.DSN(t), Lo: number, Hi: number, Fixed: true,
-			Span: 2 * time.Second, Pace: usualPace, Patience: patience,
+			Span: roundsSpan(), Pace: usualPace(), Patience: forever,
 		}
 		c := newCrew(t, base, 1, base.DSN)
+		// A window so long that no machine is too slow to extend it: the second process is refused at once.
+		c.base.Span = forever
 		first := c.hire()
 		c.progress()
+		c.base.Span = base.Span
 
 		second := c.try()
-		second.await(t)
+		c.eventually("the second process is not refused", func() bool { return !second.alive() })
 		refused := look(second, func() []report { return second.refused })
 		if len(refused) != 1 || refused[0].Class != classHeld {
 			t.Fatalf("the second process was not refused because the number is held: %+v", refused)
@@ -43,35 +45,36 @@ func TestTwoProcessesCannotHaveOneFixedNumber(t *testing.T) {
 		}
 		c.progress() // the first has not noticed
 
-		first.kill(t)
-		left := recordOf(t, c.db, number)
+		first.end(t)
+		if given := recordOf(t, c.db, number); given.Owner != "" {
+			t.Errorf("the number was not given back: %+v", given)
+		}
 		third := c.hire()
-		eventually(t, "the number of a process that was killed is not given to another", third.isReady)
+		c.eventually("a number that was given back is not given to another", third.isReady)
+		if log := third.stderr(); strings.Contains(log, "waiting") {
+			t.Errorf("a number that was given back is not taken at once:\n%s", log)
+		}
 		c.progress(first, second)
+
+		third.kill(t)
+		left := recordOf(t, c.db, number)
+		fourth := c.hire()
+		c.eventually("the number of a process that was killed is not given to another", fourth.isReady)
+		c.progress(first, second, third)
 		taken := recordOf(t, c.db, number)
-		if !strings.Contains(taken.Owner, third.Name) || taken.Version <= left.Version {
-			t.Errorf("the record went from %+v to %+v, where %s has the number", left, taken, third.Name)
+		if !strings.Contains(taken.Owner, fourth.Name) || taken.Version <= left.Version {
+			t.Errorf("the record went from %+v to %+v, where %s has the number", left, taken, fourth.Name)
 		}
 		c.ledger.mu.Lock()
 		for id, n := range c.ledger.rows {
-			if stamped := partsOf(id).Time; n.worker() == third.Name && stamped.Before(left.Until) {
+			if stamped := partsOf(id).Time; n.worker() == fourth.Name && stamped.Before(left.Until) {
 				t.Errorf("%s has stamped %v, before the window of the killed process ended at %v",
-					third.Name, stamped, left.Until)
+					fourth.Name, stamped, left.Until)
 				break
 			}
 		}
 		c.ledger.mu.Unlock()
 
-		third.end(t)
-		if given := recordOf(t, c.db, number); given.Owner != "" {
-			t.Errorf("the number was not given back: %+v", given)
-		}
-		fourth := c.hire()
-		eventually(t, "a number that was given back is not given to another", fourth.isReady)
-		if log := fourth.stderr(); strings.Contains(log, "waiting") {
-			t.Errorf("a number that was given back is not taken at once:\n%s", log)
-		}
-		c.progress(first, second, third)
 		s := c.finish()
 		c.complain(func(class, _ string) bool { return class == classHeld || class == classWindow })
 		t.Logf("%s; %s", c.summary(), s)

@@ -153,7 +153,18 @@ func (h *fullHouse) checkNumbers() {
 			holders[w.Node] = append(holders[w.Node], w)
 		}
 		return !slices.ContainsFunc(holders, func(of []generator.Window) bool { return len(of) != 1 })
-	})
+	}, h)
+}
+
+// state and latest tell which numbers the keepers have.
+func (h *fullHouse) state() string { return h.latest() }
+
+func (h *fullHouse) latest() string {
+	nodes := make([]int64, len(h.keepers))
+	for i, k := range h.keepers {
+		nodes[i] = k.Window().Node
+	}
+	return fmt.Sprint("the numbers of the keepers: ", nodes)
 }
 
 // close gives all numbers back.

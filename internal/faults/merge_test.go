@@ -10,27 +10,30 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds crashes the server of the target and of the sources again
-// and again while rows are copied. PostgreSQL may have lost the last chunks then.
+// TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds crashes the server of the target and of the sources while
+// rows are copied, at night again and again. PostgreSQL may have lost the last chunks then.
 func TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds(t *testing.T) {
 	t.Parallel()
-	const players, items = 1000, 60_000 // of each server
+	players, items := nightly.Pick(500, 1000), nightly.Pick(6000, 60_000) // of each server
+	first, step := nightly.Pick[int64](3000, 15_000), nightly.Pick[int64](100_000, 25_000)
+	wanted := nightly.Pick(1, 3) // crashes
 	eachPrivateServer(t, func(t *testing.T, f flavor) {
+		s := newServer(t, f)
 		for name, opts := range map[string][]merge.Option{"fastest": nil, "portable": {merge.WithPortableCopy()}} {
-			s := newServer(t, f)
 			plan := &merge.Plan{
 				Version: 1, Layout: merge.Layout{Preset: "game"},
-				Target: merge.Target{Name: "one", Number: 1, DSN: s.database("target")},
+				Target: merge.Target{Name: "one", Number: 1, DSN: s.database(name + "_target")},
 				Tables: map[string]*merge.TablePlan{"players": {Policy: merge.Copy}, "items": {Policy: merge.Copy}},
 			}
 			s.run(plan.Target.DSN, playersTable, itemsTable)
 			want := map[string]string{}
 			for n := range 2 {
 				from := merge.Server{Name: fmt.Sprint("s", n+1), Number: int64(n + 1)}
-				from.DSN = s.database(fmt.Sprint("source", n))
+				from.DSN = s.database(fmt.Sprint(name, "_source", n))
 				s.run(from.DSN, playersTable, itemsTable, rowsOf("players", n, players, players),
 					rowsOf("items", n, items, players))
 				maps.Copy(want, s.rows(from.DSN))
@@ -41,7 +44,7 @@ func TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds(t *testing.T) {
 			}
 
 			crashes, lost := 0, int64(0)
-			for at := int64(15_000); ; at += 25_000 {
+			for at := first; ; at += step {
 				copied, crashed, err := s.mergeUntil(plan, at, opts)
 				if !crashed {
 					if err != nil {
@@ -56,8 +59,8 @@ func TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds(t *testing.T) {
 				s.start()
 				lost += copied - int64(len(s.rows(plan.Target.DSN)))
 			}
-			if crashes < 3 {
-				t.Errorf("%s: there were %d crashes only", name, crashes)
+			if crashes < wanted {
+				t.Errorf("%s: there were %d crashes, and not %d", name, crashes, wanted)
 			}
 			if got := s.rows(plan.Target.DSN); !maps.Equal(got, want) {
 				t.Errorf("%s: the target has %d rows that are not those of the servers, %d", name, len(got), len(want))

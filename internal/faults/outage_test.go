@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -19,9 +20,10 @@ func TestAServerThatIsAwayEndsIDsWithTheWindowAndNothingElse(t *testing.T) {
 		s := newServer(t, f)
 		base := order{
 			Target: f.target, DSN: f.dsn(s.port), Hi: 3,
-			Span: 3 * time.Second, Pace: usualPace, Patience: 3 * time.Second,
+			Span: roundsSpan(), Pace: usualPace(), Patience: 3 * time.Second,
 		}
 		c := newCrew(t, base, 3, base.DSN)
+		c.also = append(c.also, s)
 		c.fill()
 		c.everyone("has not begun")
 		before := c.numbers()
@@ -32,7 +34,7 @@ func TestAServerThatIsAwayEndsIDsWithTheWindowAndNothingElse(t *testing.T) {
 		late := c.hire() // there is nothing to begin with
 		s.start()
 		c.everyone("does not go on after the server was stopped and started")
-		eventually(t, "a worker that was started without a server does not begin", late.isReady)
+		c.eventually("a worker that was started without a server does not begin", late.isReady)
 
 		s.end(f.crash)
 		s.start()
@@ -49,10 +51,20 @@ func TestAServerThatIsAwayEndsIDsWithTheWindowAndNothingElse(t *testing.T) {
 	})
 }
 
-// eachPrivateServer runs fn with each kind of server that can be stopped.
+// eachPrivateServer runs fn with each kind of server that can be stopped, and in tier one with the one that the
+// name of the test chooses: to make the files of a server costs seconds.
 func eachPrivateServer(t *testing.T, fn func(t *testing.T, f flavor)) {
 	t.Helper()
-	for _, f := range privateServers() {
+	all := privateServers()
+	var targets []dbtest.Target
+	for _, f := range all {
+		targets = append(targets, f.target)
+	}
+	chosen := dbtest.Chosen(t.Name(), targets)
+	for _, f := range all {
+		if !slices.Contains(chosen, f.target) {
+			continue
+		}
 		t.Run(f.target.Name, func(t *testing.T) {
 			t.Parallel()
 			fn(t, f)
@@ -70,7 +82,7 @@ func (c *crew) everyone(otherwise string) {
 		before[i] = p.acknowledged()
 	}
 	for i, p := range living {
-		eventually(c.t, p.Name+" "+otherwise, func() bool { return p.acknowledged() >= before[i]+enough })
+		c.eventually(p.Name+" "+otherwise, func() bool { return p.acknowledged() >= before[i]+enough })
 	}
 }
 
@@ -106,7 +118,7 @@ func (c *crew) untilWindowsEnd() {
 			p.command(reportNext)
 		}
 		waiting = slices.DeleteFunc(waiting, func(p *process) bool {
-			eventually(c.t, p.Name+" does not answer", func() bool {
+			c.eventually(p.Name+" does not answer", func() bool {
 				return look(p, func() bool { return len(p.answers) > asked })
 			})
 			r := look(p, func() report { return p.answers[asked] })
@@ -145,7 +157,7 @@ func (c *crew) refusedAfter(do func()) {
 	do()
 	for i, p := range living {
 		text := ""
-		eventually(c.t, "creates of "+p.Name+" do not fail for want of a window", func() bool {
+		c.eventually("creates of "+p.Name+" do not fail for want of a window", func() bool {
 			var n int
 			n, text = p.failed(classWindow)
 			return n > before[i]

@@ -18,21 +18,9 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what has to happen. It only keeps a fault from hanging
-// the test run.
-const patience = 3 * time.Minute
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	if !within(patience, holds) {
-		t.Fatalf("after %v: %s", patience, what)
-	}
-}
-
 // within waits until something holds, or for so long.
 func within(d time.Duration, holds func() bool) bool {
-	for end := time.Now().Add(d); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(d); ; time.Sleep(10 * time.Millisecond) {
 		if holds() {
 			return true
 		}
@@ -52,6 +40,9 @@ type process struct {
 
 	mu sync.Mutex
 	// All below is guarded by mu.
+	reports  int               // how many there were
+	last     report            // the last of them
+	heard    time.Time         // when it came
 	node     int64             // of its last row, or what it was ready with; -1 before
 	rows     int               // how many were acknowledged
 	failures map[string]int    // of creates, by class
@@ -59,6 +50,7 @@ type process struct {
 	unmade   map[int64]report  // by the ID of a row that failed
 	refused  []report
 	holding  []report
+	released int      // how often it has heard that it is not to stop
 	answers  []report // to the command next
 	ready    []int64  // numbers
 	opened   bool
@@ -151,6 +143,7 @@ func (p *process) read(out io.Reader, l *ledger) {
 func (p *process) take(r report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.reports, p.last, p.heard = p.reports+1, r, time.Now()
 	switch r.Kind {
 	case reportReady:
 		p.ready, p.node = r.Nodes, r.Nodes[0]
@@ -167,6 +160,8 @@ func (p *process) take(r report) {
 		}
 	case reportHolding:
 		p.holding = append(p.holding, r)
+	case reportReleased:
+		p.released++
 	case reportNext:
 		p.answers = append(p.answers, r)
 	case reportOpened:
@@ -220,11 +215,7 @@ func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 // await waits for the end of the process.
 func (p *process) await(t *testing.T) {
 	t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		t.Fatalf("after %v: %s has not ended", patience, p.Name)
-	}
+	eventually(t, p.Name+" has not ended", func() bool { return !p.alive() }, p)
 }
 
 // kill ends the process as a crash does.

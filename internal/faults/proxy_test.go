@@ -5,7 +5,6 @@ package faults_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -54,11 +53,11 @@ type link struct {
 
 func (l *link) cut() { _, _ = l.client.Close(), l.server.Close() }
 
-// newProxy starts a proxy to a port of this machine.
-func newProxy(t *testing.T, port int, late time.Duration) *proxy {
+// newProxy starts a proxy to an address.
+func newProxy(t *testing.T, upstream string, late time.Duration) *proxy {
 	t.Helper()
 	p := &proxy{
-		t: t, upstream: fmt.Sprintf("127.0.0.1:%d", port), late: late,
+		t: t, upstream: upstream, late: late,
 		address: "127.0.0.1:0", links: make(map[*link]bool), met: make(map[fate]int),
 	}
 	p.accept()
@@ -206,7 +205,6 @@ func (p *proxy) meet(l *link, request []byte) error {
 	// It ends when the server's answer finds nobody.
 	select {
 	case <-l.answered:
-	case <-time.After(patience):
 	case <-p.t.Context().Done():
 	}
 	return net.ErrClosed

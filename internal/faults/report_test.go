@@ -32,14 +32,15 @@ type report struct {
 
 // Kinds of reports.
 const (
-	reportReady   = "ready"   // it has a number: Nodes
-	reportRefused = "refused" // it could not get one
-	reportRows    = "rows"    // the database has acknowledged the commit of rows
-	reportFailed  = "failed"  // a create or its commit failed
-	reportHolding = "holding" // it stops itself at the place that was asked for: Lane
-	reportNext    = "next"    // the answer to the command next
-	reportOpened  = "opened"  // a crowd is ready to start
-	reportClosed  = "closed"  // it has given its number back, or not: Error
+	reportReady    = "ready"    // it has a number: Nodes
+	reportRefused  = "refused"  // it could not get one
+	reportRows     = "rows"     // the database has acknowledged the commit of rows
+	reportFailed   = "failed"   // a create or its commit failed
+	reportHolding  = "holding"  // it stops itself at the place that was asked for: Lane
+	reportReleased = "released" // it is not to stop any more
+	reportNext     = "next"     // the answer to the command next
+	reportOpened   = "opened"   // a crowd is ready to start
+	reportClosed   = "closed"   // it has given its number back, or not: Error
 )
 
 // Classes of errors.

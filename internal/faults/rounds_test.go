@@ -13,29 +13,33 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 const (
 	// roundsVariable says how many rounds there are.
 	roundsVariable = "SNOWFLAKE_FAULT_ROUNDS"
-	usualRounds    = 14 // two of each kind
-	shortRounds    = 7
-
-	// roundsSpan leaves a window some time where a busy machine answers each statement late.
-	roundsSpan = 3 * time.Second
-
-	// usualPace keeps the load low: the tests are about faults.
-	usualPace = 4 * time.Millisecond
 )
+
+// usualRounds is how many there are otherwise: one of each kind, and at night two.
+func usualRounds() int { return nightly.Pick(7, 14) }
+
+// roundsSpan leaves a window some time where a busy machine answers each statement late.
+func roundsSpan() time.Duration { return nightly.Pick(1500*time.Millisecond, 3*time.Second) }
+
+// usualPace keeps the load low: the tests are about faults.
+func usualPace() time.Duration { return nightly.Pick(25*time.Millisecond, 4*time.Millisecond) }
 
 func TestRoundsOfFaultsRepeatAndLoseNothing(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, target dbtest.Target) {
-		base := order{Target: target, DSN: target.DSN(t), Hi: 3, Span: roundsSpan, Pace: usualPace, Patience: patience}
+		base := order{
+			Target: target, DSN: target.DSN(t), Hi: 3, Span: roundsSpan(), Pace: usualPace(), Patience: forever,
+		}
 		if target.Name == "sqlite" {
 			// Its writers come one after the other. One that is stopped in a transaction holds the
 			// lock on the file; the others are to hear of it, not to wait as long as it lasts.
-			base.Pace = 6 * usualPace
+			base.Pace = nightly.Pick[time.Duration](2, 6) * usualPace()
 			base.DSN = sqliteBusy(t, base.DSN, base.Span/2)
 		}
 		c := newCrew(t, base, 6, base.DSN)
@@ -102,7 +106,7 @@ var roundsInTurn = []struct {
 		c.thaw(p)
 		// Whatever has become of the number, this ID is this row's.
 		id := held.IDs[0]
-		eventually(c.t, "nothing was heard of the row that had its ID before the stop", func() bool {
+		c.eventually("nothing was heard of the row that had its ID before the stop", func() bool {
 			return c.ledger.has(id) || p.failureOf(id) != nil
 		})
 		// In SQLite the lock on the file can keep the row out for as long as the connection waits.
@@ -147,7 +151,7 @@ var roundsInTurn = []struct {
 // handedOver waits until somebody else uses the number of a worker that has ended.
 func (c *crew) handedOver(node int64, from *process) {
 	c.t.Helper()
-	eventually(c.t, "nobody takes the number "+strconv.FormatInt(node, 10)+" of "+from.Name, func() bool {
+	c.eventually("nobody takes the number "+strconv.FormatInt(node, 10)+" of "+from.Name, func() bool {
 		return c.taken(node, from)
 	})
 }
@@ -181,10 +185,7 @@ func rounds(t *testing.T) int {
 		}
 		return n
 	}
-	if testing.Short() {
-		return shortRounds
-	}
-	return usualRounds
+	return usualRounds()
 }
 
 // sqliteBusy sets how long a connection waits for the lock.

@@ -269,7 +269,7 @@ func (s *server) start() {
 			s.t.Fatalf("the server has ended: %v", s.cmd.ProcessState)
 		}
 		return s.Answers() == nil
-	})
+	}, s)
 }
 
 // Start, Answers and Kill make a server one that package chaos can restart.
@@ -319,7 +319,7 @@ func (s *server) ask(limit time.Duration, statement string) error {
 
 func (s *server) admin(statement string) {
 	s.t.Helper()
-	if err := s.ask(patience, statement); err != nil {
+	if err := s.ask(forever, statement); err != nil {
 		s.t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -333,7 +333,7 @@ func (s *server) end(signal syscall.Signal) {
 	}
 	eventually(s.t, "the server does not end", func() bool {
 		return !s.runs() && !slices.ContainsFunc(family, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
-	})
+	}, s)
 }
 
 // signal sends a signal to all processes of the server, those that serve a connection included. To stop
@@ -348,7 +348,7 @@ func (s *server) signal(signal syscall.Signal) {
 		if err := syscall.Kill(first, signal); err != nil {
 			s.t.Fatalf("signal %v to the server: %v", signal, err)
 		}
-		eventually(s.t, "the server does not stop", func() bool { return isStopped(first) })
+		eventually(s.t, "the server does not stop", func() bool { return isStopped(first) }, s)
 	}
 	for _, pid := range s.family() {
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {

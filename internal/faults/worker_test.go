@@ -108,6 +108,9 @@ func (w *worker) obey(ctx context.Context, commands <-chan string) {
 			continue
 		}
 		w.hold.Store(command)
+		if command == holdNowhere {
+			report{Kind: reportReleased}.say()
+		}
 	}
 }
 
