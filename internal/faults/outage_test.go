@@ -28,8 +28,7 @@ func TestAServerThatIsAwayEndsIDsWithTheWindowAndNothingElse(t *testing.T) {
 		c.everyone("has not begun")
 		before := c.numbers()
 
-		s.end(f.quit)
-		c.untilWindowsEnd()
+		s.endWhile(f.quit, c.untilWindowsEnd) // it may take longer to stop than the windows last
 		c.refused()
 		late := c.hire() // there is nothing to begin with
 		s.start()

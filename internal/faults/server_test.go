@@ -327,10 +327,17 @@ func (s *server) admin(statement string) {
 // end sends a signal that ends the server, and waits until nothing of it is left.
 func (s *server) end(signal syscall.Signal) {
 	s.t.Helper()
+	s.endWhile(signal, func() {})
+}
+
+// endWhile is end, and does something meanwhile.
+func (s *server) endWhile(signal syscall.Signal, do func()) {
+	s.t.Helper()
 	family := s.family()
 	if err := s.cmd.Process.Signal(signal); err != nil {
 		s.t.Fatal(err)
 	}
+	do()
 	eventually(s.t, "the server does not end", func() bool {
 		return !s.runs() && !slices.ContainsFunc(family, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
 	}, s)

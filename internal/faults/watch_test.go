@@ -31,9 +31,11 @@ type watched interface {
 // are watched, and never because of how long it takes.
 func eventually(t *testing.T, what string, holds func() bool, all ...watched) {
 	t.Helper()
-	before, since := "", time.Now()
+	began := time.Now()
+	before, since := "", began
 	end, limited := t.Deadline()
-	for ; !holds(); time.Sleep(10 * time.Millisecond) {
+	// What takes long is looked at less often: each look at a server that starts costs a connection.
+	for ; !holds(); time.Sleep(min(max(time.Since(began)/20, 10*time.Millisecond), 200*time.Millisecond)) {
 		var now strings.Builder
 		for _, w := range all {
 			now.WriteString(w.state())
