@@ -122,10 +122,14 @@ func (p *process) leave() error {
 	select {
 	case <-p.ended:
 	case <-time.After(2 * parting):
-		return p.kill() // it waits for a server that is away
+		p.signal(syscall.SIGKILL) // it waits for a server that is away, unless it ends just now
+		<-p.ended
 	}
-	if p.unready() {
+	if p.endedBy(syscall.SIGKILL) {
 		return nil
+	}
+	if p.endedBy(syscall.SIGTERM) {
+		return nil // it had not begun to listen for signals, so it had made no ID either
 	}
 	if !p.command.ProcessState.Success() {
 		return fmt.Errorf("%s has ended with %v", p.Name, p.command.ProcessState)
@@ -133,11 +137,10 @@ func (p *process) leave() error {
 	return nil
 }
 
-// unready reports whether the signal to leave has killed the process, because it had not begun to listen for
-// signals. Then it had made no ID either.
-func (p *process) unready() bool {
+// endedBy reports whether a signal has ended the process.
+func (p *process) endedBy(signal syscall.Signal) bool {
 	status, ok := p.command.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
+	return ok && status.Signaled() && status.Signal() == signal
 }
 
 // lockedBuffer takes what a process writes.

@@ -9,7 +9,8 @@
 // no insert ever met a key that was taken, and no tick of a node number was used by two workers.
 //
 // Package chaos does the same for a longer time, with faults that it draws from a seed, and without
-// rows: its processes write their IDs into files. A few seconds of it run here with the other tests.
+// rows: its processes write their IDs into files. A few seconds of it run here at night, and by steps that do not
+// depend on chance in both tiers.
 // Both let the same checker compare who has used which tick of a node.
 //
 // The processes work on the databases of package dbtest. The servers that are stopped and crashed
@@ -20,6 +21,9 @@
 //
 //	SNOWFLAKE_FAULT_ROUNDS=100 go test ./internal/faults -run Rounds -v -timeout 1h
 //
-// runs more rounds than the usual ones, and -short fewer. No test is decided by how long something
-// takes: each waits for what has to happen, with a limit far above what a loaded machine needs.
+// runs more rounds than the usual ones. Tier one has one round of each kind and one crash, on SQLite and one
+// server; the nightly tier has more of both, on all servers, and faults that are drawn at random.
+//
+// No test of tier one is decided by how long something takes: a fault that has to happen is made to happen, and
+// whoever waits gives up only when nothing at all changes any more, or when the test run ends.
 package faults

@@ -94,15 +94,16 @@ func (c *crew) try() *process {
 // records returns what the database of a handle says of the numbers.
 func records(t *testing.T, db *gorm.DB) []lease.Record {
 	t.Helper()
-	store, err := gormlease.New(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	records, err := store.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var records []lease.Record
+	patiently(t, func() error {
+		store, err := gormlease.New(db)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		records, err = store.List(t.Context())
+		return err
+	})
 	return records
 }
 

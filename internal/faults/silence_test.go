@@ -57,15 +57,19 @@ func TestCountersComeBackSoonAfterASilentNetwork(t *testing.T) {
 		}
 		t.Run(target.Name, func(t *testing.T) {
 			relay, dsn := viaRelay(t, target.DSN(t))
-			store, err := gormsegment.New(target.OpenDSN(t, dsn, nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := target.OpenDSN(t, dsn, nil)
+			var store *gormsegment.Store
+			var source *segment.Source
+			patiently(t, func() (err error) {
+				if store, err = gormsegment.New(db); err != nil {
+					return err
+				}
+				if source, err = segment.New(store, "orders", segment.WithBlock(1, 1)); err != nil {
+					return errors.Join(err, store.Close())
+				}
+				return nil
+			})
 			defer store.Close()
-			source, err := segment.New(store, "orders", segment.WithBlock(1, 1))
-			if err != nil {
-				t.Fatal(err)
-			}
 			defer source.Close()
 			outage := func(lasts time.Duration) time.Duration {
 				for range 20 { // the time of the slowest claim, which limits the next ones, is forgotten

@@ -3,6 +3,8 @@
 package faults_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,6 +56,27 @@ func eventually(t *testing.T, what string, holds func() bool, all ...watched) {
 		t.Fatalf("%s; nothing has changed for %v. What was heard last:%s", what, silent.Round(time.Second), last.String())
 	}
 }
+
+// patiently repeats what a busy server has not answered in time.
+func patiently(t *testing.T, do func() error) {
+	t.Helper()
+	var tries attempts
+	var err error
+	eventually(t, "the server answers nothing in time", func() bool {
+		err = do()
+		tries++
+		return !errors.Is(err, context.DeadlineExceeded)
+	}, &tries)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// attempts count what is tried again and again, which ends with the test run at the latest.
+type attempts int
+
+func (a *attempts) state() string  { return fmt.Sprint(int(*a)) }
+func (a *attempts) latest() string { return fmt.Sprint(int(*a), " attempts") }
 
 func (p *process) state() string {
 	return look(p, func() string { return fmt.Sprint(p.Name, p.reports, p.log.Len(), p.alive(), ";") })

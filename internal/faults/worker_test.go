@@ -25,7 +25,7 @@ import (
 
 const (
 	// again is how long a worker rests after an error.
-	again = 50 * time.Millisecond
+	again = 100 * time.Millisecond
 	// batch is how many rows one statement creates in the lane that does that.
 	batch = 5
 	// laneSingle is the lane that creates one row at a time.
@@ -282,7 +282,14 @@ func crowd(o order) int {
 	var all sync.WaitGroup
 	for i, p := range plugins {
 		all.Go(func() {
+			// A busy server may not answer in time. What such an attempt has taken falls free with its window,
+			// so until then there may be no number for another one.
 			faults[i] = databases[i].Use(p)
+			for tooSlow(faults[i]) || errors.Is(faults[i], lease.ErrNoFreeNode) {
+				report{Kind: reportRefused}.failure(faults[i]).say()
+				pause(ctx, time.Second)
+				faults[i] = databases[i].Use(p)
+			}
 			nodes[i] = p.Stats().Node
 		})
 	}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for an event that must happen, even on a busy machine.
+// Patience is how long a test waits for an event that must happen, even on a busy machine, or for anything that
+// shows that it still may.
 const Patience = 60 * time.Second
 
 // Absent ends a test whose server does not answer. It skips the test and names the variable that
@@ -83,17 +84,21 @@ func Port(tb testing.TB) string {
 	return port
 }
 
-// Eventually waits until f returns nil. It fails the test if that takes longer than [Patience].
+// Eventually waits until f returns nil. It fails the test if f has returned the same error for [Patience]: as long
+// as the error changes, something is going on.
 func Eventually(tb testing.TB, f func() error) {
 	tb.Helper()
-	deadline := time.Now().Add(Patience)
+	before, since := "", time.Now()
 	for {
 		err := f()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			tb.Fatalf("after %v: %v", Patience, err)
+		if err.Error() != before {
+			before, since = err.Error(), time.Now()
+		}
+		if time.Since(since) > Patience {
+			tb.Fatalf("for %v nothing has changed: %v", Patience, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
