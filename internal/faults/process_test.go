@@ -47,7 +47,7 @@ type process struct {
 	rows     int               // how many were acknowledged
 	failures map[string]int    // of creates, by class
 	errors   map[string]string // the last text of each class
-	unmade   map[int64]report  // by the ID of a row that failed
+	unmade   map[note]report   // the rows that failed
 	refused  []report
 	holding  []report
 	released int      // how often it has heard that it is not to stop
@@ -70,7 +70,7 @@ func start(t *testing.T, o order, l *ledger) *process {
 	}
 	p := &process{
 		order: o, ended: make(chan struct{}), node: -1,
-		failures: make(map[string]int), errors: make(map[string]string), unmade: make(map[int64]report),
+		failures: make(map[string]int), errors: make(map[string]string), unmade: make(map[note]report),
 	}
 	p.cmd = exec.CommandContext(t.Context(), program)
 	p.cmd.Env = append(os.Environ(), orderVariable+"="+string(text))
@@ -155,8 +155,8 @@ func (p *process) take(r report) {
 	case reportFailed:
 		p.failures[r.Class]++
 		p.errors[r.Class] = r.Error
-		for _, id := range r.IDs {
-			p.unmade[id] = r
+		for _, count := range r.Count {
+			p.unmade[note{r.Lane, count}] = r
 		}
 	case reportHolding:
 		p.holding = append(p.holding, r)
@@ -189,11 +189,12 @@ func (p *process) failed(class string) (n int, text string) {
 	return p.failures[class], p.errors[class]
 }
 
-// failureOf is the report of the failed create of a row, or nil.
-func (p *process) failureOf(id int64) *report {
+// failureOf is the report of the failed create of a row, or nil. The row has no ID any more: the plugin takes back
+// what it has given to one that is not created.
+func (p *process) failureOf(n note) *report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, failed := p.unmade[id]; failed {
+	if r, failed := p.unmade[n]; failed {
 		return &r
 	}
 	return nil

@@ -105,12 +105,12 @@ var roundsInTurn = []struct {
 		c.outlast(nodeOf(held.IDs[0]), p)
 		c.thaw(p)
 		// Whatever has become of the number, this ID is this row's.
-		id := held.IDs[0]
+		id, row := held.IDs[0], note{held.Lane, held.Count[0]}
 		c.eventually("nothing was heard of the row that had its ID before the stop", func() bool {
-			return c.ledger.has(id) || p.failureOf(id) != nil
+			return c.ledger.has(id) || p.failureOf(row) != nil
 		})
 		// In SQLite the lock on the file can keep the row out for as long as the connection waits.
-		if r := p.failureOf(id); r != nil && c.base.Target.Name != "sqlite" {
+		if r := p.failureOf(row); r != nil && c.base.Target.Name != "sqlite" {
 			c.t.Errorf("the row that had the ID %d before the stop was not created: %s", id, r.Error)
 		}
 	}},

@@ -176,7 +176,7 @@ func (w *worker) use(ctx context.Context) error {
 	return w.db.Callback().Create().After("snowflake:fill").Before("gorm:begin_transaction").
 		Register("faults:hold", func(db *gorm.DB) {
 			// Only where nothing else can fail afterwards: a pair needs a second ID.
-			if e, ok := db.Statement.Dest.(*entry); ok && strings.HasSuffix(e.Lane, laneSingle) {
+			if e, ok := db.Statement.Dest.(*entry); ok && db.Error == nil && strings.HasSuffix(e.Lane, laneSingle) {
 				w.holdAt(holdFilled, *e)
 			}
 		})
