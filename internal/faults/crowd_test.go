@@ -49,7 +49,8 @@ func TestACrowdThatStartsOnAnEmptyDatabaseSharesTheNumbersOut(t *testing.T) {
 			nodes = append(nodes, look(p, func() []int64 { return p.ready })...)
 		}
 		if len(full) > 0 && !late {
-			t.Errorf("%d attempts found no number, though there are as many as plugins; one of them: %+v", len(full), full[0])
+			t.Errorf("%d attempts found no number, though there are as many as plugins; one of them: %+v", len(full),
+				full[0])
 		}
 		slices.Sort(nodes)
 		for i, node := range nodes {

@@ -24,8 +24,9 @@ func TestSwapsThatAreNotAnsweredNeitherRepeatNorLoseANumber(t *testing.T) {
 		limits := map[string]string{
 			"postgres": "connect_timeout=2", "mysql": "timeout=2s&readTimeout=3s",
 		}[target.Dialect]
+		proxied := replaced(net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port())))
 		base := order{
-			Target: target, DSN: withParameters(replaced(net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port()))), limits),
+			Target: target, DSN: withParameters(proxied, limits),
 			Hi: 3, Span: span, Pace: usualPace(), Patience: 3 * time.Second,
 		}
 		c := newCrew(t, base, 3, dsn)

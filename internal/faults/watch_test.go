@@ -53,7 +53,8 @@ func eventually(t *testing.T, what string, holds func() bool, all ...watched) {
 		for _, w := range all {
 			last.WriteString("\n" + w.latest())
 		}
-		t.Fatalf("%s; nothing has changed for %v. What was heard last:%s", what, silent.Round(time.Second), last.String())
+		t.Fatalf("%s; nothing has changed for %v. What was heard last:%s", what, silent.Round(time.Second),
+			last.String())
 	}
 }
 
