@@ -163,8 +163,8 @@ func (s claimsTwice) ClaimOn(ctx context.Context, name string, n int64, t segmen
 	return s.noting.ClaimOn(ctx, name, n, t)
 }
 
-// readsFirst gives out the numbers from where the counter was before the claim. If the claim fails, it does not
-// read again.
+// readsFirst gives out the numbers from where the counter was before the claim. If the claim fails, it does
+// not read again.
 type readsFirst struct {
 	segment.Ledger
 	mu   sync.Mutex

@@ -14,9 +14,9 @@
 // [RunCounters] does the same to processes that take numbers from a counter with package segment, in blocks,
 // and proves that no number was given out twice.
 //
-// [TakeOver] and [ClaimLate] do the few things that show most, step by step and without chance, so that they show
-// the same on any machine: "go test" runs them, also with processes that break a rule.
+// [TakeOver] and [ClaimLate] do the few things that show most, step by step and without chance, so that they
+// show the same on any machine: "go test" runs them, also with processes that break a rule.
 //
-// The tests run a few seconds of the random faults at night, and "make chaos" and "make count" run three minutes
-// of each store.
+// The tests run a few seconds of the random faults at night, and "make chaos" and "make count" run three
+// minutes of each store.
 package chaos

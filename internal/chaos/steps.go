@@ -17,8 +17,8 @@ const enough = 1000
 
 // TakeOver does to two workers, step by step, what [Run] leaves to chance: the one number that there is goes
 // from the first to the second while the first is cut off from the store, and then the clock of the first is
-// set to a tick in which the second has made IDs. A worker that breaks the rules makes the same ones then. The
-// second is killed, and the first takes the number back. Nothing here depends on how fast the machine is.
+// set to a tick in which the second has made IDs. A worker that breaks the rules makes the same ones then.
+// The second is killed, and the first takes the number back. Nothing here depends on how fast the machine is.
 func TakeOver(tb testing.TB, c Config) Result {
 	tb.Helper()
 	c.Nodes, c.Workers = 1, 2
@@ -87,9 +87,9 @@ func fullTick(j checker.Journal) int64 {
 	return -1
 }
 
-// ClaimLate is [TakeOver] for workers that take numbers from one counter: the first is held when it is about to
-// claim, until the second has claimed and was killed and its successor has numbers. Then both go on until they
-// have so many numbers that losses can be told from what deaths explain.
+// ClaimLate is [TakeOver] for workers that take numbers from one counter: the first is held when it is about
+// to claim, until the second has claimed and was killed and its successor has numbers. Then both go on until
+// they have so many numbers that losses can be told from what deaths explain.
 func ClaimLate(tb testing.TB, c Config, open CounterOpener) CounterResult {
 	tb.Helper()
 	c.Workers = 2
@@ -138,8 +138,8 @@ func (r *runner) journal(p *process) checker.Journal {
 	return j
 }
 
-// until waits until something holds. It gives up when no process has written or said anything for so long that
-// none of them will.
+// until waits until something holds. It gives up when no process has written or said anything for so long
+// that none of them will.
 func (r *runner) until(otherwise string, holds func() bool) {
 	r.tb.Helper()
 	state, since := "", time.Now()

@@ -121,9 +121,9 @@ func (c *crew) progress(except ...*process) {
 	c.eventually("the workers do not go on", func() bool { return count() >= before+enough })
 }
 
-// held makes a worker stop itself at a place and returns it, with what it said. A worker that loses its number
-// may not come to the place, so another one is told then. A worker says so just before it stops, so a signal to
-// go on that came before the stop would be lost; held waits for the stop itself.
+// held makes a worker stop itself at a place and returns it, with what it said. A worker that loses its
+// number may not come to the place, so another one is told then. A worker says so just before it stops, so a
+// signal to go on that came before the stop would be lost; held waits for the stop itself.
 func (c *crew) held(place string) (*process, report) {
 	c.t.Helper()
 	var p *process
@@ -148,7 +148,8 @@ func (c *crew) held(place string) (*process, report) {
 	return p, look(p, func() report { return p.holding[before] })
 }
 
-// release tells a worker not to stop itself any more. It returns false if it has done so before it heard that.
+// release tells a worker not to stop itself any more. It returns false if it has done so before it heard
+// that.
 func (c *crew) release(p *process, before int) bool {
 	c.t.Helper()
 	released := look(p, func() int { return p.released })

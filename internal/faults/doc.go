@@ -8,10 +8,9 @@
 // with what is in the table: every row is there once, with the payload that its worker gave it,
 // no insert ever met a key that was taken, and no tick of a node number was used by two workers.
 //
-// Package chaos does the same for a longer time, with faults that it draws from a seed, and without
-// rows: its processes write their IDs into files. A few seconds of it run here at night, and by steps that do not
-// depend on chance in both tiers.
-// Both let the same checker compare who has used which tick of a node.
+// Package chaos does the same for a longer time, with faults that it draws from a seed, and without rows: its
+// processes write their IDs into files. A few seconds of it run here at night, and by steps that do not
+// depend on chance in both tiers. Both let the same checker compare who has used which tick of a node.
 //
 // The processes work on the databases of package dbtest. The servers that are stopped and crashed
 // are private ones, which the tests start on a port and in a directory of their own; they need the
@@ -24,6 +23,6 @@
 // runs more rounds than the usual ones. Tier one has one round of each kind and one crash, on SQLite and one
 // server; the nightly tier has more of both, on all servers, and faults that are drawn at random.
 //
-// No test of tier one is decided by how long something takes: a fault that has to happen is made to happen, and
-// whoever waits gives up only when nothing at all changes any more, or when the test run ends.
+// No test of tier one is decided by how long something takes: a fault that has to happen is made to happen,
+// and whoever waits gives up only when nothing at all changes any more, or when the test run ends.
 package faults

@@ -14,8 +14,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
-// TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds crashes the server of the target and of the sources while
-// rows are copied, at night again and again. PostgreSQL may have lost the last chunks then.
+// TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds crashes the server of the target and of the sources
+// while rows are copied, at night again and again. PostgreSQL may have lost the last chunks then.
 func TestAMergeWhoseServerCrashesGoesOnWhereItsJournalEnds(t *testing.T) {
 	t.Parallel()
 	players, items := nightly.Pick(500, 1000), nightly.Pick(6000, 60_000) // of each server
@@ -96,8 +96,8 @@ func rowsOf(table string, server, n, players int) string {
 	return b.String()
 }
 
-// mergeUntil merges, and crashes the server when so many rows are copied, if there are more. It returns how many
-// were copied by then.
+// mergeUntil merges, and crashes the server when so many rows are copied, if there are more. It returns how
+// many were copied by then.
 func (s *server) mergeUntil(plan *merge.Plan, at int64, opts []merge.Option) (copied int64, crashed bool, err error) {
 	ctx := s.t.Context()
 	const chunk = 300 // so that one COPY TO of PostgreSQL feeds many

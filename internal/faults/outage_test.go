@@ -50,8 +50,8 @@ func TestAServerThatIsAwayEndsIDsWithTheWindowAndNothingElse(t *testing.T) {
 	})
 }
 
-// eachPrivateServer runs fn with each kind of server that can be stopped, and in tier one with the one that the
-// name of the test chooses: to make the files of a server costs seconds.
+// eachPrivateServer runs fn with each kind of server that can be stopped, and in tier one with the one that
+// the name of the test chooses: to make the files of a server costs seconds.
 func eachPrivateServer(t *testing.T, fn func(t *testing.T, f flavor)) {
 	t.Helper()
 	all := privateServers()

@@ -76,9 +76,9 @@ func (c *crew) suffer(p *proxy, f fate, swaps int) {
 	p.decree(fatePass, "")
 }
 
-// outlive lets the swaps of one worker meet a fate, until it has lost its number to another one if they do not
-// arrive in time, or until some have met it. A worker that loses its number all the same may never swap again,
-// because others wait for one too. Then the next one is the victim.
+// outlive lets the swaps of one worker meet a fate, until it has lost its number to another one if they do
+// not arrive in time, or until some have met it. A worker that loses its number all the same may never swap
+// again, because others wait for one too. Then the next one is the victim.
 func (c *crew) outlive(p *proxy, f fate) {
 	c.t.Helper()
 	const enough = 4

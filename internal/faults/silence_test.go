@@ -43,8 +43,9 @@ func viaRelay(t *testing.T, dsn string) (*servers.Relay, string) {
 	return relay, replaced(relay.Addr())
 }
 
-// The network drops everything for a while, and the connections of that time are never answered. How soon numbers
-// come back is for the night, because a busy machine may be late itself; that they come back is for both tiers.
+// The network drops everything for a while, and the connections of that time are never answered. How soon
+// numbers come back is for the night, because a busy machine may be late itself; that they come back is for
+// both tiers.
 func TestCountersComeBackSoonAfterASilentNetwork(t *testing.T) {
 	const wanted = 500 * time.Millisecond
 	rounds := nightly.Pick(1, 6)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// stillness is for how long nothing at all may change before a test gives up waiting. It says nothing of how
-	// long something may take.
+	// stillness is for how long nothing at all may change before a test gives up waiting. It says nothing of
+	// how long something may take.
 	stillness = time.Minute
 	// farewell is how long before the end of the test run a test gives up, so that it can say what it saw.
 	farewell = 15 * time.Second
@@ -29,8 +29,8 @@ type watched interface {
 	latest() string
 }
 
-// eventually waits until something holds. It gives up if nothing has changed for a long time in any of those that
-// are watched, and never because of how long it takes.
+// eventually waits until something holds. It gives up if nothing has changed for a long time in any of those
+// that are watched, and never because of how long it takes.
 func eventually(t *testing.T, what string, holds func() bool, all ...watched) {
 	t.Helper()
 	began := time.Now()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for an event that must happen, even on a busy machine, or for anything that
-// shows that it still may.
+// Patience is how long a test waits for an event that must happen, even on a busy machine, or for anything
+// that shows that it still may.
 const Patience = 60 * time.Second
 
 // Absent ends a test whose server does not answer. It skips the test and names the variable that
@@ -84,8 +84,8 @@ func Port(tb testing.TB) string {
 	return port
 }
 
-// Eventually waits until f returns nil. It fails the test if f has returned the same error for [Patience]: as long
-// as the error changes, something is going on.
+// Eventually waits until f returns nil. It fails the test if f has returned the same error for [Patience]: as
+// long as the error changes, something is going on.
 func Eventually(tb testing.TB, f func() error) {
 	tb.Helper()
 	before, since := "", time.Now()
