@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -91,12 +92,14 @@ func dropPostgresSchema(ctx context.Context, admin *sql.DB, name string) error {
 }
 
 // retryWhileBusy retries what failed because of other tests: a CREATE DATABASE while another one uses the
-// same template, and a connection while the server has as many as it allows.
+// same template, a connection while the server has as many as it allows, and a connection that a busy server
+// has reset before it said anything.
 func retryWhileBusy(ctx context.Context, do func() error) error {
 	const pause = 100 * time.Millisecond
 	for {
 		err := do()
-		if code := pgCode(err); code != pgObjectInUse && code != pgTooManyConnections {
+		code := pgCode(err)
+		if code != pgObjectInUse && code != pgTooManyConnections && !errors.Is(err, syscall.ECONNRESET) {
 			return err
 		}
 		select {

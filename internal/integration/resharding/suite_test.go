@@ -40,7 +40,7 @@ func onServers(t *testing.T, targets []dbtest.Target, fn func(t *testing.T, targ
 func named(name string) dbtest.Target { return mayMakeTriggers(dbtest.Named(name)) }
 
 // mayMakeTriggers returns a target that logs in as a user who may create triggers.
-func mayMakeTriggers(target dbtest.Target) dbtest.Target { return target }
+func mayMakeTriggers(target dbtest.Target) dbtest.Target { return target.Privileged() }
 
 func same[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
