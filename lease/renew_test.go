@@ -194,8 +194,16 @@ func TestASwapThatLandsAfterSixtyFourOthersCostsTheNumber(t *testing.T) {
 		k := acquire(t, quick{s}, j.option())
 		lost := k.Window().Node
 		s.forget()
-		s.spoilWith(dropped)
-		eventually(t, "65 swaps", time.Hour, func() bool { return len(s.asked(asksWithin)) == 65 })
+		sent, swaps := make(chan struct{}), 0
+		s.spoilWith(func(ctx context.Context, r request, serve func() bool) (bool, error) {
+			if r.writes() {
+				if swaps++; swaps == 65 {
+					close(sent)
+				}
+			}
+			return dropped(ctx, r, serve)
+		})
+		<-sent // a look each millisecond would be 200,000 looks
 		if first := s.asked(asksWithin)[0]; !s.swap(first.prev, first.next) {
 			t.Fatal("the first swap does not land")
 		}

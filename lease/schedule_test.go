@@ -96,10 +96,12 @@ func (p *process) mustStart(t *testing.T, opts ...lease.Option) {
 	}
 }
 
-// startInTime starts a process as an orchestrator does: again and again, for a time.
+// startInTime starts a process as an orchestrator does: again and again, for a time, with pauses that grow to a
+// second. That is often enough, because Acquire itself waits for the end of a last window.
 func (p *process) startInTime(t *testing.T, within time.Duration, opts ...lease.Option) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	pause := 10 * time.Millisecond
+	for began := time.Now(); ; pause = min(2*pause, time.Second) {
 		err := p.start(t, opts...)
 		if err == nil {
 			return
@@ -107,6 +109,7 @@ func (p *process) startInTime(t *testing.T, within time.Duration, opts ...lease.
 		if time.Since(began) > within {
 			t.Fatalf("%s cannot start within %v: %v", p.name, within, err)
 		}
+		time.Sleep(pause)
 	}
 }
 
