@@ -4,16 +4,20 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
 )
 
 // simLongest runs healthy seeds and returns the longest time, in spans, that something took.
-func simLongest(t *testing.T, slots int, numbers int64, wait func(simWaits) time.Duration) float64 {
+func simLongest(
+	t *testing.T, seeds simnet.Seeds, slots int, numbers int64, wait func(simWaits) time.Duration,
+) float64 {
 	t.Helper()
 	var mu sync.Mutex
 	var longest float64
-	simEach(t, simSeeds(t, 12), func(t *testing.T, seed int) {
+	simEach(t, seeds.Choose(t), func(t *testing.T, seed uint64) {
 		t.Helper()
-		s := newHealthyScenario(uint64(seed), slots, numbers)
+		s := newHealthyScenario(seed, slots, numbers)
 		result := simulate(t, s, noMutant, false)
 		result.fail(t)
 		spans := wait(result.waits).Seconds() / s.span.Seconds()
@@ -31,7 +35,7 @@ func simLongest(t *testing.T, slots int, numbers int64, wait func(simWaits) time
 // has been through: a start, a crash, or a pause after which its number is somebody else's.
 func TestSimulationGivesAnIDWithinASpan(t *testing.T) {
 	t.Parallel()
-	longest := simLongest(t, 4, 16, func(w simWaits) time.Duration { return w.id })
+	longest := simLongest(t, simnet.Seeds{Known: []uint64{1}, New: 1, Night: 48}, 4, 16, func(w simWaits) time.Duration { return w.id })
 	t.Logf("the longest wait for an ID was %.2f spans", longest)
 }
 
@@ -39,6 +43,6 @@ func TestSimulationGivesAnIDWithinASpan(t *testing.T) {
 // processes that never all of those without a number stand still.
 func TestSimulationLeavesNoNumberIdle(t *testing.T) {
 	t.Parallel()
-	longest := simLongest(t, 12, 3, func(w simWaits) time.Duration { return w.idle })
+	longest := simLongest(t, simnet.Seeds{Known: []uint64{1}, New: 1, Night: 48}, 12, 3, func(w simWaits) time.Duration { return w.idle })
 	t.Logf("the longest time that a free number was idle was %.2f spans", longest)
 }

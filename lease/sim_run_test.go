@@ -1,14 +1,13 @@
 package lease_test
 
 import (
-	"fmt"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
 )
 
 // The simulation runs keepers and generators, the real ones, over simulated machines, clocks,
@@ -19,34 +18,16 @@ import (
 //	SNOWFLAKE_SIMULATE=1500 go test ./lease -run Simulation -v       many, and what they were
 //	SNOWFLAKE_SEED=17 go test ./lease -run NoDuplicate -v            one, told step by step
 
-// simSeeds is how many seeds to run: a few, unless the environment asks for many.
-func simSeeds(t *testing.T, few int) int {
-	t.Helper()
-	text := os.Getenv("SNOWFLAKE_SIMULATE")
-	switch {
-	case text != "":
-	case simUnderRace:
-		return (few + 3) / 4
-	default:
-		return few
-	}
-	seeds, err := strconv.Atoi(text)
-	if err != nil || seeds < 1 {
-		t.Fatalf("SNOWFLAKE_SIMULATE=%q is no number of seeds", text)
-	}
-	return seeds
-}
-
 // simEach runs seeds on all processors.
-func simEach(t *testing.T, seeds int, run func(t *testing.T, seed int)) {
+func simEach(t *testing.T, seeds []uint64, run func(t *testing.T, seed uint64)) {
 	t.Helper()
 	shards := runtime.GOMAXPROCS(0)
 	t.Run("seeds", func(t *testing.T) {
 		for shard := range shards {
 			t.Run(strconv.Itoa(shard), func(t *testing.T) {
 				t.Parallel()
-				for seed := shard; seed < seeds; seed += shards {
-					run(t, seed)
+				for i := shard; i < len(seeds); i += shards {
+					run(t, seeds[i])
 				}
 			})
 		}
@@ -65,31 +46,24 @@ func (r simResult) fail(t *testing.T) {
 
 func TestSimulationMakesNoDuplicate(t *testing.T) {
 	t.Parallel()
-	if text := os.Getenv("SNOWFLAKE_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("SNOWFLAKE_SEED: %v", err)
-		}
-		result := simulate(t, newSimScenario(seed), noMutant, true)
-		t.Logf("seed %d:\n%s\n%s", seed, strings.Join(result.trace, "\n"), tallyText(result.tally))
-		result.fail(t)
-		return
-	}
+	seeds := simnet.Seeds{Known: []uint64{0, 6, 8}, New: 2, Night: 64}.Choose(t)
 	var mu sync.Mutex
 	var results []simResult
-	began := time.Now()
-	simEach(t, simSeeds(t, 16), func(t *testing.T, seed int) {
+	simEach(t, seeds, func(t *testing.T, seed uint64) {
 		t.Helper()
-		result := simulate(t, newSimScenario(uint64(seed)), noMutant, false)
+		result := simulate(t, newSimScenario(seed), noMutant, simnet.Alone())
 		result.fail(t)
+		if simnet.Alone() {
+			t.Logf("seed %d:\n%s", seed, strings.Join(result.trace, "\n"))
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		results = append(results, result)
 	})
 	sum := simSum(results)
-	t.Logf("in %v:\n%s", time.Since(began).Round(time.Second), tallyText(sum))
+	t.Log(tallyText(sum))
 	for _, what := range []string{"ids", "crashes", "pauses", "pauses inside of a call", "swaps that arrived late"} {
-		if sum[what] < len(results) {
+		if sum[what] < len(results) && !simnet.Alone() {
 			t.Errorf("%d %s in %d seeds do not test much", sum[what], what, len(results))
 		}
 	}
@@ -97,15 +71,13 @@ func TestSimulationMakesNoDuplicate(t *testing.T) {
 
 func TestSimulationRepeatsItself(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(min(simSeeds(t, 5), 40)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			first := simulate(t, newSimScenario(seed), noMutant, true)
-			again := simulate(t, newSimScenario(seed), noMutant, true)
-			if first.hash != again.hash || len(first.trace) != len(again.trace) {
-				t.Errorf("%d steps with the sum %x, then %d with %x", len(first.trace), first.hash,
-					len(again.trace), again.hash)
-			}
-		})
-	}
+	simEach(t, simnet.Seeds{Known: []uint64{6}, Night: 8}.Choose(t), func(t *testing.T, seed uint64) {
+		t.Helper()
+		first := simulate(t, newSimScenario(seed), noMutant, true)
+		again := simulate(t, newSimScenario(seed), noMutant, true)
+		if first.hash != again.hash || len(first.trace) != len(again.trace) {
+			t.Errorf("seed %d: %d steps with the sum %x, then %d with %x", seed, len(first.trace), first.hash,
+				len(again.trace), again.hash)
+		}
+	})
 }

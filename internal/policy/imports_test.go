@@ -220,6 +220,10 @@ var rules = []rule{
 		why: "the tests of every package use it, including those of the generator",
 	},
 	{
+		dir: "internal/testx/simnet", may: []string{"./internal/testx/nightly"},
+		why: "a simulation runs more seeds at night",
+	},
+	{
 		dir: "internal/testx/storetest", may: []string{"./lease", "./internal/testx/servers"},
 		why: "it holds what the tests of several stores share, so it needs the interface of a store",
 	},
