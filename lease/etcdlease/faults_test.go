@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 )
@@ -21,7 +22,7 @@ func TestNothingThatWasAcknowledgedIsLostWithTheServer(t *testing.T) {
 	server, address := private(t)
 	store := open(t, connect(t, address), "p/")
 	servers.Eventually(t, func() error { return storetest.Holds(t, store) })
-	storetest.SurviveKills(t, server, store, 3)
+	storetest.SurviveKills(t, server, store, nightly.Pick(1, 3))
 }
 
 // breakingAt returns a client that connects by a relay, and breaks it right before the next

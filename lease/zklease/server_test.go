@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/zklease"
 )
@@ -22,6 +23,12 @@ func addresses() []string {
 		return strings.Split(list, ",")
 	}
 	return []string{"127.0.0.1:2181"}
+}
+
+// ofTheNight skips a test that needs a server in tier one.
+func ofTheNight(t *testing.T) {
+	t.Helper()
+	nightly.Only(t, "ZooKeeper costs a Java runtime; the tests of NewHostProvider and of the options need none")
 }
 
 type quiet struct{}
@@ -43,6 +50,7 @@ func connect(t *testing.T, addresses ...string) *zk.Conn {
 // has.
 func shared(t *testing.T) (conn *zk.Conn, path string) {
 	t.Helper()
+	ofTheNight(t)
 	conn = connect(t, addresses()...)
 	if _, _, err := conn.Exists("/"); err != nil {
 		servers.Absent(t, "zookeeper", variable, err)
@@ -82,6 +90,7 @@ func open(t *testing.T, conn *zk.Conn, path string, opts ...zklease.Option) *zkl
 // private starts a ZooKeeper of the test's own and returns its address.
 func private(t *testing.T) (server *servers.Daemon, address string) {
 	t.Helper()
+	ofTheNight(t)
 	const jar = "/usr/share/java/zookeeper.jar" // of Debian and its kin
 	program := servers.Program(t, "zookeeper", "java")
 	if _, err := os.Stat(jar); err != nil {

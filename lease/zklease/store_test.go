@@ -17,6 +17,7 @@ import (
 )
 
 func TestTheStoreKeepsTheContract(t *testing.T) {
+	ofTheNight(t) // or each clause would say it
 	t.Parallel()
 	leasetest.Run(t, func(t *testing.T) func() lease.Store {
 		_, path := shared(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/redissegment"
@@ -25,6 +26,7 @@ func TestTheStoreKeepsTheContract(t *testing.T) {
 }
 
 func TestTheStoreKeepsTheContractInACluster(t *testing.T) {
+	nightly.Only(t, "it is the whole contract once more, on a cluster of its own")
 	t.Parallel()
 	_, node := private(t, "--cluster-enabled", "yes")
 	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
