@@ -116,7 +116,7 @@ func openTransactions(t *testing.T, db *gorm.DB, n int) []*gorm.DB {
 
 func TestAnApplicationThatHasAllItsConnectionsInTransactionsDoesNotHoldUpTheStore(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		for _, conns := range []int{1, 3} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -158,7 +158,7 @@ func TestAStoreThatHasToWaitForATransactionGivesUpWithItsContextAndGoesOnAfterwa
 			return inMemory(t, "file:waits?mode=memory&cache=shared", 3)
 		},
 	}
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		opens[name+", one shared connection"] = func(t *testing.T) *gorm.DB { return shared(t, target, 1) }
 	}
 	for name, open := range opens {

@@ -19,7 +19,7 @@ import (
 
 func TestTheStoreComesBackAfterItsConnectionWasKilled(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := target.DSN(t)
@@ -65,7 +65,7 @@ func killOthers(t *testing.T, target dbtest.Target, db *gorm.DB) {
 // As after a fail-over, when the server that the connection leads to has become a replica.
 func TestAConnectionThatOnlyReadsIsGivenUp(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if target.Dialect == "mysql" && target.IsTiDB(t) {
@@ -90,7 +90,7 @@ func TestAConnectionThatOnlyReadsIsGivenUp(t *testing.T) {
 
 func TestAStoreWhoseTableIsLockedGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := target.Open(t, nil)
@@ -219,7 +219,7 @@ func (sqlServer) Name() string { return "sqlserver" }
 
 func TestErrorsHoldNoPassword(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			admin, nobody := openAsNobody(t, target)

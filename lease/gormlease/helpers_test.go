@@ -29,17 +29,27 @@ func target(name string) dbtest.Target { return dbtest.Named(name) }
 
 // servers are the targets whose database runs in a server.
 func servers() map[string]dbtest.Target {
+	return named(append(dbtest.ServersOf("mysql"), target(postgres)))
+}
+
+// oneServer is one of them in tier one, and all of them at night.
+func oneServer(t *testing.T) map[string]dbtest.Target {
+	t.Helper()
+	return named(dbtest.Chosen(t.Name(), append(dbtest.ServersOf("mysql"), target(postgres))))
+}
+
+func named(targets []dbtest.Target) map[string]dbtest.Target {
 	all := make(map[string]dbtest.Target)
-	for _, target := range append(dbtest.ServersOf("mysql"), target(postgres)) {
+	for _, target := range targets {
 		all[target.Name] = target
 	}
 	return all
 }
 
-// eachMySQL runs fn on MariaDB, on MySQL, and on TiDB if that is tested.
+// eachMySQL runs fn on MariaDB or on MySQL, on both at night, and on TiDB if that is tested.
 func eachMySQL(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
-	for _, target := range dbtest.ServersOf("mysql") {
+	for _, target := range dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")) {
 		t.Run(target.Name, func(t *testing.T) {
 			t.Parallel()
 			fn(t, target)

@@ -18,7 +18,7 @@ import (
 
 func TestAStoreOpensOneConnectionAndClosesIt(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := target.Open(t, nil, dbtest.MaxOpenConns(1))
@@ -73,7 +73,7 @@ func TestAStoreOnAPoolThatIsSharedLeavesItOpen(t *testing.T) {
 // The drivers write into their dialectors; go test -race sees it.
 func TestTheApplicationsDialectorIsNotWrittenTo(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := target.DSN(t)
@@ -131,7 +131,7 @@ func TestTheApplicationsDialectorIsNotWrittenTo(t *testing.T) {
 // A dialector of the application's own is used as well as can be.
 func TestADialectorThatIsWrappedStillOpensAConnection(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := target.DSN(t)

@@ -12,7 +12,7 @@ import (
 
 func TestAProbeIsAnsweredWhileAnotherRequestWaits(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
+	for name, target := range oneServer(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := target.Open(t, nil)
