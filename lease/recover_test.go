@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -96,19 +97,20 @@ func busiest(asked []request) (most int) {
 	return most
 }
 
-// Three replicas and two hundred have IDs again half a second after the store answers, and none of
+// Three replicas and two hundred (fifty in tier one) have IDs again half a second after the store answers, and none of
 // them asks the store more than nine times a second. Where the store was silent and cannot be probed that
 // holds for most of them: one attempt in some is patient, in case the store has become slow.
 func TestIDsComeBackHalfASecondAfterTheStoreDoes(t *testing.T) {
-	for _, n := range []int{3, 200} {
+	many := nightly.Pick(50, 200)
+	for _, n := range []int{3, many} {
 		for how, spoil := range outages() {
 			t.Run(fmt.Sprintf("%d replicas, the store %s", n, how), func(t *testing.T) {
 				bubble(t, func(t *testing.T) { outlast(t, startReplicas(t, n, true), spoil, n) })
 			})
 		}
 	}
-	t.Run("200 replicas, the store is silent and cannot be probed", func(t *testing.T) {
-		bubble(t, func(t *testing.T) { outlast(t, startReplicas(t, 200, false), silent, 200*2/3) })
+	t.Run(fmt.Sprint(many, " replicas, the store is silent and cannot be probed"), func(t *testing.T) {
+		bubble(t, func(t *testing.T) { outlast(t, startReplicas(t, many, false), silent, many*2/3) })
 	})
 }
 
@@ -116,7 +118,7 @@ func TestIDsComeBackHalfASecondAfterTheStoreDoes(t *testing.T) {
 func outlast(t *testing.T, r *replicas, spoil spoiler, inTime int) {
 	t.Helper()
 	outages := []time.Duration{20 * time.Second, 33 * time.Second, 40 * time.Second}
-	if r.n > 100 {
+	if r.n > 3 {
 		outages = outages[1:2] // many replicas take their time
 	}
 	for _, outage := range outages {

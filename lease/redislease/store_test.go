@@ -222,9 +222,8 @@ func TestWhatIsNoStoreOrOptionIsRefused(t *testing.T) {
 		"no prefix": second(redislease.New(client, "")),
 		"a ring":    second(redislease.New(ring, "p:")),
 		"nil":       second(redislease.New(client, "p:", nil)),
+		"no logger": second(redislease.New(client, "p:", redislease.WithLogger(nil))),
 		"replicas":  second(redislease.New(client, "p:", redislease.WithStrict(-1, time.Second))),
-		"no time":   second(redislease.New(client, "p:", redislease.WithStrict(0, 0))),
-		"an hour":   second(redislease.New(client, "p:", redislease.WithStrict(0, time.Hour))),
 		"another client": second(redislease.New(struct{ redis.UniversalClient }{client}, "p:",
 			redislease.WithStrict(0, time.Second))),
 	} {
