@@ -35,7 +35,7 @@ func simLongest(
 // has been through: a start, a crash, or a pause after which its number is somebody else's.
 func TestSimulationGivesAnIDWithinASpan(t *testing.T) {
 	t.Parallel()
-	longest := simLongest(t, simnet.Seeds{Known: []uint64{1}, New: 1, Night: 48}, 4, 16, func(w simWaits) time.Duration { return w.id })
+	longest := simLongest(t, simnet.Seeds{Known: []uint64{1}, Night: 48}, 4, 16, func(w simWaits) time.Duration { return w.id })
 	t.Logf("the longest wait for an ID was %.2f spans", longest)
 }
 
@@ -43,6 +43,6 @@ func TestSimulationGivesAnIDWithinASpan(t *testing.T) {
 // processes that never all of those without a number stand still.
 func TestSimulationLeavesNoNumberIdle(t *testing.T) {
 	t.Parallel()
-	longest := simLongest(t, simnet.Seeds{Known: []uint64{1}, New: 1, Night: 48}, 12, 3, func(w simWaits) time.Duration { return w.idle })
+	longest := simLongest(t, simnet.Seeds{Known: []uint64{1}, Night: 48}, 12, 3, func(w simWaits) time.Duration { return w.idle })
 	t.Logf("the longest time that a free number was idle was %.2f spans", longest)
 }

@@ -46,7 +46,7 @@ func (r simResult) fail(t *testing.T) {
 
 func TestSimulationMakesNoDuplicate(t *testing.T) {
 	t.Parallel()
-	seeds := simnet.Seeds{Known: []uint64{0, 6, 8}, New: 2, Night: 64}.Choose(t)
+	seeds := simnet.Seeds{Known: []uint64{6, 8}, New: 2, Night: 64}.Choose(t)
 	var mu sync.Mutex
 	var results []simResult
 	simEach(t, seeds, func(t *testing.T, seed uint64) {
