@@ -98,7 +98,7 @@ func TestNoIDIsOlderThanATickWhateverTheRate(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		time.Sleep(20 * l.Tick)
 		last := mustNext(t, g)
-		for range 5000 {
+		for range scaled(5000) {
 			for range random.IntN(200) {
 				id := mustNext(t, g)
 				if id <= last {

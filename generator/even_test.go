@@ -133,7 +133,7 @@ func TestSlowTrafficIsEvenAtAnyRate(t *testing.T) {
 	for _, apart := range []time.Duration{time.Millisecond, 2230 * time.Microsecond, time.Second, time.Minute, 24 * time.Hour} {
 		for _, n := range []int{2, 4, 8, 10, 16, 1000, 1024} {
 			g, counts := newQuiet(t, generator.Default(), n), make([]int, n)
-			for range 5000 {
+			for range scaled(5000) {
 				counts[g.next(t, apart)%int64(n)]++
 			}
 			if spread(counts) > 1 {
