@@ -3,6 +3,7 @@ package simnet
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -22,8 +23,8 @@ type Seeds struct {
 	New   int      // which nobody has run before, in tier one; at night ten times as many
 }
 
-// Choose returns the seeds in the order in which to run them, the known ones first. The log of the test names the
-// new ones, so that a failure can be repeated.
+// Choose returns the seeds in the order in which to run them, the known ones first. The log of the test names
+// the new ones, so that a failure can be repeated.
 func (s Seeds) Choose(tb testing.TB) []uint64 {
 	tb.Helper()
 	if seed, set := variable(tb, one); set {
@@ -34,7 +35,7 @@ func (s Seeds) Choose(tb testing.TB) []uint64 {
 	}
 	seeds, fresh := s.Known, make([]uint64, nightly.Pick(s.New, 10*s.New))
 	if nightly.Enabled() {
-		seeds = below(uint64(s.Night)) //nolint:gosec // a handful
+		seeds = below(uint64(s.Night)) //nolint:gosec // a count
 	}
 	for i := range fresh {
 		fresh[i] = 1000 + rand.Uint64N(999_000) //nolint:gosec // no secret
@@ -42,7 +43,7 @@ func (s Seeds) Choose(tb testing.TB) []uint64 {
 	if len(fresh) > 0 {
 		tb.Logf("new seeds, each to be repeated by %s=n: %d", one, fresh)
 	}
-	return append(append([]uint64(nil), seeds...), fresh...)
+	return slices.Concat(seeds, fresh)
 }
 
 // Alone reports whether the environment wants a single seed, which is then told step by step.
