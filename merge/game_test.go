@@ -5,6 +5,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -12,7 +13,7 @@ func TestThreeServersBecomeOne(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
 		servers, into, plan := games(t, []dbtest.Target{target, target, target}, target,
-			gameworld.Config{Roles: 300, Clash: 0.2})
+			gameworld.Config{Roles: nightly.Pick(60, 300), Clash: 0.2})
 		m := open(t, plan, merge.WithChunk(100))
 		check, err := m.Check(t.Context())
 		if err != nil {
@@ -47,8 +48,8 @@ func TestThreeServersBecomeOne(t *testing.T) {
 
 func TestServersOfOneKindBecomeOneOfAnother(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
-		_, _, plan := games(t, dbtest.Servers(), target, gameworld.Config{Roles: 200, Clash: 0.2})
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()[1:]), func(t *testing.T, target dbtest.Target) {
+		_, _, plan := games(t, dbtest.Servers(), target, gameworld.Config{Roles: nightly.Pick(40, 200), Clash: 0.2})
 		run(t, open(t, plan, merge.WithChunk(100)))
 	})
 }

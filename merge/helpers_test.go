@@ -31,7 +31,7 @@ type base struct {
 
 func newBase(t testing.TB, target dbtest.Target) base {
 	t.Helper()
-	dsn := target.DSN(t)
+	dsn := emptyDSN(t, target)
 	return base{DB: target.OpenDSN(t, dsn, nil), target: target, dsn: dsn}
 }
 

@@ -10,34 +10,47 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
 // TestHostileSchemasAreMergedWhole merges random schemas, and compares with statements of its own. Every third
 // seed has faults that check must refuse. Then the test does what the remedies say until the schema is merged.
 //
-// By default it takes a few small schemas. SNOWFLAKE_HOSTILE is the number of seeds of 8 servers with 100 tables.
-// SNOWFLAKE_SEED is the first seed, and repeats only that one of the small ones.
+// In tier one there are two seeds that are always the same, one of them with faults, and a new one. The night has
+// more of both. SNOWFLAKE_HOSTILE is the number of seeds of 8 servers with 100 tables instead. SNOWFLAKE_SEED is the
+// first of them, and repeats only that one of the small ones.
 func TestHostileSchemasAreMergedWhole(t *testing.T) {
 	t.Parallel()
-	seeds, servers, tables := 2, 2, 12
+	servers, tables := nightly.Pick(2, 3), nightly.Pick(8, 12)
+	seeds := upFrom(1, nightly.Pick(2, 12))
+	for range nightly.Pick(1, 4) {
+		seeds = append(seeds, rand.Uint64N(1_000_000))
+	}
+	first, err := strconv.ParseUint(os.Getenv("SNOWFLAKE_SEED"), 10, 64)
+	if err == nil {
+		seeds = []uint64{first}
+	}
 	if n, err := strconv.Atoi(os.Getenv("SNOWFLAKE_HOSTILE")); err == nil {
-		seeds, servers, tables = n, 8, 100
+		seeds, servers, tables = upFrom(max(first, 1), n), 8, 100
 	}
-	first := 1
-	if n, err := strconv.Atoi(os.Getenv("SNOWFLAKE_SEED")); err == nil {
-		if first = n; os.Getenv("SNOWFLAKE_HOSTILE") == "" {
-			seeds = 1
-		}
-	}
+	t.Logf("the seeds are %d", seeds)
 	databases(t, func(t *testing.T, target dbtest.Target) {
-		for seed := first; seed < first+seeds; seed++ {
-			t.Run(strconv.Itoa(seed), func(t *testing.T) {
+		for _, seed := range seeds {
+			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 				t.Parallel()
-				mergeOdd(t, target, uint64(seed), servers, tables)
+				mergeOdd(t, target, seed, servers, tables)
 			})
 		}
 	})
+}
+
+// upFrom returns so many numbers from the first one on.
+func upFrom(first uint64, count int) (all []uint64) {
+	for n := range uint64(count) { //nolint:gosec // a number of seeds
+		all = append(all, first+n)
+	}
+	return all
 }
 
 // oddWorld is a random schema with its servers.

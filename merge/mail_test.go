@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
 // TestMailOfAnySizeIsMergedAndVerifiedInLittleMemory is not parallel: the heap is that of all tests.
 // SNOWFLAKE_MAIL is the number of rows of each of two servers, 2,000,000 in "make mail".
 func TestMailOfAnySizeIsMergedAndVerifiedInLittleMemory(t *testing.T) {
+	nightly.Only(t, "it is about memory, and the tests of policies merge and verify mail in tier one")
 	const limit = 128 << 20
 	rows := 2_000
 	if n, err := strconv.Atoi(os.Getenv("SNOWFLAKE_MAIL")); err == nil {

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
 // TestMemoryDoesNotGrowWithTheTable is not parallel: the heap is that of all tests.
 func TestMemoryDoesNotGrowWithTheTable(t *testing.T) {
+	nightly.Only(t, "tables of 30,000 rows and the heap of the whole process are needed to show it")
 	const rows, times, chunk = 3_000, 10, 1_000
 	for _, target := range dbtest.Servers() {
 		t.Run(target.Name, func(t *testing.T) {
@@ -26,6 +28,7 @@ func TestMemoryDoesNotGrowWithTheTable(t *testing.T) {
 
 // TestMemoryDoesNotGrowWithTheRows is not parallel: the heap is that of all tests.
 func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
+	nightly.Only(t, "48 MB of rows and the heap of the whole process are needed to show it")
 	const doublings, kilobytes, limit = 12, 12, 32 << 20 // 4,096 rows, 48 MB
 	for _, target := range dbtest.Servers() {
 		t.Run(target.Name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -28,6 +29,17 @@ func (f fault) harmful(target dbtest.Target) []string {
 		)
 	}
 	return all
+}
+
+// sooner are the faults that are put into the database of a server in tier one: one for each thing that verify
+// compares, and for each sort of value that it reads in a way of its own. SQLite gets all faults in both tiers.
+var sooner = []string{
+	"a row is dropped", "a row without a key is doubled", "a large number went through a float",
+	"the fraction of a second is cut", "a value in JSON changes", "a byte changes", "NULL in place of an empty text",
+	"children of two servers exchange their parents", "one reference does not follow a renumbered key",
+	"a row loses its new name", "the list of renames lacks a row", "a copy of a name keeps the old one",
+	"a total is too low", "the older row stays", "what a dropped row had stays with it",
+	"a table that is computed anew has rows", "a sequence is set back",
 }
 
 func TestEveryFaultInATargetIsFound(t *testing.T) {
@@ -55,8 +67,11 @@ func TestEveryFaultInATargetIsFound(t *testing.T) {
 		}
 		for i, f := range faults {
 			// MariaDB and MySQL are one kind, which is read in one way, so they take turns.
-			turn := target.Dialect != "mysql" || (i%2 == 0) == (target.Name == "mysql")
+			turn := target.Dialect != "mysql" || (i%2 == 0) == (target.Name == "mysql") || !nightly.Enabled()
 			if f.on != "" && f.on != target.Dialect || f.on == "" && !turn {
+				continue
+			}
+			if !nightly.Enabled() && target.Dialect != "sqlite" && !slices.Contains(sooner, f.name) {
 				continue
 			}
 			harm := f.harmful(target)

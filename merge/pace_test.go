@@ -80,14 +80,17 @@ func TestARunKeepsToItsRate(t *testing.T) {
 					return nil
 				}))...)
 			run(t, m)
-			if want := 90 * time.Second / rate; waited < want || longest > want {
+			// A machine that is so slow that it is late needs no pause.
+			if want := 90 * time.Second / rate; waited < want && time.Since(began) < want || longest > want {
 				t.Errorf("at %d rows a second, 90 rows were written after %v; the longest pause was %v", rate, waited, longest)
 			}
-			stop := errors.New("stop")
-			_, _, plan = small(t, target, schema, tables, rows)
+			stop, paused := errors.New("stop"), false
+			into := newBase(t, target)
+			into.exec(t, schema...)
+			plan.Target.DSN = into.dsn
 			_, err := open(t, plan, append(opts, merge.WithRate(rate),
-				merge.WithSleep(func(context.Context, time.Duration) error { return stop }))...).Run(t.Context())
-			if !errors.Is(err, stop) {
+				merge.WithSleep(func(context.Context, time.Duration) error { paused = true; return stop }))...).Run(t.Context())
+			if paused && !errors.Is(err, stop) {
 				t.Errorf("a pause that is interrupted ends the run with %v", err)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -15,8 +16,9 @@ import (
 // arrives, what is put aside and what the journal says are those of the way through the program.
 func TestRowsOfPostgreSQLArriveWhereverChunksAndStreamsEnd(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{"id SMALLINT PRIMARY KEY", "id BIGINT, v INTEGER, PRIMARY KEY (v, id)"} {
-		for _, refused := range []string{"", "1", "5, 6, 7", "99, 100, 101", "12, 13, 60, 140, 199"} {
+	rows := []string{"99, 100, 101", "12, 13, 60, 140, 199", "", "1", "5, 6, 7"}
+	for i, key := range []string{"id SMALLINT PRIMARY KEY", "id BIGINT, v INTEGER, PRIMARY KEY (v, id)"} {
+		for _, refused := range nightly.Pick(rows[i:i+1], rows) {
 			t.Run(key+" without "+refused, func(t *testing.T) { streams(t, key, refused) })
 		}
 	}

@@ -45,54 +45,52 @@ func typedRows(target dbtest.Target, server int) []string {
 
 func TestValuesOfAllTypesArriveAsTheyAre(t *testing.T) {
 	t.Parallel()
-	targets := dbtest.Servers()
-	for _, from := range targets {
-		for _, to := range targets {
-			for _, way := range []string{"", "portable"} {
-				t.Run(from.Name+" to "+to.Name+way, func(t *testing.T) {
-					t.Parallel()
-					source, into := newBase(t, from), newBase(t, to)
-					source.exec(t, append([]string{typed(from)}, typedRows(from, 1)...)...)
-					into.exec(t, typed(to))
-					plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"},
-						Servers: []merge.Server{{Name: "s1", Number: 1, DSN: source.dsn}},
-						Target:  merge.Target{Name: "s1", Number: 1, DSN: into.dsn},
-						Tables:  map[string]*merge.TablePlan{"typed": {Policy: merge.Copy}}}
-					var opts []merge.Option
-					if way != "" {
-						opts = append(opts, merge.WithPortableCopy())
+	for _, pair := range kindPairs(t.Name()) {
+		from, to := pair.from, pair.to
+		for _, way := range []string{"", "portable"} {
+			t.Run(from.Name+" to "+to.Name+way, func(t *testing.T) {
+				t.Parallel()
+				source, into := newBase(t, from), newBase(t, to)
+				source.exec(t, append([]string{typed(from)}, typedRows(from, 1)...)...)
+				into.exec(t, typed(to))
+				plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"},
+					Servers: []merge.Server{{Name: "s1", Number: 1, DSN: source.dsn}},
+					Target:  merge.Target{Name: "s1", Number: 1, DSN: into.dsn},
+					Tables:  map[string]*merge.TablePlan{"typed": {Policy: merge.Copy}}}
+				var opts []merge.Option
+				if way != "" {
+					opts = append(opts, merge.WithPortableCopy())
+				}
+				run(t, open(t, plan, opts...))
+				// Read back as any program would, the target is as if the rows had been written there.
+				direct := newBase(t, to)
+				direct.exec(t, append([]string{typed(to)}, typedRows(to, 1)...)...)
+				if to.Name == from.Name {
+					same(t, "the target", into.dumpOf(t, "typed"), source.dumpOf(t, "typed"))
+				}
+				for _, question := range []string{
+					"SELECT COUNT(*) FROM typed WHERE big = 9223372036854775807 AND small = -2147483648 AND ratio = 0.1",
+					"SELECT COUNT(*) FROM typed WHERE price = 12345678.9 AND yes = " + map[bool]string{true: "TRUE", false: "1"}[to.Dialect == "postgres"],
+					"SELECT COUNT(*) FROM typed WHERE day = '2024-02-29' AND ref = '6ba7b810-9dad-11d1-80b4-00c04fd430c8'",
+					"SELECT COUNT(*) FROM typed WHERE big = -9223372036854775808 AND story = '' AND yes IS NULL AND day IS NULL",
+					"SELECT COUNT(*) FROM typed WHERE big IS NULL AND raw IS NULL AND at IS NULL AND props IS NULL",
+					"SELECT COUNT(*) FROM typed WHERE story LIKE '%龍😀' AND word = 'Zoé  '",
+				} {
+					if n := into.number(t, question); n != 1 {
+						t.Errorf("%s: %d", question, n)
 					}
-					run(t, open(t, plan, opts...))
-					// Read back as any program would, the target is as if the rows had been written there.
-					direct := newBase(t, to)
-					direct.exec(t, append([]string{typed(to)}, typedRows(to, 1)...)...)
-					if to.Name == from.Name {
-						same(t, "the target", into.dumpOf(t, "typed"), source.dumpOf(t, "typed"))
+				}
+				for _, column := range []string{"story", "word"} {
+					query := "SELECT COALESCE(" + column + ", '-') FROM typed ORDER BY id"
+					same(t, column, into.texts(t, query), direct.texts(t, query))
+				}
+				for _, column := range []string{"raw", "at"} {
+					query := "SELECT " + column + " FROM typed ORDER BY id"
+					if to.Name != "sqlite" || column != "at" {
+						same(t, column, into.values(t, query), direct.values(t, query))
 					}
-					for _, question := range []string{
-						"SELECT COUNT(*) FROM typed WHERE big = 9223372036854775807 AND small = -2147483648 AND ratio = 0.1",
-						"SELECT COUNT(*) FROM typed WHERE price = 12345678.9 AND yes = " + map[bool]string{true: "TRUE", false: "1"}[to.Dialect == "postgres"],
-						"SELECT COUNT(*) FROM typed WHERE day = '2024-02-29' AND ref = '6ba7b810-9dad-11d1-80b4-00c04fd430c8'",
-						"SELECT COUNT(*) FROM typed WHERE big = -9223372036854775808 AND story = '' AND yes IS NULL AND day IS NULL",
-						"SELECT COUNT(*) FROM typed WHERE big IS NULL AND raw IS NULL AND at IS NULL AND props IS NULL",
-						"SELECT COUNT(*) FROM typed WHERE story LIKE '%龍😀' AND word = 'Zoé  '",
-					} {
-						if n := into.number(t, question); n != 1 {
-							t.Errorf("%s: %d", question, n)
-						}
-					}
-					for _, column := range []string{"story", "word"} {
-						query := "SELECT COALESCE(" + column + ", '-') FROM typed ORDER BY id"
-						same(t, column, into.texts(t, query), direct.texts(t, query))
-					}
-					for _, column := range []string{"raw", "at"} {
-						query := "SELECT " + column + " FROM typed ORDER BY id"
-						if to.Name != "sqlite" || column != "at" {
-							same(t, column, into.values(t, query), direct.values(t, query))
-						}
-					}
-				})
-			}
+				}
+			})
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -125,7 +126,18 @@ func decode[T any](t *testing.T, text string) (v T) {
 	return v
 }
 
-// mergeTargets runs fn on every kind of database.
+// mergeFiles runs fn on SQLite, and at night on every kind of database: what a command prints and how it ends does
+// not depend on the kind. TestThreeServersAreMergedFromPlanToVerify calls all of them on a server as well.
+func mergeFiles(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	if nightly.Enabled() {
+		mergeTargets(t, fn)
+		return
+	}
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), fn)
+}
+
+// mergeTargets runs fn on SQLite and on a server, and at night on every kind of database.
 func mergeTargets(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {

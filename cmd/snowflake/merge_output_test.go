@@ -19,7 +19,7 @@ import (
 
 func TestMergeSpeaksJSON(t *testing.T) {
 	t.Parallel()
-	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+	mergeFiles(t, func(t *testing.T, target dbtest.Target) {
 		r := newRealms(t, target)
 		code, stdout, stderr := call(t, "", append(r.planArgs(), "--json")...)
 		if code != exitOK {

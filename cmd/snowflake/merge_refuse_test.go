@@ -69,7 +69,7 @@ func TestEveryWrongCallOfMergeIsTold(t *testing.T) {
 
 func TestWhatIsUndecidedIsRefused(t *testing.T) {
 	t.Parallel()
-	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+	mergeFiles(t, func(t *testing.T, target dbtest.Target) {
 		r := newRealms(t, target)
 		r.reviewed(t)
 		r.change(t, func(plan *merge.Plan) {
@@ -99,7 +99,7 @@ func TestWhatIsUndecidedIsRefused(t *testing.T) {
 
 func TestASecondRunAtOnceIsRefused(t *testing.T) {
 	t.Parallel()
-	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+	mergeFiles(t, func(t *testing.T, target dbtest.Target) {
 		r := newRealms(t, target)
 		r.reviewed(t)
 		tried := false
@@ -123,7 +123,7 @@ func TestASecondRunAtOnceIsRefused(t *testing.T) {
 
 func TestAnInterruptedRunGoesOn(t *testing.T) {
 	t.Parallel()
-	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+	mergeFiles(t, func(t *testing.T, target dbtest.Target) {
 		r := newRealms(t, target)
 		r.reviewed(t)
 		ctx, interrupt := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func TestAnInterruptedRunGoesOn(t *testing.T) {
 
 func TestAChangedPlanIsRefusedAndADifferenceIsFound(t *testing.T) {
 	t.Parallel()
-	mergeTargets(t, func(t *testing.T, target dbtest.Target) {
+	mergeFiles(t, func(t *testing.T, target dbtest.Target) {
 		r := newRealms(t, target)
 		r.reviewed(t)
 		r.does(t, exitOK, "run", "--quiet")

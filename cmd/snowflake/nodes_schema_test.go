@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,10 +29,8 @@ func schemaFor(t *testing.T, target dbtest.Target, dsn string) string {
 
 func TestTheAuthorityIsFoundInAnotherSchema(t *testing.T) {
 	t.Parallel()
-	for _, target := range dbtest.Servers() {
-		if target.Dialect == "sqlite" {
-			continue // a schema there is a file that each connection attaches for itself
-		}
+	// A schema of SQLite is a file that each connection attaches for itself.
+	for _, target := range slices.Concat(dbtest.ServersOf("postgres"), dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql"))) {
 		t.Run(target.Name, func(t *testing.T) {
 			t.Parallel()
 			l := leases{dsn: target.DSN(t)}
@@ -74,10 +73,7 @@ func TestTheAuthorityIsFoundInAnotherSchema(t *testing.T) {
 // A database of MySQL beside the first one may have a copy of its leases.
 func TestSeveralTablesWithTheSameLeasesAreNotChosenFrom(t *testing.T) {
 	t.Parallel()
-	for _, target := range dbtest.Servers() {
-		if target.Dialect != "mysql" {
-			continue
-		}
+	for _, target := range dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")) {
 		t.Run(target.Name, func(t *testing.T) {
 			t.Parallel()
 			l := leases{dsn: target.DSN(t)}
