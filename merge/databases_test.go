@@ -38,11 +38,20 @@ func oneOf[V any](name string, all []V) []V {
 	if nightly.Enabled() {
 		return all
 	}
-	hash := fnv.New32a()
-	hash.Write([]byte(name))
-	at := hash.Sum32() % uint32(len(all)) //nolint:gosec // a handful
+	at := turn(name, len(all))
 	return all[at : at+1]
 }
+
+// turn returns a number below n that a name chooses.
+func turn(name string, n int) int {
+	hash := fnv.New32a()
+	hash.Write([]byte(name))
+	return int(hash.Sum32() % uint32(n)) //nolint:gosec // a handful
+}
+
+// skipped reports whether tier one leaves out a case of a large table, of which SQLite meets every one: it takes
+// every third one on a server or between kinds of databases, and the night takes all.
+func skipped(name string) bool { return !nightly.Enabled() && turn(name, 3) != 0 }
 
 // spares are empty databases of PostgreSQL that no test uses now. PostgreSQL takes longer to make a database and
 // to greet the first sessions in it than for the rest of a small merge, so tests leave theirs to the next ones.

@@ -15,6 +15,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
@@ -256,6 +257,13 @@ func TestExamplesOfTheHelpWork(t *testing.T) {
 			t.Errorf("the help of %s has no example", name)
 		}
 	}
+}
+
+// onFiles runs fn on SQLite, and at night on every database. It is for tests of a command that another test calls on
+// a server as well, as dbtest.Each has them.
+func onFiles(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	dbtest.Run(t, nightly.Pick(dbtest.ServersOf("sqlite"), dbtest.Targets()), fn)
 }
 
 // TestMain lets the binary of the tests be the program, if it is called by its name.

@@ -206,7 +206,7 @@ func TestTwoTicketServersBecomeThree(t *testing.T) {
 // A run that was interrupted has left some counters frozen, so it can be repeated.
 func TestResiduesThatWereInterruptedAreSetByAnotherRun(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	onFiles(t, func(t *testing.T, target dbtest.Target) {
 		a, b := openCounterStore(t, target), openCounterStore(t, target)
 		for remainder, s := range []counters{a, b} {
 			if _, err := s.ticket(t, int64(remainder), 2); err != nil {

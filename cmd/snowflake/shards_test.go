@@ -124,7 +124,7 @@ func TestAReshardingIsResumedAndUndoneWithoutItsProgram(t *testing.T) {
 // The states that a killed process leaves while the map is closed.
 func TestACutoverThatWasKilledIsResumedAndUndoneByTheCommand(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+	onFiles(t, func(t *testing.T, target dbtest.Target) {
 		s := newSharded(t, target)
 		d, err := s.router.Reshard(t.Context(), snowflakeplugin.ReshardConfig{})
 		s.must(err)
