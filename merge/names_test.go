@@ -79,6 +79,10 @@ func TestNamesThatTheTargetTakesForEqualAreMadeDifferent(t *testing.T) {
 func TestWhoKeepsANameIsForThePlanToSay(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, level INTEGER)"}
+		_, _, plan := small(t, target, schema, nil,
+			[]string{"INSERT INTO roles VALUES (" + id(1, 50) + ", 'first', NULL)"},
+			[]string{"INSERT INTO roles VALUES (" + id(2, 1) + ", 'first', 7)"})
 		for want, p := range map[string]merge.RenamePlan{
 			"[first.s1 first]":            {Keep: "older"}, // the role of the second server was made before
 			"[first first.s2]":            {Keep: "first"},
@@ -88,18 +92,19 @@ func TestWhoKeepsANameIsForThePlanToSay(t *testing.T) {
 			"[fi~s1 first]":               {Format: "{name}~s{server}", Max: 5},
 			"[first-of-1-of-1-1 first  ]": {Format: "{name}-of-{server}-of-{server}-{server}"},
 		} {
-			p.Column = "name"
-			_, into, plan := small(t, target,
-				[]string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, level INTEGER)"},
-				map[string]*merge.TablePlan{"roles": {Policy: merge.Rename, Rename: &p}},
-				[]string{"INSERT INTO roles VALUES (" + id(1, 50) + ", 'first', NULL)"},
-				[]string{"INSERT INTO roles VALUES (" + id(2, 1) + ", 'first', 7)"})
-			run(t, open(t, plan))
-			byServer := "SELECT name FROM roles ORDER BY (id >> 10) & 1048575"
-			if got := fmt.Sprint(into.texts(t, byServer)); got != strings.ReplaceAll(want, " ]", "]") &&
-				got != strings.ReplaceAll(want, "  ]", "]") {
-				t.Errorf("%+v: %s, want %s", p, got, want)
-			}
+			t.Run(want, func(t *testing.T) {
+				p.Column = "name"
+				into := newBase(t, target)
+				into.exec(t, schema...)
+				plan.Target.DSN = into.dsn
+				plan.Tables = map[string]*merge.TablePlan{"roles": {Policy: merge.Rename, Rename: &p}}
+				run(t, open(t, plan))
+				byServer := "SELECT name FROM roles ORDER BY (id >> 10) & 1048575"
+				if got := fmt.Sprint(into.texts(t, byServer)); got != strings.ReplaceAll(want, " ]", "]") &&
+					got != strings.ReplaceAll(want, "  ]", "]") {
+					t.Errorf("%+v: %s, want %s", p, got, want)
+				}
+			})
 		}
 	})
 }

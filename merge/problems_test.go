@@ -177,14 +177,16 @@ func TestACircleInWhichNothingCanBeNullIsRefusedWhereForeignKeysCannotWait(t *te
 func TestOrphansAreDroppedOrLoseTheirReference(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
+		cfg := gameworld.Config{Roles: 60, Clash: 0.2, Faults: gameworld.Faults{Orphans: 5, OtherOrder: true}}
+		_, into, plan := games(t, []dbtest.Target{target, target}, target, cfg)
+		plan.Tables["items"].Orphans = "drop"
+		plan.Tables["mail"].Orphans = "drop"
+		plan.Tables["roles"].Orphans = "null"
 		for _, from := range []string{"", "portable"} {
-			_, into, plan := games(t, []dbtest.Target{target, target}, target, gameworld.Config{
-				Roles: 60, Clash: 0.2, Faults: gameworld.Faults{Orphans: 5, OtherOrder: true}})
-			plan.Tables["items"].Orphans = "drop"
-			plan.Tables["mail"].Orphans = "drop"
-			plan.Tables["roles"].Orphans = "null"
 			var opts []merge.Option
 			if from != "" {
+				into = emptyGame(t, target, cfg)
+				plan.Target.DSN = into.dsn
 				opts = append(opts, merge.WithPortableCopy())
 			}
 			m := open(t, plan, opts...)

@@ -93,7 +93,7 @@ func TestAMoveRepeatsNoID(t *testing.T) {
 		}
 		defer func() { _ = next.Close(t.Context()) }()
 		seen := map[snowflakeplugin.ID]bool{}
-		for range 100 {
+		for range 300 {
 			for _, id := range some(t, next) {
 				seen[id] = true
 			}
