@@ -118,7 +118,9 @@ func (c strange) pairs() (all []string) {
 	if nightly.Enabled() {
 		return all
 	}
-	for _, pair := range []string{"mariadb to postgres", "postgres to mysql", "mysql to mariadb", "sqlite to postgres", "sqlite to mariadb"} {
+	for _, pair := range []string{
+		"mariadb to postgres", "postgres to mysql", "mysql to mariadb", "sqlite to postgres", "sqlite to mariadb",
+	} {
 		if slices.Contains(all, pair) {
 			return []string{pair}
 		}

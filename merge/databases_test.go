@@ -76,13 +76,16 @@ func emptyDSN(t testing.TB, target dbtest.Target) string {
 	spares.mu.Unlock()
 	if dsn == "" {
 		dsn = target.DSN(ofPackage{t})
-		clear(t, dsn, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$")
+		settle(t, dsn, `DO $$ BEGIN
+			EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database());
+			END $$`)
 	}
 	t.Cleanup(func() {
-		clear(t, dsn, "SELECT lo_unlink(oid) FROM pg_largeobject_metadata", "DROP SCHEMA public CASCADE", `DO $$
+		settle(t, dsn, "SELECT lo_unlink(oid) FROM pg_largeobject_metadata", "DROP SCHEMA public CASCADE", `DO $$
 			DECLARE s name;
 			BEGIN
-				FOR s IN SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'
+				FOR s IN SELECT nspname FROM pg_namespace
+					WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'
 				LOOP EXECUTE format('DROP SCHEMA %I CASCADE', s); END LOOP;
 			END $$`, "CREATE SCHEMA public")
 		if !t.Failed() { // a test that failed may have left sessions in it
@@ -94,8 +97,8 @@ func emptyDSN(t testing.TB, target dbtest.Target) string {
 	return dsn
 }
 
-// clear executes statements in a session of its own, together.
-func clear(t testing.TB, dsn string, statements ...string) {
+// settle executes statements in a session of its own, together.
+func settle(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
 	pool, err := sql.Open("pgx", dsn)
 	if err != nil {

@@ -152,7 +152,11 @@ func same(t testing.TB, what string, got, want []string) {
 func TestAMergeThatIsKilledAgainAndAgainEndsAsOneThatWasNot(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
-		for _, portable := range []string{"", "portable"} {
+		ways := []string{"", "portable"}
+		if target.Dialect != "sqlite" {
+			ways = oneOf(t.Name(), ways)
+		}
+		for _, portable := range ways {
 			t.Run("way "+portable, func(t *testing.T) {
 				t.Parallel()
 				cfg := gameworld.Config{Roles: 25, Clash: 0.4}
@@ -176,7 +180,9 @@ func TestAMergeThatIsKilledAgainAndAgainEndsAsOneThatWasNot(t *testing.T) {
 				often := emptyGame(t, target, cfg)
 				second := *plan
 				second.Target.DSN = often.dsn
-				points := []string{"decided 1", "written 1", "recorded 1", "committed 1", "written " + strconv.Itoa(chunks-1), "finished 1"}
+				points := []string{
+					"decided 1", "written 1", "recorded 1", "committed 1", "written " + strconv.Itoa(chunks-1), "finished 1",
+				}
 				if nightly.Enabled() { // every chunk has three points: the third of the first one is behind its commit
 					points = strings.Split("any 1,any 1,any 3,any 2,any 4,any 5", ",")
 				}

@@ -79,7 +79,9 @@ func TestNamesThatTheTargetTakesForEqualAreMadeDifferent(t *testing.T) {
 func TestWhoKeepsANameIsForThePlanToSay(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
-		schema := []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, level INTEGER)"}
+		schema := []string{
+			"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, level INTEGER)",
+		}
 		_, _, plan := small(t, target, schema, nil,
 			[]string{"INSERT INTO roles VALUES (" + id(1, 50) + ", 'first', NULL)"},
 			[]string{"INSERT INTO roles VALUES (" + id(2, 1) + ", 'first', 7)"})

@@ -15,7 +15,8 @@ import (
 // TestALookUpOfNewNamesDoesNotReadAllOfThem counts what PostgreSQL reads, because time proves nothing: rows that
 // are renamed are looked up chunk by chunk, and every look-up used to read the list of all renames.
 func TestALookUpOfNewNamesDoesNotReadAllOfThem(t *testing.T) {
-	nightly.Only(t, "it is about the cost of 10,000 renames; TestManyRowsGetTheNamesThatEachWouldGetAlone has what they do")
+	nightly.Only(t, "it is about what 10,000 renames cost; "+
+		"TestManyRowsGetTheNamesThatEachWouldGetAlone has what they do")
 	t.Parallel()
 	const rows, chunk = 10_000, 250
 	targets := dbtest.Servers()
