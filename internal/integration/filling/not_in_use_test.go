@@ -3,6 +3,7 @@ package filling_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -58,35 +59,6 @@ func sourcePanics(t *testing.T, target dbtest.Target) {
 			same(t, "connections in use", pool.Stats().InUse, 0)
 			must(t, tx.Create(&a).Error, "create again on the same handle")
 			accountStored(t, db, a)
-		})
-	}
-}
-
-func closedPlugin(t *testing.T, target dbtest.Target) {
-	for name, option := range map[string]snowflakeplugin.Option{
-		"generator": snowflakeplugin.WithNode(1),
-		"source":    snowflakeplugin.WithSource(newLedger(t)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, plugin := target.Open(t, nil), snowflakeplugin.New(option)
-			use(t, db, plugin, &account{}, &ticket{}, &plainNote{})
-			must(t, db.Create(&account{Email: takenEmail}).Error, "create before Close")
-			must(t, plugin.Close(t.Context()), "Close")
-			must(t, plugin.Close(t.Context()), "Close again")
-
-			for shape, fresh := range newRows {
-				rows := fresh()
-				wantErr(t, createRows(db, rows), snowflakeplugin.ErrClosed, "create "+shape)
-				unchanged(t, shape, rows)
-			}
-			_, err := plugin.NextID(t.Context())
-			wantErr(t, err, snowflakeplugin.ErrClosed, "NextID")
-			given := account{ID: 5, Email: "given@example.com"}
-			must(t, db.Create(&given).Error, "create with an ID of one's own")
-			accountStored(t, db, given)
-			must(t, db.Create(&plainNote{Text: "x"}).Error, "create an untagged model")
-			holds(t, db, &account{}, 2)
-			holds(t, db, &ticket{}, 0)
 		})
 	}
 }
@@ -162,7 +134,7 @@ var badPlugins = map[string]struct {
 		generator.ErrInvalidLayout, []string{"mine"},
 	},
 	"a source and a node": {
-		[]snowflakeplugin.Option{snowflakeplugin.WithSource(constantSource(1)), snowflakeplugin.WithNode(1)},
+		[]snowflakeplugin.Option{snowflakeplugin.WithSource(&ledger{}), snowflakeplugin.WithNode(1)},
 		snowflakeplugin.ErrOptions, []string{"WithSource", "WithNode"},
 	},
 	"nil": {
@@ -197,17 +169,24 @@ func openUnused(t *testing.T, target dbtest.Target, list ...any) *gorm.DB {
 
 func failedUseRefuses(t *testing.T, target dbtest.Target) {
 	db, recorder := watch(openUnused(t, target, &account{}, &ticket{}))
-	for shape, fresh := range newRows {
-		rows := fresh()
-		err := createRows(db, rows)
+	rows := func() (account, []account, []ticket, map[string]any) {
+		return newAccount("one"), []account{newAccount("a"), {ID: 5, Email: "b"}, newAccount("c")},
+			[]ticket{newTicket("a"), {ID: 5, Title: "b"}, {PublicID: 6, Title: "c"}}, map[string]any{"email": "map"}
+	}
+	one, list, tickets, m := rows()
+	for shape, err := range map[string]error{
+		"a struct": db.Create(&one).Error, "a slice": db.Create(&list).Error,
+		"a map": db.Model(&account{}).Create(m).Error,
+	} {
 		wantErr(t, err, snowflakeplugin.ErrNotInUse, "create "+shape)
 		wantErr(t, err, snowflakeplugin.ErrNoNode, "the cause, for "+shape)
-		if shape == "tickets" {
-			says(t, err, "ticket.ID", "ticket.PublicID", errAway.Error())
-		} else {
-			says(t, err, "account.ID", errAway.Error())
-		}
-		unchanged(t, shape, rows)
+		says(t, err, "account.ID", errAway.Error())
+	}
+	says(t, db.Create(tickets).Error, "ticket.ID", "ticket.PublicID", errAway.Error())
+	wantOne, wantList, wantTickets, wantMap := rows()
+	got, want := []any{one, list, tickets, m}, []any{wantOne, wantList, wantTickets, wantMap}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("after the errors there is %+v, want %+v", got, want)
 	}
 	err := db.Create(&ticket{ID: 5, Title: "half given"}).Error
 	wantErr(t, err, snowflakeplugin.ErrNotInUse, "create with one ID of two")

@@ -1,9 +1,7 @@
 package filling_test
 
 import (
-	"database/sql"
 	"errors"
-	"reflect"
 	"testing"
 
 	"gorm.io/gorm"
@@ -16,14 +14,6 @@ import (
 // and the IDs of rows that may exist.
 func resetBehaviors() []behavior {
 	return []behavior{
-		{
-			Name: "a failed create takes back the IDs it gave, and no others",
-			Run:  inEveryMode(models(&account{}, &ticket{}), failedCreateTakesBack),
-		},
-		{
-			Name: "a failed create empties fields of every kind",
-			Run:  inEveryMode(models(&manyKinds{}), failedCreateEmptiesKinds),
-		},
 		{
 			Name: "a hook that fails before the insert takes the IDs back",
 			Run:  inEveryMode(models(&hooked{}), failingBeforeCreate),
@@ -54,64 +44,6 @@ func resetBehaviors() []behavior {
 			Run:  earlierBatchesKeepIDs,
 		},
 	}
-}
-
-func failedCreateTakesBack(t *testing.T, db *gorm.DB) {
-	taken := account{Email: takenEmail}
-	must(t, db.Create(&taken).Error, "create the account in the way")
-	must(t, db.Create(&ticket{Title: takenEmail}).Error, "create the ticket in the way")
-	for shape, fresh := range newRows {
-		rows := fresh()
-		wantErr(t, createRows(db, rows), nil, "create "+shape)
-		unchanged(t, shape, rows)
-	}
-	holds(t, db, &account{}, 1)
-	holds(t, db, &ticket{}, 1)
-
-	list := []account{{Email: "ann@example.com"}, {Email: takenEmail}}
-	wantErr(t, db.Create(&list).Error, nil, "create a slice")
-	list[1].Email = "bob@example.com"
-	must(t, db.Create(&list).Error, "create it again without the duplicate")
-	for _, a := range list {
-		accountStored(t, db, a)
-	}
-}
-
-// manyKinds has a tagged field of every kind.
-type manyKinds struct {
-	ID       snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
-	Pointer  *snowflakeplugin.ID
-	Optional *snowflakeplugin.ID          `snowflake:"true"`
-	Null     sql.Null[snowflakeplugin.ID] `snowflake:"true"`
-	Int64    sql.NullInt64                `snowflake:"true"`
-	Text     string                       `gorm:"size:20" snowflake:"true"`
-	NullText sql.NullString               `gorm:"size:20" snowflake:"true"`
-	Unsigned uint64                       `snowflake:"true"`
-	Bytes    []byte                       `gorm:"size:8" snowflake:"true"`
-	Email    string                       `gorm:"size:100;uniqueIndex"`
-}
-
-func failedCreateEmptiesKinds(t *testing.T, db *gorm.DB) {
-	first := manyKinds{Email: takenEmail}
-	must(t, db.Create(&first).Error, "create the row in the way")
-	if row := stored[manyKinds](t, db, first.ID); !reflect.DeepEqual(row, first) {
-		t.Errorf("the stored row is %+v, want %+v", row, first)
-	}
-
-	second := manyKinds{Email: takenEmail}
-	wantErr(t, db.Create(&second).Error, nil, "create a duplicate")
-	if want := (manyKinds{Email: takenEmail}); !reflect.DeepEqual(second, want) {
-		t.Errorf("after the error the struct is %+v, want %+v", second, want)
-	}
-
-	given := first
-	given.Null = sql.Null[snowflakeplugin.ID]{}
-	want := given
-	wantErr(t, db.Create(&given).Error, nil, "create with most IDs given")
-	if !reflect.DeepEqual(given, want) {
-		t.Errorf("after the error the struct is %+v, want %+v", given, want)
-	}
-	holds(t, db, &manyKinds{}, 1)
 }
 
 func failingBeforeCreate(t *testing.T, db *gorm.DB) {

@@ -1,4 +1,4 @@
-package filling_test
+package fill_test
 
 import (
 	"fmt"
@@ -108,7 +108,7 @@ type numbered struct {
 	Code string `gorm:"size:40;uniqueIndex"`
 }
 
-func callbacksTable(t *testing.T, target dbtest.Target) {
+func callbacksTable(t *testing.T, target database) {
 	first := target.Open(t, nil, dbtest.MaxOpenConns(1))
 	must(t, first.AutoMigrate(&item{}, &part{}, &numbered{}), "AutoMigrate")
 	refused := 0

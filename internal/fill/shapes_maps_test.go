@@ -1,4 +1,4 @@
-package filling_test
+package fill_test
 
 import (
 	"fmt"
@@ -107,8 +107,8 @@ func mapOfTwoColumns(t *testing.T, db *gorm.DB) {
 	holds(t, db, &ticket{}, 3)
 }
 
-func slicesOfMaps(t *testing.T, target dbtest.Target) {
-	db, numbers := openLedger(t, target, nil, &account{}, &ticket{})
+func slicesOfMaps(t *testing.T, target database) {
+	db, numbers := openCounted(t, target, nil, &account{}, &ticket{})
 	maps := []map[string]any{
 		{"email": "a"}, {"email": "b", "ID": 0}, {"Email": "c", "Id": nil}, {"email": "d", "id": 7},
 	}
@@ -150,8 +150,8 @@ func slicesOfMaps(t *testing.T, target dbtest.Target) {
 	}
 }
 
-func setIDsInMapsStay(t *testing.T, target dbtest.Target) {
-	db, numbers := openLedger(t, target, nil, &account{})
+func setIDsInMapsStay(t *testing.T, target database) {
+	db, numbers := openCounted(t, target, nil, &account{})
 	for i, value := range []any{
 		11, int64(12), uint64(13), snowflakeplugin.ID(14), pointerTo(snowflakeplugin.ID(15)), int8(16), "17",
 		gorm.Expr("10 + 8"),
@@ -168,7 +168,7 @@ func setIDsInMapsStay(t *testing.T, target dbtest.Target) {
 }
 
 // openMaps returns a database for maps that must not lead to an INSERT.
-func openMaps(t *testing.T, target dbtest.Target) (*gorm.DB, *dbtest.Recorder) {
+func openMaps(t *testing.T, target database) (*gorm.DB, *dbtest.Recorder) {
 	t.Helper()
 	db, _ := open(t, target, nil, &account{})
 	return watch(db)
@@ -183,7 +183,7 @@ func nothingInserted(t *testing.T, db *gorm.DB, recorder *dbtest.Recorder) {
 	holds(t, db, &account{}, 0)
 }
 
-func twoSpellings(t *testing.T, target dbtest.Target) {
+func twoSpellings(t *testing.T, target database) {
 	db, recorder := openMaps(t, target)
 	newMaps := func() []map[string]any {
 		return []map[string]any{{"email": "a"}, {"id": 5, "ID": 6, "email": "b"}}
@@ -200,7 +200,7 @@ func twoSpellings(t *testing.T, target dbtest.Target) {
 	nothingInserted(t, db, recorder)
 }
 
-func nilMaps(t *testing.T, target dbtest.Target) {
+func nilMaps(t *testing.T, target database) {
 	db, recorder := openMaps(t, target)
 	var none map[string]any
 	maps := []map[string]any{{"email": "a"}, nil, {"email": "c", "id": 5}}
@@ -219,8 +219,8 @@ func nilMaps(t *testing.T, target dbtest.Target) {
 	nothingInserted(t, db, recorder)
 }
 
-func mapWithoutModel(t *testing.T, target dbtest.Target) {
-	db, numbers := openLedger(t, target, nil, &account{})
+func mapWithoutModel(t *testing.T, target database) {
+	db, numbers := openCounted(t, target, nil, &account{})
 	// There is no struct, so nothing says which column needs an ID.
 	m := map[string]any{"id": 5, "email": "a"}
 	must(t, db.Table("accounts").Create(m).Error, "create with an ID")

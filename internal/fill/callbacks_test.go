@@ -1,4 +1,4 @@
-package filling_test
+package fill_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
 func TestCallbacks(t *testing.T) { run(t, callbackBehaviors()) }
@@ -55,10 +54,12 @@ var createCallbacks = []string{
 	"snowflake:fill", "snowflake:enter", "snowflake:reconcile", "snowflake:reset",
 }
 
-// eachRemoval calls check on a database whose application has removed or replaced a callback, before
-// db.Use or after it. Some pairs are removed together.
-func eachRemoval(t *testing.T, target dbtest.Target, check func(t *testing.T, db *gorm.DB)) {
+// eachRemoval calls check on a handle whose application has removed or replaced a callback, before db.Use or
+// after it. Some pairs are removed together. The handles share a database, and each finds it empty.
+func eachRemoval(t *testing.T, target database, check func(t *testing.T, db *gorm.DB)) {
 	t.Helper()
+	first := target.Open(t, nil)
+	must(t, first.AutoMigrate(&item{}, &part{}, &account{}), "AutoMigrate")
 	removals := [][]string{{"gorm:begin_transaction", "gorm:commit_or_rollback_transaction"},
 		{"gorm:save_before_associations", "gorm:save_after_associations"},
 		{"gorm:begin_transaction", "gorm:before_create", "gorm:save_before_associations"}}
@@ -73,8 +74,8 @@ func eachRemoval(t *testing.T, target dbtest.Target, check func(t *testing.T, db
 		} {
 			for _, when := range []string{"before", "after"} {
 				t.Run(fmt.Sprintf("%s %s Use: %v", way, when, names), func(t *testing.T) {
-					db := target.Open(t, nil)
-					must(t, db.AutoMigrate(&item{}, &part{}), "AutoMigrate")
+					emptied(t, first, "parts", "items", "accounts")
+					db := onSamePool(t, first)
 					apply := func() {
 						for _, name := range names {
 							if db.Callback().Create().Get(name) != nil {
@@ -96,7 +97,7 @@ func eachRemoval(t *testing.T, target dbtest.Target, check func(t *testing.T, db
 	}
 }
 
-func removedCallbacks(t *testing.T, target dbtest.Target) {
+func removedCallbacks(t *testing.T, target database) {
 	eachRemoval(t, target, func(t *testing.T, db *gorm.DB) {
 		one, two := item{Code: "one"}, []item{{Code: "two"}, {Code: "three"}}
 		must(t, db.Create(&one).Error, "create")
@@ -111,7 +112,7 @@ func removedCallbacks(t *testing.T, target dbtest.Target) {
 	})
 }
 
-func removedCallbacksUpsert(t *testing.T, target dbtest.Target) {
+func removedCallbacksUpsert(t *testing.T, target database) {
 	eachRemoval(t, target, func(t *testing.T, db *gorm.DB) {
 		if db.Callback().Create().Get("snowflake:reset") == nil && db.Callback().Create().Get("snowflake:reconcile") == nil {
 			t.Skip("nothing of the plugin is left after the INSERT")
@@ -126,7 +127,7 @@ func removedCallbacksUpsert(t *testing.T, target dbtest.Target) {
 	})
 }
 
-func emptyingCallback(t *testing.T, target dbtest.Target) {
+func emptyingCallback(t *testing.T, target database) {
 	db, _ := open(t, target, nil, &item{}, &part{})
 	must(t, db.Callback().Create().After("snowflake:fill").Before("gorm:create").Register("test:empty", func(db *gorm.DB) {
 		if it, ok := db.Statement.Dest.(*item); ok {
@@ -137,7 +138,7 @@ func emptyingCallback(t *testing.T, target dbtest.Target) {
 	same(t, "rows", plainOne[int64](t, db, "SELECT COUNT(*) FROM items"), 0)
 }
 
-func noInsertCallback(t *testing.T, target dbtest.Target) {
+func noInsertCallback(t *testing.T, target database) {
 	db := target.Open(t, nil)
 	must(t, db.Callback().Create().Remove("gorm:create"), "remove")
 	err := db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1)))
@@ -147,7 +148,7 @@ func noInsertCallback(t *testing.T, target dbtest.Target) {
 
 // insertRemovedLate removes the INSERT when the plugin has seen it, together with whatever lets the plugin
 // look again.
-func insertRemovedLate(t *testing.T, target dbtest.Target) {
+func insertRemovedLate(t *testing.T, target database) {
 	for _, also := range []string{"snowflake:watch", "snowflake:fill", "gorm:begin_transaction", "snowflake:reset"} {
 		db, _ := open(t, target, nil, &item{}, &part{})
 		must(t, db.Create(&item{Code: "one"}).Error, "create")
@@ -165,7 +166,7 @@ func insertRemovedLate(t *testing.T, target dbtest.Target) {
 // webContext stands for the context type of a web framework.
 type webContext struct{ context.Context }
 
-func ownContext(t *testing.T, target dbtest.Target) {
+func ownContext(t *testing.T, target database) {
 	db, _ := open(t, target, nil, &item{}, &part{})
 	ctx := &webContext{t.Context()}
 	seen := 0
@@ -186,7 +187,7 @@ func ownContext(t *testing.T, target dbtest.Target) {
 	same(t, "looks", seen, 5)
 }
 
-func replacedContext(t *testing.T, target dbtest.Target) {
+func replacedContext(t *testing.T, target database) {
 	db, _ := open(t, target, nil, &item{}, &part{})
 	must(t, db.Callback().Create().After("snowflake:fill").Before("gorm:create").Register("test:replace",
 		func(db *gorm.DB) { db.Statement.Context = context.WithoutCancel(context.Background()) }), "register")
@@ -225,7 +226,7 @@ func (c *nilContext) Done() <-chan struct{} { return c.or().Done() }
 
 func (c *nilContext) Value(any) any { panic("the plugin asked a nil context for a value") }
 
-func nilPointerContext(t *testing.T, target dbtest.Target) {
+func nilPointerContext(t *testing.T, target database) {
 	db, _ := open(t, target, nil, &item{}, &part{})
 	it := item{Code: "one"}
 	var none *nilContext
@@ -237,7 +238,7 @@ func nilPointerContext(t *testing.T, target dbtest.Target) {
 	}
 }
 
-func hookRowsUndone(t *testing.T, target dbtest.Target) {
+func hookRowsUndone(t *testing.T, target database) {
 	db, _ := open(t, target, nil, &item{}, &part{})
 	inner, deeper := &part{Name: "inner"}, &item{Code: "deeper", Parts: []part{{Name: "deepest"}}}
 	outer := item{Code: "outer", Parts: []part{{Name: "fine"}}, hook: func(tx *gorm.DB) error {
@@ -269,7 +270,7 @@ func hookRowsUndone(t *testing.T, target dbtest.Target) {
 }
 
 // deepHooks makes more statements at a time than the plugin has places for.
-func deepHooks(t *testing.T, target dbtest.Target) {
+func deepHooks(t *testing.T, target database) {
 	const depth = 600
 	db, _ := open(t, target, nil, &item{}, &part{})
 	boom := fmt.Errorf("boom")

@@ -1,4 +1,4 @@
-package filling_test
+package fill_test
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
 // TestOneCell looks at creates of one struct with one key, without hooks and associations. The plugin does
@@ -21,9 +20,8 @@ func TestOneCell(t *testing.T) {
 	})
 }
 
-func removedCallbacksOneCell(t *testing.T, target dbtest.Target) {
+func removedCallbacksOneCell(t *testing.T, target database) {
 	eachRemoval(t, target, func(t *testing.T, db *gorm.DB) {
-		must(t, db.AutoMigrate(&account{}), "AutoMigrate")
 		for _, name := range []string{"one", "two"} {
 			a := account{Email: name}
 			must(t, db.Create(&a).Error, "create")
@@ -35,7 +33,7 @@ func removedCallbacksOneCell(t *testing.T, target dbtest.Target) {
 	})
 }
 
-func oneCellTakenBack(t *testing.T, target dbtest.Target) {
+func oneCellTakenBack(t *testing.T, target database) {
 	for name, cfg := range map[string]*gorm.Config{
 		"default transactions": {}, "none": {SkipDefaultTransaction: true},
 	} {
@@ -56,7 +54,7 @@ func oneCellTakenBack(t *testing.T, target dbtest.Target) {
 
 // oneCellKept lets a callback of the application fail when the row is inserted. Only a transaction takes
 // the row back then.
-func oneCellKept(t *testing.T, target dbtest.Target) {
+func oneCellKept(t *testing.T, target database) {
 	errLate := errors.New("too late")
 	for name, end := range map[string]string{
 		"default transactions": "gorm:commit_or_rollback_transaction", "none": "snowflake:reset",
@@ -91,7 +89,7 @@ func oneCellKept(t *testing.T, target dbtest.Target) {
 	}
 }
 
-func lateConflict(t *testing.T, target dbtest.Target) {
+func lateConflict(t *testing.T, target database) {
 	db, _ := open(t, target, nil, &account{})
 	first := account{Email: takenEmail}
 	must(t, db.Create(&first).Error, "create")
