@@ -16,8 +16,8 @@ import (
 
 func TestRefused(t *testing.T) { run(t, refusedBehaviors()) }
 
-// refusedBehaviors test the state after a create of any shape has failed: nothing is in the database, no struct
-// has an ID without a row, and the error tells the reason.
+// refusedBehaviors test the state after a create of any shape has failed: nothing is in the database, no
+// struct has an ID without a row, and the error tells the reason.
 func refusedBehaviors() []behavior {
 	return []behavior{
 		{

@@ -1,6 +1,6 @@
 // The tests of this package look at one statement at a time, through the plugin, as a program uses it: which
-// cells of which shapes it fills, which callbacks it survives, what it refuses, and what a struct holds after a
-// failure. They run on SQLite in memory, so that a change here is judged in seconds, and at night on every
+// cells of which shapes it fills, which callbacks it survives, what it refuses, and what a struct holds after
+// a failure. They run on SQLite in memory, so that a change here is judged in seconds, and at night on every
 // database. What a database has a say in is tested in internal/integration.
 package fill_test
 
@@ -41,8 +41,8 @@ func run(t *testing.T, behaviors []behavior) {
 // database is a target of which SQLite is in memory in tier one.
 type database struct{ dbtest.Target }
 
-// Open returns a handle on a new and empty database. In memory it has one connection, because another one would
-// have a database of its own.
+// Open returns a handle on a new and empty database. In memory it has one connection, because another one
+// would have a database of its own.
 func (d database) Open(t *testing.T, cfg *gorm.Config, opts ...dbtest.Option) *gorm.DB {
 	t.Helper()
 	if nightly.Enabled() {

@@ -14,6 +14,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
@@ -256,7 +257,7 @@ func earlierHoldersAreFound(t *testing.T, target dbtest.Target) {
 }
 
 func firstNotesRace(t *testing.T, target dbtest.Target) {
-	for range 3 {
+	for range nightly.Pick(1, 3) {
 		t.Run("round", func(t *testing.T) {
 			// Few at a time: each needs connections, and other tests need some too.
 			const each = 2

@@ -11,6 +11,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/integration/suite"
 )
 
 // account is the plain model. It has a key that the plugin fills, and a unique column for
@@ -169,31 +170,34 @@ func outcome(fn func() error) (how string) {
 	return fmt.Sprintf("error: %v", fn())
 }
 
-// transactions lists the ways to use GORM's default transactions or to disable them.
-var transactions = map[string]func(t *testing.T, target dbtest.Target, models ...any) *gorm.DB{
-	"default transactions": func(t *testing.T, target dbtest.Target, models ...any) *gorm.DB {
-		t.Helper()
-		db, _ := open(t, target, nil, models...)
-		return db
-	},
-	"none by Config": func(t *testing.T, target dbtest.Target, models ...any) *gorm.DB {
-		t.Helper()
-		db, _ := open(t, target, &gorm.Config{SkipDefaultTransaction: true}, models...)
-		return db
-	},
-	"none by Session": func(t *testing.T, target dbtest.Target, models ...any) *gorm.DB {
-		t.Helper()
-		db, _ := open(t, target, nil, models...)
-		return db.Session(&gorm.Session{SkipDefaultTransaction: true})
-	},
-}
-
-// inEveryMode runs a behavior with and without default transactions.
+// inEveryMode runs a behavior with and without default transactions. The handles share a database, and each
+// finds it empty.
 func inEveryMode(models []any, run func(t *testing.T, db *gorm.DB)) func(*testing.T, dbtest.Target) {
 	return func(t *testing.T, target dbtest.Target) {
 		t.Helper()
-		for mode, open := range transactions {
-			t.Run(mode, func(t *testing.T) { run(t, open(t, target, models...)) })
+		dsn, again := target.DSN(t), false
+		for _, mode := range []struct {
+			name              string
+			config, bySession bool // whether they skip the default transaction
+		}{
+			{"default transactions", false, false}, {"none by Config", true, false}, {"none by Session", false, true},
+		} {
+			t.Run(mode.name, func(t *testing.T) {
+				db := target.OpenDSN(t, dsn, &gorm.Config{SkipDefaultTransaction: mode.config})
+				plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
+				if again {
+					must(t, db.Use(plugin), "Use")
+					must(t, plugin.Prepare(db, models...), "Prepare")
+					suite.Empty(t, db, models...)
+				} else {
+					use(t, db, plugin, models...)
+				}
+				again = true
+				if mode.bySession {
+					db = db.Session(&gorm.Session{SkipDefaultTransaction: true})
+				}
+				run(t, db)
+			})
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 func TestShapes(t *testing.T) { run(t, shapeBehaviors()) }
 
-// shapeBehaviors test the ways to create that take more than one statement, and those in which the database has
-// a say. internal/fill tests the shapes of the arguments.
+// shapeBehaviors test the ways to create that take more than one statement, and those in which the database
+// has a say. internal/fill tests the shapes of the arguments.
 func shapeBehaviors() []behavior {
 	own := []behavior{
 		{

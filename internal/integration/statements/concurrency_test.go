@@ -16,6 +16,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 // concurrencyBehaviors are most useful with the race detector.
@@ -101,7 +102,7 @@ func concurrentFirstUse(t *testing.T, target dbtest.Target) {
 // only build statements on a model whose schema the first goroutine changes.
 func concurrentFirstLook(t *testing.T, target dbtest.Target) {
 	dsn := target.DSN(t)
-	for range 20 * stormHandles {
+	for range nightly.Pick(2, 20) * stormHandles {
 		db, err := gorm.Open(target.Dialector(dsn), &gorm.Config{
 			DryRun: true, SkipDefaultTransaction: true, Logger: logger.Discard,
 		})

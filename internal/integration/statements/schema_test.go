@@ -17,11 +17,11 @@ func TestSchemas(t *testing.T) { run(t, schemaBehaviors()) }
 // schemaBehaviors test the tables that GORM creates for tagged models.
 func schemaBehaviors() []behavior {
 	return []behavior{
-		{Name: "columns have the types of their fields, and foreign keys those of the keys",
+		{Name: "columns have the types of their fields, and foreign keys those of the keys", Everywhere: true,
 			Run: schemaTypes},
 		{Name: "migrating again alters nothing", Run: schemaMigratesAgain},
 		{Name: "Prepare on a table with auto-increment alters nothing", Run: schemaOfAnOldTable},
-		{Name: "no prepared model has an auto-increment column", Run: schemaWithoutAutoIncrement},
+		{Name: "no prepared model has an auto-increment column", Everywhere: true, Run: schemaWithoutAutoIncrement},
 		{Name: "many2many of prepared models migrates and joins", Run: schemaOfJoins},
 		{Name: "keys of every kind are stored as they are in the struct", Run: schemaOfKeys},
 		{Name: "without Prepare auto-increment keys keep the IDs of structs", Run: schemaUnprepared},

@@ -16,7 +16,7 @@ func TestUpserts(t *testing.T) { run(t, upsertBehaviors()) }
 // upsertBehaviors test ON CONFLICT: afterwards a struct holds the ID of the stored row, or zero.
 func upsertBehaviors() []behavior {
 	behaviors := []behavior{
-		{Name: "every clause, shape and kind of key ends with the ID of the row",
+		{Name: "every clause, shape and kind of key ends with the ID of the row", Everywhere: true,
 			Run: upsertsEndWithTheStoredID},
 		{Name: "the same holds with prepared statements", Run: upsertsHoldWhenPrepared},
 		{Name: "the same holds without a default transaction", Run: upsertsHoldWithoutTransaction},
@@ -32,8 +32,8 @@ func upsertBehaviors() []behavior {
 		{Name: "a dry run of an upsert asks the database nothing", Run: upsertsRunDry},
 		{Name: "a hook after the insert sees the ID that is stored", Run: upsertsBeforeHooks},
 		{Name: "Save of a slice of new rows ends with the stored IDs", Run: upsertsBySave},
-		{Name: "a user's own Returning ends with the stored IDs", Run: upsertsReturningAll},
-		{Name: "a user's Returning of some columns ends with the stored IDs",
+		{Name: "a user's own Returning ends with the stored IDs", Everywhere: true, Run: upsertsReturningAll},
+		{Name: "a user's Returning of some columns ends with the stored IDs", Everywhere: true,
 			Run: upsertsReturningSome},
 	}
 	behaviors = append(behaviors, keyUpsertBehaviors()...)

@@ -47,3 +47,32 @@ func PlainExec(t *testing.T, db *gorm.DB, statements ...string) {
 		}
 	}
 }
+
+// Empty deletes all rows of the tables of the models, and of their join tables. Rows that others refer to go
+// after those.
+func Empty(t *testing.T, db *gorm.DB, models ...any) {
+	t.Helper()
+	var tables []string
+	for _, model := range models {
+		statement := &gorm.Statement{DB: db}
+		Must(t, statement.Parse(model), "parse a model")
+		tables = append(tables, statement.Schema.Table)
+		for _, relation := range statement.Schema.Relationships.Many2Many {
+			tables = append(tables, relation.JoinTable.Table)
+		}
+	}
+	for len(tables) > 0 {
+		var left []string
+		var last error
+		for _, table := range tables {
+			err := db.Session(&gorm.Session{NewDB: true}).Exec("DELETE FROM " + table).Error
+			if err != nil {
+				left, last = append(left, table), err
+			}
+		}
+		if len(left) == len(tables) {
+			t.Fatalf("empty %q: %v", left, last)
+		}
+		tables = left
+	}
+}

@@ -15,11 +15,13 @@ import (
 )
 
 // Behavior is one promise of the plugin from the point of view of a GORM user. It runs on the databases that
-// dbtest.Chosen returns for it, and at night on all of them, unless Only names some.
+// dbtest.Chosen returns for it, and at night on all of them, unless Only names some. Everywhere is for what
+// depends on the statements of each dialect: it runs on all of them in tier one as well.
 type Behavior struct {
-	Name string   // a sentence
-	Only []string // names or dialects of targets; empty for all
-	Run  func(t *testing.T, target dbtest.Target)
+	Name       string   // a sentence
+	Only       []string // names or dialects of targets; empty for all
+	Everywhere bool
+	Run        func(t *testing.T, target dbtest.Target)
 }
 
 // Run tests the behaviors. SQLite, PostgreSQL, MariaDB, MySQL, and MariaDB without RETURNING each have a
@@ -33,7 +35,10 @@ func Run(t *testing.T, behaviors []Behavior) {
 		candidates := slices.DeleteFunc(dbtest.Targets(), func(target dbtest.Target) bool {
 			return len(b.Only) > 0 && !slices.Contains(b.Only, target.Name) && !slices.Contains(b.Only, target.Dialect)
 		})
-		for _, target := range dbtest.Chosen(t.Name()+"/"+b.Name, candidates) {
+		if !b.Everywhere {
+			candidates = dbtest.Chosen(t.Name()+"/"+b.Name, candidates)
+		}
+		for _, target := range candidates {
 			there[target.Name] = append(there[target.Name], b)
 		}
 	}
