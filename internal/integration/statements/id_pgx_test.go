@@ -17,13 +17,22 @@ import (
 // pgxIDs are the keys of the table for the pgx tests: small, large, and too large for a float.
 var pgxIDs = []snowflakeplugin.ID{1, 9007199254740993, 1541815603606036480, maxID}
 
+// The tests of pgx use temporary tables in one database.
+func TestPgx(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Named("postgres").DSN(t)
+	t.Run("binds and scans an ID", func(t *testing.T) { pgxBindsAndScansAnID(t, dsn) })
+	t.Run("keeps NULL apart", func(t *testing.T) { pgxKeepsNULLApart(t, dsn) })
+	t.Run("takes slices of IDs", func(t *testing.T) { pgxTakesSlicesOfIDs(t, dsn) })
+	t.Run("reads arrays of IDs", func(t *testing.T) { pgxReadsArraysOfIDs(t, dsn) })
+	t.Run("copies batches and collects IDs", func(t *testing.T) { pgxCopiesBatchesAndCollectsIDs(t, dsn) })
+	t.Run("refuses what is no ID", func(t *testing.T) { pgxRefusesWhatIsNoID(t, dsn) })
+}
+
 // eachPgxMode runs fn in every query mode of pgx, with and without pgxid.Register. Each run has its
 // own connection.
-func eachPgxMode(t *testing.T, fn func(t *testing.T, conn *pgx.Conn, m pgxMode)) {
-	i := slices.IndexFunc(dbtest.Targets(), func(target dbtest.Target) bool {
-		return target.Name == "postgres"
-	})
-	dsn := dbtest.Targets()[i].DSN(t)
+func eachPgxMode(t *testing.T, dsn string, fn func(t *testing.T, conn *pgx.Conn, m pgxMode)) {
+	t.Helper()
 	for _, mode := range []pgx.QueryExecMode{
 		pgx.QueryExecModeCacheStatement,
 		pgx.QueryExecModeCacheDescribe,
@@ -83,8 +92,8 @@ func insertRows(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-func TestPgxBindsAndScansAnID(t *testing.T) {
-	eachPgxMode(t, func(t *testing.T, conn *pgx.Conn, _ pgxMode) {
+func pgxBindsAndScansAnID(t *testing.T, dsn string) {
+	eachPgxMode(t, dsn, func(t *testing.T, conn *pgx.Conn, _ pgxMode) {
 		insertRows(t, conn)
 		for _, id := range pgxIDs {
 			var got, exact, label snowflakeplugin.ID
@@ -104,8 +113,8 @@ func TestPgxBindsAndScansAnID(t *testing.T) {
 	})
 }
 
-func TestPgxKeepsNULLApart(t *testing.T) {
-	eachPgxMode(t, func(t *testing.T, conn *pgx.Conn, _ pgxMode) {
+func pgxKeepsNULLApart(t *testing.T, dsn string) {
+	eachPgxMode(t, dsn, func(t *testing.T, conn *pgx.Conn, _ pgxMode) {
 		insertRows(t, conn)
 		const query = `SELECT parent, parent FROM rows WHERE id = $1`
 		for i, id := range pgxIDs {
@@ -147,8 +156,8 @@ func TestPgxKeepsNULLApart(t *testing.T) {
 	})
 }
 
-func TestPgxTakesSlicesOfIDs(t *testing.T) {
-	eachPgxMode(t, func(t *testing.T, conn *pgx.Conn, m pgxMode) {
+func pgxTakesSlicesOfIDs(t *testing.T, dsn string) {
+	eachPgxMode(t, dsn, func(t *testing.T, conn *pgx.Conn, m pgxMode) {
 		insertRows(t, conn)
 		query := func(ids any) ([]snowflakeplugin.ID, error) {
 			rows, err := conn.Query(t.Context(),
@@ -184,8 +193,8 @@ func TestPgxTakesSlicesOfIDs(t *testing.T) {
 	})
 }
 
-func TestPgxReadsArraysOfIDs(t *testing.T) {
-	eachPgxMode(t, func(t *testing.T, conn *pgx.Conn, m pgxMode) {
+func pgxReadsArraysOfIDs(t *testing.T, dsn string) {
+	eachPgxMode(t, dsn, func(t *testing.T, conn *pgx.Conn, m pgxMode) {
 		insertRows(t, conn)
 		var all []snowflakeplugin.ID
 		err := conn.QueryRow(t.Context(), `SELECT array_agg(id ORDER BY id) FROM rows`).Scan(&all)
@@ -212,8 +221,8 @@ func TestPgxReadsArraysOfIDs(t *testing.T) {
 	})
 }
 
-func TestPgxCopiesBatchesAndCollectsIDs(t *testing.T) {
-	eachPgxMode(t, func(t *testing.T, conn *pgx.Conn, m pgxMode) {
+func pgxCopiesBatchesAndCollectsIDs(t *testing.T, dsn string) {
+	eachPgxMode(t, dsn, func(t *testing.T, conn *pgx.Conn, m pgxMode) {
 		type row struct {
 			ID      snowflakeplugin.ID
 			Parent  *snowflakeplugin.ID
@@ -279,8 +288,8 @@ func TestPgxCopiesBatchesAndCollectsIDs(t *testing.T) {
 	})
 }
 
-func TestPgxRefusesWhatIsNoID(t *testing.T) {
-	eachPgxMode(t, func(t *testing.T, conn *pgx.Conn, _ pgxMode) {
+func pgxRefusesWhatIsNoID(t *testing.T, dsn string) {
+	eachPgxMode(t, dsn, func(t *testing.T, conn *pgx.Conn, _ pgxMode) {
 		for query, why := range map[string]string{
 			`SELECT (-1)::bigint`:                          "", // "never negative", or "a sign"
 			`SELECT (-1)::int`:                             "",

@@ -46,12 +46,11 @@ var mapShapes = []struct {
 }
 
 func mapsEndWithTheStoredID(t *testing.T, target dbtest.Target) {
+	db := openAs(t, target, opening{}, &memberByID{}, &memberByInt{})
 	t.Run("ID", func(t *testing.T) {
-		db := openAs(t, target, opening{}, &memberByID{})
 		checkMapUpserts[snowflakeplugin.ID](t, db.Model(&memberByID{}), byID.table)
 	})
 	t.Run("int64", func(t *testing.T) {
-		db := openAs(t, target, opening{}, &memberByInt{})
 		checkMapUpserts[int64](t, db.Model(&memberByInt{}), byInt.table)
 	})
 	t.Run("int64 without Prepare", func(t *testing.T) {

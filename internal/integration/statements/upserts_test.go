@@ -44,12 +44,9 @@ func upsertBehaviors() []behavior {
 }
 
 func upsertsEndWithTheStoredID(t *testing.T, target dbtest.Target) {
-	t.Run("ID", func(t *testing.T) {
-		checkUpserts(t, openAs(t, target, opening{}, &memberByID{}), byID)
-	})
-	t.Run("int64", func(t *testing.T) {
-		checkUpserts(t, openAs(t, target, opening{}, &memberByInt{}), byInt)
-	})
+	db := openAs(t, target, opening{}, &memberByID{}, &memberByInt{})
+	t.Run("ID", func(t *testing.T) { checkUpserts(t, db, byID) })
+	t.Run("int64", func(t *testing.T) { checkUpserts(t, db, byInt) })
 	t.Run("int64 without Prepare", func(t *testing.T) {
 		checkUpserts(t, openAs(t, target, opening{unprepared: true}, &memberByInt{}), byInt)
 	})
