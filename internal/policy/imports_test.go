@@ -317,7 +317,7 @@ func TestEveryRuleIsForADirectoryThatIsThere(t *testing.T) {
 	for _, dir := range free {
 		all = append(all, rule{dir: dir + "/..."})
 	}
-	sources := parse(t, repository())
+	sources := sourcesOf(t, repositorySources)
 	for _, dir := range withoutSources(all, sources) {
 		t.Errorf("a rule names %s, which has no Go files: delete or correct the rule", dir)
 	}
@@ -401,9 +401,7 @@ func ruleOf(dir string) (best rule, found bool) {
 }
 
 func (r rule) allows(imported string) bool {
-	// Outside the standard library, the first element of an import path is a host name with a dot.
-	host, _, _ := strings.Cut(imported, "/")
-	if !strings.Contains(host, ".") {
+	if standard(imported) {
 		return true
 	}
 	own, isOwn := strings.CutPrefix(imported+"/", module+"/")
@@ -415,6 +413,13 @@ func (r rule) allows(imported string) bool {
 			return below(imported, may)
 		}
 	})
+}
+
+// standard reports whether an import path is of the standard library. Outside it, the first element is a
+// host name with a dot.
+func standard(imported string) bool {
+	host, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(host, ".")
 }
 
 func importsOf(s source) []string {

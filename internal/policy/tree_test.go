@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -21,7 +22,7 @@ import (
 type source struct {
 	path string // slash-separated, from the top of the repository
 	text string
-	file *ast.File
+	file *ast.File // down to the imports, because no rule looks further
 }
 
 // dir is the directory of the file, "." for the top.
@@ -35,17 +36,29 @@ type check func(tree fs.FS, sources []source) []string
 // repository is the tree to which the rules apply.
 func repository() fs.FS { return os.DirFS("../..") }
 
+// repositorySources are the sources of the repository, read once for all rules.
+var repositorySources = sync.OnceValues(func() ([]source, error) { return parse(repository()) })
+
+// sourcesOf fails the test if the sources of a tree could not be read.
+func sourcesOf(t *testing.T, read func() ([]source, error)) []source {
+	t.Helper()
+	sources, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources
+}
+
 // hold fails for each fault that the check finds in the repository. It also fails for each breach
 // in which the check does not find the one fault that the breach contains. The keys of broken name
 // the faults.
 func hold(t *testing.T, c check, broken map[string]breach) {
 	t.Helper()
-	tree := repository()
-	sources := parse(t, tree)
+	sources := sourcesOf(t, repositorySources)
 	if len(sources) < 10 {
 		t.Fatalf("found only %d Go files, so this is not the repository", len(sources))
 	}
-	for _, fault := range c(tree, sources) {
+	for _, fault := range c(repository(), sources) {
 		t.Error(fault)
 	}
 	for name, b := range broken {
@@ -54,7 +67,7 @@ func hold(t *testing.T, c check, broken map[string]breach) {
 			for file, text := range b.tree {
 				tree[file] = &fstest.MapFile{Data: []byte(text)}
 			}
-			faults := c(tree, parse(t, tree))
+			faults := c(tree, sourcesOf(t, func() ([]source, error) { return parse(tree) }))
 			if len(faults) != 1 || !strings.Contains(faults[0], b.want) {
 				t.Errorf("found %q, want one fault that says %q", faults, b.want)
 			}
@@ -69,9 +82,7 @@ type breach struct {
 }
 
 // parse reads every Go file of a tree that the go command would look at.
-func parse(t *testing.T, tree fs.FS) []source {
-	t.Helper()
-	var sources []source
+func parse(tree fs.FS) (sources []source, _ error) {
 	err := fs.WalkDir(tree, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -87,17 +98,14 @@ func parse(t *testing.T, tree fs.FS) []source {
 			return err
 		}
 		tokens := token.NewFileSet()
-		parsed, err := parser.ParseFile(tokens, file, text, parser.ParseComments)
+		parsed, err := parser.ParseFile(tokens, file, text, parser.ImportsOnly|parser.ParseComments)
 		if err != nil {
 			return err
 		}
 		sources = append(sources, source{path: file, text: string(text), file: parsed})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sources
+	return sources, err
 }
 
 func ignored(dir string) bool {
