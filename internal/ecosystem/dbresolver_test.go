@@ -13,6 +13,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 // cluster is a source with two replicas that never learn anything: what is read from them is
@@ -24,41 +25,65 @@ type cluster struct {
 	numbers  *ledger
 }
 
+// A clusterSetting says how a cluster is set up.
+type clusterSetting struct {
+	first, named, transactions bool
+}
+
+// clusterSettings are all settings at night. In tier one every two choices still meet on SQLite, and every
+// choice is met on the servers.
+func clusterSettings(target dbtest.Target) []clusterSetting {
+	all := []clusterSetting{
+		{true, true, true}, {false, false, false},
+		{true, false, false}, {false, true, false}, {false, false, true},
+		{true, true, false}, {true, false, true}, {false, true, true},
+	}
+	if target.Dialect == "sqlite" {
+		return nightly.Pick(append(all[:1:1], all[2:5]...), all)
+	}
+	return nightly.Pick(all[:2], all)
+}
+
 // eachCluster runs fn with the plugin used before dbresolver and after it, with the source named
 // and as the handle's own database, and with and without transactions.
 func eachCluster(t *testing.T, fn func(t *testing.T, c cluster)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		for _, first := range []bool{true, false} {
-			for _, named := range []bool{true, false} {
-				for _, skip := range []bool{true, false} {
-					name := fmt.Sprintf("first %t, source named %t, transactions %t", first, named, !skip)
-					t.Run(name, func(t *testing.T) {
-						fn(t, openCluster(t, target, first, named, &gorm.Config{SkipDefaultTransaction: skip}))
-					})
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		dsns := [3]string{} // of the source and its replicas, whose tables are made once and emptied in between
+		var plain [3]*gorm.DB
+		for i := range dsns {
+			dsns[i] = target.DSN(t)
+			plain[i] = migrate(t, target, dsns[i])
+		}
+		for _, setting := range clusterSettings(target) {
+			name := fmt.Sprintf("first %t, source named %t, transactions %t",
+				setting.first, setting.named, setting.transactions)
+			t.Run(name, func(t *testing.T) {
+				for _, db := range plain {
+					empty(t, db, "customer_marks", &mark{}, &purchase{}, &customer{})
 				}
-			}
+				c := cluster{source: plain[0], replicas: plain[1:], numbers: newLedger(t)}
+				c.open(t, target, dsns, setting)
+				fn(t, c)
+			})
 		}
 	})
 }
 
-func openCluster(t *testing.T, target dbtest.Target, first, named bool, cfg *gorm.Config) cluster {
+// open opens the handle of the cluster.
+func (c *cluster) open(t *testing.T, target dbtest.Target, dsns [3]string, setting clusterSetting) {
 	t.Helper()
-	source := target.DSN(t)
-	c := cluster{source: migrate(t, target, source), numbers: newLedger(t)}
 	var config dbresolver.Config
-	if named {
-		config.Sources = []gorm.Dialector{target.Dialector(source)}
+	if setting.named {
+		config.Sources = []gorm.Dialector{target.Dialector(dsns[0])}
 	}
-	for range 2 {
-		replica := target.DSN(t)
-		c.replicas = append(c.replicas, migrate(t, target, replica))
+	for _, replica := range dsns[1:] {
 		config.Replicas = append(config.Replicas, target.Dialector(replica))
 	}
-	c.db = target.OpenDSN(t, source, cfg)
+	c.db = target.OpenDSN(t, dsns[0], &gorm.Config{SkipDefaultTransaction: !setting.transactions})
 	plugin, resolver := snowflakeplugin.New(snowflakeplugin.WithSource(c.numbers)), dbresolver.Register(config)
 	plugins := []gorm.Plugin{resolver, plugin}
-	if first {
+	if setting.first {
 		slices.Reverse(plugins)
 	}
 	for _, p := range plugins {
@@ -76,7 +101,6 @@ func openCluster(t *testing.T, target dbtest.Target, first, named bool, cfg *gor
 		must(t, err, "close the pools of dbresolver")
 	})
 	must(t, plugin.Prepare(c.db, allModels...), "Prepare")
-	return c
 }
 
 // untouched fails the test if something was written to a replica.

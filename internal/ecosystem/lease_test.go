@@ -30,7 +30,7 @@ func leaseInSource(t *testing.T, target dbtest.Target, first bool) {
 		Replicas: []gorm.Dialector{target.Dialector(replica)},
 	})
 	plugin := snowflakeplugin.New(snowflakeplugin.WithLogger(slog.New(slog.DiscardHandler)),
-		snowflakeplugin.WithLease(nil, lease.WithSpan(time.Second)))
+		snowflakeplugin.WithLease(nil, lease.WithSpan(300*time.Millisecond)))
 	if first {
 		must(t, db.Use(plugin), "Use")
 		must(t, db.Use(resolver), "Use of dbresolver")
@@ -38,12 +38,8 @@ func leaseInSource(t *testing.T, target dbtest.Target, first bool) {
 		must(t, db.Use(resolver), "Use of dbresolver")
 		must(t, db.Use(plugin), "Use")
 	}
-	deadline := time.Now().Add(time.Minute)
-	for plugin.Stats().Extensions < 3 && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if plugin.Stats().Extensions < 3 {
-		t.Error("the lease is not extended")
+	for plugin.Stats().Extensions == 0 {
+		time.Sleep(time.Millisecond)
 	}
 	if !target.OpenDSN(t, source, nil).Migrator().HasTable("snowflake_nodes") {
 		t.Error("the source has no lease")

@@ -123,6 +123,19 @@ func holds(t *testing.T, db *gorm.DB, model any, want int64) {
 	}
 }
 
+// empty deletes the rows of models, or of tables that are given by their names.
+func empty(t *testing.T, db *gorm.DB, models ...any) {
+	t.Helper()
+	for _, model := range models {
+		tx := db.Session(&gorm.Session{AllowGlobalUpdate: true})
+		if table, ok := model.(string); ok {
+			must(t, tx.Table(table).Delete(nil).Error, "empty "+table)
+			continue
+		}
+		must(t, tx.Delete(model).Error, "empty a table")
+	}
+}
+
 // must ends the test on an error.
 func must(t *testing.T, err error, doing string) {
 	t.Helper()
