@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 // The probe is worth nothing if its clocks are not set, so this library is looked at, of which the answers
 // are known.
 func TestAProbeSetsItsClocks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds package time and all that needs it")
-	}
+	nightly.Only(t, "it builds package time and all that needs it, which takes minutes")
 	probe, err := buildProbe(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 )
 
 // serve opens a shop with its orders, and a server for it.
@@ -67,6 +68,8 @@ func stored(t *testing.T, s *shop) (ids []int64) {
 }
 
 func TestThePageShowsExactIDs(t *testing.T) {
+	nightly.Only(t, "a browser takes half a minute of the processor to start, and "+
+		"TestWhatThePageAsksForIsAnswered asks the same without one")
 	t.Parallel()
 	s, server := serve(t)
 	before := stored(t, s)
@@ -132,6 +135,67 @@ func browse(t *testing.T, address string) string {
 	}
 	t.Skip("Chromium is not installed")
 	return ""
+}
+
+func TestWhatThePageAsksForIsAnswered(t *testing.T) {
+	t.Parallel()
+	_, server := serve(t)
+	if status, text := ask(t, http.MethodGet, server.URL, ""); status != http.StatusOK || text != string(page) {
+		t.Errorf("the page has the status %d and is\n%s", status, text)
+	}
+	get := func(path string, into any) {
+		t.Helper()
+		status, text := ask(t, http.MethodGet, server.URL+path, "")
+		if err := json.Unmarshal([]byte(text), into); err != nil || status != http.StatusOK {
+			t.Fatalf("%s: %d %s, %v", path, status, text, err)
+		}
+	}
+	create := func() (made view) {
+		t.Helper()
+		status, text := ask(t, http.MethodPost, server.URL+"/api/orders", `{"customer":"browser","total":4200}`)
+		if err := json.Unmarshal([]byte(text), &made); err != nil || status != http.StatusCreated {
+			t.Fatalf("a new order: %d %s, %v", status, text, err)
+		}
+		return made
+	}
+	var first views
+	get("/api/orders?limit=5", &first)
+	made := create()
+	if len(first.Orders) != 5 || made.ID <= first.Orders[0].ID {
+		t.Errorf("the new order %v is not the greatest of %+v", made.ID, first.Orders)
+	}
+	for _, path := range []string{"/api/orders/" + made.ID.String(), "/o/" + made.Short, "/s/" + made.Sealed} {
+		var again view
+		if get(path, &again); again.ID != made.ID || again.Total != 4200 {
+			t.Errorf("%s leads to %+v, want %+v", path, again, made)
+		}
+	}
+	changed := "0"
+	if strings.HasSuffix(made.Sealed, changed) {
+		changed = "1"
+	}
+	guess := "/s/" + made.Sealed[:len(made.Sealed)-1] + changed
+	if status, text := ask(t, http.MethodGet, server.URL+guess, ""); status != http.StatusNotFound {
+		t.Errorf("%s: %d %s", guess, status, text)
+	}
+	seen := map[snowflakeplugin.ID]bool{}
+	for below, more := "", true; more; { // orders are added between the pages
+		var list views
+		get("/api/orders?limit=40"+below, &list)
+		for _, order := range list.Orders {
+			if seen[order.ID] {
+				t.Errorf("order %v is on two pages", order.ID)
+			}
+			seen[order.ID] = true
+		}
+		if more = list.Next != nil; more {
+			below = "&below=" + list.Next.String()
+			create()
+		}
+	}
+	if want := oldOrders + yesterdayOrders + todayOrders + 1; len(seen) != want {
+		t.Errorf("%d orders are on the pages, want %d", len(seen), want)
+	}
 }
 
 func TestTheAPIHasTextsAndRefusesWhatMayBeRounded(t *testing.T) {
