@@ -23,6 +23,7 @@ const (
 type contender struct {
 	table
 	strategy strategy
+	effort   effort
 	db       *gorm.DB
 	next     batch
 	end      func() error
@@ -33,7 +34,7 @@ type contender struct {
 }
 
 // enter creates the table of a kind of key in an empty database.
-func enter(ctx context.Context, db *gorm.DB, server string, s strategy) (*contender, error) {
+func enter(ctx context.Context, db *gorm.DB, server string, s strategy, e effort) (*contender, error) {
 	pool, err := db.DB()
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func enter(ctx context.Context, db *gorm.DB, server string, s strategy) (*conten
 	pool.SetMaxOpenConns(writers + 4) // counters claim numbers beside the writers
 	c := &contender{
 		table:    table{pool: pool, dialect: db.Name(), name: "orders", column: s.column},
-		strategy: s, db: db,
+		strategy: s, effort: e, db: db,
 		figure: figure{Server: server, Strategy: s.name, Samples: map[string][]float64{}},
 		next:   func(_ context.Context, n int) ([]any, error) { return make([]any, n), nil },
 		end:    func() error { return nil },
@@ -63,14 +64,15 @@ func (c *contender) recreate(ctx context.Context) error {
 
 // grow inserts rows in batches by the driver, and returns how many a second.
 func (c *contender) grow(ctx context.Context, batches int) (perSecond float64, err error) {
-	err = c.prepared(ctx, c.insertion(rowsOfBatch), func(statement *sql.Stmt) error {
+	size := c.effort.batch
+	err = c.prepared(ctx, c.insertion(size), func(statement *sql.Stmt) error {
 		began := time.Now()
 		for range batches {
-			keys, err := c.next(ctx, rowsOfBatch)
+			keys, err := c.next(ctx, size)
 			if err != nil {
 				return err
 			}
-			if _, err := statement.ExecContext(ctx, c.values(keys, rowsOfBatch)...); err != nil {
+			if _, err := statement.ExecContext(ctx, c.values(keys, size)...); err != nil {
 				return err
 			}
 			at := rand.IntN(len(keys))
@@ -78,9 +80,9 @@ func (c *contender) grow(ctx context.Context, batches int) (perSecond float64, e
 				keys[at] = int64(c.stored + at + 1)
 			}
 			c.sample = append(c.sample, keys[at])
-			c.stored += rowsOfBatch
+			c.stored += size
 		}
-		perSecond = rate(batches*rowsOfBatch, began)
+		perSecond = rate(batches*size, began)
 		return nil
 	})
 	return perSecond, err
@@ -170,7 +172,7 @@ func (c *contender) page(ctx context.Context, by string) (milliseconds float64, 
 	err = c.prepared(ctx, query, func(statement *sql.Stmt) error {
 		times := 1
 		if by == "id" || c.indexed {
-			times = 100
+			times = c.effort.looks
 			if err := c.newest(ctx, statement); err != nil {
 				return err
 			}

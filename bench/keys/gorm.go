@@ -40,7 +40,7 @@ type (
 func (c *contender) growByGORM(ctx context.Context, batches int) (float64, error) {
 	began := time.Now()
 	for range batches {
-		keys, err := c.next(ctx, rowsOfBatch)
+		keys, err := c.next(ctx, c.effort.batch)
 		if err != nil {
 			return 0, err
 		}
@@ -51,9 +51,9 @@ func (c *contender) growByGORM(ctx context.Context, batches int) (float64, error
 		if err := c.db.WithContext(ctx).Table(c.name).Create(made).Error; err != nil {
 			return 0, err
 		}
-		c.stored += rowsOfBatch
+		c.stored += c.effort.batch
 	}
-	return rate(batches*rowsOfBatch, began), nil
+	return rate(batches*c.effort.batch, began), nil
 }
 
 // rows are those of a batch, in a slice that GORM takes.

@@ -41,7 +41,7 @@ func run(t *testing.T, target dbtest.Target, e effort) (server string, figures [
 	var all []*contender
 	for _, s := range strategies() {
 		db := target.Open(t, nil)
-		c, err := enter(t.Context(), db, target.Name, s)
+		c, err := enter(t.Context(), db, target.Name, s, e)
 		if err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
@@ -77,7 +77,10 @@ func run(t *testing.T, target dbtest.Target, e effort) (server string, figures [
 func TestEveryKindOfKeyWorksOnEveryServer(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
-		e := effort{rows: parts * rowsOfBatch, growths: 2, rounds: 1, spell: time.Millisecond}
+		const batch = 2 * newest / parts // so that there is a page, with as few rows as that takes
+		e := effort{
+			rows: parts * batch, batch: batch, looks: 2, growths: 2, rounds: 1, spell: time.Millisecond,
+		}
 		_, figures := run(t, target, e)
 		for _, f := range figures {
 			want := map[string]int{}
@@ -114,7 +117,7 @@ func TestMeasureKeys(t *testing.T) {
 	for _, target := range dbtest.Servers() {
 		t.Run(target.Name, func(t *testing.T) {
 			server, figures := run(t, target, effort{
-				rows: rows, growths: growths(target), rounds: rounds, spell: spell,
+				rows: rows, batch: rowsOfBatch, looks: looks, growths: growths(target), rounds: rounds, spell: spell,
 			})
 			r.Servers = append(r.Servers, target.Name)
 			r.Version[target.Name] = server

@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// rowsOfBatch is how many rows an INSERT has.
+	// rowsOfBatch is how many rows an INSERT has whose speed is shown.
 	rowsOfBatch = 500
+	// looks is how often a page is read for a figure that is shown.
+	looks = 100
 	// parts is into how many parts the growth of a table is divided.
 	parts = 10
 )
@@ -20,6 +22,8 @@ const (
 // An effort is how much is done for a figure.
 type effort struct {
 	rows    int           // of each kind of key, in batches by the driver
+	batch   int           // how many rows an INSERT has
+	looks   int           // how often a page is read that an index finds
 	growths int           // how often a table grows to them, each time from nothing
 	rounds  int           // how often everything is measured, and each part of a growth
 	spell   time.Duration // how long the writers of single rows work in a round
@@ -32,7 +36,7 @@ func (e effort) fewer() int { return max(e.rounds/2, 1) }
 func (e effort) more() int { return e.rounds * max(e.growths, 2) }
 
 // batches is how many batches a round inserts.
-func (e effort) batches() int { return max(e.rows/parts/e.rounds/rowsOfBatch, 1) }
+func (e effort) batches() int { return max(e.rows/parts/e.rounds/e.batch, 1) }
 
 // The names of what is measured, as the raw data has them.
 const (
