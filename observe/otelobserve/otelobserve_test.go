@@ -36,8 +36,8 @@ type plain struct {
 
 func open(t *testing.T) (*gorm.DB, *snowflakeplugin.Plugin) {
 	t.Helper()
-	db, err := gorm.Open(sqlite.Open(filepath.Join(t.TempDir(), "test.db")+"?_busy_timeout=10000&_synchronous=OFF"),
-		&gorm.Config{Logger: logger.Discard})
+	file := filepath.Join(t.TempDir(), "test.db") + "?_busy_timeout=10000&_synchronous=OFF"
+	db, err := gorm.Open(sqlite.Open(file), &gorm.Config{Logger: logger.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
