@@ -97,11 +97,11 @@ func busiest(asked []request) (most int) {
 	return most
 }
 
-// Three replicas and two hundred (fifty in tier one) have IDs again half a second after the store answers, and none of
+// Three replicas and two hundred (twenty-five in tier one) have IDs again half a second after the store answers, and none of
 // them asks the store more than nine times a second. Where the store was silent and cannot be probed that
 // holds for most of them: one attempt in some is patient, in case the store has become slow.
 func TestIDsComeBackHalfASecondAfterTheStoreDoes(t *testing.T) {
-	many := nightly.Pick(50, 200)
+	many := nightly.Pick(25, 200)
 	for _, n := range []int{3, many} {
 		for how, spoil := range outages() {
 			t.Run(fmt.Sprintf("%d replicas, the store %s", n, how), func(t *testing.T) {

@@ -208,7 +208,7 @@ func TestS20_OneNumberIsClaimedByOneOfMany(t *testing.T) {
 				seen <- struct{}{}
 				<-all
 			})
-			go func() { results <- p.start(t, lease.WithNodes(5, 5), lease.WithSpan(time.Hour)) }()
+			go func() { results <- p.start(t, lease.WithNodes(5, 5), lease.WithSpan(5*time.Minute)) }()
 		}
 		for range many {
 			<-seen
@@ -237,7 +237,7 @@ func TestS24_AProcessWhoseRecordIsGoneStopsAtTheEndOfItsWindow(t *testing.T) {
 		until := a.k.Window().Until
 		a.cut()
 		s.remove(a.node())
-		last, err := a.work(t, 10*span)
+		last, err := a.work(t, 3*span)
 		wantError(t, err, generator.ErrOutsideWindow, "no extension since ")
 		if !last.Time.Before(until) {
 			t.Errorf("the last id is of %v, the window ended at %v", last.Time, until)

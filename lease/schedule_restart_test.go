@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -51,12 +52,16 @@ type restart struct {
 	down  time.Duration // how long nothing runs
 }
 
-// restarts combines all values around the length of a window and of its thirds.
+// restarts combines all values around the length of a window and of its thirds, in tier one the sharpest of them.
 func restarts(steps ...time.Duration) []restart {
+	crashes := nightly.Pick([]time.Duration{0, span / 3, span},
+		[]time.Duration{0, time.Millisecond, span/3 - 1, span / 3, span - time.Millisecond, span, span + time.Second})
+	downs := nightly.Pick([]time.Duration{0, span - 1, 2 * span},
+		[]time.Duration{0, time.Millisecond, 2 * time.Second, span - 1, span, 2 * span})
 	var all []restart
-	for _, crash := range []time.Duration{0, time.Millisecond, span/3 - 1, span / 3, span - time.Millisecond, span, span + time.Second} {
+	for _, crash := range crashes {
 		for _, step := range steps {
-			for _, down := range []time.Duration{0, time.Millisecond, 2 * time.Second, span - 1, span, 2 * span} {
+			for _, down := range downs {
 				all = append(all, restart{crash, step, down})
 			}
 		}
@@ -128,7 +133,7 @@ func TestS10_WithoutItsStoreAProcessDoesNotStart(t *testing.T) {
 // A burst has pushed the virtual clock ahead, and the next process starts while it is.
 func TestS17_WhatWasBorrowedFromTheFutureIsNotIssuedAgain(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
-		const ahead = 1500 * time.Millisecond
+		const ahead = 300 * time.Millisecond
 		for _, ending := range []string{"closed", "crashed"} {
 			// Two numbers, so that the second process need not wait for the first.
 			before := s.process("before", generator.WithMaxAhead(ahead))
@@ -136,7 +141,7 @@ func TestS17_WhatWasBorrowedFromTheFutureIsNotIssuedAgain(t *testing.T) {
 			if err := before.k.Extend(t.Context()); err != nil {
 				t.Fatal(err) // as it does by itself some seconds later: with the lead on top
 			}
-			ids := make([]int64, 1500*4096)
+			ids := make([]int64, 300*4096)
 			if err := before.g.Fill(t.Context(), ids); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +149,7 @@ func TestS17_WhatWasBorrowedFromTheFutureIsNotIssuedAgain(t *testing.T) {
 			if lead := before.g.Stats().Lead; lead < ahead-10*time.Millisecond {
 				t.Fatalf("the burst is only %v ahead", lead)
 			}
-			time.Sleep(600 * time.Millisecond)
+			time.Sleep(120 * time.Millisecond)
 			if ending == "closed" {
 				mustClose(t, before.k)
 			} else {
@@ -208,7 +213,7 @@ func TestS29_ARestartWithAClockThatWasSetBackWaitsForTheOldWindow(t *testing.T) 
 func TestS12_AHundredRestartsOnWanderingClocksRepeatNothing(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *site) {
 		var last int64
-		for i := range 100 {
+		for i := range nightly.Pick(30, 100) {
 			p := s.process(fmt.Sprint("p", i), generator.WithMaxWait(time.Minute))
 			p.clock.Step(time.Duration(i*7919%9000-4500) * time.Millisecond)
 			p.startInTime(t, 2*span, lease.WithNodes(5, 5))
