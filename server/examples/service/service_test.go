@@ -2,10 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +19,10 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/daemon"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
 )
 
 // exact fails unless the texts are three different IDs of the layout, digit for digit.
@@ -32,7 +42,118 @@ func exact(t *testing.T, who string, texts []string) {
 	}
 }
 
+// local starts a service in this process. It has everything of a replica but a process to kill.
+func local(t *testing.T, args ...string) *replica {
+	t.Helper()
+	all := append([]string{
+		"--listen", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--max-time", "1m",
+		"--dsn", "sqlite:" + filepath.Join(t.TempDir(), "leases.db"),
+	}, args...)
+	loaded, err := settings.Load(all, nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := daemon.Start(loaded, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the service ended with %v", err)
+		}
+	})
+	servers.Eventually(t, func() error {
+		if ready, why := d.Ready(); !ready {
+			return errors.New(why)
+		}
+		return nil
+	})
+	return &replica{http: d.HTTPAddr(), resp: d.RESPAddr()}
+}
+
+func TestClientsInOtherLanguagesGetExactIDs(t *testing.T) {
+	t.Parallel()
+	r := local(t)
+	for _, p := range foreignClients() {
+		ids, err := p.ask(t.Context(), r)
+		switch {
+		case errors.Is(err, exec.ErrNotFound):
+			t.Logf("%s is not installed", p.name)
+		case err != nil:
+			t.Errorf("%s: %v", p.name, err)
+		default:
+			exact(t, p.name, ids)
+		}
+	}
+}
+
+// The page is read and not run: what it sends to the service, a browser would send, and the service answers it
+// as a browser demands. TestAPageGetsExactIDs runs it in a browser.
+func TestThePageMayAskFromItsOriginOnly(t *testing.T) {
+	t.Parallel()
+	page, err := scripts.ReadFile("page.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(page)
+	path := regexp.MustCompile(`fetch\(\x60\$\{service\}([^\x60]+)\x60`).FindStringSubmatch(text)
+	kind := regexp.MustCompile(`"Content-Type": "([^"]+)"`).FindStringSubmatch(text)
+	count := regexp.MustCompile(`JSON\.stringify\(\{ count: (\d+) \}\)`).FindStringSubmatch(text)
+	if path == nil || kind == nil || count == nil || !strings.Contains(text, `method: "POST"`) ||
+		!strings.Contains(text, "BigInt(id)") {
+		t.Fatalf("the page asks in another way: %q, %q, %q", path, kind, count)
+	}
+	const origin = "http://127.0.0.1:8080"
+	ask := func(r *replica, method string, header map[string]string) *http.Response {
+		t.Helper()
+		body := `{"count":` + count[1] + `}`
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.http+path[1], strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Origin", origin)
+		for name, value := range header {
+			request.Header.Set(name, value)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response
+	}
+	preflight := map[string]string{
+		"Access-Control-Request-Method": http.MethodPost, "Access-Control-Request-Headers": "content-type",
+	}
+	listed, other := local(t, "--origins", origin), local(t)
+	// A browser asks first, because the content is neither a form nor plain text.
+	asked := ask(listed, http.MethodOptions, preflight)
+	if asked.StatusCode != http.StatusNoContent || asked.Header.Get("Access-Control-Allow-Origin") != origin ||
+		!strings.Contains(asked.Header.Get("Access-Control-Allow-Methods"), http.MethodPost) ||
+		!strings.Contains(asked.Header.Get("Access-Control-Allow-Headers"), "Content-Type") {
+		t.Errorf("a browser that asks first is told %d %q", asked.StatusCode, asked.Header)
+	}
+	answered := ask(listed, http.MethodPost, map[string]string{"Content-Type": kind[1]})
+	var answer struct{ IDs []string }
+	if err := json.NewDecoder(answered.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	exact(t, "the page", answer.IDs)
+	if got := answered.Header.Get("Access-Control-Allow-Origin"); got != origin {
+		t.Errorf("a browser would not show the answer to the page: it is for %q", got)
+	}
+	refused := ask(other, http.MethodOptions, preflight)
+	if got := refused.Header.Get("Access-Control-Allow-Origin"); got != "" || refused.StatusCode < 400 {
+		t.Errorf("a service that does not list the origin says %d, and allows %q", refused.StatusCode, got)
+	}
+}
+
 func TestTheStoryIsTold(t *testing.T) {
+	nightly.Only(t, "it builds the command and starts processes; the parts of the story are tested in one process")
 	var out bytes.Buffer
 	if err := run(t.Context(), &out); err != nil {
 		t.Fatal(err)
@@ -53,6 +174,7 @@ func TestTheStoryIsTold(t *testing.T) {
 
 // The page comes from another origin than the IDs, as in life.
 func TestAPageGetsExactIDs(t *testing.T) {
+	nightly.Only(t, "a browser takes seconds; TestThePageMayAskFromItsOriginOnly reads the same page")
 	var browser string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {

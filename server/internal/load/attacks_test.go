@@ -176,6 +176,7 @@ func TestRapidResetsNeitherStopNorFillTheService(t *testing.T) {
 // Headers that are too large or do not end get an answer or the end of their connection.
 func TestHugeHeadersAreRefused(t *testing.T) {
 	t.Parallel()
+	length(t)
 	r := newReplica(t, postgres(t))
 	long := strings.Repeat("x", 1<<20)
 	for name, text := range map[string]string{
@@ -241,6 +242,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 // Whoever sends slowly or does not take the answer loses the connection, or the request.
 func TestSlowClientsKeepNothing(t *testing.T) {
 	t.Parallel()
+	length(t)
 	r := newReplica(t, postgres(t), "--max-time", "300ms")
 	post := func(length int, body string) string {
 		return fmt.Sprintf("POST /snowflake.v1.IDService/Next HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+

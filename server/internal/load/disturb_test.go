@@ -130,6 +130,7 @@ func TestNoCallFailsAndNoIDRepeatsWhenReplicasAreKilled(t *testing.T) {
 // All replicas are replaced, one after the other, as an upgrade does it.
 func TestNoCallFailsDuringARollingRestart(t *testing.T) {
 	t.Parallel()
+	length(t)
 	dsn := postgres(t)
 	replicas := []*replica{newReplica(t, dsn), newReplica(t, dsn), newReplica(t, dsn)}
 	l, stop := ask(t, 8, "http://"+replicas[0].http, "http://"+replicas[1].http, "http://"+replicas[2].http)
@@ -154,6 +155,7 @@ func TestNoCallFailsDuringARollingRestart(t *testing.T) {
 // A paused replica answers nothing and refuses nothing. The client passes it over.
 func TestAPausedReplicaIsPassedOver(t *testing.T) {
 	t.Parallel()
+	length(t)
 	dsn := postgres(t)
 	replicas := []*replica{newReplica(t, dsn), newReplica(t, dsn)}
 	l, stop := ask(t, 4, "http://"+replicas[0].http, "http://"+replicas[1].http)

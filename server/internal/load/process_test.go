@@ -13,17 +13,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 )
 
 // lengthVariable says how long each measurement lasts, such as 60s. "make load" sets it.
 const lengthVariable = "SNOWFLAKE_LOAD"
 
-// length is how long a measurement lasts, and whether the long tests were asked for.
+// length is how long a measurement lasts, and whether the long tests were asked for. It skips every test of
+// this package in tier one: each of them links the command and starts processes of it on PostgreSQL. The same
+// promises have tests in tier one in internal/daemon, internal/web and client, which run in one process.
 func length(t *testing.T) (time.Duration, bool) {
 	t.Helper()
 	text := os.Getenv(lengthVariable)
 	if text == "" {
+		nightly.Only(t, "it links the command and starts processes, and "+lengthVariable+" is not set")
 		return 200 * time.Millisecond, false
 	}
 	d, err := time.ParseDuration(text)
