@@ -17,6 +17,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/client"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/daemon"
@@ -144,7 +145,7 @@ func TestCallsOfAllSizesGetDifferentIDs(t *testing.T) {
 	var callers sync.WaitGroup
 	for i := range 8 {
 		callers.Go(func() {
-			for size := range 20 {
+			for size := range nightly.Pick(8, 20) {
 				ids := make([]int64, 1+(size*size*7*(i+1))%2500)
 				if err := c.Fill(t.Context(), ids); err != nil {
 					t.Error(err)
@@ -198,7 +199,7 @@ func TestNoCallFailsWhileReplicasAreReplaced(t *testing.T) {
 			}
 		})
 	}
-	for round := range 4 {
+	for round := range nightly.Pick(2, 4) {
 		ends[round%2]()
 		before := c.Stats().Issued
 		servers.Eventually(t, func() error {
@@ -211,7 +212,7 @@ func TestNoCallFailsWhileReplicasAreReplaced(t *testing.T) {
 	}
 	stop()
 	callers.Wait()
-	if len(seen) < 800 {
+	if len(seen) < 400 {
 		t.Errorf("only %d IDs", len(seen))
 	}
 }

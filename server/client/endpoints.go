@@ -86,10 +86,8 @@ func (e *endpoints) fetch(ctx context.Context, count int) ([]int64, error) {
 func (e *endpoints) attempt(ctx context.Context, at, count int) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.attempt)
 	defer cancel()
-	request := connect.NewRequest(&snowflakev1.NextRequest{
-		Count:  int32(count), //nolint:gosec // it is at most mostBlock
-		Source: e.config.source,
-	})
+	wanted := int32(count) //nolint:gosec // it is at most mostBlock
+	request := connect.NewRequest(&snowflakev1.NextRequest{Count: &wanted, Source: e.config.source})
 	if e.config.token != "" {
 		request.Header().Set("Authorization", "Bearer "+e.config.token)
 	}

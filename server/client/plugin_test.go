@@ -63,9 +63,9 @@ func TestThePluginFillsRowsFromTheService(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		create(300)
+		create(100)
 		end() // one replica ends, and the rows go on
-		create(300)
+		create(100)
 		for range 50 {
 			create(1)
 		}
@@ -76,7 +76,7 @@ func TestThePluginFillsRowsFromTheService(t *testing.T) {
 			Scan(&different).Error; err != nil {
 			t.Fatal(err)
 		}
-		if orders != 650 || items != 1300 || different != 1950 {
+		if orders != 250 || items != 500 || different != 750 {
 			t.Errorf("%d orders, %d items, %d different IDs", orders, items, different)
 		}
 	})

@@ -5,7 +5,8 @@
 // source: snowflake/v1/service.proto
 
 // IDs over the network. Over HTTP with JSON, 64-bit integers are strings, by the standard mapping of
-// Protocol Buffers, so JavaScript reads them exactly.
+// Protocol Buffers, so JavaScript reads them exactly. A field that the server does not know is an error, and
+// answers in JSON have all their fields, also those that are zero.
 
 package snowflakev1
 
@@ -27,8 +28,9 @@ const (
 
 type NextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many IDs are wanted, from 1 to the limit of the server, which is 10,000 by default. 0 means 1.
-	Count int32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// How many IDs are wanted, from 1 to the limit of the server, which is 10,000 by default. A request that
+	// does not set it gets one ID. 0 is an error like any other count that is not allowed.
+	Count *int32 `protobuf:"varint,1,opt,name=count,proto3,oneof" json:"count,omitempty"`
 	// The name of the source. Empty means the generator of the service.
 	Source        string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -66,8 +68,8 @@ func (*NextRequest) Descriptor() ([]byte, []int) {
 }
 
 func (x *NextRequest) GetCount() int32 {
-	if x != nil {
-		return x.Count
+	if x != nil && x.Count != nil {
+		return *x.Count
 	}
 	return 0
 }
@@ -298,8 +300,12 @@ func (x *RangeRequest) GetTo() *timestamppb.Timestamp {
 
 type RangeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An ID was made in the period if and only if first <= ID and ID < end.
-	First         int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	// An ID was made in the period if and only if first <= ID and ID <= last. If there is no such ID, last is
+	// less than first.
+	First int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last  int64 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	// The first ID after the period. It is last + 1, unless last is the greatest integer of 64 bits, which
+	// has none after it. Then end is the same as last.
 	End           int64 `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -342,6 +348,13 @@ func (x *RangeResponse) GetFirst() int64 {
 	return 0
 }
 
+func (x *RangeResponse) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 func (x *RangeResponse) GetEnd() int64 {
 	if x != nil {
 		return x.End
@@ -353,10 +366,11 @@ var File_snowflake_v1_service_proto protoreflect.FileDescriptor
 
 const file_snowflake_v1_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1asnowflake/v1/service.proto\x12\fsnowflake.v1\x1a\x1fgoogle/protobuf/timestamp.proto\";\n" +
-	"\vNextRequest\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x16\n" +
-	"\x06source\x18\x02 \x01(\tR\x06source\" \n" +
+	"\x1asnowflake/v1/service.proto\x12\fsnowflake.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"J\n" +
+	"\vNextRequest\x12\x19\n" +
+	"\x05count\x18\x01 \x01(\x05H\x00R\x05count\x88\x01\x01\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06sourceB\b\n" +
+	"\x06_count\" \n" +
 	"\fNextResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\x03R\x03ids\"\"\n" +
 	"\x10DecomposeRequest\x12\x0e\n" +
@@ -368,9 +382,10 @@ const file_snowflake_v1_service_proto_rawDesc = "" +
 	"\x06layout\x18\x04 \x01(\tR\x06layout\"j\n" +
 	"\fRangeRequest\x12.\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
-	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\"7\n" +
+	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\"K\n" +
 	"\rRangeResponse\x12\x14\n" +
-	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x10\n" +
+	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x03R\x04last\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x03R\x03end2\xda\x01\n" +
 	"\tIDService\x12=\n" +
 	"\x04Next\x12\x19.snowflake.v1.NextRequest\x1a\x1a.snowflake.v1.NextResponse\x12L\n" +
@@ -421,6 +436,7 @@ func file_snowflake_v1_service_proto_init() {
 	if File_snowflake_v1_service_proto != nil {
 		return
 	}
+	file_snowflake_v1_service_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

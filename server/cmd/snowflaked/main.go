@@ -83,11 +83,19 @@ func check(s *settings.Settings, log *slog.Logger, out, errs io.Writer) int {
 }
 
 func newLogger(s *settings.Settings, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: s.LogLevel}
+	options := &slog.HandlerOptions{Level: s.LogLevel, ReplaceAttr: withUnits}
 	if s.LogFormat == "text" {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// withUnits writes a duration as 1.5s. In JSON it would be a number of nanoseconds, which does not say so.
+func withUnits(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // reloadOnHangUp reads tokens and certificates again when the process is told to, and returns what ends

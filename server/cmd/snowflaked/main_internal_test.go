@@ -6,16 +6,19 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	_ "github.com/mattn/go-sqlite3"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
 )
 
 // output collects what a program writes while it runs.
@@ -62,6 +65,12 @@ func TestTheExitCodeTellsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = taken.Close() }) // after the sub-tests, which run in parallel
+	port := servers.Port(t)
+	free := "127.0.0.1:" + port
+	open := file(t, "shop 0123456789abcdef-a-secret\n")
+	if err := os.Chmod(open, 0o644); err != nil { //nolint:gosec // that is the fault
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args    []string
 		environ []string
@@ -82,6 +91,27 @@ func TestTheExitCodeTellsWhatIsWrong(t *testing.T) {
 			args: append(local(t), "--check-config", "--tls-cert", file(t, "no certificate"), "--tls-key", file(t, "no key")),
 			code: 2, says: "the configuration is wrong",
 		},
+		"a span that the layout does not allow, to check": {
+			args: append(local(t), "--check-config", "--layout", "gamesecond", "--span", "1s"), code: 2, says: "span",
+		},
+		"a table that has no such name, to check": {
+			args: append(local(t), "--check-config", "--table", "a..b"), code: 2, says: "empty name",
+		},
+		"a token file that all may read, to check": {
+			args: append(local(t), "--check-config", "--token-file", open), code: 2, says: "chmod",
+		},
+		"a host that is not there, to check": {
+			args: append(local(t), "--check-config", "--insecure", "--listen", "192.0.2.1:7070"), code: 2, says: "listening for HTTP",
+		},
+		"one address for both, to check": {
+			args: append(local(t), "--check-config", "--listen", free, "--resp", free), code: 2, says: free,
+		},
+		"one port for both, to check": {
+			args: append(local(t), "--check-config", "--insecure", "--listen", free, "--resp", "0.0.0.0:"+port), code: 2, says: "listening",
+		},
+		"an address of a service that runs, to check": {
+			args: append(local(t), "--check-config", "--listen", taken.Addr().String()), code: 0, says: "the configuration is right",
+		},
 		"an address that is taken": {args: append(local(t), "--listen", taken.Addr().String()), code: 1, says: "cannot start"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +125,21 @@ func TestTheExitCodeTellsWhatIsWrong(t *testing.T) {
 				t.Errorf("the exit code is %d, want %d and the words %q; it said:\n%s", code, c.code, c.says, all)
 			}
 		})
+	}
+}
+
+// A number without a unit is read as seconds by one and as milliseconds by the next.
+func TestDurationsInTheLogHaveUnits(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"json", "text"} {
+		var text output
+		newLogger(&settings.Settings{LogFormat: format}, &text).Info("a message", "delay", 1500*time.Millisecond,
+			slog.Group("lease", "span", time.Minute))
+		for _, want := range []string{"1.5s", "1m0s"} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%s: there is no %s in %s", format, want, text.String())
+			}
+		}
 	}
 }
 

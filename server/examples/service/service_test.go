@@ -115,6 +115,7 @@ func TestThePageMayAskFromItsOriginOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		request.Close = true // so that no idle connection holds up the end
 		request.Header.Set("Origin", origin)
 		for name, value := range header {
 			request.Header.Set(name, value)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"unicode"
@@ -31,7 +32,7 @@ type entry struct {
 	hash [sha256.Size]byte
 }
 
-// Load reads a token file. Each line holds a name and a token with a blank between them; empty lines and
+// Load reads a token file, which may not be open to every user of the machine. Each line holds a name and a token with a blank between them; empty lines and
 // lines that begin with # are ignored. The name appears in logs, the token never. Two lines may have one
 // name, so a token is replaced without a gap: add the new one, move the clients, remove the old one.
 func Load(path string) (*Tokens, error) {
@@ -49,6 +50,9 @@ func (t *Tokens) Reload() error {
 		return fmt.Errorf("the token file cannot be read: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
+	if err := private(file); err != nil {
+		return err
+	}
 	var list []entry
 	scanner := bufio.NewScanner(file)
 	for line := 1; scanner.Scan(); line++ {
@@ -75,6 +79,20 @@ func (t *Tokens) Reload() error {
 		return errors.New(t.path + " holds no token, so nobody could ask for an ID")
 	}
 	t.list.Store(&list)
+	return nil
+}
+
+// private refuses a file that every user of the machine may read or write.
+func private(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("the token file cannot be read: %w", err)
+	}
+	const others = 0o006
+	if runtime.GOOS != "windows" && info.Mode().Perm()&others != 0 { // Windows has no such bits
+		return fmt.Errorf("every user of this machine may read or write the token file %s, whose mode is %04o: "+
+			"chmod o-rw", file.Name(), info.Mode().Perm())
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -79,11 +80,56 @@ func TestAnAddressCannotTakeAllConnections(t *testing.T) {
 	checkExposition(t, text)
 }
 
+// What counts are IDs: a request for many is as dear as many requests. At ten IDs a second, no machine is so slow
+// that another request for hundreds would be allowed.
+func TestARateCountsIDsInAllProtocols(t *testing.T) {
+	t.Parallel()
+	const ask, rate = 10_000, "10"
+	protocols := map[string]func(*service, string) bool{
+		"Redis": func(s *service, own string) bool {
+			return strings.HasPrefix(newRedis(t, dialFrom(t, own, s.RESPAddr())).do(t, "SNOWFLAKE.NEXT", fmt.Sprint(ask)), "*")
+		},
+		"HTTP": func(s *service, own string) bool {
+			conn := newRedis(t, dialFrom(t, own, s.HTTPAddr()))
+			body := fmt.Sprintf(`{"count":%d}`, ask)
+			_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+				"Connection: close\r\nContent-Length: %d\r\n\r\n%s", procedure, len(body), body)
+			response, err := http.ReadResponse(conn.in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			_, _ = io.Copy(io.Discard, response.Body)
+			return response.StatusCode == http.StatusOK
+		},
+	}
+	for first := range protocols {
+		for then := range protocols {
+			s := start(t, "--max-rate-per-address", rate)
+			if !protocols[first](s, "127.0.0.2") {
+				t.Errorf("%s: the first request is refused", first)
+			}
+			var crowd sync.WaitGroup
+			for range 5 {
+				crowd.Go(func() {
+					if protocols[then](s, "127.0.0.2") {
+						t.Errorf("%s after %s: an address has got %d IDs more", then, first, ask)
+					}
+				})
+			}
+			crowd.Wait()
+			if !protocols[then](s, "127.0.0.3") {
+				t.Errorf("%s: another address is refused", then)
+			}
+		}
+	}
+}
+
 // An address has its rate in all protocols together. At one request a second, no machine is so slow that
 // hundreds of them would be allowed.
 func TestAnAddressCannotAskForEver(t *testing.T) {
 	t.Parallel()
-	s := start(t, "--max-rate-per-address", "1")
+	s := start(t, "--max-rate-per-address", "1", "--hosts", "service")
 	const sent = 300
 	r := newRedis(t, dialFrom(t, "127.0.0.2", s.RESPAddr()))
 	if _, err := io.WriteString(r, strings.Repeat("INCR snowflake\r\n", sent)); err != nil {
@@ -95,9 +141,9 @@ func TestAnAddressCannotAskForEver(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case strings.HasPrefix(answer, ":"):
+		case strings.HasPrefix(answer, "$"):
 			ids++
-		case strings.HasPrefix(answer, "-TRYAGAIN this replica gets too many requests from your address"):
+		case strings.HasPrefix(answer, "-TRYAGAIN your address takes too many IDs"):
 			refused++
 		default:
 			t.Fatal(answer)

@@ -15,9 +15,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
@@ -37,6 +37,9 @@ const (
 	greeting = 10 * time.Second
 	// giveBack bounds how long the end waits for the database.
 	giveBack = 6 * time.Second
+	// settle is the part of drain for which a connection has to be idle until it is closed at the end. A client
+	// that is about to send a request does so before, and is told to leave.
+	settle = 10
 	// ballastSize is added to the heap, so that the collector runs after so many bytes at least. The heap of
 	// the service is so small that it would run dozens of times a second. A greater GOGC would not do: it would
 	// also multiply a heap that is large because there are many connections.
@@ -57,13 +60,14 @@ type Daemon struct {
 	started   time.Time
 	ballast   []byte // never touched, so it takes no memory; see ballastSize
 
-	web        *http.Server
+	web        *web.Server
 	resp       *resp.Server
 	webListen  *netbatch.Listener
 	respListen net.Listener // nil if it is off
+	listeners  []*listener  // inside of both
 
-	draining atomic.Bool
-	hurried  chan struct{} // closed by Hurry
+	draining atomic.Pointer[time.Time] // since when; nil before
+	hurried  chan struct{}             // closed by Hurry
 	hurry    sync.Once
 	stopping chan struct{} // closed when the service begins to end
 	failed   chan error    // of a listener
@@ -115,20 +119,25 @@ func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 	d.web = web.New(web.Options{
 		Desk: desk, Layout: options.Layout, Tokens: d.tokens, Metrics: d.metrics, Log: log,
 		Certificates: d.clients.Load() != nil,
-		Ready:        d.Ready, Stopping: d.stopping, Origins: split(s.Origins),
+		Ready:        d.Ready, Stopping: d.stopping, Draining: d.drainsSince,
+		Settle:  s.Drain / settle,
+		Origins: settings.List(s.Origins), Hosts: s.HostList(),
 		MaxBody: s.MaxBody, MaxRequests: s.MaxRequests, Idle: s.Idle, Slow: s.MaxTime,
 	})
 	d.resp = resp.New(resp.Options{
-		Desk: desk, Tokens: d.tokens, Metrics: d.metrics, Info: d.info,
+		Desk: desk, Tokens: d.tokens, Metrics: d.metrics, Log: log, Info: d.info,
 		Idle: s.Idle, Greeting: min(greeting, s.Idle), Slow: s.MaxTime,
 	})
 	return d, nil
 }
 
-// Check says whether a service could be started with these settings, as far as that can be known without
-// a database and without listening.
+// Check says whether a service could be started with these settings, as far as that can be known without a
+// database.
 func Check(s *settings.Settings, log *slog.Logger) error {
 	options, err := generatorOptions(s, log)
+	if err == nil {
+		err = options.Check()
+	}
 	if err == nil {
 		var counters *sources.Counters
 		if counters, err = sources.OpenCounters(s.Sources, options.Database, s.MaxTime, log); err == nil {
@@ -147,7 +156,38 @@ func Check(s *settings.Settings, log *slog.Logger) error {
 		_, wrong := readAuthorities(s.TLSClientCA)
 		err = errors.Join(err, wrong)
 	}
-	return err
+	return errors.Join(err, checkAddresses(s))
+}
+
+// checkAddresses listens for a moment. An address that is in use is right: by a service that runs already, as a
+// rule. But the two addresses must not be the same one.
+func checkAddresses(s *settings.Settings) error {
+	if s.Listen == s.RESP && samePort(s) {
+		return fmt.Errorf("listen and resp are both %s", s.Listen)
+	}
+	var faults []error
+	listening := 0
+	for _, one := range []struct{ what, address string }{{"HTTP", s.Listen}, {"the protocol of Redis", s.RESP}} {
+		if one.address == "off" {
+			continue
+		}
+		var config net.ListenConfig
+		inner, err := config.Listen(context.Background(), "tcp", one.address)
+		if err == nil {
+			listening++
+			defer inner.Close() //nolint:errcheck // nobody has used it
+		} else if !errors.Is(err, syscall.EADDRINUSE) || listening > 0 && samePort(s) {
+			faults = append(faults, fmt.Errorf("listening for %s: %w", one.what, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// samePort says whether both addresses have the same port, and not one that the system chooses.
+func samePort(s *settings.Settings) bool {
+	_, first, err := net.SplitHostPort(s.Listen)
+	_, second, wrong := net.SplitHostPort(s.RESP)
+	return err == nil && wrong == nil && first == second && first != "0"
 }
 
 func generatorOptions(s *settings.Settings, log *slog.Logger) (o sources.GeneratorOptions, err error) {
@@ -169,32 +209,35 @@ func generatorOptions(s *settings.Settings, log *slog.Logger) (o sources.Generat
 	return o, err
 }
 
-func split(list string) (items []string) {
-	for item := range strings.SplitSeq(list, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
 // listen opens the listeners, with the limit of connections and TLS around them.
-func (d *Daemon) listen() (err error) {
-	var config net.ListenConfig
-	ctx := context.Background() // listening does not wait
-	listener, err := config.Listen(ctx, "tcp", d.settings.Listen)
+func (d *Daemon) listen() error {
+	plain, err := d.open(d.settings.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for HTTP: %w", err)
 	}
-	d.webListen = netbatch.Listen(d.limiter.Listen(listener), d.settings.MaxTime)
+	d.webListen = netbatch.Listen(plain, d.settings.MaxTime)
 	if d.settings.RESP == "off" {
 		return nil
 	}
-	if d.respListen, err = config.Listen(ctx, "tcp", d.settings.RESP); err != nil {
+	if d.respListen, err = d.open(d.settings.RESP); err != nil {
+		d.respListen = nil
 		return errors.Join(fmt.Errorf("listening for the protocol of Redis: %w", err), d.webListen.Close())
 	}
-	d.respListen = d.limiter.Listen(d.respListen)
 	return nil
+}
+
+func (d *Daemon) open(address string) (net.Listener, error) {
+	var config net.ListenConfig
+	inner, err := config.Listen(context.Background(), "tcp", address) // listening does not wait
+	if err != nil {
+		return nil, err
+	}
+	one, err := newListener(inner)
+	if err != nil {
+		return nil, err
+	}
+	d.listeners = append(d.listeners, one)
+	return d.limiter.Listen(one), nil
 }
 
 // HTTPAddr and RESPAddr return the addresses that are listened on. The latter is "" if it is off.
@@ -210,14 +253,22 @@ func (d *Daemon) RESPAddr() string {
 
 // Ready says whether the service should get requests, and why not.
 func (d *Daemon) Ready() (ready bool, why string) {
-	if d.draining.Load() {
+	if d.draining.Load() != nil {
 		return false, "the replica is ending"
 	}
 	return d.generator.Ready()
 }
 
-// Run serves until ctx ends, and then drains: it is not ready any more, serves on for the delay, answers
-// what it has begun, and gives the node number back. It returns an error if the service could not be
+// drainsSince returns when the end began, zero if it has not begun.
+func (d *Daemon) drainsSince() time.Time {
+	if since := d.draining.Load(); since != nil {
+		return *since
+	}
+	return time.Time{}
+}
+
+// Run serves until ctx ends, and then drains: it is not ready any more, serves on for the delay, answers every
+// request on the connections that it has while their clients leave, and gives the node number back. It returns an error if the service could not be
 // served, or if requests had to be cut off.
 func (d *Daemon) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
@@ -234,9 +285,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	case failure = <-d.generator.Failed():
 		failure = fmt.Errorf("no node number can be leased: %w", failure)
 	}
-	failure = errors.Join(failure, d.drain(failure != nil)) //nolint:contextcheck // ctx has ended
-	serving.Wait()
-	return failure
+	return errors.Join(failure, d.drain(failure != nil, serving.Wait)) //nolint:contextcheck // ctx has ended
 }
 
 // Hurry ends the delay of a service that drains.
@@ -265,11 +314,12 @@ func (d *Daemon) serveRESP() error {
 	return d.resp.Serve(listener)
 }
 
-// drain ends the service. At once means that it does not serve on for the delay.
-func (d *Daemon) drain(atOnce bool) error {
-	d.draining.Store(true)
-	// Clients on HTTP/1 are told to come back on another connection, before this one is closed.
-	d.web.SetKeepAlivesEnabled(false)
+// drain ends the service. At once means that it does not serve on for the delay. Accepted waits until no more
+// connections are accepted.
+func (d *Daemon) drain(atOnce bool, accepted func()) error {
+	// From now on, clients over HTTP are told with every answer to come back on another connection.
+	began := time.Now()
+	d.draining.Store(&began)
 	if !atOnce && d.settings.DrainDelay > 0 {
 		d.log.Info("snowflaked: not ready any more; serving on for a while", "delay", d.settings.DrainDelay)
 		select {
@@ -281,9 +331,15 @@ func (d *Daemon) drain(atOnce bool) error {
 	close(d.stopping)
 	ctx, cancel := context.WithTimeout(context.Background(), d.settings.Drain)
 	defer cancel()
+	for _, one := range d.listeners {
+		one.end()
+	}
+	accepted()
+	idle := d.settings.Drain / settle
 	var ending sync.WaitGroup
 	var webErr, respErr error
 	ending.Go(func() {
+		d.web.Settle(ctx, began, idle)
 		if webErr = d.web.Shutdown(ctx); webErr != nil {
 			webErr = errors.Join(fmt.Errorf("requests over HTTP were cut off: %w", webErr), d.web.Close())
 		}
@@ -293,8 +349,7 @@ func (d *Daemon) drain(atOnce bool) error {
 		if d.respListen == nil {
 			return
 		}
-		_ = d.respListen.Close()
-		if respErr = d.resp.Shutdown(ctx); respErr != nil {
+		if respErr = d.resp.Shutdown(ctx, idle); respErr != nil {
 			respErr = fmt.Errorf("connections of the protocol of Redis were cut off: %w", respErr)
 		}
 	})

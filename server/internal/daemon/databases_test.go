@@ -10,6 +10,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 )
 
@@ -34,6 +35,7 @@ func TestReplicasShareADatabase(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		dsn := dsnOf(t, target)
 		path := write(t, "sources:\n  orders: {kind: segment, least: 7, most: 70}\n")
+		rounds := nightly.Pick(6, 20)
 		var mu sync.Mutex
 		nodes := map[int64]bool{}
 		seen := map[string]map[int64]bool{"snowflake": {}, "orders": {}}
@@ -44,7 +46,7 @@ func TestReplicasShareADatabase(t *testing.T) {
 		var clients sync.WaitGroup
 		for _, s := range replicas {
 			clients.Go(func() {
-				for range 20 {
+				for range rounds {
 					for source, known := range seen {
 						code, answer := 0, ""
 						servers.Eventually(t, func() error { // SQLite has one writer at a time
@@ -78,7 +80,7 @@ func TestReplicasShareADatabase(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		if len(nodes) != 3 || len(seen["snowflake"]) != 3000 || len(seen["orders"]) != 3000 {
+		if len(nodes) != 3 || len(seen["snowflake"]) != 150*rounds || len(seen["orders"]) != 150*rounds {
 			t.Errorf("%d nodes, %d IDs and %d orders", len(nodes), len(seen["snowflake"]), len(seen["orders"]))
 		}
 		for _, s := range replicas {

@@ -76,6 +76,10 @@ func (d *Daemon) describe() {
 				{Labels: `what="request"`, Value: float64(c.Slowed)},
 			}
 		})
+	m.Gauge("snowflaked_resp_strayed_total", "counter",
+		"Connections of the protocol of Redis that were ended because they spoke HTTP.", func() []metrics.Value {
+			return metrics.Number(float64(d.resp.Strayed()))
+		})
 	m.Gauge("snowflaked_addresses", "gauge", "How many client addresses are remembered for their limits.",
 		func() []metrics.Value { return metrics.Number(float64(d.limiter.Counts().Addresses)) })
 	m.Gauge("snowflaked_heap_bytes", "gauge", "The memory of the heap.", func() []metrics.Value {

@@ -204,12 +204,15 @@ func (r *redis) read() (string, error) {
 	}
 	line = strings.TrimSuffix(line, "\r\n")
 	switch line[0] {
-	case '+', '-', ':':
+	case '+', '-', ':', '_':
 		return line, nil
 	case '$':
 		n, err := strconv.Atoi(line[1:])
 		if err != nil {
 			return "", err
+		}
+		if n < 0 {
+			return "$nil", nil
 		}
 		text := make([]byte, n+2)
 		_, err = io.ReadFull(r.in, text)
@@ -218,6 +221,9 @@ func (r *redis) read() (string, error) {
 		n, err := strconv.Atoi(line[1:])
 		if err != nil {
 			return "", err
+		}
+		if n < 0 {
+			return "*nil", nil
 		}
 		if line[0] == '%' {
 			n *= 2

@@ -43,7 +43,7 @@ sources:
 `, dir))
 	s := start(t, "--dsn", "sqlite:"+dir+"/home.db", "--config", path)
 	r := s.redis(t)
-	if got := r.do(t, "INCR", "orders"); got != ":1000" {
+	if got := r.do(t, "INCR", "orders"); got != "$1000" {
 		t.Errorf("the first order is %s", got)
 	}
 	_, answer := s.post(t, "Next", `{"count":300,"source":"orders"}`)
@@ -53,7 +53,7 @@ sources:
 		t.Errorf("the next order is %d", orders[0])
 	}
 	day := time.Now().UTC().Format("20060102")
-	if got := r.do(t, "INCR", "invoice"); !strings.HasPrefix(got, ":2") || !strings.HasSuffix(got, "01") {
+	if got := r.do(t, "INCR", "invoice"); !strings.HasPrefix(got, "$2") || !strings.HasSuffix(got, "01") {
 		t.Errorf("the first invoice of %s is %s", day, got)
 	}
 	// 99 numbers a day. If midnight comes meanwhile, there are more.

@@ -1,5 +1,5 @@
 // Package issue is the desk at which every protocol of the service asks for IDs. It finds the source,
-// checks the count, limits the time, and turns every error into a [Fault], which says in public words
+// checks the count, charges the client, limits the time, and turns every error into a [Fault], which says in public words
 // what happened. What the database said stays in the log.
 //
 //	ids, err := desk.Issue(ctx, "", 100)
@@ -16,12 +16,31 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 )
 
 // Source makes IDs. Fill sets every element of ids, or returns an error. It is safe for concurrent use.
 type Source interface {
 	Fill(ctx context.Context, ids []int64) error
 }
+
+// Client is who asks. The desk compares clients, because each has its turn.
+type Client interface {
+	// Take says whether the client may have n IDs now, and charges it for them. The first one is charged
+	// already, with the request.
+	Take(n int64) bool
+	// Return takes the charge for n IDs back, because they could not be made.
+	Return(n int64)
+}
+
+// Nobody is the client of requests from inside. It has no limits.
+type Nobody struct{}
+
+// Take implements Client.
+func (Nobody) Take(int64) bool { return true }
+
+// Return implements Client.
+func (Nobody) Return(int64) {}
 
 // DefaultSource is the name of the generator of the service.
 const DefaultSource = "snowflake"
@@ -32,7 +51,8 @@ type Desk struct {
 	maxCount int64
 	maxTime  time.Duration
 	metrics  *metrics.Set
-	log      *quietLog
+	log      *QuietLog
+	turns    turns // of the generator
 }
 
 // New returns a desk for these sources. MaxCount is how many IDs a request may ask for, maxTime how long
@@ -42,7 +62,7 @@ func New(
 ) *Desk {
 	return &Desk{
 		sources: maps.Clone(sources), maxCount: maxCount, maxTime: maxTime, metrics: m,
-		log: newQuietLog(log, time.Now),
+		log: NewQuietLog(log),
 	}
 }
 
@@ -65,24 +85,52 @@ func (d *Desk) Check(name string, count int64) (string, error) {
 	return name, nil
 }
 
-// Issue returns count IDs of a source; an empty name means the generator. Every error is a *[Fault].
-func (d *Desk) Issue(ctx context.Context, name string, count int64) ([]int64, error) {
+// Issue returns count IDs of a source to a client; an empty name means the generator. Every error is a
+// *[Fault].
+func (d *Desk) Issue(ctx context.Context, client Client, name string, count int64) ([]int64, error) {
 	name, err := d.Check(name, count)
 	if err != nil {
 		return nil, err
 	}
+	if !client.Take(count) {
+		return nil, &Fault{Kind: Unavailable, Text: netlimit.ErrTooMany.Error()}
+	}
 	ctx, end := withLimit(ctx, d.maxTime)
 	defer end()
 	ids := make([]int64, count)
-	if err := d.sources[name].Fill(ctx, ids); err != nil {
+	if err := d.fill(ctx, client, name, ids); err != nil {
+		client.Return(count)
 		fault := explain(ctx, err)
 		if fault.Kind != Canceled && fault.Kind != Deadline {
-			d.log.warn(fault.Kind.String(), "snowflaked: no IDs could be made", "source", name, "error", err)
+			d.log.Warn(fault.Kind.String(), "snowflaked: no IDs could be made", "source", name, "error", err)
 		}
 		return nil, fault
 	}
 	d.metrics.Issued(name, len(ids))
 	return ids, nil
+}
+
+// fill makes the IDs. The generator makes many of them in portions, between which other clients have their
+// turn. A counter makes them at once, because what it has made of an answer that fails would be a gap.
+func (d *Desk) fill(ctx context.Context, client Client, name string, ids []int64) error {
+	source := d.sources[name]
+	if name != DefaultSource || len(ids) <= portion {
+		return source.Fill(ctx, ids)
+	}
+	for len(ids) > 0 {
+		n := min(len(ids), portion)
+		turn, err := d.turns.take(ctx, client)
+		if err != nil {
+			return err
+		}
+		err = source.Fill(ctx, ids[:n])
+		d.turns.end(turn)
+		if err != nil {
+			return err
+		}
+		ids = ids[n:]
+	}
+	return nil
 }
 
 // shorten keeps a text of a request from filling an answer.

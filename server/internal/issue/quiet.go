@@ -10,25 +10,25 @@ import (
 // would otherwise fill a disk.
 const quietFor = 5 * time.Second
 
-// quietLog logs the first warning of a kind, and then one for each quietFor with the number of those that
-// it left out.
-type quietLog struct {
+// QuietLog logs the first warning of a kind, and then one for each quietFor with the number of those that
+// it left out. Its methods are safe for concurrent use.
+type QuietLog struct {
 	log *slog.Logger
-	now func() time.Time
 
 	mu      sync.Mutex
 	last    map[string]time.Time
 	omitted map[string]int
 }
 
-func newQuietLog(log *slog.Logger, now func() time.Time) *quietLog {
-	return &quietLog{log: log, now: now, last: make(map[string]time.Time), omitted: make(map[string]int)}
+// NewQuietLog returns one that writes to a log.
+func NewQuietLog(log *slog.Logger) *QuietLog {
+	return &QuietLog{log: log, last: make(map[string]time.Time), omitted: make(map[string]int)}
 }
 
-// warn logs a warning. The kind comes from a fixed list.
-func (q *quietLog) warn(kind, message string, args ...any) {
+// Warn logs a warning. The kind comes from a fixed list.
+func (q *QuietLog) Warn(kind, message string, args ...any) {
 	q.mu.Lock()
-	now := q.now()
+	now := time.Now()
 	if last, ok := q.last[kind]; ok && now.Sub(last) < quietFor {
 		q.omitted[kind]++
 		q.mu.Unlock()

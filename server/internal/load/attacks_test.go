@@ -46,7 +46,7 @@ func newAttacker(t *testing.T, address string, settings ...http2.Setting) *attac
 	if err = errors.Join(err, a.framer.WriteSettings(settings...)); err != nil {
 		t.Fatal(err)
 	}
-	a.block = headers(t, ":method", "POST", ":scheme", "http", ":path", "/snowflake.v1.IDService/Next", ":authority", "a",
+	a.block = headers(t, ":method", "POST", ":scheme", "http", ":path", "/snowflake.v1.IDService/Next", ":authority", "127.0.0.1",
 		"content-type", "application/grpc", "te", "trailers")
 	return a
 }
@@ -180,9 +180,9 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	r := newReplica(t, postgres(t))
 	long := strings.Repeat("x", 1<<20)
 	for name, text := range map[string]string{
-		"a header of 1 MiB":  "GET /livez HTTP/1.1\r\nHost: a\r\nX: " + long + "\r\n\r\n",
-		"a path of 1 MiB":    "GET /" + long + " HTTP/1.1\r\nHost: a\r\n\r\n",
-		"65,536 headers":     "GET /livez HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: y\r\n", 1<<16) + "\r\n",
+		"a header of 1 MiB":  "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + long + "\r\n\r\n",
+		"a path of 1 MiB":    "GET /" + long + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+		"65,536 headers":     "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n" + strings.Repeat("X: y\r\n", 1<<16) + "\r\n",
 		"a line without end": long,
 	} {
 		conn, err := dial(t, r.http)
@@ -199,7 +199,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 		}
 	}
 	large := newAttacker(t, r.http)
-	block := headers(t, ":method", "GET", ":scheme", "http", ":path", "/livez", ":authority", "a", "x", long[:48<<10])
+	block := headers(t, ":method", "GET", ":scheme", "http", ":path", "/livez", ":authority", "127.0.0.1", "x", long[:48<<10])
 	err := large.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:8<<10]})
 	for rest := block[8<<10:]; len(rest) > 0; {
 		n := min(len(rest), 8<<10)
@@ -245,12 +245,12 @@ func TestSlowClientsKeepNothing(t *testing.T) {
 	length(t)
 	r := newReplica(t, postgres(t), "--max-time", "300ms")
 	post := func(length int, body string) string {
-		return fmt.Sprintf("POST /snowflake.v1.IDService/Next HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+
+		return fmt.Sprintf("POST /snowflake.v1.IDService/Next HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"+
 			"Content-Length: %d\r\n\r\n%s", length, body)
 	}
 	many := `{"count":10000}`
 	for _, text := range []string{
-		"POST /snowf", "GET /livez HTTP/1.1\r\nHost: a\r\nX-Slow: ", post(100, `{"count":`), post(100, ""),
+		"POST /snowf", "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ", post(100, `{"count":`), post(100, ""),
 		strings.Repeat(post(len(many), many), 200), // their answers are not read
 	} {
 		conn, err := dial(t, r.http)

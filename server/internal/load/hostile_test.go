@@ -41,7 +41,7 @@ func TestHostileClientsNeitherStopNorFillTheService(t *testing.T) {
 		}
 		_, _ = io.WriteString(conn, []string{
 			string(text), "*2\r\n$4\r\nAUTH\r\n$99999999\r\n" + secret, "*99999999\r\n", "AUTH " + secret + "\r\n",
-			"POST /snowflake.v1.IDService/Next HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" +
+			"POST /snowflake.v1.IDService/Next HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" +
 				"Content-Length: 99999999999\r\n\r\n{\"source\":\"" + secret,
 			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + string(text), "GET /" + secret + " HTTP/1.1\r\n\r\n",
 		}[random.IntN(7)])

@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,19 @@ func overRESP(t *testing.T, address, single, many string) maker {
 			return nil, err
 		}
 		in := bufio.NewReader(conn)
-		integer := func(line []byte) (int64, error) {
-			if len(line) < 4 || line[0] != ':' {
+		// The service answers with texts, and Redis with integers.
+		integer := func(line []byte) (n int64, err error) {
+			switch {
+			case len(line) < 4 || line[0] != ':' && line[0] != '$':
 				return 0, errors.New(string(line))
+			case line[0] == ':':
+				line = line[1:]
+			default:
+				if line, err = in.ReadSlice('\n'); err != nil {
+					return 0, err
+				}
 			}
-			return strconv.ParseInt(string(line[1:len(line)-2]), 10, 64)
+			return strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 64)
 		}
 		ask := map[int][]byte{1: []byte(single + "\r\n")}
 		return func(ids []int64, count int) ([]int64, error) {

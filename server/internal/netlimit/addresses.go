@@ -3,6 +3,7 @@ package netlimit
 import (
 	"container/list"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"sync"
@@ -14,13 +15,12 @@ const (
 	// them, and could take another address for each connection.
 	network = 64
 	// maxResting is how many addresses without a connection are remembered for their rate. A client that
-	// comes back with another connection goes on with the requests that it had left.
+	// comes back with another connection goes on with the IDs that it had left, or owes.
 	maxResting = 4096
 )
 
-// ErrTooMany is what a client is told that makes too many requests.
-var ErrTooMany = errors.New("this replica gets too many requests from your address; " +
-	"ask for more IDs at once, or ask later")
+// ErrTooMany is what a client is told that takes too many IDs.
+var ErrTooMany = errors.New("your address takes too many IDs from this replica; ask later, or ask another one")
 
 // address is a client as far as its address tells. There is one for each address that has a connection, and
 // for maxResting addresses more.
@@ -30,7 +30,7 @@ type address struct {
 	resting *list.Element // nil while there are connections
 
 	mu   sync.Mutex
-	left float64   // requests that may come at once
+	left float64   // IDs that may be taken at once; less than 0 while IDs are not paid for
 	last time.Time // when left was right
 }
 
@@ -89,8 +89,23 @@ func (l *Limiter) leave(a *address) {
 	}
 }
 
-// Allow says whether the client of the connection may make a request now, and counts the request.
-func (c *Conn) Allow() bool {
+// Allow says whether the client of the connection may make a request now, and charges it for one ID.
+func (c *Conn) Allow() bool { return c.charge(1, 1) }
+
+// Take says whether a request that was allowed may have n IDs, and charges the client for those that Allow has
+// not charged. A client may have more IDs at once than it has left, because a request gets all of its IDs or
+// none. It then waits until they are paid for, and so do the other requests that it has made meanwhile.
+func (c *Conn) Take(n int64) bool { return n <= 1 || c.charge(0, float64(n-1)) }
+
+// Return takes back what Take has charged.
+func (c *Conn) Return(n int64) {
+	if n > 1 {
+		c.charge(math.Inf(-1), -float64(n-1))
+	}
+}
+
+// charge takes a number of IDs from a client that has at least some left.
+func (c *Conn) charge(least, n float64) bool {
 	rate := float64(c.limiter.limits.Rate)
 	if rate == 0 || c.address == nil {
 		return true
@@ -101,10 +116,10 @@ func (c *Conn) Allow() bool {
 	now := time.Now()
 	a.left = min(a.left+now.Sub(a.last).Seconds()*rate, rate)
 	a.last = now
-	if a.left < 1 {
+	if a.left < least {
 		c.limiter.slowed.Add(1)
 		return false
 	}
-	a.left--
+	a.left -= n
 	return true
 }

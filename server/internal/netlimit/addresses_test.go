@@ -163,6 +163,53 @@ func TestAnAddressHasItsRateOnAllItsConnections(t *testing.T) {
 	}
 }
 
+// A request for many IDs is allowed while anything is left, and then all of it has to be paid for, whoever of
+// the address has asked, and however many have asked meanwhile.
+func TestARequestIsPaidByItsIDs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 100
+		limiter := netlimit.New(netlimit.Limits{Connections: 10, Rate: rate})
+		all := come(t, limiter, "10.0.0.1", "10.0.0.1", "10.0.0.2")
+		one, two, other := all[0], all[1], all[2]
+		if !one.Allow() || !two.Allow() || !other.Allow() { // all begin before any of them says how many it wants
+			t.Fatal("the first requests are refused")
+		}
+		if !one.Take(10 * rate) {
+			t.Error("a request may not have more than the rate")
+		}
+		if two.Take(2) || two.Take(10*rate) {
+			t.Error("a request that began meanwhile has got IDs as well")
+		}
+		if !two.Take(1) {
+			t.Error("the one ID that was charged with the request is refused")
+		}
+		if !other.Take(10 * rate) {
+			t.Error("another address pays for it")
+		}
+		// The IDs beyond the rate, with the two requests, take nine seconds and a bit.
+		time.Sleep(9 * time.Second)
+		if one.Allow() {
+			t.Error("the IDs are not paid for yet")
+		}
+		time.Sleep(time.Second / 5)
+		if !one.Allow() {
+			t.Error("the IDs are paid for, and the address is refused")
+		}
+		// What could not be made costs its request only.
+		time.Sleep(time.Hour)
+		for range rate {
+			if !one.Allow() || !one.Take(1000*rate) {
+				t.Fatal("a request that got nothing was charged")
+			}
+			one.Return(1000 * rate)
+		}
+		if one.Allow() {
+			t.Error("the requests themselves are free")
+		}
+	})
+}
+
 // However many addresses come, the memory for them is bounded.
 func TestAddressesThatAreGoneAreForgotten(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,7 @@
 // Package netlimit bounds how many connections a service has. When the limit is reached, the connection
 // that has been idle for longest gives way to a new one, so idle connections cannot keep clients out. If
-// no connection is idle, the new one is closed. It can also bound the connections and the requests of each
-// client address.
+// no connection is idle, the new one is closed. It can also bound the connections of each client address, and the
+// IDs that it takes.
 //
 //	limiter := netlimit.New(netlimit.Limits{Connections: 4096})
 //	listener = limiter.Listen(listener)
@@ -37,8 +37,9 @@ type Limiter struct {
 type Limits struct {
 	// Connections is how many there may be, at least 1.
 	Connections int
-	// PerAddress is how many of them one address may have, and Rate how many requests it may make in a
-	// second, and at once. An address of IPv6 stands for its network of 64 bits. 0 means no limit.
+	// PerAddress is how many of them one address may have, and Rate how many IDs it may take in a second, and
+	// at once. A request that gets no ID counts as one. An address of IPv6 stands for its network of 64 bits.
+	// 0 means no limit.
 	PerAddress, Rate int
 }
 
@@ -48,7 +49,7 @@ type Counts struct {
 	Evicted, Refused uint64
 	Addresses        int    // that are remembered; 0 without a limit for each
 	Crowded          uint64 // connections that were refused because their address had too many
-	Slowed           uint64 // requests that were refused because their address made too many
+	Slowed           uint64 // requests that were refused because their address took too many IDs
 }
 
 // New returns a limiter.

@@ -19,92 +19,137 @@ const (
 	unauthorized = "unauthenticated"
 )
 
-// errArgs is the wrong number of arguments.
-var errArgs = errors.New("wrong number of arguments")
+// errEnding is what a client is told while the service is ending.
+var errEnding = errors.New("this replica is ending; ask another one")
+
+// command is a command, and what COMMAND tells of it.
+type command struct {
+	least, most int   // how many arguments it may have, its name included
+	keys        int64 // where its key is, 0 for nowhere
+	flags       string
+	run         func(*session, []string) (more bool)
+}
+
+// commands are all commands. Those of Redis have the same form here, as far as they have a meaning.
+func commands() map[string]command {
+	texts := func(c *session, args []string) bool { return c.many(args, c.out.id) }
+	integers := func(c *session, args []string) bool { return c.many(args, c.out.integer) }
+	return map[string]command{
+		"INCR":              {2, 2, 1, "write fast", (*session).increment},
+		"INCRBY":            {3, 3, 1, "write fast", (*session).incrementBy},
+		"SNOWFLAKE.NEXT":    {2, 3, 0, "write fast", texts},
+		"SNOWFLAKE.TEXT":    {2, 3, 0, "write fast", texts},
+		"SNOWFLAKE.INTEGER": {2, 3, 0, "write fast", integers},
+		"AUTH":              {2, maxArgs, 0, "noscript loading stale fast no_auth", (*session).auth},
+		"HELLO":             {1, maxArgs, 0, "noscript loading stale fast no_auth", (*session).hello},
+		"QUIT":              {1, maxArgs, 0, "noscript loading stale fast no_auth", (*session).quit},
+		"PING":              {1, 2, 0, "fast", (*session).ping},
+		"ECHO":              {2, 2, 0, "fast", (*session).ping},
+		"INFO":              {1, maxArgs, 0, "loading stale", (*session).info},
+		"SELECT":            {2, 2, 0, "loading stale fast", (*session).selects},
+		"CLIENT":            {2, maxArgs, 0, "", (*session).clients},
+		"COMMAND":           {1, maxArgs, 0, "loading stale", (*session).describe},
+	}
+}
+
+// strays says whether the first word of a command is one of HTTP: a browser that a page has sent here, whose
+// next lines would be commands of the page. Redis ends such connections, too.
+func strays(word string) bool {
+	switch word {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PRI":
+		return true
+	}
+	return strings.HasSuffix(word, ":") // a header, such as Host
+}
 
 // answer writes the answer to a command, and returns false if the connection ends with it.
 func (c *session) answer(args []string) bool {
 	began := time.Now()
 	name := strings.ToUpper(args[0])
+	if strays(name) {
+		c.server.strayed.Add(1)
+		c.server.options.Metrics.Observe(protocol, "strayed", 0)
+		c.server.log.Warn("strayed", "snowflaked: a client spoke HTTP to the port of the protocol of Redis, as a "+
+			"browser does when a page misuses it; the connection was ended", "client", c.conn.RemoteAddr().String())
+		c.out.fail("ERR", "this port does not speak HTTP")
+		return false
+	}
+	if stopping, _ := c.server.stops(); stopping && name != "QUIT" {
+		c.refused = true
+		return c.observe(began, &issue.Fault{Kind: issue.Unavailable, Text: errEnding.Error()})
+	}
 	if c.idle != nil && !c.idle.Allow() {
-		c.observe(began, &issue.Fault{Kind: issue.Unavailable, Text: netlimit.ErrTooMany.Error()})
-		return true
+		return c.observe(began, &issue.Fault{Kind: issue.Unavailable, Text: netlimit.ErrTooMany.Error()})
 	}
 	if !c.known && name != "AUTH" && name != "HELLO" && name != "QUIT" {
 		c.out.fail("NOAUTH", "Authentication required.")
 		c.server.options.Metrics.Observe(protocol, unauthorized, time.Since(began))
 		return true
 	}
-	switch name {
-	case "INCR":
-		c.observe(began, c.next(args, 2, c.increment))
-	case "SNOWFLAKE.NEXT":
-		c.observe(began, c.next(args, 3, func(args []string) error { return c.many(args, c.out.integer) }))
-	case "SNOWFLAKE.TEXT":
-		c.observe(began, c.next(args, 3, func(args []string) error {
-			return c.many(args, func(id int64) { c.out.bulk(strconv.FormatInt(id, 10)) })
-		}))
-	case "AUTH":
-		return c.auth(args)
-	case "HELLO":
-		return c.hello(args)
-	case "QUIT":
-		c.out.simple("OK")
-		return false
-	case "PING", "ECHO":
-		c.echo(name, args)
-	case "INFO":
-		c.out.bulk(strings.Join(c.server.options.Info(), "\r\n") + "\r\n")
-	case "CLIENT", "SELECT":
-		c.out.simple("OK") // clients name themselves when they connect; there is one database
-	case "COMMAND":
-		c.out.array(0)
-	default:
+	one, known := c.server.commands[name]
+	switch {
+	case !known:
 		c.out.fail("ERR", fmt.Sprintf("unknown command '%.40s'", name))
+		return true
+	case len(args) < one.least || len(args) > one.most:
+		return c.observe(began, wrongNumber(name))
 	}
-	return true
+	return one.run(c, args)
 }
 
-// next runs a command that has from 2 to most arguments, its name included.
-func (c *session) next(args []string, most int, run func([]string) error) error {
-	if len(args) < 2 || len(args) > most {
-		return &issue.Fault{Kind: issue.Invalid, Text: fmt.Sprintf("%v for '%.40s' command", errArgs,
-			strings.ToLower(args[0]))}
-	}
-	return run(args[1:])
+// wrongNumber is the error for a command that has too few or too many arguments.
+func wrongNumber(name string) error {
+	return &issue.Fault{Kind: issue.Invalid, Text: fmt.Sprintf("wrong number of arguments for '%.40s' command",
+		strings.ToLower(name))}
 }
 
-func (c *session) increment(args []string) error {
-	ids, err := c.server.options.Desk.Issue(c.server.context, args[0], 1)
+func (c *session) increment(args []string) bool {
+	began := time.Now()
+	ids, err := c.server.options.Desk.Issue(c.server.context, c.client, args[1], 1)
+	if err == nil {
+		c.out.id(ids[0])
+	}
+	return c.observe(began, err)
+}
+
+// incrementBy is how some clients send INCR. Other increments have no meaning: the numbers between two IDs
+// belong to others.
+func (c *session) incrementBy(args []string) bool {
+	if n, err := strconv.ParseInt(args[2], 10, 64); err != nil || n != 1 {
+		text := "INCRBY gives one ID, so the increment has to be 1; SNOWFLAKE.NEXT gives many"
+		if err != nil {
+			text = notInteger
+		}
+		return c.observe(time.Now(), &issue.Fault{Kind: issue.Invalid, Text: text})
+	}
+	return c.increment(args)
+}
+
+// notInteger is the text of Redis.
+const notInteger = "value is not an integer or out of range"
+
+func (c *session) many(args []string, write func(int64)) bool {
+	began := time.Now()
+	count, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
-		return err
-	}
-	c.out.integer(ids[0])
-	return nil
-}
-
-func (c *session) many(args []string, write func(int64)) error {
-	count, err := strconv.ParseInt(args[0], 10, 64)
-	if err != nil {
-		return &issue.Fault{Kind: issue.Invalid, Text: "the count is not an integer or out of range"}
+		return c.observe(began, &issue.Fault{Kind: issue.Invalid, Text: "the count is not an integer or out of range"})
 	}
 	source := ""
-	if len(args) > 1 {
-		source = args[1]
+	if len(args) > 2 {
+		source = args[2]
 	}
-	ids, err := c.server.options.Desk.Issue(c.server.context, source, count)
-	if err != nil {
-		return err
+	ids, err := c.server.options.Desk.Issue(c.server.context, c.client, source, count)
+	if err == nil {
+		c.out.array(len(ids))
+		for _, id := range ids {
+			write(id)
+		}
 	}
-	c.out.array(len(ids))
-	for _, id := range ids {
-		write(id)
-	}
-	return nil
+	return c.observe(began, err)
 }
 
-// observe writes the error of a command, and counts the command.
-func (c *session) observe(began time.Time, err error) {
+// observe writes the error of a command, if there is one, and counts the command. It always returns true.
+func (c *session) observe(began time.Time, err error) bool {
 	code := "ok"
 	if err != nil {
 		fault := issue.AsFault(err)
@@ -112,6 +157,7 @@ func (c *session) observe(began time.Time, err error) {
 		c.out.fail(prefix(fault.Kind), fault.Text)
 	}
 	c.server.options.Metrics.Observe(protocol, code, time.Since(began))
+	return true
 }
 
 // prefix is the word by which clients tell errors. TRYAGAIN is the one that Redis has for it.
@@ -126,39 +172,57 @@ func prefix(k issue.Kind) string {
 	return "ERR"
 }
 
-func (c *session) echo(name string, args []string) {
-	switch {
-	case len(args) == 2:
+// ping handles PING and ECHO.
+func (c *session) ping(args []string) bool {
+	if len(args) == 2 {
 		c.out.bulk(args[1])
-	case len(args) == 1 && name == "PING":
+	} else {
 		c.out.simple("PONG")
-	default:
-		c.out.fail("ERR", errArgs.Error())
 	}
+	return true
 }
 
-// auth handles AUTH token and AUTH user token. The name of the user does not matter.
-func (c *session) auth(args []string) bool {
-	if len(args) < 2 || len(args) > 3 {
-		c.out.fail("ERR", errArgs.Error())
-		return true
-	}
-	if !c.admit(args[len(args)-1]) {
-		return c.failures < maxFailures
-	}
+func (c *session) quit([]string) bool {
 	c.out.simple("OK")
+	return false
+}
+
+func (c *session) info([]string) bool {
+	c.out.bulk(strings.Join(c.server.options.Info(), "\r\n") + "\r\n")
+	return true
+}
+
+// auth handles AUTH token and AUTH user token. The name of the user does not matter if there are tokens.
+// Without them it answers as a Redis without a password, whose only user is default.
+func (c *session) auth(args []string) bool {
+	switch {
+	case len(args) > 3:
+		c.out.fail("ERR", "syntax error")
+	case !c.server.options.Tokens.Required() && len(args) == 2:
+		c.out.fail("ERR", "AUTH <password> called without any password configured for the default user. "+
+			"Are you sure your configuration is correct?")
+	case !c.admit(args[len(args)-2], args[len(args)-1]):
+		return c.failures < maxFailures
+	default:
+		c.out.simple("OK")
+	}
 	return true
 }
 
 // admit checks a token, and writes the error if it is wrong.
-func (c *session) admit(token string) bool {
-	if _, ok := c.server.options.Tokens.Check(token); ok {
+func (c *session) admit(user, token string) bool {
+	tokens := c.server.options.Tokens
+	if _, ok := tokens.Check(token); ok && (tokens.Required() || user == "default") {
 		c.known = true
 		return true
 	}
 	c.failures++
 	c.server.options.Metrics.Observe(protocol, unauthorized, 0)
-	c.out.fail("WRONGPASS", "invalid token")
+	if tokens.Required() {
+		c.out.fail("WRONGPASS", "invalid token")
+	} else {
+		c.out.fail("WRONGPASS", "invalid username-password pair or user is disabled.")
+	}
 	return false
 }
 
@@ -176,12 +240,16 @@ func (c *session) hello(args []string) bool {
 	for len(rest) > 0 {
 		switch option := strings.ToUpper(rest[0]); {
 		case option == "AUTH" && len(rest) >= 3:
-			if !c.admit(rest[2]) {
+			if !c.admit(rest[1], rest[2]) {
 				return c.failures < maxFailures
 			}
 			rest = rest[3:]
 		case option == "SETNAME" && len(rest) >= 2:
-			rest = rest[2:]
+			if !plainName(rest[1]) {
+				c.out.fail("ERR", wrongName)
+				return true
+			}
+			c.name, rest = rest[1], rest[2:]
 		default:
 			c.out.fail("ERR", "syntax error in HELLO")
 			return true

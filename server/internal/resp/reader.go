@@ -43,6 +43,11 @@ func (r *reader) command() ([]string, error) {
 	}
 	r.args = r.args[:0]
 	if !strings.HasPrefix(line, "*") {
+		// Lines are for people at a terminal. What looks otherwise is another protocol, such as TLS, and its next
+		// line must not become a command.
+		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r > '~' }) {
+			return nil, &protocolError{"unprintable characters in a line of words"}
+		}
 		words := strings.Fields(line)
 		if len(words) > maxArgs {
 			return nil, &protocolError{"too many arguments"}

@@ -64,6 +64,8 @@ func TestWhatIsNoCommandIsRefused(t *testing.T) {
 		"a negative argument":             "*1\r\n$-1\r\n",
 		"an argument longer than it says": "*1\r\n$4\r\nPINGS\r\n",
 		"a line without an end":           strings.Repeat("a", 1<<20),
+		"another protocol":                "\x16\x03\x01\x02\r\nPING\r\n",
+		"letters that are not ASCII":      "PING \xc3\xa4\r\n",
 		"too many words":                  strings.Repeat("a ", resp.MaxArgs+1) + "\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {

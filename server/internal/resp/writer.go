@@ -11,10 +11,17 @@ type writer struct {
 	*bufio.Writer
 
 	number []byte
-	three  bool // the client has asked for version 3 of the protocol
+	digits []byte // of an ID
+	three  bool   // the client has asked for version 3 of the protocol
 }
 
 func (w *writer) simple(text string) { w.text("+" + text + "\r\n") }
+
+// broken says whether a write has failed. Then all others fail, too.
+func (w *writer) broken() bool {
+	_, err := w.Write(nil)
+	return err != nil
+}
 
 // fail writes an error. Its text has one line, or the client would lose the thread.
 func (w *writer) fail(code, text string) {
@@ -34,6 +41,32 @@ func (w *writer) bulk(text string) {
 
 // integer writes a number as an integer of the protocol.
 func (w *writer) integer(n int64) { w.header(':', n) }
+
+// id writes an ID as its digits.
+func (w *writer) id(id int64) {
+	w.digits = strconv.AppendInt(w.digits[:0], id, 10)
+	w.header('$', int64(len(w.digits)))
+	w.digits = append(w.digits, '\r', '\n')
+	_, _ = w.Write(w.digits) // as in header
+}
+
+// null is the answer for what there is not.
+func (w *writer) null() {
+	if w.three {
+		w.text("_\r\n")
+		return
+	}
+	w.text("$-1\r\n")
+}
+
+// nullArray is null where an array is expected.
+func (w *writer) nullArray() {
+	if w.three {
+		w.null()
+		return
+	}
+	w.text("*-1\r\n")
+}
 
 func (w *writer) array(n int) { w.header('*', int64(n)) }
 

@@ -33,6 +33,7 @@ type Settings struct {
 	TokenFile       string
 	Insecure        bool
 	Origins         string
+	Hosts           string
 	MaxCount        int
 	MaxBody         int
 	MaxConnections  int
@@ -85,6 +86,8 @@ func (s *Settings) flags(set *flag.FlagSet) {
 	set.BoolVar(&s.Insecure, "insecure", false,
 		"allow addresses that are not loopback without TLS, or without tokens and client certificates")
 	set.StringVar(&s.Origins, "origins", "", "the web `ORIGINS` whose pages may ask, with commas; * for all")
+	set.StringVar(&s.Hosts, "hosts", "", "the `HOSTS` by which HTTP clients may call a service without tokens and client "+
+		"certificates, with commas, beside localhost, the addresses of loopback and that of listen; * for all")
 	set.IntVar(&s.MaxCount, "max-count", 10_000, "how many IDs one request may ask for")
 	set.IntVar(&s.MaxBody, "max-body", 16<<10, "how many `BYTES` the body of a request may have")
 	set.IntVar(&s.MaxConnections, "max-connections", 4096,
@@ -93,7 +96,8 @@ func (s *Settings) flags(set *flag.FlagSet) {
 		"how many connections one client address (in IPv6, one network of 64 bits) may have; 0 for no limit, "+
 			"as behind a proxy")
 	set.IntVar(&s.MaxRatePerAddress, "max-rate-per-address", 0,
-		"how many requests one client address may make a second; 0 for no limit, as behind a proxy")
+		"how many IDs one client address may take a second, where a request counts as one at least; 0 for no limit, "+
+			"as behind a proxy")
 	set.IntVar(&s.MaxRequests, "max-requests", 1024, "how many HTTP requests are worked on at once")
 	set.DurationVar(&s.MaxTime, "max-time", 5*time.Second,
 		"how long a request may take, to arrive and to be answered")
@@ -213,6 +217,7 @@ func (s *Settings) complete() error {
 	if s.LogFormat != "json" && s.LogFormat != "text" {
 		faults = append(faults, fmt.Errorf("log-format is json or text, not %q", s.LogFormat))
 	}
+	faults = append(faults, s.checkHosts())
 	for name, address := range map[string]string{"listen": s.Listen, "resp": s.RESP} {
 		if name == "resp" && address == "off" {
 			continue
@@ -291,6 +296,40 @@ func (s *Settings) checkAddress(name, address string) error {
 			"tls-client-ca, or say insecure", name, address)
 	}
 	return nil
+}
+
+// checkHosts refuses what no client could call the service by.
+func (s *Settings) checkHosts() error {
+	for _, host := range s.HostList() {
+		ip := net.ParseIP(strings.Trim(host, "[]"))
+		if host != "*" && ip == nil && strings.ContainsFunc(host, func(r rune) bool {
+			return r <= ' ' || r > '~' || strings.ContainsRune(":/*@[]?#", r)
+		}) {
+			return fmt.Errorf("hosts has %q, but a host is a name or an address without a port, or * for all", host)
+		}
+	}
+	return nil
+}
+
+// HostList returns the names by which clients may call the service, that of listen among them.
+func (s *Settings) HostList() []string {
+	hosts := List(s.Hosts)
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil && host != "" {
+		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// List returns the items of a setting that has several, with commas between them.
+func List(text string) (items []string) {
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
 }
 
 // NodeRange returns the node numbers that may be leased, and whether there is a limit.

@@ -56,6 +56,39 @@ type holding struct {
 	generator *generator.Generator
 }
 
+// Check returns the error with which a generator would end because its options are wrong. It needs no database.
+func (o GeneratorOptions) Check() error {
+	if _, err := sqllease.DDL(o.Database.Dialect, o.table()...); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := lease.Acquire(ctx, noStore{}, o.Layout, o.Lease...)
+	if errors.Is(err, lease.ErrStore) {
+		return nil // it came to the store, so the options are right
+	}
+	return err
+}
+
+// table is the option for the table, if it is not the default.
+func (o GeneratorOptions) table() (opts []sqllease.Option) {
+	if o.Table != "" {
+		opts = append(opts, sqllease.WithTable(o.Table))
+	}
+	return opts
+}
+
+// noStore is a store that is never there.
+type noStore struct{}
+
+func (noStore) Now(context.Context) (time.Time, error) { return time.Time{}, lease.ErrStore }
+
+func (noStore) List(context.Context) ([]lease.Record, error) { return nil, lease.ErrStore }
+
+func (noStore) Swap(context.Context, lease.Record, lease.Record) (bool, error) {
+	return false, lease.ErrStore
+}
+
 // StartGenerator begins to lease a number, and returns at once. A database that does not answer is asked
 // again, so the service may start before its database.
 func StartGenerator(o GeneratorOptions) *Generator {
@@ -121,10 +154,7 @@ func (g *Generator) lease(ctx context.Context) (h holding, err error) {
 	if err != nil {
 		return holding{}, err
 	}
-	opts := []sqllease.Option{sqllease.WithDedicatedPool()}
-	if g.options.Table != "" {
-		opts = append(opts, sqllease.WithTable(g.options.Table))
-	}
+	opts := append(g.options.table(), sqllease.WithDedicatedPool())
 	h.store, err = sqllease.New(ctx, pool, g.options.Database.Dialect, opts...)
 	if err != nil {
 		return holding{}, errors.Join(err, pool.Close())

@@ -156,7 +156,7 @@ func (d *direct) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.next.ServeHTTP(w, r.WithContext(ctx))
 		return
 	}
-	ids, err := d.desk.Issue(ctx, source, count)
+	ids, err := d.desk.Issue(ctx, clientOf(ctx), source, count)
 	if err != nil || !d.answer(w, r, kind, ids) {
 		made := &outcome{ids: ids, err: err, began: began}
 		d.next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, outcomeKey{}, made)))
@@ -183,14 +183,9 @@ func (d dialect) parse(text []byte) (count int64, source string, ok bool) {
 		}
 	}
 	if d.json {
-		count, source, ok = parseJSON(text)
-	} else {
-		count, source, ok = parseProto(text)
+		return parseJSON(text)
 	}
-	if count == 0 {
-		count = 1
-	}
-	return count, source, ok
+	return parseProto(text)
 }
 
 // answer writes the IDs, or returns false if they have to be compressed.

@@ -3,6 +3,7 @@ package web
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"connectrpc.com/connect"
@@ -24,11 +25,11 @@ type ids struct {
 func (s *ids) Next(
 	ctx context.Context, r *connect.Request[snowflakev1.NextRequest],
 ) (*connect.Response[snowflakev1.NextResponse], error) {
-	count := int64(r.Msg.GetCount())
-	if count == 0 {
-		count = 1
+	count := int64(unset)
+	if r.Msg.Count != nil {
+		count = int64(r.Msg.GetCount())
 	}
-	made, err := s.desk.Issue(ctx, r.Msg.GetSource(), count)
+	made, err := s.desk.Issue(ctx, clientOf(ctx), r.Msg.GetSource(), count)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,11 @@ func (s *ids) Range(
 	if err != nil {
 		return nil, &issue.Fault{Kind: issue.Invalid, Text: err.Error()}
 	}
-	return connect.NewResponse(&snowflakev1.RangeResponse{First: first, End: end}), nil
+	last := end - 1
+	if end == math.MaxInt64 && first < end {
+		last = end // in a layout of 63 bits, the range of the last tick ends beyond every integer
+	}
+	return connect.NewResponse(&snowflakev1.RangeResponse{First: first, Last: last, End: end}), nil
 }
 
 // observer counts the calls and turns faults into errors of Connect. A call that was worked on directly has

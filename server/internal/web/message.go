@@ -22,15 +22,19 @@ const (
 	fieldIDs    = 1
 )
 
+// unset is the count of a request that does not say one.
+const unset = 1
+
 // parseJSON reads a request in its usual form. It returns false for everything else, right or wrong.
 func parseJSON(text []byte) (count int64, source string, ok bool) {
+	count = unset
 	p := jsonReader{text}
 	if !p.take('{') {
 		return 0, "", false
 	}
 	var hasCount, hasSource bool
 	if p.take('}') {
-		return 0, "", p.ended()
+		return count, "", p.ended()
 	}
 	for {
 		name, ok := p.plain()
@@ -130,6 +134,7 @@ func (p *jsonReader) integer() (int64, bool) {
 
 // parseProto reads a request in its usual form. It returns false for everything else, right or wrong.
 func parseProto(text []byte) (count int64, source string, ok bool) {
+	count = unset
 	for len(text) > 0 {
 		field, kind, n := protowire.ConsumeTag(text)
 		if n < 0 {

@@ -36,6 +36,8 @@ var (
 	errBusy           = errors.New("this replica is busy; ask again, or ask another one")
 	errNoToken        = errors.New("a valid token is needed: Authorization: Bearer TOKEN")
 	errNoCertificate  = errors.New("a client certificate is needed")
+	errStrangeHost    = errors.New("this service asks for no token and no certificate, so it only answers to the " +
+		"names of this machine and to those in its setting hosts")
 )
 
 // Options says what a server needs.
@@ -47,6 +49,14 @@ type Options struct {
 	Log     *slog.Logger
 	// Certificates says that clients need a certificate, which the listener has verified if there is one.
 	Certificates bool
+	// Hosts are the names by which a service that asks for neither tokens nor certificates may be called, beside
+	// localhost and the addresses of loopback; "*" means all.
+	Hosts []string
+	// Draining says when the service began to end, so that clients should use another connection; zero if it has
+	// not begun. It may be nil.
+	Draining func() time.Time
+	// Settle is how long a connection of HTTP/2 that came after that is served before its client is told.
+	Settle time.Duration
 	// Ready says whether IDs can be made, and why not.
 	Ready func() (bool, string)
 	// Stopping is closed when the service begins to end.
@@ -60,13 +70,21 @@ type Options struct {
 	Idle, Slow time.Duration
 }
 
+// Server is an http.Server that can end without losing a request. Make one with [New].
+type Server struct {
+	*http.Server
+
+	conns conns
+}
+
 // New returns the server of all of it. The caller gives it listeners.
-func New(o Options) *http.Server {
+func New(o Options) *Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
+	s := &Server{}
+	s.Server = &http.Server{
 		Handler:   o.handler(o.direct),
 		Protocols: &protocols,
 		HTTP2: &http.HTTP2Config{
@@ -82,14 +100,16 @@ func New(o Options) *http.Server {
 		// The messages are about clients that went away and bad handshakes, and may quote what was sent.
 		ErrorLog: slog.NewLogLogger(discardBody{o.Log.Handler()}, slog.LevelDebug),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, &connection{netlimit.Of(conn), netbatch.Of(conn)})
+			return context.WithValue(ctx, connKey{}, &connection{netlimit.Of(conn), netbatch.Of(conn), time.Now()})
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
+			s.conns.note(conn, state)
 			if c := netlimit.Of(conn); c != nil {
 				c.SetIdle(state == http.StateIdle)
 			}
 		},
 	}
+	return s
 }
 
 // direct shortens the way of plain requests.
@@ -101,11 +121,11 @@ func (o Options) direct(next http.Handler) http.Handler {
 func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 	limits := []connect.HandlerOption{
 		connect.WithReadMaxBytes(o.MaxBody), connect.WithInterceptors(observer(o.Metrics)),
-		connect.WithCompressMinBytes(compressFrom),
+		connect.WithCompressMinBytes(compressFrom), codecs(),
 	}
 	api := http.NewServeMux()
 	api.Handle(snowflakev1connect.NewIDServiceHandler(&ids{desk: o.Desk, layout: o.Layout}, limits...))
-	service := o.crossOrigin(o.gate(o.authorized(shorten(api))))
+	service := o.crossOrigin(o.gate(o.called(o.authorized(shorten(api)))))
 
 	top := http.NewServeMux()
 	top.Handle("/"+snowflakev1connect.IDServiceName+"/", service)
@@ -125,12 +145,16 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 		}
 		say(w, http.StatusOK, why)
 	})
-	top.Handle("GET /metrics", o.authorized(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	top.Handle("GET /metrics", o.called(o.authorized(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = o.Metrics.WriteTo(w) // who does not wait for the answer does not get it
-	})))
+	}))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		joinWrites(r)
+		if o.leave(r) {
+			// HTTP/1 sends this, and closes the connection after the answer. HTTP/2 sends GOAWAY instead.
+			w.Header().Set("Connection", "close")
+		}
 		// The way of nearly all requests is short. The other handler finds the same one, only later.
 		if r.URL.Path == snowflakev1connect.IDServiceNextProcedure {
 			service.ServeHTTP(w, r)
@@ -149,10 +173,12 @@ func say(w http.ResponseWriter, status int, text string) {
 // connKey is the key of the *connection in the context of its requests.
 type connKey struct{}
 
-// connection has what the listeners have put around a connection. Each is nil if there is none.
+// connection has what the listeners have put around a connection, each nil if there is none, and when it came.
 type connection struct {
 	limited *netlimit.Conn
 	batched *netbatch.Conn
+
+	accepted time.Time
 }
 
 // joinWrites makes one write of the frames of an answer. An answer of HTTP/1 is one write as it is.
@@ -160,6 +186,29 @@ func joinWrites(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(*connection); ok && c.batched != nil && r.ProtoMajor == 2 {
 		c.batched.Begin()
 	}
+}
+
+// leave says whether the client of a request is told to use another connection. GOAWAY tells at once which
+// requests of its connection are not worked on, and clients repeat each of them on a new connection, but only
+// once. So a connection that came to a service which was ending already is not ended with its first answer.
+func (o Options) leave(r *http.Request) bool {
+	if o.Draining == nil {
+		return false
+	}
+	began := o.Draining()
+	if began.IsZero() {
+		return false
+	}
+	c, ok := r.Context().Value(connKey{}).(*connection)
+	return !ok || r.ProtoMajor < 2 || c.accepted.Before(began) || time.Since(c.accepted) > o.Settle
+}
+
+// clientOf returns who makes a request.
+func clientOf(ctx context.Context) issue.Client {
+	if c, ok := ctx.Value(connKey{}).(*connection); ok && c.limited != nil {
+		return c.limited
+	}
+	return issue.Nobody{}
 }
 
 // gate bounds how many requests are worked on, and with them the memory that they need, and how many one

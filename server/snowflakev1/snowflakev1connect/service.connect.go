@@ -3,7 +3,8 @@
 // Source: snowflake/v1/service.proto
 
 // IDs over the network. Over HTTP with JSON, 64-bit integers are strings, by the standard mapping of
-// Protocol Buffers, so JavaScript reads them exactly.
+// Protocol Buffers, so JavaScript reads them exactly. A field that the server does not know is an error, and
+// answers in JSON have all their fields, also those that are zero.
 package snowflakev1connect
 
 import (

@@ -1,0 +1,45 @@
+package web
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+)
+
+// called lets only those requests pass which call the service by a name that is its own, unless clients show
+// tokens or certificates. Otherwise the page of a stranger could let its own name lead to this machine, and ask
+// with the browser of a person who can reach the service. To the browser that is one and the same web site. The
+// probes answer to every name: load balancers use addresses, and there is nothing to be had.
+func (o Options) called(next http.Handler) http.Handler {
+	if o.Tokens.Required() || o.Certificates || slices.Contains(o.Hosts, "*") {
+		return next
+	}
+	known := map[string]bool{"localhost": true}
+	for _, name := range o.Hosts {
+		known[hostOf(name)] = true
+	}
+	refuse := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostOf(r.Host)
+		if ip, err := netip.ParseAddr(host); known[host] || err == nil && ip.Unmap().IsLoopback() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		o.Metrics.Observe("http", "permission_denied", 0)
+		strange := connect.NewError(connect.CodePermissionDenied, errStrangeHost)
+		reject(refuse, w, r, strange, http.StatusForbidden)
+	})
+}
+
+// hostOf returns the host of a Host header in one form, without the port.
+func hostOf(text string) string {
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	}
+	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(text, "."))
+}
