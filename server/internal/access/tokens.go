@@ -32,9 +32,10 @@ type entry struct {
 	hash [sha256.Size]byte
 }
 
-// Load reads a token file, which may not be open to every user of the machine. Each line holds a name and a token with a blank between them; empty lines and
-// lines that begin with # are ignored. The name appears in logs, the token never. Two lines may have one
-// name, so a token is replaced without a gap: add the new one, move the clients, remove the old one.
+// Load reads a token file, which may not be open to every user of the machine. Each line holds a name and a
+// token with a blank between them; empty lines and lines that begin with # are ignored. The name appears in
+// logs, the token never. Two lines may have one name, so a token is replaced without a gap: add the new one,
+// move the clients, remove the old one.
 func Load(path string) (*Tokens, error) {
 	t := &Tokens{path: path}
 	return t, t.Reload()

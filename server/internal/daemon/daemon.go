@@ -159,15 +159,16 @@ func Check(s *settings.Settings, log *slog.Logger) error {
 	return errors.Join(err, checkAddresses(s))
 }
 
-// checkAddresses listens for a moment. An address that is in use is right: by a service that runs already, as a
-// rule. But the two addresses must not be the same one.
+// checkAddresses listens for a moment. An address that is in use is right: by a service that runs already, as
+// a rule. But the two addresses must not be the same one.
 func checkAddresses(s *settings.Settings) error {
 	if s.Listen == s.RESP && samePort(s) {
 		return fmt.Errorf("listen and resp are both %s", s.Listen)
 	}
 	var faults []error
 	listening := 0
-	for _, one := range []struct{ what, address string }{{"HTTP", s.Listen}, {"the protocol of Redis", s.RESP}} {
+	type port struct{ what, address string }
+	for _, one := range []port{{"HTTP", s.Listen}, {"the protocol of Redis", s.RESP}} {
 		if one.address == "off" {
 			continue
 		}
@@ -267,9 +268,9 @@ func (d *Daemon) drainsSince() time.Time {
 	return time.Time{}
 }
 
-// Run serves until ctx ends, and then drains: it is not ready any more, serves on for the delay, answers every
-// request on the connections that it has while their clients leave, and gives the node number back. It returns an error if the service could not be
-// served, or if requests had to be cut off.
+// Run serves until ctx ends, and then drains: it is not ready any more, serves on for the delay, answers
+// every request on the connections that it has while their clients leave, and gives the node number back. It
+// returns an error if the service could not be served, or if requests had to be cut off.
 func (d *Daemon) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	serving.Go(func() { d.report("HTTP", d.serveWeb()) })

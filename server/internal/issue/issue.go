@@ -1,6 +1,6 @@
-// Package issue is the desk at which every protocol of the service asks for IDs. It finds the source,
-// checks the count, charges the client, limits the time, and turns every error into a [Fault], which says in public words
-// what happened. What the database said stays in the log.
+// Package issue is the desk at which every protocol of the service asks for IDs. It finds the source, checks
+// the count, charges the client, limits the time, and turns every error into a [Fault], which says in public
+// words what happened. What the database said stays in the log.
 //
 //	ids, err := desk.Issue(ctx, "", 100)
 package issue

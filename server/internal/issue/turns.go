@@ -17,8 +17,8 @@ const (
 )
 
 // turns lets clients take portions of IDs in turn. Without it, the clients that ask for most would get nearly
-// all that the source makes, and a client with a hundred requests under way a hundred times as much as one with
-// a single request. The zero value is ready to use.
+// all that the source makes, and a client with a hundred requests under way a hundred times as much as one
+// with a single request. The zero value is ready to use.
 type turns struct {
 	mu      sync.Mutex
 	count   uint64 // of all turns so far

@@ -20,7 +20,8 @@ const (
 )
 
 // ErrTooMany is what a client is told that takes too many IDs.
-var ErrTooMany = errors.New("your address takes too many IDs from this replica; ask later, or ask another one")
+var ErrTooMany = errors.New("your address takes too many IDs from this replica; " +
+	"ask later, or ask another one")
 
 // address is a client as far as its address tells. There is one for each address that has a connection, and
 // for maxResting addresses more.
@@ -92,9 +93,9 @@ func (l *Limiter) leave(a *address) {
 // Allow says whether the client of the connection may make a request now, and charges it for one ID.
 func (c *Conn) Allow() bool { return c.charge(1, 1) }
 
-// Take says whether a request that was allowed may have n IDs, and charges the client for those that Allow has
-// not charged. A client may have more IDs at once than it has left, because a request gets all of its IDs or
-// none. It then waits until they are paid for, and so do the other requests that it has made meanwhile.
+// Take says whether a request that was allowed may have n IDs, and charges the client for those that Allow
+// has not charged. A client may have more IDs at once than it has left, because a request gets all of its IDs
+// or none. It then waits until they are paid for, and so do the other requests that it has made meanwhile.
 func (c *Conn) Take(n int64) bool { return n <= 1 || c.charge(0, float64(n-1)) }
 
 // Return takes back what Take has charged.

@@ -1,7 +1,7 @@
-// Package netlimit bounds how many connections a service has. When the limit is reached, the connection
-// that has been idle for longest gives way to a new one, so idle connections cannot keep clients out. If
-// no connection is idle, the new one is closed. It can also bound the connections of each client address, and the
-// IDs that it takes.
+// Package netlimit bounds how many connections a service has. When the limit is reached, the connection that
+// has been idle for longest gives way to a new one, so idle connections cannot keep clients out. If no
+// connection is idle, the new one is closed. It can also bound the connections of each client address, and
+// the IDs that it takes.
 //
 //	limiter := netlimit.New(netlimit.Limits{Connections: 4096})
 //	listener = limiter.Listen(listener)

@@ -67,7 +67,8 @@ func (c *session) clients(args []string) bool {
 }
 
 func (c *session) unknownSub(args []string) {
-	c.out.fail("ERR", fmt.Sprintf("unknown subcommand '%.40s'. Try %s HELP.", args[1], strings.ToUpper(args[0])))
+	c.out.fail("ERR", fmt.Sprintf("unknown subcommand '%.40s'. Try %s HELP.", args[1],
+		strings.ToUpper(args[0])))
 }
 
 // describe handles COMMAND, and its COUNT, INFO, LIST and DOCS.
@@ -102,8 +103,8 @@ func (c *session) describe(args []string) bool {
 	return true
 }
 
-// entries writes what Redis tells of commands: the name, how many arguments there are, the flags, and where the
-// keys are.
+// entries writes what Redis tells of commands: the name, how many arguments there are, the flags, and where
+// the keys are.
 func (c *session) entries(names []string) {
 	c.out.array(len(names))
 	for _, name := range names {

@@ -69,8 +69,8 @@ func (c *session) answer(args []string) bool {
 	if strays(name) {
 		c.server.strayed.Add(1)
 		c.server.options.Metrics.Observe(protocol, "strayed", 0)
-		c.server.log.Warn("strayed", "snowflaked: a client spoke HTTP to the port of the protocol of Redis, as a "+
-			"browser does when a page misuses it; the connection was ended", "client", c.conn.RemoteAddr().String())
+		c.server.log.Warn("strayed", "snowflaked: a client spoke HTTP to the port of the protocol of Redis, as "+
+			"a browser does when a page misuses it; the connection was ended", "client", c.conn.RemoteAddr().String())
 		c.out.fail("ERR", "this port does not speak HTTP")
 		return false
 	}
@@ -132,7 +132,8 @@ func (c *session) many(args []string, write func(int64)) bool {
 	began := time.Now()
 	count, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
-		return c.observe(began, &issue.Fault{Kind: issue.Invalid, Text: "the count is not an integer or out of range"})
+		text := "the count is not an integer or out of range"
+		return c.observe(began, &issue.Fault{Kind: issue.Invalid, Text: text})
 	}
 	source := ""
 	if len(args) > 2 {

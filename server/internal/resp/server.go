@@ -64,7 +64,9 @@ type Server struct {
 
 // New returns a server.
 func New(o Options) *Server {
-	s := &Server{options: o, commands: commands(), conns: make(map[*session]bool), log: issue.NewQuietLog(o.Log)}
+	s := &Server{
+		options: o, commands: commands(), conns: make(map[*session]bool), log: issue.NewQuietLog(o.Log),
+	}
 	s.context, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -96,8 +98,8 @@ func (s *Server) Strayed() uint64 { return s.strayed.Load() }
 
 // Shutdown ends the service without losing a command. Close the listener first. Every command that comes from
 // now on is answered with an error that tells the client to ask another replica. A connection ends when its
-// client leaves, when it stays idle for so long as settle says and nothing was refused on it, or when ctx ends.
-// Shutdown returns the error of ctx if commands were cut off then.
+// client leaves, when it stays idle for so long as settle says and nothing was refused on it, or when ctx
+// ends. Shutdown returns the error of ctx if commands were cut off then.
 func (s *Server) Shutdown(ctx context.Context, settle time.Duration) error {
 	s.mu.Lock()
 	s.stopping = true

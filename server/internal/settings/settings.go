@@ -86,8 +86,9 @@ func (s *Settings) flags(set *flag.FlagSet) {
 	set.BoolVar(&s.Insecure, "insecure", false,
 		"allow addresses that are not loopback without TLS, or without tokens and client certificates")
 	set.StringVar(&s.Origins, "origins", "", "the web `ORIGINS` whose pages may ask, with commas; * for all")
-	set.StringVar(&s.Hosts, "hosts", "", "the `HOSTS` by which HTTP clients may call a service without tokens and client "+
-		"certificates, with commas, beside localhost, the addresses of loopback and that of listen; * for all")
+	set.StringVar(&s.Hosts, "hosts", "",
+		"the `HOSTS` by which HTTP clients may call a service without tokens and client "+
+			"certificates, with commas, beside localhost, the addresses of loopback and that of listen; * for all")
 	set.IntVar(&s.MaxCount, "max-count", 10_000, "how many IDs one request may ask for")
 	set.IntVar(&s.MaxBody, "max-body", 16<<10, "how many `BYTES` the body of a request may have")
 	set.IntVar(&s.MaxConnections, "max-connections", 4096,
@@ -96,8 +97,8 @@ func (s *Settings) flags(set *flag.FlagSet) {
 		"how many connections one client address (in IPv6, one network of 64 bits) may have; 0 for no limit, "+
 			"as behind a proxy")
 	set.IntVar(&s.MaxRatePerAddress, "max-rate-per-address", 0,
-		"how many IDs one client address may take a second, where a request counts as one at least; 0 for no limit, "+
-			"as behind a proxy")
+		"how many IDs one client address may take a second, where a request counts as one at least; "+
+			"0 for no limit, as behind a proxy")
 	set.IntVar(&s.MaxRequests, "max-requests", 1024, "how many HTTP requests are worked on at once")
 	set.DurationVar(&s.MaxTime, "max-time", 5*time.Second,
 		"how long a request may take, to arrive and to be answered")

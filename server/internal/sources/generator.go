@@ -56,7 +56,8 @@ type holding struct {
 	generator *generator.Generator
 }
 
-// Check returns the error with which a generator would end because its options are wrong. It needs no database.
+// Check returns the error with which a generator would end because its options are wrong. It needs no
+// database.
 func (o GeneratorOptions) Check() error {
 	if _, err := sqllease.DDL(o.Database.Dialect, o.table()...); err != nil {
 		return err

@@ -15,9 +15,9 @@ var (
 	errUnknownField = errors.New("the message has a field that this service does not know")
 )
 
-// codecs are those of Connect, but strict: a field that a message does not have is an error. It is a mistake in
-// typing, or meant for another version of the service, and both would get something else than they asked for.
-// Messages in JSON have all their fields, also those that are zero.
+// codecs are those of Connect, but strict: a field that a message does not have is an error. It is a mistake
+// in typing, or meant for another version of the service, and both would get something else than they asked
+// for. Messages in JSON have all their fields, also those that are zero.
 func codecs() connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithCodec(binaryCodec{}), connect.WithCodec(jsonCodec{"json"}),

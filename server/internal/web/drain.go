@@ -48,9 +48,9 @@ func (c *conns) settled(since time.Time) bool {
 }
 
 // Settle waits until all connections that are left have been idle for a time, while the service tells clients
-// with every answer that they should leave. A client that sends its next request just now gets its answer, where
-// Shutdown would close the connection under it. Settle ends with ctx at the latest. The time counts from the
-// beginning of the end, when answers began to say so.
+// with every answer that they should leave. A client that sends its next request just now gets its answer,
+// where Shutdown would close the connection under it. Settle ends with ctx at the latest. The time counts
+// from the beginning of the end, when answers began to say so.
 func (s *Server) Settle(ctx context.Context, began time.Time, idle time.Duration) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()

@@ -11,9 +11,9 @@ import (
 )
 
 // called lets only those requests pass which call the service by a name that is its own, unless clients show
-// tokens or certificates. Otherwise the page of a stranger could let its own name lead to this machine, and ask
-// with the browser of a person who can reach the service. To the browser that is one and the same web site. The
-// probes answer to every name: load balancers use addresses, and there is nothing to be had.
+// tokens or certificates. Otherwise the page of a stranger could let its own name lead to this machine, and
+// ask with the browser of a person who can reach the service. To the browser that is one and the same web
+// site. The probes answer to every name: load balancers use addresses, and there is nothing to be had.
 func (o Options) called(next http.Handler) http.Handler {
 	if o.Tokens.Required() || o.Certificates || slices.Contains(o.Hosts, "*") {
 		return next

@@ -36,8 +36,8 @@ var (
 	errBusy           = errors.New("this replica is busy; ask again, or ask another one")
 	errNoToken        = errors.New("a valid token is needed: Authorization: Bearer TOKEN")
 	errNoCertificate  = errors.New("a client certificate is needed")
-	errStrangeHost    = errors.New("this service asks for no token and no certificate, so it only answers to the " +
-		"names of this machine and to those in its setting hosts")
+	errStrangeHost    = errors.New("this service asks for no token and no certificate, so it only answers " +
+		"to the names of this machine and to those in its setting hosts")
 )
 
 // Options says what a server needs.
@@ -49,11 +49,11 @@ type Options struct {
 	Log     *slog.Logger
 	// Certificates says that clients need a certificate, which the listener has verified if there is one.
 	Certificates bool
-	// Hosts are the names by which a service that asks for neither tokens nor certificates may be called, beside
-	// localhost and the addresses of loopback; "*" means all.
+	// Hosts are the names by which a service that asks for neither tokens nor certificates may be called,
+	// beside localhost and the addresses of loopback; "*" means all.
 	Hosts []string
-	// Draining says when the service began to end, so that clients should use another connection; zero if it has
-	// not begun. It may be nil.
+	// Draining says when the service began to end, so that clients should use another connection; zero if it
+	// has not begun. It may be nil.
 	Draining func() time.Time
 	// Settle is how long a connection of HTTP/2 that came after that is served before its client is told.
 	Settle time.Duration
@@ -145,10 +145,11 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 		}
 		say(w, http.StatusOK, why)
 	})
-	top.Handle("GET /metrics", o.called(o.authorized(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	tell := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = o.Metrics.WriteTo(w) // who does not wait for the answer does not get it
-	}))))
+	})
+	top.Handle("GET /metrics", o.called(o.authorized(tell)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		joinWrites(r)
 		if o.leave(r) {
@@ -173,7 +174,8 @@ func say(w http.ResponseWriter, status int, text string) {
 // connKey is the key of the *connection in the context of its requests.
 type connKey struct{}
 
-// connection has what the listeners have put around a connection, each nil if there is none, and when it came.
+// connection has what the listeners have put around a connection, each nil if there is none, and when it
+// came.
 type connection struct {
 	limited *netlimit.Conn
 	batched *netbatch.Conn
