@@ -231,8 +231,8 @@ func (r *Router) Sum(ctx context.Context, model any, column string, dest any) er
 
 // Min stores the least value of a column over all shards in dest, a pointer to a number, a string, a
 // []byte or a time.Time. It returns false and leaves dest unchanged if there is no value, because there are
-// no rows or all of them have NULL. Strings of different shards are compared byte by byte. The errors are
-// those of [Router.Sum].
+// no rows or all of them have NULL. Strings of different shards are compared byte by byte. SQLite has no type
+// for times and compares their texts within a shard, as its ORDER BY does. The errors are those of [Router.Sum].
 func (r *Router) Min(ctx context.Context, model any, column string, dest any) (found bool, err error) {
 	err = r.route(ctx, func(at *router.Router) (err error) {
 		found, err = at.Min(ctx, model, column, dest)
@@ -252,7 +252,8 @@ func (r *Router) Max(ctx context.Context, model any, column string, dest any) (f
 
 // Each calls fn for every shard with a handle that is bound to the model there. For a model marked by
 // [Broadcast] it calls fn for every database instead, and shard is the index of the database. Up to eight
-// calls run at the same time, so fn must be safe for that. If a call fails, the others still run.
+// calls run at the same time, so fn must be safe for that. If a call fails, the others still run. A call that
+// panics or ends its goroutine has failed.
 //
 // The error wraps [ErrNotSharded], or is a [*PartialError]. When ctx ends, the shards whose calls had not
 // begun are among the failed ones.
