@@ -15,8 +15,7 @@ type home struct {
 // newHome opens a database that is dropped when the test ends.
 func newHome(tb testing.TB, dsn string) *home {
 	tb.Helper()
-	beginPatience()
-	pool, err := sql.Open(patientPgx, dsn)
+	pool, err := sql.Open(driverPgx, dsn)
 	if err != nil {
 		tb.Fatalf("dbtest: opening the database of schemas: %v", err)
 	}

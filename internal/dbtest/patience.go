@@ -2,51 +2,49 @@ package dbtest
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"net"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Two test runs side by side can need more connections than a server allows. A test that gets none then waits
-// for one, because the server refuses the connection before anything has been asked of it. This holds for every
-// connection to the server, also for those that the tested code opens by itself.
+// Two test runs side by side can need more connections than a server allows. A test then waits. A connection to
+// MySQL or MariaDB is repeated if the server has too many, also one that the tested code opens by itself. On
+// PostgreSQL a driver that repeats would need a name of its own, and GORM treats the driver of each name in
+// another way. So no handle is opened there while the server is close to its limit.
 
-// patientPgx is the name of the driver pgx that waits for a free connection.
-const patientPgx = "pgx-dbtest"
-
-// beginPatience prepares both drivers, once in a process.
+// beginPatience prepares the driver of MySQL, once in a process.
 //
 //nolint:gochecknoglobals // a memoized function; nothing writes to it
-var beginPatience = sync.OnceFunc(func() {
-	sql.Register(patientPgx, patientDriver{stdlib.GetDefaultDriver()})
-	mysql.RegisterDialContext("tcp", dialPatiently)
-})
+var beginPatience = sync.OnceFunc(func() { mysql.RegisterDialContext("tcp", dialPatiently) })
 
-// patientDriver is a driver whose connectors wait.
-type patientDriver struct{ driver.Driver }
-
-// OpenConnector is that of driver.DriverContext.
-func (d patientDriver) OpenConnector(dsn string) (driver.Connector, error) {
-	c, err := d.Driver.(driver.DriverContext).OpenConnector(dsn)
-	return patientConnector{c}, err
-}
-
-type patientConnector struct{ driver.Connector }
-
-// Connect is that of driver.Connector.
-func (c patientConnector) Connect(ctx context.Context) (conn driver.Conn, err error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+// admit waits until PostgreSQL has connections to spare. It gives up after a while, because the count is not
+// worth more than a good guess: the pools of others may grow or shrink.
+func (s *server) admit(tb testing.TB) {
+	tb.Helper()
+	const pause, most = 100 * time.Millisecond, 0.7 // of the connections that the server allows
+	admin, err := s.acquire()
+	if err != nil {
+		tb.Fatalf("dbtest: %s: %v", s.flavor.name, err)
+	}
+	defer s.release(tb)
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
-	err = retryWhileBusy(ctx, func() error {
-		conn, err = c.Connector.Connect(ctx)
-		return err
-	})
-	return conn, err
+	for {
+		var used, allowed float64
+		err := admin.QueryRowContext(ctx, "SELECT count(*), current_setting('max_connections')::int "+
+			"FROM pg_stat_activity").Scan(&used, &allowed)
+		if err != nil || used < most*allowed {
+			return // an error will meet the test itself
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
 }
 
 // dialPatiently connects to a server of MySQL's protocol. Such a server speaks first, so a server that has too

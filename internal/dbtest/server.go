@@ -215,11 +215,7 @@ func (s *server) acquire() (*sql.DB, error) {
 	defer s.mu.Unlock()
 	if s.pool == nil {
 		beginPatience()
-		driverName := s.flavor.driver
-		if driverName == driverPgx {
-			driverName = patientPgx
-		}
-		pool, err := sql.Open(driverName, s.dsn)
+		pool, err := sql.Open(s.flavor.driver, s.dsn)
 		if err != nil {
 			return nil, err
 		}

@@ -165,6 +165,9 @@ func (t Target) OpenDSN(tb testing.TB, dsn string, cfg *gorm.Config, opts ...Opt
 	if cfg.Logger == nil {
 		cfg.Logger = logger.Discard
 	}
+	if t.Dialect == dialectPostgres {
+		t.server(tb).admit(tb)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
 	var db *gorm.DB
@@ -253,8 +256,7 @@ func (t Target) Dialector(dsn string, opts ...Option) gorm.Dialector {
 	case dialectSQLite:
 		return sqlite.Open(dsn)
 	case dialectPostgres:
-		beginPatience()
-		return postgres.New(postgres.Config{DSN: dsn, DriverName: patientPgx})
+		return postgres.Open(dsn)
 	case dialectMySQL:
 		beginPatience()
 		return mysql.New(mysql.Config{
