@@ -120,10 +120,10 @@ func TestTheOneNumberThatIsLeftIsFoundAmongMany(t *testing.T) {
 		l := generator.Game16()
 		s := newTable()
 		const left = 54321
-		for node := range l.MaxNode() + 1 {
-			if node != left {
-				r := heldBy("a process", node, after(time.Hour))
-				r.Layout = lease.Fingerprint(l)
+		r := heldBy("a process", 0, after(time.Hour))
+		r.Layout = lease.Fingerprint(l)
+		for r.Node = range l.MaxNode() + 1 {
+			if r.Node != left {
 				s.put(r)
 			}
 		}

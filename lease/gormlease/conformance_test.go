@@ -119,6 +119,9 @@ func TestTheContractHoldsInMemory(t *testing.T) {
 	for name, conns := range map[string]int{"a private one": 1, "a shared one": 4} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if conns == 1 {
+				nightly.Only(t, "sqllease runs the same; the database in memory that several connections share remains")
+			}
 			leasetest.Run(t, func(t *testing.T) func() lease.Store {
 				dsn := ":memory:"
 				if conns > 1 {

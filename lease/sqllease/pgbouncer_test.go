@@ -16,6 +16,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
@@ -54,7 +55,7 @@ func TestTheContractHoldsBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	target := dbtest.Targets()[1]
 	dsn := pgBouncer(t, target)
-	for _, mode := range []string{"exec", "simple_protocol"} {
+	for _, mode := range nightly.Pick([]string{"exec"}, []string{"exec", "simple_protocol"}) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			dsn := dsn + "&default_query_exec_mode=" + mode
