@@ -51,6 +51,12 @@ var (
 	// [ID.CreateClauses] lists what only a database with the plugin refuses.
 	ErrZeroKey = errs.ErrZeroKey
 
+	// ErrContested is returned by a create when the database already has a row with the key that was just made
+	// for a new row: somebody else makes the same IDs. The new row was not stored, and the row that is there
+	// was not changed. The error names the table and the key, wraps gorm.ErrDuplicatedKey as well, and says
+	// what to do. GORM's own transaction is rolled back; without one, the error says what is stored.
+	ErrContested = errs.ErrContested
+
 	// ErrSource is returned by a create when a Source handed out a number that is no ID, and when an
 	// ID is needed on a certain shard, which a Source cannot choose.
 	ErrSource = errs.ErrSource
@@ -103,7 +109,8 @@ func Retryable(err error) bool {
 		return false // some shards may have done what was asked
 	}
 	for _, lasting := range []error{
-		ErrOptions, ErrClosed, ErrCallbacks, ErrInvalidField, ErrInvalidID, ErrNotInUse, ErrZeroKey, ErrSource,
+		ErrOptions, ErrClosed, ErrCallbacks, ErrInvalidField, ErrInvalidID, ErrNotInUse, ErrZeroKey,
+		ErrContested, ErrSource,
 		ErrAuthority, ErrNoParent, ErrSharding, ErrNotSharded, ErrNotRouted, ErrCrossShard, ErrShardMap,
 		generator.ErrTimeExhausted, generator.ErrBeforeEpoch, generator.ErrInvalidOption,
 		generator.ErrNodeRange, generator.ErrTenureTaken, generator.ErrSealed,

@@ -24,6 +24,7 @@ var (
 	ErrShardMap     = errors.New("snowflakeplugin: no valid shard map")
 	ErrClosed       = errors.New("snowflakeplugin: closed")
 	ErrZeroKey      = errors.New("snowflakeplugin: key is not set")
+	ErrContested    = errors.New("snowflakeplugin: contested")
 	ErrInvalidID    = errors.New("snowflakeplugin: invalid id")
 	ErrAuthority    = errors.New("snowflakeplugin: another authority")
 	ErrUnavailable  = errors.New("snowflakeplugin: no id for the moment")

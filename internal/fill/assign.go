@@ -11,10 +11,10 @@ import (
 )
 
 // AssignAll gives IDs to the rows of a model that have none, outside of any statement. rows is a
-// pointer to a struct, or a slice of structs or of pointers to them.
+// pointer to a struct, or a slice of structs or of pointers to them. It returns the IDs, for KeysMade.
 func AssignAll(
 	ctx context.Context, db *gorm.DB, plans *PlanCache, numbers *Numbers, s *schema.Schema, rows any,
-) error {
+) ([]int64, error) {
 	plan := plans.Of(s)
 	fr := &frame{stmt: &gorm.Statement{DB: db, Context: ctx}, plan: plan}
 	v := reflect.ValueOf(rows)
@@ -22,10 +22,16 @@ func AssignAll(
 		v = v.Elem()
 	}
 	if !fr.structs.over(plan, v) {
-		return fmt.Errorf("%w: %T", gorm.ErrInvalidValue, rows)
+		return nil, fmt.Errorf("%w: %T", gorm.ErrInvalidValue, rows)
 	}
 	fr.rows = &fr.structs
-	return assign(fr, numbers) //nolint:contextcheck // the statement has the context
+	err := assign(fr, numbers) //nolint:contextcheck // the statement has the context
+	made := slices.Clone(fr.ids)
+	for _, from := range fr.named {
+		made = append(made, from.ids...)
+	}
+	slices.Sort(made)
+	return made, err
 }
 
 // assign makes one reservation for all empty cells of a frame and writes the IDs into them.

@@ -114,6 +114,11 @@ func (f *filler) beforeInsert(db *gorm.DB) {
 	}
 	if p := f.plans.frames.oneCellOf(db.Statement); p == nil || len(db.Statement.Clauses) > 0 {
 		f.beforeFrame(db, p)
+	} else {
+		p.one.sending = true
+		if db.TranslateError {
+			p.config = plainErrors(db)
+		}
 	}
 	if db.Statement.Unscoped {
 		checkUnscoped(db.Statement)
@@ -143,22 +148,44 @@ func (f *filler) beforeFrame(db *gorm.DB, p *place) {
 		}
 	}
 	f.open.add(fr)
-	if fr.rows != nil && fr.mask != 0 && len(db.Statement.Clauses) > 0 {
-		fr.upsert = newUpsert(db, fr)
+	if fr.rows == nil {
+		return
 	}
+	if fr.mask != 0 && len(db.Statement.Clauses) > 0 {
+		if f.prepareUpsert(db, fr); db.Error != nil {
+			return
+		}
+	}
+	if fr.rebuilds(db) {
+		if fr.judge == nil {
+			fr.judge = newJudge(fr)
+		}
+		if fr.judge != nil {
+			fr.judge.remember(db, fr)
+		}
+	}
+	fr.sending, fr.config = true, plainErrors(db)
 }
 
 // afterInsert brings IDs and rows together, before associations copy the keys.
 func (f *filler) afterInsert(db *gorm.DB) {
-	if db.Error != nil || db.DryRun {
-		return
-	}
 	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
-		p.one.settled = !inTransaction(db.Statement.ConnPool)
+		p.afterOneCell(db)
 		return
 	}
 	fr := f.plans.frames.of(db.Statement)
 	if fr == nil || fr.rows == nil {
+		return
+	}
+	sent, config := fr.sending, fr.config
+	fr.sending, fr.config = false, nil
+	fr.judge.giveBack(db, fr)
+	if sent && db.Error != nil {
+		f.judgeError(db, fr, config)
+	} else {
+		translated(db, config)
+	}
+	if db.Error != nil || db.DryRun || fr.judge.loses(db, fr) {
 		return
 	}
 	if upsert := fr.upsert; upsert != nil {
@@ -166,6 +193,8 @@ func (f *filler) afterInsert(db *gorm.DB) {
 		if err := reconcile(db, fr, upsert, f.plans); err != nil {
 			_ = db.AddError(fmt.Errorf("snowflakeplugin: read the IDs of upserted %s back: %w",
 				fr.plan.schema.Name, err))
+		}
+		if db.Error != nil {
 			return
 		}
 	}

@@ -22,12 +22,16 @@ type frame struct {
 	one  [1]int64   // backing of ids for a single ID
 	mask columnMask // the columns that got generated IDs
 
-	named   madeBy     // the numbers of named sources; nil if there are none
-	structs structRows // backing of rows
-	selects *[]string  // the caller's Selects, if the plugin replaced them
-	upsert  *upsert    // what to reconcile, if anything
-	settled bool       // the rows are in the database for good, whatever happens next
-	below   below      // what is known of the creates below this one
+	named   madeBy       // the numbers of named sources; nil if there are none
+	structs structRows   // backing of rows
+	selects *[]string    // the caller's Selects, if the plugin replaced them
+	upsert  *upsert      // what to reconcile, if anything
+	judge   *judge       // what decides on new keys under ON CONFLICT; nil if nothing has to
+	sending bool         // the INSERT comes next
+	config  *gorm.Config // of the handle; see plainErrors
+	before  []int64      // IDs that were made for the rows before the statement, in ascending order
+	settled bool         // the rows are in the database for good, whatever happens next
+	below   below        // what is known of the creates below this one
 }
 
 // below is what a frame knows of the creates below it, which GORM makes for associations and hooks
@@ -45,6 +49,7 @@ type upsert struct {
 	// conflict is the clause as the user gave it. The drivers rewrite theirs as they build SQL.
 	conflict clause.OnConflict
 	cells    []cell
+	sent     int // how many rows were sent
 	// keyless has the rows whose primary key only the database knows. What GORM stores there
 	// afterwards may be the key of another row.
 	keyless map[int]bool
@@ -204,6 +209,9 @@ func inTransaction(pool gorm.ConnPool) bool {
 
 // made reports whether id was generated for a column of this statement.
 func (f *frame) made(c int, id int64) bool {
+	if contains(f.before, id) {
+		return true
+	}
 	if from := f.plan.columns[c].from; from != nil {
 		return contains(f.named[from.name].ids, id)
 	}

@@ -34,8 +34,8 @@ type place struct {
 	// Only whoever runs that statement reads and writes these.
 	frame *frame // nil if there is one cell
 	one   oneCell
-
-	_ [8]byte // fills up a line of the cache, so that statements do not share one
+	// config is as in a frame. With it a place fills a line of the cache, so that statements do not share one.
+	config *gorm.Config
 }
 
 // frameClause is the name of a frame among the clauses of a statement.

@@ -14,6 +14,7 @@ type oneCell struct {
 	cell    reflect.Value
 	id      int64
 	settled bool // as in a frame
+	sending bool // as in a frame
 }
 
 // hasOneCell finds out whether the plan is one for oneCell. The other fields of the plan have to be known.
@@ -50,9 +51,25 @@ func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 	return true
 }
 
+// afterOneCell does the work of afterInsert for a statement that has one cell.
+func (p *place) afterOneCell(db *gorm.DB) {
+	sent := p.one.sending
+	p.one.sending = false
+	if sent && db.Error != nil {
+		p.judgeOneCell(db)
+	}
+	translated(db, p.config)
+	p.config = nil
+	if db.Error == nil && !db.DryRun {
+		p.one.settled = !inTransaction(db.Statement.ConnPool)
+	}
+}
+
 // finishOneCell ends a statement that has one cell. It takes the ID back if the statement failed, unless
 // the application has set another one.
 func (p *place) finishOneCell(db *gorm.DB) {
+	translated(db, p.config) // unless the application has removed what comes before
+	p.config = nil
 	if one := &p.one; db.Error != nil && !one.settled && one.cell.Int() == one.id {
 		one.cell.SetZero()
 	}

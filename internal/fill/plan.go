@@ -58,8 +58,9 @@ type Plan struct {
 	reachOnce sync.Once
 	reaches   bool // see reachesTagged
 
-	keysOnce   sync.Once
-	uniqueKeys []UniqueKey
+	keysOnce    sync.Once
+	uniqueKeys  []UniqueKey
+	otherUnique bool // see hasOtherUnique
 }
 
 // Shard is where the rows of a plan lie.

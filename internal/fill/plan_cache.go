@@ -175,18 +175,27 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, field := range p.schema.Fields {
+			p.otherUnique = p.otherUnique || field.Unique
 			if field.Unique && !field.PrimaryKey && field.DBName != "" {
 				p.uniqueKeys = append(p.uniqueKeys, UniqueKey{field})
 			}
 		}
 		// ParseIndexes writes to the schema, hence the lock.
 		for _, index := range p.schema.ParseIndexes() {
+			p.otherUnique = p.otherUnique || index.Class == "UNIQUE"
 			if key, ok := lookupKey(index); ok {
 				p.uniqueKeys = append(p.uniqueKeys, key)
 			}
 		}
 	})
 	return p.uniqueKeys
+}
+
+// hasOtherUnique reports whether the model has any unique key beside the primary key, also one by which no row
+// can be looked up.
+func (c *PlanCache) hasOtherUnique(p *Plan) bool {
+	c.Unique(p)
+	return p.otherUnique
 }
 
 // planOf returns the plan of a statement's model, or nil if the statement has no model.

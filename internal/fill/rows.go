@@ -11,6 +11,10 @@ import (
 // the tagged columns of every row. A column is named by its index in the plan.
 type rows interface {
 	count() int
+	// identity tells whether two rows are the same memory. It is 0 for a row that is no other.
+	identity(row int) uintptr
+	// part returns a destination of some of the rows.
+	part(rows []int) destination
 	// vacant counts the cells of a column that wait for an ID.
 	vacant(column int) int
 	isVacant(row, column int) bool
@@ -28,6 +32,12 @@ type rows interface {
 	// value returns what the row holds for any field of the model. known is false if the value is
 	// NULL, or if the database decides on it.
 	value(ctx context.Context, row int, field *schema.Field) (v any, known bool)
+}
+
+// destination is what a statement creates.
+type destination struct {
+	dest  any
+	value reflect.Value
 }
 
 // structRows is a struct, or a slice or an array of structs or of pointers to structs.
@@ -81,6 +91,32 @@ func (r *structRows) row(i int) (reflect.Value, bool) {
 		row = row.Elem()
 	}
 	return row, true
+}
+
+func (r *structRows) identity(i int) uintptr {
+	if !r.pointers {
+		return 0
+	}
+	return r.rv.Index(i).Pointer()
+}
+
+func (r *structRows) part(rows []int) destination {
+	if r.single {
+		return destination{r.rv.Addr().Interface(), r.rv}
+	}
+	elem := r.rv.Type().Elem()
+	if !r.pointers {
+		elem = reflect.PointerTo(elem)
+	}
+	slice := reflect.New(reflect.SliceOf(elem))
+	for _, i := range rows {
+		row := r.rv.Index(i)
+		if !r.pointers {
+			row = row.Addr()
+		}
+		slice.Elem().Set(reflect.Append(slice.Elem(), row))
+	}
+	return destination{slice.Interface(), slice.Elem()}
 }
 
 func (r *structRows) vacant(c int) int {

@@ -95,6 +95,16 @@ func (r *mapRows) key(i int, field *schema.Field) (key string, present bool) {
 
 func (r *mapRows) count() int { return len(r.maps) }
 
+func (r *mapRows) identity(i int) uintptr { return reflect.ValueOf(r.maps[i]).Pointer() }
+
+func (r *mapRows) part(rows []int) destination {
+	maps := make([]map[string]any, 0, len(rows))
+	for _, i := range rows {
+		maps = append(maps, r.maps[i])
+	}
+	return destination{&maps, reflect.ValueOf(&maps).Elem()}
+}
+
 func (r *mapRows) vacant(c int) int {
 	empty := 0
 	for i := range r.maps {

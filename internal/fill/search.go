@@ -110,21 +110,8 @@ func sentFields(stmt *gorm.Statement) func(*schema.Field) bool {
 }
 
 // query runs one query and loads what it found.
-func (s *search) query(key searchKey, wanted []int, values [][]any) (err error) {
-	stmt := s.build(key, values)
-	began := time.Now()
-	text, found := stmt.SQL.String(), 0
-	defer func() {
-		s.db.Logger.Trace(s.frame.context(), began, func() (string, int64) {
-			return s.db.Explain(text, stmt.Vars...), int64(found)
-		}, err)
-	}()
-
-	result, err := s.db.Statement.ConnPool.QueryContext(s.frame.context(), text, stmt.Vars...)
-	if err != nil {
-		return err
-	}
-	hits, err := s.scan(result)
+func (s *search) query(key searchKey, wanted []int, values [][]any) error {
+	hits, err := s.hits(key, values)
 	if err != nil {
 		return err
 	}
@@ -132,13 +119,23 @@ func (s *search) query(key searchKey, wanted []int, values [][]any) (err error) 
 		if hit == nil {
 			continue // two rows for one element, and nothing tells which of them it met
 		}
-		found++
 		for _, cell := range s.cells[wanted[n]] {
 			s.frame.rows.load(cell.row, cell.column, hit[cell.column])
 		}
 		delete(s.cells, wanted[n])
 	}
 	return nil
+}
+
+// hits runs one query. For the number of each element in it, it returns what scan does.
+func (s *search) hits(key searchKey, values [][]any) (hits map[int][]reflect.Value, err error) {
+	stmt, began := s.build(key, values), time.Now()
+	defer func() { trace(s.db, stmt, began, int64(len(hits)), err) }()
+	result, err := s.db.Statement.ConnPool.QueryContext(s.frame.context(), stmt.SQL.String(), stmt.Vars...)
+	if err != nil {
+		return nil, err
+	}
+	return s.scan(result)
 }
 
 // build writes one SELECT for each element: its number, and the generated columns.

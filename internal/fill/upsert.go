@@ -22,23 +22,38 @@ const (
 	clauseReturning  = "RETURNING"
 	clauseInsert     = "INSERT"
 	dialectMySQL     = "mysql" // MariaDB too
+	dialectSQLite    = "sqlite"
+	dialectPostgres  = "postgres"
 )
 
 // newUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs over
-// those of rows that are there already. It returns nil if there is nothing to reconcile.
-func newUpsert(db *gorm.DB, fr *frame) *upsert {
+// those of rows that are there already. It returns nil if there is nothing to reconcile. ignores says that the
+// statement ignores conflicts that are not those of the clause.
+func newUpsert(db *gorm.DB, fr *frame, ignores bool) *upsert {
 	conflict, ok := conflictOf(db.Statement)
 	if !ok || isShardingPool(db.Statement.ConnPool) {
 		return nil
 	}
-	cells := doubtful(db, fr, conflict)
+	cells := doubtful(db, fr, conflict, ignores)
 	if conflict.UpdateAll {
 		cells = append(cells, keepStored(db, fr)...)
 	}
 	if len(cells) == 0 {
 		return nil
 	}
-	return &upsert{conflict: conflict, cells: cells, keyless: keyless(fr, cells)}
+	return &upsert{conflict: conflict, cells: cells, keyless: keyless(fr, cells), sent: fr.rows.count()}
+}
+
+// without returns what is to be reconciled if some rows are certain, or nil if nothing is left.
+func (u *upsert) without(rows []int) *upsert {
+	if u == nil {
+		return nil
+	}
+	u.cells = slices.DeleteFunc(u.cells, func(cell cell) bool { return slices.Contains(rows, cell.row) })
+	if len(u.cells) == 0 {
+		return nil
+	}
+	return u
 }
 
 // conflictOf returns what the statement does about conflicts, or false if a conflict fails it. INSERT
@@ -48,9 +63,14 @@ func conflictOf(stmt *gorm.Statement) (clause.OnConflict, bool) {
 	if ok {
 		return conflict, true
 	}
-	insert, _ := stmt.Clauses[clauseInsert].Expression.(clause.Insert)
-	ignores := strings.HasSuffix(strings.ToUpper(strings.TrimSpace(insert.Modifier)), "IGNORE")
+	ignores := insertIgnores(stmt)
 	return clause.OnConflict{DoNothing: ignores}, ignores
+}
+
+// insertIgnores reports whether the statement is INSERT IGNORE, or INSERT OR IGNORE.
+func insertIgnores(stmt *gorm.Statement) bool {
+	insert, _ := stmt.Clauses[clauseInsert].Expression.(clause.Insert)
+	return strings.HasSuffix(strings.ToUpper(strings.TrimSpace(insert.Modifier)), "IGNORE")
 }
 
 // keyless lists the rows among cells whose primary key is not known to the program.
@@ -70,10 +90,10 @@ func keyless(f *frame, cells []cell) map[int]bool {
 }
 
 // doubtful lists the generated cells of rows that may meet another row under the clause.
-func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict) []cell {
-	// ON CONFLICT (primary key): a key with a fresh ID in it meets no other row, and a conflict on
-	// another unique key fails the statement. MySQL knows no conflict target.
-	freshKeyIsNew := db.Name() != dialectMySQL && targetsPrimaryKey(f.plan.schema, conflict)
+func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict, ignores bool) []cell {
+	// ON CONFLICT (primary key): a row with a new key that meets another row by it is refused, see judge, and
+	// a conflict on another unique key fails the statement. MySQL knows no conflict target.
+	freshKeyIsNew := db.Name() != dialectMySQL && targetsPrimaryKey(f.plan.schema, conflict) && !ignores
 	var cells []cell
 	for i := range f.rows.count() {
 		start, freshKey := len(cells), false
@@ -153,8 +173,7 @@ func keepStored(db *gorm.DB, f *frame) []cell {
 
 // reconcile gives every doubtful cell the ID that is in the database, or no ID.
 func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
-	returning, returns := db.Statement.Clauses[clauseReturning].Expression.(clause.Returning)
-	if returns && returnsAll(returning) && supportsReturning(db) && fr.structs.isSlice() {
+	if fr.rebuilds(db) {
 		return nil // GORM has made the slice anew, of the rows that came back
 	}
 	for _, cell := range upsert.cells {
@@ -167,14 +186,18 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 	}
 	// Without RETURNING the affected rows are the inserted ones. If all were inserted, no row met
 	// another. MySQL counts in another way.
+	_, returns := db.Statement.Clauses[clauseReturning]
 	if upsert.conflict.DoNothing && !returns && db.Name() != dialectMySQL &&
-		db.RowsAffected == int64(fr.rows.count()) {
+		db.RowsAffected == int64(upsert.sent) {
 		return nil
 	}
 	search := newSearch(db, fr, upsert)
 	for _, key := range searchKeys(db, fr, upsert.conflict, plans) {
 		if err := search.by(key); err != nil {
 			return err
+		}
+		if key.own && fr.judge.exceeds(db, fr, search) {
+			return nil
 		}
 	}
 	// A row that was not found is not there, so its ID would be a phantom.

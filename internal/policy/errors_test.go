@@ -45,6 +45,7 @@ func sentinels() map[string]struct {
 		"snowflakeplugin.ErrSource":       {snowflakeplugin.ErrSource, false},
 		"snowflakeplugin.ErrUnavailable":  {snowflakeplugin.ErrUnavailable, true},
 		"snowflakeplugin.ErrZeroKey":      {snowflakeplugin.ErrZeroKey, false},
+		"snowflakeplugin.ErrContested":    {snowflakeplugin.ErrContested, false},
 		"snowflakeplugin.ErrNoParent":     {snowflakeplugin.ErrNoParent, false},
 		"snowflakeplugin.ErrSharding":     {snowflakeplugin.ErrSharding, false},
 		"snowflakeplugin.ErrNotSharded":   {snowflakeplugin.ErrNotSharded, false},

@@ -24,11 +24,12 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 	if err != nil {
 		return fmt.Errorf("snowflakeplugin: create %s: %w", m.base.Name, err)
 	}
-	if err := r.assignKeys(ctx, m, rows); err != nil {
+	made, err := r.assignKeys(ctx, m, rows)
+	if err != nil {
 		return err
 	}
 	if m.broadcast {
-		return r.createEverywhere(ctx, list)
+		return r.createEverywhere(ctx, list, made)
 	}
 	byShard, err := r.group(ctx, m, list)
 	if err != nil {
@@ -38,7 +39,7 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 	for shard, rows := range byShard {
 		if rows.IsValid() {
 			at := r.place[shard]
-			batches[at] = append(batches[at], shardBatch{shard, route{shard: shard}, rows.Interface()})
+			batches[at] = append(batches[at], shardBatch{shard, route{shard: shard}, rows.Interface(), made})
 		}
 	}
 	return r.store(ctx, batches)
@@ -72,11 +73,11 @@ func addressable(rows any) ([]reflect.Value, error) {
 	return list, nil
 }
 
-// assignKeys gives IDs to the rows that have none.
-func (c *cluster) assignKeys(ctx context.Context, m *shardModel, rows any) error {
+// assignKeys gives IDs to the rows that have none, and returns them.
+func (c *cluster) assignKeys(ctx context.Context, m *shardModel, rows any) (made []int64, err error) {
 	numbers, err := c.engine.Numbers(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return fill.AssignAll(ctx, c.dbs[0], c.engine.Plans, numbers, m.base, rows)
 }
@@ -106,11 +107,12 @@ type shardBatch struct {
 	shard int
 	to    route
 	rows  any
+	made  []int64 // the keys that were made for them
 }
 
 // createEverywhere stores the rows of a broadcast model in every database, one database after the other
 // because each writes to the same structs.
-func (c *cluster) createEverywhere(ctx context.Context, rows []reflect.Value) error {
+func (c *cluster) createEverywhere(ctx context.Context, rows []reflect.Value, made []int64) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -121,7 +123,7 @@ func (c *cluster) createEverywhere(ctx context.Context, rows []reflect.Value) er
 	var txs storeTxs
 	defer func() { txs.end() }() // of all that are there then
 	for i, db := range c.dbs {
-		t := &storeTx{batches: []shardBatch{{i, route{all: true}, slice.Interface()}}}
+		t := &storeTx{batches: []shardBatch{{i, route{all: true}, slice.Interface(), made}}}
 		txs = append(txs, t)
 		if t.run(ctx, c, db); t.err != nil {
 			return txs.abandon()
@@ -179,7 +181,7 @@ func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
 	for _, b := range t.batches {
 		err := recoverPanic(func() error {
 			on := tx.Session(&gorm.Session{NewDB: true})
-			return c.handle(ctx, on, b.to, nil).Create(b.rows).Error
+			return c.handle(ctx, on, b.to, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
 		})
 		if err != nil {
 			t.err = fmt.Errorf("shard %d: %w", b.shard, err)
