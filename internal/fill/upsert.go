@@ -188,7 +188,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 	// another. MySQL counts in another way.
 	_, returns := db.Statement.Clauses[clauseReturning]
 	if upsert.conflict.DoNothing && !returns && db.Name() != dialectMySQL &&
-		db.RowsAffected == int64(upsert.sent) {
+		(db.RowsAffected == int64(upsert.sent) || fr.judge.settles(upsert)) {
 		return nil
 	}
 	search := newSearch(db, fr, upsert)
