@@ -24,7 +24,6 @@ type judgedShape struct {
 const firstNumber = 1000
 
 func judgedShapes() []judgedShape {
-	text := func() string { return "ours" }
 	ship1 := func() any { return &ship{Text: "theirs"} }
 	updateAll := clause.OnConflict{UpdateAll: true}
 	full := &gorm.Session{FullSaveAssociations: true}
@@ -38,7 +37,6 @@ func judgedShapes() []judgedShape {
 	create := func(make func() any, clauses ...clause.Expression) func(*gorm.DB) error {
 		return func(tx *gorm.DB) error { return tx.Clauses(clauses...).Create(make()).Error }
 	}
-	_ = text
 	shapes := []judgedShape{
 		{name: "a struct", theirs: ship1(), ours: create(func() any { return &ship{} })},
 		{name: "a slice", theirs: ship1(), at: 1, ours: create(func() any { return &[]ship{{}, {}, {}} })},
@@ -224,6 +222,33 @@ func judgedShapes() []judgedShape {
 			ours: create(func() any { return &[]berth{{Pier: 1}, {Pier: 2, ID: 7}} }, updateAll)},
 		{name: "keys of two columns with DoNothing", theirs: &berth{Pier: 1, Text: "theirs"},
 			ours: create(func() any { return &[]berth{{Pier: 1}, {Pier: 2}} }, doNothing())},
+		{name: "quoted names with UpdateAll", theirs: &flag{Text: "theirs"},
+			ours: create(func() any { return &[]flag{{FlagKey: FlagKey{ID: 7}}, {}} }, updateAll)},
+		{name: "quoted names with DoNothing", at: 1, theirs: &flag{Text: "theirs"},
+			ours: create(func() any { return &[]flag{{}, {}} }, doNothing())},
+		{name: "quoted names", at: 1, theirs: &flag{Text: "theirs"},
+			ours: create(func() any { return &[]flag{{}, {}} })},
+		{name: "keys that are pointers", theirs: &anchor{Text: "theirs"},
+			ours: create(func() any { return &anchor{} })},
+		{name: "keys that are pointers with UpdateAll", theirs: &anchor{Text: "theirs"},
+			ours: create(func() any { return &[]anchor{{ID: pointerTo(snowflakeplugin.ID(7))}, {}} }, updateAll)},
+		{name: "a default of the database with DoNothing", theirs: &anchor{Text: "theirs"},
+			ours: create(func() any { return &anchor{} }, doNothing())},
+		{name: "a default of the database with DoNothing of a slice", at: 1, theirs: &anchor{Text: "theirs"},
+			ours: create(func() any { return &[]anchor{{}, {}, {}} }, doNothing())},
+		{name: "a condition with OR", theirs: ship1(),
+			ours: create(func() any { return &[]ship{{ID: 7}, {}} }, onID(clause.OnConflict{DoUpdates: sets,
+				Where: clause.Where{Exprs: []clause.Expression{clause.Or(clause.Expr{SQL: "1 = 1"}),
+					clause.Or(clause.Expr{SQL: "1 = 0"})}}}))},
+		{name: "LAST_INSERT_ID", only: "mysql", theirs: &port{Name: "a", Text: "theirs"},
+			ours: create(func() any { return &port{Name: "b"} }, clause.OnConflict{
+				DoUpdates: clause.Assignments(map[string]any{"id": gorm.Expr("LAST_INSERT_ID(id)")})})},
+		{name: "Select and Omit", theirs: &port{Name: "a", Text: "theirs"}, ours: func(tx *gorm.DB) error {
+			return tx.Select("Name").Omit("Text").Clauses(updateAll).Create(&[]port{{Name: "b"}, {ID: 7, Name: "c"}}).Error
+		}},
+		{name: "another table", theirs: ship1(), ours: func(tx *gorm.DB) error {
+			return tx.Table("ships").Model(&buoy{}).Clauses(doNothing()).Create(&buoy{}).Error
+		}},
 	}
 	return shapes
 }
@@ -232,5 +257,3 @@ func judgedShapes() []judgedShape {
 func (s judgedShape) runsOn(dialect string) bool {
 	return s.only == "" || strings.Contains(s.only, dialect)
 }
-
-var _ = snowflakeplugin.ErrContested
