@@ -18,8 +18,8 @@ import (
 const shownKeys = 10
 
 // plainErrors keeps GORM from translating the error of the INSERT, until afterInsert does so: for SQLite and
-// MySQL the translation does not say any more which key it was. It returns the configuration of the handle, or
-// nil if that stays.
+// MySQL the translation does not say any more which key it was. It returns the configuration of the handle,
+// or nil if that stays.
 func plainErrors(db *gorm.DB) *gorm.Config {
 	if !db.TranslateError || db.Name() != dialectMySQL && db.Name() != dialectSQLite {
 		return nil
@@ -77,8 +77,8 @@ func (p *place) judgeOneCell(db *gorm.DB) {
 	}
 }
 
-// refusalOf reports whether an INSERT has failed because a row was there with the primary key of a new one, and
-// what the database calls this key, if it says so.
+// refusalOf reports whether an INSERT has failed because a row was there with the primary key of a new one,
+// and what the database calls this key, if it says so.
 func refusalOf(db *gorm.DB, fr *frame, err error) (key string, is bool) {
 	text, guarded := err.Error(), fr != nil && fr.judge != nil && fr.judge.guarded
 	switch db.Name() {
@@ -139,8 +139,8 @@ func refusedBySQLite(stmt *gorm.Statement, text string) bool {
 }
 
 // refusedByPostgres looks into the error of the driver, which it knows by its method and its fields only: its
-// detail is "Key (shop, id)=(1, 5) already exists." in the language of the server. Without the right to read the
-// columns there is no detail, and the name of the constraint has to tell.
+// detail is "Key (shop, id)=(1, 5) already exists." in the language of the server. Without the right to read
+// the columns there is no detail, and the name of the constraint has to tell.
 func refusedByPostgres(stmt *gorm.Statement, err error) (key string, is bool) {
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) || state.SQLState() != "23505" {
@@ -190,7 +190,8 @@ func arePrimaryKey(s *schema.Schema, columns []string) bool {
 }
 
 // refusedKeys returns the new keys that are there already, as text. If the database says which key it has
-// refused, it returns false unless that was made for a row of this statement. Otherwise it looks for the rows.
+// refused, it returns false unless that was made for a row of this statement. Otherwise it looks for the
+// rows.
 func (f *frame) refusedKeys(db *gorm.DB, refused string) (keys []string, is bool) {
 	j := f.judge
 	if j == nil {
@@ -243,15 +244,15 @@ func (j *judge) text(f *frame, n int) (text string, same bool) {
 	return strconv.FormatInt(j.keys[n].id, 10), column.kind != kindBytes
 }
 
-// isPartOf reports whether a key, as a database writes it, consists of a text or has it as the value of one of
-// its columns.
+// isPartOf reports whether a key, as a database writes it, consists of a text or has it as the value of one
+// of its columns.
 func isPartOf(text, key string) bool {
 	return key == text || slices.Contains(strings.Split(key, ", "), text) ||
 		slices.Contains(strings.Split(key, "-"), text)
 }
 
-// find lists those of the new keys, but the ones that except has, that are in the table, as indexes into j.rows.
-// It changes no row. Errors count as nothing found.
+// find lists those of the new keys, but the ones that except has, that are in the table, as indexes into
+// j.rows. It changes no row. Errors count as nothing found.
 func (j *judge) find(db *gorm.DB, f *frame, except map[madeKey]bool) []int {
 	s := &search{db: db, frame: f, sent: sentFields(db.Statement)}
 	own := searchKey{fields: f.plan.schema.PrimaryFields}
@@ -283,8 +284,8 @@ func (j *judge) find(db *gorm.DB, f *frame, except map[madeKey]bool) []int {
 	return found
 }
 
-// exceeds refuses the statement if a search has found more rows by new keys than were inserted. Then one of them
-// was there before.
+// exceeds refuses the statement if a search has found more rows by new keys than were inserted. Then one of
+// them was there before.
 func (j *judge) exceeds(db *gorm.DB, f *frame, search *search) bool {
 	if j == nil || !j.counts {
 		return false
@@ -303,7 +304,8 @@ func (j *judge) exceeds(db *gorm.DB, f *frame, search *search) bool {
 	return true
 }
 
-// loses refuses the statement if the rows that were inserted have come back, and others are found by new keys.
+// loses refuses the statement if the rows that were inserted have come back, and others are found by new
+// keys.
 func (j *judge) loses(db *gorm.DB, f *frame) bool {
 	if j == nil || !j.counts || !f.rebuilds(db) {
 		return false
@@ -328,8 +330,8 @@ func (j *judge) loses(db *gorm.DB, f *frame) bool {
 	return true
 }
 
-// KeysMade is the setting under which a statement has the keys, in ascending order, that were made for its rows
-// just before it.
+// KeysMade is the setting under which a statement has the keys, in ascending order, that were made for its
+// rows just before it.
 const KeysMade = PluginName + ":keys_made"
 
 // madeBefore returns the keys of KeysMade. They are none of those of associations, to which GORM hands the
@@ -382,9 +384,9 @@ func contested(db *gorm.DB, keys []string, state string, cause error) error {
 	if len(keys) > 1 {
 		name = "one of the keys " + shown(keys)
 	}
-	return fmt.Errorf("%w: %s of %s was just made for a new row, and a row that has it is there already, which "+
-		"was left as it is: somebody else makes the same IDs. Look for a second program with the same node "+
-		"number (WithNode given twice, a copied machine, a restored backup or store of leases), stop it, give it "+
-		"another number, and then create the row again; %s: %w",
+	return fmt.Errorf("%w: %s of %s was just made for a new row, and a row that has it is there already, "+
+		"which was left as it is: somebody else makes the same IDs. Look for a second program with the same "+
+		"node number (WithNode given twice, a copied machine, a restored backup or store of leases), stop it, "+
+		"give it another number, and then create the row again; %s: %w",
 		errs.ErrContested, name, db.Statement.Table, state, cause)
 }

@@ -27,8 +27,8 @@ type guard struct {
 	rest   clause.Where // the condition of the application
 }
 
-// guardDuplicates makes the guard the first assignment of ON DUPLICATE KEY, which then changes nothing itself.
-// It works with INSERT IGNORE as well: that does not ignore the error.
+// guardDuplicates makes the guard the first assignment of ON DUPLICATE KEY, which then changes nothing
+// itself. It works with INSERT IGNORE as well: that does not ignore the error.
 func (j *judge) guardDuplicates(stmt *gorm.Statement, f *frame) {
 	conflict, _ := stmt.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
 	conflict.DoNothing = false

@@ -48,9 +48,11 @@ type madeKey struct {
 type sentStatement struct {
 	conflict clause.Clause
 	present  bool // the statement had the clause
-	parts    bool // the statement sends only some of the rows
-	whole    destination
-	affected int64 // rows, by the INSERT of the given rows
+	// returning is the RETURNING of the application that was left out; nil if it was not.
+	returning *clause.Clause
+	parts     bool // the statement sends only some of the rows
+	whole     destination
+	affected  int64 // rows, by the INSERT of the given rows
 }
 
 // newJudge returns nil if no row has a new key.
@@ -101,8 +103,8 @@ func (f *frame) madeKey(i int, key columnMask) (madeKey, bool) {
 	return madeKey{}, false
 }
 
-// prepareUpsert changes a statement with ON CONFLICT so that it obeys the rule above, and notes what has to be
-// looked at afterwards.
+// prepareUpsert changes a statement with ON CONFLICT so that it obeys the rule above, and notes what has to
+// be looked at afterwards.
 func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 	stmt := db.Statement
 	conflict, ok := conflictOf(stmt)
@@ -143,12 +145,15 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 		j.send(stmt, fr, fr.unrepeated(j))
 	case len(j.given) == 0 || !meetsKey || db.DryRun || fr.rebuilds(db):
 		j.counts = true
+		j.countExactly(db, fr)
 		j.send(stmt, fr, fr.unrepeated(j))
 	default:
 		if f.insertApart(db, fr, j.given); db.Error != nil {
 			return
 		}
-		if j.counts = !alone; alone {
+		if j.counts = !alone; j.counts {
+			j.countExactly(db, fr)
+		} else {
 			delete(stmt.Clauses, clauseOnConflict)
 			fr.upsert = fr.upsert.without(j.rows)
 		}
@@ -170,7 +175,8 @@ func (f *filler) isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) 
 	return !others && isAssociation(db.Statement, conflict)
 }
 
-// isAssociation reports whether GORM saves an association by the statement, and yields to rows that are there.
+// isAssociation reports whether GORM saves an association by the statement, and yields to rows that are
+// there.
 func isAssociation(stmt *gorm.Statement, conflict clause.OnConflict) bool {
 	if !conflict.DoNothing || len(conflict.Columns) > 0 || conflict.OnConstraint != "" ||
 		len(conflict.Where.Exprs) > 0 || len(conflict.TargetWhere.Exprs) > 0 {
@@ -194,8 +200,8 @@ func isAboutOther(s *schema.Schema, conflict clause.OnConflict) bool {
 	})
 }
 
-// resolved returns the clause as GORM will build it: UPDATE ALL by the assignments that it stands for, which may
-// be none. GORM puts them in only as it builds the statement.
+// resolved returns the clause as GORM will build it: UPDATE ALL by the assignments that it stands for, which
+// may be none. GORM puts them in only as it builds the statement.
 func (f *filler) resolved(db *gorm.DB, conflict clause.OnConflict) clause.OnConflict {
 	current, ok := db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
 	if !ok {
@@ -225,6 +231,32 @@ func (j *judge) remember(db *gorm.DB, f *frame) {
 		values[n], _ = s.keyOf(row, searchKey{fields: f.plan.schema.PrimaryFields})
 	}
 	j.texts, j.values = texts, values
+}
+
+// countExactly leaves RETURNING out where GORM would count wrong: under DO NOTHING it counts, and does not read
+// into, each element of a slice that has a value in one of the columns. It does the same by itself for columns
+// whose default the database makes, and nothing can be done about that.
+func (j *judge) countExactly(db *gorm.DB, f *frame) {
+	stmt := db.Statement
+	whole := stmt.Clauses[clauseReturning]
+	returning, ok := whole.Expression.(clause.Returning)
+	if !ok || returnsAll(returning) || !f.structs.isSlice() || len(f.plan.schema.FieldsWithDefaultDBValue) > 0 {
+		return
+	}
+	for _, column := range returning.Columns {
+		field := f.plan.schema.LookUpField(column.Name)
+		for i := range f.rows.count() {
+			row, ok := f.structs.row(i)
+			if field == nil || !ok {
+				break
+			}
+			if _, zero := field.ValueOf(f.context(), row); !zero {
+				j.sent.returning = &whole
+				delete(stmt.Clauses, clauseReturning)
+				return
+			}
+		}
+	}
 }
 
 // unrepeated lists the rows without those that are a struct that comes before.
@@ -292,6 +324,9 @@ func (j *judge) giveBack(db *gorm.DB, f *frame) {
 		stmt.Clauses[clauseOnConflict] = sent.conflict
 	} else {
 		delete(stmt.Clauses, clauseOnConflict)
+	}
+	if sent.returning != nil {
+		stmt.Clauses[clauseReturning] = *sent.returning
 	}
 	if sent.parts {
 		rebuilt := stmt.ReflectValue

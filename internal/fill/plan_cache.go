@@ -191,8 +191,8 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 	return p.uniqueKeys
 }
 
-// hasOtherUnique reports whether the model has any unique key beside the primary key, also one by which no row
-// can be looked up.
+// hasOtherUnique reports whether the model has any unique key beside the primary key, also one by which no
+// row can be looked up.
 func (c *PlanCache) hasOtherUnique(p *Plan) bool {
 	c.Unique(p)
 	return p.otherUnique

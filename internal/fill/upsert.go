@@ -26,8 +26,8 @@ const (
 	dialectPostgres  = "postgres"
 )
 
-// newUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs over
-// those of rows that are there already. It returns nil if there is nothing to reconcile. ignores says that the
+// newUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs over those of
+// rows that are there already. It returns nil if there is nothing to reconcile. ignores says that the
 // statement ignores conflicts that are not those of the clause.
 func newUpsert(db *gorm.DB, fr *frame, ignores bool) *upsert {
 	conflict, ok := conflictOf(db.Statement)

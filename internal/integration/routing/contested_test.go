@@ -31,12 +31,14 @@ func usurp(t *testing.T, db *gorm.DB, prefix *string) {
 			if row.Kind() == reflect.Slice {
 				row = reflect.Indirect(row.Index(row.Len() - 1))
 			}
-			id := row.FieldByName("ID").Interface().(snowflakeplugin.ID) //nolint:forcetypeassert // of the models
-			columns := map[string]string{"trades": "(id, code) VALUES (?, 'theirs')",
-				"trade_items": "(id, trade_id, name) VALUES (?, ?, 'theirs')", "trade_labels": "(id, name) VALUES (?, 'theirs')"}
-			args := []any{int64(id)}
+			columns := map[string]string{
+				"trades":       "(id, code) VALUES (?, 'theirs')",
+				"trade_items":  "(id, trade_id, name) VALUES (?, ?, 'theirs')",
+				"trade_labels": "(id, name) VALUES (?, 'theirs')",
+			}
+			args := []any{row.FieldByName("ID").Int()}
 			if *prefix == "trade_items" {
-				args = append(args, int64(row.FieldByName("TradeID").Interface().(snowflakeplugin.ID))) //nolint:forcetypeassert // as above
+				args = append(args, row.FieldByName("TradeID").Int())
 			}
 			query := "INSERT INTO " + tx.Statement.Table + " " + columns[*prefix]
 			if tx.Name() == "postgres" {
@@ -59,11 +61,15 @@ func contestedOnShards(t *testing.T, target dbtest.Target) {
 		name, prefix string
 		create       func(db *gorm.DB) error
 	}{
-		{"Router.Create", "trades", func(*gorm.DB) error { return s.router.Create(t.Context(), &trade{Code: code()}) }},
+		{"Router.Create", "trades", func(*gorm.DB) error {
+			return s.router.Create(t.Context(), &trade{Code: code()})
+		}},
 		{"Router.Create of many", "trades", func(*gorm.DB) error {
 			return s.router.Create(t.Context(), []trade{{Code: code()}, {Code: code()}, {Code: code()}})
 		}},
-		{"Router.Create of a tree", "trade_items", func(*gorm.DB) error { return s.router.Create(t.Context(), tree()) }},
+		{"Router.Create of a tree", "trade_items", func(*gorm.DB) error {
+			return s.router.Create(t.Context(), tree())
+		}},
 		{"Create", "trades", func(db *gorm.DB) error { return db.Create(&trade{Code: code()}).Error }},
 		{"Create of a tree", "trade_items", func(db *gorm.DB) error { return db.Create(tree()).Error }},
 		{"Create of labels", "trade_labels", func(db *gorm.DB) error {

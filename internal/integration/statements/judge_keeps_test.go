@@ -99,7 +99,8 @@ func keptShapes() map[string]func(t *testing.T, r *rivals) {
 			v.Passes = append(v.Passes, permit{Code: "b", Text: "new"})
 			succeed(t, r.ours.Save(&v))
 			succeed(t, r.ours.Session(&gorm.Session{FullSaveAssociations: true}).Save(&v))
-			wantInt(t, "the crates", plainOne[int64](t, r.ours, "SELECT count(*) FROM crates WHERE voyage_id = 1000"), 2)
+			wantInt(t, "the crates", plainOne[int64](t, r.ours,
+				"SELECT count(*) FROM crates WHERE voyage_id = 1000"), 2)
 			wantStored(t, r.ours, v.Passes[1].PublicID, "SELECT public_id FROM permits WHERE code = 'b'")
 			wantStored(t, r.ours, public, "SELECT public_id FROM permits WHERE code = 'a'")
 		},
@@ -147,7 +148,8 @@ func keptShapes() map[string]func(t *testing.T, r *rivals) {
 				succeed(t, r.ours.Clauses(c).Create(&rows))
 				wantInt(t, "the public ID of the old row", rows[0].PublicID, 11)
 				for _, row := range rows {
-					wantStored(t, r.ours, row.PublicID, fmt.Sprint("SELECT public_id FROM permits WHERE id = ", int64(row.ID)))
+					wantStored(t, r.ours, row.PublicID,
+						fmt.Sprint("SELECT public_id FROM permits WHERE id = ", int64(row.ID)))
 				}
 			}
 		},
@@ -174,9 +176,11 @@ func keptShapes() map[string]func(t *testing.T, r *rivals) {
 		"a key of the application that is there is no matter of the judge": func(t *testing.T, r *rivals) {
 			succeed(t, r.ours.Create(&port{ID: 7, Name: "a"}))
 			for name, create := range map[string]func() error{
-				"the key":           func() error { return r.ours.Create(&port{ID: 7, Name: "b"}).Error },
-				"the key, in slice": func() error { return r.ours.Create(&[]port{{Name: "c"}, {ID: 7, Name: "b"}}).Error },
-				"the name":          func() error { return r.ours.Create(&port{Name: "a"}).Error },
+				"the key": func() error { return r.ours.Create(&port{ID: 7, Name: "b"}).Error },
+				"the key, in slice": func() error {
+					return r.ours.Create(&[]port{{Name: "c"}, {ID: 7, Name: "b"}}).Error
+				},
+				"the name": func() error { return r.ours.Create(&port{Name: "a"}).Error },
 				"the name, in slice": func() error {
 					return r.ours.Create(&[]port{{Name: "c"}, {Name: "a"}}).Error
 				},

@@ -15,7 +15,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
-// The models of the judge. A voyage has every kind of relation, to models with and without a further unique key.
+// The models of the judge. A voyage has every kind of relation, to models with and without a further unique
+// key.
 type (
 	voyage struct {
 		ID       snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
@@ -144,11 +145,6 @@ type rivals struct {
 func openRivals(t *testing.T, target dbtest.Target, cfg *gorm.Config, options ...dbtest.Option) *rivals {
 	t.Helper()
 	r := &rivals{dsn: target.DSN(t), their: &counted{}, our: &counted{}}
-	return r.open(t, target, cfg, options...)
-}
-
-func (r *rivals) open(t *testing.T, target dbtest.Target, cfg *gorm.Config, options ...dbtest.Option) *rivals {
-	t.Helper()
 	r.theirs = target.OpenDSN(t, r.dsn, nil, dbtest.MaxOpenConns(2))
 	plugin := snowflakeplugin.New(snowflakeplugin.WithSource(r.their))
 	must(t, r.theirs.Use(plugin), "Use")

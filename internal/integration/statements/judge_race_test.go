@@ -13,7 +13,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
 
-// Of two programs that create a row with the same new key at once, one stores its row, and the other is refused.
+// Of two programs that create a row with the same new key at once, one stores its row, and the other is
+// refused.
 func TestOfTwoWritersAtOnceOneIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {

@@ -153,6 +153,12 @@ func judgedShapes() []judgedShape {
 			ours: create(func() any { return &port{Name: "b"} }, onName(doNothing()))},
 		{name: "DoNothing of pointers", at: 1, theirs: ship1(),
 			ours: create(func() any { return []*ship{{}, {}} }, doNothing())},
+		{name: "DoNothing with a column returned", at: 1, theirs: ship1(),
+			ours: create(func() any { return &[]ship{{Text: "x"}, {Text: "x"}} }, doNothing(),
+				clause.Returning{Columns: onColumn("text")})},
+		{name: "DoNothing with the key returned and a key of ours", theirs: ship1(),
+			ours: create(func() any { return &[]ship{{ID: 7}, {}, {}} }, doNothing(),
+				clause.Returning{Columns: onColumn("id")})},
 		{name: "DoNothing with everything returned", at: 1, theirs: ship1(),
 			ours: create(func() any { return &[]ship{{}, {}} }, doNothing(), clause.Returning{})},
 		{name: "DoNothing with everything returned and a key of ours", theirs: ship1(), before: old(&ship{ID: 7}),
@@ -173,7 +179,8 @@ func judgedShapes() []judgedShape {
 			return tx.Model(&ship{}).Clauses(updateAll).Create([]map[string]any{{"text": "x"}, {"text": "y"}}).Error
 		}},
 		{name: "maps with DoNothing", at: 1, theirs: ship1(), ours: func(tx *gorm.DB) error {
-			return tx.Model(&ship{}).Clauses(doNothing()).Create([]map[string]any{{"text": "x"}, {"text": "y"}}).Error
+			rows := []map[string]any{{"text": "x"}, {"text": "y"}}
+			return tx.Model(&ship{}).Clauses(doNothing()).Create(rows).Error
 		}},
 		{name: "maps with DoNothing and a key of ours", theirs: ship1(), ours: func(tx *gorm.DB) error {
 			return tx.Model(&ship{}).Clauses(doNothing()).Create(
@@ -244,7 +251,8 @@ func judgedShapes() []judgedShape {
 			ours: create(func() any { return &port{Name: "b"} }, clause.OnConflict{
 				DoUpdates: clause.Assignments(map[string]any{"id": gorm.Expr("LAST_INSERT_ID(id)")})})},
 		{name: "Select and Omit", theirs: &port{Name: "a", Text: "theirs"}, ours: func(tx *gorm.DB) error {
-			return tx.Select("Name").Omit("Text").Clauses(updateAll).Create(&[]port{{Name: "b"}, {ID: 7, Name: "c"}}).Error
+			rows := []port{{Name: "b"}, {ID: 7, Name: "c"}}
+			return tx.Select("Name").Omit("Text").Clauses(updateAll).Create(&rows).Error
 		}},
 		{name: "another table", theirs: ship1(), ours: func(tx *gorm.DB) error {
 			return tx.Table("ships").Model(&buoy{}).Clauses(doNothing()).Create(&buoy{}).Error

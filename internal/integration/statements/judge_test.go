@@ -39,8 +39,8 @@ func judgeModes(dialect string) map[string]struct {
 	return modes
 }
 
-// A row whose key was made for it is inserted or refused, whatever the create looks like. The row of a stranger
-// that has the key already stays as it is.
+// A row whose key was made for it is inserted or refused, whatever the create looks like. The row of a
+// stranger that has the key already stays as it is.
 func TestARowWithANewKeyIsInsertedOrRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {

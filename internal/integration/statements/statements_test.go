@@ -181,7 +181,9 @@ func statementsOfCreates(t *testing.T, target dbtest.Target) {
 		{"DoUpdates that meets a row", func() *gorm.DB {
 			return byEmail.Create(&memberByID{Email: "alice"})
 		}, 3, 3},
-		{"Save of a new slice without another key", func() *gorm.DB { return none.Save(&[]badge{{Number: "2"}}) }, 1, 1},
+		{"Save of a new slice without another key", func() *gorm.DB {
+			return none.Save(&[]badge{{Number: "2"}})
+		}, 1, 1},
 		{"UpdateAll by the key without another key", func() *gorm.DB {
 			return all.Create(&badge{Number: "3"})
 		}, 1, 1},
