@@ -31,7 +31,7 @@ type base struct {
 
 func newBase(t testing.TB, target dbtest.Target) base {
 	t.Helper()
-	dsn := emptyDSN(t, target)
+	dsn := target.DSN(t)
 	return base{DB: target.OpenDSN(t, dsn, nil), target: target, dsn: dsn}
 }
 

@@ -29,9 +29,7 @@ const (
 func TestMain(m *testing.M) {
 	path := os.Getenv(planVariable)
 	if path == "" {
-		code := m.Run()
-		dropSpares()
-		os.Exit(code)
+		os.Exit(dbtest.Main(m))
 	}
 	if err := mergeAndDie(context.Background(), path); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -271,7 +271,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "snowflake" {
 		main()
 	}
-	os.Exit(m.Run())
+	os.Exit(dbtest.Main(m))
 }
 
 // build returns the path of the program.

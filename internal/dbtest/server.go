@@ -180,21 +180,26 @@ func (s *server) database(tb testing.TB) string {
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
 	s.clean(ctx, admin)
-	name := newName()
-	dsn, drop, err := s.flavor.create(ctx, s, admin, name)
-	if err != nil {
-		s.release(tb)
-		tb.Fatalf("dbtest: creating a database on %s: %v", s.flavor.name, err)
+	one, found := s.takeSpare()
+	if !found {
+		name := newName()
+		if one.dsn, one.drop, err = s.flavor.create(ctx, s, admin, name); err != nil {
+			s.release(tb)
+			tb.Fatalf("dbtest: creating a database on %s: %v", s.flavor.name, err)
+		}
 	}
 	tb.Cleanup(func() {
 		defer s.release(tb)
 		ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 		defer cancel()
-		if err := drop(ctx, admin); err != nil {
-			tb.Errorf("dbtest: dropping %s on %s: %v", name, s.flavor.name, err)
+		if s.giveBack(ctx, tb, one) {
+			return
+		}
+		if err := one.drop(ctx, admin); err != nil {
+			tb.Errorf("dbtest: dropping a database on %s: %v", s.flavor.name, err)
 		}
 	})
-	return dsn
+	return one.dsn
 }
 
 // clean drops what was left on the server, before the first database of this process.
@@ -226,17 +231,23 @@ func (s *server) acquire() (*sql.DB, error) {
 	return s.pool, nil
 }
 
-// release ends the use that acquire began. The last release closes the pool.
+// release is leave in a test.
 func (s *server) release(tb testing.TB) {
 	tb.Helper()
+	if err := s.leave(); err != nil {
+		tb.Errorf("dbtest: closing the administrator's pool on %s: %v", s.flavor.name, err)
+	}
+}
+
+// leave ends the use that acquire began. The last one closes the pool.
+func (s *server) leave() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uses--
 	if s.uses > 0 {
-		return
+		return nil
 	}
-	if err := s.pool.Close(); err != nil {
-		tb.Errorf("dbtest: closing the administrator's pool on %s: %v", s.flavor.name, err)
-	}
+	err := s.pool.Close()
 	s.pool = nil
+	return err
 }

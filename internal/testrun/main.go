@@ -10,12 +10,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -49,7 +51,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	if flags.Parse(args) != nil {
 		return 2
 	}
-	lanes, err := plan(ctx, *night, flags.Args())
+	lanes, err := plan(*night, flags.Args())
 	if err != nil {
 		fmt.Fprintln(out, "testrun:", err)
 		return 2
@@ -82,23 +84,22 @@ type step struct {
 	workers  string // how many packages at a time
 }
 
+// dearest lists the packages that take longest, so that they begin first and none of them is left alone at the end.
+var dearest = []string{"merge", "internal/integration/resharding", "internal/faults", "lease/gormlease"} //nolint:gochecknoglobals // a constant
+
 // plan returns the steps of each lane. Lanes run beside each other and the steps of a lane one after the other, so
 // that the processors have something to do while tests wait for databases.
-func plan(ctx context.Context, night bool, only []string) (lanes [][]step, err error) {
-	modules, err := modules()
+func plan(night bool, only []string) (lanes [][]step, err error) {
+	packages, err := tested(".")
 	if err != nil {
 		return nil, err
 	}
 	var main, side []step
-	for _, module := range modules {
-		packages, err := tested(ctx, module)
-		if err != nil {
-			return nil, err
-		}
-		packages = slices.DeleteFunc(packages, func(p string) bool { return !wanted(path.Join(module, p), only) })
+	for _, module := range slices.Sorted(maps.Keys(packages)) {
 		with := func(race bool) (those []string) {
-			for _, p := range packages {
-				if race == (night || isRaced(path.Join(module, p))) {
+			for _, p := range packages[module] {
+				name := path.Join(module, p)
+				if wanted(name, only) && race == (night || isRaced(name)) {
 					those = append(those, "./"+p)
 				}
 			}
@@ -118,43 +119,44 @@ func plan(ctx context.Context, night bool, only []string) (lanes [][]step, err e
 	return [][]step{main, side}, nil
 }
 
-// modules lists the directories of all modules, the root first.
-func modules() (dirs []string, err error) {
-	err = filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+// tested lists the packages with tests by the directories of their modules, and relative to these.
+func tested(top string) (packages map[string][]string, err error) {
+	var modules []string
+	var dirs []string
+	err = filepath.WalkDir(top, func(file string, d fs.DirEntry, err error) error {
+		dir := path.Dir(filepath.ToSlash(file))
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+		case d.IsDir() && file != top && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
 			return fs.SkipDir
 		case d.Name() == "go.mod":
-			dirs = append(dirs, filepath.ToSlash(filepath.Dir(file)))
+			modules = append(modules, dir)
+		case strings.HasSuffix(d.Name(), "_test.go") && !slices.Contains(dirs, dir):
+			dirs = append(dirs, dir)
 		}
 		return nil
 	})
-	slices.Sort(dirs)
-	return dirs, err
+	slices.SortStableFunc(dirs, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	packages = map[string][]string{}
+	for _, dir := range dirs {
+		of := "."
+		for _, module := range modules {
+			if len(module) > len(of) && (dir == module || strings.HasPrefix(dir, module+"/")) {
+				of = module
+			}
+		}
+		packages[of] = append(packages[of], strings.TrimPrefix(strings.TrimPrefix(dir, of), "/"))
+	}
+	return packages, err
 }
 
-// tested lists the packages of a module that have tests, relative to its directory.
-func tested(ctx context.Context, module string) ([]string, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-f",
-		"{{if or .TestGoFiles .XTestGoFiles}}{{.Module.Path}} {{.ImportPath}}{{end}}", "./...")
-	list.Dir = module
-	text, err := list.Output()
-	if err != nil {
-		var failed *exec.ExitError
-		if errors.As(err, &failed) {
-			err = fmt.Errorf("%w: %s", err, failed.Stderr)
-		}
-		return nil, fmt.Errorf("the packages of module %s: %w", module, err)
+// rank is the place of a package in the order in which packages begin.
+func rank(dir string) int {
+	if at := slices.Index(dearest, dir); at >= 0 {
+		return at
 	}
-	var packages []string
-	for line := range strings.Lines(string(text)) {
-		if root, p, found := strings.Cut(strings.TrimSpace(line), " "); found {
-			packages = append(packages, strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
-		}
-	}
-	return packages, nil
+	return len(dearest)
 }
 
 func wanted(p string, only []string) bool {

@@ -28,10 +28,11 @@ type routers struct {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	for _, fn := range slices.Backward(pool.cleanup) {
-		fn()
-	}
+	code := dbtest.Main(m, func() {
+		for _, fn := range slices.Backward(pool.cleanup) {
+			fn()
+		}
+	})
 	if code == 0 && pool.failed {
 		code = 1
 	}
