@@ -138,7 +138,13 @@ func (p *process) draw(t *testing.T) {
 // work makes an ID every few milliseconds, or tries to, for a time. It returns the last.
 func (p *process) work(t *testing.T, d time.Duration) (last generator.Parts, failed error) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < d; time.Sleep(5 * time.Millisecond) {
+	return p.workEvery(t, 5*time.Millisecond, d)
+}
+
+// workEvery makes an ID after each pause, or tries to, for a time.
+func (p *process) workEvery(t *testing.T, pause, d time.Duration) (last generator.Parts, failed error) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < d; time.Sleep(pause) {
 		id, err := p.tryDraw(t)
 		switch {
 		case err == nil:

@@ -20,7 +20,6 @@ import (
 const ample = 10 * time.Second
 
 func TestTheStoreKeepsTheContractStrictly(t *testing.T) {
-	nightly.Only(t, "every claim waits for the disks of two servers; the other tests of WithStrict remain")
 	t.Parallel()
 	_, master := private(t, durable()...)
 	replica(t, master.Options().Addr, durable()...)
