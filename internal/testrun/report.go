@@ -165,11 +165,13 @@ func (r *report) end(p *part, e event) {
 	}
 }
 
-// finish prints the table, and reports whether all is well. If the limit is not zero, no part may take longer.
-func (r *report) finish(limit time.Duration) bool {
+// finish prints the table, and reports whether all is well. Parts that take longer than warn are named, and none
+// may take longer than the limit. Zero stands for no limit.
+func (r *report) finish(warn, limit time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all part
+	var warnings []string
 	parts := slices.SortedFunc(maps.Values(r.parts), func(a, b *part) int {
 		return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name))
 	})
@@ -179,9 +181,13 @@ func (r *report) finish(limit time.Duration) bool {
 		fmt.Fprintf(table, "%.1f\t%d\t%d\t%d\t  %s\n", p.seconds, p.passed+p.failed, p.skipped, p.nights, p.name)
 		all.passed, all.failed = all.passed+p.passed, all.failed+p.failed
 		all.skipped, all.nights = all.skipped+p.skipped, all.nights+p.nights
-		if limit > 0 && p.seconds > limit.Seconds() {
-			r.faults = append(r.faults, fmt.Sprintf("%s took %.0f s, where a part may take %.0f: make it cheaper, or "+
-				"move what is exhaustive to the nightly tier", p.name, p.seconds, limit.Seconds()))
+		long := fmt.Sprintf("%s took %.0f s, where a part should take at most %.0f: make it cheaper, or move what is "+
+			"exhaustive to the nightly tier", p.name, p.seconds, warn.Seconds())
+		switch {
+		case limit > 0 && p.seconds > limit.Seconds():
+			r.faults = append(r.faults, long)
+		case warn > 0 && p.seconds > warn.Seconds():
+			warnings = append(warnings, long)
 		}
 	}
 	fmt.Fprint(table, "\nseconds\t  slowest tests\n")
@@ -193,6 +199,9 @@ func (r *report) finish(limit time.Duration) bool {
 		r.faults = append(r.faults, err.Error())
 	}
 	fmt.Fprintln(r.out)
+	for _, warning := range warnings {
+		fmt.Fprintln(r.out, warning)
+	}
 	for _, fault := range r.faults {
 		fmt.Fprintln(r.out, fault)
 	}

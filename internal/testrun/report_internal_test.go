@@ -26,7 +26,7 @@ func TestTheReportTellsWhatHappened(t *testing.T) {
 	var all strings.Builder
 	r := &report{began: time.Now(), out: &all}
 	feed(t, r, packages)
-	if r.finish(0) {
+	if r.finish(0, 0) {
 		t.Error("all is well in spite of the failures")
 	}
 	for _, text := range []string{
@@ -41,11 +41,11 @@ func TestTheReportTellsWhatHappened(t *testing.T) {
 	var some strings.Builder
 	r = &report{began: time.Now(), out: &some}
 	feed(t, r, map[string]string{"good": packages["good"]})
-	if !r.finish(0) || !strings.Contains(some.String(), "2 passed, 0 failed, 2 skipped") {
+	if !r.finish(0, 0) || !strings.Contains(some.String(), "2 passed, 0 failed, 2 skipped") {
 		t.Errorf("good tests alone are not well:\n%s", some.String())
 	}
 	none := &report{began: time.Now(), out: &some}
-	if none.finish(0) {
+	if none.finish(0, 0) {
 		t.Error("a run without a test is well")
 	}
 	if t.Failed() {
@@ -55,14 +55,21 @@ func TestTheReportTellsWhatHappened(t *testing.T) {
 
 func TestAPartThatTakesTooLongIsNamed(t *testing.T) {
 	t.Parallel()
-	for limit, well := range map[time.Duration]bool{0: true, time.Second: false, time.Minute: true} {
+	for _, c := range []struct {
+		warn, limit time.Duration
+		well, named bool
+	}{
+		{0, 0, true, false}, {time.Minute, time.Minute, true, false}, {time.Second, 0, true, true},
+		{time.Second, time.Minute, true, true}, {time.Second, 2 * time.Second, false, true},
+	} {
 		var out strings.Builder
 		r := &report{began: time.Now(), out: &out}
 		r.read(strings.NewReader(fmt.Sprintf("%s\n%s\n",
 			`{"Action":"pass","Package":"m/slow","Test":"TestIt","Elapsed":30}`,
 			`{"Action":"pass","Package":"m/slow","Elapsed":30}`)))
-		if got := r.finish(limit); got != well || strings.Contains(out.String(), "m/slow took 30 s") == well {
-			t.Errorf("with a limit of %v all is well: %t\n%s", limit, got, out.String())
+		well := r.finish(c.warn, c.limit)
+		if named := strings.Contains(out.String(), "m/slow took 30 s"); well != c.well || named != c.named {
+			t.Errorf("%+v: all is well: %t, the part is named: %t\n%s", c, well, named, out.String())
 		}
 	}
 }
