@@ -229,10 +229,11 @@ func (r *Router) Sum(ctx context.Context, model any, column string, dest any) er
 	return r.route(ctx, func(at *router.Router) error { return at.Sum(ctx, model, column, dest) })
 }
 
-// Min stores the least value of a column over all shards in dest, a pointer to a number, a string, a
-// []byte or a time.Time. It returns false and leaves dest unchanged if there is no value, because there are
-// no rows or all of them have NULL. Strings of different shards are compared byte by byte. SQLite has no type
-// for times and compares their texts within a shard, as its ORDER BY does. The errors are those of [Router.Sum].
+// Min stores the least value of a column over all shards in dest, a pointer to a number, a string, a []byte
+// or a time.Time. It returns false and leaves dest unchanged if there is no value, because there are no
+// rows or all of them have NULL. Strings of different shards are compared byte by byte. SQLite has no type
+// for times and compares their texts within a shard, as its ORDER BY does. The errors are those of
+// [Router.Sum].
 func (r *Router) Min(ctx context.Context, model any, column string, dest any) (found bool, err error) {
 	err = r.route(ctx, func(at *router.Router) (err error) {
 		found, err = at.Min(ctx, model, column, dest)

@@ -20,13 +20,13 @@
 //
 //	SNOWFLAKE_MYSQL_TRUSTED_DSN  a login of that MySQL that may create triggers, for [Target.Privileged]
 //
-// If a variable is not set, the server is expected on 127.0.0.1 and its usual port. MySQL is expected
-// on port 3308, because MariaDB has its usual one. The package
-// then tries the logins of a development machine: postgres or root without a password, and then
-// snowflake with the password snowflake. On MySQL it tries snowflake first. A login must be able to create databases. In PostgreSQL it
-// is enough that the login can create schemas in the database that its DSN names. The variable of
-// MariaDB may lead to a MySQL server, so tests ask [Target.IsMySQL] and [Target.IsTiDB] what the server is,
-// and not for the name. There the target mariadb-noreturning is skipped, because it is the same as mariadb.
+// If a variable is not set, the server is expected on 127.0.0.1 and its usual port. MySQL is expected on
+// port 3308, because MariaDB has its usual one. The package then tries the logins of a development machine:
+// postgres or root without a password, and then snowflake with the password snowflake. On MySQL it tries
+// snowflake first. A login must be able to create databases. In PostgreSQL it is enough that the login can
+// create schemas in the database that its DSN names. The variable of MariaDB may lead to a MySQL server, so
+// tests ask [Target.IsMySQL] and [Target.IsTiDB] what the server is, and not for the name. There the target
+// mariadb-noreturning is skipped, because it is the same as mariadb.
 //
 // # Skips and failures
 //

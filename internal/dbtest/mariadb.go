@@ -17,8 +17,8 @@ func mariadbFlavor() flavor {
 	return flavorOfMySQL(nameMariaDB, "SNOWFLAKE_MARIADB_DSN", "3306", "utf8mb4_unicode_ci")
 }
 
-// mysqlFlavor is MySQL itself. Its plain login comes first, because a user's application has one, too: what it
-// may not do has to be seen here.
+// mysqlFlavor is MySQL itself. Its plain login comes first, because a user's application has one, too: what
+// it may not do has to be seen here.
 func mysqlFlavor() flavor {
 	f := flavorOfMySQL(nameMySQL, "SNOWFLAKE_MYSQL_DSN", "3308", "utf8mb4_0900_ai_ci")
 	slices.Reverse(f.logins)
@@ -26,8 +26,9 @@ func mysqlFlavor() flavor {
 	return f
 }
 
-// mysqlTrustedFlavor is MySQL with a login that may create triggers while the binary log is on, which takes the
-// right SUPER. Without the variable of that login, a login that was chosen for the other tests has to have it.
+// mysqlTrustedFlavor is MySQL with a login that may create triggers while the binary log is on, which takes
+// the right SUPER. Without the variable of that login, a login that was chosen for the other tests has to
+// have it.
 func mysqlTrustedFlavor() flavor {
 	f := mysqlFlavor()
 	if os.Getenv(variableTrusted) != "" || os.Getenv(f.variable) == "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"fmt"
 	"hash/fnv"
 	"os"
 	"strconv"
@@ -12,8 +11,9 @@ import (
 	"time"
 )
 
-// namePrefix marks the databases of tests. The name goes on with the machine, the process and the time, all in
-// base 36: snowflaketest_MACHINE_PROCESS_MINUTE_RANDOM. So it says whose it is, and whether it was left behind.
+// namePrefix marks the databases of tests. The name goes on with the machine, the process and the time, all
+// in base 36: snowflaketest_MACHINE_PROCESS_MINUTE_RANDOM. So it says whose it is, and whether it was left
+// behind.
 const namePrefix = "snowflaketest_"
 
 // leftAfter is when a database of another machine counts as left behind. No test run is that long.
@@ -23,7 +23,8 @@ const leftAfter = 24 * time.Hour
 func newName() string {
 	minute := strconv.FormatInt(time.Now().Unix()/60, 36)
 	random := strings.ToLower(rand.Text()[:12])
-	return fmt.Sprintf("%s%s_%s_%s_%s", namePrefix, machine(), strconv.FormatInt(int64(os.Getpid()), 36), minute, random)
+	process := strconv.FormatInt(int64(os.Getpid()), 36)
+	return namePrefix + strings.Join([]string{machine(), process, minute, random}, "_")
 }
 
 // machine tells hosts apart whose tests use one server.
@@ -37,8 +38,8 @@ func machine() string {
 	return strconv.FormatUint(uint64(hash.Sum32()), 36)
 }
 
-// abandoned reports whether a database was left behind: by a process of this machine that has ended, or by somebody
-// a day ago.
+// abandoned reports whether a database was left behind: by a process of this machine that has ended, or by
+// somebody a day ago.
 func abandoned(name string, now time.Time, lives func(pid int) bool) bool {
 	parts := strings.Split(strings.TrimPrefix(name, namePrefix), "_")
 	if !strings.HasPrefix(name, namePrefix) || len(parts) != 4 {
@@ -52,10 +53,11 @@ func abandoned(name string, now time.Time, lives func(pid int) bool) bool {
 	return parts[0] == machine() && !lives(int(pid)) || now.Sub(time.Unix(minute*60, 0)) > leftAfter
 }
 
-// dropLeftovers drops what killed processes have left on the server. What cannot be dropped is left to the next
-// process: it takes space and disturbs no test.
+// dropLeftovers drops what killed processes have left on the server. What cannot be dropped is left to the
+// next process: it takes space and disturbs no test.
 func (s *server) dropLeftovers(ctx context.Context, admin *sql.DB) {
-	query := "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'snowflaketest!_%' ESCAPE '!'"
+	query := "SELECT schema_name FROM information_schema.schemata " +
+		"WHERE schema_name LIKE 'snowflaketest!_%' ESCAPE '!'"
 	if s.flavor.driver == driverPgx {
 		query = "SELECT datname FROM pg_database WHERE datname LIKE 'snowflaketest!_%' ESCAPE '!'"
 	}
@@ -63,7 +65,7 @@ func (s *server) dropLeftovers(ctx context.Context, admin *sql.DB) {
 	if err != nil {
 		return
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // the second time it does nothing
 	var names []string
 	for rows.Next() {
 		var name string

@@ -10,10 +10,10 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Two test runs side by side can need more connections than a server allows. A test then waits. A connection to
-// MySQL or MariaDB is repeated if the server has too many, also one that the tested code opens by itself. On
-// PostgreSQL a driver that repeats would need a name of its own, and GORM treats the driver of each name in
-// another way. So no handle is opened there while the server is close to its limit.
+// Two test runs side by side can need more connections than a server allows. A test then waits. A
+// connection to MySQL or MariaDB is repeated if the server has too many, also one that the tested code
+// opens by itself. On PostgreSQL a driver that repeats would need a name of its own, and GORM treats the
+// driver of each name in another way. So no handle is opened there while the server is close to its limit.
 
 // beginPatience prepares the driver of MySQL, once in a process.
 //
@@ -47,8 +47,8 @@ func (s *server) admit(tb testing.TB) {
 	}
 }
 
-// dialPatiently connects to a server of MySQL's protocol. Such a server speaks first, so a server that has too
-// many connections can be told from one that is ready before the driver reads anything.
+// dialPatiently connects to a server of MySQL's protocol. Such a server speaks first, so a server that has
+// too many connections can be told from one that is ready before the driver reads anything.
 func dialPatiently(ctx context.Context, address string) (net.Conn, error) {
 	const pause = 100 * time.Millisecond
 	deadline := time.Now().Add(adminTimeout)

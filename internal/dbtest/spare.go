@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// PostgreSQL takes longer to make a database, to greet the first session in it and to drop it than most tests need
-// for everything else. So a package whose TestMain calls [Main] empties its databases and gives them to the next
-// tests, and drops them in the end.
+// PostgreSQL takes longer to make a database, to greet the first session in it and to drop it than most
+// tests need for everything else. So a package whose TestMain calls [Main] empties its databases and gives
+// them to the next tests, and drops them in the end.
 
 // A spare is an empty database that no test uses now.
 type spare struct {
@@ -27,8 +27,8 @@ var spares struct {
 	of   map[*server][]spare
 }
 
-// Main runs the tests of a package with many tests on PostgreSQL, and then the cleanups of what the package itself
-// shares between its tests. It returns the exit code for TestMain.
+// Main runs the tests of a package with many tests on PostgreSQL, and then the cleanups of what the package
+// itself shares between its tests. It returns the exit code for TestMain.
 func Main(m *testing.M, cleanups ...func()) int {
 	spares.mu.Lock()
 	spares.kept = true
@@ -71,8 +71,8 @@ func (s *server) takeSpare() (one spare, found bool) {
 	return one, found
 }
 
-// giveBack empties a database and keeps it for the next test. It reports whether it did. What a failed test has
-// left may be anything, so nobody gets that.
+// giveBack empties a database and keeps it for the next test. It reports whether it did. What a failed test
+// has left may be anything, so nobody gets that.
 func (s *server) giveBack(ctx context.Context, tb testing.TB, one spare) bool {
 	tb.Helper()
 	spares.mu.Lock()
@@ -90,8 +90,8 @@ func (s *server) giveBack(ctx context.Context, tb testing.TB, one spare) bool {
 	return true
 }
 
-// empty takes everything out of a database of PostgreSQL that a test may have put in. A database with rights of its
-// own is not emptied, and the error says so.
+// empty takes everything out of a database of PostgreSQL that a test may have put in. A database with
+// rights of its own is not emptied, and the error says so.
 func empty(ctx context.Context, dsn string) (err error) {
 	pool, err := sql.Open(driverPgx, dsn)
 	if err != nil {

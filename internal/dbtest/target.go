@@ -101,8 +101,8 @@ func EachServer(t *testing.T, fn func(t *testing.T, target Target)) {
 	Run(t, Chosen(t.Name(), Servers()), fn)
 }
 
-// Run runs fn in one parallel sub-test for each of the targets, in both tiers. It is for tests of what differs
-// from database to database.
+// Run runs fn in one parallel sub-test for each of the targets, in both tiers. It is for tests of what
+// differs from database to database.
 func Run(t *testing.T, targets []Target, fn func(t *testing.T, target Target)) {
 	t.Helper()
 	for _, target := range targets {
@@ -136,8 +136,8 @@ func (t Target) Shared(tb testing.TB) Target {
 	return t
 }
 
-// Privileged returns the target with a login that may create triggers. On MySQL with its binary log, the usual
-// login may not, like that of most applications. On other databases it is the same target.
+// Privileged returns the target with a login that may create triggers. On MySQL with its binary log, the
+// usual login may not, like that of most applications. On other databases it is the same target.
 func (t Target) Privileged() Target {
 	t.trusted = t.Name == nameMySQL
 	return t

@@ -128,7 +128,7 @@ func removedCallbacksUpsert(t *testing.T, target database) {
 }
 
 func emptyingCallback(t *testing.T, target database) {
-	db, _ := open(t, target, nil, &item{}, &part{})
+	db := open(t, target, nil, &item{}, &part{})
 	must(t, db.Callback().Create().After("snowflake:fill").Before("gorm:create").Register("test:empty", func(db *gorm.DB) {
 		if it, ok := db.Statement.Dest.(*item); ok {
 			it.ID = 0
@@ -150,7 +150,7 @@ func noInsertCallback(t *testing.T, target database) {
 // look again.
 func insertRemovedLate(t *testing.T, target database) {
 	for _, also := range []string{"snowflake:watch", "snowflake:fill", "gorm:begin_transaction", "snowflake:reset"} {
-		db, _ := open(t, target, nil, &item{}, &part{})
+		db := open(t, target, nil, &item{}, &part{})
 		must(t, db.Create(&item{Code: "one"}).Error, "create")
 		must(t, db.Callback().Create().Remove(also), "remove "+also)
 		must(t, db.Create(&item{Code: "two"}).Error, "create without "+also)
@@ -167,7 +167,7 @@ func insertRemovedLate(t *testing.T, target database) {
 type webContext struct{ context.Context }
 
 func ownContext(t *testing.T, target database) {
-	db, _ := open(t, target, nil, &item{}, &part{})
+	db := open(t, target, nil, &item{}, &part{})
 	ctx := &webContext{t.Context()}
 	seen := 0
 	look := func(tx *gorm.DB) error {
@@ -188,7 +188,7 @@ func ownContext(t *testing.T, target database) {
 }
 
 func replacedContext(t *testing.T, target database) {
-	db, _ := open(t, target, nil, &item{}, &part{})
+	db := open(t, target, nil, &item{}, &part{})
 	must(t, db.Callback().Create().After("snowflake:fill").Before("gorm:create").Register("test:replace",
 		func(db *gorm.DB) { db.Statement.Context = context.WithoutCancel(context.Background()) }), "register")
 	first := item{Code: "one", Parts: []part{{Name: "p"}}}
@@ -227,7 +227,7 @@ func (c *nilContext) Done() <-chan struct{} { return c.or().Done() }
 func (c *nilContext) Value(any) any { panic("the plugin asked a nil context for a value") }
 
 func nilPointerContext(t *testing.T, target database) {
-	db, _ := open(t, target, nil, &item{}, &part{})
+	db := open(t, target, nil, &item{}, &part{})
 	it := item{Code: "one"}
 	var none *nilContext
 	err := db.Session(&gorm.Session{DryRun: true, SkipDefaultTransaction: true, SkipHooks: true}).WithContext(none).
@@ -239,7 +239,7 @@ func nilPointerContext(t *testing.T, target database) {
 }
 
 func hookRowsUndone(t *testing.T, target database) {
-	db, _ := open(t, target, nil, &item{}, &part{})
+	db := open(t, target, nil, &item{}, &part{})
 	inner, deeper := &part{Name: "inner"}, &item{Code: "deeper", Parts: []part{{Name: "deepest"}}}
 	outer := item{Code: "outer", Parts: []part{{Name: "fine"}}, hook: func(tx *gorm.DB) error {
 		if err := tx.Create(deeper).Error; err != nil {
@@ -272,7 +272,7 @@ func hookRowsUndone(t *testing.T, target database) {
 // deepHooks makes more statements at a time than the plugin has places for.
 func deepHooks(t *testing.T, target database) {
 	const depth = 600
-	db, _ := open(t, target, nil, &item{}, &part{})
+	db := open(t, target, nil, &item{}, &part{})
 	boom := fmt.Errorf("boom")
 	for turn, fail := range []error{boom, nil, boom} {
 		items := make([]*item, depth)

@@ -233,9 +233,9 @@ func (j *judge) remember(db *gorm.DB, f *frame) {
 	j.texts, j.values = texts, values
 }
 
-// countExactly leaves RETURNING out where GORM would count wrong: under DO NOTHING it counts, and does not read
-// into, each element of a slice that has a value in one of the columns. It does the same by itself for columns
-// whose default the database makes, and nothing can be done about that.
+// countExactly leaves RETURNING out where GORM would count wrong: under DO NOTHING it counts, and does not
+// read into, each element of a slice that has a value in one of the columns. It does the same by itself for
+// columns whose default the database makes, and nothing can be done about that.
 func (j *judge) countExactly(db *gorm.DB, f *frame) {
 	stmt := db.Statement
 	whole := stmt.Clauses[clauseReturning]
@@ -303,7 +303,7 @@ func trace(db *gorm.DB, stmt *gorm.Statement, began time.Time, affected int64, e
 		if filter, ok := db.Logger.(gorm.ParamsFilter); ok {
 			text, vars = filter.ParamsFilter(db.Statement.Context, text, vars...)
 		}
-		return db.Dialector.Explain(text, vars...), affected
+		return db.Explain(text, vars...), affected
 	}, err)
 }
 

@@ -38,7 +38,7 @@ func oneCellTakenBack(t *testing.T, target database) {
 		"default transactions": {}, "none": {SkipDefaultTransaction: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, _ := open(t, target, cfg, &account{})
+			db := open(t, target, cfg, &account{})
 			must(t, db.Create(&account{Email: takenEmail}).Error, "create the row in the way")
 			fails, kept := account{Email: takenEmail}, account{ID: 7, Email: takenEmail}
 			wantErr(t, db.Create(&fails).Error, nil, "create again")
@@ -61,7 +61,7 @@ func oneCellKept(t *testing.T, target database) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			skip := name == "none"
-			db, _ := open(t, target, &gorm.Config{SkipDefaultTransaction: skip}, &account{})
+			db := open(t, target, &gorm.Config{SkipDefaultTransaction: skip}, &account{})
 			must(t, db.Callback().Create().After("snowflake:reconcile").Before(end).
 				Register("test:late", func(db *gorm.DB) { _ = db.AddError(errLate) }), "register")
 			a := account{Email: "a@example.com"}
@@ -90,7 +90,7 @@ func oneCellKept(t *testing.T, target database) {
 }
 
 func lateConflict(t *testing.T, target database) {
-	db, _ := open(t, target, nil, &account{})
+	db := open(t, target, nil, &account{})
 	first := account{Email: takenEmail}
 	must(t, db.Create(&first).Error, "create")
 	var filled snowflakeplugin.ID

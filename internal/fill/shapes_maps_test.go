@@ -108,7 +108,7 @@ func mapOfTwoColumns(t *testing.T, db *gorm.DB) {
 }
 
 func slicesOfMaps(t *testing.T, target database) {
-	db, numbers := openCounted(t, target, nil, &account{}, &ticket{})
+	db, numbers := openCounted(t, target, &account{}, &ticket{})
 	maps := []map[string]any{
 		{"email": "a"}, {"email": "b", "ID": 0}, {"Email": "c", "Id": nil}, {"email": "d", "id": 7},
 	}
@@ -151,7 +151,7 @@ func slicesOfMaps(t *testing.T, target database) {
 }
 
 func setIDsInMapsStay(t *testing.T, target database) {
-	db, numbers := openCounted(t, target, nil, &account{})
+	db, numbers := openCounted(t, target, &account{})
 	for i, value := range []any{
 		11, int64(12), uint64(13), snowflakeplugin.ID(14), pointerTo(snowflakeplugin.ID(15)), int8(16), "17",
 		gorm.Expr("10 + 8"),
@@ -170,7 +170,7 @@ func setIDsInMapsStay(t *testing.T, target database) {
 // openMaps returns a database for maps that must not lead to an INSERT.
 func openMaps(t *testing.T, target database) (*gorm.DB, *dbtest.Recorder) {
 	t.Helper()
-	db, _ := open(t, target, nil, &account{})
+	db := open(t, target, nil, &account{})
 	return watch(db)
 }
 
@@ -220,7 +220,7 @@ func nilMaps(t *testing.T, target database) {
 }
 
 func mapWithoutModel(t *testing.T, target database) {
-	db, numbers := openCounted(t, target, nil, &account{})
+	db, numbers := openCounted(t, target, &account{})
 	// There is no struct, so nothing says which column needs an ID.
 	m := map[string]any{"id": 5, "email": "a"}
 	must(t, db.Table("accounts").Create(m).Error, "create with an ID")

@@ -228,7 +228,7 @@ func refusedAsWithoutPlugin(t *testing.T, target database) {
 	none := func() *gorm.Config { return &gorm.Config{SkipDefaultTransaction: true} }
 	plain := target.Open(t, none())
 	must(t, plain.AutoMigrate(&account{}), "AutoMigrate")
-	db, _ := open(t, target, none(), &account{})
+	db := open(t, target, none(), &account{})
 	for name, create := range refused {
 		want := outcome(func() error { return create(plain) })
 		got := outcome(func() error { return create(db) })
@@ -258,7 +258,7 @@ type (
 func foreignStruct(t *testing.T, target database) {
 	plain := target.Open(t, nil)
 	must(t, plain.AutoMigrate(&account{}), "AutoMigrate")
-	db, numbers := openCounted(t, target, nil, &account{})
+	db, numbers := openCounted(t, target, &account{})
 	for name, fresh := range map[string]func() any{
 		"of the same fields":  func() any { return &accountForm{Email: "a", Name: "b"} },
 		"of the same, listed": func() any { return []accountForm{{Email: "c", Name: "d"}} },
@@ -280,7 +280,7 @@ func foreignStruct(t *testing.T, target database) {
 }
 
 func setIDsStay(t *testing.T, target database) {
-	db, numbers := openCounted(t, target, nil, &account{}, &ticket{}, &manyKinds{})
+	db, numbers := openCounted(t, target, &account{}, &ticket{}, &manyKinds{})
 	list := []account{{ID: 5, Email: "a"}, {Email: "b"}, {ID: 1, Email: "c"}, {ID: math.MaxInt64, Email: "d"}}
 	must(t, db.Create(&list).Error, "create a slice")
 	same(t, "the reservations for one empty cell", fmt.Sprint(numbers.take()), "[1]")

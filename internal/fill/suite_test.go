@@ -156,19 +156,17 @@ func use(t *testing.T, db *gorm.DB, plugin *snowflakeplugin.Plugin, models ...an
 }
 
 // open returns a new database that uses the plugin. The models are migrated.
-func open(
-	t *testing.T, target database, cfg *gorm.Config, models ...any,
-) (*gorm.DB, *snowflakeplugin.Plugin) {
+func open(t *testing.T, target database, cfg *gorm.Config, models ...any) *gorm.DB {
 	t.Helper()
-	db, plugin := target.Open(t, cfg), snowflakeplugin.New(snowflakeplugin.WithNode(1))
-	use(t, db, plugin, models...)
-	return db, plugin
+	db := target.Open(t, cfg)
+	use(t, db, snowflakeplugin.New(snowflakeplugin.WithNode(1)), models...)
+	return db
 }
 
 // openCounted is open with a plugin that takes its numbers from a counter.
-func openCounted(t *testing.T, target database, cfg *gorm.Config, models ...any) (*gorm.DB, *counter) {
+func openCounted(t *testing.T, target database, models ...any) (*gorm.DB, *counter) {
 	t.Helper()
-	db, numbers := target.Open(t, cfg), newCounter()
+	db, numbers := target.Open(t, nil), newCounter()
 	use(t, db, snowflakeplugin.New(snowflakeplugin.WithSource(numbers)), models...)
 	return db, numbers
 }
@@ -181,7 +179,7 @@ func inEveryMode(models []any, run func(t *testing.T, db *gorm.DB)) func(*testin
 			"default transactions": {false, false}, "none by Config": {true, false}, "none by Session": {false, true},
 		} {
 			t.Run(mode, func(t *testing.T) {
-				db, _ := open(t, target, &gorm.Config{SkipDefaultTransaction: skip[0]}, models...)
+				db := open(t, target, &gorm.Config{SkipDefaultTransaction: skip[0]}, models...)
 				if skip[1] {
 					db = db.Session(&gorm.Session{SkipDefaultTransaction: true})
 				}

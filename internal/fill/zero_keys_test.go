@@ -93,7 +93,7 @@ func zeroKeysRefused(t *testing.T, target database) {
 		refuse(t, db, "forgottens", waysToCreate(func(name string) forgotten { return forgotten{Name: name} }))
 	})
 	t.Run("no tag, the plugin", func(t *testing.T) {
-		db, _ := open(t, target, nil, &untagged{})
+		db := open(t, target, nil, &untagged{})
 		ways := waysToCreate(func(name string) untagged { return untagged{Name: name} })
 		refuse(t, db, "untaggeds", ways)
 		refuse(t, db.Unscoped().Session(&gorm.Session{}), "untaggeds", ways)
@@ -163,7 +163,7 @@ func zeroKeyRemedies(t *testing.T, target database) {
 		err = db.Session(&gorm.Session{DryRun: true}).Create(&[]forgotten{{}, {}, {}}).Error
 		same(t, "the times that a statement is refused", strings.Count(err.Error(), "is 0"), 1)
 	}
-	with, _ := open(t, target, nil)
+	with := open(t, target, nil)
 	err = with.Session(&gorm.Session{DryRun: true}).Create(&untagged{}).Error
 	says(t, err, "untagged.ID of row 0", `tag the field snowflake:"true"`)
 	if snowflakeplugin.Retryable(err) {
@@ -176,7 +176,7 @@ func zeroInCompositeKey(t *testing.T, target database) {
 		HallID snowflakeplugin.ID `gorm:"primaryKey;autoIncrement:false"`
 		Number int64              `gorm:"primaryKey;autoIncrement:false"`
 	}
-	db, _ := open(t, target, nil, &seat{})
+	db := open(t, target, nil, &seat{})
 	must(t, db.Create(&seat{HallID: 3, Number: 0}).Error, "a zero in the other part")
 	err := db.Create(&seat{Number: 4}).Error
 	wantErr(t, err, snowflakeplugin.ErrZeroKey, "a zero in the ID")
@@ -188,7 +188,7 @@ func pointersToPointers(t *testing.T, target database) {
 		ID   int64 `gorm:"primaryKey" snowflake:"true"`
 		Name string
 	}
-	db, _ := open(t, target, nil, &forgotten{}, &plain{})
+	db := open(t, target, nil, &forgotten{}, &plain{})
 	f, p := &forgotten{Name: "a"}, &plain{Name: "a"}
 	err := db.Create(&[]**forgotten{&f}).Error
 	if !errors.Is(err, gorm.ErrInvalidData) {

@@ -252,7 +252,8 @@ func (r *Router) extreme(ctx context.Context, model any, column, function string
 	return found.IsValid(), nil
 }
 
-// storedTime scans a time. SQLite has no type for times: it returns the text of an expression as it was stored.
+// storedTime scans a time. SQLite has no type for times: it returns the text of an expression as it was
+// stored.
 type storedTime struct{ to **time.Time }
 
 // Scan is that of sql.Scanner.
@@ -273,7 +274,8 @@ func (s *storedTime) Scan(value any) error {
 	}
 	// The driver of SQLite stores the first form, its CURRENT_TIMESTAMP the third, other programs the rest.
 	for _, form := range []string{
-		"2006-01-02 15:04:05.999999999-07:00", time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05", time.DateOnly,
+		"2006-01-02 15:04:05.999999999-07:00", time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05",
+		time.DateOnly,
 	} {
 		if at, err := time.Parse(form, text); err == nil {
 			*s.to = &at

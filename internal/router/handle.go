@@ -110,9 +110,9 @@ func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *g
 	return tx
 }
 
-// routeOf returns the route of a statement. The statement or its handle carries the route. A context alone has
-// one in hooks, where GORM makes a new session with the context of the statement. If both have one they have to
-// agree, because a context can come from anywhere.
+// routeOf returns the route of a statement. The statement or its handle carries the route. A context alone
+// has one in hooks, where GORM makes a new session with the context of the statement. If both have one they
+// have to agree, because a context can come from anywhere.
 func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
 	of, inContext := stmt.Context.Value(routeKey{h.topology}).(route)
 	to, routed = h.carried(stmt)
@@ -120,8 +120,8 @@ func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err erro
 	case !routed:
 		return of, inContext, nil
 	case inContext && (of.shard != to.shard || of.all != to.all):
-		return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle a context "+
-			"of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
+		return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle a "+
+			"context of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
 	case inContext && of.locked:
 		return of, true, nil
 	}

@@ -5,8 +5,8 @@
 //	testrun -nightly   everything with the race detector, and SNOWFLAKE_NIGHTLY=1
 //	testrun lease ...  only the modules and packages whose path begins with one of these words
 //
-// A part is a package. In tier one a part that takes more than a fifth of the budget is named. If it takes more
-// than the whole budget and CI=true, that is a failure.
+// A part is a package. In tier one a part that takes more than a fifth of the budget is named. If it takes
+// more than the whole budget and CI=true, that is a failure.
 package main
 
 import (
@@ -34,14 +34,17 @@ import (
 // budget is how long tier one may take on two processors.
 const budget = 6 * time.Minute
 
-// raced lists what tier one runs with the race detector: the packages in which goroutines meet. They do not run
-// without it as well. A module is named by its directory.
-var raced = []string{"generator", "lease", "segment", "internal/fill", "internal/router", "server/..."} //nolint:gochecknoglobals // a constant
+// raced lists what tier one runs with the race detector: the packages in which goroutines meet. They do not
+// run without it as well. A module is named by its directory.
+//
+//nolint:gochecknoglobals // a constant
+var raced = []string{"generator", "lease", "segment", "internal/fill", "internal/router", "server/..."}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout))
+	code := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	os.Exit(code)
 }
 
 func run(ctx context.Context, args []string, out io.Writer) int {
@@ -87,11 +90,13 @@ type step struct {
 	workers  string // how many packages at a time
 }
 
-// dearest lists the packages that take longest, so that they begin first and none of them is left alone at the end.
-var dearest = []string{"merge", "internal/integration/resharding", "internal/faults", "lease/gormlease"} //nolint:gochecknoglobals // a constant
+// dearest lists the packages that take longest, so that they begin first and none is left alone at the end.
+//
+//nolint:gochecknoglobals // a constant
+var dearest = []string{"merge", "internal/integration/resharding", "internal/faults", "lease/gormlease"}
 
-// plan returns the steps of each lane. Lanes run beside each other and the steps of a lane one after the other, so
-// that the processors have something to do while tests wait for databases.
+// plan returns the steps of each lane. Lanes run beside each other and the steps of a lane one after the
+// other, so that the processors have something to do while tests wait for databases.
 func plan(night bool, only []string) (lanes [][]step, err error) {
 	packages, err := tested(".")
 	if err != nil {
@@ -163,7 +168,8 @@ func rank(dir string) int {
 }
 
 func wanted(p string, only []string) bool {
-	return len(only) == 0 || slices.ContainsFunc(only, func(word string) bool { return strings.HasPrefix(p, word) })
+	begins := func(word string) bool { return strings.HasPrefix(p, word) }
+	return len(only) == 0 || slices.ContainsFunc(only, begins)
 }
 
 func isRaced(p string) bool {
@@ -175,10 +181,12 @@ func isRaced(p string) bool {
 
 // run runs the step, and tells the report what happens.
 func (s step) run(ctx context.Context, night bool, r *report) {
-	args := []string{"test", "-json", "-count=1", "-vet=off", "-p", s.workers, "-parallel", "4", "-timeout", "10m"}
-	what := "tests"
+	what, timeout := "tests", "15m"
 	if night {
-		args[len(args)-1] = "3h"
+		timeout = "3h"
+	}
+	args := []string{
+		"test", "-json", "-count=1", "-vet=off", "-p", s.workers, "-parallel", "4", "-timeout", timeout,
 	}
 	if s.race {
 		args = append(args, "-race")

@@ -17,8 +17,8 @@ import (
 // modulePath is left out of the names of parts.
 const modulePath = "github.com/snowflakeplugin/snowflakeplugin"
 
-// An event is a line of go test -json, as "go doc test2json" describes it. ImportPath stands in the lines of a
-// build.
+// An event is a line of go test -json, as "go doc test2json" describes it. ImportPath stands in the lines
+// of a build.
 type event struct {
 	Action     string
 	Package    string
@@ -54,7 +54,8 @@ func (r *report) say(format string, args ...any) {
 	r.print(format, args...)
 }
 
-// print prints a line with the seconds since the start, so that a run that is cut off says where. The lock is held.
+// print prints a line with the seconds since the start, so that a run that is cut off says where. The lock
+// is held.
 func (r *report) print(format string, args ...any) {
 	fmt.Fprintf(r.out, "%5.0f s  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
@@ -145,8 +146,8 @@ func (r *report) endTest(p *part, e event) {
 	}
 }
 
-// end prints a line for a package that has ended. One that failed may have printed something outside of its tests,
-// or may have died in the middle of some: a panic, a time-out, a race.
+// end prints a line for a package that has ended. One that failed may have printed something outside of its
+// tests, or may have died in the middle of some: a panic, a time-out, a race.
 func (r *report) end(p *part, e event) {
 	p.seconds = e.Elapsed
 	r.print("%-5s %s (%d tests, %.1f s)", e.Action, p.name, p.passed+p.failed, p.seconds)
@@ -165,8 +166,8 @@ func (r *report) end(p *part, e event) {
 	}
 }
 
-// finish prints the table, and reports whether all is well. Parts that take longer than warn are named, and none
-// may take longer than the limit. Zero stands for no limit.
+// finish prints the table, and reports whether all is well. Parts that take longer than warn are named, and
+// none may take longer than the limit. Zero stands for no limit.
 func (r *report) finish(warn, limit time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,8 +182,8 @@ func (r *report) finish(warn, limit time.Duration) bool {
 		fmt.Fprintf(table, "%.1f\t%d\t%d\t%d\t  %s\n", p.seconds, p.passed+p.failed, p.skipped, p.nights, p.name)
 		all.passed, all.failed = all.passed+p.passed, all.failed+p.failed
 		all.skipped, all.nights = all.skipped+p.skipped, all.nights+p.nights
-		long := fmt.Sprintf("%s took %.0f s, where a part should take at most %.0f: make it cheaper, or move what is "+
-			"exhaustive to the nightly tier", p.name, p.seconds, warn.Seconds())
+		long := fmt.Sprintf("%s took %.0f s, where a part should take at most %.0f: make it cheaper, or move what "+
+			"is exhaustive to the nightly tier", p.name, p.seconds, warn.Seconds())
 		switch {
 		case limit > 0 && p.seconds > limit.Seconds():
 			r.faults = append(r.faults, long)
@@ -205,7 +206,8 @@ func (r *report) finish(warn, limit time.Duration) bool {
 	for _, fault := range r.faults {
 		fmt.Fprintln(r.out, fault)
 	}
-	fmt.Fprintf(r.out, "%.0f s in all, and %d tests are left to the night\n", time.Since(r.began).Seconds(), all.nights)
+	took := time.Since(r.began).Seconds()
+	fmt.Fprintf(r.out, "%.0f s in all, and %d tests are left to the night\n", took, all.nights)
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", all.passed, all.failed, all.skipped+all.nights)
 	return all.failed == 0 && len(r.faults) == 0 && all.passed > 0
 }

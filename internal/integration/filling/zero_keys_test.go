@@ -19,12 +19,6 @@ func zeroKeyBehaviors() []behavior {
 	}
 }
 
-// untagged forgot its tag.
-type untagged struct {
-	ID   snowflakeplugin.ID
-	Name string
-}
-
 func databaseKeysLeft(t *testing.T, target dbtest.Target) {
 	type given struct {
 		ID   snowflakeplugin.ID `gorm:"primaryKey;default:(41+1)"`

@@ -14,8 +14,6 @@ import (
 )
 
 // pool keeps the routers that tests have used, with their databases, for the tests after them.
-//
-//nolint:gochecknoglobals // a test cannot hand anything to the next one
 var pool = routers{idle: map[string][]*sharded{}}
 
 // routers makes a router over new databases only if none is idle that has the same tables. Tables are the

@@ -314,7 +314,7 @@ func handleWithOtherContext(t *testing.T, target dbtest.Target) {
 	eachTrades(t, target, func(s *sharded) {
 		made := s.filled(2)
 		here, there := made[0], made[1]
-		ctx := s.on(&trade{}, there.ID).Statement.Context
+		ctx := s.on(&trade{}, there.ID).Statement.Context //nolint:contextcheck // that of another handle is the point
 		mixed := func() *gorm.DB { return s.on(&trade{}, here.ID).WithContext(ctx) }
 		var rows []trade
 		var n int64

@@ -142,6 +142,8 @@ func newShardedOf(
 }
 
 // newShardedBy is newShardedOf for databases that are closed with tb.
+//
+//nolint:thelper // the databases may live longer than the test
 func newShardedBy(
 	tb testing.TB, t *testing.T, targets []dbtest.Target, cfg func() *gorm.Config, n int, models ...any,
 ) sharded {

@@ -18,7 +18,7 @@ import (
 func TestTheJudgeKeepsWhatIsRight(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
-		r := openRivals(t, target, nil)
+		r := openRivals(t, target)
 		for name, mode := range judgeModes(target.Dialect) {
 			t.Run(name, func(t *testing.T) {
 				r.reopen(t, target, mode.cfg, mode.options...)
@@ -78,8 +78,8 @@ func keptShapes() map[string]func(t *testing.T, r *rivals) {
 		"a new row that two parents share": func(t *testing.T, r *rivals) {
 			s, p, q := &ship{Text: "shared"}, &port{Name: "p", Text: "shared"}, &port{Name: "q", Text: "shared"}
 			succeed(t, r.ours.Create(&[]voyage{
-				{Ship: s, Port: p, Sailors: []*ship{s}, Harbours: []*port{q, p}},
-				{Ship: s, Port: p, Sailors: []*ship{s}, Harbours: []*port{p, q}}}))
+				{Ship: s, Port: p, Sailors: []*ship{s}, Havens: []*port{q, p}},
+				{Ship: s, Port: p, Sailors: []*ship{s}, Havens: []*port{p, q}}}))
 			for table, ids := range map[string][]int64{
 				"ships": {int64(s.ID)}, "ports": {int64(p.ID), int64(q.ID)}} {
 				got := plainRows[int64](t, r.ours, "SELECT id FROM "+table+" ORDER BY id")
@@ -225,7 +225,7 @@ func keptShapes() map[string]func(t *testing.T, r *rivals) {
 func TestTheJudgeLeavesUnknownIndexesToTheDatabase(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
-		r := openRivals(t, target, nil)
+		r := openRivals(t, target)
 		plainExec(t, r.ours, "CREATE UNIQUE INDEX ships_text ON ships (text)",
 			"INSERT INTO ships (id, text) VALUES (7, 'taken')")
 		for name, create := range map[string]func() error{
@@ -249,7 +249,7 @@ func TestTheJudgeLeavesUnknownIndexesToTheDatabase(t *testing.T) {
 func TestAContestedKeySaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
-		r := openRivals(t, target, nil)
+		r := openRivals(t, target)
 		for _, skip := range []bool{false, true} {
 			for _, translate := range []bool{false, true} {
 				r.reopen(t, target, &gorm.Config{SkipDefaultTransaction: skip, TranslateError: translate})

@@ -2,6 +2,7 @@ package statements_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"reflect"
 	"slices"
@@ -19,18 +20,18 @@ import (
 // key.
 type (
 	voyage struct {
-		ID       snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
-		Text     string             `gorm:"size:50"`
-		ShipID   *snowflakeplugin.ID
-		Ship     *ship
-		PortID   *snowflakeplugin.ID
-		Port     *port
-		Log      *logbook
-		Crates   []crate
-		Stamps   []stamp  `gorm:"polymorphic:Owner"`
-		Sailors  []*ship  `gorm:"many2many:voyage_ships"`
-		Harbours []*port  `gorm:"many2many:voyage_ports"`
-		Passes   []permit `gorm:"foreignKey:VoyageID"`
+		ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+		Text    string             `gorm:"size:50"`
+		ShipID  *snowflakeplugin.ID
+		Ship    *ship
+		PortID  *snowflakeplugin.ID
+		Port    *port
+		Log     *logbook
+		Crates  []crate
+		Stamps  []stamp  `gorm:"polymorphic:Owner"`
+		Sailors []*ship  `gorm:"many2many:voyage_ships"`
+		Havens  []*port  `gorm:"many2many:voyage_ports"`
+		Passes  []permit `gorm:"foreignKey:VoyageID"`
 	}
 	// ship has no other unique key.
 	ship struct {
@@ -141,8 +142,8 @@ type rivals struct {
 	recorder     *dbtest.Recorder
 }
 
-// openRivals makes the tables and opens the two handles, ours as cfg says.
-func openRivals(t *testing.T, target dbtest.Target, cfg *gorm.Config, options ...dbtest.Option) *rivals {
+// openRivals makes the tables and opens the two handles.
+func openRivals(t *testing.T, target dbtest.Target) *rivals {
 	t.Helper()
 	r := &rivals{dsn: target.DSN(t), their: &counted{}, our: &counted{}}
 	r.theirs = target.OpenDSN(t, r.dsn, nil, dbtest.MaxOpenConns(2))
@@ -150,7 +151,7 @@ func openRivals(t *testing.T, target dbtest.Target, cfg *gorm.Config, options ..
 	must(t, r.theirs.Use(plugin), "Use")
 	must(t, plugin.Prepare(r.theirs, judgeModels()...), "Prepare")
 	must(t, r.theirs.AutoMigrate(judgeModels()...), "AutoMigrate")
-	r.reopen(t, target, cfg, options...)
+	r.reopen(t, target, nil)
 	return r
 }
 
@@ -184,31 +185,38 @@ func (r *rivals) dump(t *testing.T) []string {
 	must(t, err, "DB")
 	var lines []string
 	for _, table := range judgeTables {
-		rows, err := pool.QueryContext(t.Context(), quoted(r.theirs, "SELECT * FROM ~"+table+"~"))
-		must(t, err, "SELECT")
-		columns, err := rows.Columns()
-		must(t, err, "Columns")
-		for rows.Next() {
-			values := make([]any, len(columns))
-			for i := range values {
-				values[i] = new(any)
-			}
-			must(t, rows.Scan(values...), "Scan")
-			var line strings.Builder
-			line.WriteString(table)
-			for i, v := range values {
-				value := *v.(*any) //nolint:forcetypeassert // as made above
-				if raw, ok := value.([]byte); ok {
-					value = string(raw)
-				}
-				fmt.Fprintf(&line, " %s=%v", columns[i], value)
-			}
-			lines = append(lines, line.String())
-		}
-		must(t, rows.Err(), "rows")
-		must(t, rows.Close(), "Close")
+		lines = append(lines, r.rowsOf(t, pool, table)...)
 	}
 	slices.Sort(lines)
+	return lines
+}
+
+// rowsOf returns a line for each row of a table.
+func (r *rivals) rowsOf(t *testing.T, pool *sql.DB, table string) (lines []string) {
+	t.Helper()
+	rows, err := pool.QueryContext(t.Context(), quoted(r.theirs, "SELECT * FROM ~"+table+"~"))
+	must(t, err, "SELECT")
+	defer func() { must(t, rows.Close(), "Close") }()
+	columns, err := rows.Columns()
+	must(t, err, "Columns")
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		must(t, rows.Scan(values...), "Scan")
+		var line strings.Builder
+		line.WriteString(table)
+		for i, v := range values {
+			value := *v.(*any) //nolint:forcetypeassert // as made above
+			if raw, ok := value.([]byte); ok {
+				value = string(raw)
+			}
+			fmt.Fprintf(&line, " %s=%v", columns[i], value)
+		}
+		lines = append(lines, line.String())
+	}
+	must(t, rows.Err(), "rows")
 	return lines
 }
 

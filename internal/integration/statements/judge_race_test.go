@@ -18,7 +18,7 @@ import (
 func TestOfTwoWritersAtOnceOneIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		r := openRivals(t, target, nil)
+		r := openRivals(t, target)
 		for name, create := range map[string]func(tx *gorm.DB, text string) error{
 			"DoNothing": func(tx *gorm.DB, text string) error {
 				return tx.Clauses(doNothing()).Create(&ship{Text: text}).Error
@@ -65,7 +65,7 @@ func TestARowOutsideOfTheSnapshotRefuses(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, append(dbtest.ServersOf("postgres"), dbtest.ServersOf("mysql")...),
 		func(t *testing.T, target dbtest.Target) {
-			r := openRivals(t, target, nil)
+			r := openRivals(t, target)
 			for name, create := range map[string]func(tx *gorm.DB) error{
 				"a slice":   func(tx *gorm.DB) error { return tx.Create(&[]ship{{}, {}}).Error },
 				"DoNothing": func(tx *gorm.DB) error { return tx.Clauses(doNothing()).Create(&ship{}).Error },

@@ -34,8 +34,8 @@ func judgedShapes() []judgedShape {
 	old := func(rows any) func(*gorm.DB) error {
 		return func(tx *gorm.DB) error { return tx.Create(rows).Error }
 	}
-	create := func(make func() any, clauses ...clause.Expression) func(*gorm.DB) error {
-		return func(tx *gorm.DB) error { return tx.Clauses(clauses...).Create(make()).Error }
+	create := func(row func() any, clauses ...clause.Expression) func(*gorm.DB) error {
+		return func(tx *gorm.DB) error { return tx.Clauses(clauses...).Create(row()).Error }
 	}
 	shapes := []judgedShape{
 		{name: "a struct", theirs: ship1(), ours: create(func() any { return &ship{} })},
@@ -63,12 +63,12 @@ func judgedShapes() []judgedShape {
 		{name: "many to many", at: 2, theirs: ship1(),
 			ours: create(func() any { return &voyage{Sailors: []*ship{{}, {}}} })},
 		{name: "many to many, with a further unique key", at: 2, theirs: &port{Name: "a", Text: "theirs"},
-			ours: create(func() any { return &voyage{Harbours: []*port{{Name: "b"}, {Name: "c"}}} })},
+			ours: create(func() any { return &voyage{Havens: []*port{{Name: "b"}, {Name: "c"}}} })},
 		{name: "many to many, an old one and a new one", theirs: ship1(), before: old(&ship{ID: 7}), at: 1,
 			ours: create(func() any { return &voyage{Sailors: []*ship{{ID: 7}, {}}} })},
 		{name: "many to many, an old one and a new one, with a further unique key", at: 1,
 			theirs: &port{Name: "a", Text: "theirs"}, before: old(&port{ID: 7, Name: "old"}),
-			ours: create(func() any { return &voyage{Harbours: []*port{{ID: 7, Name: "old"}, {Name: "c"}}} })},
+			ours: create(func() any { return &voyage{Havens: []*port{{ID: 7, Name: "old"}, {Name: "c"}}} })},
 		{name: "all of a tree saved in full", at: 3, theirs: &crate{Text: "theirs"},
 			ours: func(tx *gorm.DB) error {
 				return tx.Session(full).Create(&voyage{Ship: &ship{}, Log: &logbook{}, Crates: []crate{{}}}).Error

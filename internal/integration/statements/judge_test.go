@@ -44,7 +44,7 @@ func judgeModes(dialect string) map[string]struct {
 func TestARowWithANewKeyIsInsertedOrRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Targets(), func(t *testing.T, target dbtest.Target) {
-		r := openRivals(t, target, nil)
+		r := openRivals(t, target)
 		for name, mode := range judgeModes(target.Dialect) {
 			t.Run(name, func(t *testing.T) {
 				r.reopen(t, target, mode.cfg, mode.options...)

@@ -33,7 +33,8 @@ func Run(t *testing.T, behaviors []Behavior) {
 	there := map[string][]Behavior{}
 	for _, b := range behaviors {
 		candidates := slices.DeleteFunc(dbtest.Targets(), func(target dbtest.Target) bool {
-			return len(b.Only) > 0 && !slices.Contains(b.Only, target.Name) && !slices.Contains(b.Only, target.Dialect)
+			return len(b.Only) > 0 && !slices.Contains(b.Only, target.Name) &&
+				!slices.Contains(b.Only, target.Dialect)
 		})
 		if !b.Everywhere {
 			candidates = dbtest.Chosen(t.Name()+"/"+b.Name, candidates)
@@ -42,7 +43,9 @@ func Run(t *testing.T, behaviors []Behavior) {
 			there[target.Name] = append(there[target.Name], b)
 		}
 	}
-	targets := slices.DeleteFunc(dbtest.Targets(), func(target dbtest.Target) bool { return there[target.Name] == nil })
+	targets := slices.DeleteFunc(dbtest.Targets(), func(target dbtest.Target) bool {
+		return there[target.Name] == nil
+	})
 	dbtest.Run(t, targets, func(t *testing.T, target dbtest.Target) {
 		shared := target.Shared(t)
 		for _, b := range there[target.Name] {
