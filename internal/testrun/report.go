@@ -182,8 +182,8 @@ func (r *report) finish(warn, limit time.Duration) bool {
 		fmt.Fprintf(table, "%.1f\t%d\t%d\t%d\t  %s\n", p.seconds, p.passed+p.failed, p.skipped, p.nights, p.name)
 		all.passed, all.failed = all.passed+p.passed, all.failed+p.failed
 		all.skipped, all.nights = all.skipped+p.skipped, all.nights+p.nights
-		long := fmt.Sprintf("%s took %.0f s, where a part should take at most %.0f: make it cheaper, or move what "+
-			"is exhaustive to the nightly tier", p.name, p.seconds, warn.Seconds())
+		long := fmt.Sprintf("%s took %.0f s, where a part should take at most %.0f: make it cheaper, or move "+
+			"what is exhaustive to the nightly tier", p.name, p.seconds, warn.Seconds())
 		switch {
 		case limit > 0 && p.seconds > limit.Seconds():
 			r.faults = append(r.faults, long)

@@ -314,8 +314,10 @@ func handleWithOtherContext(t *testing.T, target dbtest.Target) {
 	eachTrades(t, target, func(s *sharded) {
 		made := s.filled(2)
 		here, there := made[0], made[1]
-		ctx := s.on(&trade{}, there.ID).Statement.Context //nolint:contextcheck // that of another handle is the point
-		mixed := func() *gorm.DB { return s.on(&trade{}, here.ID).WithContext(ctx) }
+		ctx := s.on(&trade{}, there.ID).Statement.Context
+		mixed := func() *gorm.DB {
+			return s.on(&trade{}, here.ID).WithContext(ctx) //nolint:contextcheck // that of another handle is the point
+		}
 		var rows []trade
 		var n int64
 		row := trade{ID: s.id(s.shard(here.ID)), Code: "mixed"}
