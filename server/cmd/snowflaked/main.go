@@ -54,7 +54,7 @@ func execute(ctx context.Context, args, environ []string, out, errs io.Writer) i
 	}
 	log := newLogger(s, errs)
 	if s.CheckConfig {
-		return check(s, log, out, errs)
+		return check(s, log, out, errs) //nolint:contextcheck // it does not wait
 	}
 	d, err := daemon.Start(s, log) //nolint:contextcheck // it does not wait
 	if err != nil {

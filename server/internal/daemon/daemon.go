@@ -176,7 +176,8 @@ func checkAddresses(s *settings.Settings) error {
 		inner, err := config.Listen(context.Background(), "tcp", one.address)
 		if err == nil {
 			listening++
-			defer inner.Close() //nolint:errcheck // nobody has used it
+			// It is closed in the end: the second address may be the same.
+			defer inner.Close() //nolint:errcheck,gocritic // nobody has used it, and there are two
 		} else if !errors.Is(err, syscall.EADDRINUSE) || listening > 0 && samePort(s) {
 			faults = append(faults, fmt.Errorf("listening for %s: %w", one.what, err))
 		}

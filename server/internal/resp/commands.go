@@ -70,7 +70,8 @@ func (c *session) answer(args []string) bool {
 		c.server.strayed.Add(1)
 		c.server.options.Metrics.Observe(protocol, "strayed", 0)
 		c.server.log.Warn("strayed", "snowflaked: a client spoke HTTP to the port of the protocol of Redis, as "+
-			"a browser does when a page misuses it; the connection was ended", "client", c.conn.RemoteAddr().String())
+			"a browser does when a page misuses it; the connection was ended",
+			"client", c.conn.RemoteAddr().String())
 		c.out.fail("ERR", "this port does not speak HTTP")
 		return false
 	}
