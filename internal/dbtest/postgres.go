@@ -53,6 +53,10 @@ func createPostgres(
 		_, err := admin.ExecContext(ctx, create)
 		return err
 	})
+	if err == nil {
+		// The tests do not need to survive a crash of this server, so a commit need not wait for the disk.
+		_, err = admin.ExecContext(ctx, "ALTER DATABASE "+name+" SET synchronous_commit = off")
+	}
 	switch {
 	case err == nil:
 		dsn, err := pgDSN(s.dsn, "dbname", name)

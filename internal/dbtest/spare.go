@@ -108,8 +108,8 @@ func empty(ctx context.Context, dsn string) (err error) {
 		BEGIN
 			IF EXISTS (SELECT FROM pg_database WHERE datname = current_database() AND datacl IS NOT NULL)
 				OR EXISTS (SELECT FROM pg_event_trigger) OR EXISTS (SELECT FROM pg_publication)
-				OR EXISTS (SELECT FROM pg_db_role_setting WHERE setdatabase =
-					(SELECT oid FROM pg_database WHERE datname = current_database())) THEN
+				OR EXISTS (SELECT FROM pg_db_role_setting WHERE setconfig <> '{synchronous_commit=off}'
+					AND setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())) THEN
 				RAISE EXCEPTION 'the database is not as it was made';
 			END IF;
 			PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
