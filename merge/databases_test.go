@@ -44,5 +44,5 @@ func turn(name string, n int) int {
 }
 
 // skipped reports whether tier one leaves out a case of a large table, of which SQLite meets every one: it takes
-// every eighth one on a server or between kinds of databases, and the night takes all.
-func skipped(name string) bool { return !nightly.Enabled() && turn(name, 8) != 0 }
+// every sixteenth one on a server or between kinds of databases, and the night takes all.
+func skipped(name string) bool { return !nightly.Enabled() && turn(name, 16) != 0 }

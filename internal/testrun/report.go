@@ -166,9 +166,9 @@ func (r *report) end(p *part, e event) {
 	}
 }
 
-// finish prints the table, and reports whether all is well. Parts that take longer than warn are named, and
-// none may take longer than the limit. Zero stands for no limit.
-func (r *report) finish(warn, limit time.Duration) bool {
+// finish prints the table, and reports whether all is well. Parts that take longer than most are named, unless
+// that is zero. If the report is strict, such a part must not take more than a fifth of all parts together.
+func (r *report) finish(most time.Duration, strict bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all part
@@ -182,12 +182,17 @@ func (r *report) finish(warn, limit time.Duration) bool {
 		fmt.Fprintf(table, "%.1f\t%d\t%d\t%d\t  %s\n", p.seconds, p.passed+p.failed, p.skipped, p.nights, p.name)
 		all.passed, all.failed = all.passed+p.passed, all.failed+p.failed
 		all.skipped, all.nights = all.skipped+p.skipped, all.nights+p.nights
-		long := fmt.Sprintf("%s took %.0f s, where a part should take at most %.0f: make it cheaper, or move "+
-			"what is exhaustive to the nightly tier", p.name, p.seconds, warn.Seconds())
-		switch {
-		case limit > 0 && p.seconds > limit.Seconds():
+		all.seconds += p.seconds
+	}
+	for _, p := range parts {
+		if most == 0 || p.seconds <= most.Seconds() {
+			continue
+		}
+		long := fmt.Sprintf("%s took %.0f s of %.0f, where a part should take at most %.0f: make it cheaper, or "+
+			"move what is exhaustive to the nightly tier", p.name, p.seconds, all.seconds, most.Seconds())
+		if strict && p.seconds > all.seconds/5 {
 			r.faults = append(r.faults, long)
-		case warn > 0 && p.seconds > warn.Seconds():
+		} else {
 			warnings = append(warnings, long)
 		}
 	}

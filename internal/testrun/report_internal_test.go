@@ -26,7 +26,7 @@ func TestTheReportTellsWhatHappened(t *testing.T) {
 	var all strings.Builder
 	r := &report{began: time.Now(), out: &all}
 	feed(t, r, packages)
-	if r.finish(0, 0) {
+	if r.finish(0, false) {
 		t.Error("all is well in spite of the failures")
 	}
 	for _, text := range []string{
@@ -41,11 +41,11 @@ func TestTheReportTellsWhatHappened(t *testing.T) {
 	var some strings.Builder
 	r = &report{began: time.Now(), out: &some}
 	feed(t, r, map[string]string{"good": packages["good"]})
-	if !r.finish(0, 0) || !strings.Contains(some.String(), "2 passed, 0 failed, 2 skipped") {
+	if !r.finish(0, false) || !strings.Contains(some.String(), "2 passed, 0 failed, 2 skipped") {
 		t.Errorf("good tests alone are not well:\n%s", some.String())
 	}
 	none := &report{began: time.Now(), out: &some}
-	if none.finish(0, 0) {
+	if none.finish(0, false) {
 		t.Error("a run without a test is well")
 	}
 	if t.Failed() {
@@ -56,18 +56,26 @@ func TestTheReportTellsWhatHappened(t *testing.T) {
 func TestAPartThatTakesTooLongIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		warn, limit time.Duration
+		most        time.Duration
+		others      int // seconds of each of six other parts
+		strict      bool
 		well, named bool
 	}{
-		{0, 0, true, false}, {time.Minute, time.Minute, true, false}, {time.Second, 0, true, true},
-		{time.Second, time.Minute, true, true}, {time.Second, 2 * time.Second, false, true},
+		{0, 0, true, true, false},
+		{time.Minute, 0, true, true, false},
+		{time.Second, 0, false, true, true},
+		{time.Second, 19, true, false, true},
+		{time.Second, 20, true, true, true},
 	} {
 		var out strings.Builder
 		r := &report{began: time.Now(), out: &out}
-		r.read(strings.NewReader(fmt.Sprintf("%s\n%s\n",
-			`{"Action":"pass","Package":"m/slow","Test":"TestIt","Elapsed":30}`,
-			`{"Action":"pass","Package":"m/slow","Elapsed":30}`)))
-		well := r.finish(c.warn, c.limit)
+		events := `{"Action":"pass","Package":"m/slow","Test":"TestIt","Elapsed":30}
+			{"Action":"pass","Package":"m/slow","Elapsed":30}`
+		for n := range 6 {
+			events += fmt.Sprintf("\n{\"Action\":\"pass\",\"Package\":\"m/other%d\",\"Elapsed\":%d}", n, c.others)
+		}
+		r.read(strings.NewReader(events))
+		well := r.finish(c.most, c.strict)
 		if named := strings.Contains(out.String(), "m/slow took 30 s"); well != c.well || named != c.named {
 			t.Errorf("%+v: all is well: %t, the part is named: %t\n%s", c, well, named, out.String())
 		}

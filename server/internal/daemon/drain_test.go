@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -32,7 +33,8 @@ func (c *tally) lose(who string, err error) {
 }
 
 // overHTTP asks on one connection after the other, as long as the service takes connections. It leaves a
-// connection when it is told to. A request on a connection that was made has to be answered.
+// connection when it is told to. A request on a connection that was accepted has to be answered. A listener
+// that is closed resets a connection that the kernel makes at the same moment, before any answer on it.
 func (c *tally) overHTTP(t *testing.T, s *service) {
 	for {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.HTTPAddr())
@@ -40,7 +42,7 @@ func (c *tally) overHTTP(t *testing.T, s *service) {
 			return
 		}
 		in := bufio.NewReader(conn)
-		for told := false; !told; {
+		for told, first := false, true; !told; first = false {
 			_, err := io.WriteString(conn, "POST "+procedure+" HTTP/1.1\r\nHost: localhost\r\n"+
 				"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 			var response *http.Response
@@ -55,7 +57,9 @@ func (c *tally) overHTTP(t *testing.T, s *service) {
 				err = errors.New(response.Status)
 			}
 			if err != nil {
-				c.lose("HTTP/1", err)
+				if ready, _ := s.Ready(); ready || !first || !isReset(err) {
+					c.lose("HTTP/1", err)
+				}
 				conn.Close()
 				return
 			}
@@ -64,6 +68,10 @@ func (c *tally) overHTTP(t *testing.T, s *service) {
 		}
 		conn.Close()
 	}
+}
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // overRESP sends a few commands at once, and leaves when one is refused and all are answered.
