@@ -185,7 +185,7 @@ func TestS14_NoIDIsHandedToTwoThreads(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range ids {
 		wg.Go(func() {
-			for len(ids[i]) < each {
+			for len(ids[i]) < each || k.Extensions() == 0 { // no machine is too fast for it
 				batch := make([]int64, 1+len(ids[i])%7)
 				var err error
 				switch len(batch) {
@@ -214,8 +214,5 @@ func TestS14_NoIDIsHandedToTwoThreads(t *testing.T) {
 			}
 			seen[id] = true
 		}
-	}
-	if k.Extensions() == 0 {
-		t.Error("the window was never extended")
 	}
 }
