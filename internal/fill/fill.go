@@ -198,7 +198,7 @@ func (f *filler) afterInsert(db *gorm.DB) {
 			return
 		}
 	}
-	fr.settled = !inTransaction(db.Statement.ConnPool)
+	fr.inserted = true
 }
 
 // finish takes the IDs back if the statement failed, and ends the frame.
@@ -213,7 +213,7 @@ func (f *filler) finish(db *gorm.DB) {
 	}
 	f.afterInsert(db)
 	if db.Error != nil {
-		fr.reset(f.open.tree(fr))
+		fr.reset(f.open.tree(fr), beganTransaction(db))
 	}
 	f.open.remove(fr)
 	f.plans.frames.remove(fr)

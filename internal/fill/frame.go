@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -22,16 +23,16 @@ type frame struct {
 	one  [1]int64   // backing of ids for a single ID
 	mask columnMask // the columns that got generated IDs
 
-	named   madeBy       // the numbers of named sources; nil if there are none
-	structs structRows   // backing of rows
-	selects *[]string    // the caller's Selects, if the plugin replaced them
-	upsert  *upsert      // what to reconcile, if anything
-	judge   *judge       // what decides on new keys under ON CONFLICT; nil if nothing has to
-	sending bool         // the INSERT comes next
-	config  *gorm.Config // of the handle; see plainErrors
-	before  []int64      // IDs that were made for the rows before the statement, in ascending order
-	settled bool         // the rows are in the database for good, whatever happens next
-	below   below        // what is known of the creates below this one
+	named    madeBy       // the numbers of named sources; nil if there are none
+	structs  structRows   // backing of rows
+	selects  *[]string    // the caller's Selects, if the plugin replaced them
+	upsert   *upsert      // what to reconcile, if anything
+	judge    *judge       // what decides on new keys under ON CONFLICT; nil if nothing has to
+	sending  bool         // the INSERT comes next
+	config   *gorm.Config // of the handle; see plainErrors
+	before   []int64      // IDs that were made for the rows before the statement, in ascending order
+	inserted bool         // the database has acknowledged the rows
+	below    below        // what is known of the creates below this one
 }
 
 // below is what a frame knows of the creates below it, which GORM makes for associations and hooks
@@ -228,11 +229,19 @@ func contains(ids []int64, id int64) bool {
 	return found
 }
 
-// reset takes back every ID that was generated for this statement and for those below it, which
-// frames lists together with this one, so that
-// no struct keeps an ID that is in no row: GORM would add it to the conditions of later queries,
-// and they would find nothing. What a user or a hook has set stays.
-func (f *frame) reset(frames []*frame) {
+// beganTransaction reports whether the statement has begun the transaction in which it is, so that GORM rolls
+// that back if the statement fails.
+func beganTransaction(db *gorm.DB) bool {
+	_, began := db.InstanceGet("gorm:started_transaction")
+	return began
+}
+
+// reset takes back the IDs that were generated for a statement that has failed and for those below it, which
+// frames lists together with this one, so that no struct keeps an ID that is in no row: GORM would add it to
+// the conditions of later queries, and they would find nothing. What a user or a hook has set stays. So does
+// the ID of a row that the database has acknowledged, unless the transaction goes that the statement itself
+// has begun: a struct without the ID of its row would be stored twice.
+func (f *frame) reset(frames []*frame, undone bool) {
 	ids, named := f.ids, f.named
 	if len(frames) > 1 {
 		// An upsert may have met a row that another part of the tree had just made.
@@ -243,15 +252,27 @@ func (f *frame) reset(frames []*frame) {
 		}
 		slices.Sort(ids)
 	}
+	var gone []int64
 	for _, frame := range frames {
-		frame.takeBack(ids, named)
+		if !frame.inserted || undone {
+			gone = frame.takeBack(ids, named, gone)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	slices.Sort(gone)
+	for _, frame := range frames {
+		if frame.plan.nests {
+			frame.forgetParents(gone)
+		}
 	}
 }
 
-// takeBack restores the cells that hold one of the IDs.
-func (f *frame) takeBack(ids []int64, named madeBy) {
-	if f.rows == nil || f.mask == 0 || f.settled {
-		return
+// takeBack restores the cells that hold one of the IDs, and adds those IDs to gone.
+func (f *frame) takeBack(ids []int64, named madeBy, gone []int64) []int64 {
+	if f.rows == nil || f.mask == 0 {
+		return gone
 	}
 	for i := range f.rows.count() {
 		for c, column := range f.plan.columns {
@@ -261,8 +282,68 @@ func (f *frame) takeBack(ids []int64, named madeBy) {
 			}
 			if id, ok := named.get(f, i, c); ok && f.mask.has(c) && contains(made, id) {
 				f.rows.restore(i, c)
+				gone = append(gone, id)
 			}
 		}
+	}
+	return gone
+}
+
+// forgetParents empties the foreign keys that GORM has set to IDs which were then taken back. Such a key leads
+// from a row to the row of one of its associations, or back to it.
+func (f *frame) forgetParents(gone []int64) {
+	v := f.stmt.ReflectValue
+	if f.rows != nil && f.structs.plan != nil {
+		v = f.structs.rv
+	}
+	relations := &f.plan.schema.Relationships
+	eachStruct(v, f.plan.schema.ModelType, func(row reflect.Value) {
+		for _, relation := range slices.Concat(relations.BelongsTo, relations.HasOne, relations.HasMany) {
+			if _, zero := relation.Field.ValueOf(f.context(), row); zero {
+				continue
+			}
+			there := relation.Field.ReflectValueOf(f.context(), row)
+			eachStruct(there, relation.FieldSchema.ModelType, func(other reflect.Value) {
+				for _, ref := range relation.References {
+					owner, child := other, row
+					if ref.OwnPrimaryKey {
+						owner, child = row, other
+					}
+					if ref.PrimaryKey != nil {
+						forgetParent(f.context(), ref, owner, child, gone)
+					}
+				}
+			})
+		}
+	})
+}
+
+// forgetParent empties the foreign key of a struct if its parent has lost the ID that stands there.
+func forgetParent(ctx context.Context, ref *schema.Reference, parent, child reflect.Value, gone []int64) {
+	if _, lost := ref.PrimaryKey.ValueOf(ctx, parent); !lost {
+		return
+	}
+	value, zero := ref.ForeignKey.ValueOf(ctx, child)
+	if zero {
+		return
+	}
+	if id, ok := IDOf(value); ok && contains(gone, id) {
+		ref.ForeignKey.ReflectValueOf(ctx, child).SetZero()
+	}
+}
+
+// eachStruct calls visit with every struct of a type to which a value leads.
+func eachStruct(v reflect.Value, model reflect.Type, visit func(reflect.Value)) {
+	for v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch {
+	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			eachStruct(v.Index(i), model, visit)
+		}
+	case v.IsValid() && v.Type() == model && v.CanAddr():
+		visit(v)
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 // between two callbacks for the memory and the code of the plugin to leave the caches of the processor, so
 // each callback pays for all that it touches.
 type oneCell struct {
-	cell    reflect.Value
-	id      int64
-	settled bool // as in a frame
-	sending bool // as in a frame
+	cell     reflect.Value
+	id       int64
+	inserted bool // as in a frame
+	sending  bool // as in a frame
 }
 
 // hasOneCell finds out whether the plan is one for oneCell. The other fields of the plan have to be known.
@@ -61,7 +61,7 @@ func (p *place) afterOneCell(db *gorm.DB) {
 	translated(db, p.config)
 	p.config = nil
 	if db.Error == nil && !db.DryRun {
-		p.one.settled = !inTransaction(db.Statement.ConnPool)
+		p.one.inserted = true
 	}
 }
 
@@ -70,7 +70,7 @@ func (p *place) afterOneCell(db *gorm.DB) {
 func (p *place) finishOneCell(db *gorm.DB) {
 	translated(db, p.config) // unless the application has removed what comes before
 	p.config = nil
-	if one := &p.one; db.Error != nil && !one.settled && one.cell.Int() == one.id {
+	if one := &p.one; db.Error != nil && one.cell.Int() == one.id && (!one.inserted || beganTransaction(db)) {
 		one.cell.SetZero()
 	}
 	p.one = oneCell{}
@@ -82,7 +82,7 @@ func (p *place) finishOneCell(db *gorm.DB) {
 func (t *frameTable) widen(p *place, plan *Plan) (*frame, error) {
 	f := t.fresh(p.stmt.Load(), plan)
 	f.one[0] = p.one.id
-	f.ids, f.mask, f.settled = f.one[:], 1, p.one.settled
+	f.ids, f.mask, f.inserted = f.one[:], 1, p.one.inserted
 	p.frame, p.one = f, oneCell{}
 	return f, f.openRows()
 }
