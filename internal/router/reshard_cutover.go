@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -181,10 +182,8 @@ func (d *Resharding) stopped(ctx context.Context, check func(context.Context) er
 		return errs.Ended(ctx)
 	case <-time.After(d.from.span + d.from.span/100):
 	}
-	for _, move := range d.moves {
-		if err := move.awaitWrites(ctx); err != nil {
-			return move.failed("waiting for transactions", err)
-		}
+	if err := d.awaitWriters(ctx); err != nil {
+		return err
 	}
 	if err := check(ctx); err != nil {
 		return err
@@ -195,27 +194,113 @@ func (d *Resharding) stopped(ctx context.Context, check func(context.Context) er
 	return d.settle(ctx)
 }
 
-// awaitWrites waits for the end of all transactions that have written to the old table. They began before
-// the map was closed. It takes a lock that they exclude, and releases it at once.
-func (m *tableMove) awaitWrites(ctx context.Context) error {
-	db := m.d.from.dbs[m.FromDatabase].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-	table := db.Statement.Quote(m.FromTable)
+// writersPatience is how long a closed map waits for the end of the transactions that have written to its
+// tables. Nothing is routed meanwhile, and a program that is idle in a transaction may stay so for hours.
+const writersPatience = 5 * time.Second
+
+// awaitWriters waits for the end of all transactions that have written to the tables. They began before the map
+// was closed. If one does not end in time, the error says who is in the way. A table into which rows move back
+// has writers, too.
+func (d *Resharding) awaitWriters(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, writersPatience)
+	defer cancel()
+	for _, move := range d.moves {
+		err := move.awaitWrites(limited, move.FromDatabase, move.FromTable)
+		if err == nil {
+			err = move.awaitWrites(limited, move.ToDatabase, move.ToTable)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				err = errs.Ended(ctx)
+			}
+			return move.failed("waiting for transactions", err)
+		}
+	}
+	return nil
+}
+
+// awaitWrites waits for the end of the transactions that have written to a table until the context ends.
+func (m *tableMove) awaitWrites(ctx context.Context, database int, table string) error {
+	db := m.d.to.dbs[database].Session(&gorm.Session{NewDB: true, SkipHooks: true, Context: ctx})
+	err := m.lockOnce(db, db.Statement.Quote(table))
+	if err == nil || ctx.Err() == nil && !isLockTimeout(err) {
+		return err
+	}
+	return fmt.Errorf("%w: a transaction that has written to %s has not ended within %v, and nothing was "+
+		"routed meanwhile, so the shard map is open as before. %s. End it, and call this step again: %w",
+		errs.ErrSharding, table, writersPatience, inTheWay(db.WithContext(context.WithoutCancel(ctx)), table), err)
+}
+
+// lockOnce takes a lock that excludes every transaction which has written to a table, and releases it at once.
+// The context has a deadline, which the server knows as well: otherwise it might go on waiting, with the
+// statements of others behind it, after the program has given up.
+func (m *tableMove) lockOnce(db *gorm.DB, table string) error {
+	ctx := db.Statement.Context
+	deadline, _ := ctx.Deadline()
+	left := max(time.Until(deadline), time.Second)
 	switch db.Name() {
 	case dialectPostgres:
 		return db.Transaction(func(tx *gorm.DB) error {
+			err := tx.Exec(fmt.Sprintf("SET LOCAL lock_timeout = %d", left.Milliseconds())).Error
+			if err != nil {
+				return err
+			}
 			return tx.Exec("LOCK TABLE " + table + " IN SHARE MODE").Error
 		})
 	case dialectMySQL:
 		return db.Connection(func(tx *gorm.DB) error {
-			// Should the second statement fail, the connection is broken, and the server has unlocked the table.
-			err := tx.Exec("LOCK TABLES " + table + " READ").Error
-			return errors.Join(err, tx.Exec("UNLOCK TABLES").Error)
+			err := tx.Exec("SET @snowflake_wait = @@lock_wait_timeout, lock_wait_timeout = ?", int(left.Seconds())).Error
+			if err != nil {
+				return err
+			}
+			// Should another statement fail, the connection is broken, and the server has unlocked the table.
+			err = tx.Exec("LOCK TABLES " + table + " READ").Error
+			return errors.Join(err, tx.Exec("UNLOCK TABLES").Error,
+				tx.Exec("SET lock_wait_timeout = @snowflake_wait").Error)
 		})
 	default:
 		// Only one transaction of a database writes at a time.
 		key := db.Statement.Quote(m.key)
 		return db.Exec("UPDATE " + table + " SET " + key + " = " + key + " WHERE 1 = 0").Error
 	}
+}
+
+// isLockTimeout reports whether a server has given up waiting for a lock.
+func isLockTimeout(err error) bool {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) && coded.SQLState() == "55P03" {
+		return true
+	}
+	return strings.Contains(err.Error(), "Error 1205") || strings.Contains(err.Error(), "is locked")
+}
+
+// inTheWay says whose transactions are open, as far as the login may know it.
+func inTheWay(db *gorm.DB, table string) string {
+	var query string
+	var args []any
+	switch db.Name() {
+	case dialectPostgres:
+		// These are all locks with which SHARE MODE conflicts.
+		query = `SELECT DISTINCT concat('process ', a.pid, ' of ', a.usename, ' (', nullif(a.application_name, ''),
+				'), in a transaction since ', a.xact_start)
+			FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+			WHERE l.relation = to_regclass(?) AND l.granted AND l.pid <> pg_backend_pid()
+				AND l.mode NOT IN ('AccessShareLock', 'RowShareLock', 'ShareLock')`
+		args = []any{db.Statement.Quote(table)}
+	case dialectMySQL:
+		query = `SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started)
+			FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> connection_id() ORDER BY trx_started LIMIT 10`
+	default:
+		return "It is one of another connection to the file"
+	}
+	var found []string
+	if err := db.Raw(query, args...).Scan(&found).Error; err != nil || len(found) == 0 {
+		if db.Name() == dialectMySQL {
+			return "A login with the right PROCESS finds it in information_schema.innodb_trx"
+		}
+		return "It has ended by now"
+	}
+	return "In the way is " + strings.Join(found, "; ")
 }
 
 // PendingCleanup makes the Resharding of the process that cut over, as far as Clean needs it.
