@@ -36,8 +36,8 @@ type shardCheck struct {
 	name string
 	// expression is the condition, without its parentheses.
 	expression string
-	// quoted is the name in the quotes of the dialect.
-	quoted string
+	// quoted is the name in the quotes of the dialect, and column is that of the column.
+	quoted, column string
 
 	begin         string // the part of the name that does not depend on the number of shards
 	shard, shards int
@@ -56,7 +56,7 @@ func newShardCheck(
 	d.QuoteTo(&b, column)
 	c := shardCheck{
 		name: checkName(table, column, shards, shard), begin: checkNameBegin(table, column),
-		shard: shard, shards: shards,
+		shard: shard, shards: shards, column: b.String(),
 	}
 	of := fmt.Sprintf("%s %% %d = %d", b.String(), shards, shard)
 	if shards&(shards-1) != 0 {

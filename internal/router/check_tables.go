@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gorm.io/gorm"
@@ -43,6 +44,11 @@ func (g migrator) migrateTable(ctx context.Context, shard int, table shardTable)
 	var later []shardCheck
 	if missing.rows {
 		missing.checks, later = nil, missing.checks
+		for _, check := range later {
+			if err := g.refuseStrangers(ctx, shard, table.name, check, stmt.Quote(table.name)); err != nil {
+				return err
+			}
+		}
 	}
 	defer withChecks(stmt.Schema, missing.checks)()
 	if err := autoMigrate(tx, table.model); err != nil {
@@ -226,6 +232,57 @@ func (g migrator) hasRows(ctx context.Context, shard int, table string) (found b
 		return nil
 	}, "SELECT 1 FROM "+db.Statement.Quote(table)+" LIMIT 1")
 	return found, err
+}
+
+// endRows is how many of the first and of the last rows of a table are looked at when it is first used.
+const endRows = 1000
+
+// refuseStrangersIn looks at the tables of a database that nobody has recorded, before their first use. Another
+// tool may have filled tables of these names by another rule, and a search would not find most of their rows.
+// To read the whole of a table may take long, so only both ends are looked at.
+func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
+	for shard, at := range g.cluster.place {
+		if at != database {
+			continue
+		}
+		for _, m := range g.cluster.models {
+			if m.broadcast {
+				continue
+			}
+			table := g.cluster.tablesOf(m, shard)[0]
+			l, err := g.lacking(ctx, shard, table)
+			if err != nil {
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.name, database, err)
+			}
+			if !l.rows || !slices.Contains(l.checks, table.checks[0]) {
+				continue
+			}
+			check := table.checks[0] // that of the key
+			for _, order := range []string{"", " DESC"} {
+				end := fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end",
+					check.column, g.cluster.dbs[at].Statement.Quote(table.name), order, endRows)
+				if err := g.refuseStrangers(ctx, shard, table.name, check, end); err != nil {
+					return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.name, database, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// refuseStrangers returns an error if a row breaks the rule of its shard.
+func (g migrator) refuseStrangers(ctx context.Context, shard int, table string, check shardCheck, from string) error {
+	var key sql.NullString
+	err := g.cluster.eachPlainRow(ctx, g.cluster.dbs[g.cluster.place[shard]], func(rows *sql.Rows) error {
+		return rows.Scan(&key)
+	}, "SELECT "+check.column+" FROM "+from+" WHERE NOT ("+check.expression+") LIMIT 1")
+	if err != nil || !key.Valid {
+		return err
+	}
+	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %d of %d. Another program or "+
+		"tool has filled the table by another rule, and this router would not find its rows. Use other names for "+
+		"the tables, and write the rows into those with Router.Create, or set Shards and Layout to those by which "+
+		"the table was filled", errs.ErrSharding, table, check.column, key.String, check.shard, check.shards)
 }
 
 // execute runs a statement on the database of a shard.

@@ -38,6 +38,9 @@ func (r *Router) At(ctx context.Context) (*Router, error) {
 		if err == nil {
 			return r.on(c), nil
 		}
+		if !errors.Is(err, errs.ErrShardMap) {
+			return nil, err
+		}
 		err = r.current.adopt(ctx, c, c.dbs)
 		if err == nil && r.current.cluster.Load() != c {
 			continue
@@ -68,9 +71,9 @@ func (r *Router) on(c *cluster) *Router {
 }
 
 // lookAtMaps renews the leases that are not fresh, and returns an error if the map has changed and a lease
-// ends soon. A database that does not answer is left to the statements that need it. Statements in a
-// transaction do not renew a lease themselves, so without this, the leases of busy processes would end up to
-// a whole span before a cutover can begin.
+// ends soon, or if the tables hold rows of another rule. A database that does not answer is left to the
+// statements that need it. Statements in a transaction do not renew a lease themselves, so without this, the
+// leases of busy processes would end up to a whole span before a cutover can begin.
 func (c *cluster) lookAtMaps(ctx context.Context) error {
 	if to, ok := ctx.Value(routeKey{c.topology}).(route); ok && to.locked {
 		return nil // The transaction may hold the only connection.
@@ -91,7 +94,7 @@ func (c *cluster) lookAtMaps(ctx context.Context) error {
 		}
 		err := c.renewMap(ctx, i, c.dbs[i].ConnPool)
 		l.renewing.Unlock()
-		if errors.Is(err, errs.ErrShardMap) && !l.holds(mapReserve) {
+		if errors.Is(err, errs.ErrShardMap) && !l.holds(mapReserve) || errors.Is(err, errs.ErrSharding) {
 			return err
 		}
 	}

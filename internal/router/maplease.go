@@ -40,6 +40,7 @@ type mapLease struct {
 	granted  atomic.Pointer[mapGrant]  // nil without a lease
 	failed   atomic.Pointer[time.Time] // when the last read failed; nil after one that did not
 	recorded atomic.Bool               // the database is known to have records
+	examined atomic.Bool               // the rows of its tables are known to be those of their shards
 	// refused is when the last read began, if that found another map, or a closed one.
 	refused atomic.Pointer[time.Time]
 }
@@ -153,7 +154,7 @@ func (t *topology) renewMap(ctx context.Context, database int, pool gorm.ConnPoo
 		l.granted.Store(&mapGrant{began, span})
 		return nil
 	}
-	if !errors.Is(err, errs.ErrShardMap) && ctx.Err() == nil {
+	if !errors.Is(err, errs.ErrShardMap) && !errors.Is(err, errs.ErrSharding) && ctx.Err() == nil {
 		l.failed.Store(&began)
 	}
 	return err
@@ -184,7 +185,7 @@ func (t *topology) readMap(
 	if t.leases[database].recorded.Load() {
 		records, err = t.queryMap(ctx, database, pool, lock)
 	} else if records, err = (registry{t}).recordsIn(ctx, database); err == nil && len(records) == 0 {
-		return mapSpan, nil // AutoMigrate has not been called yet.
+		return mapSpan, t.examine(ctx, database)
 	}
 	switch {
 	case err != nil:
@@ -207,6 +208,17 @@ func (t *topology) readMap(
 	}
 	t.staleShards.Store(int64(found.staleShards))
 	return found.span, nil
+}
+
+// examine looks once at the tables of a database without records: the router has not made them.
+func (t *topology) examine(ctx context.Context, database int) error {
+	l := t.leases[database]
+	if l.examined.Load() {
+		return nil
+	}
+	err := migrator{newCluster(t)}.refuseStrangersIn(ctx, database)
+	l.examined.Store(err == nil)
+	return err
 }
 
 // queryMap reads the records by one statement, directly on a pool or connection: callbacks of the

@@ -26,6 +26,7 @@ func constraintBehaviors() []behavior {
 		{Name: "a column may have a check of the model beside that of the shard", Run: checksOfTheModel},
 		{Name: "AutoMigrate may run again, and keeps the constraints when it changes a column", Run: migratesAgain},
 		{Name: "tables from before have no constraint, and Check says how to add it", Run: tablesFromBefore},
+		{Name: "rows that another tool has spread are refused, and not overlooked", Run: rowsOfAnotherTool},
 		{Name: "tables of another number of shards are refused by their constraints", Run: tablesOfAnotherNumber},
 		{Name: "rows without a parent may stay so", Run: rowsWithoutParent},
 	}
@@ -264,6 +265,66 @@ func tablesFromBefore(t *testing.T, target dbtest.Target) {
 	must(t, db.Exec("INSERT INTO trade_items_02 VALUES (6, 2, 'a')").Error, "INSERT")
 }
 
+// rowsOfAnotherTool has tables with the names of the router's, whose rows are spread by another column, as
+// gorm.io/sharding does it. A hit for one row of four would look like an answer.
+func rowsOfAnotherTool(t *testing.T, target dbtest.Target) {
+	dsn := target.DSN(t)
+	filled := target.OpenDSN(t, dsn, nil)
+	for shard := range shards {
+		table := fmt.Sprintf("trade_items_%02d", shard)
+		must(t, filled.Exec(fmt.Sprintf("CREATE TABLE %s (id bigint PRIMARY KEY, trade_id bigint, name varchar(40))",
+			table)).Error, "CREATE TABLE")
+		for user := range 10 {
+			id := shards*(user+1) + (shard+user)%shards
+			must(t, filled.Exec(fmt.Sprintf("INSERT INTO %s VALUES (%d, 0, 'a')", table, id)).Error, "INSERT")
+		}
+	}
+	refused := func(doing string, err error) {
+		t.Helper()
+		wantErr(t, err, snowflakeplugin.ErrSharding, doing)
+		says(t, err, "trade_items_0", "has a row with", "does not belong to shard", "Another program or tool")
+	}
+	// A program that does not migrate finds it at its first use, whichever that is.
+	for doing, use := range map[string]func(r *snowflakeplugin.Router) error{
+		"Count": func(r *snowflakeplugin.Router) error {
+			_, err := r.Count(t.Context(), &tradeItem{})
+			return err
+		},
+		"Latest": func(r *snowflakeplugin.Router) error { return r.Latest(t.Context(), &[]tradeItem{}, 100) },
+		"Find": func(r *snowflakeplugin.Router) error {
+			return r.Find(t.Context(), &[]tradeItem{}, []snowflakeplugin.ID{8})
+		},
+		"a handle": func(r *snowflakeplugin.Router) error {
+			db, err := r.DB(t.Context(), &tradeItem{}, 8)
+			if err != nil {
+				return err
+			}
+			return db.Find(&[]tradeItem{}).Error
+		},
+		"Create":      func(r *snowflakeplugin.Router) error { return r.Create(t.Context(), &tradeItem{TradeID: 4}) },
+		"AutoMigrate": func(r *snowflakeplugin.Router) error { return r.AutoMigrate(t.Context()) },
+	} {
+		s := routerAt(t, target, dsn, snowflakeplugin.New(snowflakeplugin.WithNode(1)), shards, &tradeItem{})
+		refused(doing, use(s.router))
+		refused(doing+" again", use(s.router))
+	}
+	// One row among many that are right is found as well, by AutoMigrate.
+	for shard := range shards {
+		table := fmt.Sprintf("trade_items_%02d", shard)
+		must(t, filled.Exec(fmt.Sprintf("DELETE FROM %s WHERE id %% %d <> %d", table, shards, shard)).Error, "DELETE")
+	}
+	must(t, filled.Exec("INSERT INTO trade_items_02 VALUES (21, 0, 'a')").Error, "INSERT")
+	s := routerAt(t, target, dsn, snowflakeplugin.New(snowflakeplugin.WithNode(1)), shards, &tradeItem{})
+	refused("AutoMigrate of one wrong row", s.router.AutoMigrate(t.Context()))
+	must(t, filled.Exec("DELETE FROM trade_items_02 WHERE id = 21").Error, "DELETE")
+	must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate of right rows")
+	n, err := s.router.Count(t.Context(), &tradeItem{})
+	must(t, err, "Count")
+	if n == 0 {
+		t.Error("the right rows are not found")
+	}
+}
+
 func tablesOfAnotherNumber(t *testing.T, target dbtest.Target) {
 	dsn, plugin := target.DSN(t), snowflakeplugin.New(snowflakeplugin.WithNode(1))
 	s := routerAt(t, target, dsn, plugin, shards, &refund{})
@@ -271,7 +332,7 @@ func tablesOfAnotherNumber(t *testing.T, target dbtest.Target) {
 	suite.PlainExec(t, s.dbs[0], "DROP TABLE snowflake_shards") // as in a backup without it
 	err := routerAt(t, target, dsn, plugin, 2, &refund{}).router.AutoMigrate(t.Context())
 	wantErr(t, err, snowflakeplugin.ErrSharding, "AutoMigrate")
-	says(t, err, "refunds_01", "shard 1 of 4", "shard 1 of 2", "Shards")
+	says(t, err, "refunds_00", "shard 0 of 4", "shard 0 of 2", "Shards")
 }
 
 func rowsWithoutParent(t *testing.T, target dbtest.Target) {
