@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
 )
 
 // The names that GORM gives the dialects.
@@ -154,13 +156,36 @@ func persist(ctx context.Context, do func() error) error {
 }
 
 func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) error) (err error) {
+	if !needed {
+		return do(d.Pool)
+	}
+	switch pool := d.Pool.(type) {
+	case *sql.DB:
+		if d.Dialect != dialectMySQL {
+			break
+		}
+		conn, err := pool.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
+		return transactOn(ctx, conn, do)
+	case *sql.Conn:
+		if d.Dialect == dialectMySQL {
+			return transactOn(ctx, pool, do)
+		}
+	}
 	beginner, ok := d.Pool.(interface {
 		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 	})
-	if !needed || !ok {
+	if !ok {
 		return do(d.Pool)
 	}
-	tx, err := beginner.BeginTx(ctx, nil)
+	var opts *sql.TxOptions
+	if d.Dialect == dialectMySQL {
+		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead} // the session may read what is never committed
+	}
+	tx, err := beginner.BeginTx(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -168,6 +193,14 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
+}
+
+// transactOn does something in a transaction of MySQL on one connection, whatever its session is set to.
+func transactOn(ctx context.Context, conn *sql.Conn, do func(Pool) error) error {
+	_, err := sqlconn.Transact(ctx, conn, func(_ context.Context, q sqlconn.Querier) (struct{}, error) {
+		return struct{}{}, do(q)
+	})
+	return err
 }
 
 // query reads all rows as text.
@@ -263,6 +296,6 @@ func isBusy(err error) bool {
 	case "40001", "40P01":
 		return true
 	}
-	return strings.Contains(said, "is locked") || strings.Contains(said, "SQLITE_BUSY") ||
+	return errors.Is(err, sqlconn.ErrInTransaction) || strings.Contains(said, "is locked") || strings.Contains(said, "SQLITE_BUSY") ||
 		strings.Contains(said, "Error 1213") || strings.Contains(said, "Error 1205")
 }

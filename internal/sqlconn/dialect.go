@@ -12,6 +12,11 @@ const (
 	SQLite     = "sqlite"
 )
 
+// ownTransaction is what MySQL's transactions of a store need, whatever the session of the application is set
+// to. A session may read rows that are never committed, or write nothing. Statements that change rows cannot
+// be logged as statements in a level that is weaker than this one.
+const ownTransaction = "TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE"
+
 // Dialect is what the databases do differently.
 type Dialect struct {
 	Name string
@@ -76,7 +81,7 @@ func DialectOf(name string) (Dialect, bool) {
 			Suffix:      " ENGINE=InnoDB",
 			Trial:       Writes,
 			Autocommits: true,
-			Prepare:     []string{"SET autocommit = 1"},
+			Prepare:     []string{"SET autocommit = 1", "SET SESSION " + ownTransaction},
 		}, true
 	case SQLite:
 		return Dialect{

@@ -88,7 +88,7 @@ func rolledBack(err error) bool {
 	// TiDB has rolled it back, too: other transactions have changed the row or the table meanwhile.
 	const writeConflict, commitFailed, tableChanged = "Error 9007 ", "Error 8022 ", "Error 8028 "
 	said := err.Error()
-	return errors.Is(err, errElsewhere) || errors.Is(err, errInTransaction) ||
+	return errors.Is(err, errElsewhere) || errors.Is(err, ErrInTransaction) ||
 		strings.Contains(said, "database is locked") || strings.Contains(said, "table is locked") ||
 		strings.Contains(said, "SQLITE_BUSY") || strings.HasPrefix(said, deadlock) ||
 		strings.HasPrefix(said, writeConflict) || strings.HasPrefix(said, commitFailed) ||

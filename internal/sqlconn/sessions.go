@@ -23,9 +23,9 @@ const (
 )
 
 var (
-	// errInTransaction means that the connection is inside a transaction that somebody else began.
+	// ErrInTransaction means that the connection is inside a transaction that somebody else began.
 	// What is written there is undone if he rolls back, and what is read may be old.
-	errInTransaction = errors.New("the connection is inside a transaction, which the application began with " +
+	ErrInTransaction = errors.New("the connection is inside a transaction, which the application began with " +
 		"a statement of its own instead of BeginTx")
 
 	// errElsewhere means that a connection led to another database, an empty one.
@@ -73,11 +73,11 @@ func attempt[T any](
 	case t.config.Dedicated:
 		return ask(ctx, conn)
 	}
+	if t.config.Dialect.Autocommits && k != Alone {
+		return Transact(ctx, conn, ask)
+	}
 	if err := t.outsideTransactions(ctx, conn); err != nil {
 		return answer, err
-	}
-	if t.config.Dialect.Autocommits && k != Alone {
-		return transact(ctx, conn, ask)
 	}
 	return ask(ctx, conn)
 }
@@ -117,21 +117,11 @@ func (t *Table) isPrepared(physical any) bool {
 	return last != nil && reflect.TypeOf(physical).Comparable() && *last == physical
 }
 
-// outsideTransactions returns errInTransaction if the connection is inside a transaction. It needs no
+// outsideTransactions returns ErrInTransaction if the connection is inside a transaction. It needs no
 // rights, and neither commits the transaction nor does any other harm to it.
 func (t *Table) outsideTransactions(ctx context.Context, conn *sql.Conn) error {
 	if t.config.Dialect.Autocommits {
-		// Within a transaction this is an error; otherwise it is about the next one, which is the
-		// store's own. MySQL has no @@in_transaction, and its tables about transactions need rights.
-		// TiDB looks for a transaction only if the level is set, to what it is by default. Other servers take
-		// that for a comment.
-		const changesNothing = "SET TRANSACTION /*T! ISOLATION LEVEL REPEATABLE READ, */ READ WRITE"
-		const inProgress = "1568"
-		_, err := conn.ExecContext(ctx, changesNothing)
-		if err != nil && strings.Contains(err.Error(), inProgress) {
-			return errInTransaction
-		}
-		return err
+		return setTransaction(ctx, conn)
 	}
 	// A setting that is local to a transaction is gone in the next statement, unless both statements
 	// are in the same transaction.
@@ -143,23 +133,44 @@ func (t *Table) outsideTransactions(ctx context.Context, conn *sql.Conn) error {
 	}
 	open, err := Number(ctx, conn, isSet)
 	if err == nil && open != 0 {
-		err = errInTransaction
+		err = ErrInTransaction
 	}
 	return err
 }
 
-// transact asks in a transaction of its own, which commits even where autocommit is switched off.
-func transact[T any](
+// setTransaction makes the next transaction of a session of MySQL one of the store's own, or returns
+// ErrInTransaction. MySQL has no @@in_transaction, and its tables about transactions need rights.
+func setTransaction(ctx context.Context, conn *sql.Conn) error {
+	const inProgress = "1568" // within a transaction the statement is an error
+	_, err := conn.ExecContext(ctx, "SET "+ownTransaction)
+	if err != nil && strings.Contains(err.Error(), inProgress) {
+		return ErrInTransaction
+	}
+	return err
+}
+
+// Transact asks MySQL in a transaction of its own, which commits even where autocommit is switched off. It
+// returns an error if the connection is inside a transaction of somebody else. It does not use BeginTx,
+// because the driver waits for the answer to COMMIT and ROLLBACK without a limit.
+func Transact[T any](
 	ctx context.Context, conn *sql.Conn, ask func(context.Context, Querier) (T, error),
 ) (answer T, err error) {
-	tx, err := conn.BeginTx(ctx, nil)
-	if err != nil {
+	if err := setTransaction(ctx, conn); err != nil {
 		return answer, err
 	}
-	if answer, err = ask(ctx, tx); err != nil {
-		return answer, errors.Join(err, tx.Rollback())
+	if _, err := conn.ExecContext(ctx, "START TRANSACTION"); err != nil {
+		return answer, err
 	}
-	return answer, tx.Commit()
+	if answer, err = ask(ctx, conn); err == nil {
+		if _, err = conn.ExecContext(ctx, "COMMIT"); err == nil {
+			return answer, nil
+		}
+	}
+	// A transaction that did not end must not be left in the pool for the application to find.
+	if _, failed := conn.ExecContext(ctx, "ROLLBACK"); failed != nil {
+		discard(conn)
+	}
+	return answer, err
 }
 
 // askEmbedded asks in a transaction of SQLite. It does not use BeginTx, after which database/sql may
@@ -173,7 +184,7 @@ func askEmbedded[T any](
 	}
 	if _, err = conn.ExecContext(ctx, begin); err != nil {
 		if strings.Contains(err.Error(), "within a transaction") {
-			err = errInTransaction
+			err = ErrInTransaction
 		}
 		return answer, err
 	}

@@ -31,7 +31,7 @@ func TestEveryRequestIsAsFewStatementsAsItCanBe(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		around := map[string]string{
 			"sqlite":   "BEGIN IMMEDIATE; %s; COMMIT",
-			"mysql":    "SET TRANSACTION; BEGIN; %s; COMMIT",
+			"mysql":    "SET TRANSACTION; START TRANSACTION; %s; COMMIT",
 			"postgres": "SELECT set_config; SELECT CASE; %s",
 		}[target.Dialect]
 		t.Run("shared", func(t *testing.T) {

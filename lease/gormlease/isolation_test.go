@@ -1,0 +1,112 @@
+package gormlease_test
+
+import (
+	"testing"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
+)
+
+// A swap whose COMMIT has had no answer may be rolled back later. A keeper that reads its record before that
+// would take the window for granted.
+func TestAnApplicationThatReadsUncommittedRowsShowsNoneToTheStore(t *testing.T) {
+	t.Parallel()
+	for _, target := range dbtest.ServersOf("mysql") {
+		t.Run(target.Name, func(t *testing.T) {
+			t.Parallel()
+			if target.IsTiDB(t) {
+				t.Skip("TiDB has no such isolation")
+			}
+			for name, shares := range map[string]bool{"its own connection": false, "a shared pool": true} {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					dsn := target.DSN(t)
+					other := target.OpenDSN(t, dsn, nil)
+					db := target.OpenDSN(t, dsn, nil, dirty(t, target)...)
+					var level string
+					must(t, db.Raw("SELECT @@"+isolation(t, target)).Scan(&level).Error)
+					if level != "READ-UNCOMMITTED" {
+						t.Fatalf("the session of the application has %s", level)
+					}
+					if shares {
+						var err error
+						db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
+						must(t, err)
+					}
+					store := newStore(t, db)
+					r := storetest.Create(t, store, storetest.First(1))
+					id, err := store.Identity(limited(t))
+					must(t, err)
+
+					tx := other.Begin()
+					must(t, tx.Error)
+					exec(t, tx, "UPDATE snowflake_nodes SET version = 2 WHERE node = 1")
+					exec(t, tx, "DELETE FROM snowflake_authority")
+					must(t, storetest.Holds(t, store, r))
+					if same, err := store.Identity(limited(t)); err != nil || same != id {
+						t.Errorf("the identity was %v, and while somebody changes it it is %v, %v", id, same, err)
+					}
+					must(t, tx.Rollback().Error)
+					storetest.Swap(t, store, r, storetest.Renew(r))
+				})
+			}
+		})
+	}
+}
+
+// A session may be set to read only, which is about the transactions of the application.
+func TestAnApplicationThatReadsOnlyByDefaultHasAStore(t *testing.T) {
+	t.Parallel()
+	for _, target := range dbtest.ServersOf("mysql") {
+		t.Run(target.Name, func(t *testing.T) {
+			t.Parallel()
+			if target.IsTiDB(t) {
+				t.Skip("no connection of TiDB only reads")
+			}
+			variable := "tx_read_only"
+			if target.IsMySQL(t) {
+				variable = "transaction_read_only"
+			}
+			for name, shares := range map[string]bool{"its own connection": false, "a shared pool": true} {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					dsn := target.DSN(t)
+					admin := target.OpenDSN(t, dsn, nil)
+					// Such a session makes no tables.
+					id, err := newStore(t, admin).Identity(limited(t))
+					must(t, err)
+					db := target.OpenDSN(t, dsn, nil, dbtest.DSNParam(variable, "1"))
+					if shares {
+						var err error
+						db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
+						must(t, err)
+					}
+					store := newStore(t, db)
+					r := storetest.Create(t, store, storetest.First(1))
+					must(t, storetest.Holds(t, newStore(t, admin), storetest.Swap(t, store, r, storetest.Renew(r))))
+					if same, err := store.Identity(limited(t)); err != nil || same != id {
+						t.Errorf("the identity is %v, %v, and the administrator's is %v", same, err, id)
+					}
+				})
+			}
+		})
+	}
+}
+
+// isolation is the variable of a session that MySQL and MariaDB name differently.
+func isolation(t *testing.T, target dbtest.Target) string {
+	t.Helper()
+	if target.IsMySQL(t) {
+		return "transaction_isolation"
+	}
+	return "tx_isolation"
+}
+
+// dirty are the options of a session that reads what nobody has committed.
+func dirty(t *testing.T, target dbtest.Target) []dbtest.Option {
+	t.Helper()
+	return []dbtest.Option{dbtest.DSNParam(isolation(t, target), "'READ-UNCOMMITTED'")}
+}
