@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -15,6 +16,7 @@ type Relay struct {
 
 	mu      sync.Mutex
 	state   state
+	fatal   string            // a request that has it is followed by silence; usually empty
 	changed chan struct{}     // closed when the state changes
 	conns   map[net.Conn]bool // true for one that stays silent
 }
@@ -57,6 +59,13 @@ func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
 // LoseAnswers holds back everything that the server sends from now on. Requests still arrive.
 func (r *Relay) LoseAnswers() { r.set(silent) }
+
+// LoseAnswersTo is LoseAnswers, but begins with the next request in which this text is.
+func (r *Relay) LoseAnswersTo(request string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fatal = request
+}
 
 // Split holds back everything in both directions. Connections stay open, and new ones can be made.
 func (r *Relay) Split() { r.set(split) }
@@ -134,12 +143,28 @@ func (r *Relay) pass(to, from net.Conn, limit state) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
+		if limit == split {
+			r.asked(buffer[:n])
+		}
 		if n > 0 && r.wait(to, limit) {
 			_, err = to.Write(buffer[:n])
 		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+// asked looks for the request that silence follows.
+func (r *Relay) asked(request []byte) {
+	r.mu.Lock()
+	fatal := r.fatal != "" && bytes.Contains(request, []byte(r.fatal))
+	if fatal {
+		r.fatal = ""
+	}
+	r.mu.Unlock()
+	if fatal {
+		r.LoseAnswers()
 	}
 }
 

@@ -1,0 +1,109 @@
+package gormlease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	relays "github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+)
+
+// throughRelay opens a fresh database of MySQL whose connections a relay can disturb.
+func throughRelay(t *testing.T, target dbtest.Target, share bool) (*gorm.DB, *relays.Relay) {
+	t.Helper()
+	c, err := mysql.ParseDSN(target.DSN(t))
+	if err != nil {
+		t.Fatal("the DSN of the tests cannot be read") // without the error, which quotes it
+	}
+	if c.Net != "tcp" {
+		t.Skip("the server has no port")
+	}
+	relay := relays.NewRelay(t, c.Addr)
+	c.Addr = relay.Addr()
+	db := target.OpenDSN(t, c.FormatDSN(), nil)
+	if share {
+		db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
+		must(t, err)
+	}
+	return db, relay
+}
+
+// A COMMIT without an answer must not hold up a keeper, whose context ends before its window does.
+func TestARequestEndsWithItsContextInEveryStep(t *testing.T) {
+	t.Parallel()
+	for _, target := range dbtest.ServersOf("mysql") {
+		t.Run(target.Name, func(t *testing.T) {
+			t.Parallel()
+			for _, step := range []string{"TRANSACTION", "START TRANSACTION", "UPDATE", "COMMIT", "ROLLBACK"} {
+				t.Run(step, func(t *testing.T) {
+					t.Parallel()
+					db, relay := throughRelay(t, target, true)
+					store := newStore(t, db)
+					r := storetest.Create(t, store, storetest.First(1))
+					next := storetest.Renew(r)
+					if step == "ROLLBACK" {
+						if target.IsTiDB(t) {
+							t.Skip("it checks nothing by default")
+						}
+						// The server refuses the value, so the transaction is rolled back.
+						exec(t, db, "ALTER TABLE snowflake_nodes ADD CONSTRAINT small CHECK (version < 2)")
+					}
+					relay.LoseAnswersTo(step)
+					ends(t, func(ctx context.Context) error {
+						_, err := store.Swap(ctx, r, next)
+						return err
+					})
+					relay.Forget()
+					if _, err := store.List(limited(t)); err != nil {
+						t.Errorf("afterwards the store does not work: %v", err)
+					}
+				})
+			}
+			t.Run("the identity", func(t *testing.T) {
+				t.Parallel()
+				db, relay := throughRelay(t, target, true)
+				store := newStore(t, db)
+				exec(t, db, mustAuthorityDDL(t, db))
+				relay.LoseAnswersTo("COMMIT")
+				ends(t, func(ctx context.Context) error {
+					_, err := store.Identity(ctx)
+					return err
+				})
+			})
+		})
+	}
+}
+
+// ends expects that a request fails when its context ends.
+func ends(t *testing.T, request func(ctx context.Context) error) {
+	t.Helper()
+	const grace = 10 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- request(ctx) }()
+	<-ctx.Done()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the request ended with %v", err)
+		}
+	case <-time.After(grace):
+		t.Fatal("the context of the request has ended, and the request has not")
+	}
+}
+
+func mustAuthorityDDL(t *testing.T, db *gorm.DB) string {
+	t.Helper()
+	ddl, err := gormlease.AuthorityDDL(db)
+	must(t, err)
+	return ddl
+}
