@@ -43,8 +43,9 @@
 //  5. Within a block, one atomic addition reserves numbers. Every number is reserved once, because the
 //     addition never goes back.
 //  6. A block belongs to one source of one process, and nothing writes it down for another one.
-//  7. A source notices if its own store has lost a claim that it had acknowledged, because its next block
-//     does not lie above the last one. It then refuses that block with [ErrWentBack].
+//  7. A source notices if its own store has lost a claim that it had acknowledged, because the counter is not
+//     above the last block. The store compares that in the same step, and refuses the claim with
+//     [ErrWentBack]. The counter does not move then, so the source does not come to the numbers of others.
 //  8. Sources with a remainder use one number of each modulus numbers in their blocks. So counters in
 //     several databases never meet if they have one modulus and different remainders. The store notes
 //     both and checks them in the same step as the claim.

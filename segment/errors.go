@@ -29,9 +29,9 @@ var (
 	// ErrFrozen is returned while the residue of a counter is being changed. It is temporary.
 	ErrFrozen = errors.New("segment: counter is frozen")
 
-	// ErrWentBack is returned when a counter gave numbers that are not above those that it gave before: the
-	// store has lost what it had acknowledged, or somebody lowered the counter. No number of that block is
-	// given out. It is not temporary: somebody has to raise the counter. Then the source goes on.
+	// ErrWentBack is returned when a counter is not above the numbers that it gave before: the store has lost
+	// what it had acknowledged, or somebody lowered the counter. Nothing is claimed. It is not temporary:
+	// somebody has to raise the counter. Then the source goes on.
 	ErrWentBack = errors.New("segment: counter went back")
 
 	// ErrStore is returned when the store failed or did not answer in time. It wraps what the store

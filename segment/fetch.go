@@ -288,7 +288,9 @@ func (l *lane) claimBlock(ctx context.Context, size int64) (*block, error) {
 	c := &l.config
 	width := min(size, maxBlock) * c.modulus
 	if ts, ok := l.store.(TermsStore); ok {
-		terms := Terms{Start: c.start, Last: l.last, Remainder: c.remainder, Modulus: c.modulus}
+		terms := Terms{
+			Start: c.start, Last: l.last, Above: l.fetch.highest, Remainder: c.remainder, Modulus: c.modulus,
+		}
 		first, err := l.claimUpTo(ctx, ts, width, terms)
 		if err != nil {
 			return nil, err
@@ -342,9 +344,7 @@ func (l *lane) blockOf(first, width int64) (*block, error) {
 		return nil, fullError(l.name, l.last)
 	}
 	if first <= l.fetch.highest {
-		return nil, fmt.Errorf("%w: counter %q returned %d after %d: its store has lost what it had "+
-			"acknowledged, or somebody lowered the counter; raise it above all numbers in use "+
-			"(segment.Raise)", ErrWentBack, l.name, first, l.fetch.highest)
+		return nil, backError(l.name, first, l.fetch.highest) // of a store that checks no terms
 	}
 	end := min(first+width-1, l.last)
 	from := max(first, c.start)

@@ -25,25 +25,29 @@ type Terms struct {
 	Start int64
 	// Last is the greatest number that may be claimed.
 	Last int64
+	// Above is the greatest number that the caller knows to be claimed, or 0. A counter that is not above it
+	// has lost numbers, or somebody lowered it.
+	Above int64
 	// Remainder and Modulus have to be those that the store notes for the counter. The first claim of a
 	// counter notes them. A claim without a residue has Modulus 1 and Remainder 0.
 	Remainder, Modulus int64
 }
 
 // AnyTerms are the terms of [Store.Claim]: every number from 1 on, without a residue.
-func AnyTerms() Terms { return Terms{Start: 1, Last: maxNumber, Remainder: 0, Modulus: 1} }
+func AnyTerms() Terms { return Terms{Start: 1, Last: maxNumber, Above: 0, Remainder: 0, Modulus: 1} }
 
 // maxNumber leaves room for the next number of a counter that was used up.
 const maxNumber = math.MaxInt64 - 1
 
 // TermsStore is an optional ability of a [Store]: it checks terms. Without it residues are not noted, and
-// a claim that goes beyond Last is lost. All stores of this module have it.
+// a claim that goes beyond Last, or of a counter that went back, is lost. All stores of this module have it.
 type TermsStore interface {
 	Store
 
 	// ClaimOn is Claim on terms. It returns an error wrapping [ErrResidue] if the store notes another
-	// residue, and one wrapping [ErrFull] if a number would be greater than Last. It claims nothing then.
-	// It begins with [CheckTerms] and returns its error.
+	// residue, one wrapping [ErrWentBack] if the counter is not above Above, and one wrapping [ErrFull] if a
+	// number would be greater than Last. It claims nothing and changes nothing then. It begins with
+	// [CheckTerms] and returns its error.
 	ClaimOn(ctx context.Context, name string, n int64, t Terms) (first int64, err error)
 }
 
@@ -134,6 +138,8 @@ func CheckTerms(name string, n int64, t Terms) error {
 	case t.Start < 1 || t.Last > maxNumber:
 		return fmt.Errorf("%w: counter %q: numbers from %d to %d, where 1 to %d are possible", ErrInvalidOption,
 			name, t.Start, t.Last, int64(maxNumber))
+	case t.Above < 0:
+		return fmt.Errorf("%w: counter %q: numbers above %d", ErrInvalidOption, name, t.Above)
 	case n > t.Last-t.Start+1:
 		return fullError(name, t.Last)
 	}
@@ -160,7 +166,8 @@ func CheckChange(prev, next Counter) error {
 
 // Refusal explains why a store could not claim n numbers of a counter on terms, given what it has stored.
 // It returns nil if the counter does not forbid the claim. Stores whose atomic step only says that nothing
-// was done read the counter afterwards, and use it.
+// was done read the counter afterwards, and use it. A counter that is not there stands for one whose Next is 1
+// and that has the residue of the terms.
 func Refusal(c Counter, n int64, t Terms) error {
 	switch {
 	case c.Modulus == 0:
@@ -170,6 +177,8 @@ func Refusal(c Counter, n int64, t Terms) error {
 		return fmt.Errorf("%w: counter %q has numbers %s, and this process wants numbers %s: all processes that "+
 			"use the counter need the same residue; to change it, use segment.SetResidues",
 			ErrResidue, c.Name, residue(c.Remainder, c.Modulus), residue(t.Remainder, t.Modulus))
+	case c.Next <= t.Above:
+		return backError(c.Name, c.Next, t.Above)
 	case n > t.Last-max(c.Next, t.Start)+1:
 		return fullError(c.Name, t.Last)
 	}
@@ -178,6 +187,12 @@ func Refusal(c Counter, n int64, t Terms) error {
 
 func fullError(name string, last int64) error {
 	return fmt.Errorf("%w: counter %q: %d is its last number", ErrFull, name, last)
+}
+
+func backError(name string, next, above int64) error {
+	return fmt.Errorf("%w: counter %q goes on with %d, and %d was claimed before: its store has lost what it "+
+		"had acknowledged, or somebody lowered or removed the counter; raise it above all numbers in use "+
+		"(segment.Raise)", ErrWentBack, name, next, above)
 }
 
 // residue describes the numbers with a remainder.

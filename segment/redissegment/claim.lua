@@ -1,5 +1,6 @@
 -- Claims ARGV[2] numbers of the counter ARGV[1] in the hash KEYS[1]. ARGV[3] is the least number that may be
--- returned, ARGV[4] the greatest one, and ARGV[5] the residue that the counter has or gets.
+-- returned, ARGV[4] the greatest one, ARGV[5] the residue that the counter has or gets, and ARGV[6] the number
+-- that the counter has to be above.
 --
 -- Returns {'1', first}, or {'0', next, residue} of a counter that forbids the claim and was not changed.
 --
@@ -16,7 +17,7 @@ end
 
 local stored = redis.call('HMGET', KEYS[1], number, residue)
 if not stored[1] and not stored[2] then
-	stored = {ARGV[3], ARGV[5]}
+	stored = {'1', ARGV[5]}
 end
 if not stored[1] or not stored[2] or not string.find(stored[1], '^[1-9]%d*$') then
 	return {'0', stored[1] or '', stored[2] or ''}
@@ -25,7 +26,7 @@ local first = stored[1]
 if less(first, ARGV[3]) then
 	first = ARGV[3]
 end
-if stored[2] ~= ARGV[5] or less(ARGV[4], first) then
+if stored[2] ~= ARGV[5] or less(ARGV[4], first) or not less(ARGV[6], stored[1]) then
 	return {'0', stored[1], stored[2]}
 end
 local time = redis.call('TIME')

@@ -95,7 +95,8 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 	if err := segment.CheckTerms(name, n, t); err != nil {
 		return 0, err
 	}
-	answer, err := s.write(ctx, claimScript, name, n, t.Start, t.Last-n+1, residue(t.Remainder, t.Modulus))
+	answer, err := s.write(ctx, claimScript, name, n, t.Start, t.Last-n+1, residue(t.Remainder, t.Modulus),
+		t.Above)
 	if err != nil {
 		return 0, err
 	}

@@ -2,6 +2,7 @@ package segmenttest
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
@@ -80,6 +81,63 @@ func clausesOfTerms() []clause {
 			},
 		},
 		{
+			name: "a counter that went back refuses whoever knows a greater number, and does not move",
+			why: "A counter that is not above Above has lost numbers, or was lowered, so the claim is an error " +
+				"wrapping ErrWentBack. If it moved the counter, later claims would come to numbers that others " +
+				"have got, and nobody would notice.",
+			check: func(p *probe) {
+				s, l := p.terms(), p.ledger()
+				above := func(number int64) segment.Terms { return with(func(t *segment.Terms) { t.Above = number }) }
+				p.claimOn(s, "orders", 10, above(0), 1)
+				p.claimOn(s, "orders", 10, above(10), 11)
+				p.claimOn(s, "orders", 10, above(7), 21)
+				_, err := s.ClaimOn(p.ctx, "orders", 1, above(31))
+				p.refuse(err, segment.ErrWentBack)
+				p.claimOn(s, "orders", 1, above(30), 31)
+				for _, lost := range []func(){
+					func() { p.remove(l, p.counter(l, "orders"), true) },
+					func() { p.claim(s, "orders", 2, 1) },
+				} {
+					lost()
+					for _, t := range []segment.Terms{
+						above(31), above(math.MaxInt64 - 1),
+						with(func(t *segment.Terms) { t.Above, t.Start = 31, 100 }),
+						with(func(t *segment.Terms) { t.Above, t.Last = 31, 20 }),
+					} {
+						_, err := p.terms().ClaimOn(p.ctx, "orders", 3, t)
+						p.refuse(err, segment.ErrWentBack)
+					}
+				}
+				p.claimOn(s, "orders", 3, above(2), 3)
+				read := p.counter(l, "orders")
+				raised := read
+				raised.Next = 32
+				p.change(l, read, raised, true)
+				p.claimOn(s, "orders", 3, above(31), 32)
+			},
+		},
+		{
+			name: "a source whose counter went back has no numbers until somebody raises the counter",
+			why: "A source passes the greatest number that it has claimed as Above. However often it asks, the " +
+				"numbers between those that were lost and its own are never given out by it: they are others'.",
+			check: func(p *probe) {
+				s, l := p.terms(), p.ledger()
+				one, other := p.source(s), p.source(p.terms())
+				p.numbers(one, 1, 5)
+				p.numbers(other, 6, 20)
+				p.remove(l, p.counter(l, "orders"), true)
+				for range 40 {
+					n, err := one.Next(p.ctx)
+					if err == nil {
+						p.failf("the source gave out %d once more", n)
+					}
+					p.refuse(err, segment.ErrWentBack)
+				}
+				p.must(segment.Raise(p.ctx, l, "orders", 21))
+				p.numbers(one, 21, 22)
+			},
+		},
+		{
 			name: "terms that cannot be are an error",
 			why: "ClaimOn begins with CheckTerms. A remainder that is not below the modulus would be " +
 				"noted for good.",
@@ -92,6 +150,7 @@ func clausesOfTerms() []clause {
 					with(func(t *segment.Terms) { t.Start = 0 }),
 					with(func(t *segment.Terms) { t.Last = math.MaxInt64 }),
 					with(func(t *segment.Terms) { t.Remainder, t.Modulus = -1, 2 }),
+					with(func(t *segment.Terms) { t.Above = -1 }),
 				} {
 					_, err := s.ClaimOn(p.ctx, "orders", 1, t)
 					p.refuse(err, segment.ErrInvalidOption)
@@ -99,6 +158,25 @@ func clausesOfTerms() []clause {
 				p.claim(s, "orders", 1, 1)
 			},
 		},
+	}
+}
+
+// source returns a source of the counter "orders" that claims each number by itself.
+func (p *probe) source(s segment.Store) *segment.Source {
+	p.t.Helper()
+	source, err := segment.New(s, "orders", segment.WithBlock(1, 1), segment.WithMaxWait(patience),
+		segment.WithLogger(slog.New(slog.DiscardHandler)))
+	p.must(err)
+	return source
+}
+
+// numbers expects the next numbers of a source.
+func (p *probe) numbers(s *segment.Source, first, last int64) {
+	p.t.Helper()
+	for want := first; want <= last; want++ {
+		if n, err := s.Next(p.ctx); err != nil || n != want {
+			p.failf("a source gave out %d, %v; want %d", n, err, want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package segmenttest_test
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ const (
 	start    = "a start raises the counter and never lowers it"
 	last     = "a claim beyond the last number is refused and changes nothing"
 	residues = "the residue of a counter is noted and another one is refused"
+	back     = "a counter that went back refuses whoever knows a greater number, and does not move"
+	sources  = "a source whose counter went back has no numbers until somebody raises the counter"
 	terms    = "terms that cannot be are an error"
 	listed   = "counters are listed by prefix in the order of their names"
 	replaces = "a change replaces exactly the counter that was read"
@@ -89,6 +92,50 @@ func mutantsOfTerms() []mutant {
 				}
 			}),
 			breaks: []string{residues},
+		},
+		{
+			name: "does not look whether a counter went back",
+			storage: onTerms(func(t segment.Terms) segment.Terms {
+				t.Above = min(t.Above, 0)
+				return t
+			}),
+			breaks: []string{back, sources},
+		},
+		{
+			name: "moves a counter that went back",
+			storage: refusing(func(c *segment.Counter, n int64, t segment.Terms) {
+				if c.Next <= t.Above {
+					c.Next += n
+				}
+			}),
+			breaks: []string{back},
+		},
+		{
+			name: "makes a counter anew for whoever knows a greater number",
+			storage: claiming(func(m *segmenttest.Memory) claimFunc {
+				return func(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
+					if m.Get(name).Next == 0 {
+						t.Above = min(t.Above, 0)
+					}
+					return m.ClaimOn(ctx, name, n, t)
+				}
+			}),
+			breaks: []string{back},
+		},
+		{
+			name: "refuses whoever knows a greater number only until the counter has come to it",
+			storage: claiming(func(m *segmenttest.Memory) claimFunc {
+				return func(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
+					above := t.Above
+					t.Above = min(t.Above, 0)
+					first, err := m.ClaimOn(ctx, name, n, t)
+					if err == nil && first <= above {
+						return 0, fmt.Errorf("%w: %d", segment.ErrWentBack, first)
+					}
+					return first, err
+				}
+			}),
+			breaks: []string{back, sources},
 		},
 		{
 			name: "checks no terms",

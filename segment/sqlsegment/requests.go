@@ -46,10 +46,13 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 		// The counter is not there, or forbids the claim.
 		read := func(ctx context.Context, q sqlconn.Querier) (bool, error) {
 			c, found, err := s.read(ctx, q, name)
-			if err == nil && found {
-				err = segment.Refusal(c, n, t)
+			if err != nil {
+				return false, err
 			}
-			return found, err
+			if !found {
+				c = segment.Counter{Name: name, Next: 1, Remainder: t.Remainder, Modulus: t.Modulus}
+			}
+			return found, segment.Refusal(c, n, t)
 		}
 		found, err := sqlconn.Request(ctx, s.table, sqlconn.Reads, what, read)
 		if err != nil {
@@ -75,7 +78,7 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 func (s *Store) claim(
 	ctx context.Context, q sqlconn.Querier, name string, n int64, t segment.Terms,
 ) (first int64, err error) {
-	args := []any{t.Start, n, stamp(), name, t.Remainder, t.Modulus, t.Last - n + 1}
+	args := []any{t.Start, n, stamp(), name, t.Remainder, t.Modulus, t.Last - n + 1, t.Above}
 	if s.dialect.Name == sqlconn.MySQL {
 		result, err := q.ExecContext(ctx, s.sql.claim, args...)
 		if err != nil {

@@ -22,8 +22,8 @@ func columnNames() []string { return []string{"name", "next", "remainder", "modu
 
 // statements are all the SQL of a store.
 type statements struct {
-	// claim has the arguments start, n, updated_at, name, remainder, modulus, and the greatest next that
-	// is possible. It returns the first number as a row, or as the last ID that was inserted.
+	// claim has the arguments start, n, updated_at, name, remainder, modulus, the greatest next that is
+	// possible, and the number that next has to be above. It returns the first number as a row, or as the last ID that was inserted.
 	claim string
 	// create has the columns of a row as its arguments, and does nothing if the counter is there.
 	create string
@@ -71,7 +71,7 @@ func statementsFor(d sqlconn.Dialect, name string) statements {
 	s.remove = fmt.Sprintf("DELETE FROM %s WHERE %s AND %s AND %s AND %s", table,
 		named(1), equal(columnNext, 2), equal(columnRemainder, 3), equal(columnModulus, 4))
 
-	p := d.Placeholders(1, 7)
+	p := d.Placeholders(1, 8)
 	first, returning := fmt.Sprintf("GREATEST(%s, %s)", next, p[0]), ""
 	switch d.Name {
 	case sqlconn.MySQL:
@@ -83,9 +83,10 @@ func statementsFor(d sqlconn.Dialect, name string) statements {
 	default:
 		returning = " RETURNING " + next
 	}
-	s.claim = fmt.Sprintf("UPDATE %s SET %s = %s + %s, %s = %s WHERE %s AND %s AND %s AND %s <= %s%s", table,
+	s.claim = fmt.Sprintf("UPDATE %s SET %s = %s + %s, %s = %s WHERE %s AND %s AND %s AND %s <= %s AND %s > %s%s",
+		table,
 		next, first, p[1], column[columnUpdatedAt], p[2], named(4), equal(columnRemainder, 5),
-		equal(columnModulus, 6), next, p[6], returning)
+		equal(columnModulus, 6), next, p[6], next, p[7], returning)
 
 	nothing := into + s.columns + unlessThere
 	if d.Embedded {
