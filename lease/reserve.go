@@ -2,7 +2,9 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +18,9 @@ const reservedOwner = "reserved for "
 // of generator.Backfill. The record of the number gets an owner that names the purpose, and an end that is
 // the end of the layout, so no keeper takes the number. Reserving a number again for the same purpose does
 // nothing, so an import can be repeated.
+//
+// Reserve looks at the records again when it has written its own, and takes that back if a process of another
+// layout has taken a number meanwhile.
 //
 // It returns an error wrapping [*NodeHeldError] if a process holds the number, or if it is reserved for
 // another purpose; [ErrLayoutMismatch] if the store is for another layout; [generator.ErrNodeRange] or
@@ -57,12 +62,36 @@ func Reserve(ctx context.Context, s Store, l generator.Layout, node int64, purpo
 		Node: node, Owner: reservedOwner + purpose, Until: l.End().UTC(), Version: prev.Version + 1,
 		Layout: Fingerprint(l), UpdatedAt: time.Now().UTC().Round(0),
 	}
-	ok, err := s.Swap(ctx, prev, next)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	case !ok:
+	ok, unanswered := s.Swap(ctx, prev, next)
+	if unanswered == nil && !ok {
 		return fmt.Errorf("%w: node %d was taken meanwhile: reserve another one", ErrNodeHeld, node)
+	}
+	// A swap without an answer may have been done. And a process of another layout may have found a store
+	// that binds nobody, too: then at least one of them sees the other's record now.
+	records, err = s.List(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, errors.Join(unanswered, err))
+	}
+	if !slices.ContainsFunc(records, func(r Record) bool { return same(r, next) }) && unanswered != nil {
+		return fmt.Errorf("%w: %w", ErrStore, unanswered)
+	}
+	if err := layoutError(records, Fingerprint(l)); err != nil {
+		return errors.Join(err, unreserve(ctx, s, prev, next, now))
+	}
+	return nil
+}
+
+// unreserve takes a reservation back that was made a moment ago. now is the store's time.
+func unreserve(ctx context.Context, s Store, before, reserved Record, now time.Time) error {
+	if !bindsNothing(before) {
+		return nil // the record was of that layout before
+	}
+	next := reserved
+	next.Owner, next.Layout, next.Until = "", UnboundLayout, later(before.Until, now)
+	next.Version++
+	if _, err := s.Swap(ctx, reserved, next); err != nil {
+		return fmt.Errorf("%w: node %d keeps a record of the layout that was refused: remove it: %w", ErrStore,
+			reserved.Node, err)
 	}
 	return nil
 }

@@ -50,3 +50,31 @@ func TestAReservedNodeIsNeverLeased(t *testing.T) {
 		t.Errorf("no purpose: %v", err)
 	}
 }
+
+func TestAReservationWithoutAnAnswerIsLookedFor(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("the answer was lost")
+	for done, want := range map[bool]error{true: nil, false: lost} {
+		store := &answerless{Memory: leasetest.NewMemory(nil), done: done, err: lost}
+		err := lease.Reserve(t.Context(), store, generator.Default(), 1, "an import")
+		if !errors.Is(err, want) || want != nil && !errors.Is(err, lease.ErrStore) {
+			t.Errorf("a swap that was done (%t) and had no answer: %v", done, err)
+		}
+	}
+}
+
+// answerless is a store whose swaps have no answer.
+type answerless struct {
+	*leasetest.Memory
+	done bool
+	err  error
+}
+
+func (u *answerless) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
+	if u.done {
+		if _, err := u.Memory.Swap(ctx, prev, next); err != nil {
+			return false, err
+		}
+	}
+	return false, u.err
+}

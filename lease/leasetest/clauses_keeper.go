@@ -302,6 +302,46 @@ func lateRelease() clause {
 	}
 }
 
+func reservedBeside() clause {
+	return clause{
+		name: "a node is reserved only in a store of its layout, even if a keeper of another one is faster",
+		why: "Reserve looks at all records, writes its own and looks again. The second look sees a keeper of " +
+			"another layout that took a node in between, and the reservation is undone. No keeper takes a node " +
+			"from a store that has two layouts.",
+		check: func(p *probe) {
+			s := p.open()
+			faster := func() { p.keeper(p.open(), lease.WithNodes(1, 1), lease.WithSpan(long)) }
+			err := lease.Reserve(p.ctx, &overtaken{s, faster}, generator.Game(), 7, "an import")
+			if !errors.Is(err, lease.ErrLayoutMismatch) {
+				p.failf("beside a keeper of another layout a reservation ended with the error %v", err)
+			}
+			p.keeper(p.open(), lease.WithNodes(2, 2), lease.WithSpan(long))
+			for range 2 {
+				if err := lease.Reserve(p.ctx, p.open(), layout(), 7, "an import"); err != nil {
+					p.failf("the node could not be reserved: %v", err)
+				}
+			}
+			if r := p.find(p.open(), 7); !lease.Reserved(r, p.now(s)) {
+				p.failf("the reserved node has the record %+v", r)
+			}
+		},
+	}
+}
+
+// overtaken is a store before whose first swap something else happens.
+type overtaken struct {
+	lease.Store
+	by func()
+}
+
+func (o *overtaken) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
+	if by := o.by; by != nil {
+		o.by = nil
+		by()
+	}
+	return o.Store.Swap(ctx, prev, next)
+}
+
 func otherLayout() clause {
 	return clause{
 		name: "a keeper of another layout is turned away",

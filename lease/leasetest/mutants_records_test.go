@@ -210,6 +210,7 @@ func mutantsOfRecords() []mutant {
 				"keepers that start together get different nodes",
 				"when all nodes are held the next keeper is told by whom",
 				"a keeper of another layout is turned away",
+				"a node is reserved only in a store of its layout, even if a keeper of another one is faster",
 				"a keeper that wants one node is told who holds it",
 			},
 		},

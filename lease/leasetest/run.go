@@ -119,6 +119,7 @@ func groups() []group {
 			lost(),
 			lateRelease(),
 			otherLayout(),
+			reservedBeside(),
 			nodeHeld(),
 		}},
 	}
