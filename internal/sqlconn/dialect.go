@@ -39,6 +39,8 @@ type Dialect struct {
 	// Integer, Text and Time are the types of columns for int64, for up to 255 bytes of text that no
 	// collation changes, and for 30 ASCII characters. Suffix follows the list of columns.
 	Integer, Text, Time, Suffix string
+	// Durable follows ALTER TABLE to make a table keep its rows. It is empty where every table does.
+	Durable string
 	// Embedded means that the database lives in this process, with no server to grant rights and
 	// connect to, and with one writer at a time.
 	Embedded bool
@@ -66,8 +68,9 @@ func DialectOf(name string) (Dialect, bool) {
 			Insert:      "INSERT INTO",
 			UnlessThere: " ON CONFLICT (%s) DO NOTHING",
 			Integer:     "bigint", Text: "varchar(255)", Time: "varchar(30)",
-			Trial: Writes,
-			Title: "SET application_name = '%s'",
+			Durable: "SET LOGGED",
+			Trial:   Writes,
+			Title:   "SET application_name = '%s'",
 		}, true
 	case MySQL:
 		return Dialect{
@@ -79,6 +82,7 @@ func DialectOf(name string) (Dialect, bool) {
 			From:     " FROM DUAL",
 			Integer:  "bigint", Text: "varbinary(255)", Time: "varchar(30) CHARACTER SET ascii COLLATE ascii_bin",
 			Suffix:      " ENGINE=InnoDB",
+			Durable:     "ENGINE=InnoDB",
 			Trial:       Writes,
 			Autocommits: true,
 			Prepare:     []string{"SET autocommit = 1", "SET SESSION " + ownTransaction},
@@ -133,4 +137,18 @@ func (d Dialect) CreateTable(table string, columns, types []string) string {
 	}
 	b.WriteString("    PRIMARY KEY (" + columns[0] + ")\n)" + d.Suffix)
 	return b.String()
+}
+
+// Forgets returns a query, with its arguments, that has a row with a word for how a table is stored if the
+// table may lose what was committed. Durable must not be empty.
+func (d Dialect) Forgets(name string) (query string, args []any) {
+	if d.Name == PostgreSQL {
+		return "SELECT CASE relpersistence WHEN 'u' THEN 'UNLOGGED' ELSE 'TEMPORARY' END FROM pg_class " +
+			"WHERE relpersistence <> 'p' AND oid = to_regclass($1)", []any{d.Quoted(name)}
+	}
+	dot := strings.LastIndexByte(name, '.')
+	return "SELECT CONCAT('ENGINE=', t.engine) FROM information_schema.tables t " +
+		"JOIN information_schema.engines e ON e.engine = t.engine " +
+		"WHERE e.transactions = 'NO' AND t.table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND " +
+		"t.table_name = ?", []any{name[:max(dot, 0)], name[dot+1:]}
 }

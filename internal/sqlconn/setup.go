@@ -25,7 +25,32 @@ func (t *Table) setUp(ctx context.Context) (err error) {
 			return t.notAnswered(err)
 		}
 	}
-	return nil
+	return t.refuseForgetful(ctx)
+}
+
+// refuseForgetful returns an error if the table may lose what was committed. Leases would be granted once more
+// then, and numbers given out twice.
+func (t *Table) refuseForgetful(ctx context.Context) error {
+	d := t.config.Dialect
+	if d.Durable == "" {
+		return nil
+	}
+	query, args := d.Forgets(t.config.Name)
+	words, err := Request(ctx, t, Reads, "asking how it is stored",
+		func(ctx context.Context, q Querier) ([][]any, error) {
+			_, rows, err := Query(ctx, q, query, args...)
+			return rows, err
+		})
+	if err != nil {
+		return t.notAnswered(err)
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	word, _ := Text(words[0][0])
+	return fmt.Errorf("%w: %s: it is stored in a way that may lose rows which were committed (%s). Run this as "+
+		"a user who may, while no program uses the table:\n\nALTER TABLE %s %s;\n", t.config.ErrTable,
+		t.config.Name, word, d.Quoted(t.config.Name), d.Durable)
 }
 
 // notAnswered is the error about a request that any database answers.

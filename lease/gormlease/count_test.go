@@ -209,18 +209,22 @@ func (c countingConn) ExecContext(
 	ctx context.Context, query string, args []driver.NamedValue,
 ) (driver.Result, error) {
 	c.seen.add(query)
-	values := make([]any, len(args))
+	return c.conn.ExecContext(ctx, query, values(args)...)
+}
+
+func values(args []driver.NamedValue) []any {
+	all := make([]any, len(args))
 	for i, arg := range args {
-		values[i] = arg.Value
+		all[i] = arg.Value
 	}
-	return c.conn.ExecContext(ctx, query, values...)
+	return all
 }
 
 func (c countingConn) QueryContext(
-	ctx context.Context, query string, _ []driver.NamedValue,
+	ctx context.Context, query string, args []driver.NamedValue,
 ) (driver.Rows, error) {
 	c.seen.add(query)
-	rows, err := c.conn.QueryContext(ctx, query) //nolint:rowserrcheck // countingRows.Next checks it
+	rows, err := c.conn.QueryContext(ctx, query, values(args)...) //nolint:rowserrcheck // countingRows.Next checks it
 	if err != nil {
 		return nil, err
 	}

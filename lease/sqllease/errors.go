@@ -6,8 +6,10 @@ import "errors"
 // the database. A database that does not answer is [lease.ErrStore] instead, and a store that was
 // closed returns [lease.ErrClosed].
 var (
-	// ErrTable is returned by [New] when the table does not exist and cannot be created, or cannot be
-	// used. The message has the statement that creates it. The database's own error is wrapped too.
+	// ErrTable is returned by [New] when the table does not exist and cannot be created, cannot be used,
+	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the
+	// engine MEMORY. The message has the statement that creates it or changes it. The database's own error
+	// is wrapped too.
 	ErrTable = errors.New("sqllease: table cannot be used")
 
 	// ErrDatabase is returned by [New] and [DDL] for a database that no store can work on: its dialect

@@ -38,8 +38,10 @@ import (
 // None of these errors is temporary. They are the errors of the same names in package sqlsegment. A database
 // that does not answer is [segment.ErrStore] instead, and a closed store returns [segment.ErrClosed].
 var (
-	// ErrTable is returned by [New] when the table does not exist and cannot be created, or cannot be
-	// used. The message has the statement that creates it. The database's own error is wrapped too.
+	// ErrTable is returned by [New] when the table does not exist and cannot be created, cannot be used,
+	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the
+	// engine MEMORY. The message has the statement that creates it or changes it. The database's own error
+	// is wrapped too.
 	ErrTable = sqlsegment.ErrTable
 
 	// ErrDatabase is returned by [New] and [DDL] for a handle that no store can work on: its dialect
