@@ -152,7 +152,7 @@ func (c config) newNode(ctx context.Context, db *gorm.DB) (node, error) {
 		return c.leaseNode(ctx, db)
 	}
 	n := node{origin: authority.ByHand(lease.Fingerprint(c.layoutOrDefault()))}
-	if err := n.claim(ctx, db); err != nil {
+	if err := n.claim(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, err
 	}
 	var err error
@@ -169,7 +169,7 @@ func (c config) leaseNode(ctx context.Context, db *gorm.DB) (n node, err error) 
 	if n, err = c.openLeases(ctx, db); err != nil {
 		return node{}, err
 	}
-	if err := n.claim(ctx, db); err != nil {
+	if err := n.claim(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, errors.Join(err, n.closeStore())
 	}
 	leaseOpts := c.leaseOpts
@@ -254,6 +254,19 @@ func (n *node) claim(ctx context.Context, db *gorm.DB) error {
 		}
 	}
 	return err
+}
+
+// lateNoteTimeout bounds how long a create waits for the note of its database. The create may hold the only
+// connection, or the lock of SQLite.
+const lateNoteTimeout = 5 * time.Second
+
+// claimLater returns what notes on a database that was read-only where its IDs come from.
+func (n *node) claimLater(db *gorm.DB) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)
+		defer cancel()
+		return n.claim(ctx, db)
+	}
 }
 
 // databaseOf returns the database that gorm.Open was given, whatever transaction or replica the handle

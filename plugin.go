@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -78,7 +79,9 @@ func (p *Plugin) Name() string { return fill.PluginName }
 // After("snowflake:fill").Before("gorm:create") runs when they are.
 //
 // Initialize notes in db where its IDs come from, in the table snowflake_authority, and refuses a
-// database whose IDs come from somewhere else. Under WithSource it notes nothing.
+// database whose IDs come from somewhere else. If db is read-only the first create notes it, on another
+// connection than its own, and until it is noted creates are refused with [ErrAuthority]. Under
+// WithSource it notes nothing.
 //
 // It returns an error wrapping [ErrOptions], also when one *gorm.Config is passed to gorm.Open twice,
 // [ErrAuthority], [ErrCallbacks], [ErrClosed], or [ErrNoNode]
@@ -95,11 +98,14 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
 	}
 	numbers, err := p.numbers(db.Statement.Context, db)
+	var ready func(ctx context.Context) error
 	if n := p.node.Load(); err == nil && n != nil {
-		err = n.claim(db.Statement.Context, db)
+		if err = n.claim(db.Statement.Context, db); errors.Is(err, authority.ErrReadOnly) {
+			ready, err = n.claimLater(db), nil
+		}
 	}
 	if err == nil {
-		err = fill.Register(db, p.plans, numbers)
+		err = fill.Register(db, p.plans, numbers, ready)
 	}
 	if err != nil {
 		fill.Guard(db, p.plans, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -53,8 +54,8 @@ func (n Note) sameAs(o Origin) bool { return n.ID == o.ID && n.Layout == o.Layou
 // an error wrapping errs.ErrAuthority if that is another origin. If the table of leases of want, or a copy
 // of it, lies in this database, copyOf is the name of that table.
 //
-// Nothing is noted where no row can come in that another process sees: in a database in memory, and in one
-// that is read-only.
+// Nothing is noted where no row can come in that another process sees: in a database in memory. In a database
+// that is read-only nothing can be noted, and the error wraps ErrReadOnly.
 func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err error) {
 	if !d.IsSupported() || d.Pool == nil {
 		return "", nil
@@ -67,6 +68,10 @@ func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err er
 	rows, err := d.ensure(ctx, subjectRows, func(rows map[string]Note) (Note, error) {
 		return newNote(want), d.unclaimed(ctx, rows, want)
 	})
+	if errors.Is(err, ErrReadOnly) {
+		return "", fmt.Errorf("%w: IDs from %s go into no row until it can be written there where they come from",
+			err, want)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -192,15 +197,15 @@ func (d Database) Identity(ctx context.Context, leases string) (lease.Identity, 
 	rows, err := d.ensure(ctx, subjectLeases+bare, func(map[string]Note) (Note, error) {
 		return newNote(Origin{ID: rand.Text(), Place: d.place(ctx, leases)}), nil
 	})
-	home, ok := rows[subjectLeases+bare]
-	if err == nil && !ok {
-		err = d.unusable(errors.New("the database is read-only"))
-	}
+	home := rows[subjectLeases+bare]
 	return lease.Identity{ID: home.ID, Place: home.Place}, err
 }
 
-// ensure returns the rows when there is one of the subject, which it makes if it is missing. In a database
-// that is read-only the row stays missing.
+// ErrReadOnly means that nothing can be written to the database, so that a row is missing. Every error that
+// wraps it wraps errs.ErrAuthority, too.
+var ErrReadOnly = fmt.Errorf("%w: the database is read-only", errs.ErrAuthority)
+
+// ensure returns the rows when there is one of the subject, which it makes if it is missing.
 func (d Database) ensure(
 	ctx context.Context, subject string, draft func(map[string]Note) (Note, error),
 ) (map[string]Note, error) {
@@ -226,7 +231,7 @@ func (d Database) ensure(
 		case unwritable == nil: // usually the row is there now, whoever made it
 			unwritable = errors.New("a row that was written is not there")
 		case isReadOnly(unwritable):
-			return rows, nil
+			return nil, fmt.Errorf("%w: the table %s: %w", ErrReadOnly, d.table, unwritable)
 		}
 	}
 	return nil, d.failed(ctx, unwritable)

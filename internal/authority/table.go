@@ -286,7 +286,7 @@ func isReadOnly(err error) bool {
 	said := err.Error()
 	return state(err) == "25006" || strings.Contains(said, "readonly database") ||
 		strings.Contains(said, "Error 1290") || strings.Contains(said, "Error 1792") ||
-		strings.Contains(said, "Error 1836")
+		strings.Contains(said, "Error 1836") || strings.Contains(said, "Error 3989")
 }
 
 // isBusy reports whether an error says that somebody else was writing, so that a retry helps.

@@ -5,6 +5,7 @@
 package fill
 
 import (
+	"context"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -62,8 +63,11 @@ type step struct {
 	run          func(*gorm.DB)
 }
 
-// Register adds the callbacks to db, all or none. A second call does nothing.
-func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers) error {
+// Register adds the callbacks to db, all or none. A second call does nothing. If ready is not nil, it is called
+// before rows get IDs until it has returned no error, and they get none before.
+func Register(
+	db *gorm.DB, plans *PlanCache, numbers *Numbers, ready func(ctx context.Context) error,
+) error {
 	creates, updates := db.Callback().Create(), db.Callback().Update()
 	if creates.Get(callbackFill) != nil {
 		return nil // a copied configuration, or a second call
@@ -74,6 +78,9 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers) error {
 		}
 	}
 	f := &filler{creates: creates, plans: plans, numbers: numbers}
+	if ready != nil {
+		f.ready.Store(&ready)
+	}
 	create := processor{
 		func(name, before string, run func(*gorm.DB)) error {
 			return creates.Match(f.changed).Before(before).Register(name, run)

@@ -1,6 +1,7 @@
 package fill
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 
@@ -18,6 +19,8 @@ type filler struct {
 	plans   *PlanCache
 	numbers *Numbers
 	open    openFrames
+	// ready is asked before rows get IDs; usually nil.
+	ready atomic.Pointer[func(ctx context.Context) error]
 	// inserts: the INSERT of GORM has been seen in its place since the callbacks were last changed.
 	inserts atomic.Bool
 }
@@ -65,10 +68,25 @@ func (f *filler) fillRows(db *gorm.DB) {
 		return // there is nothing to fill, or the INSERT was already built
 	}
 	plan := f.plans.planOf(db.Statement)
-	if plan == nil || plan.oneCell && f.fillOneCell(db, plan) {
+	if plan == nil || !f.isReady(db, plan) || plan.oneCell && f.fillOneCell(db, plan) {
 		return
 	}
 	f.fillFrame(db, plan)
+}
+
+// isReady tells whether rows of the plan may have IDs in this database. Those that have them already are
+// refused as well: a router gives a row its ID before it knows the database.
+func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
+	ready := f.ready.Load()
+	if ready == nil || len(plan.columns) == 0 {
+		return true
+	}
+	if err := (*ready)(db.Statement.Context); err != nil {
+		_ = db.AddError(err)
+		return false
+	}
+	f.ready.Store(nil)
+	return true
 }
 
 // fillFrame is fillRows for a statement of any shape.

@@ -22,6 +22,8 @@ import (
 
 func TestAuthority(t *testing.T) { run(t, authorityBehaviors()) }
 
+func TestAuthorityThatIsNotedLate(t *testing.T) { run(t, lateBehaviors()) }
+
 // authorityBehaviors say that the IDs of a database come from one place.
 func authorityBehaviors() []behavior {
 	return []behavior{
