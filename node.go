@@ -14,6 +14,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
@@ -213,13 +214,16 @@ func (c config) openLeases(ctx context.Context, db *gorm.DB) (n node, err error)
 	return n, nil
 }
 
-// claim notes on a database that its IDs come from where the node comes from, or returns an error
+// claim notes on the database of a handle that its IDs come from where the node comes from, or returns an error
 // wrapping ErrAuthority if they come from somewhere else.
 func (n *node) claim(ctx context.Context, db *gorm.DB) error {
 	if db == nil || db.DryRun {
 		return nil
 	}
-	database := databaseOf(db)
+	return n.claimOn(ctx, databaseOf(db))
+}
+
+func (n *node) claimOn(ctx context.Context, database authority.Database) error {
 	pool, _ := database.Pool.(*sql.DB)
 	if pool != nil && pool == n.claimed {
 		return nil
@@ -260,13 +264,29 @@ func (n *node) claim(ctx context.Context, db *gorm.DB) error {
 // connection, or the lock of SQLite.
 const lateNoteTimeout = 5 * time.Second
 
-// claimLater returns what notes on a database that was read-only where its IDs come from.
-func (n *node) claimLater(db *gorm.DB) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
+// notes returns what notes where the IDs come from on the databases to which the statements of a handle lead.
+func (n *node) notes(db *gorm.DB) *fill.Notes {
+	return fill.NewNotes(func(ctx context.Context, dialect string, pool *sql.DB) error {
 		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)
 		defer cancel()
-		return n.claim(ctx, db)
+		if pool == nil {
+			return n.claimOn(ctx, databaseOf(db))
+		}
+		return n.claimOn(ctx, authority.In(dialect, pool))
+	})
+}
+
+// note notes it on the database of the handle itself. If that is read-only, it is left to the first create.
+func (n *node) note(db *gorm.DB, notes *fill.Notes) error {
+	err := n.claim(db.Statement.Context, db)
+	if errors.Is(err, authority.ErrReadOnly) {
+		return nil
 	}
+	if err == nil && !db.DryRun {
+		own, _ := databaseOf(db).Pool.(*sql.DB)
+		notes.Add(nil, own)
+	}
+	return err
 }
 
 // databaseOf returns the database that gorm.Open was given, whatever transaction or replica the handle

@@ -12,7 +12,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -80,8 +79,9 @@ func (p *Plugin) Name() string { return fill.PluginName }
 //
 // Initialize notes in db where its IDs come from, in the table snowflake_authority, and refuses a
 // database whose IDs come from somewhere else. If db is read-only the first create notes it, on another
-// connection than its own, and until it is noted creates are refused with [ErrAuthority]. Under
-// WithSource it notes nothing.
+// connection than its own, and until it is noted creates are refused with [ErrAuthority]. So does the first
+// create on each further source of dbresolver. Nothing is ever written to a replica. Under WithSource
+// Initialize notes nothing.
 //
 // It returns an error wrapping [ErrOptions], also when one *gorm.Config is passed to gorm.Open twice,
 // [ErrAuthority], [ErrCallbacks], [ErrClosed], or [ErrNoNode]
@@ -97,15 +97,18 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 			"goes "+
 			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
 	}
+	// A handle of gorm.Open may be one of a replica, to which nobody may write. Its first create notes the rest.
+	later := registered && p.node.Load() != nil
 	numbers, err := p.numbers(db.Statement.Context, db)
-	var ready func(ctx context.Context) error
+	var notes *fill.Notes
 	if n := p.node.Load(); err == nil && n != nil {
-		if err = n.claim(db.Statement.Context, db); errors.Is(err, authority.ErrReadOnly) {
-			ready, err = n.claimLater(db), nil
+		notes = n.notes(db)
+		if !later {
+			err = n.note(db, notes)
 		}
 	}
 	if err == nil {
-		err = fill.Register(db, p.plans, numbers, ready)
+		err = fill.Register(db, p.plans, numbers, notes)
 	}
 	if err != nil {
 		fill.Guard(db, p.plans, err)

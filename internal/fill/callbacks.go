@@ -5,7 +5,6 @@
 package fill
 
 import (
-	"context"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -63,11 +62,9 @@ type step struct {
 	run          func(*gorm.DB)
 }
 
-// Register adds the callbacks to db, all or none. A second call does nothing. If ready is not nil, it is called
-// before rows get IDs until it has returned no error, and they get none before.
-func Register(
-	db *gorm.DB, plans *PlanCache, numbers *Numbers, ready func(ctx context.Context) error,
-) error {
+// Register adds the callbacks to db, all or none. A second call does nothing. No row gets an ID in a database
+// before notes has its note.
+func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers, notes *Notes) error {
 	creates, updates := db.Callback().Create(), db.Callback().Update()
 	if creates.Get(callbackFill) != nil {
 		return nil // a copied configuration, or a second call
@@ -77,10 +74,7 @@ func Register(
 			return fmt.Errorf("%w: %w", errs.ErrCallbacks, err)
 		}
 	}
-	f := &filler{creates: creates, plans: plans, numbers: numbers}
-	if ready != nil {
-		f.ready.Store(&ready)
-	}
+	f := &filler{creates: creates, plans: plans, numbers: numbers, notes: notes}
 	create := processor{
 		func(name, before string, run func(*gorm.DB)) error {
 			return creates.Match(f.changed).Before(before).Register(name, run)

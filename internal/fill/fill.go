@@ -1,7 +1,6 @@
 package fill
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 
@@ -19,8 +18,7 @@ type filler struct {
 	plans   *PlanCache
 	numbers *Numbers
 	open    openFrames
-	// ready is asked before rows get IDs; usually nil.
-	ready atomic.Pointer[func(ctx context.Context) error]
+	notes   *Notes
 	// inserts: the INSERT of GORM has been seen in its place since the callbacks were last changed.
 	inserts atomic.Bool
 }
@@ -77,15 +75,13 @@ func (f *filler) fillRows(db *gorm.DB) {
 // isReady tells whether rows of the plan may have IDs in this database. Those that have them already are
 // refused as well: a router gives a row its ID before it knows the database.
 func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
-	ready := f.ready.Load()
-	if ready == nil || len(plan.columns) == 0 {
+	if len(plan.columns) == 0 {
 		return true
 	}
-	if err := (*ready)(db.Statement.Context); err != nil {
+	if err := f.notes.ensure(db); err != nil {
 		_ = db.AddError(err)
 		return false
 	}
-	f.ready.Store(nil)
 	return true
 }
 
