@@ -257,6 +257,10 @@ func isJoinTable(s *schema.Schema) bool {
 	return last.Type.Kind() == reflect.Struct && last.Tag.Get("gorm") == "-"
 }
 
+// notNull tells GORM that the column of a key has no NULL. On SQLite alone a primary key can have one, and any
+// number of rows. GORM does not alter the column of a key that is there.
+func notNull(field *schema.Field) { field.NotNull = field.NotNull || field.PrimaryKey }
+
 // plainColumn tells GORM that the values of a field come from the program. The caller makes sure that
 // this happens before the first statement of the schema is built.
 func plainColumn(s *schema.Schema, field *schema.Field) {

@@ -86,6 +86,7 @@ func (c *PlanCache) PrepareOn(s *schema.Schema, on *Shard, first func()) (*Plan,
 	p.oneCell = p.hasOneCell()
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
+		notNull(column.field)
 		column.noZeroKeys()
 	}
 	plans := map[*schema.Schema]*Plan{s: p}

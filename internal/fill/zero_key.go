@@ -16,8 +16,10 @@ import (
 // KeyClauses returns what a field of the type ID adds to every create of its model: a check that the
 // field is never stored as 0 if it belongs to the primary key. Several such rows would become one as
 // soon as they are saved with ON CONFLICT. GORM asks for the clauses of a field when it parses the
-// model, so the check works without the plugin, too.
+// model, so the check works without the plugin, too. For the same reason this is where the column of such
+// a key becomes NOT NULL.
 func KeyClauses(field *schema.Field) []clause.Interface {
+	notNull(field)
 	if !field.PrimaryKey || !isColumn(field.Schema, field) || field.HasDefaultValue {
 		return nil // another field stands for the column, or the database has a default for a zero
 	}
