@@ -38,8 +38,10 @@ var (
 	// because a callback of the application asked for a place that leaves none for them.
 	ErrCallbacks = errs.ErrCallbacks
 
-	// ErrInvalidField is returned by Prepare, and by the first create of a model, when a field
-	// is tagged snowflake but cannot hold an ID, or when the tag's value is not a boolean.
+	// ErrInvalidField is returned by Prepare, and by every create of a model, when a field
+	// is tagged snowflake but cannot hold an ID, or when its tag is almost right and so asks for none: its
+	// value is not a boolean, its key is in capitals or among the settings of gorm, or it is on an embedded
+	// struct. The error names the model, the field and the remedy.
 	ErrInvalidField = errs.ErrInvalidField
 
 	// ErrNotInUse is returned by a create that needs an ID after db.Use of the plugin has

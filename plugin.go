@@ -196,7 +196,8 @@ func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
 // because such keys are plain columns by themselves. A model that was not prepared is prepared by
 // its first create, which is too late for AutoMigrate only.
 //
-// With db.Table("x") it prepares the model for that table, too.
+// On a handle with db.Table("x") it prepares the model for that table, too, also if the handle has the table by
+// Scopes.
 //
 // On TiDB it warns, once for each model, about a table whose rows are stored in the order of their IDs. For
 // that it makes one query. On other databases it makes none.
@@ -208,6 +209,7 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 		return p.configErr
 	}
 	var faults []error
+	db = scoped(db)
 	for _, model := range models {
 		faults = append(faults, p.prepare(db, model, ""))
 		// The model has a schema of its own for another table.
@@ -216,6 +218,31 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// scoped returns the handle that the migrator of a handle works on. GORM runs the scopes of a handle for its
+// statements and for its migrator only, so a dialector in place of the handle's own takes what a migrator gets.
+func scoped(db *gorm.DB) *gorm.DB {
+	if db.Statement == nil {
+		return db
+	}
+	probe := db.Session(&gorm.Session{}) // the handle keeps its scopes
+	seen := &migratorProbe{Dialector: db.Dialector}
+	probe.Dialector = seen
+	probe.Migrator()
+	seen.db.Dialector = db.Dialector
+	return seen.db
+}
+
+// migratorProbe is a dialector that notes the handle in place of making a migrator.
+type migratorProbe struct {
+	gorm.Dialector
+	db *gorm.DB
+}
+
+func (p *migratorProbe) Migrator(db *gorm.DB) gorm.Migrator {
+	p.db = db
+	return nil
 }
 
 // prepare makes the plan of a model for its own table, or for another one.

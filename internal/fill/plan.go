@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -100,9 +101,9 @@ func reachesTagged(db *gorm.DB, s *schema.Schema, seen map[*schema.Schema]bool) 
 		// that no row of the model can be created.
 		_ = (&gorm.Statement{DB: db}).Parse(reflect.New(related.ModelType).Interface())
 		if slices.ContainsFunc(related.Fields, func(field *schema.Field) bool {
-			tagged, err := isTagged(field)
+			tagged, err := isTagged(field.Tag)
 			return tagged || err != nil
-		}) || reachesTagged(db, related, seen) {
+		}) || len(idleTags(related)) > 0 || reachesTagged(db, related, seen) {
 			return true
 		}
 	}
@@ -190,11 +191,12 @@ func isDefinedInteger(t reflect.Type) bool {
 	return t.PkgPath() != "" && (t.Kind() == reflect.Int64 || t.Kind() == reflect.Uint64)
 }
 
-// isTagged reads the snowflake tag of a field.
-func isTagged(field *schema.Field) (bool, error) {
-	value, present := field.Tag.Lookup(TagName)
+// isTagged reads the tag of a field. It returns an error for a tag that looks as if it was meant to ask for an
+// ID, but does not: nothing would fill the field, and the database would count from 1.
+func isTagged(tag reflect.StructTag) (bool, error) {
+	value, present := tag.Lookup(TagName)
 	if !present {
-		return false, nil
+		return false, misspelled(tag)
 	}
 	if strings.HasPrefix(value, TagLike) || strings.HasPrefix(value, TagFrom) {
 		return true, nil
@@ -204,6 +206,71 @@ func isTagged(field *schema.Field) (bool, error) {
 		return false, fmt.Errorf("tag %s:%q is not a boolean: write %s:\"true\"", TagName, value, TagName)
 	}
 	return tagged, nil
+}
+
+// misspelled returns an error for a tag without the key snowflake, if that stands in it in other letters, where
+// Go does not find it, or among the settings of GORM.
+func misspelled(tag reflect.StructTag) error {
+	keys, rest := "", string(tag)
+	for rest != "" {
+		if value, err := strconv.QuotedPrefix(rest); err == nil && rest[0] == '"' {
+			keys, rest = keys+" ", rest[len(value):]
+			continue
+		}
+		keys, rest = keys+rest[:1], rest[1:]
+	}
+	if hasWord(keys, TagName) {
+		return fmt.Errorf("tag `%s` asks for no ID as it is written: write %s:\"true\", in small letters and with "+
+			"nothing but a blank between it and the other keys", tag, TagName)
+	}
+	for setting := range schema.ParseTagSetting(tag.Get("gorm"), ";") {
+		if hasWord(setting, TagName) {
+			return fmt.Errorf("tag `%s` has %s among the settings of gorm, which knows no such setting: write "+
+				"%s:\"true\" behind the quotes of gorm", tag, TagName, TagName)
+		}
+	}
+	return nil
+}
+
+// hasWord reports whether a text has the word, in whatever letters.
+func hasWord(text, word string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool {
+		return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}), func(found string) bool { return strings.EqualFold(found, word) })
+}
+
+// idleTags finds tags on embedded structs in which no field asks for an ID. GORM takes the fields of such a
+// struct for those of the model, and their own tags alone count.
+func idleTags(s *schema.Schema) []error {
+	var holders []string
+	tags, asked := map[string]reflect.StructTag{}, map[string]bool{}
+	for _, field := range s.Fields {
+		tagged, _ := isTagged(field.Tag)
+		outer, holder := s.ModelType, s.Name
+		for _, name := range field.BindNames[:len(field.BindNames)-1] {
+			embedded, found := outer.FieldByName(name)
+			if !found {
+				break
+			}
+			holder += "." + name
+			if _, known := tags[holder]; !known {
+				holders = append(holders, holder)
+			}
+			tags[holder], asked[holder] = embedded.Tag, asked[holder] || tagged
+			for outer = embedded.Type; outer.Kind() == reflect.Pointer; {
+				outer = outer.Elem()
+			}
+		}
+	}
+	var faults []error
+	for _, holder := range holders {
+		if tagged, err := isTagged(tags[holder]); !asked[holder] && (tagged || err != nil) {
+			faults = append(faults, fmt.Errorf("%w: %s: tag `%s` is on an embedded struct, where it fills nothing: "+
+				"tag the field of the key itself, or embed snowflakeplugin.Model in place of gorm.Model",
+				errs.ErrInvalidField, holder, tags[holder]))
+		}
+	}
+	return faults
 }
 
 // LikeField reads the tag of a field and returns the field whose shard its IDs share, or nil if the

@@ -109,7 +109,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 	}
 	var faults []error
 	for _, field := range s.Fields {
-		tagged, err := isTagged(field)
+		tagged, err := isTagged(field.Tag)
 		switch {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("%w: %s.%s: "+
@@ -128,6 +128,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 		p.named = p.named || column.from != nil
 		p.columns = append(p.columns, column)
 	}
+	faults = append(faults, idleTags(s)...)
 	faults = append(faults, textForeignKeys(s)...)
 	if len(p.columns) > maxColumns {
 		faults = append(faults, fmt.Errorf("%w: %s has %d tagged fields, at most %d are supported",

@@ -168,7 +168,7 @@ func isZeroID(value any) bool {
 // remedy says what the program has to do.
 func (c keyClause) remedy(stmt *gorm.Statement) string {
 	_, registered := stmt.Plugins[PluginName]
-	tagged, _ := isTagged(c.field)
+	tagged, _ := isTagged(c.field.Tag)
 	switch {
 	case isForeignKey(stmt.Schema, c.field):
 		return "set it to the ID of the row that it refers to"

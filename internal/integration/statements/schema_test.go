@@ -26,6 +26,7 @@ func schemaBehaviors() []behavior {
 		{Name: "keys of every kind are stored as they are in the struct", Run: schemaOfKeys},
 		{Name: "without Prepare auto-increment keys keep the IDs of structs", Run: schemaUnprepared},
 		{Name: "a table of another name keeps the IDs as well", Run: schemaOfAnotherTable},
+		{Name: "Prepare prepares the table that a handle has by Scopes", Everywhere: true, Run: schemaOfScopes},
 		{Name: "Prepare says what GORM cannot parse", Run: schemaThatIsNone},
 		{Name: "Prepare may be called again, before Use and for several handles", Run: schemaPreparedAgain},
 	}
@@ -334,6 +335,24 @@ func schemaOfAnotherTable(t *testing.T, target dbtest.Target) {
 	}
 	wantInt(t, "the number of rows in the model's own table",
 		plainOne[int64](t, db, "SELECT count(*) FROM member_by_ints"), 0)
+}
+
+func schemaOfScopes(t *testing.T, target dbtest.Target) {
+	db, plugin := open(t, target, nil)
+	ran := 0
+	inner := func(tx *gorm.DB) *gorm.DB { ran++; return tx.Table("archive") }
+	archive := db.Scopes(func(tx *gorm.DB) *gorm.DB { return tx.Scopes(inner) })
+	must(t, plugin.Prepare(archive, &memberByInt{}), "Prepare")
+	wantInt(t, "runs of the scope in Prepare", ran, 1)
+	must(t, archive.AutoMigrate(&memberByInt{}), "AutoMigrate on the same handle")
+	wantInt(t, "runs of the scope in both", ran, 2)
+	wantInt(t, "the number of auto-increment columns", autoIncrements(t, db), 0)
+	if !db.Migrator().HasTable("archive") || db.Migrator().HasTable(&memberByInt{}) {
+		t.Error("the handle has made another table")
+	}
+	one := memberByInt{Email: "a"}
+	succeed(t, db.Scopes(inner).Create(&one))
+	wantStored(t, db, one.ID, "SELECT id FROM archive")
 }
 
 func schemaThatIsNone(t *testing.T, target dbtest.Target) {
