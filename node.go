@@ -26,7 +26,9 @@ type node struct {
 	store     *gormlease.Store // nil unless the plugin opened it
 	leases    lease.Store      // where the number is leased; nil for a number given by hand
 	origin    authority.Origin
-	claimed   *sql.DB // the database of the first Use, which does not have to be looked at again
+	// claimed is the database of the first Use, which does not have to be looked at again. It is not written
+	// once there is a generator, because from then on several Use may have the node.
+	claimed *sql.DB
 }
 
 // HealthState says in a word how a plugin is.
@@ -232,10 +234,10 @@ func (n *node) claimOn(ctx context.Context, database authority.Database) error {
 	if err != nil {
 		return err
 	}
+	if n.generator == nil && (leases == "" || n.store != nil) {
+		n.claimed = pool // nobody else has the node yet
+	}
 	if n.keeper == nil {
-		if leases == "" || n.store != nil {
-			n.claimed = pool
-		}
 		return nil
 	}
 	if leases == "" {

@@ -37,8 +37,8 @@ var ErrInvalidID = errs.ErrInvalidID
 //     has already lost digits. Use a *ID or a sql.Null[ID] for a column that can be NULL.
 //   - In JSON it is a string of decimal digits, because JavaScript and many other readers keep only
 //     53 bits of a number. Numbers up to 2^53-1 can still be read.
-//   - As text (YAML, XML attributes, map keys, flags, forms) it is 1 to 19 decimal digits. Signs,
-//     spaces, underscores, prefixes, fractions and exponents are refused.
+//   - As text (YAML, XML attributes, map keys, flags, forms, parameters of gin and echo) it is 1 to 19
+//     decimal digits. Empty text, signs, spaces, underscores, prefixes, fractions and exponents are refused.
 //   - In log/slog it is a string of the same digits.
 //   - In pgx it works like an int64, also in arrays. For the simple and exec modes of pgx, see
 //     package [github.com/snowflakeplugin/snowflakeplugin/pgxid].
@@ -254,6 +254,20 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// UnmarshalParam parses the same text as [ParseID] and returns the same errors. gin and echo call it for a
+// parameter of an address, a query or a form. Without it, gin would read "-5" and "" as numbers.
+func (id *ID) UnmarshalParam(param string) error {
+	if id == nil {
+		return errNilReceiver("UnmarshalParam")
+	}
+	read, err := parseDigits(param)
+	if err != nil {
+		return err
+	}
+	*id = read
+	return nil
+}
+
 // MarshalJSON returns the ID as a JSON string of decimal digits. An ID that is not set is "0". For
 // a negative number MarshalJSON returns an error that wraps [ErrInvalidID].
 func (id ID) MarshalJSON() ([]byte, error) {
@@ -270,7 +284,8 @@ func (id ID) MarshalJSON() ([]byte, error) {
 // refused, too. Every such error wraps [ErrInvalidID].
 //
 // Do not use the option ",string" in the json tag of an ID field. It is not needed, and
-// encoding/json then passes the digits without their quotes, so every ID above 2^53-1 is refused.
+// encoding/json then passes the digits without their quotes, so every ID above 2^53-1 is refused. The plugin
+// refuses a model with such a field.
 func (id *ID) UnmarshalJSON(data []byte) error {
 	if id == nil {
 		return errNilReceiver("UnmarshalJSON")

@@ -195,6 +195,28 @@ func TestJSONStringOptionReadsExactlyOrIsRefused(t *testing.T) {
 	}
 }
 
+// gin and echo look for this method. Without it, gin stores "-5" in an ID, because its kind is int64.
+func TestAParameterOfAnAddressIsReadAsText(t *testing.T) {
+	var id snowflakeplugin.ID
+	binder, ok := any(&id).(interface{ UnmarshalParam(param string) error })
+	if !ok {
+		t.Fatal("an ID has no method UnmarshalParam")
+	}
+	if err := binder.UnmarshalParam("1541815603606036480"); err != nil || id != 1541815603606036480 {
+		t.Errorf("read %d, %v", id, err)
+	}
+	for _, bad := range []string{"-5", "", "+5", " 5", "5.0", "0x5", "5e3", "9223372036854775808", "five"} {
+		wantInvalid(t, binder.UnmarshalParam(bad), "")
+		if id != 1541815603606036480 {
+			t.Fatalf("%q changed the receiver to %d", bad, id)
+		}
+	}
+	var none *snowflakeplugin.ID
+	if err := any(none).(interface{ UnmarshalParam(param string) error }).UnmarshalParam("5"); err == nil {
+		t.Error("a nil *ID was read into")
+	}
+}
+
 func TestNegativeNumbersAreNotWritten(t *testing.T) {
 	for _, id := range []snowflakeplugin.ID{-1, math.MinInt64} {
 		_, err := json.Marshal(id)

@@ -217,6 +217,7 @@ func (f *frame) placeNamed(columns columnMask, ids []int64) error {
 
 // takeFrom sets all elements of ids to new numbers of a named source.
 func (n *Numbers) takeFrom(ctx context.Context, from *from, ids []int64) error {
+	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return errs.ErrClosed
 	}
@@ -238,6 +239,7 @@ func (n *Numbers) takeFrom(ctx context.Context, from *from, ids []int64) error {
 
 // nextFrom returns one new number of a named source on a shard of a router.
 func (n *Numbers) nextFrom(ctx context.Context, from *from, shard *Shard) (id int64, err error) {
+	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return 0, errs.ErrClosed
 	}

@@ -186,6 +186,24 @@ func textForeignKeys(s *schema.Schema) []error {
 	return faults
 }
 
+// jsonStrings finds fields of the application's type of IDs with the option ",string" in their json tag. Such an
+// ID writes itself as a string already, and encoding/json takes the quotes off before it reads one.
+func (c *PlanCache) jsonStrings(s *schema.Schema) []error {
+	id := reflect.TypeOf(c.wrap(0))
+	var faults []error
+	for _, field := range s.Fields {
+		options := strings.Split(field.Tag.Get("json"), ",")
+		if field.IndirectFieldType != id || !isDefinedInteger(id) || !slices.Contains(options[1:], "string") {
+			continue // a plain int64 is read as it is written
+		}
+		right := slices.DeleteFunc(options, func(option string) bool { return option == "string" })
+		faults = append(faults, fmt.Errorf("%w: %s.%s: tag json:%q has the option \",string\", by which "+
+			"encoding/json cannot read the IDs that it writes: %v is a string in JSON by itself, so write json:%q",
+			errs.ErrInvalidField, s.Name, field.Name, field.Tag.Get("json"), id, strings.Join(right, ",")))
+	}
+	return faults
+}
+
 // isDefinedInteger reports whether a type is made of an integer and has a name of its own.
 func isDefinedInteger(t reflect.Type) bool {
 	return t.PkgPath() != "" && (t.Kind() == reflect.Int64 || t.Kind() == reflect.Uint64)

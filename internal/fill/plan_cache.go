@@ -130,6 +130,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 	}
 	faults = append(faults, idleTags(s)...)
 	faults = append(faults, textForeignKeys(s)...)
+	faults = append(faults, c.jsonStrings(s)...)
 	if len(p.columns) > maxColumns {
 		faults = append(faults, fmt.Errorf("%w: %s has %d tagged fields, at most %d are supported",
 			errs.ErrInvalidField, s.Name, len(p.columns), maxColumns))

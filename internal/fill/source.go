@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -34,8 +35,18 @@ func NewNumbers(source Source, g *generator.Generator, closed *atomic.Bool) *Num
 	return &Numbers{source: source, generator: g, closed: closed}
 }
 
+// orBackground returns a context that can be asked for everything. A nil pointer of an application does for a
+// context of database/sql if its Done does not mind: most drivers ask for nothing else then.
+func orBackground(ctx context.Context) context.Context {
+	if v := reflect.ValueOf(ctx); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return context.Background()
+	}
+	return ctx
+}
+
 // Next returns one new number.
 func (n *Numbers) Next(ctx context.Context) (int64, error) {
+	ctx = orBackground(ctx)
 	if n.generator != nil && !n.closed.Load() {
 		id, err := n.generator.Next(ctx)
 		if err != nil {
@@ -50,6 +61,7 @@ func (n *Numbers) Next(ctx context.Context) (int64, error) {
 
 // Take sets all elements of ids to new numbers, with one reservation.
 func (n *Numbers) Take(ctx context.Context, ids []int64) error {
+	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return errs.ErrClosed
 	}
@@ -74,11 +86,13 @@ func (n *Numbers) Take(ctx context.Context, ids []int64) error {
 // shards that the generator spreads its IDs over, and for every divisor of that number. So rows that
 // are colocated stay so when a router doubles its shards.
 func (n *Numbers) NextLike(ctx context.Context, key int64) (int64, error) {
+	ctx = orBackground(ctx)
 	return n.chosen(key, func() (int64, error) { return n.generator.NextLike(ctx, key) })
 }
 
 // nextOn returns one new number on a shard of a router.
 func (n *Numbers) nextOn(ctx context.Context, shard *Shard) (int64, error) {
+	ctx = orBackground(ctx)
 	return n.chosen(int64(shard.number), func() (int64, error) {
 		return n.generator.NextOn(ctx, shard.number, shard.of)
 	})

@@ -28,6 +28,12 @@ func contextBehaviors() []behavior {
 			Name: "a tracing plugin that wraps the context of the statement hides nothing",
 			Run:  wrappedContext,
 		},
+		{
+			// The driver of MySQL asks every context for its error, so a nil pointer does not work there.
+			Name: "a nil pointer that does for a context of plain GORM does with the plugin",
+			Only: []string{"sqlite", "postgres"},
+			Run:  contextThatIsNil,
+		},
 	}
 }
 
@@ -157,4 +163,37 @@ func wrappedContext(t *testing.T, target dbtest.Target) {
 	wantErr(t, tx.Create(&second).Error, nil, "create a duplicate on the same statement")
 	accountStored(t, db, first)
 	same(t, "the ID of the duplicate", second.ID, 0)
+}
+
+// request is a context of an application. Its nil pointer never ends, so only Done is asked for that.
+type request struct{ cause error }
+
+func (r *request) Done() <-chan struct{} {
+	if r == nil {
+		return nil
+	}
+	return make(chan struct{})
+}
+func (r *request) Err() error                  { return r.cause }
+func (r *request) Deadline() (time.Time, bool) { return time.Time{}, r.cause != nil }
+func (r *request) Value(any) any               { return r.cause }
+
+func contextThatIsNil(t *testing.T, target dbtest.Target) {
+	byHand, _ := open(t, target, nil, append(personModels, &account{}, &ticket{})...)
+	fromSource, _ := openLedger(t, target, nil, append(personModels, &account{}, &ticket{})...)
+	for name, db := range map[string]*gorm.DB{"a generator": byHand, "a source": fromSource} {
+		t.Run(name, func(t *testing.T) {
+			db := db.WithContext((*request)(nil))
+			plain := account{ID: 5, Email: "plain@example.com"}
+			must(t, db.Create(&plain).Error, "create a row that needs no ID")
+			one, list := newAccount("one"), []account{newAccount("two"), newAccount("three")}
+			must(t, db.Create(&one).Error, "create a struct")
+			must(t, db.Create(&list).Error, "create a slice")
+			must(t, db.Create(&[]ticket{newTicket("a")}).Error, "create two IDs a row")
+			must(t, db.Model(&account{}).Create(map[string]any{"email": "map"}).Error, "create a map")
+			must(t, db.Clauses(doNothing()).Create(&account{Email: "upserted"}).Error, "create with ON CONFLICT")
+			must(t, db.Create(newPerson("ann")).Error, "create a tree")
+			holds(t, db, &account{}, 6)
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package filling_test
 
 import (
+	"database/sql"
 	"reflect"
 	"testing"
 
@@ -19,6 +20,10 @@ func TestTags(t *testing.T) {
 		{
 			Name: "a tag that Go cannot read is refused as well",
 			Run:  malformedTags,
+		},
+		{
+			Name: "an ID that encoding/json cannot read back is refused",
+			Run:  jsonStringTags,
 		},
 		{
 			Name: "a tree with such a model in it is refused as a whole",
@@ -93,6 +98,42 @@ var almostRight = map[string]struct {
 	"structs embedded by a name": {&tagEmbeddedByName{}, []string{"tagEmbeddedByName.Base:", "tagEmbeddedByName.Base.Key:"}},
 }
 
+type (
+	tagJSON struct {
+		ID   snowflakeplugin.ID `json:"id,string" gorm:"primaryKey" snowflake:"true"`
+		Name string             `gorm:"size:50"`
+	}
+	tagJSONReference struct {
+		ID     snowflakeplugin.ID  `gorm:"primaryKey" snowflake:"true"`
+		UserID *snowflakeplugin.ID `json:",omitempty,string"`
+		Name   string              `gorm:"size:50"`
+	}
+	tagJSONUntagged struct {
+		ID     uint
+		UserID snowflakeplugin.ID `json:"user_id,string"`
+		Name   string             `gorm:"size:50"`
+	}
+	tagJSONEmbedded struct {
+		ID       snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+		TagOwner `gorm:"embeddedPrefix:by_"`
+		Name     string `gorm:"size:50"`
+	}
+	TagOwner struct {
+		OwnerID snowflakeplugin.ID `json:"owner,string"`
+	}
+)
+
+// jsonStrings has models whose IDs cannot be read from the JSON that they write.
+var jsonStrings = map[string]struct {
+	model any
+	names []string
+}{
+	"a key":                        {&tagJSON{}, []string{"tagJSON.ID", `json:"id,string"`, `json:"id"`}},
+	"a reference":                  {&tagJSONReference{}, []string{"tagJSONReference.UserID", ",string"}},
+	"a reference beside other IDs": {&tagJSONUntagged{}, []string{"tagJSONUntagged.UserID", ",string"}},
+	"an embedded reference":        {&tagJSONEmbedded{}, []string{"tagJSONEmbedded.OwnerID", ",string"}},
+}
+
 // refusesModel fails the test unless Prepare and creates of every shape refuse the model.
 func refusesModel(t *testing.T, db *gorm.DB, plugin *snowflakeplugin.Plugin, model any, names ...string) {
 	t.Helper()
@@ -126,6 +167,18 @@ func almostRightTags(t *testing.T, target dbtest.Target) {
 	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
 	must(t, db.Use(plugin), "Use")
 	for name, c := range almostRight {
+		t.Run(name, func(t *testing.T) {
+			must(t, db.AutoMigrate(c.model), "AutoMigrate")
+			refusesModel(t, db, plugin, c.model, c.names...)
+		})
+	}
+}
+
+func jsonStringTags(t *testing.T, target dbtest.Target) {
+	db := target.Open(t, nil)
+	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
+	must(t, db.Use(plugin), "Use")
+	for name, c := range jsonStrings {
 		t.Run(name, func(t *testing.T) {
 			must(t, db.AutoMigrate(c.model), "AutoMigrate")
 			refusesModel(t, db, plugin, c.model, c.names...)
@@ -204,6 +257,13 @@ type (
 		snowflakeplugin.Model `snowflake:"true"`
 		Name                  string `gorm:"size:50"`
 	}
+	tagJSONKept struct {
+		ID     int64                        `json:"id,string" gorm:"primaryKey" snowflake:"true"`
+		String snowflakeplugin.ID           `json:"string"`
+		Hidden snowflakeplugin.ID           `json:"-"`
+		Maybe  sql.Null[snowflakeplugin.ID] `json:",string"`
+		Name   string                       `gorm:"size:50" xml:"id,string"`
+	}
 	tagBeside struct {
 		ID   int64  `gorm:"primaryKey;snowflake:true" snowflake:"true" Snowflake:"true"`
 		Name string `gorm:"size:50"`
@@ -211,10 +271,10 @@ type (
 )
 
 func otherTags(t *testing.T, target dbtest.Target) {
-	db, _ := open(t, target, nil, &tagMentions{}, &tagDenied{}, &tagTwice{}, &tagBeside{})
+	db, _ := open(t, target, nil, &tagMentions{}, &tagDenied{}, &tagTwice{}, &tagBeside{}, &tagJSONKept{})
 	mentions, denied := tagMentions{Flake: "a"}, tagDenied{Name: "a"}
 	twice, beside := tagTwice{Name: "a"}, tagBeside{Name: "a"}
-	for _, row := range []any{&mentions, &denied, &twice, &beside} {
+	for _, row := range []any{&mentions, &denied, &twice, &beside, &tagJSONKept{Name: "a"}} {
 		must(t, db.Create(row).Error, "create")
 	}
 	same(t, "the key of the database", mentions.ID, 1)

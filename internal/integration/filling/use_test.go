@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"gorm.io/gorm"
@@ -40,6 +41,10 @@ func useBehaviors() []behavior {
 		{
 			Name: "one plugin serves two databases",
 			Run:  onePluginTwoDatabases,
+		},
+		{
+			Name: "several databases may come into use at the same moment",
+			Run:  usesAtTheSameMoment,
 		},
 		{
 			Name: "the plugin may come through Config.Plugins",
@@ -192,6 +197,31 @@ func onePluginTwoDatabases(t *testing.T, target dbtest.Target) {
 	}
 	for _, db := range handles {
 		holds(t, db, &account{}, 2)
+	}
+}
+
+func usesAtTheSameMoment(t *testing.T, target dbtest.Target) {
+	for name, plugin := range map[string]*snowflakeplugin.Plugin{
+		"by hand": snowflakeplugin.New(snowflakeplugin.WithNode(1)),
+		"leased":  leased(t, target.Open(t, nil)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			handles := []*gorm.DB{target.Open(t, nil), target.Open(t, nil), target.Open(t, nil)}
+			start, uses := make(chan struct{}), make([]error, len(handles))
+			var done sync.WaitGroup
+			for i, db := range handles {
+				done.Go(func() {
+					<-start
+					uses[i] = db.Use(plugin)
+				})
+			}
+			close(start)
+			done.Wait()
+			for i, db := range handles {
+				must(t, uses[i], "Use")
+				same(t, "notes", noted(t, db)["rows"].Authority, noted(t, handles[0])["rows"].Authority)
+			}
+		})
 	}
 }
 
