@@ -27,7 +27,8 @@ var (
 	// ErrAuthority is returned by Initialize when the IDs of the database come from somewhere else: from
 	// another store of leases, or from numbers that are given by hand while this plugin leases its number,
 	// or the other way round. The error names both and the remedy. It is also returned when the database
-	// cannot note where its IDs come from; then the error has the statement that makes the table.
+	// cannot note where its IDs come from; then the error has the statement that makes the table, or says
+	// that the connections have selected no database.
 	ErrAuthority = errs.ErrAuthority
 
 	// ErrOptions is returned by Initialize, Prepare and NextID when the options given to New

@@ -83,7 +83,8 @@ func (p *Plugin) Name() string { return fill.PluginName }
 // create on each further source of dbresolver. Nothing is ever written to a replica. Under WithSource
 // Initialize notes nothing.
 //
-// It returns an error wrapping [ErrOptions], also when one *gorm.Config is passed to gorm.Open twice,
+// It returns an error wrapping lease.ErrStore when the database does not answer, also if the number is given
+// by hand. It returns one wrapping [ErrOptions], also when one *gorm.Config is passed to gorm.Open twice,
 // [ErrAuthority], [ErrCallbacks], [ErrClosed], or [ErrNoNode]
 // when no number could be leased; that wraps the error of package lease or gormlease, which says why and
 // what to do. After an error no ID is filled on db until Use succeeds; so that this cannot go

@@ -100,20 +100,34 @@ func copied(want Origin) error {
 		"leases of the copy and its row in %s, or move the database; %s", errs.ErrAuthority, want, Table, moving)
 }
 
+// The errors of a database that notes nothing are of documented kinds and have texts of their own, because
+// nobody has another authority there, and perhaps nobody leases anything.
+var (
+	errUnnoted = errs.Kind("snowflakeplugin: the database cannot note where its IDs come from", errs.ErrAuthority)
+	errUnread  = errs.Kind("snowflakeplugin: the database does not say where its IDs come from", lease.ErrStore)
+)
+
 // unusable is the error when the table can neither be read nor made.
 func (d Database) unusable(cause error) error {
 	return fmt.Errorf("%w: the table %s could not be read, made or written to: %w\nRun this as a user who "+
 		"may, and grant the application SELECT and INSERT on the table:\n\n%s;",
-		errs.ErrAuthority, d.table, cause, d.DDL())
+		errUnnoted, d.table, cause, d.DDL())
 }
 
 // failed tells a database that does not answer from one whose table cannot be used.
 func (d Database) failed(ctx context.Context, cause error) error {
+	if isUnselected(cause) {
+		return fmt.Errorf("%w: its connections have selected no database, so there is no place for the table %s: "+
+			"%w. Open the handle with the name of a database in its DSN; CREATE DATABASE goes through another "+
+			"handle, which does not use the plugin", errUnnoted, d.table, cause)
+	}
 	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || isBusy(cause) {
 		if ended := ctx.Err(); ended != nil && !errors.Is(cause, ended) {
 			cause = fmt.Errorf("%w: %w", ended, cause)
 		}
-		return fmt.Errorf("%w: reading %s: %w", lease.ErrStore, d.table, cause)
+		return fmt.Errorf("%w: reading or writing its table %s: %w. Try again when the database answers; a mock "+
+			"of database/sql has no such table and needs WithSource, under which none is read",
+			errUnread, d.table, cause)
 	}
 	return d.unusable(cause)
 }

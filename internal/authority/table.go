@@ -289,6 +289,9 @@ func isReadOnly(err error) bool {
 		strings.Contains(said, "Error 1836") || strings.Contains(said, "Error 3989")
 }
 
+// isUnselected reports whether an error of MySQL or MariaDB says that the connection has no database.
+func isUnselected(err error) bool { return strings.Contains(err.Error(), "Error 1046") }
+
 // isBusy reports whether an error says that somebody else was writing, so that a retry helps.
 func isBusy(err error) bool {
 	said := err.Error()

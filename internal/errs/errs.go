@@ -39,13 +39,14 @@ func Ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// Closed returns the "closed" error of a package. It has a text and an identity of its own, and
-// errors.Is finds ErrClosed in it as well.
-func Closed(text string) error { return &kindError{text, ErrClosed} }
+// Kind returns an error with a text and an identity of its own, for which errors.Is finds the kind as well.
+func Kind(text string, kind error) error { return &kindError{text, kind} }
 
-// Unavailable returns the error of a package that time heals. It has a text and an identity of its own,
-// and errors.Is finds ErrUnavailable in it as well.
-func Unavailable(text string) error { return &kindError{text, ErrUnavailable} }
+// Closed returns the "closed" error of a package, which is of the kind ErrClosed.
+func Closed(text string) error { return Kind(text, ErrClosed) }
+
+// Unavailable returns the error of a package that time heals, which is of the kind ErrUnavailable.
+func Unavailable(text string) error { return Kind(text, ErrUnavailable) }
 
 type kindError struct {
 	text string
@@ -55,4 +56,4 @@ type kindError struct {
 func (e *kindError) Error() string { return e.text }
 
 // Is adds the kind to what the error is; errors.Is itself compares identities.
-func (e *kindError) Is(target error) bool { return target == e.kind }
+func (e *kindError) Is(target error) bool { return errors.Is(e.kind, target) }
