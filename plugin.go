@@ -85,9 +85,8 @@ func (p *Plugin) Name() string { return fill.PluginName }
 //
 // It returns an error wrapping lease.ErrStore when the database does not answer, also if the number is given
 // by hand. It returns one wrapping [ErrOptions], also when one *gorm.Config is passed to gorm.Open twice,
-// [ErrAuthority], [ErrCallbacks], [ErrClosed], or [ErrNoNode]
-// when no number could be leased; that wraps the error of package lease or gormlease, which says why and
-// what to do. After an error no ID is filled on db until Use succeeds; so that this cannot go
+// [ErrAuthority], [ErrCallbacks], [ErrClosed], or [ErrNoNode] when no number could be leased; that wraps the
+// error of package lease or gormlease, which says why and what to do. After an error no ID is filled on db until Use succeeds; so that this cannot go
 // unnoticed, creates that need one are refused with [ErrNotInUse] until then.
 func (p *Plugin) Initialize(db *gorm.DB) error {
 	// gorm.Open calls Initialize for the plugins that it finds in a configuration, and dbresolver opens
@@ -197,8 +196,8 @@ func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
 // because such keys are plain columns by themselves. A model that was not prepared is prepared by
 // its first create, which is too late for AutoMigrate only.
 //
-// On a handle with db.Table("x") it prepares the model for that table, too, also if the handle has the table by
-// Scopes.
+// On a handle with db.Table("x") it prepares the model for that table, too, also if the handle has the table
+// by Scopes.
 //
 // On TiDB it warns, once for each model, about a table whose rows are stored in the order of their IDs. For
 // that it makes one query. On other databases it makes none.
@@ -222,7 +221,8 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 }
 
 // scoped returns the handle that the migrator of a handle works on. GORM runs the scopes of a handle for its
-// statements and for its migrator only, so a dialector in place of the handle's own takes what a migrator gets.
+// statements and for its migrator only, so a dialector in place of the handle's own takes what a migrator
+// gets.
 func scoped(db *gorm.DB) *gorm.DB {
 	if db.Statement == nil {
 		return db

@@ -103,8 +103,10 @@ func copied(want Origin) error {
 // The errors of a database that notes nothing are of documented kinds and have texts of their own, because
 // nobody has another authority there, and perhaps nobody leases anything.
 var (
-	errUnnoted = errs.Kind("snowflakeplugin: the database cannot note where its IDs come from", errs.ErrAuthority)
-	errUnread  = errs.Kind("snowflakeplugin: the database does not say where its IDs come from", lease.ErrStore)
+	errUnnoted = errs.Kind("snowflakeplugin: the database cannot note where its IDs come from",
+		errs.ErrAuthority)
+	errUnread = errs.Kind("snowflakeplugin: the database does not say where its IDs come from",
+		lease.ErrStore)
 )
 
 // unusable is the error when the table can neither be read nor made.
@@ -117,8 +119,8 @@ func (d Database) unusable(cause error) error {
 // failed tells a database that does not answer from one whose table cannot be used.
 func (d Database) failed(ctx context.Context, cause error) error {
 	if isUnselected(cause) {
-		return fmt.Errorf("%w: its connections have selected no database, so there is no place for the table %s: "+
-			"%w. Open the handle with the name of a database in its DSN; CREATE DATABASE goes through another "+
+		return fmt.Errorf("%w: its connections have selected no database, so there is no place for the table "+
+			"%s: %w. Open the handle with the name of a database in its DSN; CREATE DATABASE goes through another "+
 			"handle, which does not use the plugin", errUnnoted, d.table, cause)
 	}
 	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || isBusy(cause) {

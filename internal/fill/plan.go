@@ -186,8 +186,8 @@ func textForeignKeys(s *schema.Schema) []error {
 	return faults
 }
 
-// jsonStrings finds fields of the application's type of IDs with the option ",string" in their json tag. Such an
-// ID writes itself as a string already, and encoding/json takes the quotes off before it reads one.
+// jsonStrings finds fields of the application's type of IDs with the option ",string" in their json tag.
+// Such an ID writes itself as a string already, and encoding/json takes the quotes off before it reads one.
 func (c *PlanCache) jsonStrings(s *schema.Schema) []error {
 	id := reflect.TypeOf(c.wrap(0))
 	var faults []error
@@ -209,8 +209,8 @@ func isDefinedInteger(t reflect.Type) bool {
 	return t.PkgPath() != "" && (t.Kind() == reflect.Int64 || t.Kind() == reflect.Uint64)
 }
 
-// isTagged reads the tag of a field. It returns an error for a tag that looks as if it was meant to ask for an
-// ID, but does not: nothing would fill the field, and the database would count from 1.
+// isTagged reads the tag of a field. It returns an error for a tag that looks as if it was meant to ask for
+// an ID, but does not: nothing would fill the field, and the database would count from 1.
 func isTagged(tag reflect.StructTag) (bool, error) {
 	value, present := tag.Lookup(TagName)
 	if !present {
@@ -226,8 +226,8 @@ func isTagged(tag reflect.StructTag) (bool, error) {
 	return tagged, nil
 }
 
-// misspelled returns an error for a tag without the key snowflake, if that stands in it in other letters, where
-// Go does not find it, or among the settings of GORM.
+// misspelled returns an error for a tag without the key snowflake, if that stands in it in other letters,
+// where Go does not find it, or among the settings of GORM.
 func misspelled(tag reflect.StructTag) error {
 	keys, rest := "", string(tag)
 	for rest != "" {
@@ -238,8 +238,8 @@ func misspelled(tag reflect.StructTag) error {
 		keys, rest = keys+rest[:1], rest[1:]
 	}
 	if hasWord(keys, TagName) {
-		return fmt.Errorf("tag `%s` asks for no ID as it is written: write %s:\"true\", in small letters and with "+
-			"nothing but a blank between it and the other keys", tag, TagName)
+		return fmt.Errorf("tag `%s` asks for no ID as it is written: write %s:\"true\", in small letters and "+
+			"with nothing but a blank between it and the other keys", tag, TagName)
 	}
 	for setting := range schema.ParseTagSetting(tag.Get("gorm"), ";") {
 		if hasWord(setting, TagName) {
@@ -283,8 +283,8 @@ func idleTags(s *schema.Schema) []error {
 	var faults []error
 	for _, holder := range holders {
 		if tagged, err := isTagged(tags[holder]); !asked[holder] && (tagged || err != nil) {
-			faults = append(faults, fmt.Errorf("%w: %s: tag `%s` is on an embedded struct, where it fills nothing: "+
-				"tag the field of the key itself, or embed snowflakeplugin.Model in place of gorm.Model",
+			faults = append(faults, fmt.Errorf("%w: %s: tag `%s` is on an embedded struct, where it fills "+
+				"nothing: tag the field of the key itself, or embed snowflakeplugin.Model in place of gorm.Model",
 				errs.ErrInvalidField, holder, tags[holder]))
 		}
 	}
@@ -342,7 +342,7 @@ func isJoinTable(s *schema.Schema) bool {
 	return last.Type.Kind() == reflect.Struct && last.Tag.Get("gorm") == "-"
 }
 
-// notNull tells GORM that the column of a key has no NULL. On SQLite alone a primary key can have one, and any
+// notNull tells GORM that the column of a key has no NULL. On SQLite alone a primary key can be NULL, in any
 // number of rows. GORM does not alter the column of a key that is there.
 func notNull(field *schema.Field) { field.NotNull = field.NotNull || field.PrimaryKey }
 

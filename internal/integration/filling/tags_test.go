@@ -95,7 +95,7 @@ var almostRight = map[string]struct {
 	"gorm.Model":                 {&tagEmbedded{}, []string{"tagEmbedded.Model", "snowflakeplugin.Model"}},
 	"a pointer to gorm.Model":    {&tagEmbeddedPointer{}, []string{"tagEmbeddedPointer.Model", "embedded"}},
 	"a setting of gorm.Model":    {&tagEmbeddedSetting{}, []string{"tagEmbeddedSetting.Model", "gorm"}},
-	"structs embedded by a name": {&tagEmbeddedByName{}, []string{"tagEmbeddedByName.Base:", "tagEmbeddedByName.Base.Key:"}},
+	"structs embedded by a name": {&tagEmbeddedByName{}, []string{"ByName.Base:", "ByName.Base.Key:"}},
 }
 
 type (
