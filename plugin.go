@@ -86,8 +86,9 @@ func (p *Plugin) Name() string { return fill.PluginName }
 // It returns an error wrapping lease.ErrStore when the database does not answer, also if the number is given
 // by hand. It returns one wrapping [ErrOptions], also when one *gorm.Config is passed to gorm.Open twice,
 // [ErrAuthority], [ErrCallbacks], [ErrClosed], or [ErrNoNode] when no number could be leased; that wraps the
-// error of package lease or gormlease, which says why and what to do. After an error no ID is filled on db until Use succeeds; so that this cannot go
-// unnoticed, creates that need one are refused with [ErrNotInUse] until then.
+// error of package lease or gormlease, which says why and what to do. After an error no ID is filled on db
+// until Use succeeds; so that this cannot go unnoticed, creates that need one are refused with [ErrNotInUse]
+// until then.
 func (p *Plugin) Initialize(db *gorm.DB) error {
 	// gorm.Open calls Initialize for the plugins that it finds in a configuration, and dbresolver opens
 	// its sources with copies of one. Only db.Use registers the plugin after it calls Initialize.
