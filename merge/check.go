@@ -47,6 +47,9 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 		}
 	}
 	c.schema.tables()
+	if err := c.schema.undecided(ctx); err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
 	c.schema.inventory()
 	c.schema.hidden()
 	c.schema.columns()

@@ -49,6 +49,32 @@ func (c *schemaCheck) tables() {
 	}
 }
 
+// undecided reports the tables about which the plan does not decide, with what a draft would choose from.
+func (c *schemaCheck) undecided(ctx context.Context) error {
+	d := newDrafter(c.ws)
+	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+		if c.ws.policy(name) != NotDecided || !c.ws.known(name) {
+			continue
+		}
+		choice, err := d.suggest(ctx, name)
+		if err != nil {
+			return fmt.Errorf("table %s: %w", name, err)
+		}
+		p := Problem{Code: CodeUndecided, Table: name, Message: "nobody has decided what becomes of its rows",
+			Remedy: "give it the policy that a draft would: " + string(choice.plan.Policy) + ", because " +
+				choice.plan.Note}
+		if choice.plan.Renumber {
+			p.Remedy = strings.Replace(p.Remedy, ", because", " with renumber: true, because", 1)
+		}
+		if len(choice.candidates) > 0 {
+			p.Message += ": " + choice.why
+			p.Remedy = "give it a policy: " + strings.Join(choice.candidates, "; or ")
+		}
+		c.report.problem(p)
+	}
+	return nil
+}
+
 // columns compares the columns of each source with those of the target.
 func (c *schemaCheck) columns() {
 	for _, j := range c.ws.order {

@@ -28,6 +28,9 @@
 //	rebuild      no row is copied: the game computes the table anew
 //	skip         the table is ignored
 //	custom       a registered Go function gets every row, and may change it or leave it out
+//	undecided    nobody has said yet; Check lists what there is to choose from, and Run refuses
+//
+// Draft writes only what keeps every row, copy and rename, and undecided where that may be wrong.
 //
 // Two keys are equal if the unique key of the target treats them as equal, with its collation. Keys are
 // loaded into a temporary table with the column types of the target, and the target groups them. Where

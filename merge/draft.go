@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,8 +15,10 @@ import (
 )
 
 // Draft opens the databases of a plan and returns the plan with a policy for every table that it does not
-// mention yet. The policies are suggestions, made from keys and names, and must be reviewed; the note of
-// each says why.
+// mention yet. The policies are suggestions, made from keys and from what is in them, and must be reviewed; the
+// note of each says why. It drafts only what keeps every row: [Copy] and [Rename], with renumbered keys or
+// without. What else there is to choose from is in the note of a table that is [NotDecided]; such a plan does
+// not run.
 func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error) {
 	drafted := *plan
 	if drafted.Version == 0 {
@@ -30,15 +33,17 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, ws.close()) }()
-	d := &drafter{ws: ws}
+	d := newDrafter(ws)
 	for _, db := range ws.databases() {
 		for name := range db.Tables {
-			if drafted.Tables[name] == nil {
-				drafted.Tables[name] = d.suggest(name)
-				if err := d.suggestRenumber(ctx, name, drafted.Tables[name]); err != nil {
-					return nil, err
-				}
+			if drafted.Tables[name] != nil {
+				continue
 			}
+			c, err := d.suggest(ctx, name)
+			if err != nil {
+				return nil, fmt.Errorf("table %s: %w", name, err)
+			}
+			drafted.Tables[name] = c.plan
 		}
 	}
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
@@ -72,104 +77,337 @@ func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
 	return all
 }
 
-// Patterns of table and column names.
+// nameWords are columns whose values are names, which one of two rows can give up.
+const nameWords = `(?i)^(name|nick|nickname|nick_name|role_name|guild_name|title|tag|display_name)$`
+
+// drafter suggests policies. It suggests none that drops a row or makes one row of several, and it does not
+// look at what tables are called.
+type drafter struct {
+	ws    *workspace
+	spans map[place]bool // columns whose values on different servers were looked at, and if they are apart
+}
+
+func newDrafter(ws *workspace) *drafter { return &drafter{ws: ws, spans: map[place]bool{}} }
+
+// choice is what a drafter has found out about a table.
+type choice struct {
+	plan *TablePlan
+	// Why nobody but a person can decide, and what there is to choose from, the likeliest first. It is empty
+	// unless the policy of the plan is NotDecided.
+	why        string
+	candidates []string
+}
+
+// undecided is the choice of a table that somebody has to decide about.
+func undecided(absent []string, why string, candidates ...string) choice {
+	c := choice{why: why, candidates: candidates}
+	c.plan = &TablePlan{Policy: NotDecided, Absent: absent,
+		Note: why + "; choose " + strings.Join(candidates, "; or ")}
+	return c
+}
+
+// The candidates of several kinds of tables.
 const (
-	bookkeeping = `(?i)^(schema_migrations?|goose_db_version|gorp_migrations|flyway_schema_history|` +
-		`migrations|snowflake_authority|databasechangelog(lock)?|alembic_version)$`
-	computed  = `(?i)(^|_)(rank|ranks|ranking|rankings|leaderboards?|ladder|arena)(_|$)`
-	settings  = `(?i)(^|_)(settings?|configs?|globals?|variables?|server_info|world_state)(_|$)`
-	nameWords = `(?i)^(name|nick|nickname|nick_name|role_name|guild_name|title|tag|display_name)$`
+	orKeepFirst = "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as a " +
+		"setting: one of them stays"
+	orSum     = "sum, if they are counters whose numbers are added up"
+	orRebuild = "rebuild, if the game computes the rows anew"
+	orCopy    = "copy, if no two servers have equal ones, which check finds out"
 )
 
-// drafter suggests policies.
-type drafter struct{ ws *workspace }
-
 // suggest drafts the policy of a table.
-func (d *drafter) suggest(name string) *TablePlan {
+func (d *drafter) suggest(ctx context.Context, name string) (choice, error) {
 	t := d.ws.target.Tables[name]
 	var absent []string
 	for _, s := range d.ws.servers {
-		if from := s.db.Tables[name]; from == nil {
+		if s.db.Tables[name] == nil {
 			absent = append(absent, s.Name)
-		} else if t == nil {
-			t = from
 		}
 	}
-	is := func(pattern string) bool { return regexp.MustCompile(pattern).MatchString(name) }
+	leases := func(db *sqldb.DB) bool { return holdsLeases(db.Tables[name]) }
 	switch {
-	case is(bookkeeping):
-		return &TablePlan{Policy: Skip, Note: "bookkeeping of the database itself"}
-	case slices.ContainsFunc(d.ws.databases(), func(db *sqldb.DB) bool { return holdsLeases(db.Tables[name]) }):
-		return &TablePlan{Policy: Skip, Note: "leases of node numbers: run retires those of merged servers"}
-	case d.ws.target.Tables[name] == nil:
-		return &TablePlan{Policy: Skip, Note: "the target does not have it: REVIEW, or its rows are lost"}
-	case is(computed):
-		return &TablePlan{Policy: Rebuild, Note: "ranks are computed anew"}
-	case is(settings):
-		return &TablePlan{Policy: KeepFirst, Absent: absent, Note: "settings of the first server stay"}
+	case slices.ContainsFunc(d.ws.databases(), leases):
+		return undecided(absent, "it holds leases of node numbers",
+			"skip, the only policy for it: run itself retires the numbers of merged servers"), nil
+	case t == nil:
+		return undecided(absent, "the target does not have it",
+			"copy, after the migrations of the game have made it in the target",
+			"skip, if its rows are not needed any more: they are lost"), nil
 	}
-	p := &TablePlan{Policy: Copy, Absent: absent,
-		Note: "no other unique key than IDs, so nothing should collide"}
-	for _, k := range t.Unique {
-		column := onlyText(t, k)
-		switch {
-		case column == "":
-			if names := mixed(t, k); names != "" && p.Policy == Copy {
-				p.Note = names + " are unique together; check says if any are equal"
-			}
-		case regexp.MustCompile(nameWords).MatchString(column) && len(t.Primary) > 0:
-			p.Policy, p.Note = Rename, "names in "+column+" are unique: the older row keeps its name"
-			p.Rename = &RenamePlan{Column: column, Keep: "older", Format: "{name}.s{server}",
-				Copies: d.copiesOf(name)}
-			return p
-		case len(t.Primary) > 0:
-			p.Policy = KeepFirst
-			p.Note = fmt.Sprintf("REVIEW: %s is unique, so equal rows become one, that of the first server",
-				column)
-		}
+	filled, err := d.holds(ctx, d.ws.target, name)
+	if err != nil {
+		return choice{}, err
 	}
-	if len(t.Primary) > 0 && p.Policy == Copy && !slices.ContainsFunc(t.Primary, func(pk string) bool {
-		c := t.Column(pk)
-		return c != nil && c.Family == sqldb.FamilyInt
-	}) {
-		p.Policy, p.Note = KeepFirst,
-			"REVIEW: the primary key is no ID, so equal rows become one, that of the first server"
+	if filled {
+		return undecided(absent, "the target has rows in it already",
+			"skip, if the migrations of the game fill it: the rows of the servers are not copied",
+			"another policy, after the rows of the target were deleted"), nil
 	}
-	return p
+	return d.byKeys(ctx, t, absent)
 }
 
-// suggestRenumber looks for keys that the database counted. Two servers have equal ones by chance. Keys
-// that a generator made stay as they are.
-func (d *drafter) suggestRenumber(ctx context.Context, name string, p *TablePlan) error {
-	t := d.ws.target.Tables[name]
-	if t == nil || p.Policy != Copy && p.Policy != Rename || len(t.Primary) != 1 {
-		return nil
+// holds reports whether a table of a database has rows.
+func (d *drafter) holds(ctx context.Context, db *sqldb.DB, name string) (bool, error) {
+	if db.Tables[name] == nil {
+		return false, nil
 	}
-	if c := t.Column(t.Primary[0]); c.Family != sqldb.FamilyInt || !c.HasDefault {
-		return nil
-	}
+	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1 FROM ", db.Kind.Quote(name), " LIMIT 1"))
+	return len(rows) > 0, err
+}
+
+// byKeys drafts the policy of a table by the keys in which rows of different servers may be equal.
+func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (choice, error) {
+	p := &TablePlan{Policy: Copy, Absent: absent}
+	feeds := 0
 	for _, s := range d.ws.servers {
-		if s.db.Tables[name] == nil || s.db.Tables[name].Column(t.Primary[0]) == nil {
+		filled, err := d.holds(ctx, s.db, t.Name)
+		if err != nil {
+			return choice{}, err
+		}
+		if filled {
+			feeds++
+		}
+	}
+	if feeds < 2 {
+		p.Note = "no two servers have rows in it"
+		return choice{plan: p}, nil
+	}
+	notes, open, err := d.openKeys(ctx, t, p)
+	if err != nil {
+		return choice{}, err
+	}
+	if len(open) > 0 && open[0].Name == sqldb.PrimaryName {
+		return d.openPrimary(t, absent), nil
+	}
+	for i, k := range open {
+		column := onlyText(t, k)
+		if column == "" || len(t.Primary) == 0 || !regexp.MustCompile(nameWords).MatchString(column) {
 			continue
 		}
-		key := s.db.Kind.Quote(t.Primary[0])
-		counted, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT 1 FROM ", s.db.Kind.Quote(name),
-			" WHERE ", key,
-			" > 0 AND ", key, " < ", strconv.FormatInt(d.ws.minGenerated, 10), " LIMIT 1"))
-		if err != nil {
-			return err
+		p.Policy = Rename
+		p.Rename = &RenamePlan{Column: column, Keep: "older", Format: "{name}.s{server}",
+			Copies: d.copiesOf(t.Name)}
+		notes = append([]string{"names in " + column + " are unique: the older row keeps its name"}, notes...)
+		for _, other := range slices.Delete(slices.Clone(open), i, i+1) {
+			notes = append(notes, "REVIEW: so is "+covered(t, other)+": check says if any are equal")
 		}
-		if len(counted) > 0 {
-			p.Renumber = true
-			note := "REVIEW: counted keys: those of later servers move, and known references with them"
-			if p.Policy == Rename {
-				note = p.Note + "; " + note
+		p.Note = strings.Join(notes, "; ")
+		return choice{plan: p}, nil
+	}
+	if len(open) > 0 {
+		return d.openUnique(t, open[0], absent), nil
+	}
+	if len(notes) == 0 {
+		notes = []string{"no two servers should have rows with equal keys"}
+	}
+	p.Note = strings.Join(notes, "; ")
+	return choice{plan: p}, nil
+}
+
+// openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
+// first. Of a counted primary key it says that it is renumbered.
+func (d *drafter) openKeys(
+	ctx context.Context, t *sqldb.Table, p *TablePlan,
+) (notes []string, open []sqldb.UniqueKey, err error) {
+	if p.Renumber, err = d.renumbered(ctx, t); err != nil {
+		return nil, nil, err
+	}
+	for _, k := range t.Keys() {
+		if k.Name == sqldb.PrimaryName && p.Renumber {
+			notes = append(notes, "REVIEW: counted keys: those of later servers move, and known references with "+
+				"them; keep_first, if a key means the same on all servers")
+			continue
+		}
+		apart := false
+		for _, c := range t.Columns {
+			if !apart && k.Covers(c.Name) {
+				if apart, err = d.apart(ctx, t, c); err != nil {
+					return nil, nil, err
+				}
 			}
-			p.Note = note + "; keep_first, if a key means the same on all servers"
-			return nil
+		}
+		if !apart {
+			open = append(open, k)
 		}
 	}
-	return nil
+	return notes, open, nil
+}
+
+// openPrimary says what there is to choose from for a table with a primary key that rows of different servers
+// may share.
+func (d *drafter) openPrimary(t *sqldb.Table, absent []string) choice {
+	var candidates []string
+	numbers := slices.ContainsFunc(t.Primary, func(name string) bool {
+		return t.Column(name).Family == sqldb.FamilyInt
+	})
+	if numbers {
+		candidates = append(candidates, "copy, with references: for each column of the key that holds keys of "+
+			"another table")
+	}
+	if numbers && len(t.Primary) == 1 {
+		candidates = append(candidates, "copy, with renumber: true, if each server has counted its own rows")
+	}
+	candidates = append(candidates, orKeepFirst)
+	if d.adds(t) {
+		candidates = append(candidates, orSum)
+	}
+	return undecided(absent, "rows of different servers may be equal in the primary key ("+
+		strings.Join(t.Primary, ", ")+")", append(candidates, orRebuild, orCopy)...)
+}
+
+// openUnique is openPrimary for another unique key.
+func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, absent []string) choice {
+	var candidates []string
+	if column := onlyText(t, k); column != "" && len(t.Primary) > 0 {
+		candidates = append(candidates,
+			"rename, with column: "+column+", if it is a name that one of the rows can give up")
+	} else {
+		candidates = append(candidates, "copy, with references: for each column of the key that holds keys of "+
+			"another table")
+	}
+	candidates = append(candidates, orCopy)
+	if len(t.Primary) > 0 {
+		candidates = append(candidates, orKeepFirst)
+		if d.adds(t) {
+			candidates = append(candidates, orSum)
+		}
+	}
+	return undecided(absent, "rows of different servers may be equal in the unique key "+covered(t, k),
+		append(candidates, orRebuild)...)
+}
+
+// adds reports whether a table has numbers that are neither part of a key nor a reference.
+func (d *drafter) adds(t *sqldb.Table) bool {
+	return slices.ContainsFunc(t.Columns, func(c *sqldb.Column) bool {
+		number := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal || c.Family == sqldb.FamilyFloat
+		key := func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }
+		refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
+		return number && !slices.ContainsFunc(t.Keys(), key) && !slices.ContainsFunc(t.References, refers)
+	})
+}
+
+// renumbered reports whether the database has counted the keys of a table on a server: two servers have equal
+// ones by chance. Keys that a generator made, and keys of other tables, stay as they are.
+func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) {
+	if len(t.Primary) != 1 {
+		return false, nil
+	}
+	c := t.Column(t.Primary[0])
+	refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
+	if c.Family != sqldb.FamilyInt || !c.HasDefault || slices.ContainsFunc(t.References, refers) {
+		return false, nil
+	}
+	spans, err := d.counted(ctx, t.Name, c.Name)
+	if err != nil || len(spans) == 0 {
+		return false, err
+	}
+	// The one row that a world has is no row that a database has counted, whatever its key is.
+	first := spans[0]
+	other := func(s [2]int64) bool { return s[0] != s[1] || s != first }
+	return len(spans) == 1 || slices.ContainsFunc(spans, other), nil
+}
+
+// apart reports whether no two servers should have an equal value in a column of a table: because a generator
+// made the values, because they are keys of rows that are apart, or because those of different servers lie in
+// different ranges, such as the number of the server. The check looks at every row of such a key.
+func (d *drafter) apart(ctx context.Context, t *sqldb.Table, c *sqldb.Column) (bool, error) {
+	switch c.Family {
+	case sqldb.FamilyUUID:
+		return true, nil
+	case sqldb.FamilyInt:
+	default:
+		return false, nil
+	}
+	at := place{t.Name, c.Name}
+	if known, ok := d.spans[at]; ok {
+		return known, nil
+	}
+	d.spans[at] = false // of a circle of references
+	apart, err := d.leadsApart(ctx, t, c.Name)
+	if err == nil && !apart {
+		apart, err = d.rangesApart(ctx, t.Name, c.Name)
+	}
+	d.spans[at] = apart
+	return apart, err
+}
+
+// leadsApart reports whether a column holds keys of another table that no two servers have in common.
+func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
+	for _, ref := range t.References {
+		at := slices.Index(ref.Columns, column)
+		parent := d.ws.target.Tables[ref.Parent]
+		if at < 0 || parent == nil || parent == t {
+			continue
+		}
+		name := ""
+		if at < len(ref.Target) {
+			name = ref.Target[at]
+		} else if at < len(parent.Primary) {
+			name = parent.Primary[at]
+		}
+		key := parent.Column(name)
+		if key == nil {
+			continue
+		}
+		apart, err := d.renumbered(ctx, parent)
+		apart = apart && parent.Primary[0] == name
+		if err == nil && !apart {
+			apart, err = d.apart(ctx, parent, key)
+		}
+		if err != nil || apart {
+			return apart, err
+		}
+	}
+	return false, nil
+}
+
+// rangesApart reports whether the values of a column that no generator made lie in another range on each
+// server.
+func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, error) {
+	for _, s := range d.ws.servers {
+		from := s.db.Tables[table]
+		if from != nil && from.Column(column) != nil && from.Column(column).Family != sqldb.FamilyInt {
+			return false, nil
+		}
+	}
+	spans, err := d.counted(ctx, table, column)
+	for i, a := range spans {
+		for _, b := range spans[:i] {
+			if a[0] <= b[1] && b[0] <= a[1] {
+				return false, err
+			}
+		}
+	}
+	return err == nil, err
+}
+
+// counted returns the least and the greatest value of a column that no generator made, for each server that
+// has any.
+func (d *drafter) counted(ctx context.Context, table, column string) (spans [][2]int64, err error) {
+	for _, s := range d.ws.servers {
+		if s.db.Tables[table] == nil || s.db.Tables[table].Column(column) == nil {
+			continue
+		}
+		name := s.db.Kind.Quote(column)
+		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT MIN(", name, "), MAX(", name,
+			") FROM ", s.db.Kind.Quote(table), " WHERE ", name, " < ", strconv.FormatInt(d.ws.minGenerated, 10)))
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) == 0 || rows[0][0] == "" {
+			continue
+		}
+		var span [2]int64
+		for i, text := range rows[0] {
+			if span[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+				// It is a text in a column of SQLite: nothing is known of such values.
+				span = [2]int64{math.MinInt64, math.MaxInt64}
+				break
+			}
+		}
+		spans = append(spans, span)
+	}
+	return spans, nil
 }
 
 // onlyText returns the text column by which rows of different servers may be equal. It is "" unless all
@@ -190,21 +428,18 @@ func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
 	return found
 }
 
-// mixed returns the names of the columns of a unique key that has a text and other columns, such as a
-// login and a server.
-func mixed(t *sqldb.Table, k sqldb.UniqueKey) string {
+// covered returns the names of the columns of a unique key, in brackets.
+func covered(t *sqldb.Table, k sqldb.UniqueKey) string {
 	var names []string
-	text := false
 	for _, c := range t.Columns {
 		if k.Covers(c.Name) {
 			names = append(names, c.Name)
-			text = text || c.Family == sqldb.FamilyText
 		}
 	}
-	if !text || len(names) < 2 {
-		return ""
+	if len(names) == 0 {
+		return k.Name
 	}
-	return strings.Join(names, " and ")
+	return "(" + strings.Join(names, ", ") + ")"
 }
 
 // copiesOf looks for columns that repeat the names of a table, such as role_name next to a role_id.

@@ -101,10 +101,13 @@ const (
 	Rebuild   Policy = "rebuild"
 	Skip      Policy = "skip"
 	Custom    Policy = "custom"
+	// NotDecided is what Draft writes where only somebody who knows the game can tell what becomes of rows.
+	// Check reports each such table, with the policies to choose from, and Run refuses the plan.
+	NotDecided Policy = "undecided"
 )
 
 // copies reports whether rows are copied to the target.
-func (p Policy) copies() bool { return p != Rebuild && p != Skip }
+func (p Policy) copies() bool { return p != Rebuild && p != Skip && p != NotDecided }
 
 // collapses reports whether rows with an equal key become one row.
 func (p Policy) collapses() bool { return p == Sum || p == KeepFirst || p == Newest }
@@ -301,6 +304,7 @@ const heading = `# What is merged into what, and what becomes of every table.
 
 #
 # Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip, custom.
+# A table that is undecided has to get one of them before anything is merged.
 # The order of the servers counts: where something is kept, it is what the first server has.
 # A DSN may be $NAME, the name of an environment variable, so that no password stands here.
 
@@ -373,7 +377,7 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 }
 
 func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
-	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, Custom}
+	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, Custom, NotDecided}
 	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", at, t.Policy, all)
 	errs.check((t.Policy == Rename) == (t.Rename != nil),
 		"%sthe policy rename and the entry rename belong together", at)

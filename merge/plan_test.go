@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -101,39 +99,4 @@ func TestWhatCannotBeOpenedIsNamedWithoutItsPassword(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-}
-
-func TestADraftHasAPolicyForEveryTable(t *testing.T) {
-	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
-		_, _, plan := games(t, []dbtest.Target{target, target}, target, gameworld.Config{Roles: 40, Clash: 0.3,
-			Faults: gameworld.Faults{MissingTable: "friends"}})
-		plan.Tables, plan.Conserve = map[string]*merge.TablePlan{"mail": {Policy: merge.Rebuild}}, nil
-		draft, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, want := range map[string]merge.Policy{
-			"roles": merge.Rename, "guilds": merge.Rename, "rankings": merge.Rebuild, "settings": merge.KeepFirst,
-			"items": merge.Copy, "login_log": merge.Copy, "mail": merge.Rebuild, "counters": merge.KeepFirst,
-		} {
-			if p := draft.Tables[name]; p == nil || p.Policy != want || p.Note == "" && name != "mail" {
-				t.Errorf("%s: %+v, want %s", name, p, want)
-			}
-		}
-		if !draft.Tables["login_log"].Renumber || draft.Tables["items"].Renumber {
-			t.Error("the wrong keys are taken for counted ones")
-		}
-		if p := draft.Tables["roles"].Rename; p.Column != "nickname" {
-			t.Errorf("roles are renamed by %+v", p)
-		}
-		if len(draft.Conserve) == 0 || draft.Conserve[0].Expression != "SUM(gold)" {
-			t.Errorf("to conserve is %+v", draft.Conserve)
-		}
-		if len(plan.Tables) != 1 {
-			t.Error("the plan itself was changed")
-		}
-		draft.Tables["world"] = &merge.TablePlan{Policy: merge.KeepFirst}
-		run(t, open(t, draft))
-	})
 }

@@ -38,6 +38,7 @@ type Code string
 const (
 	CodePlan            Code = "plan"             // the plan names something that does not exist
 	CodeUnknownTable    Code = "unknown_table"    // a table is not in the plan
+	CodeUndecided       Code = "undecided"        // the plan does not say what becomes of a table
 	CodeMissingTable    Code = "missing_table"    // a database lacks a table of the plan
 	CodeMissingColumn   Code = "missing_column"   // one side lacks a column
 	CodeColumnType      Code = "column_type"      // a column is of another type

@@ -87,6 +87,8 @@ func (r *realms) reviewed(t *testing.T) {
 func review(plan *merge.Plan) {
 	plan.Tables["counters"] = &merge.TablePlan{Policy: merge.Sum, Sum: []string{"amount"}}
 	plan.Tables["world"] = &merge.TablePlan{Policy: merge.Newest, By: "opened_at"}
+	plan.Tables["rankings"] = &merge.TablePlan{Policy: merge.Rebuild}
+	plan.Tables["settings"] = &merge.TablePlan{Policy: merge.KeepFirst}
 }
 
 func (r *realms) save(t *testing.T, plan *merge.Plan) {

@@ -22,9 +22,11 @@ func mergePlanCommand() command {
 		name: "merge plan", args: "FILE", short: "draft the plan of a merge for review",
 		help: `
 Reads the tables of all databases and writes a plan to a new file. The plan has a policy for every table,
-guessed from its keys and its name, and a note with the reason. The command copies no rows. It refuses an
-existing file (exit code 3), and only you can read the new one. Somebody who knows the game must decide the
-lines with REVIEW. Read the other lines too.
+guessed from its keys and from what is in them, and a note with the reason. A drafted policy keeps every row:
+copy or rename, with renumbered keys or without. Where that may not be what is wanted, the policy is
+"undecided", and the note lists what there is to choose from. Somebody who knows the game must decide these
+tables before anything runs, and the lines with REVIEW. Read the other lines too. The command copies no rows.
+It refuses an existing file (exit code 3), and only you can read the new one.
 
 A server is written as [NAME:]NUMBER=DSN. NUMBER is the server number in the IDs that were generated there.
 If other servers were merged into it before, their numbers follow, as in 2,7. The order matters: where one
@@ -195,7 +197,8 @@ func newDraftInfo(path string, plan *merge.Plan) draftInfo {
 	}
 	for _, name := range slices.Sorted(maps.Keys(plan.Tables)) {
 		t := plan.Tables[name]
-		d.Tables = append(d.Tables, draftTable{name, t.Policy, strings.Contains(t.Note, "REVIEW"), t.Note})
+		review := t.Policy == merge.NotDecided || strings.Contains(t.Note, "REVIEW")
+		d.Tables = append(d.Tables, draftTable{name, t.Policy, review, t.Note})
 	}
 	return d
 }
@@ -205,10 +208,13 @@ func printDraft(w io.Writer, path string, plan *merge.Plan) {
 	say(w, "%s into %s\n\n", serverNames(plan), targetName(plan))
 	table := &grid{words: 3, wraps: true}
 	table.add("TABLE", "POLICY", "BECAUSE")
-	review := int64(0)
+	review, open := int64(0), int64(0)
 	for _, t := range d.Tables {
 		table.add(plain(t.Name), string(t.Policy), plain(t.Note))
-		if t.Review {
+		switch {
+		case t.Policy == merge.NotDecided:
+			open++
+		case t.Review:
 			review++
 		}
 	}
@@ -219,7 +225,7 @@ func printDraft(w io.Writer, path string, plan *merge.Plan) {
 	for _, s := range d.Conserve {
 		say(w, "To be conserved: %s of %s\n", plain(s.Expression), plain(s.Table))
 	}
-	say(w, "\nThe plan is in %s: %s, of which %s to be reviewed in any case. Then:\n\n"+
-		"  snowflake merge check %s\n",
-		path, plural(int64(len(d.Tables)), "table"), count(review, "has", "have"), path)
+	say(w, "\n%s Then:\n\n  snowflake merge check %s\n", wrap(fmt.Sprintf("The plan is in %s: %s, of which %s "+
+		"to be decided and %s to be reviewed in any case.", path, plural(int64(len(d.Tables)), "table"),
+		count(open, "has", "have"), count(review, "has", "have")), ""), path)
 }

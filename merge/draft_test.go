@@ -1,0 +1,161 @@
+package merge_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// draftOf drafts a plan without tables.
+func draftOf(t *testing.T, plan *merge.Plan) *merge.Plan {
+	t.Helper()
+	drafted, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return drafted
+}
+
+func TestADraftHasAPolicyForEveryTable(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := games(t, []dbtest.Target{target, target}, target, gameworld.Config{Roles: 40, Clash: 0.3,
+			Faults: gameworld.Faults{MissingTable: "friends"}})
+		plan.Tables, plan.Conserve = map[string]*merge.TablePlan{"mail": {Policy: merge.Rebuild}}, nil
+		draft := draftOf(t, plan)
+		for name, want := range map[string]merge.Policy{
+			"roles": merge.Rename, "guilds": merge.Rename, "accounts": merge.Copy, "items": merge.Copy,
+			"friends": merge.Copy, "gold_ledger": merge.Copy, "login_log": merge.Copy, "mail": merge.Rebuild,
+			// On both servers these have rows with equal keys, and no key says what that means.
+			"rankings": merge.NotDecided, "settings": merge.NotDecided, "counters": merge.NotDecided,
+			"world": merge.NotDecided,
+		} {
+			if p := draft.Tables[name]; p == nil || p.Policy != want || p.Note == "" && name != "mail" {
+				t.Errorf("%s: %+v, want %s", name, p, want)
+			}
+		}
+		if !draft.Tables["login_log"].Renumber || draft.Tables["items"].Renumber {
+			t.Error("the wrong keys are taken for counted ones")
+		}
+		if p := draft.Tables["roles"].Rename; p.Column != "nickname" {
+			t.Errorf("roles are renamed by %+v", p)
+		}
+		if len(draft.Conserve) == 0 || draft.Conserve[0].Expression != "SUM(gold)" {
+			t.Errorf("to conserve is %+v", draft.Conserve)
+		}
+		if len(plan.Tables) != 1 {
+			t.Error("the plan itself was changed")
+		}
+		for name, p := range map[string]*merge.TablePlan{"rankings": {Policy: merge.Rebuild},
+			"settings": {Policy: merge.KeepFirst}, "world": {Policy: merge.KeepFirst},
+			"counters": {Policy: merge.Sum, Sum: []string{"amount"}}} {
+			draft.Tables[name] = p
+		}
+		run(t, open(t, draft))
+	})
+}
+
+// What a table is called says nothing. A row is dropped, or becomes one with another, by somebody's word only.
+func TestADraftDropsNoRow(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		item := func(table, values string) string { return "INSERT INTO " + table + " VALUES (" + values + ")" }
+		schema := []string{
+			"CREATE TABLE player_settings (id BIGINT NOT NULL PRIMARY KEY, volume INTEGER)",
+			"CREATE TABLE arena_rank (id BIGINT NOT NULL PRIMARY KEY, place INTEGER)",
+			"CREATE TABLE schema_migrations (version VARCHAR(20) NOT NULL PRIMARY KEY)",
+			"CREATE TABLE codes (id BIGINT NOT NULL PRIMARY KEY, code VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE hero_stats (hero_id BIGINT NOT NULL PRIMARY KEY, hp INTEGER, " +
+				"FOREIGN KEY (hero_id) REFERENCES heroes (id))",
+			"CREATE TABLE bags (hero_id BIGINT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (hero_id, slot))",
+			"CREATE TABLE days (day BIGINT NOT NULL PRIMARY KEY, logins INTEGER)",
+			"CREATE TABLE realm_days (realm INTEGER NOT NULL, day INTEGER NOT NULL, PRIMARY KEY (realm, day))",
+			"CREATE TABLE visits (COUNTED, day INTEGER)",
+			"CREATE TABLE texts (name VARCHAR(20) NOT NULL PRIMARY KEY)",
+		}
+		rows := func(server int) (all []string) {
+			key := id(server, 1)
+			return []string{
+				item("player_settings", key+", 1"), item("arena_rank", key+", 1"), item("schema_migrations", "'1'"),
+				item("codes", key+", 'x'"), item("heroes", key+", 'Ann'"), item("hero_stats", key+", 5"),
+				item("bags", key+", 1"), item("days", "1, 5"), item("realm_days", fmt.Sprint(server, ", 1")),
+				"INSERT INTO visits (id, day) VALUES (1, 1), (2, 1)",
+			}
+		}
+		servers, into, plan := small(t, target, schema, nil, append(rows(1), "INSERT INTO texts VALUES ('a')"),
+			append(rows(2), "CREATE TABLE pets (id BIGINT NOT NULL PRIMARY KEY)", "INSERT INTO pets VALUES (1)"))
+		into.exec(t, "INSERT INTO schema_migrations VALUES ('1')")
+		for _, b := range append(servers, into) {
+			if _, err := gormlease.New(b.DB, gormlease.WithTable("holders")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		draft := draftOf(t, plan)
+		for name, want := range map[string]merge.Policy{
+			"player_settings": merge.Copy, "arena_rank": merge.Copy, "heroes": merge.Rename,
+			"hero_stats": merge.Copy, "bags": merge.Copy, "realm_days": merge.Copy, "visits": merge.Copy,
+			"texts":             merge.Copy, // only one server has a row
+			"schema_migrations": merge.NotDecided, "codes": merge.NotDecided, "days": merge.NotDecided,
+			"pets": merge.NotDecided, "holders": merge.NotDecided,
+		} {
+			if p := draft.Tables[name]; p == nil || p.Policy != want || p.Note == "" {
+				t.Errorf("%s: %+v, want %s", name, p, want)
+			}
+		}
+		if !draft.Tables["visits"].Renumber || draft.Tables["hero_stats"].Renumber {
+			t.Error("the wrong keys are renumbered")
+		}
+
+		// Nothing of such a plan runs, and check says what there is to choose from.
+		m := open(t, draft)
+		_, found := problems(t, m)
+		for name, says := range map[string]string{
+			"schema_migrations": "skip, if", "codes": "rename, with column: code, if", "days": "keep_first",
+			"pets": "the migrations of the game", "holders": "skip, ",
+		} {
+			if !slices.ContainsFunc(found[merge.CodeUndecided], func(p merge.Problem) bool {
+				return p.Table == name && strings.Contains(p.Remedy, says)
+			}) {
+				t.Errorf("%s: check found %v, want a remedy that says %q", name, found[merge.CodeUndecided], says)
+			}
+		}
+		if n := len(found[merge.CodeUndecided]); n != 5 {
+			t.Errorf("%d tables are undecided, want 5: %v", n, found)
+		}
+		if _, err := m.Run(t.Context()); !errors.Is(err, merge.ErrUndecided) {
+			t.Errorf("the run ended with %v", err)
+		}
+		if n := into.number(t, "SELECT COUNT(*) FROM heroes"); n != 0 {
+			t.Errorf("%d rows were copied", n)
+		}
+		for _, name := range into.tables(t) {
+			if strings.HasPrefix(name, "merge_") {
+				t.Errorf("the target has a table %s", name)
+			}
+		}
+		for _, name := range []string{"schema_migrations", "pets", "holders"} {
+			draft.Tables[name].Policy = merge.Skip
+		}
+		draft.Tables["codes"] = &merge.TablePlan{Policy: merge.KeepFirst}
+		draft.Tables["days"] = &merge.TablePlan{Policy: merge.Sum, Sum: []string{"logins"}}
+		run(t, open(t, draft))
+	})
+}
+
+// tables returns the names of the tables of a database.
+func (b base) tables(t testing.TB) []string {
+	t.Helper()
+	names, err := b.Migrator().GetTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
