@@ -115,6 +115,9 @@ func (c *checker) conflicts(ctx context.Context) error {
 		return err
 	}
 	c.overflow()
+	if len(c.decisions.offsets.beyond) > 0 {
+		return nil // There are no new keys that could be compared.
+	}
 	if c.inside.broken {
 		return nil // What cannot be read cannot be changed either.
 	}
@@ -182,12 +185,8 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 // columns than the primary key and than the key by which rows became one, in which they differ.
 func (c *checker) collapsedParent(parent *tableJob) {
 	var by [][]string
-	if len(parent.plan.Key) > 0 {
-		by = append(by, parent.plan.Key)
-	} else {
-		for _, k := range parent.to.Keys() {
-			by = append(by, k.Columns())
-		}
+	for _, k := range parent.collapseKeys() {
+		by = append(by, k.Columns())
 	}
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
@@ -209,9 +208,17 @@ func (c *checker) collapsedParent(parent *tableJob) {
 	}
 }
 
-// overflow reports columns that cannot hold the new keys.
+// overflow reports tables for which there are no new keys, and columns that cannot hold the new keys.
 func (c *checker) overflow() {
 	for _, j := range c.ws.order {
+		if last, ok := c.decisions.offsets.beyond[j.name]; ok {
+			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.to.Primary[0],
+				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
+					"and from %d on a key looks like that of a generator of the layout", last, c.ws.minGenerated),
+				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys between " +
+					"the two any more, set it back; or merge fewer servers; or give the table new keys by the game, " +
+					"made by a generator"})
+		}
 		for _, l := range j.follows.links {
 			sum, renumbered := c.decisions.offsets.added[tableServer{l.of, allServers}]
 			if !renumbered || l.path+l.list != "" {

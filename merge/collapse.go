@@ -55,8 +55,12 @@ func (c *collapser) collapse(ctx context.Context) error {
 	return nil
 }
 
-// collapseKeys returns the keys by which rows become one.
+// collapseKeys returns the keys by which rows become one. A primary key that is renumbered is none of them:
+// every row gets a value of its own.
 func (j *tableJob) collapseKeys() []sqldb.UniqueKey {
+	if len(j.plan.Key) == 0 && j.plan.Renumber {
+		return j.to.Unique
+	}
 	if len(j.plan.Key) == 0 {
 		return j.to.Keys()
 	}
@@ -79,6 +83,12 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 		return
 	}
 	keys := j.collapseKeys()
+	if j.plan.Renumber && (len(keys) == 0 || len(j.to.Primary) == 1 && slices.Contains(j.plan.Key, j.to.Primary[0])) {
+		c.report.problem(Problem{Code: CodePlan, Table: j.name,
+			Message: "renumber gives every row a primary key of its own, so no two rows can become one by it",
+			Remedy: "name under key: of the table the columns by which rows are equal; or remove renumber:, if an " +
+				"equal key means the same on all servers; or choose copy, if it does not"})
+	}
 	with := func(name string) (n int) {
 		for _, k := range keys {
 			if slices.Contains(k.Columns(), name) {

@@ -41,11 +41,11 @@ func TestRareStructuresAreMergedOrRefused(t *testing.T) {
 			first:  []string{"INSERT INTO odd VALUES (1, 5), (2, 6)"},
 			second: []string{"SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'", "INSERT INTO odd VALUES (0, 7), (1, 8)"},
 			tables: renumber("odd"), asks: [][2]string{{"SELECT COUNT(*) FROM odd", "4"}, {"SELECT SUM(gold) FROM odd", "26"}}},
-		"keys below 1, which are not renumbered": {
+		"keys below 0, which are not renumbered": {
 			schema: []string{"CREATE TABLE odd (id BIGINT NOT NULL PRIMARY KEY, gold INT)", "CREATE TABLE kid (id BIGINT NOT NULL PRIMARY KEY, odd BIGINT, gold INT, FOREIGN KEY (odd) REFERENCES odd(id))"},
 			first:  []string{"INSERT INTO odd VALUES (-1, 5), (2, 6)", "INSERT INTO kid VALUES (1, -1, 5)"},
 			second: []string{"INSERT INTO odd VALUES (-1, 7), (1, 8)", "INSERT INTO kid VALUES (1, -1, 7)"},
-			tables: renumber("odd", "kid"), refused: merge.CodePrimaryKey, says: "keys below 1"},
+			tables: renumber("odd", "kid"), refused: merge.CodePrimaryKey, says: "keys below 0"},
 		"keys that are too large once they are renumbered": {on: "mysql",
 			schema: []string{"CREATE TABLE odd (id TINYINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, gold INT)"},
 			first:  []string{"INSERT INTO odd VALUES (200, 5), (2, 6)"},

@@ -3,7 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -14,14 +14,16 @@ type keyOffsets struct {
 	ws       *workspace
 	added    map[tableServer]int64 // with the server allServers: the greatest key afterwards
 	counters map[tableServer]int64 // the greatest key that a server has given out, even if its row is gone
+	zeros    map[tableServer]bool  // a row has the key 0, so 0 is a key that moves, and not the word for none
+	beyond   map[string]int64      // tables whose new keys would look like those of a generator, and one of them
 }
 
 // allServers stands for all servers together in a tableServer.
 const allServers = -1
 
-// find computes what is added to the keys of renumbered tables: for each server the sum of the greatest keys
-// that the servers before it have given out, even if the rows were deleted since. A run stores the result
-// together with its decisions, and goes on with what is stored.
+// find computes what is added to the keys of renumbered tables, so that those of each server begin behind the
+// greatest key that the servers before it have given out, even if the rows were deleted since. A run stores
+// the result together with its decisions, and goes on with what is stored.
 func (o *keyOffsets) find(ctx context.Context) error {
 	if o.added != nil {
 		return nil
@@ -29,49 +31,81 @@ func (o *keyOffsets) find(ctx context.Context) error {
 	if stored, err := o.read(ctx); err != nil || stored {
 		return err
 	}
-	offsets, counters := map[tableServer]int64{}, map[tableServer]int64{}
+	found := &keyOffsets{ws: o.ws, added: map[tableServer]int64{}, counters: map[tableServer]int64{},
+		zeros: map[tableServer]bool{}, beyond: map[string]int64{}}
 	for _, j := range o.ws.order {
-		c := j.key()
-		if c == nil || c.Family != sqldb.FamilyInt {
-			continue
-		}
-		sum := int64(0)
-		for i, s := range o.ws.servers {
-			if j.plan.Renumber {
-				offsets[tableServer{j.name, s.Number}] = sum
+		if c := j.key(); c != nil && c.Family == sqldb.FamilyInt {
+			if err := found.findFor(ctx, j, c); err != nil {
+				return fmt.Errorf("table %s: the keys that were given out cannot be read: %w", j.name, err)
 			}
-			if j.sources[i] == nil || j.sources[i].from.Column(c.Name) == nil {
-				continue
-			}
-			counter, err := s.db.Counter(ctx, j.sources[i].from, c.Name)
-			if err != nil {
-				return fmt.Errorf("table %s: the counter of its keys cannot be read: %w", j.name, err)
-			}
-			counters[tableServer{j.name, s.Number}] = counter
-			if !j.plan.Renumber {
-				continue
-			}
-			key := s.db.Kind.Quote(c.Name)
-			greatest, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COALESCE(MAX(", key,
-				"), 0) FROM ", newSelection(o.ws, i).table(j.name), " WHERE ", key, " > 0 AND ", key, " < ",
-				strconv.FormatInt(o.ws.minGenerated, 10)))
-			if err != nil {
-				return fmt.Errorf("table %s cannot be renumbered: %w", j.name, err)
-			}
-			if counter < o.ws.minGenerated {
-				greatest = max(greatest, counter)
-			}
-			if sum > math.MaxInt64-greatest {
-				return fmt.Errorf("%w: table %s cannot be renumbered: its keys are too large", ErrPlan, j.name)
-			}
-			sum += greatest
-		}
-		if j.plan.Renumber {
-			offsets[tableServer{j.name, allServers}] = sum
 		}
 	}
-	o.added, o.counters = offsets, counters
+	*o = *found
 	return nil
+}
+
+// findFor is find for one table.
+func (o *keyOffsets) findFor(ctx context.Context, j *tableJob, c *sqldb.Column) error {
+	last := int64(-1) // the greatest new key that was given out so far
+	for i, s := range o.ws.servers {
+		of := tableServer{j.name, s.Number}
+		src := j.sources[i]
+		if src == nil || src.from.Column(c.Name) == nil {
+			if j.plan.Renumber {
+				o.added[of] = max(last, 0)
+			}
+			continue
+		}
+		counter, err := s.db.Counter(ctx, src.from, c.Name)
+		if err != nil {
+			return err
+		}
+		o.counters[of] = counter
+		if !j.plan.Renumber {
+			continue
+		}
+		least, greatest, made, err := o.counted(ctx, i, j)
+		if err != nil {
+			return err
+		}
+		o.zeros[of] = least == 0
+		if o.added[of] = max(last, 0); o.zeros[of] {
+			o.added[of] = last + 1
+		}
+		// A counter that large stands behind the last ID of a generator, unless there is none.
+		if counter > 0 && (counter < o.ws.minGenerated || !made) {
+			greatest = max(greatest, counter)
+		}
+		if greatest >= 0 {
+			last = greatest + o.added[of]
+		}
+		if last >= o.ws.minGenerated {
+			o.beyond[j.name] = last
+			return nil
+		}
+	}
+	if j.plan.Renumber {
+		o.added[tableServer{j.name, allServers}] = max(last, 0)
+	}
+	return nil
+}
+
+// counted returns the least and the greatest key of a table of a server that was counted, each -1 without
+// one, and whether there are keys that a generator made.
+func (o *keyOffsets) counted(
+	ctx context.Context, server int, j *tableJob,
+) (least, greatest int64, made bool, err error) {
+	db := o.ws.servers[server].db
+	key := db.Kind.Quote(j.to.Primary[0])
+	limit := strconv.FormatInt(o.ws.minGenerated, 10)
+	from := " FROM " + newSelection(o.ws, server).table(j.name) + " WHERE " + key
+	err = db.Row(ctx, sqldb.NewStatement(db.Kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
+		"), -1)"+from+" >= 0 AND ", key, " < ", limit), &least, &greatest)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1"+from+" >= ", limit, " LIMIT 1"))
+	return least, greatest, len(rows) > 0, err
 }
 
 // read reads what a run has stored; it reports whether there is anything.
@@ -85,7 +119,7 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	if err != nil || state.name == "" {
 		return false, err
 	}
-	added, counters := map[tableServer]int64{}, map[tableServer]int64{}
+	added, counters, zeros := map[tableServer]int64{}, map[tableServer]int64{}, map[tableServer]bool{}
 	rows, err := t.Strings(ctx, sqldb.NewStatement(t.Kind, "SELECT tbl, server, added, counter FROM ",
 		t.Kind.Quote(tableOffsets)))
 	if err != nil {
@@ -102,7 +136,19 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 			added[of] = offset
 		}
 	}
-	o.added, o.counters = added, counters
+	for of := range added { // the sources are what they were, so this has not changed either
+		i := slices.IndexFunc(o.ws.servers, func(s *server) bool { return s.Number == of.server })
+		j := o.ws.jobs[of.table]
+		if i < 0 || j.sources[i] == nil || j.sources[i].from.Column(j.to.Primary[0]) == nil {
+			continue
+		}
+		least, _, _, err := o.counted(ctx, i, j)
+		if err != nil {
+			return false, err
+		}
+		zeros[of] = least == 0
+	}
+	o.added, o.counters, o.zeros = added, counters, zeros
 	return true, nil
 }
 
@@ -136,16 +182,17 @@ func (o *keyOffsets) counter(table string) int64 {
 	greatest := o.added[tableServer{table, allServers}]
 	for _, s := range o.ws.servers {
 		of := tableServer{table, s.Number}
-		greatest = max(greatest, o.counters[of]+o.added[of])
+		counter := o.counters[of]
+		if counter < o.ws.minGenerated {
+			counter += o.added[of]
+		}
+		greatest = max(greatest, counter)
 	}
 	return greatest
 }
 
 // separates reports whether every key of a renumbered table gets a value that no other server's key gets.
 func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
-	if o.added[tableServer{j.name, allServers}] >= o.ws.minGenerated {
-		return false, nil // new keys are as large as those of a generator
-	}
 	for i, src := range j.sources {
 		if src == nil {
 			continue
@@ -153,7 +200,7 @@ func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 		db := o.ws.servers[i].db
 		key := db.Kind.Quote(j.to.Primary[0])
 		n, err := db.Number(ctx, sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ",
-			newSelection(o.ws, i).table(j.name), " WHERE ", key, " IS NULL OR ", key, " <= 0 OR ",
+			newSelection(o.ws, i).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
 			key, " >= ", strconv.FormatInt(o.ws.minGenerated, 10)))
 		if err != nil || n > 0 {
 			return false, err
@@ -170,8 +217,7 @@ func (o *keyOffsets) newKey(of tableServer, key any) any {
 	}
 	n, err := sqldb.Integer(key)
 	id, ok := n.(int64)
-	if err == nil && ok && id > 0 && id < o.ws.minGenerated &&
-		offset <= math.MaxInt64-id {
+	if err == nil && ok && (id > 0 || id == 0 && o.zeros[of]) && id < o.ws.minGenerated {
 		return id + offset
 	}
 	return key

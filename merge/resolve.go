@@ -119,7 +119,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		return err // the reason is reported already
 	case key.Name == sqldb.PrimaryName && r.job.plan.Renumber:
 		p.Code = CodePrimaryKey
-		p.Remedy = "renumber gives other keys to rows whose keys were counted from 1, and leaves keys below 1 " +
+		p.Remedy = "renumber gives other keys to rows whose keys were counted from 0 or 1, and leaves keys below 0 " +
 			"and those of a generator alone: give these rows other keys on their server, or choose sum, " +
 			"keep_first or newest, by which equal rows become one"
 	case key.Name == sqldb.PrimaryName && r.job.counted():

@@ -118,7 +118,7 @@ func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
 // shifted returns a counted key after its table was renumbered.
 func (v *verifier) shifted(parent *job, server int, value any) any {
 	n, err := strconv.ParseInt(plainNumber(textOf(value)), 10, 64) // a column with decimals shows 2 as 2.00
-	if value == nil || err != nil || n <= 0 || n >= v.plan.Counted {
+	if value == nil || err != nil || n < 0 || n >= v.plan.Counted || n == 0 && !parent.zeros[server] {
 		return value
 	}
 	return n + parent.offsets[server]

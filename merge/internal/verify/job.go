@@ -19,7 +19,8 @@ type job struct {
 	links   []reference
 
 	offsets []int64 // by server: what is added to counted keys
-	upper   []int64 // by server: the greatest counted key after that, or 0
+	upper   []int64 // by server: the greatest counted key after that, or -1
+	zeros   []bool  // by server: a row has the key 0
 	moved   *index  // keys of rows that became others: see moveKey
 	names   *index  // new names by server and key, and by server and old name
 	refused *index  // rows that the target has refused, by server and key

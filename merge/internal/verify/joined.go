@@ -66,7 +66,7 @@ func (v *verifier) joined(ctx context.Context, j *job) error {
 	n.keys = []uniqueKey{{columns: j.plan.Key}}
 	if len(j.plan.Key) == 0 {
 		n.keys = slices.Clone(j.to.unique)
-		if len(j.to.primary) > 0 {
+		if len(j.to.primary) > 0 && !j.plan.Renumber { // otherwise each row has a primary key of its own
 			n.keys = append([]uniqueKey{{columns: j.to.primary}}, n.keys...)
 		}
 	}

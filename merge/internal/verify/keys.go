@@ -16,20 +16,22 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 	if !j.plan.Renumber || !j.counted() || j.plan.joins() {
 		return nil
 	}
-	j.offsets, j.upper = make([]int64, len(v.sources)), make([]int64, len(v.sources))
+	j.offsets, j.upper = make([]int64, len(v.sources)), slices.Repeat([]int64{-1}, len(v.sources))
+	j.zeros = make([]bool, len(v.sources))
 	name := j.to.primary[0]
-	last := int64(0)
+	last := int64(-1)
 	for i, d := range v.sources {
 		if j.from[i] == nil || j.from[i].column(name) == nil {
 			continue
 		}
 		least, greatest, err := v.span(ctx, j, i, d)
-		if err != nil || greatest == 0 {
-			if err != nil {
-				return err
-			}
+		if err != nil {
+			return err
+		}
+		if greatest < 0 {
 			continue
 		}
+		j.zeros[i] = least == 0
 		if i > 0 {
 			key := v.target.kind.quote(name)
 			text, err := v.target.text(
@@ -50,7 +52,7 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 	return nil
 }
 
-// span returns the least and the greatest counted key of the rows of a source that are in the target.
+// span returns the least and the greatest counted key of the rows of a source that are in the target, or -1.
 func (v *verifier) span(
 	ctx context.Context,
 	j *job,
@@ -62,14 +64,14 @@ func (v *verifier) span(
 	if kept := v.kept(j, server, "s"); kept != "" {
 		where += " AND " + kept
 	}
-	for above := int64(0); ; above = least {
+	for above := int64(-1); ; above = least {
 		rows, err := d.texts(
 			ctx,
 			"SELECT MIN("+key+"), MAX("+key+") FROM "+d.kind.quote(j.name)+" AS s WHERE "+key+" > "+
 				strconv.FormatInt(above, 10)+where,
 		)
 		if err != nil || rows[0][0] == "" {
-			return 0, 0, err
+			return -1, -1, err
 		}
 		if least, err = strconv.ParseInt(rows[0][0], 10, 64); err != nil {
 			return 0, 0, err

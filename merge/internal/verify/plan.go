@@ -9,7 +9,7 @@ import (
 type Plan struct {
 	Servers []Server
 	Target  Server
-	// An ID has its server number at ID >> Shift & Mask. Keys from 1 to below Counted were counted by a
+	// An ID has its server number at ID >> Shift & Mask. Keys from 0 to below Counted were counted by a
 	// database.
 	Shift   int
 	Mask    int64

@@ -127,9 +127,9 @@ func (v *verifier) owner(j *job, key any) int {
 				}
 			}
 		}
-	case j.offsets != nil && id > 0:
+	case j.offsets != nil && id >= 0:
 		for i := range j.upper {
-			if j.upper[i] > 0 && id <= j.upper[i] {
+			if j.upper[i] >= 0 && id <= j.upper[i] {
 				return i
 			}
 		}

@@ -1,0 +1,229 @@
+package merge_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// refused demands that check reports a problem, that run writes nothing because of it, and that both leave the
+// target as it was.
+func refused(t *testing.T, into base, plan *merge.Plan, code merge.Code, says string) {
+	t.Helper()
+	before := into.tables(t)
+	m := open(t, plan)
+	report, found := problems(t, m)
+	if !slices.ContainsFunc(found[code], func(p merge.Problem) bool {
+		return strings.Contains(p.String(), says) && p.Remedy != ""
+	}) {
+		t.Errorf("check found %v, want a problem %s that says %q and has a remedy", report.Problems, code, says)
+	}
+	if _, err := m.Run(t.Context()); !errors.Is(err, merge.ErrUndecided) {
+		t.Errorf("the run ended with %v", err)
+	}
+	if after := into.tables(t); !sameTexts(before, after) {
+		t.Errorf("the target had the tables %v and has %v", before, after)
+	}
+}
+
+func sameTexts(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// A key that gets another value says nothing about which rows are equal: only the other keys do.
+func TestARenumberedKeyMakesNoRowsEqual(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE kinds (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL UNIQUE, n BIGINT)",
+			"CREATE TABLE things (id BIGINT NOT NULL PRIMARY KEY, kind_id BIGINT NOT NULL, w VARCHAR(9), " +
+				"FOREIGN KEY (kind_id) REFERENCES kinds (id))",
+		}
+		thing := func(server, n, kind int, w string) string {
+			return fmt.Sprintf("INSERT INTO things VALUES (%s, %d, '%s')", id(server, n), kind, w)
+		}
+		first := []string{"INSERT INTO kinds VALUES (1, 'a', 1), (2, 'b', 1)", thing(1, 1, 1, "a"), thing(1, 2, 2, "b")}
+		second := []string{"INSERT INTO kinds VALUES (1, 'b', 1), (2, 'c', 1), (3, 'a', 1)", thing(2, 1, 1, "b"),
+			thing(2, 2, 2, "c"), thing(2, 3, 3, "a")}
+		for name, p := range map[string]merge.TablePlan{
+			"the first server's stays": {Policy: merge.KeepFirst},
+			"by the name":              {Policy: merge.KeepFirst, Key: []string{"name"}},
+			"the newest stays":         {Policy: merge.Newest, By: "n"},
+			"they are added":           {Policy: merge.Sum, Sum: []string{"n"}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				p.Renumber = true
+				_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"kinds": &p,
+					"things": {Policy: merge.Copy}}, first, second)
+				m := open(t, plan)
+				if report, _ := problems(t, m); len(report.Problems) > 0 {
+					t.Fatal(report.Problems)
+				}
+				run(t, m)
+				if got := into.texts(t, "SELECT name FROM kinds ORDER BY name"); fmt.Sprint(got) != "[a b c]" {
+					t.Errorf("the kinds are %v", got)
+				}
+				if n := into.number(t, "SELECT COUNT(*) FROM things JOIN kinds ON kinds.id = kind_id AND name = w"); n != 5 {
+					t.Errorf("%d of 5 things have their kind", n)
+				}
+			})
+		}
+		bare := []string{"CREATE TABLE kinds (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL, n BIGINT)"}
+		for name, p := range map[string]merge.TablePlan{
+			"no other key":      {Policy: merge.KeepFirst, Renumber: true},
+			"none but that key": {Policy: merge.Sum, Sum: []string{"n"}, Key: []string{"id"}, Renumber: true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				_, into, plan := small(t, target, bare, map[string]*merge.TablePlan{"kinds": &p},
+					[]string{"INSERT INTO kinds VALUES (1, 'a', 1)"}, []string{"INSERT INTO kinds VALUES (1, 'b', 1)"})
+				refused(t, into, plan, merge.CodePlan, "renumber")
+			})
+		}
+	})
+}
+
+func TestKeysThatWereCountedFromZeroMove(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE logs (id BIGINT NOT NULL PRIMARY KEY, tag VARCHAR(9) NOT NULL)",
+			"CREATE TABLE log_lines (id BIGINT NOT NULL PRIMARY KEY, log_id BIGINT NOT NULL, w VARCHAR(9), " +
+				"FOREIGN KEY (log_id) REFERENCES logs (id))",
+			"CREATE TABLE notes (id BIGINT NOT NULL PRIMARY KEY, log_id BIGINT NOT NULL, w VARCHAR(9))",
+		}
+		tables := map[string]*merge.TablePlan{
+			"logs": {Policy: merge.Copy, Renumber: true}, "log_lines": {Policy: merge.Copy, Renumber: true},
+			"notes": {Policy: merge.Copy, References: []merge.Reference{{Column: "log_id", Table: "logs", When: "w <> '-'"}}},
+		}
+		rows := func(server, from int, tags ...string) (all []string) {
+			for i, tag := range tags {
+				n := from + i
+				all = append(all, fmt.Sprintf("INSERT INTO logs VALUES (%d, '%s')", n, tag),
+					fmt.Sprintf("INSERT INTO log_lines VALUES (%d, %d, '%s')", n, n, tag),
+					fmt.Sprintf("INSERT INTO notes VALUES (%s, %d, '%s')", id(server, n+1), n, tag))
+			}
+			return append(all, fmt.Sprintf("INSERT INTO notes VALUES (%s, 0, '-')", id(server, 50)))
+		}
+		_, into, plan := small(t, target, schema, tables, rows(1, 0, "a", "b", "c"), rows(2, 0, "d"),
+			rows(3, 1, "e", "f"), rows(4, 0, "g", "h"))
+		m := open(t, plan)
+		if report, _ := problems(t, m); len(report.Problems) > 0 {
+			t.Fatal(report.Problems)
+		}
+		// The run ends after the first table, and goes on with what it has stored.
+		if _, err := open(t, plan, merge.WithOnly("logs")).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		run(t, open(t, plan))
+		if got := into.texts(t, "SELECT concat(id, tag) FROM logs ORDER BY id"); fmt.Sprint(got) != "[0a 1b 2c 3d 4e 5f 6g 7h]" {
+			t.Errorf("the keys are %v", got)
+		}
+		for _, child := range []string{"log_lines", "notes"} {
+			if n := into.number(t, "SELECT COUNT(*) FROM "+child+" c JOIN logs ON logs.id = c.log_id AND tag = w"); n != 8 {
+				t.Errorf("%d of 8 %s have their log", n, child)
+			}
+		}
+		if n := into.number(t, "SELECT COUNT(*) FROM notes WHERE w = '-' AND log_id <> 0"); n != 0 {
+			t.Errorf("%d notes of nothing lead somewhere", n)
+		}
+	})
+}
+
+// startCounting has a database count the keys of a table on from a number.
+func (b base) startCounting(t *testing.T, table string, next int64) {
+	t.Helper()
+	switch b.target.Dialect {
+	case "mysql":
+		b.exec(t, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", table, next))
+	case "postgres":
+		b.exec(t, fmt.Sprintf("SELECT setval(pg_get_serial_sequence('%s', 'id'), %d)", table, next-1))
+	case "sqlite":
+		b.exec(t, fmt.Sprintf("UPDATE sqlite_sequence SET seq = %d WHERE name = '%s'", next-1, table))
+	}
+}
+
+func TestCountersThatCannotBeSetApartAreRefused(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE logs (COUNTED, tag VARCHAR(9))"}
+		two := []string{"INSERT INTO logs (id, tag) VALUES (1, 'a'), (2, 'b')"}
+		const limit = 1 << 30 // of keys that were counted, in the layout game
+		for name, counters := range map[string][]int64{
+			"at the limit":         {limit + 1, 0},
+			"behind the limit":     {0, limit + 7},
+			"together":             {limit/2 + 1, limit/2 + 1},
+			"together, and behind": {0, limit/2 + 1, limit/2 + 1},
+		} {
+			t.Run(name, func(t *testing.T) {
+				servers, into, plan := small(t, target, schema,
+					map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true}},
+					slices.Repeat([][]string{two}, len(counters))...)
+				for i, next := range counters {
+					if next > 0 {
+						servers[i].startCounting(t, "logs", next)
+					}
+				}
+				refused(t, into, plan, merge.CodeTotal, "renumber")
+			})
+		}
+		t.Run("just below", func(t *testing.T) {
+			servers, into, plan := small(t, target, schema,
+				map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true}}, two, two)
+			servers[0].startCounting(t, "logs", limit-4)
+			run(t, open(t, plan))
+			if got := into.texts(t, "SELECT id FROM logs ORDER BY id"); fmt.Sprint(got) != fmt.Sprint([]int64{1, 2, limit - 4, limit - 3}) {
+				t.Errorf("the keys are %v", got)
+			}
+		})
+		t.Run("an ID of a generator", func(t *testing.T) {
+			made := id(1, 9)
+			_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true}},
+				append(two, "INSERT INTO logs (id, tag) VALUES ("+made+", 'x')"), two)
+			run(t, open(t, plan))
+			if got := into.texts(t, "SELECT id FROM logs ORDER BY id"); fmt.Sprint(got) != "[1 2 3 4 "+made+"]" {
+				t.Errorf("the keys are %v", got)
+			}
+		})
+	})
+}
+
+// A sequence may give a column its default without belonging to it, and to several tables.
+func TestASequenceThatIsTheDefaultOfAColumnGoesOn(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		next := map[string]string{"postgres": "nextval('numbers')", "mariadb": "NEXT VALUE FOR numbers"}[target.Name]
+		if next == "" {
+			t.Skip("it has no sequences")
+		}
+		schema := []string{"CREATE SEQUENCE numbers",
+			"CREATE TABLE logs (id BIGINT NOT NULL DEFAULT (" + next + ") PRIMARY KEY, tag VARCHAR(9))",
+			"CREATE TABLE pets (id BIGINT NOT NULL DEFAULT (" + next + ") PRIMARY KEY, tag VARCHAR(9))"}
+		_, into, plan := small(t, target, schema,
+			map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true},
+				"pets": {Policy: merge.Copy, Renumber: true}},
+			[]string{"INSERT INTO logs (tag) VALUES ('a'), ('b')", "INSERT INTO pets (tag) VALUES ('a')", "INSERT INTO logs (tag) VALUES ('gone')",
+				"DELETE FROM logs WHERE tag = 'gone'"},
+			[]string{"INSERT INTO logs (tag) VALUES ('c')"})
+		draft := draftOf(t, &merge.Plan{Version: 1, Layout: plan.Layout, Servers: plan.Servers, Target: plan.Target})
+		plan.LeftOut = draft.LeftOut
+		run(t, open(t, plan))
+		if got := into.texts(t, "SELECT tag FROM logs ORDER BY tag"); fmt.Sprint(got) != "[a b c]" {
+			t.Errorf("the logs are %v", got)
+		}
+		last := into.number(t, "SELECT MAX(id) FROM logs")
+		if last <= 4 {
+			t.Errorf("a row of the second server has the key %d, which the first has given out", last)
+		}
+		into.exec(t, "INSERT INTO logs (tag) VALUES ('new')", "INSERT INTO pets (tag) VALUES ('new')")
+		for _, table := range []string{"logs", "pets"} {
+			if n := into.number(t, "SELECT id FROM "+table+" WHERE tag = 'new'"); n <= last {
+				t.Errorf("a new row of %s has the key %d, and %d was given out", table, n, last)
+			}
+		}
+	})
+}
