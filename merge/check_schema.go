@@ -19,6 +19,20 @@ type schemaCheck struct {
 // tables compares the tables of the databases with the tables of the plan.
 func (c *schemaCheck) tables() {
 	ws := c.ws
+	names := slices.Collect(maps.Keys(ws.target.Tables))
+	for _, o := range ws.target.Objects {
+		if o.Kind != "trigger" && o.Kind != "schema" { // all others share their names with tables
+			names = append(names, o.Name)
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if needed(ws.target.Kind, name) {
+			c.report.problem(Problem{Code: CodePlan, Server: ws.target.Name, Table: name,
+				Message: "the merge needs this name for a table of its own",
+				Remedy: "rename it in the target and on the servers for the time of the merge; or, if a merge into this " +
+					"database was tried by another version, make a fresh target"})
+		}
+	}
 	for _, d := range ws.databases() {
 		for _, name := range slices.Sorted(maps.Keys(d.Tables)) {
 			if ws.plan.Tables[name] == nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -34,6 +35,11 @@ type runState struct{ name, plan string }
 
 // state reads the state of the target.
 func (jr *journal) state(ctx context.Context) (runState, error) {
+	for name := range jr.target.Tables { // which has the tables of the game only
+		if strings.EqualFold(name, tableRun) && needed(jr.target.Kind, name) {
+			return runState{}, nil // check reports it
+		}
+	}
 	exists, err := jr.target.HasTable(ctx, tableRun)
 	if err != nil || !exists {
 		return runState{}, err
@@ -57,11 +63,7 @@ func (jr *journal) setState(ctx context.Context, state string) error {
 
 // makeTables makes the tables of the merge.
 func (jr *journal) makeTables(ctx context.Context) error {
-	for _, t := range []struct{ name, columns string }{
-		{tableRun, runColumns}, {tableJournal, journalColumns}, {tableRenames, renamesColumns},
-		{tableDrops, dropsColumns}, {tableValues, valuesColumns}, {tableServers, serversColumns},
-		{tableQuarantine, quarantineColumns}, {tableOffsets, offsetsColumns},
-	} {
+	for _, t := range ownTables() {
 		if err := jr.target.Exec(ctx, ddl(jr.target.Kind, t.name, t.columns, false)); err != nil {
 			return err
 		}

@@ -1,7 +1,9 @@
 package merge
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -45,22 +47,43 @@ const (
 	tableOffsets    = "merge_offsets"
 )
 
-// ownTables returns the names of the tables that a merge makes.
-func ownTables() []string {
-	return []string{
-		tableRun,
-		tableJournal,
-		tableRenames,
-		tableDrops,
-		tableValues,
-		tableServers,
-		tableQuarantine,
-		tableOffsets,
+// ownTable is a table that a merge makes.
+type ownTable struct{ name, columns string }
+
+// ownTables returns the tables that a merge makes.
+func ownTables() []ownTable {
+	return []ownTable{
+		{tableRun, runColumns}, {tableJournal, journalColumns}, {tableRenames, renamesColumns},
+		{tableDrops, dropsColumns}, {tableValues, valuesColumns}, {tableServers, serversColumns},
+		{tableQuarantine, quarantineColumns}, {tableOffsets, offsetsColumns},
 	}
 }
 
-// isOurs reports whether a table is one of those that a merge makes.
-func isOurs(name string) bool { return slices.Contains(ownTables(), name) }
+// isOurs reports whether a table is one that a merge has made. The table of a game may have the same name, but
+// not the same columns.
+func isOurs(t *sqldb.Table) bool {
+	return slices.ContainsFunc(ownTables(), func(own ownTable) bool {
+		columns, _, _ := strings.Cut(own.columns, ", PRIMARY KEY (")
+		var names []string
+		for column := range strings.SplitSeq(columns, ", ") {
+			name, _, _ := strings.Cut(column, " ")
+			names = append(names, name)
+		}
+		return own.name == t.Name && sameNames(names, sqldb.ColumnNames(t.Columns))
+	})
+}
+
+// temporaryTables are the names of the temporary tables of a merge, which would hide or meet those of a game.
+const temporaryTables = `^(merge_(stage|groups|named|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`
+
+// needed reports whether a merge needs a name of the target for a table of its own.
+func needed(kind sqldb.Kind, name string) bool {
+	if kind != sqldb.PostgreSQL { // it alone tells names apart by the case of their letters in any case
+		name = strings.ToLower(name)
+	}
+	return regexp.MustCompile(temporaryTables).MatchString(name) ||
+		slices.ContainsFunc(ownTables(), func(own ownTable) bool { return own.name == name })
+}
 
 const (
 	runColumns     = "id INTEGER NOT NULL PRIMARY KEY, plan VARCHAR(64) NOT NULL, state VARCHAR(16) NOT NULL"

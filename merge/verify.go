@@ -84,7 +84,10 @@ func (v *verifier) promises(p *progress) *verify.Plan {
 	all := &verify.Plan{
 		Target: v.server(Server{Name: plan.Target.Name, Number: plan.Target.Number, DSN: plan.Target.DSN}),
 		Shift:  v.ws.layout.shift, Mask: v.ws.layout.mask, Counted: v.ws.minGenerated,
-		Tables: map[string]*verify.Table{}, Own: ownTables(), Progress: p.add,
+		Tables: map[string]*verify.Table{}, Progress: p.add,
+	}
+	for _, own := range ownTables() {
+		all.Own = append(all.Own, own.name)
 	}
 	for _, s := range plan.Servers {
 		all.Servers = append(all.Servers, v.server(s))

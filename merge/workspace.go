@@ -108,7 +108,7 @@ func (ws *workspace) connect(ctx context.Context, name, dsn string, target bool)
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(d.Tables, func(name string, _ *sqldb.Table) bool { return isOurs(name) })
+	maps.DeleteFunc(d.Tables, func(_ string, t *sqldb.Table) bool { return isOurs(t) })
 	return d, nil
 }
 

@@ -19,7 +19,13 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 		}
 		q.Add("SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = ").Bind(t.Name)
 	case MySQL:
-		if c := t.Column(column); c == nil || !c.counted {
+		c := t.Column(column)
+		if c != nil && c.sequence != "" && !d.TiDB {
+			// The numbers up to this one were taken out of the sequence, whether a row got them or not.
+			return d.Number(ctx, NewStatement(MySQL, "SELECT GREATEST(next_not_cached_value - increment, 0) FROM ",
+				c.sequence, " WHERE increment > 0 UNION ALL SELECT 0 LIMIT 1"))
+		}
+		if c == nil || !c.counted {
 			return 0, nil
 		}
 		// MySQL shows a number that may be a day old unless it is told otherwise; MariaDB has no such setting.
@@ -28,8 +34,7 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 		q.Add("SELECT auto_increment FROM information_schema.tables WHERE table_schema = DATABASE() " +
 			"AND table_name = ").Bind(t.Name)
 	case PostgreSQL:
-		q.Add("SELECT COALESCE(pg_sequence_last_value(pg_get_serial_sequence(").Bind(d.Kind.Quote(t.Name)).
-			Add("::text, ").Bind(column).Add("::text)::regclass), 0)")
+		postgresSequence(q.Add("SELECT COALESCE(pg_sequence_last_value("), t, column).Add("), 0)")
 	}
 	rows, err := d.Strings(ctx, q)
 	if err != nil || len(rows) == 0 || rows[0][0] == "" {
@@ -43,6 +48,24 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 		n--
 	}
 	return n, err
+}
+
+// postgresSequence appends the sequence that a column of PostgreSQL takes its default from, as a regclass: the
+// one that the default depends on, or names in a text, or else the one that belongs to the column.
+func postgresSequence(q *Statement, t *Table, column string) *Statement {
+	table := PostgreSQL.Quote(t.Name)
+	of := func(what string) {
+		q.Add("(SELECT " + what + " FROM pg_attrdef e JOIN pg_attribute a ON a.attrelid = e.adrelid " +
+			"AND a.attnum = e.adnum LEFT JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid " +
+			"AND d.refclassid = 'pg_class'::regclass AND EXISTS (SELECT 1 FROM pg_sequence s " +
+			"WHERE s.seqrelid = d.refobjid) WHERE e.adrelid = ").Bind(table).Add("::text::regclass AND a.attname = ").
+			Bind(column).Add("::text ORDER BY d.refobjid LIMIT 1)")
+	}
+	q.Add("COALESCE(")
+	of("d.refobjid::regclass")
+	q.Add(", ")
+	of("to_regclass(substring(pg_get_expr(e.adbin, e.adrelid) from 'nextval\\(+''([^'']+)''::text'))")
+	return q.Add(", pg_get_serial_sequence(").Bind(table).Add("::text, ").Bind(column).Add("::text)::regclass)")
 }
 
 // SetCounter has the database count on behind a number, and behind every number that the column holds. A
@@ -76,6 +99,9 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 		}
 		return nil
 	case MySQL:
+		if c := t.Column(column); c != nil && c.sequence != "" {
+			return d.setSequence(ctx, t, c, counter)
+		}
 		now, err := d.Counter(ctx, t, column)
 		if err != nil || now >= counter {
 			return err
@@ -83,13 +109,50 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 		return d.Exec(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", name, counter+1))
 	}
 	key := d.Kind.Quote(column)
-	_, err := d.Run(ctx, NewStatement(PostgreSQL, "SELECT setval(seqrelid, greatest(seqmin, least(seqmax, "+
+	q := NewStatement(PostgreSQL, "SELECT setval(seqrelid, greatest(seqmin, least(seqmax, "+
 		"CASE WHEN seqincrement > 0 THEN greatest((SELECT MAX(", key, ") FROM ", name, "), ",
 		strconv.FormatInt(counter, 10), ", pg_sequence_last_value(seqrelid), 1) "+
 			"ELSE least((SELECT MIN(", key, ") FROM ", name,
 		"), pg_sequence_last_value(seqrelid), seqstart) END))) "+
-			"FROM pg_sequence WHERE seqrelid = pg_get_serial_sequence(").Bind(name).Add("::text, ").Bind(column).
-		Add("::text)::regclass"))
+			"FROM pg_sequence WHERE seqrelid = ")
+	_, err := d.Run(ctx, postgresSequence(q, t, column))
+	return err
+}
+
+// setSequence is SetCounter for a column of MariaDB or TiDB whose default comes from a sequence. A sequence does
+// not go back, so that several columns may share it.
+func (d *DB) setSequence(ctx context.Context, t *Table, c *Column, counter int64) error {
+	increment := int64(1)
+	if !d.TiDB { // which does not show it there
+		n, err := d.Number(ctx, NewStatement(MySQL, "SELECT increment FROM ", c.sequence))
+		if err != nil {
+			return err
+		}
+		increment = n
+	}
+	end := "MAX"
+	if increment < 0 {
+		end = "MIN"
+	}
+	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT ", end, "(", MySQL.Quote(c.Name), ") FROM ",
+		MySQL.Quote(t.Name)))
+	if err != nil {
+		return err
+	}
+	last := counter
+	if rows[0][0] != "" {
+		n, err := strconv.ParseInt(rows[0][0], 10, 64)
+		if err != nil {
+			return err
+		}
+		if last = max(n, counter); increment < 0 {
+			last = n
+		}
+	}
+	if last == 0 || increment < 0 && rows[0][0] == "" {
+		return nil // no number was given out
+	}
+	_, err = d.Strings(ctx, NewStatement(MySQL, fmt.Sprintf("SELECT SETVAL(%s, %d)", c.sequence, last)))
 	return err
 }
 

@@ -70,6 +70,7 @@ func mysqlObjects(ctx context.Context, d *DB) error {
 		case kind == "system versioned":
 			d.Objects = append(d.Objects, Object{Kind: "history", Name: row[0],
 				What: "of a table with system versioning: rows as they were before"})
+		case kind == "sequence" && d.givesDefaults(row[0]): // it is set when all rows are there
 		case d.Tables[row[0]] == nil:
 			rows := kind != "view" && kind != "sequence"
 			d.Objects = append(d.Objects, Object{Kind: kind, Name: row[0], Rows: rows})
@@ -78,13 +79,26 @@ func mysqlObjects(ctx context.Context, d *DB) error {
 	return err
 }
 
+// givesDefaults reports whether a column of a table takes its default from a sequence of the database.
+func (d *DB) givesDefaults(sequence string) bool {
+	for _, t := range d.Tables {
+		for _, c := range t.Columns {
+			if c.sequence != "" && strings.HasSuffix(c.sequence, "."+MySQL.Quote(sequence)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func postgresObjects(ctx context.Context, d *DB) error {
 	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT n.nspname, c.relname, c.relkind::text, "+
 		"(n.nspname = current_schema())::int::text, c.relispartition::int::text, "+
 		"EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass "+
 		"AND p.objid = c.oid AND p.deptype = 'e')::int::text, "+
 		"EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid "+
-		"AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i'))::int::text FROM pg_class c "+
+		"AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i') OR p.classid = 'pg_attrdef'::regclass "+
+		"AND p.refclassid = 'pg_class'::regclass AND p.refobjid = c.oid)::int::text FROM pg_class c "+
 		"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') "+
 		"AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2"))
 	if err != nil {

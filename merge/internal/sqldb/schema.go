@@ -41,12 +41,13 @@ type Column struct {
 	Spelled    string // the type as MySQL spells it; empty on other databases
 	Family     Family
 	Nullable   bool
-	HasDefault bool // it has a default or counts up by itself
-	Generated  bool // the database computes it
-	counted    bool // it is an AUTO_INCREMENT column of MySQL
-	MaxChars   int  // 0: no limit
-	precision  int  // digits of a fraction of a second; -1: no limit
-	Cuts       bool // the plan allows to cut a fraction of a second
+	HasDefault bool   // it has a default or counts up by itself
+	Generated  bool   // the database computes it
+	counted    bool   // it is an AUTO_INCREMENT column of MySQL
+	sequence   string // the quoted name of the sequence that its default comes from, on MariaDB and TiDB
+	MaxChars   int    // 0: no limit
+	precision  int    // digits of a fraction of a second; -1: no limit
+	Cuts       bool   // the plan allows to cut a fraction of a second
 	Collation  string
 }
 

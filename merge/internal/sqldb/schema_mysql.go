@@ -46,7 +46,8 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 func mysqlColumns(ctx context.Context, d *DB, tables map[string]*Table) error {
 	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, column_name, data_type, column_type, "+
 		"is_nullable, column_default IS NOT NULL, extra, COALESCE(character_maximum_length, 0), "+
-		"COALESCE(collation_name, ''), COALESCE(datetime_precision, 0) FROM information_schema.columns "+
+		"COALESCE(collation_name, ''), COALESCE(datetime_precision, 0), COALESCE(column_default, '') "+
+		"FROM information_schema.columns "+
 		"WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position"))
 	if err != nil {
 		return err
@@ -71,6 +72,10 @@ func mysqlColumns(ctx context.Context, d *DB, tables map[string]*Table) error {
 			c.MaxChars, _ = strconv.Atoi(row[7])
 		}
 		c.precision, _ = strconv.Atoi(row[9])
+		def, ok := strings.CutPrefix(strings.Trim(row[10], "()"), "nextval(`")
+		if ok && c.Family == FamilyInt { // the default of another column may be such a text
+			c.sequence = "`" + def
+		}
 		t.Columns = append(t.Columns, c)
 	}
 	return nil

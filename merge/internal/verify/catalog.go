@@ -185,7 +185,7 @@ func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, erro
 			OR COALESCE(c.generation_expression, '') <> ''
 			FROM information_schema.columns c JOIN information_schema.tables t
 			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
-			WHERE c.table_schema = DATABASE() AND t.table_type <> 'VIEW'
+			WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
 			ORDER BY c.table_name, c.ordinal_position`,
 		primary: `SELECT table_name, column_name FROM information_schema.statistics
 			WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,

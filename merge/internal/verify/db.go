@@ -40,6 +40,7 @@ func (k kind) placeholder(n int) string {
 type database struct {
 	Server
 	kind   kind
+	tidb   bool // of the kind mysql
 	pool   *sql.DB
 	conn   *sql.Conn
 	tables map[string]*relation
@@ -71,9 +72,10 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 			d.kind = postgres
 		}
 	}
+	d.tidb = strings.Contains(version, "TiDB")
 	for _, setting := range d.kind.session() {
 		// TiDB has no sessions that only read. It can be the target only, and nothing here writes.
-		if setting == mysqlReadOnly && strings.Contains(version, "TiDB") {
+		if setting == mysqlReadOnly && d.tidb {
 			continue
 		}
 		if _, err := d.conn.ExecContext(ctx, setting); err != nil {

@@ -151,43 +151,69 @@ func (u uniqueKey) term(k kind, i int, alias string) string {
 	return text
 }
 
-// counters checks that PostgreSQL counts on behind the greatest key. Other databases look at it themselves.
+// counters checks that sequences count on behind the greatest key, whether they belong to a column or only
+// give it its default. Where there is none, the database looks at the keys itself.
 func (v *verifier) counters(ctx context.Context, j *job) error {
-	if v.target.kind != postgres {
-		return nil
-	}
-	k := v.target.kind
 	for _, c := range j.to.columns {
 		if c.class != classNumber {
 			continue
 		}
-		sequence, err := v.target.text(
-			ctx,
-			"SELECT pg_get_serial_sequence($1::text, $2::text)",
-			k.quote(j.name),
-			c.name,
-		)
+		var behind string
+		var err error
+		switch v.target.kind {
+		case postgres:
+			behind, err = v.postgresCounter(ctx, j, c.name)
+		case mysql:
+			behind, err = v.mysqlCounter(ctx, j, c.name)
+		}
 		if err != nil {
 			return err
 		}
-		if sequence == "" {
-			continue
+		if behind != "" {
+			v.compare("counter", j.name, "", c.name, behindGreatest, behind)
 		}
-		behind, err := v.target.text(
-			ctx,
-			"SELECT CASE WHEN seqincrement > 0 AND last_value + CASE WHEN is_called THEN 1 ELSE 0 END > "+
-				"(SELECT COALESCE(MAX("+k.quote(c.name)+"), 0) FROM "+k.quote(j.name)+") "+
-				"OR seqincrement < 0 AND last_value - CASE WHEN is_called THEN 1 ELSE 0 END < "+
-				"(SELECT COALESCE(MIN("+k.quote(c.name)+"), seqmax) FROM "+k.quote(j.name)+") "+
-				"THEN 'behind the greatest key' ELSE 'at ' || last_value END FROM "+sequence+
-				", pg_sequence WHERE seqrelid = '"+strings.ReplaceAll(sequence, "'", "''")+"'::regclass",
-		)
-		if err != nil {
-			return err
-		}
-		v.compare("counter", j.name, "", c.name, "behind the greatest key", behind)
 	}
 	return nil
+}
+
+const behindGreatest = "behind the greatest key"
+
+// postgresCounter says where the sequence of a column stands, or "" if it has none.
+func (v *verifier) postgresCounter(ctx context.Context, j *job, column string) (string, error) {
+	k := v.target.kind
+	sequence, err := v.target.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text FROM pg_attribute a
+			JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+			JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
+				AND d.refclassid = 'pg_class'::regclass
+			JOIN pg_sequence s ON s.seqrelid = d.refobjid
+			WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
+		pg_get_serial_sequence($1::text, $2::text))`, k.quote(j.name), column)
+	if err != nil || sequence == "" {
+		return "", err
+	}
+	return v.target.text(
+		ctx,
+		"SELECT CASE WHEN seqincrement > 0 AND last_value + CASE WHEN is_called THEN 1 ELSE 0 END > "+
+			"(SELECT COALESCE(MAX("+k.quote(column)+"), 0) FROM "+k.quote(j.name)+") "+
+			"OR seqincrement < 0 AND last_value - CASE WHEN is_called THEN 1 ELSE 0 END < "+
+			"(SELECT COALESCE(MIN("+k.quote(column)+"), seqmax) FROM "+k.quote(j.name)+") "+
+			"THEN '"+behindGreatest+"' ELSE 'at ' || last_value END FROM "+sequence+
+			", pg_sequence WHERE seqrelid = '"+strings.ReplaceAll(sequence, "'", "''")+"'::regclass",
+	)
+}
+
+// mysqlCounter is postgresCounter for MariaDB. Numbers that a session keeps for itself count as given out.
+func (v *verifier) mysqlCounter(ctx context.Context, j *job, column string) (string, error) {
+	def, err := v.target.text(ctx, "SELECT COALESCE(MAX(column_default), '') FROM information_schema.columns "+
+		"WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?", j.name, column)
+	sequence, ok := strings.CutPrefix(strings.Trim(def, "()"), "nextval(")
+	if err != nil || !ok || v.target.tidb {
+		return "", err
+	}
+	of := v.target.kind.quote(column) + ") FROM " + v.target.kind.quote(j.name)
+	return v.target.text(ctx, "SELECT CASE WHEN increment > 0 AND next_not_cached_value > COALESCE((SELECT MAX("+of+
+		"), 0) OR increment < 0 AND next_not_cached_value < COALESCE((SELECT MIN("+of+"), maximum_value + 1) "+
+		"THEN '"+behindGreatest+"' ELSE CONCAT('at ', next_not_cached_value) END FROM "+sequence)
 }
 
 // sum compares a sum over all sources with that of the target.
