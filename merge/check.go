@@ -67,6 +67,14 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 		// The other checks would fail for the same reasons.
 		return c.finish(began), nil
 	}
+	// It decides which rows are copied, so it comes before all that looks at them.
+	problems, err := c.ws.elsewhere.find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	if c.report.Problems = append(c.report.Problems, problems...); len(problems) > 0 {
+		return c.finish(began), nil
+	}
 	for _, step := range []func(context.Context) error{
 		c.data.emptyTarget, c.data.counts, c.data.values, c.ids.check, c.data.orphans,
 		c.inside.disputed, c.inside.check, c.conflicts, c.data.quiet,

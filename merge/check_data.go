@@ -208,12 +208,19 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	if missing == "" {
 		return nil
 	}
-	n, err := count(own + " AND " + missing)
-	if err != nil {
-		return err
+	n := int64(0)
+	if !c.ws.elsewhere.none[leadingOf(j, ref, src.server)] { // which has looked already
+		var err error
+		if n, err = count(own + " AND " + missing); err != nil {
+			return err
+		}
 	}
 	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
 		Message: "the reference leads to a row of " + ref.Parent + " that does not exist or is not copied"}
+	if c.ws.policy(ref.Parent) == Skip {
+		p.Message = "the reference leads to a row of " + ref.Parent + ", which the plan skips, that the target " +
+			"does not have"
+	}
 	switch {
 	case n == 0:
 	case j.plan.Orphans == "drop":
@@ -239,7 +246,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	if keptParent == "" || kept == "" {
 		return nil
 	}
-	n, err = count(kept + " AND " + sel.refers(j, ref, "s") + " AND " +
+	n, err := count(kept + " AND " + sel.refers(j, ref, "s") + " AND " +
 		sel.without(j, ref, "s", "q", keptParent))
 	if n > 0 {
 		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,

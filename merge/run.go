@@ -48,6 +48,10 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 		report.Already = true
 	case state.name != "":
 		report.Resumed = true
+		// The sources are what they were, and so are the rows of the target that this looks at.
+		if _, err := r.ws.elsewhere.find(ctx); err != nil {
+			return report, err
+		}
 	default:
 		c := newChecker(r.ws, r.temporary)
 		if report.Check, err = c.check(ctx); err != nil {

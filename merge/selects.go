@@ -53,8 +53,8 @@ func (s selection) kept(j *tableJob, alias string, above ...string) string {
 	return strings.Join(conditions, " AND ")
 }
 
-// orphan returns the condition under which a row refers to a row that is not copied. It is "" if the
-// parent is a table that the plan skips, because the target may have the row.
+// orphan returns the condition under which a row refers to a row that the target will not have: one that is
+// copied from no server or, of a table that the plan skips, one that is not there. It is "" if no row does.
 func (s selection) orphan(j *tableJob, ref sqldb.Reference, alias string, above ...string) string {
 	refers := s.refers(j, ref, alias)
 	if refers == "" {
@@ -65,12 +65,13 @@ func (s selection) orphan(j *tableJob, ref sqldb.Reference, alias string, above 
 	case parent == nil && s.ws.policy(ref.Parent) == Rebuild:
 		return refers
 	case parent == nil:
-		return ""
-	case parent.sources[s.server] == nil: // the server has no such table, so every reference is an orphan
-		return refers
+		return s.ws.elsewhere.skipped(s, j, ref, alias, refers)
+	case parent.sources[s.server] == nil: // the server has no such table
+		return s.ws.elsewhere.unless(s, j, ref, alias, refers)
 	}
 	other := alias + "p"
-	return refers + " AND " + s.without(j, ref, alias, other, s.kept(parent, other, append(above, j.name)...))
+	return s.ws.elsewhere.unless(s, j, ref, alias,
+		refers+" AND "+s.without(j, ref, alias, other, s.kept(parent, other, append(above, j.name)...)))
 }
 
 // refers returns the condition under which a row has a reference. It is "" if its server lacks a column of

@@ -27,6 +27,7 @@ type workspace struct {
 	order        []*tableJob // parents before children
 	cycles       [][]string  // circles of references for which there is no order
 	problems     []Problem   // problems found when plan and databases were related
+	elsewhere    *elsewhere  // parents that the own server of a row does not have
 	stages       int         // how many there were
 }
 
@@ -87,6 +88,7 @@ func newWorkspace(plan *Plan, opts []Option) *workspace {
 	ws := &workspace{plan: plan, jobs: map[string]*tableJob{}, options: options{
 		chunkRows: 10_000, maxConflicts: 10_000, funcs: map[string]Func{}, log: slog.New(slog.DiscardHandler),
 	}}
+	ws.elsewhere = &elsewhere{ws: ws}
 	for _, o := range opts {
 		o(&ws.options)
 	}

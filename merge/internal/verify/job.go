@@ -37,6 +37,7 @@ type reference struct {
 	enforced   bool     // the target declares it
 	natural    []string // columns of the parent that tell its rows apart and stay as they are
 	joinable   bool     // no database has two parents for one child
+	far        far
 }
 
 // relate finds the tables, their columns and their references.

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -78,7 +79,7 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 		if !found {
 			t.orphans[n]++
 		}
-		if len(m.s.natural[n]) == 0 {
+		if len(m.s.natural[n]) == 0 || m.leadsFar(n, values) {
 			continue
 		}
 		b = b[:0]
@@ -94,6 +95,15 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 		t.parents[n].add(sumOf(b))
 	}
 	m.buffer = b
+}
+
+// leadsFar reports whether a reference leads to a row that only another server has.
+func (m *summer) leadsFar(n int, values []any) bool {
+	if len(m.s.links[n].far.any) == 0 {
+		return false
+	}
+	at := slices.IndexFunc(m.s.columns, func(c *column) bool { return c.name == m.s.links[n].columns[0] })
+	return at >= 0 && m.s.links[n].leadsFar(values[at])
 }
 
 // refers reports whether a row has the reference.

@@ -169,13 +169,24 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 		return "", "", ""
 	}
 	table := s.relation(r.parent)
+	here := "c." + k.quote(r.columns[0])
+	// What the own server does not have, another one may.
+	there := in(here, at(r.far.there, s.server))
 	if s.server >= 0 {
-		if p.Policy == policyRebuild || table == nil {
+		gone := in(here, at(r.far.gone, s.server))
+		switch {
+		case (p.Policy == policyRebuild || table == nil && p.Policy != policySkip) && there == "":
 			return "0", "", ""
-		}
-		if p.Policy == policySkip {
+		case p.Policy == policyRebuild || table == nil && p.Policy != policySkip:
+			return "CASE WHEN " + there + " THEN 1 ELSE 0 END", "", ""
+		case p.Policy == policySkip && gone == "":
 			return "", "", ""
+		case p.Policy == policySkip:
+			return "CASE WHEN " + gone + " THEN 0 ELSE 1 END", "", ""
 		}
+	}
+	if there != "" {
+		there = " OR " + there
 	}
 	if table == nil {
 		return "", "", ""
@@ -223,14 +234,14 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + k.quote(r.parent) + " AS s" + kept + ")"
 	}
 	if r.joinable && len(r.natural) > 0 {
-		return "CASE WHEN " + keys[0] + " IS NULL THEN 0 ELSE 1 END",
+		return "CASE WHEN " + keys[0] + " IS NOT NULL" + there + " THEN 1 ELSE 0 END",
 			" LEFT JOIN " + from + " AS " + alias + " ON " + strings.Join(on, " AND "), alias
 	}
 	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " AS " + alias + " WHERE " + strings.Join(
 		on,
 		" AND ",
 	) +
-		") THEN 1 ELSE 0 END", "", alias
+		")" + there + " THEN 1 ELSE 0 END", "", alias
 }
 
 // same compares two values of which the plan sets at least one. Only PostgreSQL minds their types, which may
@@ -278,10 +289,35 @@ func (v *verifier) kept(j *job, server int, alias string, above ...string) strin
 	return strings.Join(all, " AND ")
 }
 
-// missing returns the condition under which the parent of a row is not copied, or "" if nobody looks.
+// missing returns the condition under which the target will not have the parent of a row, or "" if nobody looks.
 func (v *verifier) missing(j *job, r reference, server int, alias string, above ...string) string {
 	d, p := v.sources[server], v.plan.Tables[r.parent]
-	if p == nil || p.Policy == policySkip || r.path != "" || r.list != "" {
+	refers := v.refers(j, r, server, alias)
+	if p == nil || refers == "" {
+		return ""
+	}
+	value, _ := v.given(j, server, r.columns[0], alias)
+	if p.Policy == policySkip {
+		gone := in(value, at(r.far.gone, server))
+		if gone == "" {
+			return ""
+		}
+		return refers + " AND " + gone
+	}
+	if parent := v.jobs[r.parent]; parent != nil && d.tables[r.parent] != nil {
+		other := alias + "p"
+		kept := v.kept(parent, server, other, append(above, j.name)...)
+		refers += " AND NOT EXISTS (SELECT 1 FROM " + v.found(j, r, server, alias, other, kept) + ")"
+	}
+	if there := in(value, at(r.far.there, server)); there != "" {
+		refers += " AND NOT (" + there + ")"
+	}
+	return refers
+}
+
+// refers returns the condition under which a row of a source has a reference, or "" if nobody looks.
+func (v *verifier) refers(j *job, r reference, server int, alias string) string {
+	if r.path != "" || r.list != "" {
 		return ""
 	}
 	var all []string
@@ -294,11 +330,6 @@ func (v *verifier) missing(j *job, r reference, server int, alias string, above 
 	}
 	if r.when != "" { // the whole is negated, and a condition that is NULL must not make that NULL
 		all = append(all, "CASE WHEN "+r.when+" THEN 1 ELSE 0 END = 1")
-	}
-	if parent := v.jobs[r.parent]; parent != nil && d.tables[r.parent] != nil {
-		other := alias + "p"
-		kept := v.kept(parent, server, other, append(above, j.name)...)
-		all = append(all, "NOT EXISTS (SELECT 1 FROM "+v.found(j, r, server, alias, other, kept)+")")
 	}
 	return strings.Join(all, " AND ")
 }
