@@ -22,7 +22,7 @@ type mergeOptions struct {
 	conflicts          int
 	only               texts
 	rate               int
-	quiet              bool
+	all, quiet         bool
 }
 
 // texts is a flag that may be given several times. It accepts every text, because package flag repeats a text

@@ -17,7 +17,8 @@ func mergeCheckCommand() command {
 		help: `
 Reads the sources and the target and prints what "merge run" would do: how many rows of each table it would
 copy, and every conflict, which is a pair of rows that are equal in a unique key of the target, with its
-resolution. Warnings and undecided problems come last. The command writes to no database.
+resolution. Warnings and undecided problems come last. Of each kind of problem, and of the conflicts in each
+key, 20 lines are printed, and the rest with --all. The command writes to no database.
 
 Exit codes, for scripts:
 
@@ -33,15 +34,20 @@ runs is reported as "not_quiet".
 ` + mergeDSNHelp + `
 
   snowflake merge check plan.yaml
-  snowflake merge check plan.yaml --conflicts 5
+  snowflake merge check plan.yaml --all
   snowflake merge check plan.yaml --json --quiet > check.json`,
 		flags: func(set *flag.FlagSet, o *options) {
 			quietFlags(set, o)
-			set.IntVar(&o.merge.conflicts, "conflicts", 10_000, "list at most `N` conflicts of each table")
+			set.BoolVar(&o.merge.all, "all", false, "print every problem and conflict, not 20 lines of each kind")
+			set.IntVar(&o.merge.conflicts, "conflicts", mostConflicts, "list at most `N` conflicts of each table, in "+
+				"JSON or with --all; any other N than that prints as many without --all")
 		},
 		run: runMergeCheck,
 	}
 }
+
+// mostConflicts is how many conflicts of each table a report lists, unless --conflicts says how many.
+const mostConflicts = 10_000
 
 func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error {
 	const name = "merge check"
@@ -59,7 +65,14 @@ func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error
 		if o.json {
 			return printJSON(e.out, report)
 		}
-		printCheck(e.out, m.plan, report)
+		most := printing{problems: mostLines, conflicts: mostLines}
+		if o.merge.conflicts != mostConflicts {
+			most.conflicts = 0 // the report has no more than that
+		}
+		if o.merge.all {
+			most = printing{}
+		}
+		printCheck(e.out, m.plan, report, most)
 		return nil
 	})
 	if err != nil {
@@ -74,23 +87,27 @@ func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error
 	return nil
 }
 
+// printing is how many lines of each kind of problem and of the conflicts in each key are printed; 0 is without
+// a limit.
+type printing struct{ problems, conflicts int }
+
 // printCheck prints the most important part last, where the reader of a terminal sees it.
-func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
+func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport, most printing) {
 	say(w, "%s into %s\n", serverNames(plan), targetName(plan))
 	if r.Verdict == merge.Undecided && r.Rows == 0 && len(r.Conflicts) == 0 {
 		say(w, "\nRows were not looked at: what has to be decided comes before them.\n")
 	} else {
 		say(w, "\n")
 		printCheckTables(w, plan, r)
-		printConflicts(w, r)
+		printConflicts(w, r, most.conflicts)
 	}
 	if len(r.Warnings) > 0 {
 		say(w, "\nWorth knowing:\n")
-		printProblems(w, r.Warnings)
+		printProblems(w, r.Warnings, most.problems)
 	}
 	if len(r.Problems) > 0 {
 		say(w, "\nTo be decided:\n")
-		printProblems(w, r.Problems)
+		printProblems(w, r.Problems, most.problems)
 	}
 	say(w, "\n%s\n", wrap(verdictOf(r), ""))
 }
@@ -141,8 +158,8 @@ func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
 	}
 }
 
-// printConflicts lists the conflicts by table and key.
-func printConflicts(w io.Writer, r *merge.CheckReport) {
+// printConflicts lists the conflicts by table and key, at most so many of each; 0 is without a limit.
+func printConflicts(w io.Writer, r *merge.CheckReport, most int) {
 	missing := map[string]int64{} // the number of conflicts that are not listed, by table
 	for _, t := range r.Tables {
 		missing[t.Name] = t.Conflicts
@@ -166,10 +183,17 @@ func printConflicts(w io.Writer, r *merge.CheckReport) {
 		say(w, "\n%s: %s equal in %s\n", plain(first.Table), equal, plain(first.Key))
 		table := &grid{words: 4}
 		table.add("  VALUE", "STAYS", "OTHER", "BECOMES")
-		for _, c := range all[:n] {
+		shown := n
+		if most > 0 {
+			shown = min(n, most)
+		}
+		for _, c := range all[:shown] {
 			table.add("  "+plain(c.Value), rowName(c.Keeper), rowName(c.Other), becomes(c))
 		}
 		table.print(w)
+		if shown < n {
+			say(w, "  and %s not listed: see \"merge check --all\"\n", count(int64(n-shown), "more that is", "more that are"))
+		}
 		all = all[n:]
 		if more := missing[first.Table]; more > 0 && (len(all) == 0 || all[0].Table != first.Table) {
 			say(w, "  and %s not listed: see --conflicts\n", count(more, "more that is", "more that are"))

@@ -81,12 +81,17 @@ func (g *grid) print(w io.Writer) {
 	}
 }
 
+// mostLines is how many lines a terminal gets of one kind of problem, and of the conflicts in one key.
+const mostLines = 20
+
 // printProblems lists problems. A problem that several servers have is listed once. A remedy of several
-// problems in a row is printed once, after the last of them.
-func printProblems(w io.Writer, problems []merge.Problem) {
+// problems in a row is printed once, after the last of them. Of each kind, at most so many lines are printed;
+// 0 is without a limit.
+func printProblems(w io.Writer, problems []merge.Problem, most int) {
 	var order []string
 	servers := map[string][]string{}
 	remedies := map[string]string{}
+	codes := map[string]merge.Code{}
 	for _, p := range problems {
 		server := plain(p.Server)
 		remedy := p.Remedy
@@ -97,18 +102,42 @@ func printProblems(w io.Writer, problems []merge.Problem) {
 			order = append(order, text)
 		}
 		servers[text] = append(servers[text], server)
-		remedies[text] = plain(remedy)
+		remedies[text], codes[text] = plain(remedy), p.Code
 	}
-	for i, text := range order {
-		said := text
+	said := func(text string) string {
 		if at := strings.Trim(strings.Join(servers[text], ", "), ", "); at != "" {
-			said = at + ": " + text
+			text = at + ": " + text
 		}
-		say(w, "%s\n", wrap(said, "  - "))
-		more := i+1 < len(order) && remedies[order[i+1]] == remedies[text]
+		return wrap(text, "  - ")
+	}
+	var shown []string
+	var cut []merge.Code // kinds of which there is more
+	lines, more, last := map[merge.Code]int{}, map[merge.Code]int64{}, map[merge.Code]string{}
+	for _, text := range order {
+		code, remedy := codes[text], remedies[text]
+		n := 1 + strings.Count(said(text), "\n")
+		if remedy != "" && remedy != last[code] {
+			n += 1 + strings.Count(wrap(remedy, "    > "), "\n")
+		}
+		// The line that says how many there are more needs room as well.
+		if most > 0 && lines[code] > 0 && (more[code] > 0 || lines[code]+n >= most) {
+			if more[code]++; more[code] == 1 {
+				cut = append(cut, code)
+			}
+			continue
+		}
+		lines[code], last[code] = lines[code]+n, remedy
+		shown = append(shown, text)
+	}
+	for i, text := range shown {
+		say(w, "%s\n", said(text))
+		more := i+1 < len(shown) && remedies[shown[i+1]] == remedies[text]
 		if remedy := remedies[text]; remedy != "" && !more {
 			say(w, "%s\n", wrap(remedy, "    > "))
 		}
+	}
+	for _, code := range cut {
+		say(w, "  - and %s more [%s]: see \"merge check --all\"\n", comma(more[code]), code)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestARemedyIsSaidOnce(t *testing.T) {
 		{Code: merge.CodeOrphan, Server: "b", Table: "mail", Count: 1, Message: "lost", Remedy: "find them"},
 		{Code: merge.CodePlan, Table: "pets", Message: "wrong"},
 		{Code: merge.CodeOrphan, Table: "pets", Message: "lost", Remedy: "find them"},
-	})
+	}, mostLines)
 	want := `  - a, b: items: 1,600 rows: lost [orphan]
   - b: mail: 1 row: lost [orphan]
     > find them
@@ -59,6 +60,49 @@ func TestARemedyIsSaidOnce(t *testing.T) {
 `
 	if out.String() != want {
 		t.Errorf("got\n%s", out.String())
+	}
+}
+
+// A terminal shows 20 lines of each kind of problem and of the conflicts of each key. The rest is there with --all.
+func TestALongListIsCut(t *testing.T) {
+	t.Parallel()
+	var problems []merge.Problem
+	report := &merge.CheckReport{Tables: []merge.TableReport{{Name: "roles", Conflicts: 30}}}
+	for i := range 30 {
+		table := fmt.Sprintf("t%02d", i)
+		problems = append(problems, merge.Problem{Code: merge.CodeUnknownTable, Table: table, Message: "unknown",
+			Remedy: "decide"})
+		report.Conflicts = append(report.Conflicts, merge.Conflict{Table: "roles", Key: "name", Value: table,
+			Keeper: merge.RowRef{Server: "a", Key: "1"}, Other: merge.RowRef{Server: "b", Key: "2"}, Resolution: "dropped"})
+	}
+	problems = append(problems, merge.Problem{Code: merge.CodePlan, Table: "last", Message: "wrong"})
+	for most, want := range map[int]struct{ lines, conflicts, more int }{mostLines: {18 + 1 + 1, 20, 2}, 0: {31, 30, 0}} {
+		var out bytes.Buffer
+		printProblems(&out, problems, most)
+		text := out.String()
+		if n := strings.Count(text, "unknown_table]") + strings.Count(text, "> decide"); n != want.lines {
+			t.Errorf("with at most %d lines, there are %d:\n%s", most, n, text)
+		}
+		if !strings.Contains(text, "  - last: wrong [plan]\n") {
+			t.Errorf("another problem is missing:\n%s", text)
+		}
+		printConflicts(&out, report, most)
+		if n := strings.Count(out.String(), "one with what stays"); n != want.conflicts {
+			t.Errorf("with at most %d lines, there are %d conflicts", most, n)
+		}
+		if n := strings.Count(out.String(), "--all"); n != want.more {
+			t.Errorf("with at most %d lines, --all is named %d times:\n%s", most, n, out.String())
+		}
+	}
+	// A remedy of many lines counts, and one problem is always shown whole.
+	var out bytes.Buffer
+	long := strings.Repeat("a remedy of many words ", 120)
+	for i := range problems {
+		problems[i].Remedy = fmt.Sprint(i, long)
+	}
+	printProblems(&out, problems[:3], mostLines)
+	if n := strings.Count(out.String(), "[unknown_table]"); n != 2 || !strings.Contains(out.String(), "2 more [unknown_table]") {
+		t.Errorf("%d problems are shown:\n%s", n, out.String())
 	}
 }
 
@@ -73,7 +117,7 @@ func TestAListThatWasCutSaysSo(t *testing.T) {
 	printConflicts(&out, &merge.CheckReport{
 		Tables:    []merge.TableReport{{Name: "roles", Conflicts: 1200}, {Name: "world", Conflicts: 1}},
 		Conflicts: []merge.Conflict{c("roles"), c("world")},
-	})
+	}, mostLines)
 	want := `
 roles: rows equal in the primary key
   VALUE  STAYS  OTHER  BECOMES

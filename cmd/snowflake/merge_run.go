@@ -85,7 +85,7 @@ func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 		if err == nil {
 			printRun(e.out, m, report, lists)
 		} else if errors.Is(err, merge.ErrUndecided) && report.Check != nil {
-			printCheck(e.out, m.plan, report.Check)
+			printCheck(e.out, m.plan, report.Check, printing{mostLines, mostLines})
 		}
 		return err
 	})
