@@ -230,10 +230,10 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 		p.Remedy = "copied without the reference, because of orphans: null"
 		c.report.warn(p)
 	case j.plan.Orphans == "null":
-		p.Remedy = "the reference cannot be NULL in the target: set orphans: drop"
+		p.Remedy = "the reference cannot be NULL in the target: " + c.orphanAnswers(j, ref)
 		c.report.problem(p)
 	default:
-		p.Remedy = "set orphans: drop or orphans: null on the table, or correct the rows on their server"
+		p.Remedy = c.orphanAnswers(j, ref)
 		c.report.problem(p)
 	}
 	if j.plan.Orphans != "drop" || !slices.ContainsFunc(j.circular,
@@ -255,6 +255,23 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 			Remedy: "set orphans: null on the table"})
 	}
 	return err
+}
+
+// orphanAnswers says what can be done about orphans. What keeps rows and references comes first.
+func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
+	var answers []string
+	if !ref.Enforced && len(ref.Columns) == 1 && j.to.Column(ref.Columns[0]).Family == sqldb.FamilyInt {
+		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+ref.Columns[0]+
+			" <> 0 of the reference")
+	}
+	if c.ws.policy(ref.Parent) == Skip {
+		answers = append(answers, "put those rows into the target, as the migrations of the game do")
+	}
+	answers = append(answers, "correct the rows on their server")
+	if j.nullable(ref) != "" {
+		answers = append(answers, "set orphans: null on the table, and they are copied without the reference")
+	}
+	return strings.Join(append(answers, "set orphans: drop on the table, and they are not copied"), "; or ")
 }
 
 // estimate reads a sample and derives how long a run may take. Writing takes about three times as long as

@@ -37,7 +37,7 @@ func (c *schemaCheck) tables() {
 		for _, name := range slices.Sorted(maps.Keys(d.Tables)) {
 			if ws.plan.Tables[name] == nil {
 				c.report.problem(Problem{Code: CodeUnknownTable, Server: d.Name, Table: name,
-					Message: "the table is not in the plan", Remedy: "give it a policy; skip leaves it alone"})
+					Message: "the table is not in the plan", Remedy: "give it a policy, as a draft from this plan does; with skip, its rows stay behind"})
 			}
 		}
 	}
@@ -167,8 +167,8 @@ func (c *schemaCheck) named(j *tableJob) {
 	if p.Renumber && !j.counted() {
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
 			Message: "renumber needs a primary key of one integer column",
-			Remedy: "remove renumber: from the table; keys of other kinds that are equal become one row by " +
-				"keep_first or newest, or are changed on their server"})
+			Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their server, " +
+				"or their rows become one by keep_first or newest, if they mean the same"})
 	}
 	for _, name := range p.Sum {
 		col := j.to.Column(name)

@@ -39,9 +39,9 @@
 // # Counted keys
 //
 // Keys that databases count (AUTO_INCREMENT and the like) collide. With "renumber: true", the keys of a
-// table on each server grow by the sum of the greatest keys of the servers before it. So does every
-// reference to them, whether it is a foreign key or declared in the plan. Keys that a generator made stay
-// the same.
+// table on each server grow by the greatest key of the servers before it, and by one more if they start at 0.
+// So does every reference to them, whether it is a foreign key or declared in the plan. Keys that a generator
+// made stay the same. No rows become one by a key that is renumbered.
 //
 // # Node leases
 //

@@ -2,6 +2,7 @@ package merge
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -112,28 +113,47 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
 		Count:   count,
 		Message: "equal to another row in " + key.Name + ", as the target compares them",
-		Remedy:  "choose rename, sum, keep_first or newest for the table, or change the rows on their server"}
+	}
 	named := r.job.plan.Rename != nil && r.job.plan.Rename.changes(key)
+	primary := key.Name == sqldb.PrimaryName
+	if primary {
+		p.Code = CodePrimaryKey
+	}
+	var answers []string
+	if r.leads(key) {
+		answers = append(answers, "if a column of the key holds keys of another table, declare that under references:, "+
+			"and they follow")
+	}
 	switch {
 	case named && len(r.nameless) > 0:
 		return err // the reason is reported already
-	case key.Name == sqldb.PrimaryName && r.job.plan.Renumber:
-		p.Code = CodePrimaryKey
-		p.Remedy = "renumber gives other keys to rows whose keys were counted from 0 or 1, and leaves keys below 0 " +
-			"and those of a generator alone: give these rows other keys on their server, or choose sum, " +
-			"keep_first or newest, by which equal rows become one"
-	case key.Name == sqldb.PrimaryName && r.job.counted():
-		p.Code = CodePrimaryKey
-		p.Remedy = "keys that were counted get others by renumber: true; or choose sum, keep_first or newest, " +
-			"by which equal rows become one"
-	case key.Name == sqldb.PrimaryName:
-		p.Code = CodePrimaryKey
-		p.Remedy = "choose sum, keep_first or newest, by which equal rows become one, or change them on " +
-			"their server"
+	case primary && r.job.plan.Renumber:
+		answers = []string{"renumber gives other keys to rows whose keys were counted from 0 or 1, and leaves keys " +
+			"below 0 and those of a generator alone: give these rows other keys on their server"}
+	case primary && r.job.counted():
+		answers = append(answers, "if each server has counted its own rows, they get other keys by renumber: true")
+	case primary:
 	case r.job.plan.Policy == Rename:
-		p.Remedy = "rename changes another column: choose sum, keep_first or newest, or change the rows on " +
-			"their server"
+		p.Message += "; rename changes another column"
+	case onlyText(r.job.to, key) != "" && len(r.job.to.Primary) > 0:
+		answers = append(answers, "if it is a name that one of the rows can give up, choose rename")
 	}
+	if !primary || !r.job.plan.Renumber {
+		answers = append(answers, "change the rows on their server")
+	}
+	if len(r.job.to.Primary) > 0 {
+		answers = append(answers, "if rows that are equal mean the same on all servers, choose sum, keep_first or "+
+			"newest: they become one")
+	}
+	p.Remedy = strings.Join(answers, "; or ")
 	r.report.problem(p)
 	return err
+}
+
+// leads reports whether a column of a key may hold keys of another table, and nobody has said that it does.
+func (r *resolver) leads(key sqldb.UniqueKey) bool {
+	return slices.ContainsFunc(key.Columns(), func(name string) bool {
+		c := r.job.to.Column(name)
+		return c != nil && c.Family == sqldb.FamilyInt && !r.job.refers(name)
+	})
 }

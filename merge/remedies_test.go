@@ -1,0 +1,89 @@
+package merge_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+)
+
+// Who reads no further than the first answer must not lose a row by it.
+func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		const pets = "CREATE TABLE pets (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9))"
+		one := []string{"INSERT INTO pets VALUES (1, 'a')"}
+		for name, c := range map[string]struct {
+			schema, rows []string
+			tables       map[string]*merge.TablePlan
+			code         merge.Code
+			table        string
+			order        []string
+		}{
+			"a key that was counted, or that is one of another table": {
+				rows: []string{"INSERT INTO stats VALUES (1, 5)"}, schema: []string{"CREATE TABLE stats (id BIGINT NOT NULL PRIMARY KEY, hp BIGINT)"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "stats": {Policy: merge.Copy}},
+				code:   merge.CodePrimaryKey, table: "stats", order: []string{"references:", "renumber: true", "keep_first"},
+			},
+			"a key of several columns": {
+				rows:   []string{"INSERT INTO slots VALUES (1, 1)"},
+				schema: []string{"CREATE TABLE slots (pet BIGINT NOT NULL, slot BIGINT NOT NULL, PRIMARY KEY (pet, slot))"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "slots": {Policy: merge.Copy}},
+				code:   merge.CodePrimaryKey, table: "slots", order: []string{"references:", "keep_first"},
+			},
+			"a unique key of numbers": {
+				rows:   []string{"INSERT INTO tags VALUES ({id}, 1)"},
+				schema: []string{"CREATE TABLE tags (id BIGINT NOT NULL PRIMARY KEY, pet BIGINT UNIQUE)"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "tags": {Policy: merge.Copy}},
+				code:   merge.CodeUniqueKey, table: "tags", order: []string{"references:", "keep_first"},
+			},
+			"a unique text": {
+				rows:   []string{"INSERT INTO tags VALUES ({id}, 'x')"},
+				schema: []string{"CREATE TABLE tags (id BIGINT NOT NULL PRIMARY KEY, tag VARCHAR(9) UNIQUE)"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "tags": {Policy: merge.Copy}},
+				code:   merge.CodeUniqueKey, table: "tags", order: []string{"rename", "keep_first"},
+			},
+			"a reference with a word for none": {
+				rows:   []string{"INSERT INTO roles VALUES ({id}, 0)"},
+				schema: []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, pet_id BIGINT)"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "roles": {Policy: merge.Copy,
+					References: []merge.Reference{{Column: "pet_id", Table: "pets"}}}},
+				code: merge.CodeOrphan, table: "roles", order: []string{"when: pet_id <> 0", "correct the rows", "orphans: null", "orphans: drop"},
+			},
+			"a foreign key": {
+				rows: []string{"INSERT INTO roles VALUES ({id}, 7)"},
+				schema: []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, pet_id BIGINT NOT NULL, " +
+					"FOREIGN KEY (pet_id) REFERENCES pets (id))"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "roles": {Policy: merge.Copy}},
+				code:   merge.CodeOrphan, table: "roles", order: []string{"correct the rows", "orphans: drop"},
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var rows [2][]string
+				for i := range rows {
+					for _, row := range append(one, c.rows...) {
+						rows[i] = append(rows[i], strings.ReplaceAll(row, "{id}", id(i+1, 1)))
+					}
+				}
+				_, _, plan := small(t, target, append([]string{pets}, c.schema...), c.tables, rows[0], rows[1])
+				report, found := problems(t, open(t, plan))
+				for _, p := range found[c.code] {
+					if p.Table != c.table {
+						continue
+					}
+					at := -1
+					for _, words := range c.order {
+						next := strings.Index(p.Remedy, words)
+						if next <= at {
+							t.Errorf("%q does not stand where it should in the remedy %q", words, p.Remedy)
+						}
+						at = max(at, next)
+					}
+					return
+				}
+				t.Errorf("check found %v, want %s of %s", report.Problems, c.code, c.table)
+			})
+		}
+	})
+}
