@@ -223,9 +223,9 @@ func (c *checker) overflow() {
 			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.to.Primary[0],
 				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
 					"and from %d on a key looks like that of a generator of the layout", last, c.ws.minGenerated),
-				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys between " +
-					"the two any more, set it back; or merge fewer servers; or give the table new keys by the game, " +
-					"made by a generator"})
+				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
+					"between the two any more, set it back; or merge fewer servers; or give the table new keys by " +
+					"the game, made by a generator"})
 		}
 		for _, l := range j.follows.links {
 			sum, renumbered := c.decisions.offsets.added[tableServer{l.of, allServers}]

@@ -246,8 +246,8 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	if keptParent == "" || kept == "" {
 		return nil
 	}
-	n, err := count(kept + " AND " + sel.refers(j, ref, "s") + " AND " +
-		sel.without(j, ref, "s", "q", keptParent))
+	n, err := count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+" AND "+
+		sel.without(j, ref, "s", "q", keptParent)))
 	if n > 0 {
 		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
 			Message: "the reference leads to a row of " + ref.Parent +
@@ -261,8 +261,8 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 	var answers []string
 	if !ref.Enforced && len(ref.Columns) == 1 && j.to.Column(ref.Columns[0]).Family == sqldb.FamilyInt {
-		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+ref.Columns[0]+
-			" <> 0 of the reference")
+		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+
+			ref.Columns[0]+" <> 0 of the reference")
 	}
 	if c.ws.policy(ref.Parent) == Skip {
 		answers = append(answers, "put those rows into the target, as the migrations of the game do")

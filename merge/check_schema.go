@@ -29,15 +29,16 @@ func (c *schemaCheck) tables() {
 		if needed(ws.target.Kind, name) {
 			c.report.problem(Problem{Code: CodePlan, Server: ws.target.Name, Table: name,
 				Message: "the merge needs this name for a table of its own",
-				Remedy: "rename it in the target and on the servers for the time of the merge; or, if a merge into this " +
-					"database was tried by another version, make a fresh target"})
+				Remedy: "rename it in the target and on the servers for the time of the merge; or, if a merge into " +
+					"this database was tried by another version, make a fresh target"})
 		}
 	}
 	for _, d := range ws.databases() {
 		for _, name := range slices.Sorted(maps.Keys(d.Tables)) {
 			if ws.plan.Tables[name] == nil {
 				c.report.problem(Problem{Code: CodeUnknownTable, Server: d.Name, Table: name,
-					Message: "the table is not in the plan", Remedy: "give it a policy, as a draft from this plan does; with skip, its rows stay behind"})
+					Message: "the table is not in the plan",
+					Remedy:  "give it a policy, as a draft from this plan does; with skip, its rows stay behind"})
 			}
 		}
 	}
@@ -167,8 +168,8 @@ func (c *schemaCheck) named(j *tableJob) {
 	if p.Renumber && !j.counted() {
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
 			Message: "renumber needs a primary key of one integer column",
-			Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their server, " +
-				"or their rows become one by keep_first or newest, if they mean the same"})
+			Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
+				"server, or their rows become one by keep_first or newest, if they mean the same"})
 	}
 	for _, name := range p.Sum {
 		col := j.to.Column(name)

@@ -83,11 +83,12 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 		return
 	}
 	keys := j.collapseKeys()
-	if j.plan.Renumber && (len(keys) == 0 || len(j.to.Primary) == 1 && slices.Contains(j.plan.Key, j.to.Primary[0])) {
+	byPrimary := len(j.to.Primary) == 1 && slices.Contains(j.plan.Key, j.to.Primary[0])
+	if j.plan.Renumber && (len(keys) == 0 || byPrimary) {
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
 			Message: "renumber gives every row a primary key of its own, so no two rows can become one by it",
-			Remedy: "name under key: of the table the columns by which rows are equal; or remove renumber:, if an " +
-				"equal key means the same on all servers; or choose copy, if it does not"})
+			Remedy: "name under key: of the table the columns by which rows are equal; or remove renumber:, if " +
+				"an equal key means the same on all servers; or choose copy, if it does not"})
 	}
 	with := func(name string) (n int) {
 		for _, k := range keys {

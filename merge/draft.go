@@ -15,10 +15,10 @@ import (
 )
 
 // Draft opens the databases of a plan and returns the plan with a policy for every table that it does not
-// mention yet. The policies are suggestions, made from keys and from what is in them, and must be reviewed; the
-// note of each says why. It drafts only what keeps every row: [Copy] and [Rename], with renumbered keys or
-// without. What else there is to choose from is in the note of a table that is [NotDecided]; such a plan does
-// not run.
+// mention yet. The policies are suggestions, made from keys and from what is in them, and must be reviewed;
+// the note of each says why. It drafts only what keeps every row: [Copy] and [Rename], with renumbered keys
+// or without. What else there is to choose from is in the note of a table that is [NotDecided]; such a plan
+// does not run.
 func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error) {
 	drafted := *plan
 	if drafted.Version == 0 {
@@ -108,8 +108,8 @@ func undecided(absent []string, why string, candidates ...string) choice {
 
 // The candidates of several kinds of tables.
 const (
-	orKeepFirst = "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as a " +
-		"setting: one of them stays"
+	orKeepFirst = "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such " +
+		"as a setting: one of them stays"
 	orSum     = "sum, if they are counters whose numbers are added up"
 	orRebuild = "rebuild, if the game computes the rows anew"
 	orCopy    = "copy, if no two servers have equal ones, which check finds out"

@@ -40,7 +40,8 @@ const mostElsewhere = 20_000
 // find looks at every reference, parents first.
 func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
 	var problems []Problem
-	*e = elsewhere{ws: e.ws, found: map[leading][]int64{}, lost: map[leading][]int64{}, none: map[leading]bool{}}
+	*e = elsewhere{ws: e.ws, found: map[leading][]int64{}, lost: map[leading][]int64{},
+		none: map[leading]bool{}}
 	err := e.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		for _, ref := range j.refs {
 			if !e.judges(j, src, ref) {
@@ -60,8 +61,8 @@ func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
 					Column: ref.Columns[0], Count: int64(len(values)),
 					Message: fmt.Sprintf("more than %d different values of the reference lead to rows of %s that this "+
 						"server does not have: too many to be told apart one by one", mostElsewhere, ref.Parent),
-					Remedy: "correct the rows on their server, or drop the constraint, or the entry under references:, " +
-						"until the merge is done"})
+					Remedy: "correct the rows on their server, or drop the constraint, or the entry under " +
+						"references:, until the merge is done"})
 				continue
 			}
 			if e.ws.policy(ref.Parent) == Skip {
@@ -77,8 +78,8 @@ func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
 }
 
 // judges reports whether a value of a reference means the same row in the target as on its server, so that
-// the rows of other servers count, or those of the target. What the plan sets a column to is judged by its own
-// server.
+// the rows of other servers count, or those of the target. What the plan sets a column to is judged by its
+// own server.
 func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) bool {
 	if len(ref.Columns) != 1 || ref.Inside() || j.to.Column(ref.Columns[0]).Family != sqldb.FamilyInt {
 		return false
@@ -110,8 +111,9 @@ func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) b
 		}
 	}
 	f := parent.follows // of a column that follows other rows, each server has values of its own
-	return !slices.ContainsFunc(f.links, func(l link) bool { return l.column == target && l.of != parent.name }) &&
-		!slices.ContainsFunc(f.whole, func(w wholeLink) bool { return slices.Contains(w.columns, target) })
+	follows := func(l link) bool { return l.column == target && l.of != parent.name }
+	partly := func(w wholeLink) bool { return slices.Contains(w.columns, target) }
+	return !slices.ContainsFunc(f.links, follows) && !slices.ContainsFunc(f.whole, partly)
 }
 
 // look finds the values of a reference that lead to no row of their own server. It returns those that lead to
@@ -128,8 +130,8 @@ func (e *elsewhere) look(
 	if missing == "" {
 		return nil, nil, nil
 	}
-	q := sqldb.NewStatement(sel.kind, "SELECT DISTINCT s.", sel.kind.Quote(ref.Columns[0]), " FROM ", sel.table(j.name), " AS s WHERE ",
-		missing)
+	q := sqldb.NewStatement(sel.kind, "SELECT DISTINCT s.", sel.kind.Quote(ref.Columns[0]), " FROM ",
+		sel.table(j.name), " AS s WHERE ", missing)
 	if j.plan.Where != "" {
 		q.Add(" AND (", j.plan.Where, ")")
 	}

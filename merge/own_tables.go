@@ -59,8 +59,8 @@ func ownTables() []ownTable {
 	}
 }
 
-// isOurs reports whether a table is one that a merge has made. The table of a game may have the same name, but
-// not the same columns.
+// isOurs reports whether a table is one that a merge has made. The table of a game may have the same name,
+// but not the same columns.
 func isOurs(t *sqldb.Table) bool {
 	return slices.ContainsFunc(ownTables(), func(own ownTable) bool {
 		columns, _, _ := strings.Cut(own.columns, ", PRIMARY KEY (")

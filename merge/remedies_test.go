@@ -60,6 +60,7 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
+				onServersAtNight(t, target)
 				var rows [2][]string
 				for i := range rows {
 					for _, row := range append(one, c.rows...) {

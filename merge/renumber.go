@@ -15,7 +15,7 @@ type keyOffsets struct {
 	added    map[tableServer]int64 // with the server allServers: the greatest key afterwards
 	counters map[tableServer]int64 // the greatest key that a server has given out, even if its row is gone
 	zeros    map[tableServer]bool  // a row has the key 0, so 0 is a key that moves, and not the word for none
-	beyond   map[string]int64      // tables whose new keys would look like those of a generator, and one of them
+	beyond   map[string]int64      // tables whose new keys would look like those of a generator, and how large
 }
 
 // allServers stands for all servers together in a tableServer.

@@ -121,17 +121,18 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	}
 	var answers []string
 	if r.leads(key) {
-		answers = append(answers, "if a column of the key holds keys of another table, declare that under references:, "+
-			"and they follow")
+		answers = append(answers, "if a column of the key holds keys of another table, declare that under "+
+			"references:, and they follow")
 	}
 	switch {
 	case named && len(r.nameless) > 0:
 		return err // the reason is reported already
 	case primary && r.job.plan.Renumber:
-		answers = []string{"renumber gives other keys to rows whose keys were counted from 0 or 1, and leaves keys " +
-			"below 0 and those of a generator alone: give these rows other keys on their server"}
+		answers = []string{"renumber gives other keys to rows whose keys were counted from 0 or 1, and leaves " +
+			"keys below 0 and those of a generator alone: give these rows other keys on their server"}
 	case primary && r.job.counted():
-		answers = append(answers, "if each server has counted its own rows, they get other keys by renumber: true")
+		answers = append(answers,
+			"if each server has counted its own rows, they get other keys by renumber: true")
 	case primary:
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
@@ -142,8 +143,8 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		answers = append(answers, "change the rows on their server")
 	}
 	if len(r.job.to.Primary) > 0 {
-		answers = append(answers, "if rows that are equal mean the same on all servers, choose sum, keep_first or "+
-			"newest: they become one")
+		answers = append(answers, "if rows that are equal mean the same on all servers, choose sum, keep_first "+
+			"or newest: they become one")
 	}
 	p.Remedy = strings.Join(answers, "; or ")
 	r.report.problem(p)

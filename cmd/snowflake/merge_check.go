@@ -39,8 +39,8 @@ runs is reported as "not_quiet".
 		flags: func(set *flag.FlagSet, o *options) {
 			quietFlags(set, o)
 			set.BoolVar(&o.merge.all, "all", false, "print every problem and conflict, not 20 lines of each kind")
-			set.IntVar(&o.merge.conflicts, "conflicts", mostConflicts, "list at most `N` conflicts of each table, in "+
-				"JSON or with --all; any other N than that prints as many without --all")
+			set.IntVar(&o.merge.conflicts, "conflicts", mostConflicts, "list at most `N` conflicts of each table, "+
+				"in JSON or with --all; any other N than that prints as many without --all")
 		},
 		run: runMergeCheck,
 	}
@@ -87,8 +87,8 @@ func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error
 	return nil
 }
 
-// printing is how many lines of each kind of problem and of the conflicts in each key are printed; 0 is without
-// a limit.
+// printing is how many lines of each kind of problem and of the conflicts in each key are printed; 0 is
+// without a limit.
 type printing struct{ problems, conflicts int }
 
 // printCheck prints the most important part last, where the reader of a terminal sees it.
@@ -192,7 +192,8 @@ func printConflicts(w io.Writer, r *merge.CheckReport, most int) {
 		}
 		table.print(w)
 		if shown < n {
-			say(w, "  and %s not listed: see \"merge check --all\"\n", count(int64(n-shown), "more that is", "more that are"))
+			say(w, "  and %s not listed: see \"merge check --all\"\n",
+				count(int64(n-shown), "more that is", "more that are"))
 		}
 		all = all[n:]
 		if more := missing[first.Table]; more > 0 && (len(all) == 0 || all[0].Table != first.Table) {

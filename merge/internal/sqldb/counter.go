@@ -50,16 +50,16 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 	return n, err
 }
 
-// postgresSequence appends the sequence that a column of PostgreSQL takes its default from, as a regclass: the
-// one that the default depends on, or names in a text, or else the one that belongs to the column.
+// postgresSequence appends the sequence that a column of PostgreSQL takes its default from, as a regclass:
+// the one that the default depends on, or names in a text, or else the one that belongs to the column.
 func postgresSequence(q *Statement, t *Table, column string) *Statement {
 	table := PostgreSQL.Quote(t.Name)
 	of := func(what string) {
 		q.Add("(SELECT " + what + " FROM pg_attrdef e JOIN pg_attribute a ON a.attrelid = e.adrelid " +
-			"AND a.attnum = e.adnum LEFT JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid " +
-			"AND d.refclassid = 'pg_class'::regclass AND EXISTS (SELECT 1 FROM pg_sequence s " +
-			"WHERE s.seqrelid = d.refobjid) WHERE e.adrelid = ").Bind(table).Add("::text::regclass AND a.attname = ").
-			Bind(column).Add("::text ORDER BY d.refobjid LIMIT 1)")
+			"AND a.attnum = e.adnum LEFT JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = " +
+			"e.oid AND d.refclassid = 'pg_class'::regclass AND EXISTS (SELECT 1 FROM pg_sequence s " +
+			"WHERE s.seqrelid = d.refobjid) WHERE e.adrelid = ").Bind(table).
+			Add("::text::regclass AND a.attname = ").Bind(column).Add("::text ORDER BY d.refobjid LIMIT 1)")
 	}
 	q.Add("COALESCE(")
 	of("d.refobjid::regclass")
@@ -119,8 +119,8 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 	return err
 }
 
-// setSequence is SetCounter for a column of MariaDB or TiDB whose default comes from a sequence. A sequence does
-// not go back, so that several columns may share it.
+// setSequence is SetCounter for a column of MariaDB or TiDB whose default comes from a sequence. A sequence
+// does not go back, so that several columns may share it.
 func (d *DB) setSequence(ctx context.Context, t *Table, c *Column, counter int64) error {
 	increment := int64(1)
 	if !d.TiDB { // which does not show it there

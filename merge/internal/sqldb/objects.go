@@ -97,10 +97,10 @@ func postgresObjects(ctx context.Context, d *DB) error {
 		"EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass "+
 		"AND p.objid = c.oid AND p.deptype = 'e')::int::text, "+
 		"EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid "+
-		"AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i') OR p.classid = 'pg_attrdef'::regclass "+
-		"AND p.refclassid = 'pg_class'::regclass AND p.refobjid = c.oid)::int::text FROM pg_class c "+
-		"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') "+
-		"AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2"))
+		"AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i') OR p.classid = "+
+		"'pg_attrdef'::regclass AND p.refclassid = 'pg_class'::regclass AND p.refobjid = c.oid)::int::text FROM "+
+		"pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', "+
+		"'S') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2"))
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,8 @@ func at(all []map[int64]bool, server int) map[int64]bool {
 	return all[server]
 }
 
-// findFar finds the values of the references of a table that lead to rows of other servers, and those that lead
-// to no row of a skipped table.
+// findFar finds the values of the references of a table that lead to rows of other servers, and those that
+// lead to no row of a skipped table.
 func (v *verifier) findFar(ctx context.Context, j *job) error {
 	for n := range j.links {
 		r := &j.links[n]
@@ -72,7 +72,8 @@ func (v *verifier) findFar(ctx context.Context, j *job) error {
 				if k == i || parent.from[k] == nil || parent.from[k].column(r.targets[0]) == nil {
 					continue
 				}
-				held, err := other.holds(ctx, other.kind.quote(r.parent)+" AS s", v.kept(parent, k, "s"), r.targets[0], lone)
+				held, err := other.holds(ctx, other.kind.quote(r.parent)+" AS s", v.kept(parent, k, "s"),
+					r.targets[0], lone)
 				if err != nil {
 					return err
 				}
@@ -103,8 +104,8 @@ func (v *verifier) means(j *job, r reference) bool {
 	return v.steady(parent, r.targets[0])
 }
 
-// steady reports whether every row of a table keeps what it has in a column, or becomes one with a row that has
-// the same there.
+// steady reports whether every row of a table keeps what it has in a column, or becomes one with a row that
+// has the same there.
 func (v *verifier) steady(j *job, column string, above ...string) bool {
 	p := j.plan
 	if p.Renumber && slices.Contains(j.to.primary, column) || p.Policy == policyCustom || p.Set[column] != "" ||
@@ -194,8 +195,8 @@ func (d *database) numbers(ctx context.Context, query string) (map[int64]bool, e
 	return all, nil
 }
 
-// leadsFar reports whether a row refers to a row that only another server has. Beside it, that server does not
-// show what is in it.
+// leadsFar reports whether a row refers to a row that only another server has. Beside it, that server does
+// not show what is in it.
 func (r reference) leadsFar(value any) bool {
 	if len(r.far.any) == 0 {
 		return false

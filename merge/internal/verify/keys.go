@@ -181,8 +181,8 @@ const behindGreatest = "behind the greatest key"
 // postgresCounter says where the sequence of a column stands, or "" if it has none.
 func (v *verifier) postgresCounter(ctx context.Context, j *job, column string) (string, error) {
 	k := v.target.kind
-	sequence, err := v.target.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text FROM pg_attribute a
-			JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+	sequence, err := v.target.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text
+			FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
 			JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
 				AND d.refclassid = 'pg_class'::regclass
 			JOIN pg_sequence s ON s.seqrelid = d.refobjid
@@ -211,8 +211,9 @@ func (v *verifier) mysqlCounter(ctx context.Context, j *job, column string) (str
 		return "", err
 	}
 	of := v.target.kind.quote(column) + ") FROM " + v.target.kind.quote(j.name)
-	return v.target.text(ctx, "SELECT CASE WHEN increment > 0 AND next_not_cached_value > COALESCE((SELECT MAX("+of+
-		"), 0) OR increment < 0 AND next_not_cached_value < COALESCE((SELECT MIN("+of+"), maximum_value + 1) "+
+	return v.target.text(ctx, "SELECT CASE WHEN increment > 0 AND "+
+		"next_not_cached_value > COALESCE((SELECT MAX("+of+"), 0) OR increment < 0 AND "+
+		"next_not_cached_value < COALESCE((SELECT MIN("+of+"), maximum_value + 1) "+
 		"THEN '"+behindGreatest+"' ELSE CONCAT('at ', next_not_cached_value) END FROM "+sequence)
 }
 

@@ -289,7 +289,8 @@ func (v *verifier) kept(j *job, server int, alias string, above ...string) strin
 	return strings.Join(all, " AND ")
 }
 
-// missing returns the condition under which the target will not have the parent of a row, or "" if nobody looks.
+// missing returns the condition under which the target will not have the parent of a row, or "" if nobody
+// looks.
 func (v *verifier) missing(j *job, r reference, server int, alias string, above ...string) string {
 	d, p := v.sources[server], v.plan.Tables[r.parent]
 	refers := v.refers(j, r, server, alias)

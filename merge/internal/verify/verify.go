@@ -37,7 +37,9 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 		return nil, err
 	}
 	order := v.order()
-	for _, prepare := range []func(context.Context, *job) error{v.readRefused, v.findOffsets, v.readNames, v.findFar} {
+	for _, prepare := range []func(context.Context, *job) error{
+		v.readRefused, v.findOffsets, v.readNames, v.findFar,
+	} {
 		for _, j := range order {
 			if err := prepare(ctx, j); err != nil {
 				return nil, fmt.Errorf("table %s: %w", j.name, err)
