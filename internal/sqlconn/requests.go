@@ -44,9 +44,6 @@ func Request[T any](
 	if err == nil {
 		return answer, nil
 	}
-	if !c.Refusal(err) {
-		t.reconnect()
-	}
 	var none T
 	return none, fmt.Errorf("%s: table %s: %s: %w", c.Package, c.Name, what, t.explain(ctx, err))
 }
@@ -102,15 +99,6 @@ func stateOf(err error) string {
 		return coded.SQLState()
 	}
 	return ""
-}
-
-// reconnect gives up the store's own connection after an error. It may lead to a server that has
-// become a replica, and would as long as it is used.
-func (t *Table) reconnect() {
-	if t.config.Dedicated {
-		t.pool.SetMaxIdleConns(0)
-		t.pool.SetMaxIdleConns(t.idleConns())
-	}
 }
 
 // explain says what the driver does not: that time was lacking, or that a pooler does not fit it.

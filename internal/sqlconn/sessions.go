@@ -51,20 +51,20 @@ func attempt[T any](
 			return answer, context.Cause(ctx)
 		}
 	}
-	conn, err := t.pool.Conn(ctx)
+	conn, err := t.connect(ctx, k)
 	if err != nil {
 		return answer, err
 	}
 	defer func() {
+		// After an error a connection of the store's own is given up. It may lead to a server that has become
+		// a replica, and would as long as it is used.
+		if err != nil && t.config.Dedicated && !t.config.Refusal(err) && !rolledBack(err) {
+			discard(conn)
+		}
 		if closing := conn.Close(); !errors.Is(closing, sql.ErrConnDone) {
 			err = errors.Join(err, closing)
 		}
 	}()
-	if t.config.Dedicated && k != probes {
-		if err := t.prepareConn(ctx, conn); err != nil {
-			return answer, err
-		}
-	}
 	switch {
 	case k == probes, k == Aside, k == Alone && t.config.Dialect.Embedded: // it begins a transaction itself
 		return ask(ctx, conn)
@@ -80,6 +80,72 @@ func attempt[T any](
 		return answer, err
 	}
 	return ask(ctx, conn)
+}
+
+// connect returns a connection for one attempt. To connect takes several requests to the server, so it may
+// take longer than an attempt may, and then no attempt would ever get through. So a connection that an attempt
+// could not wait for is made without it, once more and with more time, and serves a later one.
+func (t *Table) connect(ctx context.Context, k Kind) (*sql.Conn, error) {
+	if t.config.Dialect.Embedded || k == probes {
+		return t.open(ctx, k)
+	}
+	type outcome struct {
+		conn *sql.Conn
+		err  error
+	}
+	own := make(chan outcome, 1)
+	go func() {
+		conn, err := t.open(ctx, k)
+		own <- outcome{conn, err}
+	}()
+	select {
+	case o := <-own:
+		if o.err != nil && ctx.Err() != nil {
+			t.connectAside() //nolint:contextcheck // it outlives the attempt
+		}
+		return o.conn, o.err
+	case conn := <-t.aside:
+		go func() {
+			if o := <-own; o.err == nil {
+				_ = o.conn.Close() // it goes back to the pool
+			}
+		}()
+		return conn, nil
+	}
+}
+
+// connectAside makes a connection for a later attempt, unless that is under way.
+func (t *Table) connectAside() {
+	if t.connecting.Swap(true) {
+		return
+	}
+	go func() {
+		defer t.connecting.Store(false)
+		ctx, cancel := context.WithTimeout(t.lifetime, setUpTimeout)
+		defer cancel()
+		conn, err := t.open(ctx, Writes)
+		if err != nil {
+			return // the next attempt finds out for itself
+		}
+		select {
+		case t.aside <- conn: // an attempt waits at this moment
+		default:
+			_ = conn.Close() // it goes back to the pool
+		}
+	}()
+}
+
+// open returns a connection that is prepared.
+func (t *Table) open(ctx context.Context, k Kind) (*sql.Conn, error) {
+	conn, err := t.pool.Conn(ctx)
+	if err != nil || !t.config.Dedicated || k == probes {
+		return conn, err
+	}
+	if err := t.prepareConn(ctx, conn); err != nil {
+		discard(conn)
+		return nil, err
+	}
+	return conn, nil
 }
 
 // prepareConn sets what the store needs on a physical connection of its own that it has not met yet.

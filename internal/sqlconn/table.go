@@ -51,6 +51,11 @@ type Table struct {
 	closed atomic.Bool
 	// turn is held by a request on a dedicated pool, unless that is a probe.
 	turn chan struct{}
+	// aside hands over a connection that was made for a later attempt to one that waits for its own.
+	aside      chan *sql.Conn
+	connecting atomic.Bool // such a connection is being made
+	lifetime   context.Context
+	end        context.CancelFunc // ends lifetime
 	// prepared is the last physical connection of a dedicated pool that was prepared.
 	prepared atomic.Pointer[any]
 	// scattered means that each connection may be a database of its own: SQLite in memory.
@@ -64,14 +69,15 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Table, error) {
 	if db == nil {
 		return nil, fmt.Errorf("%w: the *sql.DB is nil", c.ErrDatabase)
 	}
-	t := &Table{pool: db, config: c}
+	t := &Table{pool: db, config: c, aside: make(chan *sql.Conn)}
+	t.lifetime, t.end = context.WithCancel(context.WithoutCancel(ctx))
 	if c.Dedicated {
 		// Requests are short and few, so one connection is enough. It is kept, because it is needed
 		// when there are no more to be had. The second is for a probe, while there is no answer on the
-		// first. SQLite has no server to run out of connections, and an open file would be in the way
+		// first, and the third for connectAside. SQLite has no server to run out of connections, and an open file would be in the way
 		// of an application that moves or removes it.
 		t.turn = make(chan struct{}, 1)
-		db.SetMaxOpenConns(2)
+		db.SetMaxOpenConns(3)
 		db.SetMaxIdleConns(t.idleConns())
 		db.SetConnMaxLifetime(connectionLifetime)
 	}
@@ -79,6 +85,7 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	if err := t.setUp(ctx); err != nil {
+		t.end()
 		return nil, err
 	}
 	return t, nil
@@ -127,7 +134,11 @@ func (t *Table) Probe(ctx context.Context) error {
 // Close closes the pool if it is dedicated to the store, and otherwise leaves it alone. Requests fail with
 // ErrClosed from then on. It may be called more than once.
 func (t *Table) Close() error {
-	if t.closed.Swap(true) || !t.config.Dedicated {
+	if t.closed.Swap(true) {
+		return nil
+	}
+	t.end()
+	if !t.config.Dedicated {
 		return nil
 	}
 	if err := t.pool.Close(); err != nil {

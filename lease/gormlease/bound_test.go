@@ -3,10 +3,15 @@ package gormlease_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -16,24 +21,90 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
-// throughRelay opens a fresh database of MySQL whose connections a relay can disturb.
+// throughRelay opens a fresh database whose connections a relay can disturb.
 func throughRelay(t *testing.T, target dbtest.Target, share bool) (*gorm.DB, *relays.Relay) {
 	t.Helper()
-	c, err := mysql.ParseDSN(target.DSN(t))
+	relay, dsn := relayed(t, target, target.DSN(t))
+	db := target.OpenDSN(t, dsn, nil)
+	if share {
+		var err error
+		db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
+		must(t, err)
+	}
+	return db, relay
+}
+
+// relayed returns a relay to the server of a DSN, and the DSN of the same database through it.
+func relayed(t *testing.T, target dbtest.Target, dsn string) (*relays.Relay, string) {
+	t.Helper()
+	if target.Dialect == "postgres" {
+		c, err := pgx.ParseConfig(dsn)
+		if err != nil {
+			t.Fatal("the DSN of the tests cannot be read") // without the error, which quotes it
+		}
+		if strings.HasPrefix(c.Host, "/") {
+			t.Skip("the server has no port")
+		}
+		relay := relays.NewRelay(t, net.JoinHostPort(c.Host, fmt.Sprint(c.Port)))
+		host, port, err := net.SplitHostPort(relay.Addr())
+		must(t, err)
+		return relay, withSettings(t, dsn, url.Values{"host": {host}, "port": {port}, "sslmode": {"disable"}})
+	}
+	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		t.Fatal("the DSN of the tests cannot be read") // without the error, which quotes it
+		t.Fatal("the DSN of the tests cannot be read")
 	}
 	if c.Net != "tcp" {
 		t.Skip("the server has no port")
 	}
 	relay := relays.NewRelay(t, c.Addr)
 	c.Addr = relay.Addr()
-	db := target.OpenDSN(t, c.FormatDSN(), nil)
-	if share {
-		db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
-		must(t, err)
+	return relay, c.FormatDSN()
+}
+
+// On a slow line it takes longer to connect than a request may take. Then no request would ever get through
+// if each of them began anew.
+func TestAConnectionThatTakesLongerThanARequestServesALaterOne(t *testing.T) {
+	t.Parallel()
+	for name, target := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for kind, share := range map[string]bool{"its own connection": false, "a shared pool": true} {
+				t.Run(kind, func(t *testing.T) {
+					t.Parallel()
+					db, relay := throughRelay(t, target, share)
+					store := newStore(t, db)
+					r := storetest.Create(t, store, storetest.First(1))
+					pool, _ := store.Pool()
+					pool.SetMaxIdleConns(0) // closes the connection
+					pool.SetMaxIdleConns(1)
+
+					relay.LoseAnswers()
+					before := relay.Dialed()
+					ends(t, func(ctx context.Context) error {
+						_, err := store.Swap(ctx, r, storetest.Renew(r))
+						return err
+					})
+					for deadline := time.Now().Add(10 * time.Second); relay.Dialed() < before+2; {
+						if time.Now().After(deadline) {
+							t.Fatal("no connection is made without the request that has ended")
+						}
+						time.Sleep(time.Millisecond)
+					}
+					relay.Refuse()
+					relay.Mend()
+					// A request that comes too early is refused at once.
+					ctx := limited(t)
+					for _, err := store.List(ctx); err != nil; _, err = store.List(ctx) {
+						if ctx.Err() != nil {
+							t.Fatalf("no request gets through: %v", err)
+						}
+					}
+					storetest.Swap(t, store, r, storetest.Renew(r))
+				})
+			}
+		})
 	}
-	return db, relay
 }
 
 // A COMMIT without an answer must not hold up a keeper, whose context ends before its window does.

@@ -19,6 +19,7 @@ type Relay struct {
 	fatal   string            // a request that has it is followed by silence; usually empty
 	changed chan struct{}     // closed when the state changes
 	conns   map[net.Conn]bool // true for one that stays silent
+	dialed  int               // connections that clients have made
 }
 
 // A state is the condition of the network.
@@ -84,6 +85,16 @@ func (r *Relay) Forget() {
 	r.set(whole)
 }
 
+// Dialed is how many connections clients have made so far.
+func (r *Relay) Dialed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dialed
+}
+
+// Refuse makes no connection from now on. Those that are there stay.
+func (r *Relay) Refuse() { _ = r.listener.Close() }
+
 // Cut closes all connections. What was held back is lost. New connections can be made.
 func (r *Relay) Cut() {
 	r.mu.Lock()
@@ -124,6 +135,7 @@ func (r *Relay) connect(client net.Conn) {
 		return
 	}
 	r.mu.Lock()
+	r.dialed++
 	r.conns[client], r.conns[server] = false, false
 	r.mu.Unlock()
 	var both sync.WaitGroup
