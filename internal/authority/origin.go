@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -83,6 +84,11 @@ func refusal(noted Note, want Origin) error {
 	case has.ID == "":
 		remedy = "Processes hold numbers there, perhaps of an earlier version: lease from there (call db.Use " +
 			"of this database first, or pass its store to WithLease), or stop those processes"
+	case has.Place == want.Place && has.Place != "":
+		return fmt.Errorf("%w: the IDs of this database come from %s (%s), and the store of this plugin, which is "+
+			"called the same, has the identity %s: it is another one, or it was emptied and has forgotten who "+
+			"holds which number. Use the first store, or restore it, or stop all processes until their windows "+
+			"have ended and move the database; %s", errs.ErrAuthority, has, noted.since(), want.ID, moving)
 	default:
 		remedy = "Two stores lease the same numbers: lease from the first (in every process, call db.Use of " +
 			"the database with those leases first, or pass its store to WithLease)"
@@ -116,12 +122,22 @@ func (d Database) unusable(cause error) error {
 		errUnnoted, d.table, cause, d.DDL())
 }
 
+// ErrDatabase is sqllease.ErrDatabase, whose package imports this one.
+var ErrDatabase = errors.New("sqllease: database cannot be used")
+
 // failed tells a database that does not answer from one whose table cannot be used.
 func (d Database) failed(ctx context.Context, cause error) error {
 	if isUnselected(cause) {
 		return fmt.Errorf("%w: its connections have selected no database, so there is no place for the table "+
 			"%s: %w. Open the handle with the name of a database in its DSN; CREATE DATABASE goes through another "+
 			"handle, which does not use the plugin", errUnnoted, d.table, cause)
+	}
+	cause = sqlconn.Translate(cause)
+	switch {
+	case errors.Is(cause, sqlconn.ErrPooler):
+		return fmt.Errorf("%w: reading %s: %w", ErrDatabase, d.table, cause)
+	case errors.Is(cause, sqlconn.ErrFull):
+		return fmt.Errorf("%w: writing %s: %w", lease.ErrStore, d.table, cause)
 	}
 	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || isBusy(cause) {
 		if ended := ctx.Err(); ended != nil && !errors.Is(cause, ended) {

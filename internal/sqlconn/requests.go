@@ -101,14 +101,11 @@ func stateOf(err error) string {
 	return ""
 }
 
-// explain says what the driver does not: that time was lacking, or that a pooler does not fit it.
+// explain says what the driver does not: that time was lacking, or a cause that is known.
 func (t *Table) explain(ctx context.Context, err error) error {
-	// Statements that a driver has prepared, and that are there already or are gone.
-	const duplicate, unknown = "42P05", "26000"
-	if code := stateOf(err); code == duplicate || code == unknown {
-		return fmt.Errorf("%w: a connection pooler such as PgBouncer in transaction mode gives each transaction "+
-			"another connection, on which the statements that pgx has prepared are not known; add "+
-			"default_query_exec_mode=exec (or simple_protocol) to the DSN: %w", t.config.ErrDatabase, err)
+	err = Translate(err)
+	if errors.Is(err, ErrPooler) {
+		return fmt.Errorf("%w: %w", t.config.ErrDatabase, err)
 	}
 	if ctx.Err() == nil {
 		return err

@@ -103,8 +103,11 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 	if _, err := t.Now(ctx); err != nil {
 		return t.notAnswered(errors.Join(cause, err))
 	}
-	if errors.Is(cause, t.config.ErrDatabase) {
+	switch {
+	case errors.Is(cause, t.config.ErrDatabase):
 		return cause
+	case errors.Is(cause, ErrFull):
+		return t.notAnswered(cause)
 	}
 	said := ""
 	if cause != nil {

@@ -50,17 +50,13 @@ func New(client *clientv3.Client, prefix string, opts ...Option) (*Store, error)
 	return s, nil
 }
 
-// maxReadings is how often List begins anew. Compactions are minutes apart and a reading takes
-// milliseconds, so two in a row are rare.
-const maxReadings = 5
-
 // List returns all records as of one revision, which is the newest there is when it asks. If that
-// revision is compacted before all pages are read, it begins anew.
+// revision is compacted before all pages are read, it begins anew at the newest, as long as ctx allows.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 	s.reconnect()
-	for try := 1; ; try++ {
+	for {
 		records, err := s.list(ctx)
-		if try == maxReadings || !errors.Is(err, rpctypes.ErrCompacted) {
+		if !errors.Is(err, rpctypes.ErrCompacted) {
 			return records, err
 		}
 	}

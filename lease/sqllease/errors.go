@@ -1,6 +1,10 @@
 package sqllease
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+)
 
 // None of these errors is temporary: a retry does not help until somebody has changed the program or
 // the database. A database that does not answer is [lease.ErrStore] instead, and a store that was
@@ -14,7 +18,7 @@ var (
 
 	// ErrDatabase is returned by [New] and [DDL] for a database that no store can work on: its dialect
 	// is not supported, or a pooler in between does not fit the driver's settings.
-	ErrDatabase = errors.New("sqllease: database cannot be used")
+	ErrDatabase = authority.ErrDatabase
 
 	// ErrOption is returned by [New] and [DDL] for an option that is invalid.
 	ErrOption = errors.New("sqllease: invalid option")

@@ -1,8 +1,10 @@
 package sqllease_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -49,6 +51,21 @@ func TestBehindPgBouncerTheErrorNamesTheParameterThatWorks(t *testing.T) {
 	}
 	err = target.OpenDSN(t, dsn, nil).Use(snowflakeplugin.New())
 	complains(t, err, gormlease.ErrDatabase, "default_query_exec_mode=exec")
+
+	// The note of a database whose leases lie elsewhere goes the same way.
+	leases, err := gormlease.New(dbtest.Named("sqlite").Open(t, nil))
+	must(t, err)
+	t.Cleanup(func() { must(t, leases.Close()) })
+	for i := 0; i < 3 && (i == 0 || err == nil); i++ {
+		plugin := snowflakeplugin.New(snowflakeplugin.WithLease(leases),
+			snowflakeplugin.WithLogger(slog.New(slog.DiscardHandler)))
+		t.Cleanup(func() { must(t, plugin.Close(context.Background())) })
+		err = target.OpenDSN(t, dsn, nil).Use(plugin)
+	}
+	complains(t, err, gormlease.ErrDatabase, "default_query_exec_mode=exec", "snowflake_authority")
+	if errors.Is(err, snowflakeplugin.ErrAuthority) || snowflakeplugin.Retryable(err) {
+		t.Errorf("the error counts as one of another authority, or as one that heals by itself: %v", err)
+	}
 }
 
 func TestTheContractHoldsBehindPgBouncer(t *testing.T) {

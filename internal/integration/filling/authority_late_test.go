@@ -2,12 +2,19 @@ package filling_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
+	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
 // lateBehaviors say what happens to a database that could not note its authority when it was used first.
@@ -27,6 +34,16 @@ func lateBehaviors() []behavior {
 			Name:       "a note that comes late is no part of the transaction of a create",
 			Everywhere: true,
 			Run:        lateNoteIsCommitted,
+		},
+		{
+			Name: "a disk that is full is no other authority",
+			Only: []string{"sqlite"},
+			Run:  fullDiskIsNamed,
+		},
+		{
+			Name:       "leases that were emptied are told from leases in another place",
+			Everywhere: true,
+			Run:        emptiedLeasesAreNamed,
 		},
 	}
 }
@@ -137,4 +154,53 @@ func lateNoteIsCommitted(t *testing.T, target dbtest.Target) {
 	same(t, "the notes before the end of the transaction", len(noted(t, f.admin)), 1)
 	must(t, tx.Rollback().Error, "rollback")
 	same(t, "the notes after it", len(noted(t, f.admin)), 1)
+}
+
+func fullDiskIsNamed(t *testing.T, target dbtest.Target) {
+	full := func(leases bool) *gorm.DB {
+		db := target.Open(t, nil, dbtest.MaxOpenConns(1))
+		must(t, db.AutoMigrate(&account{}), "AutoMigrate")
+		if leases {
+			// The store of the leases takes the pool, whose connection has the limit.
+			pool, err := db.DB()
+			must(t, err, "the pool")
+			db, err = gorm.Open(sqlite.New(sqlite.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})
+			must(t, err, "open")
+		}
+		must(t, db.Exec("PRAGMA locking_mode = EXCLUSIVE").Error, "keep the file")
+		pages := plainOne[int64](t, db, "PRAGMA page_count")
+		must(t, db.Exec(fmt.Sprint("PRAGMA max_page_count = ", pages)).Error, "fill the disk")
+		return db
+	}
+	_, err := gormlease.New(full(true))
+	wantErr(t, err, lease.ErrStore, "open leases on a full disk")
+	says(t, err, "full", "make room")
+	if errors.Is(err, gormlease.ErrTable) {
+		t.Errorf("the table is blamed: %v", err)
+	}
+	err = full(false).Use(elsewhere(t))
+	wantErr(t, err, lease.ErrStore, "Use on a full disk")
+	says(t, err, "full", "make room")
+	if errors.Is(err, snowflakeplugin.ErrAuthority) || !snowflakeplugin.Retryable(err) {
+		t.Errorf("another authority is blamed, or it cannot be retried: %v", err)
+	}
+}
+
+func emptiedLeasesAreNamed(t *testing.T, target dbtest.Target) {
+	home, db := target.DSN(t), target.DSN(t)
+	use := func() error {
+		store := newStore(t, target.OpenDSN(t, home, nil))
+		return target.OpenDSN(t, db, nil).Use(closedAfter(t, snowflakeplugin.New(silent(),
+			snowflakeplugin.WithLease(store))))
+	}
+	must(t, use(), "Use")
+	admin := target.OpenDSN(t, home, nil)
+	must(t, admin.Exec("DELETE FROM snowflake_nodes").Error, "empty the leases")
+	must(t, admin.Exec("DELETE FROM snowflake_authority").Error, "empty the authority")
+	err := use()
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "Use after the leases were emptied")
+	says(t, err, "emptied", "nodes authority")
+	if strings.Contains(err.Error(), "Two stores") {
+		t.Errorf("a second store is blamed: %v", err)
+	}
 }
