@@ -166,8 +166,8 @@ func CheckChange(prev, next Counter) error {
 
 // Refusal explains why a store could not claim n numbers of a counter on terms, given what it has stored.
 // It returns nil if the counter does not forbid the claim. Stores whose atomic step only says that nothing
-// was done read the counter afterwards, and use it. A counter that is not there stands for one whose Next is 1
-// and that has the residue of the terms.
+// was done read the counter afterwards, and use it. A counter that is not there stands for one whose Next is
+// 1 and that has the residue of the terms.
 func Refusal(c Counter, n int64, t Terms) error {
 	switch {
 	case c.Modulus == 0:

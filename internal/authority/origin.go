@@ -85,10 +85,10 @@ func refusal(noted Note, want Origin) error {
 		remedy = "Processes hold numbers there, perhaps of an earlier version: lease from there (call db.Use " +
 			"of this database first, or pass its store to WithLease), or stop those processes"
 	case has.Place == want.Place && has.Place != "":
-		return fmt.Errorf("%w: the IDs of this database come from %s (%s), and the store of this plugin, which is "+
-			"called the same, has the identity %s: it is another one, or it was emptied and has forgotten who "+
-			"holds which number. Use the first store, or restore it, or stop all processes until their windows "+
-			"have ended and move the database; %s", errs.ErrAuthority, has, noted.since(), want.ID, moving)
+		return fmt.Errorf("%w: the IDs of this database come from %s (%s), and the store of this plugin, which "+
+			"is called the same, has the identity %s: it is another one, or it was emptied and has forgotten "+
+			"who holds which number. Use the first store, or restore it, or stop all processes until their "+
+			"windows have ended and move the database; %s", errs.ErrAuthority, has, noted.since(), want.ID, moving)
 	default:
 		remedy = "Two stores lease the same numbers: lease from the first (in every process, call db.Use of " +
 			"the database with those leases first, or pass its store to WithLease)"

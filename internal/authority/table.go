@@ -299,6 +299,7 @@ func isBusy(err error) bool {
 	case "40001", "40P01":
 		return true
 	}
-	return errors.Is(err, sqlconn.ErrInTransaction) || strings.Contains(said, "is locked") || strings.Contains(said, "SQLITE_BUSY") ||
+	return errors.Is(err, sqlconn.ErrInTransaction) ||
+		strings.Contains(said, "is locked") || strings.Contains(said, "SQLITE_BUSY") ||
 		strings.Contains(said, "Error 1213") || strings.Contains(said, "Error 1205")
 }

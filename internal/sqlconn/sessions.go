@@ -83,8 +83,8 @@ func attempt[T any](
 }
 
 // connect returns a connection for one attempt. To connect takes several requests to the server, so it may
-// take longer than an attempt may, and then no attempt would ever get through. So a connection that an attempt
-// could not wait for is made without it, once more and with more time, and serves a later one.
+// take longer than an attempt may, and then no attempt would ever get through. So a connection that an
+// attempt could not wait for is made without it, once more and with more time, and serves a later one.
 func (t *Table) connect(ctx context.Context, k Kind) (*sql.Conn, error) {
 	if t.config.Dialect.Embedded || k == probes {
 		return t.open(ctx, k)

@@ -28,8 +28,8 @@ func (t *Table) setUp(ctx context.Context) (err error) {
 	return t.refuseForgetful(ctx)
 }
 
-// refuseForgetful returns an error if the table may lose what was committed. Leases would be granted once more
-// then, and numbers given out twice.
+// refuseForgetful returns an error if the table may lose what was committed. Leases would be granted once
+// more then, and numbers given out twice.
 func (t *Table) refuseForgetful(ctx context.Context) error {
 	d := t.config.Dialect
 	if d.Durable == "" {
@@ -48,8 +48,8 @@ func (t *Table) refuseForgetful(ctx context.Context) error {
 		return nil
 	}
 	word, _ := Text(words[0][0])
-	return fmt.Errorf("%w: %s: it is stored in a way that may lose rows which were committed (%s). Run this as "+
-		"a user who may, while no program uses the table:\n\nALTER TABLE %s %s;\n", t.config.ErrTable,
+	return fmt.Errorf("%w: %s: it is stored in a way that may lose rows which were committed (%s). Run this "+
+		"as a user who may, while no program uses the table:\n\nALTER TABLE %s %s;\n", t.config.ErrTable,
 		t.config.Name, word, d.Quoted(t.config.Name), d.Durable)
 }
 

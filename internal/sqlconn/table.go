@@ -74,8 +74,8 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Table, error) {
 	if c.Dedicated {
 		// Requests are short and few, so one connection is enough. It is kept, because it is needed
 		// when there are no more to be had. The second is for a probe, while there is no answer on the
-		// first, and the third for connectAside. SQLite has no server to run out of connections, and an open file would be in the way
-		// of an application that moves or removes it.
+		// first, and the third for connectAside. SQLite has no server to run out of connections, and an
+		// open file would be in the way of an application that moves or removes it.
 		t.turn = make(chan struct{}, 1)
 		db.SetMaxOpenConns(3)
 		db.SetMaxIdleConns(t.idleConns())

@@ -23,7 +23,8 @@ func columnNames() []string { return []string{"name", "next", "remainder", "modu
 // statements are all the SQL of a store.
 type statements struct {
 	// claim has the arguments start, n, updated_at, name, remainder, modulus, the greatest next that is
-	// possible, and the number that next has to be above. It returns the first number as a row, or as the last ID that was inserted.
+	// possible, and the number that next has to be above. It returns the first number as a row, or as the
+	// last ID that was inserted.
 	claim string
 	// create has the columns of a row as its arguments, and does nothing if the counter is there.
 	create string
@@ -83,8 +84,8 @@ func statementsFor(d sqlconn.Dialect, name string) statements {
 	default:
 		returning = " RETURNING " + next
 	}
-	s.claim = fmt.Sprintf("UPDATE %s SET %s = %s + %s, %s = %s WHERE %s AND %s AND %s AND %s <= %s AND %s > %s%s",
-		table,
+	s.claim = fmt.Sprintf("UPDATE %s SET %s = %s + %s, %s = %s "+
+		"WHERE %s AND %s AND %s AND %s <= %s AND %s > %s%s", table,
 		next, first, p[1], column[columnUpdatedAt], p[2], named(4), equal(columnRemainder, 5),
 		equal(columnModulus, 6), next, p[6], next, p[7], returning)
 
