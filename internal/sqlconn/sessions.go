@@ -35,8 +35,9 @@ var (
 // attempt asks once, on one connection, in such a way that nothing it writes can be undone once it
 // is answered:
 //
-//   - A connection of the store's own commits each statement by itself. The store sets that on each
-//     physical connection, because a new one begins as the server wants it.
+//   - A connection of the store's own commits each statement by itself, and reads nothing that is not
+//     committed. The store sets that on each physical connection, because a new one begins as the server or
+//     the DSN wants it.
 //   - A connection of a pool that is shared may be in any state. So the store checks that it is
 //     outside all transactions, and where autocommit can be switched off it uses a transaction.
 //   - On SQLite every request is a transaction, because SQLite refuses one within another one.
