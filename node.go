@@ -216,8 +216,8 @@ func (c config) openLeases(ctx context.Context, db *gorm.DB) (n node, err error)
 	return n, nil
 }
 
-// claim notes on the database of a handle that its IDs come from where the node comes from, or returns an error
-// wrapping ErrAuthority if they come from somewhere else.
+// claim notes on the database of a handle that its IDs come from where the node comes from, or returns an
+// error wrapping ErrAuthority if they come from somewhere else.
 func (n *node) claim(ctx context.Context, db *gorm.DB) error {
 	if db == nil || db.DryRun {
 		return nil

@@ -98,7 +98,8 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 			"goes "+
 			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
 	}
-	// A handle of gorm.Open may be one of a replica, to which nobody may write. Its first create notes the rest.
+	// A handle of gorm.Open may be one of a replica, to which nobody may write. Its first create notes the
+	// rest.
 	later := registered && p.node.Load() != nil
 	numbers, err := p.numbers(db.Statement.Context, db)
 	var notes *fill.Notes

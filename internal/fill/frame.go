@@ -289,8 +289,8 @@ func (f *frame) takeBack(ids []int64, named madeBy, gone []int64) []int64 {
 	return gone
 }
 
-// forgetParents empties the foreign keys that GORM has set to IDs which were then taken back. Such a key leads
-// from a row to the row of one of its associations, or back to it.
+// forgetParents empties the foreign keys that GORM has set to IDs which were then taken back. Such a key
+// leads from a row to the row of one of its associations, or back to it.
 func (f *frame) forgetParents(gone []int64) {
 	v := f.stmt.ReflectValue
 	if f.rows != nil && f.structs.plan != nil {

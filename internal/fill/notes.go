@@ -10,9 +10,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// Notes knows on which databases it is noted where their IDs come from, and notes it on others before the first
-// row gets an ID there. The handles of a configuration may lead to several databases: dbresolver sets the pool
-// of each statement. Its methods are safe for concurrent use. A nil *Notes notes nothing.
+// Notes knows on which databases it is noted where their IDs come from, and notes it on others before the
+// first row gets an ID there. The handles of a configuration may lead to several databases: dbresolver sets
+// the pool of each statement. Its methods are safe for concurrent use. A nil *Notes notes nothing.
 type Notes struct {
 	write func(ctx context.Context, dialect string, pool *sql.DB) error
 	done  atomic.Pointer[[]*sql.DB]
@@ -55,8 +55,8 @@ func (n *Notes) ensure(db *gorm.DB) error {
 	return nil
 }
 
-// sqlPool returns the pool of database/sql on which a statement runs, or nil if nothing tells it. A transaction
-// belongs to a pool as well, but database/sql keeps it to itself.
+// sqlPool returns the pool of database/sql on which a statement runs, or nil if nothing tells it. A
+// transaction belongs to a pool as well, but database/sql keeps it to itself.
 func sqlPool(pool gorm.ConnPool) *sql.DB {
 	switch p := pool.(type) {
 	case *sql.DB:

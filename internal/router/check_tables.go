@@ -237,9 +237,9 @@ func (g migrator) hasRows(ctx context.Context, shard int, table string) (found b
 // endRows is how many of the first and of the last rows of a table are looked at when it is first used.
 const endRows = 1000
 
-// refuseStrangersIn looks at the tables of a database that nobody has recorded, before their first use. Another
-// tool may have filled tables of these names by another rule, and a search would not find most of their rows.
-// To read the whole of a table may take long, so only both ends are looked at.
+// refuseStrangersIn looks at the tables of a database that nobody has recorded, before their first use.
+// Another tool may have filled tables of these names by another rule, and a search would not find most of
+// their rows. To read the whole of a table may take long, so only both ends are looked at.
 func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 	for shard, at := range g.cluster.place {
 		if at != database {
@@ -271,7 +271,9 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 }
 
 // refuseStrangers returns an error if a row breaks the rule of its shard.
-func (g migrator) refuseStrangers(ctx context.Context, shard int, table string, check shardCheck, from string) error {
+func (g migrator) refuseStrangers(
+	ctx context.Context, shard int, table string, check shardCheck, from string,
+) error {
 	var key sql.NullString
 	err := g.cluster.eachPlainRow(ctx, g.cluster.dbs[g.cluster.place[shard]], func(rows *sql.Rows) error {
 		return rows.Scan(&key)
@@ -279,10 +281,10 @@ func (g migrator) refuseStrangers(ctx context.Context, shard int, table string, 
 	if err != nil || !key.Valid {
 		return err
 	}
-	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %d of %d. Another program or "+
-		"tool has filled the table by another rule, and this router would not find its rows. Use other names for "+
-		"the tables, and write the rows into those with Router.Create, or set Shards and Layout to those by which "+
-		"the table was filled", errs.ErrSharding, table, check.column, key.String, check.shard, check.shards)
+	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %d of %d. Another program "+
+		"or tool has filled the table by another rule, and this router would not find its rows. Use other names "+
+		"for the tables, and write the rows into those with Router.Create, or set Shards and Layout to those by "+
+		"which the table was filled", errs.ErrSharding, table, check.column, key.String, check.shard, check.shards)
 }
 
 // execute runs a statement on the database of a shard.

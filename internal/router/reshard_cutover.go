@@ -198,9 +198,9 @@ func (d *Resharding) stopped(ctx context.Context, check func(context.Context) er
 // tables. Nothing is routed meanwhile, and a program that is idle in a transaction may stay so for hours.
 const writersPatience = 5 * time.Second
 
-// awaitWriters waits for the end of all transactions that have written to the tables. They began before the map
-// was closed. If one does not end in time, the error says who is in the way. A table into which rows move back
-// has writers, too.
+// awaitWriters waits for the end of all transactions that have written to the tables. They began before the
+// map was closed. If one does not end in time, the error says who is in the way. A table into which rows
+// move back has writers, too.
 func (d *Resharding) awaitWriters(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, writersPatience)
 	defer cancel()
@@ -226,14 +226,16 @@ func (m *tableMove) awaitWrites(ctx context.Context, database int, table string)
 	if err == nil || ctx.Err() == nil && !isLockTimeout(err) {
 		return err
 	}
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), mapPatience)
+	defer cancel()
 	return fmt.Errorf("%w: a transaction that has written to %s has not ended within %v, and nothing was "+
 		"routed meanwhile, so the shard map is open as before. %s. End it, and call this step again: %w",
-		errs.ErrSharding, table, writersPatience, inTheWay(db.WithContext(context.WithoutCancel(ctx)), table), err)
+		errs.ErrSharding, table, writersPatience, inTheWay(db.WithContext(asking), table), err)
 }
 
-// lockOnce takes a lock that excludes every transaction which has written to a table, and releases it at once.
-// The context has a deadline, which the server knows as well: otherwise it might go on waiting, with the
-// statements of others behind it, after the program has given up.
+// lockOnce takes a lock that excludes every transaction which has written to a table, and releases it at
+// once. The context has a deadline, which the server knows as well: otherwise it might go on waiting, with
+// the statements of others behind it, after the program has given up.
 func (m *tableMove) lockOnce(db *gorm.DB, table string) error {
 	ctx := db.Statement.Context
 	deadline, _ := ctx.Deadline()
@@ -249,7 +251,8 @@ func (m *tableMove) lockOnce(db *gorm.DB, table string) error {
 		})
 	case dialectMySQL:
 		return db.Connection(func(tx *gorm.DB) error {
-			err := tx.Exec("SET @snowflake_wait = @@lock_wait_timeout, lock_wait_timeout = ?", int(left.Seconds())).Error
+			err := tx.Exec("SET @snowflake_wait = @@lock_wait_timeout, lock_wait_timeout = ?",
+				int(left.Seconds())).Error
 			if err != nil {
 				return err
 			}
@@ -281,15 +284,16 @@ func inTheWay(db *gorm.DB, table string) string {
 	switch db.Name() {
 	case dialectPostgres:
 		// These are all locks with which SHARE MODE conflicts.
-		query = `SELECT DISTINCT concat('process ', a.pid, ' of ', a.usename, ' (', nullif(a.application_name, ''),
-				'), in a transaction since ', a.xact_start)
+		query = `SELECT DISTINCT concat('process ', a.pid, ' of ', a.usename, ' (',
+				nullif(a.application_name, ''), '), in a transaction since ', a.xact_start)
 			FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 			WHERE l.relation = to_regclass(?) AND l.granted AND l.pid <> pg_backend_pid()
 				AND l.mode NOT IN ('AccessShareLock', 'RowShareLock', 'ShareLock')`
 		args = []any{db.Statement.Quote(table)}
 	case dialectMySQL:
 		query = `SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started)
-			FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> connection_id() ORDER BY trx_started LIMIT 10`
+			FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> connection_id()
+			ORDER BY trx_started LIMIT 10`
 	default:
 		return "It is one of another connection to the file"
 	}

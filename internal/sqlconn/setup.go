@@ -49,7 +49,7 @@ func (t *Table) refuseForgetful(ctx context.Context) error {
 	}
 	word, _ := Text(words[0][0])
 	return fmt.Errorf("%w: %s: it is stored in a way that may lose rows which were committed (%s). Run this "+
-		"as a user who may, while no program uses the table:\n\nALTER TABLE %s %s;\n", t.config.ErrTable,
+		"as a user who may, while no program uses the table:\n\nALTER TABLE %s %s;", t.config.ErrTable,
 		t.config.Name, word, d.Quoted(t.config.Name), d.Durable)
 }
 

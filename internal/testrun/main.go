@@ -5,9 +5,9 @@
 //	testrun -nightly   everything with the race detector, and SNOWFLAKE_NIGHTLY=1
 //	testrun lease ...  only the modules and packages whose path begins with one of these words
 //
-// A part is a package. In tier one a part that takes more than a fifth of the budget is named. If it also takes
-// more than a fifth of the time of all parts together, which is so on a machine of any speed, and CI=true, that
-// is a failure.
+// A part is a package. In tier one a part that takes more than a fifth of the budget is named. If it also
+// takes more than a fifth of the time of all parts together, which is so on a machine of any speed, and
+// CI=true, that is a failure.
 package main
 
 import (
@@ -88,8 +88,8 @@ type step struct {
 	workers  string // how many packages at a time
 }
 
-// dearest lists the packages that take longest, so that they begin early and none is left alone at the end. The
-// first ones wait much, which suits the tests with the race detector that run beside them.
+// dearest lists the packages that take longest, so that they begin early and none is left alone at the end.
+// The first ones wait much, which suits the tests with the race detector that run beside them.
 //
 //nolint:gochecknoglobals // a constant
 var dearest = []string{"internal/integration/resharding", "internal/faults", "lease/gormlease", "merge"}

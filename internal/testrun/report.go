@@ -166,8 +166,9 @@ func (r *report) end(p *part, e event) {
 	}
 }
 
-// finish prints the table, and reports whether all is well. Parts that take longer than most are named, unless
-// that is zero. If the report is strict, such a part must not take more than a fifth of all parts together.
+// finish prints the table, and reports whether all is well. Parts that take longer than most are named,
+// unless that is zero. If the report is strict, such a part must not take more than a fifth of all parts
+// together.
 func (r *report) finish(most time.Duration, strict bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

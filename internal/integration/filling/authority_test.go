@@ -155,9 +155,9 @@ func otherOrderIsRefused(t *testing.T, target dbtest.Target) {
 	says(t, err, home.Authority, noted(t, c)["rows"].Authority)
 }
 
-func newStore(t *testing.T, db *gorm.DB, opts ...gormlease.Option) *gormlease.Store {
+func newStore(t *testing.T, db *gorm.DB) *gormlease.Store {
 	t.Helper()
-	store, err := gormlease.New(db, opts...)
+	store, err := gormlease.New(db)
 	must(t, err, "New")
 	t.Cleanup(func() { must(t, store.Close(), "Close of the store") })
 	return store

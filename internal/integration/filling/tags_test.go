@@ -261,8 +261,8 @@ type (
 		ID     int64                        `json:"id,string" gorm:"primaryKey" snowflake:"true"`
 		String snowflakeplugin.ID           `json:"string"`
 		Hidden snowflakeplugin.ID           `json:"-"`
-		Maybe  sql.Null[snowflakeplugin.ID] `json:",string"`
-		Name   string                       `gorm:"size:50" xml:"id,string"`
+		Maybe  sql.Null[snowflakeplugin.ID] `json:",string"`                 //nolint:staticcheck // what is wrong with it
+		Name   string                       `gorm:"size:50" xml:"id,string"` //nolint:staticcheck // not of JSON
 	}
 	tagBeside struct {
 		ID   int64  `gorm:"primaryKey;snowflake:true" snowflake:"true" Snowflake:"true"`
