@@ -64,8 +64,8 @@ func mergeHostile(t *testing.T, cases map[string]hostile) {
 			concerned := slices.DeleteFunc(dbtest.Servers(), func(target dbtest.Target) bool {
 				return c.on != "" && !strings.Contains(c.on, target.Dialect) || c.flavor != "" && c.flavor != target.Name
 			})
-			if concerned[0].Dialect != "sqlite" && turn(t.Name(), 3) != 0 {
-				nightly.Only(t, "tier one takes every third case that only a server can show")
+			if concerned[0].Dialect != "sqlite" && turn(t.Name(), 6) != 0 {
+				nightly.Only(t, "tier one takes every sixth case that only a server can show")
 			}
 			chosen := dbtest.Chosen(t.Name(), concerned)
 			if c.on == "" && skipped(t.Name()) {

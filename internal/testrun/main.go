@@ -6,8 +6,8 @@
 //	testrun lease ...  only the modules and packages whose path begins with one of these words
 //
 // A part is a package. In tier one a part that takes more than a fifth of the budget is named. If it also
-// takes more than a fifth of the time of all parts together, which is so on a machine of any speed, and
-// CI=true, that is a failure.
+// takes more than a quarter of the time of all parts together, which does not depend on the speed of the
+// machine, and CI=true, that is a failure.
 package main
 
 import (

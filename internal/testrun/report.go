@@ -167,7 +167,7 @@ func (r *report) end(p *part, e event) {
 }
 
 // finish prints the table, and reports whether all is well. Parts that take longer than most are named,
-// unless that is zero. If the report is strict, such a part must not take more than a fifth of all parts
+// unless that is zero. If the report is strict, such a part must not take more than a quarter of all parts
 // together.
 func (r *report) finish(most time.Duration, strict bool) bool {
 	r.mu.Lock()
@@ -191,7 +191,7 @@ func (r *report) finish(most time.Duration, strict bool) bool {
 		}
 		long := fmt.Sprintf("%s took %.0f s of %.0f, where a part should take at most %.0f: make it cheaper, or "+
 			"move what is exhaustive to the nightly tier", p.name, p.seconds, all.seconds, most.Seconds())
-		if strict && p.seconds > all.seconds/5 {
+		if strict && p.seconds > all.seconds/4 {
 			r.faults = append(r.faults, long)
 		} else {
 			warnings = append(warnings, long)

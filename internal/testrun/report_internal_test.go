@@ -64,8 +64,8 @@ func TestAPartThatTakesTooLongIsNamed(t *testing.T) {
 		{0, 0, true, true, false},
 		{time.Minute, 0, true, true, false},
 		{time.Second, 0, false, true, true},
-		{time.Second, 19, true, false, true},
-		{time.Second, 20, true, true, true},
+		{time.Second, 14, true, false, true},
+		{time.Second, 15, true, true, true},
 	} {
 		var out strings.Builder
 		r := &report{began: time.Now(), out: &out}
