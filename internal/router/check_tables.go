@@ -281,10 +281,11 @@ func (g migrator) refuseStrangers(
 	if err != nil || !key.Valid {
 		return err
 	}
-	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %d of %d. Another program "+
-		"or tool has filled the table by another rule, and this router would not find its rows. Use other "+
-		"names for the tables, and write the rows into those with Router.Create, or set Shards and Layout to "+
-		"those by which the table was filled", errs.ErrSharding, table, check.column, key.String, check.shard, check.shards)
+	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %d of %d. Another "+
+		"program or tool has filled the table by another rule, and this router would not find its rows. Use "+
+		"other names for the tables, and write the rows into those with Router.Create, or set Shards and Layout "+
+		"to those by which the table was filled",
+		errs.ErrSharding, table, check.column, key.String, check.shard, check.shards)
 }
 
 // execute runs a statement on the database of a shard.
