@@ -23,7 +23,7 @@ func TestAListenerThatEndsAcceptsWhatTheKernelHasMade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 	}
 	l.end()
 	accepted := 0
@@ -36,7 +36,7 @@ func TestAListenerThatEndsAcceptsWhatTheKernelHasMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		accepted++
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 	}
 	if accepted != waiting {
 		t.Errorf("%d of %d connections are accepted", accepted, waiting)
