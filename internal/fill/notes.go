@@ -16,12 +16,24 @@ import (
 type Notes struct {
 	write func(ctx context.Context, dialect string, pool *sql.DB) error
 	done  atomic.Pointer[[]*sql.DB]
+	// inTx and inConn are where a transaction and a connection of database/sql keep their pool; nil if they do
+	// not.
+	inTx, inConn []int
 }
 
 // NewNotes returns notes of no database yet. The function writes a note, and may do so twice. The nil pool
 // stands for the database that gorm.Open was given.
 func NewNotes(write func(ctx context.Context, dialect string, pool *sql.DB) error) *Notes {
-	return &Notes{write: write}
+	return &Notes{
+		write: write, inTx: poolField(reflect.TypeFor[sql.Tx]()), inConn: poolField(reflect.TypeFor[sql.Conn]()),
+	}
+}
+
+func poolField(of reflect.Type) []int {
+	if field, found := of.FieldByName("db"); found && field.Type == reflect.TypeFor[*sql.DB]() {
+		return field.Index
+	}
+	return nil
 }
 
 // Add says that a database has its note.
@@ -44,7 +56,7 @@ func (n *Notes) ensure(db *gorm.DB) error {
 	if n == nil || db.DryRun {
 		return nil
 	}
-	pool := sqlPool(db.Statement.ConnPool)
+	pool := n.poolOf(db.Statement.ConnPool)
 	if done := n.done.Load(); done != nil && slices.Contains(*done, pool) {
 		return nil
 	}
@@ -55,36 +67,28 @@ func (n *Notes) ensure(db *gorm.DB) error {
 	return nil
 }
 
-// sqlPool returns the pool of database/sql on which a statement runs, or nil if nothing tells it. A
+// poolOf returns the pool of database/sql on which a statement runs, or nil if nothing tells it. A
 // transaction belongs to a pool as well, but database/sql keeps it to itself.
-func sqlPool(pool gorm.ConnPool) *sql.DB {
+func (n *Notes) poolOf(pool gorm.ConnPool) *sql.DB {
 	switch p := pool.(type) {
 	case *sql.DB:
 		return p
 	case *gorm.PreparedStmtDB:
-		return sqlPool(p.ConnPool)
+		return n.poolOf(p.ConnPool)
 	case *gorm.PreparedStmtTX:
-		return sqlPool(p.Tx)
+		return n.poolOf(p.Tx)
 	case *sql.Tx:
-		return poolIn(reflect.ValueOf(p))
+		if p != nil && n.inTx != nil {
+			return (*sql.DB)(reflect.ValueOf(p).Elem().FieldByIndex(n.inTx).UnsafePointer())
+		}
 	case *sql.Conn:
-		return poolIn(reflect.ValueOf(p))
+		if p != nil && n.inConn != nil {
+			return (*sql.DB)(reflect.ValueOf(p).Elem().FieldByIndex(n.inConn).UnsafePointer())
+		}
 	case gorm.GetDBConnector:
 		if db, err := p.GetDBConn(); err == nil {
 			return db
 		}
 	}
 	return nil
-}
-
-// poolIn reads the field db of a transaction or connection of database/sql.
-func poolIn(v reflect.Value) *sql.DB {
-	if v.IsNil() {
-		return nil
-	}
-	field := v.Elem().FieldByName("db")
-	if !field.IsValid() || field.Type() != reflect.TypeFor[*sql.DB]() {
-		return nil
-	}
-	return (*sql.DB)(field.UnsafePointer())
 }
