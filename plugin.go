@@ -78,10 +78,10 @@ func (p *Plugin) Name() string { return fill.PluginName }
 // After("snowflake:fill").Before("gorm:create") runs when they are.
 //
 // Initialize notes in db where its IDs come from, in the table snowflake_authority, and refuses a
-// database whose IDs come from somewhere else. If db is read-only the first create notes it, on another
-// connection than its own, and until it is noted creates are refused with [ErrAuthority]. So does the first
-// create on each further source of dbresolver. Nothing is ever written to a replica. Under WithSource
-// Initialize notes nothing.
+// database whose IDs come from somewhere else. If db is read-only, the first create notes it, on another
+// connection than its own, and creates are refused with [ErrAuthority] until it is noted. Each further source
+// of dbresolver is noted in the same way by the first create that goes there. Nothing is ever written to a
+// replica. Under WithSource nothing is noted.
 //
 // It returns an error wrapping lease.ErrStore when the database does not answer, also if the number is given
 // by hand. It returns one wrapping [ErrOptions], also when one *gorm.Config is passed to gorm.Open twice,
