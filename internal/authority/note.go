@@ -54,8 +54,8 @@ func (n Note) sameAs(o Origin) bool { return n.ID == o.ID && n.Layout == o.Layou
 // an error wrapping errs.ErrAuthority if that is another origin. If the table of leases of want, or a copy
 // of it, lies in this database, copyOf is the name of that table.
 //
-// Nothing is noted where no row can come in that another process sees: in a database in memory. In a database
-// that is read-only nothing can be noted, and the error wraps ErrReadOnly.
+// Nothing is noted in a database in memory, whose rows no other process sees. Nothing can be noted in a
+// database that is read-only, and the error wraps ErrReadOnly.
 func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err error) {
 	if !d.IsSupported() || d.Pool == nil {
 		return "", nil
@@ -69,8 +69,7 @@ func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err er
 		return newNote(want), d.unclaimed(ctx, rows, want)
 	})
 	if errors.Is(err, ErrReadOnly) {
-		return "", fmt.Errorf("%w: IDs from %s go into no row until it can be written there where they come from",
-			err, want)
+		return "", fmt.Errorf("%w: no row gets an ID from %s until this can be noted in the database", err, want)
 	}
 	if err != nil {
 		return "", err

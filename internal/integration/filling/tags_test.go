@@ -15,7 +15,7 @@ func TestTags(t *testing.T) {
 	run(t, []behavior{
 		{
 			Name: "a tag that is almost right is refused by name, by Prepare and by every create",
-			Run:  almostRightTags,
+			Run:  refusedTags(almostRight),
 		},
 		{
 			Name: "a tag that Go cannot read is refused as well",
@@ -23,7 +23,7 @@ func TestTags(t *testing.T) {
 		},
 		{
 			Name: "an ID that encoding/json cannot read back is refused",
-			Run:  jsonStringTags,
+			Run:  refusedTags(jsonStrings),
 		},
 		{
 			Name: "a tree with such a model in it is refused as a whole",
@@ -82,11 +82,14 @@ type (
 	}
 )
 
-// almostRight has models and the fields that their errors name.
-var almostRight = map[string]struct {
+// A refusedTag is a model and what its error names.
+type refusedTag struct {
 	model any
 	names []string
-}{
+}
+
+// almostRight has models whose tags are almost right.
+var almostRight = map[string]refusedTag{
 	"a capital":                  {&tagCapital{}, []string{"tagCapital.ID", "Snowflake"}},
 	"capitals":                   {&tagShouted{}, []string{"tagShouted.ID", "SNOWFLAKE"}},
 	"a setting of GORM":          {&tagSetting{}, []string{"tagSetting.ID", "gorm"}},
@@ -124,10 +127,7 @@ type (
 )
 
 // jsonStrings has models whose IDs cannot be read from the JSON that they write.
-var jsonStrings = map[string]struct {
-	model any
-	names []string
-}{
+var jsonStrings = map[string]refusedTag{
 	"a key":                        {&tagJSON{}, []string{"tagJSON.ID", `json:"id,string"`, `json:"id"`}},
 	"a reference":                  {&tagJSONReference{}, []string{"tagJSONReference.UserID", ",string"}},
 	"a reference beside other IDs": {&tagJSONUntagged{}, []string{"tagJSONUntagged.UserID", ",string"}},
@@ -162,27 +162,19 @@ func refusesModel(t *testing.T, db *gorm.DB, plugin *snowflakeplugin.Plugin, mod
 	same(t, "rows", count, 0)
 }
 
-func almostRightTags(t *testing.T, target dbtest.Target) {
-	db := target.Open(t, nil)
-	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
-	must(t, db.Use(plugin), "Use")
-	for name, c := range almostRight {
-		t.Run(name, func(t *testing.T) {
-			must(t, db.AutoMigrate(c.model), "AutoMigrate")
-			refusesModel(t, db, plugin, c.model, c.names...)
-		})
-	}
-}
-
-func jsonStringTags(t *testing.T, target dbtest.Target) {
-	db := target.Open(t, nil)
-	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
-	must(t, db.Use(plugin), "Use")
-	for name, c := range jsonStrings {
-		t.Run(name, func(t *testing.T) {
-			must(t, db.AutoMigrate(c.model), "AutoMigrate")
-			refusesModel(t, db, plugin, c.model, c.names...)
-		})
+// refusedTags refuses every model of a table, by Prepare and at its first create.
+func refusedTags(models map[string]refusedTag) func(*testing.T, dbtest.Target) {
+	return func(t *testing.T, target dbtest.Target) {
+		t.Helper()
+		db := target.Open(t, nil)
+		plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
+		must(t, db.Use(plugin), "Use")
+		for name, c := range models {
+			t.Run(name, func(t *testing.T) {
+				must(t, db.AutoMigrate(c.model), "AutoMigrate")
+				refusesModel(t, db, plugin, c.model, c.names...)
+			})
+		}
 	}
 }
 
