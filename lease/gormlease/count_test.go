@@ -130,13 +130,21 @@ func TestATableThatIsThereIsOnlyLookedAt(t *testing.T) {
 		}
 		seen.reset()
 		newStore(t, db, gormlease.WithTable("snowflake_nodes"))
-		if slices.ContainsFunc(seen.all(), isCreate) || len(seen.all()) > 17 {
-			t.Errorf("a table that is there took %q", seen.all())
+		asked := slices.DeleteFunc(seen.all(), isFrame)
+		if slices.ContainsFunc(asked, isCreate) || len(asked) > 8 {
+			t.Errorf("a table that is there took %d statements: %q", len(asked), asked)
 		}
 	})
 }
 
 func isCreate(statement string) bool { return strings.HasPrefix(statement, "CREATE") }
+
+// isFrame tells the statements that begin and end a transaction, or look whether it is still the same one.
+func isFrame(statement string) bool {
+	verb := strings.Fields(statement)[0]
+	return strings.Contains(statement, "snowflakeplugin.transaction") ||
+		slices.Contains([]string{"SET", "START", "BEGIN", "COMMIT"}, verb)
+}
 
 // statements are those that a database was sent.
 type statements struct {
