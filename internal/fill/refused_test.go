@@ -134,9 +134,9 @@ func sourceErrorSendsNothing(t *testing.T, target database) {
 				err := createRows(db.WithContext(ctx), rows)
 				wantErr(t, err, errSource, "create "+shape)
 				if shape == "tickets" {
-					says(t, err, "ticket.ID", "ticket.PublicID")
+					says(t, err, "Ticket.ID", "Ticket.PublicID")
 				} else {
-					says(t, err, "account.ID")
+					says(t, err, "Account.ID")
 				}
 				unchanged(t, shape, rows)
 			}
@@ -191,7 +191,7 @@ func contextOverSendsNothing(t *testing.T, target database) {
 					for _, want := range c.want {
 						wantErr(t, err, want, way)
 					}
-					says(t, err, "account.ID")
+					says(t, err, "Account.ID")
 				}
 				same(t, "the IDs afterwards", a.ID|b.ID, 0)
 				if sent := recorder.Statements(); len(sent) > 0 {

@@ -68,6 +68,19 @@ var (
 	wantErr   = suite.WantErr
 	says      = suite.Says
 	plainExec = suite.PlainExec
+	use       = suite.Use
+	models    = suite.Models
+	holds     = suite.Holds
+	watch     = suite.Watch
+
+	accountStored = suite.AccountStored
+	ticketStored  = suite.TicketStored
+)
+
+type (
+	account   = suite.Account
+	ticket    = suite.Ticket
+	plainNote = suite.PlainNote
 )
 
 func same[T comparable](t *testing.T, what string, got, want T) {
@@ -80,29 +93,19 @@ func plainOne[V any](t *testing.T, db *gorm.DB, query string, args ...any) V {
 	return suite.PlainOne[V](t, db, query, args...)
 }
 
+func stored[T any](t *testing.T, db *gorm.DB, id any) T {
+	t.Helper()
+	return suite.Stored[T](t, db, id)
+}
+
+func allStored[T any](t *testing.T, db *gorm.DB) []T {
+	t.Helper()
+	return suite.AllStored[T](t, db)
+}
+
 func plainRows[V any](t *testing.T, db *gorm.DB, query string, args ...any) []V {
 	t.Helper()
 	return suite.PlainRows[V](t, db, query, args...)
-}
-
-// account is the plain model. It has a key that the plugin fills, and a unique column for conflicts.
-type account struct {
-	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
-	Email string             `gorm:"size:100;uniqueIndex"`
-	Name  string             `gorm:"size:100"`
-}
-
-// ticket has a plain integer key and another tagged column.
-type ticket struct {
-	ID       int64              `gorm:"primaryKey" snowflake:"true"`
-	PublicID snowflakeplugin.ID `gorm:"uniqueIndex" snowflake:"true"`
-	Title    string             `gorm:"size:100;uniqueIndex"`
-}
-
-// plainNote is not tagged. The database generates its key.
-type plainNote struct {
-	ID   uint   `gorm:"primaryKey"`
-	Text string `gorm:"size:100"`
 }
 
 func newAccount(name string) account { return account{Email: name, Name: name} }
@@ -147,14 +150,6 @@ func (c *counter) take() []int {
 // newCounter returns a source whose first number is far from the IDs that tests set by hand.
 func newCounter() *counter { return &counter{last: 1_000_000} }
 
-// use makes db use the plugin and migrates the models.
-func use(t *testing.T, db *gorm.DB, plugin *snowflakeplugin.Plugin, models ...any) {
-	t.Helper()
-	must(t, db.Use(plugin), "Use")
-	must(t, plugin.Prepare(db, models...), "Prepare")
-	must(t, db.AutoMigrate(models...), "AutoMigrate")
-}
-
 // open returns a new database that uses the plugin. The models are migrated.
 func open(t *testing.T, target database, cfg *gorm.Config, models ...any) *gorm.DB {
 	t.Helper()
@@ -187,64 +182,6 @@ func inEveryMode(models []any, run func(t *testing.T, db *gorm.DB)) func(*testin
 			})
 		}
 	}
-}
-
-// models returns its arguments as a list of models.
-func models(list ...any) []any { return list }
-
-// stored reads the row with that key in a session without earlier clauses.
-func stored[T any](t *testing.T, db *gorm.DB, id any) T {
-	t.Helper()
-	var row T
-	err := db.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Where("id = ?", id).Take(&row).Error
-	if err != nil {
-		t.Fatalf("read the %T with ID %v: %v", row, id, err)
-	}
-	return row
-}
-
-// allStored reads all rows of the model, by key.
-func allStored[T any](t *testing.T, db *gorm.DB) []T {
-	t.Helper()
-	var rows []T
-	err := db.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Order("id").Find(&rows).Error
-	must(t, err, "read all rows")
-	return rows
-}
-
-// holds fails the test unless the table of the model has the wanted number of rows.
-func holds(t *testing.T, db *gorm.DB, model any, want int64) {
-	t.Helper()
-	var got int64
-	err := db.Session(&gorm.Session{NewDB: true}).Model(model).Unscoped().Count(&got).Error
-	must(t, err, "count")
-	if got != want {
-		t.Errorf("the table of %T has %d rows, want %d", model, got, want)
-	}
-}
-
-// accountStored fails the test unless the account has an ID and its row is equal to it.
-func accountStored(t *testing.T, db *gorm.DB, a account) {
-	t.Helper()
-	if a.ID == 0 {
-		t.Fatalf("account %q has no ID", a.Email)
-	}
-	same(t, "the stored row", stored[account](t, db, a.ID), a)
-}
-
-// ticketStored fails the test unless the ticket has both IDs and its row is equal to it.
-func ticketStored(t *testing.T, db *gorm.DB, v ticket) {
-	t.Helper()
-	if v.ID == 0 || v.PublicID == 0 || v.ID == int64(v.PublicID) {
-		t.Fatalf("ticket %q has the IDs %d and %d, want two different ones", v.Title, v.ID, v.PublicID)
-	}
-	same(t, "the stored row", stored[ticket](t, db, v.ID), v)
-}
-
-// watch sets a recorder on the handle and returns both.
-func watch(db *gorm.DB) (*gorm.DB, *dbtest.Recorder) {
-	recorder := dbtest.NewRecorder()
-	return db.Session(&gorm.Session{Logger: recorder}), recorder
 }
 
 // emptied deletes all rows of the tables, in that order.

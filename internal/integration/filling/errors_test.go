@@ -92,7 +92,7 @@ func clockBehind(t *testing.T, target dbtest.Target) {
 	b := account{Email: "bob@example.com"}
 	err = db.Create(&b).Error
 	wantErr(t, err, generator.ErrClockBehind, "create after the step")
-	says(t, err, "account.ID")
+	says(t, err, "Account.ID")
 	var clock *generator.ClockError
 	if !errors.As(err, &clock) {
 		t.Errorf("the error has no *ClockError in it: %v", err)

@@ -180,9 +180,9 @@ func failedUseRefuses(t *testing.T, target dbtest.Target) {
 	} {
 		wantErr(t, err, snowflakeplugin.ErrNotInUse, "create "+shape)
 		wantErr(t, err, snowflakeplugin.ErrNoNode, "the cause, for "+shape)
-		says(t, err, "account.ID", errAway.Error())
+		says(t, err, "Account.ID", errAway.Error())
 	}
-	says(t, db.Create(tickets).Error, "ticket.ID", "ticket.PublicID", errAway.Error())
+	says(t, db.Create(tickets).Error, "Ticket.ID", "Ticket.PublicID", errAway.Error())
 	wantOne, wantList, wantTickets, wantMap := rows()
 	got, want := []any{one, list, tickets, m}, []any{wantOne, wantList, wantTickets, wantMap}
 	if !reflect.DeepEqual(got, want) {
@@ -190,7 +190,7 @@ func failedUseRefuses(t *testing.T, target dbtest.Target) {
 	}
 	err := db.Create(&ticket{ID: 5, Title: "half given"}).Error
 	wantErr(t, err, snowflakeplugin.ErrNotInUse, "create with one ID of two")
-	says(t, err, "ticket.PublicID")
+	says(t, err, "Ticket.PublicID")
 	wantErr(t, db.Create(account{Email: "x"}).Error, snowflakeplugin.ErrNotInUse, "create a value")
 	wantErr(t, db.Save(&account{Email: "x"}).Error, snowflakeplugin.ErrNotInUse, "Save")
 	if sent := recorder.Inserts(); len(sent) > 0 {

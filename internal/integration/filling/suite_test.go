@@ -23,6 +23,19 @@ var (
 	silent    = suite.Silent
 	leased    = suite.Leased
 	plainExec = suite.PlainExec
+	use       = suite.Use
+	models    = suite.Models
+	holds     = suite.Holds
+	watch     = suite.Watch
+
+	accountStored = suite.AccountStored
+	ticketStored  = suite.TicketStored
+)
+
+type (
+	account   = suite.Account
+	ticket    = suite.Ticket
+	plainNote = suite.PlainNote
 )
 
 func same[T comparable](t *testing.T, what string, got, want T) {
@@ -33,6 +46,16 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 func plainOne[V any](t *testing.T, db *gorm.DB, query string, args ...any) V {
 	t.Helper()
 	return suite.PlainOne[V](t, db, query, args...)
+}
+
+func stored[T any](t *testing.T, db *gorm.DB, id any) T {
+	t.Helper()
+	return suite.Stored[T](t, db, id)
+}
+
+func allStored[T any](t *testing.T, db *gorm.DB) []T {
+	t.Helper()
+	return suite.AllStored[T](t, db)
 }
 
 func plainRows[V any](t *testing.T, db *gorm.DB, query string, args ...any) []V {

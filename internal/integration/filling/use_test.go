@@ -89,7 +89,7 @@ func earlyCallbackFailsUse(t *testing.T, target dbtest.Target) {
 			err = db.Create(&a).Error
 			wantErr(t, err, snowflakeplugin.ErrNotInUse, "create without an ID")
 			wantErr(t, err, snowflakeplugin.ErrCallbacks, "its cause")
-			says(t, err, "account.ID")
+			says(t, err, "Account.ID")
 			same(t, "the ID after the refusal", a.ID, 0)
 			holds(t, db, &account{}, 1)
 		})
