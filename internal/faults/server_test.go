@@ -9,7 +9,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -23,6 +22,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 )
 
 // A flavor is what the private servers of one kind need.
@@ -175,7 +175,11 @@ func newServer(t *testing.T, f flavor) *server {
 		}
 	}
 	s.dir = filepath.Join(dir, "data")
-	s.port = freePort(t)
+	port, err := strconv.Atoi(servers.Reserve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.port = port
 	making := s.command(install, f.install(s.dir)...)
 	if out, err := making.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", install, err, out)
@@ -379,16 +383,4 @@ func (s *server) family() []int {
 		}
 	}
 	return all
-}
-
-// freePort finds a port that nobody uses.
-func freePort(t *testing.T) int {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -73,8 +73,8 @@ func private(t *testing.T) (server *servers.Daemon, address string) {
 	t.Helper()
 	program := servers.Program(t, "etcd", "etcd")
 	dir := t.TempDir()
-	address = "127.0.0.1:" + servers.Port(t)
-	peer := "http://127.0.0.1:" + servers.Port(t)
+	address = "127.0.0.1:" + servers.Reserve(t)
+	peer := "http://127.0.0.1:" + servers.Reserve(t)
 	server = servers.Start(t, dir, program, "--name", "one", "--data-dir", filepath.Join(dir, "data"),
 		"--listen-client-urls", "http://"+address, "--advertise-client-urls", "http://"+address,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "one="+peer)

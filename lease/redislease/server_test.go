@@ -69,7 +69,7 @@ func durable() []string { return []string{"--appendonly", "yes", "--appendfsync"
 // private starts a server of the test's own and returns a client of it when it answers.
 func private(t *testing.T, settings ...string) (server *servers.Daemon, client *redis.Client) {
 	t.Helper()
-	dir, port := t.TempDir(), servers.Port(t)
+	dir, port := t.TempDir(), servers.Reserve(t)
 	server = servers.Start(t, dir, servers.Program(t, "redis", "redis-server"), append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--repl-diskless-sync-delay", "0",
 	}, settings...)...)

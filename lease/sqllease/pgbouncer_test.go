@@ -99,7 +99,7 @@ func pgBouncer(t *testing.T, target dbtest.Target) string {
 		t.Fatal("the DSN of the tests cannot be read") // without the error, which quotes it
 	}
 	quoted := func(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
-	port := servers.Port(t)
+	port := servers.Reserve(t)
 	database := fmt.Sprintf("shop = host=%s port=%d dbname=%s user=%s pool_size=2", quoted(server.Host),
 		server.Port, quoted(server.Database), quoted(server.User))
 	if server.Password != "" {

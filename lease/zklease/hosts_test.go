@@ -69,7 +69,7 @@ func TestAServerThatIsTheOnlyOneIsTriedAgainAfterAPause(t *testing.T) {
 func TestAConnectionThatIsClosedWithoutAServerEndsWhenTheContextDoes(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	nobody := "127.0.0.1:" + servers.Port(t)
+	nobody := "127.0.0.1:" + servers.Reserve(t)
 	hosts := zklease.NewHostProvider(ctx)
 	conn, events, err := zk.Connect([]string{nobody}, 10*time.Second, zk.WithHostProvider(hosts),
 		zk.WithDialer(hosts.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))

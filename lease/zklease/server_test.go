@@ -96,7 +96,7 @@ func private(t *testing.T) (server *servers.Daemon, address string) {
 	if _, err := os.Stat(jar); err != nil {
 		t.Skipf("this test starts a ZooKeeper of its own: %v", err)
 	}
-	dir, port := t.TempDir(), servers.Port(t)
+	dir, port := t.TempDir(), servers.Reserve(t)
 	config := filepath.Join(dir, "zoo.cfg")
 	text := strings.Join([]string{
 		"tickTime=500", "dataDir=" + filepath.Join(dir, "data"), "clientPort=" + port,

@@ -122,7 +122,7 @@ func TestAKeyOfAnotherKindIsRefused(t *testing.T) {
 
 func TestAServerThatDoesNotAnswerIsAStoreThatFailed(t *testing.T) {
 	t.Parallel()
-	client := connect(t, &redis.Options{Addr: "127.0.0.1:" + servers.Port(t), MaxRetries: -1})
+	client := connect(t, &redis.Options{Addr: "127.0.0.1:" + servers.Reserve(t), MaxRetries: -1})
 	store := open(t, client, "p:")
 	if _, err := store.Claim(t.Context(), "orders", 1); !errors.Is(err, segment.ErrStore) {
 		t.Errorf("a claim returned %v", err)

@@ -1,9 +1,7 @@
 package servers
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -67,21 +65,6 @@ func required(tb testing.TB, server string) bool {
 		tb.Fatal(err)
 	}
 	return is
-}
-
-// Port returns a port of 127.0.0.1 on which nobody listens.
-func Port(tb testing.TB) string {
-	tb.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err := errors.Join(err, listener.Close()); err != nil {
-		tb.Fatal(err)
-	}
-	return port
 }
 
 // Eventually waits until f returns nil. It fails the test if f has returned the same error for [Patience]: as

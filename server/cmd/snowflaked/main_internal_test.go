@@ -65,7 +65,7 @@ func TestTheExitCodeTellsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = taken.Close() }) // after the sub-tests, which run in parallel
-	port := servers.Port(t)
+	port := servers.Reserve(t)
 	free := "127.0.0.1:" + port
 	open := file(t, "shop 0123456789abcdef-a-secret\n")
 	if err := os.Chmod(open, 0o644); err != nil { //nolint:gosec // that is the fault
