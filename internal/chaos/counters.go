@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos/checker"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
@@ -238,10 +239,11 @@ func (r *runner) judgeCounters(open CounterOpener) CounterResult {
 	if c.At != nil {
 		address = c.At(address)
 	}
-	store, err := open(c.Store, address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	var store segment.Ledger
+	servers.Eventually(tb, func() (err error) { // a busy server may refuse a connection
+		store, err = open(c.Store, address)
+		return err
+	})
 	counters, err := store.Counters(context.Background(), counterName)
 	if err != nil || len(counters) != 1 {
 		tb.Fatalf("the store has the counters %v, %v", counters, err)

@@ -80,7 +80,7 @@ func privateServers() []flavor {
 					"-c", "shared_buffers=16MB",
 				}
 			},
-			driver: "pgx", admin: postgres("postgres", postgresLimits), dsn: postgres("faults", postgresLimits),
+			driver: "pgx", admin: postgres("postgres", "connect_timeout=60"), dsn: postgres("faults", postgresLimits),
 			patientDSN: postgres("faults", "connect_timeout=60"),
 		},
 		{
@@ -102,7 +102,7 @@ func privateServers() []flavor {
 					"--max-connections=" + strconv.Itoa(connections),
 				}
 			},
-			driver: "mysql", admin: mariadb("", mariadbLimits), dsn: mariadb("faults", mariadbLimits),
+			driver: "mysql", admin: mariadb("", "timeout=60s"), dsn: mariadb("faults", mariadbLimits),
 			patientDSN: mariadb("faults", "timeout=60s"),
 		},
 		{
@@ -124,7 +124,7 @@ func privateServers() []flavor {
 					"--default-time-zone=+08:00", "--autocommit=0",
 				}
 			},
-			driver: "mysql", admin: mariadb("", mariadbLimits), dsn: mariadb("faults", mariadbLimits),
+			driver: "mysql", admin: mariadb("", "timeout=60s"), dsn: mariadb("faults", mariadbLimits),
 			patientDSN: mariadb("faults", "timeout=60s"),
 		},
 	}
