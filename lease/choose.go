@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -77,4 +79,90 @@ func (c config) shuffle(records []Record) {
 		j := c.random(int64(i) + 1)
 		records[i], records[j] = records[j], records[i]
 	}
+}
+
+// reservedOwner begins the owner of a number that is kept out of the leases.
+const reservedOwner = "reserved for "
+
+// Reserved reports whether a record keeps its number out of the leases, as [Reserve] does. now is the store's
+// time. A process may have such a name too, but no window that ends that far ahead.
+func Reserved(r Record, now time.Time) bool {
+	return strings.HasPrefix(r.Owner, reservedOwner) && distant(r, now)
+}
+
+// distant tells whether a record ends further ahead than any keeper grants: a span, the lead of
+// its generator, and the skew of its clock.
+func distant(r Record, now time.Time) bool {
+	const aheadLimit = 24 * time.Hour // of a generator
+	return r.Until.After(now.Add(maxSpan + aheadLimit + MaxSkew))
+}
+
+// NoFreeNodeError says that every number that may be taken is held, by whom, and when the first
+// of them falls free. It wraps [ErrNoFreeNode].
+type NoFreeNodeError struct {
+	// Lo and Hi are the least and the greatest number that may be taken.
+	Lo, Hi int64
+	// Holders has the record of each, the one that ends first in front.
+	Holders []Record
+	// Now is the store's time, Free when the first number falls free if it is not extended.
+	Now, Free time.Time
+}
+
+// Error says what to do, too.
+func (e *NoFreeNodeError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: all of %d to %d are held; the first falls free at %s, in %v, unless it is extended: ",
+		ErrNoFreeNode, e.Lo, e.Hi, stamp(e.Free), e.Free.Sub(e.Now).Round(time.Millisecond))
+	for i, r := range e.Holders {
+		if i == maxListed {
+			fmt.Fprintf(&b, "; and %d more", len(e.Holders)-maxListed)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%d until %s by %s", r.Node, stamp(r.Until), holder(r))
+		if distant(r, e.Now) && !Reserved(r, e.Now) {
+			b.WriteString(" (no keeper grants that far ahead: a clock was wrong, or the record was altered)")
+		}
+	}
+	b.WriteString("; stop a process that does not need its number, allow more numbers, " +
+		"or use a layout with more node bits")
+	return b.String()
+}
+
+// Unwrap returns [ErrNoFreeNode].
+func (e *NoFreeNodeError) Unwrap() error { return ErrNoFreeNode }
+
+// NodeHeldError says that the one number that is wanted is held by another tenure. It wraps
+// [ErrNodeHeld].
+type NodeHeldError struct {
+	// Record is what the store says of the number.
+	Record Record
+	// Now is the store's time.
+	Now time.Time
+}
+
+// Error says who holds it and what to do.
+func (e *NodeHeldError) Error() string {
+	remedy := "two processes want the same number: stop one of them, or give it another number"
+	switch {
+	case Reserved(e.Record, e.Now):
+		remedy = "the number is kept out of the leases for good: use another number"
+	case distant(e.Record, e.Now):
+		remedy = "no keeper grants that far ahead, so a clock was wrong or the record was altered: " +
+			"use another number, or see \"snowflake help nodes release\""
+	}
+	return fmt.Sprintf("%v: node %d until %s, in %v, by %s: %s", ErrNodeHeld, e.Record.Node,
+		stamp(e.Record.Until), e.Record.Until.Sub(e.Now).Round(time.Millisecond), holder(e.Record), remedy)
+}
+
+// Unwrap returns [ErrNodeHeld].
+func (e *NodeHeldError) Unwrap() error { return ErrNodeHeld }
+
+func holder(r Record) string {
+	if r.Owner == "" {
+		return "nobody (it was given back)"
+	}
+	return fmt.Sprintf("%q", r.Owner)
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -61,6 +62,38 @@ type Keeper struct {
 
 var _ generator.Lease = (*Keeper)(nil)
 
+// Acquire takes a free node number from the store, for the layout, and keeps it: until
+// [Keeper.Close] a goroutine extends its window. It waits only for the store, and, where exactly
+// one number is wanted, for the end of a window that still runs: at most a span.
+//
+// It returns an error wrapping [ErrInvalidOption] or generator.ErrInvalidLayout, [ErrStore] when
+// the store fails or ctx ends, [ErrClockSkew], [ErrLayoutMismatch], [ErrInvalidRecord],
+// [*NoFreeNodeError] when all numbers are held, [*NodeHeldError] when the one that is wanted is,
+// and generator.ErrBeforeEpoch or generator.ErrTimeExhausted when the clocks are before the layout
+// began or after it ended.
+func Acquire(ctx context.Context, s Store, l generator.Layout, opts ...Option) (*Keeper, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	l.Node = slices.Clone(l.Node) // the keeper outlives what the caller does with it
+	c, err := configure(s, l, opts)
+	if err != nil {
+		return nil, err
+	}
+	k, err := newKeeper(s, l, c)
+	if err != nil {
+		return nil, err
+	}
+	h, err := k.takeWhenFree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.hold(h)
+	k.log.Info("lease: node taken", "node", h.record.Node, "until", h.record.Until, "owner", k.owner)
+	k.start() //nolint:contextcheck // the keeper outlives the call
+	return k, nil
+}
+
 func newKeeper(s Store, l generator.Layout, c config) (*Keeper, error) {
 	owner, err := ownerOf(c.name, c.now())
 	if err != nil {
@@ -81,6 +114,314 @@ func newKeeper(s Store, l generator.Layout, c config) (*Keeper, error) {
 	}
 	k.window.Store(&generator.Window{})
 	return k, nil
+}
+
+const (
+	// acquireTimeout bounds one try to take a number, so that a store which does not answer is
+	// an error, not a program that does not start.
+	acquireTimeout = 30 * time.Second
+	// usualAhead is how many ticks ahead of its clock a generator may stamp by default, so by how
+	// much longer than a span its window may be.
+	usualAhead = 10
+	// lookAgain is how often a number that is waited for is looked at.
+	lookAgain = time.Second
+)
+
+// takeWhenFree is take, but waits for a number that is about to fall free: for the last window of
+// a single one, and for one that was given back a moment ago.
+func (k *Keeper) takeWhenFree(ctx context.Context) (holding, error) {
+	var first *NodeHeldError
+	for {
+		limited, cancel := context.WithTimeout(ctx, acquireTimeout)
+		began := time.Now()
+		h, err := k.take(limited)
+		cancel()
+		k.slowest = time.Since(began)
+		var held *NodeHeldError
+		var none *NoFreeNodeError
+		var left time.Duration
+		switch {
+		case errors.As(err, &held):
+			left, err = k.lastWindow(first, held)
+			first = held
+		case errors.As(err, &none):
+			left = none.Free.Sub(none.Now)
+			if none.Holders[0].Owner == "" && left <= ticks(k.layout, usualAhead) {
+				err = nil
+			}
+		default:
+			return h, err
+		}
+		if err != nil {
+			return holding{}, err
+		}
+		if err := sleep(ctx, min(left, lookAgain)); err != nil {
+			return holding{}, failed("no number fell free in time", err)
+		}
+	}
+}
+
+// lastWindow returns how long the last window of the one number that is wanted still runs, or
+// the error that it is not the last one. What was seen of it first may be nil.
+func (k *Keeper) lastWindow(first, held *NodeHeldError) (time.Duration, error) {
+	left := held.Record.Until.Sub(held.Now)
+	switch {
+	case first == nil && left > k.span+ticks(k.layout, usualAhead)+MaxSkew:
+		return 0, held
+	case first == nil:
+		k.log.Info("lease: waiting for the last window of the node to end",
+			"node", held.Record.Node, "until", held.Record.Until, "owner", held.Record.Owner)
+	case held.Record.Until.After(first.Record.Until):
+		return 0, held // somebody extends it, or was faster
+	}
+	return left, nil
+}
+
+// sleep waits.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// holding is a number that a keeper has, or may have.
+type holding struct {
+	record Record    // as the store has it, as far as is known; Version 0: none
+	from   time.Time // no tick before it is ours
+	first  bool      // no ID was made with the number before it was taken
+}
+
+// extendedTo is the holding after its record was written anew.
+func (h holding) extendedTo(r Record) holding {
+	h.record = r
+	return h
+}
+
+// lostRaces is how many swaps may be lost to others before the store is asked anew what is free.
+const lostRaces = 8
+
+// take takes a free number. It changes nothing in the keeper but its doubt.
+func (k *Keeper) take(ctx context.Context) (holding, error) {
+	for {
+		c, err := k.compareAgain(ctx)
+		if err != nil {
+			return holding{}, err
+		}
+		records, err := k.list(ctx)
+		if err != nil {
+			return holding{}, err
+		}
+		free, held := k.choose(records, c.store)
+		k.warnOfDistant(held, c.store)
+		if len(free) == 0 {
+			return holding{}, k.allHeld(held, c.store)
+		}
+		for _, prev := range free[:min(len(free), lostRaces)] {
+			h, err := k.tryTake(ctx, prev, c)
+			if err != nil || h.record.Version != 0 {
+				return h, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return holding{}, failed("every free number was taken by somebody else", err)
+		}
+	}
+}
+
+// tryTake swaps one record. It returns no holding if somebody else was faster.
+func (k *Keeper) tryTake(ctx context.Context, prev Record, c clocks) (holding, error) {
+	from, err := k.bounds.ceil(later(prev.Until, c.early))
+	if err != nil {
+		return holding{}, err
+	}
+	until, err := k.bounds.floor(c.late.Add(k.windowLength()))
+	if err != nil {
+		return holding{}, err
+	}
+	if !until.After(from) {
+		return holding{}, fmt.Errorf("%w: node %d: no tick of layout %s is left after %s: a new layout is needed",
+			generator.ErrTimeExhausted, prev.Node, k.layout.Name, stamp(from))
+	}
+	next := Record{
+		Node: prev.Node, Owner: k.owner, Until: until, Version: prev.Version + 1,
+		Layout: k.fingerprint, UpdatedAt: k.now(),
+	}
+	h := holding{record: next, from: from, first: bindsNothing(prev)}
+	ok, err := k.store.Swap(ctx, prev, next)
+	switch {
+	case err != nil:
+		// Unanswered is not granted, unless the store itself says so.
+		stored, found, again := k.find(ctx, next.Node)
+		if errors.Is(again, ErrLayoutMismatch) && h.first {
+			again = errors.Join(again, k.undo(ctx, h)) // it may have been stored
+		}
+		if again != nil {
+			return holding{}, failed(fmt.Sprintf("node %d could not be taken", next.Node), errors.Join(err, again))
+		}
+		if !found || !same(stored, next) {
+			return holding{}, failed(fmt.Sprintf("node %d could not be taken", next.Node), err)
+		}
+		return h.extendedTo(stored), nil
+	case !ok:
+		return holding{}, nil
+	}
+	if !h.first {
+		return h, nil
+	}
+	// Two processes of different layouts may both have found nothing that binds them. Then at least
+	// one of them sees the other's record now.
+	if _, err := k.list(ctx); err != nil {
+		return holding{}, errors.Join(err, k.undo(ctx, h))
+	}
+	return h, nil
+}
+
+// undo gives a number back that was taken a moment ago, so nothing was stamped with it.
+func (k *Keeper) undo(ctx context.Context, h holding) error {
+	layout := k.fingerprint
+	if h.first {
+		layout = UnboundLayout
+	}
+	_, err := k.giveBack(ctx, h.record, h.from, layout)
+	return err
+}
+
+// windowLength is how far a window ends after the present.
+func (k *Keeper) windowLength() time.Duration { return k.span + time.Duration(k.maxAhead.Load()) }
+
+// comparisons is how often the clocks are read before a number is taken, if they cannot be compared.
+const comparisons = 3
+
+// compareAgain is compare, but reads the clocks again if they could not be compared.
+func (k *Keeper) compareAgain(ctx context.Context) (c clocks, err error) {
+	for range comparisons {
+		c, err = k.compare(ctx)
+		if !errors.Is(err, errUncompared) || ctx.Err() != nil {
+			break
+		}
+	}
+	return c, err
+}
+
+// compare reads both clocks. It returns an error wrapping ErrClockSkew if they are too far apart. The
+// local clock is read before and after the store's. If these two readings differ by more than MaxSkew,
+// the local clock may have been set in between, and no comparison is possible.
+func (k *Keeper) compare(ctx context.Context) (clocks, error) {
+	before := k.now()
+	store, err := k.store.Now(ctx)
+	after := k.now()
+	if err != nil {
+		return clocks{}, failed("its clock could not be read", err)
+	}
+	store = store.Round(0).UTC()
+	if took := after.Sub(before); took > MaxSkew || took < -MaxSkew {
+		return clocks{}, failed("its clock could not be compared", fmt.Errorf("%w: it went from %s to %s",
+			errUncompared, stamp(before), stamp(after)))
+	}
+	k.offset = store.Sub(after)
+	if after.Before(before) {
+		before, after = after, before // the local clock was set back meanwhile
+	}
+	if store.Before(before.Add(-MaxSkew)) || store.After(after.Add(MaxSkew)) {
+		return clocks{}, skewed(after, store)
+	}
+	return clocks{store: store, early: earlier(store, before), late: later(store, after)}, nil
+}
+
+// now reads the local clock, without the monotonic reading, which would hide a step of the clock.
+func (k *Keeper) now() time.Time { return k.config.now().Round(0).UTC() }
+
+// list returns the records, all of which must be those of keepers of this layout.
+func (k *Keeper) list(ctx context.Context) ([]Record, error) {
+	records, err := k.store.List(ctx)
+	if err != nil {
+		return nil, failed("its records could not be read", err)
+	}
+	seen := make(map[int64]bool, len(records))
+	for i := range records {
+		r := &records[i]
+		r.Until = r.Until.Round(0).UTC()
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("%w: correct the record or remove it when no process uses the number", err)
+		}
+		if seen[r.Node] {
+			return nil, fmt.Errorf("%w: node %d has two records: remove the one of the lesser version",
+				ErrInvalidRecord, r.Node)
+		}
+		seen[r.Node] = true
+	}
+	if err := layoutError(records, k.fingerprint); err != nil {
+		return nil, err
+	}
+	for _, r := range records {
+		if r.Node > k.layout.MaxNode() && !bindsNothing(r) {
+			return nil, fmt.Errorf("%w: node %d, where %d is the greatest of this layout: remove the record",
+				ErrInvalidRecord, r.Node, k.layout.MaxNode())
+		}
+	}
+	return records, nil
+}
+
+// find returns the record of a node.
+func (k *Keeper) find(ctx context.Context, node int64) (Record, bool, error) {
+	records, err := k.list(ctx)
+	if err != nil {
+		return Record{}, false, err
+	}
+	for _, r := range records {
+		if r.Node == node {
+			return r, true, nil
+		}
+	}
+	return Record{}, false, nil
+}
+
+// allHeld is the error when no number is free.
+func (k *Keeper) allHeld(held []Record, now time.Time) error {
+	if k.lo == k.hi {
+		return &NodeHeldError{Record: held[0], Now: now}
+	}
+	return &NoFreeNodeError{Lo: k.lo, Hi: k.hi, Holders: held, Now: now, Free: held[0].Until}
+}
+
+// warnOfDistant says once which records end so far ahead that something must be wrong.
+func (k *Keeper) warnOfDistant(held []Record, now time.Time) {
+	for _, r := range held {
+		if distant(r, now) && !Reserved(r, now) && !k.warned[r.Node] {
+			k.warned[r.Node] = true
+			k.log.Warn("lease: a node is taken for longer than any keeper grants; a clock was wrong or the "+
+				"record was altered; see \"snowflake help nodes release\"", "node", r.Node, "until", r.Until,
+				"owner", r.Owner)
+		}
+	}
+}
+
+// hold makes a holding the keeper's own and its window the generator's.
+func (k *Keeper) hold(h holding) {
+	k.holding, k.doubt = h, false
+	k.sent = slices.DeleteFunc(k.sent, func(sent Record) bool {
+		return sent.Node != h.record.Node || sent.Version <= h.record.Version // can land no more
+	})
+	k.publish(generator.Window{Node: h.record.Node, From: h.from, Until: h.record.Until})
+}
+
+// drop gives up a number that is not the keeper's any more. The window was granted, and nobody
+// else should have any of its ticks; but a record that vanished or changed hands before its time
+// says that somebody interfered, and the less is stamped from then on the better.
+func (k *Keeper) drop() {
+	k.publish(generator.Window{Node: k.record.Node})
+	k.holding, k.doubt, k.sent = holding{}, false, nil
+}
+
+func (k *Keeper) publish(w generator.Window) {
+	if old := k.window.Swap(&w); *old != w && !w.Until.IsZero() {
+		k.grants.Add(1)
+	}
 }
 
 // Window returns the present window. It is empty, with a zero Until, after Close, and after the
@@ -160,27 +501,175 @@ func (k *Keeper) overdue(ctx context.Context) error {
 		k.now().Sub(since).Round(time.Millisecond), failure)
 }
 
-// hold makes a holding the keeper's own and its window the generator's.
-func (k *Keeper) hold(h holding) {
-	k.holding, k.doubt = h, false
-	k.sent = slices.DeleteFunc(k.sent, func(sent Record) bool {
-		return sent.Node != h.record.Node || sent.Version <= h.record.Version // can land no more
-	})
-	k.publish(generator.Window{Node: h.record.Node, From: h.from, Until: h.record.Until})
+// Status is a snapshot of a keeper. See [Keeper.Status].
+type Status struct {
+	// Window is the present window with its node. Its Until is zero if the keeper has none, because
+	// the node was lost or the keeper is closed.
+	Window generator.Window
+	// Owner is the name under which the store knows the keeper.
+	Owner string
+	// Overdue says that the window has ended by the local clock, so no ID can be made.
+	Overdue bool
+	// Closed says that Close was called.
+	Closed bool
+	// Failure is the error of the last attempt to extend the window, nil if that succeeded.
+	Failure error
+	// FailingSince is when the first of the failures in a row began, zero if the last attempt
+	// succeeded.
+	FailingSince time.Time
 }
 
-// drop gives up a number that is not the keeper's any more. The window was granted, and nobody
-// else should have any of its ticks; but a record that vanished or changed hands before its time
-// says that somebody interfered, and the less is stamped from then on the better.
-func (k *Keeper) drop() {
-	k.publish(generator.Window{Node: k.record.Node})
-	k.holding, k.doubt, k.sent = holding{}, false, nil
-}
-
-func (k *Keeper) publish(w generator.Window) {
-	if old := k.window.Swap(&w); *old != w && !w.Until.IsZero() {
-		k.grants.Add(1)
+// Status returns how the keeper is. It does not ask the store.
+func (k *Keeper) Status() Status {
+	s := Status{Window: *k.window.Load()}
+	s.Overdue = !s.Window.Until.IsZero() && !k.now().Before(s.Window.Until)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.Owner, s.Closed, s.Failure = k.owner, k.closed, k.failure
+	if s.Failure != nil {
+		s.FailingSince = k.since
 	}
+	return s
+}
+
+const (
+	// firstPause is the pause after the first failure in a row; it doubles with every other, up to
+	// a third of a span.
+	firstPause = 100 * time.Millisecond
+	// hurry divides the span: attempts that are asked for by Extend lie so far apart at least.
+	hurry = 60
+)
+
+// start begins to extend the window in the background.
+func (k *Keeper) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	k.stop = cancel
+	k.notifier = newNotifier(k.notify, k.log)
+	go func() {
+		defer close(k.done)
+		defer k.notifier.close()
+		k.run(ctx)
+	}()
+}
+
+// run extends the window until ctx ends.
+func (k *Keeper) run(ctx context.Context) {
+	timer := time.NewTimer(k.interval())
+	defer timer.Stop()
+	pause, failed := firstPause, false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			select {
+			case <-k.wake: // it is served with the rest
+			default:
+			}
+		case <-k.wake:
+		}
+		began := k.now()
+		err := k.attempt(ctx, failed)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			select {
+			case <-k.wake: // what was asked for meanwhile is there
+			default:
+			}
+		}
+		k.observe(began, err)
+		k.report(began, err)
+
+		next := k.interval()
+		quiet := min(k.span/hurry, firstPause)
+		if err != nil {
+			next = k.jitter(pause)
+			quiet = min(next, k.jitter(k.hurriedAfter(err)))
+			pause = min(2*pause, max(k.span/3, firstPause))
+		} else {
+			pause = firstPause
+		}
+		failed = err != nil
+		// Those who wait for an extension may ask for it at once, but not all the time.
+		if sleep(ctx, quiet) != nil {
+			return
+		}
+		timer.Reset(max(next-quiet, 0))
+	}
+}
+
+// interval is the time between two extensions: a third of a span, or up to a fifth less, so that
+// processes that started together do not stay together.
+func (k *Keeper) interval() time.Duration {
+	third := k.span / 3
+	return third - k.jitter(third/5)
+}
+
+// jitter is a random time from half of d to d.
+func (k *Keeper) jitter(d time.Duration) time.Duration {
+	half := max(int64(d/2), 1)
+	return time.Duration(half + k.random(half))
+}
+
+// outage is what was said of failures in a row, each thing once.
+type outage struct {
+	since  time.Time
+	warned bool // that extensions fail
+	ended  bool // that the window has ended
+}
+
+// observe logs how attempts go. A failure that the next attempt makes up for is not worth a line.
+func (k *Keeper) observe(began time.Time, err error) {
+	o := &k.outage
+	if err == nil {
+		if o.warned || o.ended {
+			k.log.Info("lease: the window is extended again", "node", k.record.Node,
+				"until", k.record.Until, "failing_since", o.since)
+		}
+		if o.ended {
+			k.tell(NodeBack, k.record.Node, nil)
+		}
+		*o = outage{}
+		return
+	}
+	if o.since.IsZero() {
+		o.since = began
+	}
+	window := k.window.Load()
+	left := window.Until.Sub(k.now())
+	switch {
+	case left <= 0 && !o.ended:
+		o.warned, o.ended = true, true
+		k.log.Error("lease: no IDs until the store grants a window; a restart does not help", "node", window.Node,
+			"until", window.Until, "failing_since", o.since, "error", err)
+		k.notifier.send(Event{
+			Kind: NodeOverdue, Node: window.Node, Previous: window.Node, Until: window.Until,
+			Err: err, Time: k.now(),
+		})
+	case !o.warned && (left < k.span/2 || permanent(err)):
+		o.warned = true
+		k.log.Warn("lease: the window cannot be extended; IDs go on until it ends", "node", window.Node,
+			"until", window.Until, "failing_since", o.since, "error", err)
+	}
+}
+
+// permanent tells whether somebody has to do something about err.
+func permanent(err error) bool {
+	for _, sentinel := range []error{ErrClockSkew, ErrLayoutMismatch, ErrInvalidRecord} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
+// tell sends an event about the number that the keeper has, or has lost.
+func (k *Keeper) tell(kind EventKind, previous int64, err error) {
+	k.notifier.send(Event{
+		Kind: kind, Node: k.record.Node, Previous: previous, Until: k.record.Until, Err: err, Time: k.now(),
+	})
 }
 
 // report ends an attempt and wakes those who wait for it.
@@ -193,4 +682,438 @@ func (k *Keeper) report(began time.Time, err error) {
 	k.failure = err
 	close(k.changed)
 	k.changed = make(chan struct{})
+}
+
+const (
+	// minPatience and maxPatience bound how long one attempt may take, otherwise a third of a
+	// span.
+	minPatience = time.Second
+	maxPatience = 10 * time.Second
+	// hurriedPatience is how long an attempt may take while callers wait, or hurriedFactor times as
+	// long as the slowest of the latest attempts that have succeeded, whichever is more. A request that
+	// was sent while the store was cut off may never be answered; another one is answered at once.
+	hurriedPatience = 250 * time.Millisecond
+	hurriedFactor   = 4
+	// A store may have become slower than that. So one in patientShare attempts after a failure, at
+	// random, may take hurriedFactor times as long, and one in calmShare as long as if nobody waited.
+	patientShare = 16
+	calmShare    = 64
+	// A patient attempt that probes accompany ends as soon as one of them is answered, so it costs nothing
+	// to have more of them: one in accompaniedShare. They let a store that is slow to start come back.
+	accompaniedShare = 2
+	// hurriedPause is the longest pause between two attempts while callers wait and the store refuses.
+	// Every pause is cut at random by up to half, so that many processes spread their attempts.
+	hurriedPause = 250 * time.Millisecond
+	// silentPause is the same after an attempt that has had no answer, which was a pause itself.
+	silentPause = hurriedPause / 2
+	// overtakenPause is the same after an attempt that was given up because the store has answered a
+	// probe, so it is there.
+	overtakenPause = hurriedPause / 8
+)
+
+// Causes for which an attempt is given up. To those who send the requests they are ends of their time.
+var (
+	errSilent    = &givenUpError{"it has not answered in time"}
+	errOvertaken = &givenUpError{"it has not answered, but it has answered a request that was sent later"}
+)
+
+type givenUpError struct{ why string }
+
+func (e *givenUpError) Error() string { return e.why }
+
+func (e *givenUpError) Unwrap() error { return context.DeadlineExceeded }
+
+// attempt extends the window, or takes another number if the keeper's was lost. The attempt before may
+// have failed.
+func (k *Keeper) attempt(ctx context.Context, again bool) error {
+	patience := min(max(k.span/3, minPatience), maxPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+
+	hurried := max(hurriedPatience, hurriedFactor*k.slowest)
+	hurried -= time.Duration(k.random(int64(hurried / hurriedFactor))) // not all processes at once
+	limit := hurried
+	prober, probing := k.store.(Prober)
+	probing = probing && !k.unprobed.Load()
+	switch {
+	case k.overtaken > 0,
+		again && k.random(calmShare) == 0,
+		again && probing && k.random(accompaniedShare) == 0:
+		limit = patience
+	case again && k.random(patientShare) == 0:
+		limit *= hurriedFactor
+	}
+	if limit < patience {
+		go k.hurry(ctx, giveUp, limit)
+	}
+	if probing && limit > hurried {
+		go k.accompany(ctx, giveUp, prober, hurried, k.grace(hurried, patience))
+	}
+
+	began := time.Now()
+	err := k.renew(ctx)
+	k.ended = context.Cause(ctx)
+	switch {
+	case err == nil:
+		k.overtaken = 0
+		k.slowest = max(time.Since(began), k.slowest*7/8)
+	case errors.Is(k.ended, errOvertaken):
+		k.overtaken++
+	default:
+		k.overtaken = 0
+	}
+	return err
+}
+
+// grace is how long an attempt has at least, even if the store answers probes. A store may answer those
+// at once and be slow to do what it is asked. So each attempt after one that was given up for a probe
+// has more time than that.
+func (k *Keeper) grace(hurried, patience time.Duration) time.Duration {
+	if k.overtaken == 0 {
+		return 0
+	}
+	grace := hurried
+	for range k.overtaken {
+		grace = min(grace*hurriedFactor, patience)
+	}
+	return grace
+}
+
+// hurry gives an attempt up that has had no answer in time, as soon as somebody waits for it.
+func (k *Keeper) hurry(ctx context.Context, giveUp context.CancelCauseFunc, limit time.Duration) {
+	for pause := limit; sleep(ctx, pause) == nil; pause = limit / 8 {
+		if k.waiting.Load() > 0 {
+			giveUp(errSilent)
+			return
+		}
+	}
+}
+
+// accompany probes the store while an attempt lasts longer than usual and somebody waits for it. It gives
+// the attempt up when the store has answered, after its grace: what the attempt has asked before is lost,
+// or takes longer than the attempt should.
+func (k *Keeper) accompany(
+	ctx context.Context, giveUp context.CancelCauseFunc, store Prober, hurried, grace time.Duration,
+) {
+	began := time.Now()
+	for pause := hurried; sleep(ctx, pause) == nil; pause = hurried / 8 {
+		if k.waiting.Load() == 0 || time.Since(began) < grace {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, hurried)
+		err := store.Probe(limited)
+		cancel()
+		switch {
+		case err == nil:
+			giveUp(errOvertaken)
+			return
+		case errors.Is(err, errors.ErrUnsupported):
+			k.unprobed.Store(true)
+			return
+		}
+	}
+}
+
+// hurriedAfter is the longest pause after a failure while callers wait. Where the store has answered,
+// somebody has to act, or another holder to end, so there is less of a hurry.
+func (k *Keeper) hurriedAfter(err error) time.Duration {
+	switch {
+	case !errors.Is(err, ErrStore), permanent(err):
+		return lookAgain
+	case errors.Is(k.ended, errOvertaken):
+		return overtakenPause
+	case errors.Is(k.ended, context.DeadlineExceeded):
+		return silentPause
+	}
+	return hurriedPause
+}
+
+// renew is attempt without a limit of its own.
+func (k *Keeper) renew(ctx context.Context) error {
+	if k.doubt {
+		if err := k.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if k.record.Version != 0 {
+		err := k.extend(ctx)
+		if err != nil || k.record.Version != 0 {
+			return err
+		}
+	}
+	previous := k.window.Load().Node
+	h, err := k.take(ctx)
+	if err != nil {
+		return err
+	}
+	k.hold(h)
+	k.log.Warn("lease: another node taken", "node", h.record.Node, "until", h.record.Until, "owner", k.owner)
+	k.tell(NodeChanged, previous, nil)
+	return nil
+}
+
+// extend swaps the record for one that ends later. If the number was lost it returns nil and the
+// keeper holds none.
+func (k *Keeper) extend(ctx context.Context) error {
+	if within, ok := k.store.(WithinSwapper); ok {
+		done, err := k.extendWithin(ctx, within)
+		if done || err != nil {
+			return err
+		}
+	}
+	c, err := k.compare(ctx)
+	if err != nil {
+		return err
+	}
+	next, grows, err := k.extended(c.late)
+	if err != nil || !grows {
+		return err
+	}
+	ok, err := k.store.Swap(ctx, k.record, next)
+	if err != nil {
+		return k.unanswered(ctx, next, err)
+	}
+	if !ok {
+		return k.progress(ctx, errors.New("it refused the swap, but the record is as it was"))
+	}
+	k.hold(k.extendedTo(next))
+	return nil
+}
+
+// extendWithin is extend in one request, for stores that can. It returns false if the clocks or the
+// record may be to blame that nothing was extended, which takes a closer look.
+func (k *Keeper) extendWithin(ctx context.Context, store WithinSwapper) (done bool, err error) {
+	local := k.now()
+	next, grows, err := k.extended(later(local, local.Add(k.offset)))
+	if err != nil || !grows {
+		return false, err
+	}
+	ok, err := store.SwapWithin(ctx, k.record, next, local.Add(-MaxSkew), local.Add(MaxSkew))
+	if err != nil {
+		return true, k.unanswered(ctx, next, err)
+	}
+	if ok {
+		k.hold(k.extendedTo(next))
+	}
+	return ok, nil
+}
+
+// extended is the keeper's record with an end a span beyond now. It never ends earlier than
+// before; if it does not end later either, because the clock was set back, there is nothing to do.
+func (k *Keeper) extended(now time.Time) (next Record, grows bool, err error) {
+	until, err := k.bounds.floor(now.Add(k.windowLength()))
+	if err != nil {
+		return Record{}, false, err
+	}
+	next = k.record
+	next.Version++
+	next.Until = later(until, k.record.Until)
+	next.UpdatedAt = k.now()
+	return next, next.Until.After(k.record.Until), nil
+}
+
+// maxSent is how many swaps without an answer a keeper remembers. One that is forgotten and lands
+// after all costs the keeper its number, nothing else.
+const maxSent = 64
+
+// unanswered is for a swap that ended with an error. It counts as not granted until the store
+// says otherwise.
+func (k *Keeper) unanswered(ctx context.Context, next Record, cause error) error {
+	k.doubt = true
+	k.sent = append(k.sent, next)
+	if len(k.sent) > maxSent {
+		k.sent = k.sent[1:]
+	}
+	return k.progress(ctx, cause)
+}
+
+// progress settles what the keeper has after a swap that failed for some cause. It returns nil if
+// that is more than before, or nothing.
+func (k *Keeper) progress(ctx context.Context, cause error) error {
+	node, before := k.record.Node, k.record.Version
+	err := k.settle(ctx)
+	if err == nil && k.record.Version != before {
+		return nil
+	}
+	return failed(fmt.Sprintf("the window of node %d could not be extended", node), errors.Join(cause, err))
+}
+
+// settle asks the store what the keeper has, and drops the number if that is nothing.
+func (k *Keeper) settle(ctx context.Context) error {
+	stored, found, err := k.find(ctx, k.record.Node)
+	if err != nil {
+		return err
+	}
+	if found && k.wrote(stored) {
+		k.hold(k.extendedTo(stored))
+		return nil
+	}
+	return k.lose(stored, found)
+}
+
+// wrote tells whether a record is the last one that the keeper wrote, or one that it sent without
+// getting an answer. Then whatever end it has was granted to the keeper.
+//
+// The owner alone does not tell: a virtual machine that was cloned while it ran is two processes
+// with one owner, and the record that the one writes is not the other's.
+func (k *Keeper) wrote(stored Record) bool {
+	return same(stored, k.record) || slices.ContainsFunc(k.sent, func(sent Record) bool {
+		return same(stored, sent)
+	})
+}
+
+// lose drops the number, whose record is gone or was written by somebody else.
+func (k *Keeper) lose(stored Record, found bool) error {
+	var reason string
+	switch {
+	case !found:
+		reason = "its record is gone"
+	case stored.Owner == k.owner:
+		reason = "its record was changed by a copy of this process: was the machine cloned while it ran?"
+	default:
+		reason = "its record belongs to somebody else"
+	}
+	k.log.Error("lease: the node was lost; taking another, a restart is not needed", "reason", reason,
+		"node", k.record.Node, "owner", k.owner, "holder", stored.Owner)
+	k.tell(NodeLost, k.record.Node, fmt.Errorf("lease: the node was lost: %s", reason))
+	k.drop()
+	// A copy must not go on under the same name.
+	owner, err := ownerOf(k.name, k.now())
+	if err == nil {
+		k.mu.Lock() // Status reads it
+		k.owner = owner
+		k.mu.Unlock()
+	}
+	return err
+}
+
+// Close ends the generator, then gives the number back: it writes the end of the last tick that
+// was stamped as the end of the record, so that the next holder can begin right there, and frees
+// the number. From its beginning on, whatever needs an ID fails with generator.ErrSealed. If no
+// generator has claimed the keeper, but somebody has asked for its window, then Close does not know
+// what was stamped: it leaves the end of the record where it is.
+//
+// It waits at most 5 s for the store, less if ctx ends before. It returns an error wrapping [ErrStore]
+// if the number could not be given back; then it falls free by itself at the end of its window, which
+// the log says once, and Close may be called again. After it has succeeded once it does nothing.
+// Concurrent calls wait for each other.
+func (k *Keeper) Close(ctx context.Context) error {
+	k.mu.Lock()
+	seal := k.seal
+	if !k.closed {
+		k.closed = true
+		close(k.changed)
+		k.changed = make(chan struct{})
+	}
+	k.mu.Unlock()
+
+	// First of all, and whether or not the rest works: no further ID.
+	var last time.Time
+	if seal != nil {
+		last = seal()
+	}
+	k.stop()
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	window := *k.window.Load()
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return k.notGivenBack(window.Until, context.Cause(ctx))
+	}
+	select {
+	case <-k.done:
+	case <-ctx.Done():
+		return k.notGivenBack(window.Until, context.Cause(ctx))
+	}
+	if k.freed {
+		return nil
+	}
+	h := k.holding
+	k.publish(generator.Window{Node: h.record.Node})
+	if h.record.Version != 0 {
+		until, layout := h.record.Until, k.fingerprint
+		if seal != nil || !k.looked.Load() {
+			until = later(h.from, last)
+			if h.first && last.IsZero() {
+				layout = UnboundLayout
+			}
+		}
+		until, err := k.giveBack(ctx, h.record, until, layout)
+		if err != nil {
+			return k.notGivenBack(k.lastUntil(), err)
+		}
+		k.log.Info("lease: node given back", "node", h.record.Node, "until", until, "owner", k.owner)
+	}
+	k.freed = true
+	return nil
+}
+
+// closeTimeout bounds Close. A program that ends must not wait for a store that does not answer, such
+// as a pool whose only connection is in a transaction that nobody will end.
+const closeTimeout = 5 * time.Second
+
+// notGivenBack is the error of a Close that failed. It logs once when the number falls free.
+func (k *Keeper) notGivenBack(until time.Time, err error) error {
+	node := k.window.Load().Node
+	k.mu.Lock()
+	said := k.said || until.IsZero() // without a window there is nothing to fall free
+	k.said = k.said || !said
+	k.mu.Unlock()
+	if !said {
+		k.log.Warn("lease: the node was not given back; it falls free when its window ends", "node", node,
+			"until", until, "error", err)
+	}
+	return failed(fmt.Sprintf("node %d was not given back, and falls free at the end of its window", node), err)
+}
+
+// lastUntil is the latest end that the record of the number may have.
+func (k *Keeper) lastUntil() time.Time {
+	until := k.record.Until
+	for _, sent := range k.sent {
+		if sent.Node == k.record.Node {
+			until = later(until, sent.Until)
+		}
+	}
+	return until
+}
+
+// releases is how often a release is tried: once more than there can be swaps under way.
+const releases = 3
+
+// giveBack frees a number. Nothing of it was stamped at or after until, unless that is the end of the
+// record: then the end stays where it is, even if a later one is found. The layout is what the record
+// binds later holders to. It returns the end that the record has then.
+func (k *Keeper) giveBack(
+	ctx context.Context, prev Record, until time.Time, layout string,
+) (time.Time, error) {
+	lowers := until.Before(prev.Until)
+	var cause error
+	for range releases {
+		next := prev
+		next.Owner, next.Layout = "", layout
+		next.Version++
+		if lowers {
+			next.Until = until
+		}
+		next.UpdatedAt = k.now()
+		ok, err := k.store.Swap(ctx, prev, next)
+		if ok && err == nil {
+			return next.Until, nil
+		}
+		cause = errors.Join(cause, err)
+		// A swap that was not answered may have come first.
+		stored, found, err := k.find(ctx, prev.Node)
+		if err != nil {
+			return next.Until, errors.Join(cause, err)
+		}
+		if !found || !k.wrote(stored) && !same(stored, prev) {
+			return next.Until, nil // it is given back, or somebody else's
+		}
+		prev = stored
+	}
+	return until, errors.Join(cause, errors.New("the record kept changing"))
 }

@@ -54,24 +54,6 @@ func (e Event) String() string {
 	return text
 }
 
-// WithNotify makes the keeper call f when its number changes, is lost, is overdue or is back, for
-// metrics and alerts. The first number, which [Acquire] takes, and [Keeper.Close] are no events.
-//
-// One goroutine makes the calls, one after the other, in the order of the events; no lock is held, so
-// f may use the keeper, even close it. The keeper never waits for f: events that f has no time for are
-// kept, the last 64 of them, and the log says once if an older one was dropped. Close does not wait
-// for f either, so calls for what happened before may come after it. A panic in f ends the program,
-// as in any goroutine.
-func WithNotify(f func(Event)) Option {
-	return optionFunc(func(c *config) error {
-		if f == nil {
-			return fmt.Errorf("%w: WithNotify(nil): leave the option out", ErrInvalidOption)
-		}
-		c.notify = f
-		return nil
-	})
-}
-
 // maxEvents is how many events are kept for a function that is busy.
 const maxEvents = 64
 
@@ -123,11 +105,4 @@ func (n *notifier) close() {
 	if n != nil {
 		close(n.events)
 	}
-}
-
-// tell sends an event about the number that the keeper has, or has lost.
-func (k *Keeper) tell(kind EventKind, previous int64, err error) {
-	k.notifier.send(Event{
-		Kind: kind, Node: k.record.Node, Previous: previous, Until: k.record.Until, Err: err, Time: k.now(),
-	})
 }

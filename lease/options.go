@@ -103,6 +103,24 @@ func WithOwner(name string) Option {
 	})
 }
 
+// WithNotify makes the keeper call f when its number changes, is lost, is overdue or is back, for
+// metrics and alerts. The first number, which [Acquire] takes, and [Keeper.Close] are no events.
+//
+// One goroutine makes the calls, one after the other, in the order of the events; no lock is held, so
+// f may use the keeper, even close it. The keeper never waits for f: events that f has no time for are
+// kept, the last 64 of them, and the log says once if an older one was dropped. Close does not wait
+// for f either, so calls for what happened before may come after it. A panic in f ends the program,
+// as in any goroutine.
+func WithNotify(f func(Event)) Option {
+	return optionFunc(func(c *config) error {
+		if f == nil {
+			return fmt.Errorf("%w: WithNotify(nil): leave the option out", ErrInvalidOption)
+		}
+		c.notify = f
+		return nil
+	})
+}
+
 // WithLogger sets where the keeper reports what an operator should know: which number it took, that
 // the store does not answer and answers again, that it lost a number. By default it is
 // slog.Default() at the time of [Acquire].

@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
-
-// reservedOwner begins the owner of a number that is kept out of the leases.
-const reservedOwner = "reserved for "
 
 // Reserve keeps a node number out of the leases for good, for IDs that are made in another way, such as those
 // of generator.Backfill. The record of the number gets an owner that names the purpose, and an end that is
@@ -94,10 +90,4 @@ func unreserve(ctx context.Context, s Store, before, reserved Record, now time.T
 			reserved.Node, err)
 	}
 	return nil
-}
-
-// Reserved reports whether a record keeps its number out of the leases, as [Reserve] does. now is the store's
-// time. A process may have such a name too, but no window that ends that far ahead.
-func Reserved(r Record, now time.Time) bool {
-	return strings.HasPrefix(r.Owner, reservedOwner) && distant(r, now)
 }

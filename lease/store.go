@@ -6,26 +6,6 @@ import (
 	"time"
 )
 
-// Record is what a store holds for one node number. The zero Record is none.
-type Record struct {
-	// Node is the number.
-	Node int64
-	// Owner names the tenure that holds the number, or held it last if Until has passed. No two
-	// tenures have the same owner. It is empty once the number was given back.
-	Owner string
-	// Until is the end of the last window that was granted. The ticks before it belong to those
-	// who had the number so far, whatever became of them.
-	Until time.Time
-	// Version is 1 for the first record of a number and grows by 1 with every change.
-	Version int64
-	// Layout is the [Fingerprint] of the layout that the number is used with, or "none" if all who
-	// had the number gave it back before they made an ID.
-	Layout string
-	// UpdatedAt is when the record was written, by the writer's clock. It is for people; nothing
-	// is decided by it.
-	UpdatedAt time.Time
-}
-
 // Store keeps one record for every node number that was ever used. It may live in any system that
 // has a linearizable compare-and-swap: what Swap has acknowledged is seen by every later Swap and
 // List, and is never lost. Package leasetest has the tests that a store must pass.
@@ -74,20 +54,22 @@ type SpanHinter interface {
 	SpanHint() time.Duration
 }
 
-// Validate returns an error wrapping [ErrInvalidRecord] if r cannot be a record that a keeper
-// wrote: its node is negative, it has no version, no layout or no end.
-func (r Record) Validate() error {
-	switch {
-	case r.Node < 0:
-		return fmt.Errorf("%w: node %d is negative", ErrInvalidRecord, r.Node)
-	case r.Version < 1:
-		return fmt.Errorf("%w of node %d: version %d, where 1 is the first", ErrInvalidRecord, r.Node, r.Version)
-	case r.Layout == "":
-		return fmt.Errorf("%w of node %d: it names no layout", ErrInvalidRecord, r.Node)
-	case r.Until.IsZero():
-		return fmt.Errorf("%w of node %d: it has no end (until)", ErrInvalidRecord, r.Node)
-	}
-	return nil
+// Identity names a store.
+type Identity struct {
+	// ID is random and without blanks. It is made together with the store's records, and it stays as long
+	// as they exist. Two stores never have the same ID, unless one is a copy of the other.
+	ID string
+	// Place says in words where the records are, without secrets. It is for people.
+	Place string
+}
+
+// Identifier is an optional ability of a [Store]: it has an identity. With it the plugin notes in each
+// database which store the IDs of its rows come from, and refuses another store. A store without it is
+// noted as "external, not identified", so that two such stores are not told apart.
+type Identifier interface {
+	// Identity returns the identity, which the first call makes. Concurrent calls, in any number of
+	// processes, return the same one.
+	Identity(ctx context.Context) (Identity, error)
 }
 
 // CheckSwap returns an error wrapping [ErrInvalidRecord] if next cannot follow prev: it is no

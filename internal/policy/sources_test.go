@@ -63,7 +63,6 @@ var tornTypes = map[string]string{
 	"internal/router.tableMove":      "not folded yet",
 	"internal/router.topology":       "not folded yet",
 	"internal/sqlconn.Table":         "not folded yet",
-	"lease.Keeper":                   "not folded yet",
 	"lease/etcdlease.Store":          "not folded yet",
 	"lease/leasetest.probe":          "gear",
 	"lease/redislease.Store":         "not folded yet",

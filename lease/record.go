@@ -11,7 +11,96 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
 )
+
+// Record is what a store holds for one node number. The zero Record is none.
+type Record struct {
+	// Node is the number.
+	Node int64
+	// Owner names the tenure that holds the number, or held it last if Until has passed. No two
+	// tenures have the same owner. It is empty once the number was given back.
+	Owner string
+	// Until is the end of the last window that was granted. The ticks before it belong to those
+	// who had the number so far, whatever became of them.
+	Until time.Time
+	// Version is 1 for the first record of a number and grows by 1 with every change.
+	Version int64
+	// Layout is the [Fingerprint] of the layout that the number is used with, or "none" if all who
+	// had the number gave it back before they made an ID.
+	Layout string
+	// UpdatedAt is when the record was written, by the writer's clock. It is for people; nothing
+	// is decided by it.
+	UpdatedAt time.Time
+}
+
+// Validate returns an error wrapping [ErrInvalidRecord] if r cannot be a record that a keeper
+// wrote: its node is negative, it has no version, no layout or no end.
+func (r Record) Validate() error {
+	switch {
+	case r.Node < 0:
+		return fmt.Errorf("%w: node %d is negative", ErrInvalidRecord, r.Node)
+	case r.Version < 1:
+		return fmt.Errorf("%w of node %d: version %d, where 1 is the first", ErrInvalidRecord, r.Node, r.Version)
+	case r.Layout == "":
+		return fmt.Errorf("%w of node %d: it names no layout", ErrInvalidRecord, r.Node)
+	case r.Until.IsZero():
+		return fmt.Errorf("%w of node %d: it has no end (until)", ErrInvalidRecord, r.Node)
+	}
+	return nil
+}
+
+// Fingerprint says what of a layout decides which IDs can be equal: the epoch, the tick and the
+// number of bits of each part. Names do not matter, nor how the node is divided into fields.
+func Fingerprint(l generator.Layout) string {
+	return fmt.Sprintf("epoch=%s tick=%v time=%d node=%d sequence=%d",
+		l.Epoch.UTC().Format(time.RFC3339Nano), l.Tick, l.TimeBits, l.NodeBits(), l.SequenceBits)
+}
+
+// UnboundLayout takes the place of a fingerprint in the record of a number with which no ID was ever
+// made. Such a record has no layout, so a process of any layout may take the number.
+const UnboundLayout = "none"
+
+// bindsNothing tells whether no ID was ever made with the number of a record. The zero record is that
+// of a number which was never taken.
+func bindsNothing(r Record) bool { return r.Version == 0 || r.Layout == UnboundLayout }
+
+// same compares what tells two swaps of one node apart.
+func same(a, b Record) bool {
+	return a.Node == b.Node && a.Version == b.Version && a.Owner == b.Owner && a.Layout == b.Layout &&
+		a.Until.Equal(b.Until) && a.UpdatedAt.Equal(b.UpdatedAt)
+}
+
+// maxListed is how many holders an error names.
+const maxListed = 8
+
+// layoutError says which layout the store is for.
+func layoutError(records []Record, fingerprint string) error {
+	var nodes []int64
+	other := ""
+	for _, r := range records {
+		if r.Layout == fingerprint || bindsNothing(r) {
+			continue
+		}
+		if other == "" {
+			other = r.Layout
+		}
+		nodes = append(nodes, r.Node)
+	}
+	if other == "" {
+		return nil
+	}
+	slices.Sort(nodes)
+	more := ""
+	if len(nodes) > maxListed {
+		more = fmt.Sprintf(" and %d more", len(nodes)-maxListed)
+		nodes = nodes[:maxListed]
+	}
+	return fmt.Errorf("%w: this process has %q, but nodes %v%s have %q: all that share a store use one "+
+		"layout; to change it, use a new store (another table or prefix), with node numbers or times whose "+
+		"IDs cannot be equal to the old ones", ErrLayoutMismatch, fingerprint, nodes, more, other)
+}
 
 // The fields of a record in JSON, in the order in which they are written.
 const (
