@@ -95,6 +95,15 @@ type ClockError struct {
 	start start
 }
 
+// start says which boundary, if any, makes a tick begin ahead of the clock, instead of the load.
+type start uint8
+
+const (
+	startNone   start = iota
+	startFence        // the restart fence of a fixed node
+	startWindow       // the window of a tenure
+)
+
 // Error says what happened, since when, and what to do.
 func (e *ClockError) Error() string {
 	cause := "IDs are asked for faster than the layout has them"
@@ -120,3 +129,6 @@ func (e *ClockError) Unwrap() error { return ErrClockBehind }
 
 // canceled wraps the reason why ctx ended.
 func canceled(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrCanceled, errs.Ended(ctx)) }
+
+// stamp formats an instant for messages.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

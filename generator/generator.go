@@ -117,8 +117,24 @@ func New(l Layout, t Tenure, opts ...Option) (*Generator, error) {
 	return g, nil
 }
 
+// claim binds the generator to its tenure if the tenure is a lease.
+func (g *Generator) claim() error {
+	lease, ok := g.tenure.(Lease)
+	if !ok {
+		return nil
+	}
+	return lease.Claim(Claim{
+		Layout:   g.layout.clone(),
+		MaxAhead: time.Duration(g.maxAhead),
+		Seal:     g.seal,
+	})
+}
+
 // Layout returns the layout of the IDs.
 func (g *Generator) Layout() Layout { return g.layout.clone() }
+
+// Shards returns the number of shards over which the IDs are spread evenly. See [WithShards].
+func (g *Generator) Shards() int { return int(g.shards) }
 
 // Next returns a new ID.
 //
@@ -205,9 +221,6 @@ func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 	}
 	return nil
 }
-
-// Shards returns the number of shards over which the IDs are spread evenly. See [WithShards].
-func (g *Generator) Shards() int { return int(g.shards) }
 
 // NextLike returns a new ID on the shard of key: (id & MaxSequence) mod n is the same for both,
 // where n is the declared number of shards or any divisor of it. The items of an order can be
@@ -336,6 +349,18 @@ func (g *Generator) waitForWindow(
 		r.window.Node, stamp(tick), stamp(r.window.From), stamp(r.window.Until), err)
 }
 
+// recordWait counts a completed wait.
+func (g *Generator) recordWait(why verdict, spent time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if why == outside {
+		g.extends++
+		return
+	}
+	g.waits++
+	g.waited += spent
+}
+
 // instant returns a clock reading as a time for messages.
 func (g *Generator) instant(now int64) time.Time {
 	return g.clock.epoch.Add(time.Duration(now)).UTC()
@@ -344,4 +369,295 @@ func (g *Generator) instant(now int64) time.Time {
 func (g *Generator) beforeEpoch(now int64) error {
 	return fmt.Errorf("%w: the clock shows %s, the epoch of layout %s is %s: correct the clock",
 		ErrBeforeEpoch, stamp(g.instant(now)), g.layout.label(), stamp(g.layout.Epoch))
+}
+
+const (
+	// takeCard takes the place of a residue if the next plain ID takes the top card of the deck.
+	takeCard = -1
+)
+
+// class selects the shard of an ID: the sequence numbers with one residue modulo the number of
+// shards. The zero class selects plain IDs, which take the next free numbers.
+type class struct{ residue, shards int64 }
+
+// isPlain reports whether the ID may be on any shard.
+func (c class) isPlain() bool { return c.shards == 0 }
+
+// verdict says whether IDs can be reserved and, if not, what the caller must wait for.
+type verdict uint8
+
+const (
+	granted verdict = iota
+	ahead           // the virtual clock is too far ahead of the wall clock
+	outside         // the tick is not in the window of the tenure
+	failed          // waiting does not help
+)
+
+// reservation is a run of IDs of one tick, or the reason why there is none.
+type reservation struct {
+	verdict verdict
+
+	// These fields are set if the verdict is granted: the run, whether its start is the top card,
+	// and the residue at which plain IDs continue after it.
+	first, count int64
+	dealt        bool
+	resume       int64
+
+	// These fields are set otherwise: the tick of the refused run, how far that tick begins ahead
+	// of the wall clock, the window that does not contain it, and the error if the verdict is
+	// failed.
+	tick   int64
+	lead   time.Duration
+	start  start
+	window Window
+	err    error
+}
+
+// lookTwice returns the word for an ID after which Next must not simply count on.
+func lookTwice(id int64) int64 { return ^id }
+
+// idOf returns the last ID that a word represents.
+func idOf(word int64) int64 {
+	if word < 0 {
+		return ^word
+	}
+	return word
+}
+
+// reserve moves the virtual clock to now, if that is later, and takes up to want sequence numbers
+// of one tick, starting with the first number of the class. It takes numbers only if the verdict is
+// granted. The caller holds g.mu.
+func (g *Generator) reserve(now, want int64, of class) reservation {
+	for {
+		word := g.last.Load()
+		r := g.propose(word, now, want, of)
+		if r.verdict != granted {
+			return r
+		}
+		next := r.first + r.count - 1
+		if !of.isPlain() {
+			next = lookTwice(next)
+		}
+		if r.first>>g.timeShift != idOf(word)>>g.timeShift {
+			g.budget.begin(r.first)
+		}
+		// If Next has counted on in the meantime, everything must be checked again.
+		if !g.last.CompareAndSwap(word, next) {
+			continue
+		}
+		g.settle(word)
+		g.issued += uint64(r.count)
+		g.counted, g.started, g.resume = idOf(next), true, r.resume
+		if r.dealt {
+			g.deck.deal()
+		}
+		return r
+	}
+}
+
+// propose returns the IDs that come after word without taking them. Its only side effect is an
+// update of the stored window of the tenure. The caller holds g.mu.
+func (g *Generator) propose(word, now, want int64, of class) reservation {
+	if g.sealed {
+		return reservation{verdict: failed, err: ErrSealed}
+	}
+	if now < 0 {
+		return reservation{verdict: failed, err: g.beforeEpoch(now)}
+	}
+	current, last, resume := g.position(word)
+	tick := current
+
+	// The wall clock has moved on. The first plain ID of the new tick takes a card.
+	if wall := now / g.tickNanos; wall > tick {
+		tick, last, resume = wall, -1, takeCard
+	}
+	start := g.startAfter(last, resume, of)
+	// The tick is used up. The next tick is borrowed, and plain IDs continue there with the round.
+	if start > g.maxSequence {
+		tick, last = tick+1, -1
+		start = g.startAfter(last, resume, of)
+	}
+	prefix := idOf(word) &^ g.maxSequence
+	if tick != current {
+		if err := g.refreshGrant(); err != nil {
+			return reservation{verdict: failed, err: err}
+		}
+		if tick < g.grant.from {
+			tick, last, resume = g.grant.from, -1, takeCard
+			start = g.startAfter(last, resume, of)
+		}
+		if tick > g.maxTick {
+			end, _ := g.layout.end()
+			return reservation{verdict: failed, err: g.layout.exhausted(end)}
+		}
+		prefix = tick<<g.timeShift | g.grant.window.Node<<g.layout.SequenceBits
+	}
+
+	if lead := g.leadOf(tick, now); lead > g.maxAhead {
+		return reservation{verdict: ahead, tick: tick, lead: time.Duration(lead), start: g.startOf(tick)}
+	}
+	// A tick that was granted once needs no second check of the window.
+	if tick != current && tick >= g.grant.until {
+		return reservation{verdict: outside, tick: tick, window: g.grant.window}
+	}
+	r := reservation{first: prefix | start, count: 1, resume: resume}
+	if of.isPlain() {
+		r.count = min(want, g.maxSequence-start+1)
+		r.dealt = resume == takeCard
+	}
+	return r
+}
+
+// position splits the word into the virtual clock and the residue at which plain IDs continue.
+func (g *Generator) position(word int64) (tick, sequence, resume int64) {
+	if !g.started {
+		// The floor counts as used up, so the first ID is the first ID of a new tick.
+		return g.floor, g.maxSequence, takeCard
+	}
+	id := idOf(word)
+	tick, sequence = id>>g.timeShift, id&g.maxSequence
+	if word < 0 {
+		return tick, sequence, g.resume
+	}
+	return tick, sequence, (sequence + 1) % g.shards
+}
+
+// startOf returns the boundary that begins at a tick.
+func (g *Generator) startOf(tick int64) start {
+	switch {
+	case tick > 0 && tick == g.grant.from:
+		return startWindow
+	case !g.started && tick == g.floor+1:
+		return startFence
+	}
+	return startNone
+}
+
+// startAfter returns the first sequence number after last that is in the class. For plain IDs it
+// returns the first number with the residue at which they continue. The result may be after the end
+// of the tick.
+func (g *Generator) startAfter(last, resume int64, of class) int64 {
+	if of.isPlain() {
+		of = class{resume, g.shards}
+		if resume == takeCard {
+			of.residue = g.deck.top()
+		}
+	}
+	next := last + 1
+	skip := (of.residue - next) % of.shards
+	if skip < 0 {
+		skip += of.shards
+	}
+	return next + skip
+}
+
+// refreshGrant reads the current window of the tenure.
+func (g *Generator) refreshGrant() error {
+	window := g.tenure.Window()
+	if window == g.grant.window {
+		return nil
+	}
+	grant, err := g.layout.grantOf(window)
+	if err == nil {
+		g.grant = grant
+	}
+	return err
+}
+
+// leadOf returns how far, in nanoseconds, tick begins ahead of now. The result is negative after
+// the tick has begun, and the largest int64 if the tick is too far away for the arithmetic.
+func (g *Generator) leadOf(tick, now int64) int64 {
+	if tick > (math.MaxInt64-g.tickNanos)/g.tickNanos {
+		return math.MaxInt64
+	}
+	return tick*g.tickNanos - now
+}
+
+// settle counts the IDs up to word that Next took since the last reservation. The caller holds
+// g.mu.
+func (g *Generator) settle(word int64) {
+	if g.started {
+		g.issued += uint64(idOf(word) - g.counted)
+		g.counted = idOf(word)
+	}
+}
+
+// Stats describes what a generator has done so far and its current state. The zero Stats belongs to
+// no generator. In JSON, durations are numbers of nanoseconds, and times that are zero are left out.
+type Stats struct {
+	// Node is the node number in use.
+	Node int64 `json:"node"`
+	// Issued is the number of IDs issued so far.
+	Issued uint64 `json:"issued"`
+	// Last is the time of the last ID, in UTC. It is zero before the first ID.
+	Last time.Time `json:"last,omitzero"`
+	// Lead is how far the last ID is ahead of the wall clock. It is 0 if the ID is not ahead.
+	Lead time.Duration `json:"lead_ns"`
+	// Waits is the number of completed waits for the clock, and Waited is the total time that they
+	// took. A call may wait more than once.
+	Waits  uint64        `json:"waits"`
+	Waited time.Duration `json:"waited_ns"`
+	// ClockSteps is how often the wall clock was seen to step back by a millisecond or more.
+	ClockSteps uint64 `json:"clock_steps"`
+	// WindowEnd is the end of the tenure's window, in UTC. It is zero for a fixed node.
+	WindowEnd time.Time `json:"window_end,omitzero"`
+	// Extensions is how often the window of a [Lease] has grown or moved. For any other tenure it
+	// is how often a call had to ask the tenure for more.
+	Extensions uint64 `json:"extensions"`
+	// End is when the time bits of the layout run out. YearsLeft is the number of years of 365.25
+	// days until then by the wall clock.
+	End       time.Time `json:"end,omitzero"`
+	YearsLeft float64   `json:"years_left"`
+}
+
+// Stats returns a snapshot of the statistics.
+func (g *Generator) Stats() Stats {
+	now := g.clock.exact()
+	steps, _ := g.clock.stepped(now)
+	s := Stats{ClockSteps: steps, End: g.layout.End()}
+	s.YearsLeft = float64(s.End.Unix()-g.instant(now).Unix()) / (hoursPerYear * 3600)
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	word := g.last.Load()
+	g.settle(word)
+	s.Node = g.grant.window.Node
+	s.Issued = g.issued
+	s.Waits, s.Waited, s.Extensions = g.waits, g.waited, g.extends
+	if s.Issued > 0 {
+		tick := idOf(word) >> g.timeShift
+		s.Last, _ = g.layout.timeOf(uint64(tick))
+		s.Lead = time.Duration(max(g.leadOf(tick, now), 0))
+	}
+	if _, byHand := g.tenure.(fixedNode); !byHand {
+		s.WindowEnd = g.tenure.Window().Until.UTC()
+	}
+	if lease, ok := g.tenure.(Lease); ok {
+		s.Extensions = lease.Extensions()
+	}
+	return s
+}
+
+// seal prevents the generator from issuing any more IDs.
+func (g *Generator) seal() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sealed = true
+	// Next counts on without the lock as long as the word is an ID. After the swap it must take the
+	// lock and then finds the seal.
+	word := g.last.Load()
+	for word >= 0 && !g.last.CompareAndSwap(word, lookTwice(word)) {
+		word = g.last.Load()
+	}
+	if !g.started {
+		return time.Time{}
+	}
+	end, _ := g.layout.timeOf(uint64(idOf(word)>>g.timeShift) + 1)
+	return end
+}
+
+func (g *Generator) isSealed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sealed
 }

@@ -31,6 +31,30 @@ type Tenure interface {
 	Extend(ctx context.Context) error
 }
 
+// Lease is a [Tenure] that is granted for a limited time, recorded in a store and given back, such
+// as the Keeper of package lease. [New] tells the lease which generator it serves.
+type Lease interface {
+	Tenure
+	// Claim is called once by New, when nothing else can fail. A lease that already serves another
+	// generator returns an error that wraps [ErrTenureTaken], and then New fails.
+	Claim(c Claim) error
+	// Extensions returns how often the window has grown or moved.
+	Extensions() uint64
+}
+
+// Claim describes a generator to its [Lease].
+type Claim struct {
+	// Layout is the layout of the generator's IDs.
+	Layout Layout
+	// MaxAhead is how far the time of an ID may be ahead of the generator's clock. A window must
+	// reach this much further than the time until it can be extended.
+	MaxAhead time.Duration
+	// Seal ends the generator permanently. It returns the end of the last tick that the generator
+	// used, in UTC, or the zero time if it used none. After Seal has returned, every request for a
+	// new ID fails with [ErrSealed]. Seal may be called more than once and concurrently.
+	Seal func() (last time.Time)
+}
+
 // FixedNode returns a tenure that grants one node number permanently. The caller must make sure
 // that at any time at most one generator in the world uses this number with this layout. Two such
 // generators create duplicates, in one process or in several, and nothing can detect this. The

@@ -46,8 +46,6 @@ var tornTypes = map[string]string{
 	"bench.report":                   "gear",
 	"examples/leased.story":          "gear",
 	"examples/sharding.shop":         "gear",
-	"generator.Generator":            "not folded yet",
-	"generator.Layout":               "not folded yet",
 	"internal/authority.Database":    "not folded yet",
 	"internal/chaos.runner":          "gear",
 	"internal/dbtest.server":         "gear",
