@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -90,3 +91,6 @@ func (e *ExhaustedError) Unwrap() []error {
 	}
 	return []error{ErrExhausted, e.Err}
 }
+
+// canceled is the error for a context that ended before there was a number.
+func canceled(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrCanceled, errs.Ended(ctx)) }

@@ -2,10 +2,7 @@ package segment
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
-
-	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // Source hands out the numbers of a counter. Make one with [New], [Daily] or [Tickets]. It must not be
@@ -115,6 +112,3 @@ func (s *Source) Stats() Stats { return s.supply.stats() }
 // [ErrClosed]. It stops a claim that is under way, and waits up to the maximum wait until it has ended, so
 // that the store can be closed afterwards. Close may be called more than once. It returns nil.
 func (s *Source) Close() error { return s.supply.close() }
-
-// canceled is the error for a context that ended before there was a number.
-func canceled(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrCanceled, errs.Ended(ctx)) }

@@ -33,25 +33,6 @@ type Stats struct {
 	Sources []Stats
 }
 
-func (l *lane) stats() Stats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := &l.fetch
-	s := Stats{
-		Name: l.name, Issued: l.issued(), Left: l.current.Load().left() + int64(len(l.spare)), Block: f.size,
-		Claims: l.count.claims, Failures: l.count.failures,
-		LastClaim: f.last, FailingSince: f.failingSince, LastError: f.failure, Closed: l.closed,
-	}
-	if l.ahead != nil {
-		s.Left += l.ahead.count
-	}
-	if l.closed {
-		s.Left = 0
-	}
-	s.Lasts = lasts(s.Left, f.rate)
-	return s
-}
-
 // lasts is how long so many numbers last at a rate in numbers a second.
 func lasts(left int64, rate float64) time.Duration {
 	if rate <= 0 {

@@ -72,7 +72,6 @@ var tornTypes = map[string]string{
 	"merge/internal/sqldb.DB":        "not folded yet",
 	"merge/internal/verify.database": "not folded yet",
 	"merge/internal/verify.verifier": "not folded yet",
-	"segment.lane":                   "not folded yet",
 	"segment/redissegment.Store":     "not folded yet",
 	"segment/segmenttest.probe":      "gear",
 	"server/internal/daemon.Daemon":  "not folded yet",
