@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -25,6 +24,27 @@ var (
 	// errRefused marks something that would be possible but not safe.
 	errRefused = errors.New("refused")
 )
+
+// exitError ends the program with its own exit code. It prints nothing if it wraps no error.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e exitError) Unwrap() error { return e.err }
+
+// env is everything that a command uses of the process, so that tests can replace it.
+type env struct {
+	out, err io.Writer
+	getenv   func(string) string
+}
 
 // command is one thing that the program does.
 type command struct {
@@ -57,108 +77,32 @@ type options struct {
 	merge               mergeOptions
 }
 
-// commands returns all commands in the order of the overview.
-func commands() []command {
-	return []command{
-		newCommand(), inspectCommand(), rangeCommand(), layoutCommand(), listCommand(), releaseCommand(),
-		authorityCommand(), reserveCommand(),
-		segmentsListCommand(), segmentsShowCommand(), segmentsRaiseCommand(), segmentsResiduesCommand(),
-		shardsStatusCommand(), shardsResumeCommand(), shardsUndoCommand(), shardsCleanCommand(),
-		sealCommand(), openCommand(),
-		mergePlanCommand(), mergeCheckCommand(), mergeRunCommand(), mergeVerifyCommand(),
-		versionCommand(), completionCommand(),
-	}
+// authorityOptions are the flags of "nodes authority".
+type authorityOptions struct {
+	to, toTable, from, fromTable string
+	anotherLayout                bool
 }
 
-func groups() []group {
-	return []group{nodesGroup(), segmentsGroup(), shardsGroup(), mergeGroup()}
+// mergeOptions are the flags that only the merge commands have.
+type mergeOptions struct {
+	servers            texts
+	target, from       string
+	renames, serverMap string
+	conflicts          int
+	only               texts
+	rate               int
+	all, quiet         bool
 }
 
-// members returns the commands of a group.
-func (g group) members() []command {
-	return slices.DeleteFunc(commands(), func(c command) bool { return !strings.HasPrefix(c.name, g.name+" ") })
-}
+// texts is a flag that may be given several times. It accepts every text, because package flag repeats a text
+// that is refused, and a DSN may contain a password.
+type texts []string
 
-// exitError ends the program with its own exit code. It prints nothing if it wraps no error.
-type exitError struct {
-	code int
-	err  error
-}
+func (t *texts) String() string { return "" }
 
-func (e exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e exitError) Unwrap() error { return e.err }
-
-// execute runs the command that args name and returns the exit code.
-func execute(ctx context.Context, args []string, e *env) int {
-	err := dispatch(ctx, args, e)
-	if err == nil {
-		return exitOK
-	}
-	if text := err.Error(); text != "" {
-		say(e.err, "snowflake: %s\n", text)
-	}
-	var exit exitError
-	switch {
-	case errors.Is(err, errUsage):
-		return exitUsage
-	case errors.As(err, &exit):
-		return exit.code
-	case errors.Is(err, errRefused):
-		return exitRefused
-	}
-	return exitFailure
-}
-
-func dispatch(ctx context.Context, args []string, e *env) error {
-	if len(args) == 0 {
-		overview(e.err)
-		return usagef("a command is missing")
-	}
-	switch first := args[0]; {
-	case first == "help" || isHelpFlag(first):
-		return help(e.out, args[1:])
-	case first == "-version" || first == "--version":
-		args = append([]string{"version"}, args[1:]...)
-	case first == completeWord:
-		return printCandidates(e.out, args[1:])
-	}
-	if g, ok := groupOf(args[0]); ok {
-		switch {
-		case len(args) == 1:
-			printGroup(e.err, g)
-			return usagef("%s: a command is missing, one of: %s", g.name, strings.Join(g.words(), ", "))
-		case args[1] == "help" || isHelpFlag(args[1]):
-			return help(e.out, append([]string{g.name}, args[2:]...))
-		}
-	}
-	c, rest, err := find(args)
-	if err != nil {
-		return err
-	}
-	return c.call(ctx, e, rest)
-}
-
-func isHelpFlag(arg string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, arg) }
-
-// call runs the command with the arguments that follow its name.
-func (c command) call(ctx context.Context, e *env, args []string) error {
-	var o options
-	set := c.flagSet(&o)
-	positional, err := parse(set, args)
-	if errors.Is(err, flag.ErrHelp) {
-		printCommand(e.out, c)
-		return nil
-	}
-	if err != nil {
-		return usagef("%s: %s; see \"snowflake help %s\"", c.name, err, c.name)
-	}
-	return c.run(ctx, e, &o, positional)
+func (t *texts) Set(text string) error {
+	*t = append(*t, text)
+	return nil
 }
 
 // flagSet declares the flags of the command, which write to o.
@@ -169,51 +113,6 @@ func (c command) flagSet(o *options) *flag.FlagSet {
 		c.flags(set, o)
 	}
 	return set
-}
-
-// find returns the command that the first words name, and the words that follow its name.
-func find(args []string) (command, []string, error) {
-	if len(args) == 0 || args[0] == "" {
-		return command{}, nil, usagef("a command is missing; \"snowflake help\" lists all commands")
-	}
-	var near []string
-	for _, c := range commands() {
-		words := strings.Fields(c.name)
-		if len(args) >= len(words) && strings.Join(args[:len(words)], " ") == c.name {
-			return c, args[len(words):], nil
-		}
-		if strings.HasPrefix(words[0], args[0]) || strings.HasPrefix(args[0], words[0]) ||
-			slices.Contains(words, args[0]) {
-			near = append(near, "\""+c.name+"\"")
-		}
-	}
-	if g, ok := groupOf(args[0]); ok && len(args) > 1 {
-		return command{}, nil, usagef("%s: there is no command %q, only: %s", g.name, args[1],
-			strings.Join(g.words(), ", "))
-	}
-	if near != nil {
-		return command{}, nil, usagef("there is no command %q; did you mean %s?", args[0],
-			strings.Join(near, " or "))
-	}
-	return command{}, nil, usagef("there is no command %q; \"snowflake help\" lists all commands", args[0])
-}
-
-func groupOf(name string) (group, bool) {
-	for _, g := range groups() {
-		if g.name == name {
-			return g, true
-		}
-	}
-	return group{}, false
-}
-
-// words returns the commands of the group without its name.
-func (g group) words() []string {
-	var words []string
-	for _, c := range g.members() {
-		words = append(words, strings.TrimPrefix(c.name, g.name+" "))
-	}
-	return words
 }
 
 // parse reads flags before, between and after the arguments. A minus sign with a digit begins an
@@ -251,6 +150,10 @@ func parse(set *flag.FlagSet, args []string) (positional []string, err error) {
 func isSwitch(f *flag.Flag) bool {
 	boolean, ok := f.Value.(interface{ IsBoolFlag() bool })
 	return ok && boolean.IsBoolFlag()
+}
+
+func jsonFlag(set *flag.FlagSet, o *options) {
+	set.BoolVar(&o.json, "json", false, "print one JSON document instead of text")
 }
 
 // say writes to a stream of the process. An error is ignored, because there is nobody left to tell.

@@ -2,17 +2,20 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"gorm.io/driver/mysql"
 	"gorm.io/driver/postgres"
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
@@ -155,4 +158,29 @@ func sqliteOf(dsn string) (string, error) {
 		}
 	}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode(), nil
+}
+
+// openGORM opens the database of a DSN.
+func openGORM(dsn string) (*gorm.DB, *sql.DB, error) {
+	dialector, err := dialectorOf(dsn)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot open the %s database: %w", dialector.Name(), err)
+	}
+	pool, err := db.DB()
+	return db, pool, err
+}
+
+// closers closes what a command has opened.
+type closers []func() error
+
+func (c closers) close() error {
+	var errs []error
+	for _, one := range slices.Backward(c) {
+		errs = append(errs, one())
+	}
+	return errors.Join(errs...)
 }

@@ -37,10 +37,6 @@ func layoutFlag(set *flag.FlagSet, o *options) {
 	set.StringVar(&o.layout, "layout", "Default", "the layout of the IDs: a `NAME` from \"snowflake layout\"")
 }
 
-func jsonFlag(set *flag.FlagSet, o *options) {
-	set.BoolVar(&o.json, "json", false, "print one JSON document instead of text")
-}
-
 // layoutOf finds a preset by its name, in which case does not matter.
 func layoutOf(name string) (preset, error) {
 	for _, p := range presets() {

@@ -1,40 +1,25 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
-
-// mergeOptions are the flags that only the merge commands have.
-type mergeOptions struct {
-	servers            texts
-	target, from       string
-	renames, serverMap string
-	conflicts          int
-	only               texts
-	rate               int
-	all, quiet         bool
-}
-
-// texts is a flag that may be given several times. It accepts every text, because package flag repeats a text
-// that is refused, and a DSN may contain a password.
-type texts []string
-
-func (t *texts) String() string { return "" }
-
-func (t *texts) Set(text string) error {
-	*t = append(*t, text)
-	return nil
-}
 
 func mergeGroup() group {
 	return group{
@@ -144,4 +129,915 @@ func serverNames(plan *merge.Plan) string {
 
 func targetName(plan *merge.Plan) string {
 	return fmt.Sprintf("%s (%d)", plain(cmp.Or(plan.Target.Name, "the target")), plan.Target.Number)
+}
+
+func mergePlanCommand() command {
+	return command{
+		name: "merge plan", args: "FILE", short: "draft the plan of a merge for review",
+		help: `
+Reads the tables of all databases and writes a plan to a new file. The plan has a policy for every table,
+guessed from its keys and from what is in them, and a note with the reason. A drafted policy keeps every row:
+copy or rename, with renumbered keys or without. Where that may not be what is wanted, the policy is
+"undecided", and the note lists what there is to choose from. Somebody who knows the game must decide these
+tables before anything runs, and the lines with REVIEW. Read the other lines too. The command copies no rows.
+It refuses an existing file (exit code 3), and only you can read the new one.
+
+A server is written as [NAME:]NUMBER=DSN. NUMBER is the server number in the IDs that were generated there.
+If other servers were merged into it before, their numbers follow, as in 2,7. The order matters: where one
+of two rows stays, it is the row of the server that comes first. The target is written in the same way. Its
+tables must exist, made by the migrations of the game, and must be empty. Its number is the one that the
+merged server uses from then on. --layout is the layout of the IDs. For a layout that is not in the list,
+write a plan without tables, and draft the rest with --from.
+` + mergeDSNHelp + `
+Put $NAME in single quotes, so that the plan holds the name of the variable and not the password.
+
+  snowflake merge plan plan.yaml --layout Game --server 1=s1.db --server 2=s2.db --target 1=new.db
+  snowflake merge plan night.yaml --layout Game --server Avalon:1='$AVALON_DSN' \
+      --server Camelot:2,7='$CAMELOT_DSN' --target Avalon:1='$TARGET_DSN'
+  snowflake merge plan plan2.yaml --from plan.yaml    # policies for tables that are new`,
+		flags: func(set *flag.FlagSet, o *options) {
+			jsonFlag(set, o)
+			set.StringVar(&o.layout, "layout", "", "the layout of the IDs: a `NAME` from \"snowflake layout\"")
+			set.Var(&o.merge.servers, "server", "a `SOURCE` as [NAME:]NUMBER=DSN; repeat the flag for each server")
+			set.StringVar(&o.merge.target, "target", "", "the `TARGET` as [NAME:]NUMBER=DSN")
+			set.StringVar(&o.merge.from, "from", "", "take the servers, layout and known tables from a `PLAN`")
+		},
+		run: runMergePlan,
+	}
+}
+
+func runMergePlan(ctx context.Context, e *env, o *options, args []string) error {
+	const name = "merge plan"
+	path, err := planPath(name, args)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%w: the file %s exists and may have been reviewed: choose another name",
+			errRefused, path)
+	}
+	plan, err := outline(name, o)
+	if err != nil {
+		return err
+	}
+	m := &merging{plan: plan, path: path, secrets: secretsOf(plan)}
+	drafted, err := merge.Draft(ctx, plan, merge.WithOpener(openDatabase))
+	if err != nil {
+		return m.explain(ctx, name, err)
+	}
+	if err := drafted.Save(path); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	} else if err != nil {
+		return err
+	}
+	if literal := literalPasswords(drafted); len(literal) > 0 {
+		say(e.err, "%s\n", wrap("The plan contains the password of "+strings.Join(literal, ", ")+". Only you "+
+			"can read the file, but it is safer to write the name of an environment variable there, as $NAME.", ""))
+	}
+	if o.json {
+		return printJSON(e.out, newDraftInfo(path, drafted))
+	}
+	printDraft(e.out, path, drafted)
+	return nil
+}
+
+// outline returns the plan that the flags describe, without tables.
+func outline(name string, o *options) (*merge.Plan, error) {
+	f := o.merge
+	if f.from != "" {
+		if len(f.servers) > 0 || f.target != "" || o.layout != "" {
+			return nil, usagef("%s: --from excludes --server, --target and --layout: the plan has them", name)
+		}
+		plan, err := merge.Load(f.from)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, usagef("%s: there is no file %s", name, f.from)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.from, err)
+		}
+		return plan, nil
+	}
+	switch {
+	case len(f.servers) == 0:
+		return nil, usagef("%s: the servers are missing: give --server NUMBER=DSN for each, or --from PLAN", name)
+	case f.target == "":
+		return nil, usagef("%s: the target is missing: give --target NUMBER=DSN", name)
+	case o.layout == "":
+		return nil, usagef("%s: the layout is missing: give --layout NAME; \"snowflake layout\" lists them", name)
+	}
+	layout, err := layoutOf(o.layout)
+	if err != nil {
+		return nil, err
+	}
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: strings.ToLower(layout.name)}}
+	for i, text := range f.servers {
+		s, ok := parseServer(text)
+		if !ok {
+			return nil, usagef("%s: server %d is not written as [NAME:]NUMBER=DSN", name, i+1)
+		}
+		plan.Servers = append(plan.Servers, s)
+	}
+	t, ok := parseServer(f.target)
+	if !ok || len(t.Also) > 0 {
+		return nil, usagef("%s: the target is not written as [NAME:]NUMBER=DSN", name)
+	}
+	plan.Target = merge.Target{Name: t.Name, Number: t.Number, DSN: t.DSN}
+	if err := plan.Validate(); err != nil {
+		return nil, usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "merge: "))
+	}
+	return plan, nil
+}
+
+// parseServer reads [NAME:]NUMBER[,NUMBER...]=DSN. No error repeats a text that
+// it cannot read, because the text may be a DSN.
+func parseServer(text string) (s merge.Server, ok bool) {
+	left, dsn, ok := strings.Cut(text, "=")
+	if !ok || dsn == "" {
+		return s, false
+	}
+	s.DSN = dsn
+	if at := strings.LastIndex(left, ":"); at >= 0 {
+		s.Name, left = left[:at], left[at+1:]
+	}
+	for i, digits := range strings.Split(left, ",") {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case err != nil || n < 0:
+			return s, false
+		case i == 0:
+			s.Number = n
+		default:
+			s.Also = append(s.Also, n)
+		}
+	}
+	s.Name = cmp.Or(s.Name, fmt.Sprintf("s%d", s.Number))
+	return s, true
+}
+
+// literalPasswords names the databases whose DSN in the plan contains a password.
+func literalPasswords(plan *merge.Plan) (names []string) {
+	for _, s := range plan.Servers {
+		if len(passwordsOf(s.DSN)) > 0 {
+			names = append(names, plain(s.Name))
+		}
+	}
+	if len(passwordsOf(plan.Target.DSN)) > 0 {
+		names = append(names, "the target")
+	}
+	return names
+}
+
+// draftInfo is the draft in JSON.
+type draftInfo struct {
+	File     string               `json:"file"`
+	Plan     string               `json:"plan"` // the hash
+	Servers  []string             `json:"servers"`
+	Target   string               `json:"target"`
+	Tables   []draftTable         `json:"tables"`
+	Conserve []merge.ConservedSum `json:"conserve"`
+}
+
+type draftTable struct {
+	Name   string       `json:"name"`
+	Policy merge.Policy `json:"policy"`
+	Review bool         `json:"review"`
+	Note   string       `json:"note,omitempty"`
+}
+
+func newDraftInfo(path string, plan *merge.Plan) draftInfo {
+	d := draftInfo{File: path, Plan: plan.Hash(), Target: plan.Target.Name, Conserve: plan.Conserve}
+	for _, s := range plan.Servers {
+		d.Servers = append(d.Servers, s.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(plan.Tables)) {
+		t := plan.Tables[name]
+		review := t.Policy == merge.NotDecided || strings.Contains(t.Note, "REVIEW")
+		d.Tables = append(d.Tables, draftTable{name, t.Policy, review, t.Note})
+	}
+	return d
+}
+
+func printDraft(w io.Writer, path string, plan *merge.Plan) {
+	d := newDraftInfo(path, plan)
+	say(w, "%s into %s\n\n", serverNames(plan), targetName(plan))
+	table := &grid{words: 3, wraps: true}
+	table.add("TABLE", "POLICY", "BECAUSE")
+	review, open := int64(0), int64(0)
+	for _, t := range d.Tables {
+		table.add(plain(t.Name), string(t.Policy), plain(t.Note))
+		switch {
+		case t.Policy == merge.NotDecided:
+			open++
+		case t.Review:
+			review++
+		}
+	}
+	table.print(w)
+	if len(d.Conserve) > 0 {
+		say(w, "\n")
+	}
+	for _, s := range d.Conserve {
+		say(w, "To be conserved: %s of %s\n", plain(s.Expression), plain(s.Table))
+	}
+	say(w, "\n%s Then:\n\n  snowflake merge check %s\n", wrap(fmt.Sprintf("The plan is in %s: %s, of which %s "+
+		"to be decided and %s to be reviewed in any case.", path, plural(int64(len(d.Tables)), "table"),
+		count(open, "has", "have"), count(review, "has", "have")), ""), path)
+}
+
+func mergeCheckCommand() command {
+	return command{
+		name: "merge check", args: "PLAN", short: "find every conflict, and change nothing",
+		help: `
+Reads the sources and the target and prints what "merge run" would do: how many rows of each table it would
+copy, and every conflict, which is a pair of rows that are equal in a unique key of the target, with its
+resolution. Warnings and undecided problems come last. Of each kind of problem, and of the conflicts in each
+key, 20 lines are printed, and the rest with --all. The command writes to no database.
+
+Exit codes, for scripts:
+
+  0  there are no conflicts: "merge run" can start
+  4  there are conflicts, and the plan resolves all of them: "merge run" can start
+  3  something is undecided: "merge run" would refuse
+  1  a database or the plan could not be read
+  2  usage error
+
+Read the conflicts themselves, not only their number. The collation of the target decides which names are
+equal, so check against the same kind of database that you will run with. A source whose game server still
+runs is reported as "not_quiet".
+` + mergeDSNHelp + `
+
+  snowflake merge check plan.yaml
+  snowflake merge check plan.yaml --all
+  snowflake merge check plan.yaml --json --quiet > check.json`,
+		flags: func(set *flag.FlagSet, o *options) {
+			quietFlags(set, o)
+			set.BoolVar(&o.merge.all, "all", false, "print every problem and conflict, not 20 lines of each kind")
+			set.IntVar(&o.merge.conflicts, "conflicts", mostConflicts, "list at most `N` conflicts of each table, "+
+				"in JSON or with --all; any other N than that prints as many without --all")
+		},
+		run: runMergeCheck,
+	}
+}
+
+// mostConflicts is how many conflicts of each table a report lists, unless --conflicts says how many.
+const mostConflicts = 10_000
+
+func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error {
+	const name = "merge check"
+	if o.merge.conflicts < 1 {
+		return usagef("%s: --conflicts must be greater than 0", name)
+	}
+	verdict := merge.Clean
+	err := withMerge(ctx, e, o, name, args, func(m *merging) error {
+		report, err := m.Check(ctx)
+		if err != nil {
+			return err
+		}
+		m.meter.done()
+		verdict = report.Verdict
+		if o.json {
+			return printJSON(e.out, report)
+		}
+		most := printing{problems: mostLines, conflicts: mostLines}
+		if o.merge.conflicts != mostConflicts {
+			most.conflicts = 0 // the report has no more than that
+		}
+		if o.merge.all {
+			most = printing{}
+		}
+		printCheck(e.out, m.plan, report, most)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	switch verdict {
+	case merge.Resolved:
+		return exitError{code: exitResolved}
+	case merge.Undecided:
+		return exitError{code: exitRefused}
+	}
+	return nil
+}
+
+// printing is how many lines of each kind of problem and of the conflicts in each key are printed; 0 is
+// without a limit.
+type printing struct{ problems, conflicts int }
+
+// printCheck prints the most important part last, where the reader of a terminal sees it.
+func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport, most printing) {
+	say(w, "%s into %s\n", serverNames(plan), targetName(plan))
+	if r.Verdict == merge.Undecided && r.Rows == 0 && len(r.Conflicts) == 0 {
+		say(w, "\nRows were not looked at: what has to be decided comes before them.\n")
+	} else {
+		say(w, "\n")
+		printCheckTables(w, plan, r)
+		printConflicts(w, r, most.conflicts)
+	}
+	if len(r.Warnings) > 0 {
+		say(w, "\nWorth knowing:\n")
+		printProblems(w, r.Warnings, most.problems)
+	}
+	if len(r.Problems) > 0 {
+		say(w, "\nTo be decided:\n")
+		printProblems(w, r.Problems, most.problems)
+	}
+	say(w, "\n%s\n", wrap(verdictOf(r), ""))
+}
+
+func verdictOf(r *merge.CheckReport) string {
+	after := fmt.Sprintf("The target will have %s rows; copying them may take %s. Checked in %s.",
+		comma(r.Rows), spell(r.Estimate), spell(r.Took))
+	switch r.Verdict {
+	case merge.Clean:
+		return "Clean: nothing collides. " + after
+	case merge.Resolved:
+		return "Resolved: something collides, and the plan decides all of it. " + after
+	}
+	return fmt.Sprintf("Undecided: %s to solve before anything can be merged. Nothing was changed.",
+		plural(int64(len(r.Problems)), "problem"))
+}
+
+// printCheckTables prints what happens to each table, in the order in which they are copied.
+func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
+	servers := plan.Servers
+	if len(servers) > 6 { // the line would be too long; the JSON document has all servers
+		servers = nil
+	}
+	table := &grid{words: 2}
+	heading := []string{"TABLE", "POLICY"}
+	for _, s := range servers {
+		heading = append(heading, plain(s.Name))
+	}
+	table.add(append(heading, "ROWS", "EQUAL", "RENAMED", "DROPPED", "STAY BEHIND")...)
+	for _, t := range r.Tables {
+		cells := []string{plain(t.Name), string(t.Policy)}
+		for _, s := range servers {
+			cells = append(cells, comma(t.Rows[s.Name]))
+		}
+		rows, left := total(t.Rows)-t.Dropped, total(t.Left)
+		table.add(append(cells, comma(rows), orDot(t.Conflicts), orDot(t.Renamed), orDot(t.Dropped),
+			orDot(left))...)
+	}
+	table.print(w)
+	var without []string
+	for name, t := range plan.Tables {
+		if t.Policy == merge.Rebuild || t.Policy == merge.Skip {
+			without = append(without, fmt.Sprintf("%s (%s)", plain(name), t.Policy))
+		}
+	}
+	if slices.Sort(without); len(without) > 0 {
+		say(w, "\n%s\n", wrap("Not copied: "+strings.Join(without, ", ")+".", ""))
+	}
+}
+
+// printConflicts lists the conflicts by table and key, at most so many of each; 0 is without a limit.
+func printConflicts(w io.Writer, r *merge.CheckReport, most int) {
+	missing := map[string]int64{} // the number of conflicts that are not listed, by table
+	for _, t := range r.Tables {
+		missing[t.Name] = t.Conflicts
+	}
+	for _, c := range r.Conflicts {
+		missing[c.Table]--
+	}
+	all := r.Conflicts
+	for len(all) > 0 {
+		first := all[0]
+		same := func(c merge.Conflict) bool { return c.Table == first.Table && c.Key == first.Key }
+		n := slices.IndexFunc(all, func(c merge.Conflict) bool { return !same(c) })
+		if n < 0 {
+			n = len(all)
+		}
+		// The number of rows that are equal in this key is known only if all conflicts are listed.
+		equal := plural(int64(n), "row")
+		if missing[first.Table] > 0 {
+			equal = "rows"
+		}
+		say(w, "\n%s: %s equal in %s\n", plain(first.Table), equal, plain(first.Key))
+		table := &grid{words: 4}
+		table.add("  VALUE", "STAYS", "OTHER", "BECOMES")
+		shown := n
+		if most > 0 {
+			shown = min(n, most)
+		}
+		for _, c := range all[:shown] {
+			table.add("  "+plain(c.Value), rowName(c.Keeper), rowName(c.Other), becomes(c))
+		}
+		table.print(w)
+		if shown < n {
+			say(w, "  and %s not listed: see \"merge check --all\"\n",
+				count(int64(n-shown), "more that is", "more that are"))
+		}
+		all = all[n:]
+		if more := missing[first.Table]; more > 0 && (len(all) == 0 || all[0].Table != first.Table) {
+			say(w, "  and %s not listed: see --conflicts\n", count(more, "more that is", "more that are"))
+		}
+	}
+}
+
+func rowName(r merge.RowRef) string { return plain(r.Server) + " " + plain(r.Key) }
+
+func becomes(c merge.Conflict) string {
+	switch c.Resolution {
+	case "renamed":
+		return plain(c.NewName)
+	case "dropped":
+		return "one with what stays"
+	case "added":
+		return "added to what stays"
+	}
+	return c.Resolution
+}
+
+func mergeRunCommand() command {
+	return command{
+		name: "merge run", args: "PLAN", short: "merge, or continue an interrupted merge",
+		help: `
+Does everything that "merge check" does, and then copies the rows of all sources into the target. If something
+is undecided, it copies nothing (exit code 3). Stop the game servers and back up the sources first. The
+sources are opened read-only. To undo a merge, drop the target.
+
+If the command is interrupted, by Ctrl-C, a lost connection or kill -9, run it again: it continues where it
+was, and the target becomes the same as without the interruption. If the target is complete, it changes
+nothing. The command refuses (exit code 3) while another run works on the target, if the plan was changed
+after the first run, and if a source was written to.
+
+Progress goes to standard error: the rows copied, the rows per second, and the time left. A terminal shows
+a bar. Otherwise a line is printed every 5 seconds, which is a JSON document with --json.
+
+--renames writes the list of rows that got a new name, and --servers the map from the old servers to the
+new one. Both are CSV files, written after the last row. A file of the same kind is replaced, and any other
+file is refused (exit code 3).
+
+--only copies only some tables, and leaves the others to a later run with the same plan; parents come first.
+--rate holds the run to a number of rows per second, for the sake of others on the same machines.
+` + mergeDSNHelp + `
+
+  snowflake merge run plan.yaml
+  snowflake merge run plan.yaml --renames renames.csv --servers servers.csv
+  snowflake merge run plan.yaml --only accounts,roles --rate 5000
+  snowflake merge run plan.yaml --json --quiet > run.json`,
+		flags: func(set *flag.FlagSet, o *options) {
+			quietFlags(set, o)
+			set.StringVar(&o.merge.renames, "renames", "", "write the list of renamed rows to a CSV `FILE`")
+			set.StringVar(&o.merge.serverMap, "servers", "", "write the map of servers to a CSV `FILE`")
+			set.Var(&o.merge.only, "only", "copy only these `TABLES` now, separated by commas")
+			set.IntVar(&o.merge.rate, "rate", 0, "copy at most `N` rows per second; 0 is without a limit")
+		},
+		run: runMergeRun,
+	}
+}
+
+func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
+	const name = "merge run"
+	lists := []list{
+		{flag: "--renames", path: o.merge.renames, heading: "table,column,server,key,old_name,new_name\n"},
+		{flag: "--servers", path: o.merge.serverMap, heading: "number,name,merged_into,target\n"},
+	}
+	lists = slices.DeleteFunc(lists, func(l list) bool { return l.path == "" })
+	for _, l := range lists {
+		if err := l.replaceable(); err != nil {
+			return err
+		}
+	}
+	if len(lists) == 2 && sameFile(lists[0].path, lists[1].path) {
+		return usagef("%s: --renames and --servers need two different files", name)
+	}
+	return withMerge(ctx, e, o, name, args, func(m *merging) error {
+		report, err := m.Run(ctx)
+		if err == nil {
+			m.meter.done()
+			for _, l := range lists {
+				err = errors.Join(err, l.write(func(w io.Writer) error {
+					if l.flag == "--servers" {
+						return m.WriteServers(w)
+					}
+					return m.WriteRenames(ctx, w)
+				}))
+			}
+		}
+		m.meter.end()
+		if o.json && report != nil {
+			return errors.Join(err, printJSON(e.out, report))
+		}
+		if err == nil {
+			printRun(e.out, m, report, lists)
+		} else if errors.Is(err, merge.ErrUndecided) && report.Check != nil {
+			printCheck(e.out, m.plan, report.Check, printing{mostLines, mostLines})
+		}
+		return err
+	})
+}
+
+func printRun(w io.Writer, m *merging, r *merge.RunReport, lists []list) {
+	say(w, "%s into %s\n\n", serverNames(m.plan), targetName(m.plan))
+	if r.Resumed && copied(r) {
+		say(w, "What was left:\n\n")
+	}
+	printCopied(w, r)
+	switch {
+	case r.Partial:
+		say(w, "\nA part is merged: %s in %s. The other tables are left to another run, without --only:\n\n"+
+			"  snowflake merge run %s\n", plural(r.Rows, "row"), spell(r.Took), m.path)
+		return
+	case r.Already:
+		say(w, "\nIt was merged before, and nothing was changed.\n")
+	case r.Resumed && !copied(r):
+		say(w, "\nMerged, from where an earlier run had ended. All rows were there.\n")
+	case r.Resumed:
+		say(w, "\nMerged, from where an earlier run had ended: %s in %s; copied at %s rows/s.\n",
+			plural(r.Rows, "row"), spell(r.Took), comma(int64(r.RowsPerSecond)))
+	default:
+		say(w, "\nMerged: %s in %s with the check; copied at %s rows/s.\n", plural(r.Rows, "row"),
+			spell(r.Took), comma(int64(r.RowsPerSecond)))
+	}
+	say(w, "%s another name, %s one with another.\n", count(r.Renamed, "row has", "rows have"),
+		count(r.Dropped, "row became", "rows became"))
+	if r.Quarantined > 0 {
+		say(w, "%s refused by the target: see the table merge_quarantine there.\n",
+			count(r.Quarantined, "ROW WAS", "ROWS WERE"))
+	}
+	for _, l := range lists {
+		say(w, "%s: %s\n", map[string]string{"--renames": "Renames", "--servers": "Servers"}[l.flag], l.path)
+	}
+	say(w, "\nNext:\n\n  snowflake merge verify %s\n", m.path)
+}
+
+// copied tells whether this run had rows to copy. If not, the report lists what the target holds.
+func copied(r *merge.RunReport) bool {
+	return slices.ContainsFunc(r.Tables, func(t merge.CopyReport) bool { return t.Way != "" })
+}
+
+// printCopied prints what was copied of each table. The JSON document also has it by server.
+func printCopied(w io.Writer, r *merge.RunReport) {
+	type sum struct {
+		rows, servers int64
+		ways          []string
+	}
+	var order []string
+	sums := map[string]*sum{}
+	for _, t := range r.Tables {
+		s := sums[t.Table]
+		if s == nil {
+			s = &sum{}
+			sums[t.Table], order = s, append(order, t.Table)
+		}
+		s.rows, s.servers = s.rows+t.Rows, s.servers+1
+		if t.Way != "" && t.Rows > 0 && !slices.Contains(s.ways, t.Way) {
+			s.ways = append(s.ways, t.Way)
+		}
+	}
+	table := &grid{words: 2}
+	table.add("TABLE", "BY", "SERVERS", "ROWS")
+	if !copied(r) {
+		table = &grid{words: 1}
+		table.add("TABLE", "SERVERS", "ROWS")
+	}
+	for _, name := range order {
+		s := sums[name]
+		cells := []string{plain(name), strings.Join(s.ways, ", "), comma(s.servers), comma(s.rows)}
+		if table.words == 1 {
+			cells = slices.Delete(cells, 1, 2)
+		}
+		table.add(cells...)
+	}
+	table.print(w)
+}
+
+func mergeVerifyCommand() command {
+	return command{
+		name: "merge verify", args: "PLAN", short: "compare the target with its sources, row by row",
+		help: `
+Reads the sources and the target again, independently of what the run reported, and compares them:
+
+  - the number of rows and a checksum over every value, for each server and table
+  - rows that refer to a row that does not exist, and rows that are equal in a unique key
+  - the new names
+  - the sums that the plan lists under "conserve"
+
+The command writes to no database. If anything differs, the exit code is 1: do not let players in. No game
+server may write to the sources or the target before the command has finished. Keep the JSON document: its
+"seal" is a hash of its whole content.
+` + mergeDSNHelp + `
+
+  snowflake merge verify plan.yaml
+  snowflake merge verify plan.yaml --json --quiet > verify.json`,
+		flags: quietFlags,
+		run:   runMergeVerify,
+	}
+}
+
+func runMergeVerify(ctx context.Context, e *env, o *options, args []string) error {
+	return withMerge(ctx, e, o, "merge verify", args, func(m *merging) error {
+		report, err := m.Verify(ctx)
+		if err != nil {
+			return err
+		}
+		m.meter.done()
+		if o.json {
+			err = printJSON(e.out, report)
+		} else {
+			printVerify(e.out, m.plan, report)
+		}
+		if err == nil && !report.OK {
+			err = fmt.Errorf("%s in %s: do not let players in before you know the reason",
+				count(int64(len(report.Failed)), "difference", "differences"),
+				plural(int64(len(report.Checks)), "comparison"))
+		}
+		return err
+	})
+}
+
+// verified is one line of the report: the result of every comparison of a table.
+type verified struct {
+	rows                                 int64
+	differ                               bool // in rows
+	checksum, orphans, duplicates, names string
+}
+
+// printVerify prints a line for each table and each sum, and then every difference.
+func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
+	say(w, "%s into %s\n\n", serverNames(plan), targetName(plan))
+	table := &grid{words: 1}
+	table.add("TABLE", "ROWS", "CHECKSUMS", "ORPHANS", "DUPLICATES", "NEW NAMES")
+	var order []string
+	all := map[string]*verified{}
+	sums := &grid{words: 2}
+	sums.add("SUM", "TABLE", "BEFORE", "AFTER")
+	for _, c := range r.Checks {
+		if c.What == "sum" {
+			sums.add(plain(c.Detail), plain(c.Table), number(c.Want), number(c.Got))
+			continue
+		}
+		v := all[c.Table]
+		if v == nil {
+			v = &verified{}
+			all[c.Table], order = v, append(order, c.Table)
+		}
+		v.note(c)
+	}
+	for _, name := range order {
+		v := all[name]
+		table.add(plain(name), v.counted(), v.checksum, v.orphans, v.duplicates, v.names)
+	}
+	table.print(w)
+	if len(sums.rows) > 1 {
+		say(w, "\n")
+		sums.print(w)
+	}
+	if len(r.Failed) > 0 {
+		say(w, "\nWhat differs:\n")
+	}
+	for _, c := range r.Failed {
+		at := plain(c.Table)
+		if c.Server != "" {
+			at += " of " + plain(c.Server)
+		}
+		if c.Detail != "" {
+			at += ", " + plain(c.Detail)
+		}
+		say(w, "%s\n", wrap(fmt.Sprintf("%s: %s: %s, and it should be %s", c.What, at, number(c.Got),
+			number(c.Want)), "  - "))
+	}
+	if r.OK {
+		say(w, "\nAll is as it should be: %s in %s.\n", plural(int64(len(r.Checks)), "comparison"), spell(r.Took))
+	}
+	say(w, "Seal %s\n", r.Seal)
+}
+
+// note adds a comparison to the line of its table. A later success does not hide a failure.
+func (v *verified) note(c merge.Comparison) {
+	cell, text := &v.checksum, "equal"
+	switch c.What {
+	case "rows", "empty":
+		n, _ := strconv.ParseInt(c.Got, 10, 64)
+		v.rows += n
+		v.differ = v.differ || !c.OK
+		return
+	case "orphans":
+		cell, text = &v.orphans, "none"
+	case "duplicates":
+		cell, text = &v.duplicates, "none"
+	case "names":
+		cell, text = &v.names, "there"
+	}
+	switch {
+	case *cell == differs:
+	case c.OK:
+		*cell = text
+	default:
+		*cell = differs
+	}
+}
+
+// number writes a whole number with commas, and any other text without control characters.
+func number(text string) string {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return comma(n)
+	}
+	return plain(text)
+}
+
+const differs = "DIFFER"
+
+func (v *verified) counted() string {
+	if v.differ {
+		return comma(v.rows) + " " + differs
+	}
+	return comma(v.rows)
+}
+
+// list is a CSV file that "merge run" writes if a flag asks for it.
+type list struct{ flag, path, heading string }
+
+// replaceable refuses a file that is not such a list, before the merge takes hours. The list of an
+// earlier run is accepted, because a command that is repeated has the same flags.
+func (l list) replaceable() (err error) {
+	other := fmt.Errorf("%w: %s: the file %s exists and is not such a list: choose another name", errRefused,
+		l.flag, l.path)
+	info, err := os.Stat(l.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if info, err := os.Stat(filepath.Dir(l.path)); err != nil || !info.IsDir() {
+			return usagef("merge run: %s: there is no directory %s", l.flag, filepath.Dir(l.path))
+		}
+		return nil
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%w: %s: %s is a directory: choose the name of a file", errRefused,
+			l.flag, l.path)
+	case err == nil && !info.Mode().IsRegular():
+		return other
+	}
+	file, err := os.Open(l.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.flag, err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	first, err := bufio.NewReader(file).ReadString('\n')
+	if first == l.heading || first == "" && errors.Is(err, io.EOF) {
+		return nil
+	}
+	return other
+}
+
+// sameFile tells whether two paths name the same file. The file need not exist.
+func sameFile(a, b string) bool {
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return a == b && errA == nil && errB == nil
+}
+
+// write replaces the file atomically: a reader sees the old content or the complete new one.
+func (l list) write(fn func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(l.path), ".merge-*")
+	if err != nil {
+		return l.unwritten(err)
+	}
+	err = errors.Join(fn(file), file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), l.path)
+	}
+	if err != nil {
+		return errors.Join(l.unwritten(err), os.Remove(file.Name()))
+	}
+	return nil
+}
+
+func (l list) unwritten(err error) error {
+	return fmt.Errorf("all rows are merged, but %s cannot be written: %w: run the command again to write it",
+		l.path, err)
+}
+
+// explain adds to an error how to continue, removes secrets, and decides the exit code.
+func (m *merging) explain(ctx context.Context, name string, err error) error {
+	switch {
+	case err == nil, errors.Is(err, errUsage):
+		return err
+	case ctx.Err() != nil:
+		said := "interrupted: nothing was changed"
+		if name == "merge run" {
+			said = "interrupted: the copied rows are kept, and nothing has to be undone: " + m.command("run") +
+				" continues where it was"
+		}
+		return &hidden{text: said, err: err}
+	}
+	text := concise(err.Error()) + m.advice(name, err)
+	if errors.Is(err, merge.ErrUndecided) { // the report lists what it is
+		text = "something is undecided, so nothing was copied: decide it in " + m.path + ", and then " +
+			"use " + m.command("check")
+	}
+	for _, refusal := range []error{
+		merge.ErrUndecided, merge.ErrLocked, merge.ErrOtherPlan, merge.ErrSourceChanged,
+	} {
+		if errors.Is(err, refusal) {
+			text, err = errRefused.Error()+": "+text, fmt.Errorf("%w: %w", errRefused, err)
+			break
+		}
+	}
+	return m.secrets.hide(&hidden{text, err})
+}
+
+// advice says what to do, if the error does not say so itself.
+func (m *merging) advice(name string, err error) string {
+	switch {
+	case errors.Is(err, merge.ErrLocked):
+		return ": wait until it ends; if no such process exists, end its connection on the database server"
+	case errors.Is(err, merge.ErrNotRun) && !strings.Contains(err.Error(), "run again"):
+		return ": " + m.command("run") + " comes first"
+	case errors.Is(err, merge.ErrSourceChanged) && !strings.Contains(err.Error(), "drop the target"):
+		return ": stop the process that writes there, drop the target, and start again"
+	case name != "merge run":
+		return ""
+	case errors.Is(err, merge.ErrRow):
+		return ": remove the constraint or trigger of the target that refuses it, and run again; or set " +
+			"bad_rows: quarantine for the table, and start again with a fresh target"
+	case errors.Is(err, merge.ErrDatabase):
+		return ": correct the cause; then " + m.command("run") + " continues where it was"
+	}
+	return ""
+}
+
+// command writes a command with its plan, as one types it.
+func (m *merging) command(name string) string {
+	return fmt.Sprintf("\"snowflake merge %s %s\"", name, m.path)
+}
+
+// concise removes errors that only follow from an earlier one: after a connection is lost or a database has
+// ended a transaction, everything else fails too.
+func concise(text string) string {
+	follows := []string{": driver: bad connection", ": cannot rollback - no transaction is active"}
+	var kept []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		said := len(kept) > 0 && slices.ContainsFunc(follows, func(end string) bool {
+			return strings.HasSuffix(line, end)
+		})
+		for _, earlier := range kept {
+			said = said || strings.HasSuffix(earlier, line)
+		}
+		if !said {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// mostLines is how many lines a terminal gets of one kind of problem, and of the conflicts in one key.
+const mostLines = 20
+
+// printProblems lists problems. A problem that several servers have is listed once. A remedy of several
+// problems in a row is printed once, after the last of them. Of each kind, at most so many lines are printed;
+// 0 is without a limit.
+func printProblems(w io.Writer, problems []merge.Problem, most int) {
+	var order []string
+	servers := map[string][]string{}
+	remedies := map[string]string{}
+	codes := map[string]merge.Code{}
+	for _, p := range problems {
+		server := plain(p.Server)
+		remedy := p.Remedy
+		p.Server, p.Remedy = "", ""
+		text := strings.Replace(p.String(), fmt.Sprintf(" %d rows: ", p.Count), " "+comma(p.Count)+" rows: ", 1)
+		text = plain(text) + " [" + string(p.Code) + "]"
+		if servers[text] == nil {
+			order = append(order, text)
+		}
+		servers[text] = append(servers[text], server)
+		remedies[text], codes[text] = plain(remedy), p.Code
+	}
+	said := func(text string) string {
+		if at := strings.Trim(strings.Join(servers[text], ", "), ", "); at != "" {
+			text = at + ": " + text
+		}
+		return wrap(text, "  - ")
+	}
+	var shown []string
+	var cut []merge.Code // kinds of which there is more
+	lines, more, last := map[merge.Code]int{}, map[merge.Code]int64{}, map[merge.Code]string{}
+	for _, text := range order {
+		code, remedy := codes[text], remedies[text]
+		n := 1 + strings.Count(said(text), "\n")
+		if remedy != "" && remedy != last[code] {
+			n += 1 + strings.Count(wrap(remedy, "    > "), "\n")
+		}
+		// The line that says how many there are more needs room as well.
+		if most > 0 && lines[code] > 0 && (more[code] > 0 || lines[code]+n >= most) {
+			if more[code]++; more[code] == 1 {
+				cut = append(cut, code)
+			}
+			continue
+		}
+		lines[code], last[code] = lines[code]+n, remedy
+		shown = append(shown, text)
+	}
+	for i, text := range shown {
+		say(w, "%s\n", said(text))
+		more := i+1 < len(shown) && remedies[shown[i+1]] == remedies[text]
+		if remedy := remedies[text]; remedy != "" && !more {
+			say(w, "%s\n", wrap(remedy, "    > "))
+		}
+	}
+	for _, code := range cut {
+		say(w, "  - and %s more [%s]: see \"merge check --all\"\n", comma(more[code]), code)
+	}
 }

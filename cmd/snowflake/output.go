@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -61,4 +62,159 @@ func spell(d time.Duration) string {
 		return d.Round(time.Second / 10).String()
 	}
 	return d.Round(time.Millisecond).String()
+}
+
+// lineWidth is the largest width of a line of text, in columns.
+const lineWidth = 98
+
+// width returns how many columns of a terminal a text takes.
+func width(text string) (columns int) {
+	for _, r := range text {
+		columns += widthOf(r)
+	}
+	return columns
+}
+
+func widthOf(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me): // a mark that combines with the letter before it
+		return 0
+	case wide(r):
+		return 2
+	}
+	return 1
+}
+
+// wide tells whether a character takes two columns of a terminal. Full-width characters of Chinese, Japanese
+// and Korean do, and so do emoji. Terminals use one column for what Unicode calls "ambiguous".
+func wide(r rune) bool {
+	if r < 0x1100 {
+		return false
+	}
+	for _, block := range [][2]rune{
+		{0x1100, 0x115f}, // the first parts of Korean syllables
+		{0x2e80, 0x303e}, {0x3041, 0xa4cf}, {0xa960, 0xa97c}, {0xac00, 0xd7a3}, {0xf900, 0xfaff},
+		{0xfe30, 0xfe6f}, {0xff01, 0xff60}, {0xffe0, 0xffe6}, {0x17000, 0x18cff}, {0x1b000, 0x1b2ff},
+		{0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd},
+	} {
+		if block[0] <= r && r <= block[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// cut returns the longest beginning of a text that fits into a number of columns.
+func cut(text string, columns int) string {
+	for at, r := range text {
+		if columns -= widthOf(r); columns < 0 {
+			return text[:at]
+		}
+	}
+	return text
+}
+
+// padding returns the spaces that fill a column after a text.
+func padding(text string, columns int) string {
+	return strings.Repeat(" ", max(columns-width(text), 0))
+}
+
+// comma writes a number with commas.
+func comma(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, text = "-", text[1:]
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
+
+// orDot writes a number, or a dot instead of 0, so that the other numbers stand out.
+func orDot(n int64) string {
+	if n == 0 {
+		return "."
+	}
+	return comma(n)
+}
+
+// plural writes a number and the thing that it counts.
+func plural(n int64, thing string) string { return count(n, thing, thing+"s") }
+
+func total(byName map[string]int64) (sum int64) {
+	for _, n := range byName {
+		sum += n
+	}
+	return sum
+}
+
+// grid is a table. Its first columns hold words and are aligned to the left. The others hold numbers and
+// are aligned to the right.
+type grid struct {
+	words int
+	wraps bool // the last column holds sentences, which may take several lines
+	rows  [][]string
+}
+
+func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+
+func (g *grid) print(w io.Writer) {
+	var widths []int
+	for _, cells := range g.rows {
+		for i, cell := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	for _, cells := range g.rows {
+		var line strings.Builder
+		for i, cell := range cells {
+			switch fill := padding(cell, widths[i]); {
+			case g.wraps && i == len(cells)-1:
+				before := line.String()
+				line.Reset()
+				line.WriteString(wrap(cell, before))
+			case i < g.words:
+				line.WriteString(cell + fill + "  ")
+			default:
+				line.WriteString(fill + cell + "  ")
+			}
+		}
+		say(w, "%s\n", strings.TrimRight(line.String(), " "))
+	}
+}
+
+// wrap breaks a text into lines that start below the end of the bullet.
+func wrap(text, bullet string) string {
+	var b strings.Builder
+	b.WriteString(bullet)
+	at, first := width(bullet), true
+	for word := range strings.FieldsSeq(text) {
+		long := width(word)
+		switch {
+		case first:
+			first = false
+		case at+1+long > lineWidth:
+			b.WriteString("\n" + strings.Repeat(" ", width(bullet)))
+			at = width(bullet)
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += long
+	}
+	return b.String()
+}
+
+// count writes a number and the words for one thing or for many things.
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return comma(n) + " " + many
 }

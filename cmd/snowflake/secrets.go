@@ -81,6 +81,7 @@ type hidden struct {
 }
 
 func (h *hidden) Error() string { return h.text }
+
 func (h *hidden) Unwrap() error { return h.err }
 
 // hide replaces the secrets in the text of an error.
