@@ -61,11 +61,9 @@ var tornTypes = map[string]string{
 	"internal/router.tableMove":      "not folded yet",
 	"internal/router.topology":       "not folded yet",
 	"internal/sqlconn.Table":         "not folded yet",
-	"lease/etcdlease.Store":          "not folded yet",
 	"lease/leasetest.probe":          "gear",
 	"lease/redislease.Store":         "not folded yet",
 	"lease/sqllease.Store":           "not folded yet",
-	"lease/zklease.Store":            "not folded yet",
 	"merge.schemaCheck":              "not folded yet",
 	"merge.sourceTable":              "not folded yet",
 	"merge.tableJob":                 "not folded yet",
@@ -74,8 +72,6 @@ var tornTypes = map[string]string{
 	"merge/internal/verify.verifier": "not folded yet",
 	"segment/redissegment.Store":     "not folded yet",
 	"segment/segmenttest.probe":      "gear",
-	"server/internal/daemon.Daemon":  "not folded yet",
-	"server/internal/resp.session":   "not folded yet",
 }
 
 func TestATypeLiesInAtMostTwoFiles(t *testing.T) {

@@ -2,11 +2,17 @@ package etcdlease
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -16,6 +22,8 @@ import (
 )
 
 var _ lease.Prober = (*Store)(nil)
+
+var _ lease.Identifier = (*Store)(nil)
 
 // Store is a [lease.Store] in etcd. It is safe for concurrent use.
 type Store struct {
@@ -50,6 +58,214 @@ func New(client *clientv3.Client, prefix string, opts ...Option) (*Store, error)
 	return s, nil
 }
 
+// Option changes what [New] does by default. The options of this package are the only ones.
+type Option interface{ apply(*Store) error }
+
+type option func(*Store) error
+
+func (o option) apply(s *Store) error { return o(s) }
+
+// WithHTTPClient tells the store to ask for the time with client, for endpoints whose certificates the
+// system does not know or that want one of the client's. Its transport then takes the same
+// tls.Config as the etcd client. Endpoints without a scheme ("host:port") are asked by https then,
+// otherwise by http.
+//
+// By default, endpoints are asked with a client that verifies certificates against those of the
+// system, uses no proxy, and waits 5 s. The given one is never changed; nil is an error.
+func WithHTTPClient(client *http.Client) Option {
+	return option(func(s *Store) error {
+		if client == nil {
+			return errors.New("WithHTTPClient needs a client, not nil")
+		}
+		s.http, s.tls = client, true
+		return nil
+	})
+}
+
+// WithClockURLs tells the store to ask these addresses for the time, each an http or https URL, in
+// turn until one answers. Any answer will do, as long as it has a Date; all processes should name
+// the same servers.
+//
+// By default, the endpoints of the etcd client are asked for /version.
+func WithClockURLs(urls ...string) Option {
+	return option(func(s *Store) error {
+		if len(urls) == 0 {
+			return errors.New("WithClockURLs needs at least one URL")
+		}
+		for _, text := range urls {
+			u, err := url.Parse(text)
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+				return fmt.Errorf("WithClockURLs: %q is not like \"http://host:port/path\"", text)
+			}
+		}
+		s.clockURLs = slices.Clone(urls)
+		return nil
+	})
+}
+
+// WithLocalClock tells the store to pass the clock of this machine off as its own. Then nobody notices
+// a machine whose clock is wrong: no ID is made twice even so, because windows are compared with
+// each other and not with clocks, but a machine that is a year ahead takes its number out of use
+// for a year, and finds numbers free that are still extended. Only for machines whose clocks
+// somebody else watches.
+//
+// By default, etcd is asked by HTTP. WithLocalClock cannot be combined with [WithHTTPClient] or
+// [WithClockURLs].
+func WithLocalClock() Option {
+	return option(func(s *Store) error {
+		s.local = true
+		return nil
+	})
+}
+
+func (s *Store) configure(options []Option) error {
+	var faults []error
+	for _, o := range options {
+		if o == nil {
+			faults = append(faults, errors.New("an option is nil"))
+			continue
+		}
+		if err := o.apply(s); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if s.local && (s.http != nil || s.clockURLs != nil) {
+		faults = append(faults, errors.New(
+			"WithLocalClock asks nobody, so leave out WithHTTPClient and WithClockURLs"))
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: etcdlease: %w", lease.ErrInvalidOption, errors.Join(faults...))
+	}
+	if s.http == nil {
+		s.http = defaultHTTPClient()
+	}
+	return nil
+}
+
+// Identity returns the random identity of the records under the prefix. It is the value of the key
+// prefix + "identity", which the first call writes. Do not delete that key: databases have noted it.
+func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
+	key := strings.TrimSuffix(s.prefix, "nodes/") + "identity"
+	id := rand.Text()
+	answer, err := s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, id)).
+		Else(clientv3.OpGet(key)).
+		Commit()
+	if err != nil {
+		return lease.Identity{}, fmt.Errorf("etcdlease: key %s: %w", key, err)
+	}
+	if !answer.Succeeded {
+		id = string(answer.Responses[0].GetResponseRange().Kvs[0].Value)
+	}
+	return lease.Identity{ID: id, Place: "keys " + s.prefix + " in etcd"}, nil
+}
+
+// Now returns the clock of the first member that answers by HTTP, to half a second, or the local
+// one with [WithLocalClock].
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if s.local {
+		return time.Now().Round(0).UTC(), nil
+	}
+	addresses := s.clockURLs
+	if addresses == nil {
+		addresses = s.client.Endpoints()
+	}
+	var faults []error
+	for _, address := range addresses {
+		now, err := s.ask(ctx, address)
+		if err == nil {
+			return now, nil
+		}
+		faults = append(faults, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(faults) == 0 {
+		faults = append(faults, errors.New("the client has no endpoints"))
+	}
+	return time.Time{}, fmt.Errorf("etcdlease: no member told the time by HTTP "+
+		"(the options WithHTTPClient, WithClockURLs and WithLocalClock say how else to ask): %w",
+		errors.Join(faults...))
+}
+
+func (s *Store) ask(ctx context.Context, address string) (time.Time, error) {
+	client := s.http
+	target := address
+	if s.clockURLs == nil {
+		var socket string
+		target, socket = clockURL(address, s.tls)
+		if socket != "" {
+			transport := socketTransport(socket)
+			defer transport.CloseIdleConnections()
+			client = &http.Client{Transport: transport, Timeout: askTimeout}
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("endpoint %q: %w", address, err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return time.Time{}, err
+	}
+	// Whatever else it says, even that the client may not ask. It is read so that the connection
+	// can be used again; if that fails there is the time all the same.
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16))
+	_ = answer.Body.Close()
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: status %d without the time (Date): %w",
+			target, answer.StatusCode, err)
+	}
+	// The header is cut to the second.
+	return date.UTC().Add(time.Second / 2), nil
+}
+
+// clockURL returns the URL to ask for an endpoint in any of the forms that the etcd client takes,
+// and the socket to reach it by, if it is one. What it does not know the request will refuse.
+func clockURL(endpoint string, tls bool) (target, socket string) {
+	if rest, unix := strings.CutPrefix(endpoint, "unix:"); unix {
+		return "http://socket/version", strings.TrimPrefix(rest, "//")
+	}
+	if !strings.Contains(endpoint, "://") {
+		// The etcd client takes TLS here if it has a configuration for it, which it does not show.
+		if tls {
+			return "https://" + endpoint + "/version", ""
+		}
+		return "http://" + endpoint + "/version", ""
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return endpoint, ""
+	}
+	return u.Scheme + "://" + u.Host + "/version", ""
+}
+
+// askTimeout bounds the question to one address, where the caller's client does not.
+const askTimeout = 5 * time.Second
+
+// defaultHTTPClient is a client of the store's own. It goes by no proxy: the etcd client does not
+// either, and a proxy would tell its own time.
+func defaultHTTPClient() *http.Client {
+	transport := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: askTimeout}).DialContext,
+		MaxIdleConnsPerHost: 1,
+		IdleConnTimeout:     time.Minute,
+		TLSHandshakeTimeout: askTimeout,
+	}
+	return &http.Client{Transport: transport, Timeout: askTimeout}
+}
+
+func socketTransport(path string) *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: askTimeout}).DialContext(ctx, "unix", path)
+		},
+	}
+}
+
 // List returns all records as of one revision, which is the newest there is when it asks. If that
 // revision is compacted before all pages are read, it begins anew at the newest, as long as ctx allows.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
@@ -59,24 +275,6 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 		if !errors.Is(err, rpctypes.ErrCompacted) {
 			return records, err
 		}
-	}
-}
-
-// Probe returns nil when the cluster has answered, with a leader. See [lease.Prober].
-func (s *Store) Probe(ctx context.Context) error {
-	s.reconnect()
-	_, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
-	if err != nil {
-		return fmt.Errorf("etcdlease: key %s: %w", s.prefix, err)
-	}
-	return nil
-}
-
-// reconnect lets the client connect again now, if it waits to do so: for minutes after some failures in a
-// row. Who asks the store decides how often that is tried, see package lease.
-func (s *Store) reconnect() {
-	if conn := s.client.ActiveConnection(); conn != nil {
-		conn.ResetConnectBackoff() // which does nothing to a connection that is there
 	}
 }
 
@@ -156,6 +354,24 @@ func (s *Store) compare(stored []*mvccpb.KeyValue, prev lease.Record) (same bool
 		return false, 0, err
 	}
 	return record.Owner == prev.Owner && record.Version == prev.Version, stored[0].ModRevision, nil
+}
+
+// Probe returns nil when the cluster has answered, with a leader. See [lease.Prober].
+func (s *Store) Probe(ctx context.Context) error {
+	s.reconnect()
+	_, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("etcdlease: key %s: %w", s.prefix, err)
+	}
+	return nil
+}
+
+// reconnect lets the client connect again now, if it waits to do so: for minutes after some failures in a
+// row. Who asks the store decides how often that is tried, see package lease.
+func (s *Store) reconnect() {
+	if conn := s.client.ActiveConnection(); conn != nil {
+		conn.ResetConnectBackoff() // which does nothing to a connection that is there
+	}
 }
 
 func (s *Store) decode(kv *mvccpb.KeyValue) (lease.Record, error) {

@@ -2,9 +2,14 @@ package zklease
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,6 +18,8 @@ import (
 )
 
 var _ lease.Prober = (*Store)(nil)
+
+var _ lease.Identifier = (*Store)(nil)
 
 // Store is a [lease.Store] in ZooKeeper. It is safe for concurrent use.
 type Store struct {
@@ -48,6 +55,99 @@ func New(conn *zk.Conn, path string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
+// Option changes what [New] does by default. The options of this package are the only ones.
+type Option interface{ apply(*Store) error }
+
+type option func(*Store) error
+
+func (o option) apply(s *Store) error { return o(s) }
+
+// WithACL tells the store whom to give which rights to the znodes that it makes. The processes that
+// use the store need those to read, to write and to create. The rights of znodes that exist stay
+// as they are.
+//
+// By default, everybody has all rights, as zk.WorldACL(zk.PermAll) says. No entry is an error.
+func WithACL(entries ...zk.ACL) Option {
+	return option(func(s *Store) error {
+		if len(entries) == 0 {
+			return errors.New("WithACL needs at least one entry, or nobody could read what is written")
+		}
+		s.acl = slices.Clone(entries)
+		return nil
+	})
+}
+
+func (s *Store) configure(options []Option) error {
+	var faults []error
+	for _, o := range options {
+		if o == nil {
+			faults = append(faults, errors.New("an option is nil"))
+			continue
+		}
+		if err := o.apply(s); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: zklease: %w", lease.ErrInvalidOption, errors.Join(faults...))
+	}
+	return nil
+}
+
+// checkPath returns an error unless path is one that znodes may lie under.
+func checkPath(path string) error {
+	wrong := func(what string) error {
+		return fmt.Errorf("%w: zklease: the path %q %s; name one like \"/snowflake\"",
+			lease.ErrInvalidOption, path, what)
+	}
+	rest, absolute := strings.CutPrefix(path, "/")
+	if !absolute {
+		return wrong("does not begin with a slash")
+	}
+	for part := range strings.SplitSeq(rest, "/") {
+		if part == "" || part == "." || part == ".." {
+			return wrong("has an empty or a relative part")
+		}
+		if strings.ContainsFunc(part, forbidden) {
+			return wrong("has a character that ZooKeeper does not take")
+		}
+	}
+	return nil
+}
+
+// forbidden tells whether ZooKeeper refuses a character in a path.
+func forbidden(r rune) bool {
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
+}
+
+// Identity returns the random identity of the records under the path. It is the content of the znode
+// path + "/identity", which the first call makes. Do not delete that znode: databases have noted it.
+func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
+	znode, id := s.path+"/identity", rand.Text()
+	created, err := s.create(ctx, znode, []byte(id))
+	if err != nil {
+		return lease.Identity{}, err
+	}
+	for !created {
+		// It is there, but this server may lag behind.
+		if _, err := s.barrier(ctx); err != nil {
+			return lease.Identity{}, err
+		}
+		data, err := request(ctx, s, znode, func() ([]byte, error) {
+			data, _, err := s.conn.Get(znode)
+			return data, err
+		})
+		if errors.Is(err, zk.ErrNoNode) {
+			continue // a new session, with another server
+		}
+		if err != nil {
+			return lease.Identity{}, err
+		}
+		id, created = string(data), true
+	}
+	return lease.Identity{ID: id, Place: "znodes " + s.path + "/nodes in ZooKeeper"}, nil
+}
+
 // Now returns the leader's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.barrier(ctx) }
 
@@ -70,6 +170,66 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 			return records, err
 		}
 	}
+}
+
+// read returns the records of all znodes, several at a time.
+func (s *Store) read(ctx context.Context) ([]lease.Record, error) {
+	above := s.path + "/nodes"
+	names, err := request(ctx, s, above, func() ([]string, error) {
+		names, _, err := s.conn.Children(above)
+		return names, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	records := make([]lease.Record, len(names))
+	var (
+		next    atomic.Int64
+		readers sync.WaitGroup
+	)
+	for range min(len(names), maxRequests) {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				i := next.Add(1) - 1
+				if i >= int64(len(names)) {
+					return
+				}
+				record, _, err := s.get(ctx, s.znode(names[i]))
+				if err != nil {
+					cancel(err)
+					return
+				}
+				records[i] = record
+			}
+		})
+	}
+	readers.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("zklease: the records could not be read: %w", err)
+	}
+	return records, nil
+}
+
+// get returns the record of a znode and the znode's version.
+func (s *Store) get(ctx context.Context, znode string) (lease.Record, int32, error) {
+	type content struct {
+		data    []byte
+		version int32
+	}
+	c, err := request(ctx, s, znode, func() (content, error) {
+		data, stat, err := s.conn.Get(znode)
+		if err != nil {
+			return content{}, err
+		}
+		return content{data, stat.Version}, nil
+	})
+	if err != nil {
+		return lease.Record{}, 0, err
+	}
+	record, err := s.decode(znode, c.data)
+	return record, c.version, err
 }
 
 // Swap stores next if the record of that node has the owner and the version of prev. An error
@@ -168,4 +328,88 @@ func (s *Store) barrier(ctx context.Context) (time.Time, error) {
 			return time.Time{}, err
 		}
 	}
+}
+
+func (s *Store) znode(name string) string { return s.path + "/nodes/" + name }
+
+// prepare makes the znodes above the records, those that are not there.
+func (s *Store) prepare(ctx context.Context) error {
+	var above string
+	for part := range strings.SplitSeq(s.path[1:], "/") {
+		above += "/" + part
+		if err := s.make(ctx, above, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	for _, name := range []string{"nodes", "clock"} {
+		if err := s.make(ctx, s.path+"/"+name, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) make(ctx context.Context, znode string, data []byte) error {
+	_, err := request(ctx, s, znode, func() (string, error) {
+		return s.conn.Create(znode, data, zk.FlagPersistent, s.acl)
+	})
+	return err
+}
+
+// request asks ZooKeeper about a znode, and returns when it has answered or ctx has ended.
+func request[T any](ctx context.Context, s *Store, znode string, ask func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	wrap := func(err error) error { return fmt.Errorf("zklease: %s: %w", znode, err) }
+	var none T
+	if ctx.Err() != nil {
+		return none, wrap(context.Cause(ctx))
+	}
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return none, wrap(context.Cause(ctx))
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		defer func() { <-s.slots }()
+		value, err := ask()
+		answered <- answer{value, err}
+	}()
+	select {
+	case a := <-answered:
+		switch {
+		case a.err == nil:
+			return a.value, nil
+		case errors.Is(a.err, zk.ErrNoAuth):
+			return none, fmt.Errorf("zklease: %s: %w: give this process the rights to read, to write and to "+
+				"create there (the option ACL, and AddAuth of the connection)", znode, a.err)
+		}
+		return none, wrap(a.err)
+	case <-ctx.Done():
+		return none, wrap(context.Cause(ctx))
+	}
+}
+
+func (s *Store) decode(znode string, data []byte) (lease.Record, error) {
+	number := strings.TrimPrefix(znode, s.znode(""))
+	node, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || node < 0 || strconv.FormatInt(node, 10) != number {
+		return invalid(znode, fmt.Errorf("%w: %q is no node number", lease.ErrInvalidRecord, number))
+	}
+	var record lease.Record
+	if err := record.UnmarshalJSON(data); err != nil {
+		return invalid(znode, err)
+	}
+	if record.Node != node {
+		return invalid(znode, fmt.Errorf("%w: it is one of node %d", lease.ErrInvalidRecord, record.Node))
+	}
+	return record, nil
+}
+
+func invalid(znode string, cause error) (lease.Record, error) {
+	return lease.Record{}, fmt.Errorf("zklease: %s: %w: no keeper wrote this: write what it was before, "+
+		"or delete the znode once no process has had the number for a span", znode, cause)
 }

@@ -7,14 +7,21 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -192,6 +199,38 @@ func samePort(s *settings.Settings) bool {
 	return err == nil && wrong == nil && first == second && first != "0"
 }
 
+// readAuthorities reads a file of certificates. A file that is right in part only is an error, because it
+// would lock out clients.
+func readAuthorities(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("tls-client-ca cannot be read: %w", err)
+	}
+	pool, found, rest := x509.NewCertPool(), 0, text
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		found++
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if block.Type != "CERTIFICATE" || err != nil || !cert.IsCA {
+			return nil, fmt.Errorf("tls-client-ca: block %d of %s is no certificate of an authority", found, path)
+		}
+		pool.AddCert(cert)
+	}
+	// Package pem passes over a block that it cannot read.
+	begun, ended := bytes.Count(text, []byte("-----BEGIN ")), bytes.Count(text, []byte("-----END "))
+	if found != begun || found != ended {
+		return nil, fmt.Errorf("tls-client-ca: %s begins %d blocks and ends %d, and %d can be read", path, begun,
+			ended, found)
+	}
+	if found == 0 {
+		return nil, fmt.Errorf("tls-client-ca: %s holds no certificate in PEM", path)
+	}
+	return pool, nil
+}
+
 func generatorOptions(s *settings.Settings, log *slog.Logger) (o sources.GeneratorOptions, err error) {
 	o = sources.GeneratorOptions{Table: s.Table, Log: log, Lease: []lease.Option{lease.WithSpan(s.Span)}}
 	if o.Layout, err = s.LayoutOf(); err != nil {
@@ -242,6 +281,157 @@ func (d *Daemon) open(address string) (net.Listener, error) {
 	return d.limiter.Listen(one), nil
 }
 
+// tlsConfig returns a configuration that always takes the latest certificate. If clients need certificates,
+// it asks for them in that way, and checks them against the latest authorities.
+func (d *Daemon) tlsConfig(how tls.ClientAuthType, protocols ...string) *tls.Config {
+	plain := tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: protocols,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return d.cert.Load(), nil
+		},
+	}
+	config := plain.Clone()
+	if d.clients.Load() == nil {
+		return config
+	}
+	// With older releases of Go, a session that is resumed goes past authorities that were taken away since.
+	config.SessionTicketsDisabled = true
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		one := plain.Clone()
+		one.SessionTicketsDisabled = true
+		one.ClientAuth, one.ClientCAs = how, d.clients.Load()
+		return one, nil
+	}
+	return config
+}
+
+func (d *Daemon) loadCertificate() error {
+	cert, err := tls.LoadX509KeyPair(d.settings.TLSCert, d.settings.TLSKey)
+	if err != nil {
+		return fmt.Errorf("the TLS certificate cannot be used: %w", err)
+	}
+	d.cert.Store(&cert)
+	return nil
+}
+
+func (d *Daemon) loadAuthorities() error {
+	pool, err := readAuthorities(d.settings.TLSClientCA)
+	if err != nil {
+		return err
+	}
+	d.clients.Store(pool)
+	return nil
+}
+
+// describe declares the metrics that are read when somebody asks.
+func (d *Daemon) describe() {
+	m := d.metrics
+	m.Gauge("snowflaked_ready", "gauge", "1 if the service should get requests.", func() []metrics.Value {
+		if ready, _ := d.Ready(); ready {
+			return metrics.Number(1)
+		}
+		return metrics.Number(0)
+	})
+	m.Gauge("snowflaked_node", "gauge", "The node number. There is none before it is leased.",
+		func() []metrics.Value {
+			if stats, ok := d.generator.Stats(); ok {
+				return metrics.Number(float64(stats.Node))
+			}
+			return nil
+		})
+	m.Gauge("snowflaked_window_seconds", "gauge", "How long IDs go on if the database does not answer.",
+		func() []metrics.Value {
+			stats, ok := d.generator.Stats()
+			if !ok || stats.WindowEnd.IsZero() {
+				return metrics.Number(0)
+			}
+			return metrics.Number(max(time.Until(stats.WindowEnd).Seconds(), 0))
+		})
+	m.Gauge("snowflaked_counter_left", "gauge", "How many numbers a source can give out without its database.",
+		func() (all []metrics.Value) {
+			for _, name := range slices.Sorted(maps.Keys(d.counters.ByName)) {
+				stats := d.counters.ByName[name].Stats()
+				all = append(all, metrics.Value{Labels: fmt.Sprintf("source=%q", name), Value: float64(stats.Left)})
+			}
+			return all
+		})
+	m.Gauge("snowflaked_clock_waits_total", "counter", "How often a request waited for the clock.",
+		func() []metrics.Value {
+			stats, _ := d.generator.Stats()
+			return metrics.Number(float64(stats.Waits))
+		})
+	m.Gauge("snowflaked_clock_steps_total", "counter", "How often the clock was set back.",
+		func() []metrics.Value {
+			stats, _ := d.generator.Stats()
+			return metrics.Number(float64(stats.ClockSteps))
+		})
+	m.Gauge("snowflaked_connections", "gauge", "How many connections there are.", func() []metrics.Value {
+		c := d.limiter.Counts()
+		return []metrics.Value{
+			{Labels: `state="idle"`, Value: float64(c.Idle)},
+			{Labels: `state="active"`, Value: float64(c.Open - c.Idle)},
+		}
+	})
+	m.Gauge("snowflaked_connections_ended_total", "counter",
+		"How many connections were ended because there were too many.", func() []metrics.Value {
+			c := d.limiter.Counts()
+			return []metrics.Value{
+				{Labels: `state="idle"`, Value: float64(c.Evicted)},
+				{Labels: `state="refused"`, Value: float64(c.Refused)},
+			}
+		})
+	m.Gauge("snowflaked_address_refused_total", "counter",
+		"What was refused because one client address had or made too many.", func() []metrics.Value {
+			c := d.limiter.Counts()
+			return []metrics.Value{
+				{Labels: `what="connection"`, Value: float64(c.Crowded)},
+				{Labels: `what="request"`, Value: float64(c.Slowed)},
+			}
+		})
+	m.Gauge("snowflaked_resp_strayed_total", "counter",
+		"Connections of the protocol of Redis that were ended because they spoke HTTP.", func() []metrics.Value {
+			return metrics.Number(float64(d.resp.Strayed()))
+		})
+	m.Gauge("snowflaked_addresses", "gauge", "How many client addresses are remembered for their limits.",
+		func() []metrics.Value { return metrics.Number(float64(d.limiter.Counts().Addresses)) })
+	m.Gauge("snowflaked_heap_bytes", "gauge", "The memory of the heap.", func() []metrics.Value {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return metrics.Number(max(float64(stats.HeapAlloc)-float64(len(d.ballast)), 0))
+	})
+	m.Gauge("snowflaked_info", "gauge", "The version, and the version of Go.", func() []metrics.Value {
+		return []metrics.Value{{Labels: fmt.Sprintf("version=%q,go=%q", Version(), runtime.Version()), Value: 1}}
+	})
+}
+
+// Version is the version of the module, or of the checkout.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// info returns the lines of the command INFO.
+func (d *Daemon) info() []string {
+	stats, leased := d.generator.Stats()
+	ready, why := d.Ready()
+	node := "none"
+	if leased {
+		node = fmt.Sprint(stats.Node)
+	}
+	c := d.limiter.Counts()
+	return []string{
+		"# Server", "server:snowflaked", "version:" + Version(),
+		fmt.Sprintf("uptime_in_seconds:%d", int64(time.Since(d.started).Seconds())),
+		"# Clients", fmt.Sprintf("connected_clients:%d", c.Open),
+		"# Snowflake", fmt.Sprintf("ready:%t", ready), "state:" + why, "layout:" + d.settings.Layout,
+		"node:" + node, fmt.Sprintf("issued:%d", stats.Issued),
+	}
+}
+
 // HTTPAddr and RESPAddr return the addresses that are listened on. The latter is "" if it is off.
 func (d *Daemon) HTTPAddr() string { return d.webListen.Addr().String() }
 
@@ -290,15 +480,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(failure, d.drain(failure != nil, serving.Wait)) //nolint:contextcheck // ctx has ended
 }
 
-// Hurry ends the delay of a service that drains.
-func (d *Daemon) Hurry() { d.hurry.Do(func() { close(d.hurried) }) }
-
-func (d *Daemon) report(what string, err error) {
-	if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-		d.failed <- fmt.Errorf("serving %s: %w", what, err)
-	}
-}
-
 func (d *Daemon) serveWeb() error {
 	if d.cert.Load() == nil {
 		return d.web.Serve(d.webListen)
@@ -315,6 +496,28 @@ func (d *Daemon) serveRESP() error {
 	}
 	return d.resp.Serve(listener)
 }
+
+func (d *Daemon) report(what string, err error) {
+	if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		d.failed <- fmt.Errorf("serving %s: %w", what, err)
+	}
+}
+
+// Reload reads the tokens, the certificate and the authorities of clients again. What cannot be read stays
+// in force as it was.
+func (d *Daemon) Reload() error {
+	err := d.tokens.Reload()
+	if d.cert.Load() != nil {
+		err = errors.Join(err, d.loadCertificate())
+	}
+	if d.clients.Load() != nil {
+		err = errors.Join(err, d.loadAuthorities())
+	}
+	return err
+}
+
+// Hurry ends the delay of a service that drains.
+func (d *Daemon) Hurry() { d.hurry.Do(func() { close(d.hurried) }) }
 
 // drain ends the service. At once means that it does not serve on for the delay. Accepted waits until no more
 // connections are accepted.

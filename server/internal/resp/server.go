@@ -15,7 +15,6 @@
 package resp
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"log/slog"
@@ -27,7 +26,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
-	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 )
 
 // Options says what a server needs.
@@ -156,138 +154,4 @@ func (s *Server) remove(c *session) {
 func (s *Server) stops() (stopping bool, settle time.Duration) {
 	settle = time.Duration(s.settle.Load())
 	return settle > 0, settle
-}
-
-// session is one connection.
-type session struct {
-	server *Server
-	conn   net.Conn
-	idle   *netlimit.Conn // may be nil
-	client issue.Client
-	in     *reader
-	out    *writer
-
-	id       int64 // of CLIENT ID
-	name     string
-	known    bool // a token was shown, or none is required
-	failures int  // of AUTH
-	refused  bool // a command, because the service is ending
-
-	mu      sync.Mutex
-	waiting bool // for the first byte of a command
-}
-
-func newSession(s *Server, conn net.Conn) *session {
-	c := &session{
-		server: s, conn: conn, idle: netlimit.Of(conn), client: issue.Nobody{}, id: s.sessions.Add(1),
-		known: !s.options.Tokens.Required(),
-	}
-	if c.idle != nil {
-		c.client = c.idle
-	}
-	c.in = newReader(conn)
-	c.out = &writer{Writer: bufio.NewWriterSize(slowWriter{conn, s.options.Slow}, readBuffer)}
-	return c
-}
-
-// slowWriter gives every write a deadline of its own.
-type slowWriter struct {
-	conn  net.Conn
-	limit time.Duration
-}
-
-func (w slowWriter) Write(p []byte) (int, error) {
-	if err := w.conn.SetWriteDeadline(time.Now().Add(w.limit)); err != nil {
-		return 0, err
-	}
-	return w.conn.Write(p)
-}
-
-// wake shortens the wait for the next command, because the service is ending.
-func (c *session) wake() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, settle := c.server.stops(); c.waiting {
-		_ = c.conn.SetReadDeadline(time.Now().Add(settle))
-	}
-}
-
-// waits says whether nothing of a command has come that is not answered.
-func (c *session) waits() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.waiting
-}
-
-// patience is how long the next command may take to begin. A client that was told to leave may take all the
-// time that the end of the service has: Shutdown closes the connection then.
-func (c *session) patience() time.Duration {
-	limit := c.server.options.Idle
-	if !c.known {
-		limit = c.server.options.Greeting
-	}
-	if stopping, settle := c.server.stops(); stopping && !c.refused {
-		limit = min(limit, settle)
-	}
-	return limit
-}
-
-// await waits for the first byte of a command, and then gives the rest of it its time.
-func (c *session) await() error {
-	if c.in.buf.Buffered() > 0 {
-		return c.conn.SetReadDeadline(time.Now().Add(c.server.options.Slow))
-	}
-	c.mu.Lock()
-	c.waiting = true // so wake finds it if the service begins to end after this
-	deadline := time.Now().Add(c.patience())
-	err := c.conn.SetReadDeadline(deadline)
-	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if c.idle != nil {
-		c.idle.SetIdle(true)
-	}
-	_, err = c.in.buf.Peek(1)
-	if c.idle != nil {
-		c.idle.SetIdle(false)
-	}
-	c.mu.Lock()
-	c.waiting = false
-	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return c.conn.SetReadDeadline(time.Now().Add(c.server.options.Slow))
-}
-
-// serve answers commands until the connection ends. Answers to commands that came together leave
-// together.
-func (c *session) serve() {
-	for {
-		if err := c.await(); err != nil {
-			return
-		}
-		args, err := c.in.command()
-		if err != nil {
-			var wrong *protocolError
-			if errors.As(err, &wrong) {
-				c.out.fail("ERR", wrong.Error())
-				_ = c.out.Flush()
-			}
-			return
-		}
-		more := true
-		if len(args) > 0 {
-			more = c.answer(args)
-		}
-		if c.out.broken() {
-			return // the client has gone, and gets none of what it has asked for
-		}
-		if !more || c.in.buf.Buffered() == 0 {
-			if c.out.Flush() != nil || !more {
-				return
-			}
-		}
-	}
 }
