@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"gorm.io/gorm"
-
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -143,83 +140,4 @@ func Retryable(err error) bool {
 	// The caller's deadline ended the wait for an ID. With a new deadline it may try again.
 	canceled := errors.Is(err, generator.ErrCanceled) || errors.Is(err, segment.ErrCanceled)
 	return canceled && errors.Is(err, context.DeadlineExceeded)
-}
-
-// PartialError says on which shards a call succeeded and on which it failed. [errors.Is] and [errors.As]
-// find the errors of the shards. For a model marked by [Broadcast], the numbers are those of databases.
-type PartialError struct {
-	// OK lists the shards that succeeded, in ascending order.
-	OK []int
-	// Failed has the error of each of the other shards.
-	Failed map[int]error
-}
-
-// Error names the shards that failed. Shards with the same error are named together.
-func (e *PartialError) Error() string { return (*router.PartialError)(e).Error() }
-
-// Unwrap returns the errors of the shards, in the order of their numbers.
-func (e *PartialError) Unwrap() []error { return (*router.PartialError)(e).Unwrap() }
-
-// MissingError says which of the wanted rows do not exist. errors.Is(err, gorm.ErrRecordNotFound) holds
-// for it.
-type MissingError struct {
-	// Model is the name of the model.
-	Model string
-	// IDs are those without a row, each once, in the order in which they were passed.
-	IDs []ID
-}
-
-// Error names up to ten of the IDs.
-func (e *MissingError) Error() string {
-	return (&router.MissingError{Model: e.Model, IDs: numbersOf(e.IDs)}).Error()
-}
-
-// Unwrap returns gorm.ErrRecordNotFound.
-func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
-
-// Drift is one difference between a table and its model, or between the tables of two shards.
-type Drift struct {
-	Shard, Database int
-	Table           string
-	What            string
-}
-
-// DriftError lists what [Router.Check] has found.
-type DriftError struct{ Drifts []Drift }
-
-// Error names up to ten of the differences.
-func (e *DriftError) Error() string {
-	inner := &router.DriftError{}
-	for _, d := range e.Drifts {
-		inner.Drifts = append(inner.Drifts, router.Drift(d))
-	}
-	return inner.Error()
-}
-
-// publicError converts an error of the internal package to the type of this package. Those types are
-// never wrapped there.
-func publicError(err error) error {
-	switch e := err.(type) { //nolint:errorlint // What an error of the application wraps stays as it is.
-	case *router.PartialError:
-		return (*PartialError)(e)
-	case *router.MissingError:
-		public := &MissingError{Model: e.Model}
-		for _, id := range e.IDs {
-			public.IDs = append(public.IDs, ID(id))
-		}
-		return public
-	case *router.DriftError:
-		public := &DriftError{}
-		for _, d := range e.Drifts {
-			public.Drifts = append(public.Drifts, Drift(d))
-		}
-		return public
-	case *router.DifferenceError:
-		public := &DifferenceError{Rows: e.Rows}
-		for _, d := range e.First {
-			public.First = append(public.First, Difference{d.Table, ID(d.ID), d.What})
-		}
-		return public
-	}
-	return err
 }

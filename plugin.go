@@ -256,7 +256,7 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
 	}
 	plan, err := p.plans.Prepare(stmt.Schema)
 	if err == nil {
-		p.warnOfHotRegion(db, stmt.Schema, plan)
+		warnOfHotRegion(db, stmt.Schema, plan, &p.hot, p.config.logger)
 	}
 	return err
 }

@@ -110,7 +110,7 @@ func (d *Resharding) Copy(ctx context.Context) error { return d.d.Copy(ctx) }
 // programs write, some copies may be behind, and are reported.
 //
 // The error is a [*DifferenceError] if there are differences, or that of a database.
-func (d *Resharding) Verify(ctx context.Context) error { return publicError(d.d.Verify(ctx)) }
+func (d *Resharding) Verify(ctx context.Context) error { return publicDifference(d.d.Verify(ctx)) }
 
 // Cutover brings the copies up to date, verifies them, and makes the new tables the valid ones, for all
 // processes. It returns the router that the resharding was made from, which has twice the shards from then
@@ -132,7 +132,7 @@ func (d *Resharding) Verify(ctx context.Context) error { return publicError(d.d.
 func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 	r, err := d.d.Cutover(ctx)
 	if err != nil {
-		return nil, publicError(err)
+		return nil, publicDifference(err)
 	}
 	return &Router{r}, nil
 }
@@ -160,7 +160,7 @@ func (d *Resharding) Clean(ctx context.Context) error { return d.d.Clean(ctx) }
 // ends meanwhile, call Undo again, in any process, or use "snowflake shards undo".
 //
 // The error wraps [ErrSharding], or is a [*DifferenceError] or that of a database.
-func (d *Resharding) Undo(ctx context.Context) error { return publicError(d.d.Undo(ctx)) }
+func (d *Resharding) Undo(ctx context.Context) error { return publicDifference(d.d.Undo(ctx)) }
 
 // Difference is a row that differs between the old and the new table.
 type Difference struct {
@@ -184,4 +184,17 @@ func (e *DifferenceError) Error() string {
 		inner.First = append(inner.First, router.Difference{Table: d.Table, ID: int64(d.ID), What: d.What})
 	}
 	return inner.Error()
+}
+
+// publicDifference is publicError for what compares rows as well.
+func publicDifference(err error) error {
+	inner, is := err.(*router.DifferenceError) //nolint:errorlint // likewise never wrapped
+	if !is {
+		return publicError(err)
+	}
+	public := &DifferenceError{Rows: inner.Rows}
+	for _, d := range inner.First {
+		public.First = append(public.First, Difference{d.Table, ID(d.ID), d.What})
+	}
+	return public
 }

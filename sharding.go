@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
 )
 
@@ -81,7 +82,7 @@ func (r *Router) route(ctx context.Context, do func(at *router.Router) error) er
 		if err != nil {
 			return err
 		}
-		if err = do(at); !errors.Is(err, ErrShardMap) || try == tries {
+		if err = do(at); !errors.Is(err, errs.ErrShardMap) || try == tries {
 			return publicError(err)
 		}
 	}
@@ -291,6 +292,16 @@ func (r *Router) Check(ctx context.Context) error {
 	return r.route(ctx, func(at *router.Router) error { return at.Check(ctx) })
 }
 
+// Distribution counts the rows of a model on each shard. The errors are those of [Router.Count].
+func (r *Router) Distribution(ctx context.Context, model any) (Distribution, error) {
+	var d router.Distribution
+	err := r.route(ctx, func(at *router.Router) (err error) {
+		d, err = at.Distribution(ctx, model)
+		return err
+	})
+	return Distribution(d), err
+}
+
 // Distribution is the number of rows of a model on each shard.
 type Distribution struct {
 	// Model is the name of the model.
@@ -312,14 +323,29 @@ type Distribution struct {
 // String draws a bar for each shard, and a line with the other figures.
 func (d Distribution) String() string { return router.Distribution(d).String() }
 
-// Distribution counts the rows of a model on each shard. The errors are those of [Router.Count].
-func (r *Router) Distribution(ctx context.Context, model any) (Distribution, error) {
-	var d router.Distribution
-	err := r.route(ctx, func(at *router.Router) (err error) {
-		d, err = at.Distribution(ctx, model)
-		return err
-	})
-	return Distribution(d), err
+// Explain says where the row with an ID is, and when and on which node the ID was made. The errors are
+// those of [Router.Shard].
+func (r *Router) Explain(id ID) (Explanation, error) {
+	e, err := r.r.Known().Explain(int64(id))
+	return Explanation{ID(e.ID), e.Shard, e.Database, e.Dialect, e.Tables, e.Parts}, err
+}
+
+// Explanation is what an ID tells about its row.
+type Explanation struct {
+	ID       ID
+	Shard    int
+	Database int      // index into ShardingConfig.Databases
+	Dialect  string   // of that database
+	Tables   []string // of the sharded models, in the order of NewRouter
+	Parts    generator.Parts
+}
+
+// String returns the explanation as a sentence.
+func (e Explanation) String() string {
+	return router.Explanation{
+		ID: int64(e.ID), Shard: e.Shard, Database: e.Database, Dialect: e.Dialect, Tables: e.Tables,
+		Parts: e.Parts,
+	}.String()
 }
 
 // Transaction runs fn in a transaction on the shard where the row with that ID is. If fn returns nil, the
@@ -359,35 +385,75 @@ func (t *ShardTx) Gorm() *gorm.DB { return t.t.Gorm() }
 // parent of a row is on another shard, the error wraps [ErrCrossShard].
 func (t *ShardTx) Create(rows any) error { return t.t.Create(rows) }
 
-// Explanation is what an ID tells about its row.
-type Explanation struct {
-	ID       ID
-	Shard    int
-	Database int      // index into ShardingConfig.Databases
-	Dialect  string   // of that database
-	Tables   []string // of the sharded models, in the order of NewRouter
-	Parts    generator.Parts
+// PartialError says on which shards a call succeeded and on which it failed. [errors.Is] and [errors.As]
+// find the errors of the shards. For a model marked by [Broadcast], the numbers are those of databases.
+type PartialError struct {
+	// OK lists the shards that succeeded, in ascending order.
+	OK []int
+	// Failed has the error of each of the other shards.
+	Failed map[int]error
 }
 
-// Explain says where the row with an ID is, and when and on which node the ID was made. The errors are
-// those of [Router.Shard].
-func (r *Router) Explain(id ID) (Explanation, error) {
-	e, err := r.r.Known().Explain(int64(id))
-	return Explanation{ID(e.ID), e.Shard, e.Database, e.Dialect, e.Tables, e.Parts}, err
+// Error names the shards that failed. Shards with the same error are named together.
+func (e *PartialError) Error() string { return (*router.PartialError)(e).Error() }
+
+// Unwrap returns the errors of the shards, in the order of their numbers.
+func (e *PartialError) Unwrap() []error { return (*router.PartialError)(e).Unwrap() }
+
+// MissingError says which of the wanted rows do not exist. errors.Is(err, gorm.ErrRecordNotFound) holds
+// for it.
+type MissingError struct {
+	// Model is the name of the model.
+	Model string
+	// IDs are those without a row, each once, in the order in which they were passed.
+	IDs []ID
 }
 
-// String returns the explanation as a sentence.
-func (e Explanation) String() string {
-	return router.Explanation{
-		ID: int64(e.ID), Shard: e.Shard, Database: e.Database, Dialect: e.Dialect, Tables: e.Tables,
-		Parts: e.Parts,
-	}.String()
+// Error names up to ten of the IDs.
+func (e *MissingError) Error() string {
+	return (&router.MissingError{Model: e.Model, IDs: numbersOf(e.IDs)}).Error()
 }
 
-func numbersOf(ids []ID) []int64 {
-	numbers := make([]int64, len(ids))
-	for i, id := range ids {
-		numbers[i] = int64(id)
+// Unwrap returns gorm.ErrRecordNotFound.
+func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
+
+// Drift is one difference between a table and its model, or between the tables of two shards.
+type Drift struct {
+	Shard, Database int
+	Table           string
+	What            string
+}
+
+// DriftError lists what [Router.Check] has found.
+type DriftError struct{ Drifts []Drift }
+
+// Error names up to ten of the differences.
+func (e *DriftError) Error() string {
+	inner := &router.DriftError{}
+	for _, d := range e.Drifts {
+		inner.Drifts = append(inner.Drifts, router.Drift(d))
 	}
-	return numbers
+	return inner.Error()
+}
+
+// publicError converts an error of the internal package to the type of this package. Those types are
+// never wrapped there.
+func publicError(err error) error {
+	switch e := err.(type) { //nolint:errorlint // What an error of the application wraps stays as it is.
+	case *router.PartialError:
+		return (*PartialError)(e)
+	case *router.MissingError:
+		public := &MissingError{Model: e.Model}
+		for _, id := range e.IDs {
+			public.IDs = append(public.IDs, ID(id))
+		}
+		return public
+	case *router.DriftError:
+		public := &DriftError{}
+		for _, d := range e.Drifts {
+			public.Drifts = append(public.Drifts, Drift(d))
+		}
+		return public
+	}
+	return err
 }

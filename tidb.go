@@ -3,6 +3,7 @@ package snowflakeplugin
 import (
 	"log/slog"
 	"strings"
+	"sync"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -11,13 +12,15 @@ import (
 )
 
 // warnOfHotRegion warns that all new rows of a model go to one region of TiDB at a time: the table is
-// stored in the order of its primary key, which begins with an ID. It warns once for each model, and says
-// nothing if there is no table yet, or if the server does not tell.
-func (p *Plugin) warnOfHotRegion(db *gorm.DB, s *schema.Schema, plan *fill.Plan) {
+// stored in the order of its primary key, which begins with an ID. It warns once for each model, which it then
+// puts into warned, and says nothing if there is no table yet, or if the server does not tell.
+func warnOfHotRegion(
+	db *gorm.DB, s *schema.Schema, plan *fill.Plan, warned *sync.Map, logger *slog.Logger,
+) {
 	if db.DryRun || !isTiDB(db) || len(s.PrimaryFields) == 0 || !plan.Fills(s.PrimaryFields[0]) {
 		return
 	}
-	if _, warned := p.hot.Load(s); warned {
+	if _, said := warned.Load(s); said {
 		return
 	}
 	// A name that GORM was given may begin with that of a database.
@@ -35,10 +38,9 @@ func (p *Plugin) warnOfHotRegion(db *gorm.DB, s *schema.Schema, plan *fill.Plan)
 	if err != nil || kind != "CLUSTERED" {
 		return
 	}
-	if _, warned := p.hot.LoadOrStore(s, true); warned {
+	if _, said := warned.LoadOrStore(s, true); said {
 		return
 	}
-	logger := p.config.logger
 	if logger == nil {
 		logger = slog.Default()
 	}

@@ -421,3 +421,11 @@ type Model struct {
 	// DeletedAt is NULL until the row is deleted.
 	DeletedAt gorm.DeletedAt `gorm:"index"`
 }
+
+func numbersOf(ids []ID) []int64 {
+	numbers := make([]int64, len(ids))
+	for i, id := range ids {
+		numbers[i] = int64(id)
+	}
+	return numbers
+}
