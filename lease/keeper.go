@@ -720,7 +720,6 @@ var (
 type givenUpError struct{ why string }
 
 func (e *givenUpError) Error() string { return e.why }
-
 func (e *givenUpError) Unwrap() error { return context.DeadlineExceeded }
 
 // attempt extends the window, or takes another number if the keeper's was lost. The attempt before may

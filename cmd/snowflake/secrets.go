@@ -81,7 +81,6 @@ type hidden struct {
 }
 
 func (h *hidden) Error() string { return h.text }
-
 func (h *hidden) Unwrap() error { return h.err }
 
 // hide replaces the secrets in the text of an error.

@@ -3,7 +3,6 @@ package router
 import (
 	"fmt"
 	"hash/fnv"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -133,71 +132,6 @@ type shardTable struct {
 	name   string
 	model  any
 	checks []shardCheck
-}
-
-// tablesOf returns the tables of a model on a shard.
-func (t *topology) tablesOf(m *shardModel, shard int) []shardTable {
-	tables := []shardTable{{m.table(shard), m.value, t.checksOf(m, shard)}}
-	for _, join := range m.joins {
-		name := tableOn(join.base, shard)
-		tables = append(tables, shardTable{
-			name, reflect.New(join.of).Interface(), t.checksOn(name, join.checked, shard),
-		})
-	}
-	return tables
-}
-
-// checksOf returns the constraints of a model's own table on a shard of this topology.
-func (t *topology) checksOf(m *shardModel, shard int) []shardCheck {
-	return t.checksOn(m.table(shard), m.checked, shard)
-}
-
-// noteCheckedColumns finds the columns with constraints when the topology is made. Later GORM may write the
-// type of a foreign key again, without a lock, whenever it parses a model that refers to the key.
-func (t *topology) noteCheckedColumns() {
-	for _, m := range t.models {
-		if m.broadcast {
-			continue
-		}
-		m.checked = []checkedColumn{{m.key.DBName, checkKey}}
-		if m.like != nil && isIntegerColumn(m.like) {
-			m.checked = append(m.checked, checkedColumn{m.like.DBName, checkReference})
-		}
-		for i := range m.joins {
-			m.joins[i].checked = t.checkedJoinColumns(m.joins[i])
-		}
-	}
-}
-
-// checkedJoinColumns lists the columns of a join table that hold keys of sharded models.
-func (t *topology) checkedJoinColumns(join joinTable) []checkedColumn {
-	var columns []checkedColumn
-	for _, ref := range join.relation.References {
-		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && isIntegerColumn(ref.PrimaryKey) {
-			columns = append(columns, checkedColumn{ref.ForeignKey.DBName, checkKey})
-		}
-	}
-	return columns
-}
-
-// holdsShard reports whether a field of a sharded model always holds a key of the row's own shard: it is
-// the primary key, or the field that the key is like.
-func (t *topology) holdsShard(field *schema.Field) bool {
-	m := t.byType[field.Schema.ModelType]
-	if m == nil || m.broadcast {
-		return false
-	}
-	return field.Name == m.key.Name || m.like != nil && m.like.Name == field.Name
-}
-
-// checksOn returns the constraints of columns in a table on a shard.
-func (t *topology) checksOn(table string, columns []checkedColumn, shard int) []shardCheck {
-	var checks []shardCheck
-	for _, column := range columns {
-		checks = append(checks, newShardCheck(t.dbs[t.place[shard]].Dialector, table, column.name, column.role,
-			t.layout, t.shards, shard))
-	}
-	return checks
 }
 
 // isIntegerColumn reports whether the remainder of a column can be computed in SQL. An ID may also be

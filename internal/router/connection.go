@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"database/sql"
 
 	"gorm.io/gorm"
 )
@@ -50,4 +51,15 @@ func onOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
 // autoMigrate lets GORM make the table of a model, or add what it lacks.
 func autoMigrate(db *gorm.DB, model any) error {
 	return onOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
+}
+
+// inTransaction runs a transaction of a resharding. On MySQL, INSERT ... SELECT would lock the rows that it
+// reads if the transactions were isolated as usual there. It would stop writes of programs, and could end
+// them by deadlocks, because they may lock the records of the map after their rows. DELETE would lock the
+// rows that stay.
+func inTransaction(db *gorm.DB, do func(tx *gorm.DB) error) error {
+	if db.Name() == dialectMySQL {
+		return db.Transaction(do, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	}
+	return db.Transaction(do)
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"gorm.io/gorm"
-
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -65,25 +63,6 @@ func (e *PartialError) Unwrap() []error {
 }
 
 func (e *PartialError) failedShards() []int { return slices.Sorted(maps.Keys(e.Failed)) }
-
-// Each gives fn a handle for every shard, or for every database if the model is a broadcast one.
-func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
-	m, err := r.modelOf(model)
-	if err != nil {
-		return err
-	}
-	if m.broadcast {
-		return scatter(ctx, len(r.dbs), func(database int) error {
-			return fn(database, r.handle(ctx, r.dbs[database], route{all: true}, m.value))
-		})
-	}
-	return scatter(ctx, r.shards, func(shard int) error {
-		if err := r.checkLocked(ctx, shard); err != nil {
-			return err
-		}
-		return fn(shard, r.handleOn(ctx, shard, m.value))
-	})
-}
 
 // errUnfinished is the outcome of every call before it has returned. What ends a goroutine in between, as
 // FailNow of a test does, leaves it behind.
@@ -155,4 +134,29 @@ func partialError(failures []error) error {
 		}
 	}
 	return e
+}
+
+// inAnyOrder calls a function for each number below n, and again for those for which it failed, as long as
+// fewer fail than before.
+func inAnyOrder(n int, do func(i int) error) error {
+	var left []int
+	for i := range n {
+		left = append(left, i)
+	}
+	for {
+		var failed []int
+		var failures []error
+		for _, i := range left {
+			if err := do(i); err != nil {
+				failed, failures = append(failed, i), append(failures, err)
+			}
+		}
+		if len(failed) == 0 {
+			return nil
+		}
+		if len(failed) == len(left) {
+			return errors.Join(failures...)
+		}
+		left = failed
+	}
 }

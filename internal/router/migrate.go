@@ -2,9 +2,11 @@ package router
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,38 +18,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
-
-// AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of
-// shards at last.
-func (r *Router) AutoMigrate(ctx context.Context) error {
-	g := migrator{r.cluster}
-	for i := range r.dbs {
-		for _, m := range r.models {
-			if !m.broadcast {
-				continue
-			}
-			if err := autoMigrate(g.session(ctx, i, 0), m.value); err != nil {
-				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.base.Name, i, err)
-			}
-		}
-	}
-	failures := slices.Repeat([]error{errUnfinished}, r.shards)
-	// Each database changes one table at a time: several would wait for each other, or fail.
-	_ = scatter(context.WithoutCancel(ctx), len(r.dbs), func(database int) error {
-		for shard, at := range r.place {
-			if at == database {
-				failures[shard] = g.migrate(ctx, shard)
-			}
-		}
-		return nil
-	})
-	if err := partialError(failures); err != nil {
-		return err
-	}
-	// A lease from before the records is not the one that they say.
-	defer r.endLeases()
-	return registry{r.topology}.recordMissing(ctx)
-}
 
 // migrator makes the tables of shards, and compares them with the models.
 type migrator struct{ cluster *cluster }
@@ -176,43 +146,6 @@ func (e *DriftError) Error() string {
 	return b.String()
 }
 
-// Check looks at all tables first, and then compares those of one kind of database with each other.
-func (r *Router) Check(ctx context.Context) error {
-	shapes := make([][]shape, r.shards)
-	err := scatter(ctx, r.shards, func(shard int) (err error) {
-		shapes[shard], err = migrator{r.cluster}.shapesOf(ctx, shard)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	e := &DriftError{}
-	first := map[string]shape{} // by model and kind of database
-	for shard, of := range shapes {
-		for _, s := range of {
-			database := r.place[shard]
-			add := func(what string) { e.Drifts = append(e.Drifts, Drift{shard, database, s.table, what}) }
-			for _, what := range s.missing {
-				add(what)
-			}
-			key := r.dbs[database].Name() + " " + s.model.base.Name
-			other, seen := first[key]
-			if !seen && len(s.missing) == 0 {
-				first[key] = s
-			}
-			for _, column := range s.model.base.DBNames {
-				if a, b := s.types[column], other.types[column]; seen && a != "" && a != b {
-					add(fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.table, b))
-				}
-			}
-		}
-	}
-	if len(e.Drifts) > 0 {
-		return e
-	}
-	return nil
-}
-
 // shape is what a table looks like.
 type shape struct {
 	model   *shardModel
@@ -296,4 +229,275 @@ func (g migrator) missingIndexes(tx *gorm.DB, m *shardModel, shard int) ([]strin
 		}
 	}
 	return missing, nil
+}
+
+// migrateTable makes a table with its constraints, or brings it up to date. A table with rows gets
+// constraints only on PostgreSQL, where that takes no time. Everywhere else it would stop writes for as
+// long as the table is copied, so that is left to the operator, and Check says how.
+func (g migrator) migrateTable(ctx context.Context, shard int, table shardTable) error {
+	db := g.cluster.dbs[g.cluster.place[shard]]
+	defer g.cluster.engine.LockTables(db)()
+	tx := g.sessionFor(ctx, shard, table.name)
+	stmt := &gorm.Statement{DB: tx}
+	if err := g.parse(stmt, table.model, table.name, shard); err != nil {
+		return err
+	}
+	missing, err := g.lacking(ctx, shard, table)
+	if err != nil {
+		return err
+	}
+	if shard < int(g.cluster.staleShards.Load()) {
+		// Until the resharding is cleaned, Undo may have to move rows back into the table.
+		missing.checks = nil
+	}
+	var later []shardCheck
+	if missing.rows {
+		missing.checks, later = nil, missing.checks
+		for _, check := range later {
+			if err := g.refuseStrangers(ctx, shard, table.name, check, stmt.Quote(table.name)); err != nil {
+				return err
+			}
+		}
+	}
+	defer withChecks(stmt.Schema, missing.checks)()
+	if err := autoMigrate(tx, table.model); err != nil {
+		return err
+	}
+	if db.Name() != dialectPostgres {
+		return nil
+	}
+	for _, check := range later {
+		if err := g.execute(ctx, shard, "ALTER TABLE "+stmt.Quote(table.name)+" ADD "+check.definition()+
+			" NOT VALID"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withChecks adds constraints to the schema by which GORM makes a table, and returns what removes them.
+// GORM reads constraints from the tags of fields, one of each. These are fields that no model has, so a
+// constraint in the tag of a real field stays what it is.
+func withChecks(s *schema.Schema, checks []shardCheck) (remove func()) {
+	for _, check := range checks {
+		s.FieldsByDBName[check.name] = &schema.Field{
+			Name: check.name, Schema: s, TagSettings: map[string]string{"CHECK": check.tag()},
+		}
+	}
+	return func() {
+		for _, check := range checks {
+			delete(s.FieldsByDBName, check.name)
+		}
+	}
+}
+
+// lackingChecks are the constraints that a table does not have.
+type lackingChecks struct {
+	checks    []shardCheck
+	unchecked []shardCheck // they are there, but the rows before them were not checked
+	rows      bool         // the table exists and has rows
+	absent    bool         // the table does not exist
+	weaker    bool         // the table was made for fewer shards, and has their constraints
+}
+
+// lacking compares the constraints of a table with those that it should have.
+func (g migrator) lacking(ctx context.Context, shard int, table shardTable) (lackingChecks, error) {
+	var l lackingChecks
+	db := g.cluster.dbs[g.cluster.place[shard]]
+	there, err := g.checksThere(ctx, db, table.name)
+	if err != nil {
+		return l, fmt.Errorf("constraints: %w", err)
+	}
+	for _, check := range table.checks {
+		for name := range there {
+			if err := check.fits(name); err != nil {
+				return l, err
+			}
+			begin, _, shards, _ := readCheckName(name)
+			l.weaker = l.weaker || begin == check.begin && shards < check.shards
+		}
+		valid, found := there[check.name]
+		switch {
+		case !found:
+			l.checks = append(l.checks, check)
+		case !valid:
+			l.unchecked = append(l.unchecked, check)
+		}
+	}
+	if len(l.checks) == 0 {
+		return l, nil
+	}
+	err = onOneConnection(g.sessionFor(ctx, shard, table.name), func(tx *gorm.DB) error {
+		if l.absent = !tx.Session(&gorm.Session{}).Migrator().HasTable(table.name); l.absent {
+			return ping(ctx, tx)
+		}
+		return nil
+	})
+	if err != nil || l.absent {
+		return l, err
+	}
+	l.rows, err = g.hasRows(ctx, shard, table.name)
+	return l, err
+}
+
+// fits returns an error if another constraint on the same column contradicts this one. A constraint for
+// fewer shards may say less, but never something else.
+func (c shardCheck) fits(name string) error {
+	begin, shard, shards, ok := readCheckName(name)
+	if !ok || begin != c.begin || c.shards%shards == 0 && c.shard%shards == shard {
+		return nil
+	}
+	return fmt.Errorf("%w: its constraint %s is for shard %d of %d, and this router has it as shard %d of %d: "+
+		"set Shards to the number that the table was made for", errs.ErrSharding, name, shard, shards, c.shard,
+		c.shards)
+}
+
+// missingChecks describes the constraints that a table lacks, each with the statement that adds it.
+func (g migrator) missingChecks(ctx context.Context, shard int, table shardTable) ([]string, error) {
+	l, err := g.lacking(ctx, shard, table)
+	if errors.Is(err, errs.ErrSharding) {
+		return []string{err.Error()}, nil
+	}
+	if err != nil || l.absent || l.weaker {
+		return nil, err
+	}
+	db := g.cluster.dbs[g.cluster.place[shard]]
+	alter := "ALTER TABLE " + db.Statement.Quote(table.name) + " "
+	var missing []string
+	for _, check := range l.checks {
+		what := "constraint " + check.name + " is missing: "
+		switch db.Name() {
+		case dialectPostgres:
+			what += alter + "ADD " + check.definition() + " NOT VALID; then VALIDATE CONSTRAINT " + check.quoted
+		case dialectMySQL:
+			what += alter + "ADD " + check.definition()
+		default:
+			what += "rebuild the table with " + check.definition()
+		}
+		missing = append(missing, what)
+	}
+	for _, check := range l.unchecked {
+		missing = append(missing, "constraint "+check.name+" holds for new rows only: "+alter+
+			"VALIDATE CONSTRAINT "+check.quoted)
+	}
+	return missing, nil
+}
+
+// checkInSQL finds the constraints in the statement that made a table of SQLite.
+var checkInSQL = regexp.MustCompile("(?i)CONSTRAINT\\s+[`\"\\[]?(\\w+_shard_\\d+_of_\\d+)")
+
+// checksThere returns the constraints of a table by their names, and whether all rows are known to meet
+// them. There are none if the table does not exist.
+func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (map[string]bool, error) {
+	there := map[string]bool{}
+	space, name, qualified := strings.Cut(table, ".")
+	if !qualified {
+		space, name = "", table
+	}
+	var query string
+	var args []any
+	switch db.Name() {
+	case dialectPostgres:
+		query = "SELECT conname, convalidated FROM pg_constraint " +
+			"WHERE contype = 'c' AND conrelid = to_regclass(?)"
+		args = []any{db.Statement.Quote(table)}
+	case dialectMySQL:
+		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
+			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
+			"AND TABLE_NAME = ?"
+		args = []any{space, name}
+	case dialectSQLite:
+		query = "SELECT sql, 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+		if qualified {
+			query = strings.Replace(query, "sqlite_master", db.Statement.Quote(space)+".sqlite_master", 1)
+		}
+		args = []any{name}
+	default:
+		return there, nil
+	}
+	err := g.cluster.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
+		var text sql.NullString
+		var valid bool
+		if err := rows.Scan(&text, &valid); err != nil {
+			return err
+		}
+		if db.Name() != dialectSQLite {
+			there[text.String] = valid
+			return nil
+		}
+		for _, found := range checkInSQL.FindAllStringSubmatch(text.String, -1) {
+			there[found[1]] = valid
+		}
+		return nil
+	}, query, args...)
+	return there, err
+}
+
+// hasRows reports whether a table has a row.
+func (g migrator) hasRows(ctx context.Context, shard int, table string) (found bool, err error) {
+	db := g.cluster.dbs[g.cluster.place[shard]]
+	err = g.cluster.eachPlainRow(ctx, db, func(*sql.Rows) error {
+		found = true
+		return nil
+	}, "SELECT 1 FROM "+db.Statement.Quote(table)+" LIMIT 1")
+	return found, err
+}
+
+// endRows is how many of the first and of the last rows of a table are looked at when it is first used.
+const endRows = 1000
+
+// refuseStrangersIn looks at the tables of a database that nobody has recorded, before their first use.
+// Another tool may have filled tables of these names by another rule, and a search would not find most of
+// their rows. To read the whole of a table may take long, so only both ends are looked at.
+func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
+	for shard, at := range g.cluster.place {
+		if at != database {
+			continue
+		}
+		for _, m := range g.cluster.models {
+			if m.broadcast {
+				continue
+			}
+			table := g.cluster.tablesOf(m, shard)[0]
+			l, err := g.lacking(ctx, shard, table)
+			if err != nil {
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.name, database, err)
+			}
+			if !l.rows || !slices.Contains(l.checks, table.checks[0]) {
+				continue
+			}
+			check := table.checks[0] // that of the key
+			for _, order := range []string{"", " DESC"} {
+				end := fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end",
+					check.column, g.cluster.dbs[at].Statement.Quote(table.name), order, endRows)
+				if err := g.refuseStrangers(ctx, shard, table.name, check, end); err != nil {
+					return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.name, database, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// refuseStrangers returns an error if a row breaks the rule of its shard.
+func (g migrator) refuseStrangers(
+	ctx context.Context, shard int, table string, check shardCheck, from string,
+) error {
+	var key sql.NullString
+	err := g.cluster.eachPlainRow(ctx, g.cluster.dbs[g.cluster.place[shard]], func(rows *sql.Rows) error {
+		return rows.Scan(&key)
+	}, "SELECT "+check.column+" FROM "+from+" WHERE NOT ("+check.expression+") LIMIT 1")
+	if err != nil || !key.Valid {
+		return err
+	}
+	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %d of %d. Another "+
+		"program or tool has filled the table by another rule, and this router would not find its rows. Use "+
+		"other names for the tables, and write the rows into those with Router.Create, or set Shards and Layout "+
+		"to those by which the table was filled",
+		errs.ErrSharding, table, check.column, key.String, check.shard, check.shards)
+}
+
+// execute runs a statement on the database of a shard.
+func (g migrator) execute(ctx context.Context, shard int, statement string) error {
+	return g.session(ctx, g.cluster.place[shard], shard).Exec(statement).Error
 }

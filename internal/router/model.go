@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -102,3 +103,8 @@ func (m *shardModel) idOf(ctx context.Context, row reflect.Value) int64 {
 
 // likeOf returns the field whose shard the model's key takes, or nil.
 func likeOf(m *shardModel) *schema.Field { return m.like }
+
+// placedBy reports whether a column tells the shard of its row.
+func (m *shardModel) placedBy(column string) bool {
+	return strings.EqualFold(column, m.key.DBName) || m.like != nil && strings.EqualFold(column, m.like.DBName)
+}

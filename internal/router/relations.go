@@ -13,54 +13,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
 
-// A statement on a shard sees the rows of one shard. A relation can be followed there only if all rows at
-// its other end are there too. Each relation is therefore proven to be of one of the kinds below, or it is
-// crossing, and statements that follow it are refused. Nothing is concluded from the names of models.
-
-// relationKind says where the rows at the other end of a relation are.
-type relationKind int
-
-const (
-	// relationCrossing: they may be on other shards.
-	relationCrossing relationKind = iota
-	// relationColocated: both ends of the reference are shard columns, which a constraint holds to the shard
-	// of their row. Equal values are on one shard.
-	relationColocated
-	// relationBroadcast: all of them are in every database.
-	relationBroadcast
-	// relationLocal: they are reached through a join table of the shard, whose columns a constraint holds
-	// to it, or they are in the only database of the router.
-	relationLocal
-)
-
-// kindOf proves where the rows at the other end of a relation are.
-func (t *topology) kindOf(relation *schema.Relationship) relationKind {
-	own, other := t.byType[relation.Schema.ModelType], t.byType[relation.FieldSchema.ModelType]
-	sharded := func(m *shardModel) bool { return m != nil && !m.broadcast }
-	switch {
-	case other != nil && other.broadcast:
-		return relationBroadcast
-	case other == nil && (own == nil || len(t.dbs) == 1):
-		return relationLocal // The router has nothing to do with it.
-	case !sharded(own) || !sharded(other):
-		return relationCrossing
-	}
-	if relation.JoinTable != nil {
-		for _, ref := range relation.References {
-			if ref.PrimaryValue == "" && !t.holdsShard(ref.PrimaryKey) {
-				return relationCrossing
-			}
-		}
-		return relationLocal
-	}
-	for _, ref := range relation.References {
-		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && t.holdsShard(ref.ForeignKey) {
-			return relationColocated
-		}
-	}
-	return relationCrossing
-}
-
 // relations has what the guard needs to know of the relations of a router's models.
 type relations struct {
 	of *topology

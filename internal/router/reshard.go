@@ -1,9 +1,11 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,52 +57,115 @@ type ReshardMove struct {
 // defaultChunk is small enough not to block other transactions for long.
 const defaultChunk = 1000
 
-// Reshard makes the new tables and the journal. It moves nothing.
-func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
-	if err := r.lookAtMaps(ctx); err != nil {
-		// If this fails, too, a cutover was interrupted, and this resharding continues it.
-		_ = r.current.adopt(ctx, r.cluster, r.dbs)
-		r = r.Known()
+// configure makes the cluster with the doubled shards.
+func (d *Resharding) configure(cfg ReshardConfig) error {
+	from := d.from
+	dbs := cfg.Databases
+	if dbs == nil {
+		dbs = from.dbs
 	}
-	d := &Resharding{router: r, from: r.topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.shards}
-	if d.chunk == 0 {
-		d.chunk = defaultChunk
+	if d.chunk < 1 {
+		return fmt.Errorf("chunks of %d rows", d.chunk)
 	}
-	if d.onProgress == nil {
-		d.onProgress = func(ReshardProgress) {}
-	}
-	if err := d.configure(cfg); err != nil {
-		if errors.Is(err, errs.ErrSharding) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
-	}
-	found, err := registry{d.from}.survey(ctx, d.from.shards)
+	// The records are read again, because another process may have resharded or cleaned up.
+	found, err := registry{from}.compare()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	switch found.phase {
-	case phaseOpen, phaseClosed:
-		if err := (registry{d.from}).recordMissing(ctx); err != nil {
-			return nil, err // Other processes could not see the cutover.
+	if before := found.staleShards; before > 0 && found.next == 0 && !found.mixed {
+		if before > from.shards {
+			return errUndoing
 		}
-	case phaseUndoing, phaseUndoHalf, phaseUndone, phaseDropping:
-		return nil, errUndoing
+		return fmt.Errorf("the cleanup of the resharding from %d shards is pending: call Clean first", before)
 	}
-	if err := d.checkColocated(ctx); err != nil {
-		return nil, err
+	for i, db := range from.dbs {
+		if i >= len(dbs) || dbs[i].ConnPool != db.ConnPool {
+			return fmt.Errorf("the databases must begin with those of the router, and number %d is another one", i)
+		}
 	}
-	if err := d.checkForeign(ctx); err != nil {
-		return nil, err
+	for i, db := range dbs {
+		if kind := dbs[0].Name(); db != nil && db.Config != nil && db.Name() != kind {
+			return fmt.Errorf("database 0 is %s and database %d is %s: rows can be moved only between databases "+
+				"of one kind, because another kind keeps times and numbers less exactly: move the tables to one "+
+				"kind first", kind, i, db.Name())
+		}
 	}
-	if err := d.makeTables(ctx); err != nil {
-		return nil, err
+	for _, m := range from.models {
+		if !m.broadcast && len(m.base.Relationships.Many2Many) > 0 {
+			return fmt.Errorf("%s has a join table that GORM made: make it a model with a key of its own, and "+
+				"move its rows to that first", m.base.Name)
+		}
 	}
-	d.moves = d.allMoves()
-	if err := d.checkTriggers(ctx); err != nil {
-		return nil, err
+	place := cfg.Place
+	if place == nil {
+		place = func(shard int) int { return shard % len(dbs) }
+		for shard, at := range from.place {
+			if place(shard) != at {
+				return fmt.Errorf("shard %d stays in database %d, and the default Place would not look for it "+
+					"there: set Place to where the new shards go, and ShardingConfig.Place to where all shards are "+
+					"afterwards",
+					shard, at)
+			}
+		}
 	}
-	return d, d.readColumns(ctx)
+	d.from, err = from.with(from.shards, dbs, place)
+	if err != nil {
+		return err
+	}
+	d.to, err = from.with(2*from.shards, dbs, place)
+	if err != nil {
+		return err
+	}
+	s, err := registry{d.from}.survey(from.dbs[0].Statement.Context, from.shards)
+	if err != nil {
+		return err
+	}
+	d.setVersions(s, found.span)
+	return nil
+}
+
+// setVersions takes the versions of both maps from the records. The next version is greater than any.
+func (d *Resharding) setVersions(s survey, span time.Duration) {
+	old, hasOld := s.versions[d.from.shards]
+	doubled, hasDoubled := s.versions[d.to.shards]
+	switch {
+	case !hasDoubled:
+		doubled = old + 1
+	case !hasOld:
+		old = doubled + 1 // that of an Undo
+	}
+	d.from.version, d.to.version = old, doubled
+	d.from.span, d.to.span = span, span
+}
+
+// checkColocated looks for rows that would no longer be colocated with the row that they are keyed like,
+// because their keys were made when the plugin spread IDs over fewer shards.
+func (d *Resharding) checkColocated(ctx context.Context) error {
+	for _, m := range d.to.models {
+		if m.broadcast {
+			continue
+		}
+		like := likeOf(m)
+		if like == nil {
+			continue
+		}
+		for shard := range d.from.shards {
+			condition := fmt.Sprintf("(? & %[1]d) %% %[2]d <> (? & %[1]d) %% %[2]d", d.to.mask, d.to.shards)
+			var apart int64
+			all := d.to.plainOn(ctx, d.from.place[shard], m.table(shard)).Model(m.value).Unscoped()
+			keys := []any{clause.Column{Name: m.key.DBName}, clause.Column{Name: like.DBName}}
+			err := all.Where(condition, keys...).Count(&apart).Error
+			if err != nil {
+				return fmt.Errorf("snowflakeplugin: reshard: %s: %w", m.table(shard), err)
+			}
+			if apart > 0 {
+				return fmt.Errorf("%w: with %d shards %d rows of %s would not be colocated with their %s: their "+
+					"keys were made when WithShards was less than that; give them new keys first",
+					errs.ErrSharding, d.to.shards, apart, m.table(shard), like.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // readColumns reads the columns of all tables, once.
@@ -181,125 +246,91 @@ func (d *Resharding) noteTable(ctx context.Context, m *shardModel, shard int) er
 		Updates(map[string]any{"base": record.Base, "shard": shard, "shards": record.Shards}).Error
 }
 
-// configure makes the cluster with the doubled shards.
-func (d *Resharding) configure(cfg ReshardConfig) error {
-	from := d.from
-	dbs := cfg.Databases
-	if dbs == nil {
-		dbs = from.dbs
+// checkEffects looks once more at what somebody may have added to the tables since Reshard.
+func (d *Resharding) checkEffects(ctx context.Context) error {
+	check := d.checkForeign
+	if d.router == nil { // Without the models, nobody knows which foreign keys follow a like: tag.
+		check = d.checkForeignToOld
 	}
-	if d.chunk < 1 {
-		return fmt.Errorf("chunks of %d rows", d.chunk)
-	}
-	// The records are read again, because another process may have resharded or cleaned up.
-	found, err := registry{from}.compare()
-	if err != nil {
+	if err := check(ctx); err != nil {
 		return err
 	}
-	if before := found.staleShards; before > 0 && found.next == 0 && !found.mixed {
-		if before > from.shards {
-			return errUndoing
-		}
-		return fmt.Errorf("the cleanup of the resharding from %d shards is pending: call Clean first", before)
+	if err := d.checkForeignToNew(ctx); err != nil {
+		return err
 	}
-	for i, db := range from.dbs {
-		if i >= len(dbs) || dbs[i].ConnPool != db.ConnPool {
-			return fmt.Errorf("the databases must begin with those of the router, and number %d is another one", i)
-		}
-	}
-	for i, db := range dbs {
-		if kind := dbs[0].Name(); db != nil && db.Config != nil && db.Name() != kind {
-			return fmt.Errorf("database 0 is %s and database %d is %s: rows can be moved only between databases "+
-				"of one kind, because another kind keeps times and numbers less exactly: move the tables to one "+
-				"kind first", kind, i, db.Name())
-		}
-	}
-	for _, m := range from.models {
-		if !m.broadcast && len(m.base.Relationships.Many2Many) > 0 {
-			return fmt.Errorf("%s has a join table that GORM made: make it a model with a key of its own, and "+
-				"move its rows to that first", m.base.Name)
-		}
-	}
-	place := cfg.Place
-	if place == nil {
-		place = func(shard int) int { return shard % len(dbs) }
-		for shard, at := range from.place {
-			if place(shard) != at {
-				return fmt.Errorf("shard %d stays in database %d, and the default Place would not look for it "+
-					"there: set Place to where the new shards go, and ShardingConfig.Place to where all shards are "+
-					"afterwards",
-					shard, at)
+	return d.checkTriggers(ctx)
+}
+
+// checkForeign refuses a foreign key that leads to the table of a shard, unless the rows at both its ends
+// move together. When a cutover removes moved rows from that table, the database would refuse, or delete or
+// change rows of the other table, or such that stay in this one.
+func (d *Resharding) checkForeign(ctx context.Context) error {
+	return d.eachForeign(ctx, 0, d.from.shards, foreignKey.checkMovesTogether)
+}
+
+// checkForeignToOld refuses a foreign key that leads from a table without shards to the table of a shard.
+func (d *Resharding) checkForeignToOld(ctx context.Context) error {
+	return d.eachForeign(ctx, 0, d.from.shards, anyForeignKey)
+}
+
+// checkForeignToNew refuses a foreign key that leads from a table without shards to a new table. Cutover
+// removes outdated copies, and Undo drops the table: SQLite would first delete the rows, and also the rows
+// that refer to them.
+func (d *Resharding) checkForeignToNew(ctx context.Context) error {
+	return d.eachForeign(ctx, d.from.shards, d.to.shards, anyForeignKey)
+}
+
+// eachForeign visits the foreign keys between tables of one shard, for some shards, and refuses those that
+// lead there from other tables.
+func (d *Resharding) eachForeign(
+	ctx context.Context, first, end int,
+	visit func(key foreignKey, to string, child, parent *shardModel) error,
+) error {
+	for shard := first; shard < end; shard++ {
+		for _, m := range d.to.models {
+			if m.broadcast {
+				continue
+			}
+			to := m.table(shard)
+			together := namesFrom(d.to, to, shard)
+			keys, err := referring(ctx, d.to, d.to.place[shard], to)
+			if err != nil {
+				return fmt.Errorf("snowflakeplugin: reshard: the foreign keys to %s: %w", to, err)
+			}
+			for _, key := range keys {
+				child := together[strings.ToLower(key.table)]
+				if child == nil {
+					return fmt.Errorf("%w: the foreign key %s leads from the table %s to %s, from which a resharding "+
+						"removes rows: drop it first", errs.ErrSharding, key.name, key.table, to)
+				}
+				if err := visit(key, to, child, m); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	d.from, err = from.with(from.shards, dbs, place)
-	if err != nil {
-		return err
-	}
-	d.to, err = from.with(2*from.shards, dbs, place)
-	if err != nil {
-		return err
-	}
-	s, err := registry{d.from}.survey(from.dbs[0].Statement.Context, from.shards)
-	if err != nil {
-		return err
-	}
-	d.setVersions(s, found.span)
 	return nil
 }
 
-// with makes a topology of the same models. Its first shards stay where they are.
-func (t *topology) with(shards int, dbs []*gorm.DB, place func(int) int) (*topology, error) {
-	return newTopology(Config{
-		EngineOf: t.engineOf, Layout: t.layout, Shards: shards, Databases: dbs,
-		Place: func(shard int) int {
-			if shard < t.shards {
-				return t.place[shard]
-			}
-			return place(shard)
-		},
-	}, t.given())
-}
-
-// setVersions takes the versions of both maps from the records. The next version is greater than any.
-func (d *Resharding) setVersions(s survey, span time.Duration) {
-	old, hasOld := s.versions[d.from.shards]
-	doubled, hasDoubled := s.versions[d.to.shards]
-	switch {
-	case !hasDoubled:
-		doubled = old + 1
-	case !hasOld:
-		old = doubled + 1 // that of an Undo
-	}
-	d.from.version, d.to.version = old, doubled
-	d.from.span, d.to.span = span, span
-}
-
-// checkColocated looks for rows that would no longer be colocated with the row that they are keyed like,
-// because their keys were made when the plugin spread IDs over fewer shards.
-func (d *Resharding) checkColocated(ctx context.Context) error {
-	for _, m := range d.to.models {
-		if m.broadcast {
-			continue
+// checkTriggers refuses what would make a resharding do something else than to move rows. Cutover deletes
+// rows from the old tables and Undo inserts them there again, although nobody has deleted or created them: a
+// trigger could note that, delete other rows, or keep the row. Copies are inserted into the new tables. The
+// new table needs the triggers on updates as well. They run meanwhile in one case only: on MySQL and MariaDB,
+// for an outdated copy that holds the value of a unique column which another row has by now.
+func (d *Resharding) checkTriggers(ctx context.Context) error {
+	for i := range d.moves {
+		m := &d.moves[i]
+		from, err := checkTable(ctx, d.to, m.FromDatabase, m.FromTable)
+		if err != nil {
+			return m.failed("looking for triggers", err)
 		}
-		like := likeOf(m)
-		if like == nil {
-			continue
+		into, err := checkTable(ctx, d.to, m.ToDatabase, m.ToTable)
+		if err != nil {
+			return m.failed("looking for triggers", err)
 		}
-		for shard := range d.from.shards {
-			condition := fmt.Sprintf("(? & %[1]d) %% %[2]d <> (? & %[1]d) %% %[2]d", d.to.mask, d.to.shards)
-			var apart int64
-			all := d.to.plainOn(ctx, d.from.place[shard], m.table(shard)).Model(m.value).Unscoped()
-			keys := []any{clause.Column{Name: m.key.DBName}, clause.Column{Name: like.DBName}}
-			err := all.Where(condition, keys...).Count(&apart).Error
-			if err != nil {
-				return fmt.Errorf("snowflakeplugin: reshard: %s: %w", m.table(shard), err)
-			}
-			if apart > 0 {
-				return fmt.Errorf("%w: with %d shards %d rows of %s would not be colocated with their %s: their "+
-					"keys were made when WithShards was less than that; give them new keys first",
-					errs.ErrSharding, d.to.shards, apart, m.table(shard), like.Name)
-			}
+		if from > into {
+			return fmt.Errorf("%w: triggers on UPDATE of the table %s: %d, and of the new table %s: %d; make the "+
+				"same ones there, and call the step again", errs.ErrSharding, m.FromTable, from, m.ToTable, into)
 		}
 	}
 	return nil
@@ -336,30 +367,27 @@ func (d *Resharding) allMoves() []tableMove {
 	return moves
 }
 
-// tableMove fills one table from another.
-type tableMove struct {
-	ReshardMove
-	d       *Resharding
-	key     string        // the column of the primary key
-	shard   int           // after the resharding, of the rows that move
-	columns []tableColumn // of the old table
-	into    []tableColumn // those of the same names in the new one
+// Numbers returns the numbers of shards before and after the resharding.
+func (d *Resharding) Numbers() (before, after int) { return d.from.shards, d.to.shards }
+
+// Copy goes on where the journal says that an earlier call ended.
+func (d *Resharding) Copy(ctx context.Context) error {
+	if err := d.readColumns(ctx); err != nil {
+		return err
+	}
+	for _, move := range d.moves {
+		for done := false; !done; {
+			var err error
+			if done, err = move.copyChunk(ctx); err != nil {
+				return move.failed("copying", err)
+			}
+		}
+	}
+	return nil
 }
 
-// countSource counts the rows of the old table that belong in the new one, also soft-deleted ones.
-func (m *tableMove) countSource(ctx context.Context) (n int64, err error) {
-	quote := m.d.to.dbs[m.FromDatabase].Statement.Quote
-	err = m.pool(m.FromDatabase).QueryRowContext(ctx, "SELECT COUNT(*) FROM "+quote(m.FromTable)+" WHERE "+
-		m.moves(quote(m.key))).Scan(&n)
-	return n, err
-}
-
-// failed says in which step and with which tables an error occurred.
-func (m *tableMove) failed(step string, err error) error {
-	const where = "%s (shard %d, database %d)"
-	return fmt.Errorf("snowflakeplugin: reshard: %s "+where+" from "+where+": %w", step,
-		m.ToTable, m.ToShard, m.ToDatabase, m.FromTable, m.FromShard, m.FromDatabase, err)
-}
+// maxDifferences is how many differences an error names.
+const maxDifferences = 10
 
 // Difference is a row whose copy is not equal to it.
 type Difference struct {
@@ -386,4 +414,517 @@ func (e *DifferenceError) Error() string {
 		fmt.Fprintf(&b, "%s%d in %s is %s", separator, d.ID, d.Table, d.What)
 	}
 	return b.String()
+}
+
+// Verify compares all rows that move with their copies.
+func (d *Resharding) Verify(ctx context.Context) error {
+	found, err := d.compare(ctx, "verify", nil)
+	if err != nil {
+		return err
+	}
+	return differenceError(d.moves, found)
+}
+
+// differenceError is the error for differences by move. It is nil if there are none.
+func differenceError(moves []tableMove, found [][]difference) error {
+	e := &DifferenceError{}
+	for i, differ := range found {
+		e.Rows += int64(len(differ))
+		for _, one := range differ[:min(len(differ), maxDifferences-len(e.First))] {
+			e.First = append(e.First, Difference{moves[i].ToTable, one.id, one.what})
+		}
+	}
+	if e.Rows == 0 {
+		return nil
+	}
+	return e
+}
+
+// compare finds the differences of each move, of some moves at a time. If only is not nil, it looks at these
+// keys alone.
+func (d *Resharding) compare(ctx context.Context, step string, only [][]int64) ([][]difference, error) {
+	if err := d.readColumns(ctx); err != nil {
+		return nil, err
+	}
+	found := make([][]difference, len(d.moves))
+	keysOf := func(i int) (keys []int64, none bool) {
+		if only == nil {
+			return nil, false
+		}
+		return only[i], len(only[i]) == 0
+	}
+	err := d.to.eachInTurn(ctx, len(d.moves), func(i int) []int {
+		return []int{d.moves[i].FromDatabase, d.moves[i].ToDatabase}
+	}, func(ctx context.Context, i int) (err error) {
+		keys, none := keysOf(i)
+		if none {
+			return nil
+		}
+		if found[i], err = d.moves[i].differences(ctx, keys); err != nil {
+			err = d.moves[i].failed(step, err)
+		}
+		return err
+	}, func(i int) {
+		if _, none := keysOf(i); !none {
+			d.onProgress(ReshardProgress{Step: step, Table: d.moves[i].ToTable, Rows: int64(len(found[i]))})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// repair makes all copies equal to their rows. It returns the keys that were not, by move.
+func (d *Resharding) repair(ctx context.Context) (repaired [][]int64, err error) {
+	found, err := d.compare(ctx, "repair", nil)
+	if err != nil {
+		return nil, err
+	}
+	repaired = make([][]int64, len(d.moves))
+	gone, wanted := make([][]int64, len(d.moves)), make([][]int64, len(d.moves))
+	for i, differ := range found {
+		if err := d.moves[i].checkOwn(ctx, differ); err != nil {
+			return nil, err
+		}
+		for _, one := range differ {
+			repaired[i] = append(repaired[i], one.id)
+			if one.what != isMissing {
+				gone[i] = append(gone[i], one.id)
+			}
+			if one.what != isSuperfluous {
+				wanted[i] = append(wanted[i], one.id)
+			}
+		}
+		slices.Sort(wanted[i])
+	}
+	// All outdated copies are removed first, because they may hold values of unique columns that other rows
+	// have by now.
+	err = d.eachShard(ctx, func(ctx context.Context, i int) error { return d.moves[i].remove(ctx, gone[i]) })
+	if err != nil {
+		return nil, err
+	}
+	return repaired, d.eachShard(ctx, func(ctx context.Context, i int) error {
+		return d.moves[i].copyKeys(ctx, wanted[i])
+	})
+}
+
+// eachShard does something with each move, with those of several shards at a time. Only tables of one shard
+// may have foreign keys to each other, so these come one after the other, in any order.
+func (d *Resharding) eachShard(ctx context.Context, do func(ctx context.Context, move int) error) error {
+	var shards [][]int // moves by shard
+	at := map[int]int{}
+	for i, m := range d.moves {
+		if _, seen := at[m.shard]; !seen {
+			at[m.shard] = len(shards)
+			shards = append(shards, nil)
+		}
+		shards[at[m.shard]] = append(shards[at[m.shard]], i)
+	}
+	return d.to.eachInTurn(ctx, len(shards), func(i int) []int {
+		first := &d.moves[shards[i][0]]
+		return []int{first.FromDatabase, first.ToDatabase}
+	}, func(ctx context.Context, i int) error {
+		return inAnyOrder(len(shards[i]), func(j int) error {
+			m := shards[i][j]
+			if err := do(ctx, m); err != nil {
+				return d.moves[m].failed("repair", err)
+			}
+			return nil
+		})
+	}, nil)
+}
+
+// inAnyOrder does something with each move, and again with those that failed, as long as that helps:
+// tables may have foreign keys to each other.
+func (d *Resharding) inAnyOrder(do func(move int) error) error {
+	return inAnyOrder(len(d.moves), func(i int) error {
+		if err := do(i); err != nil {
+			return d.moves[i].failed("repair", err)
+		}
+		return nil
+	})
+}
+
+// Cutover brings the copies up to date while statements go on. Then it closes the shard map and waits until
+// no process routes by it. What was written up to then is copied and verified, and the new map is recorded
+// and opened. If that fails before anything is recorded, the old map is opened again.
+func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
+	s, err := d.look(ctx) // Another process may have gone on meanwhile.
+	if err != nil {
+		return nil, err
+	}
+	switch s.phase {
+	case phaseRecorded:
+		if err := d.checkEffects(ctx); err != nil {
+			return nil, err
+		}
+		return d.open(ctx)
+	case phaseHalf:
+		d.closing = newClosing()
+		if err := (registry{d.from}).takeBack(ctx, s.closings, d.closing); err != nil {
+			return nil, err
+		}
+	case phaseClosed:
+		d.closing = newClosing()
+		if err := (registry{d.from}).closeMap(ctx, d.to.shards, d.closing); err != nil {
+			return nil, err
+		}
+	case phaseOpen:
+		d.closing = 0
+	case phaseCut, phaseCleaned:
+		return nil, fmt.Errorf("%w: the cutover to %d shards is over", errs.ErrSharding, d.to.shards)
+	default:
+		return nil, errUndoing
+	}
+	if err := d.checkEffects(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.readColumnsAgain(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.update(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.close(ctx); err != nil {
+		opened := registry{d.from}.unmark(context.WithoutCancel(ctx), "closing = ?", d.closing)
+		return nil, errors.Join(err, opened)
+	}
+	if err := (registry{d.to}).record(ctx, d.to.shards, d.from.shards, d.closing); err != nil {
+		return nil, err
+	}
+	return d.open(ctx)
+}
+
+// look reads the phase, and brings the versions of both maps up to date.
+func (d *Resharding) look(ctx context.Context) (survey, error) {
+	s, err := registry{d.from}.survey(ctx, d.from.shards)
+	if err == nil {
+		d.setVersions(s, d.from.span)
+	}
+	return s, err
+}
+
+// open removes the moved rows from the old tables, and lets statements go on. All databases have recorded
+// the new map, so the copies must not be compared any more: some rows are only there.
+func (d *Resharding) open(ctx context.Context) (*Router, error) {
+	if d.router == nil {
+		return nil, registry{d.to}.finish(ctx)
+	}
+	now := d.router.current
+	now.adopting.Lock() // because only this goroutine knows the databases that are added
+	defer now.adopting.Unlock()
+	if err := now.replace(ctx, d.router.cluster, d.to.dbs, true); err != nil {
+		return nil, err
+	}
+	return d.router.Known(), nil
+}
+
+// maxRounds is how often Cutover compares while statements go on, and how few differences end that.
+const (
+	maxRounds      = 3
+	fewDifferences = 1000
+)
+
+// update copies what is new and repairs what has changed, until little is left for the closed map.
+func (d *Resharding) update(ctx context.Context) error {
+	if err := d.Copy(ctx); err != nil {
+		return err
+	}
+	for range maxRounds {
+		repaired, err := d.repair(ctx)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, keys := range repaired {
+			n += len(keys)
+		}
+		if n < fewDifferences {
+			return nil
+		}
+	}
+	return nil
+}
+
+// settle makes the copies equal to the rows, while the map is closed and every transaction has ended. So
+// nobody but this function changes a row or a copy. It compares all rows once. Of each key, this has either
+// found that the row and its copy are equal, or has returned the key. Equal ones stay equal, because repair
+// touches only the keys that it has been given: it names them, and the new tables have neither triggers nor
+// foreign keys. The others are repaired and compared again. So afterwards every row has been compared with
+// its copy since the last change of either, as after a second comparison of everything. That is made
+// after all if a new table does have triggers or foreign keys, by which a repair may reach other rows.
+func (d *Resharding) settle(ctx context.Context) error {
+	d.still = true
+	defer func() { d.still = false }()
+	repaired, err := d.repair(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range d.moves {
+		if len(repaired[i]) == 0 {
+			continue
+		}
+		effects, err := d.moves[i].hasEffects(ctx)
+		if err != nil {
+			return d.moves[i].failed("looking for triggers", err)
+		}
+		if effects {
+			return d.Verify(ctx)
+		}
+	}
+	left, err := d.compare(ctx, "verify", repaired)
+	if err != nil {
+		return err
+	}
+	return differenceError(d.moves, left)
+}
+
+// close ends all routing by the old map, and makes the copies equal to the rows.
+func (d *Resharding) close(ctx context.Context) error {
+	d.closing = newClosing()
+	if err := (registry{d.from}).closeMap(ctx, d.to.shards, d.closing); err != nil {
+		return err
+	}
+	return d.stopped(ctx, d.checkEffects)
+}
+
+// stopped waits until nobody writes to the tables of a closed map, and makes the copies equal to the rows. In
+// between it checks the tables once more, because bringing the copies up to date may have taken hours.
+func (d *Resharding) stopped(ctx context.Context, check func(context.Context) error) error {
+	select {
+	case <-ctx.Done():
+		return errs.Ended(ctx)
+	case <-time.After(d.from.span + d.from.span/100):
+	}
+	if err := d.awaitWriters(ctx); err != nil {
+		return err
+	}
+	if err := check(ctx); err != nil {
+		return err
+	}
+	if err := d.readColumnsAgain(ctx); err != nil {
+		return err
+	}
+	return d.settle(ctx)
+}
+
+// writersPatience is how long a closed map waits for the end of the transactions that have written to its
+// tables. Nothing is routed meanwhile, and a program that is idle in a transaction may stay so for hours.
+const writersPatience = 5 * time.Second
+
+// awaitWriters waits for the end of all transactions that have written to the tables. They began before the
+// map was closed. If one does not end in time, the error says who is in the way. A table into which rows
+// move back has writers, too.
+func (d *Resharding) awaitWriters(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, writersPatience)
+	defer cancel()
+	for _, move := range d.moves {
+		err := move.awaitWrites(limited, move.FromDatabase, move.FromTable)
+		if err == nil {
+			err = move.awaitWrites(limited, move.ToDatabase, move.ToTable)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				err = errs.Ended(ctx)
+			}
+			return move.failed("waiting for transactions", err)
+		}
+	}
+	return nil
+}
+
+// errWrittenLate is wrapped by the error of Clean for rows that were written to an old table after the
+// cutover.
+var errWrittenLate = errors.New("rows were written to it after the cutover, by a process that still has " +
+	"the old number of shards: stop that process, and move the rows by hand")
+
+// Clean looks at the old tables for rows that were written late, and then removes the records of the
+// resharding.
+func (d *Resharding) Clean(ctx context.Context) error {
+	if d.cleaned {
+		return nil
+	}
+	s, err := d.look(ctx)
+	switch {
+	case err != nil:
+		return err
+	case s.phase < phaseCut:
+		return fmt.Errorf("%w: there is nothing to clean before the cutover", errs.ErrSharding)
+	case s.phase > phaseCut && s.phase < phaseCleaned:
+		return errUndoing
+	}
+	var names []string
+	for _, move := range d.moves {
+		if err := move.clean(ctx); err != nil {
+			return move.failed("cleaning", err)
+		}
+		names = append(names, move.ToTable)
+	}
+	for i, db := range d.to.dbs {
+		table := internalTable(db, movesTable)
+		tx := d.to.plainOn(ctx, i, table).Where("name IN ?", names)
+		if err := tx.Delete(&moveRecord{}).Error; err != nil {
+			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
+		}
+	}
+	if err := (registry{d.to}).recordCleanup(ctx); err != nil {
+		return err
+	}
+	if d.router != nil {
+		d.router.Known().staleShards.Store(0)
+	}
+	d.cleaned = true
+	return nil
+}
+
+// Status is what some databases say about the shards in them, and about a resharding.
+type Status struct {
+	Models     []MapStatus    `json:"models"`
+	Resharding *ReshardStatus `json:"resharding"` // nil if none is under way
+}
+
+// MapStatus is the shard map of one model.
+type MapStatus struct {
+	Table   string       `json:"table"` // without a shard number
+	Shards  int          `json:"shards"`
+	Version int64        `json:"version"`
+	Closed  bool         `json:"closed"` // nothing is routed
+	Tables  []ShardTable `json:"tables"`
+}
+
+// ShardTable is the table of a shard.
+type ShardTable struct {
+	Table    string `json:"table"`
+	Shard    int    `json:"shard"`
+	Database int    `json:"database"`
+	Rows     int64  `json:"rows"`
+}
+
+// ReshardStatus says how far a resharding is.
+type ReshardStatus struct {
+	From   int    `json:"from"`
+	To     int    `json:"to"`
+	State  string `json:"state"`
+	Next   string `json:"next"` // what is left to do
+	Copied int64  `json:"copied"`
+	Moving int64  `json:"moving"` // rows that have to be copied
+}
+
+// ReadStatus reads the records, the journals and the number of rows of each table. d is the resharding that
+// is under way, as OpenResharding returns it, or nil.
+func ReadStatus(ctx context.Context, dbs []*gorm.DB, d *Resharding) (Status, error) {
+	status := Status{Models: []MapStatus{}}
+	records, err := readMaps(ctx, dbs, nil)
+	if err != nil {
+		return status, err
+	}
+	at := map[string]int{} // index into status.Models
+	for _, of := range records {
+		i, seen := at[of.Name]
+		if !seen {
+			i = len(status.Models)
+			at[of.Name] = i
+			status.Models = append(status.Models, MapStatus{Table: of.Name})
+		}
+		m := &status.Models[i]
+		m.Shards, m.Version = max(m.Shards, of.Shards), max(m.Version, of.Version)
+		m.Closed = m.Closed || of.NextShards != 0
+		for _, shard := range readShards(of.Held) {
+			table := ShardTable{Table: tableOn(of.Name, shard), Shard: shard, Database: of.database}
+			db := dbs[of.database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+			err := db.Raw("SELECT COUNT(*) FROM " + db.Statement.Quote(table.Table)).Scan(&table.Rows).Error
+			if err != nil {
+				return status, fmt.Errorf("snowflakeplugin: counting %s in database %d: %w", table.Table, of.database,
+					err)
+			}
+			m.Tables = append(m.Tables, table)
+		}
+	}
+	for _, m := range status.Models {
+		slices.SortFunc(m.Tables, func(a, b ShardTable) int { return cmp.Compare(a.Shard, b.Shard) })
+	}
+	if d == nil {
+		return status, nil
+	}
+	status.Resharding, err = d.status(ctx)
+	return status, err
+}
+
+// status describes the resharding.
+func (d *Resharding) status(ctx context.Context) (*ReshardStatus, error) {
+	s, err := d.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &ReshardStatus{From: d.from.shards, To: d.to.shards}
+	done := true
+	for i := range d.moves {
+		at, err := d.moves[i].readJournal(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.Copied += at.Copied
+		done = done && at.Done
+		r.Moving += at.Copied
+		if s.phase <= phaseHalf {
+			rows, err := d.moves[i].countSource(ctx)
+			if err != nil {
+				return nil, d.moves[i].failed("counting", err)
+			}
+			r.Moving += max(rows-at.Copied, 0)
+		}
+	}
+	r.State, r.Next = s.phase.describe(done)
+	return r, nil
+}
+
+// describe says what a phase is and what comes next.
+func (p phase) describe(copied bool) (state, next string) {
+	const goOn = "resume brings the copies up to date and cuts over; undo drops the new tables"
+	switch p {
+	case phaseOpen:
+		if !copied {
+			return "copying", "resume copies the rest and cuts over; undo drops the new tables"
+		}
+		return "copied", goOn
+	case phaseClosed:
+		return "cutover interrupted, or under way: the shard map is closed", goOn
+	case phaseHalf:
+		return "cutover interrupted, or under way: some databases have recorded the new map", goOn
+	case phaseRecorded:
+		return "cutover interrupted, or under way: all databases have recorded the new map",
+			"resume removes the moved rows from the old tables and opens the map; undo goes back"
+	case phaseCut:
+		return "cut over", "clean ends the resharding; undo goes back"
+	case phaseUndoing:
+		return "undo interrupted, or under way: the shard map is closed", "undo copies the rows back"
+	case phaseUndoHalf:
+		return "undo interrupted, or under way: some databases have recorded the old map", "undo records the rest"
+	case phaseUndone:
+		return "undo interrupted, or under way: all databases have recorded the old map", "undo opens the map"
+	case phaseDropping:
+		return "undone", "undo drops the new tables"
+	}
+	return "ended", "clean removes the journal"
+}
+
+// Resume goes on to the end of the cutover, from any phase before that.
+func (d *Resharding) Resume(ctx context.Context) error {
+	s, err := d.look(ctx)
+	if err != nil || s.phase == phaseCut {
+		return err
+	}
+	for i := range d.moves {
+		exists, err := d.hasTable(ctx, d.moves[i].ToDatabase, d.moves[i].ToTable)
+		if err != nil {
+			return err
+		}
+		if !exists && s.phase <= phaseHalf {
+			return fmt.Errorf("%w: the table %s is not there: Reshard was interrupted before it had made all "+
+				"tables: call it again in the program, or undo", errs.ErrSharding, d.moves[i].ToTable)
+		}
+	}
+	_, err = d.Cutover(ctx)
+	return err
 }

@@ -10,6 +10,10 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// errUndoing is the error of every step but Undo once that has begun.
+var errUndoing = fmt.Errorf("%w: the resharding is being undone: call Undo again, or "+
+	"\"snowflake shards undo\"", errs.ErrSharding)
+
 // Undo ends the resharding with the old number of shards.
 func (d *Resharding) Undo(ctx context.Context) error {
 	if d.cleaned {
@@ -86,38 +90,6 @@ func (d *Resharding) giveUp(ctx context.Context, s survey) error {
 	for i := range d.moves {
 		if err := d.moves[i].checkCopies(ctx); err != nil {
 			return d.moves[i].failed("undoing", err)
-		}
-	}
-	return nil
-}
-
-// checkCopies refuses a new table with a row that is not in the old one, unless it is a copy of a row that
-// was deleted since. IDs grow, so such a key is not greater than that of every copy.
-func (m *tableMove) checkCopies(ctx context.Context) error {
-	exists, err := m.d.hasTable(ctx, m.ToDatabase, m.ToTable)
-	if err != nil || !exists {
-		return err
-	}
-	at, err := m.readJournal(ctx)
-	if err != nil || !at.Made {
-		return err // Undo does not drop it.
-	}
-	if err := m.checkColumns(ctx); err != nil {
-		return err
-	}
-	found, err := m.differences(ctx, nil)
-	if err != nil {
-		return err
-	}
-	return m.checkSuperfluous(found, at)
-}
-
-// checkSuperfluous refuses a row of the new table that is not a copy of a row that was deleted since.
-func (m *tableMove) checkSuperfluous(found []difference, at moveRecord) error {
-	for _, one := range found {
-		if one.what == isSuperfluous && one.id > at.Highest {
-			return fmt.Errorf("%w: row %d is in %s only, so some program has written it there: move it to %s, "+
-				"and call the step again", errs.ErrSharding, one.id, m.ToTable, m.FromTable)
 		}
 	}
 	return nil
@@ -232,61 +204,6 @@ func (d *Resharding) removeJournals(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// drop drops the new table while it holds the records, so that no other process can make the table valid
-// meanwhile.
-func (m *tableMove) drop(ctx context.Context) error {
-	db := m.target(ctx)
-	old := registry{m.d.from}
-	table, records := db.Statement.Quote(m.ToTable), db.Statement.Quote(internalTable(db, shardsTable))
-	const unused = "shards = ? AND next_shards = 0"
-	if db.Name() != dialectMySQL {
-		return db.Transaction(func(tx *gorm.DB) error {
-			held, err := old.hold(tx, unused, m.d.from.shards)
-			if err == nil && !held {
-				err = errTakenOver(m.ToDatabase)
-			}
-			if err != nil {
-				return err
-			}
-			return tx.Exec("DROP TABLE " + table).Error
-		})
-	}
-	// A DROP TABLE would end a transaction there, but it is allowed under a lock of tables.
-	return db.Connection(func(tx *gorm.DB) error {
-		tx = tx.Session(&gorm.Session{})
-		if err := tx.Exec("LOCK TABLES " + records + " READ, " + table + " WRITE").Error; err != nil {
-			return err
-		}
-		var all, met int64
-		err := old.recordsOf(tx).Count(&all).Error
-		if err == nil {
-			err = old.recordsOf(tx).Where(unused, m.d.from.shards).Count(&met).Error
-		}
-		if err == nil && met < all {
-			err = errTakenOver(m.ToDatabase)
-		}
-		if err == nil {
-			err = tx.Exec("DROP TABLE " + table).Error
-		}
-		return errors.Join(err, tx.Exec("UNLOCK TABLES").Error)
-	})
-}
-
-// readJournal reads the record of the new table. It is empty if there is none.
-func (m *tableMove) readJournal(ctx context.Context) (at moveRecord, err error) {
-	table := internalTable(m.d.to.dbs[m.ToDatabase], movesTable)
-	exists, err := m.d.hasTable(ctx, m.ToDatabase, table)
-	if err != nil || !exists {
-		return at, err
-	}
-	var found []moveRecord
-	err = m.d.to.plainOn(ctx, m.ToDatabase, table).Where("name = ?", m.ToTable).Find(&found).Error
-	if len(found) > 0 {
-		at = found[0]
-	}
-	return at, err
 }
 
 // hasTable reports whether a database has a table.

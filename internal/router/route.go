@@ -1,6 +1,8 @@
 package router
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,14 +15,6 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
-)
-
-const (
-	guardName      = fill.PluginName + "_sharding"
-	callbackRoute  = fill.PluginName + ":route"
-	callbackCheck  = fill.PluginName + ":check_shard"
-	callbackNested = fill.PluginName + ":check_nested"
-	callbackMap    = fill.PluginName + ":check_map"
 )
 
 // cluster is a topology with what GORM needs to run statements on it. All routers that Scopes returns
@@ -60,6 +54,14 @@ func (c *cluster) install(instead *cluster) error {
 	}
 	return nil
 }
+
+const (
+	guardName      = fill.PluginName + "_sharding"
+	callbackRoute  = fill.PluginName + ":route"
+	callbackCheck  = fill.PluginName + ":check_shard"
+	callbackNested = fill.PluginName + ":check_nested"
+	callbackMap    = fill.PluginName + ":check_map"
+)
 
 // shardGuard routes the statements of one database. It is a plugin of GORM, so that each database has
 // one, however many routers it serves.
@@ -301,4 +303,67 @@ func namesTable(stmt *gorm.Statement) bool {
 func namesAlias(stmt *gorm.Statement, table string) bool {
 	first, _, more := strings.Cut(strings.TrimSpace(stmt.TableExpr.SQL), " ")
 	return more && strings.Trim(first, "`\"") == table
+}
+
+// checkStatement is checkLease for a statement with the route of a shard.
+func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when stage) error {
+	stmt := db.Statement
+	if db.Error != nil || stmt.DryRun {
+		return nil
+	}
+	var t *topology
+	var to route
+	if handle, ok := stmt.Plugins[handleName].(handleRoute); ok {
+		t, to = handle.of, handle.to
+	} else if stmt.Schema != nil {
+		if c := (*g.types.Load())[stmt.Schema.ModelType]; c != nil {
+			var err error
+			if to, ok, err = c.routeOf(stmt); err != nil {
+				return err
+			}
+			if ok {
+				t = c.topology
+			}
+		}
+	}
+	if t == nil || to.all {
+		return nil // Reads of all shards check it themselves.
+	}
+	return t.checkLease(ctx, t.place[to.shard], stmt.ConnPool, when)
+}
+
+// checkBefore and checkAfter are callbacks around a statement. An error after it takes the statement back,
+// if it is in a transaction.
+func (g *shardGuard) checkBefore(db *gorm.DB) {
+	_ = db.AddError(g.checkStatement(db.Statement.Context, db, beforeStatement))
+}
+
+func (g *shardGuard) checkAfter(db *gorm.DB) {
+	ctx := db.Statement.Context
+	switch db.Statement.Dest.(type) {
+	case *sql.Rows, *sql.Row:
+		// The open rows may hold the only connection, so to wait for another one could have no end.
+		limited, cancel := context.WithTimeout(ctx, mapPatience)
+		defer cancel()
+		ctx = limited
+	}
+	err := g.checkStatement(ctx, db, afterStatement)
+	if err == nil {
+		return
+	}
+	_ = db.AddError(err)
+	closeRows(db.Statement)
+}
+
+// closeRows gives up the rows that a refused statement has opened.
+func closeRows(stmt *gorm.Statement) {
+	switch rows := stmt.Dest.(type) {
+	case *sql.Rows:
+		_ = rows.Close()
+	case *sql.Row:
+		_ = rows.Scan() // GORM drops the error of the statement, so the row must have one of its own.
+		ended, cancel := context.WithCancel(stmt.Context)
+		cancel()
+		stmt.Dest = stmt.ConnPool.QueryRowContext(ended, "SELECT 1")
+	}
 }

@@ -9,11 +9,21 @@
 package router
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
 
 // Router is a cluster with the scopes of its reads. It is safe for concurrent use.
@@ -47,6 +57,112 @@ func NewRouter(cfg Config, models ...any) (*Router, error) {
 	return r, nil
 }
 
+// current is the cluster of the shard map that is valid now. The routers that one call of NewRouter and
+// calls of Scopes have made share it, so all of them follow a cutover.
+type current struct {
+	cluster  atomic.Pointer[cluster]
+	adopting sync.Mutex // held while the cluster is replaced
+}
+
+// At returns the router with the cluster of the valid map. While a cutover is under way, it waits.
+func (r *Router) At(ctx context.Context) (*Router, error) {
+	for began := time.Now(); ; {
+		c := r.current.cluster.Load()
+		err := c.lookAtMaps(ctx)
+		if err == nil {
+			return r.on(c), nil
+		}
+		if !errors.Is(err, errs.ErrShardMap) {
+			return nil, err
+		}
+		err = r.current.adopt(ctx, c, c.dbs)
+		if err == nil && r.current.cluster.Load() != c {
+			continue
+		}
+		if err == nil {
+			err = mapError(errMapClosed) // until a moment ago
+		}
+		if !errors.Is(err, errMapClosed) || time.Since(began) > maxMapWait {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, errs.Ended(ctx))
+		case <-time.After(mapPoll):
+		}
+	}
+}
+
+// Known returns the router with the cluster that the process has used last, without asking a database.
+func (r *Router) Known() *Router { return r.on(r.current.cluster.Load()) }
+
+// on returns a router with the same scopes on a cluster.
+func (r *Router) on(c *cluster) *Router {
+	if r.cluster == c {
+		return r
+	}
+	return &Router{cluster: c, scopes: r.scopes, current: r.current}
+}
+
+// lookAtMaps renews the leases that are not fresh, and returns an error if the map has changed and a lease
+// ends soon, or if the tables hold rows of another rule. A database that does not answer is left to the
+// statements that need it. Statements in a transaction do not renew a lease themselves, so without this, the
+// leases of busy processes would end up to a whole span before a cutover can begin.
+func (c *cluster) lookAtMaps(ctx context.Context) error {
+	if to, ok := ctx.Value(routeKey{c.topology}).(route); ok && to.locked {
+		return nil // The transaction may hold the only connection.
+	}
+	for i, l := range c.leases {
+		if l.isFresh() || l.lasts(mapReserve) || younger(l.failed.Load(), mapPatience) {
+			continue
+		}
+		suffices := l.holds(mapReserve)
+		if suffices && !hasFreeConnection(c.dbs[i]) {
+			continue // The caller may hold the only one.
+		}
+		if !l.renewing.TryLock() {
+			if !suffices && l.refused.Load() != nil {
+				return mapError(errMapClosed)
+			}
+			continue // Another goroutine is renewing it, and the statement waits for that.
+		}
+		err := c.renewMap(ctx, i, c.dbs[i].ConnPool)
+		l.renewing.Unlock()
+		if errors.Is(err, errs.ErrShardMap) && !l.holds(mapReserve) || errors.Is(err, errs.ErrSharding) {
+			return err
+		}
+	}
+	return nil
+}
+
+// adopt replaces a cluster by that of the map that the databases have recorded. dbs are the databases of
+// the new one. It returns nil if there is nothing to replace any more.
+func (f *current) adopt(ctx context.Context, from *cluster, dbs []*gorm.DB) error {
+	f.adopting.Lock()
+	defer f.adopting.Unlock()
+	return f.replace(ctx, from, dbs, false)
+}
+
+// replace is adopt for a caller that holds the mutex. If finishes is set, it finishes a cutover that all
+// databases have recorded.
+func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB, finishes bool) error {
+	if f.cluster.Load() != from {
+		return nil
+	}
+	t, err := from.successor(ctx, dbs, finishes)
+	if t == nil || err != nil {
+		return err
+	}
+	to := newCluster(t)
+	to.before = from
+	if err := to.install(from); err != nil {
+		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	f.cluster.Store(to)
+	from.endLeases() // so that its handles are refused at once
+	return nil
+}
+
 // Shards returns the number of shards.
 func (r *Router) Shards() int { return r.shards }
 
@@ -57,3 +173,524 @@ func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
 		cluster: r.cluster, current: r.current, scopes: append(r.scopes[:len(r.scopes):len(r.scopes)], fns...),
 	}
 }
+
+// Shard checks the ID before it computes the shard.
+func (r *Router) Shard(id int64) (int, error) {
+	if err := r.checkID(id); err != nil {
+		return 0, err
+	}
+	return r.shardOf(id), nil
+}
+
+// Table looks the name up in the list that NewRouter made.
+func (r *Router) Table(model any, id int64) (string, error) {
+	m, err := r.modelOf(model)
+	if err != nil {
+		return "", err
+	}
+	shard, err := r.Shard(id)
+	if err != nil {
+		return "", err
+	}
+	return m.table(shard), nil
+}
+
+// DB returns a handle with the route of the shard.
+func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) {
+	m, err := r.modelOf(model)
+	if err != nil {
+		return nil, err
+	}
+	shard, err := r.Shard(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkLocked(ctx, shard); err != nil {
+		return nil, err
+	}
+	return r.handleOn(ctx, shard, m.subject(ctx, model)), nil
+}
+
+// Explanation is what an ID tells about its row.
+type Explanation struct {
+	ID       int64
+	Shard    int
+	Database int
+	Dialect  string
+	Tables   []string
+	Parts    generator.Parts
+}
+
+// Explain decomposes the ID and looks up the place of its shard.
+func (r *Router) Explain(id int64) (Explanation, error) {
+	shard, err := r.Shard(id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{ID: id, Shard: shard, Database: r.place[shard]}
+	e.Dialect = r.dbs[e.Database].Name()
+	for _, m := range r.models {
+		if !m.broadcast {
+			e.Tables = append(e.Tables, m.table(shard))
+		}
+	}
+	e.Parts, err = r.layout.Decompose(id)
+	return e, err
+}
+
+// String returns the explanation as a sentence.
+func (e Explanation) String() string {
+	return fmt.Sprintf("%d is on shard %d, in database %d (%s), table %s; made %s on node %d, sequence %d",
+		e.ID, e.Shard, e.Database, e.Dialect, strings.Join(e.Tables, " or "),
+		e.Parts.Time.UTC().Format(time.RFC3339Nano), e.Parts.Node, e.Parts.Sequence)
+}
+
+// AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of
+// shards at last.
+func (r *Router) AutoMigrate(ctx context.Context) error {
+	g := migrator{r.cluster}
+	for i := range r.dbs {
+		for _, m := range r.models {
+			if !m.broadcast {
+				continue
+			}
+			if err := autoMigrate(g.session(ctx, i, 0), m.value); err != nil {
+				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.base.Name, i, err)
+			}
+		}
+	}
+	failures := slices.Repeat([]error{errUnfinished}, r.shards)
+	// Each database changes one table at a time: several would wait for each other, or fail.
+	_ = scatter(context.WithoutCancel(ctx), len(r.dbs), func(database int) error {
+		for shard, at := range r.place {
+			if at == database {
+				failures[shard] = g.migrate(ctx, shard)
+			}
+		}
+		return nil
+	})
+	if err := partialError(failures); err != nil {
+		return err
+	}
+	// A lease from before the records is not the one that they say.
+	defer r.endLeases()
+	return registry{r.topology}.recordMissing(ctx)
+}
+
+// Check looks at all tables first, and then compares those of one kind of database with each other.
+func (r *Router) Check(ctx context.Context) error {
+	shapes := make([][]shape, r.shards)
+	err := scatter(ctx, r.shards, func(shard int) (err error) {
+		shapes[shard], err = migrator{r.cluster}.shapesOf(ctx, shard)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	e := &DriftError{}
+	first := map[string]shape{} // by model and kind of database
+	for shard, of := range shapes {
+		for _, s := range of {
+			database := r.place[shard]
+			add := func(what string) { e.Drifts = append(e.Drifts, Drift{shard, database, s.table, what}) }
+			for _, what := range s.missing {
+				add(what)
+			}
+			key := r.dbs[database].Name() + " " + s.model.base.Name
+			other, seen := first[key]
+			if !seen && len(s.missing) == 0 {
+				first[key] = s
+			}
+			for _, column := range s.model.base.DBNames {
+				if a, b := s.types[column], other.types[column]; seen && a != "" && a != b {
+					add(fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.table, b))
+				}
+			}
+		}
+	}
+	if len(e.Drifts) > 0 {
+		return e
+	}
+	return nil
+}
+
+// Each gives fn a handle for every shard, or for every database if the model is a broadcast one.
+func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
+	m, err := r.modelOf(model)
+	if err != nil {
+		return err
+	}
+	if m.broadcast {
+		return scatter(ctx, len(r.dbs), func(database int) error {
+			return fn(database, r.handle(ctx, r.dbs[database], route{all: true}, m.value))
+		})
+	}
+	return scatter(ctx, r.shards, func(shard int) error {
+		if err := r.checkLocked(ctx, shard); err != nil {
+			return err
+		}
+		return fn(shard, r.handleOn(ctx, shard, m.value))
+	})
+}
+
+// Create gives every row its ID first, because the ID decides on the shard. Then it stores the rows of
+// each database in one transaction.
+func (r *Router) Create(ctx context.Context, rows any) error {
+	m, err := r.modelOf(rows)
+	if err != nil {
+		return err
+	}
+	list, err := addressable(rows)
+	if err != nil {
+		return fmt.Errorf("snowflakeplugin: create %s: %w", m.base.Name, err)
+	}
+	made, err := r.assignKeys(ctx, m, rows)
+	if err != nil {
+		return err
+	}
+	if m.broadcast {
+		return r.createEverywhere(ctx, list, made)
+	}
+	byShard, err := r.group(ctx, m, list)
+	if err != nil {
+		return err
+	}
+	batches := make([][]shardBatch, len(r.dbs))
+	for shard, rows := range byShard {
+		if rows.IsValid() {
+			at := r.place[shard]
+			batches[at] = append(batches[at], shardBatch{shard, route{shard: shard}, rows.Interface(), made})
+		}
+	}
+	return r.store(ctx, batches)
+}
+
+// addressable lists the structs of an argument of Create. Each of them can be written to.
+func addressable(rows any) ([]reflect.Value, error) {
+	v := reflect.ValueOf(rows)
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.Struct {
+		if !v.CanAddr() {
+			return nil, fmt.Errorf("%w: pass a pointer, so that the row can be given an ID", gorm.ErrInvalidValue)
+		}
+		return []reflect.Value{v}, nil
+	}
+	if v.Kind() != reflect.Slice && (v.Kind() != reflect.Array || !v.CanAddr()) {
+		return nil, fmt.Errorf("%w: %T", gorm.ErrInvalidValue, rows)
+	}
+	list := make([]reflect.Value, v.Len())
+	for i := range list {
+		list[i] = v.Index(i)
+		if list[i].Kind() == reflect.Pointer {
+			if list[i].IsNil() {
+				return nil, fmt.Errorf("%w: row %d is nil", gorm.ErrInvalidData, i)
+			}
+			list[i] = list[i].Elem()
+		}
+	}
+	return list, nil
+}
+
+// assignKeys gives IDs to the rows that have none, and returns them.
+func (c *cluster) assignKeys(ctx context.Context, m *shardModel, rows any) (made []int64, err error) {
+	numbers, err := c.engine.Numbers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fill.AssignAll(ctx, c.dbs[0], c.engine.Plans, numbers, m.base, rows)
+}
+
+// group puts the rows of each shard into a slice of pointers. A shard without rows has the zero Value.
+func (r *Router) group(ctx context.Context, m *shardModel, rows []reflect.Value) ([]reflect.Value, error) {
+	byShard := make([]reflect.Value, r.shards)
+	slice := reflect.SliceOf(reflect.PointerTo(m.base.ModelType))
+	for i, row := range rows {
+		shard, err := r.Shard(m.idOf(ctx, row))
+		if err == nil {
+			err = r.checkLocked(ctx, shard)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("create %s: row %d: %w", m.base.Name, i, err)
+		}
+		if !byShard[shard].IsValid() {
+			byShard[shard] = reflect.MakeSlice(slice, 0, len(rows)/r.shards+1)
+		}
+		byShard[shard] = reflect.Append(byShard[shard], row.Addr())
+	}
+	return byShard, nil
+}
+
+// shardBatch is what goes to one shard, or, for a broadcast model, to one database.
+type shardBatch struct {
+	shard int
+	to    route
+	rows  any
+	made  []int64 // the keys that were made for them
+}
+
+// createEverywhere stores the rows of a broadcast model in every database, one database after the other
+// because each writes to the same structs.
+func (c *cluster) createEverywhere(ctx context.Context, rows []reflect.Value, made []int64) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	slice := reflect.MakeSlice(reflect.SliceOf(rows[0].Addr().Type()), 0, len(rows))
+	for _, row := range rows {
+		slice = reflect.Append(slice, row.Addr())
+	}
+	var txs storeTxs
+	defer func() { txs.end() }() // of all that are there then
+	for i, db := range c.dbs {
+		t := &storeTx{batches: []shardBatch{{i, route{all: true}, slice.Interface(), made}}}
+		txs = append(txs, t)
+		if t.run(ctx, c, db); t.err != nil {
+			return txs.abandon()
+		}
+	}
+	return txs.commit()
+}
+
+// store writes the batches, which are grouped by database, in one transaction for each database.
+func (c *cluster) store(ctx context.Context, batches [][]shardBatch) error {
+	var txs storeTxs
+	defer func() { txs.end() }() // of all that are there then
+	var dbs []*gorm.DB
+	for i, of := range batches {
+		if len(of) > 0 {
+			txs = append(txs, &storeTx{batches: of})
+			dbs = append(dbs, c.dbs[i])
+		}
+	}
+	if len(txs) == 1 {
+		txs[0].run(ctx, c, dbs[0])
+	} else {
+		_ = scatter(ctx, len(txs), func(i int) error {
+			txs[i].run(ctx, c, dbs[i])
+			return nil
+		})
+		for _, t := range txs {
+			if t.tx == nil && t.err == nil {
+				t.err = errs.Ended(ctx) // which is why scatter did not start it
+			}
+		}
+	}
+	if slices.ContainsFunc(txs, func(t *storeTx) bool { return t.err != nil || t.tx == nil }) {
+		return txs.abandon()
+	}
+	return txs.commit()
+}
+
+// storeTx is the transaction of Create in one database.
+type storeTx struct {
+	batches []shardBatch
+	tx      *gorm.DB // nil if it is not open
+	err     error
+}
+
+// run begins the transaction and writes the batches. It leaves the transaction open.
+func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
+	t.err = errUnfinished
+	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin()
+	if tx.Error != nil {
+		t.err = tx.Error
+		return
+	}
+	t.tx = tx
+	for _, b := range t.batches {
+		err := recoverPanic(func() error {
+			on := tx.Session(&gorm.Session{NewDB: true})
+			return c.handle(ctx, on, b.to, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
+		})
+		if err != nil {
+			t.err = fmt.Errorf("shard %d: %w", b.shard, err)
+			return
+		}
+	}
+	t.err = nil
+}
+
+// storeTxs are the transactions of one Create.
+type storeTxs []*storeTx
+
+// end rolls back what is still open. It is deferred, because a hook can end the goroutine of the caller.
+func (txs storeTxs) end() {
+	for _, t := range txs {
+		if t.tx != nil {
+			_ = t.tx.Rollback() // nobody is there to tell
+		}
+	}
+}
+
+// abandon rolls all transactions back.
+func (txs storeTxs) abandon() error {
+	var failures []error
+	for _, t := range txs {
+		failures = append(failures, t.err)
+		if t.tx != nil {
+			failures = append(failures, t.tx.Rollback().Error)
+			t.tx = nil
+		}
+	}
+	return fmt.Errorf("snowflakeplugin: nothing was stored: %w", errors.Join(failures...))
+}
+
+// commit commits all transactions. If some fail, the error says which shards have their rows.
+func (txs storeTxs) commit() error {
+	e := &PartialError{Failed: map[int]error{}}
+	for _, t := range txs {
+		err := t.tx.Commit().Error
+		t.tx = nil
+		for _, b := range t.batches {
+			if err == nil {
+				e.OK = append(e.OK, b.shard)
+			} else {
+				// The database may have committed, and only its answer was lost.
+				e.Failed[b.shard] = fmt.Errorf("the commit was not confirmed, so the rows may be stored or not: "+
+					"look for them by Router.Find, and create again those that are missing: %w", err)
+			}
+		}
+	}
+	if len(e.Failed) == 0 {
+		return nil
+	}
+	slices.Sort(e.OK)
+	return e
+}
+
+// Transaction gives fn a handle with a locked route.
+func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *ShardTx) error) error {
+	shard, err := r.Shard(id)
+	if err != nil {
+		return err
+	}
+	if err := r.checkLocked(ctx, shard); err != nil {
+		return err
+	}
+	to := route{shard: shard, locked: true}
+	return r.handle(ctx, r.dbs[r.place[shard]], to, nil).Transaction(func(tx *gorm.DB) error {
+		return fn(&ShardTx{router: r, shard: shard, ctx: tx.Statement.Context, tx: tx})
+	})
+}
+
+// ShardTx is a transaction on one shard.
+type ShardTx struct {
+	router *Router
+	shard  int
+	ctx    context.Context //nolint:containedctx // it belongs to the transaction, as that of a *gorm.DB does
+	tx     *gorm.DB
+}
+
+// Shard returns the number of the shard.
+func (t *ShardTx) Shard() int { return t.shard }
+
+// Context returns a context that carries the locked route.
+func (t *ShardTx) Context() context.Context { return t.ctx }
+
+// DB returns a handle of the transaction for the model.
+func (t *ShardTx) DB(model any, id int64) (*gorm.DB, error) {
+	m, err := t.router.modelOf(model)
+	if err != nil {
+		return nil, err
+	}
+	shard, err := t.router.Shard(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.router.checkLocked(t.ctx, shard); err != nil {
+		return nil, err
+	}
+	return t.tx.Model(m.subject(t.ctx, model)).Session(&gorm.Session{}), nil
+}
+
+// Gorm returns a handle of the transaction that is bound to no model.
+func (t *ShardTx) Gorm() *gorm.DB { return t.tx.Session(&gorm.Session{}) }
+
+// Create stores rows of any model of the router; the guard and the plans check their shards.
+func (t *ShardTx) Create(rows any) error {
+	if _, err := t.router.modelOf(rows); err != nil {
+		return err
+	}
+	return t.Gorm().Create(rows).Error
+}
+
+// Reshard makes the new tables and the journal. It moves nothing.
+func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
+	if err := r.lookAtMaps(ctx); err != nil {
+		// If this fails, too, a cutover was interrupted, and this resharding continues it.
+		_ = r.current.adopt(ctx, r.cluster, r.dbs)
+		r = r.Known()
+	}
+	d := &Resharding{router: r, from: r.topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.shards}
+	if d.chunk == 0 {
+		d.chunk = defaultChunk
+	}
+	if d.onProgress == nil {
+		d.onProgress = func(ReshardProgress) {}
+	}
+	if err := d.configure(cfg); err != nil {
+		if errors.Is(err, errs.ErrSharding) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	found, err := registry{d.from}.survey(ctx, d.from.shards)
+	if err != nil {
+		return nil, err
+	}
+	switch found.phase {
+	case phaseOpen, phaseClosed:
+		if err := (registry{d.from}).recordMissing(ctx); err != nil {
+			return nil, err // Other processes could not see the cutover.
+		}
+	case phaseUndoing, phaseUndoHalf, phaseUndone, phaseDropping:
+		return nil, errUndoing
+	}
+	if err := d.checkColocated(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.checkForeign(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.makeTables(ctx); err != nil {
+		return nil, err
+	}
+	d.moves = d.allMoves()
+	if err := d.checkTriggers(ctx); err != nil {
+		return nil, err
+	}
+	return d, d.readColumns(ctx)
+}
+
+// PendingCleanup makes the Resharding of the process that cut over, as far as Clean needs it.
+func (r *Router) PendingCleanup() (*Resharding, error) {
+	before := int(r.staleShards.Load())
+	if before == 0 {
+		return nil, nil
+	}
+	if before >= r.shards { // It is being undone.
+		return OpenResharding(r.dbs[0].Statement.Context, ReshardConfig{Databases: r.dbs})
+	}
+	from, err := newTopology(Config{
+		EngineOf: r.engineOf, Layout: r.layout, Shards: before, Databases: r.dbs,
+		Place: func(shard int) int { return r.place[shard] },
+	}, r.given())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	d := &Resharding{
+		router: r, from: from, to: r.topology, chunk: defaultChunk, shards: before,
+		onProgress: func(ReshardProgress) {},
+	}
+	from.span = r.span
+	d.moves = d.allMoves()
+	return d, nil
+}
+
+const (
+	// maxMapWait is how long a method of the router waits for the end of a cutover.
+	maxMapWait = 10 * time.Second
+	// mapPoll is the time between two looks at the records meanwhile.
+	mapPoll = 20 * time.Millisecond
+)

@@ -3,7 +3,6 @@ package router
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"gorm.io/gorm"
 )
@@ -27,14 +26,6 @@ func sideBySide(db *gorm.DB) int {
 // turns lets a bounded number of goroutines work in each database of a topology.
 type turns []chan struct{}
 
-func (t *topology) newTurns() turns {
-	var all turns
-	for _, db := range t.dbs {
-		all = append(all, make(chan struct{}, sideBySide(db)))
-	}
-	return all
-}
-
 // take waits for a turn in each of the databases, and returns a function that gives them back. All
 // goroutines take them in the same order, so none waits for another that waits for it.
 func (t turns) take(ctx context.Context, databases ...int) (giveBack func(), err error) {
@@ -56,43 +47,4 @@ func (t turns) take(ctx context.Context, databases ...int) (giveBack func(), err
 		}
 	}
 	return giveBack, nil
-}
-
-// eachInTurn calls do for the numbers below n on goroutines of their own, as far as the databases that each
-// works in allow it. It calls then for one number after the other, on the goroutine of the caller, as soon as
-// do has returned for it and for those before it. After an error of do it cancels the rest, and returns the
-// error of the least number when all of them have ended.
-func (t *topology) eachInTurn(
-	ctx context.Context, n int, databases func(i int) []int, do func(ctx context.Context, i int) error,
-	then func(i int),
-) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer cancel() // which comes first
-	all := t.newTurns()
-	ended := make([]chan error, n)
-	for i := range n {
-		ended[i] = make(chan error, 1)
-		workers.Go(func() {
-			err := errUnfinished
-			defer func() { ended[i] <- err }()
-			giveBack, refused := all.take(ctx, databases(i)...)
-			if refused != nil {
-				err = refused
-				return
-			}
-			defer giveBack()
-			err = recoverPanic(func() error { return do(ctx, i) })
-		})
-	}
-	for i := range n {
-		if err := <-ended[i]; err != nil {
-			return err
-		}
-		if then != nil {
-			then(i)
-		}
-	}
-	return nil
 }

@@ -2,19 +2,29 @@ package router
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+)
+
+// The names of GORM's dialects, as far as the constraints differ between them.
+const (
+	dialectPostgres = "postgres"
+	dialectMySQL    = "mysql"
+	dialectSQLite   = "sqlite"
 )
 
 // maxClockAhead is how far ahead of the local clock an ID may have been made. No generator and no
@@ -191,6 +201,61 @@ func (t *topology) given() []any {
 	return models
 }
 
+// with makes a topology of the same models. Its first shards stay where they are.
+func (t *topology) with(shards int, dbs []*gorm.DB, place func(int) int) (*topology, error) {
+	return newTopology(Config{
+		EngineOf: t.engineOf, Layout: t.layout, Shards: shards, Databases: dbs,
+		Place: func(shard int) int {
+			if shard < t.shards {
+				return t.place[shard]
+			}
+			return place(shard)
+		},
+	}, t.given())
+}
+
+// successor makes the topology that the databases have recorded. It returns nil if that is this one.
+func (t *topology) successor(ctx context.Context, dbs []*gorm.DB, finishes bool) (*topology, error) {
+	to := &topology{dbs: dbs, models: t.models}
+	found := mapState{}
+	place := map[int]int{}
+	for i := range dbs {
+		records, err := (registry{to}).recordsIn(ctx, i)
+		if err != nil {
+			return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
+		}
+		for _, c := range records {
+			found.add(c)
+			for _, shard := range readShards(c.Held) {
+				place[shard] = i
+			}
+		}
+	}
+	switch {
+	case found.mixed || found.next != 0 && (found.shards != found.next || !finishes):
+		return nil, mapError(errMapClosed)
+	case len(place) != found.shards:
+		return nil, mapError(fmt.Errorf("by now there are %d shards, and some of them are in databases that "+
+			"this process does not have: start it again with the new Databases and Place", found.shards))
+	}
+	if found.version < t.version || found.version == t.version && found.shards == t.shards {
+		return nil, nil
+	}
+	next, err := newTopology(Config{
+		EngineOf: t.engineOf, Layout: t.layout, Shards: found.shards, Databases: dbs,
+		Place: func(shard int) int { return place[shard] },
+	}, t.given())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	next.version, next.span = found.version, found.span
+	next.staleShards.Store(int64(found.staleShards))
+	if found.next != 0 {
+		return next, registry{next}.finish(ctx)
+	}
+	return next, nil
+}
+
 // shardOf computes the shard of an ID without checking the ID.
 func (t *topology) shardOf(id int64) int { return int(id & t.mask % int64(t.shards)) }
 
@@ -274,6 +339,430 @@ func (t *topology) shardsIn(database int) string {
 // guard lets it pass.
 func (t *topology) plainOn(ctx context.Context, database int, table string) *gorm.DB {
 	return t.dbs[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}).Table(table)
+}
+
+// eachPlainRow runs a query of the router's own and reads its rows.
+func (t *topology) eachPlainRow(
+	ctx context.Context, db *gorm.DB, read func(*sql.Rows) error, query string, args ...any,
+) (err error) {
+	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	rows, err := tx.Raw(query, args...).Rows()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// A statement on a shard sees the rows of one shard. A relation can be followed there only if all rows at
+// its other end are there too. Each relation is therefore proven to be of one of the kinds below, or it is
+// crossing, and statements that follow it are refused. Nothing is concluded from the names of models.
+
+// relationKind says where the rows at the other end of a relation are.
+type relationKind int
+
+const (
+	// relationCrossing: they may be on other shards.
+	relationCrossing relationKind = iota
+	// relationColocated: both ends of the reference are shard columns, which a constraint holds to the shard
+	// of their row. Equal values are on one shard.
+	relationColocated
+	// relationBroadcast: all of them are in every database.
+	relationBroadcast
+	// relationLocal: they are reached through a join table of the shard, whose columns a constraint holds
+	// to it, or they are in the only database of the router.
+	relationLocal
+)
+
+// kindOf proves where the rows at the other end of a relation are.
+func (t *topology) kindOf(relation *schema.Relationship) relationKind {
+	own, other := t.byType[relation.Schema.ModelType], t.byType[relation.FieldSchema.ModelType]
+	sharded := func(m *shardModel) bool { return m != nil && !m.broadcast }
+	switch {
+	case other != nil && other.broadcast:
+		return relationBroadcast
+	case other == nil && (own == nil || len(t.dbs) == 1):
+		return relationLocal // The router has nothing to do with it.
+	case !sharded(own) || !sharded(other):
+		return relationCrossing
+	}
+	if relation.JoinTable != nil {
+		for _, ref := range relation.References {
+			if ref.PrimaryValue == "" && !t.holdsShard(ref.PrimaryKey) {
+				return relationCrossing
+			}
+		}
+		return relationLocal
+	}
+	for _, ref := range relation.References {
+		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && t.holdsShard(ref.ForeignKey) {
+			return relationColocated
+		}
+	}
+	return relationCrossing
+}
+
+// tablesOf returns the tables of a model on a shard.
+func (t *topology) tablesOf(m *shardModel, shard int) []shardTable {
+	tables := []shardTable{{m.table(shard), m.value, t.checksOf(m, shard)}}
+	for _, join := range m.joins {
+		name := tableOn(join.base, shard)
+		tables = append(tables, shardTable{
+			name, reflect.New(join.of).Interface(), t.checksOn(name, join.checked, shard),
+		})
+	}
+	return tables
+}
+
+// checksOf returns the constraints of a model's own table on a shard of this topology.
+func (t *topology) checksOf(m *shardModel, shard int) []shardCheck {
+	return t.checksOn(m.table(shard), m.checked, shard)
+}
+
+// noteCheckedColumns finds the columns with constraints when the topology is made. Later GORM may write the
+// type of a foreign key again, without a lock, whenever it parses a model that refers to the key.
+func (t *topology) noteCheckedColumns() {
+	for _, m := range t.models {
+		if m.broadcast {
+			continue
+		}
+		m.checked = []checkedColumn{{m.key.DBName, checkKey}}
+		if m.like != nil && isIntegerColumn(m.like) {
+			m.checked = append(m.checked, checkedColumn{m.like.DBName, checkReference})
+		}
+		for i := range m.joins {
+			m.joins[i].checked = t.checkedJoinColumns(m.joins[i])
+		}
+	}
+}
+
+// checkedJoinColumns lists the columns of a join table that hold keys of sharded models.
+func (t *topology) checkedJoinColumns(join joinTable) []checkedColumn {
+	var columns []checkedColumn
+	for _, ref := range join.relation.References {
+		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && isIntegerColumn(ref.PrimaryKey) {
+			columns = append(columns, checkedColumn{ref.ForeignKey.DBName, checkKey})
+		}
+	}
+	return columns
+}
+
+// holdsShard reports whether a field of a sharded model always holds a key of the row's own shard: it is
+// the primary key, or the field that the key is like.
+func (t *topology) holdsShard(field *schema.Field) bool {
+	m := t.byType[field.Schema.ModelType]
+	if m == nil || m.broadcast {
+		return false
+	}
+	return field.Name == m.key.Name || m.like != nil && m.like.Name == field.Name
+}
+
+// checksOn returns the constraints of columns in a table on a shard.
+func (t *topology) checksOn(table string, columns []checkedColumn, shard int) []shardCheck {
+	var checks []shardCheck
+	for _, column := range columns {
+		checks = append(checks, newShardCheck(t.dbs[t.place[shard]].Dialector, table, column.name, column.role,
+			t.layout, t.shards, shard))
+	}
+	return checks
+}
+
+func (t *topology) newTurns() turns {
+	var all turns
+	for _, db := range t.dbs {
+		all = append(all, make(chan struct{}, sideBySide(db)))
+	}
+	return all
+}
+
+// eachInTurn calls do for the numbers below n on goroutines of their own, as far as the databases that each
+// works in allow it. It calls then for one number after the other, on the goroutine of the caller, as soon as
+// do has returned for it and for those before it. After an error of do it cancels the rest, and returns the
+// error of the least number when all of them have ended.
+func (t *topology) eachInTurn(
+	ctx context.Context, n int, databases func(i int) []int, do func(ctx context.Context, i int) error,
+	then func(i int),
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer cancel() // which comes first
+	all := t.newTurns()
+	ended := make([]chan error, n)
+	for i := range n {
+		ended[i] = make(chan error, 1)
+		workers.Go(func() {
+			err := errUnfinished
+			defer func() { ended[i] <- err }()
+			giveBack, refused := all.take(ctx, databases(i)...)
+			if refused != nil {
+				err = refused
+				return
+			}
+			defer giveBack()
+			err = recoverPanic(func() error { return do(ctx, i) })
+		})
+	}
+	for i := range n {
+		if err := <-ended[i]; err != nil {
+			return err
+		}
+		if then != nil {
+			then(i)
+		}
+	}
+	return nil
+}
+
+// The shard map of a router is the number of its shards and their places, as each database has recorded
+// them, with a version. A process may route a statement to a database only while it holds a lease on the
+// version that it was configured with. It takes the lease by reading the records, and the lease ends
+// mapSpan after that read began, by the clock of the process. A cutover first marks the records, so no
+// read gives a lease any more, and then waits for mapSpan. From then on no process routes by the old map,
+// whether it still runs, was paused, or is cut off, and no clocks are compared.
+const (
+	// mapSpan is how long a lease lasts, unless the records say something else.
+	mapSpan = 3 * time.Second
+	// mapRenewal is the part of its span after which a lease in use is renewed. The leases of busy processes
+	// therefore end within this time of each other, and for about as long statements wait in a cutover.
+	mapRenewal = 1.0 / 12
+	// mapReserve is the part of its span that is left of a lease when the router gives out a handle. For about
+	// as long statements wait, too.
+	mapReserve = 1.0 / 20
+	// mapPatience is the time for which a database that did not answer is left to the statements.
+	mapPatience = 3 * time.Second
+)
+
+// mapLease is the lease of a topology on one database.
+type mapLease struct {
+	renewing sync.Mutex                // held while the records are read
+	granted  atomic.Pointer[mapGrant]  // nil without a lease
+	failed   atomic.Pointer[time.Time] // when the last read failed; nil after one that did not
+	recorded atomic.Bool               // the database is known to have records
+	examined atomic.Bool               // the rows of its tables are known to be those of their shards
+	// refused is when the last read began, if that found another map, or a closed one.
+	refused atomic.Pointer[time.Time]
+}
+
+// mapGrant is a read that gave a lease.
+type mapGrant struct {
+	began time.Time
+	span  time.Duration
+}
+
+// younger reports whether less than a span has passed since a time. It asks both clocks, because the
+// monotonic one stops while a machine is suspended.
+func younger(since *time.Time, span time.Duration) bool {
+	if since == nil {
+		return false
+	}
+	now := time.Now()
+	return now.Sub(*since) < span && now.Round(0).Sub(since.Round(0)) < span
+}
+
+// holds reports whether more than a part of the lease is left.
+func (l *mapLease) holds(reserve float64) bool {
+	g := l.granted.Load()
+	return g != nil && younger(&g.began, time.Duration((1-reserve)*float64(g.span)))
+}
+
+// isFresh reports whether the lease need not be renewed yet.
+func (l *mapLease) isFresh() bool { return l.holds(1 - mapRenewal) }
+
+// lasts reports whether the lease is used as it is: more than a part of it is left, and it was refused a
+// moment ago. To read the records before each statement would only slow the statements down.
+func (l *mapLease) lasts(reserve float64) bool {
+	g := l.granted.Load()
+	return g != nil && l.holds(reserve) && younger(l.refused.Load(), time.Duration(mapRenewal*float64(g.span)))
+}
+
+// errMapClosed is the reason of an ErrShardMap while a cutover is under way. It ends by itself, or by a
+// call of Cutover.
+var errMapClosed = errors.New("a cutover is under way, so nothing is routed for a moment; if it was " +
+	"interrupted, call Reshard and Cutover again, in any process")
+
+// errMapReplaced is the reason of an ErrShardMap for a handle that is older than the last cutover.
+var errMapReplaced = errors.New("the shards have changed since this handle was made, so it was refused: " +
+	"get a handle from the router again")
+
+// mapError wraps a reason in the sentinel.
+func mapError(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
+
+// stage is when a lease is checked.
+type stage int
+
+const (
+	beforeStatement stage = iota
+	// afterStatement: the lease need not be renewed while it lasts. That would take a connection, and the
+	// statement may hold the only one with the rows that it has opened.
+	afterStatement
+)
+
+// checkLease returns an error unless the process may route a statement to a database at this moment. After
+// the statement it is called again: if the map was still the same, so it was while the statement ran,
+// because versions only grow. pool is what the statement runs on.
+func (t *topology) checkLease(ctx context.Context, database int, pool gorm.ConnPool, when stage) error {
+	l := t.leases[database]
+	if when == beforeStatement && (l.isFresh() || l.lasts(0)) || when == afterStatement && l.holds(0) {
+		return nil
+	}
+	if _, inside := pool.(gorm.TxCommitter); inside {
+		if l.holds(0) {
+			return nil
+		}
+		return t.lockMap(ctx, database, pool)
+	}
+	if _, single := pool.(*sql.Conn); !single {
+		pool = t.dbs[database].ConnPool // which is never that of a replica
+	}
+	if !l.renewing.TryLock() {
+		if l.holds(0) {
+			return nil // Another statement is renewing it.
+		}
+		l.renewing.Lock()
+	}
+	defer l.renewing.Unlock()
+	if l.isFresh() {
+		return nil
+	}
+	if err := t.renewMap(ctx, database, pool); err != nil && !l.holds(0) {
+		return err
+	}
+	return nil
+}
+
+// endLeases gives the leases up.
+func (t *topology) endLeases() {
+	for _, l := range t.leases {
+		l.granted.Store(nil)
+	}
+}
+
+// renewMap reads the records and takes a new lease. The caller holds the lease's mutex.
+func (t *topology) renewMap(ctx context.Context, database int, pool gorm.ConnPool) error {
+	l := t.leases[database]
+	began := time.Now()
+	span, err := t.readMap(ctx, database, pool, false)
+	if errors.Is(err, errs.ErrShardMap) {
+		l.refused.Store(&began)
+	} else {
+		l.refused.Store(nil)
+	}
+	if err == nil {
+		l.failed.Store(nil)
+		l.granted.Store(&mapGrant{began, span})
+		return nil
+	}
+	if !errors.Is(err, errs.ErrShardMap) && !errors.Is(err, errs.ErrSharding) && ctx.Err() == nil {
+		l.failed.Store(&began)
+	}
+	return err
+}
+
+// lockMap reads the records in a transaction that has outlived the lease, on the connection of the
+// transaction: a pool with a single connection has no other. The read locks the records, because a plain
+// one might see them as they were when the transaction began. So no cutover begins before it ends. On
+// SQLite a transaction sees the records and the tables of one instant anyway.
+func (t *topology) lockMap(ctx context.Context, database int, pool gorm.ConnPool) error {
+	if !t.leases[database].recorded.Load() {
+		return nil
+	}
+	_, err := t.readMap(ctx, database, pool, true)
+	return err
+}
+
+// readMap compares the records of a database with the map of the topology, and returns how long a lease
+// lasts.
+func (t *topology) readMap(
+	ctx context.Context, database int, pool gorm.ConnPool, lock bool,
+) (time.Duration, error) {
+	if len(t.shardedTables()) == 0 {
+		return mapSpan, nil
+	}
+	var records []shardRecord
+	var err error
+	if t.leases[database].recorded.Load() {
+		records, err = t.queryMap(ctx, database, pool, lock)
+	} else if records, err = (registry{t}).recordsIn(ctx, database); err == nil && len(records) == 0 {
+		return mapSpan, t.examine(ctx, database)
+	}
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("snowflakeplugin: the lease on the shard map of database %d has ended and cannot "+
+			"be renewed: %w", database, err)
+	case len(records) == 0:
+		return 0, mapError(fmt.Errorf("database %d has lost its records in table %s", database,
+			internalTable(t.dbs[database], shardsTable)))
+	}
+	t.leases[database].recorded.Store(true)
+	found := mapState{}
+	for _, c := range records {
+		found.add(c)
+	}
+	switch {
+	case found.next != 0:
+		return 0, mapError(errMapClosed)
+	case found.mixed || found.version != t.version || found.shards != t.shards:
+		return 0, mapError(errMapReplaced)
+	}
+	t.staleShards.Store(int64(found.staleShards))
+	return found.span, nil
+}
+
+// examine looks once at the tables of a database without records: the router has not made them.
+func (t *topology) examine(ctx context.Context, database int) error {
+	l := t.leases[database]
+	if l.examined.Load() {
+		return nil
+	}
+	err := migrator{newCluster(t)}.refuseStrangersIn(ctx, database)
+	l.examined.Store(err == nil)
+	return err
+}
+
+// queryMap reads the records by one statement, directly on a pool or connection: callbacks of the
+// application might send it to a replica, which is behind.
+func (t *topology) queryMap(
+	ctx context.Context, database int, pool gorm.ConnPool, lock bool,
+) (records []shardRecord, err error) {
+	db := t.dbs[database]
+	var query strings.Builder
+	var names []any
+	query.WriteString("SELECT shards, stale_shards, version, next_shards, lease_millis FROM " +
+		db.Statement.Quote(internalTable(db, shardsTable)) + " WHERE name IN (")
+	for i, name := range t.shardedTables() {
+		if i > 0 {
+			query.WriteByte(',')
+		}
+		names = append(names, name)
+		db.BindVarTo(&query, &gorm.Statement{Vars: names}, name)
+	}
+	query.WriteByte(')')
+	switch {
+	case lock && db.Name() == dialectPostgres:
+		query.WriteString(" FOR SHARE")
+	case lock && db.Name() == dialectMySQL:
+		query.WriteString(" LOCK IN SHARE MODE")
+	}
+	rows, err := pool.QueryContext(ctx, query.String(), names...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var c shardRecord
+		err := rows.Scan(&c.Shards, &c.StaleShards, &c.Version, &c.NextShards, &c.LeaseMillis)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, c)
+	}
+	return records, rows.Err()
 }
 
 // internalTable returns the name of one of the router's own tables, spelled by the naming strategy of
