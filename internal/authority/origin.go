@@ -2,12 +2,12 @@ package authority
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -67,6 +67,32 @@ func (o Origin) String() string {
 	return fmt.Sprintf("the leases %s (%s)", id, o.Place)
 }
 
+// Note is what a database says of itself.
+type Note struct {
+	Origin
+
+	By, At string // who wrote it and when; for people
+}
+
+func newNote(o Origin) Note {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown host"
+	}
+	return Note{Origin: o, By: fmt.Sprintf("%s pid %d", host, os.Getpid()), At: stamp(time.Now())}
+}
+
+func (n Note) since() string {
+	if n.At == "" {
+		return "not noted yet"
+	}
+	return "noted at " + n.At + " by " + n.By
+}
+
+// sameAs reports whether the rows may come from an origin. Only numbers that are given by hand have a
+// layout here: the records of a lease guard their own.
+func (n Note) sameAs(o Origin) bool { return n.ID == o.ID && n.Layout == o.Layout }
+
 // refusal is the error when a database has another authority.
 func refusal(noted Note, want Origin) error {
 	var remedy string
@@ -104,48 +130,4 @@ func copied(want Origin) error {
 	return fmt.Errorf("%w: this database has a copy of %s: its table of leases has the same identity and "+
 		"other records. Processes that call db.Use of it first would lease the same numbers: drop the table of "+
 		"leases of the copy and its row in %s, or move the database; %s", errs.ErrAuthority, want, Table, moving)
-}
-
-// The errors of a database that notes nothing are of documented kinds and have texts of their own, because
-// nobody has another authority there, and perhaps nobody leases anything.
-var (
-	errUnnoted = errs.Kind("snowflakeplugin: the database cannot note where its IDs come from",
-		errs.ErrAuthority)
-	errUnread = errs.Kind("snowflakeplugin: the database does not say where its IDs come from",
-		lease.ErrStore)
-)
-
-// unusable is the error when the table can neither be read nor made.
-func (d Database) unusable(cause error) error {
-	return fmt.Errorf("%w: the table %s could not be read, made or written to: %w\nRun this as a user who "+
-		"may, and grant the application SELECT and INSERT on the table:\n\n%s;",
-		errUnnoted, d.table, cause, d.DDL())
-}
-
-// ErrDatabase is sqllease.ErrDatabase, whose package imports this one.
-var ErrDatabase = errors.New("sqllease: database cannot be used")
-
-// failed tells a database that does not answer from one whose table cannot be used.
-func (d Database) failed(ctx context.Context, cause error) error {
-	if isUnselected(cause) {
-		return fmt.Errorf("%w: its connections have selected no database, so there is no place for the table "+
-			"%s: %w. Open the handle with the name of a database in its DSN; CREATE DATABASE goes through another "+
-			"handle, which does not use the plugin", errUnnoted, d.table, cause)
-	}
-	cause = sqlconn.Translate(cause)
-	switch {
-	case errors.Is(cause, sqlconn.ErrPooler):
-		return fmt.Errorf("%w: reading %s: %w", ErrDatabase, d.table, cause)
-	case errors.Is(cause, sqlconn.ErrFull):
-		return fmt.Errorf("%w: writing %s: %w", lease.ErrStore, d.table, cause)
-	}
-	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || isBusy(cause) {
-		if ended := ctx.Err(); ended != nil && !errors.Is(cause, ended) {
-			cause = fmt.Errorf("%w: %w", ended, cause)
-		}
-		return fmt.Errorf("%w: reading or writing its table %s: %w. Try again when the database answers; a mock "+
-			"of database/sql has no such table and needs WithSource, under which none is read",
-			errUnread, d.table, cause)
-	}
-	return d.unusable(cause)
 }

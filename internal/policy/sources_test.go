@@ -46,7 +46,6 @@ var tornTypes = map[string]string{
 	"bench.report":                   "gear",
 	"examples/leased.story":          "gear",
 	"examples/sharding.shop":         "gear",
-	"internal/authority.Database":    "not folded yet",
 	"internal/chaos.runner":          "gear",
 	"internal/dbtest.server":         "gear",
 	"internal/fill.column":           "not folded yet",

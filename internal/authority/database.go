@@ -1,0 +1,681 @@
+package authority
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
+)
+
+// The names that GORM gives the dialects.
+const (
+	dialectPostgres = "postgres"
+	dialectMySQL    = "mysql"
+	dialectSQLite   = "sqlite"
+)
+
+// The subjects of the rows.
+const (
+	subjectRows   = "rows"
+	subjectLeases = "leases " // followed by the name of the table of leases
+)
+
+// timeForm is how times are written: in UTC and all of one length, so that they sort as text.
+const timeForm = "2006-01-02T15:04:05.000000000Z"
+
+// maxText is how many bytes fit a column.
+const maxText = 255
+
+// setUpTimeout bounds what one function here does, beside its context.
+const setUpTimeout = 30 * time.Second
+
+// Pool is a pool, a connection or a transaction of database/sql.
+type Pool interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Database is a database that may have the table.
+type Database struct {
+	Dialect string // as GORM calls it
+	Pool    Pool
+
+	table string // as it is named, with its schema if it has one
+}
+
+// In returns the database with the table in the default schema of its connections.
+func In(dialect string, pool Pool) Database {
+	return Database{Dialect: dialect, Pool: pool, table: Table}
+}
+
+// Beside returns the database with the table in the schema of a table of leases, and the name of that
+// table without the schema.
+func (d Database) Beside(leases string) (Database, string) {
+	dot := strings.LastIndexByte(leases, '.') + 1
+	d.table = leases[:dot] + Table
+	return d, leases[dot:]
+}
+
+// IsSupported reports whether authorities are noted on databases of this dialect.
+func (d Database) IsSupported() bool {
+	switch d.Dialect {
+	case dialectPostgres, dialectMySQL, dialectSQLite:
+		return true
+	}
+	return false
+}
+
+// DDL returns the statement that makes the table.
+func (d Database) DDL() string {
+	text, stamp, suffix := "varchar(255)", "varchar(30)", ""
+	if d.Dialect == dialectMySQL {
+		// Bytes have no character set, and no comparison ignores case or blanks.
+		text, suffix = "varbinary(255)", " ENGINE=InnoDB"
+		stamp = "varchar(30) CHARACTER SET ascii COLLATE ascii_bin"
+	}
+	var b strings.Builder
+	b.WriteString("CREATE TABLE IF NOT EXISTS " + d.quote(d.table) + " (\n")
+	for _, column := range columns() {
+		of := text
+		if column == "noted_at" {
+			of = stamp
+		}
+		fmt.Fprintf(&b, "    %s %s NOT NULL,\n", d.quote(column), of)
+	}
+	fmt.Fprintf(&b, "    PRIMARY KEY (%s)\n)%s", d.quote("subject"), suffix)
+	return b.String()
+}
+
+// Claim notes that the rows of the database come from want, unless something is noted already. It returns
+// an error wrapping errs.ErrAuthority if that is another origin. If the table of leases of want, or a copy
+// of it, lies in this database, copyOf is the name of that table.
+//
+// Nothing is noted in a database in memory, whose rows no other process sees. Nothing can be noted in a
+// database that is read-only, and the error wraps ErrReadOnly.
+func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err error) {
+	if !d.IsSupported() || d.Pool == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
+		return "", err
+	}
+	rows, err := d.ensure(ctx, subjectRows, func(rows map[string]Note) (Note, error) {
+		return newNote(want), d.unclaimed(ctx, rows, want)
+	})
+	if errors.Is(err, ErrReadOnly) {
+		return "", fmt.Errorf("%w: no row gets an ID from %s until this can be noted in the database", err, want)
+	}
+	if err != nil {
+		return "", err
+	}
+	if noted, ok := rows[subjectRows]; ok && !noted.sameAs(want) {
+		return "", refusal(noted, want)
+	}
+	for subject, row := range rows {
+		if table, ok := strings.CutPrefix(subject, subjectLeases); ok && row.ID == want.ID {
+			copyOf = table
+		}
+	}
+	if copyOf == "" {
+		return d.inSchema(ctx, want)
+	}
+	return copyOf, nil
+}
+
+// unclaimed returns an error if nothing is noted, but processes have leased from the default table of
+// this database, perhaps processes of an earlier version, which noted nothing.
+func (d Database) unclaimed(ctx context.Context, rows map[string]Note, want Origin) error {
+	home := rows[subjectLeases+DefaultLeases]
+	if home.ID != "" && home.ID == want.ID {
+		return nil
+	}
+	last, err := d.lastWindow(ctx, DefaultLeases)
+	if err != nil {
+		return d.failed(ctx, err)
+	}
+	// A number that is given by hand can be leased at any later time. Another lease is dangerous only as
+	// long as a window runs here.
+	if last == "" || !want.IsByHand() && last < stamp(time.Now().Add(-lease.MaxSkew)) {
+		return nil
+	}
+	if home.Place == "" {
+		home.Place = "the table " + DefaultLeases + " of this database"
+	}
+	return refusal(home, want)
+}
+
+// CheckOwn returns an error wrapping errs.ErrAuthority if the rows of the database come from somewhere else
+// than its own default table of leases. Call it before that table is made.
+func (d Database) CheckOwn(ctx context.Context) error {
+	if !d.IsSupported() || d.Pool == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
+		return err
+	}
+	rows, err := d.rows(ctx)
+	if err != nil {
+		if IsMissing(err) {
+			return nil
+		}
+		return d.failed(ctx, err)
+	}
+	noted, ok := rows[subjectRows]
+	home := rows[subjectLeases+DefaultLeases]
+	if !ok || home.ID == noted.ID {
+		return nil
+	}
+	home.Place = "the table " + DefaultLeases + " of this database"
+	return refusal(noted, home.Origin)
+}
+
+// CheckCopy returns an error wrapping errs.ErrAuthority if a table of leases in this database, which has the
+// identity of want, does not have a record that was written there a moment ago: then it is a copy.
+func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, written lease.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	var owners [][]string
+	err := d.transact(ctx, d.Dialect == dialectMySQL, func(q Pool) (err error) {
+		owners, err = query(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s", d.quote("owner"),
+			d.quote(leases), d.quote("node"), d.placeholders(1)[0]), written.Node)
+		return err
+	})
+	switch {
+	case err != nil && IsMissing(err):
+		return nil // nobody can lease from a table that is not there
+	case err != nil:
+		return d.failed(ctx, err)
+	case len(owners) == 1 && owners[0][0] == written.Owner:
+		return nil
+	}
+	return copied(want)
+}
+
+// Identity returns the identity of a table of leases, and makes it if there is none yet.
+func (d Database) Identity(ctx context.Context, leases string) (lease.Identity, error) {
+	d, bare := d.Beside(leases)
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	rows, err := d.ensure(ctx, subjectLeases+bare, func(map[string]Note) (Note, error) {
+		return newNote(Origin{ID: rand.Text(), Place: d.place(ctx, leases)}), nil
+	})
+	home := rows[subjectLeases+bare]
+	return lease.Identity{ID: home.ID, Place: home.Place}, err
+}
+
+// ErrReadOnly means that nothing can be written to the database, so that a row is missing. Every error that
+// wraps it wraps errs.ErrAuthority, too.
+var ErrReadOnly = fmt.Errorf("%w: the database is read-only", errs.ErrAuthority)
+
+// ensure returns the rows when there is one of the subject, which it makes if it is missing.
+func (d Database) ensure(
+	ctx context.Context, subject string, draft func(map[string]Note) (Note, error),
+) (map[string]Note, error) {
+	// A failure may be the other's success: two processes that make the table at once can meet an error
+	// about the other's entry in the catalog.
+	const attempts = 4
+	var unwritable error
+	for range attempts {
+		rows, err := d.rows(ctx)
+		missing := err != nil && IsMissing(err)
+		if err != nil && !missing {
+			return nil, d.failed(ctx, err)
+		}
+		if _, ok := rows[subject]; ok {
+			return rows, nil
+		}
+		n, err := draft(rows)
+		if err != nil {
+			return nil, err
+		}
+		unwritable = d.insert(ctx, subject, n, missing)
+		switch {
+		case unwritable == nil: // usually the row is there now, whoever made it
+			unwritable = errors.New("a row that was written is not there")
+		case isReadOnly(unwritable):
+			return nil, fmt.Errorf("%w: the table %s: %w", ErrReadOnly, d.table, unwritable)
+		}
+	}
+	return nil, d.failed(ctx, unwritable)
+}
+
+const (
+	// reservedOwner begins the owner of a number that lease.Reserve keeps out of the leases.
+	reservedOwner = "reserved for "
+	// farAhead is longer than any window.
+	farAhead = 50 * time.Hour
+)
+
+// lastWindow returns the end of the last window that was granted by a table of leases, as text, or an empty
+// text if there is none. Numbers that are retired for good or reserved are not counted, nor are those of a
+// table that was moved away.
+func (d Database) lastWindow(ctx context.Context, leases string) (string, error) {
+	var all [][]string
+	statement := fmt.Sprintf("SELECT COALESCE(MAX(%s), '') FROM %s WHERE %s < '9999' AND %s NOT LIKE '%s%%' "+
+		"AND NOT (%s LIKE '%s%%' AND %s > '%s')",
+		d.quote("until"), d.quote(leases), d.quote("until"), d.quote("layout"), MovedLayout,
+		d.quote("owner"), reservedOwner, d.quote("until"), stamp(time.Now().Add(farAhead)))
+	err := d.transact(ctx, d.Dialect == dialectMySQL, func(q Pool) (err error) {
+		all, err = query(ctx, q, statement)
+		return err
+	})
+	if err != nil {
+		if IsMissing(err) {
+			return "", nil
+		}
+		return "", fmt.Errorf("the table %s: %w", leases, err)
+	}
+	return all[0][0], nil
+}
+
+// place says in words where a table of leases is. It is empty if the database does not tell.
+func (d Database) place(ctx context.Context, leases string) string {
+	statement := map[string]string{
+		dialectPostgres: "SELECT current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' || " +
+			"inet_server_port(), '')",
+		dialectMySQL:  "SELECT CONCAT(COALESCE(DATABASE(), ''), ' at ', @@hostname, ':', @@port)",
+		dialectSQLite: fileOf,
+	}[d.Dialect]
+	answer, err := query(ctx, d.Pool, statement)
+	if err != nil || len(answer) != 1 || answer[0][0] == "" {
+		return "table " + leases
+	}
+	return "table " + leases + " of the database " + answer[0][0]
+}
+
+// fileOf asks SQLite for the file of the database. It is empty for a database in memory.
+const fileOf = "SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'"
+
+// inMemory reports whether the database is one of SQLite in memory.
+func (d Database) inMemory(ctx context.Context) (in bool, err error) {
+	if d.Dialect != dialectSQLite {
+		return false, nil
+	}
+	err = persist(ctx, func() (err error) {
+		in, err = d.hasNoFile(ctx)
+		return err
+	})
+	if err != nil {
+		return false, d.failed(ctx, err)
+	}
+	return in, nil
+}
+
+func (d Database) hasNoFile(ctx context.Context) (bool, error) {
+	pool, ok := d.Pool.(*sql.DB)
+	if !ok {
+		file, _, err := fileAndTables(ctx, d.Pool)
+		return file == "", err
+	}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
+	file, tables, err := fileAndTables(ctx, conn)
+	if err == nil && file == "" && tables == "0" && pool.Stats().OpenConnections > 1 {
+		// A second connection to a private database in memory is another, empty database. It must not
+		// stay in the pool for the application to find.
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return file == "", err
+}
+
+func fileAndTables(ctx context.Context, q Pool) (file, tables string, err error) {
+	answer, err := query(ctx, q, "SELECT ("+fileOf+"), count(*) FROM sqlite_master")
+	if err != nil || len(answer) != 1 {
+		return "", "", err
+	}
+	return answer[0][0], answer[0][1], nil
+}
+
+// inSchema returns the table of leases of an origin if it was named with a schema, and that table or a copy
+// of it lies in such a schema of this database.
+func (d Database) inSchema(ctx context.Context, want Origin) (table string, err error) {
+	if !want.IsIdentified() || !strings.Contains(want.Table, ".") {
+		return "", nil
+	}
+	beside, bare := d.Beside(want.Table)
+	rows, err := beside.rows(ctx)
+	switch {
+	case err != nil && (IsMissing(err) || isForbidden(err)):
+		return "", nil // what this login cannot read, no program leases from under this login
+	case err != nil:
+		return "", err
+	case rows[subjectLeases+bare].ID == want.ID:
+		return want.Table, nil
+	}
+	return "", nil
+}
+
+// Elsewhere lists the tables of leases with an identity that lie in other schemas of the server than those
+// of the database's connections, as far as the login may read them. On MySQL a schema is a database.
+func (d Database) Elsewhere(ctx context.Context, id string) (tables []string, err error) {
+	here := map[string]string{
+		dialectPostgres: "ANY (current_schemas(false))", dialectMySQL: "DATABASE()",
+	}[d.Dialect]
+	if here == "" {
+		return nil, nil
+	}
+	schemas, err := query(ctx, d.Pool, fmt.Sprintf("SELECT table_schema FROM information_schema.tables "+
+		"WHERE table_name = '%s' AND NOT (table_schema = %s)", Table, here))
+	if err != nil {
+		return nil, d.failed(ctx, err)
+	}
+	for _, schema := range schemas {
+		if strings.Contains(schema[0], ".") {
+			continue // no name of a table can say this
+		}
+		beside, _ := d.Beside(schema[0] + "." + DefaultLeases)
+		rows, err := beside.rows(ctx)
+		if err != nil {
+			if IsMissing(err) || isForbidden(err) {
+				continue
+			}
+			return nil, d.failed(ctx, err)
+		}
+		for subject, row := range rows {
+			if table, ok := strings.CutPrefix(subject, subjectLeases); ok && row.ID == id {
+				tables = append(tables, schema[0]+"."+table)
+			}
+		}
+	}
+	slices.Sort(tables)
+	return tables, nil
+}
+
+// isForbidden reports whether an error says that the login may not read a table, or that there is no such
+// schema.
+func isForbidden(err error) bool {
+	said := err.Error()
+	switch state(err) {
+	case "42501", "3F000":
+		return true
+	}
+	for _, code := range []string{"Error 1044", "Error 1049", "Error 1142"} {
+		if strings.Contains(said, code) {
+			return true
+		}
+	}
+	return strings.Contains(said, "unknown database") // SQLite
+}
+
+// The errors of a database that notes nothing are of documented kinds and have texts of their own, because
+// nobody has another authority there, and perhaps nobody leases anything.
+var (
+	errUnnoted = errs.Kind("snowflakeplugin: the database cannot note where its IDs come from",
+		errs.ErrAuthority)
+	errUnread = errs.Kind("snowflakeplugin: the database does not say where its IDs come from",
+		lease.ErrStore)
+)
+
+// unusable is the error when the table can neither be read nor made.
+func (d Database) unusable(cause error) error {
+	return fmt.Errorf("%w: the table %s could not be read, made or written to: %w\nRun this as a user who "+
+		"may, and grant the application SELECT and INSERT on the table:\n\n%s;",
+		errUnnoted, d.table, cause, d.DDL())
+}
+
+// ErrDatabase is sqllease.ErrDatabase, whose package imports this one.
+var ErrDatabase = errors.New("sqllease: database cannot be used")
+
+// failed tells a database that does not answer from one whose table cannot be used.
+func (d Database) failed(ctx context.Context, cause error) error {
+	if isUnselected(cause) {
+		return fmt.Errorf("%w: its connections have selected no database, so there is no place for the table "+
+			"%s: %w. Open the handle with the name of a database in its DSN; CREATE DATABASE goes through another "+
+			"handle, which does not use the plugin", errUnnoted, d.table, cause)
+	}
+	cause = sqlconn.Translate(cause)
+	switch {
+	case errors.Is(cause, sqlconn.ErrPooler):
+		return fmt.Errorf("%w: reading %s: %w", ErrDatabase, d.table, cause)
+	case errors.Is(cause, sqlconn.ErrFull):
+		return fmt.Errorf("%w: writing %s: %w", lease.ErrStore, d.table, cause)
+	}
+	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || isBusy(cause) {
+		if ended := ctx.Err(); ended != nil && !errors.Is(cause, ended) {
+			cause = fmt.Errorf("%w: %w", ended, cause)
+		}
+		return fmt.Errorf("%w: reading or writing its table %s: %w. Try again when the database answers; a mock "+
+			"of database/sql has no such table and needs WithSource, under which none is read",
+			errUnread, d.table, cause)
+	}
+	return d.unusable(cause)
+}
+
+func columns() []string {
+	return []string{"subject", "authority", "layout", "place", "noted_by", "noted_at"}
+}
+
+// rows reads the whole table, which has a row or two, by subject.
+func (d Database) rows(ctx context.Context) (map[string]Note, error) {
+	names := columns()
+	for i := range names {
+		names[i] = d.quote(names[i])
+	}
+	var all [][]string
+	err := d.transact(ctx, d.Dialect == dialectMySQL, func(q Pool) (err error) {
+		all, err = query(ctx, q, "SELECT "+strings.Join(names, ", ")+" FROM "+d.quote(d.table))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]Note, len(all))
+	for _, row := range all {
+		found[row[0]] = Note{
+			Origin: Origin{ID: row[1], Layout: row[2], Place: row[3]}, By: row[4], At: row[5],
+		}
+	}
+	return found, nil
+}
+
+// insert writes the row of a subject unless there is one. It makes the table if that is missing.
+func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMissing bool) error {
+	names := columns()
+	for i := range names {
+		names[i] = d.quote(names[i])
+	}
+	insert, unless := "INSERT INTO ", " ON CONFLICT ("+d.quote("subject")+") DO NOTHING"
+	if d.Dialect == dialectMySQL {
+		insert, unless = "INSERT IGNORE INTO ", ""
+	}
+	statement := insert + d.quote(d.table) + " (" + strings.Join(names, ", ") + ") VALUES (" +
+		strings.Join(d.placeholders(len(names)), ", ") + ")" + unless
+	return d.transact(ctx, true, func(q Pool) error {
+		if tableIsMissing {
+			if _, err := q.ExecContext(ctx, d.DDL()); err != nil {
+				return err
+			}
+		}
+		_, err := q.ExecContext(ctx, statement, subject, n.ID, n.Layout, fit(n.Place), fit(n.By), n.At)
+		return err
+	})
+}
+
+// transact does something in a transaction of its own, where that is needed: a session of MySQL may have
+// been set to commit nothing by itself. A transaction, which cannot begin another, does it as it is. While
+// somebody else writes, it is tried again.
+func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error) error {
+	return persist(ctx, func() error { return d.transactOnce(ctx, needed, do) })
+}
+
+// persist does something again as long as the database does nothing because somebody else is writing.
+func persist(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err == nil || !isBusy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) error) (err error) {
+	if !needed {
+		return do(d.Pool)
+	}
+	switch pool := d.Pool.(type) {
+	case *sql.DB:
+		if d.Dialect != dialectMySQL {
+			break
+		}
+		conn, err := pool.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
+		return transactOn(ctx, conn, do)
+	case *sql.Conn:
+		if d.Dialect == dialectMySQL {
+			return transactOn(ctx, pool, do)
+		}
+	}
+	beginner, ok := d.Pool.(interface {
+		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+	})
+	if !ok {
+		return do(d.Pool)
+	}
+	var opts *sql.TxOptions
+	if d.Dialect == dialectMySQL {
+		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead} // the session may read what is never committed
+	}
+	tx, err := beginner.BeginTx(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// transactOn does something in a transaction of MySQL on one connection, whatever its session is set to.
+func transactOn(ctx context.Context, conn *sql.Conn, do func(Pool) error) error {
+	_, err := sqlconn.Transact(ctx, conn, func(_ context.Context, q sqlconn.Querier) (struct{}, error) {
+		return struct{}{}, do(q)
+	})
+	return err
+}
+
+// query reads all rows as text.
+func query(ctx context.Context, q Pool, statement string, args ...any) (all [][]string, err error) {
+	rows, err := q.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		row, dest := make([]string, len(names)), make([]any, len(names))
+		for i := range row {
+			dest[i] = &row[i]
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return nil, err
+		}
+		all = append(all, row)
+	}
+	return all, rows.Err()
+}
+
+// placeholders are those of n arguments.
+func (d Database) placeholders(n int) []string {
+	p := make([]string, n)
+	for i := range p {
+		p[i] = "?"
+		if d.Dialect == dialectPostgres {
+			p[i] = "$" + strconv.Itoa(i+1)
+		}
+	}
+	return p
+}
+
+// quote writes a name, whose parts are separated by dots.
+func (d Database) quote(name string) string {
+	mark := `"`
+	if d.Dialect == dialectMySQL {
+		mark = "`"
+	}
+	parts := strings.Split(name, ".")
+	for i, part := range parts {
+		parts[i] = mark + strings.ReplaceAll(part, mark, mark+mark) + mark
+	}
+	return strings.Join(parts, ".")
+}
+
+// fit shortens a text that is for people to what the columns hold.
+func fit(text string) string {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "?")
+	for len(text) > maxText {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(timeForm) }
+
+// state returns the SQLSTATE of an error, as far as the driver tells it.
+func state(err error) string {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		return coded.SQLState()
+	}
+	return ""
+}
+
+// IsMissing reports whether an error says that there is no such table. Each driver of SQLite and MySQL
+// has a type of its own, so it is the text that tells.
+func IsMissing(err error) bool {
+	said := err.Error()
+	return state(err) == "42P01" || strings.Contains(said, "no such table") ||
+		strings.Contains(said, "Error 1146")
+}
+
+// isReadOnly reports whether an error says that nothing can be written to the whole database.
+func isReadOnly(err error) bool {
+	said := err.Error()
+	return state(err) == "25006" || strings.Contains(said, "readonly database") ||
+		strings.Contains(said, "Error 1290") || strings.Contains(said, "Error 1792") ||
+		strings.Contains(said, "Error 1836") || strings.Contains(said, "Error 3989")
+}
+
+// isUnselected reports whether an error of MySQL or MariaDB says that the connection has no database.
+func isUnselected(err error) bool { return strings.Contains(err.Error(), "Error 1046") }
+
+// isBusy reports whether an error says that somebody else was writing, so that a retry helps.
+func isBusy(err error) bool {
+	said := err.Error()
+	switch state(err) {
+	case "40001", "40P01":
+		return true
+	}
+	return errors.Is(err, sqlconn.ErrInTransaction) ||
+		strings.Contains(said, "is locked") || strings.Contains(said, "SQLITE_BUSY") ||
+		strings.Contains(said, "Error 1213") || strings.Contains(said, "Error 1205")
+}
