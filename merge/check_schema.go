@@ -64,6 +64,61 @@ func (c *schemaCheck) tables() {
 	}
 }
 
+// inventory compares what the sources hold besides tables with what the plan lists as left out. What holds
+// rows stands in the way until the plan names it; of the rest check tells.
+func (c *schemaCheck) inventory() {
+	unused := slices.Clone(c.ws.plan.LeftOut)
+	for _, d := range c.ws.databases() {
+		for _, o := range d.Objects {
+			listed := func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }
+			if slices.ContainsFunc(c.ws.plan.LeftOut, listed) {
+				unused = slices.DeleteFunc(unused, listed)
+				continue
+			}
+			if d == c.ws.target {
+				continue // nothing of it is lost
+			}
+			p := Problem{Code: CodeLeftOut, Server: d.Name, Table: o.Name,
+				Message: "a " + o.Kind + ", which a merge does not copy",
+				Remedy:  fmt.Sprintf("list it under left_out: of the plan as {kind: %s, name: %s}", o.Kind, o.Name)}
+			if o.What != "" {
+				p.Message = "a " + o.Kind + " " + o.What + ", which a merge does not copy"
+			}
+			switch {
+			case o.Kind == "schema":
+				p.Remedy += "; or merge it as well, by a plan whose DSNs have search_path=" + o.Name
+			case o.Rows:
+				p.Remedy += "; or copy its rows into a table first"
+			default:
+				p.Remedy += ", once the migrations make it in the target"
+			}
+			if o.Rows {
+				c.report.problem(p)
+			} else {
+				c.report.warn(p)
+			}
+		}
+	}
+	for _, l := range unused {
+		c.report.problem(Problem{Code: CodePlan, Table: l.Name,
+			Message: "left_out: no database has a " + l.Kind + " of this name",
+			Remedy:  "correct or remove the entry"})
+	}
+}
+
+// hidden reports tables of which the login may not see all rows.
+func (c *schemaCheck) hidden() {
+	for _, d := range c.ws.databases() {
+		for name, t := range d.Tables {
+			if t.Hidden && c.ws.policy(name).copies() {
+				c.report.problem(Problem{Code: CodeHiddenRows, Server: d.Name, Table: name,
+					Message: "row-level security hides rows of the table from this login",
+					Remedy:  "use a login with BYPASSRLS, or the owner of the table without FORCE ROW LEVEL SECURITY"})
+			}
+		}
+	}
+}
+
 // undecided reports the tables about which the plan does not decide, with what a draft would choose from.
 func (c *schemaCheck) undecided(ctx context.Context) error {
 	d := newDrafter(c.ws)
@@ -191,6 +246,53 @@ func (c *schemaCheck) named(j *tableJob) {
 			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: k.Name,
 				Message: "the unique key contains a computed value, so keys cannot be compared before " +
 					"the rows are written"})
+		}
+	}
+}
+
+// ownKeys refuses keys by which rows become one if a column of them refers to the table itself. Whether two
+// rows have the same parent then depends on which rows have become one, and the other way round.
+func (c *schemaCheck) ownKeys(j *tableJob) {
+	if !j.plan.Policy.collapses() {
+		return
+	}
+	keys := j.collapseKeys()
+	byPrimary := len(j.to.Primary) == 1 && slices.Contains(j.plan.Key, j.to.Primary[0])
+	if j.plan.Renumber && (len(keys) == 0 || byPrimary) {
+		c.report.problem(Problem{Code: CodePlan, Table: j.name,
+			Message: "renumber gives every row a primary key of its own, so no two rows can become one by it",
+			Remedy: "name under key: of the table the columns by which rows are equal; or remove renumber:, if " +
+				"an equal key means the same on all servers; or choose copy, if it does not"})
+	}
+	with := func(name string) (n int) {
+		for _, k := range keys {
+			if slices.Contains(k.Columns(), name) {
+				n++
+			}
+		}
+		return n
+	}
+	refuse := func(column, target string) {
+		// Rows that become one have the same target if it is in every key, and then nothing has to follow.
+		same := !j.plan.Renumber && with(target) == len(keys)
+		if same || column == target || with(column) == 0 {
+			return
+		}
+		c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column,
+			Message: "rows become one by a key with this column, which refers to rows of the same table that may " +
+				"become one, too",
+			Remedy: "name under key: of the table other columns by which rows are equal; or choose copy or rename"})
+	}
+	for _, l := range j.follows.links {
+		if l.of == j.name {
+			refuse(l.column, j.to.Primary[0])
+		}
+	}
+	for _, w := range j.follows.whole {
+		for i, name := range w.columns {
+			if w.of == j.name {
+				refuse(name, j.to.Primary[i])
+			}
 		}
 	}
 }

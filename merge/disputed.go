@@ -3,63 +3,10 @@ package merge
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
-
-// A key changes at most once in a row. Several references may lead out of one column, so this file says which
-// of them may lead to the same key there, and refuses rows in which two such references hold.
-
-// meets reports whether two references out of one column may lead to the same key. Only different paths never
-// do: no key of a document is in two places.
-func (l link) meets(o link) bool {
-	return l.column == o.column && (l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))
-}
-
-// repeats reports whether two references say the same of every key: that it is a key of one table, in one
-// place.
-func (l link) repeats(o link) bool {
-	return l.of == o.of && l.list == o.list && (l.path == "") == (o.path == "") && l.meets(o)
-}
-
-// steps returns the steps of the path, so that a path is the same however it is written.
-func (l link) steps() []jsonStep {
-	steps, err := parsePath(l.path)
-	if err != nil { // The plan is refused for it.
-		return []jsonStep{{name: l.path}}
-	}
-	return steps
-}
-
-// rivals returns the positions of the links before the n-th that may lead to the same keys.
-func (src *sourceTable) rivals(n int) []int {
-	var all []int
-	for m, o := range src.links[:n] {
-		if o.meets(src.links[n].link) {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// settled reports whether an earlier reference changes the keys of the n-th reference of a row. It is an
-// error if that one would change them in another way.
-func (src *sourceTable) settled(n int, r row) (bool, error) {
-	l := src.links[n]
-	for _, m := range l.rivals {
-		o := src.links[m]
-		if !r.holds(o.when) {
-			continue
-		}
-		if !o.repeats(l.link) {
-			return false, fmt.Errorf("it would have to follow the keys of both %s and %s", o.of, l.of)
-		}
-		return true, nil
-	}
-	return false, nil
-}
 
 // disputed counts the rows in which two references hold that would change the same key in two ways.
 func (c *insideCheck) disputed(ctx context.Context) error {

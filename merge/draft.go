@@ -459,3 +459,28 @@ func (d *drafter) copiesOf(parent string) []NameCopy {
 	}
 	return copies
 }
+
+// leftOut drafts the list of what is left out.
+func (d *drafter) leftOut(known []LeftOut) []LeftOut {
+	all := slices.Clone(known)
+	for _, s := range d.ws.servers {
+		for _, o := range s.db.Objects {
+			if slices.ContainsFunc(all, func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }) {
+				continue
+			}
+			all = append(all, LeftOut{Kind: o.Kind, Name: o.Name, Note: noteOf(o)})
+		}
+	}
+	return all
+}
+
+func noteOf(o sqldb.Object) string {
+	note := "the migrations make it"
+	if o.Rows {
+		note = "REVIEW: its rows are not copied"
+	}
+	if o.What != "" {
+		note += "; " + o.What
+	}
+	return note
+}

@@ -206,58 +206,8 @@ func keyOfNamed(parent *tableJob, ref sqldb.Reference) []func(s selection) strin
 	return all
 }
 
-// key returns the column of a primary key that consists of one column, or nil.
-func (j *tableJob) key() *sqldb.Column {
-	if len(j.to.Primary) != 1 {
-		return nil
-	}
-	return j.to.Column(j.to.Primary[0])
-}
-
 // extra is an expression that is read beside the columns of a table.
 type extra func(s selection) string
-
-// prepared notes what has to follow, and which expressions have to be read for that besides the columns.
-func (src *sourceTable) prepared(ws *workspace) *sourceTable {
-	need := func(e extra) int {
-		src.extras = append(src.extras, e)
-		return len(src.extras) - 1
-	}
-	j := src.job
-	exists := func(of string) bool { return ws.jobs[of] != nil && ws.jobs[of].sources[src.server] != nil }
-	condition := func(when string) int {
-		if when == "" {
-			return -1
-		}
-		return need(func(selection) string { return "CASE WHEN " + when + " THEN 1 ELSE 0 END" })
-	}
-	for _, l := range j.follows.links {
-		if src.has(l.column) && exists(l.of) {
-			src.links = append(src.links, sourceLink{link: l, at: src.at(l.column), when: condition(l.when),
-				own: l.of == j.name && len(j.to.Primary) == 1 && j.to.Primary[0] == l.column})
-		}
-	}
-	for n := range src.links {
-		src.links[n].rivals = src.rivals(n)
-	}
-	for _, w := range j.follows.whole {
-		at := src.positions(w.columns)
-		if exists(w.of) && !slices.Contains(at, -1) {
-			src.whole = append(src.whole, sourceWhole{wholeLink: w, at: at, when: condition(w.when)})
-		}
-	}
-	for _, n := range j.follows.names {
-		if !src.has(n.column) || !exists(n.of) {
-			continue
-		}
-		s := sourceName{nameLink: n, at: src.at(n.column)}
-		for _, fn := range n.key {
-			s.key = append(s.key, need(fn))
-		}
-		src.repeats = append(src.repeats, s)
-	}
-	return src
-}
 
 // sourceLink, sourceWhole and sourceName are links of a source table, with the positions of what they need.
 type (
@@ -305,4 +255,28 @@ func identity(v any, c *sqldb.Column, raw bool) any {
 		return sqldb.ComparableText(same, c)
 	}
 	return same
+}
+
+// A key changes at most once in a row. Several references may lead out of one column, so this file says which
+// of them may lead to the same key there, and refuses rows in which two such references hold.
+
+// meets reports whether two references out of one column may lead to the same key. Only different paths never
+// do: no key of a document is in two places.
+func (l link) meets(o link) bool {
+	return l.column == o.column && (l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))
+}
+
+// repeats reports whether two references say the same of every key: that it is a key of one table, in one
+// place.
+func (l link) repeats(o link) bool {
+	return l.of == o.of && l.list == o.list && (l.path == "") == (o.path == "") && l.meets(o)
+}
+
+// steps returns the steps of the path, so that a path is the same however it is written.
+func (l link) steps() []jsonStep {
+	steps, err := parsePath(l.path)
+	if err != nil { // The plan is refused for it.
+		return []jsonStep{{name: l.path}}
+	}
+	return steps
 }

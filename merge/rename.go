@@ -187,16 +187,6 @@ func (r *renamer) renamePage(
 	return int64(len(losers)), r.again.Write(ctx, rows)
 }
 
-// renameLimit returns how many characters a name may have; 0: any number.
-func (j *tableJob) renameLimit() int {
-	p := j.plan.Rename
-	limit := j.to.Column(p.Column).MaxChars
-	if p.Max > 0 && (limit == 0 || p.Max < limit) {
-		limit = p.Max
-	}
-	return limit
-}
-
 // newName returns the name for one attempt. It has at most limit characters, unless limit is 0. The old
 // name is cut between two characters, and does not end with a blank afterwards.
 func newName(format, old string, server, attempt int64, limit int) (string, bool) {

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -41,6 +42,14 @@ type pair struct {
 	native   bool // both have the same type on the same kind of database
 }
 
+// key returns the column of a primary key that consists of one column, or nil.
+func (j *tableJob) key() *sqldb.Column {
+	if len(j.to.Primary) != 1 {
+		return nil
+	}
+	return j.to.Column(j.to.Primary[0])
+}
+
 // nullable returns a column of a reference that can be NULL until the parent row exists, or "".
 func (j *tableJob) nullable(ref sqldb.Reference) string {
 	for _, name := range ref.Columns {
@@ -66,6 +75,46 @@ func (j *tableJob) refers(column string) bool {
 		return slices.Contains(ref.Columns,
 			column)
 	})
+}
+
+// counted reports whether the primary key of a table is one integer column.
+func (j *tableJob) counted() bool {
+	return len(j.to.Primary) == 1 && j.to.Column(j.to.Primary[0]).Family == sqldb.FamilyInt
+}
+
+// collapseKeys returns the keys by which rows become one. A primary key that is renumbered is none of them:
+// every row gets a value of its own.
+func (j *tableJob) collapseKeys() []sqldb.UniqueKey {
+	if len(j.plan.Key) == 0 && j.plan.Renumber {
+		return j.to.Unique
+	}
+	if len(j.plan.Key) == 0 {
+		return j.to.Keys()
+	}
+	for _, k := range j.to.Keys() {
+		if k.Simple() && sameNames(k.Columns(), j.plan.Key) {
+			return []sqldb.UniqueKey{k} // this one has the collations of the index
+		}
+	}
+	key := sqldb.UniqueKey{Name: "the key of the plan"}
+	for _, name := range j.plan.Key {
+		key.Parts = append(key.Parts, sqldb.KeyPart{Column: name})
+	}
+	return []sqldb.UniqueKey{key}
+}
+
+func sameNames(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// renameLimit returns how many characters a name may have; 0: any number.
+func (j *tableJob) renameLimit() int {
+	p := j.plan.Rename
+	limit := j.to.Column(p.Column).MaxChars
+	if p.Max > 0 && (limit == 0 || p.Max < limit) {
+		limit = p.Max
+	}
+	return limit
 }
 
 // has reports whether the source has a column.
@@ -107,11 +156,6 @@ func (src *sourceTable) plain() bool {
 	return !slices.ContainsFunc(src.pairs, func(p pair) bool { return p.from.Declared != p.to.Declared })
 }
 
-// counted reports whether the primary key of a table is one integer column.
-func (j *tableJob) counted() bool {
-	return len(j.to.Primary) == 1 && j.to.Column(j.to.Primary[0]).Family == sqldb.FamilyInt
-}
-
 // value converts what a driver returned to the value that is copied.
 func (src *sourceTable) value(v any, p pair) (any, error) {
 	if p.native && !src.raw {
@@ -149,4 +193,74 @@ func (src *sourceTable) renamed() int {
 		return -1
 	}
 	return src.at(src.job.plan.Rename.Column)
+}
+
+// prepared notes what has to follow, and which expressions have to be read for that besides the columns.
+func (src *sourceTable) prepared(ws *workspace) *sourceTable {
+	need := func(e extra) int {
+		src.extras = append(src.extras, e)
+		return len(src.extras) - 1
+	}
+	j := src.job
+	exists := func(of string) bool { return ws.jobs[of] != nil && ws.jobs[of].sources[src.server] != nil }
+	condition := func(when string) int {
+		if when == "" {
+			return -1
+		}
+		return need(func(selection) string { return "CASE WHEN " + when + " THEN 1 ELSE 0 END" })
+	}
+	for _, l := range j.follows.links {
+		if src.has(l.column) && exists(l.of) {
+			src.links = append(src.links, sourceLink{link: l, at: src.at(l.column), when: condition(l.when),
+				own: l.of == j.name && len(j.to.Primary) == 1 && j.to.Primary[0] == l.column})
+		}
+	}
+	for n := range src.links {
+		src.links[n].rivals = src.rivals(n)
+	}
+	for _, w := range j.follows.whole {
+		at := src.positions(w.columns)
+		if exists(w.of) && !slices.Contains(at, -1) {
+			src.whole = append(src.whole, sourceWhole{wholeLink: w, at: at, when: condition(w.when)})
+		}
+	}
+	for _, n := range j.follows.names {
+		if !src.has(n.column) || !exists(n.of) {
+			continue
+		}
+		s := sourceName{nameLink: n, at: src.at(n.column)}
+		for _, fn := range n.key {
+			s.key = append(s.key, need(fn))
+		}
+		src.repeats = append(src.repeats, s)
+	}
+	return src
+}
+
+// rivals returns the positions of the links before the n-th that may lead to the same keys.
+func (src *sourceTable) rivals(n int) []int {
+	var all []int
+	for m, o := range src.links[:n] {
+		if o.meets(src.links[n].link) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// settled reports whether an earlier reference changes the keys of the n-th reference of a row. It is an
+// error if that one would change them in another way.
+func (src *sourceTable) settled(n int, r row) (bool, error) {
+	l := src.links[n]
+	for _, m := range l.rivals {
+		o := src.links[m]
+		if !r.holds(o.when) {
+			continue
+		}
+		if !o.repeats(l.link) {
+			return false, fmt.Errorf("it would have to follow the keys of both %s and %s", o.of, l.of)
+		}
+		return true, nil
+	}
+	return false, nil
 }

@@ -79,18 +79,6 @@ func mysqlObjects(ctx context.Context, d *DB) error {
 	return err
 }
 
-// givesDefaults reports whether a column of a table takes its default from a sequence of the database.
-func (d *DB) givesDefaults(sequence string) bool {
-	for _, t := range d.Tables {
-		for _, c := range t.Columns {
-			if c.sequence != "" && strings.HasSuffix(c.sequence, "."+MySQL.Quote(sequence)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 func postgresObjects(ctx context.Context, d *DB) error {
 	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT n.nspname, c.relname, c.relkind::text, "+
 		"(n.nspname = current_schema())::int::text, c.relispartition::int::text, "+

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -307,4 +308,28 @@ func Fits(from, to *Column, fromKind, toKind Kind) bool {
 // isFlag reports whether a column holds booleans.
 func isFlag(c *Column) bool {
 	return c.Family == FamilyBool || strings.HasPrefix(c.Declared, "tinyint") || c.Declared == "bit(1)"
+}
+
+// Holds reports whether a column of the target can hold a number.
+func (c *Column) Holds(k Kind, n int64) bool {
+	if k == SQLite || n <= 0 {
+		return true
+	}
+	switch c.Family {
+	case FamilyInt:
+		bits := c.Bits()
+		if strings.Contains(c.Declared, "unsigned") {
+			bits++
+		}
+		return bits > 63 || n < 1<<(bits-1)
+	case FamilyText:
+		return c.MaxChars == 0 || len(strconv.FormatInt(n, 10)) <= c.MaxChars
+	case FamilyDecimal:
+		inner, _ := brackets(c.Declared)
+		digits, scale, _ := strings.Cut(inner, ",")
+		p, err := strconv.Atoi(strings.TrimSpace(digits))
+		s, _ := strconv.Atoi(strings.TrimSpace(scale))
+		return err != nil || len(strconv.FormatInt(n, 10)) <= p-s
+	}
+	return true
 }

@@ -6,6 +6,10 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -214,4 +218,102 @@ func (c *cell) Scan(v any) error {
 	}
 	c.value = v
 	return nil
+}
+
+// holds returns which of some numbers a column of a table holds in rows that meet a condition.
+func (d *database) holds(
+	ctx context.Context, from, condition, column string, some map[int64]bool,
+) (map[int64]bool, error) {
+	held := map[int64]bool{}
+	for batch := range slices.Chunk(slices.Sorted(maps.Keys(some)), 500) {
+		asked := map[int64]bool{}
+		for _, n := range batch {
+			asked[n] = true
+		}
+		where := in("s."+d.kind.quote(column), asked)
+		if condition != "" {
+			where += " AND " + condition
+		}
+		found, err := d.numbers(ctx, "SELECT DISTINCT s."+d.kind.quote(column)+" FROM "+from+" WHERE "+where)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(held, found)
+	}
+	return held, nil
+}
+
+// numbers returns the whole numbers of a result.
+func (d *database) numbers(ctx context.Context, query string) (map[int64]bool, error) {
+	rows, err := d.texts(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	all := map[int64]bool{}
+	for _, row := range rows {
+		if n, err := strconv.ParseInt(plainNumber(row[0]), 10, 64); err == nil {
+			all[n] = true
+		}
+	}
+	return all, nil
+}
+
+func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, error) {
+	// A name in braces is a column, quoted as this database wants it.
+	expression := "(" + regexp.MustCompile("\\{([^{}'\"`]+)\\}").ReplaceAllStringFunc(s.Expression,
+		func(name string) string { return d.kind.quote(name[1 : len(name)-1]) }) + ")"
+	if d.kind == postgres {
+		expression += "::text"
+	}
+	text := "SELECT " + expression + " FROM " + d.kind.quote(s.Table) + " AS s"
+	if kept != "" {
+		text += " WHERE " + kept
+	}
+	value, err := d.text(ctx, text)
+	n := new(big.Rat)
+	if err != nil || value == "" { // there are no rows
+		return n, err
+	}
+	if _, ok := n.SetString(value); !ok {
+		return nil, fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, value)
+	}
+	return n, nil
+}
+
+func (d *database) fill(v *verifier, expression string) string {
+	return strings.NewReplacer("{server}", strconv.FormatInt(d.Number, 10),
+		"{target}", strconv.FormatInt(v.plan.Target.Number, 10)).Replace(expression)
+}
+
+// expression returns what to select so that neither the database nor a driver changes the value.
+func (d *database) expression(alias string, c *column) string {
+	name := alias + "." + d.kind.quote(c.name)
+	switch d.kind {
+	case sqlite:
+		return "+" + name // without a declared type, drivers leave the value alone
+	case mysql:
+		switch {
+		case strings.HasPrefix(c.declared, "float"):
+			return name + " + 0e0" // it would be shown with six digits
+		case strings.HasPrefix(c.declared, "bit"):
+			return name + " + 0"
+		case c.class == classInstant, c.class == classDate, c.class == classClock, c.class == classUUID,
+			strings.HasPrefix(c.declared, "inet"):
+			return "CAST(" + name + " AS CHAR)"
+		}
+		return name
+	}
+	switch {
+	case c.class == classBytes, c.class == classNumber && strings.Contains(c.declared, "int"):
+		return name
+	case c.declared == "boolean":
+		return name + "::int"
+	case c.class == classFloat:
+		return name + "::float8"
+	case c.declared == "inet": // a cast adds the length of the mask, even if there is none
+		return "CASE WHEN " + name + " IS NOT NULL THEN format('%s', " + name + ") END"
+	case c.declared == "character" || strings.HasPrefix(c.declared, "character("):
+		return name + "::text"
+	}
+	return name + "::text"
 }

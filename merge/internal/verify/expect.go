@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,21 +24,6 @@ type expecter struct {
 
 	changes map[int]any       // of the current row, by column
 	passed  map[int][]passage // by column of the current row, from where references lead
-}
-
-func (v *verifier) newExpecter(s *stream) *expecter {
-	e := &expecter{v: v, j: s.j, s: s, server: s.server, at: map[string]int{}, forms: v.forms(s.j, s.columns),
-		changes: map[int]any{}, passed: map[int][]passage{}}
-	for i, c := range s.columns {
-		e.at[c.name] = i
-	}
-	for _, name := range s.j.to.primary {
-		if s.from.column(name) != nil {
-			e.key = append(e.key, s.j.to.column(name))
-		}
-	}
-	e.findCopies()
-	return e
 }
 
 // copied is a column that repeats the name of the row to which another column refers.
@@ -113,15 +99,6 @@ func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
 		return e.custom(ctx, values)
 	}
 	return true, nil
-}
-
-// shifted returns a counted key after its table was renumbered.
-func (v *verifier) shifted(parent *job, server int, value any) any {
-	n, err := strconv.ParseInt(plainNumber(textOf(value)), 10, 64) // a column with decimals shows 2 as 2.00
-	if value == nil || err != nil || n < 0 || n >= v.plan.Counted || n == 0 && !parent.zeros[server] {
-		return value
-	}
-	return n + parent.offsets[server]
 }
 
 // follow makes the references of a row follow their parents.
@@ -303,4 +280,174 @@ func (e *expecter) custom(ctx context.Context, values []any) (bool, error) {
 	keep, err := e.j.plan.Func(ctx, e.server, names, row)
 	copy(values, row)
 	return keep, err
+}
+
+// passage is what a reference made of the keys at one place of a column.
+type passage struct {
+	place string // the steps of the path; all lists are one place
+	whole string // the column, if only this reference led out of it
+}
+
+// inside makes the keys inside a column follow their parents: those in a document or in a list. A key moves
+// once, however many references lead from its place, and they have to agree where it is now.
+func (e *expecter) inside(r reference, parent *job, values []any, changes map[int]any) error {
+	at := e.at[r.columns[0]]
+	here := passage{place: "list"}
+	if r.list == "" {
+		here.place = "path\x00" + strings.Join(steps(r.path), "\x00")
+	}
+	alone, isDocument, err := e.followed(r, parent, textOf(values[at]))
+	if err != nil || !isDocument {
+		return err
+	}
+	here.whole = alone
+	for _, other := range e.passed[at] {
+		if other.place != here.place && other.place != "list" && here.place != "list" {
+			continue // no key is at two places of a document
+		}
+		if other.whole != alone {
+			return fmt.Errorf("table %s, column %s: two references lead the same keys to different rows", e.j.name,
+				r.columns[0])
+		}
+		return nil
+	}
+	now := alone
+	if len(e.passed[at]) > 0 { // by other references, which lead from other places
+		if now, _, err = e.followed(r, parent, textOf(changes[at])); err != nil {
+			return err
+		}
+	}
+	changes[at] = now
+	e.passed[at] = append(e.passed[at], here)
+	return nil
+}
+
+// followed returns a column after its keys have followed one reference. It returns false if the column should
+// be a document and is none, so it stays.
+func (e *expecter) followed(r reference, parent *job, text string) (string, bool, error) {
+	if r.list != "" {
+		now, err := e.list(r, parent, text)
+		return now, true, err
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var document any
+	if d.Decode(&document) != nil {
+		return "", false, nil
+	}
+	document, err := e.walk(r, parent, document, steps(r.path))
+	if err != nil {
+		return "", true, err
+	}
+	now, err := json.Marshal(document)
+	return string(now), true, err
+}
+
+// list moves the keys of a list.
+func (e *expecter) list(r reference, parent *job, text string) (string, error) {
+	separator, begin, end := r.list, "", ""
+	if r.list == "array" {
+		separator, begin, end = ",", "{", "}"
+		text = strings.TrimSuffix(strings.TrimPrefix(text, begin), end)
+	}
+	if text == "" {
+		return begin + end, nil
+	}
+	parts := strings.Split(text, separator)
+	for i, part := range parts {
+		key := strings.TrimSpace(part)
+		now, err := e.one(r, parent, key)
+		if err != nil {
+			return "", err
+		}
+		if key != "" {
+			parts[i] = strings.Replace(part, key, now, 1)
+		}
+	}
+	return begin + strings.Join(parts, separator) + end, nil
+}
+
+// one moves one key.
+func (e *expecter) one(r reference, parent *job, key string) (string, error) {
+	whole := reference{link: link{columns: r.columns, parent: r.parent, targets: r.targets}}
+	changes, values := map[int]any{}, make([]any, len(e.s.columns))
+	at := e.at[r.columns[0]]
+	values[at] = key
+	err := e.moved(whole, parent, values, changes)
+	now, ok := changes[at]
+	switch {
+	case !ok:
+		return key, err
+	case e.keys(r, parent) == classNumber:
+		return plainNumber(textOf(now)), err
+	}
+	return textOf(now), err
+}
+
+// keys is what the keys that a reference holds are compared as.
+func (e *expecter) keys(r reference, parent *job) class {
+	if c := parent.to.column(r.targets[0]); c != nil {
+		return c.class
+	}
+	return classText
+}
+
+// steps splits a path such as $.items[*]."a.b".
+func steps(path string) (all []string) {
+	path = strings.TrimPrefix(path, "$")
+	for path != "" {
+		if rest, ok := strings.CutPrefix(path, "[*]"); ok {
+			all, path = append(all, "[*]"), rest
+			continue
+		}
+		path = strings.TrimPrefix(path, ".")
+		if rest, ok := strings.CutPrefix(path, `"`); ok {
+			name, after, _ := strings.Cut(rest, `"`)
+			all, path = append(all, name), after
+			continue
+		}
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			end = len(path)
+		}
+		all, path = append(all, path[:end]), path[end:]
+	}
+	return all
+}
+
+// walk moves the keys that a path leads to.
+func (e *expecter) walk(r reference, parent *job, document any, path []string) (any, error) {
+	if len(path) == 0 {
+		switch v := document.(type) {
+		case json.Number:
+			now, err := e.one(r, parent, v.String())
+			n, broken := strconv.ParseInt(now, 10, 64)
+			keys := e.keys(r, parent)
+			if keys == classNumber || keys == classFloat || broken == nil && strconv.FormatInt(n, 10) == now {
+				return json.Number(now), err
+			}
+			return now, err // a text that is no number, or is one in another form
+		case string:
+			return e.one(r, parent, v)
+		}
+		return document, nil
+	}
+	switch v := document.(type) {
+	case map[string]any:
+		if part, ok := v[path[0]]; ok {
+			now, err := e.walk(r, parent, part, path[1:])
+			v[path[0]] = now
+			return v, err
+		}
+	case []any:
+		if path[0] == "[*]" {
+			for i := range v {
+				now, err := e.walk(r, parent, v[i], path[1:])
+				if v[i] = now; err != nil {
+					return v, err
+				}
+			}
+		}
+	}
+	return document, nil
 }

@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"slices"
@@ -59,73 +61,6 @@ type outcome struct {
 	Leads  bool // its references to rows of its own table lead where they have to
 }
 
-func (v *verifier) joined(ctx context.Context, j *job) error {
-	n := &joiner{v: v, j: j, columns: j.columns, forms: v.forms(j, j.columns), state: newIndex()}
-	j.moved = newIndex()
-	defer n.state.close()
-	n.keys = []uniqueKey{{columns: j.plan.Key}}
-	if len(j.plan.Key) == 0 {
-		n.keys = slices.Clone(j.to.unique)
-		if len(j.to.primary) > 0 && !j.plan.Renumber { // otherwise each row has a primary key of its own
-			n.keys = append([]uniqueKey{{columns: j.to.primary}}, n.keys...)
-		}
-	}
-	for _, u := range j.to.unique { // with the collations of the index
-		if len(j.plan.Key) > 0 && sameColumns(u.columns, j.plan.Key) {
-			n.keys = []uniqueKey{u}
-		}
-	}
-	for i, c := range n.columns {
-		changing := slices.Concat(j.plan.Sum, j.plan.Min, j.plan.Max)
-		if j.plan.Renumber {
-			changing = append(changing, j.to.primary...)
-		}
-		own := slices.ContainsFunc(j.links, func(r reference) bool {
-			return r.parent == j.name && slices.Contains(r.columns, c.name)
-		})
-		if own {
-			n.own = append(n.own, i)
-		}
-		n.fixed = append(n.fixed, !own && !slices.Contains(changing, c.name))
-	}
-	n.targets = v.targetsOf(j)
-	passes := []func(context.Context, *joinedRow) error{n.first, n.second}
-	if len(n.own) > 0 {
-		passes = append(passes, n.third)
-	}
-	for _, pass := range passes {
-		for i := range v.sources {
-			if j.from[i] != nil {
-				if err := n.each(ctx, i, pass); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if err := n.settle(ctx); err != nil {
-		return err
-	}
-	return n.orphans(ctx)
-}
-
-func sameColumns(a, b []string) bool {
-	return len(a) == len(b) &&
-		!slices.ContainsFunc(a, func(name string) bool { return !slices.Contains(b, name) })
-}
-
-// targetsOf returns the lists of columns of a table that references hold.
-func (v *verifier) targetsOf(j *job) (all [][]string) {
-	for _, child := range v.jobs {
-		for _, r := range child.links {
-			if r.parent == j.name &&
-				!slices.ContainsFunc(all, func(o []string) bool { return slices.Equal(o, r.targets) }) {
-				all = append(all, r.targets)
-			}
-		}
-	}
-	return all
-}
-
 // each calls fn for every row of a source, with the rows of the target that are equal to it.
 func (n *joiner) each(ctx context.Context, server int, fn func(context.Context, *joinedRow) error) error {
 	s := n.v.newStream(n.j, server, n.columns)
@@ -162,31 +97,75 @@ func (n *joiner) each(ctx context.Context, server int, fn func(context.Context, 
 	return flush()
 }
 
-// owned copies values out of the memory of the driver.
-func owned(values []any) []any {
-	all := make([]any, len(values))
-	for i, v := range values {
-		if b, ok := v.([]byte); ok {
-			v = slices.Clone(b)
+// first finds whose rows those of the target are, and adds up totals.
+func (n *joiner) first(_ context.Context, row *joinedRow) error {
+	for _, h := range row.found {
+		o, known, err := n.outcome(h.id)
+		if err != nil {
+			return err
 		}
-		all[i] = v
+		mine := h.sum == row.sum
+		switch {
+		case n.j.plan.Policy == policySum:
+			if !known {
+				o = outcome{Owner: row.server, Sum: string(fmt.Appendf(nil, "%x", row.sum))}
+			}
+			n.add(&o, row)
+		case !known && mine:
+			o = outcome{Owner: row.server, Sum: string(fmt.Appendf(nil, "%x", row.sum)), By: n.by(row)}
+		default:
+			continue
+		}
+		if err := n.keep(h.id, o); err != nil {
+			return err
+		}
 	}
-	return all
+	return nil
 }
 
-// hash is over the columns that have the values of the row that stayed.
-func (n *joiner) hash(values []any) sum {
-	n.buffer = n.buffer[:0]
-	for i, f := range n.forms {
-		if n.fixed[i] {
-			n.buffer = f.append(n.buffer, values[i])
+// second checks that each row is there or has become a row that comes before it, and notes where
+// references to it have to lead.
+func (n *joiner) second(ctx context.Context, row *joinedRow) error {
+	var stays []heldRow
+	for _, h := range row.found {
+		o, known, err := n.outcome(h.id)
+		if err != nil {
+			return err
+		}
+		if !known {
+			continue
+		}
+		own := o.Owner == row.server && h.sum == row.sum
+		if own || n.comesFirst(o, row) {
+			stays = append(stays, h)
+		}
+		if own {
+			stays = []heldRow{h}
+			break
 		}
 	}
-	return sumOf(n.buffer)
-}
-
-func (n *joiner) at(name string) int {
-	return slices.IndexFunc(n.columns, func(c *column) bool { return c.name == name })
+	if len(stays) != 1 {
+		listed, err := n.listed(ctx, row)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(
+			stays,
+			func(h heldRow) bool { return listed != nil && h.key == listed.key },
+		); i >= 0 {
+			stays = stays[i : i+1]
+		} else if len(stays) == 0 &&
+			listed != nil {
+			stays = []heldRow{*listed}
+		}
+	}
+	if len(stays) == 0 {
+		if n.lost++; n.example == "" {
+			n.example = fmt.Sprintf("%s: row %s", n.v.plan.Servers[row.server].Name, row.key)
+		}
+		return nil
+	}
+	return n.move(row, stays[0])
 }
 
 // look finds the rows of the target that are equal to rows of a source, as the target compares them.
@@ -241,39 +220,26 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
 	})
 }
 
-// bindable returns a value as a driver binds it for a column.
-func bindable(k kind, c *column, v any) any {
-	if c.class == classNumber {
-		if n, err := strconv.ParseInt(plainNumber(textOf(v)), 10, 64); err == nil {
-			if c.declared == "boolean" && k == postgres {
-				return n != 0
-			}
-			return n
+// third compares the references of rows to rows of their own table. Only now it is known where all of these
+// are.
+func (n *joiner) third(_ context.Context, row *joinedRow) error {
+	for _, h := range row.found {
+		o, known, err := n.outcome(h.id)
+		if err != nil {
+			return err
+		}
+		if !known || o.Leads || o.Owner != row.server || h.sum != row.sum {
+			continue
+		}
+		o.Leads = !slices.ContainsFunc(n.own, func(at int) bool {
+			f := n.forms[at]
+			return !bytes.Equal(f.append(nil, row.values[at]), f.append(nil, h.values[at]))
+		})
+		if err := n.keep(h.id, o); err != nil {
+			return err
 		}
 	}
-	if b, ok := v.([]byte); ok && c.class != classBytes {
-		return string(b)
-	}
-	return v
-}
-
-// held describes a row of the target. Its id is its primary key or, without one, what is in it.
-func (n *joiner) held(values []any) heldRow {
-	h := heldRow{values: owned(values), sum: n.hash(values)}
-	var key []any
-	var columns []*column
-	b := []byte(nil)
-	for _, name := range n.j.to.primary {
-		if at := n.at(name); at >= 0 {
-			key, columns = append(key, h.values[at]), append(columns, n.columns[at])
-			b = n.forms[at].append(b, h.values[at])
-		}
-	}
-	h.key, h.id = keyText(key, columns, n.v.exact()), sumOf(b)
-	if len(key) == 0 {
-		h.id = h.sum
-	}
-	return h
+	return nil
 }
 
 // settle reads the target, and compares each row with what became of it.
@@ -384,5 +350,213 @@ func (n *joiner) orphans(ctx context.Context) error {
 		return err
 	}
 	n.v.orphanLines(n.j, t)
+	return nil
+}
+
+func sameColumns(a, b []string) bool {
+	return len(a) == len(b) &&
+		!slices.ContainsFunc(a, func(name string) bool { return !slices.Contains(b, name) })
+}
+
+// owned copies values out of the memory of the driver.
+func owned(values []any) []any {
+	all := make([]any, len(values))
+	for i, v := range values {
+		if b, ok := v.([]byte); ok {
+			v = slices.Clone(b)
+		}
+		all[i] = v
+	}
+	return all
+}
+
+// hash is over the columns that have the values of the row that stayed.
+func (n *joiner) hash(values []any) sum {
+	n.buffer = n.buffer[:0]
+	for i, f := range n.forms {
+		if n.fixed[i] {
+			n.buffer = f.append(n.buffer, values[i])
+		}
+	}
+	return sumOf(n.buffer)
+}
+
+func (n *joiner) at(name string) int {
+	return slices.IndexFunc(n.columns, func(c *column) bool { return c.name == name })
+}
+
+// bindable returns a value as a driver binds it for a column.
+func bindable(k kind, c *column, v any) any {
+	if c.class == classNumber {
+		if n, err := strconv.ParseInt(plainNumber(textOf(v)), 10, 64); err == nil {
+			if c.declared == "boolean" && k == postgres {
+				return n != 0
+			}
+			return n
+		}
+	}
+	if b, ok := v.([]byte); ok && c.class != classBytes {
+		return string(b)
+	}
+	return v
+}
+
+// held describes a row of the target. Its id is its primary key or, without one, what is in it.
+func (n *joiner) held(values []any) heldRow {
+	h := heldRow{values: owned(values), sum: n.hash(values)}
+	var key []any
+	var columns []*column
+	b := []byte(nil)
+	for _, name := range n.j.to.primary {
+		if at := n.at(name); at >= 0 {
+			key, columns = append(key, h.values[at]), append(columns, n.columns[at])
+			b = n.forms[at].append(b, h.values[at])
+		}
+	}
+	h.key, h.id = keyText(key, columns, n.v.exact()), sumOf(b)
+	if len(key) == 0 {
+		h.id = h.sum
+	}
+	return h
+}
+
+func (n *joiner) outcome(id sum) (o outcome, ok bool, err error) {
+	text, ok, err := n.state.get(id)
+	if err == nil && ok {
+		err = json.Unmarshal([]byte(text), &o)
+	}
+	return o, ok, err
+}
+
+func (n *joiner) keep(id sum, o outcome) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return n.state.set(id, string(text))
+}
+
+func (n *joiner) by(row *joinedRow) string {
+	at := n.at(n.j.plan.By)
+	if at < 0 || row.values[at] == nil {
+		return ""
+	}
+	return string(n.forms[at].append(nil, row.values[at])[5:])
+}
+
+// add adds a row to the totals of a row of the target.
+func (n *joiner) add(o *outcome, row *joinedRow) {
+	p := n.j.plan
+	if o.Totals == nil {
+		o.Totals, o.Least, o.Most = make(
+			[]string,
+			len(p.Sum),
+		), make(
+			[]*string,
+			len(p.Min),
+		), make(
+			[]*string,
+			len(p.Max),
+		)
+	}
+	for i, name := range p.Sum {
+		v := row.values[n.at(name)]
+		more, ok := new(big.Rat).SetString(plainNumber(textOf(v)))
+		if v == nil || !ok {
+			continue
+		}
+		if before, ok := new(big.Rat).SetString(o.Totals[i]); ok {
+			more.Add(more, before)
+		}
+		o.Totals[i] = more.RatString()
+	}
+	for i, list := range [][]string{p.Min, p.Max} {
+		kept := [][]*string{o.Least, o.Most}[i]
+		for at, name := range list {
+			v := row.values[n.at(name)]
+			if v == nil {
+				continue
+			}
+			text := string(n.forms[n.at(name)].append(nil, v)[5:])
+			if kept[at] == nil || (compareTexts(text, *kept[at]) < 0) == (i == 0) {
+				kept[at] = &text
+			}
+		}
+	}
+}
+
+// comesFirst reports whether the row that stayed is the one that the policy keeps.
+func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
+	if n.j.plan.Policy == policyNewest {
+		by := n.by(row)
+		return by == "" || o.By != "" && compareTexts(o.By, by) >= 0
+	}
+	return o.Owner <= row.server
+}
+
+// listed finds the row that the list of drops names for a row that is not equal to any row of the target.
+// Such a row was equal to one that itself became another. It counts only if there is such a row.
+func (n *joiner) listed(ctx context.Context, row *joinedRow) (*heldRow, error) {
+	if len(n.keys) < 2 {
+		return nil, nil
+	}
+	k := n.v.target.kind
+	rows, err := n.v.target.texts(
+		ctx,
+		"SELECT keeper_server, keeper_key FROM "+k.quote(listOfDrops)+" WHERE tbl = "+
+			k.placeholder(1)+" AND server = "+k.placeholder(2)+" AND row_key = "+k.placeholder(3),
+		n.j.name,
+		n.v.plan.Servers[row.server].Number,
+		row.key,
+	)
+	if err != nil || len(rows) == 0 || len(n.j.to.primary) != 1 {
+		return nil, err
+	}
+	primary := n.columns[n.at(n.j.to.primary[0])]
+	key := keyValue(rows[0][1])
+	value := k.placeholder(1)
+	if k == postgres {
+		value = "CAST(" + value + " AS " + primary.declared + ")"
+	}
+	list := make([]string, len(n.columns))
+	for i, c := range n.columns {
+		list[i] = n.v.target.expression("k", c)
+	}
+	var found *heldRow
+	err = n.v.target.each(ctx, "SELECT "+strings.Join(list, ", ")+" FROM "+k.quote(n.j.name)+" AS k WHERE k."+
+		k.quote(primary.name)+" = "+value, []any{bindable(k, primary, key)}, func(values []any) error {
+		h := n.held(values)
+		found = &h
+		return nil
+	})
+	return found, err
+}
+
+// move notes what children of the row hold in the target.
+func (n *joiner) move(row *joinedRow, to heldRow) error {
+	for _, targets := range n.targets {
+		n.buffer = n.buffer[:0]
+		now := make([][]byte, len(targets))
+		complete := true
+		for i, name := range targets {
+			at := n.at(name)
+			if at < 0 || row.before[at] == nil {
+				complete = false
+				break
+			}
+			n.buffer = form{class: n.columns[at].class, digits: -1}.append(n.buffer, row.before[at])
+			now[i] = packed(to.values[at])
+		}
+		if !complete {
+			continue
+		}
+		text, err := json.Marshal(now)
+		if err != nil {
+			return err
+		}
+		if err := n.j.moved.set(moveKey(row.server, targets, n.buffer), string(text)); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 )
 
@@ -126,4 +129,832 @@ func (v *verifier) empty(ctx context.Context, name string) error {
 	n, err := v.target.text(ctx, "SELECT COUNT(*) FROM "+v.target.kind.quote(name))
 	v.compare("empty", name, "", "rows of a table that is computed anew", "0", n)
 	return err
+}
+
+// job is a table that is copied.
+type job struct {
+	name string
+	plan *Table
+	to   *relation
+	from []*relation // by server; nil where the server has no such table
+
+	columns []*column   // of the target; those that every source has
+	extra   [][]*column // by server; those that it has besides
+	links   []reference
+
+	offsets []int64 // by server: what is added to counted keys
+	upper   []int64 // by server: the greatest counted key after that, or -1
+	zeros   []bool  // by server: a row has the key 0
+	moved   *index  // keys of rows that became others: see moveKey
+	names   *index  // new names by server and key, and by server and old name
+	refused *index  // rows that the target has refused, by server and key
+
+	metNames []int64 // by server: rows that have an entry in the list of renames
+}
+
+// reference is a link with what only a plan says of it.
+type reference struct {
+	link
+	when       string
+	passed     []string // the tables over which another reference has led here
+	path, list string
+	enforced   bool     // the target declares it
+	natural    []string // columns of the parent that tell its rows apart and stay as they are
+	joinable   bool     // no database has two parents for one child
+	far        far
+}
+
+// relate finds the tables, their columns and their references.
+func (v *verifier) relate() error {
+	v.leaveOutComputed()
+	for _, name := range slices.Sorted(maps.Keys(v.plan.Tables)) {
+		p := v.plan.Tables[name]
+		if !p.copied() {
+			continue
+		}
+		j := &job{name: name, plan: p, to: v.target.tables[name], from: make([]*relation, len(v.sources))}
+		if j.to == nil {
+			return fmt.Errorf("table %s: the target has none", name)
+		}
+		for i, d := range v.sources {
+			j.from[i] = d.tables[name]
+		}
+		j.divide()
+		for i, d := range v.sources {
+			if lost := j.lost(i); lost != "" {
+				v.compare("columns", name, d.Name, "columns that the target lacks", "", lost)
+			}
+		}
+		v.jobs[name] = j
+	}
+	for i, d := range v.sources {
+		for _, name := range slices.Sorted(maps.Keys(d.tables)) {
+			if v.plan.Tables[name] == nil && !slices.Contains(v.plan.Own, name) {
+				v.compare("tables", name, v.sources[i].Name, "tables that the plan does not name", "", name)
+			}
+		}
+	}
+	for _, j := range v.jobs {
+		j.links = v.references(j)
+	}
+	for _, j := range v.jobs {
+		for i := range j.links {
+			v.describe(j, &j.links[i])
+		}
+	}
+	return nil
+}
+
+// leaveOutComputed leaves out the columns that the target computes, and those of a source that are computed
+// there and that the target does not store. What a source computes and the target stores is copied like any
+// other value.
+func (v *verifier) leaveOutComputed() {
+	for _, t := range v.target.tables {
+		t.columns = slices.DeleteFunc(t.columns, func(c column) bool { return c.computed })
+	}
+	for _, d := range v.sources {
+		for name, t := range d.tables {
+			to := v.target.tables[name]
+			t.columns = slices.DeleteFunc(t.columns, func(c column) bool {
+				return c.computed && (to == nil || to.column(c.name) == nil)
+			})
+		}
+	}
+}
+
+// describe decides by what the parent of a reference is known before and after.
+func (v *verifier) describe(j *job, r *reference) {
+	parent := v.jobs[r.parent]
+	if parent == nil || r.path != "" || r.list != "" || r.when != "" {
+		return
+	}
+	r.joinable = parent.to.identifies(r.targets)
+	for i, f := range parent.from {
+		r.joinable = r.joinable && (j.from[i] == nil || f != nil && f.identifies(r.targets))
+	}
+	if !r.joinable || parent.plan.joins() || parent.plan.Policy == policyCustom {
+		return
+	}
+	r.natural = v.natural(parent)
+}
+
+// order returns the jobs, parents first as far as there are no circles.
+func (v *verifier) order() (all []*job) {
+	seen := map[string]bool{}
+	var visit func(name string)
+	visit = func(name string) {
+		j := v.jobs[name]
+		if j == nil || seen[name] {
+			return
+		}
+		seen[name] = true
+		for _, r := range j.links {
+			visit(r.parent)
+		}
+		all = append(all, j)
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.jobs)) {
+		visit(name)
+	}
+	return all
+}
+
+// form returns how values of a column are compared, between a source and the target.
+func (v *verifier) form(j *job, c *column, exact bool) form {
+	f := form{class: c.class, digits: -1, exact: exact}
+	if slices.Contains(j.plan.Convert, c.name) {
+		f.exact = false
+		if c.digits >= 0 {
+			f.digits = c.digits
+		}
+	}
+	for _, r := range j.links {
+		if r.path != "" && slices.Contains(r.columns, c.name) {
+			f.class, f.exact = classJSON, false
+		}
+	}
+	return f
+}
+
+// exact reports whether values are compared with the types that SQLite stores them in.
+func (v *verifier) exact() bool {
+	return v.target.kind == sqlite &&
+		!slices.ContainsFunc(v.sources, func(d *database) bool { return d.kind != sqlite })
+}
+
+// exactly reports whether the merge reads the values of a server as SQLite stores them.
+func (v *verifier) exactly(server int) bool {
+	return v.target.kind == sqlite && v.sources[server].kind == sqlite
+}
+
+// forms returns the forms of columns.
+func (v *verifier) forms(j *job, columns []*column) []form {
+	all := make([]form, len(columns))
+	for i, c := range columns {
+		all[i] = v.form(j, c, v.exact())
+	}
+	return all
+}
+
+// references returns every reference that any database or the plan declares, each once.
+func (v *verifier) references(j *job) []reference {
+	var all []reference
+	add := func(r reference) {
+		if j.to.column(r.columns[0]) == nil || slices.ContainsFunc(all, func(o reference) bool {
+			return o.parent == r.parent && o.when == r.when && o.path == r.path && o.list == r.list &&
+				slices.Equal(o.columns, r.columns) && slices.Equal(o.targets, r.targets)
+		}) {
+			return
+		}
+		for _, name := range r.columns {
+			if j.to.column(name) == nil {
+				return
+			}
+		}
+		all = append(all, r)
+	}
+	for _, l := range j.to.links {
+		add(reference{link: l, enforced: true})
+	}
+	for _, r := range j.plan.References {
+		l := link{columns: r.Columns, parent: r.Table, targets: r.Target}
+		if parent := v.target.tables[r.Table]; len(l.targets) == 0 && parent != nil {
+			l.targets = parent.primary
+		}
+		if len(l.targets) == len(l.columns) {
+			add(reference{link: l, when: r.When, path: r.Path, list: r.List})
+		}
+	}
+	for _, f := range j.from {
+		if f != nil {
+			for _, l := range f.links {
+				add(reference{link: l})
+			}
+		}
+	}
+	return all
+}
+
+// naturalColumns is how many columns of a parent are compared at most.
+const naturalColumns = 3
+
+// natural returns the columns of a table that no merge changes: first those of unique keys, then short ones.
+func (v *verifier) natural(j *job) []string {
+	changes := map[string]bool{}
+	if j.plan.Renumber && len(j.to.primary) == 1 {
+		changes[j.to.primary[0]] = true
+	}
+	for _, r := range j.links {
+		for _, name := range r.columns {
+			changes[name] = true
+		}
+	}
+	for name := range j.plan.Set {
+		changes[name] = true
+	}
+	for _, name := range j.plan.Convert {
+		changes[name] = true
+	}
+	if r := j.plan.Rename; r != nil {
+		changes[r.Column] = true
+		for _, d := range r.Derived {
+			changes[d.Column] = true
+		}
+	}
+	for _, p := range v.plan.Tables {
+		if p.Rename != nil {
+			for _, c := range p.Rename.Copies {
+				if c.Table == j.name {
+					changes[c.Column] = true
+				}
+			}
+		}
+	}
+	var names []string
+	take := func(c *column) {
+		long := c.class == classBytes || c.class == classJSON || strings.Contains(c.declared, "text") &&
+			v.target.kind == mysql
+		if c != nil && !changes[c.name] && !long && len(names) < naturalColumns &&
+			slices.Contains(j.columns, c) {
+			changes[c.name] = true
+			names = append(names, c.name)
+		}
+	}
+	for _, k := range j.to.unique {
+		for _, name := range k.columns {
+			take(j.to.column(name))
+		}
+	}
+	for _, want := range []class{classText, classNumber, classInstant} {
+		for _, c := range j.columns {
+			if c.class == want {
+				take(c)
+			}
+		}
+	}
+	return names
+}
+
+// divide tells the columns that all sources have from those that only some have.
+func (j *job) divide() {
+	j.extra = make([][]*column, len(j.from))
+	for i := range j.to.columns {
+		c := &j.to.columns[i]
+		everywhere := true
+		for _, f := range j.from {
+			everywhere = everywhere && (f == nil || f.column(c.name) != nil || j.plan.Set[c.name] != "")
+		}
+		if everywhere {
+			j.columns = append(j.columns, c)
+			continue
+		}
+		for server, f := range j.from {
+			if f != nil && f.column(c.name) != nil {
+				j.extra[server] = append(j.extra[server], c)
+			}
+		}
+	}
+}
+
+// lost returns the columns of a source that are not in the target although the plan does not ignore them.
+func (j *job) lost(server int) string {
+	var names []string
+	if f := j.from[server]; f != nil {
+		for _, c := range f.columns {
+			if j.to.column(c.name) == nil && !slices.Contains(j.plan.Ignore, c.name) {
+				names = append(names, c.name)
+			}
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// counted reports whether the primary key is one whole number.
+func (j *job) counted() bool {
+	return len(j.to.primary) == 1 && j.to.column(j.to.primary[0]) != nil &&
+		j.to.column(j.to.primary[0]).class == classNumber
+}
+
+// findFar finds the values of the references of a table that lead to rows of other servers, and those that
+// lead to no row of a skipped table.
+func (v *verifier) findFar(ctx context.Context, j *job) error {
+	for n := range j.links {
+		r := &j.links[n]
+		if !v.means(j, *r) {
+			continue
+		}
+		skipped := v.jobs[r.parent] == nil
+		f := far{there: make([]map[int64]bool, len(v.sources)), gone: make([]map[int64]bool, len(v.sources)),
+			any: map[int64]bool{}}
+		for i := range v.sources {
+			if j.from[i] == nil {
+				continue
+			}
+			lone, err := v.lone(ctx, j, *r, i, skipped)
+			if err != nil {
+				return err
+			}
+			if len(lone) == 0 {
+				continue
+			}
+			if skipped {
+				held, err := v.target.holds(ctx, v.target.kind.quote(r.parent)+" AS s", "", r.targets[0], lone)
+				if err != nil {
+					return err
+				}
+				maps.DeleteFunc(lone, func(id int64, _ bool) bool { return held[id] })
+				f.gone[i] = lone
+				continue
+			}
+			parent := v.jobs[r.parent]
+			f.there[i] = map[int64]bool{}
+			for k, other := range v.sources {
+				if k == i || parent.from[k] == nil || parent.from[k].column(r.targets[0]) == nil {
+					continue
+				}
+				held, err := other.holds(ctx, other.kind.quote(r.parent)+" AS s", v.kept(parent, k, "s"),
+					r.targets[0], lone)
+				if err != nil {
+					return err
+				}
+				maps.Copy(f.there[i], held)
+				maps.Copy(f.any, held)
+			}
+		}
+		r.far = f
+	}
+	return nil
+}
+
+// means reports whether a value of a reference means the same row for all servers and in the target.
+func (v *verifier) means(j *job, r reference) bool {
+	if len(r.columns) != 1 || r.path != "" || r.list != "" || j.plan.Set[r.columns[0]] != "" ||
+		j.to.column(r.columns[0]).class != classNumber {
+		return false
+	}
+	table := v.target.tables[r.parent]
+	if table == nil || table.column(r.targets[0]) == nil || table.column(r.targets[0]).class != classNumber {
+		return false
+	}
+	parent := v.jobs[r.parent]
+	if parent == nil {
+		p := v.plan.Tables[r.parent]
+		return p != nil && p.Policy == policySkip && r.enforced
+	}
+	return v.steady(parent, r.targets[0])
+}
+
+// steady reports whether every row of a table keeps what it has in a column, or becomes one with a row that
+// has the same there.
+func (v *verifier) steady(j *job, column string, above ...string) bool {
+	p := j.plan
+	if p.Renumber && slices.Contains(j.to.primary, column) || p.Policy == policyCustom || p.Set[column] != "" ||
+		p.Rename != nil && p.Rename.Column == column || slices.Contains(above, j.name) {
+		return false
+	}
+	if p.joins() {
+		keys := [][]string{p.Key}
+		if len(p.Key) == 0 {
+			keys = [][]string{j.to.primary}
+			for _, u := range j.to.unique {
+				keys = append(keys, u.columns)
+			}
+		}
+		if len(keys) != 1 || !slices.Equal(keys[0], []string{column}) || len(p.Key) == 0 && len(j.to.opaque) > 0 {
+			return false
+		}
+	}
+	for _, r := range j.links {
+		at := slices.Index(r.columns, column)
+		if parent := v.jobs[r.parent]; at >= 0 && parent != nil && parent != j &&
+			(parent.plan.joins() || !v.steady(parent, r.targets[at], append(above, j.name)...)) {
+			return false
+		}
+	}
+	return true
+}
+
+// lone returns the values of a reference that lead to no row of their own server or, if the plan skips the
+// parent, all of them.
+func (v *verifier) lone(
+	ctx context.Context, j *job, r reference, server int, all bool,
+) (map[int64]bool, error) {
+	d := v.sources[server]
+	value, c := v.given(j, server, r.columns[0], "s")
+	if c == nil || c.class != classNumber {
+		return nil, nil
+	}
+	where := v.missing(j, r, server, "s")
+	if all {
+		where = v.refers(j, r, server, "s")
+	}
+	if where == "" {
+		return nil, nil
+	}
+	if j.plan.Where != "" {
+		where += " AND (" + j.plan.Where + ")"
+	}
+	return d.numbers(ctx, "SELECT DISTINCT "+value+" FROM "+d.kind.quote(j.name)+" AS s WHERE "+where)
+}
+
+// findOffsets finds out by how much the counted keys of each server were moved: from where its keys begin in
+// the target, behind those of the servers before it.
+func (v *verifier) findOffsets(ctx context.Context, j *job) error {
+	if !j.plan.Renumber || !j.counted() || j.plan.joins() {
+		return nil
+	}
+	j.offsets, j.upper = make([]int64, len(v.sources)), slices.Repeat([]int64{-1}, len(v.sources))
+	j.zeros = make([]bool, len(v.sources))
+	name := j.to.primary[0]
+	last := int64(-1)
+	for i, d := range v.sources {
+		if j.from[i] == nil || j.from[i].column(name) == nil {
+			continue
+		}
+		least, greatest, err := v.span(ctx, j, i, d)
+		if err != nil {
+			return err
+		}
+		if greatest < 0 {
+			continue
+		}
+		j.zeros[i] = least == 0
+		if i > 0 {
+			key := v.target.kind.quote(name)
+			text, err := v.target.text(
+				ctx,
+				"SELECT MIN("+key+") FROM "+v.target.kind.quote(j.name)+" WHERE "+key+" > "+
+					strconv.FormatInt(last, 10)+" AND "+key+" < "+strconv.FormatInt(v.plan.Counted, 10),
+			)
+			if err != nil {
+				return err
+			}
+			if first, err := strconv.ParseInt(text, 10, 64); err == nil {
+				j.offsets[i] = first - least
+			}
+		}
+		last = max(last, greatest+j.offsets[i])
+		j.upper[i] = last
+	}
+	return nil
+}
+
+// span returns the least and the greatest counted key of the rows of a source that are in the target, or -1.
+func (v *verifier) span(
+	ctx context.Context,
+	j *job,
+	server int,
+	d *database,
+) (least, greatest int64, err error) {
+	key := "s." + d.kind.quote(j.to.primary[0])
+	where := " AND " + key + " < " + strconv.FormatInt(v.plan.Counted, 10)
+	if kept := v.kept(j, server, "s"); kept != "" {
+		where += " AND " + kept
+	}
+	for above := int64(-1); ; above = least {
+		rows, err := d.texts(
+			ctx,
+			"SELECT MIN("+key+"), MAX("+key+") FROM "+d.kind.quote(j.name)+" AS s WHERE "+key+" > "+
+				strconv.FormatInt(above, 10)+where,
+		)
+		if err != nil || rows[0][0] == "" {
+			return -1, -1, err
+		}
+		if least, err = strconv.ParseInt(rows[0][0], 10, 64); err != nil {
+			return 0, 0, err
+		}
+		if greatest, err = strconv.ParseInt(rows[0][1], 10, 64); err != nil {
+			return 0, 0, err
+		}
+		_, refused, err := j.refused.get(rowAt(server, rows[0][0]))
+		if err != nil || !refused {
+			return least, greatest, err
+		}
+	}
+}
+
+// readRefused reads which rows the target has refused.
+func (v *verifier) readRefused(ctx context.Context, j *job) error {
+	k := v.target.kind
+	return v.target.each(
+		ctx,
+		"SELECT server, row_key FROM "+k.quote(listOfRefused)+" WHERE tbl = "+k.placeholder(1),
+		[]any{j.name},
+		func(values []any) error {
+			server := v.position(textOf(values[0]))
+			if server < 0 {
+				return nil
+			}
+			if j.refused == nil {
+				j.refused = newIndex()
+			}
+			return j.refused.set(rowAt(server, textOf(values[1])), "")
+		},
+	)
+}
+
+// position returns which server has a number, or -1.
+func (v *verifier) position(number string) int {
+	return slices.IndexFunc(
+		v.plan.Servers,
+		func(s Server) bool { return strconv.FormatInt(s.Number, 10) == number },
+	)
+}
+
+// duplicates counts the groups of rows of the target that are equal in a key. A database prevents them, but
+// its checks can be switched off.
+func (v *verifier) duplicates(ctx context.Context, j *job) error {
+	k := v.target.kind
+	keys := append([]uniqueKey{{name: "the primary key", columns: j.to.primary}}, j.to.unique...)
+	keys = append(keys, uniqueKey{name: "the key of the plan", columns: j.plan.Key})
+	for _, key := range keys {
+		var by, held []string
+		for i, name := range key.columns {
+			by = append(by, key.term(k, i, ""))
+			held = append(held, k.quote(name)+" IS NOT NULL")
+		}
+		if len(by) == 0 {
+			continue
+		}
+		n, err := v.target.text(
+			ctx,
+			"SELECT COUNT(*) FROM (SELECT COUNT(*) AS n FROM "+k.quote(j.name)+" WHERE "+
+				strings.Join(held, " AND ")+" GROUP BY "+strings.Join(by, ", ")+" HAVING COUNT(*) > 1) AS x",
+		)
+		if err != nil {
+			return err
+		}
+		v.compare("duplicates", j.name, "", key.name, "0", n)
+	}
+	return nil
+}
+
+// term returns the i-th column of a key as the index compares it.
+func (u uniqueKey) term(k kind, i int, alias string) string {
+	text := alias + k.quote(u.columns[i])
+	if i < len(u.collations) && u.collations[i] != "" {
+		text += " COLLATE " + u.collations[i]
+	}
+	return text
+}
+
+// counters checks that sequences count on behind the greatest key, whether they belong to a column or only
+// give it its default. Where there is none, the database looks at the keys itself.
+func (v *verifier) counters(ctx context.Context, j *job) error {
+	for _, c := range j.to.columns {
+		if c.class != classNumber {
+			continue
+		}
+		var behind string
+		var err error
+		switch v.target.kind {
+		case postgres:
+			behind, err = v.postgresCounter(ctx, j, c.name)
+		case mysql:
+			behind, err = v.mysqlCounter(ctx, j, c.name)
+		}
+		if err != nil {
+			return err
+		}
+		if behind != "" {
+			v.compare("counter", j.name, "", c.name, behindGreatest, behind)
+		}
+	}
+	return nil
+}
+
+const behindGreatest = "behind the greatest key"
+
+// postgresCounter says where the sequence of a column stands, or "" if it has none.
+func (v *verifier) postgresCounter(ctx context.Context, j *job, column string) (string, error) {
+	k := v.target.kind
+	sequence, err := v.target.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text
+			FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+			JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
+				AND d.refclassid = 'pg_class'::regclass
+			JOIN pg_sequence s ON s.seqrelid = d.refobjid
+			WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
+		pg_get_serial_sequence($1::text, $2::text))`, k.quote(j.name), column)
+	if err != nil || sequence == "" {
+		return "", err
+	}
+	return v.target.text(
+		ctx,
+		"SELECT CASE WHEN seqincrement > 0 AND last_value + CASE WHEN is_called THEN 1 ELSE 0 END > "+
+			"(SELECT COALESCE(MAX("+k.quote(column)+"), 0) FROM "+k.quote(j.name)+") "+
+			"OR seqincrement < 0 AND last_value - CASE WHEN is_called THEN 1 ELSE 0 END < "+
+			"(SELECT COALESCE(MIN("+k.quote(column)+"), seqmax) FROM "+k.quote(j.name)+") "+
+			"THEN '"+behindGreatest+"' ELSE 'at ' || last_value END FROM "+sequence+
+			", pg_sequence WHERE seqrelid = '"+strings.ReplaceAll(sequence, "'", "''")+"'::regclass",
+	)
+}
+
+// mysqlCounter is postgresCounter for MariaDB. Numbers that a session keeps for itself count as given out.
+func (v *verifier) mysqlCounter(ctx context.Context, j *job, column string) (string, error) {
+	def, err := v.target.text(ctx, "SELECT COALESCE(MAX(column_default), '') FROM information_schema.columns "+
+		"WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?", j.name, column)
+	sequence, ok := strings.CutPrefix(strings.Trim(def, "()"), "nextval(")
+	if err != nil || !ok || v.target.tidb {
+		return "", err
+	}
+	of := v.target.kind.quote(column) + ") FROM " + v.target.kind.quote(j.name)
+	return v.target.text(ctx, "SELECT CASE WHEN increment > 0 AND "+
+		"next_not_cached_value > COALESCE((SELECT MAX("+of+"), 0) OR increment < 0 AND "+
+		"next_not_cached_value < COALESCE((SELECT MIN("+of+"), maximum_value + 1) "+
+		"THEN '"+behindGreatest+"' ELSE CONCAT('at ', next_not_cached_value) END FROM "+sequence)
+}
+
+// sum compares a sum over all sources with that of the target.
+func (v *verifier) sum(ctx context.Context, s Sum) error {
+	j := v.jobs[s.Table]
+	if j == nil {
+		return nil
+	}
+	want := new(big.Rat)
+	for i, d := range v.sources {
+		if j.from[i] == nil {
+			continue
+		}
+		n, err := d.total(ctx, s, v.kept(j, i, "s"))
+		if err != nil {
+			return err
+		}
+		want.Add(want, n)
+	}
+	got, err := v.target.total(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	v.compare("sum", s.Table, "", s.Name, ratText(want), ratText(got))
+	return nil
+}
+
+func ratText(n *big.Rat) string {
+	if n.IsInt() {
+		return n.Num().String()
+	}
+	return strings.TrimRight(n.FloatString(6), "0")
+}
+
+// readNames reads the list of renames, which the players are told by. That each entry is right, and that no
+// row has another name, is checked later.
+func (v *verifier) readNames(ctx context.Context, j *job) error {
+	r := j.plan.Rename
+	if r == nil {
+		return nil
+	}
+	j.names = newIndex()
+	entries, malformed, first := 0, 0, ""
+	err := v.eachRename(ctx, j, func(n renamed) error {
+		entries++
+		if !r.formed(n.old, n.now, v.plan.Servers[n.server].Number, j.to.column(r.Column).declared) {
+			if malformed++; malformed == 1 {
+				first = fmt.Sprintf("%s: row %s: %q from %q", v.plan.Servers[n.server].Name, n.key, n.now, n.old)
+			}
+		}
+		if err := j.names.set(rowAt(n.server, n.key), n.old+"\x00"+n.now); err != nil {
+			return err
+		}
+		return j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
+	})
+	if entries > 0 {
+		v.compare(
+			"names",
+			j.name,
+			"",
+			strings.TrimSpace("new names of another form than the plan's "+first),
+			"0",
+			strconv.Itoa(malformed),
+		)
+	}
+	return err
+}
+
+// eachRename calls fn for the entries of one table.
+func (v *verifier) eachRename(ctx context.Context, j *job, fn func(renamed) error) error {
+	k := v.target.kind
+	return v.target.each(ctx, "SELECT server, row_key, old_name, new_name FROM "+k.quote(listOfRenames)+
+		" WHERE tbl = "+k.placeholder(1), []any{j.name}, func(values []any) error {
+		server := v.position(textOf(values[0]))
+		if server < 0 {
+			v.compare(
+				"names",
+				j.name,
+				"",
+				"an entry of a server that the plan does not name",
+				"",
+				textOf(values[0]),
+			)
+			return nil
+		}
+		return fn(
+			renamed{server: server, key: textOf(values[1]), old: textOf(values[2]), now: textOf(values[3])},
+		)
+	})
+}
+
+// renamesAfter reads a page of the list.
+func (v *verifier) renamesAfter(ctx context.Context, j *job, last renamed) (page []renamed, err error) {
+	k := v.target.kind
+	number := int64(-1)
+	if last.server >= 0 {
+		number = v.plan.Servers[last.server].Number
+	}
+	p := func(n int) string { return k.placeholder(n) }
+	after := []any{j.name, number, number, last.key}
+	err = v.target.each(ctx, "SELECT server, row_key, old_name, new_name FROM "+k.quote(listOfRenames)+
+		" WHERE tbl = "+p(1)+" AND (server > "+p(2)+" OR server = "+p(3)+" AND row_key > "+p(4)+
+		") ORDER BY server, row_key LIMIT 1000", after, func(values []any) error {
+		if server := v.position(textOf(values[0])); server >= 0 {
+			page = append(
+				page,
+				renamed{server: server, key: textOf(values[1]), old: textOf(values[2]), now: textOf(values[3])},
+			)
+		}
+		return nil
+	})
+	return page, err
+}
+
+// named checks that every entry of the list for a server was met.
+func (v *verifier) named(j *job, server int, e *expecter) {
+	if j.names == nil || j.names.len() == 0 {
+		return
+	}
+	v.metNames(j, server, e.met)
+}
+
+func (v *verifier) metNames(j *job, server int, met int64) {
+	if j.metNames == nil {
+		j.metNames = make([]int64, len(v.sources))
+	}
+	j.metNames[server] = met
+}
+
+// keeperBatch is how many names one statement looks up.
+const keeperBatch = 50
+
+// keepers checks that whoever has a new name lost the old one to a row that comes first by the plan, and that
+// the list names rows of the sources only.
+func (v *verifier) keepers(ctx context.Context, j *job) error {
+	r := j.plan.Rename
+	if r == nil || j.names.len() == 0 {
+		return nil
+	}
+	listed := make([]int64, len(v.sources))
+	c := &contest{v: v, j: j}
+	var wrong int64
+	first := ""
+	for last := (renamed{server: -1}); ; {
+		batch, err := v.renamesAfter(ctx, j, last)
+		if err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			break
+		}
+		for _, n := range batch {
+			listed[n.server]++
+		}
+		last = batch[len(batch)-1]
+		if r.Keep == "none" {
+			continue
+		}
+		for some := range slices.Chunk(batch, keeperBatch) {
+			n, example, err := c.decide(ctx, some)
+			if err != nil {
+				return err
+			}
+			if wrong += n; first == "" {
+				first = example
+			}
+		}
+	}
+	for i, s := range v.plan.Servers {
+		met := int64(0)
+		if j.metNames != nil {
+			met = j.metNames[i]
+		}
+		if listed[i] > 0 || met > 0 {
+			v.compare(
+				"names",
+				j.name,
+				s.Name,
+				"entries of the list that a row of the source has",
+				fmt.Sprint(listed[i]),
+				fmt.Sprint(met),
+			)
+		}
+	}
+	if r.Keep != "none" {
+		v.compare(
+			"keeper",
+			j.name,
+			"",
+			strings.TrimSpace("rows that lost their name to no row before them "+first),
+			"0",
+			fmt.Sprint(wrong),
+		)
+	}
+	return nil
 }
