@@ -192,7 +192,7 @@ func twoSpellings(t *testing.T, target database) {
 	for name, dest := range map[string]any{"one": maps[1], "a slice": maps, "a pointer": &maps} {
 		err := db.Model(&account{}).Create(dest).Error
 		wantErr(t, err, gorm.ErrInvalidData, "create "+name)
-		says(t, err, "account", "id")
+		says(t, err, "Account", "id")
 	}
 	if want := newMaps(); !reflect.DeepEqual(maps, want) {
 		t.Errorf("the maps are %v, want %v", maps, want)
@@ -209,7 +209,7 @@ func nilMaps(t *testing.T, target database) {
 	} {
 		err := db.Model(&account{}).Create(dest).Error
 		wantErr(t, err, gorm.ErrInvalidData, "create "+name)
-		says(t, err, "account", "nil")
+		says(t, err, "Account", "nil")
 	}
 	wantErr(t, db.Model(&account{}).CreateInBatches(maps, 2).Error, gorm.ErrInvalidData, "create in batches")
 	want := []map[string]any{{"email": "a"}, nil, {"email": "c", "id": 5}}
