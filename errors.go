@@ -70,7 +70,8 @@ var (
 	// another one, and that field holds no ID.
 	ErrNoParent = errs.ErrNoParent
 
-	// ErrSharding is returned by NewRouter for a configuration that cannot be.
+	// ErrSharding is returned by NewRouter for an invalid configuration, and by [Router.Check] for tables
+	// that differ from their models.
 	ErrSharding = errs.ErrSharding
 
 	// ErrNotSharded is returned by a Router for a model that it does not know.

@@ -33,21 +33,21 @@ type node struct {
 // health is that of a plugin with a generator of its own.
 func (n *node) health() Health {
 	if n.keeper == nil {
-		return Health{State: HealthByHand, Ready: true, Node: n.generator.Stats().Node}
+		return Health{State: stateByHand, Ready: true, Node: n.generator.Stats().Node}
 	}
 	s := n.keeper.Status()
 	h := Health{
-		State: HealthLeased, Ready: true, Node: s.Window.Node, Owner: s.Owner,
+		State: stateLeased, Ready: true, Node: s.Window.Node, Owner: s.Owner,
 		WindowFrom: s.Window.From.UTC(), WindowUntil: s.Window.Until.UTC(),
 		LastError: s.Failure, FailingSince: s.FailingSince,
 	}
 	switch {
 	case s.Closed:
-		h.State, h.Ready = HealthClosed, false
+		h.State, h.Ready = stateClosed, false
 	case s.Window.Until.IsZero():
-		h.State, h.Ready = HealthLost, false
+		h.State, h.Ready = stateLost, false
 	case s.Overdue:
-		h.State, h.Ready = HealthOverdue, false
+		h.State, h.Ready = stateOverdue, false
 	}
 	return h
 }

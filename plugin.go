@@ -295,32 +295,19 @@ func (p *Plugin) Stats() generator.Stats {
 // readiness probe may call it as often as it likes. An ended ctx changes nothing.
 func (p *Plugin) Health(_ context.Context) Health {
 	h := p.health()
-	for name, s := range p.SourceStats() {
-		if h.Sources == nil {
-			h.Sources = make(map[string]SourceHealth)
-		}
-		h.Sources[name] = SourceHealth{
-			Left: s.Left, Lasts: s.Lasts, LastError: s.LastError, FailingSince: s.FailingSince,
-		}
-	}
-	return h
-}
-
-// SourceStats returns what the sources of [WithNumbers] have done so far, by their names, and under the
-// empty name that of [WithSource]. It leaves out sources without a method Stats() segment.Stats. Those of
-// package segment have it.
-func (p *Plugin) SourceStats() map[string]segment.Stats {
-	all := make(map[string]segment.Stats)
 	add := func(name string, source any) {
 		if s, ok := source.(interface{ Stats() segment.Stats }); ok {
-			all[name] = s.Stats()
+			if h.Sources == nil {
+				h.Sources = make(map[string]segment.Stats)
+			}
+			h.Sources[name] = s.Stats()
 		}
 	}
 	for name, source := range p.config.named {
 		add(name, source)
 	}
 	add("", p.config.source)
-	return all
+	return h
 }
 
 // health is that of the plugin without its sources.
@@ -328,17 +315,17 @@ func (p *Plugin) health() Health {
 	n := p.node.Load()
 	switch {
 	case p.closed.Load():
-		h := Health{State: HealthClosed}
+		h := Health{State: stateClosed}
 		if n != nil {
 			h.Node = n.generator.Stats().Node
 		}
 		return h
 	case p.configErr != nil:
-		return Health{State: HealthIdle, LastError: p.configErr}
+		return Health{State: stateIdle, LastError: p.configErr}
 	case p.config.source != nil:
-		return Health{State: HealthSource, Ready: true}
+		return Health{State: stateSource, Ready: true}
 	case n == nil:
-		return Health{State: HealthIdle}
+		return Health{State: stateIdle}
 	}
 	h := n.health()
 	if stats := n.generator.Stats(); h.Ready && stats.YearsLeft <= 0 {

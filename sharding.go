@@ -286,67 +286,25 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 // tables, columns, indexes and constraints, and for columns whose types differ between tables of one kind
 // of database. It changes nothing.
 //
-// The error is a [*DriftError] if there are differences, or a [*PartialError] if shards could not be
-// examined.
+// If there are differences, the error wraps [ErrSharding] and names up to ten of them, with the table and
+// what to do. It is a [*PartialError] if shards could not be examined.
 func (r *Router) Check(ctx context.Context) error {
 	return r.route(ctx, func(at *router.Router) error { return at.Check(ctx) })
 }
 
-// Distribution counts the rows of a model on each shard. The errors are those of [Router.Count].
-func (r *Router) Distribution(ctx context.Context, model any) (Distribution, error) {
-	var d router.Distribution
-	err := r.route(ctx, func(at *router.Router) (err error) {
-		d, err = at.Distribution(ctx, model)
+// Distribution returns the number of rows of a model on each shard, by the number of the shard. The errors
+// are those of [Router.Count], and one wrapping [ErrNotSharded] for a model marked by [Broadcast].
+func (r *Router) Distribution(ctx context.Context, model any) (rows []int64, err error) {
+	err = r.route(ctx, func(at *router.Router) (err error) {
+		rows, err = at.Distribution(ctx, model)
 		return err
 	})
-	return Distribution(d), err
+	return rows, err
 }
 
-// Distribution is the number of rows of a model on each shard.
-type Distribution struct {
-	// Model is the name of the model.
-	Model string
-	// Rows has the number of rows of each shard.
-	Rows []int64
-	// Total, Min and Max are the sum, the least and the greatest of these numbers.
-	Total, Min, Max int64
-	// ChiSquare is Pearson's statistic against equal shares. Its degrees of freedom are the number of
-	// shards minus 1.
-	ChiSquare float64
-	// Z is ChiSquare on the scale of a normal distribution, by the approximation of Wilson and Hilferty
-	// (1931). Random assignment gives values from -3 to 3 nearly always. IDs of this module are spread more
-	// evenly than that, so Z is usually far below 0. A value above 3 means that rows were not made by the
-	// plugin, or are the children of few parents. It is 0 for a single shard and without rows.
-	Z float64
-}
-
-// String draws a bar for each shard, and a line with the other figures.
-func (d Distribution) String() string { return router.Distribution(d).String() }
-
-// Explain says where the row with an ID is, and when and on which node the ID was made. The errors are
-// those of [Router.Shard].
-func (r *Router) Explain(id ID) (Explanation, error) {
-	e, err := r.r.Known().Explain(int64(id))
-	return Explanation{ID(e.ID), e.Shard, e.Database, e.Dialect, e.Tables, e.Parts}, err
-}
-
-// Explanation is what an ID tells about its row.
-type Explanation struct {
-	ID       ID
-	Shard    int
-	Database int      // index into ShardingConfig.Databases
-	Dialect  string   // of that database
-	Tables   []string // of the sharded models, in the order of NewRouter
-	Parts    generator.Parts
-}
-
-// String returns the explanation as a sentence.
-func (e Explanation) String() string {
-	return router.Explanation{
-		ID: int64(e.ID), Shard: e.Shard, Database: e.Database, Dialect: e.Dialect, Tables: e.Tables,
-		Parts: e.Parts,
-	}.String()
-}
+// Explain says in a sentence where the row with an ID is: its shard, its database and the tables of the
+// models there, and when and on which node the ID was made. The errors are those of [Router.Shard].
+func (r *Router) Explain(id ID) (string, error) { return r.r.Known().Explain(int64(id)) }
 
 // Transaction runs fn in a transaction on the shard where the row with that ID is. If fn returns nil, the
 // transaction is committed. If fn returns an error or panics, it is rolled back. The transaction reaches
@@ -417,25 +375,6 @@ func (e *MissingError) Error() string {
 // Unwrap returns gorm.ErrRecordNotFound.
 func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
 
-// Drift is one difference between a table and its model, or between the tables of two shards.
-type Drift struct {
-	Shard, Database int
-	Table           string
-	What            string
-}
-
-// DriftError lists what [Router.Check] has found.
-type DriftError struct{ Drifts []Drift }
-
-// Error names up to ten of the differences.
-func (e *DriftError) Error() string {
-	inner := &router.DriftError{}
-	for _, d := range e.Drifts {
-		inner.Drifts = append(inner.Drifts, router.Drift(d))
-	}
-	return inner.Error()
-}
-
 // publicError converts an error of the internal package to the type of this package. Those types are
 // never wrapped there.
 func publicError(err error) error {
@@ -446,12 +385,6 @@ func publicError(err error) error {
 		public := &MissingError{Model: e.Model}
 		for _, id := range e.IDs {
 			public.IDs = append(public.IDs, ID(id))
-		}
-		return public
-	case *router.DriftError:
-		public := &DriftError{}
-		for _, d := range e.Drifts {
-			public.Drifts = append(public.Drifts, Drift(d))
 		}
 		return public
 	}

@@ -2,37 +2,46 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"gorm.io/gorm"
-
-	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
 // spread shows how many rows each shard has.
 func (s *shop) spread(ctx context.Context) error {
 	s.say("\nThe shard of a row is its ID %% %d. How many there are on each:\n\n", shards)
-	var of [4]snowflakeplugin.Distribution
+	var rows [4][]int64
+	var least, most [4]int64
 	for i, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
 		var err error
-		if of[i], err = s.router.Distribution(ctx, model); err != nil {
+		if rows[i], err = s.router.Distribution(ctx, model); err != nil {
 			return err
 		}
+		least[i], most[i] = slices.Min(rows[i]), slices.Max(rows[i])
 	}
 	s.say("  shard  database  customers  orders   items  visits\n")
-	for shard, n := range of[1].Rows {
+	for shard, n := range rows[1] {
 		s.say("  %5d  %-8s  %9d  %6d  %6d  %6d  %s\n", shard, s.names[shard%len(s.dbs)],
-			of[0].Rows[shard], n, of[2].Rows[shard], of[3].Rows[shard], strings.Repeat("#", int(n/32)))
+			rows[0][shard], n, rows[2][shard], rows[3][shard], strings.Repeat("#", int(n/32)))
 	}
-	s.say("  min              %9d  %6d  %6d  %6d\n", of[0].Min, of[1].Min, of[2].Min, of[3].Min)
-	s.say("  max              %9d  %6d  %6d  %6d\n\n", of[0].Max, of[1].Max, of[2].Max, of[3].Max)
-	s.check(of[0].Max-of[0].Min <= 1 && of[3].Max-of[3].Min <= 1,
+	s.say("  min              %9d  %6d  %6d  %6d\n", least[0], least[1], least[2], least[3])
+	s.say("  max              %9d  %6d  %6d  %6d\n\n", most[0], most[1], most[2], most[3])
+	s.check(most[0]-least[0] <= 1 && most[3]-least[3] <= 1,
 		"customers and visits go anywhere: no shard has two more than another")
 	perCustomer := int64(orders / customers)
-	s.check(of[1].Max-of[1].Min <= perCustomer && of[2].Max-of[2].Min <= 2*perCustomer,
+	s.check(most[1]-least[1] <= perCustomer && most[2]-least[2] <= 2*perCustomer,
 		"orders and items go to their customer, who has %d and %d of them", perCustomer, 2*perCustomer)
-	s.check(of[1].Total == orders && of[2].Total == 2*orders, "every order and every item is there once")
+	s.check(total(rows[1]) == orders && total(rows[2]) == 2*orders, "every order and every item is there once")
 	return nil
+}
+
+// total is the sum of the rows of all shards.
+func total(rows []int64) (sum int64) {
+	for _, n := range rows {
+		sum += n
+	}
+	return sum
 }
 
 // pages reads the newest orders of all shards, and those before.

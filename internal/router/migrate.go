@@ -125,14 +125,17 @@ type Drift struct {
 	What            string
 }
 
-// DriftError lists what Check has found.
+// DriftError lists what Check has found. It wraps errs.ErrSharding.
 type DriftError struct{ Drifts []Drift }
+
+// Unwrap returns errs.ErrSharding.
+func (e *DriftError) Unwrap() error { return errs.ErrSharding }
 
 // Error names the first of them.
 func (e *DriftError) Error() string {
 	const maxNamed = 10
 	var b strings.Builder
-	b.WriteString("snowflakeplugin: tables of shards differ from their models")
+	b.WriteString(errs.ErrSharding.Error() + ": tables of shards differ from their models")
 	for i, d := range e.Drifts[:min(len(e.Drifts), maxNamed)] {
 		separator := ";"
 		if i == 0 {

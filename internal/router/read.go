@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"math/big"
 	"reflect"
 	"slices"
@@ -868,64 +867,14 @@ func compareValues(a, b any) (int, error) {
 	return 0, fmt.Errorf("%w: values of type %T cannot be compared", gorm.ErrInvalidValue, a)
 }
 
-// Distribution is the number of rows on each shard, with a judgement of how even it is.
-type Distribution struct {
-	Model           string
-	Rows            []int64 // by shard
-	Total, Min, Max int64
-	ChiSquare, Z    float64
-}
-
 // Distribution counts the rows on each shard.
-func (r *Router) Distribution(ctx context.Context, model any) (Distribution, error) {
+func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
 	m, err := r.modelOf(model)
 	if err != nil {
-		return Distribution{}, err
+		return nil, err
 	}
 	if m.broadcast {
-		return Distribution{}, fmt.Errorf("%w: %s has all its rows in every database",
-			errs.ErrNotSharded, m.base.Name)
+		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.base.Name)
 	}
-	rows, err := r.counts(ctx, model)
-	if err != nil {
-		return Distribution{}, err
-	}
-	return distributionOf(m.base.Name, rows), nil
-}
-
-// distributionOf computes Pearson's statistic against equal shares, and its place on the scale of a
-// normal distribution by the approximation of Wilson and Hilferty (1931).
-func distributionOf(model string, rows []int64) Distribution {
-	d := Distribution{Model: model, Rows: rows, Min: slices.Min(rows), Max: slices.Max(rows)}
-	for _, n := range rows {
-		d.Total += n
-	}
-	if d.Total == 0 || len(rows) == 1 {
-		return d
-	}
-	expected := float64(d.Total) / float64(len(rows))
-	for _, n := range rows {
-		off := float64(n) - expected
-		d.ChiSquare += off * off / expected
-	}
-	const ninths = 2.0 / 9
-	degrees := float64(len(rows) - 1)
-	d.Z = (math.Cbrt(d.ChiSquare/degrees) - (1 - ninths/degrees)) / math.Sqrt(ninths/degrees)
-	return d
-}
-
-// String draws a line for each shard.
-func (d Distribution) String() string {
-	const barWidth = 40
-	var b strings.Builder
-	for shard, n := range d.Rows {
-		bar := 0
-		if d.Max > 0 {
-			bar = int(n * barWidth / d.Max)
-		}
-		fmt.Fprintf(&b, "%4d %10d %s\n", shard, n, strings.Repeat("#", bar))
-	}
-	fmt.Fprintf(&b, "%s: %d rows, from %d to %d on a shard; chi-square %.1f (%d degrees of freedom), z %.1f\n",
-		d.Model, d.Total, d.Min, d.Max, d.ChiSquare, len(d.Rows)-1, d.Z)
-	return b.String()
+	return r.counts(ctx, model)
 }

@@ -21,7 +21,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
@@ -211,38 +210,26 @@ func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) 
 	return r.handleOn(ctx, shard, m.subject(ctx, model)), nil
 }
 
-// Explanation is what an ID tells about its row.
-type Explanation struct {
-	ID       int64
-	Shard    int
-	Database int
-	Dialect  string
-	Tables   []string
-	Parts    generator.Parts
-}
-
-// Explain decomposes the ID and looks up the place of its shard.
-func (r *Router) Explain(id int64) (Explanation, error) {
+// Explain decomposes the ID, looks up the place of its shard, and says both in a sentence.
+func (r *Router) Explain(id int64) (string, error) {
 	shard, err := r.Shard(id)
 	if err != nil {
-		return Explanation{}, err
+		return "", err
 	}
-	e := Explanation{ID: id, Shard: shard, Database: r.place[shard]}
-	e.Dialect = r.dbs[e.Database].Name()
+	parts, err := r.layout.Decompose(id)
+	if err != nil {
+		return "", err
+	}
+	var tables []string
 	for _, m := range r.models {
 		if !m.broadcast {
-			e.Tables = append(e.Tables, m.table(shard))
+			tables = append(tables, m.table(shard))
 		}
 	}
-	e.Parts, err = r.layout.Decompose(id)
-	return e, err
-}
-
-// String returns the explanation as a sentence.
-func (e Explanation) String() string {
+	database := r.place[shard]
 	return fmt.Sprintf("%d is on shard %d, in database %d (%s), table %s; made %s on node %d, sequence %d",
-		e.ID, e.Shard, e.Database, e.Dialect, strings.Join(e.Tables, " or "),
-		e.Parts.Time.UTC().Format(time.RFC3339Nano), e.Parts.Node, e.Parts.Sequence)
+		id, shard, database, r.dbs[database].Name(), strings.Join(tables, " or "),
+		parts.Time.UTC().Format(time.RFC3339Nano), parts.Node, parts.Sequence), nil
 }
 
 // AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of

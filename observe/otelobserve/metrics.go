@@ -57,7 +57,7 @@ func (m instruments) observe(o metric.Observer, h snowflakeplugin.Health, s gene
 	if h.Ready {
 		ready = 1
 	}
-	state := slices.Concat(attributes, []attribute.KeyValue{attribute.String("state", string(h.State))})
+	state := slices.Concat(attributes, []attribute.KeyValue{attribute.String("state", h.State)})
 	o.ObserveInt64(m.ready, ready, metric.WithAttributes(state...))
 	if !h.WindowUntil.IsZero() {
 		o.ObserveFloat64(m.windowLeft, h.WindowUntil.Sub(now).Seconds(), set)

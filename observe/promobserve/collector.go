@@ -97,12 +97,9 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	instant(c.layoutEnd, stats.End)
 }
 
-func states() []snowflakeplugin.HealthState {
-	return []snowflakeplugin.HealthState{
-		snowflakeplugin.HealthIdle, snowflakeplugin.HealthLeased, snowflakeplugin.HealthByHand,
-		snowflakeplugin.HealthSource, snowflakeplugin.HealthOverdue, snowflakeplugin.HealthLost,
-		snowflakeplugin.HealthClosed,
-	}
+// states are those that the documentation of [snowflakeplugin.Health] lists.
+func states() []string {
+	return []string{"idle", "leased", "by_hand", "source", "overdue", "lost", "closed"}
 }
 
 func one(yes bool) float64 {

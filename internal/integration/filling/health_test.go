@@ -18,20 +18,20 @@ import (
 func TestHealthTellsEveryMode(t *testing.T) {
 	t.Parallel()
 	hand := snowflakeplugin.New(snowflakeplugin.WithNode(7))
-	wantHealth(t, hand, snowflakeplugin.HealthIdle, false)
+	wantHealth(t, hand, "idle", false)
 	if _, err := hand.NextID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if h := wantHealth(t, hand, snowflakeplugin.HealthByHand, true); h.Node != 7 || !h.WindowUntil.IsZero() {
+	if h := wantHealth(t, hand, "by_hand", true); h.Node != 7 || !h.WindowUntil.IsZero() {
 		t.Errorf("by hand: %+v", h)
 	}
 	must(t, hand.Close(t.Context()), "Close")
-	if h := wantHealth(t, hand, snowflakeplugin.HealthClosed, false); h.Node != 7 {
+	if h := wantHealth(t, hand, "closed", false); h.Node != 7 {
 		t.Errorf("closed: %+v", h)
 	}
-	wantHealth(t, snowflakeplugin.New(snowflakeplugin.WithSource(counter{})), snowflakeplugin.HealthSource, true)
+	wantHealth(t, snowflakeplugin.New(snowflakeplugin.WithSource(counter{})), "source", true)
 	broken := snowflakeplugin.New(snowflakeplugin.WithNode(-7))
-	if h := wantHealth(t, broken, snowflakeplugin.HealthIdle, false); !errors.Is(h.LastError, snowflakeplugin.ErrOptions) {
+	if h := wantHealth(t, broken, "idle", false); !errors.Is(h.LastError, snowflakeplugin.ErrOptions) {
 		t.Errorf("wrong options: %+v", h)
 	}
 }
@@ -73,7 +73,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 	if _, err := plugin.NextID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h := wantHealth(t, plugin, snowflakeplugin.HealthLeased, true)
+	h := wantHealth(t, plugin, "leased", true)
 	if h.Node != 7 || !strings.HasPrefix(h.Owner, "the web #") || !h.WindowUntil.After(h.WindowFrom) || h.LastError != nil {
 		t.Errorf("leased: %+v", h)
 	}
@@ -85,7 +85,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		t.Errorf("the JSON of a lease has the names %v", names)
 	}
 	store.off.Store(true)
-	h = waitHealth(t, plugin, snowflakeplugin.HealthOverdue)
+	h = waitHealth(t, plugin, "overdue")
 	if h.Ready || !errors.Is(h.LastError, errStoreAway) || h.FailingSince.IsZero() || h.Node != 7 {
 		t.Errorf("overdue: %+v", h)
 	}
@@ -95,12 +95,12 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		t.Errorf("the JSON of a failure is %s", text)
 	}
 	store.off.Store(false)
-	h = waitHealth(t, plugin, snowflakeplugin.HealthLeased)
+	h = waitHealth(t, plugin, "leased")
 	if !h.Ready || h.LastError != nil || !h.FailingSince.IsZero() {
 		t.Errorf("back: %+v", h)
 	}
 	must(t, plugin.Close(t.Context()), "Close")
-	wantHealth(t, plugin, snowflakeplugin.HealthClosed, false)
+	wantHealth(t, plugin, "closed", false)
 	text, err = json.Marshal(plugin.Stats())
 	must(t, err, "Marshal")
 	for _, name := range []string{"node", "issued", "lead_ns", "waits", "waited_ns", "clock_steps", "extensions", "years_left"} {
@@ -111,7 +111,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 }
 
 func wantHealth(
-	t *testing.T, plugin *snowflakeplugin.Plugin, state snowflakeplugin.HealthState, ready bool,
+	t *testing.T, plugin *snowflakeplugin.Plugin, state string, ready bool,
 ) snowflakeplugin.Health {
 	t.Helper()
 	h := plugin.Health(t.Context())
@@ -123,12 +123,12 @@ func wantHealth(
 
 // waitHealth waits for a state. The test fails only if it never comes.
 func waitHealth(
-	t *testing.T, plugin *snowflakeplugin.Plugin, state snowflakeplugin.HealthState,
+	t *testing.T, plugin *snowflakeplugin.Plugin, state string,
 ) snowflakeplugin.Health {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		h := plugin.Health(t.Context())
-		if h.State == state && (state == snowflakeplugin.HealthOverdue || h.LastError == nil) {
+		if h.State == state && (state == "overdue" || h.LastError == nil) {
 			return h
 		}
 		if time.Now().After(deadline) {

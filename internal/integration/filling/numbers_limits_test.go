@@ -191,7 +191,7 @@ func TestHealthTellsHowEverySourceStandsWithItsStore(t *testing.T) {
 	if h := plugin.Health(t.Context()).Sources["order"]; h.LastError != nil || !h.FailingSince.IsZero() || h.Left == 0 {
 		t.Errorf("after the store came back: %+v", h)
 	}
-	if s := plugin.SourceStats()["order"]; s.Name != "orders" || s.Failures == 0 || s.Claims == 0 {
+	if s := plugin.Health(t.Context()).Sources["order"]; s.Name != "orders" || s.Failures == 0 || s.Claims == 0 {
 		t.Errorf("the stats are %+v", s)
 	}
 	must(t, errors.Join(orders.Close(), main.Close()), "Close")

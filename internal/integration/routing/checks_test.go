@@ -13,6 +13,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/integration/suite"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
 )
 
 func TestConstraints(t *testing.T) { run(t, constraintBehaviors()) }
@@ -230,7 +231,7 @@ func tablesFromBefore(t *testing.T, target dbtest.Target) {
 	// An empty table gets the constraints at once, and a table with rows on PostgreSQL.
 	refusedByDatabase(t, db.Exec("INSERT INTO trade_items_01 VALUES (2, 1, 'a')").Error, "in an empty table")
 	err := s.router.Check(t.Context())
-	var drift *snowflakeplugin.DriftError
+	var drift *router.DriftError
 	if !errors.As(err, &drift) || len(drift.Drifts) != 2 {
 		t.Fatalf("Check: %v, want the two constraints of trade_items_02", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -320,16 +319,10 @@ func distributionCounts(t *testing.T, target dbtest.Target) {
 	eachTrades(t, target, func(s *sharded) {
 		s.filled(5)
 		must(s.T, s.router.Create(s.Context(), &trade{ID: s.id(2), Code: "more"}), "Create")
-		d, err := s.router.Distribution(s.Context(), &trade{})
+		rows, err := s.router.Distribution(s.Context(), &trade{})
 		must(s.T, err, "Distribution")
-		if !slices.Equal(d.Rows, []int64{5, 5, 6, 5}) || d.Total != 21 || d.Min != 5 || d.Max != 6 {
-			s.Errorf("the distribution is %+v", d)
+		if !slices.Equal(rows, []int64{5, 5, 6, 5}) {
+			s.Errorf("the distribution is %v", rows)
 		}
-		// (3 * 0.25² + 0.75²) / 5.25
-		if want := 0.75 / 5.25; math.Abs(d.ChiSquare-want) > 1e-9 || d.Z > 0 {
-			s.Errorf("chi-square is %v, z %v, want %v, and z below 0", d.ChiSquare, d.Z, want)
-		}
-		same(s.T, "lines", strings.Count(d.String(), "\n"), shards+1)
-		says(s.T, errors.New(d.String()), "trade: 21 rows", "from 5 to 6")
 	})
 }
