@@ -261,11 +261,18 @@ func CheckShard(plans *PlanCache) func(*gorm.DB) {
 }
 
 // refuseEmpty returns the callback that refuses rows without an ID, where no ID can be had for the
-// given reason.
+// given reason, and all rows of a model whose tags are faulty.
 func refuseEmpty(plans *PlanCache, cause error) func(*gorm.DB) {
 	return func(db *gorm.DB) {
 		plan := plans.planOf(db.Statement)
-		if db.Error != nil || plan == nil || len(plan.columns) == 0 {
+		if db.Error != nil || plan == nil {
+			return
+		}
+		if plan.err != nil {
+			_ = db.AddError(plan.err)
+			return
+		}
+		if len(plan.columns) == 0 {
 			return
 		}
 		fr := &frame{stmt: db.Statement, plan: plan}

@@ -26,6 +26,10 @@ func notInUseBehaviors() []behavior {
 			Run:  failedUseRefuses,
 		},
 		{
+			Name: "after a failed Use a model with faulty tags is refused as it is otherwise",
+			Run:  failedUseRefusesFaultyTags,
+		},
+		{
 			Name: "after a failed Use everything else goes on",
 			Run:  failedUseLetsPass,
 		},
@@ -198,6 +202,21 @@ func failedUseRefuses(t *testing.T, target dbtest.Target) {
 	}
 	holds(t, db, &account{}, 0)
 	holds(t, db, &ticket{}, 0)
+}
+
+func failedUseRefusesFaultyTags(t *testing.T, target dbtest.Target) {
+	db := openUnused(t, target, &tagParent{}, &tagUncle{}, &tagChild{})
+	for name, c := range almostRight {
+		t.Run(name, func(t *testing.T) {
+			must(t, db.AutoMigrate(c.model), "AutoMigrate")
+			refusesModel(t, db, unreachable(), c.model, c.names...)
+		})
+	}
+	uncle := tagUncle{Child: &tagChild{}}
+	err := db.Create(&uncle).Error
+	wantErr(t, err, snowflakeplugin.ErrInvalidField, "create a tree")
+	says(t, err, "tagChild.Model")
+	holds(t, db, &tagUncle{}, 0)
 }
 
 func failedUseLetsPass(t *testing.T, target dbtest.Target) {
