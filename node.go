@@ -173,11 +173,14 @@ const lateNoteTimeout = 5 * time.Second
 
 // notes returns what notes where the IDs come from on the databases to which the statements of a handle lead.
 func (n *node) notes(db *gorm.DB) *fill.Notes {
-	return fill.NewNotes(func(ctx context.Context, dialect string, pool *sql.DB) error {
+	return fill.NewNotes(func(ctx context.Context, dialect string, pool *sql.DB, pinned bool) error {
 		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)
 		defer cancel()
-		if pool == nil {
+		switch {
+		case pool == nil:
 			return n.claimOn(ctx, databaseOf(db))
+		case pinned:
+			return authority.In(dialect, pool).Beneath(ctx, pool, n.claimOn)
 		}
 		return n.claimOn(ctx, authority.In(dialect, pool))
 	})

@@ -52,6 +52,8 @@ type Database struct {
 	Pool    Pool
 
 	table string // as it is named, with its schema if it has one
+	// beneath means that a transaction of the caller may keep the lock of the database.
+	beneath bool
 }
 
 // In returns the database with the table in the default schema of its connections.
@@ -431,6 +433,24 @@ func (d Database) unusable(cause error) error {
 		errUnnoted, d.table, cause, d.DDL())
 }
 
+// noteFirst is the remedy if the caller itself keeps a note out.
+const noteFirst = "create a row there outside of a transaction first, which notes it for good, and then " +
+	"repeat this transaction"
+
+// keptOut is the error when SQLite lets no note in. Its file has one writer, and its lock may be that of the
+// caller, who waits for the note.
+func (d Database) keptOut(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
+	defer cancel()
+	file := "a file of SQLite"
+	if answer, err := query(ctx, d.Pool, fileOf); err == nil && len(answer) == 1 {
+		file = answer[0][0]
+	}
+	return fmt.Errorf("%w: the lock of %s keeps the table %s from being written: %w. The note takes a "+
+		"connection of its own, so a transaction that has read or written there waits for itself: %s. If the "+
+		"lock is that of another program, repeating is enough", errUnnoted, file, d.table, cause, noteFirst)
+}
+
 // ErrDatabase is sqllease.ErrDatabase, whose package imports this one.
 var ErrDatabase = errors.New("sqllease: database cannot be used")
 
@@ -440,6 +460,9 @@ func (d Database) failed(ctx context.Context, cause error) error {
 		return fmt.Errorf("%w: its connections have selected no database, so there is no place for the table "+
 			"%s: %w. Open the handle with the name of a database in its DSN; CREATE DATABASE goes through another "+
 			"handle, which does not use the plugin", errUnnoted, d.table, cause)
+	}
+	if d.beneath && isBusy(cause) {
+		return d.keptOut(ctx, cause)
 	}
 	cause = sqlconn.Translate(cause)
 	switch {
@@ -461,6 +484,37 @@ func (d Database) failed(ctx context.Context, cause error) error {
 
 func columns() []string {
 	return []string{"subject", "authority", "layout", "place", "noted_by", "noted_at"}
+}
+
+// lockPatience bounds how long a note waits for the lock of SQLite that the caller may have.
+const lockPatience = 250 * time.Millisecond
+
+// Beneath calls claim for the database while the caller has a connection of its pool, perhaps in a transaction.
+// A claim takes a connection of its own, and the caller waits for it. If it waited for what the caller has, it
+// would wait for nothing, so that is an error at once.
+func (d Database) Beneath(
+	ctx context.Context, pool *sql.DB, claim func(context.Context, Database) error,
+) error {
+	if pool.Stats().MaxOpenConnections == 1 {
+		return fmt.Errorf("%w: the statement has the only connection of its pool, and the table %s is read and "+
+			"written by another one: %s", errUnnoted, d.table, noteFirst)
+	}
+	if d.Dialect != dialectSQLite {
+		return claim(ctx, d)
+	}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return d.failed(ctx, err)
+	}
+	// It does not go back to the pool, where others expect it to wait for locks.
+	defer func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }()
+	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+		return d.failed(ctx, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	d.Pool, d.beneath = conn, true
+	return claim(ctx, d)
 }
 
 // rows reads the whole table, which has a row or two, by subject.
@@ -518,11 +572,16 @@ func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error
 
 // persist does something again as long as the database does nothing because somebody else is writing.
 func persist(ctx context.Context, do func() error) error {
+	var busy error
 	for {
 		err := do()
+		if err != nil && !isBusy(err) && busy != nil && ctx.Err() != nil {
+			return busy // which says more than that the time is over
+		}
 		if err == nil || !isBusy(err) {
 			return err
 		}
+		busy = err
 		select {
 		case <-ctx.Done():
 			return err

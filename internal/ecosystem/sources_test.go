@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/plugin/dbresolver"
@@ -130,4 +132,61 @@ func TestDBResolverASourceOfAnotherProgramGetsNoRow(t *testing.T) {
 		holds(t, f.second, &mark{}, 0)
 		holds(t, f.replay, &mark{}, 0)
 	})
+}
+
+// A source is noted on a connection of its own, and a file of SQLite has one writer. A transaction that is there
+// already keeps the note out for as long as it lasts, so waiting is of no use.
+func TestDBResolverATransactionOfSQLiteThatKeepsItsNoteOutIsToldSoAtOnce(t *testing.T) {
+	t.Parallel()
+	const atOnce = 3 * time.Second // the connections wait ten for a lock
+	begun := map[string]func(*gorm.DB) error{
+		"written": func(tx *gorm.DB) error { return tx.Exec("INSERT INTO marks (id, code) VALUES (1, 'raw')").Error },
+		"read":    func(tx *gorm.DB) error { return tx.Find(&[]mark{}).Error },
+	}
+	for what, begin := range begun {
+		for handle, prepared := range map[string]bool{"plain": false, "prepared": true} {
+			t.Run("has "+what+", "+handle, func(t *testing.T) {
+				f := newFleet(t, dbtest.Named("sqlite"), handle == "plain", prepared)
+				try := func() (m mark, err error) {
+					tx := f.db.Clauses(dbresolver.Write).Begin()
+					must(t, tx.Error, "Begin")
+					defer tx.Rollback()
+					must(t, begin(tx), "the first statement")
+					m.Code = "in a transaction"
+					began := time.Now()
+					err = tx.Create(&m).Error
+					if took := time.Since(began); took > atOnce {
+						t.Errorf("the create took %v", took)
+					}
+					return m, err
+				}
+				var m mark
+				var err error
+				for range 2 { // one goes to the first source, which has its note
+					if m, err = try(); err != nil {
+						break
+					}
+				}
+				if !errors.Is(err, snowflakeplugin.ErrAuthority) || snowflakeplugin.Retryable(err) || m.ID != 0 {
+					t.Fatalf("a create of a row with the ID %v: %v, want ErrAuthority and no ID", m.ID, err)
+				}
+				var file string
+				must(t, f.second.Raw("SELECT file FROM pragma_database_list").Scan(&file).Error, "the file")
+				for _, said := range []string{file, "locked", "outside of a transaction"} {
+					if !strings.Contains(err.Error(), said) {
+						t.Errorf("%q is not in: %v", said, err)
+					}
+				}
+				for range 2 {
+					must(t, f.db.Create(&mark{Code: "outside"}).Error, "create outside of a transaction")
+				}
+				for range 2 {
+					_, err := try()
+					must(t, err, "create in a transaction on a source with a note")
+				}
+				holds(t, f.second, &mark{}, 1)
+				holds(t, f.replay, &mark{}, 0)
+			})
+		}
+	}
 }

@@ -14,7 +14,7 @@ import (
 // first row gets an ID there. The handles of a configuration may lead to several databases: dbresolver sets
 // the pool of each statement. Its methods are safe for concurrent use. A nil *Notes notes nothing.
 type Notes struct {
-	write func(ctx context.Context, dialect string, pool *sql.DB) error
+	write func(ctx context.Context, dialect string, pool *sql.DB, pinned bool) error
 	done  atomic.Pointer[[]*sql.DB]
 	// inTx and inConn are where a transaction and a connection of database/sql keep their pool; nil if they do
 	// not.
@@ -22,8 +22,9 @@ type Notes struct {
 }
 
 // NewNotes returns notes of no database yet. The function writes a note, and may do so twice. The nil pool
-// stands for the database that gorm.Open was given.
-func NewNotes(write func(ctx context.Context, dialect string, pool *sql.DB) error) *Notes {
+// stands for the database that gorm.Open was given. pinned means that the caller has a connection of the pool,
+// perhaps in a transaction, until the note is written or refused.
+func NewNotes(write func(ctx context.Context, dialect string, pool *sql.DB, pinned bool) error) *Notes {
 	return &Notes{
 		write: write, inTx: poolField(reflect.TypeFor[sql.Tx]()), inConn: poolField(reflect.TypeFor[sql.Conn]()),
 	}
@@ -56,39 +57,40 @@ func (n *Notes) ensure(db *gorm.DB) error {
 	if n == nil || db.DryRun {
 		return nil
 	}
-	pool := n.poolOf(db.Statement.ConnPool)
+	pool, pinned := n.poolOf(db.Statement.ConnPool)
 	if done := n.done.Load(); done != nil && slices.Contains(*done, pool) {
 		return nil
 	}
-	if err := n.write(db.Statement.Context, db.Name(), pool); err != nil {
+	if err := n.write(db.Statement.Context, db.Name(), pool, pinned); err != nil {
 		return err
 	}
 	n.Add(pool)
 	return nil
 }
 
-// poolOf returns the pool of database/sql on which a statement runs, or nil if nothing tells it. A
-// transaction belongs to a pool as well, but database/sql keeps it to itself.
-func (n *Notes) poolOf(pool gorm.ConnPool) *sql.DB {
+// poolOf returns the pool of database/sql on which a statement runs, or nil if nothing tells it, and whether
+// the statement has one of its connections already. A transaction belongs to a pool as well, but database/sql
+// keeps it to itself.
+func (n *Notes) poolOf(pool gorm.ConnPool) (of *sql.DB, pinned bool) {
 	switch p := pool.(type) {
 	case *sql.DB:
-		return p
+		return p, false
 	case *gorm.PreparedStmtDB:
 		return n.poolOf(p.ConnPool)
 	case *gorm.PreparedStmtTX:
 		return n.poolOf(p.Tx)
 	case *sql.Tx:
 		if p != nil && n.inTx != nil {
-			return (*sql.DB)(reflect.ValueOf(p).Elem().FieldByIndex(n.inTx).UnsafePointer())
+			return (*sql.DB)(reflect.ValueOf(p).Elem().FieldByIndex(n.inTx).UnsafePointer()), true
 		}
 	case *sql.Conn:
 		if p != nil && n.inConn != nil {
-			return (*sql.DB)(reflect.ValueOf(p).Elem().FieldByIndex(n.inConn).UnsafePointer())
+			return (*sql.DB)(reflect.ValueOf(p).Elem().FieldByIndex(n.inConn).UnsafePointer()), true
 		}
 	case gorm.GetDBConnector:
 		if db, err := p.GetDBConn(); err == nil {
-			return db
+			return db, inTransaction(pool)
 		}
 	}
-	return nil
+	return nil, false
 }

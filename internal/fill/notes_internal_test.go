@@ -21,11 +21,11 @@ func TestThePoolOfEveryKindOfHandleIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := NewNotes(func(context.Context, string, *sql.DB) error { return nil })
+		n := NewNotes(func(context.Context, string, *sql.DB, bool) error { return nil })
 		check := func(what string, pool gorm.ConnPool) {
 			t.Helper()
-			if got := n.poolOf(pool); got != want {
-				t.Errorf("%s, %s: the pool of a %T is %p, want %p", name, what, pool, got, want)
+			if got, pinned := n.poolOf(pool); got != want || pinned != (what != "handle") {
+				t.Errorf("%s, %s: the pool of a %T is %p, pinned %t, want %p", name, what, pool, got, pinned, want)
 			}
 			if allocations := testing.AllocsPerRun(10, func() { n.poolOf(pool) }); allocations != 0 {
 				t.Errorf("%s, %s: %v allocations", name, what, allocations)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
@@ -34,6 +35,11 @@ func lateBehaviors() []behavior {
 			Name:       "a note that comes late is no part of the transaction of a create",
 			Everywhere: true,
 			Run:        lateNoteIsCommitted,
+		},
+		{
+			Name:       "a transaction that has the only connection is told at once that its note needs another one",
+			Everywhere: true,
+			Run:        onlyConnectionIsNamed,
 		},
 		{
 			Name: "a disk that is full is no other authority",
@@ -154,6 +160,32 @@ func lateNoteIsCommitted(t *testing.T, target dbtest.Target) {
 	same(t, "the notes before the end of the transaction", len(noted(t, f.admin)), 1)
 	must(t, tx.Rollback().Error, "rollback")
 	same(t, "the notes after it", len(noted(t, f.admin)), 1)
+}
+
+func onlyConnectionIsNamed(t *testing.T, target dbtest.Target) {
+	f, plugin := freeze(t, target), elsewhere(t)
+	must(t, f.db.Use(plugin), "Use of a database that is read-only")
+	f.thaw()
+	pool, err := f.db.DB()
+	must(t, err, "the pool")
+	pool.SetMaxOpenConns(1)
+	a := account{Email: "ann@example.com"}
+	create := func(tx *gorm.DB) error { return tx.Create(&a).Error }
+	began := time.Now()
+	for how, err := range map[string]error{
+		"a transaction": f.db.Transaction(create), "a connection": f.db.Connection(create),
+	} {
+		wantErr(t, err, snowflakeplugin.ErrAuthority, "create in "+how)
+		says(t, err, "only connection", "outside of a transaction")
+		same(t, "whether to try again", snowflakeplugin.Retryable(err), false)
+		same(t, "the ID that was refused", a.ID, 0)
+	}
+	if took := time.Since(began); took > 4*time.Second { // a note that comes late waits for five
+		t.Errorf("the creates took %v", took)
+	}
+	must(t, f.db.Create(&account{Email: "bob@example.com"}).Error, "create outside of a transaction")
+	must(t, f.db.Transaction(create), "create in a transaction")
+	same(t, "the notes", len(noted(t, f.admin)), 1)
 }
 
 func fullDiskIsNamed(t *testing.T, target dbtest.Target) {
