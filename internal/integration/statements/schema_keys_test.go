@@ -15,6 +15,8 @@ func TestSchemasOfKeys(t *testing.T) {
 			Run: keysOfIDAreNotNull},
 		{Name: "Prepare makes keys of every other kind that are never NULL", Everywhere: true,
 			Run: preparedKeysAreNotNull},
+		{Name: "a table that counts its keys goes on counting where Omit leaves the key out", Everywhere: true,
+			Run: countedKeysGoOn},
 		{Name: "a table whose keys may be NULL is migrated as it is", Everywhere: true, Run: nullableKeysStay},
 	})
 }
@@ -89,6 +91,25 @@ func preparedKeysAreNotNull(t *testing.T, target dbtest.Target) {
 		}
 	}
 	succeed(t, db.Create(&keyNull{Name: "d"}))
+}
+
+// countedKeysGoOn is why a create with Omit is sent and not refused: a table from before the plugin makes the
+// key by itself, on every database, and the model does not tell.
+func countedKeysGoOn(t *testing.T, target dbtest.Target) {
+	db := target.Open(t, nil)
+	column := map[string]string{
+		"sqlite": "integer PRIMARY KEY", "postgres": "bigserial PRIMARY KEY",
+		"mysql": "bigint AUTO_INCREMENT PRIMARY KEY",
+	}[target.Dialect]
+	plainExec(t, db, "CREATE TABLE member_by_ids (id "+column+", email varchar(100), name varchar(100))")
+	must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
+	made := memberByID{Email: "by the plugin"}
+	succeed(t, db.Omit("ID").Create(&memberByID{Email: "counted"}))
+	succeed(t, db.Create(&made))
+	wantInt(t, "the key that was counted",
+		plainOne[int64](t, db, "SELECT id FROM member_by_ids WHERE email = 'counted'"), 1)
+	wantInt(t, "the key that was made",
+		plainOne[int64](t, db, "SELECT id FROM member_by_ids WHERE email = 'by the plugin'"), made.ID.Int64())
 }
 
 // nullableKeysStay migrates tables of an earlier version, whose keys may be NULL on SQLite.
