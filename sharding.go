@@ -148,8 +148,9 @@ func (r *Router) DB(ctx context.Context, model any, id ID) (*gorm.DB, error) {
 // are complete. An error before that means that nothing was stored. If a database does not confirm its
 // commit, the error is a [*PartialError]. Its OK shards have their rows; the rows of its Failed shards may be
 // stored or not, because the answer may be lost after the commit. The rows keep their IDs in every case, so
-// look for those by [Router.Find] and create the missing ones again. Hooks of rows in different databases may
-// run at the same time.
+// look for those by [Router.Find] and create the missing ones again. One database comes after the other, in
+// the order of ShardingConfig.Databases, so that two creates never wait for each other: list the databases in
+// the same order in every program.
 //
 // For a row that belongs to no shard the error wraps [ErrNotSharded], [ErrInvalidID], [ErrCrossShard] or
 // [ErrNoParent]. Otherwise it is the error of the generator or of a database.

@@ -439,32 +439,24 @@ func (c *cluster) createEverywhere(ctx context.Context, rows []reflect.Value, ma
 	return txs.commit()
 }
 
-// store writes the batches, which are grouped by database, in one transaction for each database.
+// store writes the batches, which are grouped by database, in one transaction for each database. It goes from
+// one database to the next in the order of their places. Two creates that took them in any order could each
+// have what the other one waits for, and no database sees such a circle.
 func (c *cluster) store(ctx context.Context, batches [][]shardBatch) error {
 	var txs storeTxs
 	defer func() { txs.end() }() // of all that are there then
-	var dbs []*gorm.DB
 	for i, of := range batches {
-		if len(of) > 0 {
-			txs = append(txs, &storeTx{batches: of})
-			dbs = append(dbs, c.dbs[i])
+		if len(of) == 0 {
+			continue
 		}
-	}
-	if len(txs) == 1 {
-		txs[0].run(ctx, c, dbs[0])
-	} else {
-		_ = scatter(ctx, len(txs), func(i int) error {
-			txs[i].run(ctx, c, dbs[i])
-			return nil
-		})
-		for _, t := range txs {
-			if t.tx == nil && t.err == nil {
-				t.err = errs.Ended(ctx) // which is why scatter did not start it
-			}
+		t := &storeTx{batches: of}
+		txs = append(txs, t)
+		if t.err = errs.Ended(ctx); t.err == nil {
+			t.run(ctx, c, c.dbs[i])
 		}
-	}
-	if slices.ContainsFunc(txs, func(t *storeTx) bool { return t.err != nil || t.tx == nil }) {
-		return txs.abandon()
+		if t.err != nil {
+			return txs.abandon()
+		}
 	}
 	return txs.commit()
 }
@@ -478,7 +470,6 @@ type storeTx struct {
 
 // run begins the transaction and writes the batches. It leaves the transaction open.
 func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
-	t.err = errUnfinished
 	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin()
 	if tx.Error != nil {
 		t.err = tx.Error
@@ -495,7 +486,6 @@ func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
 			return
 		}
 	}
-	t.err = nil
 }
 
 // storeTxs are the transactions of one Create.

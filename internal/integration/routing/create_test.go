@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -28,6 +30,7 @@ func shardCreateBehaviors() []behavior {
 		{Name: "a database that cannot commit is told from those that have", Run: commitFails},
 		{Name: "a context that is over stores nothing, whoever made the IDs", Run: createAfterTheEnd},
 		{Name: "a hook that panics is an error, and nothing is stored", Run: createHookPanics},
+		{Name: "creates that need the same two databases do not wait for each other in a circle", Run: createsMeet},
 		{Name: "no row is no work", Run: createNothing},
 	}
 }
@@ -343,6 +346,33 @@ func createHookPanics(t *testing.T, target dbtest.Target) {
 		s.hold("pledges", 0)
 		s.idle()
 	})
+}
+
+// createsMeet has one connection for each database, so a create that has one keeps every other create out, as one
+// that has the lock of a file of SQLite does, or of a value that is unique.
+func createsMeet(t *testing.T, target dbtest.Target) {
+	const creators, rounds = 4, 25
+	s := newSharded(t, []dbtest.Target{target, another(target)}, nil, &pledge{})
+	for _, db := range s.dbs {
+		pool, err := db.DB()
+		must(t, err, "the pool")
+		pool.SetMaxOpenConns(1)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a circle has no other end
+	defer cancel()
+	var creates sync.WaitGroup
+	for range creators {
+		creates.Go(func() {
+			for range rounds {
+				if err := s.router.Create(ctx, make([]pledge, 2*shards)); err != nil {
+					t.Errorf("Create beside others: %v", err)
+					return
+				}
+			}
+		})
+	}
+	creates.Wait()
+	s.hold("pledges", creators*rounds*2*shards)
 }
 
 func createNothing(t *testing.T, target dbtest.Target) {

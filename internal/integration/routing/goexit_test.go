@@ -62,14 +62,8 @@ func createHookExits(t *testing.T, target dbtest.Target) {
 				rows = append(rows, vow{ID: s.id(i)})
 			}
 			rows[shard].Note = "exit"
-			err := error(nil)
-			returned := aside(t, func() { err = s.router.Create(t.Context(), rows) })
-			// With one database the hook runs on the goroutine of the caller, which ends then.
-			if returned && err == nil {
-				t.Errorf("shard %d: Create returned nil, although a hook did not return", shard)
-			}
-			if returned {
-				says(t, err, "ended its goroutine", "nothing was stored")
+			if aside(t, func() { _ = s.router.Create(t.Context(), rows) }) {
+				t.Errorf("shard %d: Create returned, although a hook ended its goroutine", shard)
 			}
 		}
 		s.hold("vows", 0)
