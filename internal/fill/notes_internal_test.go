@@ -3,9 +3,13 @@ package fill
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"testing"
+	"time"
 
+	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 )
@@ -45,5 +49,70 @@ func TestThePoolOfEveryKindOfHandleIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkNotes measures what a look at the notes takes of a create, and reports its part of GORM's own time for
+// a row in memory. The create is that of a database whose note is there.
+func BenchmarkNotes(b *testing.B) {
+	const some = 1000
+	type row struct {
+		ID   int64 `gorm:"primaryKey;autoIncrement:false"`
+		Name string
+	}
+	for name, prepared := range map[string]bool{"plain": false, "prepared": true} {
+		db, err := gorm.Open(sqlite.Open(":memory:"), &gorm.Config{PrepareStmt: prepared, Logger: logger.Discard})
+		if err != nil {
+			b.Fatal(err)
+		}
+		pool, err := db.DB()
+		if err != nil {
+			b.Fatal(err)
+		}
+		pool.SetMaxOpenConns(1) // a second connection would be a second database
+		b.Cleanup(func() { _ = pool.Close() })
+		if err := db.AutoMigrate(&row{}); err != nil {
+			b.Fatal(err)
+		}
+		n := NewNotes(func(context.Context, string, *sql.DB, bool) error { return nil })
+		n.Add(nil, pool)
+		var last int64
+		measure := func(b *testing.B, tx *gorm.DB) {
+			times := make([]time.Duration, 2000)
+			for i := range times {
+				last++
+				began := time.Now()
+				if err := tx.Create(&row{ID: last, Name: "name"}).Error; err != nil {
+					b.Fatal(err)
+				}
+				times[i] = time.Since(began)
+			}
+			slices.Sort(times)
+			handle := tx.Session(&gorm.Session{}).WithContext(context.Background())
+			looks := make([]time.Duration, 0, 1<<20)
+			b.ReportAllocs()
+			for b.Loop() {
+				began := time.Now()
+				for range some {
+					if err := n.ensure(handle); err != nil {
+						b.Fatal(err)
+					}
+				}
+				looks = append(looks, time.Since(began))
+			}
+			slices.Sort(looks)
+			look := float64(looks[len(looks)/2]) / some
+			b.ReportMetric(look, "ns/look")
+			b.ReportMetric(100*look/float64(times[len(times)/2]), "%of-create")
+			b.ReportMetric(0, "ns/op")
+		}
+		b.Run(name+"/outside of a transaction", func(b *testing.B) { measure(b, db) })
+		b.Run(name+"/inside of a transaction", func(b *testing.B) {
+			tx := db.Begin()
+			measure(b, tx)
+			if err := tx.Rollback().Error; err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }
