@@ -251,6 +251,8 @@ func (d Database) ensure(
 			unwritable = errors.New("a row that was written is not there")
 		case isReadOnly(unwritable):
 			return nil, fmt.Errorf("%w: the table %s: %w", ErrReadOnly, d.table, unwritable)
+		case ctx.Err() != nil: // another attempt would only say so
+			return nil, d.failed(ctx, unwritable)
 		}
 	}
 	return nil, d.failed(ctx, unwritable)

@@ -36,9 +36,13 @@ func eachFleet(t *testing.T, fn func(t *testing.T, f fleet)) {
 	})
 }
 
-func newFleet(t *testing.T, target dbtest.Target, before, prepared bool) fleet {
+// newFleet opens the databases. Of every DSN some parts are replaced by others.
+func newFleet(t *testing.T, target dbtest.Target, before, prepared bool, replaced ...string) fleet {
 	t.Helper()
 	dsns := []string{target.DSN(t), target.DSN(t), target.DSN(t)}
+	for i, dsn := range dsns {
+		dsns[i] = strings.NewReplacer(replaced...).Replace(dsn)
+	}
 	f := fleet{
 		db:    target.OpenDSN(t, dsns[0], &gorm.Config{PrepareStmt: prepared}),
 		first: target.OpenDSN(t, dsns[0], nil), second: target.OpenDSN(t, dsns[1], nil),
@@ -139,19 +143,25 @@ func TestDBResolverASourceOfAnotherProgramGetsNoRow(t *testing.T) {
 func TestDBResolverATransactionOfSQLiteThatKeepsItsNoteOutIsToldSoAtOnce(t *testing.T) {
 	t.Parallel()
 	const atOnce = 3 * time.Second // the connections wait ten for a lock
-	begun := map[string]func(*gorm.DB) error{
-		"written": func(tx *gorm.DB) error { return tx.Exec("INSERT INTO marks (id, code) VALUES (1, 'raw')").Error },
-		"read":    func(tx *gorm.DB) error { return tx.Find(&[]mark{}).Error },
-	}
-	for what, begin := range begun {
+	write := func(tx *gorm.DB) error { return tx.Exec("INSERT INTO marks (id, code) VALUES (1, 'raw')").Error }
+	read := func(tx *gorm.DB) error { return tx.Find(&[]mark{}).Error }
+	deferred := []string{"_txlock=immediate", "_txlock=deferred"}
+	journal := append([]string{"_journal_mode=WAL", "_journal_mode=DELETE"}, deferred...)
+	for what, c := range map[string]struct {
+		begin    func(*gorm.DB) error
+		replaced []string
+	}{
+		"has written": {write, deferred}, "has written, without WAL": {write, journal},
+		"has read, without WAL": {read, journal}, "began for writing": {read, nil},
+	} {
 		for handle, prepared := range map[string]bool{"plain": false, "prepared": true} {
-			t.Run("has "+what+", "+handle, func(t *testing.T) {
-				f := newFleet(t, dbtest.Named("sqlite"), handle == "plain", prepared)
+			t.Run(what+", "+handle, func(t *testing.T) {
+				f := newFleet(t, dbtest.Named("sqlite"), handle == "plain", prepared, c.replaced...)
 				try := func() (m mark, err error) {
 					tx := f.db.Clauses(dbresolver.Write).Begin()
 					must(t, tx.Error, "Begin")
 					defer tx.Rollback()
-					must(t, begin(tx), "the first statement")
+					must(t, c.begin(tx), "the first statement")
 					m.Code = "in a transaction"
 					began := time.Now()
 					err = tx.Create(&m).Error
