@@ -25,7 +25,7 @@ var (
 	// another store of leases, or from numbers that are given by hand while this plugin leases its number,
 	// or the other way round. The error names both and the remedy. It is also returned when the database
 	// cannot note where its IDs come from; then the error has the statement that makes the table, or says
-	// that the connections have selected no database.
+	// that the connections have selected no database, or that the transaction of the create keeps the note out.
 	ErrAuthority = errs.ErrAuthority
 
 	// ErrOptions is returned by Initialize, Prepare and NextID when the options given to New
