@@ -491,9 +491,9 @@ func columns() []string {
 // lockPatience bounds how long a note waits for the lock of SQLite that the caller may have.
 const lockPatience = 250 * time.Millisecond
 
-// Beneath calls claim for the database while the caller has a connection of its pool, perhaps in a transaction.
-// A claim takes a connection of its own, and the caller waits for it. If it waited for what the caller has, it
-// would wait for nothing, so that is an error at once.
+// Beneath calls claim for the database while the caller has a connection of its pool, perhaps in a
+// transaction. A claim takes a connection of its own, and the caller waits for it. If it waited for what the
+// caller has, it would wait for nothing, so that is an error at once.
 func (d Database) Beneath(
 	ctx context.Context, pool *sql.DB, claim func(context.Context, Database) error,
 ) error {

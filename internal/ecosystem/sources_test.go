@@ -138,8 +138,8 @@ func TestDBResolverASourceOfAnotherProgramGetsNoRow(t *testing.T) {
 	})
 }
 
-// A source is noted on a connection of its own, and a file of SQLite has one writer. A transaction that is there
-// already keeps the note out for as long as it lasts, so waiting is of no use.
+// A source is noted on a connection of its own, and a file of SQLite has one writer. A transaction that is
+// there already keeps the note out for as long as it lasts, so waiting is of no use.
 func TestDBResolverATransactionOfSQLiteThatKeepsItsNoteOutIsToldSoAtOnce(t *testing.T) {
 	t.Parallel()
 	const atOnce = 3 * time.Second // the connections wait ten for a lock

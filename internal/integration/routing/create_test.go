@@ -348,8 +348,8 @@ func createHookPanics(t *testing.T, target dbtest.Target) {
 	})
 }
 
-// createsMeet has one connection for each database, so a create that has one keeps every other create out, as one
-// that has the lock of a file of SQLite does, or of a value that is unique.
+// createsMeet has one connection for each database, so a create that has one keeps every other create out, as
+// one that has the lock of a file of SQLite does, or of a value that is unique.
 func createsMeet(t *testing.T, target dbtest.Target) {
 	const creators, rounds = 4, 25
 	s := newSharded(t, []dbtest.Target{target, another(target)}, nil, &pledge{})
