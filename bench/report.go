@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +25,91 @@ type report struct {
 	Shards    []int                `json:"shards"`
 	Evenness  map[string][]float64 `json:"evenness,omitempty"`
 	Stepped   *stepped             `json:"stepped,omitempty"`
+}
+
+// publish prints the tables, and writes them to where they are wanted.
+func (r *report) publish(out, page string) error {
+	fmt.Print(r.tables())
+	if out != "" {
+		if err := r.write(out); err != nil {
+			return err
+		}
+	}
+	if page != "" {
+		return r.replace(page)
+	}
+	return nil
+}
+
+// replace puts the tables into a document.
+func (r *report) replace(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, begun := strings.Cut(string(text), beginMark)
+	_, tail, ended := strings.Cut(rest, endMark)
+	if !begun || !ended {
+		return fmt.Errorf("%s lacks the lines that mark the place of the tables", page)
+	}
+	return os.WriteFile(page, []byte(head+beginMark+r.tables()+endMark+tail), 0o600)
+}
+
+// measure makes every measure visit every library once a round, in turn. So each figure is made of moments
+// from the whole run, and a machine that is slower for some seconds is slower for all libraries.
+func (r *report) measure(rounds int) error {
+	all := peers()
+	for _, p := range all {
+		r.Peers = append(r.Peers, library{p.name, p.version, p.bits, p.otherwise})
+	}
+	for _, p := range limits() {
+		r.Limits = append(r.Limits, p.name)
+	}
+	kinds := measures()
+	for _, m := range kinds {
+		r.Figures = append(r.Figures, figure{Name: m.name, Unit: m.unit, Values: map[string][]float64{}})
+	}
+	for round := range rounds {
+		for i, m := range kinds {
+			if m.rounds > 0 && round >= m.rounds {
+				continue
+			}
+			visited := all
+			if m.name == "one goroutine" || m.name == "all cores" {
+				visited = append(limits(), all...)
+			}
+			for _, p := range visited {
+				value, err := m.of(p)
+				if errors.Is(err, errNone) {
+					continue
+				}
+				if err != nil {
+					return fmt.Errorf("%s of %s: %w", m.name, p.name, err)
+				}
+				r.Figures[i].Values[p.name] = append(r.Figures[i].Values[p.name], value)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *report) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	raw, err := r.raw()
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"raw.json": raw, "tables.md": r.tables(),
+		"single.svg": r.plot("one goroutine"), "idle.svg": r.plot("1,000 from idle"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type library struct {

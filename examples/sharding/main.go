@@ -5,8 +5,8 @@
 //	go run ./examples/sharding -postgres postgres://user@host/database    # a third database
 //
 // The file models.go defines which rows are colocated. The file shop.go opens the databases and
-// creates the router. The chapters are in questions.go, transactions.go and resharding.go. At the
-// end, checks.go checks all rows.
+// creates the router. The chapters follow here, in the order in which they run. The last one checks
+// all rows.
 //
 // In PostgreSQL the command creates tables whose names begin with sharding_example_ and drops them
 // at the end. If such tables exist already, it returns an error and changes nothing.
@@ -20,6 +20,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
 func main() {
@@ -58,5 +65,375 @@ func (s *shop) tell(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// fill creates the rows.
+func (s *shop) fill(ctx context.Context) error {
+	s.customers = make([]Customer, customers)
+	for i := range s.customers {
+		s.customers[i] = Customer{Name: fmt.Sprintf("customer %d", i), Gold: 100}
+	}
+	if err := s.router.Create(ctx, s.customers); err != nil { // each gets an ID, and with it a shard
+		return err
+	}
+	for first := 0; first < orders; first += perBatch {
+		batch := make([]Order, perBatch)
+		for i := range batch {
+			number := first + i
+			batch[i] = Order{
+				CustomerID: s.customers[number%customers].ID,
+				Number:     number,
+				Items:      []Item{{Price: int64(number)}, {Price: 1}},
+			}
+		}
+		if err := s.router.Create(ctx, batch); err != nil { // to the customers' shards, with their items
+			return err
+		}
+	}
+	came := make([]Visit, visits)
+	for i := range came {
+		came[i].CustomerID = s.customers[i%customers].ID
+	}
+	if err := s.router.Create(ctx, came); err != nil {
+		return err
+	}
+	s.say("%d shards in %d databases: %d customers, %d orders with %d items, %d visits.\n",
+		shards, len(s.dbs), customers, orders, 2*orders, visits)
+	return nil
+}
+
+// spread shows how many rows each shard has.
+func (s *shop) spread(ctx context.Context) error {
+	s.say("\nThe shard of a row is its ID %% %d. How many there are on each:\n\n", shards)
+	var rows [4][]int64
+	var least, most [4]int64
+	for i, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
+		var err error
+		if rows[i], err = s.router.Distribution(ctx, model); err != nil {
+			return err
+		}
+		least[i], most[i] = slices.Min(rows[i]), slices.Max(rows[i])
+	}
+	s.say("  shard  database  customers  orders   items  visits\n")
+	for shard, n := range rows[1] {
+		s.say("  %5d  %-8s  %9d  %6d  %6d  %6d  %s\n", shard, s.names[shard%len(s.dbs)],
+			rows[0][shard], n, rows[2][shard], rows[3][shard], strings.Repeat("#", int(n/32)))
+	}
+	s.say("  min              %9d  %6d  %6d  %6d\n", least[0], least[1], least[2], least[3])
+	s.say("  max              %9d  %6d  %6d  %6d\n\n", most[0], most[1], most[2], most[3])
+	s.check(most[0]-least[0] <= 1 && most[3]-least[3] <= 1,
+		"customers and visits go anywhere: no shard has two more than another")
+	perCustomer := int64(orders / customers)
+	s.check(most[1]-least[1] <= perCustomer && most[2]-least[2] <= 2*perCustomer,
+		"orders and items go to their customer, who has %d and %d of them", perCustomer, 2*perCustomer)
+	s.check(total(rows[1]) == orders && total(rows[2]) == 2*orders, "every order and every item is there once")
+	return nil
+}
+
+// total is the sum of the rows of all shards.
+func total(rows []int64) (sum int64) {
+	for _, n := range rows {
+		sum += n
+	}
+	return sum
+}
+
+// pages reads the newest orders of all shards, and those before.
+func (s *shop) pages(ctx context.Context) error {
+	s.say("\nThe newest five orders of all shards, and the next five:\n\n")
+	var page, next []Order
+	if err := s.router.Latest(ctx, &page, 5); err != nil {
+		return err
+	}
+	cursor := page[len(page)-1].ID
+	// A row that is added meanwhile does not shift the pages.
+	late := Order{CustomerID: s.customers[0].ID, Number: orders, Items: []Item{{}, {}}}
+	if err := s.router.Create(ctx, &late); err != nil {
+		return err
+	}
+	if err := s.router.Before(ctx, &next, cursor, 5); err != nil {
+		return err
+	}
+	s.say("         order                  ID  shard\n")
+	inOrder := len(page) == 5 && len(next) == 5
+	for i, order := range append(page, next...) {
+		s.say("  %4d  %6d  %18d  %5d\n", i+1, order.Number, order.ID, s.shardOf(order.ID))
+		inOrder = inOrder && order.Number == orders-1-i
+	}
+	s.say("\n")
+	s.check(inOrder, "no row is repeated or left out, although one was added in between")
+	return nil
+}
+
+// customer reads what belongs to one customer. Rows that are keyed like the customer come from one shard,
+// and the others come from all shards.
+func (s *shop) customer(ctx context.Context) error {
+	who := s.customers[7]
+	ofWho := func(db *gorm.DB) *gorm.DB { return db.Where("customer_id = ?", who.ID) }
+	s.say("\nWhat to key by what: orders are colocated with their customer, visits are anywhere.\n\n")
+
+	db, err := s.router.DB(ctx, &Order{}, who.ID) // the shard of the customer
+	if err != nil {
+		return err
+	}
+	var mine []Order
+	if err := db.Preload("Items").Where("customer_id = ?", who.ID).Find(&mine).Error; err != nil {
+		return err
+	}
+
+	var came []Visit
+	if err := s.router.Scopes(ofWho).Latest(ctx, &came, 100); err != nil { // all shards
+		return err
+	}
+
+	items, on := 0, map[int]bool{}
+	for _, order := range mine {
+		items += len(order.Items)
+	}
+	for _, visit := range came {
+		on[s.shardOf(visit.ID)] = true
+	}
+	table, err := s.router.Table(&Order{}, who.ID)
+	if err != nil {
+		return err
+	}
+	s.say("  %s: %d orders with %d items, all in %s and the items on the same shard\n",
+		who.Name, len(mine), items, table)
+	s.say("  %s: %d visits on %d shards, for which all %d were asked\n\n", who.Name, len(came), len(on), shards)
+	all, err := s.router.Scopes(ofWho).Count(ctx, &Order{})
+	if err != nil {
+		return err
+	}
+	s.check(all == int64(len(mine)) && all == orders/customers && items == 2*len(mine),
+		"the one shard has all orders, and the others have none")
+	s.check(len(came) == visits/customers && len(on) > 1, "all shards together have all visits")
+	return nil
+}
+
+// transactions moves gold within a shard, and then tries to move it across two shards.
+func (s *shop) transactions(ctx context.Context) error {
+	s.say("\nA transaction is on one shard:\n\n")
+	who := s.customers[7]
+	var colocated, away Customer
+	for _, c := range s.customers {
+		switch {
+		case c.ID != who.ID && s.shardOf(c.ID) == s.shardOf(who.ID):
+			colocated = c
+		case s.shardOf(c.ID) != s.shardOf(who.ID):
+			away = c
+		}
+	}
+	err := s.give(ctx, who.ID, colocated.ID, 40)
+	s.check(err == nil, "40 gold go from one customer of shard %d to another", s.shardOf(who.ID))
+	err = s.give(ctx, who.ID, away.ID, 40)
+	s.check(errors.Is(err, snowflakeplugin.ErrCrossShard),
+		"40 gold do not go to one of shard %d:", s.shardOf(away.ID))
+	s.say("       %v\n", err)
+	var found []Customer
+	if err := s.router.Find(ctx, &found, []snowflakeplugin.ID{who.ID, colocated.ID, away.ID}); err != nil {
+		return err
+	}
+	s.check(found[0].Gold == 60 && found[1].Gold == 140 && found[2].Gold == 100,
+		"they have %d, %d and %d: what was taken for the second was rolled back",
+		found[0].Gold, found[1].Gold, found[2].Gold)
+	return nil
+}
+
+// give takes gold from one customer and gives it to another, or does neither.
+func (s *shop) give(ctx context.Context, from, to snowflakeplugin.ID, gold int64) error {
+	return s.router.Transaction(ctx, from, func(tx *snowflakeplugin.ShardTx) error {
+		if err := add(tx, from, -gold); err != nil {
+			return err
+		}
+		return add(tx, to, gold)
+	})
+}
+
+func add(tx *snowflakeplugin.ShardTx, id snowflakeplugin.ID, gold int64) error {
+	customer, err := tx.DB(&Customer{}, id) // an error for one of another shard
+	if err != nil {
+		return err
+	}
+	return customer.Where("id = ?", id).Update("gold", gorm.Expr("gold + ?", gold)).Error
+}
+
+// resharding moves the rows to twice as many shards while another goroutine reads.
+func (s *shop) resharding(ctx context.Context) error {
+	s.shards = shards
+	if s.drop != nil {
+		_, err := s.router.Reshard(ctx, snowflakeplugin.ReshardConfig{})
+		s.say("\nFrom %d shards to %d:\n\n", shards, 2*shards)
+		s.check(errors.Is(err, snowflakeplugin.ErrSharding), "it is refused: the databases are of two kinds")
+		return nil
+	}
+	s.shards = 2 * shards
+	s.say("\nFrom %d shards to %d, while somebody reads:\n\n", shards, 2*shards)
+	r := &reader{customers: s.customers, router: s.router, done: make(chan struct{})}
+	r.ended.Go(func() { r.read(ctx) })
+
+	err := s.reshard(ctx)
+	close(r.done)
+	r.ended.Wait()
+	if err != nil {
+		return err
+	}
+	s.check(r.wrong.Load() == nil && r.before.Load() > 0 && r.after.Load() > 0, "%s", r.verdict())
+	return nil
+}
+
+// reshard runs all steps. Between them it writes, to show how Verify and Cutover handle late
+// writes.
+func (s *shop) reshard(ctx context.Context) error {
+	router := s.router
+	resharding, err := router.Reshard(ctx, snowflakeplugin.ReshardConfig{})
+	if err != nil {
+		return err
+	}
+	plan, err := resharding.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.sayPlan(ctx, plan); err != nil {
+		return err
+	}
+	if err := resharding.Copy(ctx); err != nil { // during normal operation
+		return err
+	}
+	s.say("  Copy     they are in the new tables, too\n")
+	late, err := s.writeLate(ctx, resharding)
+	if err != nil {
+		return err
+	}
+
+	bigger, err := resharding.Cutover(ctx) // all routers of all processes follow
+	if err != nil {
+		return err
+	}
+	s.say("  Cutover  repaired the %d, compared every column, and goes by ID %% %d from now on\n",
+		late, bigger.Shards())
+	if err := resharding.Clean(ctx); err != nil { // during normal operation
+		return err
+	}
+	s.say("  Clean    ended it: no table has rows of another shard\n\n")
+	s.check(late == 2, "the copies of the two rows that were written late were noticed")
+	return nil
+}
+
+// sayPlan prints how many rows will move.
+func (s *shop) sayPlan(ctx context.Context, plan []snowflakeplugin.ReshardMove) error {
+	var moving, all int64
+	for _, move := range plan {
+		moving += move.Rows
+	}
+	for _, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
+		n, err := s.router.Count(ctx, model)
+		if err != nil {
+			return err
+		}
+		all += n
+	}
+	first := plan[0]
+	s.say("  Plan     %d of %d rows go to %d new tables, the first from %s\n",
+		moving, all, len(plan), first.FromTable)
+	s.say("           to %s; the others stay\n", first.ToTable)
+	return nil
+}
+
+// writeLate changes two rows that were already copied and returns how many copies are behind.
+func (s *shop) writeLate(ctx context.Context, resharding *snowflakeplugin.Resharding) (int64, error) {
+	var from, to snowflakeplugin.ID
+	for _, c := range s.customers {
+		switch shard := c.ID % (2 * shards); {
+		case shard < shards: // it stays
+		case from == 0:
+			from = c.ID
+		case shard == from%(2*shards):
+			to = c.ID
+		}
+	}
+	if err := s.give(ctx, from, to, 10); err != nil {
+		return 0, err
+	}
+	err := resharding.Verify(ctx)
+	var behind *snowflakeplugin.DifferenceError
+	if !errors.As(err, &behind) {
+		return 0, err
+	}
+	s.say("  Verify   10 gold have changed hands meanwhile, so %d copies are behind:\n", behind.Rows)
+	for _, d := range behind.First {
+		s.say("           %d in %s is %s\n", d.ID, d.Table, d.What)
+	}
+	return behind.Rows, nil
+}
+
+// wantPrices is the sum of the prices of all items.
+const wantPrices = orders*(orders-1)/2 + orders
+
+// checks examines all rows once more.
+func (s *shop) checks(ctx context.Context) error {
+	s.say("\nEverything once more:\n\n")
+	for _, c := range []struct {
+		name  string
+		model any
+		want  int64
+	}{
+		{"Customer", &Customer{}, customers}, {"Order", &Order{}, orders + 1}, {"Item", &Item{}, 2*orders + 2},
+		{"Visit", &Visit{}, visits},
+	} {
+		rows, err := s.router.Distribution(ctx, c.model)
+		if err != nil {
+			return err
+		}
+		s.check(total(rows) == c.want && len(rows) == s.shards, "%d of %d rows of %s, from %d to %d on a shard",
+			total(rows), c.want, c.name, slices.Min(rows), slices.Max(rows))
+	}
+	if err := s.checkPlaces(ctx); err != nil {
+		return err
+	}
+	var gold, prices int64
+	if err := s.router.Sum(ctx, &Customer{}, "Gold", &gold); err != nil {
+		return err
+	}
+	if err := s.router.Sum(ctx, &Item{}, "Price", &prices); err != nil {
+		return err
+	}
+	s.check(gold == 100*customers && prices == wantPrices, "the sums are what they were: %d gold, prices of %d",
+		gold, prices)
+	var ids []snowflakeplugin.ID
+	for _, c := range s.customers {
+		ids = append(ids, c.ID)
+	}
+	var found []Customer
+	err := s.router.Find(ctx, &found, ids)
+	s.check(err == nil && len(found) == customers, "every customer is found by the ID")
+	s.check(s.router.Check(ctx) == nil, "all tables have the columns and the indexes of their models")
+	if s.faults > 0 {
+		return fmt.Errorf("%d checks failed", s.faults)
+	}
+	s.say("\n%s\n", "Nothing was lost, and no table changed its name.")
+	return nil
+}
+
+// checkPlaces searches every table for rows that belong to another shard. It uses its own SQL, so
+// the router cannot hide any rows.
+func (s *shop) checkPlaces(ctx context.Context) error {
+	var apart atomic.Int64
+	for _, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
+		err := s.router.Each(ctx, model, func(shard int, tx *gorm.DB) error { // several at a time
+			table, err := s.router.Table(model, snowflakeplugin.ID(s.shards+shard)) // as of any row there
+			if err != nil {
+				return err
+			}
+			var n int64
+			err = tx.Raw("SELECT count(*) FROM "+table+" WHERE id % ? <> ?", s.shards, shard).Scan(&n).Error
+			apart.Add(n)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.check(apart.Load() == 0, "every row is where ID %% %d says", s.shards)
 	return nil
 }

@@ -211,52 +211,6 @@ func RunCounters(tb testing.TB, c Config, open CounterOpener) CounterResult {
 	return play(tb, c, true).judgeCounters(open)
 }
 
-// failed is how many claims of all processes were sent and ended with an error.
-func (r *runner) failed() (n int64) {
-	r.tb.Helper()
-	for _, p := range r.all {
-		file, err := os.Stat(p.Journal + failedSuffix)
-		if err == nil {
-			n += file.Size()
-		} else if !os.IsNotExist(err) { // it ended before it had a store
-			r.tb.Fatal(err)
-		}
-	}
-	return n
-}
-
-// judgeCounters reads the journals and compares them, and asks the store how far the counter has come.
-func (r *runner) judgeCounters(open CounterOpener) CounterResult {
-	tb, c := r.tb, r.Config
-	tb.Helper()
-	result := CounterResult{
-		Config: c, Processes: len(r.all), Verdict: checker.CheckNumbers(r.journals()), Failed: r.failed(),
-	}
-	for _, h := range r.happened {
-		result.Counts[h.kind]++
-	}
-	address := c.Address
-	if c.At != nil {
-		address = c.At(address)
-	}
-	var store segment.Ledger
-	servers.Eventually(tb, func() (err error) { // a busy server may refuse a connection
-		store, err = open(c.Store, address)
-		return err
-	})
-	counters, err := store.Counters(context.Background(), counterName)
-	if err != nil || len(counters) != 1 {
-		tb.Fatalf("the store has the counters %v, %v", counters, err)
-	}
-	result.Claimed = counters[0].Next - 1
-	if closer, ok := store.(io.Closer); ok {
-		if err := closer.Close(); err != nil {
-			tb.Error(err)
-		}
-	}
-	return result
-}
-
 // String describes the result for people, in a few lines.
 func (r CounterResult) String() string {
 	var b strings.Builder

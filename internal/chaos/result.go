@@ -42,35 +42,6 @@ const (
 	recent = 500 * time.Millisecond
 )
 
-// gaps returns the times without IDs after a restart of the server.
-func (r *runner) gaps(h happening, journals []checker.Journal) (gaps []Gap) {
-	for _, j := range journals {
-		var worker int
-		if _, err := fmt.Sscanf(j.Name, "w%d-", &worker); err != nil || r.disturbed(worker, h) {
-			continue
-		}
-		fell, back := h.began.UnixMicro(), h.back.UnixMicro()
-		if j.Gap(fell-recent.Microseconds(), fell) == recent.Microseconds() {
-			continue // it had no IDs even before, or does not live any more
-		}
-		lasted := time.Duration(j.Gap(back, back+watched.Microseconds())) * time.Microsecond
-		gaps = append(gaps, Gap{Process: j.Name, Away: h.back.Sub(h.began), Lasted: lasted})
-	}
-	return gaps
-}
-
-// disturbed tells whether something else happened to a worker around a restart of the server.
-func (r *runner) disturbed(worker int, h happening) bool {
-	from, until := h.began.Add(-quiet), h.back.Add(watched)
-	for _, other := range r.happened {
-		ours := other.worker == worker || other.kind == restart && other.began != h.began
-		if ours && other.began.Before(until) && other.ended.After(from) {
-			return true
-		}
-	}
-	return false
-}
-
 // String describes the result for people, in a few lines.
 func (r Result) String() string {
 	var b strings.Builder

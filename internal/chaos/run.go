@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos/checker"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
 // A happening is a fault that has happened, with the times of it.
@@ -258,4 +261,79 @@ func (r *runner) journals() []checker.Journal {
 		journals = append(journals, r.journal(p))
 	}
 	return journals
+}
+
+// gaps returns the times without IDs after a restart of the server.
+func (r *runner) gaps(h happening, journals []checker.Journal) (gaps []Gap) {
+	for _, j := range journals {
+		var worker int
+		if _, err := fmt.Sscanf(j.Name, "w%d-", &worker); err != nil || r.disturbed(worker, h) {
+			continue
+		}
+		fell, back := h.began.UnixMicro(), h.back.UnixMicro()
+		if j.Gap(fell-recent.Microseconds(), fell) == recent.Microseconds() {
+			continue // it had no IDs even before, or does not live any more
+		}
+		lasted := time.Duration(j.Gap(back, back+watched.Microseconds())) * time.Microsecond
+		gaps = append(gaps, Gap{Process: j.Name, Away: h.back.Sub(h.began), Lasted: lasted})
+	}
+	return gaps
+}
+
+// disturbed tells whether something else happened to a worker around a restart of the server.
+func (r *runner) disturbed(worker int, h happening) bool {
+	from, until := h.began.Add(-quiet), h.back.Add(watched)
+	for _, other := range r.happened {
+		ours := other.worker == worker || other.kind == restart && other.began != h.began
+		if ours && other.began.Before(until) && other.ended.After(from) {
+			return true
+		}
+	}
+	return false
+}
+
+// failed is how many claims of all processes were sent and ended with an error.
+func (r *runner) failed() (n int64) {
+	r.tb.Helper()
+	for _, p := range r.all {
+		file, err := os.Stat(p.Journal + failedSuffix)
+		if err == nil {
+			n += file.Size()
+		} else if !os.IsNotExist(err) { // it ended before it had a store
+			r.tb.Fatal(err)
+		}
+	}
+	return n
+}
+
+// judgeCounters reads the journals and compares them, and asks the store how far the counter has come.
+func (r *runner) judgeCounters(open CounterOpener) CounterResult {
+	tb, c := r.tb, r.Config
+	tb.Helper()
+	result := CounterResult{
+		Config: c, Processes: len(r.all), Verdict: checker.CheckNumbers(r.journals()), Failed: r.failed(),
+	}
+	for _, h := range r.happened {
+		result.Counts[h.kind]++
+	}
+	address := c.Address
+	if c.At != nil {
+		address = c.At(address)
+	}
+	var store segment.Ledger
+	servers.Eventually(tb, func() (err error) { // a busy server may refuse a connection
+		store, err = open(c.Store, address)
+		return err
+	})
+	counters, err := store.Counters(context.Background(), counterName)
+	if err != nil || len(counters) != 1 {
+		tb.Fatalf("the store has the counters %v, %v", counters, err)
+	}
+	result.Claimed = counters[0].Next - 1
+	if closer, ok := store.(io.Closer); ok {
+		if err := closer.Close(); err != nil {
+			tb.Error(err)
+		}
+	}
+	return result
 }

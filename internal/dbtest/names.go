@@ -1,9 +1,7 @@
 package dbtest
 
 import (
-	"context"
 	"crypto/rand"
-	"database/sql"
 	"hash/fnv"
 	"os"
 	"strconv"
@@ -51,36 +49,4 @@ func abandoned(name string, now time.Time, lives func(pid int) bool) bool {
 		return false
 	}
 	return parts[0] == machine() && !lives(int(pid)) || now.Sub(time.Unix(minute*60, 0)) > leftAfter
-}
-
-// dropLeftovers drops what killed processes have left on the server. What cannot be dropped is left to the
-// next process: it takes space and disturbs no test.
-func (s *server) dropLeftovers(ctx context.Context, admin *sql.DB) {
-	query := "SELECT schema_name FROM information_schema.schemata " +
-		"WHERE schema_name LIKE 'snowflaketest!_%' ESCAPE '!'"
-	if s.flavor.driver == driverPgx {
-		query = "SELECT datname FROM pg_database WHERE datname LIKE 'snowflaketest!_%' ESCAPE '!'"
-	}
-	rows, err := admin.QueryContext(ctx, query)
-	if err != nil {
-		return
-	}
-	defer func() { _ = rows.Close() }() // the second time it does nothing
-	var names []string
-	for rows.Next() {
-		var name string
-		if rows.Scan(&name) == nil && abandoned(name, time.Now(), alive) {
-			names = append(names, name)
-		}
-	}
-	if rows.Err() != nil || rows.Close() != nil {
-		return
-	}
-	for _, name := range names {
-		if s.flavor.driver == driverPgx {
-			_, _ = admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
-		} else {
-			_ = dropMariaDB(ctx, admin, name)
-		}
-	}
 }

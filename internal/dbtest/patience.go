@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -19,33 +18,6 @@ import (
 //
 //nolint:gochecknoglobals // a memoized function; nothing writes to it
 var beginPatience = sync.OnceFunc(func() { mysql.RegisterDialContext("tcp", dialPatiently) })
-
-// admit waits until PostgreSQL has connections to spare. It gives up after a while, because the count is not
-// worth more than a good guess: the pools of others may grow or shrink.
-func (s *server) admit(tb testing.TB) {
-	tb.Helper()
-	const pause, most = 100 * time.Millisecond, 0.7 // of the connections that the server allows
-	admin, err := s.acquire()
-	if err != nil {
-		tb.Fatalf("dbtest: %s: %v", s.flavor.name, err)
-	}
-	defer s.release(tb)
-	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
-	defer cancel()
-	for {
-		var used, allowed float64
-		err := admin.QueryRowContext(ctx, "SELECT count(*), current_setting('max_connections')::int "+
-			"FROM pg_stat_activity").Scan(&used, &allowed)
-		if err != nil || used < most*allowed {
-			return // an error will meet the test itself
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
-}
 
 // dialPatiently connects to a server of MySQL's protocol. Such a server speaks first, so a server that has
 // too many connections can be told from one that is ready before the driver reads anything.

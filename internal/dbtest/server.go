@@ -251,3 +251,102 @@ func (s *server) leave() error {
 	s.pool = nil
 	return err
 }
+
+// admit waits until PostgreSQL has connections to spare. It gives up after a while, because the count is not
+// worth more than a good guess: the pools of others may grow or shrink.
+func (s *server) admit(tb testing.TB) {
+	tb.Helper()
+	const pause, most = 100 * time.Millisecond, 0.7 // of the connections that the server allows
+	admin, err := s.acquire()
+	if err != nil {
+		tb.Fatalf("dbtest: %s: %v", s.flavor.name, err)
+	}
+	defer s.release(tb)
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	for {
+		var used, allowed float64
+		err := admin.QueryRowContext(ctx, "SELECT count(*), current_setting('max_connections')::int "+
+			"FROM pg_stat_activity").Scan(&used, &allowed)
+		if err != nil || used < most*allowed {
+			return // an error will meet the test itself
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// takeSpare returns a database that another test has left, if there is one.
+func (s *server) takeSpare() (one spare, found bool) {
+	spares.mu.Lock()
+	defer spares.mu.Unlock()
+	if n := len(spares.of[s]); n > 0 {
+		one, found = spares.of[s][n-1], true
+		spares.of[s] = spares.of[s][:n-1]
+	}
+	return one, found
+}
+
+// giveBack empties a database and keeps it for the next test. It reports whether it did. What a failed test
+// has left may be anything, so nobody gets that.
+func (s *server) giveBack(ctx context.Context, tb testing.TB, one spare) bool {
+	tb.Helper()
+	spares.mu.Lock()
+	kept := spares.kept
+	spares.mu.Unlock()
+	if !kept || s.flavor.driver != driverPgx || tb.Failed() || empty(ctx, one.dsn) != nil {
+		return false
+	}
+	spares.mu.Lock()
+	defer spares.mu.Unlock()
+	if spares.of == nil {
+		spares.of = map[*server][]spare{}
+	}
+	spares.of[s] = append(spares.of[s], one)
+	return true
+}
+
+func (s *server) dropSpare(one spare) error {
+	admin, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	return errors.Join(one.drop(ctx, admin), s.leave())
+}
+
+// dropLeftovers drops what killed processes have left on the server. What cannot be dropped is left to the
+// next process: it takes space and disturbs no test.
+func (s *server) dropLeftovers(ctx context.Context, admin *sql.DB) {
+	query := "SELECT schema_name FROM information_schema.schemata " +
+		"WHERE schema_name LIKE 'snowflaketest!_%' ESCAPE '!'"
+	if s.flavor.driver == driverPgx {
+		query = "SELECT datname FROM pg_database WHERE datname LIKE 'snowflaketest!_%' ESCAPE '!'"
+	}
+	rows, err := admin.QueryContext(ctx, query)
+	if err != nil {
+		return
+	}
+	defer func() { _ = rows.Close() }() // the second time it does nothing
+	var names []string
+	for rows.Next() {
+		var name string
+		if rows.Scan(&name) == nil && abandoned(name, time.Now(), alive) {
+			names = append(names, name)
+		}
+	}
+	if rows.Err() != nil || rows.Close() != nil {
+		return
+	}
+	for _, name := range names {
+		if s.flavor.driver == driverPgx {
+			_, _ = admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		} else {
+			_ = dropMariaDB(ctx, admin, name)
+		}
+	}
+}

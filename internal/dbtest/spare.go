@@ -3,7 +3,6 @@ package dbtest
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -48,46 +47,6 @@ func Main(m *testing.M, cleanups ...func()) int {
 		}
 	}
 	return code
-}
-
-func (s *server) dropSpare(one spare) error {
-	admin, err := s.acquire()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
-	defer cancel()
-	return errors.Join(one.drop(ctx, admin), s.leave())
-}
-
-// takeSpare returns a database that another test has left, if there is one.
-func (s *server) takeSpare() (one spare, found bool) {
-	spares.mu.Lock()
-	defer spares.mu.Unlock()
-	if n := len(spares.of[s]); n > 0 {
-		one, found = spares.of[s][n-1], true
-		spares.of[s] = spares.of[s][:n-1]
-	}
-	return one, found
-}
-
-// giveBack empties a database and keeps it for the next test. It reports whether it did. What a failed test
-// has left may be anything, so nobody gets that.
-func (s *server) giveBack(ctx context.Context, tb testing.TB, one spare) bool {
-	tb.Helper()
-	spares.mu.Lock()
-	kept := spares.kept
-	spares.mu.Unlock()
-	if !kept || s.flavor.driver != driverPgx || tb.Failed() || empty(ctx, one.dsn) != nil {
-		return false
-	}
-	spares.mu.Lock()
-	defer spares.mu.Unlock()
-	if spares.of == nil {
-		spares.of = map[*server][]spare{}
-	}
-	spares.of[s] = append(spares.of[s], one)
-	return true
 }
 
 // empty takes everything out of a database of PostgreSQL that a test may have put in. A database with

@@ -3,7 +3,9 @@ package gameworld
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -120,3 +122,38 @@ func (c Config) validateSchema() error {
 
 // clashing is how many of n have names of other servers.
 func (c Config) clashing(n int) int { return int(math.Round(c.Clash * float64(n))) }
+
+func (c Config) ownNames() ownNames {
+	// Short lists are as long as two syllables go.
+	o := ownNames{server: c.Server, count: int64(syllables * syllables)}
+	for o.count < 2*int64(c.Roles) {
+		o.count *= int64(syllables)
+	}
+	// A step that is 1 more than a multiple of the number of syllables has no divisor in common
+	// with a power of it, so every name comes once.
+	r := c.rand("names")
+	o.step = 1 + int64(syllables)*r.Int64N(o.count/int64(syllables))
+	o.offset = r.Int64N(o.count)
+	return o
+}
+
+func (c Config) nicknames() nicknames {
+	n := nicknames{
+		own: c.ownNames(), server: c.Server, roles: int64(c.Roles), clashing: c.clashing(c.Roles),
+	}
+	n.taken = takenNames(c.Server, n.clashing, c.Faults.Taken)
+	n.toOwn = n.clashing + len(n.taken)
+	r := c.rand("slots")
+	n.step, n.offset = 1+r.Int64N(n.roles), r.Int64N(n.roles)
+	for gcd(n.step, n.roles) != 1 {
+		n.step++
+	}
+	return n
+}
+
+// rand is the stream of numbers of one subject, so that no table depends on how another is made.
+func (c Config) rand(subject string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(subject)) // of a hash it never fails
+	return rand.New(rand.NewPCG(c.Seed^h.Sum64(), uint64(c.Server)))
+}

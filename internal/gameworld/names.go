@@ -117,20 +117,6 @@ type ownNames struct {
 	step, offset int64
 }
 
-func (c Config) ownNames() ownNames {
-	// Short lists are as long as two syllables go.
-	o := ownNames{server: c.Server, count: int64(syllables * syllables)}
-	for o.count < 2*int64(c.Roles) {
-		o.count *= int64(syllables)
-	}
-	// A step that is 1 more than a multiple of the number of syllables has no divisor in common
-	// with a power of it, so every name comes once.
-	r := c.rand("names")
-	o.step = 1 + int64(syllables)*r.Int64N(o.count/int64(syllables))
-	o.offset = r.Int64N(o.count)
-	return o
-}
-
 func (o ownNames) name(n int) string {
 	place := (int64(n)*o.step + o.offset) % o.count
 	name := make([]byte, 0, nicknameLength)
@@ -162,20 +148,6 @@ type nicknames struct {
 	clashing     int
 	taken        []string
 	toOwn        int // where the slots with names of the server's own begin
-}
-
-func (c Config) nicknames() nicknames {
-	n := nicknames{
-		own: c.ownNames(), server: c.Server, roles: int64(c.Roles), clashing: c.clashing(c.Roles),
-	}
-	n.taken = takenNames(c.Server, n.clashing, c.Faults.Taken)
-	n.toOwn = n.clashing + len(n.taken)
-	r := c.rand("slots")
-	n.step, n.offset = 1+r.Int64N(n.roles), r.Int64N(n.roles)
-	for gcd(n.step, n.roles) != 1 {
-		n.step++
-	}
-	return n
 }
 
 // slot is the place of a role in the list of names.

@@ -43,23 +43,14 @@ func longFiles(_ fs.FS, sources []source) []string {
 
 // tornTypes are the types that may have methods in more than two files, with the reason. None is added.
 var tornTypes = map[string]string{
-	"bench.report":               "gear",
-	"examples/leased.story":      "gear",
-	"examples/sharding.shop":     "gear",
-	"internal/chaos.runner":      "gear",
-	"internal/dbtest.server":     "gear",
 	"internal/fill.column":       "not folded yet",
 	"internal/fill.filler":       "not folded yet",
 	"internal/fill.frame":        "not folded yet",
 	"internal/fill.judge":        "not folded yet",
-	"internal/gameworld.Config":  "gear",
-	"internal/gameworld.builder": "gear",
 	"internal/sqlconn.Table":     "not folded yet",
-	"lease/leasetest.probe":      "gear",
 	"lease/redislease.Store":     "not folded yet",
 	"lease/sqllease.Store":       "not folded yet",
 	"segment/redissegment.Store": "not folded yet",
-	"segment/segmenttest.probe":  "gear",
 }
 
 func TestATypeLiesInAtMostTwoFiles(t *testing.T) {

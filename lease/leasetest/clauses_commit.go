@@ -1,11 +1,6 @@
 package leasetest
 
-import (
-	"context"
-	"time"
-
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
-)
+import "time"
 
 func committed() clause {
 	return clause{
@@ -43,41 +38,4 @@ func committed() clause {
 			p.holds(p.open(), r)
 		},
 	}
-}
-
-// breakOff begins requests whose contexts end before or in the middle of them, and returns the record
-// that is stored then. A swap among them may have been done.
-func (p *probe) breakOff(s lease.Store, r lease.Record, after time.Duration) lease.Record {
-	p.t.Helper()
-	ended, cancel := context.WithTimeout(p.ctx, after)
-	defer cancel()
-	next := following(r, "one")
-	ok, err := s.Swap(ended, r, next)
-	_, _ = s.Now(ended)
-	_, _ = s.List(ended)
-	switch {
-	case err == nil && ok:
-		return next
-	case err == nil:
-		p.failf("%s was refused, although the stored record has that owner and version", describe(r, next))
-	}
-	// Nothing is known of it. It may be done even later, but not after another swap of the record.
-	stored := p.find(s, r.Node)
-	if difference(stored, r) != "" && difference(stored, next) != "" {
-		p.failf("after %s was broken off, the record is %+v", describe(r, next), stored)
-	}
-	again := following(stored, "one")
-	if ok, err := s.Swap(p.ctx, stored, again); err == nil && ok {
-		return again
-	}
-	return p.find(s, r.Node)
-}
-
-// swapEither swaps by SwapWithin, if the store can.
-func (p *probe) swapEither(s lease.Store, prev, next lease.Record) lease.Record {
-	p.t.Helper()
-	if able, ok := s.(bounded); ok {
-		return p.swap(hasty{able}, prev, next)
-	}
-	return p.swap(s, prev, next)
 }

@@ -1,9 +1,7 @@
 package leasetest
 
 import (
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -23,42 +21,6 @@ func racingSwaps() clause {
 			}
 		},
 	}
-}
-
-// race makes many concurrent swaps of prev and returns the record that is stored afterwards.
-func (p *probe) race(stores []lease.Store, prev lease.Record, workers int) lease.Record {
-	p.t.Helper()
-	won := make([]bool, workers)
-	proposal := func(worker int) lease.Record {
-		if prev.Version == 0 {
-			return first(prev.Node, fmt.Sprintf("worker %d", worker))
-		}
-		return following(prev, fmt.Sprintf("worker %d", worker))
-	}
-	p.together(workers, func(worker int) error {
-		next := proposal(worker)
-		ok, err := stores[worker%len(stores)].Swap(p.ctx, prev, next)
-		if err != nil {
-			return fmt.Errorf("%s, in a race, returned an error instead of true or false: %w",
-				describe(prev, next), err)
-		}
-		won[worker] = ok
-		return nil
-	})
-	var winners []lease.Record
-	for worker, ok := range won {
-		if ok {
-			winners = append(winners, proposal(worker))
-		}
-	}
-	if len(winners) != 1 {
-		p.failf("of %d swaps from version %d of node %d, %d returned true, want exactly one",
-			workers, prev.Version, prev.Node, len(winners))
-	}
-	if d := difference(p.find(stores[0], prev.Node), winners[0]); d != "" {
-		p.failf("node %d is not what the winner of a race has stored: %s", prev.Node, d)
-	}
-	return winners[0]
 }
 
 func racingCreations() clause {
@@ -118,28 +80,6 @@ func noLostUpdate() clause {
 	}
 }
 
-// increment replaces the record of a node with a successor. It retries as long as others are
-// faster.
-func (p *probe) increment(s lease.Store, node int64, owner string) (lease.Record, error) {
-	for {
-		prev, err := find(p.ctx, s, node)
-		if err != nil {
-			return lease.Record{}, err
-		}
-		next := following(prev, owner)
-		ok, err := s.Swap(p.ctx, prev, next)
-		switch {
-		case err != nil:
-			return lease.Record{}, fmt.Errorf("%s, among others, returned an error instead of true or false: "+
-				"the answer: %w", describe(prev, next), err)
-		case ok:
-			return next, nil
-		case p.ctx.Err() != nil:
-			return lease.Record{}, errors.New("a swap did not succeed in the whole time of the clause")
-		}
-	}
-}
-
 func separateCreations() clause {
 	return clause{
 		name: "creations of different nodes do not disturb each other",
@@ -192,36 +132,4 @@ func allAtOnce() clause {
 			})
 		},
 	}
-}
-
-// all calls each method of a store and returns the record that follows r.
-func (p *probe) all(s lease.Store, r lease.Record) (lease.Record, error) {
-	now, err := s.Now(p.ctx)
-	if err != nil {
-		return r, fmt.Errorf("Now: %w", err)
-	}
-	next := following(r, r.Owner)
-	if err := settled(s.Swap(p.ctx, r, next)); err != nil {
-		return r, fmt.Errorf("Swap: %w", err)
-	}
-	r = next
-	if s, able := s.(lease.WithinSwapper); able {
-		next = following(r, r.Owner)
-		ok, err := s.SwapWithin(p.ctx, r, next, now.Add(-time.Hour), now.Add(time.Hour))
-		if err := settled(ok, err); err != nil {
-			return r, fmt.Errorf("SwapWithin: %w", err)
-		}
-		r = next
-	}
-	if s, able := s.(lease.SpanHinter); able {
-		s.SpanHint()
-	}
-	stored, err := find(p.ctx, s, r.Node)
-	if err != nil {
-		return r, err
-	}
-	if d := difference(stored, r); d != "" {
-		return r, fmt.Errorf("node %d, which was just stored: %s", r.Node, d)
-	}
-	return r, nil
 }

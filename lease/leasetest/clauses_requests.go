@@ -225,16 +225,6 @@ type bounded interface {
 	lease.WithinSwapper
 }
 
-// withinSwapper skips the clause if the store does not have SwapWithin.
-func (p *probe) withinSwapper(s lease.Store) bounded {
-	p.t.Helper()
-	able, ok := s.(bounded)
-	if !ok {
-		p.t.Skipf("the store does not have the optional method SwapWithin")
-	}
-	return able
-}
-
 func outside() clause {
 	return clause{
 		name: "SwapWithin refuses while the clock is outside",
@@ -302,18 +292,6 @@ func withinCompares() clause {
 			}
 			p.raceWithin(r)
 		},
-	}
-}
-
-// raceWithin makes concurrent swaps of r with SwapWithin on several handles.
-func (p *probe) raceWithin(r lease.Record) {
-	p.t.Helper()
-	var stores []lease.Store
-	for _, s := range p.handles(4) {
-		stores = append(stores, hasty{p.withinSwapper(s)})
-	}
-	for range 5 {
-		r = p.race(stores, r, 8)
 	}
 }
 

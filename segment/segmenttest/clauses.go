@@ -1,13 +1,10 @@
 package segmenttest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
@@ -150,80 +147,3 @@ func clausesOfClaims() []clause {
 
 // A span is what a claim returned.
 type span struct{ first, n int64 }
-
-// race claims from many handles at the same time, and expects that no two claims overlap.
-func (p *probe) race(handles, rounds int, what func(i, round int) (name string, n int64)) {
-	p.t.Helper()
-	stores := make([]segment.Store, handles)
-	for i := range stores {
-		stores[i] = p.open()
-	}
-	var (
-		mu    sync.Mutex
-		spans = map[string][]span{}
-	)
-	p.together(handles, func(i int) error {
-		for round := range rounds {
-			name, n := what(i, round)
-			first, err := stores[i].Claim(p.ctx, name, n)
-			if err != nil {
-				return fmt.Errorf("a claim beside others failed: %w", err)
-			}
-			mu.Lock()
-			spans[name] = append(spans[name], span{first, n})
-			mu.Unlock()
-		}
-		return nil
-	})
-	for name, all := range spans {
-		p.disjoint(name, all)
-	}
-}
-
-// disjoint expects that no two claims have a common number.
-func (p *probe) disjoint(name string, all []span) {
-	p.t.Helper()
-	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.first, b.first) })
-	for i := 1; i < len(all); i++ {
-		if before := all[i-1]; before.first+before.n > all[i].first {
-			p.failf("counter %q: one claim got %d numbers from %d on, and another one %d from %d on", name,
-				before.n, before.first, all[i].n, all[i].first)
-		}
-	}
-}
-
-// interrupted claims with contexts that end after some time.
-func (p *probe) interrupted() {
-	p.t.Helper()
-	const handles, rounds = 4, 30
-	stores := make([]segment.Store, handles)
-	for i := range stores {
-		stores[i] = p.open()
-	}
-	var (
-		mu   sync.Mutex
-		all  []span
-		note = func(first, n int64) {
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, span{first, n})
-		}
-	)
-	p.together(handles, func(i int) error {
-		for round := range rounds {
-			ctx, cancel := context.WithTimeout(p.ctx, time.Duration(round*round)*10*time.Microsecond)
-			first, err := stores[i].Claim(ctx, "orders", 3)
-			cancel()
-			if err == nil {
-				note(first, 3)
-			}
-		}
-		first, err := stores[i].Claim(p.ctx, "orders", 3)
-		if err != nil {
-			return fmt.Errorf("after interrupted claims: %w", err)
-		}
-		note(first, 3)
-		return nil
-	})
-	p.disjoint("orders", all)
-}

@@ -1,11 +1,8 @@
 package segmenttest
 
 import (
-	"fmt"
-	"log/slog"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -158,25 +155,6 @@ func clausesOfTerms() []clause {
 				p.claim(s, "orders", 1, 1)
 			},
 		},
-	}
-}
-
-// source returns a source of the counter "orders" that claims each number by itself.
-func (p *probe) source(s segment.Store) *segment.Source {
-	p.t.Helper()
-	source, err := segment.New(s, "orders", segment.WithBlock(1, 1), segment.WithMaxWait(patience),
-		segment.WithLogger(slog.New(slog.DiscardHandler)))
-	p.must(err)
-	return source
-}
-
-// numbers expects the next numbers of a source.
-func (p *probe) numbers(s *segment.Source, first, last int64) {
-	p.t.Helper()
-	for want := first; want <= last; want++ {
-		if n, err := s.Next(p.ctx); err != nil || n != want {
-			p.failf("a source gave out %d, %v; want %d", n, err, want)
-		}
 	}
 }
 
@@ -378,82 +356,6 @@ func clausesOfLedgers() []clause {
 	}
 }
 
-// orders returns the counter "orders". Its Next is 0 if there is none. Any goroutine may call it.
-func (p *probe) orders(s segment.Ledger) (segment.Counter, error) {
-	found, err := s.Counters(p.ctx, "orders")
-	for _, c := range found {
-		if c.Name == "orders" {
-			return c, err
-		}
-	}
-	return segment.Counter{}, err
-}
-
 // pause is between claims and between changes beside them, so that a counter is sometimes still what was
 // read of it.
 const pause = 100 * time.Microsecond
-
-// beside calls other with several handles, and claims from others as long as that takes. It returns the
-// claims that succeeded: a store may give up a claim while others remove the counter again and again.
-func (p *probe) beside(other func(s segment.Ledger) error) (claimed []span) {
-	p.t.Helper()
-	const claimers, others, rounds = 4, 2, 20
-	var stores []segment.Ledger
-	for range claimers + others {
-		stores = append(stores, p.ledger())
-	}
-	var (
-		mu      sync.Mutex
-		failure error
-		busy    atomic.Int64
-	)
-	busy.Store(others)
-	p.together(claimers+others, func(i int) error {
-		if i >= claimers {
-			defer busy.Add(-1)
-			for range rounds {
-				time.Sleep(pause)
-				if err := other(stores[i]); err != nil {
-					return fmt.Errorf("beside claims: %w", err)
-				}
-			}
-			return nil
-		}
-		for round := int64(0); busy.Load() > 0; round++ {
-			time.Sleep(pause)
-			n := 1 + round%3
-			first, err := stores[i].Claim(p.ctx, "orders", n)
-			if p.ctx.Err() != nil {
-				return fmt.Errorf("a claim beside changes does not end: %w", p.ctx.Err())
-			}
-			mu.Lock()
-			if err == nil {
-				claimed = append(claimed, span{first, n})
-			} else {
-				failure = err
-			}
-			mu.Unlock()
-		}
-		return nil
-	})
-	if len(claimed) == 0 {
-		p.failf("no claim succeeded beside changes: %v", failure)
-	}
-	return claimed
-}
-
-// change changes a counter, and expects that it was done or not.
-func (p *probe) change(s segment.Ledger, prev, next segment.Counter, want bool) {
-	p.t.Helper()
-	if ok, err := s.Change(p.ctx, prev, next); err != nil || ok != want {
-		p.failf("the change from %+v to %+v returned %t, %v; want %t", prev, next, ok, err, want)
-	}
-}
-
-// remove removes a counter, and expects that it was done or not.
-func (p *probe) remove(s segment.Ledger, prev segment.Counter, want bool) {
-	p.t.Helper()
-	if ok, err := s.Remove(p.ctx, prev); err != nil || ok != want {
-		p.failf("the removal of %+v returned %t, %v; want %t", prev, ok, err, want)
-	}
-}

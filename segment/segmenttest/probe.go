@@ -1,0 +1,302 @@
+package segmenttest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+)
+
+// A probe runs a clause. Its methods end the clause if the store does not do what their names say.
+// They must therefore be called from the goroutine of the test.
+type probe struct {
+	t    reporter
+	ctx  context.Context
+	open func() segment.Store // opens another handle on the storage
+	why  string
+}
+
+// failf ends the clause and prints its explanation.
+func (p *probe) failf(format string, args ...any) {
+	p.t.Helper()
+	p.t.Fatalf("%s\n\nThe contract: %s", fmt.Sprintf(format, args...), p.why)
+}
+
+// must ends the clause if there is an error.
+func (p *probe) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.failf("there was an error: %v", err)
+	}
+}
+
+// refuse expects an error that wraps the sentinel.
+func (p *probe) refuse(err, sentinel error) {
+	p.t.Helper()
+	if !errors.Is(err, sentinel) {
+		p.failf("the error was %v, which does not wrap %q", err, sentinel)
+	}
+}
+
+// claim claims n numbers, and expects them to begin at first, unless first is 0.
+func (p *probe) claim(s segment.Store, name string, n, first int64) int64 {
+	p.t.Helper()
+	got, err := s.Claim(p.ctx, name, n)
+	if err != nil {
+		p.failf("%d numbers of counter %q could not be claimed: %v", n, name, err)
+	}
+	if first != 0 && got != first {
+		p.failf("a claim of %d numbers of counter %q returned %d, want %d", n, name, got, first)
+	}
+	return got
+}
+
+// claimOn is claim on terms.
+func (p *probe) claimOn(s segment.TermsStore, name string, n int64, t segment.Terms, first int64) {
+	p.t.Helper()
+	got, err := s.ClaimOn(p.ctx, name, n, t)
+	if err != nil || got != first {
+		p.failf("a claim of %d numbers of counter %q on terms %+v returned %d, %v; want %d",
+			n, name, t, got, err, first)
+	}
+}
+
+// terms opens a handle that checks terms, or skips the clause.
+func (p *probe) terms() segment.TermsStore {
+	p.t.Helper()
+	s, ok := p.open().(segment.TermsStore)
+	if !ok {
+		p.t.Skipf("the store checks no terms")
+	}
+	return s
+}
+
+// ledger opens a handle that lists counters, or skips the clause.
+func (p *probe) ledger() segment.Ledger {
+	p.t.Helper()
+	s, ok := p.open().(segment.Ledger)
+	if !ok {
+		p.t.Skipf("the store lists no counters")
+	}
+	return s
+}
+
+// counters returns the counters with a prefix.
+func (p *probe) counters(s segment.Ledger, prefix string) []segment.Counter {
+	p.t.Helper()
+	found, err := s.Counters(p.ctx, prefix)
+	p.must(err)
+	return found
+}
+
+// counter returns one counter.
+func (p *probe) counter(s segment.Ledger, name string) segment.Counter {
+	p.t.Helper()
+	for _, c := range p.counters(s, name) {
+		if c.Name == name {
+			return c
+		}
+	}
+	p.failf("counter %q is not listed", name)
+	return segment.Counter{}
+}
+
+// source returns a source of the counter "orders" that claims each number by itself.
+func (p *probe) source(s segment.Store) *segment.Source {
+	p.t.Helper()
+	source, err := segment.New(s, "orders", segment.WithBlock(1, 1), segment.WithMaxWait(patience),
+		segment.WithLogger(slog.New(slog.DiscardHandler)))
+	p.must(err)
+	return source
+}
+
+// numbers expects the next numbers of a source.
+func (p *probe) numbers(s *segment.Source, first, last int64) {
+	p.t.Helper()
+	for want := first; want <= last; want++ {
+		if n, err := s.Next(p.ctx); err != nil || n != want {
+			p.failf("a source gave out %d, %v; want %d", n, err, want)
+		}
+	}
+}
+
+// race claims from many handles at the same time, and expects that no two claims overlap.
+func (p *probe) race(handles, rounds int, what func(i, round int) (name string, n int64)) {
+	p.t.Helper()
+	stores := make([]segment.Store, handles)
+	for i := range stores {
+		stores[i] = p.open()
+	}
+	var (
+		mu    sync.Mutex
+		spans = map[string][]span{}
+	)
+	p.together(handles, func(i int) error {
+		for round := range rounds {
+			name, n := what(i, round)
+			first, err := stores[i].Claim(p.ctx, name, n)
+			if err != nil {
+				return fmt.Errorf("a claim beside others failed: %w", err)
+			}
+			mu.Lock()
+			spans[name] = append(spans[name], span{first, n})
+			mu.Unlock()
+		}
+		return nil
+	})
+	for name, all := range spans {
+		p.disjoint(name, all)
+	}
+}
+
+// together calls f(0) to f(n-1) at the same time, and ends the clause with the first error.
+func (p *probe) together(n int, f func(i int) error) {
+	p.t.Helper()
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			p.failf("%v", err)
+		}
+	}
+}
+
+// disjoint expects that no two claims have a common number.
+func (p *probe) disjoint(name string, all []span) {
+	p.t.Helper()
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	for i := 1; i < len(all); i++ {
+		if before := all[i-1]; before.first+before.n > all[i].first {
+			p.failf("counter %q: one claim got %d numbers from %d on, and another one %d from %d on", name,
+				before.n, before.first, all[i].n, all[i].first)
+		}
+	}
+}
+
+// interrupted claims with contexts that end after some time.
+func (p *probe) interrupted() {
+	p.t.Helper()
+	const handles, rounds = 4, 30
+	stores := make([]segment.Store, handles)
+	for i := range stores {
+		stores[i] = p.open()
+	}
+	var (
+		mu   sync.Mutex
+		all  []span
+		note = func(first, n int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, span{first, n})
+		}
+	)
+	p.together(handles, func(i int) error {
+		for round := range rounds {
+			ctx, cancel := context.WithTimeout(p.ctx, time.Duration(round*round)*10*time.Microsecond)
+			first, err := stores[i].Claim(ctx, "orders", 3)
+			cancel()
+			if err == nil {
+				note(first, 3)
+			}
+		}
+		first, err := stores[i].Claim(p.ctx, "orders", 3)
+		if err != nil {
+			return fmt.Errorf("after interrupted claims: %w", err)
+		}
+		note(first, 3)
+		return nil
+	})
+	p.disjoint("orders", all)
+}
+
+// orders returns the counter "orders". Its Next is 0 if there is none. Any goroutine may call it.
+func (p *probe) orders(s segment.Ledger) (segment.Counter, error) {
+	found, err := s.Counters(p.ctx, "orders")
+	for _, c := range found {
+		if c.Name == "orders" {
+			return c, err
+		}
+	}
+	return segment.Counter{}, err
+}
+
+// beside calls other with several handles, and claims from others as long as that takes. It returns the
+// claims that succeeded: a store may give up a claim while others remove the counter again and again.
+func (p *probe) beside(other func(s segment.Ledger) error) (claimed []span) {
+	p.t.Helper()
+	const claimers, others, rounds = 4, 2, 20
+	var stores []segment.Ledger
+	for range claimers + others {
+		stores = append(stores, p.ledger())
+	}
+	var (
+		mu      sync.Mutex
+		failure error
+		busy    atomic.Int64
+	)
+	busy.Store(others)
+	p.together(claimers+others, func(i int) error {
+		if i >= claimers {
+			defer busy.Add(-1)
+			for range rounds {
+				time.Sleep(pause)
+				if err := other(stores[i]); err != nil {
+					return fmt.Errorf("beside claims: %w", err)
+				}
+			}
+			return nil
+		}
+		for round := int64(0); busy.Load() > 0; round++ {
+			time.Sleep(pause)
+			n := 1 + round%3
+			first, err := stores[i].Claim(p.ctx, "orders", n)
+			if p.ctx.Err() != nil {
+				return fmt.Errorf("a claim beside changes does not end: %w", p.ctx.Err())
+			}
+			mu.Lock()
+			if err == nil {
+				claimed = append(claimed, span{first, n})
+			} else {
+				failure = err
+			}
+			mu.Unlock()
+		}
+		return nil
+	})
+	if len(claimed) == 0 {
+		p.failf("no claim succeeded beside changes: %v", failure)
+	}
+	return claimed
+}
+
+// change changes a counter, and expects that it was done or not.
+func (p *probe) change(s segment.Ledger, prev, next segment.Counter, want bool) {
+	p.t.Helper()
+	if ok, err := s.Change(p.ctx, prev, next); err != nil || ok != want {
+		p.failf("the change from %+v to %+v returned %t, %v; want %t", prev, next, ok, err, want)
+	}
+}
+
+// remove removes a counter, and expects that it was done or not.
+func (p *probe) remove(s segment.Ledger, prev segment.Counter, want bool) {
+	p.t.Helper()
+	if ok, err := s.Remove(p.ctx, prev); err != nil || ok != want {
+		p.failf("the removal of %+v returned %t, %v; want %t", prev, ok, err, want)
+	}
+}
