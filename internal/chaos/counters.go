@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos/checker"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
