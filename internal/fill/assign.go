@@ -179,3 +179,32 @@ func checkShard(fr *frame) error {
 	}
 	return nil
 }
+
+// assignNamed fills the empty cells of the columns whose numbers come from named sources, with one
+// reservation for each source. It returns these columns.
+func assignNamed(fr *frame, numbers *Numbers, columns columnMask) (named columnMask, err error) {
+	for c, first := range fr.plan.columns {
+		if first.from == nil || !columns.has(c) || named.has(c) {
+			continue
+		}
+		var same columnMask
+		for d, column := range fr.plan.columns {
+			if column.from != nil && column.from.name == first.from.name && columns.has(d) {
+				same |= 1 << d
+			}
+		}
+		named |= same
+		empty, found := fr.countVacant(same)
+		if empty == 0 {
+			continue
+		}
+		ids := make([]int64, empty)
+		if err := numbers.takeFrom(fr.context(), first.from, ids); err != nil {
+			return named, fr.plan.noID(found, err)
+		}
+		if err := fr.placeNamed(found, ids); err != nil {
+			return named, err
+		}
+	}
+	return named, nil
+}

@@ -6,30 +6,16 @@ package fill
 
 import (
 	"fmt"
+	"reflect"
+	"strconv"
+	"sync/atomic"
+	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/callbacks"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
-)
-
-// PluginName is the name under which GORM knows the plugin, and the prefix of its callbacks.
-const PluginName = "snowflake"
-
-// IsInUse reports whether the callbacks are registered.
-func IsInUse(db *gorm.DB) bool { return db.Callback().Create().Get(callbackFill) != nil }
-
-// The plugin's callbacks. Those of creates are listed in the order in which they run.
-const (
-	callbackGuard     = PluginName + ":guard" // in place of all others after a failed Use
-	callbackWatch     = PluginName + ":watch"
-	callbackFill      = PluginName + ":fill"
-	callbackEnter     = PluginName + ":enter"
-	callbackInsert    = PluginName + ":before_insert"
-	callbackReconcile = PluginName + ":reconcile"
-	callbackReset     = PluginName + ":reset"
-
-	// An update saves associations too.
-	callbackTrack = PluginName + ":track"
 )
 
 // The callbacks of GORM that a create runs, in their order.
@@ -171,5 +157,510 @@ func Guard(db *gorm.DB, plans *PlanCache, cause error) {
 	}
 	if err := creates.Before(gormFirst).Register(callbackGuard, refuseEmpty(plans, cause)); err != nil {
 		_ = creates.Remove(callbackGuard) // creates must go on, if unguarded
+	}
+}
+
+// refuseEmpty returns the callback that refuses rows without an ID, where no ID can be had for the
+// given reason, and all rows of a model whose tags are faulty.
+func refuseEmpty(plans *PlanCache, cause error) func(*gorm.DB) {
+	return func(db *gorm.DB) {
+		plan := plans.planOf(db.Statement)
+		if db.Error != nil || plan == nil {
+			return
+		}
+		if plan.err != nil {
+			_ = db.AddError(plan.err)
+			return
+		}
+		if len(plan.columns) == 0 {
+			return
+		}
+		fr := &frame{stmt: db.Statement, plan: plan}
+		if err := fr.openRows(); err != nil || fr.rows == nil {
+			_ = db.AddError(err)
+			return
+		}
+		sent, unselected := fr.sentColumns()
+		if empty, columns := fr.countVacant(sent | unselected); empty > 0 {
+			_ = db.AddError(fmt.Errorf("%w: no ID for %s: db.Use failed: %w",
+				errs.ErrNotInUse, plan.names(columns), cause))
+		}
+	}
+}
+
+// CheckShard returns the callback that looks at all rows once more, when they have their keys and hooks
+// have run, right before they are inserted.
+func CheckShard(plans *PlanCache) func(*gorm.DB) {
+	return func(db *gorm.DB) {
+		fr := plans.frames.of(db.Statement)
+		if db.Error != nil || fr == nil || fr.rows == nil || fr.plan.shard == nil {
+			return
+		}
+		if err := checkShard(fr); err != nil {
+			_ = db.AddError(err)
+		}
+	}
+}
+
+// filler has the callbacks of the plugin on one database. Its methods stand in the order in which
+// GORM calls them for a create. An application may remove or replace callbacks of GORM, and then
+// GORM puts those of the plugin that were placed before them at the end. So each method also does
+// what an earlier one should have done.
+type filler struct {
+	creates chain // of the database
+	plans   *PlanCache
+	numbers *Numbers
+	open    openFrames
+	notes   *Notes
+	// inserts: the INSERT of GORM has been seen in its place since the callbacks were last changed.
+	inserts atomic.Bool
+}
+
+// watch makes the plan of a model before its first INSERT is built, wherever the other callbacks have got
+// to; see noZeroKeys. Without the INSERT of GORM nothing tells where the application inserts its rows, so
+// watch refuses those that need an ID.
+func (f *filler) watch(db *gorm.DB) {
+	if db.Error != nil {
+		return
+	}
+	if plan := f.plans.planOf(db.Statement); plan != nil && len(plan.columns) > 0 && !f.hasInsert() {
+		_ = db.AddError(errNoInsert())
+	}
+}
+
+// hasInsert reports whether the INSERT of GORM, or what replaces it, is in its place. GORM goes through all
+// callbacks for the answer, so it is asked only after a change.
+func (f *filler) hasInsert() bool {
+	if f.inserts.Load() {
+		return true
+	}
+	has := f.creates.Get(gormInsert) != nil
+	f.inserts.Store(has)
+	return has
+}
+
+// changed notes that the callbacks may be others now. GORM asks each of them whether it is wanted whenever
+// one is added, removed or replaced, and all of the plugin's say yes in this way.
+func (f *filler) changed(*gorm.DB) bool {
+	f.inserts.Store(false)
+	return true
+}
+
+// errNoInsert is the error where an application does without the INSERT of GORM.
+func errNoInsert() error {
+	return fmt.Errorf("%w: the application has removed %s, so nothing tells where the INSERT is: replace it "+
+		"in place of removing it", errs.ErrCallbacks, gormInsert)
+}
+
+// fillRows gives every empty tagged field of the statement's rows an ID, before the transaction
+// begins and before the user's hooks run.
+func (f *filler) fillRows(db *gorm.DB) {
+	if db.Error != nil || db.Statement.SQL.Len() > 0 {
+		return // there is nothing to fill, or the INSERT was already built
+	}
+	plan := f.plans.planOf(db.Statement)
+	if plan == nil || !f.isReady(db, plan) || plan.oneCell && f.fillOneCell(db, plan) {
+		return
+	}
+	f.fillFrame(db, plan)
+}
+
+// isReady tells whether rows of the plan may have IDs in this database. Those that have them already are
+// refused as well: a router gives a row its ID before it knows the database.
+func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
+	if len(plan.columns) == 0 {
+		return true
+	}
+	if err := f.notes.ensure(db); err != nil {
+		_ = db.AddError(err)
+		return false
+	}
+	return true
+}
+
+// fillOneCell does the work of fillRows for a statement whose plan has one cell. It returns false if a
+// frame has to do it: the statement is of another shape, or it may be below another create.
+func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
+	stmt := db.Statement
+	row := stmt.ReflectValue
+	if row.Kind() != reflect.Struct || !row.CanAddr() || row.Type() != plan.schema.ModelType ||
+		len(stmt.Selects) > 0 || len(stmt.Omits) > 0 || len(stmt.Clauses) > 0 || stmt.Context == nil ||
+		f.open.count.Load() > 0 || !f.inserts.Load() {
+		return false
+	}
+	cell := row.Field(plan.columns[0].direct)
+	if cell.Int() != 0 {
+		return true
+	}
+	p := f.plans.frames.place(stmt)
+	if !p.stmt.CompareAndSwap(nil, stmt) {
+		return false
+	}
+	id, err := f.numbers.Next(stmt.Context)
+	if err != nil {
+		p.stmt.Store(nil)
+		_ = db.AddError(plan.noID(1, err))
+		return true
+	}
+	cell.SetInt(id)
+	p.one.cell, p.one.id = cell, id
+	return true
+}
+
+// fillFrame is fillRows for a statement of any shape.
+func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
+	if len(plan.columns) == 0 && plan.err == nil && !plan.reachesTagged(db) {
+		return
+	}
+	if plan.err != nil {
+		_ = db.AddError(plan.err)
+		return
+	}
+	if len(plan.columns) > 0 && !f.hasInsert() { // the application may have removed watch as well
+		_ = db.AddError(errNoInsert())
+		return
+	}
+	fr := f.plans.frames.open(db.Statement, plan)
+	f.open.adopt(fr)
+	f.open.add(fr)
+	if len(plan.columns) == 0 {
+		return
+	}
+	if err := fr.openRows(); err != nil {
+		_ = db.AddError(err)
+		return
+	}
+	if err := assign(fr, f.numbers); err != nil {
+		_ = db.AddError(err)
+	}
+}
+
+// noteTransaction remembers the transaction once it has begun, before hooks create rows in it.
+func (f *filler) noteTransaction(db *gorm.DB) {
+	if fr := f.plans.frames.of(db.Statement); fr != nil {
+		f.open.add(fr)
+	}
+}
+
+// beforeInsert gives an ID to fields that a hook of the user has emptied, and notes which IDs an
+// INSERT with ON CONFLICT may leave in no row.
+func (f *filler) beforeInsert(db *gorm.DB) {
+	if db.Error != nil {
+		return
+	}
+	if p := f.plans.frames.oneCellOf(db.Statement); p == nil || len(db.Statement.Clauses) > 0 {
+		f.beforeFrame(db, p)
+	} else {
+		p.one.sending = true
+		if db.TranslateError {
+			p.config = plainErrors(db)
+		}
+	}
+	if db.Statement.Unscoped {
+		checkUnscoped(db.Statement)
+	}
+}
+
+// beforeFrame is beforeInsert for a statement that has a frame or needs one. If the statement has one cell,
+// p is its place, and otherwise nil.
+func (f *filler) beforeFrame(db *gorm.DB, p *place) {
+	fr := f.plans.frames.of(db.Statement)
+	if p != nil {
+		var err error
+		if fr, err = f.plans.frames.widen(p, f.plans.planOf(db.Statement)); err != nil {
+			_ = db.AddError(err)
+			return
+		}
+	}
+	if fr == nil {
+		f.fillRows(db)
+		if fr = f.plans.frames.of(db.Statement); fr == nil || db.Error != nil {
+			return
+		}
+	} else if fr.plan.refills && !db.Statement.SkipHooks {
+		if err := assign(fr, f.numbers); err != nil {
+			_ = db.AddError(err)
+			return
+		}
+	}
+	f.open.add(fr)
+	if fr.rows == nil {
+		return
+	}
+	if fr.mask != 0 && len(db.Statement.Clauses) > 0 {
+		if f.prepareUpsert(db, fr); db.Error != nil {
+			return
+		}
+	}
+	if fr.rebuilds(db) {
+		if fr.judge == nil {
+			fr.judge = newJudge(fr)
+		}
+		if fr.judge != nil {
+			fr.judge.remember(db, fr)
+		}
+	}
+	fr.sending, fr.config = true, plainErrors(db)
+}
+
+// prepareUpsert changes a statement with ON CONFLICT so that it obeys the rule above, and notes what has to
+// be looked at afterwards.
+func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
+	stmt := db.Statement
+	conflict, ok := conflictOf(stmt)
+	if !ok {
+		return
+	}
+	j := newJudge(fr)
+	if j == nil || isShardingPool(stmt.ConnPool) && len(j.given) > 0 {
+		fr.upsert = newUpsert(db, fr, false)
+		return
+	}
+	fr.judge = j
+	j.sent = &sentStatement{}
+	j.sent.conflict, j.sent.present = stmt.Clauses[clauseOnConflict]
+	ignores := insertIgnores(stmt)
+	alone := !ignores && f.isAboutKey(db, fr, conflict)
+	if alone && len(j.given) == 0 {
+		delete(stmt.Clauses, clauseOnConflict)
+		j.send(stmt, fr, j.rows)
+		return
+	}
+	if fr.upsert = newUpsert(db, fr, ignores); db.Error != nil || isShardingPool(stmt.ConnPool) {
+		return
+	}
+	if db.Name() == dialectMySQL {
+		j.guardDuplicates(stmt, fr)
+		j.send(stmt, fr, fr.unrepeated(j))
+		return
+	}
+	current := f.resolved(db, conflict)
+	switch meetsKey := !isAboutOther(fr.plan.schema, conflict); {
+	case db.Error != nil:
+	case !current.DoNothing:
+		if meetsKey {
+			j.guardUpdates(stmt, fr, current)
+		}
+		j.counts = ignores
+		j.send(stmt, fr, fr.unrepeated(j))
+	case len(j.given) == 0 || !meetsKey || db.DryRun || fr.rebuilds(db):
+		j.counts = true
+		j.countExactly(db, fr)
+		j.send(stmt, fr, fr.unrepeated(j))
+	default:
+		if f.insertApart(db, fr, j.given); db.Error != nil {
+			return
+		}
+		if j.counts = !alone; j.counts {
+			j.countExactly(db, fr)
+		} else {
+			delete(stmt.Clauses, clauseOnConflict)
+			fr.upsert = fr.upsert.without(j.rows)
+		}
+		j.send(stmt, fr, j.rows)
+	}
+	if fr.upsert != nil {
+		fr.upsert.sent = fr.rows.count() - j.repeats
+	}
+}
+
+// isAboutKey reports whether rows with new keys need no clause. Either its target is the primary key, or GORM
+// has put it there for an association, and the model has no other key that the clause could be for. MySQL
+// knows no target.
+func (f *filler) isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
+	others := f.plans.hasOtherUnique(fr.plan)
+	if targetsPrimaryKey(fr.plan.schema, conflict) {
+		return db.Name() != dialectMySQL || !others
+	}
+	return !others && isAssociation(db.Statement, conflict)
+}
+
+// resolved returns the clause as GORM will build it: UPDATE ALL by the assignments that it stands for, which
+// may be none. GORM puts them in only as it builds the statement.
+func (f *filler) resolved(db *gorm.DB, conflict clause.OnConflict) clause.OnConflict {
+	current, ok := db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
+	if !ok {
+		return conflict // INSERT IGNORE
+	}
+	if current.UpdateAll {
+		callbacks.ConvertToCreateValues(db.Statement)
+		current, _ = db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
+		current.UpdateAll = false
+		db.Statement.AddClause(current)
+	}
+	return current
+}
+
+// insertApart inserts some rows by a statement of their own, as the application has asked for. Hooks and
+// associations are the matter of the statement of all rows.
+func (f *filler) insertApart(db *gorm.DB, fr *frame, rows []int) {
+	began := time.Now()
+	apart := db.Session(&gorm.Session{Initialized: true})
+	part := fr.rows.part(rows)
+	apart.Statement.Dest, apart.Statement.ReflectValue = part.dest, part.value
+	apart.Statement.BuildClauses = db.Statement.BuildClauses
+	f.creates.Get(gormInsert)(apart)
+	trace(db, apart.Statement, began, apart.RowsAffected, apart.Error)
+	if apart.Error != nil {
+		db.Error = apart.Error
+		return
+	}
+	fr.judge.apart, fr.judge.sent.affected = true, apart.RowsAffected
+}
+
+// afterInsert brings IDs and rows together, before associations copy the keys.
+func (f *filler) afterInsert(db *gorm.DB) {
+	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
+		p.afterOneCell(db)
+		return
+	}
+	fr := f.plans.frames.of(db.Statement)
+	if fr == nil || fr.rows == nil {
+		return
+	}
+	sent, config := fr.sending, fr.config
+	fr.sending, fr.config = false, nil
+	fr.judge.giveBack(db, fr)
+	if sent && db.Error != nil {
+		f.judgeError(db, fr, config)
+	} else {
+		translated(db, config)
+	}
+	if db.Error != nil || db.DryRun || fr.judge.loses(db, fr) {
+		return
+	}
+	if upsert := fr.upsert; upsert != nil {
+		fr.upsert = nil
+		if err := reconcile(db, fr, upsert, f.plans); err != nil {
+			_ = db.AddError(fmt.Errorf("snowflakeplugin: read the IDs of upserted %s back: %w",
+				fr.plan.schema.Name, err))
+		}
+		if db.Error != nil {
+			return
+		}
+	}
+	fr.inserted = true
+}
+
+// afterOneCell does the work of afterInsert for a statement that has one cell.
+func (p *place) afterOneCell(db *gorm.DB) {
+	sent := p.one.sending
+	p.one.sending = false
+	if sent && db.Error != nil {
+		p.judgeOneCell(db)
+	}
+	translated(db, p.config)
+	p.config = nil
+	if db.Error == nil && !db.DryRun {
+		p.one.inserted = true
+	}
+}
+
+// judgeOneCell is judgeError for a statement that has one cell.
+func (p *place) judgeOneCell(db *gorm.DB) {
+	cause, own := db.Error, p.one.cell.Int() == p.one.id
+	translated(db, p.config)
+	p.config = nil
+	if key, is := refusalOf(db, nil, cause); is && own {
+		id := strconv.FormatInt(p.one.id, 10)
+		if key == "" || key == id {
+			setError(db, contested(db, []string{id}, (*frame)(nil).state(db, nil), db.Error))
+		}
+	}
+}
+
+// judgeError says in the error of a failed INSERT that its new key is contested, if it is. original is what
+// plainErrors has returned.
+func (f *filler) judgeError(db *gorm.DB, fr *frame, original *gorm.Config) {
+	cause := db.Error
+	translated(db, original)
+	refused, is := refusalOf(db, fr, cause)
+	if !is {
+		return
+	}
+	keys, is := fr.refusedKeys(db, refused)
+	if is {
+		setError(db, contested(db, keys, fr.state(db, fr.judge), db.Error))
+	}
+}
+
+// reconcile gives every doubtful cell the ID that is in the database, or no ID.
+func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
+	if fr.rebuilds(db) {
+		return nil // GORM has made the slice anew, of the rows that came back
+	}
+	for _, cell := range upsert.cells {
+		if cell.given {
+			continue
+		}
+		if err := fr.rows.put(cell.row, cell.column, cell.id); err != nil {
+			return err
+		}
+	}
+	// Without RETURNING the affected rows are the inserted ones. If all were inserted, no row met
+	// another. MySQL counts in another way.
+	_, returns := db.Statement.Clauses[clauseReturning]
+	if upsert.conflict.DoNothing && !returns && db.Name() != dialectMySQL &&
+		(db.RowsAffected == int64(upsert.sent) || fr.judge.settles(upsert)) {
+		return nil
+	}
+	search := newSearch(db, fr, upsert)
+	for _, key := range searchKeys(db, fr, upsert.conflict, plans) {
+		if err := search.by(key); err != nil {
+			return err
+		}
+		if key.own && fr.judge.exceeds(db, fr, search) {
+			return nil
+		}
+	}
+	// A row that was not found is not there, so its ID would be a phantom.
+	for _, cell := range upsert.cells {
+		if search.missing(cell.row) && !cell.given {
+			fr.rows.restore(cell.row, cell.column)
+		}
+	}
+	return nil
+}
+
+// finish takes the IDs back if the statement failed, and ends the frame.
+func (f *filler) finish(db *gorm.DB) {
+	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
+		p.finishOneCell(db)
+		return
+	}
+	fr := f.plans.frames.of(db.Statement)
+	if fr == nil {
+		return
+	}
+	f.afterInsert(db)
+	if db.Error != nil {
+		fr.reset(f.open.tree(fr), beganTransaction(db))
+	}
+	f.open.remove(fr)
+	f.plans.frames.remove(fr)
+}
+
+// finishOneCell ends a statement that has one cell. It takes the ID back if the statement failed, unless
+// the application has set another one.
+func (p *place) finishOneCell(db *gorm.DB) {
+	translated(db, p.config) // unless the application has removed what comes before
+	p.config = nil
+	if one := &p.one; db.Error != nil && one.cell.Int() == one.id && (!one.inserted || beganTransaction(db)) {
+		one.cell.SetZero()
+	}
+	p.one = oneCell{}
+	p.stmt.Store(nil)
+}
+
+// track makes an update the root of the creates below it: its associations are saved in its
+// transaction, and if that fails, their structs must not keep their IDs.
+func (f *filler) track(db *gorm.DB) {
+	if db.Error != nil {
+		return
+	}
+	if plan := f.plans.planOf(db.Statement); plan != nil && plan.reachesTagged(db) {
+		fr := f.plans.frames.open(db.Statement, plan)
+		f.open.adopt(fr)
+		f.open.add(fr)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -35,6 +38,38 @@ type frame struct {
 	below    below        // what is known of the creates below this one
 }
 
+// frameTable finds the frame of a statement. Applications see the context and the settings of a
+// statement and may replace them, so the frame is in neither. Most frames stand in a table of the
+// plugin, and serve one statement after another, so they take no allocation. If another statement
+// occupies the place, the frame stands among the clauses of its statement, where GORM copies it now and
+// then but never builds it.
+//
+// A panic in a hook can leave a frame behind. It then keeps its place and its statement, and there
+// are only so many places.
+type frameTable struct {
+	places [1 << placeBits]place
+	// spilled counts the frames among clauses. As long as there are none, nobody looks there.
+	spilled atomic.Int64
+	spare   sync.Pool // empty frames
+}
+
+// place has what is known of one statement at a time: its frame, or its one cell.
+type place struct {
+	stmt atomic.Pointer[gorm.Statement] // nil if the place is free
+
+	// Only whoever runs that statement reads and writes these.
+	frame *frame // nil if there is one cell
+	one   oneCell
+	// config is as in a frame. With it a place fills a line of the cache, so that statements do not share one.
+	config *gorm.Config
+}
+
+// placeBits is the binary logarithm of the number of places.
+const placeBits = 8
+
+// frameClause is the name of a frame among the clauses of a statement.
+const frameClause = PluginName + ":frame"
+
 // below is what a frame knows of the creates below it, which GORM makes for associations and hooks
 // may make, also on goroutines of their own.
 type below struct {
@@ -43,6 +78,14 @@ type below struct {
 	known    bool          // other frames may refer to this one, also when its statement is over
 	done     bool          // the statement is over
 	children []*frame      // the frames of creates below, in that transaction
+}
+
+// cell is an ID and where it was put. It is remembered because scanning the rows of RETURNING,
+// which GORM does by position, may move IDs to other elements.
+type cell struct {
+	row, column int
+	id          int64
+	given       bool // by the user
 }
 
 // upsert is what has to be reconciled after an INSERT with ON CONFLICT.
@@ -56,13 +99,109 @@ type upsert struct {
 	keyless map[int]bool
 }
 
-// cell is an ID and where it was put. It is remembered because scanning the rows of RETURNING,
-// which GORM does by position, may move IDs to other elements.
-type cell struct {
-	row, column int
-	id          int64
-	given       bool // by the user
+// oneCell is what is known of a statement that creates one struct with one integer key, and nothing below
+// it. Most creates are of this kind. A frame would cost more than their ID: a create runs long enough
+// between two callbacks for the memory and the code of the plugin to leave the caches of the processor, so
+// each callback pays for all that it touches.
+type oneCell struct {
+	cell     reflect.Value
+	id       int64
+	inserted bool // as in a frame
+	sending  bool // as in a frame
 }
+
+// of returns the frame of this very statement, or nil.
+func (t *frameTable) of(stmt *gorm.Statement) *frame {
+	if p := t.place(stmt); p.stmt.Load() == stmt {
+		return p.frame
+	}
+	if t.spilled.Load() == 0 {
+		return nil
+	}
+	// A statement that was cloned while it ran has the clause of the original.
+	if f, ok := stmt.Clauses[frameClause].Expression.(*frame); ok && f.stmt == stmt {
+		return f
+	}
+	return nil
+}
+
+// oneCellOf returns the place of a statement that has one cell, or nil.
+func (t *frameTable) oneCellOf(stmt *gorm.Statement) *place {
+	if p := t.place(stmt); p.stmt.Load() == stmt && p.frame == nil {
+		return p
+	}
+	return nil
+}
+
+// place returns where the frame of a statement stands unless the place is occupied.
+func (t *frameTable) place(stmt *gorm.Statement) *place { return &t.places[spread(stmt, placeBits)] }
+
+// spread returns a number of so many bits for what a pointer leads to. Its address decides, because Go does
+// not move what lies on the heap; hash/maphash relies on that as well. Every create asks several times, so
+// the time of a better hash would be felt.
+func spread[T any](pointer *T, bits int) uint64 {
+	const fibonacci = 0x9E3779B97F4A7C15        // 2^64 by the golden ratio: neighbors come to lie far apart
+	address := uintptr(unsafe.Pointer(pointer)) // reflect tells it as well, by a call
+	return uint64(address) * fibonacci >> (64 - bits)
+}
+
+// open makes the frame of a statement. If a panic ended the statement before, the new frame replaces
+// the old one.
+func (t *frameTable) open(stmt *gorm.Statement, plan *Plan) *frame {
+	f := t.fresh(stmt, plan)
+	if p := t.place(stmt); p.stmt.CompareAndSwap(nil, stmt) || p.stmt.Load() == stmt {
+		p.frame, p.one = f, oneCell{}
+		return f
+	}
+	if stmt.Clauses == nil {
+		stmt.Clauses = map[string]clause.Clause{}
+	}
+	if t.of(stmt) == nil {
+		t.spilled.Add(1)
+	}
+	stmt.Clauses[frameClause] = clause.Clause{Expression: f}
+	return f
+}
+
+// fresh returns a frame that stands nowhere yet.
+func (t *frameTable) fresh(stmt *gorm.Statement, plan *Plan) *frame {
+	f, ok := t.spare.Get().(*frame)
+	if !ok {
+		f = &frame{}
+	}
+	f.stmt, f.plan = stmt, plan
+	return f
+}
+
+// widen makes a frame of a statement that has one cell, because the application has added clauses since
+// that was filled.
+func (t *frameTable) widen(p *place, plan *Plan) (*frame, error) {
+	f := t.fresh(p.stmt.Load(), plan)
+	f.one[0] = p.one.id
+	f.ids, f.mask, f.inserted = f.one[:], 1, p.one.inserted
+	p.frame, p.one = f, oneCell{}
+	return f, f.openRows()
+}
+
+// remove forgets a frame whose statement is over, and closes it.
+func (t *frameTable) remove(f *frame) {
+	f.close()
+	if p := t.place(f.stmt); p.stmt.Load() == f.stmt {
+		p.frame = nil
+		p.stmt.Store(nil)
+	} else {
+		delete(f.stmt.Clauses, frameClause)
+		t.spilled.Add(-1)
+	}
+	if f.below.known {
+		return // other frames may still refer to this one
+	}
+	*f = frame{}
+	t.spare.Put(f)
+}
+
+// Build makes a frame a clause. GORM builds only the clauses that it knows, and so never this one.
+func (*frame) Build(clause.Builder) {}
 
 // context is that of the statement.
 func (f *frame) context() context.Context {
@@ -190,6 +329,38 @@ func (f *frame) place(columns columnMask, ids []int64) (err error) {
 	return nil
 }
 
+// placeNamed writes the numbers of one source into the empty cells of its columns. Nothing is written
+// unless all of them fit.
+func (f *frame) placeNamed(columns columnMask, ids []int64) error {
+	rest := ids
+	for c, column := range f.plan.columns {
+		if !columns.has(c) {
+			continue
+		}
+		n := f.rows.vacant(c)
+		for _, id := range rest[:n] {
+			if err := column.fits(id); err != nil {
+				return f.noFit(column, err)
+			}
+		}
+		f.note(column, rest[:n])
+		rest = rest[n:]
+	}
+	return f.place(columns, ids)
+}
+
+// note remembers numbers that were made for a column of a named source.
+func (f *frame) note(column *column, ids []int64) {
+	fresh := made{ids: slices.Sorted(slices.Values(ids))}
+	if column.hasText() {
+		fresh.texts = make(map[string]int64, len(ids))
+		for _, id := range ids {
+			fresh.texts[column.textOf(id)] = id
+		}
+	}
+	f.named = f.named.and(madeBy{column.from.name: fresh})
+}
+
 // noFit is the error of a field that cannot take the ID that was made for it.
 func (f *frame) noFit(column *column, cause error) error {
 	return fmt.Errorf("%w: %s.%s: %w", errs.ErrInvalidField, f.plan.schema.Name, column.field.Name, cause)
@@ -200,12 +371,6 @@ func (f *frame) noParent(i int, column *column, value any) error {
 	return fmt.Errorf("%w: row %d has %v in %s.%s: set it to the ID of the row that this one is colocated "+
 		"with",
 		errs.ErrNoParent, i, value, f.plan.schema.Name, column.like.Name)
-}
-
-// inTransaction reports whether statements of the pool can still be rolled back.
-func inTransaction(pool gorm.ConnPool) bool {
-	_, is := pool.(gorm.TxCommitter)
-	return is
 }
 
 // made reports whether id was generated for a column of this statement.
@@ -227,6 +392,54 @@ func (f *frame) get(i, c int) (id int64, ok bool) { return f.named.get(f, i, c) 
 func contains(ids []int64, id int64) bool {
 	_, found := slices.BinarySearch(ids, id)
 	return found
+}
+
+// made is what one source has made for a statement.
+type made struct {
+	ids   []int64          // in ascending order
+	texts map[string]int64 // nil if no column keeps texts
+}
+
+// madeBy has what was made, by the name of the source. A nil map has nothing.
+type madeBy map[string]made
+
+// and returns what is in either.
+func (m madeBy) and(other madeBy) madeBy {
+	for name, more := range other {
+		if m == nil {
+			m = madeBy{}
+		}
+		all := made{ids: append(slices.Clone(m[name].ids), more.ids...), texts: map[string]int64{}}
+		slices.Sort(all.ids)
+		for _, texts := range []map[string]int64{m[name].texts, more.texts} {
+			for text, id := range texts {
+				all.texts[text] = id
+			}
+		}
+		m[name] = all
+	}
+	return m
+}
+
+// get returns the ID in a cell of a frame; ok is false if there is none. It is 0 for a text that is not
+// among those that were made.
+func (m madeBy) get(f *frame, i, c int) (id int64, ok bool) {
+	column := f.plan.columns[c]
+	if !column.hasText() {
+		return f.rows.get(i, c)
+	}
+	value, known := f.rows.value(f.context(), i, column.field)
+	if !known {
+		return 0, false
+	}
+	text, ok := textIn(value)
+	return m[column.from.name].texts[text], ok && text != ""
+}
+
+// inTransaction reports whether statements of the pool can still be rolled back.
+func inTransaction(pool gorm.ConnPool) bool {
+	_, is := pool.(gorm.TxCommitter)
+	return is
 }
 
 // beganTransaction reports whether the statement has begun the transaction in which it is, so that GORM rolls
@@ -352,4 +565,82 @@ func (f *frame) close() {
 	if f.selects != nil {
 		f.stmt.Selects = *f.selects
 	}
+}
+
+// openFrames knows, for every transaction of a database, the innermost statement that is at work in
+// it and may create more rows. A create that begins meanwhile in the same transaction is below that
+// statement: if the statement fails, both are undone.
+//
+// The transaction tells this, because GORM and hooks pass it on and nothing else. Two goroutines
+// that create rows in one transaction at the same time therefore count as one below the other. That
+// is right as long as a failure of the one ends the transaction of both.
+type openFrames struct {
+	count     atomic.Int64 // of innermost
+	mu        sync.Mutex
+	innermost map[gorm.ConnPool]*frame // guarded by mu
+}
+
+// add registers a frame when its statement has entered its transaction. A second call does nothing.
+func (o *openFrames) add(f *frame) {
+	pool := f.stmt.ConnPool
+	if f.below.pool != nil || !f.plan.nests || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.innermost == nil {
+		o.innermost = map[gorm.ConnPool]*frame{}
+	}
+	f.below.pool, f.below.outer, f.below.known = pool, o.innermost[pool], true
+	o.innermost[pool] = f
+	o.count.Store(int64(len(o.innermost)))
+}
+
+// adopt hangs a frame below the statement that is at work in its transaction, if there is one.
+func (o *openFrames) adopt(child *frame) {
+	pool := child.stmt.ConnPool
+	if o.count.Load() == 0 || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if parent := o.innermost[pool]; parent != nil && parent != child {
+		parent.below.children = append(parent.below.children, child)
+		child.below.known = true
+	}
+}
+
+// remove forgets a frame whose statement is over. Statements on several goroutines may end in any
+// order, so the frames around it that are over as well are skipped.
+func (o *openFrames) remove(f *frame) {
+	if f.below.pool == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f.below.done = true
+	top := o.innermost[f.below.pool]
+	for top != nil && top.below.done {
+		top = top.below.outer
+	}
+	if top == nil {
+		delete(o.innermost, f.below.pool)
+	} else {
+		o.innermost[f.below.pool] = top
+	}
+	o.count.Store(int64(len(o.innermost)))
+}
+
+// tree lists a frame and all below it.
+func (o *openFrames) tree(f *frame) []*frame {
+	if f.below.pool == nil {
+		return []*frame{f}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	frames := []*frame{f}
+	for i := 0; i < len(frames); i++ {
+		frames = append(frames, frames[i].below.children...)
+	}
+	return frames
 }

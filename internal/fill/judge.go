@@ -1,13 +1,18 @@
 package fill
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
 	"slices"
-	"time"
+	"strconv"
+	"strings"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // A row whose key was made for it in its statement is inserted or refused. It never changes, joins or yields
@@ -103,125 +108,6 @@ func (f *frame) madeKey(i int, key columnMask) (madeKey, bool) {
 	return madeKey{}, false
 }
 
-// prepareUpsert changes a statement with ON CONFLICT so that it obeys the rule above, and notes what has to
-// be looked at afterwards.
-func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
-	stmt := db.Statement
-	conflict, ok := conflictOf(stmt)
-	if !ok {
-		return
-	}
-	j := newJudge(fr)
-	if j == nil || isShardingPool(stmt.ConnPool) && len(j.given) > 0 {
-		fr.upsert = newUpsert(db, fr, false)
-		return
-	}
-	fr.judge = j
-	j.sent = &sentStatement{}
-	j.sent.conflict, j.sent.present = stmt.Clauses[clauseOnConflict]
-	ignores := insertIgnores(stmt)
-	alone := !ignores && f.isAboutKey(db, fr, conflict)
-	if alone && len(j.given) == 0 {
-		delete(stmt.Clauses, clauseOnConflict)
-		j.send(stmt, fr, j.rows)
-		return
-	}
-	if fr.upsert = newUpsert(db, fr, ignores); db.Error != nil || isShardingPool(stmt.ConnPool) {
-		return
-	}
-	if db.Name() == dialectMySQL {
-		j.guardDuplicates(stmt, fr)
-		j.send(stmt, fr, fr.unrepeated(j))
-		return
-	}
-	current := f.resolved(db, conflict)
-	switch meetsKey := !isAboutOther(fr.plan.schema, conflict); {
-	case db.Error != nil:
-	case !current.DoNothing:
-		if meetsKey {
-			j.guardUpdates(stmt, fr, current)
-		}
-		j.counts = ignores
-		j.send(stmt, fr, fr.unrepeated(j))
-	case len(j.given) == 0 || !meetsKey || db.DryRun || fr.rebuilds(db):
-		j.counts = true
-		j.countExactly(db, fr)
-		j.send(stmt, fr, fr.unrepeated(j))
-	default:
-		if f.insertApart(db, fr, j.given); db.Error != nil {
-			return
-		}
-		if j.counts = !alone; j.counts {
-			j.countExactly(db, fr)
-		} else {
-			delete(stmt.Clauses, clauseOnConflict)
-			fr.upsert = fr.upsert.without(j.rows)
-		}
-		j.send(stmt, fr, j.rows)
-	}
-	if fr.upsert != nil {
-		fr.upsert.sent = fr.rows.count() - j.repeats
-	}
-}
-
-// isAboutKey reports whether rows with new keys need no clause. Either its target is the primary key, or GORM
-// has put it there for an association, and the model has no other key that the clause could be for. MySQL
-// knows no target.
-func (f *filler) isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
-	others := f.plans.hasOtherUnique(fr.plan)
-	if targetsPrimaryKey(fr.plan.schema, conflict) {
-		return db.Name() != dialectMySQL || !others
-	}
-	return !others && isAssociation(db.Statement, conflict)
-}
-
-// isAssociation reports whether GORM saves an association by the statement, and yields to rows that are
-// there.
-func isAssociation(stmt *gorm.Statement, conflict clause.OnConflict) bool {
-	if !conflict.DoNothing || len(conflict.Columns) > 0 || conflict.OnConstraint != "" ||
-		len(conflict.Where.Exprs) > 0 || len(conflict.TargetWhere.Exprs) > 0 {
-		return false
-	}
-	_, saved := stmt.Settings.Load(savedAssociations)
-	return saved
-}
-
-// savedAssociations is the setting that GORM hands down to the creates of associations, and to nothing else.
-const savedAssociations = "gorm:saved_association_map"
-
-// isAboutOther reports whether the conflict target is another key than the primary key. Then a row that meets
-// another by its primary key fails the statement, on SQLite and PostgreSQL.
-func isAboutOther(s *schema.Schema, conflict clause.OnConflict) bool {
-	if conflict.OnConstraint != "" || len(conflict.Columns) == 0 || targetsPrimaryKey(s, conflict) {
-		return false
-	}
-	return !slices.ContainsFunc(conflict.Columns, func(column clause.Column) bool {
-		return column.Raw || s.LookUpField(column.Name) == nil
-	})
-}
-
-// resolved returns the clause as GORM will build it: UPDATE ALL by the assignments that it stands for, which
-// may be none. GORM puts them in only as it builds the statement.
-func (f *filler) resolved(db *gorm.DB, conflict clause.OnConflict) clause.OnConflict {
-	current, ok := db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
-	if !ok {
-		return conflict // INSERT IGNORE
-	}
-	if current.UpdateAll {
-		callbacks.ConvertToCreateValues(db.Statement)
-		current, _ = db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
-		current.UpdateAll = false
-		db.Statement.AddClause(current)
-	}
-	return current
-}
-
-// rebuilds reports whether GORM will make the slice anew of the rows that come back.
-func (f *frame) rebuilds(db *gorm.DB) bool {
-	returning, returns := db.Statement.Clauses[clauseReturning].Expression.(clause.Returning)
-	return returns && returnsAll(returning) && supportsReturning(db) && f.structs.isSlice()
-}
-
 // remember notes the keys of rows that GORM will replace.
 func (j *judge) remember(db *gorm.DB, f *frame) {
 	s := &search{db: db, frame: f, sent: sentFields(db.Statement)}
@@ -269,6 +155,12 @@ func (f *frame) unrepeated(j *judge) []int {
 	return rows
 }
 
+// rebuilds reports whether GORM will make the slice anew of the rows that come back.
+func (f *frame) rebuilds(db *gorm.DB) bool {
+	returning, returns := db.Statement.Clauses[clauseReturning].Expression.(clause.Returning)
+	return returns && returnsAll(returning) && supportsReturning(db) && f.structs.isSlice()
+}
+
 // send makes the statement insert some of the rows. It does nothing if these are all rows.
 func (j *judge) send(stmt *gorm.Statement, f *frame, rows []int) {
 	if len(rows) == 0 || len(rows) == f.rows.count() {
@@ -279,32 +171,188 @@ func (j *judge) send(stmt *gorm.Statement, f *frame, rows []int) {
 	stmt.Dest, stmt.ReflectValue = part.dest, part.value
 }
 
-// insertApart inserts some rows by a statement of their own, as the application has asked for. Hooks and
-// associations are the matter of the statement of all rows.
-func (f *filler) insertApart(db *gorm.DB, fr *frame, rows []int) {
-	began := time.Now()
-	apart := db.Session(&gorm.Session{Initialized: true})
-	part := fr.rows.part(rows)
-	apart.Statement.Dest, apart.Statement.ReflectValue = part.dest, part.value
-	apart.Statement.BuildClauses = db.Statement.BuildClauses
-	f.creates.Get(gormInsert)(apart)
-	trace(db, apart.Statement, began, apart.RowsAffected, apart.Error)
-	if apart.Error != nil {
-		db.Error = apart.Error
-		return
-	}
-	fr.judge.apart, fr.judge.sent.affected = true, apart.RowsAffected
+// The texts by which the errors of guards are known. MySQL puts the expression into its error, and PostgreSQL
+// the text that is no number.
+const (
+	guardMySQL    = "9223372036854775807 + "
+	guardPostgres = "snowflake contested "
+	guardSQLite   = "integer overflow"
+)
+
+// guard is a condition on the row that an upsert meets. It is an error if the row has the key that was made
+// for the row that meets it.
+type guard struct {
+	frame  *frame
+	judge  *judge
+	mysql  bool
+	sqlite bool
+	meets  bool         // the clause may be for another key than the primary key
+	rest   clause.Where // the condition of the application
 }
 
-// trace logs a statement that no callback of GORM logs.
-func trace(db *gorm.DB, stmt *gorm.Statement, began time.Time, affected int64, err error) {
-	text, vars := stmt.SQL.String(), stmt.Vars
-	db.Logger.Trace(db.Statement.Context, began, func() (string, int64) {
-		if filter, ok := db.Logger.(gorm.ParamsFilter); ok {
-			text, vars = filter.ParamsFilter(db.Statement.Context, text, vars...)
+// guardDuplicates makes the guard the first assignment of ON DUPLICATE KEY, which then changes nothing
+// itself. It works with INSERT IGNORE as well: that does not ignore the error.
+func (j *judge) guardDuplicates(stmt *gorm.Statement, f *frame) {
+	conflict, _ := stmt.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
+	conflict.DoNothing = false
+	conflict.DoUpdates = append(clause.Set{{
+		Column: clause.Column{Name: j.column.field.DBName},
+		Value:  guard{frame: f, judge: j, mysql: true, meets: true},
+	}}, conflict.DoUpdates...)
+	j.guarded = true
+	stmt.AddClause(conflict)
+}
+
+// guardUpdates makes the guard the condition of DO UPDATE.
+func (j *judge) guardUpdates(stmt *gorm.Statement, f *frame, conflict clause.OnConflict) {
+	conflict.Where = clause.Where{Exprs: []clause.Expression{guard{
+		frame: f, judge: j, sqlite: stmt.Name() == dialectSQLite, rest: conflict.Where,
+		meets: !targetsPrimaryKey(f.plan.schema, conflict),
+	}}}
+	j.guarded = true
+	stmt.AddClause(conflict)
+}
+
+// Build writes the guard.
+func (g guard) Build(b clause.Builder) {
+	column := clause.Column{Name: g.judge.column.field.DBName}
+	write := func(text string) { _, _ = b.WriteString(text) }
+	if g.mysql {
+		write("IF(")
+		g.buildCondition(b)
+		write(", " + guardMySQL + "(1 + LENGTH(")
+		b.WriteQuoted(column)
+		write(")), ")
+		b.WriteQuoted(column)
+		write(")")
+		return
+	}
+	write("CASE WHEN ")
+	g.buildCondition(b)
+	if g.sqlite {
+		write(" THEN abs(-9223372036854775807 - 1 + 0 * ")
+		g.buildNew(b, column.Name)
+		write(")")
+	} else {
+		write(" THEN CAST(concat('" + guardPostgres + "', ")
+		g.buildNew(b, column.Name)
+		write(") AS bigint) = 1")
+	}
+	write(" ELSE ")
+	if len(g.rest.Exprs) > 0 {
+		write("(")
+		g.rest.Build(b)
+		write(")")
+	} else {
+		write("1 = 1")
+	}
+	write(" END")
+}
+
+// buildNew writes the value that a column has in the row to be inserted.
+func (g guard) buildNew(b clause.Builder, column string) {
+	if g.mysql {
+		_, _ = b.WriteString("VALUES(")
+		b.WriteQuoted(clause.Column{Name: column})
+		_, _ = b.WriteString(")")
+		return
+	}
+	b.WriteQuoted(clause.Column{Table: "excluded", Name: column})
+}
+
+// buildCondition writes that the row that is met has the key of the row to be inserted, and that this key was
+// made. What is certain is left out, so that the text of most statements is always the same.
+func (g guard) buildCondition(b clause.Builder) {
+	write := func(text string) { _, _ = b.WriteString(text) }
+	if g.meets {
+		for i, field := range g.frame.plan.schema.PrimaryFields {
+			if i > 0 {
+				write(" AND ")
+			}
+			if g.mysql {
+				b.WriteQuoted(clause.Column{Name: field.DBName})
+			} else {
+				b.WriteQuoted(clause.Column{Table: clause.CurrentTable, Name: field.DBName})
+			}
+			write(" = ")
+			g.buildNew(b, field.DBName)
 		}
-		return db.Explain(text, vars...), affected
-	}, err)
+	}
+	if len(g.judge.given) == 0 {
+		if !g.meets {
+			write("1 = 1")
+		}
+		return
+	}
+	if g.meets {
+		write(" AND ")
+	}
+	write("(")
+	first := true
+	for c, column := range g.frame.plan.columns {
+		rows := g.judge.madeIn(c)
+		if len(rows) == 0 {
+			continue
+		}
+		if !first {
+			write(" OR ")
+		}
+		first = false
+		g.buildNew(b, column.field.DBName)
+		g.buildMade(b, c, rows)
+	}
+	write(")")
+}
+
+// madeIn lists the rows whose key was made in a column, as indexes into j.rows.
+func (j *judge) madeIn(c int) []int {
+	var rows []int
+	for n, key := range j.keys {
+		if key.column == c {
+			rows = append(rows, n)
+		}
+	}
+	return rows
+}
+
+// buildMade writes that a value is among the keys that were made in a column. New numbers lie close together,
+// so two of them mostly tell all: the text is then the same for any number of rows, and a database takes only
+// so many parameters.
+func (g guard) buildMade(b clause.Builder, c int, rows []int) {
+	f, j := g.frame, g.judge
+	field := f.plan.columns[c].field
+	value := func(n int) any {
+		v, _ := f.rows.value(f.context(), j.rows[n], field)
+		return v
+	}
+	least, greatest := rows[0], rows[0]
+	for _, n := range rows {
+		if j.keys[n].id < j.keys[least].id {
+			least = n
+		}
+		if j.keys[n].id > j.keys[greatest].id {
+			greatest = n
+		}
+	}
+	between := slices.ContainsFunc(slices.Concat(j.given, j.rows), func(i int) bool {
+		id, ok := f.get(i, c)
+		return ok && !f.made(c, id) && j.keys[least].id <= id && id <= j.keys[greatest].id
+	})
+	if !between && strings.Contains(strings.ToLower(string(field.DataType)), "int") {
+		_, _ = b.WriteString(" BETWEEN ")
+		b.AddVar(b, value(least))
+		_, _ = b.WriteString(" AND ")
+		b.AddVar(b, value(greatest))
+		return
+	}
+	_, _ = b.WriteString(" IN (")
+	for k, n := range rows {
+		if k > 0 {
+			_, _ = b.WriteString(",")
+		}
+		b.AddVar(b, value(n))
+	}
+	_, _ = b.WriteString(")")
 }
 
 // settles reports whether only rows with new keys are in doubt, were sent alone, and were all inserted.
@@ -341,4 +389,378 @@ func (j *judge) giveBack(db *gorm.DB, f *frame) {
 			stmt.Result.RowsAffected = db.RowsAffected
 		}
 	}
+}
+
+// isAssociation reports whether GORM saves an association by the statement, and yields to rows that are
+// there.
+func isAssociation(stmt *gorm.Statement, conflict clause.OnConflict) bool {
+	if !conflict.DoNothing || len(conflict.Columns) > 0 || conflict.OnConstraint != "" ||
+		len(conflict.Where.Exprs) > 0 || len(conflict.TargetWhere.Exprs) > 0 {
+		return false
+	}
+	_, saved := stmt.Settings.Load(savedAssociations)
+	return saved
+}
+
+// savedAssociations is the setting that GORM hands down to the creates of associations, and to nothing else.
+const savedAssociations = "gorm:saved_association_map"
+
+// isAboutOther reports whether the conflict target is another key than the primary key. Then a row that meets
+// another by its primary key fails the statement, on SQLite and PostgreSQL.
+func isAboutOther(s *schema.Schema, conflict clause.OnConflict) bool {
+	if conflict.OnConstraint != "" || len(conflict.Columns) == 0 || targetsPrimaryKey(s, conflict) {
+		return false
+	}
+	return !slices.ContainsFunc(conflict.Columns, func(column clause.Column) bool {
+		return column.Raw || s.LookUpField(column.Name) == nil
+	})
+}
+
+// shownKeys is how many keys an error names.
+const shownKeys = 10
+
+// plainErrors keeps GORM from translating the error of the INSERT, until afterInsert does so: for SQLite and
+// MySQL the translation does not say any more which key it was. It returns the configuration of the handle,
+// or nil if that stays.
+func plainErrors(db *gorm.DB) *gorm.Config {
+	if !db.TranslateError || db.Name() != dialectMySQL && db.Name() != dialectSQLite {
+		return nil
+	}
+	original, plain := db.Config, *db.Config
+	plain.TranslateError = false
+	db.Config = &plain
+	return original
+}
+
+// translated takes back what plainErrors has done.
+func translated(db *gorm.DB, original *gorm.Config) {
+	if original == nil {
+		return
+	}
+	db.Config = original
+	if translator, ok := db.Dialector.(gorm.ErrorTranslator); ok && db.Error != nil {
+		setError(db, translator.Translate(db.Error))
+	}
+}
+
+// setError replaces the error of a statement.
+func setError(db *gorm.DB, err error) {
+	db.Error = err
+	if db.Statement.Result != nil {
+		db.Statement.Result.Error = err
+	}
+}
+
+// refusalOf reports whether an INSERT has failed because a row was there with the primary key of a new one,
+// and what the database calls this key, if it says so.
+func refusalOf(db *gorm.DB, fr *frame, err error) (key string, is bool) {
+	text, guarded := err.Error(), fr != nil && fr.judge != nil && fr.judge.guarded
+	switch db.Name() {
+	case dialectMySQL:
+		if guarded && strings.Contains(text, "1690") && strings.Contains(text, guardMySQL) {
+			return "", true
+		}
+		return refusedByMySQL(db.Statement, text)
+	case dialectSQLite:
+		return "", guarded && strings.Contains(text, guardSQLite) || refusedBySQLite(db.Statement, text)
+	case dialectPostgres:
+		if _, rest, found := strings.Cut(text, guardPostgres); guarded && found {
+			key, _, _ = strings.Cut(rest, `"`)
+			return key, true
+		}
+		return refusedByPostgres(db.Statement, err)
+	}
+	return "", false
+}
+
+// refusedByMySQL reads: Error 1062 (23000): Duplicate entry '5' for key 'orders.PRIMARY'. MariaDB and older
+// versions do not name the table. The words between may be of any language.
+func refusedByMySQL(stmt *gorm.Statement, text string) (key string, is bool) {
+	text, ok := strings.CutSuffix(text, "PRIMARY'")
+	if !ok || !strings.Contains(text, "1062") {
+		return "", false
+	}
+	at := strings.LastIndexByte(text, '\'')
+	if at < 0 {
+		return "", false
+	}
+	if table := strings.TrimSuffix(text[at+1:], "."); table != "" && !strings.EqualFold(table, tableOf(stmt)) {
+		return "", false
+	}
+	first, last := strings.IndexByte(text, '\''), strings.LastIndexByte(text[:at], '\'')
+	if first < 0 || last <= first {
+		return "", false
+	}
+	return text[first+1 : last], true
+}
+
+// refusedBySQLite reads: UNIQUE constraint failed: orders.shop, orders.id.
+func refusedBySQLite(stmt *gorm.Statement, text string) bool {
+	_, list, found := strings.Cut(text, "UNIQUE constraint failed: ")
+	if !found {
+		return false
+	}
+	list, _, _ = strings.Cut(list, " (") // some drivers put the code there
+	columns := strings.Split(list, ", ")
+	for i, column := range columns {
+		table := tableOf(stmt)
+		if len(column) <= len(table)+1 || !strings.EqualFold(column[:len(table)], table) {
+			return false
+		}
+		columns[i] = column[len(table)+1:]
+	}
+	return arePrimaryKey(stmt.Schema, columns)
+}
+
+// refusedByPostgres looks into the error of the driver, which it knows by its method and its fields only: its
+// detail is "Key (shop, id)=(1, 5) already exists." in the language of the server. Without the right to read
+// the columns there is no detail, and the name of the constraint has to tell.
+func refusedByPostgres(stmt *gorm.Statement, err error) (key string, is bool) {
+	var state interface{ SQLState() string }
+	if !errors.As(err, &state) || state.SQLState() != "23505" {
+		return "", false
+	}
+	v := reflect.Indirect(reflect.ValueOf(state))
+	field := func(name string) string {
+		if v.Kind() != reflect.Struct {
+			return ""
+		}
+		if f := v.FieldByName(name); f.IsValid() && f.Kind() == reflect.String {
+			return f.String()
+		}
+		return ""
+	}
+	detail := field("Detail")
+	list, rest, found := strings.Cut(detail, ")=(")
+	if !found {
+		return "", strings.HasSuffix(field("ConstraintName")+field("Constraint"), "_pkey")
+	}
+	columns := strings.Split(list[strings.IndexByte(list, '(')+1:], ", ")
+	for i, column := range columns {
+		columns[i] = strings.Trim(column, `"`)
+	}
+	if end := strings.LastIndexByte(rest, ')'); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest, arePrimaryKey(stmt.Schema, columns)
+}
+
+// tableOf returns the name of the statement's table, without a schema.
+func tableOf(stmt *gorm.Statement) string {
+	return stmt.Table[strings.LastIndexByte(stmt.Table, '.')+1:]
+}
+
+// arePrimaryKey reports whether columns are those of the primary key.
+func arePrimaryKey(s *schema.Schema, columns []string) bool {
+	if len(columns) != len(s.PrimaryFields) {
+		return false
+	}
+	for _, field := range s.PrimaryFields {
+		if !slices.Contains(columns, field.DBName) {
+			return false
+		}
+	}
+	return true
+}
+
+// refusedKeys returns the new keys that are there already, as text. If the database says which key it has
+// refused, it returns false unless that was made for a row of this statement. Otherwise it looks for the
+// rows.
+func (f *frame) refusedKeys(db *gorm.DB, refused string) (keys []string, is bool) {
+	j := f.judge
+	if j == nil {
+		f.before = madeBefore(db.Statement)
+		if j = newJudge(f); j == nil {
+			return nil, false
+		}
+	}
+	var texts []string
+	known := true // the texts are what the database writes
+	for n := range j.rows {
+		text, same := j.text(f, n)
+		texts, known = append(texts, text), known && same
+	}
+	if refused != "" && known {
+		n := slices.IndexFunc(texts, func(text string) bool { return isPartOf(text, refused) })
+		if n < 0 {
+			return nil, false
+		}
+		return []string{refused}, true
+	}
+	if len(j.rows) == 1 && len(j.given) == 0 {
+		return texts, true
+	}
+	if refused == "" {
+		var there []string
+		for _, n := range j.find(db, f, nil) {
+			there = append(there, texts[n])
+		}
+		if len(there) > 0 {
+			return there, true
+		}
+	}
+	return texts, len(j.given) == 0 || j.guarded
+}
+
+// text returns the new part of a key. same is false if databases write such a key in another way.
+func (j *judge) text(f *frame, n int) (text string, same bool) {
+	column := f.plan.columns[j.keys[n].column]
+	if j.texts != nil {
+		return j.texts[n], column.kind != kindBytes
+	}
+	if column.hasText() || column.kind == kindString {
+		if value, known := f.rows.value(f.context(), j.rows[n], column.field); known {
+			if text, ok := textIn(value); ok {
+				return text, true
+			}
+		}
+	}
+	return strconv.FormatInt(j.keys[n].id, 10), column.kind != kindBytes
+}
+
+// isPartOf reports whether a key, as a database writes it, consists of a text or has it as the value of one
+// of its columns.
+func isPartOf(text, key string) bool {
+	return key == text || slices.Contains(strings.Split(key, ", "), text) ||
+		slices.Contains(strings.Split(key, "-"), text)
+}
+
+// find lists those of the new keys, but the ones that except has, that are in the table, as indexes into
+// j.rows. It changes no row. Errors count as nothing found.
+func (j *judge) find(db *gorm.DB, f *frame, except map[madeKey]bool) []int {
+	s := &search{db: db, frame: f, sent: sentFields(db.Statement)}
+	own := searchKey{fields: f.plan.schema.PrimaryFields}
+	var wanted, found []int
+	var values [][]any
+	for n, row := range j.rows {
+		if except[j.keys[n]] {
+			continue
+		}
+		var v []any
+		if j.values != nil {
+			v = j.values[n]
+		} else {
+			v, _ = s.keyOf(row, own)
+		}
+		if v != nil {
+			wanted, values = append(wanted, n), append(values, v)
+		}
+	}
+	for len(wanted) > 0 {
+		n := min(len(wanted), searchChunk)
+		hits, _ := s.hits(own, values[:n])
+		for hit := range hits {
+			found = append(found, wanted[hit])
+		}
+		wanted, values = wanted[n:], values[n:]
+	}
+	slices.Sort(found)
+	return found
+}
+
+// exceeds refuses the statement if a search has found more rows by new keys than were inserted. Then one of
+// them was there before.
+func (j *judge) exceeds(db *gorm.DB, f *frame, search *search) bool {
+	if j == nil || !j.counts {
+		return false
+	}
+	var keys []string
+	for n, row := range j.rows {
+		if !search.missing(row) {
+			text, _ := j.text(f, n)
+			keys = append(keys, text)
+		}
+	}
+	if int64(len(keys)) <= j.affected {
+		return false
+	}
+	setError(db, contested(db, keys, f.state(db, j), nil))
+	return true
+}
+
+// loses refuses the statement if the rows that were inserted have come back, and others are found by new
+// keys.
+func (j *judge) loses(db *gorm.DB, f *frame) bool {
+	if j == nil || !j.counts || !f.rebuilds(db) {
+		return false
+	}
+	inserted := map[madeKey]bool{}
+	for i := range f.rows.count() {
+		for c := range f.plan.columns {
+			if id, ok := f.get(i, c); ok {
+				inserted[madeKey{c, id}] = true
+			}
+		}
+	}
+	var keys []string
+	for _, n := range j.find(db, f, inserted) {
+		text, _ := j.text(f, n)
+		keys = append(keys, text)
+	}
+	if len(keys) == 0 {
+		return false
+	}
+	setError(db, contested(db, keys, f.state(db, j), nil))
+	return true
+}
+
+// KeysMade is the setting under which a statement has the keys, in ascending order, that were made for its
+// rows just before it.
+const KeysMade = PluginName + ":keys_made"
+
+// madeBefore returns the keys of KeysMade. They are none of those of associations, to which GORM hands the
+// setting down.
+func madeBefore(stmt *gorm.Statement) []int64 {
+	if _, below := stmt.Settings.Load(savedAssociations); below {
+		return nil
+	}
+	made, _ := stmt.Settings.Load(KeysMade)
+	keys, _ := made.([]int64)
+	return keys
+}
+
+// state says what is stored now.
+func (f *frame) state(db *gorm.DB, j *judge) string {
+	if inTransaction(db.Statement.ConnPool) {
+		return "nothing of this is stored once the transaction is rolled back, as GORM rolls back its own"
+	}
+	stored := "nothing of this statement"
+	if j != nil && j.counts && j.affected > 0 {
+		var texts []string
+		for n := range j.rows {
+			text, _ := j.text(f, n)
+			texts = append(texts, text)
+		}
+		stored = fmt.Sprintf("%d of the rows with the keys %s", j.affected, shown(texts))
+	}
+	if j != nil && j.apart {
+		stored += ", but all of its rows whose keys were given"
+	}
+	return "there is no transaction, so what was stored before this statement stays; stored is " + stored
+}
+
+// shown lists keys, but not too many.
+func shown(keys []string) string {
+	if len(keys) > shownKeys {
+		return strings.Join(keys[:shownKeys], ", ") + ", ..."
+	}
+	return strings.Join(keys, ", ")
+}
+
+// contested is the error of a new row whose key belongs to a row of somebody else.
+func contested(db *gorm.DB, keys []string, state string, cause error) error {
+	if cause == nil {
+		cause = gorm.ErrDuplicatedKey
+	} else if !errors.Is(cause, gorm.ErrDuplicatedKey) {
+		cause = fmt.Errorf("%w: %w", gorm.ErrDuplicatedKey, cause)
+	}
+	name := "the key " + shown(keys)
+	if len(keys) > 1 {
+		name = "one of the keys " + shown(keys)
+	}
+	return fmt.Errorf("%w: %s of %s was just made for a new row, and a row that has it is there already, "+
+		"which was left as it is: somebody else makes the same IDs. Look for a second program with the same "+
+		"node number (WithNode given twice, a copied machine, a restored backup or store of leases), stop it, "+
+		"give it another number, and then create the row again; %s: %w",
+		errs.ErrContested, name, db.Statement.Table, state, cause)
 }

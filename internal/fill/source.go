@@ -14,13 +14,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// Source makes numbers for the plugin in place of its own generator. The plugin calls Fill once for
-// all rows of a statement. Fill sets every element of ids to a positive number that it has never
-// handed out before, or it returns an error. It must be safe for concurrent use.
-type Source interface {
-	Fill(ctx context.Context, ids []int64) error
-}
-
 // Numbers hands out IDs, either from the plugin's own generator or from a [Source] of the
 // application. It is safe for concurrent use.
 type Numbers struct {
@@ -109,6 +102,49 @@ func (n *Numbers) chosen(key int64, next func() (int64, error)) (int64, error) {
 	}
 	id, err := next()
 	return id, closedBy(err)
+}
+
+// takeFrom sets all elements of ids to new numbers of a named source.
+func (n *Numbers) takeFrom(ctx context.Context, from *from, ids []int64) error {
+	ctx = orBackground(ctx)
+	if n.closed.Load() {
+		return errs.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return errs.Ended(ctx)
+	}
+	if err := from.source.Fill(ctx, ids); err != nil {
+		return fmt.Errorf("source %q: %w", from.name, err)
+	}
+	for _, id := range ids {
+		if id <= 0 {
+			return fmt.Errorf("%w: the source %q returned %d where a positive number is "+
+				"needed", errs.ErrSource,
+				from.name, id)
+		}
+	}
+	return nil
+}
+
+// nextFrom returns one new number of a named source on a shard of a router.
+func (n *Numbers) nextFrom(ctx context.Context, from *from, shard *Shard) (id int64, err error) {
+	ctx = orBackground(ctx)
+	if n.closed.Load() {
+		return 0, errs.ErrClosed
+	}
+	switch source := from.source.(type) {
+	case onner:
+		id, err = source.NextOn(ctx, shard.number, shard.of)
+	case Liker:
+		id, err = source.NextLike(ctx, int64(shard.number))
+	default:
+		return 0, fmt.Errorf("%w on shard %d: the source %q cannot choose shards: it has no method NextLike",
+			errs.ErrSource, shard.number, from.name)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("source %q: %w", from.name, err)
+	}
+	return id, nil
 }
 
 // closedBy names the plugin in the error of a caller that Close has overtaken.

@@ -75,3 +75,55 @@ func IsNull(value any) bool {
 	}
 	return false
 }
+
+// mapsOf lists the maps of a destination. GORM knows these four types and no others.
+func mapsOf(dest any) (maps []map[string]any, ok bool) {
+	switch dest := dest.(type) {
+	case map[string]any:
+		return []map[string]any{dest}, true
+	case *map[string]any:
+		if dest != nil {
+			return []map[string]any{*dest}, true
+		}
+	case []map[string]any:
+		return dest, true
+	case *[]map[string]any:
+		if dest != nil {
+			return *dest, true
+		}
+	}
+	return nil, false
+}
+
+// textIn returns the text that a field or a map holds.
+func textIn(value any) (string, bool) {
+	v := reflect.ValueOf(value)
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if !v.IsValid() || v.Kind() == reflect.Pointer {
+		return "", false
+	}
+	if text, ok := ValueOf(v).(string); ok {
+		return text, true
+	}
+	return v.String(), v.Kind() == reflect.String
+}
+
+// numberOf reads a number of a named source in a map, which may be an integer of any size.
+func numberOf(value any) (int64, bool) {
+	if id, ok := IDOf(value); ok {
+		return id, true
+	}
+	v := reflect.ValueOf(value)
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	switch {
+	case v.CanInt():
+		return v.Int(), true
+	case v.CanUint():
+		return int64(v.Uint()), true
+	}
+	return 0, false
+}
