@@ -156,9 +156,6 @@ func jsonFlag(set *flag.FlagSet, o *options) {
 	set.BoolVar(&o.json, "json", false, "print one JSON document instead of text")
 }
 
-// say writes to a stream of the process. An error is ignored, because there is nobody left to tell.
-func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
-
 func usagef(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
 }

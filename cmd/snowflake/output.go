@@ -10,6 +10,9 @@ import (
 	"unicode"
 )
 
+// say writes to a stream of the process. An error is ignored, because there is nobody left to tell.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
 // printJSON writes one indented document.
 func printJSON(w io.Writer, value any) error {
 	e := newEncoder(w)
