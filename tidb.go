@@ -12,7 +12,7 @@ import (
 )
 
 // warnOfHotRegion warns that all new rows of a model go to one region of TiDB at a time: the table is
-// stored in the order of its primary key, which begins with an ID. It warns once for each model, which it then
+// stored in the order of its primary key, which begins with an ID. It warns once for each model, which it
 // puts into warned, and says nothing if there is no table yet, or if the server does not tell.
 func warnOfHotRegion(
 	db *gorm.DB, s *schema.Schema, plan *fill.Plan, warned *sync.Map, logger *slog.Logger,

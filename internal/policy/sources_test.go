@@ -86,8 +86,8 @@ func torn(exceptions map[string]string) check {
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			_, excepted := exceptions[name]
 			if n := len(files[name]); n > 2 && !excepted {
-				faults = append(faults, fmt.Sprintf("%s has methods in %d files (%s): put it whole into one, with its "+
-					"constructor, in the order of its life", name, n, strings.Join(files[name], ", ")))
+				faults = append(faults, fmt.Sprintf("%s has methods in %d files (%s): put it whole into one, with "+
+					"its constructor, in the order of its life", name, n, strings.Join(files[name], ", ")))
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(exceptions)) {
