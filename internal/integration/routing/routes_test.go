@@ -102,8 +102,9 @@ func conditionsLoseNothing(t *testing.T, target dbtest.Target) {
 
 func failedStatementIsLogged(t *testing.T, target dbtest.Target) {
 	var text bytes.Buffer
+	lines := log.New(&text, "", 0) // one for both databases, because its lock guards the text
 	loud := func() *gorm.Config {
-		return &gorm.Config{Logger: logger.New(log.New(&text, "", 0), logger.Config{LogLevel: logger.Info})}
+		return &gorm.Config{Logger: logger.New(lines, logger.Config{LogLevel: logger.Info})}
 	}
 	s := newSharded(t, []dbtest.Target{target, another(target)}, loud, tradeModels...)
 	made := s.filled(1)
