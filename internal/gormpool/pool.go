@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
 )
 
@@ -38,7 +39,7 @@ func Open[S any](
 	if db.Statement != nil && db.Statement.Context != nil {
 		ctx = db.Statement.Context
 	}
-	if db.Name() == sqlconn.SQLite {
+	if db.Name() == dialect.SQLite {
 		return openEmbedded(ctx, db, application, open)
 	}
 	name := func(driver, dsn string) string { return named(db.Name(), driver, dsn, c.Purpose) }
@@ -135,8 +136,8 @@ func pristine(d gorm.Dialector, change func(driver, dsn string) string) gorm.Dia
 // attributes of its connections itself has chosen a name already, or wants none. On PostgreSQL the
 // store gives the name to the connection when it is open.
 // A driver of another name may read another kind of DSN.
-func named(dialect, driver, dsn, purpose string) string {
-	if dialect != sqlconn.MySQL || driver != "" && driver != "mysql" {
+func named(kind, driver, dsn, purpose string) string {
+	if kind != dialect.MySQL || driver != "" && driver != "mysql" {
 		return dsn
 	}
 	const attributes = "connectionAttributes="

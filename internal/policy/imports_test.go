@@ -38,7 +38,9 @@ var rules = []rule{
 		why: "every store runs the suite, in modules that do not depend on GORM",
 	},
 	{
-		dir: "lease/sqllease", may: []string{"./generator", "./lease", "./internal/authority", "./internal/sqlconn"},
+		dir: "lease/sqllease", may: []string{
+			"./generator", "./lease", "./internal/authority", "./internal/dialect", "./internal/sqlconn",
+		},
 		why: "programs on database/sql lease from it without GORM, with the driver that they choose",
 	},
 	{
@@ -61,11 +63,15 @@ var rules = []rule{
 		why: "a store needs the protocol and one client",
 	},
 	{
-		dir: "internal/sqlconn",
+		dir: "internal/dialect",
+		why: "it is what all that writes SQL knows of the databases, in every module, so it imports no other package",
+	},
+	{
+		dir: "internal/sqlconn", may: []string{"./internal/dialect"},
 		why: "stores of every kind make their requests with it, without GORM and without a driver",
 	},
 	{
-		dir: "internal/gormpool", may: []string{"./internal/sqlconn", "gorm.io/gorm"},
+		dir: "internal/gormpool", may: []string{"./internal/dialect", "./internal/sqlconn", "gorm.io/gorm"},
 		why: "it finds a connection for stores, and does not know them",
 	},
 	{
@@ -77,7 +83,7 @@ var rules = []rule{
 		why: "numbers need no database, and its ErrClosed must match the module's",
 	},
 	{
-		dir: "segment/sqlsegment", may: []string{"./segment", "./internal/sqlconn"},
+		dir: "segment/sqlsegment", may: []string{"./segment", "./internal/dialect", "./internal/sqlconn"},
 		why: "programs on database/sql count in it without GORM, with the driver that they choose",
 	},
 	{

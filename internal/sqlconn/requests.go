@@ -6,8 +6,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 const (
@@ -72,33 +73,10 @@ func persist[T any](ctx context.Context, do func() (T, error)) (answer T, err er
 	}
 }
 
-// rolledBack recognizes the errors after which nothing was done for sure, and which are over when
-// somebody else is ready: SQLite's of a lock, and those of transactions that could not be put in an
-// order. Each driver of SQLite has a type of its own, so it is the text that tells.
+// rolledBack recognizes the errors after which nothing was done for sure, and which are over when somebody
+// else is ready. All that a request has begun is rolled back.
 func rolledBack(err error) bool {
-	const serializationFailure = "40001"
-	if code := stateOf(err); code != "" {
-		return code == serializationFailure
-	}
-	// MySQL's driver tells the code in the text only. The server has rolled the whole transaction back.
-	const deadlock = "Error 1213 "
-	// TiDB has rolled it back, too: other transactions have changed the row or the table meanwhile.
-	const writeConflict, commitFailed, tableChanged = "Error 9007 ", "Error 8022 ", "Error 8028 "
-	said := err.Error()
-	return errors.Is(err, errElsewhere) || errors.Is(err, ErrInTransaction) ||
-		strings.Contains(said, "database is locked") || strings.Contains(said, "table is locked") ||
-		strings.Contains(said, "SQLITE_BUSY") || strings.HasPrefix(said, deadlock) ||
-		strings.HasPrefix(said, writeConflict) || strings.HasPrefix(said, commitFailed) ||
-		strings.HasPrefix(said, tableChanged)
-}
-
-// stateOf returns the SQLSTATE of an error, which drivers of PostgreSQL tell.
-func stateOf(err error) string {
-	var coded interface{ SQLState() string }
-	if errors.As(err, &coded) {
-		return coded.SQLState()
-	}
-	return ""
+	return dialect.Busy(err) || errors.Is(err, errElsewhere) || errors.Is(err, ErrInTransaction)
 }
 
 // explain says what the driver does not: that time was lacking, or a cause that is known.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // A Kind says what a request does to the table.
@@ -161,7 +163,7 @@ func (t *Table) prepareConn(ctx context.Context, conn *sql.Conn) error {
 	if err != nil || known {
 		return err
 	}
-	for _, statement := range t.config.Dialect.Prepare {
+	for _, statement := range preparing(t.config.Dialect) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
@@ -174,6 +176,23 @@ func (t *Table) prepareConn(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	t.prepared.Store(&physical)
+	return nil
+}
+
+// ownTransaction is what MySQL's transactions of a store need, whatever the session of the application is set
+// to. A session may read rows that are never committed, or write nothing. Statements that change rows cannot
+// be logged as statements in a level that is weaker than this one.
+const ownTransaction = "TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE"
+
+// preparing are the statements that a connection of the store's own begins with.
+func preparing(d dialect.Dialect) []string {
+	switch {
+	case d.Autocommits:
+		return []string{"SET autocommit = 1", "SET SESSION " + ownTransaction}
+	case d.Embedded:
+		// A request that has to wait tries again by itself, and ends with its context.
+		return []string{"PRAGMA busy_timeout = 250"}
+	}
 	return nil
 }
 

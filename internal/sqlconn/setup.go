@@ -80,8 +80,12 @@ func (t *Table) findTable(ctx context.Context) error {
 
 // tryOut finds out whether records can be written, without writing one.
 func (t *Table) tryOut(ctx context.Context) error {
+	kind := Writes
+	if t.config.Dialect.Embedded {
+		kind = Aside // it writes nothing, and would wait for whoever does
+	}
 	for _, trial := range t.config.Trials {
-		if err := t.run(ctx, t.config.Dialect.Trial, "trying to write", trial); err != nil {
+		if err := t.run(ctx, kind, "trying to write", trial); err != nil {
 			return t.unusable(ctx, "it cannot be written to, or has no primary key", err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 const (
@@ -23,7 +25,7 @@ type Config struct {
 	Purpose string // one word for the name of the connection
 	Name    string // of the table, as the user gave it, for messages
 	Rights  string // what an application needs on the table: SELECT, INSERT and UPDATE
-	Dialect Dialect
+	Dialect dialect.Dialect
 	// Dedicated means that nobody else uses the pool.
 	Dedicated bool
 

@@ -1,7 +1,9 @@
 package gormlease_test
 
 import (
+	"net/url"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -109,4 +111,47 @@ func isolation(t *testing.T, target dbtest.Target) string {
 func dirty(t *testing.T, target dbtest.Target) []dbtest.Option {
 	t.Helper()
 	return []dbtest.Option{dbtest.DSNParam(isolation(t, target), "'READ-UNCOMMITTED'")}
+}
+
+// An application may tell its sessions not to wait long for a lock. A request of the store goes on waiting,
+// because the window that it wants may run out before somebody tries again.
+func TestARequestWaitsLongerForALockThanTheSessionsOfTheApplication(t *testing.T) {
+	t.Parallel()
+	for name, target := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hurried, hold := func(t *testing.T, dsn string) *gorm.DB {
+				return target.OpenDSN(t, dsn, nil, dbtest.DSNParam("innodb_lock_wait_timeout", "1")) // a second is the least
+			}, 1500*time.Millisecond
+			if name == postgres {
+				hurried, hold = func(t *testing.T, dsn string) *gorm.DB {
+					return target.OpenDSN(t, withSettings(t, dsn, url.Values{"lock_timeout": {"50"}}), nil)
+				}, 300*time.Millisecond
+			}
+			for kind, share := range map[string]bool{"its own connection": false, "a shared pool": true} {
+				t.Run(kind, func(t *testing.T) {
+					t.Parallel()
+					dsn := target.DSN(t)
+					other, db := target.OpenDSN(t, dsn, nil), hurried(t, dsn)
+					if share {
+						var err error
+						db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
+						must(t, err)
+					}
+					store := newStore(t, db)
+					r := storetest.Create(t, store, storetest.First(1))
+					tx := other.Begin()
+					must(t, tx.Error)
+					exec(t, tx, "UPDATE snowflake_nodes SET version = 2 WHERE node = 1")
+					released := make(chan error, 1)
+					time.AfterFunc(hold, func() { released <- tx.Rollback().Error })
+					ok, err := store.Swap(limited(t), r, storetest.Renew(r))
+					if !ok || err != nil {
+						t.Errorf("while the row was locked a swap returned %t, %v", ok, err)
+					}
+					must(t, <-released)
+				})
+			}
+		})
+	}
 }

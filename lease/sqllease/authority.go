@@ -18,7 +18,7 @@ var _ lease.Identifier = (*Store)(nil)
 // the table cannot be made or used, and one wrapping [lease.ErrStore] if the database does not answer.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	read := func(ctx context.Context, q sqlconn.Querier) (lease.Identity, error) {
-		return authority.In(s.dialect.Name, q).Identity(ctx, s.table.Name())
+		return authority.In(string(s.dialect.Kind), q).Identity(ctx, s.table.Name())
 	}
 	// A transaction around all of it would keep the snapshot from before another process wrote the row.
 	return sqlconn.Request(ctx, s.table, sqlconn.Alone, "reading its identity", read)

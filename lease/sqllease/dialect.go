@@ -3,7 +3,7 @@ package sqllease
 import (
 	"fmt"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // Dialect is the SQL that a database speaks. The values are the names that GORM uses.
@@ -11,9 +11,9 @@ type Dialect string
 
 // The dialects that a store can work with.
 const (
-	PostgreSQL Dialect = sqlconn.PostgreSQL
-	MySQL      Dialect = sqlconn.MySQL // MariaDB too
-	SQLite     Dialect = sqlconn.SQLite
+	PostgreSQL Dialect = dialect.PostgreSQL
+	MySQL      Dialect = dialect.MySQL // MariaDB too
+	SQLite     Dialect = dialect.SQLite
 )
 
 // The columns of the table. Their order is that of arguments and results.
@@ -36,13 +36,13 @@ func names() [columnCount]string {
 }
 
 // typesOf returns the types of the columns.
-func typesOf(d sqlconn.Dialect) [columnCount]string {
+func typesOf(d dialect.Dialect) [columnCount]string {
 	return [columnCount]string{d.Integer, d.Text, d.Time, d.Integer, d.Text, d.Time}
 }
 
 // properties returns what is special about a dialect.
-func (d Dialect) properties() (sqlconn.Dialect, error) {
-	properties, known := sqlconn.DialectOf(string(d))
+func (d Dialect) properties() (dialect.Dialect, error) {
+	properties, known := dialect.Of(string(d))
 	if !known {
 		return properties, fmt.Errorf("%w: dialect %q: records can be kept in sqlite, postgres and mysql, "+
 			"which is MariaDB too; lease from another store (WithLease), or give each process a number by "+

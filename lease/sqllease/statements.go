@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // statements are all the SQL of a store. The arguments of create are the columns of the record;
@@ -26,7 +26,7 @@ type statements struct {
 }
 
 // statements writes the SQL for a table.
-func statementsFor(d sqlconn.Dialect, name string) statements {
+func statementsFor(d dialect.Dialect, name string) statements {
 	table, column, types := d.Quoted(name), names(), typesOf(d)
 	for i := range column {
 		column[i] = d.Quoted(column[i])
@@ -74,7 +74,7 @@ func statementsFor(d sqlconn.Dialect, name string) statements {
 }
 
 // within is the condition that the clock lies between two placeholders, both included.
-func within(d sqlconn.Dialect, first int) string {
+func within(d dialect.Dialect, first int) string {
 	bounds := d.Placeholders(first, 2)
 	return fmt.Sprintf("%s BETWEEN %s AND %s", d.Clock, bounds[0], bounds[1])
 }

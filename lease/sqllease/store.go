@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -18,7 +19,7 @@ const spanOfOneWriter = 10 * time.Minute
 // safe for concurrent use.
 type Store struct {
 	table   *sqlconn.Table
-	dialect sqlconn.Dialect
+	dialect dialect.Dialect
 	sql     statements
 }
 
@@ -89,7 +90,7 @@ func (s *Store) DDL() string { return s.sql.ddl }
 
 // configure returns what is known of a dialect, and applies the options over the defaults. It reports
 // all faults at once.
-func configure(d Dialect, opts []Option) (sqlconn.Dialect, config, error) {
+func configure(d Dialect, opts []Option) (dialect.Dialect, config, error) {
 	properties, unknown := d.properties()
 	c := config{table: defaultTable}
 	faults := []error{unknown}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // defaultTable is the same for every program, so that programs which use one counter find each other.
@@ -17,9 +17,9 @@ type Dialect string
 
 // The dialects that a store can work with.
 const (
-	PostgreSQL Dialect = sqlconn.PostgreSQL
-	MySQL      Dialect = sqlconn.MySQL // MariaDB too
-	SQLite     Dialect = sqlconn.SQLite
+	PostgreSQL Dialect = dialect.PostgreSQL
+	MySQL      Dialect = dialect.MySQL // MariaDB too
+	SQLite     Dialect = dialect.SQLite
 )
 
 // Option changes one property of a [Store].
@@ -64,10 +64,10 @@ func WithDedicatedPool() Option {
 
 // configure returns what is known of a dialect, and applies the options over the defaults. It reports
 // all faults at once.
-func configure(d Dialect, opts []Option) (sqlconn.Dialect, config, error) {
+func configure(d Dialect, opts []Option) (dialect.Dialect, config, error) {
 	c := config{table: defaultTable}
 	var faults []error
-	properties, known := sqlconn.DialectOf(string(d))
+	properties, known := dialect.Of(string(d))
 	if !known {
 		faults = append(faults, fmt.Errorf("%w: dialect %q: counters can be kept in sqlite, postgres and "+
 			"mysql, "+

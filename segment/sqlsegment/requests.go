@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
@@ -79,7 +80,7 @@ func (s *Store) claim(
 	ctx context.Context, q sqlconn.Querier, name string, n int64, t segment.Terms,
 ) (first int64, err error) {
 	args := []any{t.Start, n, stamp(), name, t.Remainder, t.Modulus, t.Last - n + 1, t.Above}
-	if s.dialect.Name == sqlconn.MySQL {
+	if s.dialect.Kind == dialect.MySQL {
 		result, err := q.ExecContext(ctx, s.sql.claim, args...)
 		if err != nil {
 			return 0, err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // The columns of the table. Their order is that of results and of the arguments of create.
@@ -40,7 +40,7 @@ type statements struct {
 }
 
 // statementsFor writes the SQL for a table.
-func statementsFor(d sqlconn.Dialect, name string) statements {
+func statementsFor(d dialect.Dialect, name string) statements {
 	table := d.Quoted(name)
 	column := columnNames()
 	for i := range column {
@@ -74,11 +74,11 @@ func statementsFor(d sqlconn.Dialect, name string) statements {
 
 	p := d.Placeholders(1, 8)
 	first, returning := fmt.Sprintf("GREATEST(%s, %s)", next, p[0]), ""
-	switch d.Name {
-	case sqlconn.MySQL:
+	switch d.Kind {
+	case dialect.MySQL:
 		// The server answers with the value of the last call of this function on the connection.
 		first = "LAST_INSERT_ID(" + first + ")"
-	case sqlconn.SQLite:
+	case dialect.SQLite:
 		first = fmt.Sprintf("MAX(%s, %s)", next, p[0])
 		returning = " RETURNING " + next
 	default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
@@ -17,7 +18,7 @@ const purpose = "segment"
 // safe for concurrent use.
 type Store struct {
 	table   *sqlconn.Table
-	dialect sqlconn.Dialect
+	dialect dialect.Dialect
 	sql     statements
 }
 

@@ -1,0 +1,129 @@
+package dialect
+
+import (
+	"errors"
+	"strings"
+)
+
+// State returns the code of an error: the SQLSTATE of PostgreSQL, the number of MySQL, such as "1213", or the
+// name of SQLite, such as "SQLITE_BUSY". It is empty if the error has none, or one of SQLite that nothing here
+// asks for. Drivers of PostgreSQL tell the code by a method. That of MySQL begins its text with it. Each driver
+// of SQLite has a type of its own, so it is the text of the database that tells.
+func State(err error) string {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		return coded.SQLState()
+	}
+	if err == nil {
+		return ""
+	}
+	said := err.Error()
+	if number := numberIn(said); number != "" {
+		return number
+	}
+	for _, known := range [...]struct{ text, name string }{
+		{"database is locked", "SQLITE_BUSY"}, {"SQLITE_BUSY", "SQLITE_BUSY"},
+		{"table is locked", "SQLITE_LOCKED"}, {"schema is locked", "SQLITE_LOCKED"},
+		{"readonly database", "SQLITE_READONLY"}, {"disk is full", "SQLITE_FULL"},
+		{"no such table", "no such table"}, {"unknown database", "unknown database"}, // both are SQLITE_ERROR
+	} {
+		if strings.Contains(said, known.text) {
+			return known.name
+		}
+	}
+	return ""
+}
+
+// numberIn finds the number in "Error 1213 (40001): Deadlock found", perhaps behind what somebody has said
+// before, and in the form without a SQLSTATE.
+func numberIn(said string) string {
+	for {
+		_, rest, found := strings.Cut(said, "Error ")
+		if !found {
+			return ""
+		}
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		if after := rest[digits:]; digits > 0 && (strings.HasPrefix(after, ": ") || strings.HasPrefix(after, " (")) {
+			return rest[:digits]
+		}
+		said = rest
+	}
+}
+
+// Busy reports whether the database has changed nothing because others are at work, so that the transaction
+// may succeed if it is done again from its beginning. Roll it back first: if [Locked] reports true as well,
+// MySQL has undone the statement alone, and the transaction goes on.
+func Busy(err error) bool {
+	switch State(err) {
+	case "40001", // PostgreSQL: the transaction cannot be put in an order with others
+		"40P01", // PostgreSQL: a deadlock
+		"1213",  // MySQL: a deadlock; the server has rolled the whole transaction back
+		"9007",  // TiDB: another transaction has written the row meanwhile
+		"8022",  // TiDB: the commit failed, and can be tried again
+		"8028":  // TiDB: the definition of the table has changed meanwhile
+		return true
+	}
+	return Locked(err)
+}
+
+// Locked reports whether somebody else holds a lock, and the database has waited for it as long as it is set
+// to.
+func Locked(err error) bool {
+	switch State(err) {
+	case "55P03", // PostgreSQL: after lock_timeout
+		"1205", // MySQL: after innodb_lock_wait_timeout
+		"SQLITE_BUSY", "SQLITE_LOCKED":
+		return true
+	}
+	return false
+}
+
+// Missing reports whether there is no such table.
+func Missing(err error) bool {
+	switch State(err) {
+	case "42P01", "1146", "no such table":
+		return true
+	}
+	return false
+}
+
+// ReadOnly reports whether nothing can be written to the whole database.
+func ReadOnly(err error) bool {
+	switch State(err) {
+	case "25006", "SQLITE_READONLY",
+		"1290", // MySQL: the server is running with --read-only
+		"1792", // MySQL: the transaction is read-only
+		"1836", // MySQL: the server is in read-only mode
+		"3989": // MySQL: the schema is in read-only mode
+		return true
+	}
+	return false
+}
+
+// Forbidden reports whether the login may not use a table, or there is no such schema.
+func Forbidden(err error) bool {
+	switch State(err) {
+	case "42501", "3F000", "1044", "1049", "1142", "unknown database":
+		return true
+	}
+	return false
+}
+
+// Full reports whether the disk is full, or the database has its greatest size.
+func Full(err error) bool {
+	switch State(err) {
+	case "53100", "SQLITE_FULL", "1021", "1114":
+		return true
+	}
+	return false
+}
+
+// Unprepared reports whether a server does not know a statement that the driver has prepared, or knows one
+// that the driver has not.
+func Unprepared(err error) bool {
+	state := State(err)
+	return state == "42P05" || state == "26000"
+}
+
+// Unselected reports whether the connection has selected no database, and the statement needs one.
+func Unselected(err error) bool { return State(err) == "1046" }
