@@ -8,21 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
-)
-
-// The names that GORM gives the dialects.
-const (
-	dialectPostgres = "postgres"
-	dialectMySQL    = "mysql"
-	dialectSQLite   = "sqlite"
 )
 
 // The subjects of the rows.
@@ -48,8 +41,8 @@ type Pool interface {
 
 // Database is a database that may have the table.
 type Database struct {
-	Dialect string // as GORM calls it
-	Pool    Pool
+	dialect.Dialect
+	Pool Pool
 
 	table string // as it is named, with its schema if it has one
 	// beneath means that a transaction of the caller may keep the lock of the database.
@@ -57,8 +50,9 @@ type Database struct {
 }
 
 // In returns the database with the table in the default schema of its connections.
-func In(dialect string, pool Pool) Database {
-	return Database{Dialect: dialect, Pool: pool, table: Table}
+func In(name string, pool Pool) Database {
+	d, _ := dialect.Of(name)
+	return Database{Dialect: d, Pool: pool, table: Table}
 }
 
 // Beside returns the database with the table in the schema of a table of leases, and the name of that
@@ -70,33 +64,12 @@ func (d Database) Beside(leases string) (Database, string) {
 }
 
 // IsSupported reports whether authorities are noted on databases of this dialect.
-func (d Database) IsSupported() bool {
-	switch d.Dialect {
-	case dialectPostgres, dialectMySQL, dialectSQLite:
-		return true
-	}
-	return false
-}
+func (d Database) IsSupported() bool { return d.Kind != "" }
 
 // DDL returns the statement that makes the table.
 func (d Database) DDL() string {
-	text, stamp, suffix := "varchar(255)", "varchar(30)", ""
-	if d.Dialect == dialectMySQL {
-		// Bytes have no character set, and no comparison ignores case or blanks.
-		text, suffix = "varbinary(255)", " ENGINE=InnoDB"
-		stamp = "varchar(30) CHARACTER SET ascii COLLATE ascii_bin"
-	}
-	var b strings.Builder
-	b.WriteString("CREATE TABLE IF NOT EXISTS " + d.quote(d.table) + " (\n")
-	for _, column := range columns() {
-		of := text
-		if column == "noted_at" {
-			of = stamp
-		}
-		fmt.Fprintf(&b, "    %s %s NOT NULL,\n", d.quote(column), of)
-	}
-	fmt.Fprintf(&b, "    PRIMARY KEY (%s)\n)%s", d.quote("subject"), suffix)
-	return b.String()
+	types := []string{d.Text, d.Text, d.Text, d.Text, d.Text, d.Time}
+	return d.CreateTable(d.Quoted(d.table), d.quotedColumns(), types)
 }
 
 // Claim notes that the rows of the database come from want, unless something is noted already. It returns
@@ -172,7 +145,7 @@ func (d Database) CheckOwn(ctx context.Context) error {
 	}
 	rows, err := d.rows(ctx)
 	if err != nil {
-		if IsMissing(err) {
+		if dialect.Missing(err) {
 			return nil
 		}
 		return d.failed(ctx, err)
@@ -192,13 +165,13 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	var owners [][]string
-	err := d.transact(ctx, d.Dialect == dialectMySQL, func(q Pool) (err error) {
-		owners, err = query(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s", d.quote("owner"),
-			d.quote(leases), d.quote("node"), d.placeholders(1)[0]), written.Node)
+	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
+		owners, err = query(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s", d.Quoted("owner"),
+			d.Quoted(leases), d.Quoted("node"), d.Bind(1)), written.Node)
 		return err
 	})
 	switch {
-	case err != nil && IsMissing(err):
+	case err != nil && dialect.Missing(err):
 		return nil // nobody can lease from a table that is not there
 	case err != nil:
 		return d.failed(ctx, err)
@@ -234,7 +207,7 @@ func (d Database) ensure(
 	var unwritable error
 	for range attempts {
 		rows, err := d.rows(ctx)
-		missing := err != nil && IsMissing(err)
+		missing := err != nil && dialect.Missing(err)
 		if err != nil && !missing {
 			return nil, d.failed(ctx, err)
 		}
@@ -249,7 +222,7 @@ func (d Database) ensure(
 		switch {
 		case unwritable == nil: // usually the row is there now, whoever made it
 			unwritable = errors.New("a row that was written is not there")
-		case isReadOnly(unwritable):
+		case dialect.ReadOnly(unwritable):
 			return nil, fmt.Errorf("%w: the table %s: %w", ErrReadOnly, d.table, unwritable)
 		case ctx.Err() != nil: // another attempt would only say so
 			return nil, d.failed(ctx, unwritable)
@@ -272,14 +245,14 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 	var all [][]string
 	statement := fmt.Sprintf("SELECT COALESCE(MAX(%s), '') FROM %s WHERE %s < '9999' AND %s NOT LIKE '%s%%' "+
 		"AND NOT (%s LIKE '%s%%' AND %s > '%s')",
-		d.quote("until"), d.quote(leases), d.quote("until"), d.quote("layout"), MovedLayout,
-		d.quote("owner"), reservedOwner, d.quote("until"), stamp(time.Now().Add(farAhead)))
-	err := d.transact(ctx, d.Dialect == dialectMySQL, func(q Pool) (err error) {
+		d.Quoted("until"), d.Quoted(leases), d.Quoted("until"), d.Quoted("layout"), MovedLayout,
+		d.Quoted("owner"), reservedOwner, d.Quoted("until"), stamp(time.Now().Add(farAhead)))
+	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		all, err = query(ctx, q, statement)
 		return err
 	})
 	if err != nil {
-		if IsMissing(err) {
+		if dialect.Missing(err) {
 			return "", nil
 		}
 		return "", fmt.Errorf("the table %s: %w", leases, err)
@@ -289,12 +262,12 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 
 // place says in words where a table of leases is. It is empty if the database does not tell.
 func (d Database) place(ctx context.Context, leases string) string {
-	statement := map[string]string{
-		dialectPostgres: "SELECT current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' || " +
-			"inet_server_port(), '')",
-		dialectMySQL:  "SELECT CONCAT(COALESCE(DATABASE(), ''), ' at ', @@hostname, ':', @@port)",
-		dialectSQLite: fileOf,
-	}[d.Dialect]
+	statement := map[dialect.Kind]string{
+		dialect.PostgreSQL: "SELECT current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' " +
+			"|| inet_server_port(), '')",
+		dialect.MySQL:  "SELECT CONCAT(COALESCE(DATABASE(), ''), ' at ', @@hostname, ':', @@port)",
+		dialect.SQLite: fileOf,
+	}[d.Kind]
 	answer, err := query(ctx, d.Pool, statement)
 	if err != nil || len(answer) != 1 || answer[0][0] == "" {
 		return "table " + leases
@@ -307,7 +280,7 @@ const fileOf = "SELECT COALESCE(file, '') FROM pragma_database_list WHERE name =
 
 // inMemory reports whether the database is one of SQLite in memory.
 func (d Database) inMemory(ctx context.Context) (in bool, err error) {
-	if d.Dialect != dialectSQLite {
+	if !d.Embedded {
 		return false, nil
 	}
 	err = persist(ctx, func() (err error) {
@@ -357,7 +330,7 @@ func (d Database) inSchema(ctx context.Context, want Origin) (table string, err 
 	beside, bare := d.Beside(want.Table)
 	rows, err := beside.rows(ctx)
 	switch {
-	case err != nil && (IsMissing(err) || isForbidden(err)):
+	case err != nil && (dialect.Missing(err) || dialect.Forbidden(err)):
 		return "", nil // what this login cannot read, no program leases from under this login
 	case err != nil:
 		return "", err
@@ -370,9 +343,9 @@ func (d Database) inSchema(ctx context.Context, want Origin) (table string, err 
 // Elsewhere lists the tables of leases with an identity that lie in other schemas of the server than those
 // of the database's connections, as far as the login may read them. On MySQL a schema is a database.
 func (d Database) Elsewhere(ctx context.Context, id string) (tables []string, err error) {
-	here := map[string]string{
-		dialectPostgres: "ANY (current_schemas(false))", dialectMySQL: "DATABASE()",
-	}[d.Dialect]
+	here := map[dialect.Kind]string{
+		dialect.PostgreSQL: "ANY (current_schemas(false))", dialect.MySQL: "DATABASE()",
+	}[d.Kind]
 	if here == "" {
 		return nil, nil
 	}
@@ -388,7 +361,7 @@ func (d Database) Elsewhere(ctx context.Context, id string) (tables []string, er
 		beside, _ := d.Beside(schema[0] + "." + DefaultLeases)
 		rows, err := beside.rows(ctx)
 		if err != nil {
-			if IsMissing(err) || isForbidden(err) {
+			if dialect.Missing(err) || dialect.Forbidden(err) {
 				continue
 			}
 			return nil, d.failed(ctx, err)
@@ -401,22 +374,6 @@ func (d Database) Elsewhere(ctx context.Context, id string) (tables []string, er
 	}
 	slices.Sort(tables)
 	return tables, nil
-}
-
-// isForbidden reports whether an error says that the login may not read a table, or that there is no such
-// schema.
-func isForbidden(err error) bool {
-	said := err.Error()
-	switch state(err) {
-	case "42501", "3F000":
-		return true
-	}
-	for _, code := range []string{"Error 1044", "Error 1049", "Error 1142"} {
-		if strings.Contains(said, code) {
-			return true
-		}
-	}
-	return strings.Contains(said, "unknown database") // SQLite
 }
 
 // The errors of a database that notes nothing are of documented kinds and have texts of their own, because
@@ -458,7 +415,7 @@ var ErrDatabase = errors.New("sqllease: database cannot be used")
 
 // failed tells a database that does not answer from one whose table cannot be used.
 func (d Database) failed(ctx context.Context, cause error) error {
-	if isUnselected(cause) {
+	if dialect.Unselected(cause) {
 		return fmt.Errorf("%w: its connections have selected no database, so there is no place for the table "+
 			"%s: %w. Open the handle with the name of a database in its DSN; CREATE DATABASE goes through another "+
 			"handle, which does not use the plugin", errUnnoted, d.table, cause)
@@ -488,6 +445,14 @@ func columns() []string {
 	return []string{"subject", "authority", "layout", "place", "noted_by", "noted_at"}
 }
 
+func (d Database) quotedColumns() []string {
+	quoted := columns()
+	for i, name := range quoted {
+		quoted[i] = d.Quote(name)
+	}
+	return quoted
+}
+
 // lockPatience bounds how long a note waits for the lock of SQLite that the caller may have.
 const lockPatience = 250 * time.Millisecond
 
@@ -501,7 +466,7 @@ func (d Database) Beneath(
 		return fmt.Errorf("%w: the statement has the only connection of its pool, and the table %s is read and "+
 			"written by another one: %s", errUnnoted, d.table, noteFirst)
 	}
-	if d.Dialect != dialectSQLite {
+	if d.Kind != dialect.SQLite {
 		return claim(ctx, d)
 	}
 	conn, err := pool.Conn(ctx)
@@ -521,13 +486,9 @@ func (d Database) Beneath(
 
 // rows reads the whole table, which has a row or two, by subject.
 func (d Database) rows(ctx context.Context) (map[string]Note, error) {
-	names := columns()
-	for i := range names {
-		names[i] = d.quote(names[i])
-	}
 	var all [][]string
-	err := d.transact(ctx, d.Dialect == dialectMySQL, func(q Pool) (err error) {
-		all, err = query(ctx, q, "SELECT "+strings.Join(names, ", ")+" FROM "+d.quote(d.table))
+	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
+		all, err = query(ctx, q, "SELECT "+d.QuoteAll(columns())+" FROM "+d.Quoted(d.table))
 		return err
 	})
 	if err != nil {
@@ -544,23 +505,16 @@ func (d Database) rows(ctx context.Context) (map[string]Note, error) {
 
 // insert writes the row of a subject unless there is one. It makes the table if that is missing.
 func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMissing bool) error {
-	names := columns()
-	for i := range names {
-		names[i] = d.quote(names[i])
-	}
-	insert, unless := "INSERT INTO ", " ON CONFLICT ("+d.quote("subject")+") DO NOTHING"
-	if d.Dialect == dialectMySQL {
-		insert, unless = "INSERT IGNORE INTO ", ""
-	}
-	statement := insert + d.quote(d.table) + " (" + strings.Join(names, ", ") + ") VALUES (" +
-		strings.Join(d.placeholders(len(names)), ", ") + ")" + unless
+	into, unless := d.InsertUnlessThere(d.Quoted(d.table), d.quotedColumns())
+	s := dialect.Write(d.Kind, into, "VALUES (").
+		BindAll(subject, n.ID, n.Layout, fit(n.Place), fit(n.By), n.At).Add(")", unless)
 	return d.transact(ctx, true, func(q Pool) error {
 		if tableIsMissing {
 			if _, err := q.ExecContext(ctx, d.DDL()); err != nil {
 				return err
 			}
 		}
-		_, err := q.ExecContext(ctx, statement, subject, n.ID, n.Layout, fit(n.Place), fit(n.By), n.At)
+		_, err := q.ExecContext(ctx, s.String(), s.Args...)
 		return err
 	})
 }
@@ -598,7 +552,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 	}
 	switch pool := d.Pool.(type) {
 	case *sql.DB:
-		if d.Dialect != dialectMySQL {
+		if !d.Autocommits {
 			break
 		}
 		conn, err := pool.Conn(ctx)
@@ -608,7 +562,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 		defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
 		return transactOn(ctx, conn, do)
 	case *sql.Conn:
-		if d.Dialect == dialectMySQL {
+		if d.Autocommits {
 			return transactOn(ctx, pool, do)
 		}
 	}
@@ -619,7 +573,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 		return do(d.Pool)
 	}
 	var opts *sql.TxOptions
-	if d.Dialect == dialectMySQL {
+	if d.Autocommits {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead} // the session may read what is never committed
 	}
 	tx, err := beginner.BeginTx(ctx, opts)
@@ -664,31 +618,6 @@ func query(ctx context.Context, q Pool, statement string, args ...any) (all [][]
 	return all, rows.Err()
 }
 
-// placeholders are those of n arguments.
-func (d Database) placeholders(n int) []string {
-	p := make([]string, n)
-	for i := range p {
-		p[i] = "?"
-		if d.Dialect == dialectPostgres {
-			p[i] = "$" + strconv.Itoa(i+1)
-		}
-	}
-	return p
-}
-
-// quote writes a name, whose parts are separated by dots.
-func (d Database) quote(name string) string {
-	mark := `"`
-	if d.Dialect == dialectMySQL {
-		mark = "`"
-	}
-	parts := strings.Split(name, ".")
-	for i, part := range parts {
-		parts[i] = mark + strings.ReplaceAll(part, mark, mark+mark) + mark
-	}
-	return strings.Join(parts, ".")
-}
-
 // fit shortens a text that is for people to what the columns hold.
 func fit(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "?")
@@ -699,44 +628,10 @@ func fit(text string) string {
 	return text
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(timeForm) }
+func stamp(t time.Time) string { return t.UTC().Format(sqlconn.TimeForm) }
 
-// state returns the SQLSTATE of an error, as far as the driver tells it.
-func state(err error) string {
-	var coded interface{ SQLState() string }
-	if errors.As(err, &coded) {
-		return coded.SQLState()
-	}
-	return ""
-}
-
-// IsMissing reports whether an error says that there is no such table. Each driver of SQLite and MySQL
-// has a type of its own, so it is the text that tells.
-func IsMissing(err error) bool {
-	said := err.Error()
-	return state(err) == "42P01" || strings.Contains(said, "no such table") ||
-		strings.Contains(said, "Error 1146")
-}
-
-// isReadOnly reports whether an error says that nothing can be written to the whole database.
-func isReadOnly(err error) bool {
-	said := err.Error()
-	return state(err) == "25006" || strings.Contains(said, "readonly database") ||
-		strings.Contains(said, "Error 1290") || strings.Contains(said, "Error 1792") ||
-		strings.Contains(said, "Error 1836") || strings.Contains(said, "Error 3989")
-}
-
-// isUnselected reports whether an error of MySQL or MariaDB says that the connection has no database.
-func isUnselected(err error) bool { return strings.Contains(err.Error(), "Error 1046") }
+// IsMissing reports whether an error says that there is no such table.
+func IsMissing(err error) bool { return dialect.Missing(err) }
 
 // isBusy reports whether an error says that somebody else was writing, so that a retry helps.
-func isBusy(err error) bool {
-	said := err.Error()
-	switch state(err) {
-	case "40001", "40P01":
-		return true
-	}
-	return errors.Is(err, sqlconn.ErrInTransaction) ||
-		strings.Contains(said, "is locked") || strings.Contains(said, "SQLITE_BUSY") ||
-		strings.Contains(said, "Error 1213") || strings.Contains(said, "Error 1205")
-}
+func isBusy(err error) bool { return dialect.Busy(err) || errors.Is(err, sqlconn.ErrInTransaction) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -30,7 +31,7 @@ type Row struct {
 func (d Database) Show(ctx context.Context) (noted *Note, own []Row, err error) {
 	rows, err := d.rows(ctx)
 	if err != nil {
-		if IsMissing(err) {
+		if dialect.Missing(err) {
 			return nil, nil, nil
 		}
 		return nil, nil, d.failed(ctx, err)
@@ -352,19 +353,20 @@ func (d Database) replace(ctx context.Context, noted *Note, named bool, is Origi
 	}
 	var changed int64
 	err := d.transact(ctx, true, func(q Pool) error {
-		statement, args := "DELETE FROM "+d.quote(d.table), []any{}
+		s := dialect.Write(d.Kind, "DELETE FROM ", d.Quoted(d.table))
 		if named {
 			n := newNote(is)
-			args = []any{n.ID, n.Layout, fit(n.Place), fit(n.By), n.At}
-			var assignments []string
-			for i, placeholder := range d.placeholders(len(args)) {
-				assignments = append(assignments, d.quote(columns()[i+1])+" = "+placeholder)
+			s = dialect.Write(d.Kind, "UPDATE ", d.Quoted(d.table), " SET ")
+			for i, value := range []string{n.ID, n.Layout, fit(n.Place), fit(n.By), n.At} {
+				if i > 0 {
+					s.Add(", ")
+				}
+				s.Add(d.Quote(columns()[i+1]), " = ").Bind(value)
 			}
-			statement = "UPDATE " + d.quote(d.table) + " SET " + strings.Join(assignments, ", ")
 		}
-		p := d.placeholders(len(args) + 2)[len(args):]
-		statement += " WHERE " + d.quote("subject") + " = " + p[0] + " AND " + d.quote("authority") + " = " + p[1]
-		result, err := q.ExecContext(ctx, statement, append(args, subjectRows, noted.ID)...)
+		s.Add(" WHERE ", d.Quote("subject"), " = ").Bind(subjectRows)
+		s.Add(" AND ", d.Quote("authority"), " = ").Bind(noted.ID)
+		result, err := q.ExecContext(ctx, s.String(), s.Args...)
 		if err == nil {
 			changed, err = result.RowsAffected()
 		}

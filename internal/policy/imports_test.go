@@ -105,7 +105,7 @@ var rules = []rule{
 		why: "every package may wrap its errors, so it imports no other package",
 	},
 	{
-		dir: "internal/authority", may: []string{"./lease", "./internal/errs", "./internal/sqlconn"},
+		dir: "internal/authority", may: []string{"./lease", "./internal/dialect", "./internal/errs", "./internal/sqlconn"},
 		why: "the stores in databases have their identity from it, those that do without GORM too",
 	},
 	{

@@ -361,12 +361,24 @@ func nothingIsNoted(t *testing.T, target dbtest.Target) {
 
 func otherTableOfThatName(t *testing.T, target dbtest.Target) {
 	db := target.Open(t, nil)
-	must(t, db.Exec("CREATE TABLE snowflake_authority (something int)").Error, "another table")
-	for _, plugin := range []*snowflakeplugin.Plugin{
-		snowflakeplugin.New(silent()), snowflakeplugin.New(snowflakeplugin.WithNode(1)),
+	for _, statements := range [][]string{
+		{"CREATE TABLE snowflake_authority (something int)"},
+		{ // without the column authority, which is not to be taken for a text of that name
+			"CREATE TABLE snowflake_authority (subject varchar(255) PRIMARY KEY, layout varchar(255), " +
+				"place varchar(255), noted_by varchar(255), noted_at varchar(30))",
+			"INSERT INTO snowflake_authority VALUES ('rows', '', '', '', '')",
+		},
 	} {
-		err := db.Use(plugin)
-		wantErr(t, err, snowflakeplugin.ErrAuthority, "Use")
-		says(t, err, "CREATE TABLE", "snowflake_authority", "subject", "PRIMARY KEY")
+		for _, statement := range statements {
+			must(t, db.Exec(statement).Error, statement)
+		}
+		for _, plugin := range []*snowflakeplugin.Plugin{
+			snowflakeplugin.New(silent()), snowflakeplugin.New(snowflakeplugin.WithNode(1)),
+		} {
+			err := db.Use(plugin)
+			wantErr(t, err, snowflakeplugin.ErrAuthority, "Use")
+			says(t, err, "CREATE TABLE", "snowflake_authority", "subject", "PRIMARY KEY")
+		}
+		must(t, db.Exec("DROP TABLE snowflake_authority").Error, "drop the table")
 	}
 }
