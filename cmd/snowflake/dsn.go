@@ -17,7 +17,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
@@ -70,7 +70,7 @@ var errNoTable = errors.New("the database has no table")
 func findTable(db *gorm.DB, table string) error {
 	var node []int64
 	err := db.Table(table).Limit(1).Pluck("node", &node).Error
-	if err != nil && authority.IsMissing(err) {
+	if dialect.Missing(err) {
 		return fmt.Errorf("%w %s: no process has leased a node here yet, or the table has another name; "+
 			"give it with --table", errNoTable, table)
 	}

@@ -15,7 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
 )
@@ -248,7 +248,7 @@ func openCounters(
 		// It reads from the table, because a login without the right to read does not find it in the catalog.
 		var names []string
 		err := db.Table(table).Limit(1).Pluck("name", &names).Error
-		if err != nil && authority.IsMissing(err) {
+		if dialect.Missing(err) {
 			err = fmt.Errorf("%w %s: nothing has claimed a number from a counter here yet, or the table has "+
 				"another name; give it with --table", errNoTable, table)
 		}

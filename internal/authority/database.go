@@ -630,8 +630,5 @@ func fit(text string) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(sqlconn.TimeForm) }
 
-// IsMissing reports whether an error says that there is no such table.
-func IsMissing(err error) bool { return dialect.Missing(err) }
-
 // isBusy reports whether an error says that somebody else was writing, so that a retry helps.
 func isBusy(err error) bool { return dialect.Busy(err) || errors.Is(err, sqlconn.ErrInTransaction) }
