@@ -16,6 +16,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
@@ -89,7 +90,7 @@ type partitionTable struct {
 
 // partitionable checks whether the table of a model can be divided by its key.
 func partitionable(db *gorm.DB, model any) (partitionTable, error) {
-	t := partitionTable{stmt: &gorm.Statement{DB: db}, mysql: db.Name() == "mysql"}
+	t := partitionTable{stmt: &gorm.Statement{DB: db}, mysql: db.Name() == dialect.MySQL}
 	plugin, ok := db.Plugins[fill.PluginName].(layouter)
 	if !ok {
 		return t, errors.New("the database does not use the plugin: call db.Use first")
@@ -112,7 +113,7 @@ func partitionable(db *gorm.DB, model any) (partitionTable, error) {
 				"be enforced across partitions", names(unique))
 		}
 	}
-	if !t.mysql && db.Name() != "postgres" {
+	if !t.mysql && db.Name() != dialect.PostgreSQL {
 		return t, fmt.Errorf("databases of kind %s have no partitions: use a Router", db.Name())
 	}
 	t.layout = plugin.Layout()

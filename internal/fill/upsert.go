@@ -14,6 +14,8 @@ import (
 	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // An INSERT with ON CONFLICT may meet a row that is there already. Then the generated ID is in no
@@ -26,9 +28,9 @@ const (
 	clauseOnConflict = "ON CONFLICT"
 	clauseReturning  = "RETURNING"
 	clauseInsert     = "INSERT"
-	dialectMySQL     = "mysql" // MariaDB too
-	dialectSQLite    = "sqlite"
-	dialectPostgres  = "postgres"
+	dialectMySQL     = dialect.MySQL
+	dialectSQLite    = dialect.SQLite
+	dialectPostgres  = dialect.PostgreSQL
 )
 
 // newUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs over those of

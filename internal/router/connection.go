@@ -39,7 +39,7 @@ func hasFreeConnection(db *gorm.DB) bool {
 // result before that. So GORM may see columns as they were before, unless the statement with which it
 // begins runs on the same connection.
 func onOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
-	if db.Name() != "sqlite" {
+	if db.Name() != dialectSQLite {
 		return fn(db)
 	}
 	if _, err := db.DB(); err != nil {

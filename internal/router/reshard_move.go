@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -740,7 +741,7 @@ func (m *tableMove) hasEffects(ctx context.Context) (found bool, err error) {
 func (m *tableMove) awaitWrites(ctx context.Context, database int, table string) error {
 	db := m.d.to.dbs[database].Session(&gorm.Session{NewDB: true, SkipHooks: true, Context: ctx})
 	err := m.lockOnce(db, db.Statement.Quote(table))
-	if err == nil || ctx.Err() == nil && !isLockTimeout(err) {
+	if err == nil || ctx.Err() == nil && !dialect.Locked(err) {
 		return err
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), mapPatience)
@@ -783,15 +784,6 @@ func (m *tableMove) lockOnce(db *gorm.DB, table string) error {
 		key := db.Statement.Quote(m.key)
 		return db.Exec("UPDATE " + table + " SET " + key + " = " + key + " WHERE 1 = 0").Error
 	}
-}
-
-// isLockTimeout reports whether a server has given up waiting for a lock.
-func isLockTimeout(err error) bool {
-	var coded interface{ SQLState() string }
-	if errors.As(err, &coded) && coded.SQLState() == "55P03" {
-		return true
-	}
-	return strings.Contains(err.Error(), "Error 1205") || strings.Contains(err.Error(), "is locked")
 }
 
 // inTheWay says whose transactions are open, as far as the login may know it.

@@ -16,15 +16,16 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
 
 // The names of GORM's dialects, as far as the constraints differ between them.
 const (
-	dialectPostgres = "postgres"
-	dialectMySQL    = "mysql"
-	dialectSQLite   = "sqlite"
+	dialectPostgres = dialect.PostgreSQL
+	dialectMySQL    = dialect.MySQL
+	dialectSQLite   = dialect.SQLite
 )
 
 // maxClockAhead is how far ahead of the local clock an ID may have been made. No generator and no
