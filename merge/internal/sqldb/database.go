@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // The errors of databases. Package merge exports and documents them.
@@ -60,8 +62,8 @@ func (d *DB) failed(err error) error {
 // IsDataError reports whether PostgreSQL has refused a value that is in a statement: class 22 of its codes,
 // such as a text that is no UUID. Other databases answer such a comparison.
 func IsDataError(err error) bool {
-	var coded interface{ SQLState() string }
-	return errors.As(err, &coded) && strings.HasPrefix(coded.SQLState(), "22")
+	state := dialect.State(err)
+	return len(state) == 5 && strings.HasPrefix(state, "22")
 }
 
 // Exec runs SQL text.
@@ -72,7 +74,7 @@ func (d *DB) Exec(ctx context.Context, text string, args ...any) error {
 
 // Run runs a statement and returns how many rows it affected.
 func (d *DB) Run(ctx context.Context, s *Statement) (int64, error) {
-	result, err := d.conn.ExecContext(ctx, s.String(), s.args...)
+	result, err := d.conn.ExecContext(ctx, s.String(), s.Args...)
 	if err != nil {
 		return 0, d.failed(err)
 	}
@@ -82,7 +84,7 @@ func (d *DB) Run(ctx context.Context, s *Statement) (int64, error) {
 
 // Row reads the first row of a result. Without a row, the error is [sql.ErrNoRows].
 func (d *DB) Row(ctx context.Context, s *Statement, into ...any) error {
-	err := d.conn.QueryRowContext(ctx, s.String(), s.args...).Scan(into...)
+	err := d.conn.QueryRowContext(ctx, s.String(), s.Args...).Scan(into...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -111,7 +113,7 @@ func (d *DB) steady(ctx context.Context) context.Context {
 
 // each is Each for a statement with a context of its own.
 func (d *DB) each(ctx, asked context.Context, s *Statement, fn func(values []any) error) (err error) {
-	rows, err := d.conn.QueryContext(asked, s.String(), s.args...)
+	rows, err := d.conn.QueryContext(asked, s.String(), s.Args...)
 	if err != nil {
 		return d.failed(err)
 	}
@@ -262,7 +264,7 @@ func (d *DB) Fetch(
 	if f.Steady {
 		asked = d.steady(ctx)
 	}
-	rows, err := d.conn.QueryContext(asked, s.String(), s.args...)
+	rows, err := d.conn.QueryContext(asked, s.String(), s.Args...)
 	if err != nil {
 		return d.failed(err)
 	}

@@ -52,7 +52,7 @@ func lockBy(ctx context.Context, d *DB, take, release *Statement) (func() error,
 		return nil, ErrLocked
 	}
 	return func() error {
-		return d.Exec(context.WithoutCancel(ctx), release.String(), release.args...)
+		return d.Exec(context.WithoutCancel(ctx), release.String(), release.Args...)
 	}, nil
 }
 

@@ -95,11 +95,11 @@ func (o OrderTerm) Bound(q *Statement, v any, literally bool) {
 	switch {
 	case o.column == nil:
 		value()
-	case q.kind == PostgreSQL && o.column.Family != FamilyInt:
+	case q.Kind == PostgreSQL && o.column.Family != FamilyInt:
 		q.Add("CAST(")
 		value()
 		q.Add("::text AS ", o.column.Declared, ")")
-	case q.kind == MySQL && o.column.Family == FamilyDecimal:
+	case q.Kind == MySQL && o.column.Family == FamilyDecimal:
 		q.Add("CAST(")
 		value()
 		q.Add(" AS ", decimalType(o.column.Declared), ")")

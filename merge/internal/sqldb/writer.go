@@ -48,7 +48,7 @@ func (w *Writer) perStatement() int {
 	if w.d.Kind == SQLite {
 		n = 100
 	}
-	return max(1, min(n, w.d.Kind.maxParams()/max(1, len(w.columns))))
+	return max(1, min(n, maxParams(w.d.Kind)/max(1, len(w.columns))))
 }
 
 // Write inserts rows, whose values are in the order of the columns.
@@ -167,7 +167,7 @@ func (w *Writer) text(n int) string {
 			}
 			k++
 			if w.d.Kind == PostgreSQL {
-				b.WriteString("CAST(" + placeholder(PostgreSQL, k) + " AS " + c.Declared + ")")
+				b.WriteString("CAST(" + PostgreSQL.Bind(k) + " AS " + c.Declared + ")")
 			} else {
 				b.WriteByte('?')
 			}
