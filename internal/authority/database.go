@@ -14,7 +14,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -123,7 +123,7 @@ func (d Database) unclaimed(ctx context.Context, rows map[string]Note, want Orig
 	}
 	// A number that is given by hand can be leased at any later time. Another lease is dangerous only as
 	// long as a window runs here.
-	if last == "" || !want.IsByHand() && last < stamp(time.Now().Add(-lease.MaxSkew)) {
+	if last == "" || !want.IsByHand() && last < sqltable.Stamp(time.Now().Add(-lease.MaxSkew)) {
 		return nil
 	}
 	if home.Place == "" {
@@ -246,7 +246,7 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 	statement := fmt.Sprintf("SELECT COALESCE(MAX(%s), '') FROM %s WHERE %s < '9999' AND %s NOT LIKE '%s%%' "+
 		"AND NOT (%s LIKE '%s%%' AND %s > '%s')",
 		d.Quoted("until"), d.Quoted(leases), d.Quoted("until"), d.Quoted("layout"), MovedLayout,
-		d.Quoted("owner"), reservedOwner, d.Quoted("until"), stamp(time.Now().Add(farAhead)))
+		d.Quoted("owner"), reservedOwner, d.Quoted("until"), sqltable.Stamp(time.Now().Add(farAhead)))
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		all, err = query(ctx, q, statement)
 		return err
@@ -423,11 +423,11 @@ func (d Database) failed(ctx context.Context, cause error) error {
 	if d.beneath && isBusy(cause) {
 		return d.keptOut(ctx, cause)
 	}
-	cause = sqlconn.Translate(cause)
+	cause = sqltable.Translate(cause)
 	switch {
-	case errors.Is(cause, sqlconn.ErrPooler):
+	case errors.Is(cause, sqltable.ErrPooler):
 		return fmt.Errorf("%w: reading %s: %w", ErrDatabase, d.table, cause)
-	case errors.Is(cause, sqlconn.ErrFull):
+	case errors.Is(cause, sqltable.ErrFull):
 		return fmt.Errorf("%w: writing %s: %w", lease.ErrStore, d.table, cause)
 	}
 	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || isBusy(cause) {
@@ -588,7 +588,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 
 // transactOn does something in a transaction of MySQL on one connection, whatever its session is set to.
 func transactOn(ctx context.Context, conn *sql.Conn, do func(Pool) error) error {
-	_, err := sqlconn.Transact(ctx, conn, func(_ context.Context, q sqlconn.Querier) (struct{}, error) {
+	_, err := sqltable.Transact(ctx, conn, func(_ context.Context, q sqltable.Querier) (struct{}, error) {
 		return struct{}{}, do(q)
 	})
 	return err
@@ -628,7 +628,5 @@ func fit(text string) string {
 	return text
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(sqlconn.TimeForm) }
-
 // isBusy reports whether an error says that somebody else was writing, so that a retry helps.
-func isBusy(err error) bool { return dialect.Busy(err) || errors.Is(err, sqlconn.ErrInTransaction) }
+func isBusy(err error) bool { return dialect.Busy(err) || errors.Is(err, sqltable.ErrInTransaction) }

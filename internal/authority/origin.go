@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -79,7 +80,7 @@ func newNote(o Origin) Note {
 	if err != nil || host == "" {
 		host = "unknown host"
 	}
-	return Note{Origin: o, By: fmt.Sprintf("%s pid %d", host, os.Getpid()), At: stamp(time.Now())}
+	return Note{Origin: o, By: fmt.Sprintf("%s pid %d", host, os.Getpid()), At: sqltable.Stamp(time.Now())}
 }
 
 func (n Note) since() string {

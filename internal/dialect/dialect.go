@@ -60,9 +60,9 @@ type Dialect struct {
 	// Clock is the database's clock in microseconds since 1970. A number depends on no time zone,
 	// and on nothing that a driver makes of times.
 	Clock string
-	// SameText compares the column with a placeholder byte by byte, whatever collation the
-	// database has or somebody has given to the column.
-	SameText string
+	// SameText stands between a column and a placeholder, and behind that. They are then compared byte by
+	// byte, whatever collation the database has or somebody has given to the column.
+	SameText [2]string
 	// Insert and UnlessThere surround an INSERT that does nothing if the key has a row. Where the
 	// column can be named it is: without a unique index on it the statement is an error.
 	Insert, UnlessThere string
@@ -90,7 +90,7 @@ func Of(name string) (Dialect, bool) {
 		return Dialect{
 			Kind:        PostgreSQL,
 			Clock:       "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-			SameText:    "%s = %s",
+			SameText:    [2]string{" = "},
 			Insert:      "INSERT INTO",
 			UnlessThere: " ON CONFLICT (%s) DO NOTHING",
 			Integer:     "bigint", Text: "varchar(255)", Time: "varchar(30)",
@@ -101,7 +101,7 @@ func Of(name string) (Dialect, bool) {
 		return Dialect{
 			Kind:     MySQL,
 			Clock:    "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))",
-			SameText: "%s = CAST(%s AS BINARY)",
+			SameText: [2]string{" = CAST(", " AS BINARY)"},
 			Insert:   "INSERT IGNORE INTO",
 			From:     " FROM DUAL",
 			// Bytes have no character set, and no comparison ignores case or blanks.
@@ -116,7 +116,7 @@ func Of(name string) (Dialect, bool) {
 			// SQLite reads its clock once for each statement, so the two parts fit.
 			Clock: "(CAST(strftime('%s', 'now') AS INTEGER) * 1000" +
 				" + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER)) * 1000",
-			SameText:    "%s = %s COLLATE BINARY",
+			SameText:    [2]string{" = ", " COLLATE BINARY"},
 			Insert:      "INSERT INTO",
 			UnlessThere: " ON CONFLICT (%s) DO NOTHING",
 			Integer:     "bigint", Text: "varchar(255)", Time: "varchar(30)",
@@ -159,13 +159,4 @@ func (d Dialect) Forgets(name string) (query string, args []any) {
 		"JOIN information_schema.engines e ON e.engine = t.engine " +
 		"WHERE e.transactions = 'NO' AND t.table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND " +
 		"t.table_name = ?", []any{name[:max(dot, 0)], name[dot+1:]}
-}
-
-// Placeholders are those of n arguments, the first of which has that number, counted from 1.
-func (d Dialect) Placeholders(first, n int) []string {
-	p := make([]string, n)
-	for i := range p {
-		p[i] = d.Bind(first + i)
-	}
-	return p
 }

@@ -14,7 +14,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 )
 
 // Config says for whom a connection is.
@@ -150,7 +150,7 @@ func named(kind, driver, dsn, purpose string) string {
 	if found {
 		separator = "&"
 	}
-	return dsn + separator + attributes + url.QueryEscape("program_name:"+sqlconn.ConnectionName(purpose))
+	return dsn + separator + attributes + url.QueryEscape("program_name:"+sqltable.ConnectionName(purpose))
 }
 
 // duplicate copies a struct, with the structs that are embedded in it, so that no assignment to a

@@ -39,7 +39,7 @@ var rules = []rule{
 	},
 	{
 		dir: "lease/sqllease", may: []string{
-			"./generator", "./lease", "./internal/authority", "./internal/dialect", "./internal/sqlconn",
+			"./generator", "./lease", "./internal/authority", "./internal/dialect", "./internal/sqltable",
 		},
 		why: "programs on database/sql lease from it without GORM, with the driver that they choose",
 	},
@@ -67,11 +67,11 @@ var rules = []rule{
 		why: "it is what all that writes SQL knows of the databases, in every module, so it imports no other package",
 	},
 	{
-		dir: "internal/sqlconn", may: []string{"./internal/dialect"},
+		dir: "internal/sqltable", may: []string{"./internal/dialect"},
 		why: "stores of every kind make their requests with it, without GORM and without a driver",
 	},
 	{
-		dir: "internal/gormpool", may: []string{"./internal/dialect", "./internal/sqlconn", "gorm.io/gorm"},
+		dir: "internal/gormpool", may: []string{"./internal/dialect", "./internal/sqltable", "gorm.io/gorm"},
 		why: "it finds a connection for stores, and does not know them",
 	},
 	{
@@ -83,7 +83,7 @@ var rules = []rule{
 		why: "numbers need no database, and its ErrClosed must match the module's",
 	},
 	{
-		dir: "segment/sqlsegment", may: []string{"./segment", "./internal/dialect", "./internal/sqlconn"},
+		dir: "segment/sqlsegment", may: []string{"./segment", "./internal/dialect", "./internal/sqltable"},
 		why: "programs on database/sql count in it without GORM, with the driver that they choose",
 	},
 	{
@@ -105,7 +105,7 @@ var rules = []rule{
 		why: "every package may wrap its errors, so it imports no other package",
 	},
 	{
-		dir: "internal/authority", may: []string{"./lease", "./internal/dialect", "./internal/errs", "./internal/sqlconn"},
+		dir: "internal/authority", may: []string{"./lease", "./internal/dialect", "./internal/errs", "./internal/sqltable"},
 		why: "the stores in databases have their identity from it, those that do without GORM too",
 	},
 	{

@@ -1,26 +1,31 @@
 package sqllease
 
 import (
-	"fmt"
-	"slices"
-	"strings"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
 // defaultTable is the same for every program. With two tables of leases, two applications that write
 // to the same tables would get the same numbers.
 const defaultTable = "snowflake_nodes"
 
+// Dialect is the SQL that a database speaks. The values are the names that GORM uses.
+type Dialect string
+
+// The dialects that a store can work with.
+const (
+	PostgreSQL Dialect = dialect.PostgreSQL
+	MySQL      Dialect = dialect.MySQL // MariaDB too
+	SQLite     Dialect = dialect.SQLite
+)
+
 // Option changes one property of a [Store].
-type Option interface{ apply(*config) error }
+type Option interface{ apply(*sqltable.Spec) error }
 
-type config struct {
-	table     string
-	dedicated bool
-}
+type option func(*sqltable.Spec) error
 
-type optionFunc func(*config) error
-
-func (f optionFunc) apply(c *config) error { return f(c) }
+func (o option) apply(s *sqltable.Spec) error { return o(s) }
 
 // WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
 // A dot separates the schema, or on MySQL the database, from the table. The default is
@@ -29,14 +34,7 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 // Stores on different tables do not know of each other and hand out the same numbers. All programs
 // that insert into the same tables need the same table of leases.
 func WithTable(name string) Option {
-	return optionFunc(func(c *config) error {
-		if slices.Contains(strings.Split(name, "."), "") {
-			return fmt.Errorf("%w: WithTable(%q): there is an empty name in it; leave the option out for the "+
-				"default", ErrOption, name)
-		}
-		c.table = name
-		return nil
-	})
+	return option(func(s *sqltable.Spec) error { return s.WithTable(name) })
 }
 
 // WithDedicatedPool tells the store that nobody else uses its *sql.DB, now or later. The store then
@@ -44,8 +42,24 @@ func WithTable(name string) Option {
 // A renewal is one statement, and no transaction of the application delays it. Do not use it for a
 // database of SQLite in memory, whose only connection the application needs too.
 func WithDedicatedPool() Option {
-	return optionFunc(func(c *config) error {
-		c.dedicated = true
+	return option(func(s *sqltable.Spec) error {
+		s.Dedicated = true
 		return nil
 	})
+}
+
+// configure returns the table that the options name. It reports all faults at once.
+func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
+	return sqltable.Configure(sqltable.Spec{
+		Table: defaultTable,
+		Columns: []sqltable.Column{
+			{Name: "node"}, {Name: "owner", Type: sqltable.Text}, {Name: "until", Type: sqltable.Time},
+			{Name: "version"}, {Name: "layout", Type: sqltable.Text}, {Name: "updated_at", Type: sqltable.Time},
+		},
+		Compare: []int{1, 3}, Newest: 2,
+		Package: "sqllease", Holds: "records", Purpose: purpose, Rights: "SELECT, INSERT and UPDATE",
+		Instead:   "; lease from another store (WithLease), or give each process a number by hand (WithNode)",
+		ErrOption: ErrOption, ErrTable: ErrTable, ErrDatabase: ErrDatabase,
+		ErrStore: lease.ErrStore, ErrClosed: lease.ErrClosed, ErrRow: lease.ErrInvalidRecord,
+	}, string(d), opts, Option.apply)
 }

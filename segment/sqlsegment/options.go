@@ -1,12 +1,9 @@
 package sqlsegment
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
 // defaultTable is the same for every program, so that programs which use one counter find each other.
@@ -23,16 +20,11 @@ const (
 )
 
 // Option changes one property of a [Store].
-type Option interface{ apply(*config) error }
+type Option interface{ apply(*sqltable.Spec) error }
 
-type config struct {
-	table     string
-	dedicated bool
-}
+type option func(*sqltable.Spec) error
 
-type optionFunc func(*config) error
-
-func (f optionFunc) apply(c *config) error { return f(c) }
+func (o option) apply(s *sqltable.Spec) error { return o(s) }
 
 // WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
 // A dot separates the schema, or on MySQL the database, from the table. The default is
@@ -40,15 +32,7 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 //
 // Counters in different tables do not know of each other, whatever their names are.
 func WithTable(name string) Option {
-	return optionFunc(func(c *config) error {
-		if slices.Contains(strings.Split(name, "."), "") {
-			return fmt.Errorf("%w: WithTable(%q): there is an empty name in it; leave the option out for "+
-				"the "+
-				"default", ErrOption, name)
-		}
-		c.table = name
-		return nil
-	})
+	return option(func(s *sqltable.Spec) error { return s.WithTable(name) })
 }
 
 // WithDedicatedPool tells the store that nobody else uses its *sql.DB, now or later. The store then
@@ -56,29 +40,34 @@ func WithTable(name string) Option {
 // A claim is one statement, and no transaction of the application delays it. Do not use it for a
 // database of SQLite in memory, whose only connection the application needs too.
 func WithDedicatedPool() Option {
-	return optionFunc(func(c *config) error {
-		c.dedicated = true
+	return option(func(s *sqltable.Spec) error {
+		s.Dedicated = true
 		return nil
 	})
 }
 
-// configure returns what is known of a dialect, and applies the options over the defaults. It reports
-// all faults at once.
-func configure(d Dialect, opts []Option) (dialect.Dialect, config, error) {
-	c := config{table: defaultTable}
-	var faults []error
-	properties, known := dialect.Of(string(d))
-	if !known {
-		faults = append(faults, fmt.Errorf("%w: dialect %q: counters can be kept in sqlite, postgres and "+
-			"mysql, "+
-			"which is MariaDB too", ErrDatabase, d))
-	}
-	for i, opt := range opts {
-		if opt == nil {
-			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrOption, i))
-			continue
-		}
-		faults = append(faults, opt.apply(&c))
-	}
-	return properties, c, errors.Join(faults...)
+// configure returns the table that the options name. It reports all faults at once.
+func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
+	return sqltable.Configure(sqltable.Spec{
+		Table: defaultTable,
+		Columns: []sqltable.Column{
+			columnName: {Name: "name", Type: sqltable.Text}, columnNext: {Name: "next"},
+			columnRemainder: {Name: "remainder"}, columnModulus: {Name: "modulus"},
+			columnUpdatedAt: {Name: "updated_at", Type: sqltable.Time},
+		},
+		Compare: []int{columnNext, columnRemainder, columnModulus}, Newest: columnNext,
+		Package: "sqlsegment", Holds: "counters", Purpose: "segment",
+		Rights:    "SELECT, INSERT and UPDATE, and DELETE for daily counters,",
+		ErrOption: ErrOption, ErrTable: ErrTable, ErrDatabase: ErrDatabase,
+		ErrStore: segment.ErrStore, ErrClosed: segment.ErrClosed, ErrRow: segment.ErrInvalidCounter,
+	}, string(d), opts, Option.apply)
 }
+
+// The columns of the table.
+const (
+	columnName = iota
+	columnNext
+	columnRemainder
+	columnModulus
+	columnUpdatedAt
+)

@@ -4,23 +4,25 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/sqlconn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
-// Purpose is in the name of the store's connection: "snowflakeplugin segment web-1:4711".
-const purpose = "segment"
+// attempts is how often a claim is tried within one request when the counter changes under it.
+const attempts = 3
+
+// errBusy means that others created, changed or removed the counter between the statements of a claim.
+var errBusy = errors.New("others change the counter at the same time")
 
 // Store is a [segment.Store] in a table. Make one with [New]; it must not be copied. Its methods are
 // safe for concurrent use.
-type Store struct {
-	table   *sqlconn.Table
-	dialect dialect.Dialect
-	sql     statements
-}
+type Store struct{ table *sqltable.Table }
 
 var (
 	_ segment.TermsStore = (*Store)(nil)
@@ -36,49 +38,200 @@ var (
 // [ErrTable], with the statement that makes the table; or [segment.ErrStore], if the database does
 // not answer. After an error db is open, even if it is dedicated to the store.
 func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, error) {
-	properties, c, err := configure(d, opts)
+	spec, err := configure(d, opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dialect: properties, sql: statementsFor(properties, c.table)}
-	s.table, err = sqlconn.Open(ctx, db, sqlconn.Config{
-		Package: "sqlsegment", Purpose: purpose, Name: c.table,
-		Rights:  "SELECT, INSERT and UPDATE, and DELETE for daily counters,",
-		Dialect: properties, Dedicated: c.dedicated,
-		DDL: s.sql.ddl, Columns: s.sql.columns, Trials: s.sql.trials, Keys: s.sql.keys, Key: "name",
-		ErrTable: ErrTable, ErrDatabase: ErrDatabase, ErrStore: segment.ErrStore, ErrClosed: segment.ErrClosed,
-		Refusal: refused,
-	})
+	table, err := sqltable.Open(ctx, db, spec)
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
-}
-
-// refused tells whether an error is about the counter and not about the connection.
-func refused(err error) bool {
-	for _, sentinel := range []error{
-		segment.ErrResidue, segment.ErrFull, segment.ErrFrozen, segment.ErrInvalidCounter, errBusy,
-	} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
-	}
-	return false
+	return &Store{table}, nil
 }
 
 // DDL returns the statement that makes the table of the store that [New] would return, for those
 // who make tables by other means. The errors are those of New about options and databases.
 func DDL(d Dialect, opts ...Option) (string, error) {
-	properties, c, err := configure(d, opts)
+	spec, err := configure(d, opts)
 	if err != nil {
 		return "", err
 	}
-	return statementsFor(properties, c.table).ddl, nil
+	return spec.DDL(), nil
 }
 
+// Claim reserves n numbers with a single statement. When it returns, the change is committed.
+func (s *Store) Claim(ctx context.Context, name string, n int64) (int64, error) {
+	if err := segment.CheckClaim(name, n); err != nil {
+		return 0, err
+	}
+	return s.ClaimOn(ctx, name, n, segment.AnyTerms())
+}
+
+// ClaimOn reserves n numbers on terms, which the statement itself checks.
+func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
+	if err := segment.CheckTerms(name, n, t); err != nil {
+		return 0, err
+	}
+	what := fmt.Sprintf("claiming %d numbers of counter %q", n, name)
+	claim := func(ctx context.Context, q sqltable.Querier) (int64, error) { return s.claim(ctx, q, name, n, t) }
+	// Each statement is a transaction of its own. Two of them in one would lock a row that is not there yet,
+	// and processes that create a counter at the same time would wait for each other.
+	for range attempts {
+		first, err := sqltable.Request(ctx, s.table, sqltable.Writes, what, claim)
+		if err != nil || first != 0 {
+			return first, err
+		}
+		// The counter is not there, or forbids the claim.
+		c := segment.Counter{Name: name, Next: 1, Remainder: t.Remainder, Modulus: t.Modulus}
+		rows, err := s.table.Find(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		switch len(rows) {
+		case 0:
+		case 1:
+			c, err = s.counter(rows[0])
+		default:
+			err = s.table.Twins(name, int64(len(rows)))
+		}
+		if err == nil {
+			err = segment.Refusal(c, n, t)
+		}
+		if err != nil {
+			return 0, s.table.Wrap(what, err)
+		}
+		if len(rows) > 0 {
+			continue
+		}
+		c.Next = t.Start + n
+		created, err := s.table.Swap(ctx, nil, rowOf(c), nil)
+		if err != nil {
+			return 0, err
+		}
+		if created {
+			return t.Start, nil
+		}
+	}
+	return 0, s.table.Wrap(what, errBusy)
+}
+
+// claim runs the one statement, which returns the first number as a row, or as the last ID that was inserted.
+// It returns 0 if the counter is not there or the terms are not met.
+func (s *Store) claim(
+	ctx context.Context, q sqltable.Querier, name string, n int64, t segment.Terms,
+) (first int64, err error) {
+	kind := s.table.Kind()
+	next := kind.Quote("next")
+	// MySQL answers with the value of the last call of its function on the connection.
+	greatest, end, returning := "GREATEST(", ")", " RETURNING "+next
+	switch kind {
+	case dialect.MySQL:
+		greatest, end, returning = "LAST_INSERT_ID(GREATEST(", "))", ""
+	case dialect.SQLite:
+		greatest = "MAX("
+	}
+	u := dialect.Write(kind, "UPDATE ", kind.Quoted(s.table.Name()), " SET ", next, " = ", greatest, next, ", ")
+	u.Bind(t.Start).Add(end, " + ").Bind(n)
+	u.Add(", ", kind.Quote("updated_at"), " = ").Bind(sqltable.Stamp(time.Now()))
+	s.table.Same(u.Add(" WHERE "), columnName, name)
+	s.table.Same(u.Add(" AND "), columnRemainder, t.Remainder)
+	s.table.Same(u.Add(" AND "), columnModulus, t.Modulus)
+	u.Add(" AND ", next, " <= ").Bind(t.Last-n+1).Add(" AND ", next, " > ").Bind(t.Above).Add(returning)
+	var changed int64
+	if returning == "" {
+		result, err := q.ExecContext(ctx, u.String(), u.Args...)
+		if err != nil {
+			return 0, err
+		}
+		if changed, err = result.RowsAffected(); err != nil || changed == 0 {
+			return 0, err
+		}
+		if first, err = result.LastInsertId(); err != nil {
+			return 0, err
+		}
+	} else {
+		_, rows, err := sqltable.Query(ctx, q, u.String(), u.Args...)
+		if changed = int64(len(rows)); err != nil || changed == 0 {
+			return 0, err
+		}
+		after, ok := sqltable.Whole(rows[0][0])
+		if !ok {
+			return 0, fmt.Errorf("%w: counter %q has a next that is no number: %s", segment.ErrInvalidCounter,
+				name, remedy)
+		}
+		first = after - n
+	}
+	if changed > 1 {
+		return 0, s.table.Twins(name, changed)
+	}
+	return first, nil
+}
+
+// Counters returns the counters whose names begin with prefix, sorted by name.
+func (s *Store) Counters(ctx context.Context, prefix string) ([]segment.Counter, error) {
+	rows, err := s.table.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]segment.Counter, 0, len(rows))
+	for _, row := range rows {
+		c, err := s.counter(row)
+		if !strings.HasPrefix(c.Name, prefix) {
+			continue // another's fault does not matter here
+		}
+		if err != nil {
+			return nil, s.table.Wrap("reading the counters", err)
+		}
+		found = append(found, c)
+	}
+	slices.SortFunc(found, func(a, b segment.Counter) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+// Change replaces a counter, or makes it, with a single statement.
+func (s *Store) Change(ctx context.Context, prev, next segment.Counter) (bool, error) {
+	if err := segment.CheckChange(prev, next); err != nil {
+		return false, err
+	}
+	if prev.Next == 0 {
+		return s.table.Swap(ctx, nil, rowOf(next), nil)
+	}
+	return s.table.Swap(ctx, rowOf(prev), rowOf(next), nil)
+}
+
+// Remove removes a counter with a single statement.
+func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) {
+	return s.table.Remove(ctx, rowOf(prev))
+}
+
+// rowOf returns the row of a counter that is written now.
+func rowOf(c segment.Counter) sqltable.Row {
+	return sqltable.Row{c.Name, c.Next, c.Remainder, c.Modulus, time.Now()}
+}
+
+// counter reads one row.
+func (s *Store) counter(row sqltable.Row) (c segment.Counter, err error) {
+	err = s.table.Scan(row, &c.Name, &c.Next, &c.Remainder, &c.Modulus, &c.UpdatedAt)
+	if err == nil && (c.Next < 1 || c.Modulus < 0 || c.Remainder < 0 || c.Remainder >= max(c.Modulus, 1)) {
+		err = fmt.Errorf("%w: counter %q has next %d, remainder %d and modulus %d", segment.ErrInvalidCounter,
+			c.Name, c.Next, c.Remainder, c.Modulus)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, remedy)
+	}
+	return c, err
+}
+
+const remedy = "somebody changed it by hand; put it right, with a next that is greater than every number " +
+	"in use"
+
+// Probe returns nil when the database has answered on a connection on which the store waits for nothing
+// else. It returns an error at once on SQLite, and on a shared pool of one connection. See
+// [segment.Prober].
+func (s *Store) Probe(ctx context.Context) error { return s.table.Probe(ctx) }
+
 // DDL returns the statement that makes the table.
-func (s *Store) DDL() string { return s.sql.ddl }
+func (s *Store) DDL() string { return s.table.DDL() }
 
 // Now returns the clock of the database's server, or on SQLite of this machine, as the database
 // reads it: to the microsecond, and on SQLite to the millisecond.

@@ -1,4 +1,4 @@
-package sqlconn
+package sqltable
 
 import (
 	"context"
@@ -8,8 +8,17 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+)
+
+const (
+	minPause = time.Millisecond
+	maxPause = 100 * time.Millisecond
+
+	// maxDead is how many connections a request may find dead.
+	maxDead = 3
 )
 
 // A Kind says what a request does to the table.
@@ -32,7 +41,102 @@ var (
 
 	// errElsewhere means that a connection led to another database, an empty one.
 	errElsewhere = errors.New("a transaction holds the connection to the database in memory")
+
+	// ErrPooler and ErrFull are causes that the errors of drivers do not name, with what to do.
+	ErrPooler = errors.New("a connection pooler such as PgBouncer in transaction mode gives each transaction " +
+		"another connection, on which the statements that pgx has prepared are not known; add " +
+		"default_query_exec_mode=exec (or simple_protocol) to the DSN")
+	ErrFull = errors.New("the disk of the database is full, or the database has its greatest size: make room")
 )
+
+// Querier is a pool, a connection or a transaction.
+type Querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Request asks the database for something. What it is stands in the errors.
+func Request[T any](
+	ctx context.Context, t *Table, k Kind, what string, ask func(context.Context, Querier) (T, error),
+) (answer T, err error) {
+	c := &t.spec
+	if t.closed.Load() {
+		return answer, fmt.Errorf("%w: the store in table %s", c.ErrClosed, c.Table)
+	}
+	if ctx.Err() != nil {
+		return answer, t.Wrap(what, context.Cause(ctx))
+	}
+	do := func() (T, error) { return persist(ctx, func() (T, error) { return attempt(ctx, t, k, ask) }) }
+	if c.Dialect.Embedded {
+		answer, err = detached(ctx, do)
+	} else {
+		answer, err = do()
+	}
+	if err == nil {
+		return answer, nil
+	}
+	var none T
+	return none, t.Wrap(what, t.explain(ctx, err))
+}
+
+// persist does something again, until the context ends, as long as nothing was done because somebody
+// else was at work. It also tries again if a connection turns out to be dead before it was used, as
+// often as database/sql itself does.
+func persist[T any](ctx context.Context, do func() (T, error)) (answer T, err error) {
+	dead := 0
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		if answer, err = do(); err == nil {
+			return answer, nil
+		}
+		if errors.Is(err, driver.ErrBadConn) && dead < maxDead {
+			dead++
+			continue
+		}
+		if !rolledBack(err) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// rolledBack recognizes the errors after which nothing was done for sure, and which are over when somebody
+// else is ready. All that a request has begun is rolled back.
+func rolledBack(err error) bool {
+	return dialect.Busy(err) || errors.Is(err, errElsewhere) || errors.Is(err, ErrInTransaction)
+}
+
+// explain says what the driver does not: that time was lacking, or a cause that is known.
+func (t *Table) explain(ctx context.Context, err error) error {
+	err = Translate(err)
+	if errors.Is(err, ErrPooler) {
+		return fmt.Errorf("%w: %w", t.spec.ErrDatabase, err)
+	}
+	if ctx.Err() == nil {
+		return err
+	}
+	cause := context.Cause(ctx)
+	if errors.Is(err, cause) {
+		return fmt.Errorf("no answer in time, perhaps because a transaction holds a lock or the last "+
+			"connection: %w", err)
+	}
+	return fmt.Errorf("no answer in time, perhaps because a transaction holds a lock or the last "+
+		"connection: %w: %w", cause, err)
+}
+
+// Translate wraps an error of a driver with the cause, where one of those above is known.
+func Translate(err error) error {
+	switch {
+	case dialect.Unprepared(err):
+		return fmt.Errorf("%w: %w", ErrPooler, err)
+	case dialect.Full(err):
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
+}
 
 // attempt asks once, on one connection, in such a way that nothing it writes can be undone once it
 // is answered:
@@ -61,7 +165,7 @@ func attempt[T any](
 	defer func() {
 		// After an error a connection of the store's own is given up. It may lead to a server that has become
 		// a replica, and would as long as it is used.
-		if err != nil && t.config.Dedicated && !t.config.Refusal(err) && !rolledBack(err) {
+		if err != nil && t.spec.Dedicated && !errors.Is(err, t.spec.ErrRow) && !rolledBack(err) {
 			discard(conn)
 		}
 		if closing := conn.Close(); !errors.Is(closing, sql.ErrConnDone) {
@@ -69,14 +173,14 @@ func attempt[T any](
 		}
 	}()
 	switch {
-	case k == probes, k == Aside, k == Alone && t.config.Dialect.Embedded: // it begins a transaction itself
+	case k == probes, k == Aside, k == Alone && t.spec.Dialect.Embedded: // it begins a transaction itself
 		return ask(ctx, conn)
-	case t.config.Dialect.Embedded:
+	case t.spec.Dialect.Embedded:
 		return askEmbedded(ctx, t, conn, k, ask)
-	case t.config.Dedicated:
+	case t.spec.Dedicated:
 		return ask(ctx, conn)
 	}
-	if t.config.Dialect.Autocommits && k != Alone {
+	if t.spec.Dialect.Autocommits && k != Alone {
 		return Transact(ctx, conn, ask)
 	}
 	if err := t.outsideTransactions(ctx, conn); err != nil {
@@ -89,8 +193,12 @@ func attempt[T any](
 // take longer than an attempt may, and then no attempt would ever get through. So a connection that an
 // attempt could not wait for is made without it, once more and with more time, and serves a later one.
 func (t *Table) connect(ctx context.Context, k Kind) (*sql.Conn, error) {
-	if t.config.Dialect.Embedded || k == probes {
+	if t.spec.Dialect.Embedded || k == probes {
 		return t.open(ctx, k)
+	}
+	if t.pool.Stats().Idle > 0 {
+		conn, err := t.open(ctx, k)
+		return conn, t.late(ctx, err)
 	}
 	type outcome struct {
 		conn *sql.Conn
@@ -103,10 +211,7 @@ func (t *Table) connect(ctx context.Context, k Kind) (*sql.Conn, error) {
 	}()
 	select {
 	case o := <-own:
-		if o.err != nil && ctx.Err() != nil {
-			t.connectAside() //nolint:contextcheck // it outlives the attempt
-		}
-		return o.conn, o.err
+		return o.conn, t.late(ctx, o.err)
 	case conn := <-t.aside:
 		go func() {
 			if o := <-own; o.err == nil {
@@ -115,6 +220,14 @@ func (t *Table) connect(ctx context.Context, k Kind) (*sql.Conn, error) {
 		}()
 		return conn, nil
 	}
+}
+
+// late returns the error of connecting. If there was no time, a connection is made for a later attempt.
+func (t *Table) late(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		t.connectAside() //nolint:contextcheck // it outlives the attempt
+	}
+	return err
 }
 
 // connectAside makes a connection for a later attempt, unless that is under way.
@@ -141,7 +254,7 @@ func (t *Table) connectAside() {
 // open returns a connection that is prepared.
 func (t *Table) open(ctx context.Context, k Kind) (*sql.Conn, error) {
 	conn, err := t.pool.Conn(ctx)
-	if err != nil || !t.config.Dedicated || k == probes {
+	if err != nil || !t.spec.Dedicated || k == probes {
 		return conn, err
 	}
 	if err := t.prepareConn(ctx, conn); err != nil {
@@ -163,14 +276,14 @@ func (t *Table) prepareConn(ctx context.Context, conn *sql.Conn) error {
 	if err != nil || known {
 		return err
 	}
-	for _, statement := range preparing(t.config.Dialect) {
+	for _, statement := range preparing(t.spec.Dialect) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
-	if t.config.Dialect.Title != "" {
+	if t.spec.Dialect.Title != "" {
 		// The name is for people only, so the store does without it where it cannot be set.
-		_, err := conn.ExecContext(ctx, fmt.Sprintf(t.config.Dialect.Title, ConnectionName(t.config.Purpose)))
+		_, err := conn.ExecContext(ctx, fmt.Sprintf(t.spec.Dialect.Title, ConnectionName(t.spec.Purpose)))
 		if err != nil && ctx.Err() != nil {
 			return err
 		}
@@ -206,7 +319,7 @@ func (t *Table) isPrepared(physical any) bool {
 // outsideTransactions returns ErrInTransaction if the connection is inside a transaction. It needs no
 // rights, and neither commits the transaction nor does any other harm to it.
 func (t *Table) outsideTransactions(ctx context.Context, conn *sql.Conn) error {
-	if t.config.Dialect.Autocommits {
+	if t.spec.Dialect.Autocommits {
 		return setTransaction(ctx, conn)
 	}
 	// A setting that is local to a transaction is gone in the next statement, unless both statements
@@ -217,7 +330,7 @@ func (t *Table) outsideTransactions(ctx context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(ctx, set); err != nil {
 		return err
 	}
-	open, err := Number(ctx, conn, isSet)
+	open, err := number(ctx, conn, isSet)
 	if err == nil && open != 0 {
 		err = ErrInTransaction
 	}
@@ -286,7 +399,7 @@ func askEmbedded[T any](
 	if t.scattered && strings.Contains(err.Error(), "no such table") {
 		// A connection that was opened to a database in memory while the first one was taken leads
 		// to an empty database, and must not be left in the pool for the application to find.
-		tables, failed := Number(ctx, conn, "SELECT count(*) FROM sqlite_master")
+		tables, failed := number(ctx, conn, "SELECT count(*) FROM sqlite_master")
 		if failed == nil && tables == 0 {
 			discard(conn)
 			return answer, errElsewhere

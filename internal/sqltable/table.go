@@ -1,0 +1,582 @@
+package sqltable
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+)
+
+const (
+	// setUpTimeout bounds what Open does, beside its context.
+	setUpTimeout = 30 * time.Second
+	// connectionLifetime makes sure that a store comes to the right server after one of them has
+	// become another's replica or got another address.
+	connectionLifetime = 5 * time.Minute
+	// attempts to find or make the table: processes that make it at the same time can meet an error
+	// about the other's entry in the catalog, as PostgreSQL's IF NOT EXISTS does not exclude that.
+	attempts = 3
+)
+
+// Type is the type of a column.
+type Type int
+
+// The types of columns.
+const (
+	Integer Type = iota // int64
+	Text                // string, of up to 255 bytes that no collation changes
+	Time                // time.Time, in UTC and exact to the nanosecond
+)
+
+// Column is a column of a table.
+type Column struct {
+	Name string
+	Type Type
+}
+
+// Spec is what a table is like, and for whom it is.
+type Spec struct {
+	Table   string   // its name, as the user gave it
+	Columns []Column // the first is the primary key
+	// Compare are the columns, beside the key, in which a row must be what it was for a change to be made.
+	Compare []int
+	// Newest is the column that tells the newest of several rows which have the same key.
+	Newest int
+
+	Dialect dialect.Dialect
+	// Dedicated means that nobody else uses the pool.
+	Dedicated bool
+
+	Package string // of the store, for messages
+	Holds   string // what the table holds: records
+	Instead string // what a program does whose database no store can work on; empty, or ; and what
+	Purpose string // one word for the name of the connection
+	Rights  string // what an application needs on the table: SELECT, INSERT and UPDATE
+
+	// The sentinels of the store's package. ErrRow is that of a row which is not as it should be.
+	ErrOption, ErrTable, ErrDatabase, ErrStore, ErrClosed, ErrRow error
+}
+
+// Configure names the dialect of a table, and applies the options. It reports all faults at once.
+func Configure[O comparable](
+	s Spec, name string, options []O, apply func(O, *Spec) error,
+) (Spec, error) {
+	var none O
+	var faults []error
+	known := false
+	if s.Dialect, known = dialect.Of(name); !known {
+		faults = append(faults, fmt.Errorf("%w: dialect %q: %s can be kept in sqlite, postgres and mysql, "+
+			"which is MariaDB too%s", s.ErrDatabase, name, s.Holds, s.Instead))
+	}
+	for i, o := range options {
+		if o == none {
+			faults = append(faults, fmt.Errorf("%w: option %d is nil", s.ErrOption, i))
+		} else if err := apply(o, &s); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return s, errors.Join(faults...)
+}
+
+// WithTable names the table.
+func (s *Spec) WithTable(name string) error {
+	if slices.Contains(strings.Split(name, "."), "") {
+		return fmt.Errorf("%w: WithTable(%q): there is an empty name in it; leave the option out for the "+
+			"default", s.ErrOption, name)
+	}
+	s.Table = name
+	return nil
+}
+
+// DDL returns the statement that makes the table.
+func (s Spec) DDL() string {
+	types := make([]string, len(s.Columns))
+	for i, column := range s.Columns {
+		types[i] = []string{s.Dialect.Integer, s.Dialect.Text, s.Dialect.Time}[column.Type]
+	}
+	return s.Dialect.CreateTable(s.Dialect.Quoted(s.Table), s.quoted(), types)
+}
+
+// quoted are the names of the columns in SQL.
+func (s Spec) quoted() []string {
+	quoted := make([]string, len(s.Columns))
+	for i, column := range s.Columns {
+		quoted[i] = s.Dialect.Quote(column.Name)
+	}
+	return quoted
+}
+
+// Table is a table that a store works on. Make one with [Open]; it must not be copied. Its methods are safe
+// for concurrent use.
+type Table struct {
+	pool *sql.DB
+	spec Spec
+	// name and columns are quoted.
+	name    string
+	columns []string
+	closed  atomic.Bool
+	// turn is held by a request on a dedicated pool, unless that is a probe.
+	turn chan struct{}
+	// aside hands over a connection that was made for a later attempt to one that waits for its own.
+	aside      chan *sql.Conn
+	connecting atomic.Bool // such a connection is being made
+	lifetime   context.Context
+	end        context.CancelFunc // ends lifetime
+	// prepared is the last physical connection of a dedicated pool that was prepared.
+	prepared atomic.Pointer[any]
+	// scattered means that each connection may be a database of its own: SQLite in memory.
+	scattered bool
+	oneWriter bool
+}
+
+// Open returns the table in the database of db and makes it, if it is not there. It takes as long as ctx
+// allows, and no longer than 30 s. It returns an error wrapping ErrTable, ErrDatabase or ErrStore of s.
+func Open(ctx context.Context, db *sql.DB, s Spec) (*Table, error) {
+	if db == nil {
+		return nil, fmt.Errorf("%w: the *sql.DB is nil", s.ErrDatabase)
+	}
+	t := &Table{
+		pool: db, spec: s, name: s.Dialect.Quoted(s.Table), columns: s.quoted(), aside: make(chan *sql.Conn),
+	}
+	t.lifetime, t.end = context.WithCancel(context.WithoutCancel(ctx))
+	if s.Dedicated {
+		// Requests are short and few, so one connection is enough. It is kept, because it is needed
+		// when there are no more to be had. The second is for a probe, while there is no answer on the
+		// first, and the third for connectAside. SQLite has no server to run out of connections, and an
+		// open file would be in the way of an application that moves or removes it.
+		t.turn = make(chan struct{}, 1)
+		db.SetMaxOpenConns(3)
+		db.SetMaxIdleConns(t.idleConns())
+		db.SetConnMaxLifetime(connectionLifetime)
+	}
+	t.oneWriter = s.Dialect.Embedded || !s.Dedicated && db.Stats().MaxOpenConnections == 1
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	if err := t.setUp(ctx); err != nil {
+		t.end()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Row is the values of the columns: int64, string and time.Time, as their types are. In a row that was read
+// they are what the driver makes of them. See [Table.Scan].
+type Row []any
+
+// Bounds are when a change may happen, by the clock of the database. Both are included.
+type Bounds struct{ Earliest, Latest time.Time }
+
+// List returns all rows.
+func (t *Table) List(ctx context.Context) ([]Row, error) {
+	return t.rows(ctx, "reading the rows", dialect.Write(t.Kind(), t.selects()))
+}
+
+// Find returns the rows that have a key. There are several only if the table lacks its primary key.
+func (t *Table) Find(ctx context.Context, key any) ([]Row, error) {
+	s := dialect.Write(t.Kind(), t.selects(), " WHERE ")
+	return t.rows(ctx, "reading the row of "+t.key(key), t.Same(s, 0, key))
+}
+
+func (t *Table) rows(ctx context.Context, what string, s *dialect.SQL) ([]Row, error) {
+	return Request(ctx, t, Reads, what, func(ctx context.Context, q Querier) ([]Row, error) {
+		_, rows, err := Query(ctx, q, s.String(), s.Args...)
+		return rows, err
+	})
+}
+
+func (t *Table) selects() string {
+	return "SELECT " + strings.Join(t.columns, ", ") + " FROM " + t.name
+}
+
+// Swap replaces prev by next, which have the same key, with a single statement. It does so only if the row
+// has the key and the compared columns of prev. Without prev it inserts next, unless its key has a row. If
+// there are bounds, the statement compares the clock too. When Swap returns true the change is committed.
+func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool, error) {
+	values, err := t.values(next)
+	if err != nil {
+		return false, t.Wrap("writing a row", err)
+	}
+	s := dialect.Write(t.Kind())
+	into, unless := t.spec.Dialect.InsertUnlessThere(t.name, t.columns)
+	switch {
+	case prev == nil && within == nil:
+		s.Add(into, "VALUES (").BindAll(values...).Add(")")
+	case prev == nil:
+		s.Add(into, "SELECT ").BindAll(values...).Add(t.spec.Dialect.From, " WHERE ")
+	default:
+		s.Add("UPDATE ", t.name, " SET ")
+		for i, value := range values[1:] {
+			if i > 0 {
+				s.Add(", ")
+			}
+			s.Add(t.columns[i+1], " = ").Bind(value)
+		}
+		if t.where(s, prev); within != nil {
+			s.Add(" AND ")
+		}
+	}
+	if within != nil {
+		s.Add(t.spec.Dialect.Clock, " BETWEEN ").Bind(ceilMicros(within.Earliest)).
+			Add(" AND ").Bind(floorMicros(within.Latest))
+	}
+	if prev == nil {
+		s.Add(unless)
+	}
+	return t.change(ctx, "writing", next[0], s)
+}
+
+// Remove removes a row with a single statement, if it has the key and the compared columns of prev.
+func (t *Table) Remove(ctx context.Context, prev Row) (bool, error) {
+	s := dialect.Write(t.Kind(), "DELETE FROM ", t.name)
+	t.where(s, prev)
+	return t.change(ctx, "removing", prev[0], s)
+}
+
+// where appends that a row has the key and the compared columns of prev.
+func (t *Table) where(s *dialect.SQL, prev Row) {
+	t.Same(s.Add(" WHERE "), 0, prev[0])
+	for _, i := range t.spec.Compare {
+		t.Same(s.Add(" AND "), i, prev[i])
+	}
+}
+
+// Same appends that a column has a value. Texts are compared byte by byte.
+func (t *Table) Same(s *dialect.SQL, column int, value any) *dialect.SQL {
+	same := [2]string{" = "}
+	if t.spec.Columns[column].Type == Text {
+		same = t.spec.Dialect.SameText
+	}
+	return s.Add(t.columns[column], same[0]).Bind(value).Add(same[1])
+}
+
+// change runs a statement that changes one row or none, and tells whether it did.
+func (t *Table) change(ctx context.Context, what string, key any, s *dialect.SQL) (bool, error) {
+	what += " the row of " + t.key(key)
+	return Request(ctx, t, Writes, what, func(ctx context.Context, q Querier) (bool, error) {
+		result, err := q.ExecContext(ctx, s.String(), s.Args...)
+		if err != nil {
+			return false, err
+		}
+		n, err := result.RowsAffected()
+		if err == nil && n > 1 {
+			err = t.Twins(key, n)
+		}
+		return n == 1, err
+	})
+}
+
+// values are what is stored of a row, or an error if that would not come back as it is.
+func (t *Table) values(row Row) ([]any, error) {
+	const maxText = 255 // bytes
+	values := make([]any, len(row))
+	for i, value := range row {
+		values[i] = value
+		switch value := value.(type) {
+		case string:
+			if len(value) > maxText || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+				return nil, fmt.Errorf("%w: %s: the %s %.40q is not up to %d bytes of UTF-8", t.spec.ErrRow,
+					t.key(row[0]), t.spec.Columns[i].Name, value, maxText)
+			}
+		case time.Time:
+			value = value.UTC()
+			if value.Year() < 0 || value.Year() > 9999 {
+				return nil, fmt.Errorf("%w: %s: %s is in the year %d", t.spec.ErrRow, t.key(row[0]),
+					t.spec.Columns[i].Name, value.Year())
+			}
+			values[i] = Stamp(value)
+		}
+	}
+	return values, nil
+}
+
+// Scan reads a row that comes from the database into pointers of type *int64, *string and *time.Time, one for
+// each column. The error says which value is none of its kind.
+func (t *Table) Scan(row Row, dest ...any) error {
+	for i, to := range dest {
+		var ok bool
+		var wanted string
+		switch to := to.(type) {
+		case *int64:
+			*to, ok = Whole(row[i])
+			wanted = "number"
+		case *string:
+			*to, ok = textOf(row[i])
+			wanted = "text"
+		case *time.Time:
+			*to, ok = instantOf(row[i])
+			wanted = "time like " + timeForm
+		}
+		if !ok {
+			return fmt.Errorf("%w: %s in column %s: %s is no %s", t.spec.ErrRow, t.key(row[0]),
+				t.spec.Columns[i].Name, shown(row[i]), wanted)
+		}
+	}
+	return nil
+}
+
+// Twins is the error when several rows have one key.
+func (t *Table) Twins(key any, rows int64) error {
+	return fmt.Errorf("%w: %s has %d rows: the table lacks its primary key; delete all but the row with the "+
+		"greatest %s, and add the key", t.spec.ErrRow, t.key(key), rows, t.spec.Columns[t.spec.Newest].Name)
+}
+
+// key names a row in a message.
+func (t *Table) key(value any) string {
+	if n, ok := Whole(value); ok {
+		value = n
+	}
+	return t.spec.Columns[0].Name + " " + shown(value)
+}
+
+// Wrap says in an error which table it is about, and what was done.
+func (t *Table) Wrap(what string, err error) error {
+	return fmt.Errorf("%s: table %s: %s: %w", t.spec.Package, t.spec.Table, what, err)
+}
+
+// idleConns is how many connections a dedicated pool keeps.
+func (t *Table) idleConns() int {
+	if t.spec.Dialect.Embedded {
+		return 0
+	}
+	return 1
+}
+
+// OneWriter tells whether one transaction of the application can keep the store from writing: on SQLite,
+// and on a shared pool that was limited to one connection when Open was called.
+func (t *Table) OneWriter() bool { return t.oneWriter }
+
+// Name returns the name of the table as the user gave it.
+func (t *Table) Name() string { return t.spec.Table }
+
+// Kind returns the kind of the database.
+func (t *Table) Kind() dialect.Kind { return t.spec.Dialect.Kind }
+
+// DDL returns the statement that makes the table.
+func (t *Table) DDL() string { return t.spec.DDL() }
+
+// Now returns the clock of the database's server, or on SQLite of this machine, as the database
+// reads it: to the microsecond, and on SQLite to the millisecond.
+func (t *Table) Now(ctx context.Context) (time.Time, error) {
+	return Request(ctx, t, Aside, "reading the clock", func(ctx context.Context, q Querier) (time.Time, error) {
+		micros, err := number(ctx, q, "SELECT "+t.spec.Dialect.Clock)
+		return time.UnixMicro(micros).UTC(), err
+	})
+}
+
+// Probe returns nil when the database has answered on a connection on which the store waits for nothing
+// else. It returns an error at once on SQLite, because there is no server that could have lost a request,
+// and on a shared pool of one connection.
+func (t *Table) Probe(ctx context.Context) error {
+	if t.oneWriter {
+		return fmt.Errorf("%s: %w: there is no other connection to a server",
+			t.spec.Package, errors.ErrUnsupported)
+	}
+	probe := func(ctx context.Context, q Querier) (int64, error) { return number(ctx, q, "SELECT 1") }
+	_, err := Request(ctx, t, probes, "probing the server", probe)
+	return err
+}
+
+// Close closes the pool if it is dedicated to the store, and otherwise leaves it alone. Requests fail with
+// ErrClosed from then on. It may be called more than once.
+func (t *Table) Close() error {
+	if t.closed.Swap(true) {
+		return nil
+	}
+	t.end()
+	if !t.spec.Dedicated {
+		return nil
+	}
+	if err := t.pool.Close(); err != nil {
+		return fmt.Errorf("%s: closing the connection for table %s: %w", t.spec.Package, t.spec.Table, err)
+	}
+	return nil
+}
+
+// setUp makes sure that there is a table to work on.
+func (t *Table) setUp(ctx context.Context) (err error) {
+	if err := t.findTable(ctx); err != nil {
+		return err
+	}
+	// Until now there was no statement that a driver of PostgreSQL prepares.
+	if _, err := t.Now(ctx); err != nil {
+		return t.notAnswered(err)
+	}
+	if t.spec.Dialect.Embedded {
+		if t.scattered, err = t.inMemory(ctx); err != nil {
+			return t.notAnswered(err)
+		}
+	}
+	return t.refuseForgetful(ctx)
+}
+
+// refuseForgetful returns an error if the table may lose what was committed. Leases would be granted once
+// more then, and numbers given out twice.
+func (t *Table) refuseForgetful(ctx context.Context) error {
+	d := t.spec.Dialect
+	if d.Durable == "" {
+		return nil
+	}
+	query, args := d.Forgets(t.spec.Table)
+	words, err := Request(ctx, t, Reads, "asking how it is stored",
+		func(ctx context.Context, q Querier) ([]Row, error) {
+			_, rows, err := Query(ctx, q, query, args...)
+			return rows, err
+		})
+	if err != nil {
+		return t.notAnswered(err)
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	word, _ := textOf(words[0][0])
+	return fmt.Errorf("%w: %s: it is stored in a way that may lose rows which were committed (%s). Run this "+
+		"as a user who may, while no program uses the table:\n\nALTER TABLE %s %s;", t.spec.ErrTable,
+		t.spec.Table, word, d.Quoted(t.spec.Table), d.Durable)
+}
+
+// notAnswered is the error about a request that any database answers.
+func (t *Table) notAnswered(err error) error {
+	if errors.Is(err, t.spec.ErrDatabase) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", t.spec.ErrStore, err)
+}
+
+// findTable finds the table, or makes it.
+func (t *Table) findTable(ctx context.Context) error {
+	var unreadable, unmakable error
+	for range attempts {
+		// Most of the time it is there; and to find it, no right to make it is needed.
+		if unreadable = t.run(ctx, Reads, "reading it", t.selects()+" WHERE 1 = 0"); unreadable == nil {
+			return t.tryOut(ctx)
+		}
+		unmakable = t.run(ctx, Writes, "making it", t.DDL())
+	}
+	if unmakable == nil {
+		return t.unusable(ctx, "it is there, but lacks columns, or may not be read", unreadable)
+	}
+	return t.unusable(ctx, "it is not there or may not be read, and could not be made",
+		errors.Join(unreadable, unmakable))
+}
+
+// tryOut finds out whether records can be written, without writing one.
+func (t *Table) tryOut(ctx context.Context) error {
+	into, unless := t.spec.Dialect.InsertUnlessThere(t.name, t.columns)
+	nothing := into + t.selects() + " WHERE 1 = 0" + unless
+	kind, trials := Writes, []string{
+		nothing, fmt.Sprintf("UPDATE %s SET %s = %[2]s WHERE 1 = 0", t.name, t.columns[1]),
+	}
+	if t.spec.Dialect.Embedded {
+		// There are no rights to try, and a trial would wait for whoever writes.
+		kind, trials = Aside, []string{"EXPLAIN " + nothing}
+	}
+	for _, trial := range trials {
+		if err := t.run(ctx, kind, "trying to write", trial); err != nil {
+			return t.unusable(ctx, "it cannot be written to, or has no primary key", err)
+		}
+	}
+	if unless != "" {
+		return nil
+	}
+	keyed, err := Request(ctx, t, Reads, "reading its indexes", t.keyed)
+	if err != nil {
+		return t.unusable(ctx, "its indexes cannot be read", err)
+	}
+	if !keyed {
+		return t.unusable(ctx, "the column "+t.spec.Columns[0].Name+" is not its primary key", nil)
+	}
+	return nil
+}
+
+// unusable is the error about the table, with what it should be, unless the database is to blame.
+func (t *Table) unusable(ctx context.Context, why string, cause error) error {
+	if _, err := t.Now(ctx); err != nil {
+		return t.notAnswered(errors.Join(cause, err))
+	}
+	switch {
+	case errors.Is(cause, t.spec.ErrDatabase):
+		return cause
+	case errors.Is(cause, ErrFull):
+		return t.notAnswered(cause)
+	}
+	said := ""
+	if cause != nil {
+		said = "\nThe database says: " + cause.Error()
+	}
+	return &tableError{
+		sentinel: t.spec.ErrTable,
+		cause:    cause,
+		text: fmt.Sprintf("%v: %s: %s.%s\nRun this as a user who may, and grant the application "+
+			"%s on the table:\n\n%s;\n", t.spec.ErrTable, t.spec.Table, why, said,
+			t.spec.Rights, t.DDL()),
+	}
+}
+
+// tableError wraps the sentinel and what the database said, and ends with the statement to run.
+type tableError struct {
+	text     string
+	sentinel error
+	cause    error // nil if the store itself found the fault
+}
+
+func (e *tableError) Error() string { return e.text }
+
+func (e *tableError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.sentinel}
+	}
+	return []error{e.sentinel, e.cause}
+}
+
+func (t *Table) run(ctx context.Context, k Kind, what, statement string) error {
+	_, err := Request(ctx, t, k, what, func(ctx context.Context, q Querier) (struct{}, error) {
+		_, err := q.ExecContext(ctx, statement)
+		return struct{}{}, err
+	})
+	return err
+}
+
+// keyed looks for a unique index on the key alone. MySQL does without one where the other
+// databases refuse a statement.
+func (t *Table) keyed(ctx context.Context, q Querier) (bool, error) {
+	header, rows, err := Query(ctx, q, "SHOW KEYS FROM "+t.name)
+	if err != nil {
+		return false, err
+	}
+	columns := make(map[string][]string) // of the unique indexes
+	for _, row := range rows {
+		index := make(map[string]any)
+		for i, name := range header {
+			index[strings.ToLower(name)] = row[i]
+		}
+		key, _ := textOf(index["key_name"])
+		column, _ := textOf(index["column_name"])
+		if repeats, ok := Whole(index["non_unique"]); ok && repeats == 0 {
+			columns[key] = append(columns[key], column)
+		}
+	}
+	for _, of := range columns {
+		if len(of) == 1 && strings.EqualFold(of[0], t.spec.Columns[0].Name) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// inMemory tells whether the database lies in no file, so that another connection may lead to
+// another one.
+func (t *Table) inMemory(ctx context.Context) (bool, error) {
+	const count = "SELECT count(*) FROM pragma_database_list WHERE name = 'main' AND file <> ''"
+	return Request(ctx, t, Aside, "asking for the file of the database",
+		func(ctx context.Context, q Querier) (bool, error) {
+			files, err := number(ctx, q, count)
+			return files == 0, err
+		})
+}
