@@ -252,21 +252,18 @@ func TestADatabaseInMemoryIsNotLeftForAnotherOne(t *testing.T) {
 	store := newStore(t, db)
 	r := storetest.Create(t, store, storetest.First(1))
 	tx := openTransactions(t, db, 1)[0]
-	done := make(chan error, 1)
-	ctx := limited(t)
-	go func() {
+	ends(t, func(ctx context.Context) error { // after it has tried others
 		_, err := store.Swap(ctx, r, storetest.Renew(r))
-		done <- err
-	}()
-	pool := poolOf(t, db)
-	for pool.Stats().OpenConnections < 2 { // it tries another one
-		time.Sleep(time.Millisecond)
-	}
+		return err
+	})
 	must(t, tx.Commit().Error)
-	must(t, <-done)
+	ctx := limited(t)
+	storetest.Swap(t, store, r, storetest.Renew(r))
 	must(t, storetest.Holds(t, store, storetest.Renew(r)))
-	if open := pool.Stats().OpenConnections; open != 1 {
-		t.Errorf("%d connections are open", open)
+	for pool := poolOf(t, db); pool.Stats().OpenConnections != 1; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("%d connections are open", pool.Stats().OpenConnections)
+		}
 	}
 	// A table that somebody has dropped is not waited for.
 	exec(t, db, "DROP TABLE snowflake_nodes")

@@ -13,7 +13,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	relays "github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
@@ -22,16 +21,10 @@ import (
 )
 
 // throughRelay opens a fresh database whose connections a relay can disturb.
-func throughRelay(t *testing.T, target dbtest.Target, share bool) (*gorm.DB, *relays.Relay) {
+func throughRelay(t *testing.T, target dbtest.Target) (*gorm.DB, *relays.Relay) {
 	t.Helper()
 	relay, dsn := relayed(t, target, target.DSN(t))
-	db := target.OpenDSN(t, dsn, nil)
-	if share {
-		var err error
-		db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
-		must(t, err)
-	}
-	return db, relay
+	return target.OpenDSN(t, dsn, nil), relay
 }
 
 // relayed returns a relay to the server of a DSN, and the DSN of the same database through it.
@@ -66,45 +59,37 @@ func relayed(t *testing.T, target dbtest.Target, dsn string) (*relays.Relay, str
 // if each of them began anew.
 func TestAConnectionThatTakesLongerThanARequestServesALaterOne(t *testing.T) {
 	t.Parallel()
-	for name, target := range servers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for kind, share := range map[string]bool{"its own connection": false, "a shared pool": true} {
-				t.Run(kind, func(t *testing.T) {
-					t.Parallel()
-					db, relay := throughRelay(t, target, share)
-					store := newStore(t, db)
-					r := storetest.Create(t, store, storetest.First(1))
-					pool, _ := store.Pool()
-					pool.SetMaxIdleConns(0) // closes the connection
-					pool.SetMaxIdleConns(1)
+	eachWay(t, servers(), func(t *testing.T, target dbtest.Target, way func(*gorm.DB) *gorm.DB) {
+		db, relay := throughRelay(t, target)
+		store := newStore(t, way(db))
+		r := storetest.Create(t, store, storetest.First(1))
+		pool, _ := store.Pool()
+		pool.SetMaxIdleConns(0) // closes the connection
+		pool.SetMaxIdleConns(1)
 
-					relay.LoseAnswers()
-					before := relay.Dialed()
-					ends(t, func(ctx context.Context) error {
-						_, err := store.Swap(ctx, r, storetest.Renew(r))
-						return err
-					})
-					for deadline := time.Now().Add(10 * time.Second); relay.Dialed() < before+2; {
-						if time.Now().After(deadline) {
-							t.Fatal("no connection is made without the request that has ended")
-						}
-						time.Sleep(time.Millisecond)
-					}
-					relay.Refuse()
-					relay.Mend()
-					// A request that comes too early is refused at once.
-					ctx := limited(t)
-					for _, err := store.List(ctx); err != nil; _, err = store.List(ctx) {
-						if ctx.Err() != nil {
-							t.Fatalf("no request gets through: %v", err)
-						}
-					}
-					storetest.Swap(t, store, r, storetest.Renew(r))
-				})
-			}
+		relay.LoseAnswers()
+		before := relay.Dialed()
+		ends(t, func(ctx context.Context) error {
+			_, err := store.Swap(ctx, r, storetest.Renew(r))
+			return err
 		})
-	}
+		for deadline := time.Now().Add(10 * time.Second); relay.Dialed() < before+2; {
+			if time.Now().After(deadline) {
+				t.Fatal("no connection is made without the request that has ended")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		relay.Refuse()
+		relay.Mend()
+		// A request that comes too early is refused at once.
+		ctx := limited(t)
+		for _, err := store.List(ctx); err != nil; _, err = store.List(ctx) {
+			if ctx.Err() != nil {
+				t.Fatalf("no request gets through: %v", err)
+			}
+		}
+		storetest.Swap(t, store, r, storetest.Renew(r))
+	})
 }
 
 // A COMMIT without an answer must not hold up a keeper, whose context ends before its window does.
@@ -116,8 +101,8 @@ func TestARequestEndsWithItsContextInEveryStep(t *testing.T) {
 			for _, step := range []string{"TRANSACTION", "START TRANSACTION", "UPDATE", "COMMIT", "ROLLBACK"} {
 				t.Run(step, func(t *testing.T) {
 					t.Parallel()
-					db, relay := throughRelay(t, target, true)
-					store := newStore(t, db)
+					db, relay := throughRelay(t, target)
+					store := newStore(t, onPoolOf(t, target, db))
 					r := storetest.Create(t, store, storetest.First(1))
 					next := storetest.Renew(r)
 					if step == "ROLLBACK" {
@@ -140,8 +125,8 @@ func TestARequestEndsWithItsContextInEveryStep(t *testing.T) {
 			}
 			t.Run("the identity", func(t *testing.T) {
 				t.Parallel()
-				db, relay := throughRelay(t, target, true)
-				store := newStore(t, db)
+				db, relay := throughRelay(t, target)
+				store := newStore(t, onPoolOf(t, target, db))
 				exec(t, db, mustAuthorityDDL(t, db))
 				relay.LoseAnswersTo("COMMIT")
 				ends(t, func(ctx context.Context) error {

@@ -32,6 +32,9 @@ func servers() map[string]dbtest.Target {
 	return named(append(dbtest.ServersOf("mysql"), target(postgres)))
 }
 
+// mysqls are those that speak the dialect of MySQL.
+func mysqls() map[string]dbtest.Target { return named(dbtest.ServersOf("mysql")) }
+
 // oneServer is one of them in tier one, and all of them at night.
 func oneServer(t *testing.T) map[string]dbtest.Target {
 	t.Helper()
@@ -55,6 +58,39 @@ func eachMySQL(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 			fn(t, target)
 		})
 	}
+}
+
+// eachWay runs fn on every target twice: with a store that opens a connection of its own, and with one on a
+// shared pool. The function way makes the handle of the store from that of the application.
+func eachWay(
+	t *testing.T, targets map[string]dbtest.Target,
+	fn func(t *testing.T, target dbtest.Target, way func(db *gorm.DB) *gorm.DB),
+) {
+	t.Helper()
+	for name, target := range targets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for kind, shares := range map[string]bool{"its own connection": false, "a shared pool": true} {
+				t.Run(kind, func(t *testing.T) {
+					t.Parallel()
+					fn(t, target, func(db *gorm.DB) *gorm.DB {
+						if shares {
+							return onPoolOf(t, target, db)
+						}
+						return db
+					})
+				})
+			}
+		})
+	}
+}
+
+// onPoolOf opens a handle by the pool of another one, so that a store has to share that.
+func onPoolOf(t *testing.T, target dbtest.Target, db *gorm.DB) *gorm.DB {
+	t.Helper()
+	db, err := gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
+	must(t, err)
+	return db
 }
 
 func newStore(t *testing.T, db *gorm.DB, opts ...gormlease.Option) *gormlease.Store {
@@ -131,8 +167,5 @@ func inMemory(t *testing.T, dsn string, conns int) *gorm.DB {
 // shared opens a fresh database by way of a pool, not of a DSN.
 func shared(t *testing.T, target dbtest.Target, conns int) *gorm.DB {
 	t.Helper()
-	pool := poolOf(t, target.Open(t, nil, dbtest.MaxOpenConns(conns)))
-	db, err := gorm.Open(dialectorOn(target, pool), &gorm.Config{Logger: logger.Discard})
-	must(t, err)
-	return db
+	return onPoolOf(t, target, target.Open(t, nil, dbtest.MaxOpenConns(conns)))
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
@@ -16,86 +15,84 @@ import (
 // would take the window for granted.
 func TestAnApplicationThatReadsUncommittedRowsShowsNoneToTheStore(t *testing.T) {
 	t.Parallel()
-	for _, target := range dbtest.ServersOf("mysql") {
-		t.Run(target.Name, func(t *testing.T) {
-			t.Parallel()
-			if target.IsTiDB(t) {
-				t.Skip("TiDB has no such isolation")
-			}
-			for name, shares := range map[string]bool{"its own connection": false, "a shared pool": true} {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					dsn := target.DSN(t)
-					other := target.OpenDSN(t, dsn, nil)
-					db := target.OpenDSN(t, dsn, nil, dirty(t, target)...)
-					var level string
-					must(t, db.Raw("SELECT @@"+isolation(t, target)).Scan(&level).Error)
-					if level != "READ-UNCOMMITTED" {
-						t.Fatalf("the session of the application has %s", level)
-					}
-					if shares {
-						var err error
-						db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
-						must(t, err)
-					}
-					store := newStore(t, db)
-					r := storetest.Create(t, store, storetest.First(1))
-					id, err := store.Identity(limited(t))
-					must(t, err)
+	eachWay(t, mysqls(), func(t *testing.T, target dbtest.Target, way func(*gorm.DB) *gorm.DB) {
+		if target.IsTiDB(t) {
+			t.Skip("TiDB has no such isolation")
+		}
+		dsn := target.DSN(t)
+		other := target.OpenDSN(t, dsn, nil)
+		db := target.OpenDSN(t, dsn, nil, dirty(t, target)...)
+		var level string
+		must(t, db.Raw("SELECT @@"+isolation(t, target)).Scan(&level).Error)
+		if level != "READ-UNCOMMITTED" {
+			t.Fatalf("the session of the application has %s", level)
+		}
+		store := newStore(t, way(db))
+		r := storetest.Create(t, store, storetest.First(1))
+		id, err := store.Identity(limited(t))
+		must(t, err)
 
-					tx := other.Begin()
-					must(t, tx.Error)
-					exec(t, tx, "UPDATE snowflake_nodes SET version = 2 WHERE node = 1")
-					exec(t, tx, "DELETE FROM snowflake_authority")
-					must(t, storetest.Holds(t, store, r))
-					if same, err := store.Identity(limited(t)); err != nil || same != id {
-						t.Errorf("the identity was %v, and while somebody changes it it is %v, %v", id, same, err)
-					}
-					must(t, tx.Rollback().Error)
-					storetest.Swap(t, store, r, storetest.Renew(r))
-				})
-			}
-		})
-	}
+		tx := other.Begin()
+		must(t, tx.Error)
+		exec(t, tx, "UPDATE snowflake_nodes SET version = 2 WHERE node = 1")
+		exec(t, tx, "DELETE FROM snowflake_authority")
+		must(t, storetest.Holds(t, store, r))
+		if same, err := store.Identity(limited(t)); err != nil || same != id {
+			t.Errorf("the identity was %v, and while somebody changes it it is %v, %v", id, same, err)
+		}
+		must(t, tx.Rollback().Error)
+		storetest.Swap(t, store, r, storetest.Renew(r))
+	})
 }
 
 // A session may be set to read only, which is about the transactions of the application.
 func TestAnApplicationThatReadsOnlyByDefaultHasAStore(t *testing.T) {
 	t.Parallel()
-	for _, target := range dbtest.ServersOf("mysql") {
-		t.Run(target.Name, func(t *testing.T) {
-			t.Parallel()
-			if target.IsTiDB(t) {
-				t.Skip("no connection of TiDB only reads")
-			}
-			variable := "tx_read_only"
-			if target.IsMySQL(t) {
-				variable = "transaction_read_only"
-			}
-			for name, shares := range map[string]bool{"its own connection": false, "a shared pool": true} {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					dsn := target.DSN(t)
-					admin := target.OpenDSN(t, dsn, nil)
-					// Such a session makes no tables.
-					id, err := newStore(t, admin).Identity(limited(t))
-					must(t, err)
-					db := target.OpenDSN(t, dsn, nil, dbtest.DSNParam(variable, "1"))
-					if shares {
-						var err error
-						db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
-						must(t, err)
-					}
-					store := newStore(t, db)
-					r := storetest.Create(t, store, storetest.First(1))
-					must(t, storetest.Holds(t, newStore(t, admin), storetest.Swap(t, store, r, storetest.Renew(r))))
-					if same, err := store.Identity(limited(t)); err != nil || same != id {
-						t.Errorf("the identity is %v, %v, and the administrator's is %v", same, err, id)
-					}
-				})
-			}
-		})
-	}
+	eachWay(t, mysqls(), func(t *testing.T, target dbtest.Target, way func(*gorm.DB) *gorm.DB) {
+		if target.IsTiDB(t) {
+			t.Skip("no connection of TiDB only reads")
+		}
+		variable := "tx_read_only"
+		if target.IsMySQL(t) {
+			variable = "transaction_read_only"
+		}
+		dsn := target.DSN(t)
+		admin := target.OpenDSN(t, dsn, nil)
+		// Such a session makes no tables.
+		id, err := newStore(t, admin).Identity(limited(t))
+		must(t, err)
+		store := newStore(t, way(target.OpenDSN(t, dsn, nil, dbtest.DSNParam(variable, "1"))))
+		r := storetest.Create(t, store, storetest.First(1))
+		must(t, storetest.Holds(t, newStore(t, admin), storetest.Swap(t, store, r, storetest.Renew(r))))
+		if same, err := store.Identity(limited(t)); err != nil || same != id {
+			t.Errorf("the identity is %v, %v, and the administrator's is %v", same, err, id)
+		}
+	})
+}
+
+// An application may tell its sessions not to wait long for a lock. A request of the store goes on waiting,
+// because the window that it wants may run out before somebody tries again.
+func TestARequestWaitsLongerForALockThanTheSessionsOfTheApplication(t *testing.T) {
+	t.Parallel()
+	eachWay(t, servers(), func(t *testing.T, target dbtest.Target, way func(*gorm.DB) *gorm.DB) {
+		dsn := target.DSN(t)
+		hurried, hold := dsn, 1500*time.Millisecond
+		if target.Dialect == "postgres" {
+			hurried, hold = withSettings(t, dsn, url.Values{"lock_timeout": {"50"}}), 300*time.Millisecond
+		}
+		second := dbtest.DSNParam("innodb_lock_wait_timeout", "1") // which is the least
+		store := newStore(t, way(target.OpenDSN(t, hurried, nil, second)))
+		r := storetest.Create(t, store, storetest.First(1))
+		tx := target.OpenDSN(t, dsn, nil).Begin()
+		must(t, tx.Error)
+		exec(t, tx, "UPDATE snowflake_nodes SET version = 2 WHERE node = 1")
+		released := make(chan error, 1)
+		time.AfterFunc(hold, func() { released <- tx.Rollback().Error })
+		if ok, err := store.Swap(limited(t), r, storetest.Renew(r)); !ok || err != nil {
+			t.Errorf("while the row was locked a swap returned %t, %v", ok, err)
+		}
+		must(t, <-released)
+	})
 }
 
 // isolation is the variable of a session that MySQL and MariaDB name differently.
@@ -111,47 +108,4 @@ func isolation(t *testing.T, target dbtest.Target) string {
 func dirty(t *testing.T, target dbtest.Target) []dbtest.Option {
 	t.Helper()
 	return []dbtest.Option{dbtest.DSNParam(isolation(t, target), "'READ-UNCOMMITTED'")}
-}
-
-// An application may tell its sessions not to wait long for a lock. A request of the store goes on waiting,
-// because the window that it wants may run out before somebody tries again.
-func TestARequestWaitsLongerForALockThanTheSessionsOfTheApplication(t *testing.T) {
-	t.Parallel()
-	for name, target := range servers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			hurried, hold := func(t *testing.T, dsn string) *gorm.DB {
-				return target.OpenDSN(t, dsn, nil, dbtest.DSNParam("innodb_lock_wait_timeout", "1")) // a second is the least
-			}, 1500*time.Millisecond
-			if name == postgres {
-				hurried, hold = func(t *testing.T, dsn string) *gorm.DB {
-					return target.OpenDSN(t, withSettings(t, dsn, url.Values{"lock_timeout": {"50"}}), nil)
-				}, 300*time.Millisecond
-			}
-			for kind, share := range map[string]bool{"its own connection": false, "a shared pool": true} {
-				t.Run(kind, func(t *testing.T) {
-					t.Parallel()
-					dsn := target.DSN(t)
-					other, db := target.OpenDSN(t, dsn, nil), hurried(t, dsn)
-					if share {
-						var err error
-						db, err = gorm.Open(dialectorOn(target, poolOf(t, db)), &gorm.Config{Logger: logger.Discard})
-						must(t, err)
-					}
-					store := newStore(t, db)
-					r := storetest.Create(t, store, storetest.First(1))
-					tx := other.Begin()
-					must(t, tx.Error)
-					exec(t, tx, "UPDATE snowflake_nodes SET version = 2 WHERE node = 1")
-					released := make(chan error, 1)
-					time.AfterFunc(hold, func() { released <- tx.Rollback().Error })
-					ok, err := store.Swap(limited(t), r, storetest.Renew(r))
-					if !ok || err != nil {
-						t.Errorf("while the row was locked a swap returned %t, %v", ok, err)
-					}
-					must(t, <-released)
-				})
-			}
-		})
-	}
 }
