@@ -51,7 +51,7 @@ var rules = []rule{
 	},
 	{
 		dir: "lease/redislease",
-		may: []string{"./generator", "./lease", "./internal/redisdurable", "github.com/redis/go-redis"},
+		may: []string{"./generator", "./lease", "./internal/redisstore", "github.com/redis/go-redis"},
 		why: "a store needs the protocol and one client",
 	},
 	{
@@ -93,7 +93,7 @@ var rules = []rule{
 	},
 	{
 		dir: "segment/redissegment",
-		may: []string{"./segment", "./internal/redisdurable", "github.com/redis/go-redis"},
+		may: []string{"./segment", "./internal/redisstore", "github.com/redis/go-redis"},
 		why: "a store needs the counters and one client",
 	},
 	{
@@ -261,8 +261,12 @@ var rules = []rule{
 		why: "it creates databases with SQL only, as they were before a merge tool existed",
 	},
 	{
-		dir: "internal/redisdurable",
-		why: "it belongs to the root module, which has no client of Redis",
+		dir: "internal/redisstore", may: []string{"github.com/redis/go-redis"},
+		why: "stores of every kind keep a key of Redis with it, in modules of their own",
+	},
+	{
+		dir: "internal/redisstore/redistest", may: []string{"./internal/testx/servers", "github.com/redis/go-redis"},
+		why: "it starts servers for the tests of those modules",
 	},
 	{
 		dir: "internal/benchtable",

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/redislease"
 )
@@ -31,7 +32,7 @@ func openForChaos(_, address string) (lease.Store, error) {
 
 func TestChaosRepeatsNoID(t *testing.T) {
 	c := chaos.Usual("redis").FromEnvironment(t)
-	server, client := private(t, durable()...)
+	server, client := redistest.Private(t, redistest.Durable()...)
 	c.Address = client.Options().Addr
 	c.Server = chaos.Daemon(server, func() error { return client.Ping(context.Background()).Err() })
 	chaos.Run(t, c).Check(t)

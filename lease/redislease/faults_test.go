@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/redislease"
@@ -20,13 +21,13 @@ func TestASwapWhoseAnswerIsLostIsAnErrorAndListShowsIt(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]redislease.Option{
 		"":       nil,
-		"strict": {redislease.WithStrict(0, ample)},
+		"strict": {redislease.WithStrict(0, redistest.Ample)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, client := private(t, durable()...)
+			_, client := redistest.Private(t, redistest.Durable()...)
 			relay := servers.NewRelay(t, client.Options().Addr)
-			store := open(t, connect(t, &redis.Options{Addr: relay.Addr(), ReadTimeout: servers.Patience}), "p:", opts...)
+			store := open(t, redistest.Connect(t, &redis.Options{Addr: relay.Addr(), ReadTimeout: servers.Patience}), "p:", opts...)
 			watcher := open(t, client, "p:")
 			record := storetest.Create(t, store, storetest.First(7))
 
@@ -38,12 +39,12 @@ func TestASwapWhoseAnswerIsLostIsAnErrorAndListShowsIt(t *testing.T) {
 
 func TestASwapThatArrivesLateIsRefused(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "nodes")
 	relay := servers.NewRelay(t, client.Options().Addr)
-	behind := options(t)
+	behind := redistest.Options(t)
 	behind.Addr = relay.Addr()
 	behind.PoolSize = 1
-	store, other := open(t, connect(t, behind), prefix), open(t, client, prefix)
+	store, other := open(t, redistest.Connect(t, behind), prefix), open(t, client, prefix)
 	record := storetest.Create(t, store, storetest.First(7))
 
 	relay.Split()
@@ -62,18 +63,18 @@ func TestASwapThatArrivesLateIsRefused(t *testing.T) {
 
 func TestRequestsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "nodes")
 	relay := servers.NewRelay(t, client.Options().Addr)
-	behind := options(t)
+	behind := redistest.Options(t)
 	behind.Addr = relay.Addr()
-	store := open(t, connect(t, behind), prefix)
+	store := open(t, redistest.Connect(t, behind), prefix)
 	record := storetest.Create(t, store, storetest.First(7))
 	storetest.GiveUp(t, relay, store, record, 50)
 }
 
 func TestTheStoreComesBackWithTheServer(t *testing.T) {
 	t.Parallel()
-	server, client := private(t, durable()...)
+	server, client := redistest.Private(t, redistest.Durable()...)
 	store := open(t, client, "p:")
 	record := storetest.Create(t, store, storetest.First(7))
 	server.Kill()

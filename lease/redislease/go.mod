@@ -5,6 +5,7 @@ go 1.25.0
 require (
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/snowflakeplugin/snowflakeplugin v0.0.0-00010101000000-000000000000
+	github.com/snowflakeplugin/snowflakeplugin/internal/redisstore v0.0.0-00010101000000-000000000000
 )
 
 require (
@@ -14,3 +15,5 @@ require (
 )
 
 replace github.com/snowflakeplugin/snowflakeplugin => ../..
+
+replace github.com/snowflakeplugin/snowflakeplugin/internal/redisstore => ../../internal/redisstore

@@ -3,12 +3,13 @@ package redislease_test
 import (
 	"testing"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 )
 
 func TestStoresOnOnePrefixHaveOneIdentity(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "nodes")
 	storetest.OneIdentity(t,
 		func() storetest.Identified { return open(t, client, prefix) },
 		func() storetest.Identified { return open(t, client, prefix+"other:") })

@@ -2,23 +2,23 @@ package redislease
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed" // the scripts
 	"fmt"
-	"log/slog"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
 var (
 	//go:embed list.lua
 	listScript string
-	//go:embed now.lua
-	nowScript string
+	//go:embed identity.lua
+	identityScript string
 	//go:embed swap.lua
 	swapScript string
 )
@@ -26,16 +26,14 @@ var (
 // readings is the field of the hash that is no record.
 const readings = "lists"
 
-var _ lease.Prober = (*Store)(nil)
+var (
+	_ lease.WithinSwapper = (*Store)(nil)
+	_ lease.Prober        = (*Store)(nil)
+	_ lease.Identifier    = (*Store)(nil)
+)
 
 // Store is a [lease.Store] in Redis. It is safe for concurrent use.
-type Store struct {
-	client redis.UniversalClient
-	key    string
-	strict *strictness // nil: Redis is believed
-	log    *slog.Logger
-	looked atomic.Bool // at how the server is set, if it is believed
-}
+type Store struct{ kept *redisstore.Store }
 
 // New returns a store that keeps its records in the hash prefix + "nodes", the prefix usually with
 // a colon at its end: "snowflake:". All processes that must not make the same IDs use the same
@@ -52,43 +50,18 @@ type Store struct {
 // New connects only for [WithStrict]; then an error says what the server lacks, or that it does not
 // answer. An error for client, prefix and options wraps [lease.ErrInvalidOption].
 func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, error) {
-	switch client.(type) {
-	case nil:
-		return nil, fmt.Errorf("%w: redislease: no client", lease.ErrInvalidOption)
-	case *redis.Ring:
-		return nil, fmt.Errorf("%w: redislease: a ring goes to another server when one is down, which does not "+
-			"know the records; use a client of one server, of Sentinel or of a cluster", lease.ErrInvalidOption)
-	}
-	if prefix == "" {
-		return nil, fmt.Errorf("%w: redislease: no prefix; name one, like \"snowflake:\"", lease.ErrInvalidOption)
-	}
-	s := &Store{client: client, key: prefix + "nodes", log: slog.Default()}
-	if err := s.configure(opts); err != nil {
+	kept, err := redisstore.Open(context.Background(), client, prefix, redisstore.Config{
+		Package: "redislease", Name: "nodes", Holds: "records", Harm: "IDs can be made twice",
+		ErrOption: lease.ErrInvalidOption, ErrValue: lease.ErrInvalidRecord,
+	}, opts, Option.apply)
+	if err != nil {
 		return nil, err
 	}
-	if s.strict != nil {
-		if err := s.verify(); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return &Store{kept}, nil
 }
 
 // Now returns the clock of the master.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	answer, err := s.read(ctx, nowScript)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if len(answer) == 2 {
-		seconds, err1 := strconv.ParseInt(answer[0], 10, 64)
-		micros, err2 := strconv.ParseInt(answer[1], 10, 64)
-		if err1 == nil && err2 == nil {
-			return time.Unix(seconds, micros*1000).UTC(), nil
-		}
-	}
-	return time.Time{}, s.unexpected(answer)
-}
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.kept.Now(ctx) }
 
 // Probe returns nil when the master has answered. See [lease.Prober].
 func (s *Store) Probe(ctx context.Context) error {
@@ -99,13 +72,13 @@ func (s *Store) Probe(ctx context.Context) error {
 // List returns all records as of now. With [WithStrict] they are where no failover loses them; without
 // it the first reading also looks at how the server is set, see [WithLogger].
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
-	answer, err := s.write(ctx, again, listScript)
+	answer, err := s.kept.Write(ctx, redisstore.Again, listScript)
 	if err != nil {
 		return nil, err
 	}
-	s.warn(ctx)
+	s.kept.Warn(ctx)
 	if len(answer)%2 != 0 {
-		return nil, s.unexpected(answer)
+		return nil, s.kept.Unexpected(answer)
 	}
 	records := make([]lease.Record, 0, len(answer)/2)
 	for i := 0; i < len(answer); i += 2 {
@@ -151,7 +124,7 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within ...any
 		return false, err
 	}
 	field := strconv.FormatInt(next.Node, 10)
-	answer, err := s.write(ctx, once, swapScript,
+	answer, err := s.kept.Write(ctx, redisstore.Once, swapScript,
 		append([]any{field, prev.Owner, prev.Version, value}, within...)...)
 	switch {
 	case len(answer) == 2 && answer[0] == "0":
@@ -164,7 +137,7 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within ...any
 	case len(answer) == 1 && answer[0] == "1":
 		return true, nil
 	}
-	return false, s.unexpected(answer)
+	return false, s.kept.Unexpected(answer)
 }
 
 func (s *Store) decode(field, value string) (lease.Record, error) {
@@ -184,9 +157,20 @@ func (s *Store) decode(field, value string) (lease.Record, error) {
 
 func (s *Store) invalid(field string, cause error) (lease.Record, error) {
 	return lease.Record{}, fmt.Errorf("redislease: %s, field %s: %w: no keeper wrote this: write what it was "+
-		"before, or delete the field once no process has had the number for a span", s.key, field, cause)
+		"before, or delete the field once no process has had the number for a span", s.kept.Key(), field, cause)
 }
 
-func (s *Store) unexpected(answer []string) error {
-	return fmt.Errorf("redislease: %s: the server answered %q, which the script does not return", s.key, answer)
+// Identity returns the random identity of the records under the prefix. It is the text at the key
+// prefix + "identity", which the first call sets. If Redis loses it, it has probably lost records too:
+// then there is another identity, and databases that have noted the first one refuse the store.
+func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
+	beside := s.kept.Beside("identity")
+	answer, err := beside.Write(ctx, redisstore.Again, identityScript, rand.Text())
+	if err != nil {
+		return lease.Identity{}, err
+	}
+	if len(answer) != 1 {
+		return lease.Identity{}, beside.Unexpected(answer)
+	}
+	return lease.Identity{ID: answer[0], Place: "hash " + s.kept.Key() + " in Redis"}, nil
 }

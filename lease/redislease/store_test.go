@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
@@ -19,30 +19,20 @@ import (
 func TestTheStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	leasetest.Run(t, func(t *testing.T) func() lease.Store {
-		_, prefix := shared(t)
-		return func() lease.Store { return open(t, connect(t, options(t)), prefix) }
+		_, prefix := redistest.Shared(t, "nodes")
+		return func() lease.Store { return open(t, redistest.Connect(t, redistest.Options(t)), prefix) }
 	})
 }
 
 func TestTheStoreKeepsTheContractInACluster(t *testing.T) {
-	nightly.Only(t, "it is the whole contract once more; TestStrictWorksInACluster remains")
+	nightly.Only(t, "it is the whole contract once more, on a cluster of its own")
 	t.Parallel()
-	_, node := private(t, "--cluster-enabled", "yes")
-	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	servers.Eventually(t, func() error {
-		info, err := node.ClusterInfo(t.Context()).Result()
-		if err == nil && !strings.Contains(info, "cluster_state:ok") {
-			err = errors.New(info)
-		}
-		return err
-	})
+	address := redistest.Cluster(t)
 	leasetest.Run(t, func(t *testing.T) func() lease.Store {
 		prefix := "snowflaketest:" + t.Name() + ":"
 		return func() lease.Store {
 			client := redis.NewClusterClient(&redis.ClusterOptions{
-				Addrs: []string{node.Options().Addr}, RouteRandomly: true,
+				Addrs: []string{address}, RouteRandomly: true,
 			})
 			t.Cleanup(func() { client.Close() })
 			return open(t, client, prefix)
@@ -52,7 +42,7 @@ func TestTheStoreKeepsTheContractInACluster(t *testing.T) {
 
 func TestTheRecordsAreOneReadableHash(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "nodes")
 	store := open(t, client, prefix)
 	record, want := storetest.JSON()
 	storetest.Create(t, store, record)
@@ -91,7 +81,7 @@ func TestAFieldThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client, prefix := shared(t)
+			client, prefix := redistest.Shared(t, "nodes")
 			store := open(t, client, prefix)
 			storetest.Create(t, store, storetest.First(1))
 			if err := client.HSet(t.Context(), prefix+"nodes", c.field, c.value).Err(); err != nil {
@@ -108,7 +98,7 @@ func TestAFieldThatNoKeeperWroteIsAnErrorThatNamesIt(t *testing.T) {
 
 func TestASwapLeavesAlteredRecordsAlone(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "nodes")
 	store := open(t, client, prefix)
 	const field = "7"
 	for _, altered := range []string{"held", "[]", "7", "null", "{}", `{"owner":"first"}`, `{"owner":"first","version":"1"}`} {
@@ -131,7 +121,7 @@ func TestASwapLeavesAlteredRecordsAlone(t *testing.T) {
 
 func TestAKeyOfAnotherKindIsAnErrorThatNamesIt(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "nodes")
 	store := open(t, client, prefix)
 	if err := client.Set(t.Context(), prefix+"nodes", "a text", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -148,8 +138,8 @@ func TestAKeyOfAnotherKindIsAnErrorThatNamesIt(t *testing.T) {
 
 func TestAReplicaAnswersNobody(t *testing.T) {
 	t.Parallel()
-	_, master := private(t)
-	_, behind := replica(t, master.Options().Addr)
+	_, master := redistest.Private(t)
+	_, behind := redistest.Replica(t, master.Options().Addr)
 	store := open(t, behind, "p:")
 	if records, err := store.List(t.Context()); err == nil || !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("a replica was believed: %v, %v", records, err)
@@ -159,30 +149,9 @@ func TestAReplicaAnswersNobody(t *testing.T) {
 	}
 }
 
-func TestTheClockIsTheServersToTheMicrosecond(t *testing.T) {
-	t.Parallel()
-	client, prefix := shared(t)
-	store := open(t, client, prefix)
-	before, err := client.Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := store.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := client.Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if now.Before(before) || now.After(after) || now.Location() != time.UTC {
-		t.Errorf("the clock shows %v, want from %v to %v in UTC", now, before, after)
-	}
-}
-
 func TestASwapWithinTimesFarAwayIsJudgedRight(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "nodes")
 	store := open(t, client, prefix)
 	now := time.Now()
 	past, future := time.Time{}, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -212,32 +181,23 @@ func TestASwapWithinTimesFarAwayIsJudgedRight(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoStoreOrOptionIsRefused(t *testing.T) {
+func TestTheRecordsOfAServerThatForgetsAreWarnedOf(t *testing.T) {
 	t.Parallel()
-	client := connect(t, &redis.Options{Addr: "127.0.0.1:1"})
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
-	t.Cleanup(func() { ring.Close() })
-	for name, err := range map[string]error{
-		"no client": second(redislease.New(nil, "p:")),
-		"no prefix": second(redislease.New(client, "")),
-		"a ring":    second(redislease.New(ring, "p:")),
-		"nil":       second(redislease.New(client, "p:", nil)),
-		"no logger": second(redislease.New(client, "p:", redislease.WithLogger(nil))),
-		"replicas":  second(redislease.New(client, "p:", redislease.WithStrict(-1, time.Second))),
-		"another client": second(redislease.New(struct{ redis.UniversalClient }{client}, "p:",
-			redislease.WithStrict(0, time.Second))),
-	} {
-		if !errors.Is(err, lease.ErrInvalidOption) {
-			t.Errorf("%s: %v; want ErrInvalidOption", name, err)
+	_, client := redistest.Private(t)
+	var log storetest.Log
+	store := open(t, client, "p:", redislease.WithLogger(log.Logger()))
+	log.Want(t, "WARN", 0)
+	for range 2 {
+		if _, err := store.List(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if _, err := redislease.New(client, "p:"); err != nil {
-		t.Errorf("without Strict nothing is asked: %v", err)
-	}
-	if err := second(redislease.New(client, "p:", redislease.WithStrict(0, time.Second))); err == nil ||
-		errors.Is(err, lease.ErrInvalidOption) {
-		t.Errorf("Strict on a server that does not answer: %v", err)
+	log.Want(t, "WARN", 1, "redislease: ", "IDs can be made twice", "redislease.WithStrict", "key=p:nodes")
+	for name, opt := range map[string]redislease.Option{
+		"nil": nil, "no logger": redislease.WithLogger(nil), "replicas": redislease.WithStrict(-1, time.Second),
+	} {
+		if _, err := redislease.New(client, "p:", opt); !errors.Is(err, lease.ErrInvalidOption) {
+			t.Errorf("%s: New returned %v", name, err)
+		}
 	}
 }
-
-func second(_ *redislease.Store, err error) error { return err }

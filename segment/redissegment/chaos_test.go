@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/redissegment"
 )
@@ -33,7 +34,7 @@ func openForChaos(_, address string) (segment.Ledger, error) {
 
 func TestChaosRepeatsNoNumber(t *testing.T) {
 	c := chaos.Usual("redis").FromEnvironment(t)
-	server, client := private(t, durable()...)
+	server, client := redistest.Private(t, redistest.Durable()...)
 	c.Address = client.Options().Addr
 	c.Server = chaos.Daemon(server, func() error { return client.Ping(context.Background()).Err() })
 	chaos.RunCounters(t, c, openForChaos).Check(t)

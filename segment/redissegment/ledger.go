@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
@@ -20,12 +21,12 @@ func residue(remainder, modulus int64) string { return fmt.Sprintf("%d %d", rema
 // Counters returns the counters whose names begin with prefix, sorted by name. The reading is answered by
 // the master, and with [WithStrict] what it says is where no failover loses it.
 func (s *Store) Counters(ctx context.Context, prefix string) ([]segment.Counter, error) {
-	answer, err := s.write(ctx, listScript, prefix)
+	answer, err := s.kept.Write(ctx, redisstore.Once, listScript, prefix)
 	if err != nil {
 		return nil, err
 	}
 	if len(answer)%2 != 0 {
-		return nil, s.unexpected(answer)
+		return nil, s.kept.Unexpected(answer)
 	}
 	named := make(map[string]fields)
 	for pair := range slices.Chunk(answer, 2) {
@@ -72,13 +73,13 @@ func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) 
 }
 
 func (s *Store) change(ctx context.Context, name string, prev, next segment.Counter) (bool, error) {
-	answer, err := s.write(ctx, changeScript, name, prev.Next, residue(prev.Remainder, prev.Modulus),
-		next.Next, residue(next.Remainder, next.Modulus))
+	answer, err := s.kept.Write(ctx, redisstore.Once, changeScript, name,
+		prev.Next, residue(prev.Remainder, prev.Modulus), next.Next, residue(next.Remainder, next.Modulus))
 	if err != nil {
 		return false, err
 	}
 	if len(answer) != 1 || answer[0] != "0" && answer[0] != "1" {
-		return false, s.unexpected(answer)
+		return false, s.kept.Unexpected(answer)
 	}
 	return answer[0] == "1", nil
 }
@@ -109,5 +110,5 @@ func (s *Store) invalid(name, what string) error {
 	return fmt.Errorf("%w: redissegment: %s: counter %q: %s: somebody changed it by hand; set the field "+
 		"next:NAME to a number that is greater than every number in use, and residue:NAME to the "+
 		"remainder and the modulus with a blank between them, which is \"0 1\" without a residue",
-		segment.ErrInvalidCounter, s.key, name, what)
+		segment.ErrInvalidCounter, s.kept.Key(), name, what)
 }

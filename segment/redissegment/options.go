@@ -1,20 +1,20 @@
 package redissegment
 
 import (
-	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/redisdurable"
-	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore"
 )
 
 // Option changes what [New] does by default. The options of this package are the only ones.
-type Option interface{ apply(*Store) error }
+type Option interface {
+	apply(*redisstore.Config) error
+}
 
-type option func(*Store) error
+type option func(*redisstore.Config) error
 
-func (o option) apply(s *Store) error { return o(s) }
+func (o option) apply(c *redisstore.Config) error { return o(c) }
 
 // WithStrict tells the store to believe only what Redis cannot forget: what is on the disk of the
 // master and has arrived at that many replicas, on their disks too if the server can tell (WAITAOF,
@@ -42,29 +42,16 @@ func (o option) apply(s *Store) error { return o(s) }
 // By default, Redis is believed, whatever it is set to, and the log says what that may cost; see
 // [WithLogger].
 func WithStrict(replicas int, timeout time.Duration) Option {
-	return option(func(s *Store) error {
-		strict := redisdurable.Strictness{Replicas: replicas, Timeout: timeout}
-		if err := strict.Validate(); err != nil {
-			return err
-		}
-		s.strict = &strictness{Strictness: strict}
-		return nil
-	})
+	return option(func(c *redisstore.Config) error { return c.WithStrict(replicas, timeout) })
 }
 
-func (s *Store) configure(options []Option) error {
-	var faults []error
-	for _, o := range options {
-		if o == nil {
-			faults = append(faults, errors.New("an option is nil"))
-			continue
-		}
-		if err := o.apply(s); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	if len(faults) > 0 {
-		return fmt.Errorf("%w: redissegment: %w", segment.ErrInvalidOption, errors.Join(faults...))
-	}
-	return nil
+// WithLogger sets where the store says that Redis may forget what it has acknowledged. By default it
+// is slog.Default() at the time of [New].
+//
+// New looks once at how the server is set. If it does not answer then, the first claim that succeeds looks.
+// The store warns if the server does not write to its disk before it answers, or may evict the counters,
+// and names the settings. [WithStrict] refuses such a server instead. If the user may not run CONFIG GET,
+// an INFO says that nobody has looked.
+func WithLogger(l *slog.Logger) Option {
+	return option(func(c *redisstore.Config) error { return c.WithLogger(l) })
 }

@@ -3,14 +3,12 @@ package redissegment
 import (
 	"context"
 	_ "embed" // the scripts
-	"fmt"
-	"log/slog"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
@@ -21,19 +19,11 @@ var (
 	changeScript string
 	//go:embed list.lua
 	listScript string
-	//go:embed now.lua
-	nowScript string
 )
 
 // Store is a [segment.Store] in Redis. Make one with [New]; it must not be copied. It is safe for
 // concurrent use.
-type Store struct {
-	client redis.UniversalClient
-	key    string
-	strict *strictness // nil: Redis is believed
-	log    *slog.Logger
-	looked atomic.Bool // at how the server is set, if it is believed
-}
+type Store struct{ kept *redisstore.Store }
 
 var (
 	_ segment.TermsStore = (*Store)(nil)
@@ -56,29 +46,15 @@ var (
 // An error for client, prefix and options wraps [segment.ErrInvalidOption]. Other errors wrap
 // [segment.ErrStore], or that of ctx.
 func New(ctx context.Context, client redis.UniversalClient, prefix string, opts ...Option) (*Store, error) {
-	switch client.(type) {
-	case nil:
-		return nil, fmt.Errorf("%w: redissegment: no client", segment.ErrInvalidOption)
-	case *redis.Ring:
-		return nil, fmt.Errorf("%w: redissegment: a ring goes to another server when one is down, which does "+
-			"not know the counters; use a client of one server, of Sentinel or of a cluster",
-			segment.ErrInvalidOption)
-	}
-	if prefix == "" {
-		return nil, fmt.Errorf("%w: redissegment: no prefix; name one, like \"snowflake:\"",
-			segment.ErrInvalidOption)
-	}
-	s := &Store{client: client, key: prefix + "counters", log: slog.Default()}
-	if err := s.configure(opts); err != nil {
+	kept, err := redisstore.Open(ctx, client, prefix, redisstore.Config{
+		Package: "redissegment", Name: "counters", Holds: "counters", Harm: "numbers are given twice",
+		ErrOption: segment.ErrInvalidOption, ErrValue: segment.ErrInvalidCounter, ErrStore: segment.ErrStore,
+	}, opts, Option.apply)
+	if err != nil {
 		return nil, err
 	}
-	if s.strict != nil {
-		if err := s.verify(ctx); err != nil {
-			return nil, err
-		}
-	}
-	s.warn(ctx)
-	return s, nil
+	kept.Warn(ctx)
+	return &Store{kept}, nil
 }
 
 // Claim reserves n numbers with a single script.
@@ -95,17 +71,18 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 	if err := segment.CheckTerms(name, n, t); err != nil {
 		return 0, err
 	}
-	answer, err := s.write(ctx, claimScript, name, n, t.Start, t.Last-n+1, residue(t.Remainder, t.Modulus),
-		t.Above)
+	// A second claim would only lose numbers, but a series without gaps would have one.
+	answer, err := s.kept.Write(ctx, redisstore.Once, claimScript, name, n,
+		t.Start, t.Last-n+1, residue(t.Remainder, t.Modulus), t.Above)
 	if err != nil {
 		return 0, err
 	}
-	s.warn(ctx)
+	s.kept.Warn(ctx)
 	switch {
 	case len(answer) == 2 && answer[0] == "1":
 		first, err := strconv.ParseInt(answer[1], 10, 64)
 		if err != nil || first < t.Start || first > t.Last-n+1 {
-			return 0, s.unexpected(answer)
+			return 0, s.kept.Unexpected(answer)
 		}
 		return first, nil
 	case len(answer) == 3 && answer[0] == "0":
@@ -117,32 +94,14 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 			return 0, err
 		}
 	}
-	return 0, s.unexpected(answer)
+	return 0, s.kept.Unexpected(answer)
 }
 
 // Now returns the clock of the master, to the microsecond.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	answer, err := s.read(ctx, nowScript)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if len(answer) == 2 {
-		seconds, err1 := strconv.ParseInt(answer[0], 10, 64)
-		micros, err2 := strconv.ParseInt(answer[1], 10, 64)
-		if err1 == nil && err2 == nil {
-			return time.Unix(seconds, micros*1000).UTC(), nil
-		}
-	}
-	return time.Time{}, s.unexpected(answer)
-}
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.kept.Now(ctx) }
 
 // Probe returns nil when the master has answered. See [segment.Prober].
 func (s *Store) Probe(ctx context.Context) error {
 	_, err := s.Now(ctx)
 	return err
-}
-
-func (s *Store) unexpected(answer []string) error {
-	return fmt.Errorf("%w: redissegment: %s: the server answered %q, which the script does not return",
-		segment.ErrStore, s.key, answer)
 }

@@ -1,7 +1,6 @@
 package redissegment_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"strings"
@@ -10,8 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/redissegment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/segmenttest"
@@ -20,30 +21,20 @@ import (
 func TestTheStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	segmenttest.Run(t, func(t *testing.T) func() segment.Store {
-		_, prefix := shared(t)
-		return func() segment.Store { return open(t, connect(t, options(t)), prefix) }
+		_, prefix := redistest.Shared(t, "counters")
+		return func() segment.Store { return open(t, redistest.Connect(t, redistest.Options(t)), prefix) }
 	})
 }
 
 func TestTheStoreKeepsTheContractInACluster(t *testing.T) {
 	nightly.Only(t, "it is the whole contract once more, on a cluster of its own")
 	t.Parallel()
-	_, node := private(t, "--cluster-enabled", "yes")
-	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	servers.Eventually(t, func() error {
-		info, err := node.ClusterInfo(t.Context()).Result()
-		if err == nil && !strings.Contains(info, "cluster_state:ok") {
-			err = errors.New(info)
-		}
-		return err
-	})
+	address := redistest.Cluster(t)
 	segmenttest.Run(t, func(t *testing.T) func() segment.Store {
 		prefix := "snowflaketest:" + t.Name() + ":"
 		return func() segment.Store {
 			client := redis.NewClusterClient(&redis.ClusterOptions{
-				Addrs: []string{node.Options().Addr}, RouteRandomly: true,
+				Addrs: []string{address}, RouteRandomly: true,
 			})
 			t.Cleanup(func() { client.Close() })
 			return open(t, client, prefix)
@@ -53,7 +44,7 @@ func TestTheStoreKeepsTheContractInACluster(t *testing.T) {
 
 func TestACounterIsThreeReadableFieldsThatNeverExpire(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "counters")
 	store := open(t, client, prefix)
 	terms := segment.Terms{Start: 1000, Last: math.MaxInt64 - 1, Remainder: 1, Modulus: 2}
 	if first, err := store.ClaimOn(t.Context(), "orders", 10, terms); first != 1000 || err != nil {
@@ -83,7 +74,7 @@ func TestWhatNobodyCouldHaveStoredIsRefusedAndNotChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client, prefix := shared(t)
+			client, prefix := redistest.Shared(t, "counters")
 			key := prefix + "counters"
 			if err := client.HSet(t.Context(), key, stored).Err(); err != nil {
 				t.Fatal(err)
@@ -110,7 +101,7 @@ func TestWhatNobodyCouldHaveStoredIsRefusedAndNotChanged(t *testing.T) {
 
 func TestAKeyOfAnotherKindIsRefused(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "counters")
 	if err := client.Set(t.Context(), prefix+"counters", "mine", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +113,7 @@ func TestAKeyOfAnotherKindIsRefused(t *testing.T) {
 
 func TestAServerThatDoesNotAnswerIsAStoreThatFailed(t *testing.T) {
 	t.Parallel()
-	client := connect(t, &redis.Options{Addr: "127.0.0.1:" + servers.Reserve(t), MaxRetries: -1})
+	client := redistest.Connect(t, &redis.Options{Addr: "127.0.0.1:" + servers.Reserve(t), MaxRetries: -1})
 	store := open(t, client, "p:")
 	if _, err := store.Claim(t.Context(), "orders", 1); !errors.Is(err, segment.ErrStore) {
 		t.Errorf("a claim returned %v", err)
@@ -133,60 +124,10 @@ func TestAServerThatDoesNotAnswerIsAStoreThatFailed(t *testing.T) {
 	}
 }
 
-func TestAClaimEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	server, client := private(t)
-	store := open(t, client, "p:")
-	server.Pause()
-	defer server.Resume()
-	why := errors.New("nobody waits any longer")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(why)
-	for _, c := range []struct {
-		ctx  context.Context
-		want error
-	}{{ctx, why}, {ctx, context.Canceled}, {ending(t), context.DeadlineExceeded}} {
-		if first, err := store.Claim(c.ctx, "orders", 1); !errors.Is(err, c.want) || errors.Is(err, segment.ErrStore) {
-			t.Errorf("a claim returned %d, %v; want %v", first, err, c.want)
-		}
-	}
-}
-
-// ending returns a context that ends while a request waits.
-func ending(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func TestWrongArgumentsAreRefused(t *testing.T) {
-	t.Parallel()
-	client := connect(t, &redis.Options{})
-	ring := redis.NewRing(&redis.RingOptions{})
-	t.Cleanup(func() { ring.Close() })
-	for name, c := range map[string]struct {
-		client redis.UniversalClient
-		prefix string
-		opts   []redissegment.Option
-	}{
-		"no client":         {nil, "p:", nil},
-		"a ring":            {ring, "p:", nil},
-		"no prefix":         {client, "", nil},
-		"a nil option":      {client, "p:", []redissegment.Option{nil}},
-		"no logger":         {client, "p:", []redissegment.Option{redissegment.WithLogger(nil)}},
-		"a negative number": {client, "p:", []redissegment.Option{redissegment.WithStrict(-1, time.Second)}},
-	} {
-		if _, err := redissegment.New(t.Context(), c.client, c.prefix, c.opts...); !errors.Is(err,
-			segment.ErrInvalidOption) {
-			t.Errorf("%s: New returned %v", name, err)
-		}
-	}
-}
-
 // The days that are over are removed, and a process whose clock is wrong cannot begin one again.
 func TestRemovedDaysAreClosedForGood(t *testing.T) {
 	t.Parallel()
-	client, prefix := shared(t)
+	client, prefix := redistest.Shared(t, "counters")
 	store := open(t, client, prefix)
 	now, err := store.Now(t.Context())
 	if err != nil {
@@ -226,5 +167,34 @@ func TestRemovedDaysAreClosedForGood(t *testing.T) {
 	defer late.Close()
 	if again, err := late.Next(t.Context()); !errors.Is(err, segment.ErrDayFull) {
 		t.Errorf("a day that was removed gave %d after %d, %v", again, first, err)
+	}
+}
+
+func TestTheCountersOfAServerThatForgetsAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	server, client := redistest.Private(t)
+	var log storetest.Log
+	words := []string{"redissegment: ", "numbers are given twice", "redissegment.WithStrict", "key=p:counters"}
+	open(t, client, "p:", redissegment.WithLogger(log.Logger()))
+	log.Want(t, "WARN", 1, words...)
+
+	// A server that does not answer New is looked at by the first claim.
+	server.Kill()
+	var later storetest.Log
+	store := open(t, client, "p:", redissegment.WithLogger(later.Logger()))
+	server.Restart()
+	redistest.Answers(t, client)
+	for range 2 {
+		if _, err := store.Claim(t.Context(), "orders", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later.Want(t, "WARN", 1, words...)
+	for name, opt := range map[string]redissegment.Option{
+		"nil": nil, "no logger": redissegment.WithLogger(nil), "replicas": redissegment.WithStrict(-1, time.Second),
+	} {
+		if _, err := redissegment.New(t.Context(), client, "p:", opt); !errors.Is(err, segment.ErrInvalidOption) {
+			t.Errorf("%s: New returned %v", name, err)
+		}
 	}
 }

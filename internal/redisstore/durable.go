@@ -1,8 +1,4 @@
-// Package redisdurable tells from the answers of Redis whether a server can forget what it has acknowledged.
-// Two modules keep something in Redis that must not be forgotten, lease/redislease and
-// segment/redissegment. This package belongs to the root module, so it knows no client: it judges texts,
-// numbers and errors.
-package redisdurable
+package redisstore
 
 import (
 	"errors"
@@ -93,10 +89,10 @@ func (s Settings) Judge(replicas int) error {
 		faults = append(faults, fmt.Errorf("the server is a %q, and has to be the master", role))
 	} else if n, err := strconv.Atoi(connected); err != nil || n > replicas {
 		faults = append(faults, fmt.Errorf("%q replicas are connected, and only %d have to confirm; a failover "+
-			"to another would lose what it did not: name all of them in Strict", connected, replicas))
+			"to another would lose what it did not: name all of them in WithStrict", connected, replicas))
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("the server may forget what it acknowledges, which Strict rules out: %w; change "+
+		return fmt.Errorf("the server may forget what it acknowledges, which WithStrict rules out: %w; change "+
 			"that on every server and in its configuration file", errors.Join(faults...))
 	}
 	return nil
@@ -111,25 +107,10 @@ func Denied(err error) bool {
 
 // Readable says what to do about a server that does not say how it is set.
 func Readable(err error) error {
-	if Denied(err) {
+	if err != nil && Denied(err) {
 		return fmt.Errorf("the option WithStrict has to see how the server is set: %w; let this user run "+
 			"CONFIG GET, INFO, WAIT, WAITAOF and COMMAND INFO, or leave WithStrict out if somebody else "+
 			"answers for that", err)
 	}
 	return err
-}
-
-// Texts are the parts of what a script returns: numbers and texts.
-func Texts(answer any) []string {
-	parts, _ := answer.([]any)
-	found := make([]string, 0, len(parts))
-	for _, part := range parts {
-		switch p := part.(type) {
-		case string:
-			found = append(found, p)
-		case int64:
-			found = append(found, strconv.FormatInt(p, 10))
-		}
-	}
-	return found
 }

@@ -1,4 +1,4 @@
-package redisdurable_test
+package redisstore_test
 
 import (
 	"errors"
@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/redisdurable"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore"
 )
 
-func durable() redisdurable.Settings {
-	return redisdurable.Settings{
+func settings() redisstore.Settings {
+	return redisstore.Settings{
 		Appending: map[string]string{
 			"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no",
 		},
@@ -22,24 +22,24 @@ func durable() redisdurable.Settings {
 func TestEverySettingThatLetsAServerForgetIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change   func(s *redisdurable.Settings)
+		change   func(s *redisstore.Settings)
 		replicas int
 		want     string // empty: the server is durable
 	}{
-		"a durable server":         {func(*redisdurable.Settings) {}, 1, ""},
-		"keys with an end evicted": {func(s *redisdurable.Settings) { s.Memory["maxmemory-policy"] = "volatile-lru" }, 1, ""},
-		"no file":                  {func(s *redisdurable.Settings) { s.Appending["appendonly"] = "no" }, 1, `appendonly is "no"`},
-		"a file flushed later":     {func(s *redisdurable.Settings) { s.Appending["appendfsync"] = "everysec" }, 1, `appendfsync is "everysec"`},
-		"no flush in a rewrite":    {func(s *redisdurable.Settings) { s.Appending["no-appendfsync-on-rewrite"] = "yes" }, 1, "no-appendfsync-on-rewrite"},
-		"all keys evicted":         {func(s *redisdurable.Settings) { s.Memory["maxmemory-policy"] = "allkeys-lru" }, 1, "allkeys-lru"},
-		"an answer without values": {func(s *redisdurable.Settings) { s.Appending, s.Memory = nil, nil }, 1, `appendonly is ""`},
-		"a replica":                {func(s *redisdurable.Settings) { s.Replication = "role:slave\r\n" }, 1, `is a "slave"`},
-		"a replica too many":       {func(*redisdurable.Settings) {}, 0, `"1" replicas are connected`},
-		"an unknown number":        {func(s *redisdurable.Settings) { s.Replication = "role:master\r\n" }, 1, `"" replicas`},
+		"a durable server":         {func(*redisstore.Settings) {}, 1, ""},
+		"keys with an end evicted": {func(s *redisstore.Settings) { s.Memory["maxmemory-policy"] = "volatile-lru" }, 1, ""},
+		"no file":                  {func(s *redisstore.Settings) { s.Appending["appendonly"] = "no" }, 1, `appendonly is "no"`},
+		"a file flushed later":     {func(s *redisstore.Settings) { s.Appending["appendfsync"] = "everysec" }, 1, `appendfsync is "everysec"`},
+		"no flush in a rewrite":    {func(s *redisstore.Settings) { s.Appending["no-appendfsync-on-rewrite"] = "yes" }, 1, "no-appendfsync-on-rewrite"},
+		"all keys evicted":         {func(s *redisstore.Settings) { s.Memory["maxmemory-policy"] = "allkeys-lru" }, 1, "allkeys-lru"},
+		"an answer without values": {func(s *redisstore.Settings) { s.Appending, s.Memory = nil, nil }, 1, `appendonly is ""`},
+		"a replica":                {func(s *redisstore.Settings) { s.Replication = "role:slave\r\n" }, 1, `is a "slave"`},
+		"a replica too many":       {func(*redisstore.Settings) {}, 0, `"1" replicas are connected`},
+		"an unknown number":        {func(s *redisstore.Settings) { s.Replication = "role:master\r\n" }, 1, `"" replicas`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := durable()
+			s := settings()
 			c.change(&s)
 			err := s.Judge(c.replicas)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -51,7 +51,7 @@ func TestEverySettingThatLetsAServerForgetIsNamed(t *testing.T) {
 
 func TestAWriteIsConfirmedByTheDiskOfTheMasterAndByAllReplicas(t *testing.T) {
 	t.Parallel()
-	two := redisdurable.Strictness{Replicas: 2, Timeout: time.Second}
+	two := redisstore.Strictness{Replicas: 2, Timeout: time.Second}
 	for name, c := range map[string]struct {
 		answer any
 		safe   bool
@@ -73,7 +73,7 @@ func TestAWriteIsConfirmedByTheDiskOfTheMasterAndByAllReplicas(t *testing.T) {
 
 func TestAStrictnessThatNoServerCanHaveIsRefused(t *testing.T) {
 	t.Parallel()
-	for s, valid := range map[redisdurable.Strictness]bool{
+	for s, valid := range map[redisstore.Strictness]bool{
 		{0, time.Millisecond}: true, {3, 10 * time.Second}: true,
 		{-1, time.Second}: false, {0, 0}: false, {0, 10*time.Second + 1}: false,
 	} {
@@ -88,12 +88,12 @@ func TestAServerThatDoesNotShowItsSettingsGetsARemedy(t *testing.T) {
 	for _, text := range []string{
 		"NOPERM User default has no permissions to run the 'config|get' command", "ERR unknown command 'CONFIG'",
 	} {
-		if err := redisdurable.Readable(errors.New(text)); !strings.Contains(err.Error(), "CONFIG GET, INFO, WAIT") {
+		if err := redisstore.Readable(errors.New(text)); !strings.Contains(err.Error(), "CONFIG GET, INFO, WAIT") {
 			t.Errorf("%q became %v", text, err)
 		}
 	}
 	lost := errors.New("connection refused")
-	if err := redisdurable.Readable(lost); !errors.Is(err, lost) || err.Error() != lost.Error() {
+	if err := redisstore.Readable(lost); !errors.Is(err, lost) || err.Error() != lost.Error() {
 		t.Errorf("another error became %v", err)
 	}
 }
