@@ -58,7 +58,7 @@ func shown(value any) string {
 	if s, ok := textOf(value); ok {
 		return fmt.Sprintf("%.60q", s)
 	}
-	return fmt.Sprintf("%.60v", value)
+	return fmt.Sprint(value)
 }
 
 // floorMicros is t in microseconds since 1970, or as much as the database understands.
