@@ -24,9 +24,6 @@ const (
 	subjectLeases = "leases " // followed by the name of the table of leases
 )
 
-// timeForm is how times are written: in UTC and all of one length, so that they sort as text.
-const timeForm = "2006-01-02T15:04:05.000000000Z"
-
 // maxText is how many bytes fit a column.
 const maxText = 255
 
