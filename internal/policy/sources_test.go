@@ -41,58 +41,38 @@ func longFiles(_ fs.FS, sources []source) []string {
 	return faults
 }
 
-// tornTypes are the types that may have methods in more than two files, with the reason. None is added.
-var tornTypes = map[string]string{
-	"internal/sqlconn.Table":     "it becomes one table under all SQL stores",
-	"lease/redislease.Store":     "it shares one store with redissegment soon",
-	"lease/sqllease.Store":       "it becomes thin over that table",
-	"segment/redissegment.Store": "it shares one store with redislease soon",
-}
-
 func TestATypeLiesInAtMostTwoFiles(t *testing.T) {
 	t.Parallel()
-	hold(t, torn(tornTypes), nil)
 	method := func(file string) string { return "package a\n\nfunc (t *T[K]) M" + file + "() {}\n" }
 	two := map[string]string{
 		"a/a.go": method("a"), "a/b.go": method("b") + "func (t *T[K]) second() {}", "a/b_test.go": method("c"),
 	}
 	three := maps.Clone(two)
 	three["a/c.go"] = method("c")
-	notice(t, torn(nil), map[string]breach{
+	hold(t, torn, map[string]breach{
 		"a torn type": {tree: three, want: "a.T has methods in 3 files (a.go, b.go, c.go)"},
-	})
-	notice(t, torn(map[string]string{"a.T": "no time"}), map[string]breach{
-		"an exception without need": {tree: two, want: "a.T need not be an exception"},
 	})
 }
 
 // torn finds the types with methods in more than two files. Whoever reads such a type turns back again and
 // again to a file that he has read. Tests do not count.
-func torn(exceptions map[string]string) check {
-	return func(_ fs.FS, sources []source) (faults []string) {
-		files := make(map[string][]string)
-		for _, s := range sources {
-			if s.isTest() || ast.IsGenerated(s.file) {
-				continue
-			}
-			for _, name := range typesWithMethods(s) {
-				files[name] = append(files[name], path.Base(s.path))
-			}
+func torn(_ fs.FS, sources []source) (faults []string) {
+	files := make(map[string][]string)
+	for _, s := range sources {
+		if s.isTest() || ast.IsGenerated(s.file) {
+			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(files)) {
-			_, excepted := exceptions[name]
-			if n := len(files[name]); n > 2 && !excepted {
-				faults = append(faults, fmt.Sprintf("%s has methods in %d files (%s): put it whole into one, with "+
-					"its constructor, in the order of its life", name, n, strings.Join(files[name], ", ")))
-			}
+		for _, name := range typesWithMethods(s) {
+			files[name] = append(files[name], path.Base(s.path))
 		}
-		for _, name := range slices.Sorted(maps.Keys(exceptions)) {
-			if len(files[name]) <= 2 {
-				faults = append(faults, fmt.Sprintf("%s need not be an exception any more", name))
-			}
-		}
-		return faults
 	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if n := len(files[name]); n > 2 {
+			faults = append(faults, fmt.Sprintf("%s has methods in %d files (%s): put it whole into one, with its "+
+				"constructor, in the order of its life", name, n, strings.Join(files[name], ", ")))
+		}
+	}
+	return faults
 }
 
 // typesWithMethods names the types of which a file has a method, each once, with the directory.
