@@ -6,23 +6,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// never is later than the end of any lease.
-const never = "9999-12-31T00:00:00.000000000Z"
-
-// retiredOwner is how the owner of a retired number begins.
-const retiredOwner = "merged into "
-
-// Retired reports whether a lease record, given by its owner and its end, marks a number as retired. The
-// server with this number was merged into another, whose tables hold its IDs, so nobody may use the number
-// again.
-func Retired(owner string, until time.Time) bool {
-	return strings.HasPrefix(owner, retiredOwner) && until.UTC().Year() == 9999
-}
+// leaseTime is how package gormlease writes times.
+const leaseTime = "2006-01-02T15:04:05.000000000Z"
 
 // leaseColumns returns the columns of a table of leases, as package gormlease makes it.
 func leaseColumns() []string {
@@ -174,9 +164,9 @@ func (rt *retirer) retireIn(ctx context.Context, table string, only bool) error 
 				continue
 			}
 			old := records[number]
-			r := nodeRecord{node: number, version: max(old.version, 1), until: never, layout: layout,
-				updatedAt: updated,
-				owner:     fmt.Sprintf(retiredOwner+"%s (%d)", rt.ws.plan.Target.Name, rt.ws.plan.Target.Number)}
+			owner, until := leaseops.Retirement(rt.ws.plan.Target.Name, rt.ws.plan.Target.Number)
+			r := nodeRecord{node: number, version: max(old.version, 1), owner: owner,
+				until: until.Format(leaseTime), layout: layout, updatedAt: updated}
 			if old.owner != r.owner {
 				r.version++
 			}

@@ -15,9 +15,9 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
-	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
 func nodesGroup() group {
@@ -63,18 +63,6 @@ without the table has an empty list. It is an error if --table names the table a
 	}
 }
 
-// The states of a node.
-const (
-	stateHeld     = "held"
-	stateDistant  = "held too far" // into the future
-	stateReserved = "reserved"     // by lease.Reserve
-	stateRetired  = "retired"      // its server was merged into another
-	stateMoved    = "moved"        // with the whole store
-	stateEnding   = "ending"       // given back, but the window has not ended
-	stateExpired  = "expired"
-	stateFree     = "free"
-)
-
 // nodeInfo is a node in JSON: its state, and then the fields of its record.
 type nodeInfo struct {
 	State       string    `json:"state"`
@@ -90,7 +78,7 @@ type nodeInfo struct {
 // newNodeInfo describes a record at an instant of the store's clock.
 func newNodeInfo(r lease.Record, now time.Time) nodeInfo {
 	return nodeInfo{
-		State: stateOf(r, now), SecondsLeft: float64(r.Until.Sub(now).Milliseconds()) / 1000, Node: r.Node,
+		State: leaseops.State(r, now), SecondsLeft: float64(r.Until.Sub(now).Milliseconds()) / 1000, Node: r.Node,
 		Owner: r.Owner, Until: r.Until.UTC(), Version: r.Version, Layout: r.Layout, UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
@@ -147,30 +135,6 @@ func listNodes(ctx context.Context, store lease.Store) ([]nodeInfo, error) {
 	return nodes, nil
 }
 
-// farAhead is longer than any window that a keeper asks for: a span and the lead of a generator are at
-// most one day each.
-const farAhead = 49 * time.Hour
-
-func stateOf(r lease.Record, now time.Time) string {
-	switch held := r.Until.After(now); {
-	case merge.Retired(r.Owner, r.Until):
-		return stateRetired
-	case strings.HasPrefix(r.Layout, authority.MovedLayout):
-		return stateMoved
-	case lease.Reserved(r, now):
-		return stateReserved
-	case r.Until.Sub(now) > farAhead:
-		return stateDistant
-	case held && r.Owner != "":
-		return stateHeld
-	case held:
-		return stateEnding
-	case r.Owner != "":
-		return stateExpired
-	}
-	return stateFree
-}
-
 func printNodes(w io.Writer, nodes []nodeInfo) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	say(table, "NODE\tSTATE\tUNTIL\t\tCHANGES\tOWNER\n")
@@ -179,15 +143,15 @@ func printNodes(w io.Writer, nodes []nodeInfo) error {
 	for _, n := range nodes {
 		left := "in " + spell(n.left())
 		switch {
-		case n.State == stateRetired || n.State == stateReserved:
+		case n.State == leaseops.Retired || n.State == leaseops.Reserved:
 			left = "for good"
 		case n.left() < 0:
 			left = spell(-n.left()) + " ago"
 		}
 		say(table, "%d\t%s\t%s\t%s\t%d\t%s\n", n.Node, n.State, stamp(n.Until), left, n.Version, plain(n.Owner))
 		layouts[n.Layout]++
-		distant = distant || n.State == stateDistant
-		moved = moved || n.State == stateMoved
+		distant = distant || n.State == leaseops.Distant
+		moved = moved || n.State == leaseops.Moved
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -300,7 +264,7 @@ func release(ctx context.Context, store lease.Store, node int64, force, endNow b
 		return nodeInfo{}, fmt.Errorf("node %d has no record: it was never leased here", node)
 	}
 	prev := records[at]
-	if merge.Retired(prev.Owner, prev.Until) {
+	if leaseops.State(prev, now) == leaseops.Retired {
 		return nodeInfo{}, fmt.Errorf("%w: node %d was %s: its IDs are in the tables there, so no process may "+
 			"ever lease the number again", errRefused, node, plain(prev.Owner))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
@@ -122,7 +123,7 @@ func TestAMoveRepeatsNoID(t *testing.T) {
 		if _, err := runPlugin(t, target, []string{b}); !errors.Is(err, snowflakeplugin.ErrAuthority) {
 			t.Errorf("a program that leases from the old place got %v", err)
 		}
-		if out := (leases{dsn: b}).succeed(t, "nodes", "list"); !strings.Contains(out, stateMoved) {
+		if out := (leases{dsn: b}).succeed(t, "nodes", "list"); !strings.Contains(out, leaseops.Moved) {
 			t.Errorf("the old leases are listed as\n%s", out)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -26,7 +27,7 @@ func TestAReservedNumberStaysOutOfTheLeases(t *testing.T) {
 			t.Errorf("a process that wants the number: %v", err)
 		}
 		got := l.succeed(t, "nodes", "list")
-		has(t, got, stateReserved, "for good")
+		has(t, got, leaseops.Reserved, "for good")
 		if strings.Contains(got, "clock") {
 			t.Errorf("it is listed as\n%s", got)
 		}
@@ -72,7 +73,7 @@ func TestANumberThatWasLeasedIsReservedOnlyByForce(t *testing.T) {
 			t.Errorf("exit code %d, %s", code, stderr)
 		}
 		info := decode[nodeInfo](t, l.succeed(t, "nodes", "reserve", "3", "--for", "import", "--force", "--json"))
-		if info.State != stateReserved || info.Node != 3 {
+		if info.State != leaseops.Reserved || info.Node != 3 {
 			t.Errorf("as JSON: %+v", info)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
@@ -102,7 +103,7 @@ func TestNodesAreListedAsTheyAre(t *testing.T) {
 		if err := json.Unmarshal([]byte(l.succeed(t, "nodes", "list", "--json")), &nodes); err != nil {
 			t.Fatal(err)
 		}
-		if len(nodes) != 2 || nodes[0].Node != 7 || nodes[0].State != stateHeld || nodes[0].Left < 3000 {
+		if len(nodes) != 2 || nodes[0].Node != 7 || nodes[0].State != leaseops.Held || nodes[0].Left < 3000 {
 			t.Errorf("as JSON: %+v", nodes)
 		}
 	})
@@ -148,7 +149,7 @@ func TestAWindowInTheFarFutureCanBeEnded(t *testing.T) {
 		if ok, err := l.store.Swap(t.Context(), lease.Record{}, far); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		if got := l.succeed(t, "nodes", "list"); !strings.Contains(got, stateDistant) || !strings.Contains(got, "help nodes release") {
+		if got := l.succeed(t, "nodes", "list"); !strings.Contains(got, leaseops.Distant) || !strings.Contains(got, "help nodes release") {
 			t.Errorf("it is listed as\n%s", got)
 		}
 		l.succeed(t, "nodes", "release", "9", "--force", "--until", "now")
@@ -176,7 +177,7 @@ func TestANumberThatIsMergedAwayIsRetiredForGood(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		got := l.succeed(t, "nodes", "list")
-		if !strings.Contains(got, stateRetired) || !strings.Contains(got, "for good") || strings.Contains(got, "clock") {
+		if !strings.Contains(got, leaseops.Retired) || !strings.Contains(got, "for good") || strings.Contains(got, "clock") {
 			t.Errorf("it is listed as\n%s", got)
 		}
 		code, _, stderr := call(t, l.dsn, "nodes", "release", "9", "--force", "--until", "now")

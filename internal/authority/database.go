@@ -14,6 +14,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -228,22 +229,13 @@ func (d Database) ensure(
 	return nil, d.failed(ctx, unwritable)
 }
 
-const (
-	// reservedOwner begins the owner of a number that lease.Reserve keeps out of the leases.
-	reservedOwner = "reserved for "
-	// farAhead is longer than any window.
-	farAhead = 50 * time.Hour
-)
-
 // lastWindow returns the end of the last window that was granted by a table of leases, as text, or an empty
 // text if there is none. Numbers that are retired for good or reserved are not counted, nor are those of a
 // table that was moved away.
 func (d Database) lastWindow(ctx context.Context, leases string) (string, error) {
 	var all [][]string
-	statement := fmt.Sprintf("SELECT COALESCE(MAX(%s), '') FROM %s WHERE %s < '9999' AND %s NOT LIKE '%s%%' "+
-		"AND NOT (%s LIKE '%s%%' AND %s > '%s')",
-		d.Quoted("until"), d.Quoted(leases), d.Quoted("until"), d.Quoted("layout"), MovedLayout,
-		d.Quoted("owner"), reservedOwner, d.Quoted("until"), sqltable.Stamp(time.Now().Add(farAhead)))
+	statement := fmt.Sprintf("SELECT %s, %s, %s FROM %s", d.Quoted("owner"), d.Quoted("layout"), d.Quoted("until"),
+		d.Quoted(leases))
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		all, err = query(ctx, q, statement)
 		return err
@@ -254,7 +246,15 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 		}
 		return "", fmt.Errorf("the table %s: %w", leases, err)
 	}
-	return all[0][0], nil
+	last := ""
+	for _, row := range all {
+		r := lease.Record{Owner: row[0], Layout: row[1]}
+		r.Until, _ = time.Parse(sqltable.TimeForm, row[2]) // an end that nobody can read keeps no number out of use
+		if !leaseops.IsKept(r, time.Now()) && !leaseops.IsMoved(r) {
+			last = max(last, row[2])
+		}
+	}
+	return last, nil
 }
 
 // place says in words where a table of leases is. It is empty if the database does not tell.

@@ -16,7 +16,3 @@ const Table = "snowflake_authority"
 
 // DefaultLeases is the table of leases that package gormlease uses by default.
 const DefaultLeases = "snowflake_nodes"
-
-// MovedLayout begins the layout of every record of a table of leases that was moved away. It is no layout,
-// so no keeper takes a number from such a table.
-const MovedLayout = "moved to "

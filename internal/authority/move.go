@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -99,7 +100,7 @@ func (d Database) Move(ctx context.Context, m Move) (was, is Origin, err error) 
 		}
 	}
 	if m.To != nil && !m.AnotherLayout {
-		if err := raise(ctx, m.To, ends); err != nil {
+		if err := leaseops.Raise(ctx, m.To, ends); err != nil {
 			return was, is, err
 		}
 	}
@@ -146,11 +147,7 @@ func (m Move) drain(ctx context.Context, to Origin) ([]lease.Record, error) {
 			return nil, err
 		}
 	}
-	target := to.ID
-	if target == "" {
-		target = "another"
-	}
-	return fence(ctx, m.From, target)
+	return leaseops.Drain(ctx, m.From, cmp.Or(to.ID, "another"))
 }
 
 // check refuses a store that cannot take over.
@@ -165,12 +162,12 @@ func (m Move) check(ctx context.Context, records []lease.Record, now time.Time) 
 		}
 	}
 	if m.AnotherLayout {
-		if slices.ContainsFunc(theirs, isMoved) {
+		if leaseops.IsMoved(theirs...) {
 			return errMovedAway
 		}
 		return nil
 	}
-	has, gets := layoutOfAll(records), layoutOfAll(theirs)
+	has, gets := leaseops.Layout(records), leaseops.Layout(theirs)
 	if has != gets && has != "" && gets != "" {
 		return fmt.Errorf("the leases have the layout %s now, and the new ones have %s. If the IDs of the new "+
 			"layout are greater than all that are there, use --another-layout", has, gets)
@@ -182,7 +179,7 @@ func (m Move) check(ctx context.Context, records []lease.Record, now time.Time) 
 // that every window is over.
 func running(records []lease.Record, now time.Time, where string, strict bool) error {
 	for _, r := range records {
-		if isRetired(r, now) || isMoved(r) && !strict {
+		if leaseops.IsKept(r, now) || leaseops.IsMoved(r) && !strict {
 			continue
 		}
 		until := r.Until
@@ -196,150 +193,6 @@ func running(records []lease.Record, now time.Time, where string, strict bool) e
 		}
 	}
 	return nil
-}
-
-// fence makes sure that a store grants no window any more, and returns its records, whose ends are those
-// of the last windows. A holder cannot extend its window, because the record is another one, and nobody
-// takes a number from a store that has a record of another layout.
-func fence(ctx context.Context, s lease.Store, target string) ([]lease.Record, error) {
-	for {
-		now, err := s.Now(ctx)
-		if err != nil {
-			return nil, err
-		}
-		records, err := s.List(ctx)
-		if err != nil {
-			return nil, err
-		}
-		changes := make([]change, 0, len(records))
-		for _, r := range records {
-			if isMoved(r) {
-				continue
-			}
-			next := r
-			next.Layout = MovedLayout + target + layoutSeparator + r.Layout
-			if !isRetired(r, now) {
-				next.Owner = ""
-			}
-			changes = append(changes, change{prev: r, next: next})
-		}
-		if len(records) == 0 {
-			// Without any record a process could lease the first.
-			changes = append(changes, change{next: lease.Record{
-				Until: time.Unix(0, 0).UTC(), Layout: MovedLayout + target + layoutSeparator,
-			}})
-		}
-		if len(changes) == 0 {
-			return records, nil
-		}
-		if err := apply(ctx, s, changes); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// raise makes sure that no window of a store begins before the ends of some records of another one. Where
-// the store itself was moved away before, it is brought back.
-func raise(ctx context.Context, s lease.Store, ends []lease.Record) error {
-	for {
-		records, err := s.List(ctx)
-		if err != nil {
-			return err
-		}
-		layout := cmp.Or(layoutOfAll(ends), layoutOfAll(records), lease.UnboundLayout)
-		now, err := s.Now(ctx)
-		if err != nil {
-			return err
-		}
-		known := make(map[int64]lease.Record, len(records))
-		for _, r := range records {
-			known[r.Node] = r
-		}
-		var changes []change
-		for _, end := range ends {
-			if isPlaceholder(end) {
-				continue
-			}
-			prev := known[end.Node]
-			next := lease.Record{Node: end.Node, Owner: end.Owner, Until: end.Until, Layout: layout}
-			if prev.Version != 0 && !prev.Until.Before(end.Until) {
-				next.Owner, next.Until = prev.Owner, prev.Until
-			}
-			if !isRetired(next, now) {
-				next.Owner = ""
-			}
-			held := prev.Owner != "" && prev.Until.After(now) && !isRetired(prev, now)
-			if prev.Version == 0 || prev.Until.Before(end.Until) || isMoved(prev) || held {
-				changes = append(changes, change{prev: prev, next: next})
-			}
-			delete(known, end.Node)
-		}
-		for _, prev := range known {
-			if isMoved(prev) {
-				next := prev
-				next.Layout = layout
-				changes = append(changes, change{prev: prev, next: next})
-			}
-		}
-		if len(changes) == 0 {
-			return nil
-		}
-		if err := apply(ctx, s, changes); err != nil {
-			return err
-		}
-	}
-}
-
-// change is a swap.
-type change struct{ prev, next lease.Record }
-
-// apply tries the swaps. Whoever calls it looks at the records again, so one that was refused is no error.
-func apply(ctx context.Context, s lease.Store, changes []change) error {
-	for _, c := range changes {
-		c.next.Version = c.prev.Version + 1
-		c.next.UpdatedAt = time.Now().UTC()
-		if _, err := s.Swap(ctx, c.prev, c.next); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// layoutSeparator stands between the new authority and the old layout of a record that was moved away.
-const layoutSeparator = ": "
-
-func isMoved(r lease.Record) bool { return strings.HasPrefix(r.Layout, MovedLayout) }
-
-// layoutOf is the layout that a record has, or had before it was moved away. It is empty if no ID was
-// ever made with the number.
-func layoutOf(r lease.Record) string {
-	layout := r.Layout
-	if isMoved(r) {
-		_, layout, _ = strings.Cut(r.Layout, layoutSeparator)
-	}
-	if layout == lease.UnboundLayout {
-		return ""
-	}
-	return layout
-}
-
-// isPlaceholder recognizes the record that keeps an empty store from granting its first number.
-func isPlaceholder(r lease.Record) bool {
-	return isMoved(r) && strings.HasSuffix(r.Layout, layoutSeparator)
-}
-
-// layoutOfAll is the one layout of all records of a store. It is empty if no ID was ever made with any.
-func layoutOfAll(records []lease.Record) (layout string) {
-	for _, r := range records {
-		layout = max(layout, layoutOf(r))
-	}
-	return layout
-}
-
-// isRetired recognizes a number that nobody may have again, and that nobody holds: that of a server that was
-// merged into another one, and one that is reserved.
-func isRetired(r lease.Record, now time.Time) bool {
-	return r.Until.UTC().Year() == 9999 || lease.Reserved(r, now)
 }
 
 // replace changes the note, if it is still the one that was read.
