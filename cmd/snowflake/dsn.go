@@ -1,15 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"slices"
-	"strings"
 
 	"gorm.io/driver/mysql"
 	"gorm.io/driver/postgres"
@@ -18,6 +17,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
@@ -41,11 +41,7 @@ func dsnFlags(set *flag.FlagSet, o *options) {
 func openStore(
 	ctx context.Context, e *env, o *options, makeTable bool,
 ) (*gormlease.Store, func() error, error) {
-	dsn := o.dsn
-	if dsn == "" {
-		dsn = e.getenv(dsnVariable)
-	}
-	db, pool, err := openGORM(dsn)
+	db, pool, err := openGORM(cmp.Or(o.dsn, e.getenv(dsnVariable)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,91 +74,42 @@ func findTable(db *gorm.DB, table string) error {
 }
 
 // dialectorOf returns the dialect for a DSN. No error repeats the DSN, because it may hold a password.
-func dialectorOf(dsn string) (gorm.Dialector, error) {
-	if dsn == "" {
+func dialectorOf(text string) (gorm.Dialector, error) {
+	if text == "" {
 		return nil, usagef("a database is needed: give --dsn, or set %s", dsnVariable)
 	}
-	driver, native, err := driverOf(dsn)
+	driver, native, err := driverOf(text)
 	if err != nil {
 		return nil, err
 	}
 	switch driver {
-	case driverPostgres:
+	case dsn.PostgreSQL:
 		return postgres.Open(native), nil
-	case driverMySQL:
+	case dsn.MySQL:
 		return mysql.Open(native), nil
 	}
 	return sqlite.Open(native), nil
 }
 
-// The names under which GORM's dialects register their drivers with database/sql.
-const (
-	driverPostgres = "pgx"
-	driverMySQL    = "mysql"
-	driverSQLite   = "sqlite3"
-)
-
 // driverOf returns the driver for a DSN, and the DSN in the form that this driver reads.
-func driverOf(dsn string) (driver, native string, err error) {
-	scheme, _, hasScheme := strings.Cut(dsn, "://")
-	switch {
-	case hasScheme && (scheme == "postgres" || scheme == "postgresql"):
-		return driverPostgres, dsn, nil
-	case hasScheme && (scheme == "mysql" || scheme == "mariadb"):
-		native, err := mysqlDSN(dsn)
-		return driverMySQL, native, err
-	case strings.Contains(dsn, "@tcp(") || strings.Contains(dsn, "@unix("):
-		return driverMySQL, dsn, nil
-	case strings.Contains(dsn, "host=") || strings.Contains(dsn, "dbname="):
-		return driverPostgres, dsn, nil
-	}
-	native, err = sqliteOf(strings.TrimPrefix(dsn, "sqlite:"))
-	return driverSQLite, native, err
-}
-
-// mysqlDSN converts a URL to the form that the driver reads.
-func mysqlDSN(text string) (string, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		return "", usagef("the DSN of MySQL cannot be read: write mysql://user:password@host:3306/database")
-	}
-	host := u.Host
-	if u.Port() == "" {
-		host += ":3306"
-	}
-	user := u.User.Username()
-	if password, ok := u.User.Password(); ok {
-		user += ":" + password
-	}
-	native := fmt.Sprintf("%s@tcp(%s)/%s", user, host, strings.TrimPrefix(u.Path, "/"))
-	if u.RawQuery != "" {
-		native += "?" + u.RawQuery
-	}
-	return native, nil
-}
-
-// sqliteOf accepts only a file that exists, because a typing mistake must not create a new database.
-func sqliteOf(dsn string) (string, error) {
-	path, query, _ := strings.Cut(strings.TrimPrefix(dsn, "file:"), "?")
-	info, err := os.Stat(path)
-	if err != nil || info.IsDir() {
-		return "", usagef("the DSN is not one of PostgreSQL or MySQL, and there is no file of that name")
-	}
-	settings, err := url.ParseQuery(query)
-	if err != nil {
-		return "", usagef("the settings after the question mark of the DSN cannot be read")
-	}
-	for name, value := range map[string]string{"mode": "rw", "_busy_timeout": "5000"} {
-		if !settings.Has(name) {
-			settings.Set(name, value)
+func driverOf(text string) (driver, native string, err error) {
+	d, err := dsn.Parse(text)
+	if err == nil && d.Driver == dsn.SQLite {
+		// The file has to exist, because a typing mistake must not create a new database.
+		if info, err := os.Stat(d.Path); err != nil || info.IsDir() {
+			return "", "", usagef("the DSN is not one of PostgreSQL or MySQL, and there is no file of that name")
 		}
+		d.Native, err = d.File(map[string]string{"mode": "rw", "_busy_timeout": "5000"})
 	}
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode(), nil
+	if err != nil {
+		return "", "", usagef("%v", err)
+	}
+	return d.Driver, d.Native, nil
 }
 
 // openGORM opens the database of a DSN.
-func openGORM(dsn string) (*gorm.DB, *sql.DB, error) {
-	dialector, err := dialectorOf(dsn)
+func openGORM(text string) (*gorm.DB, *sql.DB, error) {
+	dialector, err := dialectorOf(text)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -49,7 +50,7 @@ type merging struct {
 	plan    *merge.Plan
 	path    string
 	meter   *meter
-	secrets secrets
+	secrets dsn.Secrets
 }
 
 // withMerge opens the plan that args name and calls fn. Its errors contain no password, and they wrap
@@ -102,7 +103,7 @@ func planPath(name string, args []string) (string, error) {
 // logger logs warnings and errors next to the progress, without secrets.
 func (m *merging) logger(o *options) *slog.Logger {
 	settings := &slog.HandlerOptions{Level: slog.LevelWarn}
-	to := m.secrets.writer(m.meter)
+	to := m.secrets.Writer(m.meter)
 	if o.json {
 		return slog.New(slog.NewJSONHandler(to, settings))
 	}
@@ -110,8 +111,8 @@ func (m *merging) logger(o *options) *slog.Logger {
 }
 
 // openDatabase opens a database of a plan.
-func openDatabase(_ context.Context, dsn string) (*sql.DB, error) {
-	driver, native, err := driverOf(dsn)
+func openDatabase(_ context.Context, text string) (*sql.DB, error) {
+	driver, native, err := driverOf(text)
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
 	}
@@ -251,11 +252,11 @@ func outline(name string, o *options) (*merge.Plan, error) {
 // parseServer reads [NAME:]NUMBER[,NUMBER...]=DSN. No error repeats a text that
 // it cannot read, because the text may be a DSN.
 func parseServer(text string) (s merge.Server, ok bool) {
-	left, dsn, ok := strings.Cut(text, "=")
-	if !ok || dsn == "" {
+	left, source, ok := strings.Cut(text, "=")
+	if !ok || source == "" {
 		return s, false
 	}
-	s.DSN = dsn
+	s.DSN = source
 	if at := strings.LastIndex(left, ":"); at >= 0 {
 		s.Name, left = left[:at], left[at+1:]
 	}
@@ -277,11 +278,11 @@ func parseServer(text string) (s merge.Server, ok bool) {
 // literalPasswords names the databases whose DSN in the plan contains a password.
 func literalPasswords(plan *merge.Plan) (names []string) {
 	for _, s := range plan.Servers {
-		if len(passwordsOf(s.DSN)) > 0 {
+		if len(dsn.SecretsOf(s.DSN)) > 0 {
 			names = append(names, plain(s.Name))
 		}
 	}
-	if len(passwordsOf(plan.Target.DSN)) > 0 {
+	if len(dsn.SecretsOf(plan.Target.DSN)) > 0 {
 		names = append(names, "the target")
 	}
 	return names
@@ -934,7 +935,7 @@ func (m *merging) explain(ctx context.Context, name string, err error) error {
 			break
 		}
 	}
-	return m.secrets.hide(&hidden{text, err})
+	return &hidden{m.secrets.Clean(text), err}
 }
 
 // advice says what to do, if the error does not say so itself.

@@ -107,15 +107,16 @@ func TestPasswordsAreTakenOutOfErrorsAndLogs(t *testing.T) {
 		Target: merge.Target{DSN: "u:sla/sh@tcp(h)/d"},
 	})
 	const text = "p%40ss p@ss two words sla/sh u:sla/sh@tcp(h)/d plain.db"
-	if got := s.clean(text); got != "xxx xxx xxx xxx xxx plain.db" {
+	if got := s.Clean(text); got != "xxx xxx xxx xxx xxx plain.db" {
 		t.Errorf("%q", got)
 	}
 	cause := errors.New("the driver says p@ss")
-	if err := s.hide(cause); err.Error() != "the driver says xxx" || !errors.Is(err, cause) {
+	m := &merging{secrets: s, meter: &meter{}}
+	if err := m.explain(t.Context(), "merge run", cause); err.Error() != "the driver says xxx" || !errors.Is(err, cause) {
 		t.Errorf("%v", err)
 	}
 	var log bytes.Buffer
-	m := &merging{secrets: s, meter: &meter{w: &log}}
+	m.meter.w = &log
 	m.logger(&options{}).Warn("lost", "error", cause)
 	if !strings.Contains(log.String(), "the driver says xxx") {
 		t.Errorf("the log is %s", log.String())

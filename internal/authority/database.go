@@ -249,7 +249,7 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 	last := ""
 	for _, row := range all {
 		r := lease.Record{Owner: row[0], Layout: row[1]}
-		r.Until, _ = time.Parse(sqltable.TimeForm, row[2]) // an end that nobody can read keeps no number out of use
+		r.Until, _ = time.Parse(time.RFC3339Nano, row[2]) // an end that nobody can read keeps no number out of use
 		if !leaseops.IsKept(r, time.Now()) && !leaseops.IsMoved(r) {
 			last = max(last, row[2])
 		}

@@ -105,6 +105,10 @@ var rules = []rule{
 		why: "every package may wrap its errors, so it imports no other package",
 	},
 	{
+		dir: "internal/dsn",
+		why: "the command and the service have drivers, and the merge has none",
+	},
+	{
 		dir: "internal/leaseops", may: []string{"./lease"},
 		why: "the merge, the command and the authority change records with it, in stores of every kind",
 	},
@@ -170,7 +174,7 @@ var rules = []rule{
 		why: "it works on database/sql, and the plugin must not depend on it",
 	},
 	{
-		dir: "merge/internal/sqldb", may: []string{"./internal/dialect"},
+		dir: "merge/internal/sqldb", may: []string{"./internal/dialect", "./internal/dsn"},
 		why: "it reads and writes databases of every kind, and knows nothing of plans and policies",
 	},
 	{
@@ -180,8 +184,8 @@ var rules = []rule{
 	{
 		dir: "server/internal/...",
 		may: []string{
-			"./generator", "./lease", "./lease/sqllease", "./segment", "./segment/sqlsegment", "./server/internal/access",
-			"./server/internal/issue", "./server/internal/metrics", "./server/internal/netbatch",
+			"./generator", "./internal/dsn", "./lease", "./lease/sqllease", "./segment", "./segment/sqlsegment",
+			"./server/internal/access", "./server/internal/issue", "./server/internal/metrics", "./server/internal/netbatch",
 			"./server/internal/netlimit", "./server/internal/resp", "./server/internal/settings", "./server/internal/sources",
 			"./server/internal/unwrap", "./server/internal/web", "./server/snowflakev1", "./server/snowflakev1/snowflakev1connect",
 			"connectrpc.com/connect", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",

@@ -5,24 +5,25 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
 )
 
 // Open opens a database, sets up the session and reads the catalog. Only a target can be written to. The
 // error wraps [ErrOpen] and holds no DSN.
 func Open(
-	ctx context.Context, open func(ctx context.Context, dsn string) (*sql.DB, error), name, dsn string,
+	ctx context.Context, open func(ctx context.Context, dsn string) (*sql.DB, error), name, text string,
 	target bool,
 ) (*DB, error) {
-	pool, err := open(ctx, dsn)
+	pool, err := open(ctx, text)
 	if err != nil {
 		// Drivers tend to repeat the DSN, with its password, in their errors.
-		return nil, fmt.Errorf("%w: %s: %s", ErrOpen, name, redact(err.Error(), dsn))
+		return nil, fmt.Errorf("%w: %s: %s", ErrOpen, name, dsn.Redact(err.Error(), text))
 	}
 	conn, err := pool.Conn(ctx)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s: %s", ErrOpen, name, redact(err.Error(), dsn)), pool.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %s: %s", ErrOpen, name, dsn.Redact(err.Error(), text)), pool.Close())
 	}
 	d := &DB{Name: name, pool: pool, conn: conn}
 	if err := setUp(ctx, d, target); err != nil {
@@ -155,29 +156,4 @@ func kindOf(ctx context.Context, conn *sql.Conn) (kind Kind, tidb bool, err erro
 		return PostgreSQL, false, nil
 	}
 	return MySQL, strings.Contains(version, "TiDB"), nil
-}
-
-// redact removes the DSN and its password from a message. What drivers make of a DSN that they cannot parse
-// holds parts of it, so then nothing of the message is kept.
-func redact(message, dsn string) string {
-	_, authority, isURL := strings.Cut(dsn, "://")
-	if !isURL {
-		authority = dsn
-	}
-	at := strings.LastIndex(authority, "@")
-	if at < 0 {
-		return strings.ReplaceAll(message, dsn, "(dsn)")
-	}
-	_, password, _ := strings.Cut(authority[:at], ":")
-	plain, err := url.PathUnescape(password)
-	if isURL && (err != nil || strings.ContainsAny(password, "@/?#[] ")) {
-		return "the DSN cannot be understood: write special characters of the password as %40 and the like"
-	}
-	message = strings.ReplaceAll(message, dsn, "(dsn)")
-	for _, secret := range []string{password, plain, url.QueryEscape(plain)} {
-		if secret != "" {
-			message = strings.ReplaceAll(message, secret, "xxx")
-		}
-	}
-	return message
 }

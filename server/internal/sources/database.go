@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/mattn/go-sqlite3" // the driver of the database that needs no server
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 )
 
@@ -37,29 +37,30 @@ type Database struct {
 }
 
 // ParseDSN reads a DSN. It connects to nothing.
-func ParseDSN(dsn string) (Database, error) {
-	scheme, rest, _ := strings.Cut(dsn, ":")
+func ParseDSN(text string) (Database, error) {
+	d, err := dsn.Parse(text)
 	switch {
-	case scheme == "postgres" || scheme == "postgresql":
-		return parsePostgres(dsn)
-	case scheme == "mysql" || scheme == "mariadb":
-		return parseMySQL(dsn)
-	case strings.Contains(dsn, "@tcp(") || strings.Contains(dsn, "@unix("):
-		return nativeMySQL(dsn)
-	case strings.Contains(dsn, "host=") || strings.Contains(dsn, "dbname="):
-		return parsePostgres(dsn)
-	case scheme == "sqlite" && rest != "":
-		return parseSQLite(rest)
+	case err != nil:
+		return Database{}, errDSN
+	case d.Driver == dsn.PostgreSQL:
+		return parsePostgres(d.Native)
+	case d.Driver == dsn.MySQL:
+		return parseMySQL(d.Native)
+	case !strings.HasPrefix(text, "sqlite:") || d.Path == "":
+		return Database{}, errDSN
+	case strings.ContainsAny(text, "?#") || strings.Contains(text, ":memory:"):
+		return Database{}, fmt.Errorf("%w; the DSN of SQLite is a plain path, because its settings are fixed",
+			errDSN)
 	}
-	return Database{}, errDSN
+	return parseSQLite(d)
 }
 
 // Open returns a pool of its own. The server sees the name of the application, where it has a place for
 // one.
 func (d Database) Open(application string) (*sql.DB, error) { return d.open(application) }
 
-func parsePostgres(dsn string) (Database, error) {
-	config, err := pgx.ParseConfig(dsn)
+func parsePostgres(native string) (Database, error) {
+	config, err := pgx.ParseConfig(native)
 	if err != nil {
 		return Database{}, errDSN
 	}
@@ -75,34 +76,9 @@ func parsePostgres(dsn string) (Database, error) {
 	}}, nil
 }
 
-func parseMySQL(text string) (Database, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || strings.Trim(u.Path, "/") == "" {
-		return Database{}, errDSN
-	}
-	config := mysql.NewConfig()
-	config.Net, config.Addr = "tcp", u.Host
-	if u.Port() == "" {
-		config.Addr += ":3306"
-	}
-	config.User = u.User.Username()
-	config.Passwd, _ = u.User.Password()
-	config.DBName = strings.TrimPrefix(u.Path, "/")
-	native := config.FormatDSN()
-	if u.RawQuery != "" {
-		// FormatDSN adds settings of its own where they differ from its defaults.
-		joint := "?"
-		if strings.Contains(native[strings.LastIndex(native, "/"):], "?") {
-			joint = "&"
-		}
-		native += joint + u.RawQuery
-	}
-	return nativeMySQL(native)
-}
-
-func nativeMySQL(dsn string) (Database, error) {
-	config, err := mysql.ParseDSN(dsn)
-	if err != nil {
+func parseMySQL(native string) (Database, error) {
+	config, err := mysql.ParseDSN(native)
+	if err != nil || config.DBName == "" {
 		return Database{}, errDSN
 	}
 	if config.Timeout == 0 {
@@ -126,20 +102,14 @@ func nativeMySQL(dsn string) (Database, error) {
 }
 
 // parseSQLite accepts a path. The file is made if it is not there, but its directory is not.
-func parseSQLite(path string) (Database, error) {
-	path = strings.TrimPrefix(path, "//")
-	if strings.ContainsAny(path, "?#") || strings.Contains(path, ":memory:") {
-		return Database{}, fmt.Errorf("%w; the DSN of SQLite is a plain path, because its settings are fixed",
-			errDSN)
+func parseSQLite(d dsn.DSN) (Database, error) {
+	if info, err := os.Stat(filepath.Dir(d.Path)); err != nil || !info.IsDir() {
+		return Database{}, fmt.Errorf("the directory of the SQLite file %s is not there", d.Path)
 	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return Database{}, fmt.Errorf("the directory of the SQLite file %s is not there", path)
-	}
-	settings := url.Values{
-		"mode": {"rwc"}, "_busy_timeout": {busyTimeout}, "_synchronous": {"FULL"}, "_txlock": {"immediate"},
-	}
-	location := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode()
+	location, err := d.File(map[string]string{
+		"mode": "rwc", "_busy_timeout": busyTimeout, "_synchronous": "FULL", "_txlock": "immediate",
+	})
 	return Database{Dialect: sqllease.SQLite, open: func(string) (*sql.DB, error) {
 		return sql.Open("sqlite3", location)
-	}}, nil
+	}}, err
 }
