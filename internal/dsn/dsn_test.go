@@ -58,12 +58,12 @@ func TestAFileHasSettings(t *testing.T) {
 	}
 }
 
-// FuzzNoPasswordIsShown writes a password in every form of a DSN. No error has it, also if a driver repeats what
-// it was given or what it made of that, and the driver of MySQL finds the same login in what was a URL.
+// FuzzNoPasswordIsShown writes a password in every form of a DSN. No error has it, also if a driver repeats
+// what it was given or what it made of that, and the driver of MySQL finds the same login in what was a URL.
 func FuzzNoPasswordIsShown(f *testing.F) {
 	for _, password := range []string{
-		"correct-horse", "Gandalf/7", "p@ssword", "two words", "it's mine'", `back\slash\`, "100%zz%41", "a:b?c#d&e=f",
-		"x)/y@tcp(z", "scheme://in", "host=me", "a+b c",
+		"correct-horse", "Gandalf/7", "p@ssword", "two words", "it's mine'", `back\slash\`, "100%zz%41",
+		"a:b?c#d&e=f", "x)/y@tcp(z", "scheme://in", "host=me", "a+b c",
 	} {
 		f.Add(password, "sh/op?")
 	}

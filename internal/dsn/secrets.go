@@ -52,7 +52,9 @@ func passwordsOf(dsn string) []string {
 		if isURL {
 			value, _, _ = strings.Cut(value, "&")
 		}
-		add(value, url.PathUnescape, url.QueryUnescape, unquote)
+		add(value, url.PathUnescape, url.QueryUnescape, func(quoted string) (string, error) {
+			return regexp.MustCompile(`(?s)\\(.)`).ReplaceAllString(quoted, "$1"), nil
+		})
 	}
 	return found
 }
@@ -63,11 +65,6 @@ func loginOf(dsn string) (login string, isURL bool) {
 		return dsn[len(scheme):], true
 	}
 	return dsn, false
-}
-
-// unquote decodes a value of the form name='value' of PostgreSQL.
-func unquote(value string) (string, error) {
-	return regexp.MustCompile(`(?s)\\(.)`).ReplaceAllString(value, "$1"), nil
 }
 
 // Clean replaces the secrets in a text.

@@ -40,9 +40,8 @@ const (
 	layoutSeparator = ": "
 )
 
-// State tells what a record means for its number. now is the time of the store. It is one of [Retired],
-// [Moved], [Reserved], [Distant], [Held], [Ending], [Expired] and [Free]. The first that fits counts: a number
-// that was retired stays so when its store is moved away.
+// State tells what a record means for its number at a time of the store: the first of the states above that
+// fits. A number that was retired stays so when its store is moved away.
 func State(r lease.Record, now time.Time) string {
 	switch runs := r.Until.After(now); {
 	case isRetired(r):
