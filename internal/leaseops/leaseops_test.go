@@ -41,8 +41,8 @@ func TestARecordHasOneState(t *testing.T) {
 			if got := leaseops.State(r, now); got != want {
 				t.Errorf("%+v is %q, not %q", r, got, want)
 			}
-			kept := want == leaseops.Retired || want == leaseops.Reserved || strings.HasPrefix(r.Owner, "reserved") &&
-				want == leaseops.Moved
+			kept := want == leaseops.Retired || want == leaseops.Reserved ||
+				want == leaseops.Moved && strings.HasPrefix(r.Owner, "reserved")
 			if leaseops.IsKept(r, now) != kept {
 				t.Errorf("%+v is kept: %v", r, !kept)
 			}
