@@ -102,8 +102,7 @@ func (c config) openLeases(ctx context.Context, db *gorm.DB) (n node, err error)
 	n.leases = c.leaseStore
 	if n.leases == nil {
 		if db == nil {
-			return node{}, fmt.Errorf("%w yet: it is leased from the database of db.Use, so call that "+
-				"first, or "+
+			return node{}, fmt.Errorf("%w yet: it is leased from the database of db.Use, so call that first, or "+
 				"pass WithNode, WithLease with a store, or WithSource", errs.ErrNoNode)
 		}
 		if err := databaseOf(db).CheckOwn(ctx); err != nil {

@@ -175,8 +175,7 @@ func configure(opts []Option) (config, error) {
 	case c.node != nil && c.leasedNode != nil:
 		faults = append(faults, errors.New("WithNode excludes WithLeasedNode: leave WithNode out"))
 	case c.node != nil && c.leased:
-		faults = append(faults, errors.New("WithNode excludes WithLease: use WithLeasedNode to lease the "+
-			"number"))
+		faults = append(faults, errors.New("WithNode excludes WithLease: use WithLeasedNode to lease the number"))
 	}
 	faults = append(faults, c.checkGenerator())
 	if err := errors.Join(faults...); err != nil {

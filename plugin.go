@@ -94,8 +94,7 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 	// its sources with copies of one. Only db.Use registers the plugin after it calls Initialize.
 	_, registered := db.Plugins[p.Name()]
 	if _, used := p.used.Load(db.Config); used && registered && !fill.IsInUse(db) {
-		return fmt.Errorf("%w: one *gorm.Config was passed to gorm.Open twice, so the first *gorm.DB now "+
-			"goes "+
+		return fmt.Errorf("%w: one *gorm.Config was passed to gorm.Open twice, so the first *gorm.DB now goes "+
 			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
 	}
 	// A handle of gorm.Open may be one of a replica, to which nobody may write. Its first create notes the

@@ -36,8 +36,7 @@ func (c *dataCheck) emptyTarget(ctx context.Context) error {
 		if len(rows) > 0 {
 			c.report.problem(Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
 				Message: "the table already holds rows",
-				Remedy: "merge into a fresh database; a table that the target fills by itself gets the policy " +
-					"skip"})
+				Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})
 		}
 	}
 	return nil

@@ -365,15 +365,13 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 					"tables foreign_ids: true", other, s.Name, n)
 			}
 			errs.check(n >= 0 && (maxNumber == 0 || n <= maxNumber),
-				"servers: %s: the number %d does not fit into "+
-					"the layout, which ends at %d", s.Name, n, maxNumber)
+				"servers: %s: the number %d does not fit into the layout, which ends at %d", s.Name, n, maxNumber)
 			numbers[n] = s.Name
 			own = own || n == p.Target.Number
 		}
 	}
 	errs.check(own || p.Target.Number >= 0 && p.Target.Number <= maxNumber,
-		"target: the number %d does not fit "+
-			"into the layout, which ends at %d", p.Target.Number, maxNumber)
+		"target: the number %d does not fit into the layout, which ends at %d", p.Target.Number, maxNumber)
 }
 
 func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {

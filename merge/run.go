@@ -210,8 +210,7 @@ func (r *runner) unchanged(ctx context.Context) error {
 			}
 			if now != e.fingerprint {
 				return fmt.Errorf("%w: %s: table %s had %s and now has %s: stop the game server, drop the target "+
-					"and "+
-					"begin anew", ErrSourceChanged, s.Name, j.name, e.fingerprint, now)
+					"and begin anew", ErrSourceChanged, s.Name, j.name, e.fingerprint, now)
 			}
 		}
 	}

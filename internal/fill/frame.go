@@ -368,8 +368,7 @@ func (f *frame) noFit(column *column, cause error) error {
 
 // noParent is the error of a row whose ID has to be colocated with a row that it does not name.
 func (f *frame) noParent(i int, column *column, value any) error {
-	return fmt.Errorf("%w: row %d has %v in %s.%s: set it to the ID of the row that this one is colocated "+
-		"with",
+	return fmt.Errorf("%w: row %d has %v in %s.%s: set it to the ID of the row that this one is colocated with",
 		errs.ErrNoParent, i, value, f.plan.schema.Name, column.like.Name)
 }
 

@@ -159,16 +159,14 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 		tagged, err := isTagged(field.Tag)
 		switch {
 		case err != nil:
-			faults = append(faults, fmt.Errorf("%w: %s.%s: "+
-				"%w", errs.ErrInvalidField, s.Name, field.Name, err))
+			faults = append(faults, fmt.Errorf("%w: %s.%s: %w", errs.ErrInvalidField, s.Name, field.Name, err))
 			continue
 		case !tagged || !isColumn(s, field) || isForeignKey(s, field):
 			continue
 		}
 		column, err := c.newColumn(s, field)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("%w: %s.%s: "+
-				"%w", errs.ErrInvalidField, s.Name, field.Name, err))
+			faults = append(faults, fmt.Errorf("%w: %s.%s: %w", errs.ErrInvalidField, s.Name, field.Name, err))
 			continue
 		}
 		p.bound = p.bound || column.like != nil
@@ -211,8 +209,7 @@ func (c *PlanCache) from(field *schema.Field) (*from, error) {
 		if len(c.named) > 0 {
 			there = fmt.Sprintf("%q", slices.Sorted(maps.Keys(c.named)))
 		}
-		return nil, fmt.Errorf("tag %s:\"%s%s\" names a source that the plugin does not have: there is "+
-			"%s; add "+
+		return nil, fmt.Errorf("tag %s:\"%s%s\" names a source that the plugin does not have: there is %s; add "+
 			"WithNumbers(%q, source) to the options of the plugin", TagName, TagFrom, name, there, name)
 	}
 	return newFrom(name, source), nil
@@ -462,8 +459,7 @@ func textForeignKeys(s *schema.Schema) []error {
 					ref.ForeignKey.IndirectFieldType.Kind() != reflect.String {
 					continue
 				}
-				faults = append(faults, fmt.Errorf("%w: %s.%s is text and refers to %s.%s, an ID: GORM "+
-					"would store "+
+				faults = append(faults, fmt.Errorf("%w: %s.%s is text and refers to %s.%s, an ID: GORM would store "+
 					"another value in it, so give it the type of the ID", errs.ErrInvalidField,
 					ref.ForeignKey.Schema.Name, ref.ForeignKey.Name, ref.PrimaryKey.Schema.Name, ref.PrimaryKey.Name))
 			}
@@ -568,8 +564,7 @@ func LikeField(s *schema.Schema, field *schema.Field) (*schema.Field, error) {
 	}
 	like := s.LookUpField(name)
 	if like == nil || like == field || like.DBName == "" {
-		return nil, fmt.Errorf("tag %s:\"%s%s\" names no other column of %s: name the field that holds "+
-			"the ID "+
+		return nil, fmt.Errorf("tag %s:\"%s%s\" names no other column of %s: name the field that holds the ID "+
 			"of the row to be colocated with", TagName, TagLike, name, s.Name)
 	}
 	return like, nil
@@ -790,13 +785,11 @@ func (c *column) fits(id int64) error {
 	switch {
 	case size <= 0:
 	case c.kind == kindInt && size < 64 && id >= 1<<(size-1), c.kind == kindUint && size < 64 && id >= 1<<size:
-		return fmt.Errorf("the number %d does not fit %d bits (size:%d): give the field a larger type and "+
-			"size",
+		return fmt.Errorf("the number %d does not fit %d bits (size:%d): give the field a larger type and size",
 			id, size, size)
 	case c.kind == kindString || c.text:
 		if text := c.textOf(id); utf8.RuneCountInString(text) > size {
-			return fmt.Errorf("the text %q of the number %d does not fit size:%d: give the field a larger "+
-				"size",
+			return fmt.Errorf("the text %q of the number %d does not fit size:%d: give the field a larger size",
 				text, id, size)
 		}
 	case c.kind == kindBytes && size < binaryLen:

@@ -118,8 +118,7 @@ func (n *Numbers) takeFrom(ctx context.Context, from *from, ids []int64) error {
 	}
 	for _, id := range ids {
 		if id <= 0 {
-			return fmt.Errorf("%w: the source %q returned %d where a positive number is "+
-				"needed", errs.ErrSource,
+			return fmt.Errorf("%w: the source %q returned %d where a positive number is needed", errs.ErrSource,
 				from.name, id)
 		}
 	}

@@ -114,9 +114,8 @@ func notBeforeTheEnd() clause {
 func givenBack() clause {
 	return clause{
 		name: "a node that was given back is free from the last tick on",
-		why: "Close ends the generator and moves the end of the record back to the end of the last " +
-			"tick that the generator used. The next holder need not wait for the window, and uses no " +
-			"earlier tick.",
+		why: "Close ends the generator and moves the end of the record back to the end of the last tick that " +
+			"the generator used. The next holder need not wait for the window, and uses no earlier tick.",
 		check: func(p *probe) {
 			s := p.open()
 			k := p.keeper(s, lease.WithNodes(5, 5), lease.WithSpan(long))
@@ -151,9 +150,8 @@ func givenBack() clause {
 func renewed() clause {
 	return clause{
 		name: "a keeper extends its window before it ends",
-		why: "Three times in a span, a keeper swaps its record for one that ends later. Each record is " +
-			"a new version of the same owner. The stored record never ends before the window that the " +
-			"generator sees.",
+		why: "Three times in a span, a keeper swaps its record for one that ends later. Each record is a new " +
+			"version of the same owner. The stored record never ends before the window that the generator sees.",
 		check: func(p *probe) {
 			s := p.open()
 			k := p.keeper(p.open(), lease.WithNodes(5, 9), lease.WithSpan(short))
@@ -260,9 +258,8 @@ func (l *line) pass(request func() error) error {
 func lost() clause {
 	return clause{
 		name: "a keeper whose record was taken away goes on with another node",
-		why: "A refused extension makes the keeper read its record. If the record has another owner, " +
-			"the keeper leaves it unchanged and takes a free node. Its generator continues with " +
-			"increasing IDs.",
+		why: "A refused extension makes the keeper read its record. If the record has another owner, the " +
+			"keeper leaves it unchanged and takes a free node. Its generator continues with increasing IDs.",
 		check: func(p *probe) {
 			s := p.open()
 			k := p.keeper(p.open(), lease.WithNodes(5, 6), lease.WithSpan(short))

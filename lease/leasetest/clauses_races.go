@@ -26,9 +26,8 @@ func racingSwaps() clause {
 func racingCreations() clause {
 	return clause{
 		name: "of racing creations exactly one is done",
-		why: "Processes that start together on an empty storage ask for the same numbers. Of many " +
-			"creations of one node, one returns true and the others return false. A key that already " +
-			"exists is not an error.",
+		why: "Processes that start together on an empty storage ask for the same numbers. Of many creations of " +
+			"one node, one returns true and the others return false. A key that already exists is not an error.",
 		check: func(p *probe) {
 			const workers, rounds = 8, 15
 			stores := p.handles(4)

@@ -10,9 +10,8 @@ import (
 func emptyStore() clause {
 	return clause{
 		name: "a new storage has no records",
-		why: "A storage without any swap is empty, and that is not an error, because the very first " +
-			"keeper begins there. The store itself creates the tables, keys or directories that it " +
-			"needs.",
+		why: "A storage without any swap is empty, and that is not an error, because the very first keeper " +
+			"begins there. The store itself creates the tables, keys or directories that it needs.",
 		check: func(p *probe) {
 			for _, s := range p.handles(2) {
 				if records := p.list(s); len(records) != 0 {
@@ -26,9 +25,8 @@ func emptyStore() clause {
 func nodes() clause {
 	return clause{
 		name: "any node from 0 up has its own record",
-		why: "Node 0 is a number like any other, although some libraries treat a zero key as a missing " +
-			"one. Numbers have 64 bits, and numbers that begin with the same digits are different " +
-			"nodes.",
+		why: "Node 0 is a number like any other, although some libraries treat a zero key as a missing one. " +
+			"Numbers have 64 bits, and numbers that begin with the same digits are different nodes.",
 		check: func(p *probe) {
 			s, other := p.open(), p.open()
 			var stored []lease.Record
@@ -47,9 +45,8 @@ func nodes() clause {
 func owners() clause {
 	return clause{
 		name: "owners are kept as they are given",
-		why: "An owner is printable UTF-8 text of up to 255 bytes that neither begins nor ends with a " +
-			"space. It is empty after a release. Quotes, percent signs and backslashes are ordinary " +
-			"characters.",
+		why: "An owner is printable UTF-8 text of up to 255 bytes that neither begins nor ends with a space. " +
+			"It is empty after a release. Quotes, percent signs and backslashes are ordinary characters.",
 		check: func(p *probe) {
 			s, other := p.open(), p.open()
 			texts := []string{
@@ -104,10 +101,9 @@ func layouts() clause {
 func instants() clause {
 	return clause{
 		name: "times are kept to the nanosecond",
-		why: "Until limits the ticks that a process may use, so it must be kept exactly, without any " +
-			"rounding. Any instant of the years 1 to 9999 is kept, whatever its zone is. List returns " +
-			"it in UTC and without a monotonic reading, so that == compares records. UpdatedAt may be " +
-			"the zero time.",
+		why: "Until limits the ticks that a process may use, so it must be kept exactly, without any rounding. " +
+			"Any instant of the years 1 to 9999 is kept, whatever its zone is. List returns it in UTC and " +
+			"without a monotonic reading, so that == compares records. UpdatedAt may be the zero time.",
 		check: func(p *probe) {
 			s, other := p.open(), p.open()
 			kathmandu := time.FixedZone("", 5*60*60+45*60)

@@ -13,9 +13,8 @@ import (
 func endedContext() clause {
 	return clause{
 		name: "a context that has ended is an error and stores nothing",
-		why: "Every method checks its context. It returns an error at once if the context was canceled " +
-			"or its deadline passed before the call. Then nothing is stored, not even in the " +
-			"background.",
+		why: "Every method checks its context. It returns an error at once if the context was canceled or its " +
+			"deadline passed before the call. Then nothing is stored, not even in the background.",
 		check: func(p *probe) {
 			s, other := p.open(), p.open()
 			r := p.create(s, first(1, "one"))
@@ -194,9 +193,8 @@ func clock() clause {
 func within() clause {
 	return clause{
 		name: "SwapWithin swaps while the clock is inside",
-		why: "SwapWithin works like Swap if the store's clock is between earliest and latest, in " +
-			"whichever zone these are. It creates and replaces records, and compares nothing else " +
-			"except the clock.",
+		why: "SwapWithin works like Swap if the store's clock is between earliest and latest, in whichever " +
+			"zone these are. It creates and replaces records, and compares nothing else except the clock.",
 		check: func(p *probe) {
 			s, other := p.open(), p.open()
 			able := p.withinSwapper(s)
@@ -262,9 +260,8 @@ func outside() clause {
 func withinCompares() clause {
 	return clause{
 		name: "SwapWithin compares as Swap does",
-		why: "With the clock inside the bounds, SwapWithin works like Swap. It is atomic. It refuses " +
-			"another owner, another version, a record that does not exist, and a creation of a record " +
-			"that exists.",
+		why: "With the clock inside the bounds, SwapWithin works like Swap. It is atomic. It refuses another " +
+			"owner, another version, a record that does not exist, and a creation of a record that exists.",
 		check: func(p *probe) {
 			s := p.open()
 			able := p.withinSwapper(s)

@@ -111,9 +111,8 @@ func ownerComparedExactly() clause {
 func versionCompared() clause {
 	return clause{
 		name: "another version is refused",
-		why: "Swap compares the owner and the version, and both must be equal. An owner extends its " +
-			"window many times, and each swap must replace exactly the record that it was derived " +
-			"from.",
+		why: "Swap compares the owner and the version, and both must be equal. An owner extends its window " +
+			"many times, and each swap must replace exactly the record that it was derived from.",
 		check: func(p *probe) {
 			s := p.open()
 			one := p.create(s, first(7, "one"))
@@ -265,9 +264,8 @@ func releasedAndTaken() clause {
 func earlierEnd() clause {
 	return clause{
 		name: "the end may be moved to an earlier time",
-		why: "A store does not check the times that it keeps. Keepers write an earlier Until when they " +
-			"give back a node, and may write an Until that is in the past or far in the future. A " +
-			"record never expires.",
+		why: "A store does not check the times that it keeps. Keepers write an earlier Until when they give " +
+			"back a node, and may write an Until that is in the past or far in the future. A record never expires.",
 		check: func(p *probe) {
 			s := p.open()
 			r := p.create(s, first(7, "one"))
@@ -287,9 +285,8 @@ func earlierEnd() clause {
 func late() clause {
 	return clause{
 		name: "a swap that comes late is refused",
-		why: "A swap that is in progress while others change the record must not undo their changes, " +
-			"even if the same owner holds the record again. Versions only grow, so an old record " +
-			"never returns.",
+		why: "A swap that is in progress while others change the record must not undo their changes, even if " +
+			"the same owner holds the record again. Versions only grow, so an old record never returns.",
 		check: func(p *probe) {
 			s, slow := p.open(), p.open()
 			one := p.create(s, first(7, "one"))

@@ -18,8 +18,7 @@ func clausesOfClaims() []clause {
 	return []clause{
 		{
 			name: "a counter begins at 1 and claims follow each other",
-			why: "Claim returns the first of n consecutive numbers. A counter that does not exist begins " +
-				"at 1. " +
+			why: "Claim returns the first of n consecutive numbers. A counter that does not exist begins at 1. " +
 				"Later claims lie above earlier ones, so that the numbers of a process increase.",
 			check: func(p *probe) {
 				s := p.open()
@@ -30,9 +29,8 @@ func clausesOfClaims() []clause {
 		},
 		{
 			name: "another handle goes on where the first one was",
-			why: "A claim is durable and visible to every process when it returns. A handle that caches " +
-				"the counter, " +
-				"or writes it later, would give out the same numbers again.",
+			why: "A claim is durable and visible to every process when it returns. A handle that caches the " +
+				"counter, or writes it later, would give out the same numbers again.",
 			check: func(p *probe) {
 				a, b := p.open(), p.open()
 				p.claim(a, "orders", 10, 1)
@@ -43,9 +41,8 @@ func clausesOfClaims() []clause {
 		},
 		{
 			name: "counters are independent, and names are compared byte by byte",
-			why: "Each name has a counter of its own. A collation that ignores case, accents or blanks at " +
-				"the end " +
-				"would mix the counters of two names, so that their series have gaps.",
+			why: "Each name has a counter of its own. A collation that ignores case, accents or blanks at the " +
+				"end would mix the counters of two names, so that their series have gaps.",
 			check: func(p *probe) {
 				s := p.open()
 				for round := range int64(2) {
@@ -60,9 +57,8 @@ func clausesOfClaims() []clause {
 		},
 		{
 			name: "a claim may be large",
-			why: "Counters are 64 bits wide. One that is kept as a 32-bit number, or as a floating-point " +
-				"number with " +
-				"53 bits, wraps around or loses its last digits.",
+			why: "Counters are 64 bits wide. One that is kept as a 32-bit number, or as a floating-point number " +
+				"with 53 bits, wraps around or loses its last digits.",
 			check: func(p *probe) {
 				s := p.open()
 				p.claim(s, "orders", 1<<53, 1)
@@ -73,9 +69,8 @@ func clausesOfClaims() []clause {
 		},
 		{
 			name: "a claim that cannot be is an error and changes nothing",
-			why: "Claim begins with CheckClaim. A claim of no numbers, or of a negative count, would move " +
-				"the counter " +
-				"back, and then numbers repeat.",
+			why: "Claim begins with CheckClaim. A claim of no numbers, or of a negative count, would move the " +
+				"counter back, and then numbers repeat.",
 			check: func(p *probe) {
 				s := p.open()
 				p.claim(s, "orders", 10, 1)
@@ -92,9 +87,8 @@ func clausesOfClaims() []clause {
 		},
 		{
 			name: "a counter at its end is full and never wraps around",
-			why: "When the numbers of 64 bits are used up, a claim is an error wrapping ErrFull. A " +
-				"counter that wraps " +
-				"around begins with negative numbers.",
+			why: "When the numbers of 64 bits are used up, a claim is an error wrapping ErrFull. A counter that " +
+				"wraps around begins with negative numbers.",
 			check: func(p *probe) {
 				s := p.open()
 				p.claim(s, "orders", math.MaxInt64-10, 1)
@@ -107,9 +101,8 @@ func clausesOfClaims() []clause {
 		},
 		{
 			name: "claims at the same time never overlap",
-			why: "The store reads and raises the counter in one atomic step. If it reads first and writes " +
-				"later, two " +
-				"processes read the same value and get the same numbers.",
+			why: "The store reads and raises the counter in one atomic step. If it reads first and writes later, " +
+				"two processes read the same value and get the same numbers.",
 			check: func(p *probe) {
 				p.race(8, 40, func(i, round int) (string, int64) { return "orders", int64(1 + (i+round)%7) })
 			},
@@ -136,9 +129,8 @@ func clausesOfClaims() []clause {
 		},
 		{
 			name: "interrupted claims lose numbers and repeat none",
-			why: "After an error numbers may be lost, but they are never repeated, whenever the context " +
-				"ends. A store " +
-				"that gives them back when it believes that a claim has failed repeats them if the claim " +
+			why: "After an error numbers may be lost, but they are never repeated, whenever the context ends. A " +
+				"store that gives them back when it believes that a claim has failed repeats them if the claim " +
 				"took effect.",
 			check: func(p *probe) { p.interrupted() },
 		},

@@ -20,9 +20,8 @@ func clausesOfTerms() []clause {
 	return []clause{
 		{
 			name: "a start raises the counter and never lowers it",
-			why: "No number is below Start. A counter that is below it skips to it, and one that is above " +
-				"it goes on " +
-				"where it is, because the numbers below are in use.",
+			why: "No number is below Start. A counter that is below it skips to it, and one that is above it " +
+				"goes on where it is, because the numbers below are in use.",
 			check: func(p *probe) {
 				s := p.terms()
 				from := func(start int64) segment.Terms { return with(func(t *segment.Terms) { t.Start = start }) }
@@ -34,9 +33,8 @@ func clausesOfTerms() []clause {
 		},
 		{
 			name: "a claim beyond the last number is refused and changes nothing",
-			why: "If the n numbers do not fit up to Last, the claim is an error wrapping ErrFull, and a " +
-				"smaller one " +
-				"still gets the numbers that are left. Otherwise a series without gaps has one at its end.",
+			why: "If the n numbers do not fit up to Last, the claim is an error wrapping ErrFull, and a smaller " +
+				"one still gets the numbers that are left. Otherwise a series without gaps has one at its end.",
 			check: func(p *probe) {
 				s := p.terms()
 				nine := with(func(t *segment.Terms) { t.Last = 9 })
@@ -53,9 +51,8 @@ func clausesOfTerms() []clause {
 		},
 		{
 			name: "the residue of a counter is noted and another one is refused",
-			why: "The first claim notes remainder and modulus. Two ticket servers with step 2 and a third " +
-				"with step 3 " +
-				"collide, so a claim with another residue is an error wrapping ErrResidue and changes " +
+			why: "The first claim notes remainder and modulus. Two ticket servers with step 2 and a third with " +
+				"step 3 collide, so a claim with another residue is an error wrapping ErrResidue and changes " +
 				"nothing.",
 			check: func(p *probe) {
 				s := p.terms()
@@ -162,9 +159,8 @@ func clausesOfLedgers() []clause {
 	return []clause{
 		{
 			name: "counters are listed by prefix in the order of their names",
-			why: "Counters returns exactly the counters whose names begin with the prefix, byte by byte. " +
-				"A pattern in " +
-				"which % or _ has a meaning would show the counters of others, and daily counters are " +
+			why: "Counters returns exactly the counters whose names begin with the prefix, byte by byte. A " +
+				"pattern in which % or _ has a meaning would show the counters of others, and daily counters are " +
 				"removed by it.",
 			check: func(p *probe) {
 				s := p.ledger()
@@ -198,9 +194,8 @@ func clausesOfLedgers() []clause {
 		},
 		{
 			name: "a change replaces exactly the counter that was read",
-			why: "Change compares next, remainder and modulus in one atomic step with its write. A claim " +
-				"in between " +
-				"has taken numbers that the change does not know of.",
+			why: "Change compares next, remainder and modulus in one atomic step with its write. A claim in " +
+				"between has taken numbers that the change does not know of.",
 			check: func(p *probe) {
 				s := p.ledger()
 				p.claim(s, "orders", 10, 1)
@@ -226,8 +221,7 @@ func clausesOfLedgers() []clause {
 		},
 		{
 			name: "a change creates a counter only if there is none",
-			why: "With no previous counter, Change makes one. If there is one already its numbers are in " +
-				"use.",
+			why:  "With no previous counter, Change makes one. If there is one already its numbers are in use.",
 			check: func(p *probe) {
 				s := p.ledger()
 				fresh := segment.Counter{Name: "orders", Next: 500, Modulus: 1}
@@ -288,9 +282,8 @@ func clausesOfLedgers() []clause {
 		},
 		{
 			name: "a frozen counter refuses every claim until its residue is set",
-			why: "While the residue of ticket servers is changed, no number may be claimed with the old " +
-				"one. A claim " +
-				"of a frozen counter is an error wrapping ErrFrozen.",
+			why: "While the residue of ticket servers is changed, no number may be claimed with the old one. A " +
+				"claim of a frozen counter is an error wrapping ErrFrozen.",
 			check: func(p *probe) {
 				s, ts := p.ledger(), p.terms()
 				odd := with(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 2 })
@@ -314,9 +307,8 @@ func clausesOfLedgers() []clause {
 		},
 		{
 			name: "a removal removes exactly the counter that was read",
-			why: "Remove compares the counter in one atomic step. A counter that somebody has used in " +
-				"between stays, " +
-				"and so do all others.",
+			why: "Remove compares the counter in one atomic step. A counter that somebody has used in between " +
+				"stays, and so do all others.",
 			check: func(p *probe) {
 				s := p.ledger()
 				p.claim(s, "orders", 10, 1)
