@@ -155,11 +155,11 @@ func (n *node) claimOn(ctx context.Context, database authority.Database) error {
 			return unleased(fmt.Errorf("%w: %w", lease.ErrStore, listing))
 		}
 		held := n.keeper.Window().Node
-		at := slices.IndexFunc(records, func(r lease.Record) bool { return r.Node == held })
-		if at < 0 {
+		index := slices.IndexFunc(records, func(r lease.Record) bool { return r.Node == held })
+		if index < 0 {
 			continue
 		}
-		if err = database.CheckCopy(ctx, leases, n.origin, records[at]); err == nil {
+		if err = database.CheckCopy(ctx, leases, n.origin, records[index]); err == nil {
 			return nil
 		}
 	}

@@ -75,14 +75,14 @@ func Broadcast(model any) any { return router.Broadcast(model) }
 
 // route calls do with the router of the shard map that is valid now. If a cutover comes in between, so
 // that nothing was done, it calls do again.
-func (r *Router) route(ctx context.Context, do func(at *router.Router) error) error {
+func (r *Router) route(ctx context.Context, do func(current *router.Router) error) error {
 	const tries = 3
 	for try := 1; ; try++ {
-		at, err := r.r.At(ctx)
+		current, err := r.r.At(ctx)
 		if err != nil {
 			return err
 		}
-		if err = do(at); !errors.Is(err, errs.ErrShardMap) || try == tries {
+		if err = do(current); !errors.Is(err, errs.ErrShardMap) || try == tries {
 			return publicError(err)
 		}
 	}
@@ -132,11 +132,11 @@ func (r *Router) Table(model any, id ID) (string, error) {
 // The errors are those of [Router.Table]. If ctx belongs to a transaction of [Router.Transaction] on
 // another shard, the error wraps ErrCrossShard.
 func (r *Router) DB(ctx context.Context, model any, id ID) (*gorm.DB, error) {
-	at, err := r.r.At(ctx)
+	current, err := r.r.At(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return at.DB(ctx, model, int64(id))
+	return current.DB(ctx, model, int64(id))
 }
 
 // Create stores rows on their shards. It takes a pointer to a struct, a slice of structs or of pointers,
@@ -157,7 +157,7 @@ func (r *Router) DB(ctx context.Context, model any, id ID) (*gorm.DB, error) {
 func (r *Router) Create(ctx context.Context, rows any) error {
 	// A commit that was not confirmed is a *PartialError of drivers, never of the shard map, so only what
 	// was rolled back everywhere is done again.
-	return r.route(ctx, func(at *router.Router) error { return at.Create(ctx, rows) })
+	return r.route(ctx, func(current *router.Router) error { return current.Create(ctx, rows) })
 }
 
 // Find reads the rows with these IDs into dest, a pointer to a slice of structs or of pointers to structs.
@@ -168,7 +168,7 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 // fails, dest is empty, and the error is a [*PartialError]. For an invalid ID the error is that of
 // [Router.Shard].
 func (r *Router) Find(ctx context.Context, dest any, ids []ID) error {
-	return r.route(ctx, func(at *router.Router) error { return at.Find(ctx, dest, numbersOf(ids)) })
+	return r.route(ctx, func(current *router.Router) error { return current.Find(ctx, dest, numbersOf(ids)) })
 }
 
 // Latest reads the newest rows of all shards into dest, a pointer to a slice, newest first. Of two rows
@@ -178,34 +178,38 @@ func (r *Router) Find(ctx context.Context, dest any, ids []ID) error {
 // The error wraps [ErrNotSharded], or gorm.ErrInvalidValue for a limit below 1 or another kind of dest. If
 // a shard fails, dest is empty, and the error is a [*PartialError].
 func (r *Router) Latest(ctx context.Context, dest any, limit int) error {
-	return r.route(ctx, func(at *router.Router) error { return at.Latest(ctx, dest, limit) })
+	return r.route(ctx, func(current *router.Router) error { return current.Latest(ctx, dest, limit) })
 }
 
 // Before is [Router.Latest] for rows that are older than the cursor. To read the next page, pass the ID of
 // the last row of a page. Rows that are added meanwhile do not shift the pages, so no row is read twice or
 // left out. The cursor need not be the ID of a row.
 func (r *Router) Before(ctx context.Context, dest any, cursor ID, limit int) error {
-	return r.route(ctx, func(at *router.Router) error { return at.Before(ctx, dest, int64(cursor), limit) })
+	return r.route(ctx, func(current *router.Router) error {
+		return current.Before(ctx, dest, int64(cursor), limit)
+	})
 }
 
 // After is [Router.Latest] for rows that are newer than the cursor, oldest first. A cursor of 0 starts at
 // the beginning. A row of an open transaction may appear later, when the cursor is already past it. To
 // read every row exactly once, keep the cursor behind the present by at least your longest transaction.
 func (r *Router) After(ctx context.Context, dest any, cursor ID, limit int) error {
-	return r.route(ctx, func(at *router.Router) error { return at.After(ctx, dest, int64(cursor), limit) })
+	return r.route(ctx, func(current *router.Router) error {
+		return current.After(ctx, dest, int64(cursor), limit)
+	})
 }
 
 // Between reads all rows whose IDs were made at from or later, and before to, oldest first. There is no
 // limit. The errors are those of [Router.Latest] and of [generator.Layout.Range].
 func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
-	return r.route(ctx, func(at *router.Router) error { return at.Between(ctx, dest, from, to) })
+	return r.route(ctx, func(current *router.Router) error { return current.Between(ctx, dest, from, to) })
 }
 
 // Count returns the number of the model's rows on all shards. Different databases are not counted at the
 // same instant. The error wraps [ErrNotSharded], or is a [*PartialError].
 func (r *Router) Count(ctx context.Context, model any) (n int64, err error) {
-	err = r.route(ctx, func(at *router.Router) (err error) {
-		n, err = at.Count(ctx, model)
+	err = r.route(ctx, func(current *router.Router) (err error) {
+		n, err = current.Count(ctx, model)
 		return err
 	})
 	return n, err
@@ -214,8 +218,8 @@ func (r *Router) Count(ctx context.Context, model any) (n int64, err error) {
 // Exists reports whether any shard has a row of the model. With [Router.Scopes], it reports whether any
 // shard has a row that meets some conditions. The errors are those of [Router.Count].
 func (r *Router) Exists(ctx context.Context, model any) (found bool, err error) {
-	err = r.route(ctx, func(at *router.Router) (err error) {
-		found, err = at.Exists(ctx, model)
+	err = r.route(ctx, func(current *router.Router) (err error) {
+		found, err = current.Exists(ctx, model)
 		return err
 	})
 	return found, err
@@ -228,7 +232,7 @@ func (r *Router) Exists(ctx context.Context, model any) (found bool, err error) 
 // The errors are those of [Router.Count]. The error wraps gorm.ErrInvalidField for a column that the model
 // does not have, and gorm.ErrInvalidValue if dest has another type or an int64 cannot hold the sum.
 func (r *Router) Sum(ctx context.Context, model any, column string, dest any) error {
-	return r.route(ctx, func(at *router.Router) error { return at.Sum(ctx, model, column, dest) })
+	return r.route(ctx, func(current *router.Router) error { return current.Sum(ctx, model, column, dest) })
 }
 
 // Min stores the least value of a column over all shards in dest, a pointer to a number, a string, a []byte
@@ -237,8 +241,8 @@ func (r *Router) Sum(ctx context.Context, model any, column string, dest any) er
 // for times and compares their texts within a shard, as its ORDER BY does. The errors are those of
 // [Router.Sum].
 func (r *Router) Min(ctx context.Context, model any, column string, dest any) (found bool, err error) {
-	err = r.route(ctx, func(at *router.Router) (err error) {
-		found, err = at.Min(ctx, model, column, dest)
+	err = r.route(ctx, func(current *router.Router) (err error) {
+		found, err = current.Min(ctx, model, column, dest)
 		return err
 	})
 	return found, err
@@ -246,8 +250,8 @@ func (r *Router) Min(ctx context.Context, model any, column string, dest any) (f
 
 // Max is [Router.Min] for the greatest value.
 func (r *Router) Max(ctx context.Context, model any, column string, dest any) (found bool, err error) {
-	err = r.route(ctx, func(at *router.Router) (err error) {
-		found, err = at.Max(ctx, model, column, dest)
+	err = r.route(ctx, func(current *router.Router) (err error) {
+		found, err = current.Max(ctx, model, column, dest)
 		return err
 	})
 	return found, err
@@ -261,11 +265,11 @@ func (r *Router) Max(ctx context.Context, model any, column string, dest any) (f
 // The error wraps [ErrNotSharded], or is a [*PartialError]. When ctx ends, the shards whose calls had not
 // begun are among the failed ones.
 func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
-	at, err := r.r.At(ctx)
+	current, err := r.r.At(ctx)
 	if err != nil {
 		return err
 	}
-	return publicError(at.Each(ctx, model, fn))
+	return publicError(current.Each(ctx, model, fn))
 }
 
 // AutoMigrate makes the tables of all models on all shards, or updates them, as db.AutoMigrate does for
@@ -280,7 +284,7 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails there ends
 // the call.
 func (r *Router) AutoMigrate(ctx context.Context) error {
-	return r.route(ctx, func(at *router.Router) error { return at.AutoMigrate(ctx) })
+	return r.route(ctx, func(current *router.Router) error { return current.AutoMigrate(ctx) })
 }
 
 // Check compares the tables of all shards with the models and with each other. It looks for missing
@@ -290,14 +294,14 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 // If there are differences, the error wraps [ErrSharding] and names up to ten of them, with the table and
 // what to do. It is a [*PartialError] if shards could not be examined.
 func (r *Router) Check(ctx context.Context) error {
-	return r.route(ctx, func(at *router.Router) error { return at.Check(ctx) })
+	return r.route(ctx, func(current *router.Router) error { return current.Check(ctx) })
 }
 
 // Distribution returns the number of rows of a model on each shard, by the number of the shard. The errors
 // are those of [Router.Count], and one wrapping [ErrNotSharded] for a model marked by [Broadcast].
 func (r *Router) Distribution(ctx context.Context, model any) (rows []int64, err error) {
-	err = r.route(ctx, func(at *router.Router) (err error) {
-		rows, err = at.Distribution(ctx, model)
+	err = r.route(ctx, func(current *router.Router) (err error) {
+		rows, err = current.Distribution(ctx, model)
 		return err
 	})
 	return rows, err
@@ -314,11 +318,11 @@ func (r *Router) Explain(id ID) (string, error) { return r.r.Known().Explain(int
 //
 // The error is that of fn, of the database, or of [Router.Shard].
 func (r *Router) Transaction(ctx context.Context, id ID, fn func(tx *ShardTx) error) error {
-	at, err := r.r.At(ctx)
+	current, err := r.r.At(ctx)
 	if err != nil {
 		return err
 	}
-	return at.Transaction(ctx, int64(id), func(tx *router.ShardTx) error { return fn(&ShardTx{tx}) })
+	return current.Transaction(ctx, int64(id), func(tx *router.ShardTx) error { return fn(&ShardTx{tx}) })
 }
 
 // ShardTx is a transaction on one shard. It is valid until the function that [Router.Transaction] has

@@ -171,14 +171,14 @@ func parseDigits[T string | []byte](s T) (ID, error) {
 
 // errNotDigit names the invalid character of s. It escapes non-ASCII characters, because a digit of
 // another script may look like an ASCII digit.
-func errNotDigit[T string | []byte](s T, at int) error {
-	if at == 0 && (s[0] == '-' || s[0] == '+') {
+func errNotDigit[T string | []byte](s T, offset int) error {
+	if offset == 0 && (s[0] == '-' || s[0] == '+') {
 		return invalid(quote(s), "it has a sign; "+wantText)
 	}
-	rest := string(s[at:min(len(s), at+utf8.UTFMax)])
+	rest := string(s[offset:min(len(s), offset+utf8.UTFMax)])
 	_, size := utf8.DecodeRuneInString(rest)
 	return invalid(quote(s),
-		fmt.Sprintf("%+q at offset %d is not a digit; %s", rest[:size], at, wantText))
+		fmt.Sprintf("%+q at offset %d is not a digit; %s", rest[:size], offset, wantText))
 }
 
 func (id ID) errNegative() error {

@@ -65,9 +65,9 @@ func (d *deck) deal() {
 // uses one of them.
 func (l *level) draw(deck int, coins *uint64) int {
 	cards := l.cards[deck*l.fan : (deck+1)*l.fan]
-	at := int(l.dealt[deck])
-	pick := at
-	switch left := l.fan - at; left {
+	next := int(l.dealt[deck])
+	pick := next
+	switch left := l.fan - next; left {
 	case 1:
 	case 2:
 		pick += int(*coins & 1)
@@ -75,7 +75,7 @@ func (l *level) draw(deck int, coins *uint64) int {
 	default:
 		pick += rand.IntN(left)
 	}
-	cards[at], cards[pick] = cards[pick], cards[at]
-	l.dealt[deck] = uint16((at + 1) % l.fan)
-	return int(cards[at])
+	cards[next], cards[pick] = cards[pick], cards[next]
+	l.dealt[deck] = uint16((next + 1) % l.fan)
+	return int(cards[next])
 }

@@ -261,15 +261,15 @@ func (g *Generator) NextOn(ctx context.Context, shard, shards int) (int64, error
 
 // take reserves up to want IDs of the class in one tick. It waits outside the lock while the
 // virtual clock must not move.
-func (g *Generator) take(ctx context.Context, now, want int64, of class) (first, count int64, err error) {
+func (g *Generator) take(ctx context.Context, now, want int64, shard class) (first, count int64, err error) {
 	for waited := time.Duration(0); ; {
 		g.mu.Lock()
-		r := g.reserve(now, want, of)
+		r := g.reserve(now, want, shard)
 		if r.verdict == ahead || r.verdict == outside {
 			// Read the wall clock itself before anyone waits or fails. The reading may be out of
 			// date because this goroutine waited for the lock.
 			now = g.clock.exact()
-			r = g.reserve(now, want, of)
+			r = g.reserve(now, want, shard)
 		}
 		g.mu.Unlock()
 
@@ -427,15 +427,15 @@ func idOf(word int64) int64 {
 // reserve moves the virtual clock to now, if that is later, and takes up to want sequence numbers
 // of one tick, starting with the first number of the class. It takes numbers only if the verdict is
 // granted. The caller holds g.mu.
-func (g *Generator) reserve(now, want int64, of class) reservation {
+func (g *Generator) reserve(now, want int64, shard class) reservation {
 	for {
 		word := g.last.Load()
-		r := g.propose(word, now, want, of)
+		r := g.propose(word, now, want, shard)
 		if r.verdict != granted {
 			return r
 		}
 		next := r.first + r.count - 1
-		if !of.isPlain() {
+		if !shard.isPlain() {
 			next = lookTwice(next)
 		}
 		if r.first>>g.timeShift != idOf(word)>>g.timeShift {
@@ -457,7 +457,7 @@ func (g *Generator) reserve(now, want int64, of class) reservation {
 
 // propose returns the IDs that come after word without taking them. Its only side effect is an
 // update of the stored window of the tenure. The caller holds g.mu.
-func (g *Generator) propose(word, now, want int64, of class) reservation {
+func (g *Generator) propose(word, now, want int64, shard class) reservation {
 	if g.sealed {
 		return reservation{verdict: failed, err: ErrSealed}
 	}
@@ -471,11 +471,11 @@ func (g *Generator) propose(word, now, want int64, of class) reservation {
 	if wall := now / g.tickNanos; wall > tick {
 		tick, last, resume = wall, -1, takeCard
 	}
-	start := g.startAfter(last, resume, of)
+	start := g.startAfter(last, resume, shard)
 	// The tick is used up. The next tick is borrowed, and plain IDs continue there with the round.
 	if start > g.maxSequence {
 		tick, last = tick+1, -1
-		start = g.startAfter(last, resume, of)
+		start = g.startAfter(last, resume, shard)
 	}
 	prefix := idOf(word) &^ g.maxSequence
 	if tick != current {
@@ -484,7 +484,7 @@ func (g *Generator) propose(word, now, want int64, of class) reservation {
 		}
 		if tick < g.grant.from {
 			tick, last, resume = g.grant.from, -1, takeCard
-			start = g.startAfter(last, resume, of)
+			start = g.startAfter(last, resume, shard)
 		}
 		if tick > g.maxTick {
 			end, _ := g.layout.end()
@@ -501,7 +501,7 @@ func (g *Generator) propose(word, now, want int64, of class) reservation {
 		return reservation{verdict: outside, tick: tick, window: g.grant.window}
 	}
 	r := reservation{first: prefix | start, count: 1, resume: resume}
-	if of.isPlain() {
+	if shard.isPlain() {
 		r.count = min(want, g.maxSequence-start+1)
 		r.dealt = resume == takeCard
 	}
@@ -536,17 +536,17 @@ func (g *Generator) startOf(tick int64) start {
 // startAfter returns the first sequence number after last that is in the class. For plain IDs it
 // returns the first number with the residue at which they continue. The result may be after the end
 // of the tick.
-func (g *Generator) startAfter(last, resume int64, of class) int64 {
-	if of.isPlain() {
-		of = class{resume, g.shards}
+func (g *Generator) startAfter(last, resume int64, shard class) int64 {
+	if shard.isPlain() {
+		shard = class{resume, g.shards}
 		if resume == takeCard {
-			of.residue = g.deck.top()
+			shard.residue = g.deck.top()
 		}
 	}
 	next := last + 1
-	skip := (of.residue - next) % of.shards
+	skip := (shard.residue - next) % shard.shards
 	if skip < 0 {
-		skip += of.shards
+		skip += shard.shards
 	}
 	return next + skip
 }

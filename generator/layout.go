@@ -344,9 +344,9 @@ func (l Layout) Decompose(id int64) (Parts, error) {
 		return Parts{}, fmt.Errorf("%w: %d is not between 0 and %d, the %d bits of layout %s",
 			ErrInvalidID, id, maxOf(l.bits()), l.bits(), l.label())
 	}
-	at, _ := l.timeOf(uint64(id >> l.timeShift()))
+	instant, _ := l.timeOf(uint64(id >> l.timeShift()))
 	return Parts{
-		Time:     at,
+		Time:     instant,
 		Node:     id >> l.SequenceBits & l.MaxNode(),
 		Sequence: id & l.MaxSequence(),
 	}, nil

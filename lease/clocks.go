@@ -18,13 +18,13 @@ type clocks struct {
 var errUncompared = fmt.Errorf("the local clock changed by more than %v during the request", MaxSkew)
 
 func skewed(local, store time.Time) error {
-	direction, by := "behind", store.Sub(local)
-	if by < 0 {
-		direction, by = "ahead of", local.Sub(store) // not -by, which has no value for the least one
+	direction, difference := "behind", store.Sub(local)
+	if difference < 0 {
+		direction, difference = "ahead of", local.Sub(store) // not -difference: the least one has no negative
 	}
 	return fmt.Errorf("%w: the clock of this machine shows %s, %v %s the store's, which shows %s; %v is "+
 		"allowed, and no window is granted until then: correct the clock that is wrong", ErrClockSkew,
-		stamp(local), by.Round(time.Millisecond), direction, stamp(store), MaxSkew)
+		stamp(local), difference.Round(time.Millisecond), direction, stamp(store), MaxSkew)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -72,13 +72,13 @@ func SetResidues(ctx context.Context, name string, stores ...Ledger) error {
 }
 
 // change changes a counter, and tries again if somebody else has changed it meanwhile.
-func change(ctx context.Context, s Ledger, name string, to func(Counter) Counter) error {
+func change(ctx context.Context, s Ledger, name string, edit func(Counter) Counter) error {
 	for {
 		prev, err := counterOf(ctx, s, name)
 		if err != nil {
 			return err
 		}
-		next := to(prev)
+		next := edit(prev)
 		if next == prev {
 			return nil
 		}

@@ -17,19 +17,19 @@ type block struct {
 
 const cacheLine = 64
 
-// reserve takes up to n numbers. They begin at index from. It also tells whether they are the ones that
+// reserve takes up to n numbers. They begin at index. It also tells whether they are the ones that
 // should trigger the next claim.
-func (b *block) reserve(n int64) (from, got int64, refill bool) {
+func (b *block) reserve(n int64) (index, got int64, refill bool) {
 	end := b.taken.Add(n)
-	from = end - n
-	got = min(n, max(b.count-from, 0))
-	return from, got, from < b.refill && b.refill <= from+got
+	index = end - n
+	got = min(n, max(b.count-index, 0))
+	return index, got, index < b.refill && b.refill <= index+got
 }
 
 // fill sets the first elements of ids to numbers of the block, as many as there are.
 func (b *block) fill(ids []int64) (got int, refill bool) {
-	from, n, refill := b.reserve(int64(len(ids)))
-	number, step := b.first+from*b.step, b.step
+	index, n, refill := b.reserve(int64(len(ids)))
+	number, step := b.first+index*b.step, b.step
 	for i := range ids[:n] {
 		ids[i] = number
 		number += step

@@ -628,12 +628,12 @@ func (l *lane) blockOf(first, width int64) (*block, error) {
 		return nil, backError(l.name, first, l.fetch.highest) // of a store that checks no terms
 	}
 	end := min(first+width-1, l.last)
-	from := max(first, c.start)
-	from += ((c.remainder-from)%c.modulus + c.modulus) % c.modulus
-	if from > end {
+	lowest := max(first, c.start)
+	lowest += ((c.remainder-lowest)%c.modulus + c.modulus) % c.modulus
+	if lowest > end {
 		return nil, fullError(l.name, l.last)
 	}
-	b := &block{first: from, step: c.modulus, count: (end-from)/c.modulus + 1}
+	b := &block{first: lowest, step: c.modulus, count: (end-lowest)/c.modulus + 1}
 	if l.prefetches() {
 		b.refill = max(b.count/refillShare, 1)
 	}

@@ -276,23 +276,23 @@ func runRange(_ context.Context, e *env, o *options, args []string) error {
 		return err
 	}
 	now := time.Now()
-	from, err := parseTime(args[0], now)
+	earliest, err := parseTime(args[0], now)
 	if err != nil {
 		return err
 	}
-	to, err := parseTime(args[1], now)
+	limit, err := parseTime(args[1], now)
 	if err != nil {
 		return err
 	}
-	if to.Before(from) {
-		return usagef("range: the earlier time comes first, but TO %s is before FROM %s", stamp(to), stamp(from))
+	if limit.Before(earliest) {
+		return usagef("range: the earlier time comes first, but TO %s is before FROM %s", stamp(limit), stamp(earliest))
 	}
-	first, end, err := p.layout.Range(from, to)
+	first, end, err := p.layout.Range(earliest, limit)
 	if err != nil {
 		return err
 	}
 	info := rangeInfo{
-		Layout: p.name, From: from, To: to, First: snowflakeplugin.ID(first), End: snowflakeplugin.ID(end),
+		Layout: p.name, From: earliest, To: limit, First: snowflakeplugin.ID(first), End: snowflakeplugin.ID(end),
 		Where: fmt.Sprintf("id >= %d AND id < %d", first, end),
 	}
 	if strings.EqualFold(args[1], "now") {
@@ -302,8 +302,8 @@ func runRange(_ context.Context, e *env, o *options, args []string) error {
 		return printJSON(e.out, info)
 	}
 	table := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	say(table, "from\t%s\tfirst ID %d\n", stamp(from), first)
-	say(table, "to\t%s\tfirst ID %d, not included\n", stamp(to), end)
+	say(table, "from\t%s\tfirst ID %d\n", stamp(earliest), first)
+	say(table, "to\t%s\tfirst ID %d, not included\n", stamp(limit), end)
 	say(table, "where\t%s\n", info.Where)
 	return table.Flush()
 }

@@ -242,18 +242,18 @@ func printCommand(w io.Writer, c command) {
 // printFlags lists the flags of commands. With several commands it says which of them have the flag.
 func printFlags(w io.Writer, list []command) {
 	type entry struct {
-		flag *flag.Flag
-		of   []string
+		flag     *flag.Flag
+		commands []string
 	}
 	var entries []entry
 	for _, c := range list {
 		words := strings.Fields(c.name)
 		c.flagSet(&options{}).VisitAll(func(f *flag.Flag) {
-			at := slices.IndexFunc(entries, func(e entry) bool { return e.flag.Name == f.Name })
-			if at < 0 {
-				at, entries = len(entries), append(entries, entry{flag: f})
+			index := slices.IndexFunc(entries, func(e entry) bool { return e.flag.Name == f.Name })
+			if index < 0 {
+				index, entries = len(entries), append(entries, entry{flag: f})
 			}
-			entries[at].of = append(entries[at].of, words[len(words)-1])
+			entries[index].commands = append(entries[index].commands, words[len(words)-1])
 		})
 	}
 	for _, e := range entries {
@@ -261,8 +261,8 @@ func printFlags(w io.Writer, list []command) {
 		if initial := e.flag.DefValue; initial != "" && initial != "false" && initial != noNode {
 			text += " (default " + initial + ")"
 		}
-		if len(list) > len(e.of) {
-			text += " [" + strings.Join(e.of, ", ") + "]"
+		if len(list) > len(e.commands) {
+			text += " [" + strings.Join(e.commands, ", ") + "]"
 		}
 		say(w, "  %-18s %s\n", strings.TrimSpace(flagName(e.flag)+" "+value), text)
 	}

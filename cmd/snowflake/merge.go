@@ -790,14 +790,14 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 		say(w, "\nWhat differs:\n")
 	}
 	for _, c := range r.Failed {
-		at := plain(c.Table)
+		where := plain(c.Table)
 		if c.Server != "" {
-			at += " of " + plain(c.Server)
+			where += " of " + plain(c.Server)
 		}
 		if c.Detail != "" {
-			at += ", " + plain(c.Detail)
+			where += ", " + plain(c.Detail)
 		}
-		say(w, "%s\n", wrap(fmt.Sprintf("%s: %s: %s, and it should be %s", c.What, at, number(c.Got),
+		say(w, "%s\n", wrap(fmt.Sprintf("%s: %s: %s, and it should be %s", c.What, where, number(c.Got),
 			number(c.Want)), "  - "))
 	}
 	if r.OK {
@@ -1007,8 +1007,8 @@ func printProblems(w io.Writer, problems []merge.Problem, most int) {
 		remedies[text], codes[text] = plain(remedy), p.Code
 	}
 	said := func(text string) string {
-		if at := strings.Trim(strings.Join(servers[text], ", "), ", "); at != "" {
-			text = at + ": " + text
+		if names := strings.Trim(strings.Join(servers[text], ", "), ", "); names != "" {
+			text = names + ": " + text
 		}
 		return wrap(text, "  - ")
 	}

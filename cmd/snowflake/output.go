@@ -109,9 +109,9 @@ func wide(r rune) bool {
 
 // cut returns the longest beginning of a text that fits into a number of columns.
 func cut(text string, columns int) string {
-	for at, r := range text {
+	for offset, r := range text {
 		if columns -= widthOf(r); columns < 0 {
-			return text[:at]
+			return text[:offset]
 		}
 	}
 	return text
@@ -195,21 +195,21 @@ func (g *grid) print(w io.Writer) {
 func wrap(text, bullet string) string {
 	var b strings.Builder
 	b.WriteString(bullet)
-	at, first := width(bullet), true
+	column, first := width(bullet), true
 	for word := range strings.FieldsSeq(text) {
 		long := width(word)
 		switch {
 		case first:
 			first = false
-		case at+1+long > lineWidth:
+		case column+1+long > lineWidth:
 			b.WriteString("\n" + strings.Repeat(" ", width(bullet)))
-			at = width(bullet)
+			column = width(bullet)
 		default:
 			b.WriteByte(' ')
-			at++
+			column++
 		}
 		b.WriteString(word)
-		at += long
+		column += long
 	}
 	return b.String()
 }

@@ -100,18 +100,18 @@ func runOpen(_ context.Context, e *env, o *options, args []string) error {
 
 // printSealed prints results. One result stands alone, so that a script can use it as it is, and of several
 // each stands beside what it was made of.
-func printSealed(e *env, o *options, all []sealedInfo, pair func(sealedInfo) (from, to string)) error {
+func printSealed(e *env, o *options, all []sealedInfo, pair func(sealedInfo) (input, output string)) error {
 	if o.json {
 		return printJSON(e.out, all)
 	}
 	table := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 	for _, s := range all {
-		from, to := pair(s)
+		input, output := pair(s)
 		if len(all) == 1 {
-			say(table, "%s\n", to)
+			say(table, "%s\n", output)
 			continue
 		}
-		say(table, "%s\t%s\n", from, to)
+		say(table, "%s\t%s\n", input, output)
 	}
 	return table.Flush()
 }
@@ -125,17 +125,17 @@ func codecOf(name, what string, e *env, o *options, args []string) (*opaque.Code
 	case o.kind == "":
 		return nil, usagef("%s: a kind is needed: give --kind", name)
 	}
-	text, from := e.getenv(keyVariable), keyVariable
+	text, origin := e.getenv(keyVariable), keyVariable
 	if o.keyFile != "" {
 		content, err := os.ReadFile(o.keyFile)
 		if err != nil {
 			return nil, fmt.Errorf("%s: the keys cannot be read: %w", name, err)
 		}
-		text, from = string(content), o.keyFile
+		text, origin = string(content), o.keyFile
 	}
 	if strings.TrimSpace(text) == "" {
 		if o.keyFile != "" {
-			return nil, fmt.Errorf("%s: %s has no key", name, from)
+			return nil, fmt.Errorf("%s: %s has no key", name, origin)
 		}
 		return nil, usagef("%s: a key is needed: give --key-file, or set %s", name, keyVariable)
 	}
@@ -143,14 +143,14 @@ func codecOf(name, what string, e *env, o *options, args []string) (*opaque.Code
 	for i, word := range strings.Fields(text) {
 		key, err := hex.DecodeString(word)
 		if err != nil || len(key) != opaque.KeySize {
-			return nil, fmt.Errorf("%s: key %d in %s is not %d hexadecimal digits", name, i+1, from,
+			return nil, fmt.Errorf("%s: key %d in %s is not %d hexadecimal digits", name, i+1, origin,
 				2*opaque.KeySize)
 		}
 		keys = append(keys, key)
 	}
 	codec, err := opaque.New(keys...)
 	if err != nil {
-		return nil, fmt.Errorf("%s: the keys in %s cannot be used: %w", name, from, err)
+		return nil, fmt.Errorf("%s: the keys in %s cannot be used: %w", name, origin, err)
 	}
 	return codec, nil
 }

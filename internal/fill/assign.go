@@ -21,14 +21,14 @@ func AssignAll(
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
-	if !fr.structs.over(plan, v) {
+	if !fr.structs.pointAt(plan, v) {
 		return nil, fmt.Errorf("%w: %T", gorm.ErrInvalidValue, rows)
 	}
 	fr.rows = &fr.structs
 	err := assign(fr, numbers) //nolint:contextcheck // the statement has the context
 	made := slices.Clone(fr.ids)
-	for _, from := range fr.named {
-		made = append(made, from.ids...)
+	for _, batch := range fr.named {
+		made = append(made, batch.ids...)
 	}
 	slices.Sort(made)
 	return made, err
@@ -116,7 +116,7 @@ func assignBound(fr *frame, numbers *Numbers, columns columnMask) (bound columnM
 			fr.ids = append(fr.ids, id)
 		}
 		ids := fr.ids[before:]
-		if column.from != nil {
+		if column.source != nil {
 			fr.ids = fr.ids[:before]
 			ids = slices.Clone(ids)
 			fr.note(column, ids)
@@ -131,8 +131,8 @@ func assignBound(fr *frame, numbers *Numbers, columns columnMask) (bound columnM
 // nextBound returns a new ID for one row.
 func nextBound(fr *frame, numbers *Numbers, i int, column *column) (int64, error) {
 	switch {
-	case column.from != nil:
-		return numbers.nextFrom(fr.context(), column.from, fr.plan.shard)
+	case column.source != nil:
+		return numbers.nextFrom(fr.context(), column.source, fr.plan.shard)
 	case column.like == nil:
 		return numbers.nextOn(fr.context(), fr.plan.shard)
 	}
@@ -151,7 +151,7 @@ func nextBound(fr *frame, numbers *Numbers, i int, column *column) (int64, error
 // checkShard refuses rows whose key, or the key of the row they are colocated with, lies on another
 // shard than the statement's.
 func checkShard(fr *frame) error {
-	on := fr.plan.shard
+	shard := fr.plan.shard
 	for c, column := range fr.plan.columns {
 		if !column.field.PrimaryKey {
 			continue
@@ -161,14 +161,14 @@ func checkShard(fr *frame) error {
 			if !ok {
 				continue
 			}
-			if err := on.check(fr.plan.schema, id); err != nil {
+			if err := shard.check(fr.plan.schema, id); err != nil {
 				return err
 			}
 			if column.like == nil {
 				continue
 			}
 			like, _ := fr.rows.value(fr.context(), i, column.like)
-			err := on.check(fr.plan.schema, like)
+			err := shard.check(fr.plan.schema, like)
 			if key, ok := IDOf(like); (!ok || key <= 0) && slices.Contains(fr.ids, id) {
 				err = fr.plan.noID(1<<c, fr.noParent(i, column, like))
 			}
@@ -184,12 +184,12 @@ func checkShard(fr *frame) error {
 // reservation for each source. It returns these columns.
 func assignNamed(fr *frame, numbers *Numbers, columns columnMask) (named columnMask, err error) {
 	for c, first := range fr.plan.columns {
-		if first.from == nil || !columns.has(c) || named.has(c) {
+		if first.source == nil || !columns.has(c) || named.has(c) {
 			continue
 		}
 		var same columnMask
 		for d, column := range fr.plan.columns {
-			if column.from != nil && column.from.name == first.from.name && columns.has(d) {
+			if column.source != nil && column.source.name == first.source.name && columns.has(d) {
 				same |= 1 << d
 			}
 		}
@@ -199,7 +199,7 @@ func assignNamed(fr *frame, numbers *Numbers, columns columnMask) (named columnM
 			continue
 		}
 		ids := make([]int64, empty)
-		if err := numbers.takeFrom(fr.context(), first.from, ids); err != nil {
+		if err := numbers.takeFrom(fr.context(), first.source, ids); err != nil {
 			return named, fr.plan.noID(found, err)
 		}
 		if err := fr.placeNamed(found, ids); err != nil {

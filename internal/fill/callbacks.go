@@ -192,7 +192,7 @@ func refuseEmpty(plans *PlanCache, cause error) func(*gorm.DB) {
 // have run, right before they are inserted.
 func CheckShard(plans *PlanCache) func(*gorm.DB) {
 	return func(db *gorm.DB) {
-		fr := plans.frames.of(db.Statement)
+		fr := plans.frames.find(db.Statement)
 		if db.Error != nil || fr == nil || fr.rows == nil || fr.plan.shard == nil {
 			return
 		}
@@ -337,7 +337,7 @@ func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
 
 // noteTransaction remembers the transaction once it has begun, before hooks create rows in it.
 func (f *filler) noteTransaction(db *gorm.DB) {
-	if fr := f.plans.frames.of(db.Statement); fr != nil {
+	if fr := f.plans.frames.find(db.Statement); fr != nil {
 		f.open.add(fr)
 	}
 }
@@ -364,7 +364,7 @@ func (f *filler) beforeInsert(db *gorm.DB) {
 // beforeFrame is beforeInsert for a statement that has a frame or needs one. If the statement has one cell,
 // p is its place, and otherwise nil.
 func (f *filler) beforeFrame(db *gorm.DB, p *place) {
-	fr := f.plans.frames.of(db.Statement)
+	fr := f.plans.frames.find(db.Statement)
 	if p != nil {
 		var err error
 		if fr, err = f.plans.frames.widen(p, f.plans.planOf(db.Statement)); err != nil {
@@ -374,7 +374,7 @@ func (f *filler) beforeFrame(db *gorm.DB, p *place) {
 	}
 	if fr == nil {
 		f.fillRows(db)
-		if fr = f.plans.frames.of(db.Statement); fr == nil || db.Error != nil {
+		if fr = f.plans.frames.find(db.Statement); fr == nil || db.Error != nil {
 			return
 		}
 	} else if fr.plan.refills && !db.Statement.SkipHooks {
@@ -514,7 +514,7 @@ func (f *filler) afterInsert(db *gorm.DB) {
 		p.afterOneCell(db)
 		return
 	}
-	fr := f.plans.frames.of(db.Statement)
+	fr := f.plans.frames.find(db.Statement)
 	if fr == nil || fr.rows == nil {
 		return
 	}
@@ -606,7 +606,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 	}
 	search := newSearch(db, fr, upsert)
 	for _, key := range searchKeys(db, fr, upsert.conflict, plans) {
-		if err := search.by(key); err != nil {
+		if err := search.findBy(key); err != nil {
 			return err
 		}
 		if key.own && fr.judge.exceeds(db, fr, search) {
@@ -628,7 +628,7 @@ func (f *filler) finish(db *gorm.DB) {
 		p.finishOneCell(db)
 		return
 	}
-	fr := f.plans.frames.of(db.Statement)
+	fr := f.plans.frames.find(db.Statement)
 	if fr == nil {
 		return
 	}

@@ -111,7 +111,7 @@ type oneCell struct {
 }
 
 // of returns the frame of this very statement, or nil.
-func (t *frameTable) of(stmt *gorm.Statement) *frame {
+func (t *frameTable) find(stmt *gorm.Statement) *frame {
 	if p := t.place(stmt); p.stmt.Load() == stmt {
 		return p.frame
 	}
@@ -156,7 +156,7 @@ func (t *frameTable) open(stmt *gorm.Statement, plan *Plan) *frame {
 	if stmt.Clauses == nil {
 		stmt.Clauses = map[string]clause.Clause{}
 	}
-	if t.of(stmt) == nil {
+	if t.find(stmt) == nil {
 		t.spilled.Add(1)
 	}
 	stmt.Clauses[frameClause] = clause.Clause{Expression: f}
@@ -224,7 +224,7 @@ func (f *frame) openRows() error {
 		return nil
 	}
 	v := stmt.ReflectValue
-	if !v.IsValid() || !f.structs.over(f.plan, v) {
+	if !v.IsValid() || !f.structs.pointAt(f.plan, v) {
 		if leadsTo(v, f.plan.schema.ModelType) {
 			return fmt.Errorf("snowflakeplugin: create %s from %T: pointers to pointers cannot be filled: %w",
 				f.plan.schema.Name, stmt.Dest, gorm.ErrInvalidData)
@@ -358,7 +358,7 @@ func (f *frame) note(column *column, ids []int64) {
 			fresh.texts[column.textOf(id)] = id
 		}
 	}
-	f.named = f.named.and(madeBy{column.from.name: fresh})
+	f.named = f.named.and(madeBy{column.source.name: fresh})
 }
 
 // noFit is the error of a field that cannot take the ID that was made for it.
@@ -377,8 +377,8 @@ func (f *frame) made(c int, id int64) bool {
 	if contains(f.before, id) {
 		return true
 	}
-	if from := f.plan.columns[c].from; from != nil {
-		return contains(f.named[from.name].ids, id)
+	if source := f.plan.columns[c].source; source != nil {
+		return contains(f.named[source.name].ids, id)
 	}
 	return contains(f.ids, id)
 }
@@ -432,7 +432,7 @@ func (m madeBy) get(f *frame, i, c int) (id int64, ok bool) {
 		return 0, false
 	}
 	text, ok := textIn(value)
-	return m[column.from.name].texts[text], ok && text != ""
+	return m[column.source.name].texts[text], ok && text != ""
 }
 
 // inTransaction reports whether statements of the pool can still be rolled back.
@@ -489,8 +489,8 @@ func (f *frame) takeBack(ids []int64, named madeBy, gone []int64) []int64 {
 	for i := range f.rows.count() {
 		for c, column := range f.plan.columns {
 			made := ids
-			if column.from != nil {
-				made = named[column.from.name].ids
+			if column.source != nil {
+				made = named[column.source.name].ids
 			}
 			if id, ok := named.get(f, i, c); ok && f.mask.has(c) && contains(made, id) {
 				f.rows.restore(i, c)

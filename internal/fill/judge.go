@@ -480,14 +480,14 @@ func refusedByMySQL(stmt *gorm.Statement, text string) (key string, is bool) {
 	if !ok || !strings.Contains(text, "1062") {
 		return "", false
 	}
-	at := strings.LastIndexByte(text, '\'')
-	if at < 0 {
+	opening := strings.LastIndexByte(text, '\'')
+	if opening < 0 {
 		return "", false
 	}
-	if table := strings.TrimSuffix(text[at+1:], "."); table != "" && !strings.EqualFold(table, tableOf(stmt)) {
+	if name := strings.TrimSuffix(text[opening+1:], "."); name != "" && !strings.EqualFold(name, tableOf(stmt)) {
 		return "", false
 	}
-	first, last := strings.IndexByte(text, '\''), strings.LastIndexByte(text[:at], '\'')
+	first, last := strings.IndexByte(text, '\''), strings.LastIndexByte(text[:opening], '\'')
 	if first < 0 || last <= first {
 		return "", false
 	}

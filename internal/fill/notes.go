@@ -30,8 +30,8 @@ func NewNotes(write func(ctx context.Context, dialect string, pool *sql.DB, pinn
 	}
 }
 
-func poolField(of reflect.Type) []int {
-	if field, found := of.FieldByName("db"); found && field.Type == reflect.TypeFor[*sql.DB]() {
+func poolField(owner reflect.Type) []int {
+	if field, found := owner.FieldByName("db"); found && field.Type == reflect.TypeFor[*sql.DB]() {
 		return field.Index
 	}
 	return nil
@@ -71,7 +71,7 @@ func (n *Notes) ensure(db *gorm.DB) error {
 // poolOf returns the pool of database/sql on which a statement runs, or nil if nothing tells it, and whether
 // the statement has one of its connections already. A transaction belongs to a pool as well, but database/sql
 // keeps it to itself.
-func (n *Notes) poolOf(pool gorm.ConnPool) (of *sql.DB, pinned bool) {
+func (n *Notes) poolOf(pool gorm.ConnPool) (found *sql.DB, pinned bool) {
 	switch p := pool.(type) {
 	case *sql.DB:
 		return p, false

@@ -118,9 +118,9 @@ func (c *PlanCache) known(s *schema.Schema) *Plan {
 // Prepare makes the plan of a schema and tells GORM that its tagged fields are plain columns.
 func (c *PlanCache) Prepare(s *schema.Schema) (*Plan, error) { return c.PrepareOn(s, nil, func() {}) }
 
-// PrepareOn is Prepare for the schema of a model on one shard, unless on is nil. Before it makes the
-// plan it calls first, which may change the schema.
-func (c *PlanCache) PrepareOn(s *schema.Schema, on *Shard, first func()) (*Plan, error) {
+// PrepareOn is Prepare for the schema of a model on one shard, unless shard is nil. Before it
+// makes the plan it calls first, which may change the schema.
+func (c *PlanCache) PrepareOn(s *schema.Schema, shard *Shard, first func()) (*Plan, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.known(s); p != nil {
@@ -128,8 +128,8 @@ func (c *PlanCache) PrepareOn(s *schema.Schema, on *Shard, first func()) (*Plan,
 	}
 	first()
 	p := c.makePlan(s)
-	p.shard, p.wrap = on, c.wrap
-	p.bound = p.bound || on != nil
+	p.shard, p.wrap = shard, c.wrap
+	p.bound = p.bound || shard != nil
 	p.oneCell = p.hasOneCell()
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
@@ -170,7 +170,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 			continue
 		}
 		p.bound = p.bound || column.like != nil
-		p.named = p.named || column.from != nil
+		p.named = p.named || column.source != nil
 		p.columns = append(p.columns, column)
 	}
 	faults = append(faults, idleTags(s)...)
@@ -186,11 +186,11 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 
 // newColumn reads the tag and the type of a field.
 func (c *PlanCache) newColumn(s *schema.Schema, field *schema.Field) (*column, error) {
-	from, err := c.from(field)
+	source, err := c.sourceOf(field)
 	if err != nil {
 		return nil, err
 	}
-	column, err := newColumn(field, c.digits, from)
+	column, err := newColumn(field, c.digits, source)
 	if err == nil {
 		column.like, err = LikeField(s, field)
 	}
@@ -198,7 +198,7 @@ func (c *PlanCache) newColumn(s *schema.Schema, field *schema.Field) (*column, e
 }
 
 // from returns the source that the tag of a field names, or nil if it names none.
-func (c *PlanCache) from(field *schema.Field) (*from, error) {
+func (c *PlanCache) sourceOf(field *schema.Field) (*namedSource, error) {
 	name, found := strings.CutPrefix(field.Tag.Get(TagName), TagFrom)
 	if !found {
 		return nil, nil
@@ -212,7 +212,7 @@ func (c *PlanCache) from(field *schema.Field) (*from, error) {
 		return nil, fmt.Errorf("tag %s:\"%s%s\" names a source that the plugin does not have: there is %s; add "+
 			"WithNumbers(%q, source) to the options of the plugin", TagName, TagFrom, name, there, name)
 	}
-	return newFrom(name, source), nil
+	return newNamedSource(name, source), nil
 }
 
 // jsonStrings finds fields of the application's type of IDs with the option ",string" in their json tag.
@@ -307,14 +307,14 @@ type Plan struct {
 
 // Shard is where the rows of a plan lie.
 type Shard struct {
-	number, of int
+	number, count int
 	// check refuses a key that lies on another shard.
 	check func(s *schema.Schema, key any) error
 }
 
-// NewShard returns the shard of that number, of so many, and the check that refuses keys of others.
-func NewShard(number, of int, check func(s *schema.Schema, key any) error) *Shard {
-	return &Shard{number, of, check}
+// NewShard returns the shard of that number among count shards, with the check that refuses keys of others.
+func NewShard(number, count int, check func(s *schema.Schema, key any) error) *Shard {
+	return &Shard{number, count, check}
 }
 
 // reachesTagged reports whether a create or an update of the model may create rows with tagged fields
@@ -421,8 +421,8 @@ func (p *Plan) RoutingKey() *schema.Field {
 // Unroutable returns the name of the source of a key if the source cannot choose shards, and else "".
 func (p *Plan) Unroutable(key *schema.Field) string {
 	for _, column := range p.columns {
-		if column.field == key && column.from != nil && column.from.liker == nil {
-			return column.from.name
+		if column.field == key && column.source != nil && column.source.liker == nil {
+			return column.source.name
 		}
 	}
 	return ""
@@ -638,8 +638,8 @@ type column struct {
 	plain   bool         // an integer field of the model itself
 	text    bool         // of kindScan: its Value is text
 
-	like *schema.Field // the field whose shard the IDs share; nil if they need not share one
-	from *from         // the named source of the numbers; nil for the plugin's own
+	like   *schema.Field // the field whose shard the IDs share; nil if they need not share one
+	source *namedSource  // the named source of the numbers; nil for the plugin's own
 }
 
 // kind is how an ID is kept in a Go value.
@@ -662,20 +662,20 @@ const smallProbe int64 = 101
 
 // newColumn decides how the field holds an ID of up to so many decimal digits, or says why it cannot. A
 // field for the numbers of a named source may be smaller.
-func newColumn(field *schema.Field, digits int, from *from) (*column, error) {
+func newColumn(field *schema.Field, digits int, source *namedSource) (*column, error) {
 	if field.Serializer != nil {
 		return nil, errors.New("a field with a serializer cannot hold an ID: remove the serializer or the tag")
 	}
-	c := &column{field: field, value: field.FieldType, direct: -1, from: from}
+	c := &column{field: field, value: field.FieldType, direct: -1, source: source}
 	if index := field.StructField.Index; len(index) == 1 && index[0] >= 0 {
 		c.direct = index[0]
 	}
 	if c.value.Kind() == reflect.Pointer {
 		c.pointer, c.value = true, c.value.Elem()
 	}
-	wide := c.value.Size() == binaryLen || from != nil
+	wide := c.value.Size() == binaryLen || source != nil
 	tried := probe
-	if from != nil {
+	if source != nil {
 		tried = smallProbe
 	}
 	switch t := c.value; {
@@ -697,8 +697,8 @@ func newColumn(field *schema.Field, digits int, from *from) (*column, error) {
 			"uint64, string or []byte, or a pointer to or sql.Null of one of the first four",
 			field.FieldType)
 	}
-	c.plain = c.kind == kindInt && !c.pointer && c.direct >= 0 && from == nil
-	if from != nil {
+	c.plain = c.kind == kindInt && !c.pointer && c.direct >= 0 && source == nil
+	if source != nil {
 		return c, nil // each number is looked at
 	}
 	return c, c.checkSize(digits)
@@ -748,15 +748,15 @@ func keeps(t reflect.Type, number int64) (keeps, text bool) {
 }
 
 // from is a source that tags name.
-type from struct {
+type namedSource struct {
 	name   string
 	source Source
 	texter Texter // nil if the numbers have no text of their own
 	liker  Liker  // nil if the source cannot choose shards
 }
 
-func newFrom(name string, source Source) *from {
-	f := &from{name: name, source: source}
+func newNamedSource(name string, source Source) *namedSource {
+	f := &namedSource{name: name, source: source}
 	f.texter, _ = source.(Texter)
 	f.liker, _ = source.(Liker)
 	return f
@@ -764,13 +764,13 @@ func newFrom(name string, source Source) *from {
 
 // hasText reports whether the numbers of the column are kept as texts of the source.
 func (c *column) hasText() bool {
-	return c.from != nil && c.from.texter != nil && (c.kind == kindString || c.text)
+	return c.source != nil && c.source.texter != nil && (c.kind == kindString || c.text)
 }
 
 // textOf returns the text of an ID in a field that holds text.
 func (c *column) textOf(id int64) string {
 	if c.hasText() {
-		return c.from.texter.Text(id)
+		return c.source.texter.Text(id)
 	}
 	return strconv.FormatInt(id, 10)
 }
@@ -850,7 +850,7 @@ func (c *column) isVacant(row reflect.Value) bool {
 	if c.plain { // the common case, which takes a third of the time of the other
 		return row.Field(c.direct).Int() == 0
 	}
-	cell, ok := c.in(row, false)
+	cell, ok := c.locate(row, false)
 	if !ok {
 		// The struct that would hold the field is a nil pointer. Allocating it would turn the NULLs
 		// of its other columns into zeros, which only a key is worth.
@@ -900,7 +900,7 @@ func (c *column) write(v reflect.Value, id int64) error {
 
 // in finds the field in a row. Where an embedded struct on the way is a nil pointer it returns
 // false, or allocates it if grow is set.
-func (c *column) in(row reflect.Value, grow bool) (reflect.Value, bool) {
+func (c *column) locate(row reflect.Value, grow bool) (reflect.Value, bool) {
 	if c.direct >= 0 {
 		return row.Field(c.direct), true
 	}

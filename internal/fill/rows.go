@@ -53,7 +53,7 @@ type structRows struct {
 
 // over points r at a destination. It returns false for a destination that is not made of the model's
 // own structs.
-func (r *structRows) over(p *Plan, v reflect.Value) bool {
+func (r *structRows) pointAt(p *Plan, v reflect.Value) bool {
 	elem := v.Type()
 	r.plan, r.rv, r.single, r.pointers = p, v, false, false
 	switch v.Kind() {
@@ -161,7 +161,7 @@ func (r *structRows) place(c int, ids []int64) ([]int64, error) {
 		if !ok || !column.isVacant(row) {
 			continue
 		}
-		cell, _ := column.in(row, true)
+		cell, _ := column.locate(row, true)
 		if err := column.put(cell, ids[0]); err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (r *structRows) get(i, c int) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	cell, ok := r.plan.columns[c].in(row, false)
+	cell, ok := r.plan.columns[c].locate(row, false)
 	if !ok {
 		return 0, false
 	}
@@ -193,13 +193,13 @@ func (r *structRows) put(i, c int, id int64) error {
 	if !ok {
 		return nil
 	}
-	cell, _ := r.plan.columns[c].in(row, true)
+	cell, _ := r.plan.columns[c].locate(row, true)
 	return r.plan.columns[c].put(cell, id)
 }
 
 func (r *structRows) restore(i, c int) {
 	if row, ok := r.row(i); ok {
-		if cell, ok := r.plan.columns[c].in(row, false); ok {
+		if cell, ok := r.plan.columns[c].locate(row, false); ok {
 			cell.SetZero()
 		}
 	}
@@ -210,7 +210,7 @@ func (r *structRows) load(i, c int, v reflect.Value) {
 	if !ok {
 		return
 	}
-	cell, _ := r.plan.columns[c].in(row, true)
+	cell, _ := r.plan.columns[c].locate(row, true)
 	switch {
 	case !v.IsValid():
 		cell.SetZero()
@@ -347,7 +347,7 @@ func (r *mapRows) get(i, c int) (int64, bool) {
 	if !present {
 		return 0, false
 	}
-	if r.plan.columns[c].from != nil {
+	if r.plan.columns[c].source != nil {
 		return numberOf(r.maps[i][key])
 	}
 	return IDOf(r.maps[i][key])
@@ -360,7 +360,7 @@ func (r *mapRows) put(i, c int, id int64) error {
 	case column.kind == kindScan && column.text:
 		r.maps[i][key] = column.textOf(id)
 		return nil
-	case column.kind == kindScan && column.from != nil:
+	case column.kind == kindScan && column.source != nil:
 		// The column's own type tells whether the number fits.
 		if err := column.write(reflect.New(column.value).Elem(), id); err != nil {
 			return err

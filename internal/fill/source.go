@@ -87,7 +87,7 @@ func (n *Numbers) NextLike(ctx context.Context, key int64) (int64, error) {
 func (n *Numbers) nextOn(ctx context.Context, shard *Shard) (int64, error) {
 	ctx = orBackground(ctx)
 	return n.chosen(int64(shard.number), func() (int64, error) {
-		return n.generator.NextOn(ctx, shard.number, shard.of)
+		return n.generator.NextOn(ctx, shard.number, shard.count)
 	})
 }
 
@@ -105,7 +105,7 @@ func (n *Numbers) chosen(key int64, next func() (int64, error)) (int64, error) {
 }
 
 // takeFrom sets all elements of ids to new numbers of a named source.
-func (n *Numbers) takeFrom(ctx context.Context, from *from, ids []int64) error {
+func (n *Numbers) takeFrom(ctx context.Context, named *namedSource, ids []int64) error {
 	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return errs.ErrClosed
@@ -113,35 +113,35 @@ func (n *Numbers) takeFrom(ctx context.Context, from *from, ids []int64) error {
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
-	if err := from.source.Fill(ctx, ids); err != nil {
-		return fmt.Errorf("source %q: %w", from.name, err)
+	if err := named.source.Fill(ctx, ids); err != nil {
+		return fmt.Errorf("source %q: %w", named.name, err)
 	}
 	for _, id := range ids {
 		if id <= 0 {
 			return fmt.Errorf("%w: the source %q returned %d where a positive number is needed", errs.ErrSource,
-				from.name, id)
+				named.name, id)
 		}
 	}
 	return nil
 }
 
 // nextFrom returns one new number of a named source on a shard of a router.
-func (n *Numbers) nextFrom(ctx context.Context, from *from, shard *Shard) (id int64, err error) {
+func (n *Numbers) nextFrom(ctx context.Context, named *namedSource, shard *Shard) (id int64, err error) {
 	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return 0, errs.ErrClosed
 	}
-	switch source := from.source.(type) {
+	switch source := named.source.(type) {
 	case onner:
-		id, err = source.NextOn(ctx, shard.number, shard.of)
+		id, err = source.NextOn(ctx, shard.number, shard.count)
 	case Liker:
 		id, err = source.NextLike(ctx, int64(shard.number))
 	default:
 		return 0, fmt.Errorf("%w on shard %d: the source %q cannot choose shards: it has no method NextLike",
-			errs.ErrSource, shard.number, from.name)
+			errs.ErrSource, shard.number, named.name)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("source %q: %w", from.name, err)
+		return 0, fmt.Errorf("source %q: %w", named.name, err)
 	}
 	return id, nil
 }

@@ -303,7 +303,7 @@ func (s *search) missing(row int) bool {
 }
 
 // by looks for all rows that are still missing and have all columns of the key.
-func (s *search) by(key searchKey) error {
+func (s *search) findBy(key searchKey) error {
 	var wanted []int
 	var values [][]any
 	for _, row := range s.rows {
@@ -441,15 +441,15 @@ func (s *search) scan(result *sql.Rows) (hits map[int][]reflect.Value, err error
 	hits = map[int][]reflect.Value{}
 	for result.Next() {
 		var n int
-		into := []any{&n}
+		targets := []any{&n}
 		cells := make([]reflect.Value, len(s.frame.plan.columns))
 		for c, column := range s.frame.plan.columns {
 			if s.frame.mask.has(c) {
 				cells[c] = reflect.New(reflect.PointerTo(column.value)) // a pointer, for NULL
-				into = append(into, cells[c].Interface())
+				targets = append(targets, cells[c].Interface())
 			}
 		}
-		if err := result.Scan(into...); err != nil {
+		if err := result.Scan(targets...); err != nil {
 			return nil, err
 		}
 		if _, twice := hits[n]; twice {

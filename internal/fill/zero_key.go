@@ -36,7 +36,7 @@ func KeyClauses(field *schema.Field) []clause.Interface {
 // of GORM or of the plugin where they do not come before the INSERT. The schema must not be in use yet.
 func (c *column) noZeroKeys() {
 	integer := c.kind == kindInt || c.kind == kindUint
-	if f := c.field; integer && !c.pointer && c.from == nil && f.PrimaryKey && !f.HasDefaultValue &&
+	if f := c.field; integer && !c.pointer && c.source == nil && f.PrimaryKey && !f.HasDefaultValue &&
 		f.DefaultValueInterface == nil {
 		f.DefaultValueInterface = zeroKey{keyClause{c}}
 	}
@@ -146,7 +146,7 @@ func (c keyClause) isZeroIn(row reflect.Value) bool {
 	if !row.IsValid() || row.Type() != c.field.Schema.ModelType {
 		return false // GORM refuses it
 	}
-	cell, ok := c.in(row, false)
+	cell, ok := c.locate(row, false)
 	if !ok {
 		return true // GORM makes the embedded struct, and its fields are zero
 	}
