@@ -25,9 +25,9 @@ type node struct {
 	store     *gormlease.Store // nil unless the plugin opened it
 	leases    lease.Store      // where the number is leased; nil for a number given by hand
 	origin    authority.Origin
-	// claimed is the database of the first Use, which does not have to be looked at again. It is not written
+	// noted is the database of the first Use, which does not have to be looked at again. It is not written
 	// once there is a generator, because from then on several Use may have the node.
-	claimed *sql.DB
+	noted *sql.DB
 }
 
 // health is that of a plugin with a generator of its own.
@@ -60,7 +60,7 @@ func (c config) newNode(ctx context.Context, db *gorm.DB) (node, error) {
 		return c.leaseNode(ctx, db)
 	}
 	n := node{origin: authority.ByHand(lease.Fingerprint(c.layoutOrDefault()))}
-	if err := n.claim(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
+	if err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, err
 	}
 	var err error
@@ -77,7 +77,7 @@ func (c config) leaseNode(ctx context.Context, db *gorm.DB) (n node, err error) 
 	if n, err = c.openLeases(ctx, db); err != nil {
 		return node{}, err
 	}
-	if err := n.claim(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
+	if err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, errors.Join(err, n.closeStore())
 	}
 	leaseOpts := c.leaseOpts
@@ -120,18 +120,18 @@ func (c config) openLeases(ctx context.Context, db *gorm.DB) (n node, err error)
 	return n, nil
 }
 
-// claim notes on the database of a handle that its IDs come from where the node comes from, or returns an
+// noteHandle notes on the database of a handle that its IDs come from where the node comes from, or returns an
 // error wrapping ErrAuthority if they come from somewhere else.
-func (n *node) claim(ctx context.Context, db *gorm.DB) error {
+func (n *node) noteHandle(ctx context.Context, db *gorm.DB) error {
 	if db == nil || db.DryRun {
 		return nil
 	}
-	return n.claimOn(ctx, databaseOf(db))
+	return n.noteDatabase(ctx, databaseOf(db))
 }
 
-func (n *node) claimOn(ctx context.Context, database authority.Database) error {
+func (n *node) noteDatabase(ctx context.Context, database authority.Database) error {
 	pool, _ := database.Pool.(*sql.DB)
-	if pool != nil && pool == n.claimed {
+	if pool != nil && pool == n.noted {
 		return nil
 	}
 	leases, err := database.Claim(ctx, n.origin)
@@ -139,7 +139,7 @@ func (n *node) claimOn(ctx context.Context, database authority.Database) error {
 		return err
 	}
 	if n.generator == nil && (leases == "" || n.store != nil) {
-		n.claimed = pool // nobody else has the node yet
+		n.noted = pool // nobody else has the node yet
 	}
 	if n.keeper == nil {
 		return nil
@@ -177,17 +177,17 @@ func (n *node) notes(db *gorm.DB) *fill.Notes {
 		defer cancel()
 		switch {
 		case pool == nil:
-			return n.claimOn(ctx, databaseOf(db))
+			return n.noteDatabase(ctx, databaseOf(db))
 		case pinned:
-			return authority.In(dialect, pool).Beneath(ctx, pool, n.claimOn)
+			return authority.In(dialect, pool).Beneath(ctx, pool, n.noteDatabase)
 		}
-		return n.claimOn(ctx, authority.In(dialect, pool))
+		return n.noteDatabase(ctx, authority.In(dialect, pool))
 	})
 }
 
-// note notes it on the database of the handle itself. If that is read-only, it is left to the first create.
-func (n *node) note(db *gorm.DB, notes *fill.Notes) error {
-	err := n.claim(db.Statement.Context, db)
+// noteOwn notes it on the database of the handle itself. If that is read-only, it is left to the first create.
+func (n *node) noteOwn(db *gorm.DB, notes *fill.Notes) error {
+	err := n.noteHandle(db.Statement.Context, db)
 	if errors.Is(err, authority.ErrReadOnly) {
 		return nil
 	}

@@ -33,8 +33,8 @@ type Plugin struct {
 	used      sync.Map // has the *gorm.Config of every database on which db.Use was called
 	hot       sync.Map // has the schema of every model that warnOfHotRegion has warned about
 
-	// turn is held while a node is got or given back, which may take long.
-	turn chan struct{}
+	// busy is held while a node is got or given back, which may take long.
+	busy chan struct{}
 	node atomic.Pointer[node]
 }
 
@@ -43,7 +43,7 @@ var _ gorm.Plugin = (*Plugin)(nil)
 // New returns a plugin. It does nothing yet and cannot fail: faults in the options surface in
 // Initialize, that is, in the error of db.Use.
 func New(opts ...Option) *Plugin {
-	p := &Plugin{turn: make(chan struct{}, 1)}
+	p := &Plugin{busy: make(chan struct{}, 1)}
 	p.config, p.configErr = configure(opts)
 	digits := maxDigits
 	if p.configErr == nil && p.config.source == nil {
@@ -105,7 +105,7 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 	if n := p.node.Load(); err == nil && n != nil {
 		notes = n.notes(db)
 		if !later {
-			err = n.note(db, notes)
+			err = n.noteOwn(db, notes)
 		}
 	}
 	if err == nil {
@@ -270,8 +270,8 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
 func (p *Plugin) Close(ctx context.Context) error {
 	p.closed.Store(true)
 	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
+	case p.busy <- struct{}{}:
+		defer func() { <-p.busy }()
 	case <-ctx.Done():
 		return errs.Ended(ctx)
 	}
@@ -355,8 +355,8 @@ func (p *Plugin) numbers(ctx context.Context, db *gorm.DB) (*fill.Numbers, error
 // firstNode gets the node, if nobody else has meanwhile.
 func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
 	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
+	case p.busy <- struct{}{}:
+		defer func() { <-p.busy }()
 	case <-ctx.Done():
 		return nil, errs.Ended(ctx)
 	}

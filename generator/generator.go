@@ -445,7 +445,7 @@ func (g *Generator) reserve(now, want int64, shard class) reservation {
 		if !g.last.CompareAndSwap(word, next) {
 			continue
 		}
-		g.settle(word)
+		g.countIssued(word)
 		g.issued += uint64(r.count)
 		g.counted, g.started, g.resume = idOf(next), true, r.resume
 		if r.dealt {
@@ -573,9 +573,9 @@ func (g *Generator) leadOf(tick, now int64) int64 {
 	return tick*g.tickNanos - now
 }
 
-// settle counts the IDs up to word that Next took since the last reservation. The caller holds
+// countIssued counts the IDs up to word that Next took since the last reservation. The caller holds
 // g.mu.
-func (g *Generator) settle(word int64) {
+func (g *Generator) countIssued(word int64) {
 	if g.started {
 		g.issued += uint64(idOf(word) - g.counted)
 		g.counted = idOf(word)
@@ -620,7 +620,7 @@ func (g *Generator) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	word := g.last.Load()
-	g.settle(word)
+	g.countIssued(word)
 	s.Node = g.grant.window.Node
 	s.Issued = g.issued
 	s.Waits, s.Waited, s.Extensions = g.waits, g.waited, g.extends

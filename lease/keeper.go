@@ -25,14 +25,14 @@ type Keeper struct {
 	wake        chan struct{} // asks the goroutine for an extension now
 	stop        context.CancelFunc
 	done        chan struct{} // closed when the goroutine has ended
-	turn        chan struct{} // held by the Close that is at work
+	closing     chan struct{} // held by the Close that is at work
 
 	window   atomic.Pointer[generator.Window]
 	grants   atomic.Uint64
 	maxAhead atomic.Int64
 	waiting  atomic.Int64 // calls of Extend that are under way
 	unprobed atomic.Bool  // the store has said that it cannot be probed
-	looked   atomic.Bool  // somebody has asked for the window, and may have stamped in it
+	asked    atomic.Bool  // somebody has asked for the window, and may have stamped in it
 
 	// Owned by whoever is at work: Acquire, then the goroutine, then Close.
 	holding
@@ -108,7 +108,7 @@ func newKeeper(s Store, l generator.Layout, c config) (*Keeper, error) {
 		bounds:      boundariesOf(l),
 		wake:        make(chan struct{}, 1),
 		done:        make(chan struct{}),
-		turn:        make(chan struct{}, 1),
+		closing:     make(chan struct{}, 1),
 		warned:      make(map[int64]bool),
 		changed:     make(chan struct{}),
 	}
@@ -427,8 +427,8 @@ func (k *Keeper) publish(w generator.Window) {
 // Window returns the present window. It is empty, with a zero Until, after Close, and after the
 // number was lost until the keeper has taken another one.
 func (k *Keeper) Window() generator.Window {
-	if !k.looked.Load() {
-		k.looked.Store(true)
+	if !k.asked.Load() {
+		k.asked.Store(true)
 	}
 	return *k.window.Load()
 }
@@ -832,7 +832,7 @@ func (k *Keeper) hurriedAfter(err error) time.Duration {
 // renew is attempt without a limit of its own.
 func (k *Keeper) renew(ctx context.Context) error {
 	if k.doubt {
-		if err := k.settle(ctx); err != nil {
+		if err := k.reread(ctx); err != nil {
 			return err
 		}
 	}
@@ -928,19 +928,19 @@ func (k *Keeper) unanswered(ctx context.Context, next Record, cause error) error
 	return k.progress(ctx, cause)
 }
 
-// progress settles what the keeper has after a swap that failed for some cause. It returns nil if
+// progress finds out what the keeper has after a swap that failed for some cause. It returns nil if
 // that is more than before, or nothing.
 func (k *Keeper) progress(ctx context.Context, cause error) error {
 	node, before := k.record.Node, k.record.Version
-	err := k.settle(ctx)
+	err := k.reread(ctx)
 	if err == nil && k.record.Version != before {
 		return nil
 	}
 	return failed(fmt.Sprintf("the window of node %d could not be extended", node), errors.Join(cause, err))
 }
 
-// settle asks the store what the keeper has, and drops the number if that is nothing.
-func (k *Keeper) settle(ctx context.Context) error {
+// reread asks the store what the keeper has, and drops the number if that is nothing.
+func (k *Keeper) reread(ctx context.Context) error {
 	stored, found, err := k.find(ctx, k.record.Node)
 	if err != nil {
 		return err
@@ -1018,8 +1018,8 @@ func (k *Keeper) Close(ctx context.Context) error {
 	defer cancel()
 	window := *k.window.Load()
 	select {
-	case k.turn <- struct{}{}:
-		defer func() { <-k.turn }()
+	case k.closing <- struct{}{}:
+		defer func() { <-k.closing }()
 	case <-ctx.Done():
 		return k.notGivenBack(window.Until, context.Cause(ctx))
 	}
@@ -1035,7 +1035,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 	k.publish(generator.Window{Node: h.record.Node})
 	if h.record.Version != 0 {
 		until, layout := h.record.Until, k.fingerprint
-		if seal != nil || !k.looked.Load() {
+		if seal != nil || !k.asked.Load() {
 			until = later(h.from, last)
 			if h.first && last.IsZero() {
 				layout = UnboundLayout

@@ -372,7 +372,7 @@ func (l *lane) run() {
 		overtaken := err != nil && errors.Is(context.Cause(ctx), errOvertaken)
 		giveUp(nil)
 		f.overtaken = next(f.overtaken, overtaken)
-		finished := l.settle(b, began, err)
+		finished := l.endClaim(b, began, err)
 		hasty := l.waiting > 0
 		l.wake()
 		l.mu.Unlock()
@@ -485,8 +485,8 @@ func next(n int, more bool) int {
 	return 0
 }
 
-// settle notes how a claim ended, and tells whether the goroutine is done. The caller holds mu.
-func (l *lane) settle(b *block, began time.Time, err error) (finished bool) {
+// endClaim notes how a claim ended, and tells whether the goroutine is done. The caller holds mu.
+func (l *lane) endClaim(b *block, began time.Time, err error) (finished bool) {
 	f := &l.fetch
 	took := time.Since(began)
 	known := lasting(f.failure)

@@ -280,7 +280,7 @@ func (d Database) inMemory(ctx context.Context) (in bool, err error) {
 	if !d.Embedded {
 		return false, nil
 	}
-	err = persist(ctx, func() (err error) {
+	err = retry(ctx, func() (err error) {
 		in, err = d.hasNoFile(ctx)
 		return err
 	})
@@ -520,11 +520,11 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 // been set to commit nothing by itself. A transaction, which cannot begin another, does it as it is. While
 // somebody else writes, it is tried again.
 func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error) error {
-	return persist(ctx, func() error { return d.transactOnce(ctx, needed, do) })
+	return retry(ctx, func() error { return d.transactOnce(ctx, needed, do) })
 }
 
-// persist does something again as long as the database does nothing because somebody else is writing.
-func persist(ctx context.Context, do func() error) error {
+// retry does something again as long as the database does nothing because somebody else is writing.
+func retry(ctx context.Context, do func() error) error {
 	var busy error
 	for {
 		err := do()

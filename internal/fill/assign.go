@@ -72,7 +72,7 @@ func assign(fr *frame, numbers *Numbers) error {
 		return fr.plan.noID(columns, err)
 	}
 	fr.ids = ids
-	err := fr.place(columns, ids[before:])
+	err := fr.write(columns, ids[before:])
 	// The plugin's own numbers come in order. Those of an application's source may not.
 	if !slices.IsSorted(fr.ids) {
 		slices.Sort(fr.ids)
@@ -121,7 +121,7 @@ func assignBound(fr *frame, numbers *Numbers, columns columnMask) (bound columnM
 			ids = slices.Clone(ids)
 			fr.note(column, ids)
 		}
-		if err := fr.place(1<<c, ids); err != nil {
+		if err := fr.write(1<<c, ids); err != nil {
 			return bound, err
 		}
 	}
@@ -202,7 +202,7 @@ func assignNamed(fr *frame, numbers *Numbers, columns columnMask) (named columnM
 		if err := numbers.takeFrom(fr.context(), first.source, ids); err != nil {
 			return named, fr.plan.noID(found, err)
 		}
-		if err := fr.placeNamed(found, ids); err != nil {
+		if err := fr.writeNamed(found, ids); err != nil {
 			return named, err
 		}
 	}

@@ -292,7 +292,7 @@ func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 	if cell.Int() != 0 {
 		return true
 	}
-	p := f.plans.frames.place(stmt)
+	p := f.plans.frames.slotOf(stmt)
 	if !p.stmt.CompareAndSwap(nil, stmt) {
 		return false
 	}
@@ -362,8 +362,8 @@ func (f *filler) beforeInsert(db *gorm.DB) {
 }
 
 // beforeFrame is beforeInsert for a statement that has a frame or needs one. If the statement has one cell,
-// p is its place, and otherwise nil.
-func (f *filler) beforeFrame(db *gorm.DB, p *place) {
+// p is its slot, and otherwise nil.
+func (f *filler) beforeFrame(db *gorm.DB, p *slot) {
 	fr := f.plans.frames.find(db.Statement)
 	if p != nil {
 		var err error
@@ -543,7 +543,7 @@ func (f *filler) afterInsert(db *gorm.DB) {
 }
 
 // afterOneCell does the work of afterInsert for a statement that has one cell.
-func (p *place) afterOneCell(db *gorm.DB) {
+func (p *slot) afterOneCell(db *gorm.DB) {
 	sent := p.one.sending
 	p.one.sending = false
 	if sent && db.Error != nil {
@@ -557,7 +557,7 @@ func (p *place) afterOneCell(db *gorm.DB) {
 }
 
 // judgeOneCell is judgeError for a statement that has one cell.
-func (p *place) judgeOneCell(db *gorm.DB) {
+func (p *slot) judgeOneCell(db *gorm.DB) {
 	cause, own := db.Error, p.one.cell.Int() == p.one.id
 	translated(db, p.config)
 	p.config = nil
@@ -601,7 +601,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 	// another. MySQL counts in another way.
 	_, returns := db.Statement.Clauses[clauseReturning]
 	if upsert.conflict.DoNothing && !returns && db.Name() != dialectMySQL &&
-		(db.RowsAffected == int64(upsert.sent) || fr.judge.settles(upsert)) {
+		(db.RowsAffected == int64(upsert.sent) || fr.judge.allInserted(upsert)) {
 		return nil
 	}
 	search := newSearch(db, fr, upsert)
@@ -642,7 +642,7 @@ func (f *filler) finish(db *gorm.DB) {
 
 // finishOneCell ends a statement that has one cell. It takes the ID back if the statement failed, unless
 // the application has set another one.
-func (p *place) finishOneCell(db *gorm.DB) {
+func (p *slot) finishOneCell(db *gorm.DB) {
 	translated(db, p.config) // unless the application has removed what comes before
 	p.config = nil
 	if one := &p.one; db.Error != nil && one.cell.Int() == one.id && (!one.inserted || beganTransaction(db)) {

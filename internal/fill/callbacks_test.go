@@ -269,7 +269,7 @@ func hookRowsUndone(t *testing.T, target database) {
 	same(t, "parts", plainOne[int64](t, db, "SELECT COUNT(*) FROM parts"), 3)
 }
 
-// deepHooks makes more statements at a time than the plugin has places for.
+// deepHooks makes more statements at a time than the plugin has slots for.
 func deepHooks(t *testing.T, target database) {
 	const depth = 600
 	db := open(t, target, nil, &item{}, &part{})

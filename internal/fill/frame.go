@@ -41,31 +41,31 @@ type frame struct {
 // frameTable finds the frame of a statement. Applications see the context and the settings of a
 // statement and may replace them, so the frame is in neither. Most frames stand in a table of the
 // plugin, and serve one statement after another, so they take no allocation. If another statement
-// occupies the place, the frame stands among the clauses of its statement, where GORM copies it now and
+// occupies the slot, the frame stands among the clauses of its statement, where GORM copies it now and
 // then but never builds it.
 //
-// A panic in a hook can leave a frame behind. It then keeps its place and its statement, and there
-// are only so many places.
+// A panic in a hook can leave a frame behind. It then keeps its slot and its statement, and there
+// are only so many slots.
 type frameTable struct {
-	places [1 << placeBits]place
+	slots [1 << slotBits]slot
 	// spilled counts the frames among clauses. As long as there are none, nobody looks there.
 	spilled atomic.Int64
 	spare   sync.Pool // empty frames
 }
 
-// place has what is known of one statement at a time: its frame, or its one cell.
-type place struct {
-	stmt atomic.Pointer[gorm.Statement] // nil if the place is free
+// slot has what is known of one statement at a time: its frame, or its one cell.
+type slot struct {
+	stmt atomic.Pointer[gorm.Statement] // nil if the slot is free
 
 	// Only whoever runs that statement reads and writes these.
 	frame *frame // nil if there is one cell
 	one   oneCell
-	// config is as in a frame. With it a place fills a line of the cache, so that statements do not share one.
+	// config is as in a frame. With it a slot fills a line of the cache, so that statements do not share one.
 	config *gorm.Config
 }
 
-// placeBits is the binary logarithm of the number of places.
-const placeBits = 8
+// placeBits is the binary logarithm of the number of slots.
+const slotBits = 8
 
 // frameClause is the name of a frame among the clauses of a statement.
 const frameClause = PluginName + ":frame"
@@ -110,9 +110,9 @@ type oneCell struct {
 	sending  bool // as in a frame
 }
 
-// of returns the frame of this very statement, or nil.
+// find returns the frame of this very statement, or nil.
 func (t *frameTable) find(stmt *gorm.Statement) *frame {
-	if p := t.place(stmt); p.stmt.Load() == stmt {
+	if p := t.slotOf(stmt); p.stmt.Load() == stmt {
 		return p.frame
 	}
 	if t.spilled.Load() == 0 {
@@ -125,16 +125,16 @@ func (t *frameTable) find(stmt *gorm.Statement) *frame {
 	return nil
 }
 
-// oneCellOf returns the place of a statement that has one cell, or nil.
-func (t *frameTable) oneCellOf(stmt *gorm.Statement) *place {
-	if p := t.place(stmt); p.stmt.Load() == stmt && p.frame == nil {
+// oneCellOf returns the slot of a statement that has one cell, or nil.
+func (t *frameTable) oneCellOf(stmt *gorm.Statement) *slot {
+	if p := t.slotOf(stmt); p.stmt.Load() == stmt && p.frame == nil {
 		return p
 	}
 	return nil
 }
 
-// place returns where the frame of a statement stands unless the place is occupied.
-func (t *frameTable) place(stmt *gorm.Statement) *place { return &t.places[spread(stmt, placeBits)] }
+// slotOf returns where the frame of a statement stands unless the slot is occupied.
+func (t *frameTable) slotOf(stmt *gorm.Statement) *slot { return &t.slots[spread(stmt, slotBits)] }
 
 // spread returns a number of so many bits for what a pointer leads to. Its address decides, because Go does
 // not move what lies on the heap; hash/maphash relies on that as well. Every create asks several times, so
@@ -149,7 +149,7 @@ func spread[T any](pointer *T, bits int) uint64 {
 // the old one.
 func (t *frameTable) open(stmt *gorm.Statement, plan *Plan) *frame {
 	f := t.fresh(stmt, plan)
-	if p := t.place(stmt); p.stmt.CompareAndSwap(nil, stmt) || p.stmt.Load() == stmt {
+	if p := t.slotOf(stmt); p.stmt.CompareAndSwap(nil, stmt) || p.stmt.Load() == stmt {
 		p.frame, p.one = f, oneCell{}
 		return f
 	}
@@ -175,7 +175,7 @@ func (t *frameTable) fresh(stmt *gorm.Statement, plan *Plan) *frame {
 
 // widen makes a frame of a statement that has one cell, because the application has added clauses since
 // that was filled.
-func (t *frameTable) widen(p *place, plan *Plan) (*frame, error) {
+func (t *frameTable) widen(p *slot, plan *Plan) (*frame, error) {
 	f := t.fresh(p.stmt.Load(), plan)
 	f.one[0] = p.one.id
 	f.ids, f.mask, f.inserted = f.one[:], 1, p.one.inserted
@@ -186,7 +186,7 @@ func (t *frameTable) widen(p *place, plan *Plan) (*frame, error) {
 // remove forgets a frame whose statement is over, and closes it.
 func (t *frameTable) remove(f *frame) {
 	f.close()
-	if p := t.place(f.stmt); p.stmt.Load() == f.stmt {
+	if p := t.slotOf(f.stmt); p.stmt.Load() == f.stmt {
 		p.frame = nil
 		p.stmt.Store(nil)
 	} else {
@@ -316,22 +316,22 @@ func (f *frame) countVacant(columns columnMask) (empty int, found columnMask) {
 	return empty, found
 }
 
-// place writes IDs into the empty cells, column by column.
-func (f *frame) place(columns columnMask, ids []int64) (err error) {
+// write writes IDs into the empty cells, column by column.
+func (f *frame) write(columns columnMask, ids []int64) (err error) {
 	for c, column := range f.plan.columns {
 		if !columns.has(c) {
 			continue
 		}
-		if ids, err = f.rows.place(c, ids); err != nil {
+		if ids, err = f.rows.write(c, ids); err != nil {
 			return f.noFit(column, err)
 		}
 	}
 	return nil
 }
 
-// placeNamed writes the numbers of one source into the empty cells of its columns. Nothing is written
+// writeNamed writes the numbers of one source into the empty cells of its columns. Nothing is written
 // unless all of them fit.
-func (f *frame) placeNamed(columns columnMask, ids []int64) error {
+func (f *frame) writeNamed(columns columnMask, ids []int64) error {
 	rest := ids
 	for c, column := range f.plan.columns {
 		if !columns.has(c) {
@@ -346,7 +346,7 @@ func (f *frame) placeNamed(columns columnMask, ids []int64) error {
 		f.note(column, rest[:n])
 		rest = rest[n:]
 	}
-	return f.place(columns, ids)
+	return f.write(columns, ids)
 }
 
 // note remembers numbers that were made for a column of a named source.

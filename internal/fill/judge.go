@@ -355,8 +355,8 @@ func (g guard) buildMade(b clause.Builder, c int, rows []int) {
 	_, _ = b.WriteString(")")
 }
 
-// settles reports whether only rows with new keys are in doubt, were sent alone, and were all inserted.
-func (j *judge) settles(u *upsert) bool {
+// allInserted reports whether only rows with new keys are in doubt, were sent alone, and were all inserted.
+func (j *judge) allInserted(u *upsert) bool {
 	return j != nil && j.apart && j.affected == int64(len(j.rows)) &&
 		!slices.ContainsFunc(u.cells, func(cell cell) bool { return slices.Contains(j.given, cell.row) })
 }

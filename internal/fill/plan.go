@@ -197,7 +197,7 @@ func (c *PlanCache) newColumn(s *schema.Schema, field *schema.Field) (*column, e
 	return column, err
 }
 
-// from returns the source that the tag of a field names, or nil if it names none.
+// sourceOf returns the source that the tag of a field names, or nil if it names none.
 func (c *PlanCache) sourceOf(field *schema.Field) (*namedSource, error) {
 	name, found := strings.CutPrefix(field.Tag.Get(TagName), TagFrom)
 	if !found {
@@ -747,7 +747,7 @@ func keeps(t reflect.Type, number int64) (keeps, text bool) {
 	return false, false
 }
 
-// from is a source that tags name.
+// namedSource is a source that tags name.
 type namedSource struct {
 	name   string
 	source Source
@@ -898,7 +898,7 @@ func (c *column) write(v reflect.Value, id int64) error {
 	return nil
 }
 
-// in finds the field in a row. Where an embedded struct on the way is a nil pointer it returns
+// locate finds the field in a row. Where an embedded struct on the way is a nil pointer it returns
 // false, or allocates it if grow is set.
 func (c *column) locate(row reflect.Value, grow bool) (reflect.Value, bool) {
 	if c.direct >= 0 {

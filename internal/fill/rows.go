@@ -21,8 +21,8 @@ type rows interface {
 	// vacant counts the cells of a column that wait for an ID.
 	vacant(column int) int
 	isVacant(row, column int) bool
-	// place puts IDs into those cells, in the order of the rows, and returns the IDs left over.
-	place(column int, ids []int64) (rest []int64, err error)
+	// write puts IDs into those cells, in the order of the rows, and returns the IDs left over.
+	write(column int, ids []int64) (rest []int64, err error)
 	// get returns the ID in a cell; ok is false if there is none.
 	get(row, column int) (id int64, ok bool)
 	// put writes an ID into a cell.
@@ -51,7 +51,7 @@ type structRows struct {
 	pointers bool
 }
 
-// over points r at a destination. It returns false for a destination that is not made of the model's
+// pointAt points r at a destination. It returns false for a destination that is not made of the model's
 // own structs.
 func (r *structRows) pointAt(p *Plan, v reflect.Value) bool {
 	elem := v.Type()
@@ -145,7 +145,7 @@ func (r *structRows) isVacant(i, c int) bool {
 	return ok && r.plan.columns[c].isVacant(row)
 }
 
-func (r *structRows) place(c int, ids []int64) ([]int64, error) {
+func (r *structRows) write(c int, ids []int64) ([]int64, error) {
 	column := r.plan.columns[c]
 	if r.isTable(column) {
 		for i := 0; len(ids) > 0 && i < r.rv.Len(); i++ {
@@ -320,7 +320,7 @@ func (r *mapRows) vacant(c int) int {
 	return empty
 }
 
-func (r *mapRows) place(c int, ids []int64) ([]int64, error) {
+func (r *mapRows) write(c int, ids []int64) ([]int64, error) {
 	for i := 0; len(ids) > 0 && i < len(r.maps); i++ {
 		if !r.isVacant(i, c) {
 			continue

@@ -302,7 +302,7 @@ func (s *search) missing(row int) bool {
 	return missing
 }
 
-// by looks for all rows that are still missing and have all columns of the key.
+// findBy looks for all rows that are still missing and have all columns of the key.
 func (s *search) findBy(key searchKey) error {
 	var wanted []int
 	var values [][]any
