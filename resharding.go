@@ -116,13 +116,21 @@ func (d *Resharding) Verify(ctx context.Context) error { return publicDifference
 // processes. It returns the router that the resharding was made from, which has twice the shards from then
 // on, as those of the other processes have.
 //
-// While statements go on, it copies and repairs. Then it closes the shard map: nobody gets a lease on it
-// any more, and after three seconds nobody holds one. Statements and methods of routers whose lease has
-// ended wait, or are refused with [ErrShardMap]. Meanwhile Cutover waits for the end of open transactions,
-// for five seconds at most, compares all rows once, repairs what was written up to then, compares that
-// again, records the new map, removes the moved rows from the old tables, and opens the new map. So writes
-// and reads stand still for about as long as it takes to compare the rows that move with their copies, and
-// to delete them. Handles that were made before the cutover are refused with ErrShardMap from then on.
+// The steps are:
+//
+//  1. Copy and repair, while statements go on.
+//  2. Close the shard map. Nobody gets a lease on it any more, and after three seconds nobody holds one.
+//  3. Wait for the end of open transactions, for five seconds at most.
+//  4. Compare all rows that move with their copies.
+//  5. Repair the copies of rows that were written up to then, and compare those again.
+//  6. Record the new map.
+//  7. Remove the moved rows from the old tables.
+//  8. Open the new map.
+//
+// From step 2 to step 8, statements and methods of routers whose lease has ended wait, or are refused with
+// [ErrShardMap]. So reads and writes stand still for about as long as it takes to compare the rows that move
+// with their copies, and to delete them. Handles that were made before the cutover are refused with
+// ErrShardMap from then on.
 //
 // The errors are those of [Resharding.Copy] and [Resharding.Verify], or one wrapping [ErrSharding] that says
 // which transactions are open after these five seconds; after one of them nothing has changed, and the old

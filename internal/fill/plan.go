@@ -54,8 +54,9 @@ type onner interface {
 	NextOn(ctx context.Context, shard, shards int) (int64, error)
 }
 
-// PlanCache holds the plans of a plugin. It keeps them by schema and not by type, because a type has
-// another schema in every gorm.Open, and for every special table name. It is safe for concurrent use.
+// PlanCache holds the plans of a plugin. The key of a plan is the schema and not the type of its model: GORM
+// parses a type anew for every gorm.Open and for every table name that is set by hand, and each of these
+// schemas needs a plan of its own. A PlanCache is safe for concurrent use.
 type PlanCache struct {
 	frames frameTable      // of the statements that run
 	digits int             // decimal digits of the largest ID
@@ -64,12 +65,13 @@ type PlanCache struct {
 	// unnamed means that nobody needs the named sources, because no row is filled.
 	unnamed bool
 
-	// recent has plans that were asked for, each in the place of its schema. A map takes several times as
-	// long, and every create asks.
+	// recent is a small table of plans in front of the map plans. The address of a schema chooses its element,
+	// and a newer plan overwrites an older one there. Every create looks up a plan, and a map takes several
+	// times as long.
 	recent [1 << recentBits]atomic.Pointer[Plan]
-	// plans is replaced as a whole by whoever adds to it, because many creates read it.
+	// plans has all plans. Creates read it without a lock, so a new plan replaces the whole map by a copy.
 	plans atomic.Pointer[map[*schema.Schema]*Plan]
-	mu    sync.Mutex // one plan is made at a time: making one changes the schema
+	mu    sync.Mutex // held while a plan is made, because that changes the schema
 }
 
 // recentBits is the binary logarithm of the number of recent plans.
@@ -688,8 +690,8 @@ func newColumn(field *schema.Field, digits int, source *namedSource) (*column, e
 	case t == reflect.TypeFor[[]byte]():
 		c.kind = kindBytes
 	default:
-		kept, text := keeps(t, tried)
-		if kept {
+		exact, text := scansExactly(t, tried)
+		if exact {
 			c.kind, c.text = kindScan, text
 			break
 		}
@@ -721,13 +723,13 @@ func (c *column) checkSize(digits int) error {
 	return nil
 }
 
-// keeps reports whether values of a struct type give back the number that was scanned into
-// them, as a number or as its decimal digits. It tries the type, because the names of types say too
-// little: sql.NullFloat64 takes an int64 as well, and loses digits.
-func keeps(t reflect.Type, number int64) (keeps, text bool) {
+// scansExactly reports whether a struct type can hold an ID. It scans the number into a value of the type,
+// and reads it back by the Valuer. exact means that the same number came back, and text that it came back as its
+// decimal digits. Only a trial can tell: sql.NullFloat64, for one, scans an int64 and then loses digits.
+func scansExactly(t reflect.Type, number int64) (exact, text bool) {
 	defer func() {
 		if recover() != nil { // the Scan or Value of a foreign type
-			keeps = false
+			exact = false
 		}
 	}()
 	if t.Kind() != reflect.Struct {
