@@ -25,9 +25,9 @@ import (
 const maxPartitions = 8192
 
 // ByShard returns the statements that divide a table by its key, where one database is enough and a router
-// is not needed. On MySQL and MariaDB the partition of a row is its shard. On PostgreSQL it is not, because that
-// divides tables only by a hash of its own. Read the statements before you run them: they copy the whole
-// table and lock it meanwhile.
+// is not needed. On MySQL and MariaDB the partition of a row is its shard. On PostgreSQL it is not, because
+// that divides tables only by a hash of its own. Read the statements before you run them: they copy the
+// whole table and lock it meanwhile.
 // db must use the plugin.
 //
 // On MySQL and MariaDB, the partition of a row is the shard of its ID as a [snowflakeplugin.Router] with the
@@ -37,8 +37,8 @@ const maxPartitions = 8192
 //
 // On PostgreSQL, the table is renamed to NAME_unpartitioned, and its rows are copied into a new table.
 // PostgreSQL's own hash of the ID spreads the rows evenly, so the number of a partition is no shard number.
-// The old table remains until
-// you drop it. Foreign keys of other tables still refer to it, so change those first.
+// The old table remains until you drop it. Foreign keys of other tables still refer to it, so change those
+// first.
 //
 // On both, every unique key must contain the primary key. The error wraps [snowflakeplugin.ErrSharding]: for
 // a model with another unique key, for a primary key of several columns, for a number of partitions that is
