@@ -37,12 +37,17 @@
 // Whoever takes a number that binds nothing looks at all records once more afterwards. If one of them
 // is bound to another layout, it gives the number back as it was, and makes no ID.
 //
-// So two layouts are never in use together. Suppose that L and M were. Look at the first record of
-// each that has been bound ever since. Both were taken when they bound nothing, so both takers looked
-// at all records after their swap; the later swap came before the later look, which showed the other
-// record. A holder that takes a number which is bound already need not look again: the record was
-// bound when it listed all records, it was not given back since, because its version is the same,
-// and so whoever bound another layout after that has seen it.
+// So two layouts are never in use together. Suppose that L and M were:
+//
+//  1. Each has a first record that was bound to it and has stayed bound ever since.
+//  2. Both records bound nothing when they were taken, so each taker read all records after its swap.
+//  3. The later of these two readings came after both swaps, so it showed the record of the other layout.
+//  4. The taker that made this reading gave its number back, and its record did not stay bound. This
+//     contradicts step 1.
+//
+// A holder that takes a number which is bound already need not read all records again. The record was
+// bound when the holder listed all records. Its version is the same at the swap, so nobody has given it
+// back in between. Whoever bound another layout after that list has therefore seen it.
 //
 // # Window
 //
@@ -81,9 +86,9 @@
 // a second after the store does, whether it refused connections or was silent. While no call waits, the
 // pauses grow to a third of a span.
 //
-// The store may have become slow, so some attempts may take longer, up to a third of a span. They are
-// accompanied by short probes ([Prober]): when one of them is answered and the attempt is not, then what
-// the attempt has asked is lost, and the next attempt begins. If the store answers probes all the time
+// The store may have become slow, so some attempts may take longer, up to a third of a span. Short
+// probes ([Prober]) run beside such an attempt. If a probe is answered and the attempt is not, the
+// request of the attempt counts as lost, and the next attempt begins. If the store answers probes all the time
 // and is slow with attempts, each attempt is given four times as long as the one before. A request that
 // was given up counts as unanswered, like any other, and a probe changes nothing, so neither can grant
 // anything.
