@@ -62,8 +62,9 @@ func presets() map[string]func() generator.Layout {
 	}
 }
 
-// Generator returns the layout in the form of package generator.
-func (l Layout) Generator() (generator.Layout, error) {
+// Resolve returns the layout that a plan describes, by the name of a preset or by its bits, in the form of
+// package generator.
+func (l Layout) Resolve() (generator.Layout, error) {
 	if l.Preset != "" {
 		preset, ok := presets()[strings.ToLower(l.Preset)]
 		if !ok {
@@ -90,7 +91,7 @@ type decoder struct {
 }
 
 func (l Layout) decoder() (decoder, error) {
-	layout, err := l.Generator()
+	layout, err := l.Resolve()
 	if err != nil {
 		return decoder{}, err
 	}

@@ -186,7 +186,8 @@ func (r *renamer) taken(key sqldb.UniqueKey) *sqldb.Statement {
 	order := slices.Concat([]string{"merge_new"}, r.preference(), []string{"merge_n"})
 	of := append([]string{r.job.plan.Rename.By}, r.job.to.Primary...)
 	return sqldb.NewStatement(k, "INSERT INTO ", r.stage.found,
-		" (i, n, g, r) SELECT ROW_NUMBER() OVER (ORDER BY merge_n), merge_n, 0, merge_r FROM (SELECT merge_n, "+
+		" (merge_position, merge_member, merge_group, merge_rank) "+
+			"SELECT ROW_NUMBER() OVER (ORDER BY merge_n), merge_n, 0, merge_r FROM (SELECT merge_n, "+
 			"merge_new, ROW_NUMBER() OVER (PARTITION BY ", by, " ORDER BY ", strings.Join(order, ", "),
 		") AS merge_r FROM ", r.everyName(key, of...), " WHERE ", conditions,
 		") AS x WHERE merge_new = 1 AND merge_r > 1")

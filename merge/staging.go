@@ -20,6 +20,9 @@ type stage struct {
 	columns   []*sqldb.Column // of the table; the fixed columns of the stage come before them
 	rows      int64
 	// The names of the temporary tables. Each stage has its own, because drivers cache prepared statements.
+	// found lists the rows of groups: merge_position counts them through all groups, merge_member is the
+	// merge_n of the row, merge_group is the same for all rows of a group, and merge_rank is 1 for the row
+	// that stays as it is.
 	name, found, named string
 	filled             bool // there are rows in found
 }
@@ -57,7 +60,8 @@ func newStage(
 	}
 	if err == nil {
 		err = ws.target.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
-			" (i BIGINT PRIMARY KEY, n BIGINT, g BIGINT, r BIGINT)")
+			" (merge_position BIGINT PRIMARY KEY, "+
+			"merge_member BIGINT, merge_group BIGINT, merge_rank BIGINT)")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
@@ -260,7 +264,8 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 	}
 	// The names are such that no column of a game has them: MariaDB would take the column for the other.
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", s.found,
-		" (i, n, g, r) SELECT ROW_NUMBER() OVER (ORDER BY merge_g, merge_r), merge_n, merge_g, merge_r "+
+		" (merge_position, merge_member, merge_group, merge_rank) "+
+			"SELECT ROW_NUMBER() OVER (ORDER BY merge_g, merge_r), merge_n, merge_g, merge_r "+
 			"FROM (SELECT merge_n, RANK() OVER (ORDER BY ", by, ") AS merge_g, ROW_NUMBER() OVER (PARTITION BY ",
 		by, " ORDER BY ", strings.Join(append(preference, "merge_n"), ", "),
 		") AS merge_r, COUNT(*) OVER (PARTITION BY ", by, ") AS merge_c FROM ", s.name, " WHERE ", conditions,
@@ -324,9 +329,10 @@ func (s *stage) groups(ctx context.Context, of string, fn func(page []stagedRow)
 	}
 	for last := int64(0); ; {
 		q := sqldb.NewStatement(t.Kind,
-			"SELECT g.i, g.n, g.g, g.r, s.merge_server, ", key, ", s.merge_old, s.merge_tries, s.merge_keeper",
-			strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", of, " AS s ON s.merge_n = g.n", join,
-			" WHERE g.i > ").Bind(last).Add(" ORDER BY g.i LIMIT 5000")
+			"SELECT g.merge_position, g.merge_member, g.merge_group, g.merge_rank, s.merge_server, ", key,
+			", s.merge_old, s.merge_tries, s.merge_keeper",
+			strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", of, " AS s ON s.merge_n = g.merge_member",
+			join, " WHERE g.merge_position > ").Bind(last).Add(" ORDER BY g.merge_position LIMIT 5000")
 		var page []stagedRow
 		bytes := 0
 		err := t.EachSteady(ctx, q, func(values []any) error {

@@ -47,7 +47,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	if ws.open == nil {
 		return nil, fmt.Errorf("%w: no opener is set: use WithOpener", ErrOpen)
 	}
-	layout, err := plan.Layout.Generator()
+	layout, err := plan.Layout.Resolve()
 	if err != nil {
 		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
 	}
