@@ -60,8 +60,7 @@ func newStage(
 	}
 	if err == nil {
 		err = ws.target.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
-			" (merge_position BIGINT PRIMARY KEY, "+
-			"merge_member BIGINT, merge_group BIGINT, merge_rank BIGINT)")
+			" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_group BIGINT, merge_rank BIGINT)")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
