@@ -79,7 +79,8 @@ func (h Health) MarshalJSON() ([]byte, error) {
 		FailingSince time.Time         `json:"failing_since,omitzero"`
 		Sources      map[string]source `json:"sources,omitempty"`
 	}{
-		h.State, h.Ready, h.Node, h.Owner, h.WindowFrom, h.WindowUntil, text(h.LastError), h.FailingSince, sources,
+		h.State, h.Ready, h.Node, h.Owner, h.WindowFrom, h.WindowUntil, text(h.LastError), h.FailingSince,
+		sources,
 	})
 }
 

@@ -120,8 +120,8 @@ func (c config) openLeases(ctx context.Context, db *gorm.DB) (n node, err error)
 	return n, nil
 }
 
-// noteHandle notes on the database of a handle that its IDs come from where the node comes from, or returns an
-// error wrapping ErrAuthority if they come from somewhere else.
+// noteHandle notes on the database of a handle that its IDs come from where the node comes from, or returns
+// an error wrapping ErrAuthority if they come from somewhere else.
 func (n *node) noteHandle(ctx context.Context, db *gorm.DB) error {
 	if db == nil || db.DryRun {
 		return nil
@@ -185,7 +185,8 @@ func (n *node) notes(db *gorm.DB) *fill.Notes {
 	})
 }
 
-// noteOwn notes it on the database of the handle itself. If that is read-only, it is left to the first create.
+// noteOwn notes it on the database of the handle itself. If that is read-only, it is left to the first
+// create.
 func (n *node) noteOwn(db *gorm.DB, notes *fill.Notes) error {
 	err := n.noteHandle(db.Statement.Context, db)
 	if errors.Is(err, authority.ErrReadOnly) {

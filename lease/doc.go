@@ -86,12 +86,11 @@
 // a second after the store does, whether it refused connections or was silent. While no call waits, the
 // pauses grow to a third of a span.
 //
-// The store may have become slow, so some attempts may take longer, up to a third of a span. Short
-// probes ([Prober]) run beside such an attempt. If a probe is answered and the attempt is not, the
-// request of the attempt counts as lost, and the next attempt begins. If the store answers probes all the time
-// and is slow with attempts, each attempt is given four times as long as the one before. A request that
-// was given up counts as unanswered, like any other, and a probe changes nothing, so neither can grant
-// anything.
+// The store may have become slow, so some attempts may take longer, up to a third of a span. Short probes
+// ([Prober]) run beside such an attempt. If a probe is answered and the attempt is not, the request of the
+// attempt counts as lost, and the next attempt begins. If the store answers probes all the time and is slow
+// with attempts, each attempt is given four times as long as the one before. A request that was given up
+// counts as unanswered, like any other, and a probe changes nothing, so neither can grant anything.
 //
 // A swap was not answered: it counts as not granted. The keeper reads the record; if it is the one
 // that the swap was to write, owner, version and times, then the keeper wrote it, and adopts the

@@ -285,7 +285,8 @@ func runRange(_ context.Context, e *env, o *options, args []string) error {
 		return err
 	}
 	if limit.Before(earliest) {
-		return usagef("range: the earlier time comes first, but TO %s is before FROM %s", stamp(limit), stamp(earliest))
+		return usagef("range: the earlier time comes first, but TO %s is before FROM %s", stamp(limit),
+			stamp(earliest))
 	}
 	first, end, err := p.layout.Range(earliest, limit)
 	if err != nil {

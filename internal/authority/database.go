@@ -234,8 +234,7 @@ func (d Database) ensure(
 // table that was moved away.
 func (d Database) lastWindow(ctx context.Context, leases string) (string, error) {
 	var all [][]string
-	statement := fmt.Sprintf("SELECT %s, %s, %s FROM %s", d.Quoted("owner"), d.Quoted("layout"), d.Quoted("until"),
-		d.Quoted(leases))
+	statement := "SELECT " + d.QuoteAll([]string{"owner", "layout", "until"}) + " FROM " + d.Quoted(leases)
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		all, err = query(ctx, q, statement)
 		return err
@@ -249,7 +248,8 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 	last := ""
 	for _, row := range all {
 		r := lease.Record{Owner: row[0], Layout: row[1]}
-		r.Until, _ = time.Parse(time.RFC3339Nano, row[2]) // an end that nobody can read keeps no number out of use
+		// An end that nobody can read keeps no number out of use.
+		r.Until, _ = time.Parse(time.RFC3339Nano, row[2])
 		if !leaseops.IsKept(r, time.Now()) && !leaseops.IsMoved(r) {
 			last = max(last, row[2])
 		}

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// State returns the code of an error: the SQLSTATE of PostgreSQL, the number of MySQL, such as "1213", or the
-// name of SQLite, such as "SQLITE_BUSY". It is empty if the error has none, or one of SQLite that nothing here
-// asks for. Drivers of PostgreSQL tell the code by a method. That of MySQL begins its text with it. Each driver
-// of SQLite has a type of its own, so it is the text of the database that tells.
+// State returns the code of an error: the SQLSTATE of PostgreSQL, the number of MySQL, such as "1213", or
+// the name of SQLite, such as "SQLITE_BUSY". It is empty if the error has none, or one of SQLite that
+// nothing here asks for. Drivers of PostgreSQL tell the code by a method. That of MySQL begins its text
+// with it. Each driver of SQLite has a type of its own, so it is the text of the database that tells.
 func State(err error) string {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
@@ -43,7 +43,8 @@ func numberIn(said string) string {
 			return ""
 		}
 		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-		if after := rest[digits:]; digits > 0 && (strings.HasPrefix(after, ": ") || strings.HasPrefix(after, " (")) {
+		after := rest[digits:]
+		if digits > 0 && (strings.HasPrefix(after, ": ") || strings.HasPrefix(after, " (")) {
 			return rest[:digits]
 		}
 		said = rest

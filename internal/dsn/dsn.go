@@ -35,13 +35,13 @@ type DSN struct {
 // Parse reads a DSN. What is none of PostgreSQL or MySQL is taken for the path of a file of SQLite, which the
 // caller has to look at.
 func Parse(text string) (DSN, error) {
-	scheme, _, _ := strings.Cut(text, "://")
-	switch {
-	case scheme == text: // no URL
-	case scheme == "postgres" || scheme == "postgresql":
-		return DSN{Driver: PostgreSQL, Native: text}, nil
-	case scheme == "mysql" || scheme == "mariadb":
-		return parseMySQL(text)
+	if scheme, _, isURL := strings.Cut(text, "://"); isURL {
+		switch scheme {
+		case "postgres", "postgresql":
+			return DSN{Driver: PostgreSQL, Native: text}, nil
+		case "mysql", "mariadb":
+			return parseMySQL(text)
+		}
 	}
 	switch {
 	case strings.Contains(text, "@tcp(") || strings.Contains(text, "@unix("):

@@ -484,7 +484,8 @@ func refusedByMySQL(stmt *gorm.Statement, text string) (key string, is bool) {
 	if opening < 0 {
 		return "", false
 	}
-	if name := strings.TrimSuffix(text[opening+1:], "."); name != "" && !strings.EqualFold(name, tableOf(stmt)) {
+	name := strings.TrimSuffix(text[opening+1:], ".")
+	if name != "" && !strings.EqualFold(name, tableOf(stmt)) {
 		return "", false
 	}
 	first, last := strings.IndexByte(text, '\''), strings.LastIndexByte(text[:opening], '\'')

@@ -22,8 +22,8 @@ type Notes struct {
 }
 
 // NewNotes returns notes of no database yet. The function writes a note, and may do so twice. The nil pool
-// stands for the database that gorm.Open was given. pinned means that the caller has a connection of the pool,
-// perhaps in a transaction, until the note is written or refused.
+// stands for the database that gorm.Open was given. pinned means that the caller has a connection of the
+// pool, perhaps in a transaction, until the note is written or refused.
 func NewNotes(write func(ctx context.Context, dialect string, pool *sql.DB, pinned bool) error) *Notes {
 	return &Notes{
 		write: write, inTx: poolField(reflect.TypeFor[sql.Tx]()), inConn: poolField(reflect.TypeFor[sql.Conn]()),

@@ -78,6 +78,7 @@ func BenchmarkNotes(b *testing.B) {
 		n.Add(nil, pool)
 		var last int64
 		measure := func(b *testing.B, tx *gorm.DB) {
+			b.Helper()
 			times := make([]time.Duration, 2000)
 			for i := range times {
 				last++

@@ -725,7 +725,8 @@ func (c *column) checkSize(digits int) error {
 
 // scansExactly reports whether a struct type can hold an ID. It scans the number into a value of the type,
 // and reads it back by the Valuer. exact means that the same number came back, and text that it came back
-// as its decimal digits. Only a trial can tell: sql.NullFloat64, for one, scans an int64 and then loses digits.
+// as its decimal digits. Only a trial can tell: sql.NullFloat64, for one, scans an int64 and then loses
+// digits.
 func scansExactly(t reflect.Type, number int64) (exact, text bool) {
 	defer func() {
 		if recover() != nil { // the Scan or Value of a foreign type

@@ -42,10 +42,12 @@ var (
 	// errElsewhere means that a connection led to another database, an empty one.
 	errElsewhere = errors.New("a transaction holds the connection to the database in memory")
 
-	// ErrPooler and ErrFull are causes that the errors of drivers do not name, with what to do.
+	// ErrPooler is a cause that the errors of drivers do not name, with what to do.
 	ErrPooler = errors.New("a connection pooler such as PgBouncer in transaction mode gives each transaction " +
 		"another connection, on which the statements that pgx has prepared are not known; add " +
 		"default_query_exec_mode=exec (or simple_protocol) to the DSN")
+
+	// ErrFull is another one.
 	ErrFull = errors.New("the disk of the database is full, or the database has its greatest size: make room")
 )
 

@@ -39,7 +39,7 @@ func Options(t *testing.T) *redis.Options {
 func Connect(t *testing.T, options *redis.Options) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(options)
-	t.Cleanup(func() { client.Close() })
+	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 

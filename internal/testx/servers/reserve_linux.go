@@ -7,7 +7,8 @@ import (
 )
 
 // Reserve returns a port of 127.0.0.1 for a server that the test starts, stops and starts again. Until the
-// test ends, the kernel gives the port to nobody who asks for any free port, and to no connection that begins.
+// test ends, the kernel gives the port to nobody who asks for any free port, and to no connection that
+// begins.
 //
 // A socket that is bound but does not listen keeps the port. Linux lets a second socket listen on it if
 // both have SO_REUSEADDR, which servers set.

@@ -8,11 +8,11 @@ package sqldb
 
 import "github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 
-// Kind is a kind of database, and Statement is SQL under construction.
-type (
-	Kind      = dialect.Kind
-	Statement = dialect.SQL
-)
+// Kind is a kind of database.
+type Kind = dialect.Kind
+
+// Statement is SQL under construction.
+type Statement = dialect.SQL
 
 // The kinds of databases. MySQL stands for MariaDB too.
 const (

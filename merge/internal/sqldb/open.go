@@ -23,7 +23,8 @@ func Open(
 	}
 	conn, err := pool.Conn(ctx)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s: %s", ErrOpen, name, dsn.Redact(err.Error(), text)), pool.Close())
+		err = fmt.Errorf("%w: %s: %s", ErrOpen, name, dsn.Redact(err.Error(), text))
+		return nil, errors.Join(err, pool.Close())
 	}
 	d := &DB{Name: name, pool: pool, conn: conn}
 	if err := setUp(ctx, d, target); err != nil {
