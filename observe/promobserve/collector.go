@@ -80,7 +80,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 
 	gauge(c.ready, one(health.Ready))
 	for _, state := range states() {
-		gauge(c.state, one(health.State == state), string(state))
+		gauge(c.state, one(health.State == state), state)
 	}
 	instant(c.windowEnd, health.WindowUntil)
 	instant(c.failing, health.FailingSince)
