@@ -95,8 +95,8 @@ func typesWithMethods(s source) (names []string) {
 }
 
 // receiver is the name of the type in a receiver.
-func receiver(of ast.Expr) string {
-	switch t := of.(type) {
+func receiver(expr ast.Expr) string {
+	switch t := expr.(type) {
 	case *ast.StarExpr:
 		return receiver(t.X)
 	case *ast.IndexExpr:
