@@ -71,6 +71,8 @@ func simulate(t *testing.T, s simScenario, mutant simMutant, traced bool) simRes
 			w.tasks.Go(slot.run)
 		}
 		w.tasks.Wait()
+		// A probe of an attempt that is over may still be on its way back, and it counts its answer.
+		synctest.Wait()
 		result = w.judge()
 	})
 	return result
