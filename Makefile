@@ -16,7 +16,7 @@ each = @set -e; for module in $(MODULES); do \
 	echo "== $(1)  ($$module)"; (cd "$$module" && $(1)); done
 
 # Every server of the tests. If one that SNOWFLAKE_REQUIRE names is absent, a test fails instead of being
-# skipped. See internal/dbtest and internal/testx/servers.
+# skipped. See test/dbtest and test/servers.
 REQUIRE := sqlite,postgres,mariadb,mysql,redis,etcd,zookeeper
 # GOTOOLCHAIN needs a full version, so this is the latest patch release of the Go version in go.mod.
 DECLARED_GO := 1.25.12
@@ -35,7 +35,7 @@ help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## Run the tests of tier one, after the servers that they need were started or installed
-	@require=$$(scripts/services.sh) && SNOWFLAKE_REQUIRE="sqlite,$$require" $(GO) run ./internal/testrun
+	@require=$$(scripts/services.sh) && SNOWFLAKE_REQUIRE="sqlite,$$require" $(GO) run ./test/testrun
 
 check: tidy generated vet lint declared examples ## Check format, vet, linters, go.mod, generated code and the declared Go version
 
@@ -74,7 +74,7 @@ declared: ## Compile every package and test on the Go version of go.mod
 	GOTOOLCHAIN=go$(DECLARED_GO) $(GO) vet ./...
 
 race: ## Run every test of every module with the race detector, as at night
-	SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) run ./internal/testrun -nightly
+	SNOWFLAKE_REQUIRE=$(REQUIRE) $(GO) run ./test/testrun -nightly
 
 examples: ## Build the examples, and run the first of them
 	$(GO) build -o /dev/null ./examples/... && $(GO) run ./examples/quickstart
@@ -108,7 +108,7 @@ count: ## Disturb processes that take numbers from counters (STORE=postgres, SEC
 
 reshard: ## Kill reshardings at random statements, and compare all rows afterwards (KILLS=30)
 	SNOWFLAKE_RESHARD_KILLS=$(or $(KILLS),30) SNOWFLAKE_REQUIRE=$(REQUIRE) \
-		$(GO) test ./internal/integration/resharding -run TestNoRowIsLost -count 1 -v -timeout 60m
+		$(GO) test ./test/resharding -run TestNoRowIsLost -count 1 -v -timeout 60m
 
 load: ## Measure the service, and kill its processes and its database (LOAD=60s)
 	cd server && SNOWFLAKE_REQUIRE=$(REQUIRE) SNOWFLAKE_LOAD=$(or $(LOAD),60s) \

@@ -6,7 +6,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 )
 
-// The key layouts of docs/tidb.md. internal/integration/tidb runs them on TiDB.
+// The key layouts of docs/tidb.md. test/tidb runs them on TiDB.
 
 func exampleHashed(db *gorm.DB) error {
 	type Order struct {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // Player is a model whose key the plugin fills.
@@ -33,7 +33,7 @@ type PlayerItem struct {
 }
 
 // TestIntegration is the story of the plugin from its first use to the merge of two servers, told
-// once on every database. What happens off the straight path is tested in internal/integration.
+// once on every database. What happens off the straight path is tested in the packages of test/.
 func TestIntegration(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {

@@ -55,16 +55,16 @@ func (n *node) health() Health {
 // newNode gets a node number and builds the generator. db is nil where no database is known yet;
 // otherwise it notes first where its IDs come from, so that no number is leased for a database that has
 // another authority.
-func (c config) newNode(ctx context.Context, db *gorm.DB) (node, error) {
-	if c.node == nil {
-		return c.leaseNode(ctx, db)
+func newNode(ctx context.Context, c config, db *gorm.DB) (node, error) {
+	if c.byHand == nil {
+		return leaseNode(ctx, c, db)
 	}
 	n := node{origin: authority.ByHand(lease.Fingerprint(c.layoutOrDefault()))}
 	if err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, err
 	}
 	var err error
-	n.generator, err = generator.New(c.layoutOrDefault(), generator.FixedNode(*c.node), c.generatorOptions()...)
+	n.generator, err = generator.New(c.layoutOrDefault(), generator.FixedNode(*c.byHand), c.generatorOptions()...)
 	if err != nil {
 		return node{}, fmt.Errorf("%w: %w", errs.ErrOptions, err)
 	}
@@ -72,9 +72,9 @@ func (c config) newNode(ctx context.Context, db *gorm.DB) (node, error) {
 }
 
 // leaseNode is newNode for a number that is leased.
-func (c config) leaseNode(ctx context.Context, db *gorm.DB) (n node, err error) {
+func leaseNode(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
 	layout := c.layoutOrDefault()
-	if n, err = c.openLeases(ctx, db); err != nil {
+	if n, err = openLeases(ctx, c, db); err != nil {
 		return node{}, err
 	}
 	if err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
@@ -98,7 +98,7 @@ func (c config) leaseNode(ctx context.Context, db *gorm.DB) (n node, err error) 
 }
 
 // openLeases returns a node that has the store of the leases and its identity, and no number yet.
-func (c config) openLeases(ctx context.Context, db *gorm.DB) (n node, err error) {
+func openLeases(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
 	n.leases = c.leaseStore
 	if n.leases == nil {
 		if db == nil {

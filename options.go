@@ -30,8 +30,8 @@ var _ fill.Source = Source(nil)
 type config struct {
 	named map[string]fill.Source // of WithNumbers
 
-	node       *int64 // by hand
-	leasedNode *int64
+	byHand     *int64 // the number of WithNode
+	leasedNode *int64 // the number of WithLeasedNode
 	layout     *generator.Layout
 	shards     *int
 	source     Source
@@ -51,10 +51,10 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 // plugin uses the number: two plugins with one number make duplicates, in one process or in several,
 // and neither of them can notice. [WithLeasedNode] has no such risk. A database where processes lease
 // their numbers refuses such a number with [ErrAuthority], and the other way round. WithNode excludes
-// WithLeasedNode and WithLease.
+// WithLeasedNode and WithLease. The page docs/leases.md has a table of all ways to a number.
 func WithNode(n int64) Option {
 	return optionFunc(func(c *config) error {
-		c.node = &n
+		c.byHand = &n
 		return nil
 	})
 }
@@ -166,15 +166,15 @@ func configure(opts []Option) (config, error) {
 		}
 		faults = append(faults, opt.apply(&c))
 	}
-	own := c.layout != nil || c.shards != nil || c.leased || c.node != nil || c.leasedNode != nil
+	own := c.layout != nil || c.shards != nil || c.leased || c.byHand != nil || c.leasedNode != nil
 	if c.source != nil && own {
 		faults = append(faults, errors.New("WithSource excludes WithNode, WithLeasedNode, WithLease, "+
 			"WithLayout and WithShards"))
 	}
 	switch {
-	case c.node != nil && c.leasedNode != nil:
+	case c.byHand != nil && c.leasedNode != nil:
 		faults = append(faults, errors.New("WithNode excludes WithLeasedNode: leave WithNode out"))
-	case c.node != nil && c.leased:
+	case c.byHand != nil && c.leased:
 		faults = append(faults, errors.New("WithNode excludes WithLease: use WithLeasedNode to lease the number"))
 	}
 	faults = append(faults, c.checkGenerator())
@@ -199,11 +199,11 @@ func (c config) checkGenerator() error {
 	if errors.Is(err, generator.ErrInvalidOption) {
 		faults = append(faults, err)
 	}
-	for _, node := range []*int64{c.node, c.leasedNode} {
-		if node == nil {
+	for _, number := range []*int64{c.byHand, c.leasedNode} {
+		if number == nil {
 			continue
 		}
-		if _, err := generator.New(layout, generator.FixedNode(*node)); errors.Is(err, generator.ErrNodeRange) {
+		if _, err := generator.New(layout, generator.FixedNode(*number)); errors.Is(err, generator.ErrNodeRange) {
 			faults = append(faults, err)
 		}
 	}

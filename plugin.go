@@ -366,7 +366,7 @@ func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
 	if p.closed.Load() {
 		return nil, errs.ErrClosed
 	}
-	n, err := p.config.newNode(ctx, db)
+	n, err := newNode(ctx, p.config, db)
 	if err != nil {
 		return nil, err
 	}

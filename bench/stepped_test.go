@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // The probe is worth nothing if its clocks are not set, so this library is looked at, of which the answers

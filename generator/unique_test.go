@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // draw lets goroutines run at once, each with its own function that appends IDs to a list, and

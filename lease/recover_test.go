@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // maxRecovery is how long callers may have to wait after the store answers again.

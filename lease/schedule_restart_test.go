@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // A process that starts anew with the number of before, after the clock was set back or after the

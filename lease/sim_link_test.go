@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/simnet"
 )
 
 // simLink is the store as one process sees it, over a network: requests and answers take time, get

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
+	"github.com/snowflakeplugin/snowflakeplugin/test/simnet"
 )
 
 // simLongest runs healthy seeds and returns the longest time, in spans, that something took.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/simnet"
 )
 
 // simMutant is a deliberate fault in the protocol. A simulation that does not notice one proves

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
+	"github.com/snowflakeplugin/snowflakeplugin/test/simnet"
 )
 
 // The simulation runs keepers and generators, the real ones, over simulated machines, clocks,

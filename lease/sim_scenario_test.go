@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
+	"github.com/snowflakeplugin/snowflakeplugin/test/simnet"
 )
 
 // simRand is a stream of random choices. Every goroutine of a simulation has streams of its own,

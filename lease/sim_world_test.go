@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/simnet"
 )
 
 // simWorld is one simulation: a store, machines, and what happens to them.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // BenchmarkRenames merges two servers with so many roles each, once with other names and once with the same

@@ -3,8 +3,8 @@ package merge_test
 import (
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // insideSchema has two tables whose keys change by different numbers, 3 and 50, and a table with keys of both

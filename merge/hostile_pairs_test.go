@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // TestAValueArrivesInAnotherKindOfDatabaseAsItIsOrIsRefused merges one value for each pair of types. A value that

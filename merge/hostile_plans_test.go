@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 func TestRarePlansAreCarriedOutOrRefused(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // oddTable is a table of a hostile schema. Each row has a tag that no other row of the table has on any server.

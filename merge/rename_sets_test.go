@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // TestManyRowsGetTheNamesThatEachWouldGetAlone renames rows whose new names the target makes, rows whose names

@@ -9,8 +9,8 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/partition"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // madeAt is the first ID that could be made at an instant.

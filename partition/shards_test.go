@@ -8,8 +8,8 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/partition"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 type partitioned struct {

@@ -3,7 +3,7 @@ package partition_test
 import (
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/integration/suite"
+	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
 )
 
 var (

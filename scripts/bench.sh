@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the benchmarks COUNT times (6 by default). For each figure that has a target, it prints the
-# median and the target (internal/benchtable). Each turn runs all benchmarks once, so a temporary
+# median and the target (test/benchtable). Each turn runs all benchmarks once, so a temporary
 # slowdown of the machine affects all of them. If BENCH is set to a pattern, only the benchmarks
 # with matching names run, and their output is shown unchanged.
 set -euo pipefail
@@ -32,4 +32,4 @@ for turn in $(seq "$count"); do
 		exit 1
 	fi
 done
-go run ./internal/benchtable <"$results"
+go run ./test/benchtable <"$results"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Disturbs processes that make IDs, and the servers of their leases, and checks that no ID and no
-# tick of a node was used twice (internal/chaos):
+# tick of a node was used twice (test/chaos):
 #
 #     make chaos [STORE=postgres|mariadb|mysql|sqlite|etcd|zookeeper|redis|all] [SECONDS=180] [SEED=number]
 #
@@ -34,14 +34,14 @@ run() {
 	export SNOWFLAKE_REQUIRE=$1 CI=true
 	case $what-$1 in
 	counters-postgres | counters-mariadb | counters-mysql | counters-sqlite)
-		disturb internal/faults "^TestChaosRepeatsNoNumber\$/^$1\$"
+		disturb test/faults "^TestChaosRepeatsNoNumber\$/^$1\$"
 		;;
 	counters-redis) disturb segment/redissegment '^TestChaosRepeatsNoNumber$' ;;
 	leases-postgres | leases-mariadb | leases-mysql)
-		disturb internal/faults "^TestChaosRepeatsNoID\$/^$1\$" &&
-			disturb internal/faults "^TestAllNumbersAreLeasedAtOnce\$/^$1\$"
+		disturb test/faults "^TestChaosRepeatsNoID\$/^$1\$" &&
+			disturb test/faults "^TestAllNumbersAreLeasedAtOnce\$/^$1\$"
 		;;
-	leases-sqlite) disturb internal/faults '^TestChaosRepeatsNoID$/^sqlite$' ;;
+	leases-sqlite) disturb test/faults '^TestChaosRepeatsNoID$/^sqlite$' ;;
 	leases-etcd) disturb lease/etcdlease '^TestChaosRepeatsNoID$' ;;
 	leases-zookeeper) disturb lease/zklease '^TestChaosRepeatsNoID$' ;;
 	leases-redis) disturb lease/redislease '^TestChaosRepeatsNoID$' ;;

@@ -31,7 +31,7 @@ export SNOWFLAKE_REQUIRE=sqlite,$require
 
 part() {
 	case $1 in
-	tests) go run ./internal/testrun -nightly ;;
+	tests) go run ./test/testrun -nightly ;;
 	plain) SNOWFLAKE_NIGHTLY=1 go test -count 1 -timeout 60m ./generator ;;
 	declared) make declared && GOTOOLCHAIN=go$(sed -n 's/^DECLARED_GO := //p' Makefile) go test -count 1 -timeout 60m ./... ;;
 	simulate) make simulate SEEDS=1500 ;;

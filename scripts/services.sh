@@ -21,9 +21,9 @@
 # else. The script does not change a server that was already running, except with CI=true, where the
 # machine is discarded afterwards.
 #
-# The file internal/dbtest/doc.go describes what the tests need from a database, and the variables
+# The file test/dbtest/doc.go describes what the tests need from a database, and the variables
 # SNOWFLAKE_POSTGRES_DSN, SNOWFLAKE_MARIADB_DSN and SNOWFLAKE_MYSQL_DSN, which select other servers.
-# The script checks a database with the code of the tests (internal/dbtest/dbping). It checks the lease
+# The script checks a database with the code of the tests (test/dbtest/dbping). It checks the lease
 # stores over TCP. The variables SNOWFLAKE_REDIS_URL, SNOWFLAKE_ETCD_ENDPOINTS and SNOWFLAKE_ZOOKEEPER
 # select other servers. With SNOWFLAKE_NO_INSTALL=1 the script installs nothing.
 #
@@ -569,7 +569,7 @@ done
 mkdir -p .bin
 : >"$log"
 say "looking for $*"
-go build -o "$pinger" ./internal/dbtest/dbping
+go build -o "$pinger" ./test/dbtest/dbping
 answers="" installed=""
 install "$@"
 for server in "$@"; do

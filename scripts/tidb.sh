@@ -98,8 +98,8 @@ launch() {
 }
 
 # The router has no place here: one table of TiDB is spread over servers by TiDB itself.
-readonly packages="./internal/dbtest ./internal/integration/filling ./internal/integration/statements
-	./internal/integration/tidb ./lease/sqllease ./lease/gormlease ./segment/sqlsegment ./segment/gormsegment
+readonly packages="./test/dbtest ./test/filling ./test/statements
+	./test/tidb ./lease/sqllease ./lease/gormlease ./segment/sqlsegment ./segment/gormsegment
 	./cmd/snowflake"
 # These sub-tests run on other databases, two to four names deep.
 readonly others='^(sqlite|postgres|mariadb|mariadb-noreturning|mysql)(,.*)?$'
@@ -121,7 +121,7 @@ run_tests() {
 disturb() {
 	[ "${LENGTH:-60}" != 0 ] || return 0
 	build
-	SNOWFLAKE_REQUIRE=tidb CI=true SNOWFLAKE_CHAOS=${LENGTH:-60} go test ./internal/faults \
+	SNOWFLAKE_REQUIRE=tidb CI=true SNOWFLAKE_CHAOS=${LENGTH:-60} go test ./test/faults \
 		-run '^TestChaosRepeatsNoID$/^tidb$' -count 1 -v -timeout 15m
 }
 

@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/simnet"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/segmenttest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/simnet"
 )
 
 // The simulation runs real sources over simulated processes, networks and stores, and looks for a number that

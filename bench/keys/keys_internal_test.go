@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 const (

@@ -67,7 +67,7 @@ func dispatch(ctx context.Context, args []string, e *env) error {
 	}
 	switch first := args[0]; {
 	case first == "help" || isHelpFlag(first):
-		return help(e.out, args[1:])
+		return printHelp(e.out, args[1:])
 	case first == "-version" || first == "--version":
 		args = append([]string{"version"}, args[1:]...)
 	case first == completeWord:
@@ -79,10 +79,10 @@ func dispatch(ctx context.Context, args []string, e *env) error {
 			printGroup(e.err, g)
 			return usagef("%s: a command is missing, one of: %s", g.name, strings.Join(g.words(), ", "))
 		case args[1] == "help" || isHelpFlag(args[1]):
-			return help(e.out, append([]string{g.name}, args[2:]...))
+			return printHelp(e.out, append([]string{g.name}, args[2:]...))
 		}
 	}
-	c, rest, err := find(args)
+	c, rest, err := findCommand(args)
 	if err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func groupOf(name string) (group, bool) {
 	return group{}, false
 }
 
-// find returns the command that the first words name, and the words that follow its name.
-func find(args []string) (command, []string, error) {
+// findCommand returns the command that the first words name, and the words that follow its name.
+func findCommand(args []string) (command, []string, error) {
 	if len(args) == 0 || args[0] == "" {
 		return command{}, nil, usagef("a command is missing; \"snowflake help\" lists all commands")
 	}
@@ -197,8 +197,8 @@ func printCommands(w io.Writer, list []command) {
 	}
 }
 
-// help explains the command or the group that args name. Without args it prints the overview.
-func help(w io.Writer, args []string) error {
+// printHelp explains the command or the group that args name. Without args it prints the overview.
+func printHelp(w io.Writer, args []string) error {
 	if len(args) == 0 || len(args) == 1 && (args[0] == "help" || isHelpFlag(args[0])) {
 		overview(w)
 		return nil
@@ -207,7 +207,7 @@ func help(w io.Writer, args []string) error {
 		printGroup(w, g)
 		return nil
 	}
-	c, rest, err := find(args)
+	c, rest, err := findCommand(args)
 	if err != nil {
 		return err
 	}
@@ -373,7 +373,7 @@ func candidates(words []string) []candidate {
 		}
 		return found
 	}
-	c, rest, err := find(before)
+	c, rest, err := findCommand(before)
 	if err != nil || helping {
 		return nil
 	}

@@ -591,11 +591,11 @@ file is refused (exit code 3).
 
 func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 	const name = "merge run"
-	lists := []list{
+	lists := []csvFile{
 		{flag: "--renames", path: o.merge.renames, heading: "table,column,server,key,old_name,new_name\n"},
 		{flag: "--servers", path: o.merge.serverMap, heading: "number,name,merged_into,target\n"},
 	}
-	lists = slices.DeleteFunc(lists, func(l list) bool { return l.path == "" })
+	lists = slices.DeleteFunc(lists, func(l csvFile) bool { return l.path == "" })
 	for _, l := range lists {
 		if err := l.replaceable(); err != nil {
 			return err
@@ -630,7 +630,7 @@ func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 	})
 }
 
-func printRun(w io.Writer, m *merging, r *merge.RunReport, lists []list) {
+func printRun(w io.Writer, m *merging, r *merge.RunReport, lists []csvFile) {
 	say(w, "%s into %s\n\n", serverNames(m.plan), targetName(m.plan))
 	if r.Resumed && copied(r) {
 		say(w, "What was left:\n\n")
@@ -848,12 +848,12 @@ func (v *verified) counted() string {
 	return comma(v.rows)
 }
 
-// list is a CSV file that "merge run" writes if a flag asks for it.
-type list struct{ flag, path, heading string }
+// csvFile is a CSV file that "merge run" writes if a flag asks for it.
+type csvFile struct{ flag, path, heading string }
 
 // replaceable refuses a file that is not such a list, before the merge takes hours. The list of an
 // earlier run is accepted, because a command that is repeated has the same flags.
-func (l list) replaceable() (err error) {
+func (l csvFile) replaceable() (err error) {
 	other := fmt.Errorf("%w: %s: the file %s exists and is not such a list: choose another name", errRefused,
 		l.flag, l.path)
 	info, err := os.Stat(l.path)
@@ -889,7 +889,7 @@ func sameFile(a, b string) bool {
 }
 
 // write replaces the file atomically: a reader sees the old content or the complete new one.
-func (l list) write(fn func(io.Writer) error) (err error) {
+func (l csvFile) write(fn func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(l.path), ".merge-*")
 	if err != nil {
 		return l.unwritten(err)
@@ -904,7 +904,7 @@ func (l list) write(fn func(io.Writer) error) (err error) {
 	return nil
 }
 
-func (l list) unwritten(err error) error {
+func (l csvFile) unwritten(err error) error {
 	return fmt.Errorf("all rows are merged, but %s cannot be written: %w: run the command again to write it",
 		l.path, err)
 }

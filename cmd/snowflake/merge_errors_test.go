@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // Every error of a merge says what to do next.

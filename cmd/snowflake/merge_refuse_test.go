@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 func TestEveryWrongCallOfMergeIsTold(t *testing.T) {
@@ -218,7 +218,7 @@ func TestAPlanIsNeverOverwritten(t *testing.T) {
 func TestAListReplacesAnOlderOneOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l := list{flag: "--servers", path: filepath.Join(dir, "x.csv"), heading: "a,b\n"}
+	l := csvFile{flag: "--servers", path: filepath.Join(dir, "x.csv"), heading: "a,b\n"}
 	for text, want := range map[string]bool{"": true, "a,b\n": true, "a,b\n1,2\n": true, "a,b": false, "other": false} {
 		if err := os.WriteFile(l.path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

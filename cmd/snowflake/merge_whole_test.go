@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 func TestThreeServersAreMergedFromPlanToVerify(t *testing.T) {

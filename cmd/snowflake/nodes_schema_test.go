@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // schemaFor makes a schema beside the database of a DSN, and returns its name. MySQL calls it a database.

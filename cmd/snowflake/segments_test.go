@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // counters is a database with a store of counters, and its DSN as the command accepts it.

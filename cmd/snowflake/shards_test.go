@@ -8,8 +8,8 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // parcel is a sharded model of these tests.

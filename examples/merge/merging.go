@@ -7,8 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/gameworld"
 )
 
 //go:embed plan.yaml

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/gameworld"
 )
 
 func (s *story) print(w io.Writer) {

@@ -12,7 +12,7 @@ import (
 
 	_ "gorm.io/driver/sqlite" // registers the driver sqlite3
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/gameworld"
+	"github.com/snowflakeplugin/snowflakeplugin/test/gameworld"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // want is the output. Letters replace what depends on the shard of the first row.

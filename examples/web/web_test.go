@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // serve opens a shop with its orders, and a server for it.

@@ -78,10 +78,10 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers, notes *Notes) err
 	}
 	if err := create.add(
 		step{callbackWatch, gormFirst, f.watch},
-		step{callbackFill, first(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert), f.fillRows},
-		step{callbackEnter, first(db, gormBeforeHooks, gormSaveBefore, gormInsert), f.noteTransaction},
+		step{callbackFill, firstRegistered(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert), f.fillRows},
+		step{callbackEnter, firstRegistered(db, gormBeforeHooks, gormSaveBefore, gormInsert), f.noteTransaction},
 		step{callbackInsert, gormInsert, f.beforeInsert},
-		step{callbackReconcile, first(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert},
+		step{callbackReconcile, firstRegistered(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert},
 		step{callbackReset, "", f.finish},
 	); err != nil {
 		return err
@@ -135,11 +135,11 @@ func (p processor) drop(names ...string) {
 	}
 }
 
-// first returns the first of some callbacks of GORM that is there. The application may have removed
+// firstRegistered returns the first of some callbacks of GORM that is there. The application may have removed
 // some, and "before" a missing callback means "at the end". Without the default transaction there is
 // none that begins it. The fill comes before the transaction, so that waiting for an ID holds no
 // connection, and before the user's hooks.
-func first(db *gorm.DB, names ...string) string {
+func firstRegistered(db *gorm.DB, names ...string) string {
 	for _, name := range names {
 		if db.Callback().Create().Get(name) != nil {
 			return name
@@ -259,7 +259,7 @@ func (f *filler) fillRows(db *gorm.DB) {
 		return // there is nothing to fill, or the INSERT was already built
 	}
 	plan := f.plans.planOf(db.Statement)
-	if plan == nil || !f.isReady(db, plan) || plan.oneCell && f.fillOneCell(db, plan) {
+	if plan == nil || !f.isReady(db, plan) || plan.isOneCell && f.fillOneCell(db, plan) {
 		return
 	}
 	f.fillFrame(db, plan)

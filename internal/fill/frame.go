@@ -80,9 +80,9 @@ type below struct {
 	children []*frame      // the frames of creates below, in that transaction
 }
 
-// cell is an ID and where it was put. It is remembered because scanning the rows of RETURNING,
+// cellID is an ID and where it was put. It is remembered because scanning the rows of RETURNING,
 // which GORM does by position, may move IDs to other elements.
-type cell struct {
+type cellID struct {
 	row, column int
 	id          int64
 	given       bool // by the user
@@ -92,7 +92,7 @@ type cell struct {
 type upsert struct {
 	// conflict is the clause as the user gave it. The drivers rewrite theirs as they build SQL.
 	conflict clause.OnConflict
-	cells    []cell
+	cells    []cellID
 	sent     int // how many rows were sent
 	// keyless has the rows whose primary key only the database knows. What GORM stores there
 	// afterwards may be the key of another row.
@@ -358,7 +358,7 @@ func (f *frame) note(column *column, ids []int64) {
 			fresh.texts[column.textOf(id)] = id
 		}
 	}
-	f.named = f.named.and(madeBy{column.source.name: fresh})
+	f.named = f.named.union(madeBy{column.source.name: fresh})
 }
 
 // noFit is the error of a field that cannot take the ID that was made for it.
@@ -402,8 +402,8 @@ type made struct {
 // madeBy has what was made, by the name of the source. A nil map has nothing.
 type madeBy map[string]made
 
-// and returns what is in either.
-func (m madeBy) and(other madeBy) madeBy {
+// union returns what is in either.
+func (m madeBy) union(other madeBy) madeBy {
 	for name, more := range other {
 		if m == nil {
 			m = madeBy{}
@@ -460,7 +460,7 @@ func (f *frame) reset(frames []*frame, undone bool) {
 		ids, named = nil, nil
 		for _, frame := range frames {
 			ids = append(ids, frame.ids...)
-			named = named.and(frame.named)
+			named = named.union(frame.named)
 		}
 		slices.Sort(ids)
 	}

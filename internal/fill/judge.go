@@ -113,7 +113,7 @@ func (j *judge) remember(db *gorm.DB, f *frame) {
 	s := &search{db: db, frame: f, sent: sentFields(db.Statement)}
 	texts, values := make([]string, len(j.rows)), make([][]any, len(j.rows))
 	for n, row := range j.rows {
-		texts[n], _ = j.text(f, n)
+		texts[n], _ = j.keyText(f, n)
 		values[n], _ = s.keyOf(row, searchKey{fields: f.plan.schema.PrimaryFields})
 	}
 	j.texts, j.values = texts, values
@@ -358,7 +358,7 @@ func (g guard) buildMade(b clause.Builder, c int, rows []int) {
 // allInserted reports whether only rows with new keys are in doubt, were sent alone, and were all inserted.
 func (j *judge) allInserted(u *upsert) bool {
 	return j != nil && j.apart && j.affected == int64(len(j.rows)) &&
-		!slices.ContainsFunc(u.cells, func(cell cell) bool { return slices.Contains(j.given, cell.row) })
+		!slices.ContainsFunc(u.cells, func(cell cellID) bool { return slices.Contains(j.given, cell.row) })
 }
 
 // giveBack makes the statement what it was before prepareUpsert.
@@ -578,7 +578,7 @@ func (f *frame) refusedKeys(db *gorm.DB, refused string) (keys []string, is bool
 	var texts []string
 	known := true // the texts are what the database writes
 	for n := range j.rows {
-		text, same := j.text(f, n)
+		text, same := j.keyText(f, n)
 		texts, known = append(texts, text), known && same
 	}
 	if refused != "" && known {
@@ -603,8 +603,8 @@ func (f *frame) refusedKeys(db *gorm.DB, refused string) (keys []string, is bool
 	return texts, len(j.given) == 0 || j.guarded
 }
 
-// text returns the new part of a key. same is false if databases write such a key in another way.
-func (j *judge) text(f *frame, n int) (text string, same bool) {
+// keyText returns the new part of a key. same is false if databases write such a key in another way.
+func (j *judge) keyText(f *frame, n int) (text string, same bool) {
 	column := f.plan.columns[j.keys[n].column]
 	if j.texts != nil {
 		return j.texts[n], column.kind != kindBytes
@@ -668,7 +668,7 @@ func (j *judge) exceeds(db *gorm.DB, f *frame, search *search) bool {
 	var keys []string
 	for n, row := range j.rows {
 		if !search.missing(row) {
-			text, _ := j.text(f, n)
+			text, _ := j.keyText(f, n)
 			keys = append(keys, text)
 		}
 	}
@@ -695,7 +695,7 @@ func (j *judge) loses(db *gorm.DB, f *frame) bool {
 	}
 	var keys []string
 	for _, n := range j.find(db, f, inserted) {
-		text, _ := j.text(f, n)
+		text, _ := j.keyText(f, n)
 		keys = append(keys, text)
 	}
 	if len(keys) == 0 {
@@ -729,7 +729,7 @@ func (f *frame) state(db *gorm.DB, j *judge) string {
 	if j != nil && j.counts && j.affected > 0 {
 		var texts []string
 		for n := range j.rows {
-			text, _ := j.text(f, n)
+			text, _ := j.keyText(f, n)
 			texts = append(texts, text)
 		}
 		stored = fmt.Sprintf("%d of the rows with the keys %s", j.affected, shown(texts))

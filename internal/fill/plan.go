@@ -132,7 +132,7 @@ func (c *PlanCache) PrepareOn(s *schema.Schema, shard *Shard, first func()) (*Pl
 	p := c.makePlan(s)
 	p.shard, p.wrap = shard, c.wrap
 	p.bound = p.bound || shard != nil
-	p.oneCell = p.hasOneCell()
+	p.isOneCell = p.hasOneCell()
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
 		notNull(column.field)
@@ -288,8 +288,8 @@ type Plan struct {
 	nests bool
 	// refills: the model has hooks that run before the INSERT and may set an ID back to 0.
 	refills bool
-	// oneCell: a struct of the model has one cell to fill, and nothing else has to be remembered of it.
-	oneCell bool
+	// isOneCell: a struct of the model has one cell to fill, and nothing else has to be remembered of it.
+	isOneCell bool
 	// bound: some IDs of the model have to lie on a certain shard.
 	bound bool
 	// named: some IDs of the model come from named sources.

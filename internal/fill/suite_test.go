@@ -1,7 +1,7 @@
 // The tests of this package look at one statement at a time, through the plugin, as a program uses it: which
 // cells of which shapes it fills, which callbacks it survives, what it refuses, and what a struct holds after
 // a failure. They run on SQLite in memory, so that a change here is judged in seconds, and at night on every
-// database. What a database has a say in is tested in internal/integration.
+// database. What a database has a say in is tested in test/filling and test/statements.
 package fill_test
 
 import (
@@ -15,9 +15,9 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/integration/suite"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
 )
 
 // A behavior is one promise. It runs in memory, and at night on every database.

@@ -48,7 +48,7 @@ func newUpsert(db *gorm.DB, fr *frame, ignores bool) *upsert {
 	if len(cells) == 0 {
 		return nil
 	}
-	return &upsert{conflict: conflict, cells: cells, keyless: keyless(fr, cells), sent: fr.rows.count()}
+	return &upsert{conflict: conflict, cells: cells, keyless: rowsWithoutKey(fr, cells), sent: fr.rows.count()}
 }
 
 // without returns what is to be reconciled if some rows are certain, or nil if nothing is left.
@@ -56,7 +56,7 @@ func (u *upsert) without(rows []int) *upsert {
 	if u == nil {
 		return nil
 	}
-	u.cells = slices.DeleteFunc(u.cells, func(cell cell) bool { return slices.Contains(rows, cell.row) })
+	u.cells = slices.DeleteFunc(u.cells, func(cell cellID) bool { return slices.Contains(rows, cell.row) })
 	if len(u.cells) == 0 {
 		return nil
 	}
@@ -80,8 +80,8 @@ func insertIgnores(stmt *gorm.Statement) bool {
 	return strings.HasSuffix(strings.ToUpper(strings.TrimSpace(insert.Modifier)), "IGNORE")
 }
 
-// keyless lists the rows among cells whose primary key is not known to the program.
-func keyless(f *frame, cells []cell) map[int]bool {
+// rowsWithoutKey lists the rows among cells whose primary key is not known to the program.
+func rowsWithoutKey(f *frame, cells []cellID) map[int]bool {
 	if !givenByDatabase(f.plan.schema.PrimaryFields) {
 		return nil
 	}
@@ -97,11 +97,11 @@ func keyless(f *frame, cells []cell) map[int]bool {
 }
 
 // doubtful lists the generated cells of rows that may meet another row under the clause.
-func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict, ignores bool) []cell {
+func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict, ignores bool) []cellID {
 	// ON CONFLICT (primary key): a row with a new key that meets another row by it is refused, see judge, and
 	// a conflict on another unique key fails the statement. MySQL knows no conflict target.
 	freshKeyIsNew := db.Name() != dialectMySQL && targetsPrimaryKey(f.plan.schema, conflict) && !ignores
-	var cells []cell
+	var cells []cellID
 	for i := range f.rows.count() {
 		start, freshKey := len(cells), false
 		for c, column := range f.plan.columns {
@@ -109,7 +109,7 @@ func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict, ignores bool) [
 			if !ok || !f.mask.has(c) || !f.made(c, id) {
 				continue
 			}
-			cells = append(cells, cell{row: i, column: c, id: id})
+			cells = append(cells, cellID{row: i, column: c, id: id})
 			freshKey = freshKey || column.field.PrimaryKey
 		}
 		if freshKey && freshKeyIsNew {
@@ -143,9 +143,9 @@ func targetsPrimaryKey(s *schema.Schema, conflict clause.OnConflict) bool {
 // assignments they are. One clause serves all rows, so IDs that the user gave in such a column do not
 // overwrite stored ones either. Their cells are returned, because they may then differ from the
 // database.
-func keepStored(db *gorm.DB, f *frame) []cell {
+func keepStored(db *gorm.DB, f *frame) []cellID {
 	stored := map[string]bool{}
-	var given []cell
+	var given []cellID
 	for c, column := range f.plan.columns {
 		if !f.mask.has(c) || column.field.PrimaryKey {
 			continue
@@ -153,7 +153,7 @@ func keepStored(db *gorm.DB, f *frame) []cell {
 		stored[column.field.DBName] = true
 		for i := range f.rows.count() {
 			if id, ok := f.get(i, c); ok && !f.made(c, id) {
-				given = append(given, cell{row: i, column: c, id: id, given: true})
+				given = append(given, cellID{row: i, column: c, id: id, given: true})
 			}
 		}
 	}
@@ -277,15 +277,15 @@ type searchKey struct {
 type search struct {
 	db      *gorm.DB
 	frame   *frame
-	cells   map[int][]cell // the cells to load, by row; those of found rows are removed
-	keyless map[int]bool   // see upsert
-	rows    []int          // the rows searched for, in order
+	cells   map[int][]cellID // the cells to load, by row; those of found rows are removed
+	keyless map[int]bool     // see upsert
+	rows    []int            // the rows searched for, in order
 	sent    func(*schema.Field) bool
 }
 
 func newSearch(db *gorm.DB, f *frame, upsert *upsert) *search {
 	s := &search{
-		db: db, frame: f, keyless: upsert.keyless, cells: map[int][]cell{}, sent: sentFields(db.Statement),
+		db: db, frame: f, keyless: upsert.keyless, cells: map[int][]cellID{}, sent: sentFields(db.Statement),
 	}
 	for _, c := range upsert.cells {
 		if _, seen := s.cells[c.row]; !seen {

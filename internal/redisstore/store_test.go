@@ -13,7 +13,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 // count is a script that writes: it returns how often it was run.

@@ -8,8 +8,8 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // newMapped makes a cluster of one database with a record of its map, without models.

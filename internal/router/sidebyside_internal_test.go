@@ -11,7 +11,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 func TestTablesAreWorkedOnSideBySide(t *testing.T) {

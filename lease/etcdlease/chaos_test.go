@@ -13,10 +13,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/etcdlease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/chaos"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 func TestMain(m *testing.M) {

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 // TestNothingThatWasAcknowledgedIsLostWithTheServer: the server is killed between swaps.

@@ -3,7 +3,7 @@ package etcdlease_test
 import (
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 func TestStoresOnOnePrefixHaveOneIdentity(t *testing.T) {

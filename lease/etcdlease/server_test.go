@@ -12,8 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/etcdlease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 const variable = "SNOWFLAKE_ETCD_ENDPOINTS"

@@ -10,10 +10,10 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/etcdlease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 func TestTheStoreKeepsTheContract(t *testing.T) {

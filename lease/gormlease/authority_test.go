@@ -6,10 +6,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 func TestStoresOnOneTableHaveOneIdentity(t *testing.T) {

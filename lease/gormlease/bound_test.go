@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	relays "github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	relays "github.com/snowflakeplugin/snowflakeplugin/test/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 // throughRelay opens a fresh database whose connections a relay can disturb.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // TestMain lets the tests take over databases of PostgreSQL from each other.

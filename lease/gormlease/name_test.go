@@ -15,8 +15,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // MariaDB shows the attributes of a connection only if the administrator has switched its performance

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 func TestAProbeIsAnsweredWhileAnotherRequestWaits(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 func TestStoresOnOnePrefixHaveOneIdentity(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/redislease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 func TestTheStoreKeepsTheContract(t *testing.T) {

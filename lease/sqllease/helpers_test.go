@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 func must(tb testing.TB, err error) {

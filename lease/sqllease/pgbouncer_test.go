@@ -17,14 +17,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 // PgBouncer in transaction mode gives each transaction any of its connections to the server. What a

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 // One application may have programs that use GORM and others that do not.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/zklease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/chaos"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 func TestMain(m *testing.M) {

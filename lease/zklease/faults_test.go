@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 // relayed returns a relay to the server that the tests share.

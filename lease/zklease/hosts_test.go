@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/zklease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 func TestTheClientIsSentToAllServersInTurnAndNeverToItsOwnPause(t *testing.T) {

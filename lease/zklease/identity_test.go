@@ -3,7 +3,7 @@ package zklease_test
 import (
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 func TestStoresOnOnePathHaveOneIdentity(t *testing.T) {

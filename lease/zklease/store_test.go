@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/zklease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 func TestTheStoreKeepsTheContract(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/segmenttest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 func must(tb testing.TB, err error) {

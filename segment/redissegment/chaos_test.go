@@ -8,10 +8,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/chaos"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/redissegment"
+	"github.com/snowflakeplugin/snowflakeplugin/test/chaos"
 )
 
 func TestMain(m *testing.M) {

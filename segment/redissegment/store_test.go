@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore/redistest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/redissegment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/segmenttest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 func TestTheStoreKeepsTheContract(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/sqlsegment"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 func TestTwoRowsOfACounterAreNamed(t *testing.T) {

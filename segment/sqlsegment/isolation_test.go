@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/sqlsegment"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // What an application reads of others' transactions must not decide whether a counter is there.

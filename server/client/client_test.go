@@ -17,13 +17,13 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/client"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/daemon"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1/snowflakev1connect"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // replica starts a service and returns its address, and what ends it.

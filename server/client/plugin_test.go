@@ -12,10 +12,10 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/client"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 type Order struct {

@@ -19,5 +19,5 @@
 // server begin. If these are not the keys of that server moved by one number, the rows differ.
 //
 // It works on database/sql with connections of its own, reads the catalogs by itself, and writes nothing.
-// internal/policy forbids it to import any package of the merge.
+// test/policy forbids it to import any package of the merge.
 package verify

@@ -17,8 +17,8 @@ import (
 
 	_ "github.com/mattn/go-sqlite3"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // output collects what a program writes while it runs.

@@ -19,10 +19,10 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/daemon"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // exact fails unless the texts are three different IDs of the layout, digit for digit.

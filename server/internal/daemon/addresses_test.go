@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // dialFrom opens a connection whose own address is this one. Linux has all of 127.0.0.0/8 on loopback.

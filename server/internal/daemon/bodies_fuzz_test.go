@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // FuzzBodies sends bodies of every kind to every method. Whatever they are, the service answers with IDs or

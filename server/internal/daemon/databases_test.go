@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // dsnOf returns a new, empty database of a target, in the form that the service reads.

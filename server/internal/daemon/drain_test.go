@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // tally counts what the clients of a service that ends have seen.

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/daemon"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // service is a running daemon.

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 const token = "0123456789abcdef-a-secret"

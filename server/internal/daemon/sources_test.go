@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // write writes a file of settings.

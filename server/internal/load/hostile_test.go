@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // Idle connections beyond the limit, noise on both ports, and bodies that are too large: the service goes

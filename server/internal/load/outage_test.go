@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/server/client"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 func (r *replica) pause(on bool) {

@@ -21,11 +21,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/web"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 const (

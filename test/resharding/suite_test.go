@@ -1,0 +1,48 @@
+// Package resharding_test tests what the router promises during a resharding: rows are found in
+// spite of concurrent writes, killed processes and repeated steps.
+package resharding_test
+
+import (
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
+)
+
+var (
+	must    = suite.Must
+	wantErr = suite.WantErr
+	says    = suite.Says
+	silent  = suite.Silent
+	leased  = suite.Leased
+)
+
+// each runs fn on the databases of dbtest.EachShared. All tests of this package get their databases from here,
+// from onServers or from named, because tests of resharding make triggers.
+func each(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		t.Helper()
+		fn(t, mayMakeTriggers(target))
+	})
+}
+
+// onServers is each for some targets, in both tiers.
+func onServers(t *testing.T, targets []dbtest.Target, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	dbtest.Run(t, targets, func(t *testing.T, target dbtest.Target) {
+		t.Helper()
+		fn(t, mayMakeTriggers(target.Shared(t)))
+	})
+}
+
+// named returns the target with a name.
+func named(name string) dbtest.Target { return mayMakeTriggers(dbtest.Named(name)) }
+
+// mayMakeTriggers returns a target that logs in as a user who may create triggers.
+func mayMakeTriggers(target dbtest.Target) dbtest.Target { return target.Privileged() }
+
+func same[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	suite.Same(t, what, got, want)
+}

@@ -1,0 +1,222 @@
+// Command testrun runs the tests of every module of this repository and ends with one table: part, tests,
+// seconds, and the ten slowest tests. "make test" and "make nightly" call it from the top of the repository:
+//
+//	testrun            tier one: plain, and with the race detector where goroutines meet
+//	testrun -nightly   everything with the race detector, and SNOWFLAKE_NIGHTLY=1
+//	testrun lease ...  only the modules and packages whose path begins with one of these words
+//
+// A part is a package. In tier one a part that takes more than a fifth of the budget is named. If it also
+// takes more than a quarter of the time of all parts together, which does not depend on the speed of the
+// machine, and CI=true, that is a failure.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+)
+
+// budget is how long tier one may take on two processors.
+const budget = 6 * time.Minute
+
+// raced lists what tier one runs with the race detector: the packages in which goroutines meet. They do not
+// run without it as well. A module is named by its directory.
+//
+//nolint:gochecknoglobals // a constant
+var raced = []string{"generator", "lease", "segment", "internal/fill", "internal/router", "server/..."}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, out io.Writer) int {
+	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
+	flags.SetOutput(out)
+	night := flags.Bool("nightly", false, "run everything, with the race detector")
+	if flags.Parse(args) != nil {
+		return 2
+	}
+	lanes, err := plan(*night, flags.Args())
+	if err != nil {
+		fmt.Fprintln(out, "testrun:", err)
+		return 2
+	}
+	r := &report{began: time.Now(), out: out}
+	var running sync.WaitGroup
+	for _, lane := range lanes {
+		running.Go(func() {
+			for _, s := range lane {
+				s.run(ctx, *night, r)
+			}
+		})
+	}
+	running.Wait()
+	most := budget / 5
+	if *night || len(flags.Args()) > 0 {
+		most = 0
+	}
+	if !r.finish(most, os.Getenv("CI") != "") || ctx.Err() != nil {
+		return 1
+	}
+	return 0
+}
+
+// A step is one call of go test in the directory of a module.
+type step struct {
+	dir      string
+	packages []string // relative to dir
+	race     bool
+	workers  string // how many packages at a time
+}
+
+// dearest lists the packages that take longest, so that they begin early and none is left alone at the end.
+// The first ones wait much, which suits the tests with the race detector that run beside them.
+//
+//nolint:gochecknoglobals // a constant
+var dearest = []string{"test/resharding", "test/faults", "lease/gormlease", "merge"}
+
+// plan returns the steps of each lane. Lanes run beside each other and the steps of a lane one after the
+// other, so that the processors have something to do while tests wait for databases.
+func plan(night bool, only []string) (lanes [][]step, err error) {
+	packages, err := tested(".")
+	if err != nil {
+		return nil, err
+	}
+	var main, side []step
+	for _, module := range slices.Sorted(maps.Keys(packages)) {
+		with := func(race bool) (those []string) {
+			for _, p := range packages[module] {
+				name := path.Join(module, p)
+				if wanted(name, only) && race == (night || isRaced(name)) {
+					those = append(those, "./"+p)
+				}
+			}
+			return those
+		}
+		for _, race := range []bool{false, true} {
+			those := with(race)
+			switch {
+			case len(those) == 0:
+			case module == "." && race == night:
+				main = append(main, step{module, those, race, "1"})
+			default:
+				side = append(side, step{module, those, race, "1"})
+			}
+		}
+	}
+	return [][]step{main, side}, nil
+}
+
+// tested lists the packages with tests by the directories of their modules, and relative to these.
+func tested(top string) (packages map[string][]string, err error) {
+	var modules []string
+	var dirs []string
+	err = filepath.WalkDir(top, func(file string, d fs.DirEntry, err error) error {
+		dir := path.Dir(filepath.ToSlash(file))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != top && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.Name() == "go.mod":
+			modules = append(modules, dir)
+		case strings.HasSuffix(d.Name(), "_test.go") && !slices.Contains(dirs, dir):
+			dirs = append(dirs, dir)
+		}
+		return nil
+	})
+	slices.SortStableFunc(dirs, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	packages = map[string][]string{}
+	for _, dir := range dirs {
+		of := "."
+		for _, module := range modules {
+			if len(module) > len(of) && (dir == module || strings.HasPrefix(dir, module+"/")) {
+				of = module
+			}
+		}
+		packages[of] = append(packages[of], strings.TrimPrefix(strings.TrimPrefix(dir, of), "/"))
+	}
+	return packages, err
+}
+
+// rank is the place of a package in the order in which packages begin.
+func rank(dir string) int {
+	if at := slices.Index(dearest, dir); at >= 0 {
+		return at
+	}
+	return len(dearest)
+}
+
+func wanted(p string, only []string) bool {
+	begins := func(word string) bool { return strings.HasPrefix(p, word) }
+	return len(only) == 0 || slices.ContainsFunc(only, begins)
+}
+
+func isRaced(p string) bool {
+	return slices.ContainsFunc(raced, func(name string) bool {
+		top, all := strings.CutSuffix(name, "/...")
+		return p == name || all && (p == top || strings.HasPrefix(p, top+"/"))
+	})
+}
+
+// run runs the step, and tells the report what happens.
+func (s step) run(ctx context.Context, night bool, r *report) {
+	what, timeout := "tests", "15m"
+	if night {
+		timeout = "3h"
+	}
+	args := []string{
+		"test", "-json", "-count=1", "-vet=off", "-p", s.workers, "-parallel", "4", "-timeout", timeout,
+	}
+	if s.race {
+		args = append(args, "-race")
+		what += " with the race detector"
+	}
+	name := strings.TrimPrefix(s.dir, "./")
+	r.say("%s of %s in %d packages", what, title(name), len(s.packages))
+	test := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
+	test.Dir = s.dir
+	if night {
+		test.Env = append(os.Environ(), nightly.Variable+"=1")
+	}
+	pipe, err := test.StdoutPipe()
+	if err == nil {
+		test.Stderr = r.raw()
+		err = test.Start()
+	}
+	if err == nil {
+		r.read(pipe)
+		err = test.Wait()
+	}
+	var failed *exec.ExitError
+	if err != nil && (!errors.As(err, &failed) || ctx.Err() == nil) {
+		r.broken(fmt.Sprintf("go test in %s: %v", title(name), err))
+	}
+}
+
+// title is what a module is called in the report.
+func title(dir string) string {
+	if dir == "." {
+		return "the root module"
+	}
+	return dir
+}
