@@ -6,10 +6,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
-	"github.com/snowflakeplugin/snowflakeplugin/lease"
-	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
-	"github.com/snowflakeplugin/snowflakeplugin/segment/sqlsegment"
 )
 
 // The errors of the plugin. The errors of the generator, such as generator.ErrClockBehind, of the
@@ -110,32 +107,12 @@ func Retryable(err error) bool {
 	if errors.As(err, &partial) {
 		return false // some shards may have done what was asked
 	}
-	for _, lasting := range []error{
-		ErrOptions, ErrClosed, ErrCallbacks, ErrInvalidField, ErrInvalidID, ErrNotInUse, ErrZeroKey,
-		ErrContested, ErrSource,
-		ErrAuthority, ErrNoParent, ErrSharding, ErrNotSharded, ErrNotRouted, ErrCrossShard, ErrShardMap,
-		generator.ErrTimeExhausted, generator.ErrBeforeEpoch, generator.ErrInvalidOption,
-		generator.ErrNodeRange, generator.ErrTenureTaken, generator.ErrSealed,
-		lease.ErrClosed, lease.ErrInvalidOption, lease.ErrInvalidRecord, lease.ErrLayoutMismatch,
-		gormlease.ErrTable, gormlease.ErrDatabase, gormlease.ErrOption,
-		segment.ErrClosed, segment.ErrInvalidOption, segment.ErrInvalidCounter, segment.ErrResidue,
-		segment.ErrWentBack, segment.ErrFull, segment.ErrDayFull,
-		sqlsegment.ErrTable, sqlsegment.ErrDatabase, sqlsegment.ErrOption,
-	} {
-		if errors.Is(err, lasting) {
-			return false
-		}
-	}
-	for _, passing := range []error{
-		generator.ErrClockBehind, generator.ErrOutsideWindow,
-		lease.ErrStore, lease.ErrNoFreeNode, lease.ErrNodeHeld, lease.ErrClockSkew,
-		segment.ErrExhausted, segment.ErrStore, segment.ErrFrozen,
-	} {
-		if errors.Is(err, passing) {
-			return true
-		}
-	}
-	if errors.Is(err, ErrUnavailable) {
+	switch { // each sentinel says which it is, and a lasting cause outweighs
+	case errors.Is(err, errs.ErrLasting):
+		return false
+	case errors.Is(err, errs.ErrPassing):
+		return true
+	case errors.Is(err, ErrUnavailable):
 		return !errors.Is(err, context.Canceled) // the caller may also have given up
 	}
 	// The caller's deadline ended the wait for an ID. With a new deadline it may try again.

@@ -19,11 +19,11 @@ var (
 
 	// ErrInvalidOption is returned by [New] for an option that is out of range, and by
 	// [Generator.NextOn] for a shard that is. It is not temporary.
-	ErrInvalidOption = errors.New("generator: invalid option")
+	ErrInvalidOption = errs.Lasting("generator: invalid option")
 
 	// ErrNodeRange is returned when a node number, or one of its fields, does not fit its bits. It is
 	// not temporary.
-	ErrNodeRange = errors.New("generator: node out of range")
+	ErrNodeRange = errs.Lasting("generator: node out of range")
 
 	// ErrSequenceRange is returned by [Layout.Compose] when the sequence does not fit its bits. It is
 	// not temporary.
@@ -31,27 +31,27 @@ var (
 
 	// ErrBeforeEpoch is returned when a time, or the clock, is before the epoch of the layout. It is
 	// not temporary: somebody has to correct the clock. Then IDs go on without a restart.
-	ErrBeforeEpoch = errors.New("generator: time before the epoch")
+	ErrBeforeEpoch = errs.Lasting("generator: time before the epoch")
 
 	// ErrTimeExhausted is returned when a time, or the clock, no longer fits the time bits of the
 	// layout. IDs never wrap around. It is not temporary.
-	ErrTimeExhausted = errors.New("generator: time bits used up")
+	ErrTimeExhausted = errs.Lasting("generator: time bits used up")
 
 	// ErrInvalidID is returned for an ID that is negative or wider than the layout. It is not
 	// temporary.
 	ErrInvalidID = errors.New("generator: not an ID of this layout")
 
 	// ErrClockBehind is wrapped by [*ClockError]. It is temporary: the clock catches up.
-	ErrClockBehind = errors.New("generator: clock too far behind")
+	ErrClockBehind = errs.Passing("generator: clock too far behind")
 
 	// ErrOutsideWindow is returned when the next tick lies outside the window of the tenure and the
 	// tenure could not extend it in time. It wraps the reason that the tenure gave, and is temporary
 	// unless that reason is not.
-	ErrOutsideWindow = errors.New("generator: outside the window of the node")
+	ErrOutsideWindow = errs.Passing("generator: outside the window of the node")
 
 	// ErrTenureTaken is returned by [New] for a [Lease] that already serves another generator: two
 	// generators under one tenure would issue the same IDs. It is not temporary.
-	ErrTenureTaken = errors.New("generator: tenure already serves a generator")
+	ErrTenureTaken = errs.Lasting("generator: tenure already serves a generator")
 
 	// ErrSealed is returned when an ID is asked for after the generator was sealed, because its
 	// lease was closed. For errors.Is it is snowflakeplugin.ErrClosed too. It is not temporary.

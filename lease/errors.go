@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,12 +13,12 @@ import (
 var (
 	// ErrNoFreeNode is wrapped by [*NoFreeNodeError], which [Acquire] returns when every number
 	// that it may take is held. It is temporary: the error says when the first number falls free.
-	ErrNoFreeNode = errors.New("lease: no free node")
+	ErrNoFreeNode = errs.Passing("lease: no free node")
 
 	// ErrNodeHeld is wrapped by [*NodeHeldError], which [Acquire] returns when exactly one number is
 	// wanted and another tenure keeps extending it. It is temporary: the number falls free when its
 	// holder ends.
-	ErrNodeHeld = errors.New("lease: node is held")
+	ErrNodeHeld = errs.Passing("lease: node is held")
 
 	// ErrTenureTaken is returned by generator.New for a [Keeper] that already serves another
 	// generator. It is [generator.ErrTenureTaken]. It is not temporary.
@@ -28,23 +27,23 @@ var (
 	// ErrClockSkew is returned when the local clock and that of the store are further apart than
 	// [MaxSkew]. Then no number is taken and no window is extended. It is not temporary: somebody has
 	// to correct a clock. Then the keeper goes on without a restart.
-	ErrClockSkew = errors.New("lease: clocks too far apart")
+	ErrClockSkew = errs.Passing("lease: clocks too far apart")
 
 	// ErrLayoutMismatch is returned when the store's records belong to another layout. It is not
 	// temporary.
-	ErrLayoutMismatch = errors.New("lease: another layout in the store")
+	ErrLayoutMismatch = errs.Lasting("lease: another layout in the store")
 
 	// ErrInvalidRecord is returned when the store holds something that no keeper wrote, and by
 	// [CheckSwap]. It is not temporary: somebody has to correct or remove the record.
-	ErrInvalidRecord = errors.New("lease: invalid record")
+	ErrInvalidRecord = errs.Lasting("lease: invalid record")
 
 	// ErrInvalidOption is returned by [Acquire] for an option that is out of range. It is not
 	// temporary.
-	ErrInvalidOption = errors.New("lease: invalid option")
+	ErrInvalidOption = errs.Lasting("lease: invalid option")
 
 	// ErrStore is returned when the store failed or did not answer in time. It wraps what the store
 	// returned. It is temporary.
-	ErrStore = errors.New("lease: store failed")
+	ErrStore = errs.Passing("lease: store failed")
 
 	// ErrClosed is returned by a [Keeper] after Close, and by a store that was closed. For errors.Is
 	// it is snowflakeplugin.ErrClosed too. It is not temporary.

@@ -14,38 +14,38 @@ import (
 var (
 	// ErrExhausted is wrapped by [*ExhaustedError], which is returned when both blocks of a source are used
 	// up and the store has not answered within the maximum wait. It is temporary: the source keeps trying.
-	ErrExhausted = errors.New("segment: no numbers left")
+	ErrExhausted = errs.Passing("segment: no numbers left")
 
 	// ErrDayFull is returned by a source of [Daily] when all numbers of the day are given out. It is not
 	// temporary for this day, and is over at midnight.
-	ErrDayFull = errors.New("segment: the numbers of the day are used up")
+	ErrDayFull = errs.Lasting("segment: the numbers of the day are used up")
 
 	// ErrFull is returned when a counter has come to its last number. It is not temporary.
-	ErrFull = errors.New("segment: counter is full")
+	ErrFull = errs.Lasting("segment: counter is full")
 
 	// ErrResidue is returned when the store notes another remainder or modulus for the counter than the
 	// source has, and by [Tickets] for sources that could give out equal numbers. It is not temporary.
-	ErrResidue = errors.New("segment: another residue")
+	ErrResidue = errs.Lasting("segment: another residue")
 
 	// ErrFrozen is returned while the residue of a counter is being changed. It is temporary.
-	ErrFrozen = errors.New("segment: counter is frozen")
+	ErrFrozen = errs.Passing("segment: counter is frozen")
 
 	// ErrWentBack is returned when a counter is not above the numbers that it gave before: the store has lost
 	// what it had acknowledged, or somebody lowered the counter. Nothing is claimed. It is not temporary:
 	// somebody has to raise the counter. Then the source goes on.
-	ErrWentBack = errors.New("segment: counter went back")
+	ErrWentBack = errs.Lasting("segment: counter went back")
 
 	// ErrStore is returned when the store failed or did not answer in time. It wraps what the store
 	// returned. It is temporary.
-	ErrStore = errors.New("segment: store failed")
+	ErrStore = errs.Passing("segment: store failed")
 
 	// ErrInvalidCounter is returned when a store holds something that is no counter, because somebody
 	// changed it by hand. It is not temporary.
-	ErrInvalidCounter = errors.New("segment: invalid counter")
+	ErrInvalidCounter = errs.Lasting("segment: invalid counter")
 
 	// ErrInvalidOption is returned by [New], [Tickets], [Daily] and stores for an argument or option that
 	// is out of range. It is not temporary.
-	ErrInvalidOption = errors.New("segment: invalid option")
+	ErrInvalidOption = errs.Lasting("segment: invalid option")
 
 	// ErrCanceled is returned when the context ended before there was a number. The context's error and its
 	// cause are wrapped too. It is temporary if the context's error is a deadline.

@@ -408,7 +408,7 @@ func (d Database) keptOut(ctx context.Context, cause error) error {
 }
 
 // ErrDatabase is sqllease.ErrDatabase, whose package imports this one.
-var ErrDatabase = errors.New("sqllease: database cannot be used")
+var ErrDatabase = errs.Lasting("sqllease: database cannot be used")
 
 // failed tells a database that does not answer from one whose table cannot be used.
 func (d Database) failed(ctx context.Context, cause error) error {

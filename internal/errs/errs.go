@@ -11,23 +11,30 @@ import (
 // The sentinels of the module, under the names that the root package gives them.
 var (
 	ErrNoNode       = errors.New("snowflakeplugin: no node number")
-	ErrOptions      = errors.New("snowflakeplugin: invalid options")
-	ErrCallbacks    = errors.New("snowflakeplugin: callbacks cannot be ordered")
-	ErrInvalidField = errors.New("snowflakeplugin: invalid snowflake field")
-	ErrNotInUse     = errors.New("snowflakeplugin: the plugin is not in use")
-	ErrSource       = errors.New("snowflakeplugin: source gave no id")
-	ErrNoParent     = errors.New("snowflakeplugin: parent ID is not set")
-	ErrSharding     = errors.New("snowflakeplugin: invalid sharding")
-	ErrNotSharded   = errors.New("snowflakeplugin: model is not of this router")
-	ErrNotRouted    = errors.New("snowflakeplugin: statement is not routed to a shard")
-	ErrCrossShard   = errors.New("snowflakeplugin: row is on another shard")
-	ErrShardMap     = errors.New("snowflakeplugin: no valid shard map")
-	ErrClosed       = errors.New("snowflakeplugin: closed")
-	ErrZeroKey      = errors.New("snowflakeplugin: key is not set")
-	ErrContested    = errors.New("snowflakeplugin: contested")
-	ErrInvalidID    = errors.New("snowflakeplugin: invalid id")
-	ErrAuthority    = errors.New("snowflakeplugin: another authority")
+	ErrOptions      = Lasting("snowflakeplugin: invalid options")
+	ErrCallbacks    = Lasting("snowflakeplugin: callbacks cannot be ordered")
+	ErrInvalidField = Lasting("snowflakeplugin: invalid snowflake field")
+	ErrNotInUse     = Lasting("snowflakeplugin: the plugin is not in use")
+	ErrSource       = Lasting("snowflakeplugin: source gave no id")
+	ErrNoParent     = Lasting("snowflakeplugin: parent ID is not set")
+	ErrSharding     = Lasting("snowflakeplugin: invalid sharding")
+	ErrNotSharded   = Lasting("snowflakeplugin: model is not of this router")
+	ErrNotRouted    = Lasting("snowflakeplugin: statement is not routed to a shard")
+	ErrCrossShard   = Lasting("snowflakeplugin: row is on another shard")
+	ErrShardMap     = Lasting("snowflakeplugin: no valid shard map")
+	ErrClosed       = Lasting("snowflakeplugin: closed")
+	ErrZeroKey      = Lasting("snowflakeplugin: key is not set")
+	ErrContested    = Lasting("snowflakeplugin: contested")
+	ErrInvalidID    = Lasting("snowflakeplugin: invalid id")
+	ErrAuthority    = Lasting("snowflakeplugin: another authority")
 	ErrUnavailable  = errors.New("snowflakeplugin: no id for the moment")
+)
+
+// What a sentinel says of a repetition. One that is of neither kind leaves it to the error that it is
+// wrapped with.
+var (
+	ErrLasting = errors.New("somebody has to act first")
+	ErrPassing = errors.New("time heals it")
 )
 
 // Ended is the error of a context that is done: its error, and its cause where that says more.
@@ -42,10 +49,16 @@ func Ended(ctx context.Context) error {
 // Kind returns an error with a text and an identity of its own, for which errors.Is finds the kind as well.
 func Kind(text string, kind error) error { return &kindError{text, kind} }
 
+// Lasting returns the error of a package that stays until somebody has acted.
+func Lasting(text string) error { return Kind(text, ErrLasting) }
+
+// Passing returns the error of a package that time heals.
+func Passing(text string) error { return Kind(text, ErrPassing) }
+
 // Closed returns the "closed" error of a package, which is of the kind ErrClosed.
 func Closed(text string) error { return Kind(text, ErrClosed) }
 
-// Unavailable returns the error of a package that time heals, which is of the kind ErrUnavailable.
+// Unavailable returns the error of a source that time heals, which is of the kind ErrUnavailable.
 func Unavailable(text string) error { return Kind(text, ErrUnavailable) }
 
 type kindError struct {

@@ -1,9 +1,8 @@
 package sqllease
 
 import (
-	"errors"
-
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // None of these errors is temporary: a retry does not help until somebody has changed the program or
@@ -14,12 +13,12 @@ var (
 	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the
 	// engine MEMORY. The message has the statement that creates it or changes it. The database's own error
 	// is wrapped too.
-	ErrTable = errors.New("sqllease: table cannot be used")
+	ErrTable = errs.Lasting("sqllease: table cannot be used")
 
 	// ErrDatabase is returned by [New] and [DDL] for a database that no store can work on: its dialect
 	// is not supported, or a pooler in between does not fit the driver's settings.
 	ErrDatabase = authority.ErrDatabase
 
 	// ErrOption is returned by [New] and [DDL] for an option that is invalid.
-	ErrOption = errors.New("sqllease: invalid option")
+	ErrOption = errs.Lasting("sqllease: invalid option")
 )

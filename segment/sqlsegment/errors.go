@@ -1,6 +1,6 @@
 package sqlsegment
 
-import "errors"
+import "github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 
 // None of these errors is temporary: a retry does not help until somebody has changed the program or
 // the database. A database that does not answer is [segment.ErrStore] instead, and a store that was
@@ -10,12 +10,12 @@ var (
 	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the
 	// engine MEMORY. The message has the statement that creates it or changes it. The database's own error
 	// is wrapped too.
-	ErrTable = errors.New("sqlsegment: table cannot be used")
+	ErrTable = errs.Lasting("sqlsegment: table cannot be used")
 
 	// ErrDatabase is returned by [New] and [DDL] for a database that no store can work on: its dialect
 	// is not supported, or a pooler in between does not fit the driver's settings.
-	ErrDatabase = errors.New("sqlsegment: database cannot be used")
+	ErrDatabase = errs.Lasting("sqlsegment: database cannot be used")
 
 	// ErrOption is returned by [New] and [DDL] for an option that is invalid.
-	ErrOption = errors.New("sqlsegment: invalid option")
+	ErrOption = errs.Lasting("sqlsegment: invalid option")
 )
