@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -135,15 +134,6 @@ func (t *frameTable) oneCellOf(stmt *gorm.Statement) *slot {
 
 // slotOf returns where the frame of a statement stands unless the slot is occupied.
 func (t *frameTable) slotOf(stmt *gorm.Statement) *slot { return &t.slots[spread(stmt, slotBits)] }
-
-// spread returns a number of so many bits for what a pointer leads to. Its address decides, because Go does
-// not move what lies on the heap; hash/maphash relies on that as well. Every create asks several times, so
-// the time of a better hash would be felt.
-func spread[T any](pointer *T, bits int) uint64 {
-	const fibonacci = 0x9E3779B97F4A7C15        // 2^64 by the golden ratio: neighbors come to lie far apart
-	address := uintptr(unsafe.Pointer(pointer)) // reflect tells it as well, by a call
-	return uint64(address) * fibonacci >> (64 - bits)
-}
 
 // open makes the frame of a statement. If a panic ended the statement before, the new frame replaces
 // the old one.

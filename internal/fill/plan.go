@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -115,6 +116,15 @@ func (c *PlanCache) known(s *schema.Schema) *Plan {
 		recent.Store(p)
 	}
 	return p
+}
+
+// spread returns a number of so many bits for what a pointer leads to. Its address decides, because Go does
+// not move what lies on the heap; hash/maphash relies on that as well. Every create asks several times, so
+// the time of a better hash would be felt.
+func spread[T any](pointer *T, bits int) uint64 {
+	const fibonacci = 0x9E3779B97F4A7C15        // 2^64 by the golden ratio: neighbors come to lie far apart
+	address := uintptr(unsafe.Pointer(pointer)) // reflect tells it as well, by a call
+	return uint64(address) * fibonacci >> (64 - bits)
 }
 
 // Prepare makes the plan of a schema and tells GORM that its tagged fields are plain columns.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +37,39 @@ func (c *counted) Fill(_ context.Context, ids []int64) error {
 		ids[i] = c.last
 	}
 	return nil
+}
+
+// A state of Health that the collector does not know would have no series, and no alert would see it.
+func TestTheStatesAreThoseOfHealth(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile(filepath.Join("..", "..", "health.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared, shown []string
+	for _, match := range regexp.MustCompile(`(?m)^\tstate\w+ += "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
+		declared = append(declared, match[1])
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(promobserve.New(used(t, open(t))))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "state" {
+					shown = append(shown, label.GetValue())
+				}
+			}
+		}
+	}
+	slices.Sort(declared)
+	slices.Sort(shown)
+	if len(declared) == 0 || !slices.Equal(declared, shown) {
+		t.Errorf("health.go declares the states %q, and the collector shows %q", declared, shown)
+	}
 }
 
 func open(t *testing.T) *gorm.DB {

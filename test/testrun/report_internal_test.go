@@ -109,6 +109,9 @@ func TestThePlanHasEveryPackageOnce(t *testing.T) {
 		if only, err := plan(night, []string{"lease/etcd"}); err != nil || len(only[0])+len(only[1]) != 1 {
 			t.Errorf("one module alone has the steps %v, %v", only, err)
 		}
+		if _, err := plan(night, []string{"./lease"}); err == nil {
+			t.Error("a name of no package is taken for a run without tests")
+		}
 	}
 }
 
