@@ -256,6 +256,9 @@ func (t *Table) connectAside() {
 // open returns a connection that is prepared.
 func (t *Table) open(ctx context.Context, k Kind) (*sql.Conn, error) {
 	conn, err := t.pool.Conn(ctx)
+	if err == nil && t.scattered {
+		return t.unscattered(ctx, conn)
+	}
 	if err != nil || !t.spec.Dedicated || k == probes {
 		return conn, err
 	}
@@ -264,6 +267,18 @@ func (t *Table) open(ctx context.Context, k Kind) (*sql.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// unscattered returns a connection to a database in memory, unless it was opened while the application had the
+// first one. Then it leads to a database of its own, an empty one, and must not stay in the pool: the application
+// would find it there, and the pool might close the first one in its place.
+func (t *Table) unscattered(ctx context.Context, conn *sql.Conn) (*sql.Conn, error) {
+	tables, err := number(context.WithoutCancel(ctx), conn, "SELECT count(*) FROM sqlite_master")
+	if err == nil && tables > 0 {
+		return conn, nil
+	}
+	discard(conn)
+	return nil, errors.Join(err, errElsewhere)
 }
 
 // prepareConn sets what the store needs on a physical connection of its own that it has not met yet.
@@ -385,8 +400,9 @@ func askEmbedded[T any](
 	}
 	if _, err = conn.ExecContext(ctx, begin); err != nil {
 		if strings.Contains(err.Error(), "within a transaction") {
-			err = ErrInTransaction
+			return answer, ErrInTransaction
 		}
+		t.rollBack(context.WithoutCancel(ctx), conn) // a driver may say that its time is over when it has begun
 		return answer, err
 	}
 	// The transaction has to end, whatever becomes of the request.
@@ -398,15 +414,6 @@ func askEmbedded[T any](
 		return answer, nil
 	}
 	t.rollBack(lasting, conn)
-	if t.scattered && strings.Contains(err.Error(), "no such table") {
-		// A connection that was opened to a database in memory while the first one was taken leads
-		// to an empty database, and must not be left in the pool for the application to find.
-		tables, failed := number(ctx, conn, "SELECT count(*) FROM sqlite_master")
-		if failed == nil && tables == 0 {
-			discard(conn)
-			return answer, errElsewhere
-		}
-	}
 	return answer, err
 }
 

@@ -3,6 +3,7 @@ package gormlease_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -216,6 +217,44 @@ func TestAStoreThatHasToWaitForATransactionGivesUpWithItsContextAndGoesOnAfterwa
 				t.Errorf("the application has %d rows", n)
 			}
 		})
+	}
+}
+
+// Each connection to a private database in memory is a database of its own. A pool keeps two idle ones, so if
+// the store left two of its own there, the pool would close the one with the tables of the application.
+func TestTheStoreLeavesNoEmptyDatabaseInMemoryBehind(t *testing.T) {
+	t.Parallel()
+	db := inMemory(t, ":memory:", 4)
+	must(t, db.AutoMigrate(&order{}))
+	store := newStore(t, db)
+	r := storetest.Create(t, store, storetest.First(1))
+	tx := openTransactions(t, db, 1)[0]
+	var asked sync.WaitGroup
+	for range 8 {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			for ctx.Err() == nil {
+				_, now := store.Now(ctx)
+				_, list := store.List(ctx)
+				_, swap := store.Swap(ctx, r, storetest.Renew(r))
+				if now == nil || list == nil || swap == nil {
+					t.Errorf("in a database that a transaction has to itself the errors are %v, %v, %v", now, list, swap)
+				}
+			}
+		})
+	}
+	asked.Wait()
+	must(t, tx.Commit().Error)
+	records, err := store.List(limited(t))
+	must(t, err)
+	if len(records) != 1 {
+		t.Errorf("the records are %+v", records)
+	}
+	var n int64
+	must(t, db.Model(&order{}).Count(&n).Error)
+	if n != 1 {
+		t.Errorf("the application has %d rows", n)
 	}
 }
 
