@@ -106,7 +106,7 @@ func explain(ctx context.Context, err error) *Fault {
 		return &Fault{Unavailable, "the lease of the replica has ended, and its database has not extended it; " +
 			"ask again, or ask another replica"}
 	}
-	return AsFault(err)
+	return AsFault(ctx, err)
 }
 
 func ended(ctx context.Context) *Fault {

@@ -296,7 +296,7 @@ func TestDirectRequestsEndInTheTimeOfTheClient(t *testing.T) {
 		p := newPair(time.Minute)
 		var got [2]string
 		for i := range got {
-			got[i] = p.record(i, r)
+			got[i] = p.record(context.Background(), i, r)
 		}
 		if got[0] != got[1] || !strings.Contains(p.counts(t, 0), `code="deadline_exceeded"} 1`) {
 			t.Errorf("%v:\n%s\nbut Connect answers\n%s\n%s", r, got[0], got[1], p.counts(t, 0))
@@ -304,9 +304,30 @@ func TestDirectRequestsEndInTheTimeOfTheClient(t *testing.T) {
 	}
 }
 
+// A request may be over before it is worked on, as on a busy machine.
+func TestDirectRequestsThatAreOverBeforeTheyBeginEndAlike(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for _, kind := range []string{asJSON, asGRPC} {
+		body := `{"source":"slow"}`
+		if kind == asGRPC {
+			body = message(asGRPC, &snowflakev1.NextRequest{Source: "slow"})
+		}
+		p := newPair(time.Minute)
+		var got [2]string
+		for i := range got {
+			got[i] = p.record(over, i, request{next, body, []string{"Content-Type", kind}})
+		}
+		if got[0] != got[1] || !strings.Contains(p.counts(t, 1), `code="deadline_exceeded"} 1`) {
+			t.Errorf("%s:\n%s\nbut Connect answers\n%s\n%s", kind, got[0], got[1], p.counts(t, 1))
+		}
+	}
+}
+
 // record answers a request without a network.
-func (p *pair) record(i int, r request) string {
-	sent := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://server"+next, strings.NewReader(r.body))
+func (p *pair) record(ctx context.Context, i int, r request) string {
+	sent := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://server"+next, strings.NewReader(r.body))
 	sent.URL.Path, sent.ProtoMajor, sent.ProtoMinor = r.path, 2, 0
 	for j := 0; j < len(r.header); j += 2 {
 		sent.Header.Set(r.header[j], r.header[j+1])
@@ -339,7 +360,7 @@ func FuzzDirect(f *testing.F) {
 		if name := headers[int(header)%len(headers)]; name != "" {
 			r.header = append(r.header, name, value)
 		}
-		direct, indirect := p.record(0, r), p.record(1, r)
+		direct, indirect := p.record(t.Context(), 0, r), p.record(t.Context(), 1, r)
 		if direct != indirect {
 			t.Errorf("%v:\n%s\nbut Connect answers\n%s", r, direct, indirect)
 		}

@@ -84,7 +84,7 @@ func observer(m *metrics.Set) connect.UnaryInterceptorFunc {
 			}
 			code := "ok"
 			if err != nil {
-				err = connectError(err)
+				err = connectError(ctx, err)
 				code = connect.CodeOf(err).String()
 			}
 			m.Observe(r.Peer().Protocol, code, time.Since(began))
@@ -93,8 +93,8 @@ func observer(m *metrics.Set) connect.UnaryInterceptorFunc {
 	}
 }
 
-func connectError(err error) error {
-	fault := issue.AsFault(err)
+func connectError(ctx context.Context, err error) error {
+	fault := issue.AsFault(ctx, err)
 	return connect.NewError(codeOf(fault.Kind), fault)
 }
 
