@@ -93,7 +93,7 @@ func TestALongOutageEndsInErrExhaustedAndHealsByItself(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := &disturbed{Memory: segmenttest.NewMemory()}
-				source := newSource(t, store, segment.WithBlock(10, 10))
+				source := newSource(t, store, segment.WithBlock(10, 10), segment.WithMaxWait(time.Second))
 				var all []int64
 				for range 15 {
 					n, err := source.Next(t.Context())

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/segmenttest"
@@ -17,9 +18,11 @@ func must(tb testing.TB, err error) {
 }
 
 // newSource returns a source that is closed when the test ends.
+// newSource returns a source that waits longer for its store than by default: on a busy machine the goroutine that
+// fetches may have to wait for a processor.
 func newSource(tb testing.TB, s segment.Store, opts ...segment.Option) *segment.Source {
 	tb.Helper()
-	source, err := segment.New(s, "orders", opts...)
+	source, err := segment.New(s, "orders", append([]segment.Option{segment.WithMaxWait(time.Minute)}, opts...)...)
 	must(tb, err)
 	tb.Cleanup(func() { must(tb, source.Close()) })
 	return source
