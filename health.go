@@ -9,13 +9,14 @@ import (
 
 // The states of [Health].
 const (
-	stateIdle    = "idle"
-	stateLeased  = "leased"
-	stateByHand  = "by_hand"
-	stateSource  = "source"
-	stateOverdue = "overdue"
-	stateLost    = "lost"
-	stateClosed  = "closed"
+	stateIdle      = "idle"
+	stateLeased    = "leased"
+	stateByHand    = "by_hand"
+	stateContested = "contested"
+	stateSource    = "source"
+	stateOverdue   = "overdue"
+	stateLost      = "lost"
+	stateClosed    = "closed"
 )
 
 // Health says whether a plugin can make IDs, and why not. It marshals to JSON under the names that
@@ -23,13 +24,15 @@ const (
 type Health struct {
 	// State says it in a word ("state"):
 	//
-	//	idle     the plugin was not used yet, so it has no node number
-	//	leased   it holds a window of a leased node
-	//	by_hand  the node number was set with WithNode
-	//	source   the numbers come from WithSource
-	//	overdue  the window has ended, and the store has not extended it
-	//	lost     the store has given the node to somebody else, and the plugin takes another one
-	//	closed   the plugin was closed
+	//	idle       the plugin was not used yet, so it has no node number
+	//	leased     it holds a window of a leased node
+	//	by_hand    the node number was set with WithNode
+	//	contested  it has a node number, and a row shows that somebody else makes IDs with the same one; see
+	//	           Contested
+	//	source     the numbers come from WithSource
+	//	overdue    the window has ended, and the store has not extended it
+	//	lost       the store has given the node to somebody else, and the plugin takes another one
+	//	closed     the plugin was closed
 	State string
 	// Ready says whether an ID can be made now ("ready").
 	Ready bool
@@ -44,6 +47,11 @@ type Health struct {
 	LastError error
 	// FailingSince is when the first of the failures in a row began ("failing_since").
 	FailingSince time.Time
+	// Contested names the table, the key and the node of the last row of somebody else that had a key which was
+	// just made here ("contested"). Such a key is refused with [ErrContested], so no row is lost. It is empty
+	// ten minutes after the last of them, and once the plugin has another node: after two with different keys
+	// it gives a leased number up for another one, at most once a span.
+	Contested string
 	// Sources has what the sources of [WithNumbers] have done, by their names, and under the empty name that
 	// of [WithSource] ("sources", with "left", "lasts", "last_error" and "failing_since"). It leaves out
 	// sources without a method Stats() segment.Stats; those of package segment have it. A source whose store
@@ -77,10 +85,11 @@ func (h Health) MarshalJSON() ([]byte, error) {
 		WindowUntil  time.Time         `json:"window_until,omitzero"`
 		LastError    string            `json:"last_error,omitempty"`
 		FailingSince time.Time         `json:"failing_since,omitzero"`
+		Contested    string            `json:"contested,omitempty"`
 		Sources      map[string]source `json:"sources,omitempty"`
 	}{
 		h.State, h.Ready, h.Node, h.Owner, h.WindowFrom, h.WindowUntil, text(h.LastError), h.FailingSince,
-		sources,
+		h.Contested, sources,
 	})
 }
 

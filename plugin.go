@@ -33,6 +33,9 @@ type Plugin struct {
 	used      sync.Map // has the *gorm.Config of every database on which db.Use was called
 	hot       sync.Map // has the schema of every model that warnOfHotRegion has warned about
 
+	contest   contest
+	witnesses *fill.Witnesses
+
 	// busy is held while a node is got or given back, which may take long.
 	busy chan struct{}
 	node atomic.Pointer[node]
@@ -48,6 +51,9 @@ func New(opts ...Option) *Plugin {
 	digits := maxDigits
 	if p.configErr == nil && p.config.source == nil {
 		digits = fill.DigitsOf(p.config.layoutOrDefault())
+	}
+	if p.config.source == nil {
+		p.witnesses = fill.NewWitnesses(p.witness)
 	}
 	named := p.config.named
 	if named == nil {
@@ -109,7 +115,7 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 		}
 	}
 	if err == nil {
-		err = fill.Register(db, p.plans, numbers, notes)
+		err = fill.Register(db, p.plans, numbers, notes, p.witnesses)
 	}
 	if err != nil {
 		fill.Guard(db, p.plans, err)
@@ -327,6 +333,9 @@ func (p *Plugin) health() Health {
 		return Health{State: stateIdle}
 	}
 	h := n.health()
+	if w, is := p.contest.of(h.Node); is && h.Ready {
+		h.State, h.Contested = stateContested, w.String()
+	}
 	if stats := n.generator.Stats(); h.Ready && stats.YearsLeft <= 0 {
 		h.Ready, h.LastError = false, generator.ErrTimeExhausted
 	}
@@ -380,12 +389,16 @@ func (p *Plugin) warnOfEnd() {
 	if stats.End.IsZero() || stats.YearsLeft > yearsOfWarning {
 		return
 	}
-	logger := p.config.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	logger.Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with more",
+	p.logger().Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with more",
 		"layout", p.config.layoutOrDefault().Name, "end", stats.End, "years_left", stats.YearsLeft)
+}
+
+// logger is where the plugin reports.
+func (p *Plugin) logger() *slog.Logger {
+	if p.config.logger == nil {
+		return slog.Default()
+	}
+	return p.config.logger
 }
 
 // engineOf returns what a router needs of the plugin that a database uses, or nil if it uses none.

@@ -34,6 +34,9 @@ type Keeper struct {
 	unprobed atomic.Bool  // the store has said that it cannot be probed
 	asked    atomic.Bool  // somebody has asked for the window, and may have stamped in it
 
+	// contested is what Contest has said last, until the goroutine has seen it.
+	contested atomic.Pointer[contest]
+
 	// Owned by whoever is at work: Acquire, then the goroutine, then Close.
 	holding
 	offset time.Duration // the store's clock minus the local one
@@ -45,8 +48,9 @@ type Keeper struct {
 	outage outage
 	// slowest is how long the latest attempts that have succeeded took: an upper bound, which falls.
 	slowest   time.Duration
-	overtaken int   // how many attempts in a row were given up because the store had answered a probe
-	ended     error // why the last attempt had to end, if it had to
+	overtaken int       // how many attempts in a row were given up because the store had answered a probe
+	ended     error     // why the last attempt had to end, if it had to
+	yielded   time.Time // when a contested number was last given up
 	// notifier is nil if nobody is told of events. The goroutine sends and closes.
 	notifier *notifier
 
@@ -501,6 +505,25 @@ func (k *Keeper) overdue(ctx context.Context) error {
 		k.now().Sub(since).Round(time.Millisecond), failure)
 }
 
+// Contest says that somebody else makes IDs with a node number, because a database has refused one that was
+// made with it, and why that is certain. The keeper then takes another number, if it still has this one, if
+// more than one may be taken and one is free, and if it has not done so for a span. It goes on with its number
+// until it has another, so there is no time without IDs. The number that it leaves falls free at the end of
+// its window. Contest returns at once.
+func (k *Keeper) Contest(node int64, cause error) {
+	k.contested.Store(&contest{node, cause})
+	select {
+	case k.wake <- struct{}{}:
+	default: // it has been asked already
+	}
+}
+
+// contest is a number that somebody else has as well.
+type contest struct {
+	node  int64
+	cause error
+}
+
 // Status is a snapshot of a keeper. See [Keeper.Status].
 type Status struct {
 	// Window is the present window with its node. Its Until is zero if the keeper has none, because
@@ -837,6 +860,9 @@ func (k *Keeper) renew(ctx context.Context) error {
 		}
 	}
 	if k.record.Version != 0 {
+		if k.yield(ctx) {
+			return nil
+		}
 		err := k.extend(ctx)
 		if err != nil || k.record.Version != 0 {
 			return err
@@ -851,6 +877,27 @@ func (k *Keeper) renew(ctx context.Context) error {
 	k.log.Warn("lease: another node taken", "node", h.record.Node, "until", h.record.Until, "owner", k.owner)
 	k.tell(NodeChanged, previous, nil)
 	return nil
+}
+
+// yield takes another number in place of one that is contested, and reports whether it has.
+func (k *Keeper) yield(ctx context.Context) bool {
+	c := k.contested.Swap(nil)
+	again := !k.yielded.IsZero() && time.Since(k.yielded) < k.span
+	if c == nil || c.node != k.record.Node || k.lo == k.hi || again {
+		return false
+	}
+	h, err := k.take(ctx)
+	if err != nil {
+		k.log.Error("lease: the node is contested, and goes on, because no other can be taken", "node", c.node,
+			"owner", k.owner, "reason", c.cause, "error", err)
+		return false
+	}
+	k.yielded = time.Now()
+	k.hold(h)
+	k.log.Error("lease: the node is contested; another taken, a restart is not needed", "contested", c.node,
+		"reason", c.cause, "node", h.record.Node, "until", h.record.Until, "owner", k.owner)
+	k.tell(NodeChanged, c.node, nil)
+	return true
 }
 
 // extend swaps the record for one that ends later. If the number was lost it returns nil and the

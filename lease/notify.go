@@ -19,8 +19,9 @@ const (
 	// NodeLost says that the record of the number is gone, or was written by somebody else. There are
 	// no IDs until NodeChanged, which usually follows at once.
 	NodeLost EventKind = "lost"
-	// NodeChanged says that another number was taken in place of one that was lost. With [WithNodes] it
-	// may be the same one again.
+	// NodeChanged says that another number was taken in place of one that was lost or, without a NodeLost
+	// before, in place of one that is contested; see [Keeper.Contest]. After a loss, with [WithNodes], it may
+	// be the same one again.
 	NodeChanged EventKind = "changed"
 )
 

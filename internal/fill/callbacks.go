@@ -5,6 +5,7 @@
 package fill
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -49,8 +50,10 @@ type step struct {
 }
 
 // Register adds the callbacks to db, all or none. A second call does nothing. No row gets an ID in a database
-// before notes has its note.
-func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers, notes *Notes) error {
+// before notes has its note, and witnesses look at the rows that have refused a new key.
+func Register(
+	db *gorm.DB, plans *PlanCache, numbers *Numbers, notes *Notes, witnesses *Witnesses,
+) error {
 	creates, updates := db.Callback().Create(), db.Callback().Update()
 	if creates.Get(callbackFill) != nil {
 		return nil // a copied configuration, or a second call
@@ -60,7 +63,7 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers, notes *Notes) err
 			return fmt.Errorf("%w: %w", errs.ErrCallbacks, err)
 		}
 	}
-	f := &filler{creates: creates, plans: plans, numbers: numbers, notes: notes}
+	f := &filler{creates: creates, plans: plans, numbers: numbers, notes: notes, witnesses: witnesses}
 	create := processor{
 		func(name, before string, run func(*gorm.DB)) error {
 			return creates.Match(f.changed).Before(before).Register(name, run)
@@ -103,6 +106,7 @@ func Register(db *gorm.DB, plans *PlanCache, numbers *Numbers, notes *Notes) err
 		if err := p.Replace(gormCommit, func(db *gorm.DB) {
 			f.finish(db)
 			commit(db)
+			f.witnesses.ask(db)
 		}); err != nil {
 			return fmt.Errorf("%w: %w", errs.ErrCallbacks, err)
 		}
@@ -212,6 +216,8 @@ type filler struct {
 	numbers *Numbers
 	open    openFrames
 	notes   *Notes
+	// witnesses tell who has refused a new key. They are nil if the plugin has no generator of its own.
+	witnesses *Witnesses
 	// inserts: the INSERT of GORM has been seen in its place since the callbacks were last changed.
 	inserts atomic.Bool
 }
@@ -510,14 +516,40 @@ func (f *filler) insertApart(db *gorm.DB, fr *frame, rows []int) {
 
 // afterInsert brings IDs and rows together, before associations copy the keys.
 func (f *filler) afterInsert(db *gorm.DB) {
+	before := db.Error
 	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
 		p.afterOneCell(db)
+		if isContested(before, db.Error) {
+			f.suspect(db, sentRowOf(db, p.one.id))
+		}
 		return
 	}
 	fr := f.plans.frames.find(db.Statement)
 	if fr == nil || fr.rows == nil {
 		return
 	}
+	f.afterFrame(db, fr)
+	if isContested(before, db.Error) {
+		f.suspect(db, sentRowsOf(fr, db))
+	}
+}
+
+// isContested reports whether the INSERT between two errors of a statement was refused for a new key.
+func isContested(before, after error) bool {
+	return errors.Is(after, errs.ErrContested) && !errors.Is(before, errs.ErrContested)
+}
+
+// suspect has the rows looked at that may have refused those of a statement.
+func (f *filler) suspect(db *gorm.DB, rows []sentRow) {
+	if f.witnesses == nil {
+		return
+	}
+	pool, _ := f.notes.poolOf(db.Statement.ConnPool)
+	f.witnesses.note(questionOf(db, pool, rows))
+}
+
+// afterFrame is afterInsert for a statement that has a frame.
+func (f *filler) afterFrame(db *gorm.DB, fr *frame) {
 	sent, config := fr.sending, fr.config
 	fr.sending, fr.config = false, nil
 	fr.judge.giveBack(db, fr)
@@ -624,6 +656,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 
 // finish takes the IDs back if the statement failed, and ends the frame.
 func (f *filler) finish(db *gorm.DB) {
+	defer f.witnesses.ask(db)
 	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
 		p.finishOneCell(db)
 		return

@@ -564,16 +564,22 @@ func arePrimaryKey(s *schema.Schema, columns []string) bool {
 	return true
 }
 
+// judged is the judge of a statement, which needs none before it is refused unless it has ON CONFLICT.
+func (f *frame) judged(db *gorm.DB) *judge {
+	if f.judge != nil {
+		return f.judge
+	}
+	f.before = madeBefore(db.Statement)
+	return newJudge(f)
+}
+
 // refusedKeys returns the new keys that are there already, as text. If the database says which key it has
 // refused, it returns false unless that was made for a row of this statement. Otherwise it looks for the
 // rows.
 func (f *frame) refusedKeys(db *gorm.DB, refused string) (keys []string, is bool) {
-	j := f.judge
+	j := f.judged(db)
 	if j == nil {
-		f.before = madeBefore(db.Statement)
-		if j = newJudge(f); j == nil {
-			return nil, false
-		}
+		return nil, false
 	}
 	var texts []string
 	known := true // the texts are what the database writes

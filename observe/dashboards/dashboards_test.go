@@ -2,6 +2,7 @@ package dashboards_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
+	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
@@ -93,6 +95,23 @@ func lose(t *testing.T, p process) {
 	for health := p.plugin.Health(t.Context()); health.Ready || health.FailingSince.IsZero(); {
 		time.Sleep(time.Millisecond)
 		health = p.plugin.Health(t.Context())
+	}
+}
+
+// contest has a row of somebody else refuse the key that was made for a new one.
+func contest(t *testing.T, p process) {
+	t.Helper()
+	err := p.db.Callback().Create().After("snowflake:fill").Before("gorm:begin_transaction").Register("stranger",
+		func(tx *gorm.DB) {
+			row, _ := tx.Statement.Dest.(*order)
+			other := tx.Session(&gorm.Session{NewDB: true})
+			_ = tx.AddError(other.Exec("INSERT INTO orders (id, total) VALUES (?, ?)", row.ID, row.Total+1).Error)
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.db.Create(&order{Total: 1}).Error; !errors.Is(err, snowflakeplugin.ErrContested) {
+		t.Fatalf("the error of the create is %v", err)
 	}
 }
 
@@ -212,6 +231,11 @@ func TestEveryAlertIsHeardInItsTroubleOnly(t *testing.T) {
 		"SnowflakeNodeTwice": func(t *testing.T, s *server) {
 			scrapes(t, s, start(t, "b:9100", snowflakeplugin.WithNode(7)),
 				start(t, "c:9100", snowflakeplugin.WithNode(7)), start(t, "d:9100", snowflakeplugin.WithNode(8)))
+		},
+		"SnowflakeContested": func(t *testing.T, s *server) {
+			p := start(t, "b:9100", snowflakeplugin.WithNode(7))
+			contest(t, p)
+			scrapes(t, s, p)
 		},
 		"SnowflakeClockStepsBack": func(t *testing.T, s *server) {
 			raise(t, s, "snowflake_clock_steps_total", func(i int) float64 { return float64(i / 5) })

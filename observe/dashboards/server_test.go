@@ -22,7 +22,8 @@ import (
 )
 
 type order struct {
-	ID snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Total int
 }
 
 // every is the distance of two scrapes.

@@ -99,7 +99,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 
 // states are those that the documentation of [snowflakeplugin.Health] lists.
 func states() []string {
-	return []string{"idle", "leased", "by_hand", "source", "overdue", "lost", "closed"}
+	return []string{"idle", "leased", "by_hand", "contested", "source", "overdue", "lost", "closed"}
 }
 
 func one(yes bool) float64 {

@@ -1,0 +1,231 @@
+package fill
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
+)
+
+const (
+	// askTimeout bounds the question after a create that has failed, whose pool may be busy.
+	askTimeout = time.Second
+	// maxQuestions is how many questions wait for the end of the transactions that they are about.
+	maxQuestions = 16
+	// maxAsked is how many rows of a statement a question is about.
+	maxAsked = 20
+)
+
+// Witnesses finds out whose row it is that has refused a new key. If it differs in a column from what was
+// sent, somebody else makes the same IDs, and the row is the witness. An equal row is our own: a proxy or a
+// cluster has sent the INSERT twice.
+//
+// The question is asked when the transaction is over, because PostgreSQL answers nothing in one that has
+// failed. In a transaction of the application it waits for the next create or update outside of one. Its
+// methods are safe for concurrent use, and a nil *Witnesses asks nothing.
+type Witnesses struct {
+	tell    func(table string, id int64)
+	count   atomic.Int32 // of waiting; until something is refused, nobody looks further
+	mu      sync.Mutex
+	waiting []*question
+}
+
+// NewWitnesses returns witnesses of no row yet. The function is told of each, and must not wait long.
+func NewWitnesses(tell func(table string, id int64)) *Witnesses { return &Witnesses{tell: tell} }
+
+// question asks for the rows that have new keys of a statement and differ from what that has sent.
+type question struct {
+	pool  *sql.DB
+	table string
+	text  string
+	vars  []any
+	ids   []int64
+}
+
+// note keeps a question until it can be asked.
+func (w *Witnesses) note(q *question) {
+	if w == nil || q == nil || q.pool == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waiting) < maxQuestions {
+		w.waiting = append(w.waiting, q)
+		w.count.Store(int32(len(w.waiting)))
+	}
+}
+
+// ask asks what waits, unless the statement is in a transaction, which may have the only connection.
+func (w *Witnesses) ask(db *gorm.DB) {
+	if w == nil || w.count.Load() == 0 || inTransaction(db.Statement.ConnPool) {
+		return
+	}
+	w.mu.Lock()
+	waiting := w.waiting
+	w.waiting = nil
+	w.count.Store(0)
+	w.mu.Unlock()
+	// The caller may have given up, and the answer is not for it alone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(orBackground(db.Statement.Context)), askTimeout)
+	defer cancel()
+	for _, q := range waiting {
+		for _, id := range q.strangers(ctx) {
+			w.tell(q.table, id)
+		}
+	}
+}
+
+// strangers returns the keys of rows that somebody else has made. A database that does not answer tells of
+// none: the next refusal asks again.
+func (q *question) strangers(ctx context.Context) (ids []int64) {
+	rows, err := q.pool.QueryContext(ctx, q.text, q.vars...)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var n int
+		if rows.Scan(&n) != nil || n >= len(q.ids) {
+			return nil
+		}
+		ids = append(ids, q.ids[n])
+	}
+	if rows.Err() != nil {
+		return nil
+	}
+	return ids
+}
+
+// sentRow is a row with a key that the plugin's own generator has made, and how it was sent.
+type sentRow struct {
+	id    int64
+	value func(field *schema.Field) (v any, known bool)
+}
+
+// sentRowsOf lists the rows of a statement that have keys of the plugin's own generator. GORM may have replaced
+// the others, and then nobody knows what was sent.
+func sentRowsOf(f *frame, db *gorm.DB) (rows []sentRow) {
+	j := f.judged(db)
+	if j == nil || j.values != nil {
+		return nil
+	}
+	for n, row := range j.rows {
+		if key := j.keys[n]; f.plan.columns[key.column].source == nil {
+			rows = append(rows, sentRow{key.id, func(field *schema.Field) (any, bool) {
+				return f.rows.value(f.context(), row, field)
+			}})
+		}
+	}
+	return rows
+}
+
+// sentRowOf is the row of a statement that has one cell.
+func sentRowOf(db *gorm.DB, id int64) []sentRow {
+	stmt := db.Statement
+	return []sentRow{{id, func(field *schema.Field) (any, bool) {
+		value, _ := field.ValueOf(stmt.Context, stmt.ReflectValue)
+		return value, true
+	}}}
+}
+
+// questionOf builds the question about rows of a statement, or returns nil if no column can tell them apart.
+// It compares what every database compares alike: whole numbers, truth values, texts and bytes. Times and
+// decimals come back rounded, and documents in another form.
+func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
+	own := db.Statement
+	sent := sentFields(own)
+	b := &gorm.Statement{
+		DB: db, Context: own.Context, Schema: own.Schema,
+		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
+	}
+	q := &question{pool: pool, table: own.Table}
+	for _, row := range rows[:min(len(rows), maxAsked)] {
+		key, keyed := valuesOf(own.Schema.PrimaryFields, row)
+		var others []*schema.Field
+		for _, field := range own.Schema.Fields {
+			if sent(field) && tellsRowsApart(field) {
+				if _, known := row.value(field); known {
+					others = append(others, field)
+				}
+			}
+		}
+		if !keyed || len(others) == 0 {
+			continue
+		}
+		if len(q.ids) > 0 {
+			_, _ = b.WriteString(" UNION ALL ")
+		}
+		_, _ = b.WriteString("SELECT " + strconv.Itoa(len(q.ids)) + " FROM ")
+		b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
+		for i, field := range own.Schema.PrimaryFields {
+			_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
+			b.WriteQuoted(clause.Column{Name: field.DBName})
+			_, _ = b.WriteString(" = ")
+			b.AddVar(b, key[i])
+		}
+		_, _ = b.WriteString(" AND NOT (")
+		for i, field := range others {
+			if i > 0 {
+				_, _ = b.WriteString(" AND ")
+			}
+			value, _ := row.value(field)
+			b.WriteQuoted(clause.Column{Name: field.DBName})
+			_, _ = b.WriteString(equalOrNull(db.Name()))
+			b.AddVar(b, value)
+		}
+		_, _ = b.WriteString(")")
+		q.ids = append(q.ids, row.id)
+	}
+	if len(q.ids) == 0 {
+		return nil
+	}
+	q.text, q.vars = b.SQL.String(), b.Vars
+	return q
+}
+
+// valuesOf returns the values that a row has in fields, if all of them are known.
+func valuesOf(fields []*schema.Field, row sentRow) (values []any, ok bool) {
+	for _, field := range fields {
+		value, known := row.value(field)
+		if !known {
+			return nil, false
+		}
+		values = append(values, value)
+	}
+	return values, len(values) > 0
+}
+
+// tellsRowsApart reports whether databases give the value of a field back as it was sent.
+func tellsRowsApart(field *schema.Field) bool {
+	if field.PrimaryKey || !field.Creatable || field.DBName == "" || field.Serializer != nil ||
+		field.HasDefaultValue {
+		return false
+	}
+	switch field.DataType {
+	case schema.Bool, schema.Int, schema.Uint, schema.String, schema.Bytes:
+		return true
+	case schema.Float, schema.Time:
+		return false
+	}
+	declared := strings.ToLower(string(field.DataType))
+	return strings.Contains(declared, "int") && !strings.HasPrefix(declared, "interval") ||
+		strings.HasPrefix(declared, "varchar") || declared == "text"
+}
+
+// equalOrNull is the comparison for which two NULLs are equal.
+func equalOrNull(dialect string) string {
+	switch dialect {
+	case dialectMySQL:
+		return " <=> "
+	case dialectSQLite:
+		return " IS "
+	}
+	return " IS NOT DISTINCT FROM "
+}
