@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 )
 
 // Keeper holds a node number for one generator: it implements [generator.Lease]. [Acquire] makes
@@ -22,7 +23,6 @@ type Keeper struct {
 	layout      generator.Layout
 	fingerprint string
 	bounds      boundaries
-	wake        chan struct{} // asks the goroutine for an extension now
 	stop        context.CancelFunc
 	done        chan struct{} // closed when the goroutine has ended
 	closing     chan struct{} // held by the Close that is at work
@@ -31,7 +31,6 @@ type Keeper struct {
 	grants   atomic.Uint64
 	maxAhead atomic.Int64
 	waiting  atomic.Int64 // calls of Extend that are under way
-	unprobed atomic.Bool  // the store has said that it cannot be probed
 	asked    atomic.Bool  // somebody has asked for the window, and may have stamped in it
 
 	// contested is what Contest has said last, until the goroutine has seen it.
@@ -46,11 +45,9 @@ type Keeper struct {
 	freed  bool           // the number was given back
 	warned map[int64]bool // nodes whose record was complained of
 	outage outage
-	// slowest is how long the latest attempts that have succeeded took: an upper bound, which falls.
-	slowest   time.Duration
-	overtaken int       // how many attempts in a row were given up because the store had answered a probe
-	ended     error     // why the last attempt had to end, if it had to
-	yielded   time.Time // when a contested number was last given up
+	// attempts extend the window, or take another number if the keeper's was lost.
+	attempts *attempt.Attempts
+	yielded  time.Time // when a contested number was last given up
 	// notifier is nil if nobody is told of events. The goroutine sends and closes.
 	notifier *notifier
 
@@ -110,13 +107,14 @@ func newKeeper(s Store, l generator.Layout, c config) (*Keeper, error) {
 		layout:      l,
 		fingerprint: Fingerprint(l),
 		bounds:      boundariesOf(l),
-		wake:        make(chan struct{}, 1),
 		done:        make(chan struct{}),
 		closing:     make(chan struct{}, 1),
 		warned:      make(map[int64]bool),
 		changed:     make(chan struct{}),
 	}
 	k.window.Store(&generator.Window{})
+	limits := attempt.Limits{Patience: k.patience(), LastPause: c.span / 3, Longer: k.longer}
+	k.attempts = attempt.New(s, limits, func() bool { return k.waiting.Load() > 0 }, c.random)
 	return k, nil
 }
 
@@ -140,7 +138,7 @@ func (k *Keeper) takeWhenFree(ctx context.Context) (holding, error) {
 		began := time.Now()
 		h, err := k.take(limited)
 		cancel()
-		k.slowest = time.Since(began)
+		k.attempts.Answered(time.Since(began))
 		var held *NodeHeldError
 		var none *NoFreeNodeError
 		var left time.Duration
@@ -159,7 +157,7 @@ func (k *Keeper) takeWhenFree(ctx context.Context) (holding, error) {
 		if err != nil {
 			return holding{}, err
 		}
-		if err := sleep(ctx, min(left, lookAgain)); err != nil {
+		if err := attempt.Sleep(ctx, min(left, lookAgain)); err != nil {
 			return holding{}, failed("no number fell free in time", err)
 		}
 	}
@@ -179,18 +177,6 @@ func (k *Keeper) lastWindow(first, held *NodeHeldError) (time.Duration, error) {
 		return 0, held // somebody extends it, or was faster
 	}
 	return left, nil
-}
-
-// sleep waits.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // holding is a number that a keeper has, or may have.
@@ -481,10 +467,7 @@ func (k *Keeper) Extend(ctx context.Context) error {
 		case *k.window.Load() != before:
 			return nil
 		}
-		select {
-		case k.wake <- struct{}{}:
-		default: // it has been asked already
-		}
+		k.attempts.Hurry()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -556,11 +539,18 @@ func (k *Keeper) Status() Status {
 }
 
 const (
-	// firstPause is the pause after the first failure in a row; it doubles with every other, up to
-	// a third of a span.
-	firstPause = 100 * time.Millisecond
-	// hurry divides the span: attempts that are asked for by Extend lie so far apart at least.
-	hurry = 60
+	// Attempts that are asked for by Extend lie at least quietPause apart, or quietShare of the span if that is
+	// shorter.
+	quietPause = 100 * time.Millisecond
+	quietShare = 60
+	// minPatience and maxPatience bound how long one attempt may take, otherwise a third of a span.
+	minPatience = time.Second
+	maxPatience = 10 * time.Second
+	// While callers wait, one in longShare attempts after a failure may take several times as long as the
+	// others, and one in patientShare has all the patience. They are chosen at random, because many processes
+	// must not wait for a store at the same time that was silent and is back.
+	longShare    = 16
+	patientShare = 64
 )
 
 // start begins to extend the window in the background.
@@ -577,49 +567,23 @@ func (k *Keeper) start() {
 
 // run extends the window until ctx ends.
 func (k *Keeper) run(ctx context.Context) {
-	timer := time.NewTimer(k.interval())
-	defer timer.Stop()
-	pause, failed := firstPause, false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			select {
-			case <-k.wake: // it is served with the rest
-			default:
-			}
-		case <-k.wake:
-		}
+	long, short := k.interval(), time.Duration(0)
+	for k.attempts.Rest(ctx, long, short) == nil {
 		began := k.now()
-		err := k.attempt(ctx, failed)
+		err := k.attempts.Do(ctx, k.renew)
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil {
-			select {
-			case <-k.wake: // what was asked for meanwhile is there
-			default:
-			}
-		}
 		k.observe(began, err)
 		k.report(began, err)
-
-		next := k.interval()
-		quiet := min(k.span/hurry, firstPause)
+		long, short = k.interval(), min(k.span/quietShare, quietPause)
 		if err != nil {
-			next = k.jitter(pause)
-			quiet = min(next, k.jitter(k.hurriedAfter(err)))
-			pause = min(2*pause, max(k.span/3, firstPause))
-		} else {
-			pause = firstPause
+			long, short = k.attempts.Pauses()
+			if !errors.Is(err, ErrStore) || permanent(err) {
+				// Somebody has to act, or another holder to end, so there is less of a hurry.
+				short = min(long, k.attempts.Spread(lookAgain))
+			}
 		}
-		failed = err != nil
-		// Those who wait for an extension may ask for it at once, but not all the time.
-		if sleep(ctx, quiet) != nil {
-			return
-		}
-		timer.Reset(max(next-quiet, 0))
 	}
 }
 
@@ -627,13 +591,21 @@ func (k *Keeper) run(ctx context.Context) {
 // processes that started together do not stay together.
 func (k *Keeper) interval() time.Duration {
 	third := k.span / 3
-	return third - k.jitter(third/5)
+	return third - k.attempts.Spread(third/5)
 }
 
-// jitter is a random time from half of d to d.
-func (k *Keeper) jitter(d time.Duration) time.Duration {
-	half := max(int64(d/2), 1)
-	return time.Duration(half + k.random(half))
+// patience is how long an attempt may take.
+func (k *Keeper) patience() time.Duration { return min(max(k.span/3, minPatience), maxPatience) }
+
+// longer is how long an attempt after a failure may take that callers wait for and that is not probed.
+func (k *Keeper) longer(_ int, hurried time.Duration) time.Duration {
+	switch {
+	case k.random(patientShare) == 0:
+		return k.patience()
+	case k.random(longShare) == 0:
+		return attempt.Factor * hurried
+	}
+	return hurried
 }
 
 // outage is what was said of failures in a row, each thing once.
@@ -707,152 +679,8 @@ func (k *Keeper) report(began time.Time, err error) {
 	k.changed = make(chan struct{})
 }
 
-const (
-	// minPatience and maxPatience bound how long one attempt may take, otherwise a third of a
-	// span.
-	minPatience = time.Second
-	maxPatience = 10 * time.Second
-	// hurriedPatience is how long an attempt may take while callers wait, or hurriedFactor times as
-	// long as the slowest of the latest attempts that have succeeded, whichever is more. A request that
-	// was sent while the store was cut off may never be answered; another one is answered at once.
-	hurriedPatience = 250 * time.Millisecond
-	hurriedFactor   = 4
-	// A store may have become slower than that. So one in patientShare attempts after a failure, at
-	// random, may take hurriedFactor times as long, and one in calmShare as long as if nobody waited.
-	patientShare = 16
-	calmShare    = 64
-	// A patient attempt that probes accompany ends as soon as one of them is answered, so it costs nothing
-	// to have more of them: one in accompaniedShare. They let a store that is slow to start come back.
-	accompaniedShare = 2
-	// hurriedPause is the longest pause between two attempts while callers wait and the store refuses.
-	// Every pause is cut at random by up to half, so that many processes spread their attempts.
-	hurriedPause = 250 * time.Millisecond
-	// silentPause is the same after an attempt that has had no answer, which was a pause itself.
-	silentPause = hurriedPause / 2
-	// overtakenPause is the same after an attempt that was given up because the store has answered a
-	// probe, so it is there.
-	overtakenPause = hurriedPause / 8
-)
-
-// Causes for which an attempt is given up. To those who send the requests they are ends of their time.
-var (
-	errSilent    = &givenUpError{"it has not answered in time"}
-	errOvertaken = &givenUpError{"it has not answered, but it has answered a request that was sent later"}
-)
-
-type givenUpError struct{ why string }
-
-func (e *givenUpError) Error() string { return e.why }
-func (e *givenUpError) Unwrap() error { return context.DeadlineExceeded }
-
-// attempt extends the window, or takes another number if the keeper's was lost. The attempt before may
-// have failed.
-func (k *Keeper) attempt(ctx context.Context, again bool) error {
-	patience := min(max(k.span/3, minPatience), maxPatience)
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-
-	hurried := max(hurriedPatience, hurriedFactor*k.slowest)
-	hurried -= time.Duration(k.random(int64(hurried / hurriedFactor))) // not all processes at once
-	limit := hurried
-	prober, probing := k.store.(Prober)
-	probing = probing && !k.unprobed.Load()
-	switch {
-	case k.overtaken > 0,
-		again && k.random(calmShare) == 0,
-		again && probing && k.random(accompaniedShare) == 0:
-		limit = patience
-	case again && k.random(patientShare) == 0:
-		limit *= hurriedFactor
-	}
-	if limit < patience {
-		go k.hurry(ctx, giveUp, limit)
-	}
-	if probing && limit > hurried {
-		go k.accompany(ctx, giveUp, prober, hurried, k.grace(hurried, patience))
-	}
-
-	began := time.Now()
-	err := k.renew(ctx)
-	k.ended = context.Cause(ctx)
-	switch {
-	case err == nil:
-		k.overtaken = 0
-		k.slowest = max(time.Since(began), k.slowest*7/8)
-	case errors.Is(k.ended, errOvertaken):
-		k.overtaken++
-	default:
-		k.overtaken = 0
-	}
-	return err
-}
-
-// grace is how long an attempt has at least, even if the store answers probes. A store may answer those
-// at once and be slow to do what it is asked. So each attempt after one that was given up for a probe
-// has more time than that.
-func (k *Keeper) grace(hurried, patience time.Duration) time.Duration {
-	if k.overtaken == 0 {
-		return 0
-	}
-	grace := hurried
-	for range k.overtaken {
-		grace = min(grace*hurriedFactor, patience)
-	}
-	return grace
-}
-
-// hurry gives an attempt up that has had no answer in time, as soon as somebody waits for it.
-func (k *Keeper) hurry(ctx context.Context, giveUp context.CancelCauseFunc, limit time.Duration) {
-	for pause := limit; sleep(ctx, pause) == nil; pause = limit / 8 {
-		if k.waiting.Load() > 0 {
-			giveUp(errSilent)
-			return
-		}
-	}
-}
-
-// accompany probes the store while an attempt lasts longer than usual and somebody waits for it. It gives
-// the attempt up when the store has answered, after its grace: what the attempt has asked before is lost,
-// or takes longer than the attempt should.
-func (k *Keeper) accompany(
-	ctx context.Context, giveUp context.CancelCauseFunc, store Prober, hurried, grace time.Duration,
-) {
-	began := time.Now()
-	for pause := hurried; sleep(ctx, pause) == nil; pause = hurried / 8 {
-		if k.waiting.Load() == 0 || time.Since(began) < grace {
-			continue
-		}
-		limited, cancel := context.WithTimeout(ctx, hurried)
-		err := store.Probe(limited)
-		cancel()
-		switch {
-		case err == nil:
-			giveUp(errOvertaken)
-			return
-		case errors.Is(err, errors.ErrUnsupported):
-			k.unprobed.Store(true)
-			return
-		}
-	}
-}
-
-// hurriedAfter is the longest pause after a failure while callers wait. Where the store has answered,
-// somebody has to act, or another holder to end, so there is less of a hurry.
-func (k *Keeper) hurriedAfter(err error) time.Duration {
-	switch {
-	case !errors.Is(err, ErrStore), permanent(err):
-		return lookAgain
-	case errors.Is(k.ended, errOvertaken):
-		return overtakenPause
-	case errors.Is(k.ended, context.DeadlineExceeded):
-		return silentPause
-	}
-	return hurriedPause
-}
-
-// renew is attempt without a limit of its own.
+// renew extends the window, or takes another number if the keeper's was lost. The attempt before may have
+// failed.
 func (k *Keeper) renew(ctx context.Context) error {
 	if k.doubt {
 		if err := k.reread(ctx); err != nil {

@@ -21,9 +21,10 @@
 // horizon of 15 minutes: one that lasted less doubles the next, and one that lasted more than twice as
 // long halves it, within the limits of [WithBlock]. When both blocks are used up, calls wait up to the
 // maximum wait of 1 s, and then fail with [ErrExhausted]. The goroutine goes on trying, about every
-// half second while somebody waits, so numbers come back by themselves. A few of its tries, ever rarer, wait
-// for a whole second, so that a store which has become slow is not taken for a dead one. They are probed
-// meanwhile ([Prober]), so numbers come back at most half a second after a store that was silent.
+// half second while somebody waits, so numbers come back by themselves. Some of its tries may take longer, so
+// that a store which has become slow is not taken for a dead one. Probes go along with them ([Prober]), so
+// numbers come back at most half a second after a store that was silent. With a store that cannot be probed
+// these tries are ever rarer, and take a second.
 //
 // # Any number of processes
 //

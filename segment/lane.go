@@ -4,30 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 )
 
 const (
-	// patience is how long a claim may take while nobody waits for it.
+	// patience is how long a claim may take that nobody waits for, or that probes go along with.
 	patience = 10 * time.Second
-	// leastPatience and patienceFactor limit a claim that calls wait for: the store may have dropped the
-	// connection, and another one is answered at once.
-	leastPatience  = 250 * time.Millisecond
-	patienceFactor = 4
-	// The fourth claim without an answer, the eighth, the sixteenth and so on get more patience and are not
-	// cut, because the store may have become slow. They are rare and do not get all the patience: until such
-	// a claim ends, nobody finds out that a store that was silent answers again, unless it is a [Prober].
-	firstPatient = 4
-	morePatience = time.Second
-
-	// Pauses after a failed claim grow from the first to the last, or stay at the hasty one while calls
-	// wait.
-	firstPause = 50 * time.Millisecond
-	hastyPause = 200 * time.Millisecond
-	lastPause  = 5 * time.Second
+	// While calls wait, the fourth claim without an answer, the eighth, the sixteenth and so on get more time,
+	// because the store may have become slow. They are rare and do not get all the patience: until such a claim
+	// ends, nobody finds out that a store that was silent answers again, unless it is a [Prober].
+	firstLong    = 4
+	longPatience = time.Second
+	// lastPause is what the pauses after failures grow to.
+	lastPause = 5 * time.Second
 
 	// refillShare of a block is used when the next one is claimed.
 	refillShare = 10
@@ -59,6 +54,8 @@ type lane struct {
 	// changed is closed, and replaced, when a claim has ended, well or not.
 	changed chan struct{}
 
+	attempts *attempt.Attempts // used by the goroutine that claims blocks
+
 	fetch fetch
 	count counts
 }
@@ -79,15 +76,7 @@ type counts struct {
 type fetch struct {
 	running bool
 	done    chan struct{} // closed when the goroutine has ended
-	hasty   chan struct{} // has an element if a call has begun to wait
-	cut     *time.Timer   // ends the claim that is under way
-	attempt time.Time     // when it began; zero if none is under way
-	limit   time.Time     // when it will be cut
-	uncut   bool          // calls that begin to wait do not cut it earlier
-	tries   int           // claims since the last one that was answered
-
-	overtaken int  // claims in a row that were given up because the store has answered a probe
-	unprobed  bool // the store has said that it cannot be probed
+	attempt time.Time     // when the claim that is under way began; zero if none is
 
 	vetted bool // used by the goroutine alone
 	// probe asks for one more claim although nobody waits for it.
@@ -98,7 +87,6 @@ type fetch struct {
 	failed       time.Time // when the last claim failed
 	failingSince time.Time
 	warned       bool
-	slowest      time.Duration // of the claims that were answered
 
 	size       int64     // of the next block
 	last       time.Time // when the last block was claimed, by the source's clock
@@ -111,6 +99,10 @@ func newLane(s Store, name string, c config, current *atomic.Pointer[block]) *la
 	l := &lane{store: s, name: name, config: c, last: maxNumber, current: current, changed: make(chan struct{})}
 	l.lifetime, l.end = context.WithCancel(context.Background())
 	l.fetch.size = c.least
+	limits := attempt.Limits{Patience: patience, LastPause: lastPause, Longer: longer}
+	// Simulated time is the same each time, so a simulation repeats itself.
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	l.attempts = attempt.New(s, limits, l.awaited, random.Int64N)
 	return l
 }
 
@@ -155,7 +147,7 @@ func (l *lane) fill(ctx context.Context, ids []int64) error {
 			l.mu.Unlock()
 			return err
 		}
-		l.hurry()
+		l.attempts.Hurry()
 		changed := l.changed
 		l.mu.Unlock()
 		select {
@@ -276,7 +268,7 @@ func (l *lane) begin() {
 	}
 	l.adapt()
 	f.running, f.verdict = true, nil
-	f.done, f.hasty = make(chan struct{}), make(chan struct{}, 1)
+	f.done = make(chan struct{})
 	go l.run()
 }
 
@@ -291,7 +283,7 @@ func (l *lane) remind() {
 	}
 	f.probe = true
 	l.begin()
-	l.hurry()
+	l.attempts.Hurry()
 }
 
 // adapt chooses the size of the next block by how long the last one lasted. The caller holds mu.
@@ -318,36 +310,10 @@ func (l *lane) issued() int64 {
 	return l.count.retired + l.current.Load().used() - int64(len(l.spare))
 }
 
-// hurry makes the goroutine end a pause, and a claim that has been under way for long, because a call has
-// begun to wait. The caller holds mu.
-func (l *lane) hurry() {
-	f := &l.fetch
-	if !f.running {
-		return
-	}
-	select {
-	case f.hasty <- struct{}{}:
-	default:
-	}
-	if f.cut == nil || f.uncut || f.slowest == 0 {
-		return
-	}
-	if sooner := time.Now().Add(l.hastyPatience()); sooner.Before(f.limit) {
-		f.limit = sooner
-		f.cut.Reset(time.Until(sooner))
-	}
-}
-
-// hastyPatience is how long a claim may take that calls wait for. The caller holds mu.
-func (l *lane) hastyPatience() time.Duration {
-	return min(max(leastPatience, patienceFactor*l.fetch.slowest), patience)
-}
-
 // run claims a block, and tries until it has one.
 func (l *lane) run() {
 	f := &l.fetch
 	defer close(f.done)
-	pause := firstPause
 	for {
 		l.mu.Lock()
 		if !l.needed() {
@@ -355,119 +321,42 @@ func (l *lane) run() {
 			l.mu.Unlock()
 			return
 		}
-		ctx, giveUp := context.WithCancelCause(l.lifetime)
-		size, limit := max(f.size, l.waiting), l.limitOfNext()
-		began := time.Now()
-		f.attempt, f.limit, f.cut = began, began.Add(limit), time.AfterFunc(limit, func() { giveUp(nil) })
-		l.accompany(ctx, giveUp)
+		size, began := max(f.size, l.waiting), time.Now()
+		f.attempt = began
 		l.mu.Unlock()
 
-		b, err := l.claim(ctx, size)
-		if err == nil && l.vet != nil && !f.vetted {
-			err = l.vet(ctx)
-			f.vetted = err == nil
-		}
+		var b *block
+		err := l.attempts.Do(l.lifetime, func(ctx context.Context) (err error) {
+			b, err = l.claim(ctx, size)
+			if err == nil && l.vet != nil && !f.vetted {
+				err = l.vet(ctx)
+				f.vetted = err == nil
+			}
+			return err
+		})
 		l.mu.Lock()
-		f.cut.Stop()
-		overtaken := err != nil && errors.Is(context.Cause(ctx), errOvertaken)
-		giveUp(nil)
-		f.overtaken = next(f.overtaken, overtaken)
 		finished := l.endClaim(b, began, err)
-		hasty := l.waiting > 0
 		l.wake()
 		l.mu.Unlock()
 		if finished {
 			return
 		}
-		if overtaken {
-			continue // the store is there
-		}
-		l.rest(pause, hasty)
-		pause = min(2*pause, lastPause)
+		long, short := l.attempts.Pauses()
+		_ = l.attempts.Rest(l.lifetime, long, short) // that it was closed is found out above
 	}
+}
+
+// longer is how long the n-th claim since the last answer may take that calls wait for.
+func longer(n int, hurried time.Duration) time.Duration {
+	if n >= firstLong && n&(n-1) == 0 {
+		return max(hurried, longPatience)
+	}
+	return hurried
 }
 
 // needed tells whether there is still a reason to claim a block. The caller holds mu.
 func (l *lane) needed() bool {
 	return !l.closed && (l.prefetches() || l.waiting > 0 || l.fetch.probe)
-}
-
-// limitOfNext begins to count the next claim and returns how long it may take. The caller holds mu.
-func (l *lane) limitOfNext() time.Duration {
-	f := &l.fetch
-	f.tries++
-	f.uncut = false
-	if f.slowest == 0 || l.waiting == 0 && !f.probe {
-		return patience
-	}
-	limit := l.hastyPatience()
-	switch {
-	case f.overtaken > 0: // probes go with it, and it has to last longer than they do
-		limit, f.uncut = patience, true
-	case f.tries >= firstPatient && f.tries&(f.tries-1) == 0:
-		limit, f.uncut = max(limit, morePatience), true
-	}
-	return limit
-}
-
-// probeShare of the patience of a claim that calls wait for lies between two probes.
-const probeShare = 8
-
-// errOvertaken is the cause for which a claim is given up that the store has overtaken: it has not answered
-// the claim, but a probe that was sent later.
-var errOvertaken = errors.New("segment: the store has answered a later request")
-
-// accompany probes the store while the claim that has just begun lasts longer than the patience of calls that
-// wait for it. When a probe is answered, the request of the claim is lost, or the store is slow to do what it
-// is asked. The claim is given up then and sent once more, at once. Each one after that has more time, so
-// that a slow store is believed. Of a store that has answered no claim yet nothing is known, so there a probe
-// counts only after one that had no answer. The caller holds mu.
-func (l *lane) accompany(ctx context.Context, giveUp context.CancelCauseFunc) {
-	f := &l.fetch
-	prober, able := l.store.(Prober)
-	if !able || f.unprobed {
-		return
-	}
-	hasty := l.hastyPatience()
-	if f.limit.Sub(f.attempt) <= hasty {
-		return
-	}
-	grace := hasty
-	for range f.overtaken {
-		grace = min(patienceFactor*grace, patience)
-	}
-	silent := f.slowest > 0
-	if !silent {
-		grace = hasty / probeShare // so that a probe meets the same silence
-	}
-	go func() {
-		for wait := time.After(grace); ; wait = time.After(hasty / probeShare) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-wait:
-			}
-			if !l.awaited() {
-				continue
-			}
-			limited, cancel := context.WithTimeout(ctx, hasty)
-			err := prober.Probe(limited)
-			cancel()
-			switch {
-			case err == nil && silent:
-				giveUp(errOvertaken)
-				return
-			case err == nil:
-			case errors.Is(err, errors.ErrUnsupported):
-				l.mu.Lock()
-				f.unprobed = true
-				l.mu.Unlock()
-				return
-			default:
-				silent = true
-			}
-		}
-	}()
 }
 
 // awaited tells whether somebody waits for the claim that is under way.
@@ -477,24 +366,13 @@ func (l *lane) awaited() bool {
 	return l.waiting > 0 || l.fetch.probe
 }
 
-// next counts one more in a row, or begins again.
-func next(n int, more bool) int {
-	if more {
-		return n + 1
-	}
-	return 0
-}
-
 // endClaim notes how a claim ended, and tells whether the goroutine is done. The caller holds mu.
 func (l *lane) endClaim(b *block, began time.Time, err error) (finished bool) {
 	f := &l.fetch
-	took := time.Since(began)
 	known := lasting(f.failure)
-	f.cut, f.attempt, f.failure, f.probe = nil, time.Time{}, err, false
+	f.attempt, f.failure, f.probe = time.Time{}, err, false
 	if err == nil {
 		l.count.claims++
-		f.tries = 0
-		f.slowest = max(took, f.slowest-f.slowest/8) // a slow answer is forgotten after some others
 		if f.warned {
 			l.config.log.Info("segment: the store answers again", "counter", l.name,
 				"failing_since", f.failingSince)
@@ -534,26 +412,6 @@ func (l *lane) endClaim(b *block, began time.Time, err error) (finished bool) {
 			"counter", l.name, "error", err)
 	}
 	return false
-}
-
-// rest waits before the next claim.
-func (l *lane) rest(pause time.Duration, hasty bool) {
-	if hasty {
-		pause = min(pause, hastyPause)
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	began := time.Now()
-	for {
-		select {
-		case <-timer.C:
-			return
-		case <-l.lifetime.Done():
-			return
-		case <-l.fetch.hasty:
-			timer.Reset(max(min(pause, hastyPause)-time.Since(began), 0))
-		}
-	}
 }
 
 // claim asks the store for a block of so many numbers.

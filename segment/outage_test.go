@@ -137,6 +137,75 @@ func TestALongOutageEndsInErrExhaustedAndHealsByItself(t *testing.T) {
 	}
 }
 
+// A claim that was sent long ago, while the store was silent, is lost. The first call that needs it does not give
+// it more time.
+func TestTheFirstCallDoesNotWaitForAClaimThatIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &disturbed{Memory: segmenttest.NewMemory()}
+		source := newSource(t, store, segment.WithBlock(10, 10))
+		must(t, source.Fill(t.Context(), make([]int64, 1)))
+		time.Sleep(time.Second) // the next block is there
+		store.down.Store(true)
+		must(t, source.Fill(t.Context(), make([]int64, 10))) // the last one is of that block, so another is claimed
+		time.Sleep(2 * time.Second)
+		store.down.Store(false)
+		time.Sleep(time.Second)
+		began := time.Now()
+		must(t, source.Fill(t.Context(), make([]int64, 10)))
+		if took := time.Since(began); took > 150*time.Millisecond {
+			t.Errorf("the numbers came after %v", took)
+		}
+	})
+}
+
+// Many processes that a store has refused at the same moment do not ask it at the same moments for ever.
+func TestSourcesThatAreRefusedTogetherDoNotStayTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const processes = 20
+		store := &counted{Memory: segmenttest.NewMemory()}
+		var callers sync.WaitGroup
+		for range processes {
+			source := newSource(t, store, segment.WithMaxWait(10*time.Second))
+			callers.Go(func() {
+				if _, err := source.Next(t.Context()); !errors.Is(err, segment.ErrExhausted) {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Microsecond)
+		}
+		callers.Wait()
+		slices.SortFunc(store.claims, time.Time.Compare)
+		late := store.claims[len(store.claims)/2:]
+		most := 0
+		for i, first := range late {
+			together := i
+			for together < len(late) && late[together].Sub(first) < 10*time.Millisecond {
+				together++
+			}
+			most = max(most, together-i)
+		}
+		if most > processes/2 {
+			t.Errorf("%d of %d processes claim within 10 ms", most, processes)
+		}
+	})
+}
+
+// counted is a store that refuses all claims, and knows when they came.
+type counted struct {
+	*segmenttest.Memory
+	mu     sync.Mutex
+	claims []time.Time
+}
+
+func (c *counted) ClaimOn(context.Context, string, int64, segment.Terms) (int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claims = append(c.claims, time.Now())
+	return 0, errDown
+}
+
 func TestAContextEndsTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
