@@ -80,6 +80,7 @@ func TestErrorsOfEveryDialect(t *testing.T) {
 		{pg("22003"), "22003", ""},
 		{my(1205), "1205", "busy locked"},
 		{my(1213), "1213", "busy"},
+		{my(1020), "1020", "busy"},
 		{my(8022), "8022", "busy"},
 		{my(8028), "8028", "busy"},
 		{my(9007), "9007", "busy"},

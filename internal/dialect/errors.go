@@ -59,6 +59,7 @@ func Busy(err error) bool {
 	case "40001", // PostgreSQL: the transaction cannot be put in an order with others
 		"40P01", // PostgreSQL: a deadlock
 		"1213",  // MySQL: a deadlock; the server has rolled the whole transaction back
+		"1020",  // MariaDB: a row has changed since the snapshot; the whole transaction is rolled back as well
 		"9007",  // TiDB: another transaction has written the row meanwhile
 		"8022",  // TiDB: the commit failed, and can be tried again
 		"8028":  // TiDB: the definition of the table has changed meanwhile
