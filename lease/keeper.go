@@ -495,10 +495,7 @@ func (k *Keeper) overdue(ctx context.Context) error {
 // its window. Contest returns at once.
 func (k *Keeper) Contest(node int64, cause error) {
 	k.contested.Store(&contest{node, cause})
-	select {
-	case k.wake <- struct{}{}:
-	default: // it has been asked already
-	}
+	k.attempts.Hurry()
 }
 
 // contest is a number that somebody else has as well.
