@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/limits"
 )
 
 const (
@@ -11,7 +13,7 @@ const (
 	// timers of operating systems do not cost the IDs of a tick.
 	defaultAheadTicks = 10
 	// aheadLimit keeps the virtual clock within one day of the real clock.
-	aheadLimit = 24 * time.Hour
+	aheadLimit = limits.Ahead
 	// defaultMaxWait is the default of MaxWait, except for very long ticks.
 	defaultMaxWait = time.Second
 	// maxShards limits the memory of the deck, which is at most six bytes per shard.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/limits"
 )
 
 const (
@@ -93,8 +95,7 @@ func Reserved(r Record, now time.Time) bool {
 // distant tells whether a record ends further ahead than any keeper grants: a span, the lead of
 // its generator, and the skew of its clock.
 func distant(r Record, now time.Time) bool {
-	const aheadLimit = 24 * time.Hour // of a generator
-	return r.Until.After(now.Add(maxSpan + aheadLimit + MaxSkew))
+	return r.Until.After(now.Add(limits.Far))
 }
 
 // NoFreeNodeError says that every number that may be taken is held, by whom, and when the first

@@ -14,13 +14,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/limits"
 )
 
 const (
-	// MaxSkew is how far apart the local clock and the store's clock may be. Beyond it the keeper
+	// MaxSkew, 5 s, is how far apart the local clock and the store's clock may be. Beyond it the keeper
 	// takes no number and extends no window ([ErrClockSkew]), so a machine with a wrong clock cannot
 	// reserve a number for a year. Uniqueness does not depend on it.
-	MaxSkew = 5 * time.Second
+	MaxSkew = limits.Skew
 
 	// defaultSpan is short enough to wait for after a crash, and long enough for a store that is
 	// restarted.
@@ -28,7 +29,7 @@ const (
 	// minSpan and minTicks leave room for a request within a third of a span, and for a tick.
 	minSpan  = 10 * time.Millisecond
 	minTicks = 3
-	maxSpan  = 24 * time.Hour
+	maxSpan  = limits.Span
 
 	// maxOwner is how many bytes a name may have, so that a whole owner fits 255.
 	maxOwner = 160

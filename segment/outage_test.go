@@ -137,8 +137,8 @@ func TestALongOutageEndsInErrExhaustedAndHealsByItself(t *testing.T) {
 	}
 }
 
-// A claim that was sent long ago, while the store was silent, is lost. The first call that needs it does not give
-// it more time.
+// A claim that was sent long ago, while the store was silent, is lost. The first call that needs it does not
+// give it more time.
 func TestTheFirstCallDoesNotWaitForAClaimThatIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestTheFirstCallDoesNotWaitForAClaimThatIsLost(t *testing.T) {
 		must(t, source.Fill(t.Context(), make([]int64, 1)))
 		time.Sleep(time.Second) // the next block is there
 		store.down.Store(true)
-		must(t, source.Fill(t.Context(), make([]int64, 10))) // the last one is of that block, so another is claimed
+		must(t, source.Fill(t.Context(), make([]int64, 10))) // so the next block is in use, and another is claimed
 		time.Sleep(2 * time.Second)
 		store.down.Store(false)
 		time.Sleep(time.Second)

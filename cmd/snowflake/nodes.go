@@ -43,7 +43,7 @@ window, by the clock of the database, and extends the window long before that. T
   ending        the process gave the number back, and the window has not ended yet
   free          the process gave the number back
   expired       the window has ended and the process did not give the number back: it died or was cut off
-  held too far  the window ends more than 49 hours from now; see "snowflake help nodes release"
+  held too far  the window ends more than two days from now; see "snowflake help nodes release"
   reserved      "nodes reserve" keeps the number out of the leases
   retired       the server with this number was merged into another one: the number is never leased again
   moved         the leases were moved to another store; see "snowflake help nodes authority"

@@ -12,9 +12,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
-// With innodb_snapshot_isolation, which is on by default since MariaDB 11.6, a transaction cannot change a row
-// that somebody has changed since its snapshot. The server rolls the whole transaction back, so it may succeed
-// if it is done again from its beginning.
+// With innodb_snapshot_isolation, which is on by default since MariaDB 11.6, a transaction cannot change a
+// row that somebody has changed since its snapshot. The server rolls the whole transaction back, so it may
+// succeed if it is done again from its beginning.
 func TestARowThatHasChangedSinceTheSnapshotIsBusy(t *testing.T) {
 	t.Parallel()
 	db := dbtest.Named("mariadb").Open(t, &gorm.Config{})

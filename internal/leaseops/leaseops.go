@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/limits"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -26,10 +27,6 @@ const (
 )
 
 const (
-	// farAhead is longer than any window that a keeper asks for: a span and the lead of a generator are at
-	// most one day each.
-	farAhead = 49 * time.Hour
-
 	// retiredOwner begins the owner of a number whose server was merged into another one.
 	retiredOwner = "merged into "
 
@@ -50,7 +47,7 @@ func State(r lease.Record, now time.Time) string {
 		return Moved
 	case lease.Reserved(r, now):
 		return Reserved
-	case r.Until.Sub(now) > farAhead:
+	case r.Until.After(now.Add(limits.Far)):
 		return Distant
 	case runs && r.Owner != "":
 		return Held

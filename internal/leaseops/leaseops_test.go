@@ -25,11 +25,14 @@ func TestARecordHasOneState(t *testing.T) {
 		leaseops.Reserved: {{Owner: "reserved for import", Until: now.AddDate(30, 0, 0)}},
 		leaseops.Distant: {
 			{Owner: "web-1", Until: now.AddDate(30, 0, 0)},
+			{Owner: "web-1", Until: now.Add(48*time.Hour + lease.MaxSkew + 1)},
 			{Owner: "web-1", Until: never}, // it was altered, and no server was merged
 			{Until: never},
 		},
 		leaseops.Held: {
 			{Owner: "web-1", Until: now.Add(time.Nanosecond)},
+			// A span, the lead of a generator, and the skew of a clock.
+			{Owner: "web-1", Until: now.Add(48*time.Hour + lease.MaxSkew)},
 			{Owner: "reserved for import", Until: now.Add(time.Hour)}, // a process may have such a name
 			{Owner: merged, Until: now.Add(time.Hour)},
 		},
