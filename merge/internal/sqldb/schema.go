@@ -50,6 +50,8 @@ type Column struct {
 	precision  int    // digits of a fraction of a second; -1: no limit
 	Cuts       bool   // the plan allows to cut a fraction of a second
 	Collation  string
+	folds      string // the rule by which different texts may be equal; "" if there is none
+	labels     bool   // it is an enumeration of PostgreSQL
 }
 
 // UniqueKey is a unique index, or the primary key.

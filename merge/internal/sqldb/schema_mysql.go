@@ -68,6 +68,10 @@ func mysqlColumns(ctx context.Context, d *DB, tables map[string]*Table) error {
 				strings.Contains(extra, "PERSISTENT"),
 		}
 		if c.Family == FamilyText {
+			// These alone do not ignore blanks at the end.
+			if !strings.HasSuffix(c.Collation, "_0900_bin") && !strings.HasSuffix(c.Collation, "_nopad_bin") {
+				c.folds = c.Collation
+			}
 			// The limit of a LONGTEXT never matters, and the number may not fit.
 			c.MaxChars, _ = strconv.Atoi(row[7])
 		}

@@ -69,7 +69,10 @@ func postgresColumns(ctx context.Context, d *DB, tables map[string]*Table) error
 		"SELECT c.relname, a.attname, t.typname, t.typtype::text, "+
 			"format_type(a.atttypid, a.atttypmod), a.attnotnull::int::text, a.atthasdef::int::text, "+
 			"(a.attidentity <> '')::int::text, (a.attgenerated <> '')::int::text, a.atttypmod::text, "+
-			"COALESCE(l.collname, '') FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid "+
+			"COALESCE(l.collname, ''), CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname "+
+			// What a collation does stands in other columns in other versions.
+			"WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text "+
+			"ELSE '' END FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid "+
 			"JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation "+
 			"WHERE c.relnamespace = "+currentNamespace+" AND c.relkind IN ('r', 'p') "+
 			"AND a.attnum > 0 AND NOT a.attisdropped ORDER BY c.relname, a.attnum"))
@@ -88,6 +91,7 @@ func postgresColumns(ctx context.Context, d *DB, tables map[string]*Table) error
 		c := &Column{
 			Name: row[1], Declared: row[4], Family: postgresFamily(row[2], row[3]), Nullable: row[5] == "0",
 			HasDefault: row[6] == "1" || row[7] == "1", Generated: row[8] == "1", Collation: row[10], precision: 6,
+			folds: row[11], labels: row[3] == "e",
 		}
 		switch {
 		case row[2] == "varchar" || row[2] == "bpchar":

@@ -105,6 +105,7 @@ func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 				return nil, err
 			}
 		}
+		sqliteFolds(t, row[1])
 		if !withoutRowID {
 			t.RowID = freeRowID(t)
 		}
@@ -124,6 +125,35 @@ func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 func sqliteWithoutRowID(statement string) bool {
 	_, options := brackets(statement)
 	return strings.Contains(strings.Join(strings.Fields(strings.ToUpper(options)), " "), "WITHOUT ROWID")
+}
+
+var (
+	collates = regexp.MustCompile("(?i)\\bcollate\\s+[\"'`\\[]?(\\w+)")
+	comments = regexp.MustCompile(`--|/\*`)
+)
+
+// sqliteFolds notes the collations of columns, which only the statement that made the table has. If a comment
+// makes it hard to read, each collation counts as one that nobody knows.
+func sqliteFolds(t *Table, statement string) {
+	if !collates.MatchString(statement) {
+		return
+	}
+	for _, c := range t.Columns {
+		if comments.MatchString(statement) {
+			c.folds = "the collation of " + t.Name + "." + c.Name
+		}
+	}
+	for _, part := range indexedParts(statement) {
+		found := collates.FindStringSubmatch(part)
+		for _, c := range t.Columns {
+			rest, named := strings.CutPrefix(strings.ToLower(strings.TrimLeft(part, "\"'`[")),
+				strings.ToLower(c.Name))
+			if named && found != nil && c.folds == "" && !strings.EqualFold(found[1], "binary") &&
+				(rest == "" || strings.ContainsAny(rest[:1], " \t\n\"'`]")) {
+				c.folds = strings.ToUpper(found[1])
+			}
+		}
+	}
 }
 
 // freeRowID returns a name of the row number that no column has.
