@@ -101,24 +101,40 @@ func (s selection) refers(j *tableJob, ref sqldb.Reference, alias string) string
 func (s selection) without(j *tableJob, ref sqldb.Reference, alias, other, condition string) string {
 	parent := s.ws.jobs[ref.Parent]
 	var values, keys, joins, held []string
-	computed := false
+	src := j.sources[s.server]
+	judged := s.ws.elsewhere.judges(j, src, ref)
+	computed, written := false, false
 	for i, name := range ref.Columns {
 		value, of, set := s.given(j, name, alias)
 		key, to, setToo := s.given(parent, ref.Target[i], other)
 		value, key = s.comparable(value, key, of, to, set || setToo)
 		computed = computed || set || setToo
-		values, keys = append(values, value), append(keys, key)
 		joins, held = append(joins, key+" = "+value), append(held, key+" IS NOT NULL")
+		if judged { // as the target compares them
+			switch s.ws.elsewhere.yardstick(s.ws.servers[s.server].db, parent.sources[s.server].from, ref, i) {
+			case sqldb.ByOwnRule:
+			case sqldb.ByUUID:
+				value, key, written = sqldb.Digits(value), sqldb.Digits(key), true
+			default:
+				joins = append(joins, to.Exactly(s.kind, key)+" = "+of.Exactly(s.kind, value))
+			}
+		}
+		values, keys = append(values, value), append(keys, key)
 	}
 	if condition != "" {
 		joins, held = append(joins, condition), append(held, condition)
 	}
 	from := " FROM " + s.table(ref.Parent) + " AS " + other + " WHERE "
+	near := ""
 	if !computed {
-		return "NOT EXISTS (SELECT 1" + from + strings.Join(joins, " AND ") + ")"
+		near = "NOT EXISTS (SELECT 1" + from + strings.Join(joins, " AND ") + ")"
+		if !written {
+			return near
+		}
+		near += " AND " // most rows are known by an index
 	}
 	// An expression of the plan stays outside of the other table, which may have columns of the same names.
-	return "(" + strings.Join(values, ", ") + ") NOT IN (SELECT " + strings.Join(keys, ", ") + from +
+	return near + "(" + strings.Join(values, ", ") + ") NOT IN (SELECT " + strings.Join(keys, ", ") + from +
 		strings.Join(held, " AND ") + ")"
 }
 

@@ -26,7 +26,8 @@ type column struct {
 	declared string // the type in the words of the database, in lower case
 	class    class
 	nullable bool
-	digits   int // of the fraction of a second, -1 without a limit
+	digits   int    // of the fraction of a second, -1 without a limit
+	rule     string // how texts are compared, in the words of the database; SQLite does not say it
 }
 
 // uniqueKey is a unique index of plain columns. An index with expressions or a condition has none.
@@ -92,7 +93,7 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 // catalogs of servers: each query has the table in the first column, and the rows of one thing follow each
 // other.
 type catalogQueries struct {
-	columns string // table, column, type, nullable, digits, computed
+	columns string // table, column, type, nullable, digits, computed, rule
 	primary string // table, column
 	unique  string // table, index, column
 	opaque  string // table, text
@@ -115,7 +116,7 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 		if n, err := strconv.Atoi(row[4]); err == nil {
 			c.digits = n
 		}
-		c.computed = row[5] == "1"
+		c.computed, c.rule = row[5] == "1", row[6]
 		c.class = classOf(d.kind, c.declared)
 		t.columns = append(t.columns, c)
 	}
@@ -182,7 +183,7 @@ func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, erro
 		// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
 		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
 			c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
-			OR COALESCE(c.generation_expression, '') <> ''
+			OR COALESCE(c.generation_expression, '') <> '', c.collation_name
 			FROM information_schema.columns c JOIN information_schema.tables t
 			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
 			WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
@@ -211,10 +212,11 @@ func (d *database) postgresCatalog(ctx context.Context) (map[string]*relation, e
 		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
 			CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
 				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
-			CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END
+			CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END, t.typname || CASE WHEN l.collisdeterministic
+				THEN '' ELSE COALESCE((to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text, '') END
 			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-			JOIN pg_type t ON t.oid = a.atttypid
+			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
 			WHERE ` + here + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 			ORDER BY c.relname, a.attnum`,
 		primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid

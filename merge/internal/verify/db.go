@@ -4,12 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"math/big"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -90,6 +89,10 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 	return d, err
 }
 
+// mysqlMode makes MariaDB forget what a subquery returned: it takes texts for one that the subquery tells
+// apart.
+const mysqlMode = "SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */"
+
 const mysqlReadOnly = "SET SESSION TRANSACTION READ ONLY"
 
 // session returns the settings by which values are read as they are, and nothing can be written.
@@ -97,7 +100,7 @@ func (k kind) session() []string {
 	switch k {
 	case mysql:
 		return []string{
-			"SET SESSION time_zone = '+00:00'", "SET SESSION sql_mode = ''",
+			"SET SESSION time_zone = '+00:00'", mysqlMode,
 			mysqlReadOnly,
 		}
 	case postgres:
@@ -220,42 +223,71 @@ func (c *cell) Scan(v any) error {
 	return nil
 }
 
-// holds returns which of some numbers a column of a table holds in rows that meet a condition.
-func (d *database) holds(
-	ctx context.Context, from, condition, column string, some map[int64]bool,
-) (map[int64]bool, error) {
-	held := map[int64]bool{}
-	for batch := range slices.Chunk(slices.Sorted(maps.Keys(some)), 500) {
-		asked := map[int64]bool{}
-		for _, n := range batch {
-			asked[n] = true
-		}
-		where := in("s."+d.kind.quote(column), asked)
-		if condition != "" {
-			where += " AND " + condition
-		}
-		found, err := d.numbers(ctx, "SELECT DISTINCT s."+d.kind.quote(column)+" FROM "+from+" WHERE "+where)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(held, found)
+// spelled returns an expression of columns that is the same text for the same bytes and for nothing else.
+func (d *database) spelled(from *relation, columns []string, alias string) string {
+	var parts []string
+	for _, name := range columns {
+		parts = append(parts, d.digits(from.column(name), alias))
 	}
-	return held, nil
+	if d.kind == mysql {
+		return "CONCAT(" + strings.Join(parts, ", ',', ") + ")"
+	}
+	return strings.Join(parts, " || ',' || ")
 }
 
-// numbers returns the whole numbers of a result.
-func (d *database) numbers(ctx context.Context, query string) (map[int64]bool, error) {
-	rows, err := d.texts(ctx, query)
-	if err != nil {
-		return nil, err
+func (d *database) digits(c *column, alias string) string {
+	name := alias + "." + d.kind.quote(c.name)
+	switch {
+	case c.class == classNumber && d.kind == postgres:
+		return name + "::text"
+	case c.class == classNumber:
+		return "CAST(" + name + " AS CHAR)"
+	case c.class == classBytes && d.kind == postgres:
+		return "encode(" + name + ", 'hex')"
+	case d.kind == postgres:
+		return "encode(convert_to(" + name + "::text, 'UTF8'), 'hex')"
+	case c.class == classBytes || d.kind == sqlite:
+		return "HEX(" + name + ")"
 	}
-	all := map[int64]bool{}
-	for _, row := range rows {
-		if n, err := strconv.ParseInt(plainNumber(row[0]), 10, 64); err == nil {
-			all[n] = true
+	return "HEX(CAST(" + name + " AS CHAR CHARACTER SET utf8mb4))"
+}
+
+// asked returns a value as the database takes it for a column, and whether it can have it at all.
+func (d *database) asked(c *column, value any) (any, bool) {
+	text := textOf(value)
+	switch {
+	case c.class == classUUID && d.kind != sqlite:
+		plain := strings.NewReplacer("-", "", "{", "", "}", "").Replace(text)
+		b, err := hex.DecodeString(plain)
+		return text, err == nil && len(b) == 16
+	case c.class == classBytes:
+		return []byte(text), true
+	case c.class == classText && d.kind == postgres && strings.Contains(text, "\x00"):
+		return nil, false
+	}
+	return value, true
+}
+
+// is returns the condition that a column has a bound value, as the database compares it. A cast to a type
+// with a length would cut the value.
+func (d *database) is(alias string, c *column, value string) string {
+	name := alias + "." + d.kind.quote(c.name)
+	if d.kind != postgres {
+		return name + " = " + value
+	}
+	declared, _, _ := strings.Cut(c.declared, "(")
+	switch declared {
+	case "uuid", "bytea", "citext", "smallint", "integer", "bigint":
+		if c.class == classNumber {
+			declared = "bigint"
 		}
+		return name + " = CAST(" + value + " AS " + declared + ")"
+	case "character":
+		return name + " = CAST(" + value + " AS bpchar)"
+	case "text", "character varying":
+		return name + " = CAST(" + value + " AS text)"
 	}
-	return all, nil
+	return name + "::text = CAST(" + value + " AS text)"
 }
 
 func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, error) {

@@ -167,11 +167,10 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 		return "", "", ""
 	}
 	table := s.relation(r.parent)
-	here := "c." + k.quote(r.columns[0])
 	// What the own server does not have, another one may.
-	there := in(here, at(r.far.there, s.server))
+	there := r.listed(s.d, s.from, "c", r.far.there, s.server)
 	if s.server >= 0 {
-		gone := in(here, at(r.far.gone, s.server))
+		gone := r.listed(s.d, s.from, "c", r.far.gone, s.server)
 		switch {
 		case (p.Policy == policyRebuild || table == nil && p.Policy != policySkip) && there == "":
 			return "0", "", ""
@@ -208,7 +207,8 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 			return "", "", ""
 		}
 		if value == "" && key == "" {
-			keys, on = append(keys, alias+"."+k.quote(parent.name)), append(on, equal(k, alias, parent, "c", child))
+			keys, on = append(keys, alias+"."+k.quote(parent.name)),
+				append(on, s.v.compared(r, i, s.server, alias, parent, "c", child))
 			continue
 		}
 		if value == "" {
@@ -266,6 +266,24 @@ func equal(k kind, a string, x *column, b string, y *column) string {
 	return left + " = " + right
 }
 
+// compared returns the condition that two columns of a reference are equal, on a server. Where the target may
+// compare them in another way, the same bytes are equal for both, and the target is asked for the others.
+func (v *verifier) compared(r reference, i, server int, a string, x *column, b string, y *column) string {
+	d := v.target
+	if server >= 0 {
+		d = v.sources[server]
+	}
+	text := equal(d.kind, a, x, b, y)
+	if server < 0 || !r.means || x.class != classText && x.class != classUUID {
+		return text
+	}
+	rule := v.target.tables[r.parent].column(r.targets[i]).rule
+	if d.kind != sqlite && d.kind == v.target.kind && x.rule == rule {
+		return text
+	}
+	return text + " AND " + d.digits(x, a) + " = " + d.digits(y, b)
+}
+
 // kept returns the condition under which a row of a source is copied, or "".
 func (v *verifier) kept(j *job, server int, alias string, above ...string) string {
 	var all []string
@@ -295,9 +313,8 @@ func (v *verifier) missing(j *job, r reference, server int, alias string, above 
 	if p == nil || refers == "" {
 		return ""
 	}
-	value, _ := v.given(j, server, r.columns[0], alias)
 	if p.Policy == policySkip {
-		gone := in(value, at(r.far.gone, server))
+		gone := r.listed(d, j.from[server], alias, r.far.gone, server)
 		if gone == "" {
 			return ""
 		}
@@ -308,7 +325,7 @@ func (v *verifier) missing(j *job, r reference, server int, alias string, above 
 		kept := v.kept(parent, server, other, append(above, j.name)...)
 		refers += " AND NOT EXISTS (SELECT 1 FROM " + v.found(j, r, server, alias, other, kept) + ")"
 	}
-	if there := in(value, at(r.far.there, server)); there != "" {
+	if there := r.listed(d, j.from[server], alias, r.far.there, server); there != "" {
 		refers += " AND NOT (" + there + ")"
 	}
 	return refers
@@ -355,7 +372,7 @@ func (v *verifier) found(j *job, r reference, server int, alias, other, kept str
 			keys = append(keys, key+" AS "+n[1:])
 			on = append(on, same(d.kind, other+"k"+n, to, value, c))
 		default:
-			on = append(on, equal(d.kind, other, to, alias, c))
+			on = append(on, v.compared(r, i, server, other, to, alias, c))
 		}
 	}
 	if !set {
@@ -556,13 +573,22 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 	m.buffer = b
 }
 
-// leadsFar reports whether a reference leads to a row that only another server has.
+// leadsFar reports whether a row refers to a row that only another server has. Beside it, that server does
+// not show what is in it.
 func (m *summer) leadsFar(n int, values []any) bool {
-	if len(m.s.links[n].far.any) == 0 {
+	r := m.s.links[n]
+	if len(r.far.any) == 0 {
 		return false
 	}
-	at := slices.IndexFunc(m.s.columns, func(c *column) bool { return c.name == m.s.links[n].columns[0] })
-	return at >= 0 && m.s.links[n].leadsFar(values[at])
+	var own []any
+	for _, name := range r.columns {
+		at := slices.IndexFunc(m.s.columns, func(c *column) bool { return c.name == name })
+		if at < 0 {
+			return false
+		}
+		own = append(own, values[at])
+	}
+	return r.far.any[r.key(m.v, own)]
 }
 
 // refers reports whether a row has the reference.

@@ -161,6 +161,7 @@ type reference struct {
 	enforced   bool     // the target declares it
 	natural    []string // columns of the parent that tell its rows apart and stay as they are
 	joinable   bool     // no database has two parents for one child
+	means      bool     // a value is the same row for all servers and in the target
 	far        far
 }
 
@@ -225,6 +226,7 @@ func (v *verifier) leaveOutComputed() {
 // describe decides by what the parent of a reference is known before and after.
 func (v *verifier) describe(j *job, r *reference) {
 	parent := v.jobs[r.parent]
+	r.means = v.means(j, *r)
 	if parent == nil || r.path != "" || r.list != "" || r.when != "" {
 		return
 	}
@@ -436,49 +438,22 @@ func (j *job) counted() bool {
 }
 
 // findFar finds the values of the references of a table that lead to rows of other servers, and those that
-// lead to no row of a skipped table.
+// lead to no row of a skipped table. The target itself says which it has: its rows are compared elsewhere
+// with those of all servers.
 func (v *verifier) findFar(ctx context.Context, j *job) error {
 	for n := range j.links {
 		r := &j.links[n]
-		if !v.means(j, *r) {
+		if !r.means {
 			continue
 		}
-		skipped := v.jobs[r.parent] == nil
-		f := far{there: make([]map[int64]bool, len(v.sources)), gone: make([]map[int64]bool, len(v.sources)),
-			any: map[int64]bool{}}
+		f := far{there: make([]string, len(v.sources)), gone: make([]string, len(v.sources)),
+			any: map[string]bool{}}
 		for i := range v.sources {
 			if j.from[i] == nil {
 				continue
 			}
-			lone, err := v.lone(ctx, j, *r, i, skipped)
-			if err != nil {
+			if err := v.findFarOf(ctx, j, *r, i, &f); err != nil {
 				return err
-			}
-			if len(lone) == 0 {
-				continue
-			}
-			if skipped {
-				held, err := v.target.holds(ctx, v.target.kind.quote(r.parent)+" AS s", "", r.targets[0], lone)
-				if err != nil {
-					return err
-				}
-				maps.DeleteFunc(lone, func(id int64, _ bool) bool { return held[id] })
-				f.gone[i] = lone
-				continue
-			}
-			parent := v.jobs[r.parent]
-			f.there[i] = map[int64]bool{}
-			for k, other := range v.sources {
-				if k == i || parent.from[k] == nil || parent.from[k].column(r.targets[0]) == nil {
-					continue
-				}
-				held, err := other.holds(ctx, other.kind.quote(r.parent)+" AS s", v.kept(parent, k, "s"),
-					r.targets[0], lone)
-				if err != nil {
-					return err
-				}
-				maps.Copy(f.there[i], held)
-				maps.Copy(f.any, held)
 			}
 		}
 		r.far = f
@@ -486,75 +461,189 @@ func (v *verifier) findFar(ctx context.Context, j *job) error {
 	return nil
 }
 
-// means reports whether a value of a reference means the same row for all servers and in the target.
-func (v *verifier) means(j *job, r reference) bool {
-	if len(r.columns) != 1 || r.path != "" || r.list != "" || j.plan.Set[r.columns[0]] != "" ||
-		j.to.column(r.columns[0]).class != classNumber {
-		return false
-	}
-	table := v.target.tables[r.parent]
-	if table == nil || table.column(r.targets[0]) == nil || table.column(r.targets[0]).class != classNumber {
-		return false
-	}
-	parent := v.jobs[r.parent]
-	if parent == nil {
-		p := v.plan.Tables[r.parent]
-		return p != nil && p.Policy == policySkip && r.enforced
-	}
-	return v.steady(parent, r.targets[0])
-}
-
-// steady reports whether every row of a table keeps what it has in a column, or becomes one with a row that
-// has the same there.
-func (v *verifier) steady(j *job, column string, above ...string) bool {
-	p := j.plan
-	if p.Renumber && slices.Contains(j.to.primary, column) || p.Policy == policyCustom || p.Set[column] != "" ||
-		p.Rename != nil && p.Rename.Column == column || slices.Contains(above, j.name) {
-		return false
-	}
-	if p.joins() {
-		keys := [][]string{p.Key}
-		if len(p.Key) == 0 {
-			keys = [][]string{j.to.primary}
-			for _, u := range j.to.unique {
-				keys = append(keys, u.columns)
-			}
-		}
-		if len(keys) != 1 || !slices.Equal(keys[0], []string{column}) || len(p.Key) == 0 && len(j.to.opaque) > 0 {
-			return false
-		}
-	}
-	for _, r := range j.links {
-		at := slices.Index(r.columns, column)
-		if parent := v.jobs[r.parent]; at >= 0 && parent != nil && parent != j &&
-			(parent.plan.joins() || !v.steady(parent, r.targets[at], append(above, j.name)...)) {
-			return false
-		}
-	}
-	return true
-}
-
-// lone returns the values of a reference that lead to no row of their own server or, if the plan skips the
-// parent, all of them.
-func (v *verifier) lone(
-	ctx context.Context, j *job, r reference, server int, all bool,
-) (map[int64]bool, error) {
-	d := v.sources[server]
-	value, c := v.given(j, server, r.columns[0], "s")
-	if c == nil || c.class != classNumber {
-		return nil, nil
-	}
+// findFarOf is findFar for one reference of one server.
+func (v *verifier) findFarOf(ctx context.Context, j *job, r reference, server int, f *far) error {
+	d, skipped := v.sources[server], v.jobs[r.parent] == nil
 	where := v.missing(j, r, server, "s")
-	if all {
+	if skipped {
 		where = v.refers(j, r, server, "s")
 	}
 	if where == "" {
-		return nil, nil
+		return nil
 	}
 	if j.plan.Where != "" {
 		where += " AND (" + j.plan.Where + ")"
 	}
-	return d.numbers(ctx, "SELECT DISTINCT "+value+" FROM "+d.kind.quote(j.name)+" AS s WHERE "+where)
+	var list, asked []string
+	flush := func() error {
+		held, err := v.targetHolds(ctx, r, j.from[server], asked)
+		if err != nil {
+			return err
+		}
+		for n, text := range asked {
+			if held[n] == skipped {
+				continue
+			}
+			list = append(list, "'"+text+"'")
+			if !skipped {
+				f.any[r.key(v, unspelled(r.columnsOf(j.from[server]), text))] = true
+			}
+		}
+		asked = nil
+		return nil
+	}
+	many := false
+	err := d.each(ctx, "SELECT DISTINCT "+d.spelled(j.from[server], r.columns, "s")+" FROM "+
+		d.kind.quote(j.name)+" AS s WHERE "+where, nil, func(values []any) error {
+		text := textOf(values[0])
+		if many = many || len(list) > farMost; many || unspelled(r.columnsOf(j.from[server]), text) == nil {
+			return nil
+		}
+		if asked = append(asked, text); len(asked) < farBatch {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return err
+	}
+	if many {
+		v.compare("orphans", j.name, d.Name, r.String()+": values that lead to rows of other servers",
+			"at most "+strconv.Itoa(farMost), "more")
+	}
+	lists := f.there
+	if skipped {
+		lists = f.gone
+	}
+	lists[server] = strings.Join(list, ", ")
+	return nil
+}
+
+// targetHolds tells which of some values a row of the target has, as the target compares them.
+func (v *verifier) targetHolds(
+	ctx context.Context, r reference, from *relation, asked []string,
+) ([]bool, error) {
+	held := make([]bool, len(asked))
+	k, parent := v.target.kind, v.target.tables[r.parent]
+	var parts []string
+	var args []any
+	for n, text := range asked {
+		values := unspelled(r.columnsOf(from), text)
+		var on []string
+		var bound []any
+		for i, value := range values {
+			c := parent.column(r.targets[i])
+			value, possible := v.target.asked(c, value)
+			if !possible {
+				break
+			}
+			bound = append(bound, value)
+			on = append(on, v.target.is("k", c, k.placeholder(len(args)+len(bound))))
+		}
+		if len(on) == len(r.columns) {
+			parts = append(parts, fmt.Sprintf("SELECT %d FROM %s AS k WHERE %s", n, k.quote(r.parent),
+				strings.Join(on, " AND ")))
+			args = append(args, bound...)
+		}
+	}
+	if len(parts) == 0 {
+		return held, nil
+	}
+	return held, v.target.each(ctx, strings.Join(parts, " UNION ALL "), args, func(values []any) error {
+		n, err := strconv.Atoi(textOf(values[0]))
+		if err == nil {
+			held[n] = true
+		}
+		return err
+	})
+}
+
+// means reports whether a value of a reference means the same row for all servers and in the target.
+func (v *verifier) means(j *job, r reference) bool {
+	table, parent := v.target.tables[r.parent], v.jobs[r.parent]
+	if r.path != "" || r.list != "" || table == nil {
+		return false
+	}
+	for i, name := range r.columns {
+		c, target := j.to.column(name), table.column(r.targets[i])
+		if j.plan.Set[name] != "" || target == nil || c.class != target.class || !target.holdsKeys() ||
+			v.pulled(j, r, i) || parent != nil && !v.steady(parent, r.targets[i]) {
+			return false
+		}
+		alike := func(own *column) bool {
+			text := func(c *column) bool { return c.class == classText || c.class == classUUID }
+			return own == nil || own.holdsKeys() && (own.class == target.class || text(own) && text(target))
+		}
+		for server := range v.sources {
+			if j.from[server] != nil && !alike(j.from[server].column(name)) ||
+				parent != nil && parent.from[server] != nil && !alike(parent.from[server].column(r.targets[i])) {
+				return false
+			}
+		}
+	}
+	if parent == nil {
+		p := v.plan.Tables[r.parent]
+		return p != nil && p.Policy == policySkip && r.enforced
+	}
+	return !parent.plan.joins() || v.joinsBy(parent, r.targets)
+}
+
+// joinsBy reports whether rows of a table become one by exactly some columns.
+func (v *verifier) joinsBy(j *job, columns []string) bool {
+	keys := [][]string{j.plan.Key}
+	if len(j.plan.Key) == 0 {
+		keys = [][]string{j.to.primary}
+		for _, u := range j.to.unique {
+			keys = append(keys, u.columns)
+		}
+	}
+	return len(keys) == 1 && sameColumns(keys[0], columns) && (len(j.plan.Key) > 0 || len(j.to.opaque) == 0)
+}
+
+// pulled reports whether a column of a reference repeats a name that may change, or follows rows of another
+// table than that of the reference.
+func (v *verifier) pulled(j *job, r reference, i int) bool {
+	if v.repeatsName(j, r.columns[i]) {
+		return true
+	}
+	return slices.ContainsFunc(j.links, func(o reference) bool {
+		at, parent := slices.Index(o.columns, r.columns[i]), v.jobs[o.parent]
+		return at >= 0 && parent != nil && o.parent != r.parent && o.path+o.list == "" &&
+			(o.when == "" || o.when == r.when) && (parent.plan.joins() || !v.steady(parent, o.targets[at], j.name))
+	})
+}
+
+// repeatsName reports whether a column is a copy of names that may change.
+func (v *verifier) repeatsName(j *job, column string) bool {
+	for _, p := range v.plan.Tables {
+		if p.Rename != nil && slices.ContainsFunc(p.Rename.Copies,
+			func(c NameCopy) bool { return c.Table == j.name && c.Column == column }) {
+			return true
+		}
+	}
+	return false
+}
+
+// steady reports whether every row of a table keeps what it has in a column, as long as it becomes one with
+// no other row.
+func (v *verifier) steady(j *job, column string, above ...string) bool {
+	p := j.plan
+	if p.Renumber && slices.Contains(j.to.primary, column) || p.Policy == policyCustom || p.Set[column] != "" ||
+		slices.Contains(above, j.name) || v.repeatsName(j, column) {
+		return false
+	}
+	if p.Rename != nil && (p.Rename.Column == column || slices.ContainsFunc(p.Rename.Derived,
+		func(d Derived) bool { return d.Column == column })) {
+		return false
+	}
+	return !slices.ContainsFunc(j.links, func(r reference) bool {
+		at, parent := slices.Index(r.columns, column), v.jobs[r.parent]
+		return at >= 0 && parent != nil && parent != j &&
+			(parent.plan.joins() || !v.steady(parent, r.targets[at], append(above, j.name)...))
+	})
 }
 
 // findOffsets finds out by how much the counted keys of each server were moved: from where its keys begin in
