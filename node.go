@@ -25,6 +25,8 @@ type node struct {
 	store     *gormlease.Store // nil unless the plugin opened it
 	leases    lease.Store      // where the number is leased; nil for a number given by hand
 	origin    authority.Origin
+	// home is the database of the first Use, where it is known which schema that leads to.
+	home authority.Database
 	// noted is the database of the first Use, which does not have to be looked at again. It is not written
 	// once there is a generator, because from then on several Use may have the node.
 	noted *sql.DB
@@ -105,7 +107,10 @@ func openLeases(ctx context.Context, c config, db *gorm.DB) (n node, err error) 
 			return node{}, fmt.Errorf("%w yet: it is leased from the database of db.Use, so call that first, or "+
 				"pass WithNode, WithLease with a store, or WithSource", errs.ErrNoNode)
 		}
-		if err := databaseOf(db).CheckOwn(ctx); err != nil {
+		if n.home, err = databaseOf(db).Locate(ctx); err != nil {
+			return node{}, err
+		}
+		if err := n.home.CheckOwn(ctx); err != nil {
 			return node{}, err
 		}
 		n.store, err = gormlease.New(db) //nolint:contextcheck // it waits under the context of db
@@ -133,6 +138,9 @@ func (n *node) noteDatabase(ctx context.Context, database authority.Database) er
 	pool, _ := database.Pool.(*sql.DB)
 	if pool != nil && pool == n.noted {
 		return nil
+	}
+	if pool != nil && pool == n.home.Pool {
+		database = n.home
 	}
 	leases, err := database.Claim(ctx, n.origin)
 	if err != nil {

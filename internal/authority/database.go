@@ -43,6 +43,9 @@ type Database struct {
 	Pool Pool
 
 	table string // as it is named, with its schema if it has one
+	// place is where the default table of leases lies, and the table beside it, once that is found out.
+	place   sqltable.Place
+	located bool
 	// beneath means that a transaction of the caller may keep the lock of the database.
 	beneath bool
 }
@@ -56,9 +59,42 @@ func In(name string, pool Pool) Database {
 // Beside returns the database with the table in the schema of a table of leases, and the name of that
 // table without the schema.
 func (d Database) Beside(leases string) (Database, string) {
-	dot := strings.LastIndexByte(leases, '.') + 1
-	d.table = leases[:dot] + Table
-	return d, leases[dot:]
+	place, named := sqltable.Named(d.Dialect, leases)
+	if named {
+		d = d.Placed(place)
+		d.table = place.Schema + "." + Table
+	}
+	return d, place.Table
+}
+
+// Placed returns the database with the table where a store has found that it is.
+func (d Database) Placed(place sqltable.Place) Database {
+	d.place, d.located = place, true
+	return d
+}
+
+// Locate returns the database with the table where its connections find it now, or would make it. From then
+// on every statement names the schema.
+func (d Database) Locate(ctx context.Context) (Database, error) {
+	if d.located || !d.IsSupported() || d.Pool == nil {
+		return d, nil
+	}
+	place, err := sqltable.PlaceOf(ctx, d.Pool, d.Dialect, DefaultLeases, Table)
+	if err != nil {
+		return d, d.failed(ctx, err)
+	}
+	return d.Placed(place), nil
+}
+
+// quoted is the name of the table in SQL.
+func (d Database) quoted() string { return d.place.Beside + d.Quote(Table) }
+
+// leases is the name of a table of leases in SQL, which the table may have with its schema or without.
+func (d Database) leases(table string) string {
+	if place, named := sqltable.Named(d.Dialect, table); named {
+		return place.In + d.Quote(place.Table)
+	}
+	return d.place.In + d.Quote(table)
 }
 
 // IsSupported reports whether authorities are noted on databases of this dialect.
@@ -67,7 +103,7 @@ func (d Database) IsSupported() bool { return d.Kind != "" }
 // DDL returns the statement that makes the table.
 func (d Database) DDL() string {
 	types := []string{d.Text, d.Text, d.Text, d.Text, d.Text, d.Time}
-	return d.CreateTable(d.Quoted(d.table), d.quotedColumns(), types)
+	return d.CreateTable(d.quoted(), d.quotedColumns(), types)
 }
 
 // Claim notes that the rows of the database come from want, unless something is noted already. It returns
@@ -83,6 +119,9 @@ func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err er
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
+		return "", err
+	}
+	if d, err = d.Locate(ctx); err != nil {
 		return "", err
 	}
 	rows, err := d.ensure(ctx, subjectRows, func(rows map[string]Note) (Note, error) {
@@ -141,6 +180,10 @@ func (d Database) CheckOwn(ctx context.Context) error {
 	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
 		return err
 	}
+	d, err := d.Locate(ctx)
+	if err != nil {
+		return err
+	}
 	rows, err := d.rows(ctx)
 	if err != nil {
 		if dialect.Missing(err) {
@@ -162,10 +205,14 @@ func (d Database) CheckOwn(ctx context.Context) error {
 func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, written lease.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
+	d, err := d.Locate(ctx)
+	if err != nil {
+		return err
+	}
 	var owners [][]string
-	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
+	err = d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		owners, err = query(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s", d.Quoted("owner"),
-			d.Quoted(leases), d.Quoted("node"), d.Bind(1)), written.Node)
+			d.leases(leases), d.Quoted("node"), d.Bind(1)), written.Node)
 		return err
 	})
 	switch {
@@ -185,7 +232,7 @@ func (d Database) Identity(ctx context.Context, leases string) (lease.Identity, 
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	rows, err := d.ensure(ctx, subjectLeases+bare, func(map[string]Note) (Note, error) {
-		return newNote(Origin{ID: rand.Text(), Place: d.place(ctx, leases)}), nil
+		return newNote(Origin{ID: rand.Text(), Place: d.whereabouts(ctx, leases)}), nil
 	})
 	home := rows[subjectLeases+bare]
 	return lease.Identity{ID: home.ID, Place: home.Place}, err
@@ -234,7 +281,7 @@ func (d Database) ensure(
 // table that was moved away.
 func (d Database) lastWindow(ctx context.Context, leases string) (string, error) {
 	var all [][]string
-	statement := "SELECT " + d.QuoteAll([]string{"owner", "layout", "until"}) + " FROM " + d.Quoted(leases)
+	statement := "SELECT " + d.QuoteAll([]string{"owner", "layout", "until"}) + " FROM " + d.leases(leases)
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		all, err = query(ctx, q, statement)
 		return err
@@ -257,8 +304,8 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 	return last, nil
 }
 
-// place says in words where a table of leases is. It is empty if the database does not tell.
-func (d Database) place(ctx context.Context, leases string) string {
+// whereabouts says in words where a table of leases is, as far as the database tells.
+func (d Database) whereabouts(ctx context.Context, leases string) string {
 	statement := map[dialect.Kind]string{
 		dialect.PostgreSQL: "SELECT current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' " +
 			"|| inet_server_port(), '')",
@@ -485,7 +532,7 @@ func (d Database) Beneath(
 func (d Database) rows(ctx context.Context) (map[string]Note, error) {
 	var all [][]string
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
-		all, err = query(ctx, q, "SELECT "+d.QuoteAll(columns())+" FROM "+d.Quoted(d.table))
+		all, err = query(ctx, q, "SELECT "+d.QuoteAll(columns())+" FROM "+d.quoted())
 		return err
 	})
 	if err != nil {
@@ -502,7 +549,7 @@ func (d Database) rows(ctx context.Context) (map[string]Note, error) {
 
 // insert writes the row of a subject unless there is one. It makes the table if that is missing.
 func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMissing bool) error {
-	into, unless := d.InsertUnlessThere(d.Quoted(d.table), d.quotedColumns())
+	into, unless := d.InsertUnlessThere(d.quoted(), d.quotedColumns())
 	s := dialect.Write(d.Kind, into, "VALUES (").
 		BindAll(subject, n.ID, n.Layout, fit(n.Place), fit(n.By), n.At).Add(")", unless)
 	return d.transact(ctx, true, func(q Pool) error {

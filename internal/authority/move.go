@@ -30,6 +30,9 @@ type Row struct {
 // nothing is noted about the rows. own lists the tables of leases that lie in this database, and, if the
 // rows come from leases in another schema of it, that table with its schema.
 func (d Database) Show(ctx context.Context) (noted *Note, own []Row, err error) {
+	if d, err = d.Locate(ctx); err != nil {
+		return nil, nil, err
+	}
 	rows, err := d.rows(ctx)
 	if err != nil {
 		if dialect.Missing(err) {
@@ -74,6 +77,9 @@ type Move struct {
 // database notes To. It returns what was noted and what is noted now; the latter is empty if the next
 // plugin decides. After an error it can be called again.
 func (d Database) Move(ctx context.Context, m Move) (was, is Origin, err error) {
+	if d, err = d.Locate(ctx); err != nil {
+		return was, is, err
+	}
 	noted, _, err := d.Show(ctx)
 	if err != nil {
 		return was, is, err
@@ -206,10 +212,10 @@ func (d Database) replace(ctx context.Context, noted *Note, named bool, is Origi
 	}
 	var changed int64
 	err := d.transact(ctx, true, func(q Pool) error {
-		s := dialect.Write(d.Kind, "DELETE FROM ", d.Quoted(d.table))
+		s := dialect.Write(d.Kind, "DELETE FROM ", d.quoted())
 		if named {
 			n := newNote(is)
-			s = dialect.Write(d.Kind, "UPDATE ", d.Quoted(d.table), " SET ")
+			s = dialect.Write(d.Kind, "UPDATE ", d.quoted(), " SET ")
 			for i, value := range []string{n.ID, n.Layout, fit(n.Place), fit(n.By), n.At} {
 				if i > 0 {
 					s.Add(", ")

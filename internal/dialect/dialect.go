@@ -147,16 +147,33 @@ func (d Dialect) CreateTable(table string, columns, types []string) string {
 	return b.String()
 }
 
+// Schemas returns a query, with its arguments, for the schemas of two tables that lie beside each other. Each
+// is where a statement without a schema finds the table, or else the other one, or else would make it. The
+// query is empty for SQLite, where a name without a schema means one thing on all connections.
+func (d Dialect) Schemas(table, other string) (query string, args []any) {
+	switch d.Kind {
+	case PostgreSQL:
+		const found = "(SELECT nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
+			"WHERE c.oid = to_regclass("
+		return "SELECT COALESCE(one, two, current_schema()), COALESCE(two, one, current_schema()) FROM " +
+				"(SELECT " + found + "$1)) AS one, " + found + "$2)) AS two) AS found",
+			[]any{d.Quote(table), d.Quote(other)}
+	case MySQL:
+		return "SELECT DATABASE(), DATABASE()", nil
+	}
+	return "", nil
+}
+
 // Forgets returns a query, with its arguments, that has a row with a word for how a table is stored if the
-// table may lose what was committed. Durable must not be empty.
-func (d Dialect) Forgets(name string) (query string, args []any) {
+// table may lose what was committed. Durable must not be empty. On PostgreSQL the quoted name counts, on MySQL the
+// schema, which may be empty, and the table.
+func (d Dialect) Forgets(quoted, schema, table string) (query string, args []any) {
 	if d.Kind == PostgreSQL {
 		return "SELECT CASE relpersistence WHEN 'u' THEN 'UNLOGGED' ELSE 'TEMPORARY' END FROM pg_class " +
-			"WHERE relpersistence <> 'p' AND oid = to_regclass($1)", []any{d.Quoted(name)}
+			"WHERE relpersistence <> 'p' AND oid = to_regclass($1)", []any{quoted}
 	}
-	dot := strings.LastIndexByte(name, '.')
 	return "SELECT CONCAT('ENGINE=', t.engine) FROM information_schema.tables t " +
 		"JOIN information_schema.engines e ON e.engine = t.engine " +
 		"WHERE e.transactions = 'NO' AND t.table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND " +
-		"t.table_name = ?", []any{name[:max(dot, 0)], name[dot+1:]}
+		"t.table_name = ?", []any{schema, table}
 }

@@ -44,7 +44,7 @@ func Open[S any](
 	}
 	name := func(driver, dsn string) string { return named(db.Name(), driver, dsn, c.Purpose) }
 	if pool := reopen(db.Dialector, name); pool != nil {
-		store, err = dedicated(ctx, pool, open)
+		store, err = dedicated(sqltable.WithApplication(ctx, application), pool, open)
 		return store, pool, true, err
 	}
 	store, err = open(ctx, application, false)

@@ -1,6 +1,7 @@
 package sqltable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -44,6 +45,7 @@ type Column struct {
 // Spec is what a table is like, and for whom it is.
 type Spec struct {
 	Table   string   // its name, as the user gave it
+	Beside  string   // the name of a second table, which lies in the same schema; empty if there is none
 	Columns []Column // the first is the primary key
 	// Compare are the columns, beside the key, in which a row must be what it was for a change to be made.
 	Compare []int
@@ -96,12 +98,15 @@ func (s *Spec) WithTable(name string) error {
 }
 
 // DDL returns the statement that makes the table.
-func (s Spec) DDL() string {
+func (s Spec) DDL() string { return s.making(s.Dialect.Quoted(s.Table)) }
+
+// making is the statement that makes a table, whose name is quoted.
+func (s Spec) making(name string) string {
 	types := make([]string, len(s.Columns))
 	for i, column := range s.Columns {
 		types[i] = []string{s.Dialect.Integer, s.Dialect.Text, s.Dialect.Time}[column.Type]
 	}
-	return s.Dialect.CreateTable(s.Dialect.Quoted(s.Table), s.quoted(), types)
+	return s.Dialect.CreateTable(name, s.quoted(), types)
 }
 
 // quoted are the names of the columns in SQL.
@@ -116,8 +121,9 @@ func (s Spec) quoted() []string {
 // Table is a table that a store works on. Make one with [Open]; it must not be copied. Its methods are safe
 // for concurrent use.
 type Table struct {
-	pool *sql.DB
-	spec Spec
+	pool  *sql.DB
+	spec  Spec
+	place Place
 	// name and columns are quoted.
 	name    string
 	columns []string
@@ -143,7 +149,7 @@ func Open(ctx context.Context, db *sql.DB, s Spec) (*Table, error) {
 		return nil, fmt.Errorf("%w: the *sql.DB is nil", s.ErrDatabase)
 	}
 	t := &Table{
-		pool: db, spec: s, name: s.Dialect.Quoted(s.Table), columns: s.quoted(), aside: make(chan *sql.Conn),
+		pool: db, spec: s, columns: s.quoted(), aside: make(chan *sql.Conn),
 	}
 	t.lifetime, t.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.Dedicated {
@@ -355,6 +361,12 @@ func (t *Table) OneWriter() bool { return t.oneWriter }
 // Name returns the name of the table as the user gave it.
 func (t *Table) Name() string { return t.spec.Table }
 
+// Place returns where the table lies.
+func (t *Table) Place() Place { return t.place }
+
+// Quoted returns the name of the table in SQL, with its schema.
+func (t *Table) Quoted() string { return t.name }
+
 // Kind returns the kind of the database.
 func (t *Table) Kind() dialect.Kind { return t.spec.Dialect.Kind }
 
@@ -401,12 +413,18 @@ func (t *Table) Close() error {
 
 // setUp makes sure that there is a table to work on.
 func (t *Table) setUp(ctx context.Context) (err error) {
+	asked, err := t.locate(ctx)
+	if err != nil {
+		return err
+	}
 	if err := t.findTable(ctx); err != nil {
 		return err
 	}
-	// Until now there was no statement that a driver of PostgreSQL prepares.
-	if _, err := t.Now(ctx); err != nil {
-		return t.notAnswered(err)
+	if !asked {
+		// Until now there was no statement that a driver of PostgreSQL prepares.
+		if _, err := t.Now(ctx); err != nil {
+			return t.notAnswered(err)
+		}
 	}
 	if t.spec.Dialect.Embedded {
 		if t.scattered, err = t.inMemory(ctx); err != nil {
@@ -416,6 +434,50 @@ func (t *Table) setUp(ctx context.Context) (err error) {
 	return t.refuseForgetful(ctx)
 }
 
+// locate finds out where the table lies, or would be made. It tells whether it has asked the database.
+func (t *Table) locate(ctx context.Context) (asked bool, err error) {
+	s := &t.spec
+	place, named := Named(s.Dialect, s.Table)
+	asked = !named && !s.Dialect.Embedded
+	if asked {
+		kind := Aside
+		if s.Dialect.Kind == dialect.PostgreSQL {
+			kind = Reads // the catalog, of which a transaction may see an old state
+		}
+		ask := func(ctx context.Context, q Querier) (Place, error) {
+			return PlaceOf(ctx, q, s.Dialect, s.Table, cmp.Or(s.Beside, s.Table))
+		}
+		if place, err = Request(ctx, t, kind, "asking for its schema", ask); err != nil {
+			return true, t.notAnswered(err)
+		}
+		if err := t.agree(ctx, place, ask); err != nil {
+			return true, err
+		}
+	}
+	t.place, t.name = place, place.In+s.Dialect.Quote(place.Table)
+	return asked, nil
+}
+
+// agree returns an error if the application's connections lead to another schema than the store's own.
+func (t *Table) agree(
+	ctx context.Context, own Place, ask func(context.Context, Querier) (Place, error),
+) error {
+	application, ok := ctx.Value(applicationKey{}).(*sql.DB)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, applicationTimeout)
+	defer cancel()
+	theirs, err := ask(ctx, application)
+	if err != nil || theirs == own {
+		return nil //nolint:nilerr // nothing says otherwise, and the application will hear of it
+	}
+	return fmt.Errorf("%w: the connections of the application are in the schema %q, and one that was opened "+
+		"with their DSN is in %q, so nothing tells where the table %s belongs. Name the schema in the DSN "+
+		"(search_path on PostgreSQL, the database on MySQL) in place of SET search_path or USE, or name the "+
+		"table with its schema (WithTable)", t.spec.ErrDatabase, theirs.Schema, own.Schema, t.spec.Table)
+}
+
 // refuseForgetful returns an error if the table may lose what was committed. Leases would be granted once
 // more then, and numbers given out twice.
 func (t *Table) refuseForgetful(ctx context.Context) error {
@@ -423,7 +485,7 @@ func (t *Table) refuseForgetful(ctx context.Context) error {
 	if d.Durable == "" {
 		return nil
 	}
-	query, args := d.Forgets(t.spec.Table)
+	query, args := d.Forgets(t.name, t.place.Schema, t.place.Table)
 	words, err := Request(ctx, t, Reads, "asking how it is stored",
 		func(ctx context.Context, q Querier) ([]Row, error) {
 			_, rows, err := Query(ctx, q, query, args...)
@@ -438,7 +500,7 @@ func (t *Table) refuseForgetful(ctx context.Context) error {
 	word, _ := textOf(words[0][0])
 	return fmt.Errorf("%w: %s: it is stored in a way that may lose rows which were committed (%s). Run this "+
 		"as a user who may, while no program uses the table:\n\nALTER TABLE %s %s;", t.spec.ErrTable,
-		t.spec.Table, word, d.Quoted(t.spec.Table), d.Durable)
+		t.spec.Table, word, t.name, d.Durable)
 }
 
 // notAnswered is the error about a request that any database answers.
@@ -457,7 +519,7 @@ func (t *Table) findTable(ctx context.Context) error {
 		if unreadable = t.run(ctx, Reads, "reading it", t.selects()+" WHERE 1 = 0"); unreadable == nil {
 			return t.tryOut(ctx)
 		}
-		unmakable = t.run(ctx, Writes, "making it", t.DDL())
+		unmakable = t.run(ctx, Writes, "making it", t.spec.making(t.name))
 	}
 	if unmakable == nil {
 		return t.unusable(ctx, "it is there, but lacks columns, or may not be read", unreadable)
@@ -515,7 +577,7 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 		cause:    cause,
 		text: fmt.Sprintf("%v: %s: %s.%s\nRun this as a user who may, and grant the application "+
 			"%s on the table:\n\n%s;\n", t.spec.ErrTable, t.spec.Table, why, said,
-			t.spec.Rights, t.DDL()),
+			t.spec.Rights, t.spec.making(t.name)),
 	}
 }
 

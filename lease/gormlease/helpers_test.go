@@ -139,6 +139,12 @@ func complains(t *testing.T, err, kind error, words ...string) {
 	}
 }
 
+// columnsIn is a statement that makes a table from the name on. In an error the name has its schema.
+func columnsIn(ddl string) string {
+	_, columns, _ := strings.Cut(ddl, "snowflake_")
+	return columns
+}
+
 func exec(t *testing.T, db *gorm.DB, statement string, args ...any) {
 	t.Helper()
 	must(t, db.Exec(statement, args...).Error)

@@ -1,6 +1,7 @@
 package sqllease
 
 import (
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
@@ -51,7 +52,7 @@ func WithDedicatedPool() Option {
 // configure returns the table that the options name. It reports all faults at once.
 func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 	return sqltable.Configure(sqltable.Spec{
-		Table: defaultTable,
+		Table: defaultTable, Beside: authority.Table,
 		Columns: []sqltable.Column{
 			{Name: "node"}, {Name: "owner", Type: sqltable.Text}, {Name: "until", Type: sqltable.Time},
 			{Name: "version"}, {Name: "layout", Type: sqltable.Text}, {Name: "updated_at", Type: sqltable.Time},

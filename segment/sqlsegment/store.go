@@ -130,7 +130,7 @@ func (s *Store) claim(
 	case dialect.SQLite:
 		greatest = "MAX("
 	}
-	u := dialect.Write(kind, "UPDATE ", kind.Quoted(s.table.Name()), " SET ", next, " = ", greatest, next, ", ")
+	u := dialect.Write(kind, "UPDATE ", s.table.Quoted(), " SET ", next, " = ", greatest, next, ", ")
 	u.Bind(t.Start).Add(end, " + ").Bind(n)
 	u.Add(", ", kind.Quote("updated_at"), " = ").Bind(sqltable.Stamp(time.Now()))
 	s.table.Same(u.Add(" WHERE "), columnName, name)

@@ -1,0 +1,64 @@
+package sqltable
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+)
+
+// Place is where a table lies, and where the second one does that lies beside it. It is found out once. From
+// then on every statement names the schema, so that it does not matter in which one a program has left the
+// connections of its pool. The schema is empty where the connections have none, and on SQLite unless the user
+// named one. On MySQL a schema is a database.
+type Place struct {
+	Schema, Table string
+	// In and Beside are what comes before the names of the two tables in SQL: a schema with a dot, or nothing.
+	In, Beside string
+}
+
+// PlaceOf finds out where two tables lie that are named without a schema.
+func PlaceOf(ctx context.Context, q Querier, d dialect.Dialect, table, beside string) (Place, error) {
+	p := Place{Table: table}
+	query, args := d.Schemas(table, beside)
+	if query == "" {
+		return p, nil
+	}
+	_, rows, err := Query(ctx, q, query, args...)
+	if err != nil {
+		return p, err
+	}
+	if len(rows) != 1 || len(rows[0]) != 2 {
+		return p, fmt.Errorf("the answer to %s is not two schemas: %v", query, rows)
+	}
+	var other string
+	p.Schema, _ = textOf(rows[0][0])
+	if other, _ = textOf(rows[0][1]); p.Schema != "" && other != "" {
+		p.In, p.Beside = d.Quote(p.Schema)+".", d.Quote(other)+"."
+	}
+	return p, nil
+}
+
+// Named returns the place of two tables of which the first was named by a user, and whether he named a schema.
+func Named(d dialect.Dialect, table string) (p Place, inSchema bool) {
+	dot := strings.LastIndexByte(table, '.')
+	if dot < 0 {
+		return Place{Table: table}, false
+	}
+	in := d.Quoted(table[:dot]) + "."
+	return Place{Schema: table[:dot], Table: table[dot+1:], In: in, Beside: in}, true
+}
+
+type applicationKey struct{}
+
+// WithApplication tells Open which pool the application works on, where the store has one of its own.
+func WithApplication(ctx context.Context, pool *sql.DB) context.Context {
+	return context.WithValue(ctx, applicationKey{}, pool)
+}
+
+// applicationTimeout is how long the application's pool may take to say where its connections are. It may have
+// none to spare, because who opens the store is in a transaction. Then the DSN alone tells.
+const applicationTimeout = time.Second
