@@ -11,6 +11,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // Keeper holds a node number for one generator: it implements [generator.Lease]. [Acquire] makes
@@ -649,7 +650,7 @@ func (k *Keeper) observe(began time.Time, err error) {
 
 // permanent tells whether somebody has to do something about err.
 func permanent(err error) bool {
-	for _, sentinel := range []error{ErrClockSkew, ErrLayoutMismatch, ErrInvalidRecord} {
+	for _, sentinel := range []error{ErrClockSkew, ErrLayoutMismatch, ErrInvalidRecord, errs.ErrAuthority} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -2,7 +2,6 @@ package authority
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -226,16 +225,35 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 	return copied(want)
 }
 
-// Identity returns the identity of a table of leases, and makes it if there is none yet.
-func (d Database) Identity(ctx context.Context, leases string) (lease.Identity, error) {
+// Identity notes the identity that a table of leases has, unless it is noted already, and returns it.
+func (d Database) Identity(ctx context.Context, leases, id string) (lease.Identity, error) {
 	d, bare := d.Beside(leases)
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	rows, err := d.ensure(ctx, subjectLeases+bare, func(map[string]Note) (Note, error) {
-		return newNote(Origin{ID: rand.Text(), Place: d.whereabouts(ctx, leases)}), nil
+		return newNote(Origin{ID: id, Place: d.whereabouts(ctx, leases)}), nil
 	})
 	home := rows[subjectLeases+bare]
+	if err == nil && home.ID != id {
+		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has "+
+			"%s: one of the two was replaced. Restore it, or move the database; %s", errs.ErrAuthority, leases, id,
+			d.table, home.ID, moving)
+	}
 	return lease.Identity{ID: home.ID, Place: home.Place}, err
+}
+
+// ErrEmptied means that a table of leases is not the one any more whose identity is known. It is
+// errs.ErrAuthority.
+var ErrEmptied = errs.ErrAuthority
+
+// Noted returns the identity that is noted for a table of leases, which is named without its schema. It is
+// empty if there is no note, or none that the login may read.
+func (d Database) Noted(ctx context.Context, leases string) (string, error) {
+	rows, err := d.rows(ctx)
+	if err != nil && (dialect.Missing(err) || dialect.Forbidden(err)) {
+		return "", nil
+	}
+	return rows[subjectLeases+leases].ID, err
 }
 
 // ErrReadOnly means that nothing can be written to the database, so that a row is missing. Every error that

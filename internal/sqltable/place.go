@@ -42,7 +42,7 @@ func PlaceOf(ctx context.Context, q Querier, d dialect.Dialect, table, beside st
 	return p, nil
 }
 
-// Named returns the place of two tables of which the first was named by a user, and whether he named a schema.
+// Named returns the place of two tables of which a user has named the first, and whether he named a schema.
 func Named(d dialect.Dialect, table string) (p Place, inSchema bool) {
 	dot := strings.LastIndexByte(table, '.')
 	if dot < 0 {
@@ -59,6 +59,6 @@ func WithApplication(ctx context.Context, pool *sql.DB) context.Context {
 	return context.WithValue(ctx, applicationKey{}, pool)
 }
 
-// applicationTimeout is how long the application's pool may take to say where its connections are. It may have
-// none to spare, because who opens the store is in a transaction. Then the DSN alone tells.
+// applicationTimeout is how long the application's pool may take to say where its connections are. It may
+// have none to spare, because who opens the store is in a transaction. Then the DSN alone tells.
 const applicationTimeout = time.Second

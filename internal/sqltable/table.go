@@ -3,6 +3,7 @@ package sqltable
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ type Spec struct {
 	Compare []int
 	// Newest is the column that tells the newest of several rows which have the same key.
 	Newest int
+	Mark   *Mark // nil for a table that does without
 
 	Dialect dialect.Dialect
 	// Dedicated means that nobody else uses the pool.
@@ -64,6 +66,36 @@ type Spec struct {
 
 	// The sentinels of the store's package. ErrRow is that of a row which is not as it should be.
 	ErrOption, ErrTable, ErrDatabase, ErrStore, ErrClosed, ErrRow error
+}
+
+// Mark is a row that says which table this is. It is made with the table. While it is missing, or is that of
+// another table, Swap inserts no row, and List fails: somebody has dropped or emptied the table, and nothing
+// tells what was in there.
+type Mark struct {
+	// Row is the row. The identity of the table follows the text in a column.
+	Row    Row
+	Column int
+	// Noted returns the identity that is noted elsewhere for a table of this name, or an empty text. Then a
+	// table without rows was emptied, and only a person gives it its mark again.
+	Noted      func(ctx context.Context, q Querier, p Place) (string, error)
+	ErrEmptied error
+}
+
+// of returns the row of a table with an identity.
+func (m *Mark) of(identity string) Row {
+	row := slices.Clone(m.Row)
+	row[m.Column] = fmt.Sprint(row[m.Column], identity)
+	return row
+}
+
+// in returns the identity that a row from the database tells, if it is the mark.
+func (m *Mark) in(row Row) (identity string, isMark bool) {
+	if key, ok := Whole(row[0]); !ok || key != m.Row[0] {
+		return "", false
+	}
+	text, _ := textOf(row[m.Column])
+	identity, _ = strings.CutPrefix(text, fmt.Sprint(m.Row[m.Column]))
+	return identity, true
 }
 
 // Configure names the dialect of a table, and applies the options. It reports all faults at once.
@@ -124,6 +156,8 @@ type Table struct {
 	pool  *sql.DB
 	spec  Spec
 	place Place
+	// identity is that of the mark, if there is one.
+	identity string
 	// name and columns are quoted.
 	name    string
 	columns []string
@@ -179,10 +213,59 @@ type Row []any
 // Bounds are when a change may happen, by the clock of the database. Both are included.
 type Bounds struct{ Earliest, Latest time.Time }
 
-// List returns all rows.
+// List returns all rows but the mark.
 func (t *Table) List(ctx context.Context) ([]Row, error) {
-	return t.rows(ctx, "reading the rows", dialect.Write(t.Kind(), t.selects()))
+	const what = "reading the rows"
+	rows, err := t.rows(ctx, what, dialect.Write(t.Kind(), t.selects()))
+	if err != nil || t.spec.Mark == nil {
+		return rows, err
+	}
+	found := ""
+	rows = slices.DeleteFunc(rows, func(row Row) bool {
+		identity, isMark := t.spec.Mark.in(row)
+		if isMark {
+			found = identity
+		}
+		return isMark
+	})
+	if found != t.identity {
+		return nil, t.Wrap(what, t.emptied(t.identity, found))
+	}
+	return rows, nil
 }
+
+// emptied is the error about a table that has lost the mark of an identity, and perhaps has another's.
+func (t *Table) emptied(identity, found string) error {
+	m := t.spec.Mark
+	if found != "" {
+		return fmt.Errorf("%w: the table %s had the identity %s, and was replaced by one that has %s. Nothing "+
+			"is granted from it to those who knew the first. Stop all programs that use it, wait until their windows "+
+			"have ended, and start them again", m.ErrEmptied, t.spec.Table, identity, found)
+	}
+	row := m.of(identity)
+	into := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES ("
+	for i, value := range row {
+		if i > 0 {
+			into += ", "
+		}
+		switch value := value.(type) {
+		case time.Time:
+			into += "'" + Stamp(value) + "'"
+		case string:
+			into += "'" + value + "'"
+		default:
+			into += fmt.Sprint(value)
+		}
+	}
+	return fmt.Errorf("%w: the table %s had the identity %s, and was dropped or emptied. Nothing tells which "+
+		"%s were in there, so nothing is granted from it. Restore the table, or stop all programs that use "+
+		"it, wait until their windows have ended (15 s, ten minutes on SQLite, or the span that you have set), and run this as a "+
+		"user who may:\n\n%s;\n%s);\n", m.ErrEmptied, t.spec.Table, identity, t.spec.Holds,
+		t.spec.making(t.name), into)
+}
+
+// Identity returns the identity that the mark tells.
+func (t *Table) Identity() string { return t.identity }
 
 // Find returns the rows that have a key. There are several only if the table lacks its primary key.
 func (t *Table) Find(ctx context.Context, key any) ([]Row, error) {
@@ -202,8 +285,9 @@ func (t *Table) selects() string {
 }
 
 // Swap replaces prev by next, which have the same key, with a single statement. It does so only if the row
-// has the key and the compared columns of prev. Without prev it inserts next, unless its key has a row. If
-// there are bounds, the statement compares the clock too. When Swap returns true the change is committed.
+// has the key and the compared columns of prev. Without prev it inserts next, unless its key has a row or the
+// mark is missing. If there are bounds, the statement compares the clock too. When Swap returns true the
+// change is committed.
 func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool, error) {
 	values, err := t.values(next)
 	if err != nil {
@@ -212,10 +296,16 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 	s := dialect.Write(t.Kind())
 	into, unless := t.spec.Dialect.InsertUnlessThere(t.name, t.columns)
 	switch {
-	case prev == nil && within == nil:
+	case prev == nil && within == nil && t.spec.Mark == nil:
 		s.Add(into, "VALUES (").BindAll(values...).Add(")")
 	case prev == nil:
 		s.Add(into, "SELECT ").BindAll(values...).Add(t.spec.Dialect.From, " WHERE ")
+		if t.spec.Mark != nil {
+			t.whereMarked(s)
+		}
+		if t.spec.Mark != nil && within != nil {
+			s.Add(" AND ")
+		}
 	default:
 		s.Add("UPDATE ", t.name, " SET ")
 		for i, value := range values[1:] {
@@ -236,6 +326,13 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 		s.Add(unless)
 	}
 	return t.change(ctx, "writing", next[0], s)
+}
+
+// whereMarked appends that the table has its mark.
+func (t *Table) whereMarked(s *dialect.SQL) {
+	row, column := t.spec.Mark.of(t.identity), t.spec.Mark.Column
+	t.Same(s.Add("EXISTS (SELECT 1 FROM ", t.name, " WHERE "), 0, row[0])
+	t.Same(s.Add(" AND "), column, row[column]).Add(")")
 }
 
 // Remove removes a row with a single statement, if it has the key and the compared columns of prev.
@@ -516,16 +613,128 @@ func (t *Table) findTable(ctx context.Context) error {
 	var unreadable, unmakable error
 	for range attempts {
 		// Most of the time it is there; and to find it, no right to make it is needed.
-		if unreadable = t.run(ctx, Reads, "reading it", t.selects()+" WHERE 1 = 0"); unreadable == nil {
-			return t.tryOut(ctx)
+		if unreadable = t.look(ctx); unreadable == nil {
+			if err := t.tryOut(ctx); err != nil || t.spec.Mark == nil || t.identity != "" {
+				return err
+			}
+			return t.adopt(ctx)
 		}
-		unmakable = t.run(ctx, Writes, "making it", t.spec.making(t.name))
+		if unmakable = t.create(ctx); unmakable != nil && t.isEmptied(unmakable) {
+			return unmakable
+		}
 	}
-	if unmakable == nil {
+	if unmakable == nil || !dialect.Missing(unreadable) && !dialect.Forbidden(unreadable) {
 		return t.unusable(ctx, "it is there, but lacks columns, or may not be read", unreadable)
 	}
 	return t.unusable(ctx, "it is not there or may not be read, and could not be made",
 		errors.Join(unreadable, unmakable))
+}
+
+// look reads the mark, or nothing, which finds out whether there is a table.
+func (t *Table) look(ctx context.Context) error {
+	s := dialect.Write(t.Kind(), t.selects(), " WHERE ")
+	m := t.spec.Mark
+	if m == nil {
+		s.Add("1 = 0")
+	} else {
+		t.Same(s, 0, m.Row[0])
+	}
+	rows, err := t.rows(ctx, "reading it", s)
+	for _, row := range rows {
+		t.identity, _ = m.in(row)
+	}
+	return err
+}
+
+// create makes the table, with its mark, unless it is noted that there was one: then somebody has dropped it.
+func (t *Table) create(ctx context.Context) error {
+	identity, err := t.noted(ctx)
+	if err != nil {
+		return err
+	}
+	if identity != "" {
+		return t.emptied(identity, "")
+	}
+	_, err = Request(ctx, t, Writes, "making it", func(ctx context.Context, q Querier) (struct{}, error) {
+		making := func(q Querier) error {
+			_, err := q.ExecContext(ctx, t.spec.making(t.name))
+			if err == nil && t.spec.Mark != nil {
+				err = t.insertMark(ctx, q, rand.Text(), "")
+			}
+			return err
+		}
+		conn, ok := q.(*sql.Conn)
+		if !ok || t.Kind() != dialect.PostgreSQL || t.spec.Mark == nil {
+			return struct{}{}, making(q) // SQLite is in a transaction, and MySQL makes no table in one
+		}
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if err := making(tx); err != nil {
+			return struct{}{}, errors.Join(err, tx.Rollback())
+		}
+		return struct{}{}, tx.Commit()
+	})
+	return err
+}
+
+// adopt gives a table its mark that was made without one: by hand, or by an earlier version, which only noted
+// the identity. An empty table whose identity is noted was emptied.
+func (t *Table) adopt(ctx context.Context) error {
+	identity, err := t.noted(ctx)
+	if err != nil {
+		return err
+	}
+	unless := ""
+	if identity != "" {
+		unless = t.spec.Dialect.From + " WHERE EXISTS (SELECT 1 FROM " + t.name + ")"
+	}
+	_, err = Request(ctx, t, Writes, "marking it", func(ctx context.Context, q Querier) (struct{}, error) {
+		return struct{}{}, t.insertMark(ctx, q, cmp.Or(identity, rand.Text()), unless)
+	})
+	if err == nil {
+		err = t.look(ctx)
+	}
+	switch {
+	case err != nil:
+		return t.unusable(ctx, "it cannot be marked", err)
+	case t.identity == "":
+		return t.emptied(identity, "")
+	}
+	return nil
+}
+
+// insertMark inserts the mark, unless there is one, and under a condition if there is one.
+func (t *Table) insertMark(ctx context.Context, q Querier, identity, condition string) error {
+	values, err := t.values(t.spec.Mark.of(identity))
+	if err != nil {
+		return err
+	}
+	into, unless := t.spec.Dialect.InsertUnlessThere(t.name, t.columns)
+	s := dialect.Write(t.Kind(), into)
+	if condition == "" {
+		s.Add("VALUES (").BindAll(values...).Add(")")
+	} else {
+		s.Add("SELECT ").BindAll(values...).Add(condition)
+	}
+	s.Add(unless)
+	_, err = q.ExecContext(ctx, s.String(), s.Args...)
+	return err
+}
+
+// noted returns the identity that is noted elsewhere for the table.
+func (t *Table) noted(ctx context.Context) (string, error) {
+	if t.spec.Mark == nil {
+		return "", nil
+	}
+	return Request(ctx, t, Alone, "reading its note", func(ctx context.Context, q Querier) (string, error) {
+		return t.spec.Mark.Noted(ctx, q, t.place)
+	})
+}
+
+func (t *Table) isEmptied(err error) bool {
+	return t.spec.Mark != nil && errors.Is(err, t.spec.Mark.ErrEmptied)
 }
 
 // tryOut finds out whether records can be written, without writing one.

@@ -6,9 +6,9 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/testx/storetest"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
 // A program may leave a connection of a pool in another schema than it found it in. Two processes that then
@@ -99,7 +99,7 @@ func eachShare(t *testing.T, target dbtest.Target, fn func(t *testing.T, way fun
 		func(t *testing.T, _ dbtest.Target, way func(*gorm.DB) *gorm.DB) { fn(t, way) })
 }
 
-// another makes a second schema on the server of a handle, which on MySQL is a database, and returns its name.
+// another makes a second schema on the server of a handle and returns its name. On MySQL it is a database.
 func another(t *testing.T, target dbtest.Target, db *gorm.DB) string {
 	t.Helper()
 	if target.Dialect == "mysql" {

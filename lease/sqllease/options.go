@@ -1,6 +1,10 @@
 package sqllease
 
 import (
+	"context"
+	"math"
+	"time"
+
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
@@ -58,6 +62,18 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			{Name: "version"}, {Name: "layout", Type: sqltable.Text}, {Name: "updated_at", Type: sqltable.Time},
 		},
 		Compare: []int{1, 3}, Newest: 2,
+		// Versions that do not know this row read it as that of a number which is reserved, is beyond those of
+		// every layout, and binds nobody to a layout.
+		Mark: &sqltable.Mark{
+			Row: sqltable.Row{
+				int64(math.MaxInt64), "reserved for the identity ",
+				time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), int64(1), lease.UnboundLayout, time.Unix(0, 0),
+			},
+			Column: 1, ErrEmptied: authority.ErrEmptied,
+			Noted: func(ctx context.Context, q sqltable.Querier, p sqltable.Place) (string, error) {
+				return authority.In(string(d), q).Placed(p).Noted(ctx, p.Table)
+			},
+		},
 		Package: "sqllease", Holds: "records", Purpose: purpose, Rights: "SELECT, INSERT and UPDATE",
 		Instead:   "; lease from another store (WithLease), or give each process a number by hand (WithNode)",
 		ErrOption: ErrOption, ErrTable: ErrTable, ErrDatabase: ErrDatabase,

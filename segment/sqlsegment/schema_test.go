@@ -3,8 +3,8 @@ package sqlsegment_test
 import (
 	"testing"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/sqlsegment"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // A program may leave a connection of a pool in another schema than it found it in. A counter that went on

@@ -222,8 +222,8 @@ func emptiedLeasesAreNamed(t *testing.T, target dbtest.Target) {
 	home, db := target.DSN(t), target.DSN(t)
 	use := func() error {
 		store := newStore(t, target.OpenDSN(t, home, nil))
-		return target.OpenDSN(t, db, nil).Use(closedAfter(t, snowflakeplugin.New(silent(),
-			snowflakeplugin.WithLease(store))))
+		plugin := snowflakeplugin.New(silent(), snowflakeplugin.WithLease(store))
+		return errors.Join(target.OpenDSN(t, db, nil).Use(plugin), plugin.Close(t.Context()))
 	}
 	must(t, use(), "Use")
 	admin := target.OpenDSN(t, home, nil)
