@@ -120,6 +120,9 @@ func TestAReferenceByAnyKeyToARowOfAnotherServerIsNoOrphan(t *testing.T) {
 				far := []string{k.parent(2), k.child(2, 2, 1), k.child(2, 3, 2), k.none(2, 4)}
 				lost := append(slices.Clone(far), k.child(2, 5, 9))
 				for orphans, want := range map[string]string{"": "t2 t1 t2 -", "drop": "t2 t1 t2 -", "null": "t2 t1 t2 - -"} {
+					if target.Dialect != "sqlite" && skipped(name+orphans) {
+						continue
+					}
 					t.Run("orphans: "+orphans, func(t *testing.T) {
 						rows := lost
 						if orphans == "" {
@@ -160,6 +163,9 @@ func TestAReferenceByAnyKeyToASkippedTableNeedsItsRowInTheTarget(t *testing.T) {
 			t.Parallel()
 			databases(t, func(t *testing.T, target dbtest.Target) {
 				for orphans, want := range map[string]string{"": "t1 t3 t2 - t2", "drop": "t1 t3 -", "null": "t1 t3 - - -"} {
+					if target.Dialect != "sqlite" && skipped(name+orphans) {
+						continue
+					}
 					t.Run("orphans: "+orphans, func(t *testing.T) {
 						_, into, plan := small(t, target, k.schema(target), map[string]*merge.TablePlan{
 							"parents": {Policy: merge.Skip}, "children": {Policy: merge.Copy, Orphans: orphans}},
@@ -297,7 +303,7 @@ func TestAReferenceBetweenKindsIsJudgedAsTheTargetCompares(t *testing.T) {
 			parent: "'heron'", child: "'Heron'", ghost: "'crane'"},
 	}
 	for name, c := range cases {
-		for _, orphans := range []string{"", "drop"} {
+		for _, orphans := range oneOf(name, []string{"", "drop"}) {
 			t.Run(name+", orphans: "+orphans, func(t *testing.T) {
 				t.Parallel()
 				schema := func(kind string) []string {

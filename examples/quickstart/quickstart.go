@@ -257,7 +257,9 @@ func (s *story) lease() error {
 		Node         int64
 		Owner, Until string
 	}
-	if err := s.db.Table("snowflake_nodes").Take(&lease).Error; err != nil {
+	// A row of the table is no number: it tells which table this is.
+	numbers := s.db.Table("snowflake_nodes").Where("node <= ?", s.plugin.Layout().MaxNode())
+	if err := numbers.Take(&lease).Error; err != nil {
 		return err
 	}
 	if node := s.plugin.Stats().Node; node != lease.Node {
