@@ -66,7 +66,8 @@ func newNode(ctx context.Context, c config, db *gorm.DB) (node, error) {
 		return node{}, err
 	}
 	var err error
-	n.generator, err = generator.New(c.layoutOrDefault(), generator.FixedNode(*c.byHand), c.generatorOptions()...)
+	tenure := generator.FixedNode(*c.byHand)
+	n.generator, err = generator.New(c.layoutOrDefault(), tenure, c.generatorOptions()...)
 	if err != nil {
 		return node{}, fmt.Errorf("%w: %w", errs.ErrOptions, err)
 	}

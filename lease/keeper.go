@@ -491,9 +491,9 @@ func (k *Keeper) overdue(ctx context.Context) error {
 
 // Contest says that somebody else makes IDs with a node number, because a database has refused one that was
 // made with it, and why that is certain. The keeper then takes another number, if it still has this one, if
-// more than one may be taken and one is free, and if it has not done so for a span. It goes on with its number
-// until it has another, so there is no time without IDs. The number that it leaves falls free at the end of
-// its window. Contest returns at once.
+// more than one may be taken and one is free, and if it has not done so for a span. It goes on with its
+// number until it has another, so there is no time without IDs. The number that it leaves falls free at the
+// end of its window. Contest returns at once.
 func (k *Keeper) Contest(node int64, cause error) {
 	k.contested.Store(&contest{node, cause})
 	k.attempts.Hurry()

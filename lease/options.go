@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// MaxSkew, 5 s, is how far apart the local clock and the store's clock may be. Beyond it the keeper
+	// MaxSkew is how far apart the local clock and the store's clock may be: 5 s. Beyond it the keeper
 	// takes no number and extends no window ([ErrClockSkew]), so a machine with a wrong clock cannot
 	// reserve a number for a year. Uniqueness does not depend on it.
 	MaxSkew = limits.Skew

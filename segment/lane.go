@@ -122,7 +122,7 @@ func (l *lane) refill() {
 // way.
 func (l *lane) fill(ctx context.Context, ids []int64) error {
 	l.mu.Lock()
-	rest := ids[l.take(ids):] //nolint:contextcheck // a claim outlives the call that it begins for
+	rest := ids[l.take(ids):]
 	if len(rest) == 0 {
 		l.mu.Unlock()
 		return nil
@@ -136,7 +136,7 @@ func (l *lane) fill(ctx context.Context, ids []int64) error {
 	for len(w.rest) > 0 {
 		err := l.verdict(ctx, waited)
 		if err == nil {
-			l.begin() //nolint:contextcheck // likewise
+			l.begin()
 			if expired {
 				err = l.exhausted(time.Since(began))
 			}

@@ -80,9 +80,9 @@ func (t *tickets) fill(ctx context.Context, ids []int64) error {
 	for i := range t.lanes {
 		l := t.lanes[(first+i)%len(t.lanes)]
 		l.mu.Lock()
-		rest = rest[l.take(rest):] //nolint:contextcheck // a claim outlives the call that it begins for
+		rest = rest[l.take(rest):]
 		if len(rest) > 0 {
-			l.remind() //nolint:contextcheck // likewise
+			l.remind()
 		}
 		l.mu.Unlock()
 		if len(rest) == 0 {

@@ -165,8 +165,8 @@ func (d Dialect) Schemas(table, other string) (query string, args []any) {
 }
 
 // Forgets returns a query, with its arguments, that has a row with a word for how a table is stored if the
-// table may lose what was committed. Durable must not be empty. On PostgreSQL the quoted name counts, on MySQL
-// the schema, which may be empty, and the table.
+// table may lose what was committed. Durable must not be empty. On PostgreSQL the quoted name counts, on
+// MySQL the schema, which may be empty, and the table.
 func (d Dialect) Forgets(quoted, schema, table string) (query string, args []any) {
 	if d.Kind == PostgreSQL {
 		return "SELECT CASE relpersistence WHEN 'u' THEN 'UNLOGGED' ELSE 'TEMPORARY' END FROM pg_class " +

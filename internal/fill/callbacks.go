@@ -81,10 +81,10 @@ func Register(
 	}
 	if err := create.add(
 		step{callbackWatch, gormFirst, f.watch},
-		step{callbackFill, firstRegistered(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert), f.fillRows},
-		step{callbackEnter, firstRegistered(db, gormBeforeHooks, gormSaveBefore, gormInsert), f.noteTransaction},
+		step{callbackFill, firstThere(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert), f.fillRows},
+		step{callbackEnter, firstThere(db, gormBeforeHooks, gormSaveBefore, gormInsert), f.noteTransaction},
 		step{callbackInsert, gormInsert, f.beforeInsert},
-		step{callbackReconcile, firstRegistered(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert},
+		step{callbackReconcile, firstThere(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert},
 		step{callbackReset, "", f.finish},
 	); err != nil {
 		return err
@@ -139,11 +139,11 @@ func (p processor) drop(names ...string) {
 	}
 }
 
-// firstRegistered returns the first of some callbacks of GORM that is there. The application may have removed
+// firstThere returns the first of some callbacks of GORM that is there. The application may have removed
 // some, and "before" a missing callback means "at the end". Without the default transaction there is
 // none that begins it. The fill comes before the transaction, so that waiting for an ID holds no
 // connection, and before the user's hooks.
-func firstRegistered(db *gorm.DB, names ...string) string {
+func firstThere(db *gorm.DB, names ...string) string {
 	for _, name := range names {
 		if db.Callback().Create().Get(name) != nil {
 			return name

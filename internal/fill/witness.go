@@ -109,8 +109,8 @@ type sentRow struct {
 	value func(field *schema.Field) (v any, known bool)
 }
 
-// sentRowsOf lists the rows of a statement that have keys of the plugin's own generator. GORM may have replaced
-// the others, and then nobody knows what was sent.
+// sentRowsOf lists the rows of a statement that have keys of the plugin's own generator. GORM may have
+// replaced the rows by those that came back, and then nobody knows what was sent.
 func sentRowsOf(f *frame, db *gorm.DB) (rows []sentRow) {
 	j := f.judged(db)
 	if j == nil || j.values != nil {

@@ -269,9 +269,9 @@ func (t *Table) open(ctx context.Context, k Kind) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// unscattered returns a connection to a database in memory, unless it was opened while the application had the
-// first one. Then it leads to a database of its own, an empty one, and must not stay in the pool: the application
-// would find it there, and the pool might close the first one in its place.
+// unscattered returns a connection to a database in memory, unless it was opened while the application had
+// the first one. Then it leads to a database of its own, an empty one, and must not stay in the pool: the
+// application would find it there, and the pool might close the first one in its place.
 func (t *Table) unscattered(ctx context.Context, conn *sql.Conn) (*sql.Conn, error) {
 	tables, err := number(context.WithoutCancel(ctx), conn, "SELECT count(*) FROM sqlite_master")
 	if err == nil && tables > 0 {

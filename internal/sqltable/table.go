@@ -239,8 +239,8 @@ func (t *Table) emptied(identity, found string) error {
 	m := t.spec.Mark
 	if found != "" {
 		return fmt.Errorf("%w: the table %s had the identity %s, and was replaced by one that has %s. Nothing "+
-			"is granted from it to those who knew the first. Stop all programs that use it, wait until their windows "+
-			"have ended, and start them again", m.ErrEmptied, t.spec.Table, identity, found)
+			"is granted from it to those who knew the first. Stop all programs that use it, wait until their "+
+			"windows have ended, and start them again", m.ErrEmptied, t.spec.Table, identity, found)
 	}
 	row := m.of(identity)
 	into := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES ("
@@ -259,8 +259,8 @@ func (t *Table) emptied(identity, found string) error {
 	}
 	return fmt.Errorf("%w: the table %s had the identity %s, and was dropped or emptied. Nothing tells which "+
 		"%s were in there, so nothing is granted from it. Restore the table, or stop all programs that use "+
-		"it, wait until their windows have ended (15 s, ten minutes on SQLite, or the span that you have set), and run this as a "+
-		"user who may:\n\n%s;\n%s);\n", m.ErrEmptied, t.spec.Table, identity, t.spec.Holds,
+		"it, wait until their windows have ended (15 s, ten minutes on SQLite, or the span that you have set), "+
+		"and run this as a user who may:\n\n%s;\n%s);", m.ErrEmptied, t.spec.Table, identity, t.spec.Holds,
 		t.spec.making(t.name), into)
 }
 

@@ -124,8 +124,8 @@ func plan(night bool, only []string) (lanes [][]step, err error) {
 		}
 	}
 	if len(main)+len(side) == 0 {
-		return nil, fmt.Errorf("no package with tests begins with %s: name them from the top, such as lease/sqllease",
-			strings.Join(only, " or "))
+		return nil, fmt.Errorf("no package with tests begins with %s: name them from the top, such as "+
+			"lease/sqllease", strings.Join(only, " or "))
 	}
 	return [][]step{main, side}, nil
 }

@@ -86,12 +86,12 @@ func explain(ctx context.Context, err error) *Fault {
 	case is(generator.ErrBeforeEpoch):
 		return &Fault{Broken, "the clock of the replica is before the epoch of the layout"}
 	case is(generator.ErrCanceled, context.Canceled, context.DeadlineExceeded) && ctx.Err() != nil:
-		return ended(ctx)
+		return Ended(ctx)
 	case is(generator.ErrClockBehind):
 		return &Fault{Unavailable, "the clock of the replica is behind its last ID, or IDs are asked for " +
 			"faster than the layout has them; ask again, or ask another replica"}
 	case is(segment.ErrCanceled) && ctx.Err() != nil:
-		return ended(ctx)
+		return Ended(ctx)
 	case is(segment.ErrClosed):
 		return &Fault{Unavailable, "this replica is ending; ask another one"}
 	case is(segment.ErrDayFull):
@@ -106,10 +106,11 @@ func explain(ctx context.Context, err error) *Fault {
 		return &Fault{Unavailable, "the lease of the replica has ended, and its database has not extended it; " +
 			"ask again, or ask another replica"}
 	}
-	return AsFault(ctx, err)
+	return AsFault(err)
 }
 
-func ended(ctx context.Context) *Fault {
+// Ended is the fault of a request whose context is done.
+func Ended(ctx context.Context) *Fault {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &Fault{Deadline, "the IDs could not be made in the time that the request had"}
 	}

@@ -142,15 +142,11 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// AsFault returns the error of a request as a Fault. An error that is none is that of the request's own time, or
-// an internal one.
-func AsFault(ctx context.Context, err error) *Fault {
+// AsFault returns err as a Fault. An error that is none is an internal one.
+func AsFault(err error) *Fault {
 	var fault *Fault
-	switch {
-	case errors.As(err, &fault):
+	if errors.As(err, &fault) {
 		return fault
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return ended(ctx) // it was over before the request was worked on
 	}
 	return &Fault{Kind: Internal, Text: "the service failed; its log says why"}
 }

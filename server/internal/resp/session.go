@@ -2,7 +2,6 @@ package resp
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -295,7 +294,7 @@ func (c *session) many(args []string, write func(int64)) bool {
 func (c *session) observe(began time.Time, err error) bool {
 	code := "ok"
 	if err != nil {
-		fault := issue.AsFault(context.Background(), err)
+		fault := issue.AsFault(err)
 		code = fault.Kind.String()
 		c.out.fail(prefix(fault.Kind), fault.Text)
 	}

@@ -94,7 +94,10 @@ func observer(m *metrics.Set) connect.UnaryInterceptorFunc {
 }
 
 func connectError(ctx context.Context, err error) error {
-	fault := issue.AsFault(ctx, err)
+	fault := issue.AsFault(err)
+	if ctx.Err() != nil && err == ctx.Err() { //nolint:errorlint // Connect returns it as it is
+		fault = issue.Ended(ctx) // the request was over before it was worked on
+	}
 	return connect.NewError(codeOf(fault.Kind), fault)
 }
 
