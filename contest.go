@@ -55,22 +55,3 @@ func (c *contest) of(node int64) (witness, bool) {
 	w := c.last
 	return w, w.node == node && !w.seen.IsZero() && time.Since(w.seen) < contestedFor
 }
-
-// witness is told of a row of somebody else.
-func (p *Plugin) witness(table string, id int64) {
-	n := p.node.Load()
-	parts, err := p.config.layoutOrDefault().Decompose(id)
-	if n == nil || err != nil {
-		return
-	}
-	w := witness{table, id, parts.Node, time.Now()}
-	again, say := p.contest.add(w)
-	if say {
-		p.logger().Error("snowflakeplugin: somebody else makes the same IDs; look for a second program with the "+
-			"node number, such as a copied machine or a restored database", "table", table, "key", id,
-			"node", parts.Node)
-	}
-	if again && n.keeper != nil {
-		n.keeper.Contest(parts.Node, fmt.Errorf("%w: %s", ErrContested, w))
-	}
-}

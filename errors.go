@@ -103,10 +103,6 @@ var (
 //
 // Wait between tries, for a second or so. docs/errors.md has the answer for every error of the module.
 func Retryable(err error) bool {
-	var partial *PartialError
-	if errors.As(err, &partial) {
-		return false // some shards may have done what was asked
-	}
 	switch { // each sentinel says which it is, and a lasting cause outweighs
 	case errors.Is(err, errs.ErrLasting):
 		return false

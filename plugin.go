@@ -266,6 +266,25 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
 	return err
 }
 
+// witness is told of a row of somebody else.
+func (p *Plugin) witness(table string, id int64) {
+	n := p.node.Load()
+	parts, err := p.config.layoutOrDefault().Decompose(id)
+	if n == nil || err != nil {
+		return
+	}
+	w := witness{table, id, parts.Node, time.Now()}
+	again, say := p.contest.add(w)
+	if say {
+		p.logger().Error("snowflakeplugin: somebody else makes the same IDs; look for a second program with the "+
+			"node number, such as a copied machine or a restored database", "table", table, "key", id,
+			"node", parts.Node)
+	}
+	if again && n.keeper != nil {
+		n.keeper.Contest(parts.Node, fmt.Errorf("%w: %s", ErrContested, w))
+	}
+}
+
 // Close ends the plugin. From then on whatever needs an ID fails with [ErrClosed], and creates that
 // already have their IDs go on. Close then gives a leased node number back, so that another process
 // can have it at once. Call it when the last create is done and before the database is closed. A

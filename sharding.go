@@ -360,6 +360,10 @@ type PartialError struct {
 // Error names the shards that failed. Shards with the same error are named together.
 func (e *PartialError) Error() string { return (*router.PartialError)(e).Error() }
 
+// Is reports that the error lasts, whatever the shards say: some of them may have done what was asked, so
+// [Retryable] is false.
+func (e *PartialError) Is(target error) bool { return target == errs.ErrLasting }
+
 // Unwrap returns the errors of the shards, in the order of their numbers.
 func (e *PartialError) Unwrap() []error { return (*router.PartialError)(e).Unwrap() }
 

@@ -619,7 +619,8 @@ func (t *Table) findTable(ctx context.Context) error {
 			}
 			return t.adopt(ctx)
 		}
-		if unmakable = t.create(ctx); unmakable != nil && t.isEmptied(unmakable) {
+		// Another process may have made it, and its note, since it was looked for.
+		if unmakable = t.create(ctx); t.isEmptied(unmakable) && dialect.Missing(t.look(ctx)) {
 			return unmakable
 		}
 	}
