@@ -140,9 +140,9 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within *sqlta
 // See [lease.Prober].
 func (s *Store) Probe(ctx context.Context) error { return s.table.Probe(ctx) }
 
-// Identity returns the random identity of the table of leases. It lies in the table snowflake_authority
-// of the same schema. The first call makes it, and the table too; any number of processes that call
-// Identity at the same time get the same one.
+// Identity returns the random identity of the table of leases, which lies in a row of that table. The first
+// call notes it in the table snowflake_authority of the same schema, and makes that table. Any number of
+// processes that call Identity at the same time get the same one.
 //
 // It returns an error wrapping snowflakeplugin.ErrAuthority, with the statement that makes the table, if
 // the table cannot be made or used, and one wrapping [lease.ErrStore] if the database does not answer.
