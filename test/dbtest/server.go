@@ -32,7 +32,8 @@ const (
 	adminTimeout = time.Minute
 
 	// driverPgx is the driver of PostgreSQL.
-	driverPgx = "pgx"
+	driverPgx    = "pgx"
+	driverSQLite = "sqlite3"
 )
 
 // A flavor describes one kind of server.

@@ -1,10 +1,28 @@
 package dbtest
 
 import (
+	"database/sql"
+	"errors"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"testing"
 )
+
+// newSQLite makes a database file and returns its DSN. The file is in WAL mode from then on. If several handles
+// opened a new file at the same moment, each would switch it, and SQLite refuses that at once.
+func newSQLite(tb testing.TB) string {
+	tb.Helper()
+	dsn := sqliteDSN(tb.TempDir())
+	db, err := sql.Open(driverSQLite, dsn)
+	if err == nil {
+		err = errors.Join(db.PingContext(tb.Context()), db.Close())
+	}
+	if err != nil {
+		tb.Fatalf("dbtest: making a file of SQLite: %v", err)
+	}
+	return dsn
+}
 
 // sqliteDSN returns the DSN of a database file in dir that several connections can use at once:
 //

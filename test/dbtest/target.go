@@ -207,7 +207,7 @@ func (t Target) OpenDSN(tb testing.TB, dsn string, cfg *gorm.Config, opts ...Opt
 func (t Target) DSN(tb testing.TB) string {
 	tb.Helper()
 	if t.Dialect == dialectSQLite {
-		return sqliteDSN(tb.TempDir())
+		return newSQLite(tb)
 	}
 	if t.home != nil {
 		return t.home.schema(tb)
@@ -256,6 +256,12 @@ func (t Target) Dialector(dsn string, opts ...Option) gorm.Dialector {
 	case dialectSQLite:
 		return sqlite.Open(dsn)
 	case dialectPostgres:
+		if path := settingsOf(opts).searchPath; path != "" {
+			var err error
+			if dsn, err = pgDSN(dsn, "search_path", path); err != nil {
+				panic("dbtest: the DSN is not one of PostgreSQL")
+			}
+		}
 		return postgres.Open(dsn)
 	case dialectMySQL:
 		beginPatience()
