@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -25,11 +26,13 @@ type node struct {
 	store     *gormlease.Store // nil unless the plugin opened it
 	leases    lease.Store      // where the number is leased; nil for a number given by hand
 	origin    authority.Origin
-	// home is the database of the first Use, where it is known which schema that leads to.
-	home authority.Database
-	// noted is the database of the first Use, which does not have to be looked at again. It is not written
-	// once there is a generator, because from then on several Use may have the node.
-	noted *sql.DB
+	// ownSchemas are the patterns of schemas that no other store serves.
+	ownSchemas []string
+	// home is the database of the first Use, where it is known which schema that leads to, and schemas those of it
+	// that have their notes, if it does not have to be looked at again. They are not written once there is a
+	// generator, because from then on several Use may have the node.
+	home    authority.Database
+	schemas []string
 }
 
 // health is that of a plugin with a generator of its own.
@@ -61,8 +64,8 @@ func newNode(ctx context.Context, c config, db *gorm.DB) (node, error) {
 	if c.byHand == nil {
 		return leaseNode(ctx, c, db)
 	}
-	n := node{origin: authority.ByHand(lease.Fingerprint(c.layoutOrDefault()))}
-	if err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
+	n := node{origin: authority.ByHand(lease.Fingerprint(c.layoutOrDefault())), ownSchemas: c.ownSchemas}
+	if _, err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, err
 	}
 	var err error
@@ -80,7 +83,7 @@ func leaseNode(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
 	if n, err = openLeases(ctx, c, db); err != nil {
 		return node{}, err
 	}
-	if err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
+	if _, err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, errors.Join(err, n.closeStore())
 	}
 	leaseOpts := c.leaseOpts
@@ -102,7 +105,7 @@ func leaseNode(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
 
 // openLeases returns a node that has the store of the leases and its identity, and no number yet.
 func openLeases(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
-	n.leases = c.leaseStore
+	n.leases, n.ownSchemas = c.leaseStore, c.ownSchemas
 	if n.leases == nil {
 		if db == nil {
 			return node{}, fmt.Errorf("%w yet: it is leased from the database of db.Use, so call that first, or "+
@@ -127,41 +130,42 @@ func openLeases(ctx context.Context, c config, db *gorm.DB) (n node, err error) 
 }
 
 // noteHandle notes on the database of a handle that its IDs come from where the node comes from, or returns
-// an error wrapping ErrAuthority if they come from somewhere else.
-func (n *node) noteHandle(ctx context.Context, db *gorm.DB) error {
+// an error wrapping ErrAuthority if they come from somewhere else. It returns the schemas that have the note.
+func (n *node) noteHandle(ctx context.Context, db *gorm.DB) (schemas []string, err error) {
 	if db == nil || db.DryRun {
-		return nil
+		return nil, nil
 	}
 	return n.noteDatabase(ctx, databaseOf(db))
 }
 
-func (n *node) noteDatabase(ctx context.Context, database authority.Database) error {
-	pool, _ := database.Pool.(*sql.DB)
-	if pool != nil && pool == n.noted {
-		return nil
+func (n *node) noteDatabase(ctx context.Context, database authority.Database) (schemas []string, err error) {
+	if pool, _ := database.Pool.(*sql.DB); pool != nil && pool == n.home.Pool && !database.IsLocated() {
+		if database = n.home; n.schemas != nil {
+			return n.schemas, nil
+		}
 	}
-	if pool != nil && pool == n.home.Pool {
-		database = n.home
+	if database, err = database.Locate(ctx); err != nil {
+		return nil, err
 	}
 	leases, err := database.Claim(ctx, n.origin)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if n.generator == nil && (leases == "" || n.store != nil) {
-		n.noted = pool // nobody else has the node yet
+	schemas = database.Schemas(leases != "")
+	if n.generator == nil { // nobody else has the node yet
+		if n.home = database; leases == "" || n.store != nil {
+			n.schemas = schemas
+		}
 	}
-	if n.keeper == nil {
-		return nil
-	}
-	if leases == "" {
-		return nil
+	if n.keeper == nil || leases == "" {
+		return schemas, nil
 	}
 	// The leases lie in this database, or it is a copy of the one where they lie. Then it does not have
 	// the record that is held now. The number may be lost meanwhile, so look again.
 	for range 3 {
 		records, listing := n.leases.List(ctx)
 		if listing != nil {
-			return unleased(fmt.Errorf("%w: %w", lease.ErrStore, listing))
+			return nil, unleased(fmt.Errorf("%w: %w", lease.ErrStore, listing))
 		}
 		held := n.keeper.Window().Node
 		index := slices.IndexFunc(records, func(r lease.Record) bool { return r.Node == held })
@@ -169,41 +173,59 @@ func (n *node) noteDatabase(ctx context.Context, database authority.Database) er
 			continue
 		}
 		if err = database.CheckCopy(ctx, leases, n.origin, records[index]); err == nil {
-			return nil
+			break
 		}
 	}
-	return err
+	return schemas, err
 }
 
-// lateNoteTimeout bounds how long a create waits for the note of its database. The create may hold the only
+// lateNoteTimeout bounds how long a create waits for the note of its schema. The create may hold the only
 // connection, or the lock of SQLite.
 const lateNoteTimeout = 5 * time.Second
 
-// notes returns what notes where the IDs come from on the databases to which the statements of a handle lead.
+// notes returns what notes where the IDs come from in the schemas to which the statements of a handle lead.
 func (n *node) notes(db *gorm.DB) *fill.Notes {
-	return fill.NewNotes(func(ctx context.Context, dialect string, pool *sql.DB, pinned bool) error {
+	return fill.NewNotes(func(ctx context.Context, d fill.Destination) (schemas []string, err error) {
+		isMatch := func(pattern string) bool {
+			matched, err := path.Match(pattern, d.Schema)
+			return matched && err == nil
+		}
+		if d.Schema != "" && slices.ContainsFunc(n.ownSchemas, isMatch) {
+			return nil, nil
+		}
 		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)
 		defer cancel()
-		switch {
-		case pool == nil:
-			return n.noteDatabase(ctx, databaseOf(db))
-		case pinned:
-			return authority.In(dialect, pool).Beneath(ctx, pool, n.noteDatabase)
+		database := databaseOf(db)
+		if d.Pool != nil {
+			database = authority.In(d.Dialect, d.Pool)
 		}
-		return n.noteDatabase(ctx, authority.In(dialect, pool))
+		if d.Schema != "" {
+			database = database.OfSchema(d.Schema)
+		}
+		if d.Pool == nil || !d.Pinned {
+			return n.noteDatabase(ctx, database)
+		}
+		err = database.Beneath(ctx, d.Pool, func(ctx context.Context, database authority.Database) error {
+			schemas, err = n.noteDatabase(ctx, database)
+			return err
+		})
+		return schemas, err
 	})
 }
 
 // noteOwn notes it on the database of the handle itself. If that is read-only, it is left to the first
 // create.
 func (n *node) noteOwn(db *gorm.DB, notes *fill.Notes) error {
-	err := n.noteHandle(db.Statement.Context, db)
+	schemas, err := n.noteHandle(db.Statement.Context, db)
 	if errors.Is(err, authority.ErrReadOnly) {
 		return nil
 	}
 	if err == nil && !db.DryRun {
 		own, _ := databaseOf(db).Pool.(*sql.DB)
-		notes.Add(nil, own)
+		for _, pool := range []*sql.DB{nil, own} {
+			notes.Add(pool, "")
+			notes.Add(pool, schemas...)
+		}
 	}
 	return err
 }

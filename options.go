@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -36,6 +37,8 @@ type config struct {
 	shards     *int
 	source     Source
 	logger     *slog.Logger
+
+	ownSchemas []string // the patterns of WithOwnSchemas
 
 	leased     bool        // WithLease was given
 	leaseStore lease.Store // nil: the database of the first Use
@@ -80,6 +83,22 @@ func WithLeasedNode(n int64) Option {
 func WithLease(s lease.Store, opts ...lease.Option) Option {
 	return optionFunc(func(c *config) error {
 		c.leased, c.leaseStore, c.leaseOpts = true, s, opts
+		return nil
+	})
+}
+
+// WithOwnSchemas names schemas, on MySQL databases, which no other leases and no numbers by hand ever fill. By
+// default the plugin notes where the IDs come from in each schema that gets rows and is not that of the leases,
+// in a table snowflake_authority. In these schemas it notes and checks nothing: that is up to you. The patterns
+// are those of [path.Match], such as "tenant_*". The option may be given several times.
+func WithOwnSchemas(patterns ...string) Option {
+	return optionFunc(func(c *config) error {
+		for _, pattern := range patterns {
+			if _, err := path.Match(pattern, ""); err != nil {
+				return fmt.Errorf("WithOwnSchemas(%q): %w", pattern, err)
+			}
+		}
+		c.ownSchemas = append(c.ownSchemas, patterns...)
 		return nil
 	})
 }

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -45,6 +46,8 @@ type Database struct {
 	// place is where the default table of leases lies, and the table beside it, once that is found out.
 	place   sqltable.Place
 	located bool
+	// foreign means that the schema is one that rows lie in, and not that of the connections.
+	foreign bool
 	// beneath means that a transaction of the caller may keep the lock of the database.
 	beneath bool
 }
@@ -70,6 +73,37 @@ func (d Database) Beside(leases string) (Database, string) {
 func (d Database) Placed(place sqltable.Place) Database {
 	d.place, d.located = place, true
 	return d
+}
+
+// OfSchema returns the database with the table in a schema in which rows lie, wherever the connections would
+// make it.
+func (d Database) OfSchema(schema string) Database {
+	in := d.Quote(schema) + "."
+	d = d.Placed(sqltable.Place{
+		Schema: schema, Table: DefaultLeases, BesideSchema: schema, In: in, Beside: in,
+	})
+	d.table, d.foreign = schema+"."+Table, true
+	return d
+}
+
+// IsLocated reports whether it is known where the table lies.
+func (d Database) IsLocated() bool { return d.located }
+
+// Schemas returns the schemas whose rows the table tells of: its own and, if the leases lie here, theirs.
+func (d Database) Schemas(hasLeases bool) []string {
+	schemas := []string{d.place.BesideSchema}
+	if hasLeases {
+		schemas = append(schemas, d.place.Schema)
+	}
+	return schemas
+}
+
+// scope says in words of which rows the table tells.
+func (d Database) scope() string {
+	if d.foreign {
+		return "the schema " + d.place.Schema
+	}
+	return "this database"
 }
 
 // Locate returns the database with the table where its connections find it now, or would make it. From then
@@ -133,7 +167,7 @@ func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err er
 		return "", err
 	}
 	if noted, ok := rows[subjectRows]; ok && !noted.sameAs(want) {
-		return "", refusal(noted, want)
+		return "", refusal(d.scope(), noted, want)
 	}
 	for subject, row := range rows {
 		if table, ok := strings.CutPrefix(subject, subjectLeases); ok && row.ID == want.ID {
@@ -163,9 +197,9 @@ func (d Database) unclaimed(ctx context.Context, rows map[string]Note, want Orig
 		return nil
 	}
 	if home.Place == "" {
-		home.Place = "the table " + DefaultLeases + " of this database"
+		home.Place = "the table " + DefaultLeases + " of " + d.scope()
 	}
-	return refusal(home, want)
+	return refusal(d.scope(), home, want)
 }
 
 // CheckOwn returns an error wrapping errs.ErrAuthority if the rows of the database come from somewhere else
@@ -196,7 +230,7 @@ func (d Database) CheckOwn(ctx context.Context) error {
 		return nil
 	}
 	home.Place = "the table " + DefaultLeases + " of this database"
-	return refusal(noted, home.Origin)
+	return refusal(d.scope(), noted, home.Origin)
 }
 
 // CheckCopy returns an error wrapping errs.ErrAuthority if a table of leases in this database, which has the
@@ -305,7 +339,8 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 		return err
 	})
 	if err != nil {
-		if dialect.Missing(err) {
+		// MySQL calls a table forbidden that is not there, unless the login has rights on all of its database.
+		if dialect.Missing(err) || d.foreign && dialect.Forbidden(err) {
 			return "", nil
 		}
 		return "", fmt.Errorf("the table %s: %w", leases, err)
@@ -328,17 +363,21 @@ func (d Database) whereabouts(ctx context.Context, leases string) string {
 		dialect.PostgreSQL: "SELECT current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' " +
 			"|| inet_server_port(), '')",
 		dialect.MySQL:  "SELECT CONCAT(COALESCE(DATABASE(), ''), ' at ', @@hostname, ':', @@port)",
-		dialect.SQLite: fileOf,
+		dialect.SQLite: "SELECT COALESCE(file, '')" + fromFiles,
 	}[d.Kind]
-	answer, err := query(ctx, d.Pool, statement)
+	var args []any
+	if d.Embedded {
+		args = []any{"main"}
+	}
+	answer, err := query(ctx, d.Pool, statement, args...)
 	if err != nil || len(answer) != 1 || answer[0][0] == "" {
 		return "table " + leases
 	}
 	return "table " + leases + " of the database " + answer[0][0]
 }
 
-// fileOf asks SQLite for the file of the database. It is empty for a database in memory.
-const fileOf = "SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'"
+// fromFiles asks SQLite for the file of the database with a name. It is empty for a database in memory.
+const fromFiles = " FROM pragma_database_list WHERE name = ? COLLATE NOCASE"
 
 // inMemory reports whether the database is one of SQLite in memory.
 func (d Database) inMemory(ctx context.Context) (in bool, err error) {
@@ -358,7 +397,7 @@ func (d Database) inMemory(ctx context.Context) (in bool, err error) {
 func (d Database) hasNoFile(ctx context.Context) (bool, error) {
 	pool, ok := d.Pool.(*sql.DB)
 	if !ok {
-		file, _, err := fileAndTables(ctx, d.Pool)
+		file, _, err := d.fileAndTables(ctx, d.Pool)
 		return file == "", err
 	}
 	conn, err := pool.Conn(ctx)
@@ -366,8 +405,8 @@ func (d Database) hasNoFile(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
-	file, tables, err := fileAndTables(ctx, conn)
-	if err == nil && file == "" && tables == "0" && pool.Stats().OpenConnections > 1 {
+	file, tables, err := d.fileAndTables(ctx, conn)
+	if err == nil && !d.foreign && file == "" && tables == "0" && pool.Stats().OpenConnections > 1 {
 		// A second connection to a private database in memory is another, empty database. It must not
 		// stay in the pool for the application to find.
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
@@ -375,10 +414,15 @@ func (d Database) hasNoFile(ctx context.Context) (bool, error) {
 	return file == "", err
 }
 
-func fileAndTables(ctx context.Context, q Pool) (file, tables string, err error) {
-	answer, err := query(ctx, q, "SELECT ("+fileOf+"), count(*) FROM sqlite_master")
-	if err != nil || len(answer) != 1 {
+func (d Database) fileAndTables(ctx context.Context, q Pool) (file, tables string, err error) {
+	answer, err := query(ctx, q, "SELECT COALESCE(file, ''), (SELECT count(*) FROM sqlite_master)"+fromFiles,
+		cmp.Or(d.place.Schema, "main"))
+	if err != nil {
 		return "", "", err
+	}
+	if len(answer) != 1 {
+		return "", "", fmt.Errorf("no database is attached as %s to this connection: attach it to every "+
+			"connection of the pool", d.place.Schema)
 	}
 	return answer[0][0], answer[0][1], nil
 }
@@ -449,9 +493,13 @@ var (
 
 // unusable is the error when the table can neither be read nor made.
 func (d Database) unusable(cause error) error {
+	other := ""
+	if d.foreign {
+		other = "\n\nIf no other leases ever fill tables of " + d.scope() + ", name it with WithOwnSchemas in its place."
+	}
 	return fmt.Errorf("%w: the table %s could not be read, made or written to: %w\nRun this as a user who "+
-		"may, and grant the application SELECT and INSERT on the table:\n\n%s;",
-		errUnnoted, d.table, cause, d.DDL())
+		"may, and grant the application SELECT and INSERT on the table:\n\n%s;%s",
+		errUnnoted, d.table, cause, d.DDL(), other)
 }
 
 // noteFirst is the remedy if the caller itself keeps a note out.
@@ -461,10 +509,11 @@ const noteFirst = "create a row there outside of a transaction first, which note
 // keptOut is the error when SQLite lets no note in. Its file has one writer, and its lock may be that of the
 // caller, who waits for the note.
 func (d Database) keptOut(ctx context.Context, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUpTimeout) // no lock keeps this answer out
 	defer cancel()
 	file := "a file of SQLite"
-	if answer, err := query(ctx, d.Pool, fileOf); err == nil && len(answer) == 1 {
+	answer, err := query(ctx, d.Pool, "SELECT COALESCE(file, '')"+fromFiles, cmp.Or(d.place.Schema, "main"))
+	if err == nil && len(answer) == 1 {
 		file = answer[0][0]
 	}
 	return fmt.Errorf("%w: the lock of %s keeps the table %s from being written: %w. The note takes a "+

@@ -94,14 +94,14 @@ func (n Note) since() string {
 // layout here: the records of a lease guard their own.
 func (n Note) sameAs(o Origin) bool { return n.ID == o.ID && n.Layout == o.Layout }
 
-// refusal is the error when a database has another authority.
-func refusal(noted Note, want Origin) error {
+// refusal is the error when the rows of a database, or of a schema of it, have another authority.
+func refusal(scope string, noted Note, want Origin) error {
 	var remedy string
 	switch has := noted.Origin; {
 	case has.IsByHand() && want.IsByHand():
-		return fmt.Errorf("%w: the IDs of this database have the layout %s (%s), and this plugin has the layout "+
+		return fmt.Errorf("%w: the IDs of %s have the layout %s (%s), and this plugin has the layout "+
 			"%s. IDs of two layouts can be equal: use the first layout with WithLayout, or move the database; %s",
-			errs.ErrAuthority, has.Layout, noted.since(), want.Layout, moving)
+			errs.ErrAuthority, scope, has.Layout, noted.since(), want.Layout, moving)
 	case want.IsByHand():
 		remedy = "A number that is given by hand may be leased by another process at the same time: use " +
 			"WithLeasedNode in place of WithNode, from the same leases"
@@ -112,16 +112,17 @@ func refusal(noted Note, want Origin) error {
 		remedy = "Processes hold numbers there, perhaps of an earlier version: lease from there (call db.Use " +
 			"of this database first, or pass its store to WithLease), or stop those processes"
 	case has.Place == want.Place && has.Place != "":
-		return fmt.Errorf("%w: the IDs of this database come from %s (%s), and the store of this plugin, which "+
+		return fmt.Errorf("%w: the IDs of %s come from %s (%s), and the store of this plugin, which "+
 			"is called the same, has the identity %s: it is another one, or it was emptied and has forgotten "+
 			"who holds which number. Use the first store, or restore it, or stop all processes until their "+
-			"windows have ended and move the database; %s", errs.ErrAuthority, has, noted.since(), want.ID, moving)
+			"windows have ended and move the database; %s",
+			errs.ErrAuthority, scope, has, noted.since(), want.ID, moving)
 	default:
 		remedy = "Two stores lease the same numbers: lease from the first (in every process, call db.Use of " +
 			"the database with those leases first, or pass its store to WithLease)"
 	}
-	return fmt.Errorf("%w: the IDs of this database come from %s (%s), and this plugin has %s. %s, or move "+
-		"the database; %s", errs.ErrAuthority, noted.Origin, noted.since(), want, remedy, moving)
+	return fmt.Errorf("%w: the IDs of %s come from %s (%s), and this plugin has %s. %s, or move "+
+		"the database; %s", errs.ErrAuthority, scope, noted.Origin, noted.since(), want, remedy, moving)
 }
 
 const moving = "see \"snowflake help nodes authority\""

@@ -6,6 +6,7 @@ package dialect
 import (
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // The names of the dialects, which are those that GORM uses.
@@ -38,12 +39,64 @@ func (k Kind) QuoteAll(names []string) string {
 }
 
 // Quoted writes a name whose parts, such as a schema and a table, are separated by dots.
-func (k Kind) Quoted(name string) string {
-	parts := strings.Split(name, ".")
+func (k Kind) Quoted(name string) string { return k.QuoteParts(strings.Split(name, ".")) }
+
+// QuoteParts writes a name of several parts, such as a schema and a table.
+func (k Kind) QuoteParts(parts []string) string {
+	quoted := make([]string, len(parts))
 	for i, part := range parts {
-		parts[i] = k.Quote(part)
+		quoted[i] = k.Quote(part)
 	}
-	return strings.Join(parts, ".")
+	return strings.Join(quoted, ".")
+}
+
+// Parts returns the parts of the name with which an SQL text begins, such as a schema and a table, without their
+// quotes. What follows the name, such as an alias, does not matter. It returns none if the text begins with
+// something else.
+func (k Kind) Parts(text string) (parts []string) {
+	for {
+		part, rest := k.identifier(strings.TrimLeft(text, " "))
+		if part == "" {
+			return nil
+		}
+		parts = append(parts, part)
+		if rest = strings.TrimLeft(rest, " "); !strings.HasPrefix(rest, ".") {
+			return parts
+		}
+		text = rest[1:]
+	}
+}
+
+// identifier cuts the first identifier off a text. It is empty if there is none.
+func (k Kind) identifier(text string) (name, rest string) {
+	if text == "" {
+		return "", ""
+	}
+	if end := map[byte]string{'"': `"`, '`': "`", '[': "]"}[text[0]]; end != "" {
+		var b strings.Builder
+		for rest = text[1:]; ; {
+			inside, after, closed := strings.Cut(rest, end)
+			if !closed {
+				return "", ""
+			}
+			b.WriteString(inside)
+			if rest = after; !strings.HasPrefix(rest, end) {
+				return b.String(), rest
+			}
+			b.WriteString(end)
+			rest = rest[1:]
+		}
+	}
+	length := strings.IndexFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '$'
+	})
+	if length < 0 {
+		length = len(text)
+	}
+	if name = text[:length]; k == PostgreSQL {
+		name = strings.ToLower(name)
+	}
+	return name, text[length:]
 }
 
 // Bind returns the placeholder of the value with that number, counted from 1.
@@ -162,6 +215,18 @@ func (d Dialect) Schemas(table, other string) (query string, args []any) {
 		return "SELECT DATABASE(), DATABASE()", nil
 	}
 	return "", nil
+}
+
+// SchemaOf returns a query, with its arguments, for the schema in which a statement finds a table, and for a t
+// if the table is temporary. It has no row if the table is not there. The query is empty where the name of the
+// table tells the schema. The name is quoted, so that no name makes the query fail, which would end a
+// transaction of PostgreSQL.
+func (d Dialect) SchemaOf(quoted string) (query string, args []any) {
+	if d.Kind != PostgreSQL {
+		return "", nil
+	}
+	return "SELECT nspname::text, relpersistence::text FROM pg_class c JOIN pg_namespace n " +
+		"ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)", []any{quoted}
 }
 
 // Forgets returns a query, with its arguments, that has a row with a word for how a table is stored if the

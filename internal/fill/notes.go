@@ -3,30 +3,59 @@ package fill
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"reflect"
-	"slices"
-	"sync/atomic"
+	"strings"
+	"sync"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
-// Notes knows on which databases it is noted where their IDs come from, and notes it on others before the
-// first row gets an ID there. The handles of a configuration may lead to several databases: dbresolver sets
-// the pool of each statement. Its methods are safe for concurrent use. A nil *Notes notes nothing.
+// Notes knows in which schemas of which databases it is noted where the IDs of their rows come from, and notes it
+// in others before the first row gets an ID there. The handles of a configuration may lead to several databases:
+// dbresolver sets the pool of each statement. Its methods are safe for concurrent use. A nil *Notes notes nothing.
 type Notes struct {
-	write func(ctx context.Context, dialect string, pool *sql.DB, pinned bool) error
-	done  atomic.Pointer[[]*sql.DB]
+	write func(context.Context, Destination) (schemas []string, err error)
+	mu    sync.RWMutex
+	// schemas are those that are noted, and tables those whose schema is.
+	schemas, tables map[inPool]struct{}
 	// inTx and inConn are where a transaction and a connection of database/sql keep their pool; nil if they do
 	// not.
 	inTx, inConn []int
 }
 
-// NewNotes returns notes of no database yet. The function writes a note, and may do so twice. The nil pool
-// stands for the database that gorm.Open was given. pinned means that the caller has a connection of the
-// pool, perhaps in a transaction, until the note is written or refused.
-func NewNotes(write func(ctx context.Context, dialect string, pool *sql.DB, pinned bool) error) *Notes {
+// inPool is a schema or a table of a database.
+type inPool struct {
+	pool *sql.DB
+	name string
+}
+
+// maxTables bounds how many tables are remembered: a program may make names without end.
+const maxTables = 1 << 16
+
+// Destination is where the rows of a statement go.
+type Destination struct {
+	Dialect string
+	// Pool is nil for the database that gorm.Open was given.
+	Pool *sql.DB
+	// Schema is empty for the default one of the connections. On MySQL it is a database, and on SQLite one that
+	// is attached.
+	Schema string
+	// Pinned means that the caller has a connection of the pool, perhaps in a transaction, until the note is
+	// written or refused.
+	Pinned bool
+}
+
+// NewNotes returns notes of no database yet. The function writes a note, and may do so twice. It returns the
+// schemas of the pool that have theirs now.
+func NewNotes(write func(context.Context, Destination) (schemas []string, err error)) *Notes {
 	return &Notes{
-		write: write, inTx: poolField(reflect.TypeFor[sql.Tx]()), inConn: poolField(reflect.TypeFor[sql.Conn]()),
+		write: write, schemas: map[inPool]struct{}{}, tables: map[inPool]struct{}{},
+		inTx: poolField(reflect.TypeFor[sql.Tx]()), inConn: poolField(reflect.TypeFor[sql.Conn]()),
 	}
 }
 
@@ -37,35 +66,107 @@ func poolField(owner reflect.Type) []int {
 	return nil
 }
 
-// Add says that a database has its note.
-func (n *Notes) Add(pools ...*sql.DB) {
-	for {
-		before := n.done.Load()
-		var all []*sql.DB
-		if before != nil {
-			all = slices.Clone(*before)
-		}
-		all = append(all, pools...)
-		if n.done.CompareAndSwap(before, &all) {
-			return
-		}
+// Add says that schemas of a database have their notes.
+func (n *Notes) Add(pool *sql.DB, schemas ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, schema := range schemas {
+		n.schemas[inPool{pool, schema}] = struct{}{}
 	}
 }
 
-// ensure notes on the database of a statement where its IDs come from, unless that is known to be noted.
+// has reports whether a set has an element.
+func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	_, is := set[element]
+	return is
+}
+
+// ensure notes in the schema of the table of a statement where its IDs come from, unless that is known to be
+// noted.
 func (n *Notes) ensure(db *gorm.DB) error {
 	if n == nil || db.DryRun {
 		return nil
 	}
-	pool, pinned := n.poolOf(db.Statement.ConnPool)
-	if done := n.done.Load(); done != nil && slices.Contains(*done, pool) {
+	stmt := db.Statement
+	pool, pinned := n.poolOf(stmt.ConnPool)
+	table := inPool{pool, stmt.Table}
+	if stmt.TableExpr != nil {
+		table.name = stmt.TableExpr.SQL
+	}
+	if (stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0) && n.has(n.tables, table) {
 		return nil
 	}
-	if err := n.write(db.Statement.Context, db.Name(), pool, pinned); err != nil {
+	where, err := locate(db)
+	if err != nil {
 		return err
 	}
-	n.Add(pool)
+	if !where.temporary && !n.has(n.schemas, inPool{pool, where.schema}) {
+		schemas, err := n.write(stmt.Context, Destination{db.Name(), pool, where.schema, pinned})
+		if err != nil {
+			return err
+		}
+		n.Add(pool, where.schema)
+		n.Add(pool, schemas...)
+	}
+	if where.known {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if len(n.tables) >= maxTables {
+			clear(n.tables)
+		}
+		n.tables[table] = struct{}{}
+	}
 	return nil
+}
+
+// location is where a table lies.
+type location struct {
+	schema           string // empty for the default one of the connections
+	temporary, known bool
+}
+
+// locate finds out where the table of a statement lies. On PostgreSQL it asks the connection of the statement,
+// which alone knows its search path; the question fails only where the INSERT would fail as well. Elsewhere the
+// name tells it.
+func locate(db *gorm.DB) (where location, err error) {
+	stmt := db.Statement
+	d, known := dialect.Of(db.Name())
+	if !known {
+		return location{known: true}, nil
+	}
+	named := &gorm.Statement{DB: db, Context: stmt.Context, Table: stmt.Table, TableExpr: stmt.TableExpr}
+	named.WriteQuoted(clause.Table{Name: clause.CurrentTable})
+	parts := d.Parts(named.SQL.String())
+	if len(parts) == 0 { // no database inserts rows there
+		return where, nil
+	}
+	if len(parts) > 1 {
+		where.schema = parts[len(parts)-2]
+	}
+	query, args := d.SchemaOf(d.QuoteParts(parts))
+	if query == "" {
+		where.known = true
+		if d.Embedded {
+			where.schema = strings.ToLower(where.schema)
+			where.temporary = where.schema == "temp"
+			if where.schema == "main" {
+				where.schema = ""
+			}
+		}
+		return where, nil
+	}
+	var kind string
+	ctx := orBackground(stmt.Context)
+	switch err = stmt.ConnPool.QueryRowContext(ctx, query, args...).Scan(&where.schema, &kind); {
+	case errors.Is(err, sql.ErrNoRows): // the INSERT will say so
+		return where, nil
+	case err != nil:
+		return where, fmt.Errorf("snowflakeplugin: finding the schema of the table %s: %w", stmt.Table, err)
+	}
+	where.known, where.temporary = true, kind == "t"
+	return where, nil
 }
 
 // poolOf returns the pool of database/sql on which a statement runs, or nil if nothing tells it, and whether

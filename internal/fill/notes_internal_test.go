@@ -2,7 +2,6 @@ package fill
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func TestThePoolOfEveryKindOfHandleIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := NewNotes(func(context.Context, string, *sql.DB, bool) error { return nil })
+		n := NewNotes(func(context.Context, Destination) ([]string, error) { return nil, nil })
 		check := func(what string, pool gorm.ConnPool) {
 			t.Helper()
 			if got, pinned := n.poolOf(pool); got != want || pinned != (what != "handle") {
@@ -74,8 +73,8 @@ func BenchmarkNotes(b *testing.B) {
 		if err := db.AutoMigrate(&row{}); err != nil {
 			b.Fatal(err)
 		}
-		n := NewNotes(func(context.Context, string, *sql.DB, bool) error { return nil })
-		n.Add(nil, pool)
+		n := NewNotes(func(context.Context, Destination) ([]string, error) { return nil, nil })
+		n.Add(pool, "")
 		var last int64
 		measure := func(b *testing.B, tx *gorm.DB) {
 			b.Helper()

@@ -16,6 +16,8 @@ import (
 // named one. On MySQL a schema is a database.
 type Place struct {
 	Schema, Table string
+	// BesideSchema is the schema of the second table.
+	BesideSchema string
 	// In and Beside are what comes before the names of the two tables in SQL: a schema with a dot, or nothing.
 	In, Beside string
 }
@@ -34,10 +36,9 @@ func PlaceOf(ctx context.Context, q Querier, d dialect.Dialect, table, beside st
 	if len(rows) != 1 || len(rows[0]) != 2 {
 		return p, fmt.Errorf("the answer to %s is not two schemas: %v", query, rows)
 	}
-	var other string
 	p.Schema, _ = textOf(rows[0][0])
-	if other, _ = textOf(rows[0][1]); p.Schema != "" && other != "" {
-		p.In, p.Beside = d.Quote(p.Schema)+".", d.Quote(other)+"."
+	if p.BesideSchema, _ = textOf(rows[0][1]); p.Schema != "" && p.BesideSchema != "" {
+		p.In, p.Beside = d.Quote(p.Schema)+".", d.Quote(p.BesideSchema)+"."
 	}
 	return p, nil
 }
@@ -48,8 +49,8 @@ func Named(d dialect.Dialect, table string) (p Place, inSchema bool) {
 	if dot < 0 {
 		return Place{Table: table}, false
 	}
-	in := d.Quoted(table[:dot]) + "."
-	return Place{Schema: table[:dot], Table: table[dot+1:], In: in, Beside: in}, true
+	schema, in := table[:dot], d.Quoted(table[:dot])+"."
+	return Place{Schema: schema, Table: table[dot+1:], BesideSchema: schema, In: in, Beside: in}, true
 }
 
 type applicationKey struct{}

@@ -15,6 +15,7 @@ type Option func(*settings)
 type settings struct {
 	maxOpenConns int
 	params       []param
+	searchPath   string
 }
 
 type param struct{ key, value string }
@@ -29,6 +30,11 @@ func MaxOpenConns(n int) Option {
 // replaces an earlier parameter of the same name. On other dialects it does nothing.
 func DSNParam(key, value string) Option {
 	return func(s *settings) { s.params = append(s.params, param{key, value}) }
+}
+
+// SearchPath sets the search path of PostgreSQL in the DSN. On other dialects it does nothing.
+func SearchPath(schemas ...string) Option {
+	return func(s *settings) { s.searchPath = strings.Join(schemas, ",") }
 }
 
 func settingsOf(opts []Option) settings {
