@@ -55,16 +55,22 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	if flags.Parse(args) != nil {
 		return 2
 	}
-	lanes, err := plan(*night, flags.Args())
+	steps, err := plan(*night, flags.Args())
 	if err != nil {
 		fmt.Fprintln(out, "testrun:", err)
 		return 2
 	}
 	r := &report{began: time.Now(), out: out}
+	queue := make(chan step, len(steps))
+	for _, s := range steps {
+		queue <- s
+	}
+	close(queue)
+	// Two steps run at a time, so that the processors have something to do while tests wait for databases.
 	var running sync.WaitGroup
-	for _, lane := range lanes {
+	for range 2 {
 		running.Go(func() {
-			for _, s := range lane {
+			for s := range queue {
 				s.run(ctx, *night, r)
 			}
 		})
@@ -85,8 +91,11 @@ type step struct {
 	dir      string
 	packages []string // relative to dir
 	race     bool
-	workers  string // how many packages at a time
 }
+
+// chunk is how many packages of the root module make a step. With fewer, go itself takes longer than the tests
+// do; with more, the last step runs alone for long.
+const chunk = 5
 
 // dearest lists the packages that take longest, so that they begin early and none is left alone at the end.
 // The first ones wait much, which suits the tests with the race detector that run beside them.
@@ -94,14 +103,14 @@ type step struct {
 //nolint:gochecknoglobals // a constant
 var dearest = []string{"test/resharding", "test/faults", "lease/gormlease", "merge"}
 
-// plan returns the steps of each lane. Lanes run beside each other and the steps of a lane one after the
-// other, so that the processors have something to do while tests wait for databases.
-func plan(night bool, only []string) (lanes [][]step, err error) {
+// plan returns the steps in the order in which they begin: the dearest packages, what is not of the root module or
+// not like the most of it, and the rest in pieces.
+func plan(night bool, only []string) (steps []step, err error) {
 	packages, err := tested(".")
 	if err != nil {
 		return nil, err
 	}
-	var main, side []step
+	var rest []string
 	for _, module := range slices.Sorted(maps.Keys(packages)) {
 		with := func(race bool) (those []string) {
 			for _, p := range packages[module] {
@@ -117,17 +126,26 @@ func plan(night bool, only []string) (lanes [][]step, err error) {
 			switch {
 			case len(those) == 0:
 			case module == "." && race == night:
-				main = append(main, step{module, those, race, "1"})
+				dear := slices.IndexFunc(those, func(p string) bool { return rank(path.Clean(p)) == len(dearest) })
+				if dear < 0 {
+					dear = len(those)
+				}
+				if rest = those[dear:]; dear > 0 {
+					steps = append(steps, step{module, those[:dear], race})
+				}
 			default:
-				side = append(side, step{module, those, race, "1"})
+				steps = append(steps, step{module, those, race})
 			}
 		}
 	}
-	if len(main)+len(side) == 0 {
+	for those := range slices.Chunk(rest, chunk) {
+		steps = append(steps, step{".", those, night})
+	}
+	if len(steps) == 0 {
 		return nil, fmt.Errorf("no package with tests begins with %s: name them from the top, such as "+
 			"lease/sqllease", strings.Join(only, " or "))
 	}
-	return [][]step{main, side}, nil
+	return steps, nil
 }
 
 // tested lists the packages with tests by the directories of their modules, and relative to these.
@@ -189,7 +207,8 @@ func (s step) run(ctx context.Context, night bool, r *report) {
 		timeout = "3h"
 	}
 	args := []string{
-		"test", "-json", "-count=1", "-vet=off", "-p", s.workers, "-parallel", "4", "-timeout", timeout,
+		// One package at a time: the databases keep the processors busy.
+		"test", "-json", "-count=1", "-vet=off", "-p", "1", "-parallel", "4", "-timeout", timeout,
 	}
 	if s.race {
 		args = append(args, "-race")

@@ -85,28 +85,26 @@ func TestAPartThatTakesTooLongIsNamed(t *testing.T) {
 func TestThePlanHasEveryPackageOnce(t *testing.T) {
 	t.Chdir("../..")
 	for _, night := range []bool{false, true} {
-		lanes, err := plan(night, nil)
+		steps, err := plan(night, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		seen := map[string]int{}
-		for _, lane := range lanes {
-			for _, s := range lane {
-				for _, p := range s.packages {
-					name := filepath.ToSlash(filepath.Join(s.dir, p))
-					seen[name]++
-					if s.race != (night || isRaced(name)) {
-						t.Errorf("%s runs with the race detector: %t", name, s.race)
-					}
+		for _, s := range steps {
+			for _, p := range s.packages {
+				name := filepath.ToSlash(filepath.Join(s.dir, p))
+				seen[name]++
+				if s.race != (night || isRaced(name)) {
+					t.Errorf("%s runs with the race detector: %t", name, s.race)
 				}
 			}
 		}
-		for _, name := range []string{".", "generator", "test/testrun", "lease/etcdlease", "server/client"} {
+		for _, name := range []string{".", "merge", "generator", "test/testrun", "lease/etcdlease", "server/client"} {
 			if seen[name] != 1 {
 				t.Errorf("%s runs %d times", name, seen[name])
 			}
 		}
-		if only, err := plan(night, []string{"lease/etcd"}); err != nil || len(only[0])+len(only[1]) != 1 {
+		if only, err := plan(night, []string{"lease/etcd"}); err != nil || len(only) != 1 {
 			t.Errorf("one module alone has the steps %v, %v", only, err)
 		}
 		if _, err := plan(night, []string{"./lease"}); err == nil {
