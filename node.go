@@ -26,8 +26,7 @@ type node struct {
 	store     *gormlease.Store // nil unless the plugin opened it
 	leases    lease.Store      // where the number is leased; nil for a number given by hand
 	origin    authority.Origin
-	// ownSchemas are the patterns of schemas that no other store serves.
-	ownSchemas []string
+	config    config
 	// home is the database of the first Use, where it is known which schema that leads to, and schemas those of it
 	// that have their notes, if it does not have to be looked at again. They are not written once there is a
 	// generator, because from then on several Use may have the node.
@@ -64,7 +63,7 @@ func newNode(ctx context.Context, c config, db *gorm.DB) (node, error) {
 	if c.byHand == nil {
 		return leaseNode(ctx, c, db)
 	}
-	n := node{origin: authority.ByHand(lease.Fingerprint(c.layoutOrDefault())), ownSchemas: c.ownSchemas}
+	n := node{origin: authority.ByHand(lease.Fingerprint(c.layoutOrDefault())), config: c}
 	if _, err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, err
 	}
@@ -105,7 +104,7 @@ func leaseNode(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
 
 // openLeases returns a node that has the store of the leases and its identity, and no number yet.
 func openLeases(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
-	n.leases, n.ownSchemas = c.leaseStore, c.ownSchemas
+	n.leases, n.config = c.leaseStore, c
 	if n.leases == nil {
 		if db == nil {
 			return node{}, fmt.Errorf("%w yet: it is leased from the database of db.Use, so call that first, or "+
@@ -147,17 +146,22 @@ func (n *node) noteDatabase(ctx context.Context, database authority.Database) (s
 	if database, err = database.Locate(ctx); err != nil {
 		return nil, err
 	}
-	leases, err := database.Claim(ctx, n.origin)
+	is, err := database.Claim(ctx, n.origin)
 	if err != nil {
 		return nil, err
 	}
-	schemas = database.Schemas(leases != "")
+	if is.Leases == "" && is.Place != "" && n.origin.Place != "" && is.Place != n.origin.Place {
+		n.config.log().Warn("snowflakeplugin: the leases have moved since it was noted that the IDs of a database "+
+			"come from them; if they are a copy, and the first ones are in use, both grant the same numbers",
+			"noted", is.Place, "now", n.origin.Place)
+	}
+	schemas = database.Schemas(is.Leases != "")
 	if n.generator == nil { // nobody else has the node yet
-		if n.home = database; leases == "" || n.store != nil {
+		if n.home = database; is.Leases == "" || n.store != nil {
 			n.schemas = schemas
 		}
 	}
-	if n.keeper == nil || leases == "" {
+	if n.keeper == nil || is.Leases == "" {
 		return schemas, nil
 	}
 	// The leases lie in this database, or it is a copy of the one where they lie. Then it does not have
@@ -172,7 +176,7 @@ func (n *node) noteDatabase(ctx context.Context, database authority.Database) (s
 		if index < 0 {
 			continue
 		}
-		if err = database.CheckCopy(ctx, leases, n.origin, records[index]); err == nil {
+		if err = database.CheckCopy(ctx, is.Leases, n.origin, records[index]); err == nil {
 			break
 		}
 	}
@@ -190,7 +194,7 @@ func (n *node) notes(db *gorm.DB) *fill.Notes {
 			matched, err := path.Match(pattern, d.Schema)
 			return matched && err == nil
 		}
-		if d.Schema != "" && slices.ContainsFunc(n.ownSchemas, isMatch) {
+		if d.Schema != "" && slices.ContainsFunc(n.config.ownSchemas, isMatch) {
 			return nil, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)

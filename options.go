@@ -203,6 +203,14 @@ func configure(opts []Option) (config, error) {
 	return c, nil
 }
 
+// log is where the plugin reports.
+func (c config) log() *slog.Logger {
+	if c.logger == nil {
+		return slog.Default()
+	}
+	return c.logger
+}
+
 // checkGenerator reports every option of the generator that its layout does not allow.
 func (c config) checkGenerator() error {
 	layout := c.layoutOrDefault()

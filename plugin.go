@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -276,7 +275,7 @@ func (p *Plugin) witness(table string, id int64) {
 	w := witness{table, id, parts.Node, time.Now()}
 	again, say := p.contest.add(w)
 	if say {
-		p.logger().Error("snowflakeplugin: somebody else makes the same IDs; look for a second program with the "+
+		p.config.log().Error("snowflakeplugin: somebody else makes the same IDs; look for a second program with the "+
 			"node number, such as a copied machine or a restored database", "table", table, "key", id,
 			"node", parts.Node)
 	}
@@ -408,16 +407,8 @@ func (p *Plugin) warnOfEnd() {
 	if stats.End.IsZero() || stats.YearsLeft > yearsOfWarning {
 		return
 	}
-	p.logger().Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with more",
+	p.config.log().Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with more",
 		"layout", p.config.layoutOrDefault().Name, "end", stats.End, "years_left", stats.YearsLeft)
-}
-
-// logger is where the plugin reports.
-func (p *Plugin) logger() *slog.Logger {
-	if p.config.logger == nil {
-		return slog.Default()
-	}
-	return p.config.logger
 }
 
 // engineOf returns what a router needs of the plugin that a database uses, or nil if it uses none.

@@ -139,45 +139,54 @@ func (d Database) DDL() string {
 	return d.CreateTable(d.quoted(), d.quotedColumns(), types)
 }
 
+// Claimed is what a database says of an origin that is noted there.
+type Claimed struct {
+	// Leases is the name of the table of leases of the origin, or of a copy of it, if it lies in this database.
+	Leases string
+	// Place is where the leases were when it was noted.
+	Place string
+}
+
 // Claim notes that the rows of the database come from want, unless something is noted already. It returns
-// an error wrapping errs.ErrAuthority if that is another origin. If the table of leases of want, or a copy
-// of it, lies in this database, copyOf is the name of that table.
+// an error wrapping errs.ErrAuthority if that is another origin.
 //
 // Nothing is noted in a database in memory, whose rows no other process sees. Nothing can be noted in a
 // database that is read-only, and the error wraps ErrReadOnly.
-func (d Database) Claim(ctx context.Context, want Origin) (copyOf string, err error) {
+func (d Database) Claim(ctx context.Context, want Origin) (is Claimed, err error) {
 	if !d.IsSupported() || d.Pool == nil {
-		return "", nil
+		return is, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
-		return "", err
+		return is, err
 	}
 	if d, err = d.Locate(ctx); err != nil {
-		return "", err
+		return is, err
 	}
 	rows, err := d.ensure(ctx, subjectRows, func(rows map[string]Note) (Note, error) {
 		return newNote(want), d.unclaimed(ctx, rows, want)
 	})
 	if errors.Is(err, ErrReadOnly) {
-		return "", fmt.Errorf("%w: no row gets an ID from %s until this can be noted in the database", err, want)
+		return is, fmt.Errorf("%w: no row gets an ID from %s until this can be noted in the database", err, want)
 	}
 	if err != nil {
-		return "", err
+		return is, err
 	}
-	if noted, ok := rows[subjectRows]; ok && !noted.sameAs(want) {
-		return "", refusal(d.scope(), noted, want)
+	noted, ok := rows[subjectRows]
+	if ok && !noted.sameAs(want) {
+		return is, refusal(d.scope(), noted, want)
 	}
+	is.Place = noted.Place
 	for subject, row := range rows {
 		if table, ok := strings.CutPrefix(subject, subjectLeases); ok && row.ID == want.ID {
-			copyOf = table
+			is.Leases = table
 		}
 	}
-	if copyOf == "" {
-		return d.inSchema(ctx, want)
+	if is.Leases == "" {
+		is.Leases, err = d.inSchema(ctx, want)
 	}
-	return copyOf, nil
+	return is, err
 }
 
 // unclaimed returns an error if nothing is noted, but processes have leased from the default table of
@@ -273,7 +282,8 @@ func (d Database) Identity(ctx context.Context, leases, id string) (lease.Identi
 			"%s: one of the two was replaced. Restore it, or move the database; %s", errs.ErrAuthority, leases, id,
 			d.table, home.ID, moving)
 	}
-	return lease.Identity{ID: home.ID, Place: home.Place}, err
+	// The place that is noted is that of the original, if this is a copy.
+	return lease.Identity{ID: home.ID, Place: d.whereabouts(ctx, leases)}, err
 }
 
 // ErrEmptied means that a table of leases is not the one any more whose identity is known. It is
@@ -359,25 +369,16 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 
 // whereabouts says in words where a table of leases is, as far as the database tells.
 func (d Database) whereabouts(ctx context.Context, leases string) string {
-	statement := map[dialect.Kind]string{
-		dialect.PostgreSQL: "SELECT current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' " +
-			"|| inet_server_port(), '')",
-		dialect.MySQL:  "SELECT CONCAT(COALESCE(DATABASE(), ''), ' at ', @@hostname, ':', @@port)",
-		dialect.SQLite: "SELECT COALESCE(file, '')" + fromFiles,
-	}[d.Kind]
-	var args []any
-	if d.Embedded {
-		args = []any{"main"}
+	if d.place.Where == "" {
+		statement, args := d.Here("main")
+		answer, err := query(ctx, d.Pool, statement, args...)
+		if err != nil || len(answer) != 1 || answer[0][0] == "" {
+			return "table " + leases
+		}
+		d.place.Where = answer[0][0]
 	}
-	answer, err := query(ctx, d.Pool, statement, args...)
-	if err != nil || len(answer) != 1 || answer[0][0] == "" {
-		return "table " + leases
-	}
-	return "table " + leases + " of the database " + answer[0][0]
+	return "table " + leases + " of the database " + d.place.Where
 }
-
-// fromFiles asks SQLite for the file of the database with a name. It is empty for a database in memory.
-const fromFiles = " FROM pragma_database_list WHERE name = ? COLLATE NOCASE"
 
 // inMemory reports whether the database is one of SQLite in memory.
 func (d Database) inMemory(ctx context.Context) (in bool, err error) {
@@ -415,8 +416,8 @@ func (d Database) hasNoFile(ctx context.Context) (bool, error) {
 }
 
 func (d Database) fileAndTables(ctx context.Context, q Pool) (file, tables string, err error) {
-	answer, err := query(ctx, q, "SELECT COALESCE(file, ''), (SELECT count(*) FROM sqlite_master)"+fromFiles,
-		cmp.Or(d.place.Schema, "main"))
+	statement, args := d.Here(cmp.Or(d.place.Schema, "main"))
+	answer, err := query(ctx, q, "SELECT *, (SELECT count(*) FROM sqlite_master) FROM ("+statement+")", args...)
 	if err != nil {
 		return "", "", err
 	}
@@ -512,7 +513,8 @@ func (d Database) keptOut(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUpTimeout) // no lock keeps this answer out
 	defer cancel()
 	file := "a file of SQLite"
-	answer, err := query(ctx, d.Pool, "SELECT COALESCE(file, '')"+fromFiles, cmp.Or(d.place.Schema, "main"))
+	statement, args := d.Here(cmp.Or(d.place.Schema, "main"))
+	answer, err := query(ctx, d.Pool, statement, args...)
 	if err == nil && len(answer) == 1 {
 		file = answer[0][0]
 	}

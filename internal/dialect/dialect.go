@@ -200,21 +200,41 @@ func (d Dialect) CreateTable(table string, columns, types []string) string {
 	return b.String()
 }
 
-// Schemas returns a query, with its arguments, for the schemas of two tables that lie beside each other. Each
-// is where a statement without a schema finds the table, or else the other one, or else would make it. The
-// query is empty for SQLite, where a name without a schema means one thing on all connections.
+// Schemas returns a query, with its arguments, for the schemas of two tables that lie beside each other, and for
+// words that say in which database of which server they are. Each schema is where a statement without one finds
+// the table, or else the other one, or else would make it. The query is empty for SQLite, where a name without a
+// schema means one thing on all connections.
 func (d Dialect) Schemas(table, other string) (query string, args []any) {
 	switch d.Kind {
 	case PostgreSQL:
 		const found = "(SELECT nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
 			"WHERE c.oid = to_regclass("
-		return "SELECT COALESCE(one, two, current_schema()), COALESCE(two, one, current_schema()) FROM " +
+		return "SELECT COALESCE(one, two, current_schema()), COALESCE(two, one, current_schema()), " + d.here() + " FROM " +
 				"(SELECT " + found + "$1)) AS one, " + found + "$2)) AS two) AS found",
 			[]any{d.Quote(table), d.Quote(other)}
 	case MySQL:
-		return "SELECT DATABASE(), DATABASE()", nil
+		return "SELECT DATABASE(), DATABASE(), " + d.here(), nil
 	}
 	return "", nil
+}
+
+// Here returns a query, with its arguments, for words that say in which database of which server a connection is.
+// On SQLite they are the name of the file, and there is no row if it has no such database.
+func (d Dialect) Here(schema string) (query string, args []any) {
+	if d.Embedded {
+		return "SELECT " + d.here() + " FROM pragma_database_list WHERE name = ? COLLATE NOCASE", []any{schema}
+	}
+	return "SELECT " + d.here(), nil
+}
+
+func (d Dialect) here() string {
+	switch d.Kind {
+	case PostgreSQL:
+		return "current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' || inet_server_port(), '')"
+	case MySQL:
+		return "CONCAT(COALESCE(DATABASE(), ''), ' at ', @@hostname, ':', @@port)"
+	}
+	return "COALESCE(file, '')"
 }
 
 // SchemaOf returns a query, with its arguments, for the schema in which a statement finds a table, and for a t

@@ -18,6 +18,8 @@ type Place struct {
 	Schema, Table string
 	// BesideSchema is the schema of the second table.
 	BesideSchema string
+	// Where says in words which database of which server that is, if PlaceOf was asked.
+	Where string
 	// In and Beside are what comes before the names of the two tables in SQL: a schema with a dot, or nothing.
 	In, Beside string
 }
@@ -33,9 +35,10 @@ func PlaceOf(ctx context.Context, q Querier, d dialect.Dialect, table, beside st
 	if err != nil {
 		return p, err
 	}
-	if len(rows) != 1 || len(rows[0]) != 2 {
-		return p, fmt.Errorf("the answer to %s is not two schemas: %v", query, rows)
+	if len(rows) != 1 || len(rows[0]) != 3 {
+		return p, fmt.Errorf("the answer to %s is not two schemas and a place: %v", query, rows)
 	}
+	p.Where, _ = textOf(rows[0][2])
 	p.Schema, _ = textOf(rows[0][0])
 	if p.BesideSchema, _ = textOf(rows[0][1]); p.Schema != "" && p.BesideSchema != "" {
 		p.In, p.Beside = d.Quote(p.Schema)+".", d.Quote(p.BesideSchema)+"."

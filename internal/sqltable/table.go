@@ -566,7 +566,7 @@ func (t *Table) agree(
 	ctx, cancel := context.WithTimeout(ctx, applicationTimeout)
 	defer cancel()
 	theirs, err := ask(ctx, application)
-	if err != nil || theirs == own {
+	if err != nil || theirs.In == own.In && theirs.Beside == own.Beside {
 		return nil //nolint:nilerr // nothing says otherwise, and the application will hear of it
 	}
 	return fmt.Errorf("%w: the connections of the application are in the schema %q, and one that was opened "+

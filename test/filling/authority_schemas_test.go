@@ -1,6 +1,8 @@
 package filling_test
 
 import (
+	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,6 +28,11 @@ func schemaBehaviors() []behavior {
 			Name: "two search paths lead to two tables of leases and to one table of rows",
 			Only: []string{"postgres"},
 			Run:  searchPathsMeet,
+		},
+		{
+			Name:       "a copy of the leases that fills a third database is logged with both places",
+			Everywhere: true,
+			Run:        copyOfLeasesIsLogged,
 		},
 		{
 			Name:       "numbers by hand are noted in the schema of the rows",
@@ -165,6 +172,36 @@ func searchPathsMeet(t *testing.T, target dbtest.Target) {
 	must(t, first.Table("accounts AS a").Create(&account{Email: "again@example.com"}).Error, "create by an alias")
 	err = second.Table("accounts AS a").Create(&account{Email: "again@example.com"}).Error
 	wantErr(t, err, snowflakeplugin.ErrAuthority, "create of the second program by an alias")
+}
+
+func copyOfLeasesIsLogged(t *testing.T, target dbtest.Target) {
+	copyTarget := target
+	if target.Dialect == "postgres" {
+		copyTarget = dbtest.Named("sqlite") // the databases of the tests are schemas of one, and have one place
+	}
+	original, rows := target.DSN(t), target.DSN(t)
+	from, to := target.OpenDSN(t, original, nil), copyTarget.Open(t, nil)
+	fill := func(db *gorm.DB) (said string) {
+		var out strings.Builder
+		plugin := snowflakeplugin.New(snowflakeplugin.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
+		must(t, db.Use(plugin), "Use of the leases")
+		must(t, target.OpenDSN(t, rows, nil).Use(plugin), "Use of the rows")
+		must(t, plugin.Close(t.Context()), "Close")
+		return out.String()
+	}
+	if said := fill(from); strings.Contains(said, "moved") {
+		t.Errorf("the original says %s", said)
+	}
+	copyLeases(t, from, to)
+	said := fill(to)
+	name := "SELECT DATABASE()"
+	if copyTarget.Dialect == "sqlite" {
+		name = "SELECT file FROM pragma_database_list"
+	}
+	says(t, errors.New(said), "the leases have moved", noted(t, from)["rows"].Place, plainOne[string](t, to, name))
+	if said := fill(target.OpenDSN(t, original, nil)); strings.Contains(said, "moved") {
+		t.Errorf("the original says %s", said)
+	}
 }
 
 func byHandInAThirdSchema(t *testing.T, target dbtest.Target) {
