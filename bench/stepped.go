@@ -81,19 +81,25 @@ func runProbe(probe, library, step string) (o outcome, err error) {
 	return o, nil
 }
 
+// packageTime returns the file and the text of package time of the Go that builds.
+func packageTime() (file, text string, err error) {
+	out, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("go env GOROOT: %w", err)
+	}
+	file = filepath.Join(strings.TrimSpace(string(out)), "src", "time", "time.go")
+	read, err := os.ReadFile(file) //nolint:gosec // of the Go that builds
+	return file, string(read), err
+}
+
 // buildProbe builds this program with a package time whose wall clock can be set. All libraries read
 // time.Now, and a time namespace of Linux has no wall clock of its own.
 func buildProbe(dir string) (string, error) {
-	out, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		return "", fmt.Errorf("go env GOROOT: %w", err)
-	}
-	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time", "time.go")
-	text, err := os.ReadFile(source) //nolint:gosec // of the Go that builds
+	source, text, err := packageTime()
 	if err != nil {
 		return "", err
 	}
-	patched, err := withStep(string(text))
+	patched, err := withStep(text)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", source, err)
 	}

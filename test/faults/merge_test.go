@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
@@ -104,9 +105,13 @@ func (s *server) mergeUntil(plan *merge.Plan, at int64, opts []merge.Option) (co
 	m, err := merge.Open(ctx, plan, append(opts, merge.WithChunk(chunk),
 		merge.WithOpener(func(_ context.Context, dsn string) (*sql.DB, error) { return sql.Open(s.driver, dsn) }),
 		merge.WithProgress(func(p merge.Progress) {
-			if p.Phase == "copy" && p.Done >= at && p.Done < p.Total && !crashed {
+			switch {
+			case p.Phase != "copy" || crashed || at >= p.Total:
+			case p.Done >= at && p.Done < p.Total:
 				s.Kill()
 				copied, crashed = p.Done, true
+			default:
+				time.Sleep(100 * time.Millisecond) // it is told of the next chunk only after such a time
 			}
 		}))...)
 	if err != nil {
