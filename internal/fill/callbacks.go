@@ -278,7 +278,7 @@ func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
 		return true
 	}
 	if err := f.notes.ensure(db); err != nil {
-		_ = db.AddError(err)
+		_ = db.AddError(plan.noID(1<<len(plan.columns)-1, err))
 		return false
 	}
 	return true

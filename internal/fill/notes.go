@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // Notes knows in which schemas of which databases it is noted where the IDs of their rows come from, and notes it
@@ -163,7 +164,10 @@ func locate(db *gorm.DB) (where location, err error) {
 	case errors.Is(err, sql.ErrNoRows): // the INSERT will say so
 		return where, nil
 	case err != nil:
-		return where, fmt.Errorf("snowflakeplugin: finding the schema of the table %s: %w", stmt.Table, err)
+		if ctx.Err() != nil {
+			err = errs.Ended(ctx)
+		}
+		return where, fmt.Errorf("finding the schema of the table %s: %w", stmt.Table, err)
 	}
 	where.known, where.temporary = true, kind == "t"
 	return where, nil
