@@ -1,15 +1,40 @@
 package model_test
 
-// counterStore is a table of counters with its mark, and one counter in it.
-type counterStore struct {
-	mark     int8 // the identity that lies in the table; 0 if it is not there or was emptied
+const maxNumber = 8
+
+// The clauses of counters.
+const (
+	oneNumber  = "No number is given twice."
+	oneCounter = "A counter that was emptied or replaced gives nothing to those who know its identity."
+	oneStore   = "The numbers of a column come from one store, or have other remainders."
+	above      = "Whose number was refused goes on above all numbers of the column, or stands."
+)
+
+// counterMechanism is what can be taken away.
+type counterMechanism int8
+
+const (
+	none counterMechanism = iota
+	counterIsMadeOnce
+	claimComparesAbove
+	claimComparesIdentity
+	firstClaimComparesMark
+	columnIsCompared
+	modulusIsCompared
+	columnIsReadAgain
+	refusalGivesBlockUp
+	refusalAsks
+	standingLooksAgain
+)
+
+// counterTable is a table of counters with its mark, and one counter in it.
+type counterTable struct {
+	mark     int8 // the identity that lies in the table; 0 if that is not there or was emptied
 	identity int8 // of the store that made the counter
 	next     int8 // the first number that was not claimed; 0 if there is no counter
 }
 
-const maxNumber = 8
-
-// column has numbers of a counter, which a unique index keeps apart, and the notes of where they come from.
+// column has numbers, which a unique index keeps apart, and the notes of where they come from.
 type column struct {
 	modulus int8
 	stores  [2]int8         // the identities, by their remainders
@@ -30,331 +55,254 @@ func (c column) greatest() (greatest int8) {
 type turn int8
 
 const (
-	unstarted  turn = iota
-	opens           // looks for the mark, and makes one if there is none
+	waits      turn = iota
+	opens           // looks for the mark, and makes it if there is none
 	reads           // reads the notes of its column, and compares
-	notes           // inserts its notes
+	notes           // inserts a note that is missing
 	claims          // claims a block
 	creates         // makes the counter, because there is none
 	uses            // has a block
-	asks            // asks for the greatest number, because a number was refused
-	wentBack        // stands, because the counter is not above what it knows to be claimed
+	asks            // asks for the greatest number of its column, because one of its own was refused
+	stands          // is not served until the counter is above what it knows
 	turnedAway      // its column has numbers of another store
 )
 
-// source takes the numbers of a counter for a column.
+// source takes numbers for a column.
 type source struct {
-	at           turn
-	knows        int8 // the identity of its store
-	above        int8 // the greatest number that it knows to be claimed
-	first, width int8 // its block
-	asked        int8 // the greatest number of the column, after a refusal that was not made up for; or 0
+	at         turn
+	knows      int8 // the identity of its store
+	above      int8 // the greatest number that it knows to be claimed
+	next, left int8 // what is left of its block
+	asked      int8 // the greatest number of the column, while a refusal has not been made up for
 }
 
 type counterState struct {
-	stores   [2]counterStore
-	columns  [2]column
-	s        [maxPrograms]source
-	backup   counterStore
-	marks    int8
-	lost     int8 // what may still go wrong: answers
-	empty    int8
-	restore  int8
-	copies   int8
-	harmed   bool
-	backedUp bool
+	tables               [2]counterTable
+	columns              [2]column
+	s                    [maxPrograms]source
+	backup               counterTable
+	marks                int8
+	lost, empty, restore int8 // what may still happen: answers that are lost, and acts of the operator
+	saved, harmed        bool
 }
 
-// The clauses of counters.
-const (
-	oneNumber  = "No number is given twice."
-	oneCounter = "A counter that was emptied or replaced gives nothing to who knows its identity."
-	oneStore   = "The numbers of a column come from one store, or have other remainders."
-	goingOn    = "Whose number was refused goes on above all numbers of the column, or stands."
-)
-
-// counting is a program with a source: where its counter is, and what column it is for.
-type counting struct{ store, column, remainder, modulus int8 }
-
-// counterScene is what happens in a search.
-type counterScene struct {
-	programs             []counting
-	lost, empty, restore int8
-	copies               int8
-	width                int8
-}
-
-type counterMechanism int8
-
-const (
-	none counterMechanism = iota
-	claimComparesAbove
-	claimComparesIdentity
-	firstClaimComparesMark
-	columnIsCompared
-	modulusIsCompared
-	refusalGivesBlockUp
-	refusalAsks
-)
+// counting is a program with a source: where its counter is, for which column, and which numbers it takes.
+type counting struct{ table, column, remainder, modulus int8 }
 
 // counterWorld is the world of counters.
 type counterWorld struct {
-	counterScene
-	without counterMechanism
-	out     []step[counterState]
+	programs                    []counting
+	lost, empty, restore, width int8
+	without                     counterMechanism
+
+	s   counterState
+	v   counterView
+	out []step[counterState]
+}
+
+// counterView is the state after a step, while it is being made, as the source sees it that takes the step.
+type counterView struct {
+	s *counterState
+	*source
+	program counting
+	table   *counterTable
+	column  *column
+	breaks  string
 }
 
 func (w *counterWorld) start() counterState {
-	return counterState{lost: w.lost, empty: w.empty, restore: w.restore, copies: w.copies}
+	return counterState{lost: w.lost, empty: w.empty, restore: w.restore}
 }
 
-func (w *counterWorld) add(s counterState, who, does string, k kind, do func(*counterState) (breaks string)) {
-	breaks := do(&s)
-	w.out = append(w.out, step[counterState]{s, who, does, "", k, breaks})
+func (w *counterWorld) add(i int, who, does string, k kind, do func(*counterView)) {
+	w.out = append(w.out, step[counterState]{w.s, who, does, "", k, ""})
+	made, p := &w.out[len(w.out)-1], w.programs[i]
+	w.v = counterView{&made.next, &made.next.s[i], p, &made.next.tables[p.table], &made.next.columns[p.column], ""}
+	do(&w.v)
+	made.breaks = w.v.breaks
 }
 
 // steps lists what can happen next, in the order of the life of a source.
 func (w *counterWorld) steps(s counterState) []step[counterState] {
-	w.out = w.out[:0]
-	for i := range w.programs {
-		does := func(does string, k kind, do func(p *source, store *counterStore, c *column, n *counterState) string) {
-			w.add(s, name(i), does, k, func(n *counterState) string {
-				return do(&n.s[i], &n.stores[w.programs[i].store], &n.columns[w.programs[i].column], n)
-			})
-		}
-		switch s.s[i].at {
-		case unstarted:
-			does("starts", progress, func(p *source, _ *counterStore, _ *column, _ *counterState) string {
-				p.at = opens
-				return ""
-			})
+	w.s, w.out = s, w.out[:0]
+	for i, program := range w.programs {
+		p, table := s.s[i], s.tables[program.table]
+		does := func(does string, do func(*counterView)) { w.add(i, name(i), does, progress, do) }
+		switch p.at {
+		case waits:
+			does("starts", func(v *counterView) { v.at = opens })
 		case opens:
-			does("looks for the mark, or makes it", progress,
-				func(p *source, store *counterStore, _ *column, n *counterState) string {
-					if store.mark == 0 {
-						n.marks++
-						store.mark = n.marks
-					}
-					p.knows, p.at = store.mark, reads
-					return ""
-				})
+			does("looks for the mark, or makes it", func(v *counterView) {
+				if v.table.mark == 0 {
+					v.s.marks++
+					v.table.mark = v.s.marks
+				}
+				v.knows, v.at = v.table.mark, reads
+			})
 		case reads:
-			does("compares the notes of the column", progress, w.compare(i))
+			does("compares the notes of the column", w.compare)
 		case notes:
-			does("notes its modulus and its remainder, unless that is noted", progress, w.note(i))
+			does("notes its modulus or its remainder, unless that is noted", w.note)
 		case claims:
-			w.claim(s, i, does)
+			w.claim(i, p, table)
 		case creates:
-			does("makes the counter", progress, w.create(i))
+			does("makes the counter", w.create)
 		case uses:
-			does("inserts a row with its next number", chance, w.insert(i))
+			w.add(i, name(i), "inserts a row with its next number", chance, w.insert)
 		case asks:
-			does("asks for the greatest number", progress,
-				func(p *source, _ *counterStore, c *column, _ *counterState) string {
-					p.at, p.asked = claims, c.greatest()
-					if w.without != refusalAsks {
-						p.above = max(p.above, p.asked)
-					}
-					return ""
-				})
-		case wentBack:
-			if store := s.stores[w.programs[i].store]; store.identity == s.s[i].knows && store.next > s.s[i].above {
-				does("tries once more", progress, func(p *source, _ *counterStore, _ *column, _ *counterState) string {
-					p.at = claims
-					return ""
-				})
+			does("asks for the greatest number", func(v *counterView) {
+				if v.at, v.asked = claims, v.column.greatest(); w.without != refusalAsks {
+					v.above = max(v.above, v.asked)
+				}
+			})
+		case stands:
+			if table.identity == p.knows && table.next > p.above && w.without != standingLooksAgain {
+				does("tries once more", func(v *counterView) { v.at = claims })
 			}
 		}
 	}
-	w.operate(s)
+	w.operate()
 	return w.out
 }
 
-type counterStep = func(p *source, store *counterStore, c *column, n *counterState) (breaks string)
-
-// compare compares the notes of a column. The modulus is one row, and each remainder another one.
-func (w *counterWorld) compare(i int) counterStep {
-	program := w.programs[i]
-	return func(p *source, _ *counterStore, c *column, _ *counterState) string {
-		modulus, store := c.modulus, c.stores[program.remainder]
-		switch {
-		case modulus != 0 && modulus != program.modulus && w.without != modulusIsCompared,
-			store != 0 && store != p.knows && w.without != columnIsCompared:
-			p.at = turnedAway
-		case modulus == 0 || store == 0:
-			p.at = notes
-		default:
-			p.at = claims
-		}
-		return ""
+// compare compares the notes of a column. The modulus is one row, and each remainder is another one.
+func (w *counterWorld) compare(v *counterView) {
+	modulus, store := v.column.modulus, v.column.stores[v.program.remainder]
+	switch {
+	case modulus != 0 && modulus != v.program.modulus && w.without != modulusIsCompared,
+		store != 0 && store != v.knows && w.without != columnIsCompared:
+		v.at = turnedAway
+	case modulus == 0 || store == 0:
+		v.at = notes
+	default:
+		v.at = claims
 	}
 }
 
-// note inserts the first note of a column that is missing.
-func (w *counterWorld) note(i int) counterStep {
-	program := w.programs[i]
-	return func(p *source, _ *counterStore, c *column, _ *counterState) string {
-		switch p.at = reads; {
-		case c.modulus == 0:
-			c.modulus = program.modulus
-		case c.stores[program.remainder] == 0 && (c.modulus == program.modulus || w.without == modulusIsCompared):
-			c.stores[program.remainder] = p.knows
-		}
-		return ""
+// note inserts the first note that is missing.
+func (w *counterWorld) note(v *counterView) {
+	store := &v.column.stores[v.program.remainder]
+	switch v.at = reads; {
+	case v.column.modulus == 0:
+		v.column.modulus = v.program.modulus
+	case *store == 0 && (v.column.modulus == v.program.modulus || w.without == modulusIsCompared):
+		*store = v.knows
+	case w.without == columnIsReadAgain:
+		v.at = claims
 	}
 }
 
 // claim is one statement of the store.
-func (w *counterWorld) claim(s counterState, i int, does func(string, kind, counterStep)) {
-	program, p, store := w.programs[i], s.s[i], s.stores[w.programs[i].store]
-	width := w.width * program.modulus
-	is := store.identity == p.knows || w.without == claimComparesIdentity
+func (w *counterWorld) claim(i int, p source, table counterTable) {
+	width := w.width * w.programs[i].modulus
 	switch {
-	case store.next == 0:
-		does("finds no counter", progress, func(p *source, _ *counterStore, _ *column, _ *counterState) string {
-			p.at = creates
-			return ""
+	case table.next == 0:
+		w.add(i, name(i), "finds no counter", progress, func(v *counterView) { v.at = creates })
+	case table.identity != p.knows && w.without != claimComparesIdentity,
+		table.next <= p.above && w.without != claimComparesAbove:
+		w.add(i, name(i), "is told that the counter went back", progress, func(v *counterView) { v.at = stands })
+	case table.next+width <= maxNumber:
+		w.add(i, name(i), "claims a block", progress, func(v *counterView) {
+			v.table.next += width
+			w.got(v, table.next, table.identity)
 		})
-		return
-	case !is || store.next <= p.above && w.without != claimComparesAbove:
-		does("is told that the counter went back", progress,
-			func(p *source, _ *counterStore, _ *column, _ *counterState) string {
-				p.at = wentBack
-				return ""
+		if w.s.lost > 0 {
+			w.add(i, name(i), "claims a block, and the answer is lost", chance, func(v *counterView) {
+				v.table.next += width
+				v.s.lost--
 			})
-		return
-	case store.next+width > maxNumber:
-		return
-	}
-	does("claims a block", progress, func(p *source, store *counterStore, _ *column, _ *counterState) string {
-		first := store.next
-		store.next += width
-		return w.got(p, program, first, store.identity)
-	})
-	if s.lost > 0 {
-		does("claims a block, and the answer is lost", chance,
-			func(_ *source, store *counterStore, _ *column, n *counterState) string {
-				store.next += width
-				n.lost--
-				return ""
-			})
+		}
 	}
 }
 
 // got gives a source the numbers of a claim that have its remainder.
-func (w *counterWorld) got(p *source, program counting, first, identity int8) string {
-	last := first + w.width*program.modulus - 1
-	p.at, p.first, p.above = uses, first, last
-	for p.first%program.modulus != program.remainder {
-		p.first++
+func (w *counterWorld) got(v *counterView, first, identity int8) {
+	v.at, v.next, v.left, v.above = uses, first, w.width, first+w.width*v.program.modulus-1
+	for v.next%v.program.modulus != v.program.remainder {
+		v.next++
 	}
-	p.width = w.width
-	if identity != p.knows {
-		return oneCounter
+	switch {
+	case identity != v.knows:
+		v.breaks = oneCounter
+	case v.asked > 0 && v.next <= v.asked:
+		v.breaks = above
 	}
-	if p.asked > 0 && p.first <= p.asked {
-		return goingOn
-	}
-	p.asked = 0
-	return ""
+	v.asked = 0
 }
 
 // create makes the counter if the table has its mark, and claims its first block.
-func (w *counterWorld) create(i int) counterStep {
-	program := w.programs[i]
-	return func(p *source, store *counterStore, _ *column, _ *counterState) string {
-		switch {
-		case store.next != 0:
-			p.at = claims
-		case store.mark != p.knows && w.without != firstClaimComparesMark, p.above > 0 && w.without != claimComparesAbove:
-			p.at = wentBack
-		default:
-			forgotten := store.mark != p.knows
-			store.identity, store.next = p.knows, 1+w.width*program.modulus
-			if broken := w.got(p, program, 1, store.identity); broken != "" || !forgotten {
-				return broken
-			}
-			return oneCounter
-		}
-		return ""
+func (w *counterWorld) create(v *counterView) {
+	mark := v.table.mark
+	switch {
+	case v.table.next != 0 && w.without != counterIsMadeOnce:
+		v.at = claims
+	case mark != v.knows && w.without != firstClaimComparesMark, v.above > 0 && w.without != claimComparesAbove:
+		v.at = stands
+	default:
+		v.table.identity, v.table.next = v.knows, 1+w.width*v.program.modulus
+		w.got(v, 1, mark)
 	}
 }
 
-// insert uses a number. If the unique index refuses it, the source gives its block up.
-func (w *counterWorld) insert(i int) counterStep {
-	program := w.programs[i]
-	return func(p *source, _ *counterStore, c *column, n *counterState) string {
-		if c.stores[program.remainder] != p.knows || c.modulus != program.modulus {
-			return oneStore
-		}
-		row := &c.makers[p.first]
-		if *row == 0 {
-			*row = int8(i + 1)
-			p.first += program.modulus
-			if p.width--; p.width == 0 {
-				p.at = claims
-			}
-			return ""
-		}
-		if !n.harmed {
-			return oneNumber
-		}
-		if p.asked > 0 {
-			return goingOn
-		}
-		if p.at = asks; w.without == refusalGivesBlockUp {
-			p.asked, p.at = c.greatest(), uses
-			p.first += program.modulus
-			if p.width--; p.width == 0 {
-				p.at = asks
-			}
-		}
-		return ""
+// insert uses a number. If the unique index refuses it, the source gives up its block.
+func (w *counterWorld) insert(v *counterView) {
+	row := &v.column.makers[v.next]
+	switch {
+	case v.column.stores[v.program.remainder] != v.knows || v.column.modulus != v.program.modulus:
+		v.breaks = oneStore
+		return
+	case *row == 0:
+		*row = 1
+	case !v.s.harmed:
+		v.breaks = oneNumber
+		return
+	case v.asked > 0:
+		v.breaks = above
+		return
+	case w.without != refusalGivesBlockUp:
+		v.at = asks
+		return
+	default:
+		v.asked = v.column.greatest()
+	}
+	v.next += v.program.modulus
+	if v.left--; v.left == 0 {
+		v.at = claims
 	}
 }
 
-// operate is what happens to the first store.
-func (w *counterWorld) operate(s counterState) {
-	act := func(may bool, does string, do func(n *counterState, store *counterStore)) {
-		if may {
-			w.add(s, "the operator", does, chance, func(n *counterState) string {
-				do(n, &n.stores[here])
-				return ""
-			})
-		}
+// operate is what happens to the first table.
+func (w *counterWorld) operate() {
+	if w.s.empty > 0 && w.s.tables[here].mark != 0 {
+		w.add(0, "the operator", "empties the counters", chance, func(v *counterView) {
+			v.s.empty--
+			v.s.harmed, v.s.tables[here] = true, counterTable{}
+		})
 	}
-	act(s.empty > 0 && s.stores[here].mark != 0, "empties the counters", func(n *counterState, store *counterStore) {
-		n.empty--
-		n.harmed, *store = true, counterStore{}
-	})
-	act(s.restore > 0 && !s.backedUp, "makes a backup", func(n *counterState, store *counterStore) {
-		n.backedUp, n.backup = true, *store
-	})
-	act(s.restore > 0 && s.backedUp, "restores the backup of the counters", func(n *counterState, store *counterStore) {
-		n.restore--
-		n.harmed, *store = true, n.backup
-	})
-	act(s.copies > 0, "copies the counters over the other ones", func(n *counterState, store *counterStore) {
-		n.copies--
-		n.harmed, n.stores[there] = true, *store
-	})
+	if w.s.restore > 0 && !w.s.saved {
+		w.add(0, "the operator", "makes a backup", chance, func(v *counterView) {
+			v.s.saved, v.s.backup = true, v.s.tables[here]
+		})
+	}
+	if w.s.restore > 0 && w.s.saved {
+		w.add(0, "the operator", "restores the backup of the counters", chance, func(v *counterView) {
+			v.s.restore--
+			v.s.harmed, v.s.tables[here] = true, v.s.backup
+		})
+	}
 }
 
-// patience is what the operator does for a source that stands: he gives the store its mark back, and raises the
+// patience is what the operator does for a source that stands: he gives the table its mark back, and raises the
 // counter above all numbers that are used or known.
 func (w *counterWorld) patience(s counterState) (step[counterState], bool) {
+	w.s, w.out = s, w.out[:0]
 	for i, p := range s.s[:len(w.programs)] {
-		if mark := s.stores[w.programs[i].store].mark; p.at != wentBack || mark != 0 && mark != p.knows {
-			continue // he is well, or has to be started again
+		// If the table has the mark of another store now, the program has to be started again.
+		if mark := s.tables[w.programs[i].table].mark; p.at != stands || mark != 0 && mark != p.knows {
+			continue
 		}
-		w.out = w.out[:0]
-		w.add(s, "the operator", "raises the counter", progress, func(n *counterState) string {
-			greatest := p.above
-			for _, c := range n.columns {
-				greatest = max(greatest, c.greatest())
-			}
-			n.stores[w.programs[i].store] = counterStore{p.knows, p.knows, greatest + 1}
-			return ""
+		w.add(i, "the operator", "raises the counter", progress, func(v *counterView) {
+			*v.table = counterTable{p.knows, p.knows, 1 + max(p.above, v.s.columns[0].greatest(), v.s.columns[1].greatest())}
 		})
 		return w.out[0], true
 	}

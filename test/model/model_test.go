@@ -6,145 +6,147 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
-// A proof is a scene in which all clauses hold, and what breaks in it if a mechanism is taken away.
-type proof struct {
-	scene
-	atNight faults // what may happen at night in addition
-	mutants map[mechanism]string
+// A leaseProof is a world in which all clauses hold, and the clause that each mechanism is needed for.
+type leaseProof struct {
+	leaseWorld
+	without map[mechanism]string
+	atNight func(*leaseWorld) // makes the world larger
 }
 
-func proofs() map[string]proof {
-	own, other, beside := program{here, here}, program{there, here}, program{here, there}
-	copied := program{there, there}
-	return map[string]proof{
+func leaseProofs() map[string]leaseProof {
+	own, other, beside, copied := program{here, here}, program{there, here}, program{here, there}, program{there, there}
+	return map[string]leaseProof{
 		"one store": {
-			scene{programs: []program{own, own}, nodes: 1, ticks: 3, span: 1, starts: 1, faults: faults{lost: 1, late: 1}},
-			faults{crash: 1},
-			map[mechanism]string{
-				markIsSoughtAgain: waiting, extensionComparesVersion: oneMaker, silenceIsNoGrant: oneMaker,
+			leaseWorld{
+				programs: []program{own, own}, nodes: 1, ticks: 3, span: 1, starts: 1, faults: faults{lost: 1, late: 1},
 			},
+			map[mechanism]string{
+				markIsSoughtAgain: numbered, extensionComparesVersion: oneMaker, silenceIsNoGrant: oneMaker,
+			},
+			func(w *leaseWorld) { w.starts, w.faults.crash = 2, 1 },
 		},
 		"a store that is emptied": {
-			scene{
+			leaseWorld{
 				programs: []program{own, own}, nodes: 2, ticks: 2, span: 1, starts: 2, inUse: true,
 				faults: faults{stop: 1, empty: 1},
 			},
-			faults{late: 1, crash: 1},
-			map[mechanism]string{firstComparesMark: grants, operatorWaits: oneMaker},
+			map[mechanism]string{firstComparesMark: granting, operatorWaits: oneMaker},
+			func(w *leaseWorld) { w.faults.late, w.faults.crash = 1, 1 },
 		},
 		"two stores": {
-			scene{programs: []program{own, other}, nodes: 1, ticks: 2, span: 1, starts: 1},
-			faults{},
+			leaseWorld{programs: []program{own, other}, nodes: 1, ticks: 2, span: 1, starts: 1},
 			map[mechanism]string{noteIsCompared: noting, noteIsReadAgain: noting},
+			func(w *leaseWorld) { w.programs, w.nodes, w.faults.lost = append(w.programs, own), 2, 1 },
 		},
 		"rows in a database that is read-only": {
-			scene{programs: []program{beside, copied}, nodes: 1, ticks: 2, span: 1, starts: 1, readOnly: true},
-			faults{},
+			leaseWorld{programs: []program{beside, copied}, nodes: 1, ticks: 2, span: 1, starts: 1, readOnly: true},
 			map[mechanism]string{rowsWaitForNote: noting},
+			func(w *leaseWorld) { w.programs, w.nodes = append(w.programs, beside), 2 },
 		},
 		"a database that is copied": {
-			scene{
+			leaseWorld{
 				programs: []program{beside, copied}, nodes: 1, ticks: 3, span: 1, starts: 1, inUse: true,
-				faults: faults{copy: 1},
+				faults: faults{copies: 1},
 			},
-			faults{},
-			map[mechanism]string{copyIsSought: copies, copyIsSoughtByVersion: copies},
+			map[mechanism]string{copyIsSought: copying, copyIsSoughtByVersion: copying},
+			func(w *leaseWorld) { w.starts, w.nodes, w.faults.late, w.faults.crash = 2, 2, 1, 1 },
 		},
-		"a copy that comes after the look": {
-			scene{
+		"a copy that is made after the look": {
+			leaseWorld{
 				programs: []program{beside, copied}, nodes: 2, ticks: 3, span: 1, starts: 1, inUse: true,
-				faults: faults{copy: 1, twice: 1},
+				faults: faults{copies: 1, twice: 1},
 			},
-			faults{},
-			map[mechanism]string{keyIsJudge: oneRow, ownRowIsNoWitness: strangers, contestLeaves: leaving},
+			map[mechanism]string{keyIsJudge: oneRow, ownRowIsNoWitness: strangers, contestedLeaves: leaves},
+			func(w *leaseWorld) { w.faults.lost = 1 },
 		},
 		"a backup in place of its database": {
-			scene{
+			leaseWorld{
 				programs: []program{beside, beside}, nodes: 1, ticks: 2, span: 1, starts: 2, inUse: true,
 				faults: faults{backup: 1, restore: 1, stop: 1},
 			},
-			faults{late: 1},
 			map[mechanism]string{operatorWaits: oneMaker},
+			func(w *leaseWorld) { w.faults.late, w.nodes = 1, 2 },
 		},
 		"leases and notes that are removed": {
-			scene{
+			leaseWorld{
 				programs: []program{own, own}, nodes: 1, ticks: 2, span: 1, starts: 2, inUse: true,
 				faults: faults{remove: 1, stop: 1},
 			},
-			faults{late: 1},
 			map[mechanism]string{operatorWaits: oneMaker},
+			func(w *leaseWorld) { w.faults.late, w.nodes = 1, 2 },
 		},
-		"a store or a note that is lost under running programs": {
-			scene{
+		"leases and notes that are lost under running programs": {
+			leaseWorld{
 				programs: []program{own, own}, nodes: 2, ticks: 2, span: 1, starts: 1, inUse: true,
 				faults: faults{forget: 1},
 			},
-			faults{backup: 1, wild: 1},
-			map[mechanism]string{listComparesMark: grants},
+			map[mechanism]string{listComparesMark: granting},
+			func(w *leaseWorld) { w.faults.backup, w.faults.wild = 1, 1 },
 		},
 		"leases that are moved": {
-			scene{
-				programs: []program{own, other}, nodes: 2, ticks: 2, span: 1, starts: 2,
-				faults: faults{move: 1},
-			},
-			faults{late: 1},
+			leaseWorld{programs: []program{own, other}, nodes: 2, ticks: 2, span: 1, starts: 2, faults: faults{move: 1}},
 			map[mechanism]string{moveDrains: oneMaker, moveRaises: oneMaker, firstListsAgain: oneMaker},
+			func(w *leaseWorld) { w.faults.late, w.faults.crash = 1, 1 },
 		},
 	}
 }
 
-// ends are the clauses that are judged where a run without faults ends.
-func ends() []string { return []string{resting, waiting, leaving} }
-
-func TestLeases(t *testing.T) {
-	for name, p := range proofs() {
+func TestTheClausesOfLeasesHoldAndNeedEachMechanism(t *testing.T) {
+	for name, p := range leaseProofs() {
 		t.Run(name, func(t *testing.T) {
-			prove(t, &leaseWorld{scene: p.scene}, "")
-			for m, broken := range p.mutants {
-				prove(t, &leaseWorld{scene: p.scene, without: m}, broken)
+			for m, broken := range p.without {
+				w := p.leaseWorld
+				w.without = m
+				prove(t, &w, broken)
 			}
+			if nightly.Enabled() {
+				p.atNight(&p.leaseWorld)
+			}
+			prove(t, &p.leaseWorld, "")
 		})
 	}
-	_ = nightly.Enabled
 }
 
-func TestCounters(t *testing.T) {
-	for name, c := range map[string]struct {
-		counterScene
-		mutants map[counterMechanism]string
+func TestTheClausesOfCountersHoldAndNeedEachMechanism(t *testing.T) {
+	all, even, odd, beside := counting{here, 0, 0, 1}, counting{here, 0, 0, 2}, counting{there, 0, 1, 2}, counting{there, 0, 0, 1}
+	aside := counting{here, 1, 0, 1}
+	for name, p := range map[string]struct {
+		counterWorld
+		without map[counterMechanism]string
 	}{
 		"one store": {
-			counterScene{programs: []counting{{here, 0, 0, 1}, {here, 0, 0, 1}, {here, 0, 0, 1}}, lost: 1, width: 2},
-			nil,
+			counterWorld{programs: []counting{all, all, all}, lost: 1, width: 2},
+			map[counterMechanism]string{counterIsMadeOnce: oneNumber},
 		},
 		"two stores": {
-			counterScene{programs: []counting{{here, 0, 0, 1}, {there, 0, 0, 1}}, width: 2},
-			map[counterMechanism]string{columnIsCompared: oneStore},
+			counterWorld{programs: []counting{all, beside}, width: 2},
+			map[counterMechanism]string{columnIsCompared: oneStore, columnIsReadAgain: oneStore},
 		},
 		"two remainders": {
-			counterScene{programs: []counting{{here, 0, 0, 2}, {there, 0, 1, 2}}, width: 2},
-			nil,
+			counterWorld{programs: []counting{even, odd}, width: 2}, nil,
 		},
-		"a remainder and all numbers": {
-			counterScene{programs: []counting{{here, 0, 0, 1}, {there, 0, 1, 2}}, width: 2},
+		"a remainder beside all numbers": {
+			counterWorld{programs: []counting{all, odd}, width: 2},
 			map[counterMechanism]string{modulusIsCompared: oneStore},
 		},
 		"counters that are emptied": {
-			counterScene{programs: []counting{{here, 0, 0, 1}, {here, 1, 0, 1}}, empty: 1, width: 1},
+			counterWorld{programs: []counting{all, aside}, empty: 1, width: 1},
 			map[counterMechanism]string{firstClaimComparesMark: oneCounter, claimComparesIdentity: oneCounter},
 		},
 		"counters that went back": {
-			counterScene{programs: []counting{{here, 0, 0, 1}, {here, 0, 0, 1}}, restore: 1, width: 2},
+			counterWorld{programs: []counting{all, all}, restore: 1, width: 2},
 			map[counterMechanism]string{
-				refusalGivesBlockUp: goingOn, refusalAsks: goingOn, claimComparesAbove: goingOn,
+				refusalGivesBlockUp: above, refusalAsks: above, claimComparesAbove: above, standingLooksAgain: resting,
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			prove(t, &counterWorld{counterScene: c.counterScene}, "")
-			for m, broken := range c.mutants {
-				prove(t, &counterWorld{counterScene: c.counterScene, without: m}, broken)
+			for m, broken := range p.without {
+				w := p.counterWorld
+				w.without = m
+				prove(t, &w, broken)
 			}
+			prove(t, &p.counterWorld, "")
 		})
 	}
 }
