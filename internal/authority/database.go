@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -243,7 +244,8 @@ func (d Database) CheckOwn(ctx context.Context) error {
 }
 
 // CheckCopy returns an error wrapping errs.ErrAuthority if a table of leases in this database, which has the
-// identity of want, does not have a record that was written there a moment ago: then it is a copy.
+// identity of want, does not have a record as it was written there last, or later: then it is a copy. The owner
+// alone does not tell, because a copy that was made under a running process has its name, too.
 func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, written lease.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
@@ -251,10 +253,10 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 	if err != nil {
 		return err
 	}
-	var owners [][]string
+	var found [][]string
 	err = d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
-		owners, err = query(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s", d.Quoted("owner"),
-			d.leases(leases), d.Quoted("node"), d.Bind(1)), written.Node)
+		found, err = query(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s",
+			d.QuoteAll([]string{"owner", "version"}), d.leases(leases), d.Quoted("node"), d.Bind(1)), written.Node)
 		return err
 	})
 	switch {
@@ -262,8 +264,11 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 		return nil // nobody can lease from a table that is not there
 	case err != nil:
 		return d.failed(ctx, err)
-	case len(owners) == 1 && owners[0][0] == written.Owner:
-		return nil
+	case len(found) == 1 && found[0][0] == written.Owner:
+		// The record may have been extended since it was read.
+		if version, err := strconv.ParseInt(found[0][1], 10, 64); err == nil && version >= written.Version {
+			return nil
+		}
 	}
 	return copied(want)
 }

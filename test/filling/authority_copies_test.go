@@ -3,12 +3,14 @@ package filling_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
@@ -32,6 +34,22 @@ func copyIsFound(t *testing.T, target dbtest.Target) {
 	three := closedAfter(t, snowflakeplugin.New(silent(), snowflakeplugin.WithLease(store)))
 	wantErr(t, target.OpenDSN(t, duplicate, nil).Use(three), snowflakeplugin.ErrAuthority,
 		"Use of the copy first, with the leases of the original")
+}
+
+// The plugin had its number before the copy was made, so the copy has its record as well, but an older one.
+func olderCopyIsFound(t *testing.T, target dbtest.Target) {
+	original, duplicate := target.DSN(t), target.DSN(t)
+	span := snowflakeplugin.WithLease(nil, lease.WithSpan(time.Second))
+	plugin := leased(t, target.OpenDSN(t, original, nil), span)
+	copyLeases(t, target.OpenDSN(t, original, nil), target.OpenDSN(t, duplicate, nil))
+	for end := plugin.Stats().WindowEnd; plugin.Stats().WindowEnd.Equal(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+
+	must(t, target.OpenDSN(t, original, nil).Use(plugin), "another Use of the original")
+	err := target.OpenDSN(t, duplicate, nil).Use(plugin)
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "Use of the copy")
+	says(t, err, "copy")
 }
 
 // A copy of a whole database has the leases of every schema.

@@ -72,6 +72,10 @@ func authorityBehaviors() []behavior {
 			Run:  copyIsFound,
 		},
 		{
+			Name: "a copy of the database is refused to a plugin that held its number before the copy was made",
+			Run:  olderCopyIsFound,
+		},
+		{
 			Name: "a store without an identity is noted by that word",
 			Run:  externalIsNoted,
 		},
