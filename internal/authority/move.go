@@ -149,15 +149,19 @@ func (m Move) drain(ctx context.Context, to Origin) ([]lease.Record, error) {
 		}
 	}
 	if m.To != nil {
-		if err := m.check(ctx, records, now); err != nil {
+		if err := m.check(ctx, records); err != nil {
 			return nil, err
 		}
 	}
 	return leaseops.Drain(ctx, m.From, cmp.Or(to.ID, "another"))
 }
 
-// check refuses a store that cannot take over.
-func (m Move) check(ctx context.Context, records []lease.Record, now time.Time) error {
+// check refuses a store that cannot take over. Its clock, and not that of the old one, says what is held there.
+func (m Move) check(ctx context.Context, records []lease.Record) error {
+	now, err := m.To.Now(ctx)
+	if err != nil {
+		return err
+	}
 	theirs, err := m.To.List(ctx)
 	if err != nil {
 		return err
