@@ -89,9 +89,10 @@ const (
 
 // swap is a change of a record that a process wants.
 type swap struct {
-	prev, next     record
-	node, from, by int8 // by counts from 1; 0 means that there is no swap
-	extends        bool
+	prev, next record
+	node, from int8
+	by, knows  int8 // whose it is, counted from 1, where 0 is no swap; and the identity that he knows
+	extends    bool
 }
 
 // process is a program that runs, or ran.
@@ -358,7 +359,7 @@ func (w *leaseWorld) take(i int, p process, store database) {
 			free = true
 			w.does(i, "lists the records, and wants", nodeName(int8(node)), progress, func(v *view) {
 				next := record{owner: maker(i, &p), until: v.s.now + w.span, version: prev.version + 1}
-				v.want(swap{prev, next, int8(node), max(prev.until, v.s.now), int8(i + 1), false})
+				v.want(swap{prev, next, int8(node), max(prev.until, v.s.now), int8(i + 1), p.knows, false})
 			})
 		}
 		if !free && p.holds.version > 0 {
@@ -411,7 +412,7 @@ func (w *leaseWorld) apply(v *view, m swap) bool {
 	stored := &db.records[m.node]
 	switch {
 	case m.prev.version == 0:
-		if stored.version != 0 || db.mark != p.knows && w.without != firstComparesMark {
+		if stored.version != 0 || db.mark != m.knows && w.without != firstComparesMark {
 			return false
 		}
 	case stored.owner != m.prev.owner || stored.version == 0:
@@ -420,7 +421,9 @@ func (w *leaseWorld) apply(v *view, m swap) bool {
 		return false
 	}
 	*stored = m.next
-	p.hollow, p.wrote = db.mark != p.knows || v.s.emptied == p.knows, v.s.wasCopied
+	if p.hollow = db.mark != m.knows || v.s.emptied == m.knows; m.node == p.wants.node {
+		p.wrote = v.s.wasCopied
+	}
 	v.s.ends = max(v.s.ends, m.next.until)
 	return true
 }
@@ -472,7 +475,7 @@ func (w *leaseWorld) keep(i int, p process, store database) {
 	if until > p.holds.until {
 		w.does(i, "wants to extend its window of", nodeName(p.node), k, func(v *view) {
 			next := record{owner: p.holds.owner, until: until, version: p.holds.version + 1}
-			v.want(swap{p.holds, next, p.node, p.from, int8(i + 1), true})
+			v.want(swap{p.holds, next, p.node, p.from, int8(i + 1), p.knows, true})
 		})
 	}
 }
