@@ -137,6 +137,43 @@
 //
 // No step mentions a clock. Clocks decide only when a number is taken, extended and found free.
 //
+// # Why no two stores fill one database
+//
+// The argument above is about one store. Another store may grant the same numbers, so the plugin sees to it
+// that the IDs of the rows of a database come from one store. The package test/model has a model of this
+// protocol. It visits all states of a few processes and two databases, with every order of their requests. In
+// quotes are the clauses that it proves. It also shows that each clause falls if a mechanism is taken away.
+//
+//  1. The identity of a store in an SQL database is a row among its records, the mark. A process reads the
+//     mark before any record, and notes the identity in the same schema.
+//  2. If the identity is noted and there is no mark, the table was dropped or emptied, and nothing tells
+//     which numbers were in there. A table without records gets its mark back only from an operator, who
+//     first waits until all windows have ended.
+//  3. The statement that makes the first record of a number looks for the mark that its process knows, and so
+//     does every reading of all records. A record that is there is changed only if it has the owner and the
+//     version that the process has read. So "a store that was emptied or replaced grants nothing to those who
+//     know its identity".
+//  4. Before a process makes an ID for a database, it inserts the note of the rows, unless there is one, and
+//     reads it afterwards. The primary key lets one note win, and all processes read that one. Where nothing
+//     can be written, no ID is made until it can. So "nobody makes an ID for a database that does not note
+//     the identity of his store".
+//  5. Two stores have one identity only if one of them is a copy of the other. If a database seems to have
+//     the leases of a process whose store is in another place, the process looks there for its own record. In
+//     a copy that record has another owner or an older version. So "nobody makes an ID for a copy that is
+//     older than his last swap".
+//  6. A number is granted once in one store, as shown above. So "no two processes make one ID for the rows of
+//     a database", unless its leases were copied, restored or lost under running processes.
+//  7. After these faults the primary key of the rows decides: "a row keeps its key to itself". A process
+//     whose new key is refused asks for the row that has it. If that row differs from what was sent, somebody
+//     else makes the same IDs. "Who has met two rows of somebody else takes another number, if one is free."
+//  8. No mechanism stands in the way of those who did nothing wrong: "without faults, somebody gets a number,
+//     and nobody is refused unless an operator has to act".
+//
+// When the rows move to another store, the old leases are drained first: every record gets another version
+// and a layout that is none. Whoever makes a first record looks at all records once more, and gives it back.
+// Then the records of the new store are raised to the ends that were read, and only then the note changes. So
+// the clause of step 6 holds during a move, too.
+//
 // # What is not covered
 //
 // A store that loses a swap which it has acknowledged, because it was restored from an older
@@ -151,4 +188,7 @@
 // alike until the second of them extends it, a third of a span at most. That one finds a record
 // that it did not write, and takes another number under another name. Copies that wake when the
 // window is over make no equal IDs at all.
+//
+// A database that is copied, or a note that is removed, while a process fills it: that process does not
+// look at the note again.
 package lease

@@ -244,8 +244,8 @@ func (d Database) CheckOwn(ctx context.Context) error {
 }
 
 // CheckCopy returns an error wrapping errs.ErrAuthority if a table of leases in this database, which has the
-// identity of want, does not have a record as it was written there last, or later: then it is a copy. The owner
-// alone does not tell, because a copy that was made under a running process has its name, too.
+// identity of want, does not have a record as it was written there last, or later: then it is a copy. The
+// owner alone does not tell, because a copy that was made under a running process has its name, too.
 func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, written lease.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()

@@ -156,7 +156,8 @@ func (m Move) drain(ctx context.Context, to Origin) ([]lease.Record, error) {
 	return leaseops.Drain(ctx, m.From, cmp.Or(to.ID, "another"))
 }
 
-// check refuses a store that cannot take over. Its clock, and not that of the old one, says what is held there.
+// check refuses a store that cannot take over. Its clock, and not that of the old one, says what is held
+// there.
 func (m Move) check(ctx context.Context, records []lease.Record) error {
 	now, err := m.To.Now(ctx)
 	if err != nil {

@@ -31,8 +31,10 @@ func TestAMoveReadsTheClockOfEachStore(t *testing.T) {
 		left  time.Duration // of the window of a number in the new store
 		want  error
 	}{
-		"a number that is held is found by a clock that is behind": {time.Hour, 10 * time.Second, authority.ErrRefused},
-		"a number that is free is found by a clock that is ahead":  {-time.Hour, -10 * time.Second, nil},
+		"a number that is held is held while the old clock is ahead": {
+			time.Hour, 10 * time.Second, authority.ErrRefused,
+		},
+		"a number that is free is free while the old clock is behind": {-time.Hour, -10 * time.Second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +45,9 @@ func TestAMoveReadsTheClockOfEachStore(t *testing.T) {
 			now := time.Now().UTC()
 			from := named{leasetest.NewMemory(func() time.Time { return now.Add(c.ahead) }), "FROM"}
 			to := named{leasetest.NewMemory(func() time.Time { return now }), "TO"}
-			held := lease.Record{Node: 7, Owner: "x", Until: now.Add(c.left), Version: 1, Layout: layout, UpdatedAt: now}
+			held := lease.Record{
+				Node: 7, Owner: "x", Until: now.Add(c.left), Version: 1, Layout: layout, UpdatedAt: now,
+			}
 			if ok, err := to.Swap(t.Context(), lease.Record{}, held); !ok || err != nil {
 				t.Fatal(ok, err)
 			}

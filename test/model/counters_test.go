@@ -117,7 +117,8 @@ func (w *counterWorld) start() counterState {
 func (w *counterWorld) add(i int, who, does string, k kind, do func(*counterView)) {
 	w.out = append(w.out, step[counterState]{w.s, who, does, "", k, ""})
 	made, p := &w.out[len(w.out)-1], w.programs[i]
-	w.v = counterView{&made.next, &made.next.s[i], p, &made.next.tables[p.table], &made.next.columns[p.column], ""}
+	n := &made.next
+	w.v = counterView{n, &n.s[i], p, &n.tables[p.table], &n.columns[p.column], ""}
 	do(&w.v)
 	made.breaks = w.v.breaks
 }
@@ -292,8 +293,8 @@ func (w *counterWorld) operate() {
 	}
 }
 
-// patience is what the operator does for a source that stands: he gives the table its mark back, and raises the
-// counter above all numbers that are used or known.
+// patience is what the operator does for a source that stands: he gives the table its mark back, and raises
+// the counter above all numbers that are used or known.
 func (w *counterWorld) patience(s counterState) (step[counterState], bool) {
 	w.s, w.out = s, w.out[:0]
 	for i, p := range s.s[:len(w.programs)] {
@@ -302,7 +303,8 @@ func (w *counterWorld) patience(s counterState) (step[counterState], bool) {
 			continue
 		}
 		w.add(i, "the operator", "raises the counter", progress, func(v *counterView) {
-			*v.table = counterTable{p.knows, p.knows, 1 + max(p.above, v.s.columns[0].greatest(), v.s.columns[1].greatest())}
+			known := max(p.above, v.s.columns[0].greatest(), v.s.columns[1].greatest())
+			*v.table = counterTable{p.knows, p.knows, known + 1}
 		})
 		return w.out[0], true
 	}

@@ -190,7 +190,8 @@ func (w *leaseWorld) steps(s leaseState) []step[leaseState] {
 	return w.out
 }
 
-// view is the state after a step, while it is being made: as the process sees it that takes the step, if one does.
+// view is the state after a step, while it is being made: as the process sees it that takes the step, if one
+// does.
 type view struct {
 	s *leaseState
 	*process
@@ -220,7 +221,8 @@ func nodeName(node int8) string { return [...]string{"node 0", "node 1"}[node] }
 
 func keyName(key int8) string {
 	return [...]string{
-		"node 0, tick 0", "node 0, tick 1", "node 0, tick 2", "node 1, tick 0", "node 1, tick 1", "node 1, tick 2",
+		"node 0, tick 0", "node 0, tick 1", "node 0, tick 2",
+		"node 1, tick 0", "node 1, tick 1", "node 1, tick 2",
 	}[key]
 }
 
@@ -283,8 +285,8 @@ func (w *leaseWorld) open(i int, p process) {
 	}
 }
 
-// claim notes where the IDs of the rows come from, and compares it. In a database that is read-only this is left
-// to the first row. At last it looks whether the database is a copy.
+// claim notes where the IDs of the rows come from, and compares it. In a database that is read-only this is
+// left to the first row. At last it looks whether the database is a copy.
 func (w *leaseWorld) claim(i int, p process, rows database) {
 	settle := func(v *view, note noted) {
 		if v.note = note; v.running {
@@ -349,7 +351,7 @@ func (w *leaseWorld) take(i int, p process, store database) {
 	readable, about := w.readable(&store, &p), nodeName(p.wants.node)
 	switch {
 	case p.at == listing && !readable && !p.running:
-		w.does(i, "finds a store that was emptied, replaced or moved", "", progress, func(v *view) { v.at = refused })
+		w.does(i, "finds another store, or one that was moved", "", progress, func(v *view) { v.at = refused })
 	case p.at == listing && readable:
 		free := false
 		for node, prev := range store.records[:w.nodes] {
@@ -428,8 +430,8 @@ func (w *leaseWorld) apply(v *view, m swap) bool {
 	return true
 }
 
-// look finds out what a process has after a swap. A number that nobody had before is given back if the store has
-// lost its identity meanwhile, or was moved.
+// look finds out what a process has after a swap. A number that nobody had before is given back if the store
+// has lost its identity meanwhile, or was moved.
 func (w *leaseWorld) look(v *view, readable bool) {
 	stored := &v.store.records[v.wants.node]
 	switch {
@@ -531,8 +533,8 @@ func (w *leaseWorld) ask(v *view, me int8) {
 	}
 }
 
-// operate is what happens to processes and databases. What the documents ask for is done when all programs are
-// stopped and their windows have ended.
+// operate is what happens to processes and databases. What the documents ask for is done when all programs
+// are stopped and their windows have ended.
 func (w *leaseWorld) operate() {
 	left, db, allStopped := w.s.left, w.s.db[here], true
 	for i := range w.programs {
@@ -583,10 +585,11 @@ func (w *leaseWorld) operate() {
 		s.left.restore--
 		*db = s.backup
 	})
-	w.act(saved && left.wild > 0, "restores the backup under running programs", func(s *leaseState, db *database) {
-		s.left.wild--
-		s.outside, s.emptied, *db = true, 0, s.backup
-	})
+	w.act(saved && left.wild > 0, "restores the backup under running programs",
+		func(s *leaseState, db *database) {
+			s.left.wild--
+			s.outside, s.emptied, *db = true, 0, s.backup
+		})
 	w.act(left.copies > 0, "copies the database over the other one", func(s *leaseState, db *database) {
 		s.left.copies--
 		s.outside, s.wasCopied, s.db[there] = true, true, *db
@@ -596,7 +599,9 @@ func (w *leaseWorld) operate() {
 	})
 	for i := range w.s.db {
 		if w.s.db[i].readOnly {
-			w.add("the operator", "makes a database writable", "", progress, func(v *view) { v.s.db[i].readOnly = false })
+			w.add("the operator", "makes a database writable", "", progress, func(v *view) {
+				v.s.db[i].readOnly = false
+			})
 		}
 	}
 }
@@ -635,7 +640,8 @@ func (w *leaseWorld) move() {
 			})
 		}
 	}
-	w.act(begun && (drained || w.without == moveDrains), "raises the new records", func(s *leaseState, _ *database) {
+	drained = drained || w.without == moveDrains
+	w.act(begun && drained, "raises the new records", func(s *leaseState, _ *database) {
 		s.moved = moveHasRaised
 		for node, r := range records {
 			if to := &s.db[there].records[node]; to.until < r.until && w.without != moveRaises {

@@ -1,11 +1,11 @@
-// Package model_test proves the protocol of the leases, of the notes and of the counters on a small model, which
-// shares no code with the product. A search visits every state that a few processes and two databases can come
-// to, whatever the order of their requests, and whichever faults come in between. It finds the shortest way to a
-// step that breaks a clause. Each mechanism of the protocol can be taken away from the model, and then a clause
-// falls: so the mechanism is needed, and the search notices if it is missing.
+// Package model_test proves the protocol of the leases, of the notes and of the counters on a small model,
+// which shares no code with the product. A search visits every state that a few processes and two databases
+// can come to, whatever the order of their requests, and whichever faults come in between. It finds the
+// shortest way to a step that breaks a clause. Each mechanism of the protocol can be taken away from the
+// model, and then a clause falls: so the mechanism is needed, and the search notices if it is missing.
 //
-// The words are those of lease/doc.go. A step is one request to a database, an act of an operator, or the passing
-// of time. There is no clock but the tick that it is.
+// The words are those of lease/doc.go. A step is one request to a database, an act of an operator, or the
+// passing of time. There is no clock but the tick that it is.
 package model_test
 
 import (
@@ -149,6 +149,6 @@ func prove[S comparable](t *testing.T, w world[S], want string) {
 	case f.breaks == "":
 		t.Errorf("%d states, and all clauses hold, but %q should be broken", f.states, want)
 	default:
-		t.Errorf("%q should be broken, but after %d states these steps break %q:%s", want, f.states, f.breaks, trace)
+		t.Errorf("after %d states these steps break %q, and not %q:%s", f.states, f.breaks, want, trace)
 	}
 }
