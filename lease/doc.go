@@ -189,6 +189,10 @@
 // that it did not write, and takes another number under another name. Copies that wake when the
 // window is over make no equal IDs at all.
 //
-// A database that is copied, or a note that is removed, while a process fills it: that process does not
-// look at the note again.
+// A database that is copied, or whose note is removed, while a process fills it: the process does not look
+// at the note again.
+//
+// A table of leases that is removed with its notes, and made anew, while a process is paused between its
+// reading of the records and its swap: if the number was given back in both tables, and its record was
+// changed as often, the process takes the new record for the old one.
 package lease

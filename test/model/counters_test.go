@@ -25,6 +25,7 @@ const (
 	refusalGivesBlockUp
 	refusalAsks
 	standingLooksAgain
+	counterMechanisms // how many there are, and one
 )
 
 // counterTable is a table of counters with its mark, and one counter in it.

@@ -33,6 +33,7 @@ const (
 	copyIsSoughtByVersion
 	extensionComparesVersion
 	silenceIsNoGrant
+	closeSealsFirst
 	keyIsJudge
 	ownRowIsNoWitness
 	contestedLeaves
@@ -40,6 +41,7 @@ const (
 	moveDrains
 	moveRaises
 	operatorWaits
+	mechanisms // how many there are, and one
 )
 
 // record is what a store has of a node. Version 0 means that there is none.
@@ -113,7 +115,7 @@ type process struct {
 
 // faults are how often something may happen.
 type faults struct {
-	lost, late, twice, crash, stop                       int8 // answers, requests, rows, processes
+	lost, late, twice, crash, stop, close                int8 // answers, requests, rows, processes
 	empty, remove, forget, backup, restore, wild, copies int8
 	move                                                 int8
 }
@@ -470,6 +472,9 @@ func (w *leaseWorld) keep(i int, p process, store database) {
 	if p.contested && w.without != contestedLeaves && w.readable(&store, &p) {
 		w.does(i, "leaves a number that is contested", "", progress, func(v *view) { v.at = listing })
 	}
+	if w.s.left.close > 0 {
+		w.does(i, "closes, and gives back", nodeName(p.node), chance, func(v *view) { w.close(v, maker(i, &p)) })
+	}
 	until, k := w.s.now+w.span, chance
 	if p.holds.until <= w.s.now {
 		k = progress
@@ -479,6 +484,22 @@ func (w *leaseWorld) keep(i int, p process, store database) {
 			next := record{owner: p.holds.owner, until: until, version: p.holds.version + 1}
 			v.want(swap{p.holds, next, p.node, p.from, int8(i + 1), p.knows, true})
 		})
+	}
+}
+
+// close gives a number back, up to the last tick that was used. No ID follows.
+func (w *leaseWorld) close(v *view, me int8) {
+	until := v.from
+	for tick, row := range v.rows.keys[v.node] {
+		if row == me {
+			until = max(until, int8(tick)+1)
+		}
+	}
+	v.s.left.close--
+	next := record{until: until, version: v.holds.version + 1}
+	w.apply(v, swap{v.holds, next, v.node, v.from, v.wants.by, v.knows, false})
+	if w.without != closeSealsFirst {
+		*v.process = process{starts: v.starts}
 	}
 }
 

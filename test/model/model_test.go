@@ -20,10 +20,10 @@ func leaseProofs() map[string]leaseProof {
 		"one store": {
 			leaseWorld{
 				programs: []program{own, own}, nodes: 1, ticks: 3, span: 1, starts: 1,
-				faults: faults{lost: 1, late: 1},
+				faults: faults{lost: 1, late: 1, close: 1},
 			},
 			map[mechanism]string{
-				markIsSoughtAgain: numbered, extensionComparesVersion: oneMaker, silenceIsNoGrant: oneMaker,
+				closeSealsFirst: oneMaker, markIsSoughtAgain: numbered, extensionComparesVersion: oneMaker, silenceIsNoGrant: oneMaker,
 			},
 			func(w *leaseWorld) { w.starts, w.faults.crash = 2, 1 },
 		},
@@ -77,10 +77,12 @@ func leaseProofs() map[string]leaseProof {
 			map[mechanism]string{operatorWaits: oneMaker},
 			func(w *leaseWorld) { w.faults.late, w.nodes = 1, 2 },
 		},
+		// With two numbers that are given back, a record without an owner can be taken for that of the store that
+		// was lost. The specification lists that among what is not covered.
 		"leases and notes that are lost under running programs": {
 			leaseWorld{
 				programs: []program{own, own}, nodes: 2, ticks: 2, span: 1, starts: 1, inUse: true,
-				faults: faults{forget: 1},
+				faults: faults{forget: 1, close: 1},
 			},
 			map[mechanism]string{listComparesMark: granting},
 			func(w *leaseWorld) { w.faults.backup, w.faults.wild = 1, 1 },
@@ -96,9 +98,12 @@ func leaseProofs() map[string]leaseProof {
 }
 
 func TestTheClausesOfLeasesHoldAndNeedEachMechanism(t *testing.T) {
+	t.Parallel()
+	needed := map[mechanism]bool{}
 	for name, p := range leaseProofs() {
 		t.Run(name, func(t *testing.T) {
 			for m, broken := range p.without {
+				needed[m] = true
 				w := p.leaseWorld
 				w.without = m
 				prove(t, &w, broken)
@@ -109,9 +114,14 @@ func TestTheClausesOfLeasesHoldAndNeedEachMechanism(t *testing.T) {
 			prove(t, &p.leaseWorld, "")
 		})
 	}
+	if len(needed) != int(mechanisms)-1 {
+		t.Errorf("%d of %d mechanisms are shown to be needed", len(needed), mechanisms-1)
+	}
 }
 
 func TestTheClausesOfCountersHoldAndNeedEachMechanism(t *testing.T) {
+	t.Parallel()
+	needed := map[counterMechanism]bool{}
 	all, aside, beside := counting{here, 0, 0, 1}, counting{here, 1, 0, 1}, counting{there, 0, 0, 1}
 	even, odd := counting{here, 0, 0, 2}, counting{there, 0, 1, 2}
 	for name, p := range map[string]struct {
@@ -147,11 +157,15 @@ func TestTheClausesOfCountersHoldAndNeedEachMechanism(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for m, broken := range p.without {
+				needed[m] = true
 				w := p.counterWorld
 				w.without = m
 				prove(t, &w, broken)
 			}
 			prove(t, &p.counterWorld, "")
 		})
+	}
+	if len(needed) != int(counterMechanisms)-1 {
+		t.Errorf("%d of %d mechanisms are shown to be needed", len(needed), counterMechanisms-1)
 	}
 }
