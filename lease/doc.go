@@ -164,8 +164,9 @@
 //  6. A number is granted once in one store, as shown above. So "no two processes make one ID for the rows of
 //     a database", unless its leases were copied, restored or lost under running processes.
 //  7. After these faults the primary key of the rows decides: "a row keeps its key to itself". A process
-//     whose new key is refused asks for the row that has it. If that row differs from what was sent, somebody
-//     else makes the same IDs. "Who has met two rows of somebody else takes another number, if one is free."
+//     whose new key is refused asks for the row that has it. An equal row is its own, which a proxy has sent
+//     twice: "a witness is the row of somebody else". "Who has met two rows of somebody else takes another
+//     number, if one is free."
 //  8. No mechanism stands in the way of those who did nothing wrong: "without faults, somebody gets a number,
 //     and nobody is refused unless an operator has to act".
 //

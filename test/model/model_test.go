@@ -1,6 +1,8 @@
 package model_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
@@ -23,7 +25,8 @@ func leaseProofs() map[string]leaseProof {
 				faults: faults{lost: 1, late: 1, close: 1},
 			},
 			map[mechanism]string{
-				closeSealsFirst: oneMaker, markIsSoughtAgain: numbered, extensionComparesVersion: oneMaker, silenceIsNoGrant: oneMaker,
+				markIsSoughtAgain: numbered, extensionComparesVersion: oneMaker, silenceIsNoGrant: oneMaker,
+				closeSealsFirst: oneMaker,
 			},
 			func(w *leaseWorld) { w.starts, w.faults.crash = 2, 1 },
 		},
@@ -77,8 +80,8 @@ func leaseProofs() map[string]leaseProof {
 			map[mechanism]string{operatorWaits: oneMaker},
 			func(w *leaseWorld) { w.faults.late, w.nodes = 1, 2 },
 		},
-		// With two numbers that are given back, a record without an owner can be taken for that of the store that
-		// was lost. The specification lists that among what is not covered.
+		// If two numbers are given back, a record without an owner can be mistaken for that of the store that
+		// was lost. The specification has that among what is not covered.
 		"leases and notes that are lost under running programs": {
 			leaseWorld{
 				programs: []program{own, own}, nodes: 2, ticks: 2, span: 1, starts: 1, inUse: true,
@@ -167,5 +170,21 @@ func TestTheClausesOfCountersHoldAndNeedEachMechanism(t *testing.T) {
 	}
 	if len(needed) != int(counterMechanisms)-1 {
 		t.Errorf("%d of %d mechanisms are shown to be needed", len(needed), counterMechanisms-1)
+	}
+}
+
+func TestTheSpecificationQuotesTheClausesOfLeases(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../lease/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := strings.ToLower(strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", " ")), " "))
+	for _, clause := range []string{
+		oneRow, oneMaker, granting, noting, copying, strangers, leaves, numbered,
+	} {
+		if !strings.Contains(spec, `"`+strings.ToLower(strings.TrimSuffix(clause, "."))) {
+			t.Errorf("it does not say %q", clause)
+		}
 	}
 }
