@@ -145,7 +145,8 @@
 // quotes are the clauses that it proves. It also shows that each clause falls if a mechanism is taken away.
 //
 //  1. The identity of a store in an SQL database is a row among its records, the mark. A process reads the
-//     mark before any record, and notes the identity in the same schema.
+//     mark before any record, and notes the identity in the same schema. A program that leases without the
+//     plugin does so by a call of Identity.
 //  2. If the identity is noted and there is no mark, the table was dropped or emptied, and nothing tells
 //     which numbers were in there. A table without records gets its mark back only from an operator, who
 //     first waits until all windows have ended.

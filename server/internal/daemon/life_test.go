@@ -105,6 +105,30 @@ func TestATableThatHoldsNoLeasesEndsTheService(t *testing.T) {
 	}
 }
 
+// An emptied table has forgotten which numbers the other replicas hold.
+func TestATableThatWasEmptiedEndsTheServiceThatStarts(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "leases.db")
+	start(t, "--dsn", "sqlite:"+path)
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "DELETE FROM snowflake_nodes")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, "--dsn", "sqlite:"+path)
+	select {
+	case <-s.done:
+	case <-time.After(servers.Patience):
+		t.Fatal("the service goes on")
+	}
+	if s.err == nil || !strings.Contains(s.err.Error(), "was dropped or emptied") {
+		t.Errorf("the service ended with %v", s.err)
+	}
+}
+
 // The database is cut off: the service says that it is not ready when its lease has ended, makes no ID then, and
 // heals by itself.
 func TestAnOutageOfTheDatabaseHealsByItself(t *testing.T) {

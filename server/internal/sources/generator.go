@@ -160,6 +160,9 @@ func (g *Generator) lease(ctx context.Context) (h holding, err error) {
 	if err != nil {
 		return holding{}, errors.Join(err, pool.Close())
 	}
+	if err := g.note(ctx, h.store); err != nil {
+		return holding{}, errors.Join(err, h.store.Close())
+	}
 	leasing := append([]lease.Option{lease.WithLogger(g.options.Log)}, g.options.Lease...)
 	h.keeper, err = lease.Acquire(ctx, h.store, g.options.Layout, leasing...)
 	if err != nil {
@@ -170,6 +173,18 @@ func (g *Generator) lease(ctx context.Context) (h holding, err error) {
 		return holding{}, errors.Join(err, h.keeper.Close(ctx), h.store.Close())
 	}
 	return h, nil
+}
+
+// note notes the identity of the leases, so that a table which is emptied later is known to have been in use.
+// A login that may not note it leases all the same.
+func (g *Generator) note(ctx context.Context, store *sqllease.Store) error {
+	noted, err := store.Identity(ctx)
+	if err == nil || noted.ID != "" || errors.Is(err, lease.ErrStore) {
+		return err
+	}
+	g.options.Log.Warn("snowflaked: the identity of the leases cannot be noted, so nobody will notice if "+
+		"their table is emptied", "error", err)
+	return nil
 }
 
 // Fill makes IDs.
