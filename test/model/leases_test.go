@@ -24,6 +24,7 @@ type mechanism int8
 const (
 	nothing mechanism = iota
 	markIsSoughtAgain
+	leasesAreNoted
 	firstComparesMark
 	listComparesMark
 	noteIsCompared
@@ -143,6 +144,7 @@ type leaseWorld struct {
 	faults                     faults
 	readOnly                   bool // the databases of the rows cannot be written to at first
 	inUse                      bool // the first program has made its notes
+	bare                       bool // the programs lease without the plugin, and nobody notes the rows
 	without                    mechanism
 
 	s   leaseState // whose steps are being listed
@@ -245,8 +247,11 @@ func (w *leaseWorld) open(i int, p process) {
 		}
 	case opening:
 		w.does(i, "looks for the mark", "", progress, func(v *view) {
-			if v.knows, v.at = v.store.mark, naming; v.knows == 0 {
+			switch v.knows, v.at = v.store.mark, naming; {
+			case v.knows == 0:
 				v.at = making
+			case w.without == leasesAreNoted:
+				w.named(v)
 			}
 		})
 	case making:
@@ -273,7 +278,7 @@ func (w *leaseWorld) open(i int, p process) {
 			case 0:
 				v.at = renaming
 			case p.knows:
-				v.at = claiming
+				w.named(v)
 			default:
 				v.at = refused
 			}
@@ -284,6 +289,13 @@ func (w *leaseWorld) open(i int, p process) {
 				v.store.leases = p.knows
 			}
 		})
+	}
+}
+
+// named goes on when the identity of the leases is noted.
+func (w *leaseWorld) named(v *view) {
+	if v.at = claiming; w.bare {
+		v.at, v.note, v.sought = listing, same, true
 	}
 }
 
@@ -521,7 +533,7 @@ func (w *leaseWorld) write(i int, p process, rows database) {
 		w.does(i, "inserts a row of", keyName(p.node*maxTicks+tick), chance, func(v *view) {
 			row := &v.rows.keys[p.node][tick]
 			switch {
-			case v.rows.rows != p.knows && !v.s.outside && v.s.moved != moveIsDone:
+			case v.rows.rows != p.knows && !w.bare && !v.s.outside && v.s.moved != moveIsDone:
 				v.breaks = noting
 			case *row == 0:
 				*row = me

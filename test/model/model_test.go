@@ -38,6 +38,14 @@ func leaseProofs() map[string]leaseProof {
 			map[mechanism]string{firstComparesMark: granting, operatorWaits: oneMaker},
 			func(w *leaseWorld) { w.faults.late, w.faults.crash = 1, 1 },
 		},
+		"a store that is emptied under programs without the plugin": {
+			leaseWorld{
+				programs: []program{own, own}, nodes: 1, ticks: 2, span: 1, starts: 1, bare: true,
+				faults: faults{empty: 1, stop: 1},
+			},
+			map[mechanism]string{leasesAreNoted: oneMaker},
+			func(w *leaseWorld) { w.starts, w.nodes, w.faults.late = 2, 2, 1 },
+		},
 		"two stores": {
 			leaseWorld{programs: []program{own, other}, nodes: 1, ticks: 2, span: 1, starts: 1},
 			map[mechanism]string{noteIsCompared: noting, noteIsReadAgain: noting},
@@ -104,9 +112,11 @@ func TestTheClausesOfLeasesHoldAndNeedEachMechanism(t *testing.T) {
 	t.Parallel()
 	needed := map[mechanism]bool{}
 	for name, p := range leaseProofs() {
+		for m := range p.without {
+			needed[m] = true
+		}
 		t.Run(name, func(t *testing.T) {
 			for m, broken := range p.without {
-				needed[m] = true
 				w := p.leaseWorld
 				w.without = m
 				prove(t, &w, broken)
@@ -158,9 +168,11 @@ func TestTheClausesOfCountersHoldAndNeedEachMechanism(t *testing.T) {
 			},
 		},
 	} {
+		for m := range p.without {
+			needed[m] = true
+		}
 		t.Run(name, func(t *testing.T) {
 			for m, broken := range p.without {
-				needed[m] = true
 				w := p.counterWorld
 				w.without = m
 				prove(t, &w, broken)
