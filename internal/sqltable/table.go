@@ -328,11 +328,16 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 	return t.change(ctx, "writing", next[0], s)
 }
 
-// whereMarked appends that the table has its mark.
+// whereMarked appends that the table has its mark. A transaction that empties the table may be open, and is
+// waited for. MySQL does so by itself, and SQLite has one writer.
 func (t *Table) whereMarked(s *dialect.SQL) {
 	row, column := t.spec.Mark.of(t.identity), t.spec.Mark.Column
 	t.Same(s.Add("EXISTS (SELECT 1 FROM ", t.name, " WHERE "), 0, row[0])
-	t.Same(s.Add(" AND "), column, row[column]).Add(")")
+	t.Same(s.Add(" AND "), column, row[column])
+	if t.Kind() == dialect.PostgreSQL {
+		s.Add(" FOR KEY SHARE")
+	}
+	s.Add(")")
 }
 
 // Remove removes a row with a single statement, if it has the key and the compared columns of prev.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
@@ -106,4 +108,35 @@ type earlier struct {
 func (s *earlier) List(ctx context.Context) ([]lease.Record, error) {
 	records, err := s.Store.List(ctx)
 	return append(records, s.row), err
+}
+
+// If a first record came in while the transaction is open, the table would have a record and no mark, like
+// one of an earlier version.
+func TestATableThatIsEmptiedInATransactionStaysEmptied(t *testing.T) {
+	t.Parallel()
+	for name, target := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := target.DSN(t)
+			db := target.OpenDSN(t, dsn, nil)
+			store := newStore(t, db)
+			_, err := store.Identity(limited(t))
+			must(t, err)
+			storetest.Create(t, store, storetest.First(1))
+			tx := db.Begin()
+			exec(t, tx, "DELETE FROM snowflake_nodes")
+			swapped := make(chan bool)
+			go func() {
+				ok, _ := store.Swap(limited(t), lease.Record{}, storetest.First(2))
+				swapped <- ok
+			}()
+			time.Sleep(100 * time.Millisecond) // the swap waits for the transaction
+			must(t, tx.Commit().Error)
+			if <-swapped {
+				t.Error("a first record was inserted")
+			}
+			_, err = gormlease.New(target.OpenDSN(t, dsn, nil))
+			complains(t, err, errs.ErrAuthority, "snowflake_nodes")
+		})
+	}
 }
