@@ -151,9 +151,9 @@
 //     which numbers were in there. A table without records gets its mark back only from an operator, who
 //     first waits until all windows have ended.
 //  3. The statement that makes the first record of a number looks for the mark that its process knows, and so
-//     does every reading of all records. A record that is there is changed only if it has the owner and the
-//     version that the process has read. So "a store that was emptied or replaced grants nothing to those who
-//     know its identity".
+//     does every reading of all records. If a transaction is emptying the table, the statement waits for its
+//     end. A record that is there is changed only if it has the owner and the version that the process has
+//     read. So "a store that was emptied or replaced grants nothing to those who know its identity".
 //  4. Before a process makes an ID for a database, it inserts the note of the rows, unless there is one, and
 //     reads it afterwards. The primary key lets one note win, and all processes read that one. Where nothing
 //     can be written, no ID is made until it can. So "nobody makes an ID for a database that does not note

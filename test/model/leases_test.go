@@ -26,6 +26,7 @@ const (
 	markIsSoughtAgain
 	leasesAreNoted
 	firstComparesMark
+	firstWaits
 	listComparesMark
 	noteIsCompared
 	noteIsReadAgain
@@ -132,6 +133,7 @@ type leaseState struct {
 	moved                      int8 // how far a move is
 	left                       faults
 	harmed, outside, wasCopied bool // something was done to a database; it is outside of the guarantee
+	emptying                   bool // a transaction empties the leases, and what it will remove is in backup
 }
 
 // program is what a process is started with: the database where it leases, and the one whose rows it makes.
@@ -182,7 +184,7 @@ func (w *leaseWorld) steps(s leaseState) []step[leaseState] {
 	}
 	w.operate()
 	w.move()
-	if s.late.by > 0 {
+	if s.late.by > 0 && !s.emptying {
 		w.add("the network", "delivers the late request of", name(int(s.late.by-1)), chance, func(v *view) {
 			w.apply(v, s.late)
 			v.s.late = swap{}
@@ -383,6 +385,8 @@ func (w *leaseWorld) take(i int, p process, store database) {
 				v.at, v.contested = idle, false
 			})
 		}
+	case p.at == swapping && w.s.emptying && !(p.wants.prev.version == 0 && w.without == firstWaits):
+		// The statement waits for a transaction that empties the leases.
 	case p.at == swapping:
 		unanswered := func(v *view) {
 			if v.at = looking; p.wants.extends {
@@ -591,10 +595,21 @@ func (w *leaseWorld) operate() {
 	}
 	quiet := allStopped && (w.s.ends <= w.s.now || w.without == operatorWaits)
 	saved := w.faults.backup > 0 && left.backup == 0
-	w.act(left.empty > 0 && db.mark != 0, "empties the leases", func(s *leaseState, db *database) {
+	w.act(left.empty > 0 && db.mark != 0, "begins to empty the leases", func(s *leaseState, db *database) {
 		s.left.empty--
-		s.emptied, db.mark, db.records = db.mark, 0, [maxNodes]record{}
+		s.emptying, s.backup = true, *db
 	})
+	if w.s.emptying {
+		w.add("the operator", "has emptied the leases", "", progress, func(v *view) {
+			db := &v.s.db[here]
+			for node, r := range v.s.backup.records {
+				if r.version > 0 {
+					db.records[node] = record{}
+				}
+			}
+			v.s.emptied, v.s.emptying, v.s.backup, db.mark = db.mark, false, database{}, 0
+		})
+	}
 	w.act(quiet && w.s.emptied != 0 && db.mark == 0, "inserts the mark, as the error says",
 		func(s *leaseState, db *database) { db.mark, s.emptied = s.emptied, 0 })
 	w.act(quiet && left.remove > 0, "removes leases and notes", func(s *leaseState, db *database) {

@@ -35,7 +35,7 @@ func leaseProofs() map[string]leaseProof {
 				programs: []program{own, own}, nodes: 2, ticks: 2, span: 1, starts: 2, inUse: true,
 				faults: faults{stop: 1, empty: 1},
 			},
-			map[mechanism]string{firstComparesMark: granting, operatorWaits: oneMaker},
+			map[mechanism]string{firstComparesMark: granting, firstWaits: granting, operatorWaits: oneMaker},
 			func(w *leaseWorld) { w.faults.late, w.faults.crash = 1, 1 },
 		},
 		"a store that is emptied under programs without the plugin": {
