@@ -14,18 +14,18 @@ const (
 type counterMechanism int8
 
 const (
-	none counterMechanism = iota
-	counterIsMadeOnce
-	claimComparesAbove
-	claimComparesIdentity
-	firstClaimComparesMark
-	columnIsCompared
-	modulusIsCompared
-	columnIsReadAgain
-	refusalGivesBlockUp
-	refusalAsks
-	standingLooksAgain
-	counterMechanisms // how many there are, and one
+	none                   counterMechanism = iota
+	counterIsMadeOnce                       // by the primary key
+	claimComparesAbove                      // what the source knows to be claimed
+	claimComparesIdentity                   // that of the row of the counter
+	firstClaimComparesMark                  // that of the table
+	columnIsCompared                        // the store that is noted
+	modulusIsCompared                       // that is noted
+	columnIsReadAgain                       // after it was noted
+	refusalGivesBlockUp                     // what is left of it
+	refusalAsks                             // for the greatest number of the column
+	standingLooksAgain                      // whether the counter was raised
+	counterMechanisms                       // how many there are, and one
 )
 
 // counterTable is a table of counters with its mark, and one counter in it.

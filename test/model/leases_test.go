@@ -22,28 +22,28 @@ const (
 type mechanism int8
 
 const (
-	nothing mechanism = iota
-	markIsSoughtAgain
-	leasesAreNoted
-	firstComparesMark
-	firstWaits
-	listComparesMark
-	noteIsCompared
-	noteIsReadAgain
-	rowsWaitForNote
-	copyIsSought
-	copyIsSoughtByVersion
-	extensionComparesVersion
-	silenceIsNoGrant
-	closeSealsFirst
-	keyIsJudge
-	ownRowIsNoWitness
-	contestedLeaves
-	firstListsAgain
-	moveDrains
-	moveRaises
-	operatorWaits
-	mechanisms // how many there are, and one
+	nothing                  mechanism = iota
+	markIsSoughtAgain                  // before a store counts as emptied
+	leasesAreNoted                     // beside their table
+	firstComparesMark                  // the INSERT of the first record of a number
+	firstWaits                         // for a transaction that empties the leases
+	listComparesMark                   // who lists the records
+	noteIsCompared                     // with the identity of the store
+	noteIsReadAgain                    // after it was inserted
+	rowsWaitForNote                    // where nothing can be written
+	copyIsSought                       // by the record of the process
+	copyIsSoughtByVersion              // and not by the owner alone
+	extensionComparesVersion           // and not the owner alone
+	silenceIsNoGrant                   // a swap without an answer
+	closeSealsFirst                    // no ID follows
+	keyIsJudge                         // no row is written over another
+	ownRowIsNoWitness                  // which a proxy has sent twice
+	contestedLeaves                    // its number
+	firstListsAgain                    // who takes a number that nobody had before
+	moveDrains                         // the old leases
+	moveRaises                         // the new leases
+	operatorWaits                      // until all windows have ended
+	mechanisms                         // how many there are, and one
 )
 
 // record is what a store has of a node. Version 0 means that there is none.
