@@ -99,19 +99,31 @@ func Register(
 	// An error after this point leaves open whether the rows are in the database. An error before it,
 	// also one of a callback that the application puts right before it, means that they are not.
 	for _, p := range []chain{creates, updates} {
-		commit := p.Get(gormCommit)
-		if commit == nil {
-			continue // no default transactions
-		}
-		if err := p.Replace(gormCommit, func(db *gorm.DB) {
-			f.finish(db)
-			commit(db)
-			f.witnesses.ask(db)
-		}); err != nil {
+		// Without default transactions there is neither of the two.
+		if err := errors.Join(
+			wrap(p, gormBegin, func(db *gorm.DB, begin func(*gorm.DB)) {
+				f.witnesses.bind(db)
+				begin(db)
+			}),
+			wrap(p, gormCommit, func(db *gorm.DB, commit func(*gorm.DB)) {
+				f.finish(db)
+				commit(db)
+				f.witnesses.ask(db, f.notes)
+			}),
+		); err != nil {
 			return fmt.Errorf("%w: %w", errs.ErrCallbacks, err)
 		}
 	}
 	return nil
+}
+
+// wrap replaces a callback of GORM, if it is there, by one that calls it.
+func wrap(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB))) error {
+	original := p.Get(name)
+	if original == nil {
+		return nil
+	}
+	return p.Replace(name, func(db *gorm.DB) { run(db, original) })
 }
 
 // add registers the steps, all or none. If GORM cannot put a callback in order, it runs none of the
@@ -656,7 +668,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 
 // finish takes the IDs back if the statement failed, and ends the frame.
 func (f *filler) finish(db *gorm.DB) {
-	defer f.witnesses.ask(db)
+	defer f.witnesses.ask(db, f.notes)
 	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
 		p.finishOneCell(db)
 		return

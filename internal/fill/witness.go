@@ -3,6 +3,7 @@ package fill
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,8 +63,30 @@ func (w *Witnesses) note(q *question) {
 	}
 }
 
-// ask asks what waits, unless the statement is in a transaction, which may have the only connection.
-func (w *Witnesses) ask(db *gorm.DB) {
+// connection is the setting under which a statement has the connection to which its handle is bound.
+const connection = PluginName + ":connection"
+
+// bind remembers the connection to which the handle of a statement is bound, before GORM begins a transaction.
+// GORM goes on with the pool afterwards.
+func (w *Witnesses) bind(db *gorm.DB) {
+	if conn, is := db.Statement.ConnPool.(*sql.Conn); is && w != nil {
+		db.InstanceSet(connection, conn)
+	}
+}
+
+// boundTo returns that connection, or nil if there is none.
+func boundTo(db *gorm.DB) *sql.Conn {
+	if conn, is := db.Statement.ConnPool.(*sql.Conn); is {
+		return conn
+	}
+	bound, _ := db.InstanceGet(connection)
+	conn, _ := bound.(*sql.Conn)
+	return conn
+}
+
+// ask asks what waits, unless the statement is in a transaction, which may have the only connection. The handle
+// of a statement may have it as well, and lends it.
+func (w *Witnesses) ask(db *gorm.DB, notes *Notes) {
 	if w == nil || w.count.Load() == 0 || inTransaction(db.Statement.ConnPool) {
 		return
 	}
@@ -75,8 +98,14 @@ func (w *Witnesses) ask(db *gorm.DB) {
 	// The caller may have given up, and the answer is not for it alone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(orBackground(db.Statement.Context)), askTimeout)
 	defer cancel()
+	conn := boundTo(db)
+	of, _ := notes.poolOf(conn)
 	for _, q := range waiting {
-		for _, id := range q.strangers(ctx) {
+		var on gorm.ConnPool = q.pool
+		if of == q.pool {
+			on = conn
+		}
+		for _, id := range q.strangers(ctx, on) {
 			w.tell(q.table, id)
 		}
 	}
@@ -84,8 +113,11 @@ func (w *Witnesses) ask(db *gorm.DB) {
 
 // strangers returns the keys of rows that somebody else has made. A database that does not answer tells of
 // none: the next refusal asks again.
-func (q *question) strangers(ctx context.Context) (ids []int64) {
-	rows, err := q.pool.QueryContext(ctx, q.text, q.vars...)
+func (q *question) strangers(ctx context.Context, on gorm.ConnPool) (ids []int64) {
+	rows, err := on.QueryContext(ctx, q.text, q.vars...)
+	if errors.Is(err, sql.ErrConnDone) { // the handle lives longer than its connection
+		rows, err = q.pool.QueryContext(ctx, q.text, q.vars...)
+	}
 	if err != nil {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -48,7 +47,8 @@ func openHarbor(
 	t *testing.T, target dbtest.Target, cfg *gorm.Config, settings []dbtest.Option, opts ...snowflakeplugin.Option,
 ) *harbor {
 	t.Helper()
-	dsn := target.DSN(t)
+	// On SQLite, a transaction that the application begins leaves the stranger the lock until it writes itself.
+	dsn := strings.Replace(target.DSN(t), "_txlock=immediate", "_txlock=deferred", 1)
 	h := &harbor{
 		db: target.OpenDSN(t, dsn, cfg, settings...), theirs: target.OpenDSN(t, dsn, &gorm.Config{}),
 		plugin: snowflakeplugin.New(opts...),
@@ -124,22 +124,35 @@ func meetings(dialect string) map[string]func(tx *gorm.DB) error {
 		"DoUpdates": func(tx *gorm.DB) error {
 			return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&[]quay{newQuay(), newQuay()}).Error
 		},
-	}
-	if dialect == "sqlite" {
-		return ways // a transaction has the lock by then, and the stranger stores nothing
-	}
-	maps.Copy(ways, map[string]func(tx *gorm.DB) error{
+		// It has the only connection of the pool for longer than the create lasts.
+		"on a connection": func(tx *gorm.DB) error {
+			return tx.Connection(func(tx *gorm.DB) error { b := newQuay(); return tx.Create(&b).Error })
+		},
 		"in a transaction of the application": func(tx *gorm.DB) error {
 			err := tx.Transaction(func(tx *gorm.DB) error { b := newQuay(); return tx.Create(&b).Error })
 			// Nothing can be asked in there, so the next create outside of it asks.
 			return errors.Join(err, tx.Create(&quay{Name: "later"}).Error)
 		},
-		"a child": func(tx *gorm.DB) error {
+		"in a transaction of the application on a connection": func(tx *gorm.DB) error {
+			return tx.Connection(func(tx *gorm.DB) error {
+				err := tx.Transaction(func(tx *gorm.DB) error { b := newQuay(); return tx.Create(&b).Error })
+				return errors.Join(err, tx.Create(&quay{Name: "later"}).Error)
+			})
+		},
+		"in a transaction of the application on a connection, before an update": func(tx *gorm.DB) error {
+			return tx.Connection(func(tx *gorm.DB) error {
+				err := tx.Transaction(func(tx *gorm.DB) error { b := newQuay(); return tx.Create(&b).Error })
+				return errors.Join(err, tx.Model(&quay{}).Where("id = 1").Update("size", 2).Error)
+			})
+		},
+	}
+	if dialect != "sqlite" { // whose transaction has the lock by then, and the stranger stores nothing
+		ways["a child"] = func(tx *gorm.DB) error {
 			b := newQuay()
 			b.Boats = []quayBoat{{Name: "ours"}}
 			return tx.Create(&b).Error
-		},
-	})
+		}
+	}
 	return ways
 }
 
@@ -151,7 +164,7 @@ func TestARowOfSomebodyElseIsAWitness(t *testing.T) {
 				"plain": {}, "SkipDefaultTransaction": {SkipDefaultTransaction: true},
 				"TranslateError": {TranslateError: true}, "PrepareStmt": {PrepareStmt: true},
 			} {
-				if mode != "plain" && name != "a struct" && name != "a slice" {
+				if mode != "plain" && name != "a struct" && name != "a slice" && name != "on a connection" {
 					continue
 				}
 				t.Run(name+" "+mode, func(t *testing.T) {
