@@ -3,7 +3,6 @@ package fill
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,7 +98,7 @@ func (w *Witnesses) ask(db *gorm.DB, notes *Notes) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(orBackground(db.Statement.Context)), askTimeout)
 	defer cancel()
 	conn := boundTo(db)
-	of, _ := notes.poolOf(conn)
+	of, _ := notes.poolOf(conn) // none if it is closed, and the handle lives longer
 	for _, q := range waiting {
 		var on gorm.ConnPool = q.pool
 		if of == q.pool {
@@ -115,9 +114,6 @@ func (w *Witnesses) ask(db *gorm.DB, notes *Notes) {
 // none: the next refusal asks again.
 func (q *question) strangers(ctx context.Context, on gorm.ConnPool) (ids []int64) {
 	rows, err := on.QueryContext(ctx, q.text, q.vars...)
-	if errors.Is(err, sql.ErrConnDone) { // the handle lives longer than its connection
-		rows, err = q.pool.QueryContext(ctx, q.text, q.vars...)
-	}
 	if err != nil {
 		return nil
 	}

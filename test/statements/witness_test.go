@@ -128,6 +128,15 @@ func meetings(dialect string) map[string]func(tx *gorm.DB) error {
 		"on a connection": func(tx *gorm.DB) error {
 			return tx.Connection(func(tx *gorm.DB) error { b := newQuay(); return tx.Create(&b).Error })
 		},
+		"on a handle that is left of a connection": func(tx *gorm.DB) error {
+			var left *gorm.DB
+			err := tx.Connection(func(tx *gorm.DB) error {
+				left = tx
+				return tx.Model(&quay{}).Where("id = 1").Update("size", 2).Error
+			})
+			b := newQuay()
+			return errors.Join(err, left.Create(&b).Error) // on the pool: GORM leaves the connection after an update
+		},
 		"in a transaction of the application": func(tx *gorm.DB) error {
 			err := tx.Transaction(func(tx *gorm.DB) error { b := newQuay(); return tx.Create(&b).Error })
 			// Nothing can be asked in there, so the next create outside of it asks.
