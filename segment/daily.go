@@ -112,6 +112,15 @@ func (d *daily) fill(ctx context.Context, ids []int64) error {
 	return nil
 }
 
+func (d *daily) refused(number int64) {
+	d.mu.Lock()
+	day := d.days[number/d.factor]
+	d.mu.Unlock()
+	if day != nil {
+		day.source.Refused(number % d.factor)
+	}
+}
+
 // date is the present day as a number: 20261121.
 func (d *daily) date() int64 { return dateOf(d.config.now(), d.zone) }
 

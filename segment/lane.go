@@ -93,6 +93,9 @@ type fetch struct {
 	lastIssued int64     // how many numbers were given out by then
 	rate       float64   // numbers a second between the last two blocks
 	highest    int64     // the greatest number that was claimed
+
+	doubted int64 // the greatest number that was claimed when numbers were last given up
+	stale   bool  // numbers were given up while the claim was under way
 }
 
 func newLane(s Store, name string, c config, current *atomic.Pointer[block]) *lane {
@@ -322,7 +325,7 @@ func (l *lane) run() {
 			return
 		}
 		size, began := max(f.size, l.waiting), time.Now()
-		f.attempt = began
+		f.attempt, f.stale = began, false
 		l.mu.Unlock()
 
 		var b *block
@@ -381,6 +384,9 @@ func (l *lane) endClaim(b *block, began time.Time, err error) (finished bool) {
 		f.running = false
 		if l.closed {
 			return true
+		}
+		if f.stale {
+			b = &block{} // those who wait claim once more
 		}
 		refill := l.serve(b)
 		if l.current.Load().left() == 0 {
@@ -499,6 +505,25 @@ func (l *lane) blockOf(first, width int64) (*block, error) {
 	l.fetch.highest = b.last()
 	l.mu.Unlock()
 	return b, nil
+}
+
+// refused gives up all numbers of the counter, because somebody else has one of them: its store may have lost
+// claims, and the next claim finds that out. Many calls may have numbers that were given up. When they are
+// told that theirs are refused as well, that says nothing about those that were claimed since.
+func (l *lane) refused(number int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := &l.fetch
+	if l.closed || number <= f.doubted || number > f.highest {
+		return
+	}
+	f.doubted, f.stale = f.highest, true
+	f.last = time.Time{} // that this block did not last says nothing about the size of the next one
+	l.ahead, l.spare = nil, nil
+	l.count.retired += l.current.Load().used()
+	l.current.Store(&block{})
+	l.config.log.Warn("segment: a number that was just given out is in use already; the numbers that are left are "+
+		"given up, and the next ones are claimed anew", "counter", l.name, "number", number)
 }
 
 // lasting tells whether trying a claim again does not help until somebody acts.

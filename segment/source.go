@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 )
 
@@ -21,6 +22,8 @@ type supply interface {
 	refill()
 	// fill sets all of ids to new numbers, and waits for them. After an error the content of ids is open.
 	fill(ctx context.Context, ids []int64) error
+	// refused is told that somebody else has a number that was given out.
+	refused(number int64)
 	stats() Stats
 	close() error
 }
@@ -100,6 +103,17 @@ func (s *Source) Fill(ctx context.Context, ids []int64) error {
 	}
 	return nil
 }
+
+// Refused tells the source that a number which it has given out is in use already. So the counter may have gone
+// back, or somebody else gives out the same numbers. The source gives up all numbers of the counter that it
+// holds, and the next call claims new ones, which fails with [ErrWentBack] if the counter is not above those
+// that were claimed before. The plugin calls it when the database has refused a row because another row has
+// the number. A number that the source has not claimed, or has given up already, changes nothing. It asks
+// nobody and waits for nothing.
+func (s *Source) Refused(number int64) { s.supply.refused(number) }
+
+// String names the counter, for messages. A source of [Tickets] has one of each store.
+func (s *Source) String() string { return fmt.Sprintf("counter %q", s.Stats().Name) }
 
 // Text returns the text of a number for fields of kind string. See [WithText]. A source of [Tickets] uses
 // the text of its first source.

@@ -92,6 +92,14 @@ func (t *tickets) fill(ctx context.Context, ids []int64) error {
 	return t.ask(ctx, rest, first)
 }
 
+func (t *tickets) refused(number int64) {
+	for _, l := range t.lanes {
+		if number%l.config.modulus == l.config.remainder {
+			l.refused(number)
+		}
+	}
+}
+
 // answer is what one lane said.
 type answer struct {
 	ids []int64
