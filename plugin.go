@@ -51,9 +51,7 @@ func New(opts ...Option) *Plugin {
 	if p.configErr == nil && p.config.source == nil {
 		digits = fill.DigitsOf(p.config.layoutOrDefault())
 	}
-	if p.config.source == nil {
-		p.witnesses = fill.NewWitnesses(p.witness)
-	}
+	p.witnesses = fill.NewWitnesses(p.witness)
 	named := p.config.named
 	if named == nil {
 		named = map[string]fill.Source{}
@@ -106,7 +104,7 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 	// rest.
 	later := registered && p.node.Load() != nil
 	numbers, err := p.numbers(db.Statement.Context, db)
-	var notes *fill.Notes
+	notes := fill.NewNotes(nil)
 	if n := p.node.Load(); err == nil && n != nil {
 		notes = n.notes(db)
 		if !later {

@@ -223,12 +223,11 @@ func CheckShard(plans *PlanCache) func(*gorm.DB) {
 // GORM puts those of the plugin that were placed before them at the end. So each method also does
 // what an earlier one should have done.
 type filler struct {
-	creates chain // of the database
-	plans   *PlanCache
-	numbers *Numbers
-	open    openFrames
-	notes   *Notes
-	// witnesses tell who has refused a new key. They are nil if the plugin has no generator of its own.
+	creates   chain // of the database
+	plans     *PlanCache
+	numbers   *Numbers
+	open      openFrames
+	notes     *Notes
 	witnesses *Witnesses
 	// inserts: the INSERT of GORM has been seen in its place since the callbacks were last changed.
 	inserts atomic.Bool
@@ -532,7 +531,7 @@ func (f *filler) afterInsert(db *gorm.DB) {
 	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
 		p.afterOneCell(db)
 		if isContested(before, db.Error) {
-			f.suspect(db, sentRowOf(db, p.one.id))
+			f.suspect(db, sentRowOf(f, db, p.one.id))
 		}
 		return
 	}
@@ -542,7 +541,7 @@ func (f *filler) afterInsert(db *gorm.DB) {
 	}
 	f.afterFrame(db, fr)
 	if isContested(before, db.Error) {
-		f.suspect(db, sentRowsOf(fr, db))
+		f.suspect(db, sentKeysOf(f, fr, db))
 	}
 }
 
@@ -553,11 +552,8 @@ func isContested(before, after error) bool {
 
 // suspect has the rows looked at that may have refused those of a statement.
 func (f *filler) suspect(db *gorm.DB, rows []sentRow) {
-	if f.witnesses == nil {
-		return
-	}
 	pool, _ := f.notes.poolOf(db.Statement.ConnPool)
-	f.witnesses.note(questionOf(db, pool, rows))
+	f.witnesses.note(db, questionOf(db, pool, rows))
 }
 
 // afterFrame is afterInsert for a statement that has a frame.
@@ -620,11 +616,15 @@ func (f *filler) judgeError(db *gorm.DB, fr *frame, original *gorm.Config) {
 	translated(db, original)
 	refused, is := refusalOf(db, fr, cause)
 	if !is {
+		f.doubt(db, fr, cause)
 		return
 	}
 	keys, is := fr.refusedKeys(db, refused)
 	if is {
 		setError(db, contested(db, keys, fr.state(db, fr.judge), db.Error))
+		if column := fr.judged(db).column; column.source != nil {
+			setError(db, fmt.Errorf("the keys of %s come from %s: %w", fr.plan.schema.Name, column.source, db.Error))
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package fill
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -473,77 +472,29 @@ func refusalOf(db *gorm.DB, fr *frame, err error) (key string, is bool) {
 	return "", false
 }
 
-// refusedByMySQL reads: Error 1062 (23000): Duplicate entry '5' for key 'orders.PRIMARY'. MariaDB and older
-// versions do not name the table. The words between may be of any language.
+// refusedByMySQL reports whether MySQL has refused a primary key, and which.
 func refusedByMySQL(stmt *gorm.Statement, text string) (key string, is bool) {
-	text, ok := strings.CutSuffix(text, "PRIMARY'")
-	if !ok || !strings.Contains(text, "1062") {
+	d, is := duplicateOfMySQL(text)
+	name, ok := strings.CutSuffix(d.index, "PRIMARY")
+	if name = strings.TrimSuffix(name, "."); !is || !ok || name != "" && !strings.EqualFold(name, tableOf(stmt)) {
 		return "", false
 	}
-	opening := strings.LastIndexByte(text, '\'')
-	if opening < 0 {
-		return "", false
-	}
-	name := strings.TrimSuffix(text[opening+1:], ".")
-	if name != "" && !strings.EqualFold(name, tableOf(stmt)) {
-		return "", false
-	}
-	first, last := strings.IndexByte(text, '\''), strings.LastIndexByte(text[:opening], '\'')
-	if first < 0 || last <= first {
-		return "", false
-	}
-	return text[first+1 : last], true
+	return d.key, true
 }
 
-// refusedBySQLite reads: UNIQUE constraint failed: orders.shop, orders.id.
+// refusedBySQLite reports whether SQLite has refused a primary key.
 func refusedBySQLite(stmt *gorm.Statement, text string) bool {
-	_, list, found := strings.Cut(text, "UNIQUE constraint failed: ")
-	if !found {
-		return false
-	}
-	list, _, _ = strings.Cut(list, " (") // some drivers put the code there
-	columns := strings.Split(list, ", ")
-	for i, column := range columns {
-		table := tableOf(stmt)
-		if len(column) <= len(table)+1 || !strings.EqualFold(column[:len(table)], table) {
-			return false
-		}
-		columns[i] = column[len(table)+1:]
-	}
-	return arePrimaryKey(stmt.Schema, columns)
+	d, is := duplicateOfSQLite(stmt, text)
+	return is && arePrimaryKey(stmt.Schema, d.columns)
 }
 
-// refusedByPostgres looks into the error of the driver, which it knows by its method and its fields only: its
-// detail is "Key (shop, id)=(1, 5) already exists." in the language of the server. Without the right to read
-// the columns there is no detail, and the name of the constraint has to tell.
+// refusedByPostgres reports whether PostgreSQL has refused a primary key, and which, if it says so.
 func refusedByPostgres(stmt *gorm.Statement, err error) (key string, is bool) {
-	var state interface{ SQLState() string }
-	if !errors.As(err, &state) || state.SQLState() != "23505" {
-		return "", false
+	d, is := duplicateOfPostgres(err)
+	if is && d.columns == nil {
+		return "", strings.HasSuffix(d.index, "_pkey")
 	}
-	v := reflect.Indirect(reflect.ValueOf(state))
-	field := func(name string) string {
-		if v.Kind() != reflect.Struct {
-			return ""
-		}
-		if f := v.FieldByName(name); f.IsValid() && f.Kind() == reflect.String {
-			return f.String()
-		}
-		return ""
-	}
-	detail := field("Detail")
-	list, rest, found := strings.Cut(detail, ")=(")
-	if !found {
-		return "", strings.HasSuffix(field("ConstraintName")+field("Constraint"), "_pkey")
-	}
-	columns := strings.Split(list[strings.IndexByte(list, '(')+1:], ", ")
-	for i, column := range columns {
-		columns[i] = strings.Trim(column, `"`)
-	}
-	if end := strings.LastIndexByte(rest, ')'); end >= 0 {
-		rest = rest[:end]
-	}
-	return rest, arePrimaryKey(stmt.Schema, columns)
+	return d.key, is && arePrimaryKey(stmt.Schema, d.columns)
 }
 
 // tableOf returns the name of the statement's table, without a schema.

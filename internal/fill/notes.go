@@ -18,7 +18,7 @@ import (
 
 // Notes knows in which schemas of which databases it is noted where the IDs of their rows come from, and notes it
 // in others before the first row gets an ID there. The handles of a configuration may lead to several databases:
-// dbresolver sets the pool of each statement. Its methods are safe for concurrent use. A nil *Notes notes nothing.
+// dbresolver sets the pool of each statement. Its methods are safe for concurrent use.
 type Notes struct {
 	write func(context.Context, Destination) (schemas []string, err error)
 	mu    sync.RWMutex
@@ -52,7 +52,7 @@ type Destination struct {
 }
 
 // NewNotes returns notes of no database yet. The function writes a note, and may do so twice. It returns the
-// schemas of the pool that have theirs now.
+// schemas of the pool that have theirs now. It is nil if nothing is noted.
 func NewNotes(write func(context.Context, Destination) (schemas []string, err error)) *Notes {
 	return &Notes{
 		write: write, schemas: map[inPool]struct{}{}, tables: map[inPool]struct{}{},
@@ -87,7 +87,7 @@ func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
 // ensure notes in the schema of the table of a statement where its IDs come from, unless that is known to be
 // noted.
 func (n *Notes) ensure(db *gorm.DB) error {
-	if n == nil || db.DryRun {
+	if n.write == nil || db.DryRun {
 		return nil
 	}
 	stmt := db.Statement

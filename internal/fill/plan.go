@@ -251,6 +251,10 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 	p.keysOnce.Do(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		p.indexes = map[string][]*schema.Field{}
+		for name, constraint := range p.schema.ParseUniqueConstraints() {
+			p.indexes[name] = []*schema.Field{constraint.Field}
+		}
 		for _, field := range p.schema.Fields {
 			p.otherUnique = p.otherUnique || field.Unique
 			if field.Unique && !field.PrimaryKey && field.DBName != "" {
@@ -259,13 +263,22 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 		}
 		// ParseIndexes writes to the schema, hence the lock.
 		for _, index := range p.schema.ParseIndexes() {
-			p.otherUnique = p.otherUnique || index.Class == "UNIQUE"
+			if index.Class == "UNIQUE" {
+				p.otherUnique = true
+				p.indexes[index.Name] = fieldsOf(index)
+			}
 			if key, ok := lookupKey(index); ok {
 				p.uniqueKeys = append(p.uniqueKeys, key)
 			}
 		}
 	})
 	return p.uniqueKeys
+}
+
+// uniqueIndexes returns the columns of every unique index of the model beside the primary key, by its name.
+func (c *PlanCache) uniqueIndexes(p *Plan) map[string][]*schema.Field {
+	c.Unique(p)
+	return p.indexes
 }
 
 // hasOtherUnique reports whether the model has any unique key beside the primary key, also one by which no
@@ -315,6 +328,7 @@ type Plan struct {
 	keysOnce    sync.Once
 	uniqueKeys  []UniqueKey
 	otherUnique bool // see hasOtherUnique
+	indexes     map[string][]*schema.Field
 }
 
 // Shard is where the rows of a plan lie.
@@ -456,6 +470,16 @@ func lookupKey(index *schema.Index) (UniqueKey, bool) {
 		key = append(key, part.Field)
 	}
 	return key, len(key) > 0
+}
+
+// fieldsOf returns the columns of an index.
+func fieldsOf(index *schema.Index) (fields []*schema.Field) {
+	for _, part := range index.Fields {
+		if part.Field != nil {
+			fields = append(fields, part.Field)
+		}
+	}
+	return fields
 }
 
 // textForeignKeys finds foreign keys of text kind that refer to a key of the type ID, or of another
@@ -773,6 +797,15 @@ func newNamedSource(name string, source Source) *namedSource {
 	f.texter, _ = source.(Texter)
 	f.liker, _ = source.(Liker)
 	return f
+}
+
+// String names the source, and its counter if it says so.
+func (n *namedSource) String() string {
+	words := fmt.Sprintf("the source %q", n.name)
+	if counter, ok := n.source.(fmt.Stringer); ok {
+		words += " (" + counter.String() + ")"
+	}
+	return words
 }
 
 // hasText reports whether the numbers of the column are kept as texts of the source.

@@ -3,6 +3,7 @@ package fill
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,19 +18,24 @@ import (
 const (
 	// askTimeout bounds the question after a create that has failed, whose pool may be busy.
 	askTimeout = time.Second
+	// askAfter is how long a question waits for a create or an update that asks it.
+	askAfter = 200 * time.Millisecond
 	// maxQuestions is how many questions wait for the end of the transactions that they are about.
 	maxQuestions = 16
-	// maxAsked is how many rows of a statement a question is about.
-	maxAsked = 20
+	// maxAsked is how many rows of a statement a question is about, and maxVars how many values it has. SQLite
+	// takes 500 and 32,766.
+	maxAsked, maxVars = 400, 10_000
 )
 
 // Witnesses finds out whose row it is that has refused a new key. If it differs in a column from what was
 // sent, somebody else makes the same IDs, and the row is the witness. An equal row is our own: a proxy or a
 // cluster has sent the INSERT twice.
 //
+// A number of another source is looked at in the same way.
+//
 // The question is asked when the transaction is over, because PostgreSQL answers nothing in one that has
-// failed. In a transaction of the application it waits for the next create or update outside of one. Its
-// methods are safe for concurrent use, and a nil *Witnesses asks nothing.
+// failed. In a transaction of the application it waits for the next create or update outside of one, but not
+// for long where a server answers on several connections. Its methods are safe for concurrent use.
 type Witnesses struct {
 	tell    func(table string, id int64)
 	count   atomic.Int32 // of waiting; until something is refused, nobody looks further
@@ -47,12 +53,17 @@ type question struct {
 	text  string
 	vars  []any
 	ids   []int64
+	tell  []func(table string, id int64) // who wants to know of each of them
 }
 
 // note keeps a question until it can be asked.
-func (w *Witnesses) note(q *question) {
-	if w == nil || q == nil || q.pool == nil {
+func (w *Witnesses) note(db *gorm.DB, q *question) {
+	if q == nil || q.pool == nil {
 		return
+	}
+	if inTransaction(db.Statement.ConnPool) && !beganTransaction(db) && db.Name() != dialectSQLite {
+		ctx := orBackground(db.Statement.Context)
+		time.AfterFunc(askAfter, func() { w.askNow(ctx, nil, nil) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,30 +100,35 @@ func (w *Witnesses) ask(db *gorm.DB, notes *Notes) {
 	if w == nil || w.count.Load() == 0 || inTransaction(db.Statement.ConnPool) {
 		return
 	}
+	conn := boundTo(db)
+	pool, _ := notes.poolOf(conn) // none if it is closed, and the handle lives longer
+	w.askNow(orBackground(db.Statement.Context), conn, pool)
+}
+
+// askNow asks what waits: on a connection if it belongs to the pool, and otherwise on the pool itself.
+func (w *Witnesses) askNow(ctx context.Context, conn *sql.Conn, of *sql.DB) {
 	w.mu.Lock()
 	waiting := w.waiting
 	w.waiting = nil
 	w.count.Store(0)
 	w.mu.Unlock()
 	// The caller may have given up, and the answer is not for it alone.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(orBackground(db.Statement.Context)), askTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
-	conn := boundTo(db)
-	of, _ := notes.poolOf(conn) // none if it is closed, and the handle lives longer
 	for _, q := range waiting {
 		var on gorm.ConnPool = q.pool
-		if of == q.pool {
+		if of != nil && of == q.pool {
 			on = conn
 		}
-		for _, id := range q.strangers(ctx, on) {
-			w.tell(q.table, id)
+		for _, n := range q.strangers(ctx, on) {
+			q.tell[n](q.table, q.ids[n])
 		}
 	}
 }
 
-// strangers returns the keys of rows that somebody else has made. A database that does not answer tells of
-// none: the next refusal asks again.
-func (q *question) strangers(ctx context.Context, on gorm.ConnPool) (ids []int64) {
+// strangers returns which of the rows somebody else has made. A database that does not answer tells of none:
+// the next refusal asks again.
+func (q *question) strangers(ctx context.Context, on gorm.ConnPool) (found []int) {
 	rows, err := on.QueryContext(ctx, q.text, q.vars...)
 	if err != nil {
 		return nil
@@ -123,44 +139,52 @@ func (q *question) strangers(ctx context.Context, on gorm.ConnPool) (ids []int64
 		if rows.Scan(&n) != nil || n >= len(q.ids) {
 			return nil
 		}
-		ids = append(ids, q.ids[n])
+		found = append(found, n)
 	}
 	if rows.Err() != nil {
 		return nil
 	}
-	return ids
+	return found
 }
 
-// sentRow is a row with a key that the plugin's own generator has made, and how it was sent.
+// sentRow is a row with a key or a number that was made for it, and how it was sent.
 type sentRow struct {
 	id    int64
+	by    []*schema.Field // the columns that were refused; nil for the primary key
+	tell  func(table string, id int64)
 	value func(field *schema.Field) (v any, known bool)
 }
 
-// sentRowsOf lists the rows of a statement that have keys of the plugin's own generator. GORM may have
-// replaced the rows by those that came back, and then nobody knows what was sent.
-func sentRowsOf(f *frame, db *gorm.DB) (rows []sentRow) {
-	j := f.judged(db)
+// sentRowAt is the row of a frame that has a key or a number.
+func sentRowAt(f *frame, i int, id int64) sentRow {
+	return sentRow{id: id, value: func(field *schema.Field) (any, bool) {
+		return f.rows.value(f.context(), i, field)
+	}}
+}
+
+// sentKeysOf lists the rows of a statement that have new keys. GORM may have replaced the rows by those that
+// came back, and then nobody knows what was sent.
+func sentKeysOf(f *filler, fr *frame, db *gorm.DB) (rows []sentRow) {
+	j := fr.judged(db)
 	if j == nil || j.values != nil {
 		return nil
 	}
-	for n, row := range j.rows {
-		if key := j.keys[n]; f.plan.columns[key.column].source == nil {
-			rows = append(rows, sentRow{key.id, func(field *schema.Field) (any, bool) {
-				return f.rows.value(f.context(), row, field)
-			}})
-		}
+	for n, i := range j.rows {
+		row := sentRowAt(fr, i, j.keys[n].id)
+		row.tell = f.teller(fr.plan.columns[j.keys[n].column])
+		rows = append(rows, row)
 	}
 	return rows
 }
 
 // sentRowOf is the row of a statement that has one cell.
-func sentRowOf(db *gorm.DB, id int64) []sentRow {
+func sentRowOf(f *filler, db *gorm.DB, id int64) []sentRow {
 	stmt := db.Statement
-	return []sentRow{{id, func(field *schema.Field) (any, bool) {
+	value := func(field *schema.Field) (any, bool) {
 		value, _ := field.ValueOf(stmt.Context, stmt.ReflectValue)
 		return value, true
-	}}}
+	}
+	return []sentRow{{id: id, value: value, tell: f.teller(f.plans.planOf(stmt).columns[0])}}
 }
 
 // questionOf builds the question about rows of a statement, or returns nil if no column can tell them apart.
@@ -174,17 +198,22 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
 	}
 	q := &question{pool: pool, table: own.Table}
+	rows = slices.DeleteFunc(rows, func(row sentRow) bool { return row.tell == nil })
 	for _, row := range rows[:min(len(rows), maxAsked)] {
-		key, keyed := valuesOf(own.Schema.PrimaryFields, row)
+		by := row.by
+		if by == nil {
+			by = own.Schema.PrimaryFields
+		}
+		key, keyed := valuesOf(by, row)
 		var others []*schema.Field
 		for _, field := range own.Schema.Fields {
-			if sent(field) && tellsRowsApart(field) {
+			if sent(field) && (tellsRowsApart(field) || field.PrimaryKey) && !slices.Contains(by, field) {
 				if _, known := row.value(field); known {
 					others = append(others, field)
 				}
 			}
 		}
-		if !keyed || len(others) == 0 {
+		if !keyed || len(others) == 0 || len(b.Vars) > maxVars {
 			continue
 		}
 		if len(q.ids) > 0 {
@@ -192,7 +221,7 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 		}
 		_, _ = b.WriteString("SELECT " + strconv.Itoa(len(q.ids)) + " FROM ")
 		b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
-		for i, field := range own.Schema.PrimaryFields {
+		for i, field := range by {
 			_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
 			b.WriteQuoted(clause.Column{Name: field.DBName})
 			_, _ = b.WriteString(" = ")
@@ -209,7 +238,7 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 			b.AddVar(b, value)
 		}
 		_, _ = b.WriteString(")")
-		q.ids = append(q.ids, row.id)
+		q.ids, q.tell = append(q.ids, row.id), append(q.tell, row.tell)
 	}
 	if len(q.ids) == 0 {
 		return nil
