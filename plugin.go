@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -31,6 +32,7 @@ type Plugin struct {
 	closed    atomic.Bool
 	used      sync.Map // has the *gorm.Config of every database on which db.Use was called
 	hot       sync.Map // has the schema of every model that warnOfHotRegion has warned about
+	unguarded sync.Map // has the *schema.Field of every column that warnOfUnguarded has warned about
 
 	contest   contest
 	witnesses *fill.Witnesses
@@ -206,6 +208,9 @@ func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
 // On TiDB it warns, once for each model, about a table whose rows are stored in the order of their IDs. For
 // that it makes one query. On other databases it makes none.
 //
+// It also warns, once for each, about a column that gets numbers of a counter and has no unique index, with the
+// tag that adds one.
+//
 // It returns an error wrapping [ErrInvalidField] that lists the faults of all models, or what
 // GORM says of a model that it cannot parse.
 func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
@@ -259,8 +264,26 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
 	plan, err := p.plans.Prepare(stmt.Schema)
 	if err == nil {
 		warnOfHotRegion(db, stmt.Schema, plan, &p.hot, p.config.logger)
+		p.warnOfUnguarded(stmt.Schema, plan)
 	}
 	return err
+}
+
+// warnOfUnguarded warns, once for each column, that nothing refuses a number that a counter gives twice.
+func (p *Plugin) warnOfUnguarded(s *schema.Schema, plan *fill.Plan) {
+	for _, field := range p.plans.Unguarded(plan) {
+		if _, said := p.unguarded.LoadOrStore(field, true); said {
+			continue
+		}
+		tag := "uniqueIndex"
+		if settings := field.Tag.Get("gorm"); settings != "" {
+			tag = settings + ";" + tag
+		}
+		p.config.log().Warn("snowflakeplugin: this column gets numbers of a counter and has no unique index. The "+
+			"index would refuse a number that is given twice, after a failover or by a second counter, and would "+
+			"tell the source so; add the tag, unless numbers may repeat here",
+			"field", s.Name+"."+field.Name, "table", s.Table, "tag", fmt.Sprintf("gorm:%q", tag))
+	}
 }
 
 // witness is told of a row of somebody else.

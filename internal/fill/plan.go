@@ -281,6 +281,22 @@ func (c *PlanCache) uniqueIndexes(p *Plan) map[string][]*schema.Field {
 	return p.indexes
 }
 
+// Unguarded returns the fields with numbers of named sources that are in no unique index of the model, so that
+// nothing refuses a number that was given twice.
+func (c *PlanCache) Unguarded(p *Plan) (fields []*schema.Field) {
+	indexes := c.uniqueIndexes(p)
+	for _, column := range p.columns {
+		guarded := column.source == nil || column.field.PrimaryKey
+		for _, index := range indexes {
+			guarded = guarded || slices.Contains(index, column.field)
+		}
+		if !guarded {
+			fields = append(fields, column.field)
+		}
+	}
+	return fields
+}
+
 // hasOtherUnique reports whether the model has any unique key beside the primary key, also one by which no
 // row can be looked up.
 func (c *PlanCache) hasOtherUnique(p *Plan) bool {

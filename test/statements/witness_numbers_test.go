@@ -222,6 +222,10 @@ func TestWhatIsNoWitnessForACounter(t *testing.T) {
 			must(t, f.db.Create(&ferry{Name: "6", Harbor: 1}).Error, "create a row whose name is a number")
 			return ferry{Name: "6", Harbor: 1} // whose serial, which is new, is in the entry as well
 		}())
+		mixed := []ferry{{Name: "b", Harbor: 1, Serial: 1}, {Name: "c", Harbor: 1}}
+		if err := f.db.Create(&mixed).Error; target.Dialect != "sqlite" && strings.Contains(err.Error(), "counter") {
+			t.Errorf("the error of a number that is given beside one that is not is %v", err)
+		}
 		if f.claims("serial") != 1 {
 			t.Errorf("the source has claimed %d times", f.claims("serial"))
 		}
