@@ -62,6 +62,23 @@ type Prober interface {
 	Probe(ctx context.Context) error
 }
 
+// Identity names a store of counters.
+type Identity struct {
+	// ID is random and without blanks. It is made together with the counters, lies where they lie, and stays as
+	// long as they do. Two stores never have the same ID, unless one is a copy of the other.
+	ID string
+	// Place says in words where the counters are, without secrets. It is for people.
+	Place string
+}
+
+// Identifier is an optional ability of a [Store]: it has an identity. Then a claim by a handle that knows it is
+// refused with [ErrWentBack] when the store was emptied or replaced, and the plugin notes for each column with
+// numbers which store they come from, and refuses another store. All stores of this module have it.
+type Identifier interface {
+	// Identity returns the identity. Concurrent calls, in any number of processes, return the same one.
+	Identity(ctx context.Context) (Identity, error)
+}
+
 // Counter is what a store knows of one counter.
 type Counter struct {
 	// Name is the name of the counter.

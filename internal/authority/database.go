@@ -22,8 +22,9 @@ import (
 
 // The subjects of the rows.
 const (
-	subjectRows   = "rows"
-	subjectLeases = "leases " // followed by the name of the table of leases
+	subjectRows     = "rows"
+	subjectLeases   = "leases "   // followed by the name of the table of leases
+	subjectCounters = "counters " // followed by the name of the table of counters
 )
 
 // maxText is how many bytes fit a column.
@@ -275,20 +276,36 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 
 // Identity notes the identity that a table of leases has, unless it is noted already, and returns it.
 func (d Database) Identity(ctx context.Context, leases, id string) (lease.Identity, error) {
-	d, bare := d.Beside(leases)
+	return d.identity(ctx, subjectLeases, leases, id)
+}
+
+// OfCounters notes the identity that a table of counters has, unless it is noted already, and returns it and
+// where the table is. It is no error if nothing can be noted there: the rows with the numbers of the counters
+// have notes of their own.
+func (d Database) OfCounters(ctx context.Context, table, id string) (place string, err error) {
+	is, err := d.identity(ctx, subjectCounters, table, id)
+	if errors.Is(err, errUnnoted) || errors.Is(err, ErrReadOnly) {
+		err = nil
+	}
+	return is.Place, err
+}
+
+func (d Database) identity(ctx context.Context, subject, table, id string) (lease.Identity, error) {
+	d, bare := d.Beside(table)
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	rows, err := d.ensure(ctx, subjectLeases+bare, func(map[string]Note) (Note, error) {
-		return newNote(Origin{ID: id, Place: d.whereabouts(ctx, leases)}), nil
+	place := d.whereabouts(ctx, table)
+	rows, err := d.ensure(ctx, subject+bare, func(map[string]Note) (Note, error) {
+		return newNote(Origin{ID: id, Place: place}), nil
 	})
-	home := rows[subjectLeases+bare]
+	home := rows[subject+bare]
 	if err == nil && home.ID != id {
 		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has "+
-			"%s: one of the two was replaced. Restore it, or move the database; %s", errs.ErrAuthority, leases, id,
+			"%s: one of the two was replaced. Restore it, or move the database; %s", errs.ErrAuthority, table, id,
 			d.table, home.ID, moving)
 	}
 	// The place that is noted is that of the original, if this is a copy.
-	return lease.Identity{ID: home.ID, Place: d.whereabouts(ctx, leases)}, err
+	return lease.Identity{ID: home.ID, Place: place}, err
 }
 
 // ErrEmptied means that a table of leases is not the one any more whose identity is known. It is
@@ -298,11 +315,20 @@ var ErrEmptied = errs.ErrAuthority
 // Noted returns the identity that is noted for a table of leases, which is named without its schema. It is
 // empty if there is no note, or none that the login may read.
 func (d Database) Noted(ctx context.Context, leases string) (string, error) {
+	return d.notedOf(ctx, subjectLeases+leases)
+}
+
+// NotedOfCounters is Noted for a table of counters.
+func (d Database) NotedOfCounters(ctx context.Context, table string) (string, error) {
+	return d.notedOf(ctx, subjectCounters+table)
+}
+
+func (d Database) notedOf(ctx context.Context, subject string) (string, error) {
 	rows, err := d.rows(ctx)
 	if err != nil && (dialect.Missing(err) || dialect.Forbidden(err)) {
 		return "", nil
 	}
-	return rows[subjectLeases+leases].ID, err
+	return rows[subject].ID, err
 }
 
 // ErrReadOnly means that nothing can be written to the database, so that a row is missing. Every error that

@@ -25,6 +25,7 @@ func State(err error) string {
 		{"database is locked", "SQLITE_BUSY"}, {"SQLITE_BUSY", "SQLITE_BUSY"},
 		{"table is locked", "SQLITE_LOCKED"}, {"schema is locked", "SQLITE_LOCKED"},
 		{"readonly database", "SQLITE_READONLY"}, {"disk is full", "SQLITE_FULL"},
+		{"no such column", "no such column"}, {"duplicate column name", "duplicate column"},
 		{"no such table", "no such table"}, {"unknown database", "unknown database"}, // both are SQLITE_ERROR
 	} {
 		if strings.Contains(said, known.text) {
@@ -84,6 +85,24 @@ func Locked(err error) bool {
 func Missing(err error) bool {
 	switch State(err) {
 	case "42P01", "1146", "no such table":
+		return true
+	}
+	return false
+}
+
+// Lacking reports whether the table lacks a column.
+func Lacking(err error) bool {
+	switch State(err) {
+	case "42703", "1054", "no such column":
+		return true
+	}
+	return false
+}
+
+// Doubled reports whether the table has a column already that was to be added.
+func Doubled(err error) bool {
+	switch State(err) {
+	case "42701", "1060", "duplicate column":
 		return true
 	}
 	return false

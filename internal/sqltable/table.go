@@ -41,6 +41,9 @@ const (
 type Column struct {
 	Name string
 	Type Type
+	// Late is a text that earlier versions do not write: its default is empty. It is added to a table that an
+	// earlier version has made.
+	Late bool
 }
 
 // Spec is what a table is like, and for whom it is.
@@ -77,8 +80,13 @@ type Mark struct {
 	Column int
 	// Noted returns the identity that is noted elsewhere for a table of this name, or an empty text. Then a
 	// table without rows was emptied, and only a person gives it its mark again.
-	Noted      func(ctx context.Context, q Querier, p Place) (string, error)
-	ErrEmptied error
+	Noted func(ctx context.Context, q Querier, p Place) (string, error)
+	// Always means that every table whose identity is noted had its mark then.
+	Always bool
+	// First says what to do before an emptied table gets its mark again, and Again before programs use a table
+	// that has replaced another one.
+	First, Again string
+	ErrEmptied   error
 }
 
 // of returns the row of a table with an identity.
@@ -90,7 +98,11 @@ func (m *Mark) of(identity string) Row {
 
 // in returns the identity that a row from the database tells, if it is the mark.
 func (m *Mark) in(row Row) (identity string, isMark bool) {
-	if key, ok := Whole(row[0]); !ok || key != m.Row[0] {
+	if _, isText := m.Row[0].(string); isText {
+		if key, ok := textOf(row[0]); !ok || key != m.Row[0] {
+			return "", false
+		}
+	} else if key, ok := Whole(row[0]); !ok || key != m.Row[0] {
 		return "", false
 	}
 	text, _ := textOf(row[m.Column])
@@ -136,9 +148,27 @@ func (s Spec) DDL() string { return s.making(s.Dialect.Quoted(s.Table)) }
 func (s Spec) making(name string) string {
 	types := make([]string, len(s.Columns))
 	for i, column := range s.Columns {
-		types[i] = []string{s.Dialect.Integer, s.Dialect.Text, s.Dialect.Time}[column.Type]
+		types[i] = s.typeOf(column)
 	}
 	return s.Dialect.CreateTable(name, s.quoted(), types)
+}
+
+func (s Spec) typeOf(c Column) string {
+	of := []string{s.Dialect.Integer, s.Dialect.Text, s.Dialect.Time}[c.Type]
+	if c.Late {
+		of += " DEFAULT ''"
+	}
+	return of
+}
+
+// adding are the statements that add the late columns to a table, whose name is quoted.
+func (s Spec) adding(name string) (statements []string) {
+	for i, column := range s.Columns {
+		if column.Late {
+			statements = append(statements, "ALTER TABLE "+name+" ADD COLUMN "+s.quoted()[i]+" "+s.typeOf(column)+" NOT NULL")
+		}
+	}
+	return statements
 }
 
 // quoted are the names of the columns in SQL.
@@ -206,8 +236,9 @@ func Open(ctx context.Context, db *sql.DB, s Spec) (*Table, error) {
 	return t, nil
 }
 
-// Row is the values of the columns: int64, string and time.Time, as their types are. In a row that was read
-// they are what the driver makes of them. See [Table.Scan].
+// Row is the values of the columns: int64, string and time.Time, as their types are. A late column that is nil
+// stays as it is, and is empty in a new row. In a row that was read they are what the driver makes of them. See
+// [Table.Scan].
 type Row []any
 
 // Bounds are when a change may happen, by the clock of the database. Both are included.
@@ -239,8 +270,7 @@ func (t *Table) emptied(identity, found string) error {
 	m := t.spec.Mark
 	if found != "" {
 		return fmt.Errorf("%w: the table %s had the identity %s, and was replaced by one that has %s. Nothing "+
-			"is granted from it to those who knew the first. Stop all programs that use it, wait until their "+
-			"windows have ended, and start them again", m.ErrEmptied, t.spec.Table, identity, found)
+			"is granted from it to those who knew the first. %s", m.ErrEmptied, t.spec.Table, identity, found, m.Again)
 	}
 	row := m.of(identity)
 	into := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES ("
@@ -258,14 +288,25 @@ func (t *Table) emptied(identity, found string) error {
 		}
 	}
 	return fmt.Errorf("%w: the table %s had the identity %s, and was dropped or emptied. Nothing tells which "+
-		"%s were in there, so nothing is granted from it. Restore the table, or stop all programs that use "+
-		"it, wait until their windows have ended (15 s, ten minutes on SQLite, or the span that you have set), "+
-		"and run this as a user who may:\n\n%s;\n%s);", m.ErrEmptied, t.spec.Table, identity, t.spec.Holds,
-		t.spec.making(t.name), into)
+		"%s were in there, so nothing is granted from it. Restore the table, or %s, and run this as a user who "+
+		"may:\n\n%s;\n%s);", m.ErrEmptied, t.spec.Table, identity, t.spec.Holds, m.First, t.spec.making(t.name), into)
 }
 
 // Identity returns the identity that the mark tells.
 func (t *Table) Identity() string { return t.identity }
+
+// CheckMark returns an error wrapping ErrEmptied of the mark if the table does not have it any more.
+func (t *Table) CheckMark(ctx context.Context) error {
+	rows, err := t.Find(ctx, t.spec.Mark.Row[0])
+	found := ""
+	for _, row := range rows {
+		found, _ = t.spec.Mark.in(row)
+	}
+	if err == nil && found != t.identity {
+		err = t.Wrap("reading its mark", t.emptied(t.identity, found))
+	}
+	return err
+}
 
 // Find returns the rows that have a key. There are several only if the table lacks its primary key.
 func (t *Table) Find(ctx context.Context, key any) ([]Row, error) {
@@ -295,6 +336,13 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 	}
 	s := dialect.Write(t.Kind())
 	into, unless := t.spec.Dialect.InsertUnlessThere(t.name, t.columns)
+	if prev == nil {
+		for i, value := range values {
+			if value == nil {
+				values[i] = ""
+			}
+		}
+	}
 	switch {
 	case prev == nil && within == nil && t.spec.Mark == nil:
 		s.Add(into, "VALUES (").BindAll(values...).Add(")")
@@ -309,6 +357,9 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 	default:
 		s.Add("UPDATE ", t.name, " SET ")
 		for i, value := range values[1:] {
+			if value == nil {
+				continue
+			}
 			if i > 0 {
 				s.Add(", ")
 			}
@@ -624,10 +675,17 @@ func (t *Table) findTable(ctx context.Context) error {
 			}
 			return t.adopt(ctx)
 		}
+		if dialect.Lacking(unreadable) { // perhaps until another process has added them
+			unmakable = t.addColumns(ctx)
+			continue
+		}
 		// Another process may have made it, and its note, since it was looked for.
 		if unmakable = t.create(ctx); t.isEmptied(unmakable) && dialect.Missing(t.look(ctx)) {
 			return unmakable
 		}
+	}
+	if dialect.Lacking(unreadable) && unmakable != nil {
+		return t.unusable(ctx, "it lacks columns, which could not be added", unmakable)
 	}
 	if unmakable == nil || !dialect.Missing(unreadable) && !dialect.Forbidden(unreadable) {
 		return t.unusable(ctx, "it is there, but lacks columns, or may not be read", unreadable)
@@ -648,6 +706,16 @@ func (t *Table) look(ctx context.Context) error {
 	rows, err := t.rows(ctx, "reading it", s)
 	for _, row := range rows {
 		t.identity, _ = m.in(row)
+	}
+	return err
+}
+
+// addColumns adds the late columns to a table that an earlier version has made.
+func (t *Table) addColumns(ctx context.Context) (err error) {
+	for _, statement := range t.spec.adding(t.name) {
+		if failed := t.run(ctx, Alone, "adding a column", statement); failed != nil && !dialect.Doubled(failed) {
+			err = failed
+		}
 	}
 	return err
 }
@@ -693,6 +761,9 @@ func (t *Table) adopt(ctx context.Context) error {
 		return err
 	}
 	unless := ""
+	if identity != "" && t.spec.Mark.Always {
+		return t.emptied(identity, "")
+	}
 	if identity != "" {
 		unless = t.spec.Dialect.From + " WHERE EXISTS (SELECT 1 FROM " + t.name + ")"
 	}
@@ -783,6 +854,10 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 	case errors.Is(cause, ErrFull):
 		return t.notAnswered(cause)
 	}
+	statement := t.spec.making(t.name)
+	if dialect.Lacking(cause) || strings.HasPrefix(why, "it lacks") {
+		statement = strings.Join(t.spec.adding(t.name), ";\n")
+	}
 	said := ""
 	if cause != nil {
 		said = "\nThe database says: " + cause.Error()
@@ -792,7 +867,7 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 		cause:    cause,
 		text: fmt.Sprintf("%v: %s: %s.%s\nRun this as a user who may, and grant the application "+
 			"%s on the table:\n\n%s;\n", t.spec.ErrTable, t.spec.Table, why, said,
-			t.spec.Rights, t.spec.making(t.name)),
+			t.spec.Rights, statement),
 	}
 }
 

@@ -70,6 +70,9 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 				time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), int64(1), lease.UnboundLayout, time.Unix(0, 0),
 			},
 			Column: 1, ErrEmptied: authority.ErrEmptied,
+			First: "stop all programs that use it, wait until their windows have ended (15 s, ten minutes on SQLite, " +
+				"or the span that you have set)",
+			Again: "Stop all programs that use it, wait until their windows have ended, and start them again",
 			Noted: func(ctx context.Context, q sqltable.Querier, p sqltable.Place) (string, error) {
 				return authority.In(string(d), q).Placed(p).Noted(ctx, p.Table)
 			},

@@ -86,6 +86,7 @@ var (
 	_ segment.TermsStore = (*Store)(nil)
 	_ segment.Ledger     = (*Store)(nil)
 	_ segment.Prober     = (*Store)(nil)
+	_ segment.Identifier = (*Store)(nil)
 )
 
 // New returns the store in the database of db and makes its table, if it is not there. db may be
@@ -148,6 +149,11 @@ func (s *Store) Change(ctx context.Context, prev, next segment.Counter) (bool, e
 // Remove removes a counter with a single statement.
 func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) {
 	return s.counters.Remove(ctx, prev)
+}
+
+// Identity returns the random identity of the table of counters. See [sqlsegment.Store.Identity].
+func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
+	return s.counters.Identity(ctx)
 }
 
 // Now returns the clock of the database's server, or on SQLite of this machine.

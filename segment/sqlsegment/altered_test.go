@@ -22,7 +22,8 @@ func TestTwoRowsOfACounterAreNamed(t *testing.T) {
 		must(t, err)
 		// While the store is at work somebody replaces the table by a copy, which has no key.
 		for _, statement := range []string{
-			"CREATE TABLE copied (name varchar(255), next bigint, remainder bigint, modulus bigint, updated_at varchar(30))",
+			"CREATE TABLE copied (name varchar(255), next bigint, remainder bigint, modulus bigint, updated_at varchar(30), " +
+				"kind varchar(255), identity varchar(255))",
 			"INSERT INTO copied SELECT * FROM snowflake_segments",
 			"INSERT INTO copied SELECT * FROM snowflake_segments",
 			"DROP TABLE snowflake_segments",

@@ -1,6 +1,10 @@
 package sqlsegment
 
 import (
+	"context"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -54,6 +58,19 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			columnName: {Name: "name", Type: sqltable.Text}, columnNext: {Name: "next"},
 			columnRemainder: {Name: "remainder"}, columnModulus: {Name: "modulus"},
 			columnUpdatedAt: {Name: "updated_at", Type: sqltable.Time},
+			columnKind:      {Name: "kind", Type: sqltable.Text, Late: true},
+			columnIdentity:  {Name: "identity", Type: sqltable.Text, Late: true},
+		},
+		// Versions that do not know this row see a counter that is frozen, and whose name none of them can claim.
+		Mark: &sqltable.Mark{
+			Row:    sqltable.Row{"", int64(1), int64(0), int64(0), time.Unix(0, 0), "", ""},
+			Column: columnIdentity, Always: true, ErrEmptied: segment.ErrWentBack,
+			Noted: func(ctx context.Context, q sqltable.Querier, p sqltable.Place) (string, error) {
+				return authority.In(string(d), q).Placed(p).NotedOfCounters(ctx, p.Table)
+			},
+			First: "stop all programs that take numbers from it, raise each counter above all numbers in use " +
+				"(snowflake segments raise NAME NEXT --create) after this",
+			Again: "Raise each counter above all numbers in use (snowflake segments raise), and start the programs again",
 		},
 		Compare: []int{columnNext, columnRemainder, columnModulus}, Newest: columnNext,
 		Package: "sqlsegment", Holds: "counters", Purpose: "segment",
@@ -70,4 +87,6 @@ const (
 	columnRemainder
 	columnModulus
 	columnUpdatedAt
+	columnKind     // what a counter is for; empty so far
+	columnIdentity // of the table; empty in a row that an earlier version has made
 )

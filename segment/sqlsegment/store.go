@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -28,6 +29,7 @@ var (
 	_ segment.TermsStore = (*Store)(nil)
 	_ segment.Ledger     = (*Store)(nil)
 	_ segment.Prober     = (*Store)(nil)
+	_ segment.Identifier = (*Store)(nil)
 )
 
 // New returns the store in the database of db and makes its table, if it is not there. It takes as
@@ -90,7 +92,9 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 		switch len(rows) {
 		case 0:
 		case 1:
-			c, err = s.counter(rows[0])
+			if c, err = s.counter(rows[0]); err == nil {
+				err = s.checkIdentity(ctx, rows[0])
+			}
 		default:
 			err = s.table.Twins(name, int64(len(rows)))
 		}
@@ -104,15 +108,36 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 			continue
 		}
 		c.Next = t.Start + n
-		created, err := s.table.Swap(ctx, nil, rowOf(c), nil)
+		created, err := s.table.Swap(ctx, nil, s.rowOf(c), nil)
+		if err == nil && created {
+			return t.Start, nil
+		}
+		if err == nil {
+			err = s.table.CheckMark(ctx)
+		}
 		if err != nil {
 			return 0, err
 		}
-		if created {
-			return t.Start, nil
-		}
 	}
 	return 0, s.table.Wrap(what, errBusy)
+}
+
+// checkIdentity returns an error wrapping [segment.ErrWentBack] if a row is not one of the table that the store
+// knows.
+func (s *Store) checkIdentity(ctx context.Context, row sqltable.Row) error {
+	var name, identity, ignored string
+	var number int64
+	var at time.Time
+	err := s.table.Scan(row, &name, &number, &number, &number, &at, &ignored, &identity)
+	if err != nil || identity == "" || identity == s.table.Identity() {
+		return err
+	}
+	if err := s.table.CheckMark(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the row of counter %q is that of another table, which has the identity %s, and this "+
+		"one has %s: raise the counter above all numbers in use (snowflake segments raise)", segment.ErrWentBack,
+		name, identity, s.table.Identity())
 }
 
 // claim runs the one statement, which returns the first number as a row, or as the last ID that was inserted.
@@ -133,9 +158,12 @@ func (s *Store) claim(
 	u := dialect.Write(kind, "UPDATE ", s.table.Quoted(), " SET ", next, " = ", greatest, next, ", ")
 	u.Bind(t.Start).Add(end, " + ").Bind(n)
 	u.Add(", ", kind.Quote("updated_at"), " = ").Bind(sqltable.Stamp(time.Now()))
+	u.Add(", ", kind.Quote("identity"), " = ").Bind(s.table.Identity())
 	s.table.Same(u.Add(" WHERE "), columnName, name)
 	s.table.Same(u.Add(" AND "), columnRemainder, t.Remainder)
 	s.table.Same(u.Add(" AND "), columnModulus, t.Modulus)
+	s.table.Same(u.Add(" AND ("), columnIdentity, s.table.Identity())
+	s.table.Same(u.Add(" OR "), columnIdentity, "").Add(")")
 	u.Add(" AND ", next, " <= ").Bind(t.Last-n+1).Add(" AND ", next, " > ").Bind(t.Above).Add(returning)
 	var changed int64
 	if returning == "" {
@@ -194,24 +222,37 @@ func (s *Store) Change(ctx context.Context, prev, next segment.Counter) (bool, e
 		return false, err
 	}
 	if prev.Next == 0 {
-		return s.table.Swap(ctx, nil, rowOf(next), nil)
+		return s.table.Swap(ctx, nil, s.rowOf(next), nil)
 	}
-	return s.table.Swap(ctx, rowOf(prev), rowOf(next), nil)
+	return s.table.Swap(ctx, s.rowOf(prev), s.rowOf(next), nil)
 }
 
 // Remove removes a counter with a single statement.
 func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) {
-	return s.table.Remove(ctx, rowOf(prev))
+	return s.table.Remove(ctx, s.rowOf(prev))
 }
 
 // rowOf returns the row of a counter that is written now.
-func rowOf(c segment.Counter) sqltable.Row {
-	return sqltable.Row{c.Name, c.Next, c.Remainder, c.Modulus, time.Now()}
+func (s *Store) rowOf(c segment.Counter) sqltable.Row {
+	return sqltable.Row{c.Name, c.Next, c.Remainder, c.Modulus, time.Now(), nil, s.table.Identity()}
+}
+
+// Identity returns the random identity of the table of counters, which lies in a row of that table. The first
+// call notes it in the table snowflake_authority of the same schema, and makes that table, if it may. From then
+// on a store opens no table of this name that was emptied or made anew.
+func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
+	is := segment.Identity{ID: s.table.Identity()}
+	read := func(ctx context.Context, q sqltable.Querier) (string, error) {
+		return authority.In(string(s.table.Kind()), q).Placed(s.table.Place()).OfCounters(ctx, s.table.Name(), is.ID)
+	}
+	var err error
+	is.Place, err = sqltable.Request(ctx, s.table, sqltable.Alone, "noting its identity", read)
+	return is, err
 }
 
 // counter reads one row.
 func (s *Store) counter(row sqltable.Row) (c segment.Counter, err error) {
-	err = s.table.Scan(row, &c.Name, &c.Next, &c.Remainder, &c.Modulus, &c.UpdatedAt)
+	err = s.table.Scan(row[:columnKind], &c.Name, &c.Next, &c.Remainder, &c.Modulus, &c.UpdatedAt)
 	if err == nil && (c.Next < 1 || c.Modulus < 0 || c.Remainder < 0 || c.Remainder >= max(c.Modulus, 1)) {
 		err = fmt.Errorf("%w: counter %q has next %d, remainder %d and modulus %d", segment.ErrInvalidCounter,
 			c.Name, c.Next, c.Remainder, c.Modulus)

@@ -84,7 +84,8 @@ var rules = []rule{
 		why: "numbers need no database, and its ErrClosed must match the module's",
 	},
 	{
-		dir: "segment/sqlsegment", may: []string{"./segment", "./internal/dialect", "./internal/errs", "./internal/sqltable"},
+		dir: "segment/sqlsegment",
+		may: []string{"./segment", "./internal/authority", "./internal/dialect", "./internal/errs", "./internal/sqltable"},
 		why: "programs on database/sql count in it without GORM, with the driver that they choose",
 	},
 	{
