@@ -18,6 +18,7 @@ type altered struct {
 	within func(ctx context.Context, prev, next lease.Record, earliest, latest time.Time) (bool, error)
 	hint   time.Duration
 	probe  func(ctx context.Context) error
+	empty  func(ctx context.Context) error
 }
 
 type swapFunc func(ctx context.Context, prev, next lease.Record) (bool, error)
@@ -26,6 +27,7 @@ var (
 	_ lease.WithinSwapper = altered{}
 	_ lease.SpanHinter    = altered{}
 	_ lease.Prober        = altered{}
+	_ leasetest.Emptier   = altered{}
 )
 
 func (a altered) Now(ctx context.Context) (time.Time, error) {
@@ -68,6 +70,13 @@ func (a altered) Probe(ctx context.Context) error {
 		return a.probe(ctx)
 	}
 	return ctx.Err()
+}
+
+func (a altered) Empty(ctx context.Context) error {
+	if a.empty != nil {
+		return a.empty(ctx)
+	}
+	return a.Memory.Empty(ctx)
 }
 
 func (a altered) SpanHint() time.Duration { return a.hint }

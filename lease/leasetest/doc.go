@@ -19,7 +19,7 @@
 // Store test the store alone. The clauses of the group Keeper let keepers and generators use the
 // store. They take a few seconds and need a store whose clock is within [lease.MaxSkew] of the
 // local clock. Optional features of a store, such as [lease.WithinSwapper], are tested if the store
-// has them and skipped otherwise.
+// has them and skipped otherwise. One clause takes all records away; it needs a store that is an [Emptier].
 //
 // A test cannot prove that a store is linearizable. These tests find the usual faults: a comparison
 // in the client, a collation, a rounded time, a page that ends early, an upsert instead of an

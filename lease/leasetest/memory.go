@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -13,17 +14,19 @@ import (
 // records, like processes that use the same database. The records are lost with the Memory. Create
 // one with [NewMemory]. It must not be copied. Its methods are safe for concurrent use. If the
 // context has ended, they return an error that wraps the cause. Otherwise they return only errors
-// that wrap [lease.ErrInvalidRecord].
+// that wrap [lease.ErrInvalidRecord], and after [Memory.Empty] one that wraps snowflakeplugin.ErrAuthority.
 type Memory struct {
 	now func() time.Time // immutable
 
 	mu      sync.Mutex
 	records map[int64]lease.Record // guarded by mu
+	emptied bool                   // guarded by mu
 }
 
 var (
 	_ lease.Store         = (*Memory)(nil)
 	_ lease.WithinSwapper = (*Memory)(nil)
+	_ Emptier             = (*Memory)(nil)
 )
 
 // NewMemory returns an empty store whose clock is the function now. The function must be safe for
@@ -51,11 +54,27 @@ func (m *Memory) List(ctx context.Context) ([]lease.Record, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.emptied {
+		return nil, fmt.Errorf("leasetest: %w: the records were taken away with Empty: make a new Memory, and "+
+			"start again what has used this one", errs.ErrAuthority)
+	}
 	records := make([]lease.Record, 0, len(m.records))
 	for _, r := range m.records {
 		records = append(records, r)
 	}
 	return records, nil
+}
+
+// Empty takes all records away. From then on no first record is granted.
+func (m *Memory) Empty(ctx context.Context) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.records)
+	m.emptied = true
+	return nil
 }
 
 // Swap stores next if the record of its node has the owner and the version of prev.
@@ -84,6 +103,9 @@ func (m *Memory) swapIf(
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.emptied && prev.Version == 0 {
+		return false, nil
+	}
 	stored := m.records[next.Node] // version 0 if there is none, as in prev
 	if stored.Version != prev.Version || stored.Version != 0 && stored.Owner != prev.Owner || !timely() {
 		return false, nil

@@ -2,15 +2,64 @@ package leasetest_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
 )
 
-// mutantsOfRecords keep or list something else than they are given.
+// mutantsOfRecords are wrong in what they keep.
 func mutantsOfRecords() []mutant {
+	return slices.Concat(mutantsOfKeeping(), mutantsOfLoss())
+}
+
+// mutantsOfLoss grant something when their records are lost.
+func mutantsOfLoss() []mutant {
+	const clause = "a store that has lost its records grants nothing"
+	return []mutant{
+		{
+			name: "does not notice that its records are lost",
+			storage: one(func(m *leasetest.Memory) altered {
+				return altered{empty: func(context.Context) error {
+					m.Remove(5)
+					return nil
+				}}
+			}),
+			breaks: []string{clause},
+		},
+		{
+			name: "lists nothing when its records are lost",
+			storage: one(func(m *leasetest.Memory) altered {
+				return altered{list: func(ctx context.Context) ([]lease.Record, error) {
+					records, err := m.List(ctx)
+					if errors.Is(err, errs.ErrAuthority) {
+						return nil, nil
+					}
+					return records, err
+				}}
+			}),
+			breaks: []string{clause},
+		},
+		{
+			name: "writes the next record of a holder where its last one is lost",
+			storage: swapping(func(m *leasetest.Memory) swapFunc {
+				return func(ctx context.Context, prev, next lease.Record) (bool, error) {
+					if _, err := m.List(ctx); errors.Is(err, errs.ErrAuthority) && prev.Version > 0 {
+						return true, nil
+					}
+					return m.Swap(ctx, prev, next)
+				}
+			}),
+			breaks: []string{clause},
+		},
+	}
+}
+
+// mutantsOfKeeping keep or list something else than they are given.
+func mutantsOfKeeping() []mutant {
 	return []mutant{
 		{
 			name:    "keeps microseconds",

@@ -121,6 +121,7 @@ func groups() []group {
 			otherLayout(),
 			reservedBeside(),
 			nodeHeld(),
+			emptied(),
 		}},
 	}
 }
