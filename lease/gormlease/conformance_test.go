@@ -1,6 +1,7 @@
 package gormlease_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
@@ -24,9 +25,28 @@ func TestEveryDatabaseKeepsTheContract(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
 		leasetest.Run(t, func(t *testing.T) func() lease.Store {
 			dsn := target.DSN(t)
-			return func() lease.Store { return newStore(t, target.OpenDSN(t, dsn, nil)) }
+			return func() lease.Store { return emptied(t, target.OpenDSN(t, dsn, nil)) }
 		})
 	})
+}
+
+// emptying is a store whose rows a test can delete.
+type emptying struct {
+	*gormlease.Store
+	db *gorm.DB
+}
+
+var _ leasetest.Emptier = emptying{}
+
+func (s emptying) Empty(ctx context.Context) error {
+	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { // the session may commit nothing by itself
+		return tx.Exec("DELETE FROM " + s.Table()).Error
+	})
+}
+
+func emptied(t *testing.T, db *gorm.DB, opts ...gormlease.Option) emptying {
+	t.Helper()
+	return emptying{newStore(t, db, opts...), db}
 }
 
 // tables names a table for each clause. To make a database for each would take longer.
@@ -63,7 +83,7 @@ func TestTheContractHoldsInMySQLSettings(t *testing.T) {
 				dsn, table := target.DSN(t), tables()
 				leasetest.Run(t, func(t *testing.T) func() lease.Store {
 					mine := table()
-					return func() lease.Store { return newStore(t, target.OpenDSN(t, dsn, nil, params...), mine) }
+					return func() lease.Store { return emptied(t, target.OpenDSN(t, dsn, nil, params...), mine) }
 				})
 			})
 		}
@@ -82,7 +102,7 @@ func TestTheContractHoldsOnPoolsThatAreShared(t *testing.T) {
 					pool := poolOf(t, target.OpenDSN(t, dsn, nil, dbtest.MaxOpenConns(1)))
 					db, err := gorm.Open(dialectorOn(target, pool), &gorm.Config{})
 					must(t, err)
-					return newStore(t, db, mine)
+					return emptied(t, db, mine)
 				}
 			})
 		})
@@ -108,7 +128,7 @@ func TestTheContractHoldsInPostgresSettings(t *testing.T) {
 			dsn, table := withSettings(t, target.DSN(t), settings), tables()
 			leasetest.Run(t, func(t *testing.T) func() lease.Store {
 				mine := table()
-				return func() lease.Store { return newStore(t, target.OpenDSN(t, dsn, nil), mine) }
+				return func() lease.Store { return emptied(t, target.OpenDSN(t, dsn, nil), mine) }
 			})
 		})
 	}
@@ -133,7 +153,7 @@ func TestTheContractHoldsInMemory(t *testing.T) {
 				must(t, err)
 				pool.SetMaxOpenConns(conns)
 				t.Cleanup(func() { must(t, pool.Close()) })
-				return func() lease.Store { return newStore(t, db) }
+				return func() lease.Store { return emptied(t, db) }
 			})
 		})
 	}
