@@ -48,9 +48,11 @@ func TestRestedNumbersAreTriedFirstThenUnusedOnesThenTheLongestFree(t *testing.T
 				freeSince(10, day-1), freeSince(11, 365*day), freeSince(12, 0), freeSince(13, day),
 				heldBy("a process", 14, after(1)),
 			)
-			var tried []int64
-			s.spoilWith(refusing(7, &tried))
-			mustClose(t, acquire(t, s, lease.WithNodes(10, 17), seeded(seed)))
+			var refused []int64
+			s.spoilWith(refusing(6, &refused))
+			k := acquire(t, s, lease.WithNodes(10, 17), seeded(seed))
+			tried := append(slices.Clone(refused), k.Window().Node)
+			mustClose(t, k)
 			first[tried[0]] = true
 			groups := [][]int64{tried[:2], tried[2:5], tried[5:7]}
 			for i, want := range [][]int64{{11, 13}, {15, 16, 17}, {10, 12}} {
@@ -223,5 +225,33 @@ func TestWhoLosesEveryRaceEndsWithTheContext(t *testing.T) {
 		_, err := acquireFor(ctx, t, s, generator.Default())
 		wantError(t, err, lease.ErrStore, "every free number was taken by somebody else")
 		wantError(t, err, context.Canceled)
+	})
+}
+
+// A store that refuses every first record, because it has lost its records, must not be asked without a pause.
+func TestWhoLosesEveryRacePausesLongerAndLonger(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newTable()
+		ctx, cancel := context.WithCancel(t.Context())
+		s.spoilWith(func(_ context.Context, r request, serve func() bool) (bool, error) {
+			if len(s.asked(asksList)) == 1000 {
+				cancel()
+			}
+			return r.kind != asksSwap && serve(), nil
+		})
+		_, err := acquireFor(ctx, t, s, generator.Default())
+		wantError(t, err, lease.ErrStore, "every free number was taken by somebody else")
+		wantError(t, err, context.DeadlineExceeded)
+		rounds := s.asked(asksList)
+		if len(rounds) != 12 {
+			t.Fatalf("within 30 s the store was asked %d times", len(rounds))
+		}
+		want := 50 * time.Millisecond
+		for i := 1; i < len(rounds); i++ {
+			if pause := rounds[i].at.Sub(rounds[i-1].at); pause != want {
+				t.Errorf("pause %d is %v, want %v", i, pause, want)
+			}
+			want = min(2*want, span/3)
+		}
 	})
 }

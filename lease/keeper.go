@@ -193,12 +193,17 @@ func (h holding) extendedTo(r Record) holding {
 	return h
 }
 
-// lostRaces is how many swaps may be lost to others before the store is asked anew what is free.
-const lostRaces = 8
+const (
+	// lostRaces is how many swaps may be lost to others before the store is asked anew what is free.
+	lostRaces = 8
+	// firstRacePause is the first pause before that. It doubles up to a third of a span, because a store may refuse
+	// every swap: it has lost its records, say.
+	firstRacePause = 50 * time.Millisecond
+)
 
 // take takes a free number. It changes nothing in the keeper but its doubt.
 func (k *Keeper) take(ctx context.Context) (holding, error) {
-	for {
+	for pause := firstRacePause; ; pause = min(2*pause, k.span/3) {
 		c, err := k.compareAgain(ctx)
 		if err != nil {
 			return holding{}, err
@@ -218,7 +223,7 @@ func (k *Keeper) take(ctx context.Context) (holding, error) {
 				return h, err
 			}
 		}
-		if err := ctx.Err(); err != nil {
+		if err := attempt.Sleep(ctx, pause); err != nil {
 			return holding{}, failed("every free number was taken by somebody else", err)
 		}
 	}
