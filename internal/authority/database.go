@@ -308,10 +308,6 @@ func (d Database) identity(ctx context.Context, subject, table, id string) (leas
 	return lease.Identity{ID: home.ID, Place: place}, err
 }
 
-// ErrEmptied means that a table of leases is not the one any more whose identity is known. It is
-// errs.ErrAuthority.
-var ErrEmptied = errs.ErrAuthority
-
 // Noted returns the identity that is noted for a table of leases, which is named without its schema. It is
 // empty if there is no note, or none that the login may read.
 func (d Database) Noted(ctx context.Context, leases string) (string, error) {

@@ -50,20 +50,3 @@ func emptied() clause {
 		},
 	}
 }
-
-// grantsNothing expects that a store has lost its records and says so.
-func (p *probe) grantsNothing(s lease.Store) {
-	p.t.Helper()
-	for _, node := range []int64{5, 6} {
-		p.refuse(s, lease.Record{Node: node}, first(node, "two"), "nothing tells who has the node")
-		if s, able := s.(bounded); able {
-			p.refuse(hasty{s}, lease.Record{Node: node}, first(node, "two"), "nothing tells who has the node")
-		}
-	}
-	if records, err := s.List(p.ctx); !errors.Is(err, errs.ErrAuthority) {
-		p.failf("List returned %+v and the error %v, want one that wraps ErrAuthority", records, err)
-	}
-	if k, err := p.acquire(s, layout(), lease.WithNodes(5, 6)); !errors.Is(err, errs.ErrAuthority) {
-		p.failf("Acquire returned the error %v, want one that wraps ErrAuthority (a keeper: %t)", err, k != nil)
-	}
-}

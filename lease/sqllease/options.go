@@ -2,11 +2,11 @@ package sqllease
 
 import (
 	"context"
-	"math"
-	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -62,14 +62,8 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			{Name: "version"}, {Name: "layout", Type: sqltable.Text}, {Name: "updated_at", Type: sqltable.Time},
 		},
 		Compare: []int{1, 3}, Newest: 2,
-		// Versions that do not know this row read it as that of a number which is reserved, is beyond those of
-		// every layout, and binds nobody to a layout.
 		Mark: &sqltable.Mark{
-			Row: sqltable.Row{
-				int64(math.MaxInt64), "reserved for the identity ",
-				time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), int64(1), lease.UnboundLayout, time.Unix(0, 0),
-			},
-			Column: 1, ErrEmptied: authority.ErrEmptied,
+			Row: rowOf(leaseops.Mark("")), Column: 1, ErrEmptied: errs.ErrAuthority,
 			First: "stop all programs that use it, wait until their windows have ended (15 s, ten minutes on SQLite, " +
 				"or the span that you have set)",
 			Again: "Stop all programs that use it, wait until their windows have ended, and start them again",

@@ -126,13 +126,14 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within *sqlta
 	if err := lease.CheckSwap(prev, next); err != nil {
 		return false, err
 	}
-	row := func(r lease.Record) sqltable.Row {
-		return sqltable.Row{r.Node, r.Owner, r.Until, r.Version, r.Layout, r.UpdatedAt}
-	}
 	if prev.Version == 0 {
-		return s.table.Swap(ctx, nil, row(next), within)
+		return s.table.Swap(ctx, nil, rowOf(next), within)
 	}
-	return s.table.Swap(ctx, row(prev), row(next), within)
+	return s.table.Swap(ctx, rowOf(prev), rowOf(next), within)
+}
+
+func rowOf(r lease.Record) sqltable.Row {
+	return sqltable.Row{r.Node, r.Owner, r.Until, r.Version, r.Layout, r.UpdatedAt}
 }
 
 // Probe returns nil when the database has answered on a connection on which the store waits for nothing
