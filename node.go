@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -188,13 +187,9 @@ func (n *node) noteDatabase(ctx context.Context, database authority.Database) (s
 const lateNoteTimeout = 5 * time.Second
 
 // notes returns what notes where the IDs come from in the schemas to which the statements of a handle lead.
-func (n *node) notes(db *gorm.DB) *fill.Notes {
-	return fill.NewNotes(func(ctx context.Context, d fill.Destination) (schemas []string, err error) {
-		isMatch := func(pattern string) bool {
-			matched, err := path.Match(pattern, d.Schema)
-			return matched && err == nil
-		}
-		if d.Schema != "" && slices.ContainsFunc(n.config.ownSchemas, isMatch) {
+func (n *node) notes(db *gorm.DB) func(context.Context, fill.Destination) ([]string, error) {
+	return func(ctx context.Context, d fill.Destination) (schemas []string, err error) {
+		if n.config.isOwnSchema(d.Schema) {
 			return nil, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)
@@ -214,7 +209,7 @@ func (n *node) notes(db *gorm.DB) *fill.Notes {
 			return err
 		})
 		return schemas, err
-	})
+	}
 }
 
 // noteOwn notes it on the database of the handle itself. If that is read-only, it is left to the first

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
+	"slices"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -171,6 +172,14 @@ func WithLogger(l *slog.Logger) Option {
 		}
 		c.logger = l
 		return nil
+	})
+}
+
+// isOwnSchema reports whether nothing is noted in a schema, as WithOwnSchemas says.
+func (c *config) isOwnSchema(schema string) bool {
+	return schema != "" && slices.ContainsFunc(c.ownSchemas, func(pattern string) bool {
+		matched, err := path.Match(pattern, schema)
+		return matched && err == nil
 	})
 }
 

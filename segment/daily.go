@@ -121,6 +121,10 @@ func (d *daily) refused(number int64) {
 	}
 }
 
+func (d *daily) origins(ctx context.Context) ([]Origin, error) {
+	return originOf(ctx, d.store, d.name, d.config)
+}
+
 // date is the present day as a number: 20261121.
 func (d *daily) date() int64 { return dateOf(d.config.now(), d.zone) }
 

@@ -526,6 +526,10 @@ func (l *lane) refused(number int64) {
 		"given up, and the next ones are claimed anew", "counter", l.name, "number", number)
 }
 
+func (l *lane) origins(ctx context.Context) ([]Origin, error) {
+	return originOf(ctx, l.store, l.name, l.config)
+}
+
 // lasting tells whether trying a claim again does not help until somebody acts.
 func lasting(err error) bool {
 	for _, sentinel := range []error{

@@ -24,6 +24,7 @@ type supply interface {
 	fill(ctx context.Context, ids []int64) error
 	// refused is told that somebody else has a number that was given out.
 	refused(number int64)
+	origins(ctx context.Context) ([]Origin, error)
 	stats() Stats
 	close() error
 }
@@ -111,6 +112,32 @@ func (s *Source) Fill(ctx context.Context, ids []int64) error {
 // the number. A number that the source has not claimed, or has given up already, changes nothing. It asks
 // nobody and waits for nothing.
 func (s *Source) Refused(number int64) { s.supply.refused(number) }
+
+// Origin says where numbers of a source come from.
+type Origin struct {
+	Identity // of the store; the ID is empty if it is no [Identifier]
+
+	Store   Store
+	Counter string
+	// Remainder and Modulus are the residue of the numbers.
+	Remainder, Modulus int64
+}
+
+// Origins returns where the numbers of the source come from: one origin, or several for a source of [Tickets].
+// The plugin notes them for each column that gets the numbers. The error is that of the store.
+func (s *Source) Origins(ctx context.Context) ([]Origin, error) { return s.supply.origins(ctx) }
+
+// originOf is the origin of numbers of a counter in a store.
+func originOf(ctx context.Context, s Store, name string, c config) ([]Origin, error) {
+	o := Origin{Store: s, Counter: name, Remainder: c.remainder, Modulus: c.modulus}
+	if identified, ok := s.(Identifier); ok {
+		var err error
+		if o.Identity, err = identified.Identity(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return []Origin{o}, nil
+}
 
 // String names the counter, for messages. A source of [Tickets] has one of each store.
 func (s *Source) String() string { return fmt.Sprintf("counter %q", s.Stats().Name) }

@@ -100,6 +100,17 @@ func (t *tickets) refused(number int64) {
 	}
 }
 
+func (t *tickets) origins(ctx context.Context) (all []Origin, err error) {
+	for _, l := range t.lanes {
+		of, err := l.origins(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+	}
+	return all, nil
+}
+
 // answer is what one lane said.
 type answer struct {
 	ids []int64

@@ -624,11 +624,15 @@ func (d Database) Beneath(
 	return claim(ctx, d)
 }
 
-// rows reads the whole table, which has a row or two, by subject.
-func (d Database) rows(ctx context.Context) (map[string]Note, error) {
+// rows reads the rows of some subjects, or the whole table.
+func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, error) {
 	var all [][]string
+	s := dialect.Write(d.Kind, "SELECT ", d.QuoteAll(columns()), " FROM ", d.quoted())
+	if len(subjects) > 0 {
+		s.Add(" WHERE ", d.Quote("subject"), " IN (").BindAll(subjects...).Add(")")
+	}
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
-		all, err = query(ctx, q, "SELECT "+d.QuoteAll(columns())+" FROM "+d.quoted())
+		all, err = query(ctx, q, s.String(), s.Args...)
 		return err
 	})
 	if err != nil {

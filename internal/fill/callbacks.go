@@ -288,7 +288,11 @@ func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
 	if len(plan.columns) == 0 {
 		return true
 	}
-	if err := f.notes.ensure(db); err != nil {
+	err := f.notes.ensure(db)
+	if err == nil && plan.named {
+		err = f.notes.ensureNumbers(db, plan)
+	}
+	if err != nil {
 		_ = db.AddError(plan.noID(1<<len(plan.columns)-1, err))
 		return false
 	}

@@ -1,6 +1,7 @@
 package fill
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -20,10 +21,12 @@ import (
 // in others before the first row gets an ID there. The handles of a configuration may lead to several databases:
 // dbresolver sets the pool of each statement. Its methods are safe for concurrent use.
 type Notes struct {
-	write func(context.Context, Destination) (schemas []string, err error)
-	mu    sync.RWMutex
-	// schemas are those that are noted, and tables those whose schema is.
-	schemas, tables map[inPool]struct{}
+	write   func(context.Context, Destination) (schemas []string, err error)
+	numbers func(ctx context.Context, d Destination, table string, columns []Numbered) error
+	mu      sync.RWMutex
+	// schemas are those that are noted, tables those whose schema is, and numbered the tables whose columns with
+	// numbers of named sources are.
+	schemas, tables, numbered map[inPool]struct{}
 	// inTx and inConn are where a transaction and a connection of database/sql keep their pool; nil if they do
 	// not.
 	inTx, inConn []int
@@ -51,11 +54,22 @@ type Destination struct {
 	Pinned bool
 }
 
-// NewNotes returns notes of no database yet. The function writes a note, and may do so twice. It returns the
-// schemas of the pool that have theirs now. It is nil if nothing is noted.
-func NewNotes(write func(context.Context, Destination) (schemas []string, err error)) *Notes {
+// Numbered is a column with numbers of a named source.
+type Numbered struct {
+	Column, Name string
+	Source       Source
+}
+
+// NewNotes returns notes of no database yet. The function write notes where keys come from, and may do so twice.
+// It returns the schemas of the pool that have their notes now. It is nil if nothing is noted. The function
+// numbers notes where the numbers of columns come from.
+func NewNotes(
+	write func(context.Context, Destination) (schemas []string, err error),
+	numbers func(ctx context.Context, d Destination, table string, columns []Numbered) error,
+) *Notes {
 	return &Notes{
-		write: write, schemas: map[inPool]struct{}{}, tables: map[inPool]struct{}{},
+		write: write, numbers: numbers,
+		schemas: map[inPool]struct{}{}, tables: map[inPool]struct{}{}, numbered: map[inPool]struct{}{},
 		inTx: poolField(reflect.TypeFor[sql.Tx]()), inConn: poolField(reflect.TypeFor[sql.Conn]()),
 	}
 }
@@ -92,11 +106,8 @@ func (n *Notes) ensure(db *gorm.DB) error {
 	}
 	stmt := db.Statement
 	pool, pinned := n.poolOf(stmt.ConnPool)
-	table := inPool{pool, stmt.Table}
-	if stmt.TableExpr != nil {
-		table.name = stmt.TableExpr.SQL
-	}
-	if (stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0) && n.has(n.tables, table) {
+	table := inPool{pool, namedTable(stmt)}
+	if isConstant(stmt) && n.has(n.tables, table) {
 		return nil
 	}
 	where, err := locate(db)
@@ -112,18 +123,72 @@ func (n *Notes) ensure(db *gorm.DB) error {
 		n.Add(pool, schemas...)
 	}
 	if where.known {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if len(n.tables) >= maxTables {
-			clear(n.tables)
-		}
-		n.tables[table] = struct{}{}
+		n.remember(n.tables, table)
 	}
 	return nil
 }
 
+// namedTable is the table of a statement as that names it.
+func namedTable(stmt *gorm.Statement) string {
+	if stmt.TableExpr != nil {
+		return stmt.TableExpr.SQL
+	}
+	return stmt.Table
+}
+
+// isConstant reports whether the name alone tells the table of a statement.
+func isConstant(stmt *gorm.Statement) bool {
+	return stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0
+}
+
+func (n *Notes) remember(set map[inPool]struct{}, table inPool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(set) >= maxTables {
+		clear(set)
+	}
+	set[table] = struct{}{}
+}
+
+// ensureNumbers notes from which counters the columns of a statement get their numbers, unless that is known to
+// be noted.
+func (n *Notes) ensureNumbers(db *gorm.DB, plan *Plan) error {
+	stmt := db.Statement
+	pool, pinned := n.poolOf(stmt.ConnPool)
+	table := inPool{pool, namedTable(stmt) + plan.numbered}
+	if db.DryRun || isConstant(stmt) && n.has(n.numbered, table) {
+		return nil
+	}
+	where, err := locate(db)
+	if err != nil || where.table == "" || !where.known {
+		return err
+	}
+	if !where.temporary && !(pinned && isInMemory(db, where)) {
+		d := Destination{db.Name(), pool, where.schema, pinned}
+		if err := n.numbers(stmt.Context, d, where.table, plan.Numbered()); err != nil {
+			return err
+		}
+	}
+	n.remember(n.numbered, table)
+	return nil
+}
+
+// isInMemory reports whether a table lies in no file, so that no other process fills it. Then nothing is noted,
+// and a transaction that has the only connection need not let another one in.
+func isInMemory(db *gorm.DB, where location) bool {
+	d, _ := dialect.Of(db.Name())
+	if !d.Embedded {
+		return false
+	}
+	query, args := d.Here(cmp.Or(where.schema, "main"))
+	var file string
+	err := db.Statement.ConnPool.QueryRowContext(orBackground(db.Statement.Context), query, args...).Scan(&file)
+	return err == nil && file == ""
+}
+
 // location is where a table lies.
 type location struct {
+	table            string // without its schema; empty if nothing tells
 	schema           string // empty for the default one of the connections
 	temporary, known bool
 }
@@ -143,6 +208,7 @@ func locate(db *gorm.DB) (where location, err error) {
 	if len(parts) == 0 { // no database inserts rows there
 		return where, nil
 	}
+	where.table = parts[len(parts)-1]
 	if len(parts) > 1 {
 		where.schema = parts[len(parts)-2]
 	}
@@ -150,7 +216,7 @@ func locate(db *gorm.DB) (where location, err error) {
 	if query == "" {
 		where.known = true
 		if d.Embedded {
-			where.schema = strings.ToLower(where.schema)
+			where.schema, where.table = strings.ToLower(where.schema), strings.ToLower(where.table)
 			where.temporary = where.schema == "temp"
 			if where.schema == "main" {
 				where.schema = ""

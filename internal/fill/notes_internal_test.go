@@ -24,7 +24,7 @@ func TestThePoolOfEveryKindOfHandleIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := NewNotes(func(context.Context, Destination) ([]string, error) { return nil, nil })
+		n := NewNotes(func(context.Context, Destination) ([]string, error) { return nil, nil }, nil)
 		check := func(what string, pool gorm.ConnPool) {
 			t.Helper()
 			if got, pinned := n.poolOf(pool); got != want || pinned != (what != "handle") {
@@ -73,7 +73,7 @@ func BenchmarkNotes(b *testing.B) {
 		if err := db.AutoMigrate(&row{}); err != nil {
 			b.Fatal(err)
 		}
-		n := NewNotes(func(context.Context, Destination) ([]string, error) { return nil, nil })
+		n := NewNotes(func(context.Context, Destination) ([]string, error) { return nil, nil }, nil)
 		n.Add(pool, "")
 		var last int64
 		measure := func(b *testing.B, tx *gorm.DB) {

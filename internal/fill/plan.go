@@ -182,7 +182,10 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 			continue
 		}
 		p.bound = p.bound || column.like != nil
-		p.named = p.named || column.source != nil
+		if column.source != nil {
+			p.named = true
+			p.numbered += "\x00" + field.DBName + "\x00" + column.source.name
+		}
 		p.columns = append(p.columns, column)
 	}
 	faults = append(faults, idleTags(s)...)
@@ -281,6 +284,16 @@ func (c *PlanCache) uniqueIndexes(p *Plan) map[string][]*schema.Field {
 	return p.indexes
 }
 
+// Numbered lists the columns with numbers of named sources.
+func (p *Plan) Numbered() (columns []Numbered) {
+	for _, c := range p.columns {
+		if c.source != nil {
+			columns = append(columns, Numbered{c.field.DBName, c.source.name, c.source.source})
+		}
+	}
+	return columns
+}
+
 // Unguarded returns the fields with numbers of named sources that are in no unique index of the model, so that
 // nothing refuses a number that was given twice.
 func (c *PlanCache) Unguarded(p *Plan) (fields []*schema.Field) {
@@ -333,6 +346,8 @@ type Plan struct {
 	bound bool
 	// named: some IDs of the model come from named sources.
 	named bool
+	// numbered tells the columns with numbers of named sources, and their sources.
+	numbered string
 	// shard is set for the schema of a router's model on one shard. The keys of its rows lie there.
 	shard *Shard
 	// wrap turns a number into an ID of the application.

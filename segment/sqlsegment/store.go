@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
@@ -23,7 +24,10 @@ var errBusy = errors.New("others change the counter at the same time")
 
 // Store is a [segment.Store] in a table. Make one with [New]; it must not be copied. Its methods are
 // safe for concurrent use.
-type Store struct{ table *sqltable.Table }
+type Store struct {
+	table *sqltable.Table
+	noted atomic.Pointer[segment.Identity] // what Identity has returned
+}
 
 var (
 	_ segment.TermsStore = (*Store)(nil)
@@ -48,7 +52,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	if err != nil {
 		return nil, err
 	}
-	return &Store{table}, nil
+	return &Store{table: table}, nil
 }
 
 // DDL returns the statement that makes the table of the store that [New] would return, for those
@@ -241,12 +245,18 @@ func (s *Store) rowOf(c segment.Counter) sqltable.Row {
 // call notes it in the table snowflake_authority of the same schema, and makes that table, if it may. From then
 // on a store opens no table of this name that was emptied or made anew.
 func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
+	if known := s.noted.Load(); known != nil {
+		return *known, nil
+	}
 	is := segment.Identity{ID: s.table.Identity()}
 	read := func(ctx context.Context, q sqltable.Querier) (string, error) {
 		return authority.In(string(s.table.Kind()), q).Placed(s.table.Place()).OfCounters(ctx, s.table.Name(), is.ID)
 	}
 	var err error
 	is.Place, err = sqltable.Request(ctx, s.table, sqltable.Alone, "noting its identity", read)
+	if err == nil {
+		s.noted.Store(&is)
+	}
 	return is, err
 }
 

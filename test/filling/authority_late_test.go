@@ -61,12 +61,12 @@ type frozen struct {
 	alone     bool // db has one connection
 }
 
-// freeze makes a fresh database with the table of accounts, and then read-only.
-func freeze(t *testing.T, target dbtest.Target) frozen {
+// freeze makes a fresh database with the table of accounts, and others, and then read-only.
+func freeze(t *testing.T, target dbtest.Target, models ...any) frozen {
 	t.Helper()
 	dsn := target.DSN(t)
 	f := frozen{admin: target.OpenDSN(t, dsn, nil)}
-	must(t, f.admin.AutoMigrate(&account{}), "AutoMigrate")
+	must(t, f.admin.AutoMigrate(append(models, &account{})...), "AutoMigrate")
 	var on, off string
 	switch {
 	case target.Dialect == "postgres":

@@ -1,0 +1,153 @@
+package authority
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// A column with numbers of counters has a note of its own under the subject "numbers TABLE.COLUMN", in the schema
+// of the table: the identity of the store of counters, or, if each of several stores has a remainder of its own,
+// their modulus. Then every remainder has a note as well, with the identity of its store, under that subject and
+// the residue: "numbers orders.serial 1 mod 2". Each of them is decided by the primary key, and the first one
+// decides what the others are.
+
+const subjectNumbers = "numbers "
+
+// idResidues is the authority of a column whose numbers come from several stores.
+const idResidues = "several counters"
+
+// Share is the numbers of one store of counters that leave a remainder when they are divided by the modulus. The
+// modulus is 1 for all of its numbers.
+type Share struct {
+	Origin
+
+	Remainder, Modulus int64
+}
+
+// External is the origin of numbers of something that has no identity.
+func External(of any) Origin {
+	return Origin{ID: idExternal, Place: fmt.Sprintf("a store or a source of type %T", of)}
+}
+
+// Numbered is a column and where its numbers come from.
+type Numbered struct {
+	Column string
+	Shares []Share // all have one modulus
+}
+
+// numbersNote is a row of the table, as it should be.
+type numbersNote struct {
+	subject string
+	residue string // which of the numbers of the column it is about, for messages
+	origin  Origin
+}
+
+// notes are the rows of a column, in the order in which they are written.
+func (n Numbered) notes(table string) (notes []numbersNote) {
+	subject := subjectOf(table, n.Column)
+	for i, share := range n.Shares {
+		if share.Modulus == 1 {
+			return []numbersNote{{subject, "", share.Origin}}
+		}
+		if i == 0 {
+			residues := Origin{ID: idResidues, Layout: fmt.Sprintf("mod %d", share.Modulus)}
+			notes = append(notes, numbersNote{subject, "", residues})
+		}
+		residue := fmt.Sprintf(" %d mod %d", share.Remainder, share.Modulus)
+		notes = append(notes, numbersNote{subject + residue, residue, share.Origin})
+	}
+	return notes
+}
+
+// subjectOf is the subject of a column. Names that are too long are told apart by a checksum.
+func subjectOf(table, column string) string {
+	const longest = maxText - 60
+	subject := subjectNumbers + table + "." + column
+	if len(subject) > longest {
+		subject = fmt.Sprintf("%s %x", fit(subject)[:longest-40], sha256.Sum256([]byte(subject)))[:longest]
+	}
+	return subject
+}
+
+// ClaimNumbers notes from which stores the columns of a table get their numbers, unless that is noted already. It
+// returns an error wrapping errs.ErrAuthority if it is noted that they come from others. Like [Database.Claim] it
+// notes nothing in a database in memory, and refuses one that is read-only. It takes one statement if all is
+// noted, and the place is known.
+func ClaimNumbers(ctx context.Context, d Database, table string, columns []Numbered) error {
+	if !d.IsSupported() || d.Pool == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
+		return err
+	}
+	d, err := d.Locate(ctx)
+	if err != nil {
+		return err
+	}
+	var subjects []any
+	for _, column := range columns {
+		for _, note := range column.notes(table) {
+			subjects = append(subjects, note.subject)
+		}
+	}
+	rows, err := d.rows(ctx, subjects...)
+	if err != nil && !dialect.Missing(err) {
+		return d.failed(ctx, err)
+	}
+	for _, column := range columns {
+		for _, want := range column.notes(table) {
+			noted, is := rows[want.subject]
+			if !is {
+				all, err := d.ensure(ctx, want.subject, func(map[string]Note) (Note, error) {
+					return newNote(want.origin), nil
+				})
+				if errors.Is(err, ErrReadOnly) {
+					err = fmt.Errorf("%w: the column %s.%s gets no number until it can be noted in the database that they "+
+						"come from %s", err, table, column.Column, counters(want.origin))
+				}
+				if err != nil {
+					return err
+				}
+				noted = all[want.subject]
+			}
+			if !noted.sameAs(want.origin) {
+				return otherNumbers(d, table, column.Column, noted, want)
+			}
+		}
+	}
+	return nil
+}
+
+// counters describes where numbers come from.
+func counters(o Origin) string {
+	switch {
+	case o.ID == idResidues:
+		return "several counters with remainders of their own (" + o.Layout + ")"
+	case o.Place == "":
+		return "the counters " + o.ID
+	}
+	return fmt.Sprintf("the counters %s (%s)", o.ID, o.Place)
+}
+
+// otherNumbers is the error when the numbers of a column come from somewhere else.
+func otherNumbers(d Database, table, column string, noted Note, want numbersNote) error {
+	hint := ""
+	if noted.Place == want.origin.Place && noted.Place != "" && noted.ID != want.origin.ID {
+		hint = " Both are called the same, so perhaps the first counters were emptied or replaced, and begin again."
+	}
+	subject := subjectOf(table, column)
+	return fmt.Errorf("%w: the numbers%s of the column %s of the table %s come from %s (%s), and this plugin takes them "+
+		"from %s: they would repeat.%s Take them from the first counters, or give each store a remainder of its own "+
+		"(segment.SetResidues, or \"snowflake segments residues\", and WithResidue). If the column has moved, or its "+
+		"residues were changed: stop all programs that fill it, make sure that each counter is above all numbers in "+
+		"use (\"snowflake segments raise\"), and run this:\n\nDELETE FROM %s WHERE %[10]s = '%[11]s' OR %[10]s LIKE '%[11]s %%';",
+		errs.ErrAuthority, want.residue, column, table, counters(noted.Origin), noted.since(), counters(want.origin), hint,
+		d.quoted(), d.Quote("subject"), subject)
+}

@@ -1,0 +1,91 @@
+package snowflakeplugin
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+)
+
+// noteNumbers returns what notes from which counters columns get their numbers, in the databases to which the
+// statements of a handle lead.
+func noteNumbers(
+	p *Plugin, db *gorm.DB,
+) func(ctx context.Context, d fill.Destination, table string, columns []fill.Numbered) error {
+	return func(ctx context.Context, d fill.Destination, table string, columns []fill.Numbered) error {
+		if p.config.isOwnSchema(d.Schema) {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)
+		defer cancel()
+		claim := func(ctx context.Context, database authority.Database) error {
+			noted := make([]authority.Numbered, len(columns))
+			for i, column := range columns {
+				shares, err := sharesOf(ctx, column.Source)
+				if err != nil {
+					return fmt.Errorf("snowflakeplugin: no numbers for %s.%s: source %q: %w", table, column.Column,
+						column.Name, err)
+				}
+				noted[i] = authority.Numbered{Column: column.Column, Shares: shares}
+			}
+			database, err := placeOfNumbers(ctx, p.node.Load(), database, d.Schema)
+			if err != nil {
+				return err
+			}
+			return authority.ClaimNumbers(ctx, database, table, noted)
+		}
+		database := databaseOf(db)
+		if d.Pool == nil {
+			return claim(ctx, database)
+		}
+		if database = authority.In(d.Dialect, d.Pool); !d.Pinned {
+			return claim(ctx, database)
+		}
+		return database.Beneath(ctx, d.Pool, claim)
+	}
+}
+
+// placeOfNumbers returns the database with the table in which the columns of a schema are noted. For a schema that
+// has the table of the database, or the leases, it is the one where the keys are noted. The database decides that
+// alone, so all processes find the same one.
+func placeOfNumbers(
+	ctx context.Context, n *node, database authority.Database, schema string,
+) (authority.Database, error) {
+	own := database
+	if pool, _ := database.Pool.(*sql.DB); n != nil && pool != nil && pool == n.home.Pool {
+		own = n.home
+	}
+	own, err := own.Locate(ctx)
+	if err != nil || schema == "" || slices.Contains(own.Schemas(true), schema) {
+		return own, err
+	}
+	return database.OfSchema(schema), nil
+}
+
+// sharesOf returns where the numbers of a source come from.
+func sharesOf(ctx context.Context, source fill.Source) (shares []authority.Share, err error) {
+	counted, ok := source.(interface {
+		Origins(ctx context.Context) ([]segment.Origin, error)
+	})
+	if !ok {
+		return []authority.Share{{Origin: authority.External(source), Modulus: 1}}, nil
+	}
+	origins, err := counted.Origins(ctx)
+	for _, o := range origins {
+		share := authority.Share{
+			Origin:    authority.Origin{ID: o.ID, Place: fmt.Sprintf("counter %q, %s", o.Counter, o.Place)},
+			Remainder: o.Remainder, Modulus: o.Modulus,
+		}
+		if o.ID == "" {
+			share.Origin = authority.External(o.Store)
+		}
+		shares = append(shares, share)
+	}
+	return shares, err
+}

@@ -1,0 +1,284 @@
+package filling_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/segmenttest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+func TestNotesOfNumbers(t *testing.T) {
+	run(t, []behavior{
+		{Name: "a second store of counters fills no column of the first", Everywhere: true, Run: secondStoreIsRefused},
+		{Name: "stores with remainders of their own share a column", Everywhere: true, Run: remaindersShareAColumn},
+		{Name: "two processes that begin at once have one store", Everywhere: true, Run: oneStoreOfTwo},
+		{Name: "a column of an emptied store is refused", Everywhere: true, Run: emptiedCountersAreRefused},
+		{Name: "a note of numbers outlives the transaction of the application", Everywhere: true, Run: noteOfNumbersOutlives},
+		{Name: "a column of a read-only database is noted before its first number", Everywhere: true, Run: numbersOfReadOnly},
+		{Name: "numbers are noted in the schema of their rows", Everywhere: true, Run: numbersInAThirdSchema},
+		{Name: "a source of the application is noted as one that nobody knows", Run: externalNumbers},
+		{Name: "what is noted is not asked for again", Everywhere: true, Run: notedNumbersAreRemembered},
+		{Name: "models without numbers note none", Run: noNumbersNoNote},
+		{Name: "in memory nothing is noted", Only: []string{"sqlite"}, Run: numbersInMemory},
+	})
+}
+
+// A crate has a number that every process takes from a counter.
+type crate struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Serial int64              `gorm:"uniqueIndex" snowflake:"from:serial"`
+}
+
+// counted is a handle whose plugin takes serials from a source, in a process of its own.
+func counted(t *testing.T, db *gorm.DB, source snowflakeplugin.Source) *gorm.DB {
+	t.Helper()
+	plugin := snowflakeplugin.New(silent(), snowflakeplugin.WithNode(3), snowflakeplugin.WithNumbers("serial", source))
+	must(t, db.Use(closedAfter(t, plugin)), "Use")
+	return db
+}
+
+// serials is a source of a counter in a store.
+func serials(t *testing.T, store segment.Store, opts ...segment.Option) *segment.Source {
+	t.Helper()
+	source, err := segment.New(store, "crates", opts...)
+	must(t, err, "a source")
+	t.Cleanup(func() { must(t, source.Close(), "close the source") })
+	return source
+}
+
+// storeIn opens a store of counters in a database.
+func storeIn(t *testing.T, db *gorm.DB) *gormsegment.Store {
+	t.Helper()
+	store, err := gormsegment.New(db)
+	must(t, err, "a store of counters")
+	t.Cleanup(func() { must(t, store.Close(), "close the store") })
+	return store
+}
+
+// crates makes a database with the table of crates, and says how processes open it.
+func crates(t *testing.T, target dbtest.Target) (open func() *gorm.DB) {
+	t.Helper()
+	dsn := target.DSN(t)
+	open = func() *gorm.DB { t.Helper(); return target.OpenDSN(t, dsn, nil) }
+	must(t, open().AutoMigrate(&crate{}), "AutoMigrate")
+	return open
+}
+
+// move runs the statement at the end of an error.
+func move(t *testing.T, db *gorm.DB, err error) {
+	t.Helper()
+	_, statement, found := strings.Cut(err.Error(), "\n\n")
+	if !found {
+		t.Fatalf("the error has no statement: %v", err)
+	}
+	must(t, db.Exec(strings.TrimSuffix(statement, ";")).Error, "move the column")
+}
+
+func secondStoreIsRefused(t *testing.T, target dbtest.Target) {
+	open := crates(t, target)
+	first := counted(t, open(), serials(t, storeIn(t, open())))
+	elsewhere := storeIn(t, target.Open(t, nil))
+	second := counted(t, open(), serials(t, elsewhere))
+	must(t, first.Create(&[]crate{{}, {}}).Error, "create of the first process")
+
+	p := crate{}
+	err := second.Create(&p).Error
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "create of the second process")
+	note := noted(t, first)["numbers crates.serial"]
+	identity, ierr := elsewhere.Identity(t.Context())
+	must(t, ierr, "the identity of the second store")
+	says(t, err, "crates", "serial", note.Authority, identity.ID, "snowflake_segments", "SetResidues")
+	same(t, "the row that was refused", p, crate{})
+	same(t, "the rows", plainOne[int64](t, first, "SELECT count(*) FROM crates"), 2)
+	must(t, first.Create(&crate{}).Error, "create of the first process")
+
+	must(t, segment.Raise(t.Context(), elsewhere, "crates", 5000), "raise the counter")
+	move(t, first, err)
+	must(t, second.Create(&p).Error, "create after the column has moved")
+	same(t, "the number", p.Serial, 5000)
+	third := counted(t, open(), serials(t, storeIn(t, open())))
+	wantErr(t, third.Create(&crate{}).Error, snowflakeplugin.ErrAuthority, "create from the store that it has left")
+}
+
+func remaindersShareAColumn(t *testing.T, target dbtest.Target) {
+	open := crates(t, target)
+	fresh := func(opts ...segment.Option) *gorm.DB {
+		t.Helper()
+		return counted(t, open(), serials(t, storeIn(t, target.Open(t, nil)), opts...))
+	}
+	a, b := fresh(segment.WithResidue(0, 2)), fresh(segment.WithResidue(1, 2))
+	for range 2 {
+		must(t, a.Create(&[]crate{{}, {}}).Error, "create of one store")
+		must(t, b.Create(&[]crate{{}, {}}).Error, "create of the other")
+	}
+	for what, other := range map[string]*gorm.DB{
+		"without a remainder": fresh(), "with the same remainder": fresh(segment.WithResidue(1, 2)),
+		"with another modulus": fresh(segment.WithResidue(1, 3)),
+	} {
+		err := other.Create(&crate{}).Error
+		wantErr(t, err, snowflakeplugin.ErrAuthority, "create of a store "+what)
+		says(t, err, "serial", "crates", "mod ")
+	}
+	same(t, "the rows", plainOne[int64](t, a, "SELECT count(*) FROM crates"), 8)
+
+	// A source of several stores is noted for each of its remainders.
+	open = crates(t, target)
+	stores := []*gormsegment.Store{storeIn(t, target.Open(t, nil)), storeIn(t, target.Open(t, nil))}
+	tickets, err := segment.Tickets(serials(t, stores[0], segment.WithResidue(0, 2)),
+		serials(t, stores[1], segment.WithResidue(1, 2)))
+	must(t, err, "tickets")
+	db := counted(t, open(), tickets)
+	must(t, db.Create(&crate{}).Error, "create of the tickets")
+	same(t, "the notes", len(noted(t, db)), 4)
+	// After the way from two ticket servers to three the column is told so.
+	third := storeIn(t, target.Open(t, nil))
+	must(t, segment.SetResidues(t.Context(), "crates", stores[0], stores[1], third), "SetResidues")
+	three := counted(t, open(), serials(t, third, segment.WithResidue(2, 3)))
+	err = three.Create(&crate{}).Error
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "create with the new residue")
+	move(t, db, err)
+	must(t, three.Create(&crate{}).Error, "create after the column was told")
+}
+
+func oneStoreOfTwo(t *testing.T, target dbtest.Target) {
+	for range 5 {
+		open := crates(t, target)
+		var processes []*gorm.DB
+		for range 4 {
+			processes = append(processes, counted(t, open(), serials(t, storeIn(t, target.Open(t, nil)))))
+		}
+		errs := make([]error, len(processes))
+		var group sync.WaitGroup
+		for i, db := range processes {
+			group.Go(func() { errs[i] = db.Create(&crate{}).Error })
+		}
+		group.Wait()
+		created := 0
+		for _, err := range errs {
+			if err == nil {
+				created++
+			} else if !errors.Is(err, snowflakeplugin.ErrAuthority) {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		same(t, "the processes that created a row", created, 1)
+	}
+}
+
+func emptiedCountersAreRefused(t *testing.T, target dbtest.Target) {
+	open := crates(t, target)
+	dsn := target.DSN(t)
+	counters := func() *gorm.DB { t.Helper(); return target.OpenDSN(t, dsn, nil) }
+	must(t, counted(t, open(), serials(t, storeIn(t, counters()))).Create(&crate{}).Error, "create")
+	must(t, counters().Exec("DROP TABLE snowflake_segments").Error, "drop the counters")
+	if _, err := gormsegment.New(counters()); !errors.Is(err, segment.ErrWentBack) {
+		t.Errorf("the store is made anew: %v", err)
+	}
+	// Somebody has removed the note of the counters as well.
+	must(t, counters().Exec("DROP TABLE snowflake_authority").Error, "drop the note")
+	err := counted(t, open(), serials(t, storeIn(t, counters()))).Create(&crate{}).Error
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "create from counters that begin again")
+	says(t, err, "emptied or replaced")
+}
+
+func noteOfNumbersOutlives(t *testing.T, target dbtest.Target) {
+	open := crates(t, target)
+	db := counted(t, open(), serials(t, storeIn(t, target.Open(t, nil))))
+	if target.Dialect == "sqlite" { // which has one writer, so Prepare notes it before there are transactions
+		plugin, _ := db.Plugins["snowflake"].(*snowflakeplugin.Plugin)
+		must(t, plugin.Prepare(db, &crate{}), "Prepare")
+	}
+	failed := errors.New("rolled back")
+	err := db.Transaction(func(tx *gorm.DB) error {
+		must(t, tx.Create(&crate{}).Error, "create in a transaction")
+		return failed
+	})
+	wantErr(t, err, failed, "the transaction")
+	if noted(t, open())["numbers crates.serial"].Authority == "" {
+		t.Error("the note went with the transaction")
+	}
+}
+
+func numbersOfReadOnly(t *testing.T, target dbtest.Target) {
+	f := freeze(t, target, &crate{})
+	db := counted(t, f.db, serials(t, segmenttest.NewMemory()))
+	p := crate{}
+	err := db.Create(&p).Error
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "create while it is read-only")
+	says(t, err, "read-only")
+	f.thaw()
+	must(t, db.Create(&p).Error, "create")
+	if noted(t, f.admin)["numbers crates.serial"].Authority == "" {
+		t.Error("nothing is noted")
+	}
+}
+
+func numbersInAThirdSchema(t *testing.T, target dbtest.Target) {
+	s := share(t, target)
+	must(t, s.admin.Exec("CREATE TABLE "+s.schema+".crates (id bigint NOT NULL PRIMARY KEY, serial bigint)").Error,
+		"the table of crates")
+	table := s.schema + ".crates"
+	first, second := counted(t, s.open(t), serials(t, segmenttest.NewMemory())), s.open(t)
+	counted(t, second, serials(t, storeIn(t, target.Open(t, nil))))
+	must(t, first.Table(table).Create(&crate{}).Error, "create of the first program")
+	wantErr(t, second.Table(table).Create(&crate{}).Error, snowflakeplugin.ErrAuthority, "create of the second")
+	var subjects []string
+	must(t, s.admin.Table(s.schema+".snowflake_authority").Order("subject").Pluck("subject", &subjects).Error, "the notes")
+	same(t, "the notes of the schema", strings.Join(subjects, ", "), "numbers crates.serial, rows")
+}
+
+func externalNumbers(t *testing.T, target dbtest.Target) {
+	open := crates(t, target)
+	must(t, counted(t, open(), &series{next: 1}).Create(&crate{}).Error, "create of a source of the application")
+	must(t, counted(t, open(), &series{next: 100}).Create(&crate{}).Error, "create of another one")
+	err := counted(t, open(), serials(t, storeIn(t, open()))).Create(&crate{}).Error
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "create of counters")
+	says(t, err, "external, not identified", "series")
+	move(t, open(), err)
+	daily, err := segment.Daily(storeIn(t, target.Open(t, nil)), "crates", 6, time.UTC)
+	must(t, err, "a daily source")
+	defer daily.Close()
+	db := counted(t, open(), daily)
+	must(t, db.Create(&crate{}).Error, "create of a daily counter")
+	must(t, db.CreateInBatches(make([]crate, 5), 2).Error, "create in batches")
+	same(t, "the notes", len(noted(t, open())), 2)
+}
+
+func notedNumbersAreRemembered(t *testing.T, target dbtest.Target) {
+	open := crates(t, target)
+	db := counted(t, open(), serials(t, storeIn(t, target.Open(t, nil))))
+	must(t, db.Create(&crate{}).Error, "create")
+	must(t, open().Exec("DROP TABLE snowflake_authority").Error, "drop the notes")
+	must(t, db.Create(&crate{}).Error, "create once more")
+	must(t, db.Transaction(func(tx *gorm.DB) error { return tx.Create(&crate{}).Error }), "create in a transaction")
+	if db.Migrator().HasTable("snowflake_authority") {
+		t.Error("the notes were written again")
+	}
+}
+
+func noNumbersNoNote(t *testing.T, target dbtest.Target) {
+	open := crates(t, target)
+	db := counted(t, open(), serials(t, storeIn(t, open())))
+	must(t, db.AutoMigrate(&account{}), "AutoMigrate")
+	must(t, db.Create(&account{Email: "ann@example.com"}).Error, "create a row without numbers")
+	same(t, "the notes", len(noted(t, db)), 1)
+}
+
+func numbersInMemory(t *testing.T, target dbtest.Target) {
+	db := target.OpenDSN(t, ":memory:", nil, dbtest.MaxOpenConns(1))
+	must(t, db.AutoMigrate(&crate{}), "AutoMigrate")
+	counted(t, db, serials(t, segmenttest.NewMemory()))
+	must(t, db.Transaction(func(tx *gorm.DB) error { return tx.Create(&crate{}).Error }), "create in a transaction")
+	if db.Migrator().HasTable("snowflake_authority") {
+		t.Error("something is noted")
+	}
+}
