@@ -177,6 +177,10 @@ func TestTheClausesOfCountersHoldAndNeedEachMechanism(t *testing.T) {
 				w.without = m
 				prove(t, &w, broken)
 			}
+			if nightly.Enabled() {
+				p.lost = 1
+				p.programs = append(p.programs, p.programs[0])[:min(len(p.programs)+1, maxPrograms)]
+			}
 			prove(t, &p.counterWorld, "")
 		})
 	}
