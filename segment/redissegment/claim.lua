@@ -1,8 +1,9 @@
 -- Claims ARGV[2] numbers of the counter ARGV[1] in the hash KEYS[1]. ARGV[3] is the least number that may be
 -- returned, ARGV[4] the greatest one, ARGV[5] the residue that the counter has or gets, and ARGV[6] the number
--- that the counter has to be above.
+-- that the counter has to be above. ARGV[7] is the identity of the hash.
 --
--- Returns {'1', first}, or {'0', next, residue} of a counter that forbids the claim and was not changed.
+-- Returns {'1', first}, or {'0', next, residue} of a counter that forbids the claim and was not changed, or
+-- {'-', identity} of a hash that has another identity, or none.
 --
 -- Numbers here are floating-point and have 53 bits, and those of counters have 63. So they are compared as
 -- texts, and HINCRBY adds them.
@@ -15,6 +16,10 @@ local function less(a, b)
 	return a < b
 end
 
+local known = redis.call('HMGET', KEYS[1], 'identity')[1] or ''
+if known ~= ARGV[7] then
+	return {'-', known}
+end
 local stored = redis.call('HMGET', KEYS[1], number, residue)
 if not stored[1] and not stored[2] then
 	stored = {'1', ARGV[5]}

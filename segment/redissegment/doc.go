@@ -40,6 +40,9 @@
 //	residue:orders  remainder and modulus: "0 1" without a residue, and "0 0" if it is frozen
 //	updated:orders  when it was last changed, in seconds since 1970, by the server's clock
 //
+// The field "identity" has a random text. A claim by somebody who knows another one is refused with
+// [segment.ErrWentBack]: the hash was removed, emptied or evicted meanwhile.
+//
 // The field "readings" counts how often the counters were listed. Only a master takes writes, so a listing
 // that writes cannot be answered by a replica that lags behind. Everything is done by scripts on this one
 // key, so that in a cluster all of it happens at one server.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
@@ -21,7 +20,7 @@ func residue(remainder, modulus int64) string { return fmt.Sprintf("%d %d", rema
 // Counters returns the counters whose names begin with prefix, sorted by name. The reading is answered by
 // the master, and with [WithStrict] what it says is where no failover loses it.
 func (s *Store) Counters(ctx context.Context, prefix string) ([]segment.Counter, error) {
-	answer, err := s.kept.Write(ctx, redisstore.Once, listScript, prefix)
+	answer, err := s.write(ctx, listScript, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +72,7 @@ func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) 
 }
 
 func (s *Store) change(ctx context.Context, name string, prev, next segment.Counter) (bool, error) {
-	answer, err := s.kept.Write(ctx, redisstore.Once, changeScript, name,
+	answer, err := s.write(ctx, changeScript, name,
 		prev.Next, residue(prev.Remainder, prev.Modulus), next.Next, residue(next.Remainder, next.Modulus))
 	if err != nil {
 		return false, err

@@ -2,8 +2,11 @@ package redissegment
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed" // the scripts
+	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,16 +22,22 @@ var (
 	changeScript string
 	//go:embed list.lua
 	listScript string
+	//go:embed identity.lua
+	identityScript string
 )
 
 // Store is a [segment.Store] in Redis. Make one with [New]; it must not be copied. It is safe for
 // concurrent use.
-type Store struct{ kept *redisstore.Store }
+type Store struct {
+	kept     *redisstore.Store
+	identity atomic.Pointer[string] // of the hash; nil until it is known
+}
 
 var (
 	_ segment.TermsStore = (*Store)(nil)
 	_ segment.Ledger     = (*Store)(nil)
 	_ segment.Prober     = (*Store)(nil)
+	_ segment.Identifier = (*Store)(nil)
 )
 
 // New returns a store that keeps its counters in the hash prefix + "counters", the prefix usually with
@@ -54,7 +63,7 @@ func New(ctx context.Context, client redis.UniversalClient, prefix string, opts 
 		return nil, err
 	}
 	kept.Warn(ctx)
-	return &Store{kept}, nil
+	return &Store{kept: kept}, nil
 }
 
 // Claim reserves n numbers with a single script.
@@ -72,7 +81,7 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 		return 0, err
 	}
 	// A second claim would only lose numbers, but a series without gaps would have one.
-	answer, err := s.kept.Write(ctx, redisstore.Once, claimScript, name, n,
+	answer, err := s.write(ctx, claimScript, name, n,
 		t.Start, t.Last-n+1, residue(t.Remainder, t.Modulus), t.Above)
 	if err != nil {
 		return 0, err
@@ -95,6 +104,47 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 		}
 	}
 	return 0, s.kept.Unexpected(answer)
+}
+
+// write runs a script, whose last argument is the identity of the hash.
+func (s *Store) write(ctx context.Context, script string, args ...any) ([]string, error) {
+	is, err := s.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.kept.Write(ctx, redisstore.Once, script, append(args, is.ID)...)
+	if err == nil && len(answer) == 2 && answer[0] == "-" {
+		return nil, s.emptied(is.ID, answer[1])
+	}
+	return answer, err
+}
+
+// emptied is the error about a hash that has lost its identity, and perhaps has another one.
+func (s *Store) emptied(identity, found string) error {
+	if found == "" {
+		found = "none"
+	}
+	return fmt.Errorf("%w: redissegment: the hash %s had the identity %s and has %s now, so it was removed, emptied "+
+		"or evicted. Nothing tells which counters were in there, so nothing is granted from it to those who knew it. "+
+		"Restore the hash, or stop all programs that take numbers from it, raise each counter above all numbers in "+
+		"use (segment.Raise), and start them again", segment.ErrWentBack, s.kept.Key(), identity, found)
+}
+
+// Identity returns the random identity of the counters, which is the field "identity" of their hash. The first
+// call sets it. A hash that Redis has lost gets another one, and databases that have noted the first one refuse
+// the store.
+func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
+	if s.identity.Load() == nil {
+		answer, err := s.kept.Write(ctx, redisstore.Again, identityScript, rand.Text())
+		if err != nil {
+			return segment.Identity{}, err
+		}
+		if len(answer) != 1 {
+			return segment.Identity{}, s.kept.Unexpected(answer)
+		}
+		s.identity.CompareAndSwap(nil, &answer[0])
+	}
+	return segment.Identity{ID: *s.identity.Load(), Place: "hash " + s.kept.Key() + " in Redis"}, nil
 }
 
 // Now returns the clock of the master, to the microsecond.

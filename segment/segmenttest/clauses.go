@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
 // clauses returns the contract. Simple clauses come first.
 func clauses() []clause {
-	return slices.Concat(clausesOfClaims(), clausesOfTerms(), clausesOfLedgers())
+	return slices.Concat(clausesOfClaims(), clausesOfTerms(), clausesOfLedgers(), clausesOfIdentities())
 }
 
 func clausesOfClaims() []clause {
@@ -133,6 +134,52 @@ func clausesOfClaims() []clause {
 				"store that gives them back when it believes that a claim has failed repeats them if the claim " +
 				"took effect.",
 			check: func(p *probe) { p.interrupted() },
+		},
+	}
+}
+
+func clausesOfIdentities() []clause {
+	return []clause{
+		{
+			name: "a store has one identity for all",
+			why: "The plugin notes the identity of the store from which a column gets its numbers. If two handles " +
+				"on one storage have two of them, it refuses one of the processes. Two stores have two: it is a random " +
+				"text of at least 16 letters or digits.",
+			check: func(p *probe) {
+				first := p.identity(p.open())
+				p.claim(p.open(), "orders", 10, 1)
+				if again := p.identity(p.open()); again != first || len(first) < 16 || strings.ContainsAny(first, " \t\n") {
+					p.failf("the identity is %q, and then %q", first, again)
+				}
+			},
+		},
+		{
+			name: "an emptied store grants nothing to those who knew it",
+			why: "When the counters are gone, they begin at 1 again, and all numbers repeat. A handle that knows " +
+				"the store refuses with ErrWentBack, also from a counter that it has never used, and also when " +
+				"somebody else has made the store anew.",
+			check: func(p *probe) {
+				first, ok := p.open().(Emptier)
+				if !ok {
+					p.t.Skipf("the store cannot be emptied")
+				}
+				second := p.open()
+				p.claim(first, "orders", 10, 1)
+				p.claim(second, "orders", 10, 11)
+				p.must(first.Empty(p.ctx))
+				refused := func() {
+					p.t.Helper()
+					for _, s := range []segment.Store{first, second} {
+						for _, name := range []string{"orders", "fresh"} {
+							_, err := s.Claim(p.ctx, name, 1)
+							p.refuse(err, segment.ErrWentBack)
+						}
+					}
+				}
+				refused()
+				_, _ = p.open().Claim(p.ctx, "fresh", 1) // which may be granted or not
+				refused()
+			},
 		},
 	}
 }

@@ -11,6 +11,6 @@ func TestTheStoreInMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	segmenttest.Run(t, func(*testing.T) func() segment.Store {
 		m := segmenttest.NewMemory()
-		return func() segment.Store { return m }
+		return func() segment.Store { return m.Handle() }
 	})
 }

@@ -88,6 +88,18 @@ func (p *probe) ledger() segment.Ledger {
 	return s
 }
 
+// identity returns the identity of a store, or skips the clause.
+func (p *probe) identity(s segment.Store) string {
+	p.t.Helper()
+	identified, ok := s.(segment.Identifier)
+	if !ok {
+		p.t.Skipf("the store has no identity")
+	}
+	is, err := identified.Identity(p.ctx)
+	p.must(err)
+	return is.ID
+}
+
 // counters returns the counters with a prefix.
 func (p *probe) counters(s segment.Ledger, prefix string) []segment.Counter {
 	p.t.Helper()

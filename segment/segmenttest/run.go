@@ -10,7 +10,7 @@ import (
 
 // Run tests a store with one sub-test for each clause of the contract. It returns when all clauses
 // have ended. Clauses about optional abilities, such as [segment.TermsStore], are skipped if the store does
-// not have them.
+// not have them. Wrap a store, so that it is an [Emptier], if it is a [segment.Identifier].
 //
 // Each clause calls storage once. The returned function opens handles on an empty storage that no
 // other clause uses. Handles on one storage represent processes, so each handle must find what
@@ -28,6 +28,15 @@ func Run(t *testing.T, storage func(t *testing.T) (open func() segment.Store)) {
 			})
 		}
 	})
+}
+
+// Emptier is an optional ability of a store under test: it can be emptied, so that nothing is left of its
+// counters, as an operator or a failure would do it.
+type Emptier interface {
+	segment.Store
+
+	// Empty empties the storage of the handle.
+	Empty(ctx context.Context) error
 }
 
 // patience limits how long a clause may take. No clause needs that long. The limit tells a store

@@ -1,6 +1,7 @@
 package sqlsegment_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"sync/atomic"
@@ -40,6 +41,19 @@ func newStore(tb testing.TB, pool *sql.DB, d sqlsegment.Dialect, opts ...sqlsegm
 	return store
 }
 
+// emptier can empty the table of a store.
+type emptier struct {
+	*sqlsegment.Store
+
+	pool  *sql.DB
+	table string
+}
+
+func (e emptier) Empty(ctx context.Context) error {
+	_, err := e.pool.ExecContext(ctx, "DELETE FROM "+e.table)
+	return err
+}
+
 func TestEveryDatabaseKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
@@ -58,10 +72,12 @@ func TestEveryDatabaseKeepsTheContract(t *testing.T) {
 				dsn := target.DSN(t)
 				var last atomic.Int64
 				segmenttest.Run(t, func(t *testing.T) func() segment.Store {
-					table := sqlsegment.WithTable(fmt.Sprint("segments_", last.Add(1)))
+					name := fmt.Sprint("segments_", last.Add(1))
+					table := sqlsegment.WithTable(name)
 					return func() segment.Store {
 						pool := openPool(t, target, dsn)
-						return newStore(t, pool, sqlsegment.Dialect(target.Dialect), append(prepare(pool), table)...)
+						store := newStore(t, pool, sqlsegment.Dialect(target.Dialect), append(prepare(pool), table)...)
+						return emptier{store, pool, name}
 					}
 				})
 			})
