@@ -15,12 +15,12 @@ import (
 
 // noteNumbers returns what notes from which counters columns get their numbers, in the databases to which the
 // statements of a handle lead.
-func noteNumbers(
-	p *Plugin, db *gorm.DB,
-) func(ctx context.Context, d fill.Destination, table string, columns []fill.Numbered) error {
-	return func(ctx context.Context, d fill.Destination, table string, columns []fill.Numbered) error {
+func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
+	return func(
+		ctx context.Context, d fill.Destination, table string, columns []fill.Numbered,
+	) (lasts bool, err error) {
 		if p.config.isOwnSchema(d.Schema) {
-			return nil
+			return true, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)
 		defer cancel()
@@ -42,12 +42,18 @@ func noteNumbers(
 		}
 		database := databaseOf(db)
 		if d.Pool == nil {
-			return claim(ctx, database)
+			return true, claim(ctx, database)
 		}
-		if database = authority.In(d.Dialect, d.Pool); !d.Pinned {
-			return claim(ctx, database)
+		database = authority.In(d.Dialect, d.Pool)
+		switch {
+		case !d.Pinned:
+			return true, claim(ctx, database)
+		case database.Embedded:
+			// A file of SQLite has one writer, which may be the caller. What he writes is there together with his
+			// rows, or with them it is not.
+			return false, claim(ctx, authority.In(d.Dialect, d.Conn))
 		}
-		return database.Beneath(ctx, d.Pool, claim)
+		return true, database.Beneath(ctx, d.Pool, claim)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -210,8 +208,6 @@ func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
 // On TiDB it warns, once for each model, about a table whose rows are stored in the order of their IDs. For
 // that it makes one query. On other databases it makes none.
 //
-// On SQLite it notes from which counters the numbers of the model come, which a transaction cannot.
-//
 // It also warns, once for each, about a column that gets numbers of a counter and has no unique index, with the
 // tag that adds one.
 //
@@ -269,26 +265,8 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
 	if err == nil {
 		warnOfHotRegion(db, stmt.Schema, plan, &p.hot, p.config.logger)
 		p.warnOfUnguarded(stmt.Schema, plan)
-		p.noteEarly(db, stmt.Schema, plan)
 	}
 	return err
-}
-
-// noteEarly notes where the numbers of a model come from on SQLite, where a transaction keeps everybody else from
-// writing: its first create could not have that noted. What goes wrong here is told by that create.
-func (p *Plugin) noteEarly(db *gorm.DB, s *schema.Schema, plan *fill.Plan) {
-	columns := plan.Numbered()
-	if len(columns) == 0 || db.Name() != dialect.SQLite || !fill.IsInUse(db) || db.DryRun {
-		return
-	}
-	d := fill.Destination{Dialect: db.Name()}
-	table := strings.ToLower(s.Table)
-	if in, bare, found := strings.Cut(table, "."); found && in != "main" {
-		d.Schema, table = in, bare
-	} else if found {
-		table = bare
-	}
-	_ = noteNumbers(p, db)(db.Statement.Context, d, table, columns)
 }
 
 // warnOfUnguarded warns, once for each column, that nothing refuses a number that a counter gives twice.

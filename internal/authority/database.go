@@ -279,14 +279,13 @@ func (d Database) Identity(ctx context.Context, leases, id string) (lease.Identi
 	return d.identity(ctx, subjectLeases, leases, id)
 }
 
-// OfCounters notes the identity that a table of counters has, unless it is noted already, and returns it and
-// where the table is. It is no error if nothing can be noted there: the rows with the numbers of the counters
-// have notes of their own.
+// ErrReplaced means that a table has another identity than the one that is noted for it.
+var ErrReplaced = errs.Kind("snowflakeplugin: another table", errs.ErrAuthority)
+
+// OfCounters notes the identity that a table of counters has, unless it is noted already, and returns where the
+// table is. It returns an error wrapping ErrReplaced if another identity is noted.
 func (d Database) OfCounters(ctx context.Context, table, id string) (place string, err error) {
 	is, err := d.identity(ctx, subjectCounters, table, id)
-	if errors.Is(err, errUnnoted) || errors.Is(err, ErrReadOnly) {
-		err = nil
-	}
 	return is.Place, err
 }
 
@@ -301,7 +300,7 @@ func (d Database) identity(ctx context.Context, subject, table, id string) (leas
 	home := rows[subject+bare]
 	if err == nil && home.ID != id {
 		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has "+
-			"%s: one of the two was replaced. Restore it, or move the database; %s", errs.ErrAuthority, table, id,
+			"%s: one of the two was replaced. Restore it, or move the database; %s", ErrReplaced, table, id,
 			d.table, home.ID, moving)
 	}
 	// The place that is noted is that of the original, if this is a copy.

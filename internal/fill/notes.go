@@ -1,7 +1,6 @@
 package fill
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -22,7 +21,7 @@ import (
 // dbresolver sets the pool of each statement. Its methods are safe for concurrent use.
 type Notes struct {
 	write   func(context.Context, Destination) (schemas []string, err error)
-	numbers func(ctx context.Context, d Destination, table string, columns []Numbered) error
+	numbers NumbersNote
 	mu      sync.RWMutex
 	// schemas are those that are noted, tables those whose schema is, and numbered the tables whose columns with
 	// numbers of named sources are.
@@ -52,6 +51,8 @@ type Destination struct {
 	// Pinned means that the caller has a connection of the pool, perhaps in a transaction, until the note is
 	// written or refused.
 	Pinned bool
+	// Conn is what the statement runs on.
+	Conn gorm.ConnPool
 }
 
 // Numbered is a column with numbers of a named source.
@@ -60,12 +61,15 @@ type Numbered struct {
 	Source       Source
 }
 
+// NumbersNote notes where the numbers of columns come from. lasts reports whether that is noted for good, and not
+// only as long as a transaction is not rolled back.
+type NumbersNote func(ctx context.Context, d Destination, table string, columns []Numbered) (lasts bool, err error)
+
 // NewNotes returns notes of no database yet. The function write notes where keys come from, and may do so twice.
-// It returns the schemas of the pool that have their notes now. It is nil if nothing is noted. The function
-// numbers notes where the numbers of columns come from.
+// It returns the schemas of the pool that have their notes now. It is nil if nothing is noted.
 func NewNotes(
 	write func(context.Context, Destination) (schemas []string, err error),
-	numbers func(ctx context.Context, d Destination, table string, columns []Numbered) error,
+	numbers NumbersNote,
 ) *Notes {
 	return &Notes{
 		write: write, numbers: numbers,
@@ -115,7 +119,7 @@ func (n *Notes) ensure(db *gorm.DB) error {
 		return err
 	}
 	if !where.temporary && !n.has(n.schemas, inPool{pool, where.schema}) {
-		schemas, err := n.write(stmt.Context, Destination{db.Name(), pool, where.schema, pinned})
+		schemas, err := n.write(stmt.Context, Destination{db.Name(), pool, where.schema, pinned, stmt.ConnPool})
 		if err != nil {
 			return err
 		}
@@ -163,27 +167,15 @@ func (n *Notes) ensureNumbers(db *gorm.DB, plan *Plan) error {
 	if err != nil || where.table == "" || !where.known {
 		return err
 	}
-	if !where.temporary && !(pinned && isInMemory(db, where)) {
-		d := Destination{db.Name(), pool, where.schema, pinned}
-		if err := n.numbers(stmt.Context, d, where.table, plan.Numbered()); err != nil {
-			return err
-		}
+	lasts := true
+	if !where.temporary {
+		d := Destination{db.Name(), pool, where.schema, pinned, stmt.ConnPool}
+		lasts, err = n.numbers(stmt.Context, d, where.table, plan.Numbered())
 	}
-	n.remember(n.numbered, table)
-	return nil
-}
-
-// isInMemory reports whether a table lies in no file, so that no other process fills it. Then nothing is noted,
-// and a transaction that has the only connection need not let another one in.
-func isInMemory(db *gorm.DB, where location) bool {
-	d, _ := dialect.Of(db.Name())
-	if !d.Embedded {
-		return false
+	if err == nil && lasts {
+		n.remember(n.numbered, table)
 	}
-	query, args := d.Here(cmp.Or(where.schema, "main"))
-	var file string
-	err := db.Statement.ConnPool.QueryRowContext(orBackground(db.Statement.Context), query, args...).Scan(&file)
-	return err == nil && file == ""
+	return err
 }
 
 // location is where a table lies.

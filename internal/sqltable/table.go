@@ -684,8 +684,8 @@ func (t *Table) findTable(ctx context.Context) error {
 			return unmakable
 		}
 	}
-	if dialect.Lacking(unreadable) && unmakable != nil {
-		return t.unusable(ctx, "it lacks columns, which could not be added", unmakable)
+	if dialect.Lacking(unreadable) && unmakable != nil && !dialect.Lacking(unmakable) {
+		return t.unusable(ctx, lacksColumns, unmakable)
 	}
 	if unmakable == nil || !dialect.Missing(unreadable) && !dialect.Forbidden(unreadable) {
 		return t.unusable(ctx, "it is there, but lacks columns, or may not be read", unreadable)
@@ -712,6 +712,16 @@ func (t *Table) look(ctx context.Context) error {
 
 // addColumns adds the late columns to a table that an earlier version has made.
 func (t *Table) addColumns(ctx context.Context) (err error) {
+	var early []string
+	for i, column := range t.spec.Columns {
+		if !column.Late {
+			early = append(early, t.columns[i])
+		}
+	}
+	look := "SELECT " + strings.Join(early, ", ") + " FROM " + t.name + " WHERE 1 = 0"
+	if err := t.run(ctx, Reads, "reading it", look); err != nil {
+		return err // it is another table
+	}
 	for _, statement := range t.spec.adding(t.name) {
 		if failed := t.run(ctx, Alone, "adding a column", statement); failed != nil && !dialect.Doubled(failed) {
 			err = failed
@@ -843,6 +853,9 @@ func (t *Table) tryOut(ctx context.Context) error {
 	return nil
 }
 
+// lacksColumns is why a table cannot be used that an earlier version has made.
+const lacksColumns = "it lacks columns of this version, which could not be added"
+
 // unusable is the error about the table, with what it should be, unless the database is to blame.
 func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 	if _, err := t.Now(ctx); err != nil {
@@ -855,7 +868,7 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 		return t.notAnswered(cause)
 	}
 	statement := t.spec.making(t.name)
-	if dialect.Lacking(cause) || strings.HasPrefix(why, "it lacks") {
+	if why == lacksColumns {
 		statement = strings.Join(t.spec.adding(t.name), ";\n")
 	}
 	said := ""

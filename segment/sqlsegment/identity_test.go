@@ -190,3 +190,16 @@ func TestWithoutTheRightToAddColumnsTheErrorHasTheStatement(t *testing.T) {
 		}
 	})
 }
+
+func TestATableOfAnotherShapeGetsNoColumns(t *testing.T) {
+	onEach(t, func(t *testing.T, target dbtest.Target, pool *sql.DB) {
+		exec(t, pool, "CREATE TABLE snowflake_segments (name varchar(40) PRIMARY KEY, length bigint)")
+		_, err := sqlsegment.New(t.Context(), pool, sqlsegment.Dialect(target.Dialect))
+		if !errors.Is(err, sqlsegment.ErrTable) || !strings.Contains(err.Error(), "CREATE TABLE") {
+			t.Errorf("New returned %v", err)
+		}
+		if _, err := pool.ExecContext(t.Context(), "UPDATE snowflake_segments SET identity = ''"); err == nil {
+			t.Error("somebody else's table has a column more")
+		}
+	})
+}

@@ -19,6 +19,9 @@ import (
 // attempts is how often a claim is tried within one request when the counter changes under it.
 const attempts = 3
 
+// notePatience is how long the note of an identity may take.
+const notePatience = time.Second
+
 // errBusy means that others created, changed or removed the counter between the statements of a claim.
 var errBusy = errors.New("others change the counter at the same time")
 
@@ -242,22 +245,30 @@ func (s *Store) rowOf(c segment.Counter) sqltable.Row {
 }
 
 // Identity returns the random identity of the table of counters, which lies in a row of that table. The first
-// call notes it in the table snowflake_authority of the same schema, and makes that table, if it may. From then
-// on a store opens no table of this name that was emptied or made anew.
+// call notes it in the table snowflake_authority of the same schema, and makes that table, if it can. From then on
+// a store opens no table of this name that was emptied or made anew. It returns an error wrapping
+// snowflakeplugin.ErrAuthority if another identity is noted.
 func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
 	if known := s.noted.Load(); known != nil {
 		return *known, nil
 	}
-	is := segment.Identity{ID: s.table.Identity()}
-	read := func(ctx context.Context, q sqltable.Querier) (string, error) {
-		return authority.In(string(s.table.Kind()), q).Placed(s.table.Place()).OfCounters(ctx, s.table.Name(), is.ID)
+	is := segment.Identity{ID: s.table.Identity(), Place: "table " + s.table.Name()}
+	note := func(ctx context.Context, q sqltable.Querier) (string, error) {
+		d := authority.In(string(s.table.Kind()), q).Placed(s.table.Place())
+		return d.OfCounters(ctx, s.table.Name(), is.ID)
 	}
-	var err error
-	is.Place, err = sqltable.Request(ctx, s.table, sqltable.Alone, "noting its identity", read)
-	if err == nil {
+	// Whoever asks may have the lock of the database, or its only connection.
+	ctx, cancel := context.WithTimeout(ctx, notePatience)
+	defer cancel()
+	place, err := sqltable.Request(ctx, s.table, sqltable.Alone, "noting its identity", note)
+	switch {
+	case errors.Is(err, authority.ErrReplaced):
+		return is, err
+	case err == nil:
+		is.Place = place
 		s.noted.Store(&is)
 	}
-	return is, err
+	return is, nil // without a note, which a later call writes, the columns with its numbers have theirs
 }
 
 // counter reads one row.

@@ -193,19 +193,27 @@ func emptiedCountersAreRefused(t *testing.T, target dbtest.Target) {
 func noteOfNumbersOutlives(t *testing.T, target dbtest.Target) {
 	open := crates(t, target)
 	db := counted(t, open(), serials(t, storeIn(t, target.Open(t, nil))))
-	if target.Dialect == "sqlite" { // which has one writer, so Prepare notes it before there are transactions
-		plugin, _ := db.Plugins["snowflake"].(*snowflakeplugin.Plugin)
-		must(t, plugin.Prepare(db, &crate{}), "Prepare")
+	isNoted := func() bool {
+		t.Helper()
+		return noted(t, open())["numbers crates.serial"].Authority != ""
 	}
 	failed := errors.New("rolled back")
-	err := db.Transaction(func(tx *gorm.DB) error {
-		must(t, tx.Create(&crate{}).Error, "create in a transaction")
-		return failed
-	})
-	wantErr(t, err, failed, "the transaction")
-	if noted(t, open())["numbers crates.serial"].Authority == "" {
-		t.Error("the note went with the transaction")
+	create := func(end error) error {
+		return db.Transaction(func(tx *gorm.DB) error {
+			must(t, tx.Create(&crate{}).Error, "create in a transaction")
+			must(t, tx.Create(&crate{}).Error, "create once more")
+			return end
+		})
 	}
+	wantErr(t, create(failed), failed, "the transaction")
+	if target.Dialect == "sqlite" { // which has one writer: the note is there together with the rows
+		same(t, "the note after a transaction that was rolled back", isNoted(), false)
+		must(t, create(nil), "a transaction that is committed")
+	}
+	same(t, "the note", isNoted(), true)
+	other := counted(t, open(), serials(t, storeIn(t, target.Open(t, nil))))
+	err := other.Transaction(func(tx *gorm.DB) error { return tx.Create(&crate{}).Error })
+	wantErr(t, err, snowflakeplugin.ErrAuthority, "create of a second store in a transaction")
 }
 
 func numbersOfReadOnly(t *testing.T, target dbtest.Target) {
