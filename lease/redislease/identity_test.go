@@ -10,7 +10,8 @@ import (
 func TestStoresOnOnePrefixHaveOneIdentity(t *testing.T) {
 	t.Parallel()
 	client, prefix := redistest.Shared(t, "nodes")
+	_, other := redistest.Shared(t, "nodes")
 	storetest.OneIdentity(t,
 		func() storetest.Identified { return open(t, client, prefix) },
-		func() storetest.Identified { return open(t, client, prefix+"other:") })
+		func() storetest.Identified { return open(t, client, other) })
 }

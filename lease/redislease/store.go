@@ -6,10 +6,13 @@ import (
 	_ "embed" // the scripts
 	"fmt"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/redisstore"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -17,6 +20,10 @@ import (
 var (
 	//go:embed list.lua
 	listScript string
+	//go:embed note.lua
+	noteScript string
+	//go:embed mark.lua
+	markScript string
 	//go:embed identity.lua
 	identityScript string
 	//go:embed swap.lua
@@ -26,6 +33,9 @@ var (
 // readings is the field of the hash that is no record.
 const readings = "lists"
 
+// markField is the field of the mark, which tells the identity of the hash.
+var markField = strconv.FormatInt(leaseops.MarkNode, 10)
+
 var (
 	_ lease.WithinSwapper = (*Store)(nil)
 	_ lease.Prober        = (*Store)(nil)
@@ -33,7 +43,11 @@ var (
 )
 
 // Store is a [lease.Store] in Redis. It is safe for concurrent use.
-type Store struct{ kept *redisstore.Store }
+type Store struct {
+	kept, note *redisstore.Store
+	// seen is the identity that the records had when they were first used, with their note; nil before.
+	seen atomic.Pointer[string]
+}
 
 // New returns a store that keeps its records in the hash prefix + "nodes", the prefix usually with
 // a colon at its end: "snowflake:". All processes that must not make the same IDs use the same
@@ -57,7 +71,7 @@ func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, e
 	if err != nil {
 		return nil, err
 	}
-	return &Store{kept}, nil
+	return &Store{kept: kept, note: kept.Beside("identity")}, nil
 }
 
 // Now returns the clock of the master.
@@ -70,8 +84,13 @@ func (s *Store) Probe(ctx context.Context) error {
 }
 
 // List returns all records as of now. With [WithStrict] they are where no failover loses them; without
-// it the first reading also looks at how the server is set, see [WithLogger].
+// it the first reading also looks at how the server is set, see [WithLogger]. It returns an error wrapping
+// snowflakeplugin.ErrAuthority if the hash is not the one any more that the store has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
+	seen, err := s.identify(ctx)
+	if err != nil {
+		return nil, err
+	}
 	answer, err := s.kept.Write(ctx, redisstore.Again, listScript)
 	if err != nil {
 		return nil, err
@@ -81,8 +100,15 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 		return nil, s.kept.Unexpected(answer)
 	}
 	records := make([]lease.Record, 0, len(answer)/2)
+	found := ""
 	for i := 0; i < len(answer); i += 2 {
 		if answer[i] == readings {
+			continue
+		}
+		if answer[i] == markField {
+			if found, err = s.identityIn(answer[i+1]); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		record, err := s.decode(answer[i], answer[i+1])
@@ -91,10 +117,14 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 		}
 		records = append(records, record)
 	}
+	if err := leaseops.CheckMark(s.records(), seen, found, s.marking(seen)); err != nil {
+		return nil, fmt.Errorf("redislease: %w", err)
+	}
 	return records, nil
 }
 
-// Swap stores next if the record of that node has the owner and the version of prev. An error
+// Swap stores next if the record of that node has the owner and the version of prev. The first record of a
+// node is stored only in the hash that the store has seen first. An error
 // means that it may have been stored, or may be later; with [WithStrict] also that it is stored, but
 // not where no failover loses it.
 func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
@@ -123,9 +153,17 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within ...any
 	if err != nil {
 		return false, err
 	}
+	owner := prev.Owner
+	if prev.Version == 0 {
+		seen, err := s.identify(ctx)
+		if err != nil {
+			return false, err
+		}
+		owner = leaseops.Mark(seen).Owner
+	}
 	field := strconv.FormatInt(next.Node, 10)
 	answer, err := s.kept.Write(ctx, redisstore.Once, swapScript,
-		append([]any{field, prev.Owner, prev.Version, value}, within...)...)
+		append([]any{field, owner, prev.Version, value}, within...)...)
 	switch {
 	case len(answer) == 2 && answer[0] == "0":
 		_, err := s.decode(field, answer[1])
@@ -160,17 +198,105 @@ func (s *Store) invalid(field string, cause error) (lease.Record, error) {
 		"before, or delete the field once no process has had the number for a span", s.kept.Key(), field, cause)
 }
 
-// Identity returns the random identity of the records under the prefix. It is the text at the key
-// prefix + "identity", which the first call sets. If Redis loses it, it has probably lost records too:
-// then there is another identity, and databases that have noted the first one refuse the store.
+// Identity returns the random identity of the records under the prefix. It lies in a field of their hash, which
+// is made with the first of them, and is noted at the key prefix + "identity". A hash that has lost the field, or
+// has another identity than the note, grants nothing: the error wraps snowflakeplugin.ErrAuthority and ends with
+// the command that leads back. If Redis loses both, there is another identity, and databases that have noted the
+// first one refuse the store.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
-	beside := s.kept.Beside("identity")
-	answer, err := beside.Write(ctx, redisstore.Again, identityScript, rand.Text())
+	id, err := s.identify(ctx)
 	if err != nil {
 		return lease.Identity{}, err
 	}
-	if len(answer) != 1 {
-		return lease.Identity{}, beside.Unexpected(answer)
+	return lease.Identity{ID: id, Place: "hash " + s.kept.Key() + " in Redis"}, nil
+}
+
+// identify returns the identity that the records and their note had first. It makes what is missing of a hash that
+// is new, or that an earlier version has made. The mark is made before the note, so a note without a mark tells
+// that the hash was lost.
+func (s *Store) identify(ctx context.Context) (string, error) {
+	if seen := s.seen.Load(); seen != nil {
+		return *seen, nil
 	}
-	return lease.Identity{ID: answer[0], Place: "hash " + s.kept.Key() + " in Redis"}, nil
+	noted, err := s.ask(ctx, s.note, noteScript)
+	if err != nil {
+		return "", noteDenied(err)
+	}
+	wanted := []any{markField}
+	if noted == "" {
+		wanted = append(wanted, s.mark(rand.Text()))
+	} else {
+		wanted = append(wanted, s.mark(noted), "noted")
+	}
+	mark, err := s.ask(ctx, s.kept, markScript, wanted...)
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	if mark != "" {
+		if found, err = s.identityIn(mark); err != nil {
+			return "", err
+		}
+	}
+	if noted == "" {
+		if noted, err = s.ask(ctx, s.note, identityScript, found); err != nil {
+			return "", noteDenied(err)
+		}
+	}
+	err = leaseops.CheckNote(s.records(), "the key "+s.note.Key(), noted, found, leaseops.Remedies{
+		Mark: s.marking(noted), Note: "SET " + s.note.Key() + " " + found,
+	})
+	if err != nil {
+		return "", fmt.Errorf("redislease: %w", err)
+	}
+	s.seen.Store(&found)
+	return found, nil
+}
+
+// ask runs a script that returns one text or nothing.
+func (s *Store) ask(ctx context.Context, key *redisstore.Store, script string, args ...any) (string, error) {
+	answer, err := key.Write(ctx, redisstore.Again, script, args...)
+	switch {
+	case err != nil:
+		return "", err
+	case len(answer) > 1:
+		return "", key.Unexpected(answer)
+	}
+	return strings.Join(answer, ""), nil
+}
+
+// noteDenied says which rights the note takes, if the user lacks them.
+func noteDenied(err error) error {
+	if redisstore.Denied(err) {
+		return fmt.Errorf("%w: let this user run GET and SET on the key too, which notes the identity of the "+
+			"records", err)
+	}
+	return err
+}
+
+// records names the records in messages.
+func (s *Store) records() string { return "the records in the hash " + s.kept.Key() }
+
+// marking is the command that gives the hash an identity.
+func (s *Store) marking(identity string) string {
+	return fmt.Sprintf("HSET %s %s '%s'", s.kept.Key(), markField, s.mark(identity))
+}
+
+// mark is the value of the field that tells an identity.
+func (s *Store) mark(identity string) string {
+	value, _ := leaseops.Mark(identity).MarshalJSON() // a note that is no UTF-8 makes no mark
+	return string(value)
+}
+
+// identityIn returns the identity that the value of the mark tells.
+func (s *Store) identityIn(value string) (string, error) {
+	record, err := s.decode(markField, value)
+	if err != nil {
+		return "", err
+	}
+	identity, err := leaseops.IdentityIn(record)
+	if err != nil {
+		_, err = s.invalid(markField, err)
+	}
+	return identity, err
 }

@@ -20,7 +20,7 @@ func TestTheStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	leasetest.Run(t, func(t *testing.T) func() lease.Store {
 		_, prefix := redistest.Shared(t, "nodes")
-		return func() lease.Store { return open(t, redistest.Connect(t, redistest.Options(t)), prefix) }
+		return func() lease.Store { return openEmptying(t, redistest.Connect(t, redistest.Options(t)), prefix) }
 	})
 }
 
@@ -35,7 +35,7 @@ func TestTheStoreKeepsTheContractInACluster(t *testing.T) {
 				Addrs: []string{address}, RouteRandomly: true,
 			})
 			t.Cleanup(func() { client.Close() })
-			return open(t, client, prefix)
+			return openEmptying(t, client, prefix)
 		}
 	})
 }
@@ -55,8 +55,8 @@ func TestTheRecordsAreOneReadableHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(fields) != 2 || fields["7"] != want || fields["lists"] != "2" {
-		t.Errorf("the hash is %q, want 7: %s and lists: 2", fields, want)
+	if len(fields) != 3 || fields["7"] != want || fields["lists"] != "2" || fields[mark] == "" {
+		t.Errorf("the hash is %q, want 7: %s, lists: 2 and the mark", fields, want)
 	}
 	if ttl := client.TTL(t.Context(), prefix+"nodes").Val(); ttl != -1 {
 		t.Errorf("the hash expires in %v", ttl)

@@ -24,7 +24,8 @@ func TestTheStoreKeepsTheContractStrictly(t *testing.T) {
 	leasetest.Run(t, func(t *testing.T) func() lease.Store {
 		prefix := "snowflaketest:" + t.Name() + ":"
 		return func() lease.Store {
-			return open(t, redistest.Connect(t, &redis.Options{Addr: master.Options().Addr}), prefix, redislease.WithStrict(1, redistest.Ample))
+			return openEmptying(t, redistest.Connect(t, &redis.Options{Addr: master.Options().Addr}), prefix,
+				redislease.WithStrict(1, redistest.Ample))
 		}
 	})
 }

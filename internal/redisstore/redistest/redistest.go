@@ -44,7 +44,7 @@ func Connect(t *testing.T, options *redis.Options) *redis.Client {
 }
 
 // Shared returns a client of the server that the tests share, and a prefix that no other test has. The key of
-// that name under the prefix is removed in the end.
+// that name under the prefix, and the note of its identity, are removed in the end.
 func Shared(t *testing.T, name string) (client *redis.Client, prefix string) {
 	t.Helper()
 	client = Connect(t, Options(t))
@@ -53,8 +53,8 @@ func Shared(t *testing.T, name string) (client *redis.Client, prefix string) {
 	}
 	prefix = "snowflaketest:" + t.Name() + time.Now().Format(":150405.000000000:")
 	t.Cleanup(func() {
-		if err := client.Del(context.Background(), prefix+name).Err(); err != nil {
-			t.Errorf("the key of the test is left behind: %v", err)
+		if err := client.Del(context.Background(), prefix+name, prefix+"identity").Err(); err != nil {
+			t.Errorf("the keys of the test are left behind: %v", err)
 		}
 	})
 	return client, prefix
