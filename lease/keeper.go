@@ -196,8 +196,8 @@ func (h holding) extendedTo(r Record) holding {
 const (
 	// lostRaces is how many swaps may be lost to others before the store is asked anew what is free.
 	lostRaces = 8
-	// firstRacePause is the first pause before that. It doubles up to a third of a span, because a store may refuse
-	// every swap: it has lost its records, say.
+	// firstRacePause is the first pause before that. It doubles up to a third of a span, because a store may
+	// refuse every swap: it has lost its records, say.
 	firstRacePause = 50 * time.Millisecond
 )
 

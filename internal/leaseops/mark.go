@@ -23,13 +23,13 @@ const markOwner = "reserved for the identity "
 // layout, and binds nobody to a layout.
 func Mark(identity string) lease.Record {
 	return lease.Record{
-		Node: MarkNode, Owner: markOwner + identity, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), Version: 1,
-		Layout: lease.UnboundLayout, UpdatedAt: time.Unix(0, 0).UTC(),
+		Node: MarkNode, Owner: markOwner + identity, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
+		Version: 1, Layout: lease.UnboundLayout, UpdatedAt: time.Unix(0, 0).UTC(),
 	}
 }
 
-// IdentityIn returns the identity that a mark tells. It returns an error wrapping [lease.ErrInvalidRecord] for a
-// record that is no mark.
+// IdentityIn returns the identity that a mark tells. It returns an error wrapping [lease.ErrInvalidRecord]
+// for a record that is no mark.
 func IdentityIn(mark lease.Record) (string, error) {
 	identity, found := strings.CutPrefix(mark.Owner, markOwner)
 	if !found || identity == "" {
@@ -47,8 +47,8 @@ type Remedies struct {
 // CheckNote returns an error wrapping errs.ErrAuthority unless records have the identity that is noted beside
 // them. found is empty if the records have lost their mark. records and note are what both are called.
 func CheckNote(records, note, noted, found string, r Remedies) error {
-	const lost = "stop all programs that lease from there, wait until their windows have ended (15 s, or the span " +
-		"that you have set), and run this when no process holds a number of the lost records any more"
+	const lost = "stop all programs that lease from there, wait until their windows have ended (15 s, or the " +
+		"span that you have set), and run this when no process holds a number of the lost records any more"
 	switch found {
 	case noted:
 		return nil
@@ -57,13 +57,14 @@ func CheckNote(records, note, noted, found string, r Remedies) error {
 			"windows were in there, so nothing is granted. Restore them, or %s:\n\n%s", errs.ErrAuthority, records,
 			noted, lost, r.Mark)
 	}
-	return fmt.Errorf("%w: %s have the identity %s, and %s notes %s: one of the two was replaced. Databases note "+
-		"the right one (\"snowflake nodes authority show\"). If that is %[3]s, run this:\n\n%[6]s\n\nIf it is "+
-		"%[5]s, restore the records, or %[7]s:\n\n%[8]s", errs.ErrAuthority, records, found, note, noted, r.Note, lost, r.Mark)
+	return fmt.Errorf("%w: %s have the identity %s, and %s notes %s: one of the two was replaced. Databases "+
+		"note the right one (\"snowflake nodes authority show\"). If that is %[3]s, run this:\n\n%[6]s\n\nIf it "+
+		"is %[5]s, restore the records, or %[7]s:\n\n%[8]s", errs.ErrAuthority, records, found, note, noted,
+		r.Note, lost, r.Mark)
 }
 
-// CheckMark returns an error wrapping errs.ErrAuthority unless records have the identity that a process has seen
-// there before. The command gives them that identity again.
+// CheckMark returns an error wrapping errs.ErrAuthority unless records have the identity that a process has
+// seen there before. The command gives them that identity again.
 func CheckMark(records, seen, found, command string) error {
 	if found == "" {
 		return CheckNote(records, "", seen, "", Remedies{Mark: command})
@@ -71,7 +72,7 @@ func CheckMark(records, seen, found, command string) error {
 	if found == seen {
 		return nil
 	}
-	return fmt.Errorf("%w: %s had the identity %s, and were replaced by others that have %s. Nothing is granted "+
-		"from them to those who knew the first. Stop all programs that lease from there, wait until their windows "+
-		"have ended, and start them again", errs.ErrAuthority, records, seen, found)
+	return fmt.Errorf("%w: %s had the identity %s, and were replaced by others that have %s. Nothing is "+
+		"granted from them to those who knew the first. Stop all programs that lease from there, wait until their "+
+		"windows have ended, and start them again", errs.ErrAuthority, records, seen, found)
 }

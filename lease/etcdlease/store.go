@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -33,7 +35,12 @@ type Store struct {
 	tls       bool     // endpoints that do not say are asked by https
 	clockURLs []string // nil: the endpoints of client
 	local     bool
+	// seen is the mark that the records had first, with their note; nil before.
+	seen atomic.Pointer[mark]
 }
+
+// mark is the value of the key that tells the identity of the records.
+type mark struct{ identity, value string }
 
 // page is how many records are read with one request.
 const page = 1000
@@ -142,23 +149,126 @@ func (s *Store) configure(options []Option) error {
 	return nil
 }
 
-// Identity returns the random identity of the records under the prefix. It is the value of the key
-// prefix + "identity", which the first call writes. Do not delete that key: databases have noted it.
+// Identity returns the random identity of the records under the prefix. It lies in a key among theirs, which
+// is made with the first of them, and is noted at the key prefix + "identity". Records that have lost that
+// key, or have another identity than the note, grant nothing: the error wraps snowflakeplugin.ErrAuthority
+// and ends with the command that leads back. If both keys are deleted, there is another identity, and
+// databases that have noted the first one refuse the store.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
-	key := strings.TrimSuffix(s.prefix, "nodes/") + "identity"
-	id := rand.Text()
-	answer, err := s.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-		Then(clientv3.OpPut(key, id)).
-		Else(clientv3.OpGet(key)).
-		Commit()
+	seen, err := s.identify(ctx)
 	if err != nil {
-		return lease.Identity{}, fmt.Errorf("etcdlease: key %s: %w", key, err)
+		return lease.Identity{}, err
 	}
-	if !answer.Succeeded {
-		id = string(answer.Responses[0].GetResponseRange().Kvs[0].Value)
+	return lease.Identity{ID: seen.identity, Place: "keys " + s.prefix + " in etcd"}, nil
+}
+
+// identify returns the mark that the records had first. It makes what is missing of records that are new, or
+// that an earlier version has made. Mark and note of new records are made at once, so a note alone tells that
+// they were lost.
+func (s *Store) identify(ctx context.Context) (*mark, error) {
+	if seen := s.seen.Load(); seen != nil {
+		return seen, nil
 	}
-	return lease.Identity{ID: id, Place: "keys " + s.prefix + " in etcd"}, nil
+	for {
+		is, err := s.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		unless, made := s.missing(is)
+		if made == nil {
+			err = leaseops.CheckNote(s.records(), "the key "+s.noteKey(), is.noted, is.identity, leaseops.Remedies{
+				Mark: s.marking(is.noted), Note: "etcdctl put " + s.noteKey() + " " + is.identity,
+			})
+			if err != nil {
+				return nil, fmt.Errorf("etcdlease: %w", err)
+			}
+			s.seen.Store(&is.mark)
+			return &is.mark, nil
+		}
+		// Somebody else may be faster, and what is there then is looked at again.
+		if _, err := s.client.Txn(ctx).If(unless...).Then(made...).Commit(); err != nil {
+			return nil, fmt.Errorf("etcdlease: keys %s and %s: %w", s.markKey(), s.noteKey(), err)
+		}
+	}
+}
+
+// state is what there is of an identity.
+type state struct {
+	mark         // empty if there is none
+	noted        string
+	noteRevision int64 // 0 if there is no note
+	used         bool  // there is a record or a mark
+}
+
+func (s *Store) look(ctx context.Context) (is state, err error) {
+	answer, err := s.client.Txn(ctx).Then(
+		clientv3.OpGet(s.markKey()), clientv3.OpGet(s.noteKey()),
+		clientv3.OpGet(s.prefix, clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly()),
+	).Commit()
+	if err != nil {
+		return is, fmt.Errorf("etcdlease: keys %s and %s: %w", s.markKey(), s.noteKey(), err)
+	}
+	if marks := answer.Responses[0].GetResponseRange().Kvs; len(marks) > 0 {
+		if is.mark, err = s.markIn(marks[0]); err != nil {
+			return is, err
+		}
+	}
+	if notes := answer.Responses[1].GetResponseRange().Kvs; len(notes) > 0 {
+		is.noted, is.noteRevision = string(notes[0].Value), notes[0].ModRevision
+	}
+	is.used = len(answer.Responses[2].GetResponseRange().Kvs) > 0
+	return is, nil
+}
+
+// missing returns what has to be made so that mark and note are there, and on which conditions. It returns
+// nothing if they are, or if the mark was lost.
+func (s *Store) missing(is state) (unless []clientv3.Cmp, made []clientv3.Op) {
+	unless = []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(s.markKey()), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(s.noteKey()), "=", is.noteRevision),
+	}
+	switch {
+	case is.value == "" && is.noted == "":
+		id := rand.Text()
+		made = []clientv3.Op{clientv3.OpPut(s.markKey(), markOf(id)), clientv3.OpPut(s.noteKey(), id)}
+	case is.noted == "":
+		unless[0] = clientv3.Compare(clientv3.Value(s.markKey()), "=", is.value)
+		made = []clientv3.Op{clientv3.OpPut(s.noteKey(), is.identity)}
+	case is.value == "" && is.used: // an earlier version has made the records
+		made = []clientv3.Op{clientv3.OpPut(s.markKey(), markOf(is.noted))}
+	}
+	return unless, made
+}
+
+func (s *Store) noteKey() string { return strings.TrimSuffix(s.prefix, "nodes/") + "identity" }
+
+func (s *Store) markKey() string { return s.prefix + strconv.FormatInt(leaseops.MarkNode, 10) }
+
+// records names the records in messages.
+func (s *Store) records() string { return "the keys " + s.prefix + "..." }
+
+// marking is the command that gives the records an identity.
+func (s *Store) marking(identity string) string {
+	return fmt.Sprintf("etcdctl put %s '%s'", s.markKey(), markOf(identity))
+}
+
+// markOf is the value of the key that tells an identity.
+func markOf(identity string) string {
+	value, _ := leaseops.Mark(identity).MarshalJSON() // a note that is no UTF-8 makes no mark
+	return string(value)
+}
+
+// markIn returns the mark that a key has.
+func (s *Store) markIn(kv *mvccpb.KeyValue) (mark, error) {
+	record, err := s.decode(kv)
+	if err != nil {
+		return mark{}, err
+	}
+	identity, err := leaseops.IdentityIn(record)
+	if err != nil {
+		_, err = invalid(string(kv.Key), err)
+	}
+	return mark{identity: identity, value: string(kv.Value)}, err
 }
 
 // Now returns the clock of the first member that answers by HTTP, to half a second, or the local
@@ -267,44 +377,67 @@ func socketTransport(path string) *http.Transport {
 }
 
 // List returns all records as of one revision, which is the newest there is when it asks. If that
-// revision is compacted before all pages are read, it begins anew at the newest, as long as ctx allows.
+// revision is compacted before all pages are read, it begins anew at the newest, as long as ctx allows. It
+// returns an error wrapping snowflakeplugin.ErrAuthority if the records are not those any more that the store
+// has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 	s.reconnect()
+	seen, err := s.identify(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for {
-		records, err := s.list(ctx)
-		if !errors.Is(err, rpctypes.ErrCompacted) {
-			return records, err
+		records, found, err := s.list(ctx)
+		switch {
+		case errors.Is(err, rpctypes.ErrCompacted):
+			continue
+		case err != nil:
+			return nil, err
 		}
+		err = leaseops.CheckMark(s.records(), seen.identity, found.identity, s.marking(seen.identity))
+		if err != nil {
+			return nil, fmt.Errorf("etcdlease: %w", err)
+		}
+		if found != *seen {
+			s.seen.Store(&found) // somebody has written it again
+		}
+		return records, nil
 	}
 }
 
-func (s *Store) list(ctx context.Context) ([]lease.Record, error) {
-	var records []lease.Record
+func (s *Store) list(ctx context.Context) (records []lease.Record, found mark, err error) {
 	start, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
 	var revision int64 // 0: the newest, which most of the members have to confirm
 	for {
 		answer, err := s.client.Get(ctx, start,
 			clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
 		if err != nil {
-			return nil, fmt.Errorf("etcdlease: keys %s...: %w", s.prefix, err)
+			return nil, found, fmt.Errorf("etcdlease: keys %s...: %w", s.prefix, err)
 		}
 		for _, kv := range answer.Kvs {
+			if string(kv.Key) == s.markKey() {
+				if found, err = s.markIn(kv); err != nil {
+					return nil, found, err
+				}
+				continue
+			}
 			record, err := s.decode(kv)
 			if err != nil {
-				return nil, err
+				return nil, found, err
 			}
 			records = append(records, record)
 		}
 		if !answer.More {
-			return records, nil
+			return records, found, nil
 		}
 		revision = answer.Header.Revision
 		start = string(answer.Kvs[len(answer.Kvs)-1].Key) + "\x00"
 	}
 }
 
-// Swap stores next if the record of that node has the owner and the version of prev. An error
-// means that it may have been stored.
+// Swap stores next if the record of that node has the owner and the version of prev. The first record of a
+// node is stored only among the records that the store has seen first. An error means that it may have been
+// stored.
 func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
 	if err := lease.CheckSwap(prev, next); err != nil {
 		return false, err
@@ -315,6 +448,14 @@ func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error)
 	}
 	s.reconnect()
 	key := s.prefix + strconv.FormatInt(next.Node, 10)
+	var marked []clientv3.Cmp
+	if prev.Version == 0 {
+		seen, err := s.identify(ctx)
+		if err != nil {
+			return false, err
+		}
+		marked = []clientv3.Cmp{clientv3.Compare(clientv3.Value(s.markKey()), "=", seen.value)}
+	}
 	answer, err := s.client.Get(ctx, key)
 	if err != nil {
 		return false, fmt.Errorf("etcdlease: key %s: %w", key, err)
@@ -328,7 +469,7 @@ func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error)
 		// Revision 0 is that of a key which does not exist. The client never sends a transaction a
 		// second time that may have been executed.
 		answer, err := s.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+			If(append(marked, clientv3.Compare(clientv3.ModRevision(key), "=", revision))...).
 			Then(clientv3.OpPut(key, string(value))).
 			Else(clientv3.OpGet(key)).
 			Commit()
@@ -341,6 +482,9 @@ func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error)
 		// The key was changed meanwhile. A keeper's change refuses this swap, but a key that was
 		// written again with the same owner and version does not.
 		stored = answer.Responses[0].GetResponseRange().Kvs
+		if prev.Version == 0 && len(stored) == 0 {
+			return false, nil // the mark is not what it was
+		}
 	}
 }
 

@@ -20,7 +20,10 @@ func TestTheStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	leasetest.Run(t, func(t *testing.T) func() lease.Store {
 		_, prefix := shared(t)
-		return func() lease.Store { return open(t, connect(t, endpoints()...), prefix) }
+		return func() lease.Store {
+			client := connect(t, endpoints()...)
+			return emptying{open(t, client, prefix), client, prefix}
+		}
 	})
 }
 
@@ -34,10 +37,17 @@ func TestARecordIsOneReadableKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(answer.Kvs) != 1 || string(answer.Kvs[0].Key) != prefix+"nodes/7" || answer.Kvs[0].Lease != 0 {
-		t.Fatalf("the keys are %v, want only %snodes/7 without a lease", answer.Kvs, prefix)
+	var keys []string
+	for _, kv := range answer.Kvs {
+		keys = append(keys, string(kv.Key))
+		if kv.Lease != 0 {
+			t.Errorf("the key %s has a lease", kv.Key)
+		}
 	}
-	if got := string(answer.Kvs[0].Value); got != want {
+	if all := []string{prefix + "identity", prefix + "nodes/7", markOf(prefix)}; !slices.Equal(keys, all) {
+		t.Fatalf("the keys are %v, want %v", keys, all)
+	}
+	if got := string(answer.Kvs[1].Value); got != want {
 		t.Errorf("the value is %s, want %s", got, want)
 	}
 }

@@ -30,14 +30,14 @@
 // # Records that are gone
 //
 // Nothing tells which windows run when the hash of the records was deleted, evicted or renamed, so nothing is
-// granted then. The hash has the identity of the records in a field of its own, and the first record of a number is
-// stored only while that field is there. IDs go on until the windows end, and then fail with
-// snowflakeplugin.ErrAuthority. The error ends with the command that gives the hash its identity again. Run it when
-// no process holds a number of the lost records any more.
+// granted then. The hash has the identity of the records in a field of its own, and the first record of a
+// number is stored only while that field is there. IDs go on until the windows end, and then fail with
+// snowflakeplugin.ErrAuthority. The error ends with the command that gives the hash its identity again. Run
+// it when no process holds a number of the lost records any more.
 //
-// A second key notes the identity, so a process that starts later finds the loss too. Only if Redis loses both keys,
-// as FLUSHALL does, a process that starts later makes a new identity. Then the databases that have noted the first
-// one refuse the store; a program without a database is not warned.
+// A second key notes the identity, so a process that starts later finds the loss too. Only if Redis loses
+// both keys, as FLUSHALL does, a process that starts later makes a new identity. Then the databases that have
+// noted the first one refuse the store; a program without a database is not warned.
 //
 // # Use
 //

@@ -198,11 +198,11 @@ func (s *Store) invalid(field string, cause error) (lease.Record, error) {
 		"before, or delete the field once no process has had the number for a span", s.kept.Key(), field, cause)
 }
 
-// Identity returns the random identity of the records under the prefix. It lies in a field of their hash, which
-// is made with the first of them, and is noted at the key prefix + "identity". A hash that has lost the field, or
-// has another identity than the note, grants nothing: the error wraps snowflakeplugin.ErrAuthority and ends with
-// the command that leads back. If Redis loses both, there is another identity, and databases that have noted the
-// first one refuse the store.
+// Identity returns the random identity of the records under the prefix. It lies in a field of their hash,
+// which is made with the first of them, and is noted at the key prefix + "identity". A hash that has lost the
+// field, or has another identity than the note, grants nothing: the error wraps snowflakeplugin.ErrAuthority
+// and ends with the command that leads back. If Redis loses both, there is another identity, and databases
+// that have noted the first one refuse the store.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	id, err := s.identify(ctx)
 	if err != nil {
@@ -211,9 +211,9 @@ func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	return lease.Identity{ID: id, Place: "hash " + s.kept.Key() + " in Redis"}, nil
 }
 
-// identify returns the identity that the records and their note had first. It makes what is missing of a hash that
-// is new, or that an earlier version has made. The mark is made before the note, so a note without a mark tells
-// that the hash was lost.
+// identify returns the identity that the records and their note had first. It makes what is missing of a hash
+// that is new, or that an earlier version has made. The mark is made before the note, so a note without a
+// mark tells that the hash was lost.
 func (s *Store) identify(ctx context.Context) (string, error) {
 	if seen := s.seen.Load(); seen != nil {
 		return *seen, nil
