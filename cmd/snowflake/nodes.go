@@ -14,6 +14,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
@@ -406,7 +407,8 @@ func authorityCommand() command {
 Each database notes which authority its IDs come from: the leases in one table, or numbers that are given by
 hand. The plugin refuses another authority, because two authorities hand out the same numbers.
 
-"show" prints the authority of the database, and the tables of leases that lie in it.
+"show" prints the authority of the database, and the tables of leases that lie in it. A table that was dropped,
+emptied or replaced grants nothing; then "show" prints the statement that leads back.
 
 "move" changes the authority of the database. Stop every program that writes to it first. The command refuses
 (exit code 3) while a process holds a number in the old leases or in the new ones. --to says where the IDs
@@ -469,7 +471,7 @@ func runAuthority(ctx context.Context, e *env, o *options, args []string) (err e
 	if args[0] == verbMove {
 		return moveAuthority(ctx, e, o, db, rows)
 	}
-	return showAuthority(ctx, e.out, o, rows)
+	return showAuthority(ctx, e.out, o, db, rows)
 }
 
 // authorityInfo is a row in JSON.
@@ -480,6 +482,8 @@ type authorityInfo struct {
 	NotedBy   string `json:"noted_by"`
 	NotedAt   string `json:"noted_at"`
 	Table     string `json:"table,omitempty"`
+	// Lost says why the table grants nothing, if it was dropped, emptied or replaced.
+	Lost string `json:"lost,omitempty"`
 }
 
 func authorityInfoOf(table string, n authority.Note) authorityInfo {
@@ -488,7 +492,9 @@ func authorityInfoOf(table string, n authority.Note) authorityInfo {
 	}
 }
 
-func showAuthority(ctx context.Context, w io.Writer, o *options, rows authority.Database) error {
+func showAuthority(
+	ctx context.Context, w io.Writer, o *options, db *gorm.DB, rows authority.Database,
+) error {
 	noted, own, err := rows.Show(ctx)
 	if err != nil {
 		return err
@@ -504,7 +510,9 @@ func showAuthority(ctx context.Context, w io.Writer, o *options, rows authority.
 			shown.Rows = &info
 		}
 		for _, row := range own {
-			shown.Leases = append(shown.Leases, authorityInfoOf(row.Subject, row.Note))
+			info := authorityInfoOf(row.Subject, row.Note)
+			info.Lost = lostLeases(ctx, db, row.Subject)
+			shown.Leases = append(shown.Leases, info)
 		}
 		return printJSON(w, shown)
 	}
@@ -517,7 +525,27 @@ func showAuthority(ctx context.Context, w io.Writer, o *options, rows authority.
 	for _, row := range own {
 		say(w, "The table %s in this database has the leases %s.\n", plain(row.Subject), plain(row.ID))
 	}
+	for _, row := range own {
+		if lost := lostLeases(ctx, db, row.Subject); lost != "" {
+			say(w, "\n%s\n", plainLines(lost))
+		}
+	}
 	return nil
+}
+
+// lostLeases returns what a program hears that leases from a table which was dropped, emptied or replaced, and
+// nothing for any other table.
+func lostLeases(ctx context.Context, db *gorm.DB, table string) string {
+	var open closers
+	store, err := open.leasesIn(ctx, db, table)
+	if err == nil {
+		_, err = authority.Leased(ctx, store)
+	}
+	_ = open.close() // nothing was written
+	if errors.Is(err, snowflakeplugin.ErrAuthority) {
+		return err.Error()
+	}
+	return "" // whatever else is wrong with the table is not what was asked
 }
 
 func moveAuthority(

@@ -267,3 +267,47 @@ func TestTheSecondOfTwoDatabasesIsMovedToTheFirst(t *testing.T) {
 		}
 	})
 }
+
+// Whoever looks because a program has failed finds the statement that leads back.
+func TestLeasesThatAreLostAreShownWithTheStatementThatLeadsBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		for name, lose := range map[string]string{
+			"emptied":  "DELETE FROM snowflake_nodes",
+			"dropped":  "DROP TABLE snowflake_nodes",
+			"replaced": "UPDATE snowflake_nodes SET owner = 'reserved for the identity OTHER' WHERE node > 1023",
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				dsn := target.DSN(t)
+				l, db := leases{dsn: dsn}, target.OpenDSN(t, dsn, nil)
+				use(t, target, dsn)
+				before := l.succeed(t, "nodes", "authority", "show")
+				if err := db.Exec(lose).Error; err != nil {
+					t.Fatal(err)
+				}
+				out := l.succeed(t, "nodes", "authority", "show")
+				if !strings.HasPrefix(out, before) || !strings.Contains(out, "no process holds a number") {
+					t.Errorf("it was\n%sand is\n%s", before, out)
+				}
+				var shown struct{ Leases []struct{ Lost string } }
+				if err := json.Unmarshal([]byte(l.succeed(t, "nodes", "authority", "show", "--json")), &shown); err != nil {
+					t.Fatal(err)
+				}
+				if len(shown.Leases) != 1 || shown.Leases[0].Lost == "" || !strings.Contains(out, shown.Leases[0].Lost) {
+					t.Errorf("as JSON: %+v", shown)
+				}
+				parts := strings.Split(strings.TrimSpace(out), "\n\n")
+				for statement := range strings.SplitSeq(parts[len(parts)-1], ";\n") {
+					if err := db.Exec(strings.TrimSuffix(statement, ";")).Error; err != nil {
+						t.Fatal(err)
+					}
+				}
+				if after := l.succeed(t, "nodes", "authority", "show"); after != before {
+					t.Errorf("it was\n%sand is\n%s", before, after)
+				}
+				use(t, target, dsn)
+			})
+		}
+	})
+}

@@ -41,6 +41,15 @@ func plain(text string) string {
 	}, text)
 }
 
+// plainLines is plain for a text of several lines.
+func plainLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = plain(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // ago says for people how far an instant is from now.
 func ago(t, now time.Time) string {
 	d := now.Sub(t)

@@ -298,10 +298,18 @@ func (d Database) identity(ctx context.Context, subject, table, id string) (leas
 		return newNote(Origin{ID: id, Place: place}), nil
 	})
 	home := rows[subject+bare]
-	if err == nil && home.ID != id {
-		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has "+
-			"%s: one of the two was replaced. Restore it, or move the database; %s", ErrReplaced, table, id,
-			d.table, home.ID, moving)
+	switch {
+	case err != nil || home.ID == id:
+	case subject == subjectCounters:
+		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has %s: "+
+			"one of the two was replaced", ErrReplaced, table, id, d.table, home.ID)
+	default:
+		mark := fmt.Sprintf("UPDATE %s SET %s = '%s' WHERE %s = %d;", d.leases(bare), d.Quote("owner"),
+			leaseops.Mark(home.ID).Owner, d.Quote("node"), leaseops.MarkNode)
+		note := fmt.Sprintf("UPDATE %s SET %s = '%s' WHERE %s = '%s';", d.quoted(), d.Quote("authority"), id,
+			d.Quote("subject"), subject+bare)
+		err = leaseops.CheckNote("the rows of the table "+table, "the table "+d.table+" beside it", home.ID, id,
+			leaseops.Remedies{Mark: mark, Note: note})
 	}
 	// The place that is noted is that of the original, if this is a copy.
 	return lease.Identity{ID: home.ID, Place: place}, err

@@ -73,6 +73,6 @@ func CheckMark(records, seen, found, command string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s had the identity %s, and were replaced by others that have %s. Nothing is "+
-		"granted from them to those who knew the first. Stop all programs that lease from there, wait until their "+
-		"windows have ended, and start them again", errs.ErrAuthority, records, seen, found)
+		"granted from them to those who knew the first. Stop all programs that lease from there, wait until "+
+		"their windows have ended, and start them again", errs.ErrAuthority, records, seen, found)
 }

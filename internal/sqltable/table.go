@@ -260,13 +260,14 @@ func (t *Table) List(ctx context.Context) ([]Row, error) {
 		return isMark
 	})
 	if found != t.identity {
-		return nil, t.Wrap(what, t.emptied(t.identity, found))
+		return nil, t.Wrap(what, t.emptied(t.identity, found, ""))
 	}
 	return rows, nil
 }
 
-// emptied is the error about a table that has lost the mark of an identity, and perhaps has another's.
-func (t *Table) emptied(identity, found string) error {
+// emptied is the error about a table that has lost the mark of an identity, and perhaps has another's. The
+// statement makes the table, if it is not there.
+func (t *Table) emptied(identity, found, making string) error {
 	m := t.spec.Mark
 	if found != "" {
 		return fmt.Errorf("%w: the table %s had the identity %s, and was replaced by one that has %s. Nothing "+
@@ -289,7 +290,7 @@ func (t *Table) emptied(identity, found string) error {
 	}
 	return fmt.Errorf("%w: the table %s had the identity %s, and was dropped or emptied. Nothing tells which "+
 		"%s were in there, so nothing is granted from it. Restore the table, or %s, and run this as a user who "+
-		"may:\n\n%s;\n%s);", m.ErrEmptied, t.spec.Table, identity, t.spec.Holds, m.First, t.spec.making(t.name), into)
+		"may:\n\n%s%s);", m.ErrEmptied, t.spec.Table, identity, t.spec.Holds, m.First, making, into)
 }
 
 // Identity returns the identity that the mark tells.
@@ -303,7 +304,7 @@ func (t *Table) CheckMark(ctx context.Context) error {
 		found, _ = t.spec.Mark.in(row)
 	}
 	if err == nil && found != t.identity {
-		err = t.Wrap("reading its mark", t.emptied(t.identity, found))
+		err = t.Wrap("reading its mark", t.emptied(t.identity, found, ""))
 	}
 	return err
 }
@@ -737,7 +738,7 @@ func (t *Table) create(ctx context.Context) error {
 		return err
 	}
 	if identity != "" {
-		return t.emptied(identity, "")
+		return t.emptied(identity, "", t.spec.making(t.name)+";\n")
 	}
 	_, err = Request(ctx, t, Writes, "making it", func(ctx context.Context, q Querier) (struct{}, error) {
 		making := func(q Querier) error {
@@ -772,7 +773,11 @@ func (t *Table) adopt(ctx context.Context) error {
 	}
 	unless := ""
 	if identity != "" && t.spec.Mark.Always {
-		return t.emptied(identity, "")
+		// Whoever has made the table may have given it its mark, and noted that, since it was looked for.
+		if err := t.look(ctx); err != nil || t.identity != "" {
+			return err
+		}
+		return t.emptied(identity, "", "")
 	}
 	if identity != "" {
 		unless = t.spec.Dialect.From + " WHERE EXISTS (SELECT 1 FROM " + t.name + ")"
@@ -787,7 +792,7 @@ func (t *Table) adopt(ctx context.Context) error {
 	case err != nil:
 		return t.unusable(ctx, "it cannot be marked", err)
 	case t.identity == "":
-		return t.emptied(identity, "")
+		return t.emptied(identity, "", "")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package gormlease_test
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,32 @@ func TestAStoreGrantsNoFirstWindowFromAnotherTableThanItOpened(t *testing.T) {
 		theirs := newStore(t, target.OpenDSN(t, dsn, nil))
 		refuses("the table is another one")
 		must(t, storetest.Holds(t, theirs, storetest.Create(t, theirs, storetest.First(2))))
+	})
+}
+
+// As when the rows of another database were copied into the table.
+func TestATableOfAnotherIdentityThanItsNoteIsRefusedWithTheStatementsThatLeadBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db := target.OpenDSN(t, dsn, nil)
+		identity := func() (string, error) {
+			id, err := newStore(t, target.OpenDSN(t, dsn, nil)).Identity(limited(t))
+			return id.ID, err
+		}
+		id, err := identity()
+		must(t, err)
+		for way, want := range map[int]string{1: "OTHER", 3: id} {
+			exec(t, db, "UPDATE snowflake_nodes SET owner = 'reserved for the identity OTHER' WHERE node > 1023")
+			_, err := identity()
+			complains(t, err, errs.ErrAuthority, "the table snowflake_nodes", "the table snowflake_authority", id,
+				"OTHER", "no process holds a number")
+			exec(t, db, strings.Split(err.Error(), "\n\n")[way])
+			if is, err := identity(); err != nil || is != want {
+				t.Errorf("the identity is %s, %v; want %s", is, err, want)
+			}
+			exec(t, db, "UPDATE snowflake_authority SET authority = ?", id)
+		}
 	})
 }
 
