@@ -533,8 +533,8 @@ func showAuthority(
 	return nil
 }
 
-// lostLeases returns what a program hears that leases from a table which was dropped, emptied or replaced, and
-// nothing for any other table.
+// lostLeases returns the error of a program that leases from a table which was dropped, emptied or replaced,
+// and nothing for any other table.
 func lostLeases(ctx context.Context, db *gorm.DB, table string) string {
 	var open closers
 	store, err := open.leasesIn(ctx, db, table)
