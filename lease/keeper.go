@@ -847,6 +847,8 @@ func (k *Keeper) lose(stored Record, found bool) error {
 	switch {
 	case !found:
 		reason = "its record is gone"
+	case stored.Version < k.record.Version:
+		reason = "its record is an older one: was a backup restored, or a standby promoted that lagged?"
 	case stored.Owner == k.owner:
 		reason = "its record was changed by a copy of this process: was the machine cloned while it ran?"
 	default:

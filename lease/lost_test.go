@@ -23,6 +23,12 @@ func losses() map[string]func(s *table, r lease.Record) {
 			r.Version, r.Until = r.Version+1, r.Until.Add(time.Millisecond)
 			s.put(r)
 		},
+		"its record is an older one: was a backup restored, or a standby promoted that lagged?": func(
+			s *table, r lease.Record,
+		) {
+			r.Version, r.Until = r.Version-1, r.Until.Add(-time.Millisecond)
+			s.put(r)
+		},
 	}
 }
 
@@ -39,6 +45,7 @@ func TestAKeeperThatLostItsNumberTakesAnother(t *testing.T) {
 				k := acquire(t, store, lease.WithOwner("web"), j.option())
 				g := newGenerator(t, k)
 				node := k.Window().Node
+				time.Sleep(span / 3) // it has extended its window, so that there is an older record
 				before := s.of(t, node)
 				ids := []int64{mustNext(t, g)}
 				lose(s, before)
