@@ -26,8 +26,8 @@ type node struct {
 	leases    lease.Store      // where the number is leased; nil for a number given by hand
 	origin    authority.Origin
 	config    config
-	// home is the database of the first Use, where it is known which schema that leads to, and schemas those of it
-	// that have their notes, if it does not have to be looked at again. They are not written once there is a
+	// home is the database of the first Use, where it is known which schema that leads to, and schemas those of
+	// it that have their notes, if it does not have to be looked at again. They are not written once there is a
 	// generator, because from then on several Use may have the node.
 	home    authority.Database
 	schemas []string
@@ -150,8 +150,9 @@ func (n *node) noteDatabase(ctx context.Context, database authority.Database) (s
 		return nil, err
 	}
 	if is.Leases == "" && is.Place != "" && n.origin.Place != "" && is.Place != n.origin.Place {
-		n.config.log().Warn("snowflakeplugin: the leases have moved since it was noted that the IDs of a database "+
-			"come from them; if they are a copy, and the first ones are in use, both grant the same numbers",
+		n.config.log().Warn("snowflakeplugin: the leases have moved since it was noted that the IDs of a "+
+			"database come from them; if they are a copy, and the first ones are in use, both grant the same "+
+			"numbers",
 			"noted", is.Place, "now", n.origin.Place)
 	}
 	schemas = database.Schemas(is.Leases != "")

@@ -57,9 +57,9 @@ func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
 	}
 }
 
-// placeOfNumbers returns the database with the table in which the columns of a schema are noted. For a schema that
-// has the table of the database, or the leases, it is the one where the keys are noted. The database decides that
-// alone, so all processes find the same one.
+// placeOfNumbers returns the database with the table in which the columns of a schema are noted. For a schema
+// that has the table of the database, or the leases, it is the one where the keys are noted. The database
+// decides that alone, so all processes find the same one.
 func placeOfNumbers(
 	ctx context.Context, n *node, database authority.Database, schema string,
 ) (authority.Database, error) {

@@ -88,10 +88,10 @@ func WithLease(s lease.Store, opts ...lease.Option) Option {
 	})
 }
 
-// WithOwnSchemas names schemas, on MySQL databases, which no other leases and no numbers by hand ever fill. By
-// default the plugin notes where the IDs come from in each schema that gets rows and is not that of the leases,
-// in a table snowflake_authority. In these schemas it notes and checks nothing: that is up to you. The patterns
-// are those of [path.Match], such as "tenant_*". The option may be given several times.
+// WithOwnSchemas names schemas, on MySQL databases, which no other leases and no numbers by hand ever fill.
+// By default the plugin notes where the IDs come from in each schema that gets rows and is not that of the
+// leases, in a table snowflake_authority. In these schemas it notes and checks nothing: that is up to you.
+// The patterns are those of [path.Match], such as "tenant_*". The option may be given several times.
 func WithOwnSchemas(patterns ...string) Option {
 	return optionFunc(func(c *config) error {
 		for _, pattern := range patterns {

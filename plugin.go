@@ -208,8 +208,8 @@ func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
 // On TiDB it warns, once for each model, about a table whose rows are stored in the order of their IDs. For
 // that it makes one query. On other databases it makes none.
 //
-// It also warns, once for each, about a column that gets numbers of a counter and has no unique index, with the
-// tag that adds one.
+// It also warns, once for each, about a column that gets numbers of a counter and has no unique index, with
+// the tag that adds one.
 //
 // It returns an error wrapping [ErrInvalidField] that lists the faults of all models, or what
 // GORM says of a model that it cannot parse.
@@ -279,9 +279,9 @@ func (p *Plugin) warnOfUnguarded(s *schema.Schema, plan *fill.Plan) {
 		if settings := field.Tag.Get("gorm"); settings != "" {
 			tag = settings + ";" + tag
 		}
-		p.config.log().Warn("snowflakeplugin: this column gets numbers of a counter and has no unique index. The "+
-			"index would refuse a number that is given twice, after a failover or by a second counter, and would "+
-			"tell the source so; add the tag, unless numbers may repeat here",
+		p.config.log().Warn("snowflakeplugin: this column gets numbers of a counter and has no unique index. "+
+			"The index would refuse a number that is given twice, after a failover or by a second counter, and "+
+			"would tell the source so; add the tag, unless numbers may repeat here",
 			"field", s.Name+"."+field.Name, "table", s.Table, "tag", fmt.Sprintf("gorm:%q", tag))
 	}
 }
@@ -296,8 +296,8 @@ func (p *Plugin) witness(table string, id int64) {
 	w := witness{table, id, parts.Node, time.Now()}
 	again, say := p.contest.add(w)
 	if say {
-		p.config.log().Error("snowflakeplugin: somebody else makes the same IDs; look for a second program with the "+
-			"node number, such as a copied machine or a restored database", "table", table, "key", id,
+		p.config.log().Error("snowflakeplugin: somebody else makes the same IDs; look for a second program "+
+			"with the node number, such as a copied machine or a restored database", "table", table, "key", id,
 			"node", parts.Node)
 	}
 	if again && n.keeper != nil {
@@ -428,7 +428,8 @@ func (p *Plugin) warnOfEnd() {
 	if stats.End.IsZero() || stats.YearsLeft > yearsOfWarning {
 		return
 	}
-	p.config.log().Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with more",
+	p.config.log().Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with "+
+		"more",
 		"layout", p.config.layoutOrDefault().Name, "end", stats.End, "years_left", stats.YearsLeft)
 }
 

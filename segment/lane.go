@@ -522,8 +522,8 @@ func (l *lane) refused(number int64) {
 	l.ahead, l.spare = nil, nil
 	l.count.retired += l.current.Load().used()
 	l.current.Store(&block{})
-	l.config.log.Warn("segment: a number that was just given out is in use already; the numbers that are left are "+
-		"given up, and the next ones are claimed anew", "counter", l.name, "number", number)
+	l.config.log.Warn("segment: a number that was just given out is in use already; the numbers that are "+
+		"left are given up, and the next ones are claimed anew", "counter", l.name, "number", number)
 }
 
 func (l *lane) origins(ctx context.Context) ([]Origin, error) {

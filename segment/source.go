@@ -105,11 +105,11 @@ func (s *Source) Fill(ctx context.Context, ids []int64) error {
 	return nil
 }
 
-// Refused tells the source that a number which it has given out is in use already. So the counter may have gone
-// back, or somebody else gives out the same numbers. The source gives up all numbers of the counter that it
-// holds, and the next call claims new ones, which fails with [ErrWentBack] if the counter is not above those
-// that were claimed before. The plugin calls it when the database has refused a row because another row has
-// the number. A number that the source has not claimed, or has given up already, changes nothing. It asks
+// Refused tells the source that a number which it has given out is in use already. So the counter may have
+// gone back, or somebody else gives out the same numbers. The source gives up all numbers of the counter that
+// it holds, and the next call claims new ones, which fails with [ErrWentBack] if the counter is not above
+// those that were claimed before. The plugin calls it when the database has refused a row because another row
+// has the number. A number that the source has not claimed, or has given up already, changes nothing. It asks
 // nobody and waits for nothing.
 func (s *Source) Refused(number int64) { s.supply.refused(number) }
 
@@ -123,8 +123,8 @@ type Origin struct {
 	Remainder, Modulus int64
 }
 
-// Origins returns where the numbers of the source come from: one origin, or several for a source of [Tickets].
-// The plugin notes them for each column that gets the numbers. The error is that of the store.
+// Origins returns where the numbers of the source come from: one origin, or several for a source of
+// [Tickets]. The plugin notes them for each column that gets the numbers. The error is that of the store.
 func (s *Source) Origins(ctx context.Context) ([]Origin, error) { return s.supply.origins(ctx) }
 
 // originOf is the origin of numbers of a counter in a store.

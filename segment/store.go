@@ -71,9 +71,9 @@ type Identity struct {
 	Place string
 }
 
-// Identifier is an optional ability of a [Store]: it has an identity. Then a claim by a handle that knows it is
-// refused with [ErrWentBack] when the store was emptied or replaced, and the plugin notes for each column with
-// numbers which store they come from, and refuses another store. All stores of this module have it.
+// Identifier is an optional ability of a [Store]: it has an identity. Then a claim by a handle that knows it
+// is refused with [ErrWentBack] when the store was emptied or replaced, and the plugin notes for each column
+// with numbers which store they come from, and refuses another store. All stores of this module have it.
 type Identifier interface {
 	// Identity returns the identity. Concurrent calls, in any number of processes, return the same one.
 	Identity(ctx context.Context) (Identity, error)

@@ -407,8 +407,8 @@ func authorityCommand() command {
 Each database notes which authority its IDs come from: the leases in one table, or numbers that are given by
 hand. The plugin refuses another authority, because two authorities hand out the same numbers.
 
-"show" prints the authority of the database, and the tables of leases that lie in it. A table that was dropped,
-emptied or replaced grants nothing; then "show" prints the statement that leads back.
+"show" prints the authority of the database, and the tables of leases that lie in it. A table that was
+dropped, emptied or replaced grants nothing; then "show" prints the statement that leads back.
 
 "move" changes the authority of the database. Stop every program that writes to it first. The command refuses
 (exit code 3) while a process holds a number in the old leases or in the new ones. --to says where the IDs

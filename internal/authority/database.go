@@ -282,8 +282,8 @@ func (d Database) Identity(ctx context.Context, leases, id string) (lease.Identi
 // ErrReplaced means that a table has another identity than the one that is noted for it.
 var ErrReplaced = errs.Kind("snowflakeplugin: another table", errs.ErrAuthority)
 
-// OfCounters notes the identity that a table of counters has, unless it is noted already, and returns where the
-// table is. It returns an error wrapping ErrReplaced if another identity is noted.
+// OfCounters notes the identity that a table of counters has, unless it is noted already, and returns where
+// the table is. It returns an error wrapping ErrReplaced if another identity is noted.
 func (d Database) OfCounters(ctx context.Context, table, id string) (place string, err error) {
 	is, err := d.identity(ctx, subjectCounters, table, id)
 	return is.Place, err
@@ -301,8 +301,8 @@ func (d Database) identity(ctx context.Context, subject, table, id string) (leas
 	switch {
 	case err != nil || home.ID == id:
 	case subject == subjectCounters:
-		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has %s: "+
-			"one of the two was replaced", ErrReplaced, table, id, d.table, home.ID)
+		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has "+
+			"%s: one of the two was replaced", ErrReplaced, table, id, d.table, home.ID)
 	default:
 		mark := fmt.Sprintf("UPDATE %s SET %s = '%s' WHERE %s = %d;", d.leases(bare), d.Quote("owner"),
 			leaseops.Mark(home.ID).Owner, d.Quote("node"), leaseops.MarkNode)
@@ -530,7 +530,8 @@ var (
 func (d Database) unusable(cause error) error {
 	other := ""
 	if d.foreign {
-		other = "\n\nIf no other leases ever fill tables of " + d.scope() + ", name it with WithOwnSchemas in its place."
+		other = "\n\nIf no other leases ever fill tables of " + d.scope() + ", name it with WithOwnSchemas in " +
+			"its place."
 	}
 	return fmt.Errorf("%w: the table %s could not be read, made or written to: %w\nRun this as a user who "+
 		"may, and grant the application SELECT and INSERT on the table:\n\n%s;%s",
@@ -544,7 +545,8 @@ const noteFirst = "create a row there outside of a transaction first, which note
 // keptOut is the error when SQLite lets no note in. Its file has one writer, and its lock may be that of the
 // caller, who waits for the note.
 func (d Database) keptOut(ctx context.Context, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUpTimeout) // no lock keeps this answer out
+	// No lock keeps this answer out.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUpTimeout)
 	defer cancel()
 	file := "a file of SQLite"
 	statement, args := d.Here(cmp.Or(d.place.Schema, "main"))

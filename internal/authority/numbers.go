@@ -10,19 +10,19 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// A column with numbers of counters has a note of its own under the subject "numbers TABLE.COLUMN", in the schema
-// of the table: the identity of the store of counters, or, if each of several stores has a remainder of its own,
-// their modulus. Then every remainder has a note as well, with the identity of its store, under that subject and
-// the residue: "numbers orders.serial 1 mod 2". Each of them is decided by the primary key, and the first one
-// decides what the others are.
+// A column with numbers of counters has a note of its own under the subject "numbers TABLE.COLUMN", in the
+// schema of the table: the identity of the store of counters, or, if each of several stores has a remainder
+// of its own, their modulus. Then every remainder has a note as well, with the identity of its store, under
+// that subject and the residue: "numbers orders.serial 1 mod 2". Each of them is decided by the primary key,
+// and the first one decides what the others are.
 
 const subjectNumbers = "numbers "
 
 // idResidues is the authority of a column whose numbers come from several stores.
 const idResidues = "several counters"
 
-// Share is the numbers of one store of counters that leave a remainder when they are divided by the modulus. The
-// modulus is 1 for all of its numbers.
+// Share is the numbers of one store of counters that leave a remainder when they are divided by the modulus.
+// The modulus is 1 for all of its numbers.
 type Share struct {
 	Origin
 
@@ -74,10 +74,10 @@ func subjectOf(table, column string) string {
 	return subject
 }
 
-// ClaimNumbers notes from which stores the columns of a table get their numbers, unless that is noted already. It
-// returns an error wrapping errs.ErrAuthority if it is noted that they come from others. Like [Database.Claim] it
-// notes nothing in a database in memory, and refuses one that is read-only. It takes one statement if all is
-// noted, and the place is known.
+// ClaimNumbers notes from which stores the columns of a table get their numbers, unless that is noted
+// already. It returns an error wrapping errs.ErrAuthority if it is noted that they come from others. Like
+// [Database.Claim] it notes nothing in a database in memory, and refuses one that is read-only. It takes one
+// statement if all is noted, and the place is known.
 func ClaimNumbers(ctx context.Context, d Database, table string, columns []Numbered) error {
 	if !d.IsSupported() || d.Pool == nil {
 		return nil
@@ -109,8 +109,8 @@ func ClaimNumbers(ctx context.Context, d Database, table string, columns []Numbe
 					return newNote(want.origin), nil
 				})
 				if errors.Is(err, ErrReadOnly) {
-					err = fmt.Errorf("%w: the column %s.%s gets no number until it can be noted in the database that they "+
-						"come from %s", err, table, column.Column, counters(want.origin))
+					err = fmt.Errorf("%w: the column %s.%s gets no number until it can be noted in the database that "+
+						"they come from %s", err, table, column.Column, counters(want.origin))
 				}
 				if err != nil {
 					return err
@@ -140,14 +140,16 @@ func counters(o Origin) string {
 func otherNumbers(d Database, table, column string, noted Note, want numbersNote) error {
 	hint := ""
 	if noted.Place == want.origin.Place && noted.Place != "" && noted.ID != want.origin.ID {
-		hint = " Both are called the same, so perhaps the first counters were emptied or replaced, and begin again."
+		hint = " Both are called the same, so perhaps the first counters were emptied or replaced, and begin " +
+			"again."
 	}
 	subject := subjectOf(table, column)
-	return fmt.Errorf("%w: the numbers%s of the column %s of the table %s come from %s (%s), and this plugin takes them "+
-		"from %s: they would repeat.%s Take them from the first counters, or give each store a remainder of its own "+
-		"(segment.SetResidues, or \"snowflake segments residues\", and WithResidue). If the column has moved, or its "+
-		"residues were changed: stop all programs that fill it, make sure that each counter is above all numbers in "+
-		"use (\"snowflake segments raise\"), and run this:\n\nDELETE FROM %s WHERE %[10]s = '%[11]s' OR %[10]s LIKE '%[11]s %%';",
-		errs.ErrAuthority, want.residue, column, table, counters(noted.Origin), noted.since(), counters(want.origin), hint,
-		d.quoted(), d.Quote("subject"), subject)
+	return fmt.Errorf("%w: the numbers%s of the column %s of the table %s come from %s (%s), and this plugin "+
+		"takes them from %s: they would repeat.%s Take them from the first counters, or give each store a "+
+		"remainder of its own (segment.SetResidues, or \"snowflake segments residues\", and WithResidue). If "+
+		"the column has moved, or its residues were changed: stop all programs that fill it, make sure that "+
+		"each counter is above all numbers in use (\"snowflake segments raise\"), and run this:\n\nDELETE FROM "+
+		"%s WHERE %[10]s = '%[11]s' OR %[10]s LIKE '%[11]s %%';",
+		errs.ErrAuthority, want.residue, column, table, counters(noted.Origin), noted.since(),
+		counters(want.origin), hint, d.quoted(), d.Quote("subject"), subject)
 }

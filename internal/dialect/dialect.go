@@ -50,9 +50,9 @@ func (k Kind) QuoteParts(parts []string) string {
 	return strings.Join(quoted, ".")
 }
 
-// Parts returns the parts of the name with which an SQL text begins, such as a schema and a table, without their
-// quotes. What follows the name, such as an alias, does not matter. It returns none if the text begins with
-// something else.
+// Parts returns the parts of the name with which an SQL text begins, such as a schema and a table, without
+// their quotes. What follows the name, such as an alias, does not matter. It returns none if the text begins
+// with something else.
 func (k Kind) Parts(text string) (parts []string) {
 	for {
 		part, rest := k.identifier(strings.TrimLeft(text, " "))
@@ -200,17 +200,17 @@ func (d Dialect) CreateTable(table string, columns, types []string) string {
 	return b.String()
 }
 
-// Schemas returns a query, with its arguments, for the schemas of two tables that lie beside each other, and for
-// words that say in which database of which server they are. Each schema is where a statement without one finds
-// the table, or else the other one, or else would make it. The query is empty for SQLite, where a name without a
-// schema means one thing on all connections.
+// Schemas returns a query, with its arguments, for the schemas of two tables that lie beside each other, and
+// for words that say in which database of which server they are. Each schema is where a statement without one
+// finds the table, or else the other one, or else would make it. The query is empty for SQLite, where a name
+// without a schema means one thing on all connections.
 func (d Dialect) Schemas(table, other string) (query string, args []any) {
 	switch d.Kind {
 	case PostgreSQL:
 		const found = "(SELECT nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
 			"WHERE c.oid = to_regclass("
-		return "SELECT COALESCE(one, two, current_schema()), COALESCE(two, one, current_schema()), " + d.here() + " FROM " +
-				"(SELECT " + found + "$1)) AS one, " + found + "$2)) AS two) AS found",
+		return "SELECT COALESCE(one, two, current_schema()), COALESCE(two, one, current_schema()), " +
+				d.here() + " FROM (SELECT " + found + "$1)) AS one, " + found + "$2)) AS two) AS found",
 			[]any{d.Quote(table), d.Quote(other)}
 	case MySQL:
 		return "SELECT DATABASE(), DATABASE(), " + d.here(), nil
@@ -218,8 +218,8 @@ func (d Dialect) Schemas(table, other string) (query string, args []any) {
 	return "", nil
 }
 
-// Here returns a query, with its arguments, for words that say in which database of which server a connection is.
-// On SQLite they are the name of the file, and there is no row if it has no such database.
+// Here returns a query, with its arguments, for words that say in which database of which server a connection
+// is. On SQLite they are the name of the file, and there is no row if it has no such database.
 func (d Dialect) Here(schema string) (query string, args []any) {
 	if d.Embedded {
 		return "SELECT " + d.here() + " FROM pragma_database_list WHERE name = ? COLLATE NOCASE", []any{schema}
@@ -230,16 +230,17 @@ func (d Dialect) Here(schema string) (query string, args []any) {
 func (d Dialect) here() string {
 	switch d.Kind {
 	case PostgreSQL:
-		return "current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' || inet_server_port(), '')"
+		return "current_database() || COALESCE(' at ' || host(inet_server_addr()) || ':' || " +
+			"inet_server_port(), '')"
 	case MySQL:
 		return "CONCAT(COALESCE(DATABASE(), ''), ' at ', @@hostname, ':', @@port)"
 	}
 	return "COALESCE(file, '')"
 }
 
-// SchemaOf returns a query, with its arguments, for the schema in which a statement finds a table, and for a t
-// if the table is temporary. It has no row if the table is not there. The query is empty where the name of the
-// table tells the schema. The name is quoted, so that no name makes the query fail, which would end a
+// SchemaOf returns a query, with its arguments, for the schema in which a statement finds a table, and for a
+// t if the table is temporary. It has no row if the table is not there. The query is empty where the name of
+// the table tells the schema. The name is quoted, so that no name makes the query fail, which would end a
 // transaction of PostgreSQL.
 func (d Dialect) SchemaOf(quoted string) (query string, args []any) {
 	if d.Kind != PostgreSQL {

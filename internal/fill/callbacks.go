@@ -627,7 +627,8 @@ func (f *filler) judgeError(db *gorm.DB, fr *frame, original *gorm.Config) {
 	if is {
 		setError(db, contested(db, keys, fr.state(db, fr.judge), db.Error))
 		if column := fr.judged(db).column; column.source != nil {
-			setError(db, fmt.Errorf("the keys of %s come from %s: %w", fr.plan.schema.Name, column.source, db.Error))
+			setError(db, fmt.Errorf("the keys of %s come from %s: %w",
+				fr.plan.schema.Name, column.source, db.Error))
 		}
 	}
 }

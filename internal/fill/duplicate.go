@@ -69,9 +69,9 @@ func duplicateOfSQLite(stmt *gorm.Statement, text string) (d duplicate, is bool)
 	return d, true
 }
 
-// duplicateOfPostgres looks into the error of the driver, which it knows by its method and its fields only: its
-// detail is "Key (shop, id)=(1, 5) already exists." in the language of the server. Without the right to read
-// the columns there is no detail, and the name of the constraint has to tell.
+// duplicateOfPostgres looks into the error of the driver, which it knows by its method and its fields only:
+// its detail is "Key (shop, id)=(1, 5) already exists." in the language of the server. Without the right to
+// read the columns there is no detail, and the name of the constraint has to tell.
 func duplicateOfPostgres(err error) (d duplicate, is bool) {
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) || state.SQLState() != "23505" {
@@ -130,15 +130,15 @@ func (d duplicate) has(text string) bool {
 	return false
 }
 
-// A number of a source that was just taken, and that a unique index has refused, is a witness for its source as
-// a key is for the node: the counter may have gone back, or somebody else gives out the same numbers.
+// A number of a source that was just taken, and that a unique index has refused, is a witness for its source
+// as a key is for the node: the counter may have gone back, or somebody else gives out the same numbers.
 
-// Doubter is an optional ability of a [Source]: it wants to know that somebody else has one of its numbers. It
-// must not wait, and is told no number that another column has refused.
+// Doubter is an optional ability of a [Source]: it wants to know that somebody else has one of its numbers.
+// It must not wait, and is told no number that another column has refused.
 type Doubter interface{ Refused(number int64) }
 
-// doubt finds out whether a failed INSERT was refused for numbers that sources have made for it. It says so in
-// the error, and has the rows looked at that have them.
+// doubt finds out whether a failed INSERT was refused for numbers that sources have made for it. It says so
+// in the error, and has the rows looked at that have them.
 func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
 	d, is := duplicateOf(db.Statement, cause)
 	if !is {
@@ -174,10 +174,10 @@ func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
 		return
 	}
 	if !errors.Is(db.Error, errs.ErrContested) {
-		setError(db, fmt.Errorf("snowflakeplugin: a row of %s has one of the numbers already that were just taken "+
-			"for %s: %s. Unless somebody has set it by hand, the counter went back, or another store gives out the "+
-			"same numbers. The numbers that are left are given up, so the next create has others, or tells what is "+
-			"wrong: %w", db.Statement.Table, words, shown(numbers), db.Error))
+		setError(db, fmt.Errorf("snowflakeplugin: a row of %s has one of the numbers already that were just "+
+			"taken for %s: %s. Unless somebody has set it by hand, the counter went back, or another store gives "+
+			"out the same numbers. The numbers that are left are given up, so the next create has others, or "+
+			"tells what is wrong: %w", db.Statement.Table, words, shown(numbers), db.Error))
 	}
 	f.suspect(db, rows)
 }

@@ -476,7 +476,8 @@ func refusalOf(db *gorm.DB, fr *frame, err error) (key string, is bool) {
 func refusedByMySQL(stmt *gorm.Statement, text string) (key string, is bool) {
 	d, is := duplicateOfMySQL(text)
 	name, ok := strings.CutSuffix(d.index, "PRIMARY")
-	if name = strings.TrimSuffix(name, "."); !is || !ok || name != "" && !strings.EqualFold(name, tableOf(stmt)) {
+	name = strings.TrimSuffix(name, ".")
+	if !is || !ok || name != "" && !strings.EqualFold(name, tableOf(stmt)) {
 		return "", false
 	}
 	return d.key, true

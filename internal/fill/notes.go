@@ -16,15 +16,15 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// Notes knows in which schemas of which databases it is noted where the IDs of their rows come from, and notes it
-// in others before the first row gets an ID there. The handles of a configuration may lead to several databases:
-// dbresolver sets the pool of each statement. Its methods are safe for concurrent use.
+// Notes knows in which schemas of which databases it is noted where the IDs of their rows come from, and
+// notes it in others before the first row gets an ID there. The handles of a configuration may lead to
+// several databases: dbresolver sets the pool of each statement. Its methods are safe for concurrent use.
 type Notes struct {
 	write   func(context.Context, Destination) (schemas []string, err error)
 	numbers NumbersNote
 	mu      sync.RWMutex
-	// schemas are those that are noted, tables those whose schema is, and numbered the tables whose columns with
-	// numbers of named sources are.
+	// schemas are those that are noted, tables those whose schema is, and numbered the tables whose columns
+	// with numbers of named sources are.
 	schemas, tables, numbered map[inPool]struct{}
 	// inTx and inConn are where a transaction and a connection of database/sql keep their pool; nil if they do
 	// not.
@@ -61,12 +61,14 @@ type Numbered struct {
 	Source       Source
 }
 
-// NumbersNote notes where the numbers of columns come from. lasts reports whether that is noted for good, and not
-// only as long as a transaction is not rolled back.
-type NumbersNote func(ctx context.Context, d Destination, table string, columns []Numbered) (lasts bool, err error)
+// NumbersNote notes where the numbers of columns come from. lasts reports whether that is noted for good, and
+// not only as long as a transaction is not rolled back.
+type NumbersNote func(
+	ctx context.Context, d Destination, table string, columns []Numbered,
+) (lasts bool, err error)
 
-// NewNotes returns notes of no database yet. The function write notes where keys come from, and may do so twice.
-// It returns the schemas of the pool that have their notes now. It is nil if nothing is noted.
+// NewNotes returns notes of no database yet. The function write notes where keys come from, and may do so
+// twice. It returns the schemas of the pool that have their notes now. It is nil if nothing is noted.
 func NewNotes(
 	write func(context.Context, Destination) (schemas []string, err error),
 	numbers NumbersNote,
@@ -154,8 +156,8 @@ func (n *Notes) remember(set map[inPool]struct{}, table inPool) {
 	set[table] = struct{}{}
 }
 
-// ensureNumbers notes from which counters the columns of a statement get their numbers, unless that is known to
-// be noted.
+// ensureNumbers notes from which counters the columns of a statement get their numbers, unless that is known
+// to be noted.
 func (n *Notes) ensureNumbers(db *gorm.DB, plan *Plan) error {
 	stmt := db.Statement
 	pool, pinned := n.poolOf(stmt.ConnPool)
@@ -185,9 +187,9 @@ type location struct {
 	temporary, known bool
 }
 
-// locate finds out where the table of a statement lies. On PostgreSQL it asks the connection of the statement,
-// which alone knows its search path; the question fails only where the INSERT would fail as well. Elsewhere the
-// name tells it.
+// locate finds out where the table of a statement lies. On PostgreSQL it asks the connection of the
+// statement, which alone knows its search path; the question fails only where the INSERT would fail as well.
+// Elsewhere the name tells it.
 func locate(db *gorm.DB) (where location, err error) {
 	stmt := db.Statement
 	d, known := dialect.Of(db.Name())

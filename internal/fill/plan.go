@@ -294,8 +294,8 @@ func (p *Plan) Numbered() (columns []Numbered) {
 	return columns
 }
 
-// Unguarded returns the fields with numbers of named sources that are in no unique index of the model, so that
-// nothing refuses a number that was given twice.
+// Unguarded returns the fields with numbers of named sources that are in no unique index of the model, so
+// that nothing refuses a number that was given twice.
 func (c *PlanCache) Unguarded(p *Plan) (fields []*schema.Field) {
 	indexes := c.uniqueIndexes(p)
 	for _, column := range p.columns {

@@ -76,8 +76,8 @@ func (w *Witnesses) note(db *gorm.DB, q *question) {
 // connection is the setting under which a statement has the connection to which its handle is bound.
 const connection = PluginName + ":connection"
 
-// bind remembers the connection to which the handle of a statement is bound, before GORM begins a transaction.
-// GORM goes on with the pool afterwards.
+// bind remembers the connection to which the handle of a statement is bound, before GORM begins a
+// transaction. GORM goes on with the pool afterwards.
 func (w *Witnesses) bind(db *gorm.DB) {
 	if conn, is := db.Statement.ConnPool.(*sql.Conn); is && w != nil {
 		db.InstanceSet(connection, conn)
@@ -94,8 +94,8 @@ func boundTo(db *gorm.DB) *sql.Conn {
 	return conn
 }
 
-// ask asks what waits, unless the statement is in a transaction, which may have the only connection. The handle
-// of a statement may have it as well, and lends it.
+// ask asks what waits, unless the statement is in a transaction, which may have the only connection. The
+// handle of a statement may have it as well, and lends it.
 func (w *Witnesses) ask(db *gorm.DB, notes *Notes) {
 	if w == nil || w.count.Load() == 0 || inTransaction(db.Statement.ConnPool) {
 		return

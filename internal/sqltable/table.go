@@ -165,7 +165,8 @@ func (s Spec) typeOf(c Column) string {
 func (s Spec) adding(name string) (statements []string) {
 	for i, column := range s.Columns {
 		if column.Late {
-			statements = append(statements, "ALTER TABLE "+name+" ADD COLUMN "+s.quoted()[i]+" "+s.typeOf(column)+" NOT NULL")
+			statements = append(statements,
+				"ALTER TABLE "+name+" ADD COLUMN "+s.quoted()[i]+" "+s.typeOf(column)+" NOT NULL")
 		}
 	}
 	return statements
@@ -236,9 +237,9 @@ func Open(ctx context.Context, db *sql.DB, s Spec) (*Table, error) {
 	return t, nil
 }
 
-// Row is the values of the columns: int64, string and time.Time, as their types are. A late column that is nil
-// stays as it is, and is empty in a new row. In a row that was read they are what the driver makes of them. See
-// [Table.Scan].
+// Row is the values of the columns: int64, string and time.Time, as their types are. A late column that is
+// nil stays as it is, and is empty in a new row. In a row that was read they are what the driver makes of
+// them. See [Table.Scan].
 type Row []any
 
 // Bounds are when a change may happen, by the clock of the database. Both are included.
@@ -271,7 +272,8 @@ func (t *Table) emptied(identity, found, making string) error {
 	m := t.spec.Mark
 	if found != "" {
 		return fmt.Errorf("%w: the table %s had the identity %s, and was replaced by one that has %s. Nothing "+
-			"is granted from it to those who knew the first. %s", m.ErrEmptied, t.spec.Table, identity, found, m.Again)
+			"is granted from it to those who knew the first. %s",
+			m.ErrEmptied, t.spec.Table, identity, found, m.Again)
 	}
 	row := m.of(identity)
 	into := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES ("

@@ -142,13 +142,14 @@ func clausesOfIdentities() []clause {
 	return []clause{
 		{
 			name: "a store has one identity for all",
-			why: "The plugin notes the identity of the store from which a column gets its numbers. If two handles " +
-				"on one storage have two of them, it refuses one of the processes. Two stores have two: it is a random " +
-				"text of at least 16 letters or digits.",
+			why: "The plugin notes the identity of the store from which a column gets its numbers. If two " +
+				"handles on one storage have two of them, it refuses one of the processes. Two stores have two: it " +
+				"is a random text of at least 16 letters or digits.",
 			check: func(p *probe) {
 				first := p.identity(p.open())
 				p.claim(p.open(), "orders", 10, 1)
-				if again := p.identity(p.open()); again != first || len(first) < 16 || strings.ContainsAny(first, " \t\n") {
+				again := p.identity(p.open())
+				if again != first || len(first) < 16 || strings.ContainsAny(first, " \t\n") {
 					p.failf("the identity is %q, and then %q", first, again)
 				}
 			},

@@ -13,8 +13,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
-// Memory is a handle on a store in memory with all abilities. It serves tests of programs, and is what the suite
-// is tried out on. Make one with [NewMemory]. It is safe for concurrent use.
+// Memory is a handle on a store in memory with all abilities. It serves tests of programs, and is what the
+// suite is tried out on. Make one with [NewMemory]. It is safe for concurrent use.
 type Memory struct {
 	*kept
 

@@ -65,7 +65,7 @@ func TestAnEmptiedTableGrantsNothingToThoseWhoKnowIt(t *testing.T) {
 			must(t, err)
 			exec(t, pool, statements...)
 			for range 2 {
-				refused(t, what, store, "orders")
+				_ = refused(t, what, store, "orders")
 				err = refused(t, what, store, "fresh")
 			}
 			if counters, err := store.Counters(t.Context(), ""); !errors.Is(err, segment.ErrWentBack) {
@@ -92,8 +92,8 @@ func TestATableThatWasMadeAnewGrantsNothingToThoseWhoKnowTheFirst(t *testing.T) 
 		other := newStore(t, pool, dialect)
 		_, err = other.Claim(t.Context(), "orders", 500)
 		must(t, err)
-		refused(t, "of the other", store, "orders")
-		refused(t, "of the other", store, "fresh")
+		_ = refused(t, "of the other", store, "orders")
+		_ = refused(t, "of the other", store, "fresh")
 		if first, err := other.Claim(t.Context(), "orders", 1); err != nil || first != 501 {
 			t.Errorf("the claim of the one who made it returned %d, %v", first, err)
 		}

@@ -68,9 +68,10 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			Noted: func(ctx context.Context, q sqltable.Querier, p sqltable.Place) (string, error) {
 				return authority.In(string(d), q).Placed(p).NotedOfCounters(ctx, p.Table)
 			},
-			First: "stop all programs that take numbers from it, make ready to raise each counter above all numbers " +
-				"in use before they start again (snowflake segments raise NAME NEXT --create)",
-			Again: "Raise each counter above all numbers in use (snowflake segments raise), and start the programs again",
+			First: "stop all programs that take numbers from it, make ready to raise each counter above all " +
+				"numbers in use before they start again (snowflake segments raise NAME NEXT --create)",
+			Again: "Raise each counter above all numbers in use (snowflake segments raise), and start the " +
+				"programs again",
 		},
 		Compare: []int{columnNext, columnRemainder, columnModulus}, Newest: columnNext,
 		Package: "sqlsegment", Holds: "counters", Purpose: "segment",

@@ -129,8 +129,8 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 	return 0, s.table.Wrap(what, errBusy)
 }
 
-// checkIdentity returns an error wrapping [segment.ErrWentBack] if a row is not one of the table that the store
-// knows.
+// checkIdentity returns an error wrapping [segment.ErrWentBack] if a row is not one of the table that the
+// store knows.
 func (s *Store) checkIdentity(ctx context.Context, row sqltable.Row) error {
 	var name, identity, ignored string
 	var number int64
@@ -142,8 +142,9 @@ func (s *Store) checkIdentity(ctx context.Context, row sqltable.Row) error {
 	if err := s.table.CheckMark(ctx); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the row of counter %q is that of another table, which has the identity %s, and this "+
-		"one has %s: raise the counter above all numbers in use (snowflake segments raise)", segment.ErrWentBack,
+	return fmt.Errorf("%w: the row of counter %q is that of another table, which has the identity %s, and "+
+		"this one has %s: raise the counter above all numbers in use (snowflake segments raise)",
+		segment.ErrWentBack,
 		name, identity, s.table.Identity())
 }
 
@@ -245,8 +246,8 @@ func (s *Store) rowOf(c segment.Counter) sqltable.Row {
 }
 
 // Identity returns the random identity of the table of counters, which lies in a row of that table. The first
-// call notes it in the table snowflake_authority of the same schema, and makes that table, if it can. From then on
-// a store opens no table of this name that was emptied or made anew. It returns an error wrapping
+// call notes it in the table snowflake_authority of the same schema, and makes that table, if it can. From
+// then on a store opens no table of this name that was emptied or made anew. It returns an error wrapping
 // snowflakeplugin.ErrAuthority if another identity is noted.
 func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
 	if known := s.noted.Load(); known != nil {

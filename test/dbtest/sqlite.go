@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// newSQLite makes a database file and returns its DSN. The file is in WAL mode from then on. If several handles
-// opened a new file at the same moment, each would switch it, and SQLite refuses that at once.
+// newSQLite makes a database file and returns its DSN. The file is in WAL mode from then on. If several
+// handles opened a new file at the same moment, each would switch it, and SQLite refuses that at once.
 func newSQLite(tb testing.TB) string {
 	tb.Helper()
 	dsn := sqliteDSN(tb.TempDir())

@@ -314,8 +314,8 @@ func (t Target) server(tb testing.TB) *server {
 }
 
 // Login makes a user of the server who may connect to the database of a DSN and do nothing there, until the
-// test ends. It returns the user as GRANT wants it, its password, and the DSN with both. The test is skipped if the
-// login of admin may not make users.
+// test ends. It returns the user as GRANT wants it, its password, and the DSN with both. The test is skipped
+// if the login of admin may not make users.
 func (t Target) Login(tb testing.TB, admin *gorm.DB, dsn string) (user, password, login string) {
 	tb.Helper()
 	exec := func(statement string) {

@@ -385,7 +385,7 @@ func (w *leaseWorld) take(i int, p process, store database) {
 				v.at, v.contested = idle, false
 			})
 		}
-	case p.at == swapping && w.s.emptying && !(p.wants.prev.version == 0 && w.without == firstWaits):
+	case p.at == swapping && w.s.emptying && (p.wants.prev.version != 0 || w.without != firstWaits):
 		// The statement waits for a transaction that empties the leases.
 	case p.at == swapping:
 		unanswered := func(v *view) {

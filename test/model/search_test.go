@@ -125,10 +125,12 @@ func follow[S comparable](
 		}
 		followed[hash(s)] = from
 		steps := w.steps(s)
-		next, is := step[S]{}, true
+		var next step[S]
 		if i := slices.IndexFunc(steps, func(s step[S]) bool { return s.kind == progress }); i >= 0 {
 			next = steps[i]
-		} else if next, is = w.patience(s); !is {
+		} else if patient, is := w.patience(s); is {
+			next = patient
+		} else {
 			return w.verdict(s), how
 		}
 		how = append(how, next.String())

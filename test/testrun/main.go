@@ -93,8 +93,8 @@ type step struct {
 	race     bool
 }
 
-// chunk is how many packages of the root module make a step. With fewer, go itself takes longer than the tests
-// do; with more, the last step runs alone for long.
+// chunk is how many packages of the root module make a step. With fewer, go itself takes longer than the
+// tests do; with more, the last step runs alone for long.
 const chunk = 5
 
 // dearest lists the packages that take longest, so that they begin early and none is left alone at the end.
@@ -103,8 +103,8 @@ const chunk = 5
 //nolint:gochecknoglobals // a constant
 var dearest = []string{"test/resharding", "test/faults", "lease/gormlease", "merge"}
 
-// plan returns the steps in the order in which they begin: the dearest packages, what is not of the root module or
-// not like the most of it, and the rest in pieces.
+// plan returns the steps in the order in which they begin: the dearest packages, what is not of the root
+// module or not like the most of it, and the rest in pieces.
 func plan(night bool, only []string) (steps []step, err error) {
 	packages, err := tested(".")
 	if err != nil {
