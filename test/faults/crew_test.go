@@ -26,6 +26,7 @@ type crew struct {
 	db     *gorm.DB // for looking at the table; the plugin is not on it
 	all    []*process
 	also   []watched // what changes as long as there is hope, beside the workers
+	dsns   []string  // of the workers, in turn; that of base if there are none
 	done   bool      // the ledger was compared with the table
 }
 
@@ -57,6 +58,9 @@ func (c *crew) hire() *process {
 	o := c.base
 	o.Role = roleWorker
 	o.Name = fmt.Sprintf("w%03d", len(c.all)+1)
+	if len(c.dsns) > 0 {
+		o.DSN = c.dsns[len(c.all)%len(c.dsns)]
+	}
 	p := start(c.t, o, c.ledger)
 	c.all = append(c.all, p)
 	return p
@@ -181,6 +185,13 @@ func (c *crew) thaw(p *process) {
 // finish ends all workers in good order, and compares what they have acknowledged with the table.
 func (c *crew) finish() tally {
 	c.t.Helper()
+	c.leave()
+	return c.ledger.check(c.t, c.db)
+}
+
+// leave ends all workers in good order. The test compares the ledger afterwards.
+func (c *crew) leave() {
+	c.t.Helper()
 	c.done = true
 	living := c.living()
 	for _, p := range living {
@@ -190,7 +201,6 @@ func (c *crew) finish() tally {
 	for _, p := range living {
 		p.leave(c.t)
 	}
-	return c.ledger.check(c.t, c.db)
 }
 
 // complain fails the test for every error that a worker has met and that allowed does not allow.

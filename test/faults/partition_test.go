@@ -19,7 +19,7 @@ func TestSwapsThatAreNotAnsweredNeitherRepeatNorLoseANumber(t *testing.T) {
 		span := nightly.Pick(time.Second, 1500*time.Millisecond)
 		dsn := target.DSN(t)
 		address, replaced := addressOf(t, dsn)
-		p := newProxy(t, address, span/2)
+		p := newProxy(t, span/2, address)
 		// Without a time limit on reading, a connection that is cut off is waited for.
 		limits := map[string]string{
 			"postgres": "connect_timeout=2", "mysql": "timeout=2s&readTimeout=3s",

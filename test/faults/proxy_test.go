@@ -29,15 +29,16 @@ func (f fate) String() string {
 
 // A proxy is the way to a server, which can be closed and on which requests and answers get lost.
 type proxy struct {
-	t        *testing.T
-	address  string
-	upstream string
-	late     time.Duration // how late a late one is
+	t         *testing.T
+	address   string
+	upstreams []string      // connections go to them in turn
+	late      time.Duration // how late a late one is
 
 	mu sync.Mutex
 	// All below is guarded by mu.
 	listener net.Listener // nil while it refuses
 	links    map[*link]bool
+	turn     int
 	fate     fate         // of swaps
 	victims  []byte       // those of the owners whose names begin so
 	met      map[fate]int // how many swaps have met it
@@ -53,11 +54,11 @@ type link struct {
 
 func (l *link) cut() { _, _ = l.client.Close(), l.server.Close() }
 
-// newProxy starts a proxy to an address.
-func newProxy(t *testing.T, upstream string, late time.Duration) *proxy {
+// newProxy starts a proxy to an address, or to several in turn.
+func newProxy(t *testing.T, late time.Duration, upstreams ...string) *proxy {
 	t.Helper()
 	p := &proxy{
-		t: t, upstream: upstream, late: late,
+		t: t, upstreams: upstreams, late: late,
 		address: "127.0.0.1:0", links: make(map[*link]bool), met: make(map[fate]int),
 	}
 	p.accept()
@@ -125,7 +126,11 @@ func (p *proxy) count(f fate) int {
 
 func (p *proxy) connect(client net.Conn) {
 	var dialer net.Dialer
-	server, err := dialer.DialContext(p.t.Context(), "tcp", p.upstream)
+	p.mu.Lock()
+	upstream := p.upstreams[p.turn%len(p.upstreams)]
+	p.turn++
+	p.mu.Unlock()
+	server, err := dialer.DialContext(p.t.Context(), "tcp", upstream)
 	if err != nil {
 		_ = client.Close()
 		return

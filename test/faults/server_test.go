@@ -130,6 +130,12 @@ func privateServers() []flavor {
 	}
 }
 
+// privateServer is the kind of private server of a target.
+func privateServer(target string) flavor {
+	all := privateServers()
+	return all[slices.IndexFunc(all, func(f flavor) bool { return f.target.Name == target })]
+}
+
 // A server is a private one, which the test may treat as it likes.
 type server struct {
 	flavor
@@ -145,8 +151,16 @@ type server struct {
 	log   bytes.Buffer // guarded by mu
 }
 
-// newServer makes the files of a server and starts it, with an empty database "faults".
+// newServer starts a server with an empty database "faults".
 func newServer(t *testing.T, f flavor) *server {
+	t.Helper()
+	s := startServer(t, f)
+	s.admin("CREATE DATABASE faults")
+	return s
+}
+
+// startServer makes the files of a server and starts it.
+func startServer(t *testing.T, f flavor) *server {
 	t.Helper()
 	install, serve := f.find(t, f.programs[0]), f.find(t, f.programs[1])
 	if f.check != nil {
@@ -197,7 +211,6 @@ func newServer(t *testing.T, f flavor) *server {
 		}
 	})
 	s.start()
-	s.admin("CREATE DATABASE faults")
 	return s
 }
 
@@ -319,6 +332,18 @@ func (s *server) ask(limit time.Duration, statement string) error {
 	defer db.Close()
 	_, err = db.ExecContext(ctx, statement)
 	return err
+}
+
+// row asks for one row as the administrator.
+func (s *server) row(query string, into ...any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	db, err := sql.Open(s.driver, s.flavor.admin(s.port))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return db.QueryRowContext(ctx, query).Scan(into...)
 }
 
 func (s *server) admin(statement string) {

@@ -20,6 +20,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -138,12 +139,16 @@ func (w *worker) begin(ctx context.Context) bool {
 func (o order) newPlugin() *snowflakeplugin.Plugin {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	opts := []lease.Option{lease.WithSpan(o.Span), lease.WithOwner(fmt.Sprintf("%s%s pid %d", ownerPrefix, o.Name, os.Getpid()))}
-	if o.Fixed {
-		return snowflakeplugin.New(snowflakeplugin.WithLogger(log), snowflakeplugin.WithLeasedNode(o.Lo),
-			snowflakeplugin.WithLease(nil, opts...))
+	plugin := []snowflakeplugin.Option{snowflakeplugin.WithLogger(log)}
+	if o.Narrow {
+		plugin = append(plugin, snowflakeplugin.WithLayout(generator.JavaScript()))
 	}
-	opts = append(opts, lease.WithNodes(o.Lo, o.Hi))
-	return snowflakeplugin.New(snowflakeplugin.WithLogger(log), snowflakeplugin.WithLease(nil, opts...))
+	if o.Fixed {
+		plugin = append(plugin, snowflakeplugin.WithLeasedNode(o.Lo))
+	} else {
+		opts = append(opts, lease.WithNodes(o.Lo, o.Hi))
+	}
+	return snowflakeplugin.New(append(plugin, snowflakeplugin.WithLease(nil, opts...))...)
 }
 
 // open opens the database of the order.
