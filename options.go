@@ -123,8 +123,8 @@ func WithShards(n int) Option {
 	})
 }
 
-// WithSource takes the numbers from s. The plugin knows nothing of them, so it notes no authority in the
-// database and accepts any: that no other process makes the same numbers is up to s. WithSource excludes
+// WithSource takes the numbers from s. The plugin knows nothing of them, so it notes no authority of keys in
+// the database and accepts any: that no other process makes the same numbers is up to s. WithSource excludes
 // WithNode, WithLeasedNode, WithLease, WithLayout and WithShards, which describe the plugin's own generator.
 func WithSource(s Source) Option {
 	return optionFunc(func(c *config) error {
@@ -144,6 +144,15 @@ func WithSource(s Source) Option {
 // method Text(number int64) string says how its numbers look in fields of kind string. The fields may be
 // integers of any size: a number that does not fit is an error before anything is written. The plugin does
 // not close the source.
+//
+// A source with a method Refused(number int64) is told when a unique index has refused a row because somebody
+// else's row has this number, which the source had just given: its numbers may repeat. The method must not
+// wait. A source of package segment then gives up the numbers that it holds, and so learns at once whether
+// its counter went back. This goes for the source of [WithSource] as well.
+//
+// Before a column gets its first number, the plugin notes in the table snowflake_authority which store of
+// counters the numbers of this column come from. It refuses another store with [ErrAuthority], unless both
+// have remainders of their own. A source that is not of package segment is noted as one that nobody knows.
 func WithNumbers(name string, source Source) Option {
 	return optionFunc(func(c *config) error {
 		switch {

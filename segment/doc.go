@@ -47,6 +47,7 @@
 //  7. A source notices if its own store has lost a claim that it had acknowledged, because the counter is not
 //     above the last block. The store compares that in the same step, and refuses the claim with
 //     [ErrWentBack]. The counter does not move then, so the source does not come to the numbers of others.
+//     A store that was emptied or made anew refuses those who knew it, also for counters that are new.
 //  8. Sources with a remainder use one number of each modulus numbers in their blocks. So counters in
 //     several databases never meet if they have one modulus and different remainders. The store notes
 //     both and checks them in the same step as the claim.
@@ -57,8 +58,9 @@
 //
 // # What is not covered
 //
-// A store that loses a claim which it has acknowledged, because it was restored from an older backup,
-// failed over to a replica that lagged behind, or does not write to disk, gives the same numbers again.
-// Step 7 finds that only in processes that were running. After such a loss, raise the counter above all
-// numbers in use before you start anything: see [Raise].
+// A store that loses a claim which it has acknowledged, because it was restored from an older backup, failed
+// over to a replica that lagged behind, or does not write to disk, gives the same numbers again. Step 7 finds
+// that only in processes that were running, and by their next claim. In a column with a unique index the
+// plugin finds it by the first number that somebody else has: it calls [Source.Refused]. After such a loss,
+// raise the counter above all numbers in use before you start anything: see [Raise].
 package segment

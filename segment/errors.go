@@ -31,8 +31,9 @@ var (
 	ErrFrozen = errs.Passing("segment: counter is frozen")
 
 	// ErrWentBack is returned when a counter is not above the numbers that it gave before: the store has lost
-	// what it had acknowledged, or somebody lowered the counter. Nothing is claimed. It is not temporary:
-	// somebody has to raise the counter. Then the source goes on.
+	// what it had acknowledged, or somebody lowered the counter. It is also returned to those who knew a store
+	// that was emptied or made anew. Nothing is claimed. It is not temporary: somebody has to raise the
+	// counter, or to do what the error says. Then the source goes on.
 	ErrWentBack = errs.Lasting("segment: counter went back")
 
 	// ErrStore is returned when the store failed or did not answer in time. It wraps what the store

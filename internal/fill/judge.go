@@ -475,12 +475,9 @@ func refusalOf(db *gorm.DB, fr *frame, err error) (key string, is bool) {
 // refusedByMySQL reports whether MySQL has refused a primary key, and which.
 func refusedByMySQL(stmt *gorm.Statement, text string) (key string, is bool) {
 	d, is := duplicateOfMySQL(text)
-	name, ok := strings.CutSuffix(d.index, "PRIMARY")
-	name = strings.TrimSuffix(name, ".")
-	if !is || !ok || name != "" && !strings.EqualFold(name, tableOf(stmt)) {
-		return "", false
-	}
-	return d.key, true
+	table, ok := strings.CutSuffix(d.index, "PRIMARY")
+	table = strings.TrimSuffix(table, ".")
+	return d.key, is && ok && (table == "" || strings.EqualFold(table, tableOf(stmt)))
 }
 
 // refusedBySQLite reports whether SQLite has refused a primary key.

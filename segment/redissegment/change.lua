@@ -1,5 +1,5 @@
--- Gives the counter ARGV[1] in the hash KEYS[1] the next number ARGV[4] and the residue ARGV[5], if it has the
--- next number ARGV[2] and the residue ARGV[3]. If ARGV[2] is 0, it makes the counter if there is none. If
+-- Gives the counter ARGV[1] in the hash KEYS[1] the next number ARGV[4] and the residue ARGV[5], if it has
+-- the next number ARGV[2] and the residue ARGV[3]. If ARGV[2] is 0, it makes the counter if there is none. If
 -- ARGV[4] is 0, it removes the counter. ARGV[6] is the identity of the hash.
 --
 -- Returns {'1'}, or {'0'} if the stored counter is another one, or {'-', identity} of a hash that has another

@@ -1,6 +1,6 @@
 -- Claims ARGV[2] numbers of the counter ARGV[1] in the hash KEYS[1]. ARGV[3] is the least number that may be
--- returned, ARGV[4] the greatest one, ARGV[5] the residue that the counter has or gets, and ARGV[6] the number
--- that the counter has to be above. ARGV[7] is the identity of the hash.
+-- returned, ARGV[4] the greatest one, ARGV[5] the residue that the counter has or gets, and ARGV[6] the
+-- number that the counter has to be above. ARGV[7] is the identity of the hash.
 --
 -- Returns {'1', first}, or {'0', next, residue} of a counter that forbids the claim and was not changed, or
 -- {'-', identity} of a hash that has another identity, or none.

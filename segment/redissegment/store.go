@@ -124,15 +124,16 @@ func (s *Store) emptied(identity, found string) error {
 	if found == "" {
 		found = "none"
 	}
-	return fmt.Errorf("%w: redissegment: the hash %s had the identity %s and has %s now, so it was removed, emptied "+
-		"or evicted. Nothing tells which counters were in there, so nothing is granted from it to those who knew it. "+
-		"Restore the hash, or stop all programs that take numbers from it, raise each counter above all numbers in "+
-		"use (segment.Raise), and start them again", segment.ErrWentBack, s.kept.Key(), identity, found)
+	return fmt.Errorf("%w: redissegment: the hash %s had the identity %s and has %s now, so it was removed, "+
+		"emptied or evicted. Nothing tells which counters were in there, so nothing is granted from it to those "+
+		"who knew it. Restore the hash, or stop all programs that take numbers from it, raise each counter "+
+		"above all numbers in use (segment.Raise), and start them again", segment.ErrWentBack, s.kept.Key(),
+		identity, found)
 }
 
-// Identity returns the random identity of the counters, which is the field "identity" of their hash. The first
-// call sets it. A hash that Redis has lost gets another one, and databases that have noted the first one refuse
-// the store.
+// Identity returns the random identity of the counters, which is the field "identity" of their hash. The
+// first call sets it. A hash that Redis has lost gets another one, and databases that have noted the first
+// one refuse the store.
 func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
 	if s.identity.Load() == nil {
 		answer, err := s.kept.Write(ctx, redisstore.Again, identityScript, rand.Text())

@@ -26,7 +26,20 @@
 //	remainder  the residue that claims must have: numbers = remainder (mod modulus)
 //	modulus    1 for a counter without a residue, 0 for one that is frozen
 //	updated_at when the row was last written, by the writer's clock
+//	kind       empty; kept for later versions
+//	identity   that of the table; empty in a row that an earlier version has made
 //
-// New makes the table, if it may. Otherwise its error holds the statement that does, which [DDL] returns
-// too. The application needs SELECT, INSERT and UPDATE, and DELETE if it uses daily counters.
+// New makes the table, if it may, and adds the last two columns to one that an earlier version has made.
+// Otherwise its error holds the statement that does. [DDL] returns the one that makes the table. The
+// application needs SELECT, INSERT and UPDATE, and DELETE if it uses daily counters.
+//
+// # The identity
+//
+// The row with an empty name, which no counter can have, carries the random identity of the table. Earlier
+// versions see a counter that is frozen. A store reads it in New. The statement of a claim compares the
+// identity of the counter's row, and that of a counter's first claim that the row with the identity is there.
+// So a table that was dropped, emptied or made anew while programs run grants them nothing: claims fail with
+// [segment.ErrWentBack] until an operator has put it right, by a statement that the error has. Once
+// [Store.Identity] has noted the identity, as the plugin does for columns with numbers, New makes no other
+// one for a table of this name.
 package sqlsegment
