@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -69,7 +70,8 @@ func subjectOf(table, column string) string {
 	const longest = maxText - 60
 	subject := subjectNumbers + table + "." + column
 	if len(subject) > longest {
-		subject = fmt.Sprintf("%s %x", fit(subject)[:longest-40], sha256.Sum256([]byte(subject)))[:longest]
+		sum := sha256.Sum256([]byte(subject))
+		subject = fmt.Sprintf("%s %x", strings.ToValidUTF8(subject[:longest-40], ""), sum[:16])
 	}
 	return subject
 }
