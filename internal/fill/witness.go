@@ -38,7 +38,8 @@ const (
 // for long where a server answers on several connections. Its methods are safe for concurrent use.
 type Witnesses struct {
 	tell    func(table string, id int64)
-	count   atomic.Int32 // of waiting; until something is refused, nobody looks further
+	count   atomic.Int32 // of those that are not answered; until something is refused, nobody looks further
+	asking  sync.Mutex   // held by who asks, so that a create knows the answers when it ends
 	mu      sync.Mutex
 	waiting []*question
 }
@@ -69,7 +70,7 @@ func (w *Witnesses) note(db *gorm.DB, q *question) {
 	defer w.mu.Unlock()
 	if len(w.waiting) < maxQuestions {
 		w.waiting = append(w.waiting, q)
-		w.count.Store(int32(len(w.waiting)))
+		w.count.Add(1)
 	}
 }
 
@@ -107,11 +108,13 @@ func (w *Witnesses) ask(db *gorm.DB, notes *Notes) {
 
 // askNow asks what waits: on a connection if it belongs to the pool, and otherwise on the pool itself.
 func (w *Witnesses) askNow(ctx context.Context, conn *sql.Conn, of *sql.DB) {
+	w.asking.Lock()
+	defer w.asking.Unlock()
 	w.mu.Lock()
 	waiting := w.waiting
 	w.waiting = nil
-	w.count.Store(0)
 	w.mu.Unlock()
+	defer w.count.Add(-int32(len(waiting)))
 	// The caller may have given up, and the answer is not for it alone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()

@@ -285,11 +285,11 @@ func TestASourceOfTheApplicationIsToldWhatIsRefused(t *testing.T) {
 		must(t, db.Use(plugin), "use the plugin")
 		must(t, db.AutoMigrate(&ferry{}, &quay{}, &quayBoat{}), "make the tables")
 		must(t, db.Create(&ferry{ID: 100, Name: "theirs", Serial: 1}).Error, "store a row")
-		must(t, db.Create(&quay{ID: 2, Name: "theirs"}).Error, "store a row")
+		must(t, db.Create(&quay{ID: 2, Name: "theirs", Since: time.Now()}).Error, "store a row")
 		if err := db.Create(&ferry{Name: "ours", Harbor: 1}).Error; err == nil {
 			t.Error("a number was stored twice")
 		}
-		if err := db.Create(&quay{Name: "ours"}).Error; !errors.Is(err, snowflakeplugin.ErrContested) {
+		if err := db.Create(&quay{Name: "ours", Since: time.Now()}).Error; !errors.Is(err, snowflakeplugin.ErrContested) {
 			t.Errorf("the error of a key that is there is %v", err)
 		}
 		if fmt.Sprint(keys.refused, serials.refused) != "[2] [1]" {
