@@ -29,6 +29,7 @@ type Notes struct {
 	// inTx and inConn are where a transaction and a connection of database/sql keep their pool; nil if they do
 	// not.
 	inTx, inConn []int
+	asking       sync.Mutex // held while a transaction is asked where a table lies
 }
 
 // inPool is a schema or a table of a database.
@@ -116,7 +117,7 @@ func (n *Notes) ensure(db *gorm.DB) error {
 	if isConstant(stmt) && n.has(n.tables, table) {
 		return nil
 	}
-	where, err := locate(db)
+	where, err := n.locate(db, pool)
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (n *Notes) ensureNumbers(db *gorm.DB, plan *Plan) error {
 	if db.DryRun || isConstant(stmt) && n.has(n.numbered, table) {
 		return nil
 	}
-	where, err := locate(db)
+	where, err := n.locate(db, pool)
 	if err != nil || where.table == "" || !where.known {
 		return err
 	}
@@ -187,10 +188,8 @@ type location struct {
 	temporary, known bool
 }
 
-// locate finds out where the table of a statement lies. On PostgreSQL it asks the connection of the
-// statement, which alone knows its search path; the question fails only where the INSERT would fail as well.
-// Elsewhere the name tells it.
-func locate(db *gorm.DB) (where location, err error) {
+// locate finds out where the table of a statement lies. On PostgreSQL it asks, and elsewhere the name tells it.
+func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 	stmt := db.Statement
 	d, known := dialect.Of(db.Name())
 	if !known {
@@ -218,16 +217,50 @@ func locate(db *gorm.DB) (where location, err error) {
 		}
 		return where, nil
 	}
-	var kind string
-	ctx := orBackground(stmt.Context)
-	switch err = stmt.ConnPool.QueryRowContext(ctx, query, args...).Scan(&where.schema, &kind); {
-	case errors.Is(err, sql.ErrNoRows): // the INSERT will say so
-		return where, nil
-	case err != nil:
-		if ctx.Err() != nil {
-			err = errs.Ended(ctx)
+	for _, on := range n.asked(stmt.ConnPool, pool) {
+		where, err = n.ask(orBackground(stmt.Context), on, where, query, args)
+		if where.known {
+			return where, nil
 		}
+	}
+	if err != nil {
 		return where, fmt.Errorf("finding the schema of the table %s: %w", stmt.Table, err)
+	}
+	return where, nil // the INSERT will say that there is no such table
+}
+
+// asked are the connections to ask where a table lies, one after the other until one knows it. A transaction is
+// asked last, because goroutines may share it, and its connection serves one of them at a time. But it has the
+// only connection of some pools, and alone knows what it has made and which search path it has set.
+func (*Notes) asked(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
+	if pool == nil || !inTransaction(own) {
+		return []gorm.ConnPool{own}
+	}
+	if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
+		return []gorm.ConnPool{own}
+	}
+	return []gorm.ConnPool{pool, own}
+}
+
+// ask asks a connection where a table lies. One transaction is asked at a time.
+func (n *Notes) ask(
+	ctx context.Context, on gorm.ConnPool, where location, query string, args []any,
+) (found location, err error) {
+	limited, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if inTransaction(on) {
+		limited = ctx // a question that is broken off would end the transaction
+		n.asking.Lock()
+		defer n.asking.Unlock()
+	}
+	var kind string
+	switch err = on.QueryRowContext(limited, query, args...).Scan(&where.schema, &kind); {
+	case errors.Is(err, sql.ErrNoRows):
+		return where, nil
+	case err != nil && ctx.Err() != nil:
+		return where, errs.Ended(ctx)
+	case err != nil:
+		return where, err
 	}
 	where.known, where.temporary = true, kind == "t"
 	return where, nil
