@@ -235,7 +235,7 @@ func TestALeasedNumberIsLeftAfterTwoWitnesses(t *testing.T) {
 	})
 }
 
-// A key that the application gave says nothing of who makes IDs.
+// A key that the application gave says nothing of who makes IDs, also beside one that was made.
 func TestAKeyThatTheApplicationGaveIsNoWitness(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
@@ -245,13 +245,16 @@ func TestAKeyThatTheApplicationGaveIsNoWitness(t *testing.T) {
 		must(t, h.theirs.Table("quays").Create(map[string]any{
 			"id": key.Int64(), "name": "theirs", "size": 1, "free": true,
 		}).Error, "store a row")
-		b := newQuay()
-		b.ID = key
-		if err := h.db.Create(&b).Error; err == nil || errors.Is(err, snowflakeplugin.ErrContested) {
-			t.Errorf("the error is %v", err)
-		}
-		if health := h.plugin.Health(t.Context()); health.State != "by_hand" {
-			t.Errorf("the health is %+v", health)
+		given := newQuay()
+		given.ID = key
+		one, two := given, []quay{given, newQuay()}
+		for what, rows := range map[string]any{"a struct": &one, "a slice": &two} {
+			if err := h.db.Create(rows).Error; err == nil || errors.Is(err, snowflakeplugin.ErrContested) {
+				t.Errorf("%s: the error is %v", what, err)
+			}
+			if health := h.plugin.Health(t.Context()); health.State != "by_hand" {
+				t.Errorf("%s: the health is %+v", what, health)
+			}
 		}
 	})
 }
