@@ -3,6 +3,7 @@ package resharding_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -19,7 +20,11 @@ func TestNoStepStopsTheFleetForAnIdleTransaction(t *testing.T) {
 			t.Helper()
 			idle := target.OpenDSN(t, dsn, nil).Begin()
 			must(t, idle.Exec("UPDATE "+table+" SET name = name WHERE id = 0").Error, "a transaction")
+			began := time.Now()
 			err := step()
+			if took := time.Since(began); took > 30*time.Second { // six times as long as it says
+				t.Errorf("%s has stopped the fleet for %v", when, took)
+			}
 			wantErr(t, err, snowflakeplugin.ErrSharding, when)
 			says(t, err, table, "has not ended within 5s")
 			if target.Dialect == "postgres" {
