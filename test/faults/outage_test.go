@@ -71,11 +71,11 @@ func eachPrivateServer(t *testing.T, fn func(t *testing.T, f flavor)) {
 	}
 }
 
-// everyone waits for rows of each worker.
-func (c *crew) everyone(otherwise string) {
+// everyone waits for rows of each worker other than those.
+func (c *crew) everyone(otherwise string, except ...*process) {
 	c.t.Helper()
 	const enough = 10
-	living := c.living()
+	living := slices.DeleteFunc(c.living(), func(p *process) bool { return slices.Contains(except, p) })
 	before := make([]int, len(living))
 	for i, p := range living {
 		before[i] = p.acknowledged()

@@ -1,0 +1,183 @@
+//go:build unix
+
+package faults_test
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
+)
+
+// Every node of a Galera cluster takes writes. Two that conflict are found when they are committed.
+func TestAClusterWhoseNodesAreAllWrittenToRepeatsAndLosesNothing(t *testing.T) {
+	nightly.Only(t, "it needs Galera and a minute; TestSwapsThatAreNotAnsweredNeitherRepeatNorLoseANumber has one node")
+	nodes := newCluster(t)
+	var addresses []string
+	for _, n := range nodes {
+		addresses = append(addresses, net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
+	}
+	for _, leaf := range []struct {
+		name string
+		dsns func(t *testing.T) []string
+	}{
+		{"each process keeps to a node", func(*testing.T) (dsns []string) {
+			for _, n := range nodes {
+				dsns = append(dsns, n.dsn(n.port))
+			}
+			return dsns
+		}},
+		{"each connection goes to the next node", func(t *testing.T) []string {
+			return []string{nodes[0].dsn(newProxy(t, 0, addresses...).port())}
+		}},
+	} {
+		t.Run(leaf.name, func(t *testing.T) {
+			for _, n := range nodes {
+				n.t = t
+			}
+			nodes[0].admin("CREATE OR REPLACE DATABASE faults")
+			disturbCluster(t, nodes, leaf.dsns(t))
+		})
+	}
+}
+
+// newCluster starts three servers of MariaDB that are one Galera cluster.
+func newCluster(t *testing.T) []*server {
+	t.Helper()
+	f := privateServer("mariadb")
+	library := f
+	library.folders = []string{"/usr/lib/galera*", "/usr/lib64/galera*", "/usr/lib/*-linux-gnu/galera*"}
+	provider := library.find(t, "libgalera_smm.so")
+	f.find(t, "rsync")
+	var group []string
+	for range 3 {
+		group = append(group, "127.0.0.1:"+servers.Reserve(t))
+	}
+	others := "" // the first node begins the cluster
+	var nodes []*server
+	for _, address := range group {
+		_, base, _ := net.SplitHostPort(address)
+		ist, sst := servers.Reserve(t), servers.Reserve(t)
+		node := f
+		if len(nodes) > 0 {
+			node.programs = []string{"mkdir", f.programs[1]}
+			node.install = func(dir string) []string { return []string{dir} } // its files are copied from another node
+		}
+		node.serve = func(dir string, port, connections int) []string {
+			return append(f.serve(dir, port, connections),
+				"--wsrep-on=ON", "--wsrep-provider="+provider, "--wsrep-cluster-address=gcomm://"+others,
+				"--wsrep-provider-options=base_port="+base+";gmcast.listen_addr=tcp://"+address+
+					";ist.recv_addr=127.0.0.1:"+ist,
+				"--wsrep-node-address=127.0.0.1", "--wsrep-node-name=on port "+strconv.Itoa(port),
+				"--wsrep-sst-method=rsync", "--wsrep-sst-receive-address=127.0.0.1:"+sst,
+				"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-log-file-size=8M",
+				"--wsrep-slave-threads=4",
+			)
+		}
+		nodes = append(nodes, startServer(t, node))
+		others = strings.Join(group, ",")
+	}
+	return nodes
+}
+
+// disturbCluster lets a crew work while nodes are away, one after the other.
+func disturbCluster(t *testing.T, nodes []*server, dsns []string) {
+	t.Helper()
+	const workers = 6
+	base := order{
+		Target: nodes[0].target, Hi: workers - 1, Span: roundsSpan(), Patience: 3 * time.Second,
+		Pace: 100 * time.Millisecond, // so that a node which has missed something can make up for it
+	}
+	// A read waits for what was committed on other nodes.
+	reading := func(n *server) string { return withParameters(n.dsn(n.port), "wsrep_sync_wait=1") }
+	c := newCrew(t, base, workers, reading(nodes[0]))
+	c.dsns = dsns
+	for _, n := range nodes {
+		c.also = append(c.also, n)
+	}
+	c.fill()
+	c.everyone("has not begun")
+
+	isolate := func(n *server, isolated int) {
+		n.admin(fmt.Sprintf("SET GLOBAL wsrep_provider_options='gmcast.isolate=%d'", isolated))
+	}
+	for i, fault := range []struct {
+		name    string
+		away    func(n *server)
+		present func(n *server)
+	}{
+		{"is paused", func(n *server) { n.signal(syscall.SIGSTOP) }, func(n *server) { n.signal(syscall.SIGCONT) }},
+		{"is isolated", func(n *server) { isolate(n, 1) }, func(n *server) { isolate(n, 0) }},
+		{"is killed", func(n *server) { n.end(syscall.SIGKILL) }, func(n *server) { n.start() }},
+	} {
+		victim := nodes[i]
+		rest := []*server{nodes[(i+1)%3], nodes[(i+2)%3]}
+		began := time.Now()
+		fault.away(victim)
+		c.inSync("the cluster does not do without the node", rest)
+		c.holder().kill(t)
+		c.fill()
+		c.everyone("does not go on without a node that "+fault.name, c.keptTo(victim)...)
+		fault.present(victim)
+		c.inSync("the node does not come back", nodes)
+		back := time.Now()
+		c.everyone("does not go on after a node " + fault.name)
+		t.Logf("a node %s: it was away for %v, and everybody went on within %v", fault.name,
+			back.Sub(began).Round(time.Millisecond), time.Since(back).Round(time.Millisecond))
+	}
+
+	sum := c.finish()
+	for _, n := range nodes[1:] {
+		c.ledger.check(t, n.target.OpenDSN(t, reading(n), nil, dbtest.MaxOpenConns(1)))
+	}
+	c.complain(func(string, string) bool { return true })
+	t.Logf("creates refused by the cluster, by number of the error: %v; %s; %s", c.errorNumbers(), c.summary(), sum)
+	if sum.takeovers == 0 {
+		t.Error("no number went from one worker to another")
+	}
+}
+
+// keptTo are the workers that connect to a node and to no other.
+func (c *crew) keptTo(n *server) []*process {
+	return slices.DeleteFunc(slices.Clone(c.all), func(p *process) bool { return p.DSN != n.dsn(n.port) })
+}
+
+// inSync waits until nodes are a cluster that takes writes.
+func (c *crew) inSync(otherwise string, nodes []*server) {
+	c.t.Helper()
+	for _, n := range nodes {
+		c.eventually(otherwise, func() bool {
+			var name, size, state string
+			err := n.row("SHOW STATUS LIKE 'wsrep_cluster_size'", &name, &size)
+			if err == nil {
+				err = n.row("SHOW STATUS LIKE 'wsrep_local_state_comment'", &name, &state)
+			}
+			return err == nil && size == strconv.Itoa(len(nodes)) && state == "Synced"
+		})
+	}
+}
+
+// errorNumbers counts the creates that failed by the numbers of MariaDB in their errors.
+func (c *crew) errorNumbers() map[string]int {
+	numbers := make(map[string]int)
+	for _, p := range c.all {
+		look(p, func() error {
+			for n, r := range p.unmade {
+				if found := regexp.MustCompile(`Error \d+`).FindString(r.Error); found != "" && n.count == r.Count[0] {
+					numbers[found]++
+				}
+			}
+			return nil
+		})
+	}
+	return numbers
+}
