@@ -26,6 +26,7 @@ func TestNotesOfNumbers(t *testing.T) {
 		{Name: "a column of a read-only database is noted before its first number", Everywhere: true, Run: numbersOfReadOnly},
 		{Name: "numbers are noted in the schema of their rows", Everywhere: true, Run: numbersInAThirdSchema},
 		{Name: "a source of the application is noted as one that nobody knows", Run: externalNumbers},
+		{Name: "after a failover one create is refused before all know it", Everywhere: true, Run: counterGoesBack},
 		{Name: "what is noted is not asked for again", Everywhere: true, Run: notedNumbersAreRemembered},
 		{Name: "models without numbers note none", Run: noNumbersNoNote},
 		{Name: "in memory nothing is noted", Only: []string{"sqlite"}, Run: numbersInMemory},
@@ -288,5 +289,39 @@ func numbersInMemory(t *testing.T, target dbtest.Target) {
 	must(t, db.Transaction(func(tx *gorm.DB) error { return tx.Create(&crate{}).Error }), "create in a transaction")
 	if db.Migrator().HasTable("snowflake_authority") {
 		t.Error("something is noted")
+	}
+}
+
+// counterGoesBack lets a counter forget its last claims, as a failover to a server that lags behind does it.
+func counterGoesBack(t *testing.T, target dbtest.Target) {
+	open, dsn := crates(t, target), target.DSN(t)
+	counters := target.OpenDSN(t, dsn, nil)
+	ours := serials(t, storeIn(t, counters), segment.WithBlock(100, 100))
+	running := counted(t, open(), ours)
+	must(t, running.Create(make([]crate, 10)).Error, "create of the process that runs")
+	for range 500 {
+		if ours.Stats().Left == 190 {
+			break // its second block is there
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	must(t, counters.Exec("UPDATE snowflake_segments SET next = 11 WHERE name = 'crates'").Error, "go back")
+	other := counted(t, open(), serials(t, storeIn(t, target.OpenDSN(t, dsn, nil)), segment.WithBlock(20, 20)))
+	must(t, other.Create(make([]crate, 20)).Error, "create of a process that begins then")
+
+	err := running.Create(&crate{}).Error
+	if err == nil || errors.Is(err, segment.ErrWentBack) {
+		t.Fatalf("the error of the create that is refused is %v", err)
+	}
+	says(t, err, "crate.Serial", `counter "crates"`, "11")
+	for range 3 {
+		wantErr(t, running.Create(&crate{}).Error, segment.ErrWentBack, "create after that")
+	}
+	must(t, other.Create(make([]crate, 20)).Error, "create of the other process")
+	must(t, segment.Raise(t.Context(), storeIn(t, counters), "crates", 5000), "raise the counter")
+	c := crate{}
+	must(t, running.Create(&c).Error, "create after the counter was raised")
+	if c.Serial < 5000 {
+		t.Errorf("the number is %d", c.Serial)
 	}
 }
