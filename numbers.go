@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"sync"
 
 	"gorm.io/gorm"
 
@@ -16,6 +17,7 @@ import (
 // noteNumbers returns what notes from which counters columns get their numbers, in the databases to which the
 // statements of a handle lead.
 func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
+	var places sync.Map // has where the table lies, by the pool, where no node knows it
 	return func(
 		ctx context.Context, d fill.Destination, table string, columns []fill.Numbered,
 	) (lasts bool, err error) {
@@ -34,7 +36,7 @@ func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
 				}
 				noted[i] = authority.Numbered{Column: column.Column, Shares: shares}
 			}
-			database, err := placeOfNumbers(ctx, p.node.Load(), database, d.Schema)
+			database, err := placeOfNumbers(ctx, p.node.Load(), &places, database, d.Schema)
 			if err != nil {
 				return err
 			}
@@ -61,13 +63,19 @@ func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
 // that has the table of the database, or the leases, it is the one where the keys are noted. The database
 // decides that alone, so all processes find the same one.
 func placeOfNumbers(
-	ctx context.Context, n *node, database authority.Database, schema string,
+	ctx context.Context, n *node, places *sync.Map, database authority.Database, schema string,
 ) (authority.Database, error) {
 	own := database
-	if pool, _ := database.Pool.(*sql.DB); n != nil && pool != nil && pool == n.home.Pool {
+	pool, _ := database.Pool.(*sql.DB)
+	if known, found := places.Load(pool); found && pool != nil {
+		own, _ = known.(authority.Database)
+	} else if n != nil && pool != nil && pool == n.home.Pool {
 		own = n.home
 	}
 	own, err := own.Locate(ctx)
+	if err == nil && pool != nil {
+		places.Store(pool, own)
+	}
 	if err != nil || schema == "" || slices.Contains(own.Schemas(true), schema) {
 		return own, err
 	}

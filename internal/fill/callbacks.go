@@ -288,11 +288,7 @@ func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
 	if len(plan.columns) == 0 {
 		return true
 	}
-	err := f.notes.ensure(db)
-	if err == nil && plan.named {
-		err = f.notes.ensureNumbers(db, plan)
-	}
-	if err != nil {
+	if err := f.notes.ensure(db, plan); err != nil {
 		_ = db.AddError(plan.noID(1<<len(plan.columns)-1, err))
 		return false
 	}

@@ -36,6 +36,8 @@ type Notes struct {
 type inPool struct {
 	pool *sql.DB
 	name string
+	// numbered tells the columns with numbers of a table, and their sources.
+	numbered string
 }
 
 // maxTables bounds how many tables are remembered: a program may make names without end.
@@ -93,7 +95,7 @@ func (n *Notes) Add(pool *sql.DB, schemas ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, schema := range schemas {
-		n.schemas[inPool{pool, schema}] = struct{}{}
+		n.schemas[inPool{pool: pool, name: schema}] = struct{}{}
 	}
 }
 
@@ -105,24 +107,26 @@ func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
 	return is
 }
 
-// ensure notes in the schema of the table of a statement where its IDs come from, unless that is known to be
-// noted.
-func (n *Notes) ensure(db *gorm.DB) error {
-	if n.write == nil || db.DryRun {
-		return nil
-	}
+// ensure notes in the schema of the table of a statement where its IDs come from, and from which counters its
+// columns get numbers, unless that is known to be noted.
+func (n *Notes) ensure(db *gorm.DB, plan *Plan) error {
 	stmt := db.Statement
 	pool, pinned := n.poolOf(stmt.ConnPool)
-	table := inPool{pool, namedTable(stmt)}
-	if isConstant(stmt) && n.has(n.tables, table) {
+	table := inPool{pool: pool, name: namedTable(stmt)}
+	numbered := inPool{pool, table.name, plan.numbered}
+	constant := stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0
+	keysKnown := n.write == nil || constant && n.has(n.tables, table)
+	numbersKnown := !plan.named || constant && n.has(n.numbered, numbered)
+	if db.DryRun || keysKnown && numbersKnown {
 		return nil
 	}
 	where, err := n.locate(db, pool)
 	if err != nil {
 		return err
 	}
-	if !where.temporary && !n.has(n.schemas, inPool{pool, where.schema}) {
-		schemas, err := n.write(stmt.Context, Destination{db.Name(), pool, where.schema, pinned, stmt.ConnPool})
+	d := Destination{db.Name(), pool, where.schema, pinned, stmt.ConnPool}
+	if !keysKnown && !where.temporary && !n.has(n.schemas, inPool{pool: pool, name: where.schema}) {
+		schemas, err := n.write(stmt.Context, d)
 		if err != nil {
 			return err
 		}
@@ -132,7 +136,17 @@ func (n *Notes) ensure(db *gorm.DB) error {
 	if where.known {
 		n.remember(n.tables, table)
 	}
-	return nil
+	if numbersKnown || where.table == "" || !where.known {
+		return nil
+	}
+	lasts := true
+	if !where.temporary {
+		lasts, err = n.numbers(stmt.Context, d, where.table, plan.Numbered())
+	}
+	if err == nil && lasts {
+		n.remember(n.numbered, numbered)
+	}
+	return err
 }
 
 // namedTable is the table of a statement as that names it.
@@ -143,11 +157,6 @@ func namedTable(stmt *gorm.Statement) string {
 	return stmt.Table
 }
 
-// isConstant reports whether the name alone tells the table of a statement.
-func isConstant(stmt *gorm.Statement) bool {
-	return stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0
-}
-
 func (n *Notes) remember(set map[inPool]struct{}, table inPool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,30 +164,6 @@ func (n *Notes) remember(set map[inPool]struct{}, table inPool) {
 		clear(set)
 	}
 	set[table] = struct{}{}
-}
-
-// ensureNumbers notes from which counters the columns of a statement get their numbers, unless that is known
-// to be noted.
-func (n *Notes) ensureNumbers(db *gorm.DB, plan *Plan) error {
-	stmt := db.Statement
-	pool, pinned := n.poolOf(stmt.ConnPool)
-	table := inPool{pool, namedTable(stmt) + plan.numbered}
-	if db.DryRun || isConstant(stmt) && n.has(n.numbered, table) {
-		return nil
-	}
-	where, err := n.locate(db, pool)
-	if err != nil || where.table == "" || !where.known {
-		return err
-	}
-	lasts := true
-	if !where.temporary {
-		d := Destination{db.Name(), pool, where.schema, pinned, stmt.ConnPool}
-		lasts, err = n.numbers(stmt.Context, d, where.table, plan.Numbered())
-	}
-	if err == nil && lasts {
-		n.remember(n.numbered, table)
-	}
-	return err
 }
 
 // location is where a table lies.

@@ -75,6 +75,7 @@ func BenchmarkNotes(b *testing.B) {
 		}
 		n := NewNotes(func(context.Context, Destination) ([]string, error) { return nil, nil }, nil)
 		n.Add(pool, "")
+		plan := &Plan{}
 		var last int64
 		measure := func(b *testing.B, tx *gorm.DB) {
 			b.Helper()
@@ -94,7 +95,7 @@ func BenchmarkNotes(b *testing.B) {
 			for b.Loop() {
 				began := time.Now()
 				for range some {
-					if err := n.ensure(handle); err != nil {
+					if err := n.ensure(handle, plan); err != nil {
 						b.Fatal(err)
 					}
 				}
