@@ -110,7 +110,11 @@ func TestATableWhoseIdentityIsNotedIsNotMadeAnew(t *testing.T) {
 		if err != nil || again != first || len(first.ID) < 20 || !strings.Contains(first.Place, "snowflake_segments") {
 			t.Errorf("the identities are %+v and %+v, %v", first, again, err)
 		}
-		for _, what := range []string{"DELETE FROM snowflake_segments", "DROP TABLE snowflake_segments"} {
+		for _, what := range []string{
+			"DELETE FROM snowflake_segments",
+			insertOld + "('orders', 11, 0, 1, '2026-01-01T00:00:00Z')", // by a process of an earlier version
+			"DROP TABLE snowflake_segments",
+		} {
 			exec(t, pool, what)
 			if _, err := sqlsegment.New(t.Context(), pool, dialect); !errors.Is(err, segment.ErrWentBack) ||
 				!strings.Contains(err.Error(), first.ID) {
