@@ -50,12 +50,12 @@ func CheckNote(records, note, noted, found string, r Remedies) error {
 	const lost = "stop all programs that lease from there, wait until their windows have ended (15 s, or the " +
 		"span that you have set), and run this when no process holds a number of the lost records any more"
 	switch found {
-	case noted:
-		return nil
 	case "":
 		return fmt.Errorf("%w: %s had the identity %s and were deleted, evicted or renamed. Nothing tells which "+
 			"windows were in there, so nothing is granted. Restore them, or %s:\n\n%s", errs.ErrAuthority, records,
 			noted, lost, r.Mark)
+	case noted:
+		return nil
 	}
 	return fmt.Errorf("%w: %s have the identity %s, and %s notes %s: one of the two was replaced. Databases "+
 		"note the right one (\"snowflake nodes authority show\"). If that is %[3]s, run this:\n\n%[6]s\n\nIf it "+
@@ -66,11 +66,8 @@ func CheckNote(records, note, noted, found string, r Remedies) error {
 // CheckMark returns an error wrapping errs.ErrAuthority unless records have the identity that a process has
 // seen there before. The command gives them that identity again.
 func CheckMark(records, seen, found, command string) error {
-	if found == "" {
-		return CheckNote(records, "", seen, "", Remedies{Mark: command})
-	}
-	if found == seen {
-		return nil
+	if found == "" || found == seen {
+		return CheckNote(records, "", seen, found, Remedies{Mark: command})
 	}
 	return fmt.Errorf("%w: %s had the identity %s, and were replaced by others that have %s. Nothing is "+
 		"granted from them to those who knew the first. Stop all programs that lease from there, wait until "+

@@ -44,6 +44,7 @@ func TestRecordsOfAnotherIdentityThanTheirNoteAreRefusedWithTheCommandsThatLeadB
 		says []string // nothing: there is no error
 	}{
 		{leaseops.CheckNote("the records", "the note", "A", "A", r), nil},
+		{leaseops.CheckNote("the records", "the note", "", "", r), []string{"deleted, evicted or renamed"}},
 		{leaseops.CheckNote("the records", "the note", "A", "", r), []string{"identity A", "deleted, evicted or renamed", "holds a number", "\n\nGIVE A"}},
 		{leaseops.CheckNote("the records", "the note", "A", "B", r), []string{"the note notes A", "If that is B", "\n\nNOTE B\n\nIf it is A", "\n\nGIVE A"}},
 		{leaseops.CheckMark("the records", "A", "A", "GIVE A"), nil},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -27,6 +28,8 @@ type Store struct {
 	path  string // "/snowflake"
 	acl   []zk.ACL
 	slots chan struct{} // one for each request under way
+	// seen is the identity that the records had when they were first used, with their note; nil before.
+	seen atomic.Pointer[string]
 }
 
 // maxRequests bounds what a store keeps a connection busy with, and how many goroutines may be
@@ -120,32 +123,143 @@ func forbidden(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// Identity returns the random identity of the records under the path. It is the content of the znode
-// path + "/identity", which the first call makes. Do not delete that znode: databases have noted it.
+// Identity returns the random identity of the records under the path. It is the name of a znode among theirs,
+// which is made with the first of them, and is noted in the znode path + "/identity". Records that have lost
+// that znode, or have another identity than the note, grant nothing: the error wraps
+// snowflakeplugin.ErrAuthority and ends with the commands that lead back. If both are deleted, there is
+// another identity, and databases that have noted the first one refuse the store.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
-	znode, id := s.path+"/identity", rand.Text()
-	created, err := s.create(ctx, znode, []byte(id))
+	id, err := s.identify(ctx)
 	if err != nil {
 		return lease.Identity{}, err
 	}
-	for !created {
-		// It is there, but this server may lag behind.
-		if _, err := s.barrier(ctx); err != nil {
-			return lease.Identity{}, err
-		}
-		data, err := request(ctx, s, znode, func() ([]byte, error) {
-			data, _, err := s.conn.Get(znode)
-			return data, err
-		})
-		if errors.Is(err, zk.ErrNoNode) {
-			continue // a new session, with another server
-		}
-		if err != nil {
-			return lease.Identity{}, err
-		}
-		id, created = string(data), true
-	}
 	return lease.Identity{ID: id, Place: "znodes " + s.path + "/nodes in ZooKeeper"}, nil
+}
+
+// identify returns the identity that the records and their note had first. It makes what is missing of
+// records that are new, or that an earlier version has made. Mark and note of new records are made at once,
+// so a note alone tells that they were lost.
+func (s *Store) identify(ctx context.Context) (string, error) {
+	if seen := s.seen.Load(); seen != nil {
+		return *seen, nil
+	}
+	for {
+		session := s.conn.SessionID()
+		if _, err := s.barrier(ctx); err != nil {
+			return "", err
+		}
+		is, err := s.look(ctx)
+		if err != nil {
+			return "", err
+		}
+		if s.conn.SessionID() != session {
+			continue // with a server that may lag behind
+		}
+		made := s.missing(is)
+		if len(made) == 0 {
+			err := leaseops.CheckNote(s.records(), "the znode "+s.noteNode(), is.noted, is.found, leaseops.Remedies{
+				Mark: s.marking(is.noted), Note: "set " + s.noteNode() + " " + is.found,
+			})
+			if err != nil {
+				return "", fmt.Errorf("zklease: %w", err)
+			}
+			s.seen.Store(&is.found)
+			return is.found, nil
+		}
+		// Somebody else may be faster, and what is there then is looked at again.
+		if err := s.together(ctx, s.markNode(), made...); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return "", err
+		}
+	}
+}
+
+// state is what there is of an identity.
+type state struct {
+	isNoted bool
+	noted   string
+	marked  bool   // the mark is there
+	found   string // the identity below the mark; that which is noted, if there are several
+	used    bool   // there is a record
+}
+
+// look reads the note first: it is never there before the mark.
+func (s *Store) look(ctx context.Context) (is state, err error) {
+	noted, err := request(ctx, s, s.noteNode(), func() ([]byte, error) {
+		data, _, err := s.conn.Get(s.noteNode())
+		return data, err
+	})
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return is, err
+	}
+	is.isNoted, is.noted = err == nil, string(noted)
+	names, err := s.names(ctx)
+	if err != nil {
+		return is, err
+	}
+	is.marked = slices.Contains(names, markName)
+	is.used = len(names) > 1 || len(names) == 1 && !is.marked
+	is.found, err = s.identityBelow(ctx, is.noted)
+	return is, err
+}
+
+// identityBelow returns the identity below the mark: the one that is wanted, if there are several.
+func (s *Store) identityBelow(ctx context.Context, wanted string) (string, error) {
+	identities, err := s.children(ctx, s.markNode())
+	switch {
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		return "", err
+	case len(identities) == 0:
+		return "", nil
+	case slices.Contains(identities, wanted):
+		return wanted, nil
+	}
+	return slices.Min(identities), nil
+}
+
+// missing returns what has to be made at once so that mark and note are there. It returns nothing if they
+// are, or if the mark was lost.
+func (s *Store) missing(is state) (made []any) {
+	id := is.found
+	switch {
+	case !is.isNoted && id == "":
+		id = rand.Text()
+	case is.found == "" && is.used: // an earlier version has made the records
+		id = is.noted
+	}
+	if id == "" {
+		return nil
+	}
+	if !is.marked {
+		made = append(made, s.creation(s.markNode(), markOf(id)))
+	}
+	if is.found == "" {
+		made = append(made, s.creation(s.markNode()+"/"+id, ""))
+	}
+	if !is.isNoted {
+		made = append(made, s.creation(s.noteNode(), id))
+	}
+	return made
+}
+
+// markName is the name of the mark, below which a znode is named after the identity.
+var markName = strconv.FormatInt(leaseops.MarkNode, 10)
+
+func (s *Store) markNode() string { return s.znode(markName) }
+
+func (s *Store) noteNode() string { return s.path + "/identity" }
+
+// records names the records in messages.
+func (s *Store) records() string { return "the znodes " + s.znode("...") }
+
+// marking are the commands that give the records an identity.
+func (s *Store) marking(identity string) string {
+	return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), markOf(identity), identity)
+}
+
+// markOf is the data of the mark. Only versions that know no mark read it.
+func markOf(identity string) string {
+	data, _ := leaseops.Mark(identity).MarshalJSON() // a note that is no UTF-8 makes no mark
+	return string(data)
 }
 
 // Now returns the leader's clock.
@@ -157,34 +271,66 @@ func (s *Store) Probe(ctx context.Context) error {
 	return err
 }
 
-// List returns all records as of now.
+// List returns all records as of now. It returns an error wrapping snowflakeplugin.ErrAuthority if the
+// records are not those any more that the store has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
+	seen, err := s.identify(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		session := s.conn.SessionID()
 		if _, err := s.barrier(ctx); err != nil {
 			return nil, err
 		}
-		records, err := s.read(ctx)
+		records, found, err := s.read(ctx, seen)
 		// A new session may be with a server that lags behind what the old one has written.
-		if s.conn.SessionID() == session {
-			return records, err
+		if s.conn.SessionID() != session {
+			continue
+		}
+		if err == nil {
+			err = leaseops.CheckMark(s.records(), seen, found, s.marking(seen))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("zklease: the records could not be read: %w", err)
+		}
+		return records, nil
+	}
+}
+
+// names returns the names of the records and of the mark.
+func (s *Store) names(ctx context.Context) ([]string, error) {
+	for {
+		names, err := s.children(ctx, s.path+"/nodes")
+		if !errors.Is(err, zk.ErrNoNode) {
+			return names, err
+		}
+		if err := s.prepare(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// read returns the records of all znodes, several at a time.
-func (s *Store) read(ctx context.Context) ([]lease.Record, error) {
-	above := s.path + "/nodes"
-	names, err := request(ctx, s, above, func() ([]string, error) {
-		names, _, err := s.conn.Children(above)
+func (s *Store) children(ctx context.Context, znode string) ([]string, error) {
+	return request(ctx, s, znode, func() ([]string, error) {
+		names, _, err := s.conn.Children(znode)
 		return names, err
 	})
+}
+
+// read returns the records of all znodes, several at a time, and the identity that they have.
+func (s *Store) read(ctx context.Context, seen string) (records []lease.Record, found string, err error) {
+	names, err := s.names(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == markName })
+	if found, err = s.identityBelow(ctx, seen); err != nil {
+		return nil, "", err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	records := make([]lease.Record, len(names))
+	records = make([]lease.Record, len(names))
 	var (
 		next    atomic.Int64
 		readers sync.WaitGroup
@@ -206,10 +352,7 @@ func (s *Store) read(ctx context.Context) ([]lease.Record, error) {
 		})
 	}
 	readers.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return nil, fmt.Errorf("zklease: the records could not be read: %w", err)
-	}
-	return records, nil
+	return records, found, context.Cause(ctx)
 }
 
 // get returns the record of a znode and the znode's version.
@@ -232,8 +375,9 @@ func (s *Store) get(ctx context.Context, znode string) (lease.Record, int32, err
 	return record, c.version, err
 }
 
-// Swap stores next if the record of that node has the owner and the version of prev. An error
-// means that it may have been stored, or may be later.
+// Swap stores next if the record of that node has the owner and the version of prev. The first record of a
+// node is stored only among the records that the store has seen first. An error means that it may have been
+// stored, or may be later.
 func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
 	if err := lease.CheckSwap(prev, next); err != nil {
 		return false, err
@@ -294,22 +438,29 @@ func (s *Store) attempt(ctx context.Context, znode string, prev lease.Record, da
 	return stored, err
 }
 
-// create stores the first record of a node, and the znodes above it if they are not there yet.
+// create stores the first record of a node, if the mark has the identity that was seen first.
 func (s *Store) create(ctx context.Context, znode string, data []byte) (bool, error) {
-	for {
-		err := s.make(ctx, znode, data)
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, zk.ErrNodeExists):
-			return false, nil
-		case !errors.Is(err, zk.ErrNoNode):
-			return false, err
-		}
-		if err := s.prepare(ctx); err != nil {
-			return false, err
-		}
+	seen, err := s.identify(ctx)
+	if err != nil {
+		return false, err
 	}
+	err = s.together(ctx, znode, &zk.CheckVersionRequest{Path: s.markNode() + "/" + seen, Version: -1},
+		s.creation(znode, string(data)))
+	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// creation is the request that makes a znode, for together.
+func (s *Store) creation(znode, data string) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: znode, Data: []byte(data), Acl: s.acl}
+}
+
+// together makes several requests at once, all or none.
+func (s *Store) together(ctx context.Context, znode string, requests ...any) error {
+	_, err := request(ctx, s, znode, func() ([]zk.MultiResponse, error) { return s.conn.Multi(requests...) })
+	return err
 }
 
 // barrier writes to the clock and returns when that was. What the same session reads afterwards is

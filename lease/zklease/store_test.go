@@ -21,7 +21,10 @@ func TestTheStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	leasetest.Run(t, func(t *testing.T) func() lease.Store {
 		_, path := shared(t)
-		return func() lease.Store { return open(t, connect(t, addresses()...), path) }
+		return func() lease.Store {
+			conn := connect(t, addresses()...)
+			return emptying{open(t, conn, path), conn, path}
+		}
 	})
 }
 
