@@ -10,10 +10,14 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// MarkNode is the node of a mark. No layout has it.
-const MarkNode int64 = math.MaxInt64
+const (
+	// MarkNode is the node of a mark. No layout has it.
+	MarkNode int64 = math.MaxInt64
+	// MarkName is the node as a text, under which stores keep the mark.
+	MarkName = "9223372036854775807"
 
-const markOwner = "reserved for the identity "
+	markOwner = "reserved for the identity "
+)
 
 // Mark returns the record that tells the identity of a store. It lies among the records of the store and is
 // made with the first of them, so it is lost with them. While it is missing, no first record is granted,

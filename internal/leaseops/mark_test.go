@@ -2,6 +2,7 @@ package leaseops_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,9 @@ import (
 func TestAMarkIsARecordThatVersionsWithoutMarksLeaveAlone(t *testing.T) {
 	t.Parallel()
 	mark := leaseops.Mark("XYZ")
+	if name := strconv.FormatInt(mark.Node, 10); name != leaseops.MarkName {
+		t.Errorf("the node is %s", name)
+	}
 	if err := mark.Validate(); err != nil || !lease.Reserved(mark, time.Now()) || leaseops.Layout([]lease.Record{mark}) != "" {
 		t.Errorf("the mark is %+v, %v", mark, err)
 	}

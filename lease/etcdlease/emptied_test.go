@@ -3,7 +3,6 @@ package etcdlease_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -31,7 +30,7 @@ func (s emptying) Empty(ctx context.Context) error {
 	return err
 }
 
-func markOf(prefix string) string { return fmt.Sprint(prefix, "nodes/", leaseops.MarkNode) }
+func markOf(prefix string) string { return prefix + "nodes/" + leaseops.MarkName }
 
 func identityOf(t *testing.T, store *etcdlease.Store) string {
 	t.Helper()

@@ -242,7 +242,7 @@ func (s *Store) missing(is state) (unless []clientv3.Cmp, made []clientv3.Op) {
 
 func (s *Store) noteKey() string { return strings.TrimSuffix(s.prefix, "nodes/") + "identity" }
 
-func (s *Store) markKey() string { return s.prefix + strconv.FormatInt(leaseops.MarkNode, 10) }
+func (s *Store) markKey() string { return s.prefix + leaseops.MarkName }
 
 // records names the records in messages.
 func (s *Store) records() string { return "the keys " + s.prefix + "..." }

@@ -37,7 +37,7 @@ func openEmptying(t *testing.T, client redis.UniversalClient, prefix string, opt
 }
 
 // mark is the field of the hash that tells its identity.
-var mark = fmt.Sprint(leaseops.MarkNode)
+const mark = leaseops.MarkName
 
 func identityOf(t *testing.T, store *redislease.Store) string {
 	t.Helper()

@@ -33,9 +33,6 @@ var (
 // readings is the field of the hash that is no record.
 const readings = "lists"
 
-// markField is the field of the mark, which tells the identity of the hash.
-var markField = strconv.FormatInt(leaseops.MarkNode, 10)
-
 var (
 	_ lease.WithinSwapper = (*Store)(nil)
 	_ lease.Prober        = (*Store)(nil)
@@ -105,7 +102,7 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 		if answer[i] == readings {
 			continue
 		}
-		if answer[i] == markField {
+		if answer[i] == leaseops.MarkName {
 			if found, err = s.identityIn(answer[i+1]); err != nil {
 				return nil, err
 			}
@@ -222,7 +219,7 @@ func (s *Store) identify(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", noteDenied(err)
 	}
-	wanted := []any{markField}
+	wanted := []any{leaseops.MarkName}
 	if noted == "" {
 		wanted = append(wanted, s.mark(rand.Text()))
 	} else {
@@ -279,7 +276,7 @@ func (s *Store) records() string { return "the records in the hash " + s.kept.Ke
 
 // marking is the command that gives the hash an identity.
 func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("HSET %s %s '%s'", s.kept.Key(), markField, s.mark(identity))
+	return fmt.Sprintf("HSET %s %s '%s'", s.kept.Key(), leaseops.MarkName, s.mark(identity))
 }
 
 // mark is the value of the field that tells an identity.
@@ -290,13 +287,13 @@ func (s *Store) mark(identity string) string {
 
 // identityIn returns the identity that the value of the mark tells.
 func (s *Store) identityIn(value string) (string, error) {
-	record, err := s.decode(markField, value)
+	record, err := s.decode(leaseops.MarkName, value)
 	if err != nil {
 		return "", err
 	}
 	identity, err := leaseops.IdentityIn(record)
 	if err != nil {
-		_, err = s.invalid(markField, err)
+		_, err = s.invalid(leaseops.MarkName, err)
 	}
 	return identity, err
 }

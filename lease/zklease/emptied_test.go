@@ -3,7 +3,6 @@ package zklease_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -35,7 +34,7 @@ func (s emptying) Empty(context.Context) error {
 	}
 }
 
-func markOf(path string) string { return fmt.Sprint(path, "/nodes/", leaseops.MarkNode) }
+func markOf(path string) string { return path + "/nodes/" + leaseops.MarkName }
 
 func identityOf(t *testing.T, store *zklease.Store) string {
 	t.Helper()

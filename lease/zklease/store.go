@@ -196,7 +196,7 @@ func (s *Store) look(ctx context.Context) (is state, err error) {
 	if err != nil {
 		return is, err
 	}
-	is.marked = slices.Contains(names, markName)
+	is.marked = slices.Contains(names, leaseops.MarkName)
 	is.used = len(names) > 1 || len(names) == 1 && !is.marked
 	is.found, err = s.identityBelow(ctx, is.noted)
 	return is, err
@@ -241,10 +241,8 @@ func (s *Store) missing(is state) (made []any) {
 	return made
 }
 
-// markName is the name of the mark, below which a znode is named after the identity.
-var markName = strconv.FormatInt(leaseops.MarkNode, 10)
-
-func (s *Store) markNode() string { return s.znode(markName) }
+// markNode is the mark, below which a znode is named after the identity.
+func (s *Store) markNode() string { return s.znode(leaseops.MarkName) }
 
 func (s *Store) noteNode() string { return s.path + "/identity" }
 
@@ -324,7 +322,7 @@ func (s *Store) read(ctx context.Context, seen string) (records []lease.Record, 
 	if err != nil {
 		return nil, "", err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == markName })
+	names = slices.DeleteFunc(names, func(name string) bool { return name == leaseops.MarkName })
 	if found, err = s.identityBelow(ctx, seen); err != nil {
 		return nil, "", err
 	}
