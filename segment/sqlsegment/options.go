@@ -70,7 +70,8 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			},
 			First: "stop all programs that take numbers from it, make ready to raise each counter above all " +
 				"numbers in use before they start again (snowflake segments raise NAME NEXT --create)",
-			Again: "Raise each counter above all numbers in use (snowflake segments raise), and then start all programs",
+			Again: "Raise each counter above all numbers in use (snowflake segments raise), and then start all " +
+				"programs",
 		},
 		Compare: []int{columnNext, columnRemainder, columnModulus}, Newest: columnNext,
 		Package: "sqlsegment", Holds: "counters", Purpose: "segment",

@@ -170,13 +170,13 @@ func (c *crew) inSync(otherwise string, nodes []*server) {
 func (c *crew) errorNumbers() map[string]int {
 	numbers := make(map[string]int)
 	for _, p := range c.all {
-		look(p, func() error {
+		look(p, func() map[string]int {
 			for n, r := range p.unmade {
 				if found := regexp.MustCompile(`Error \d+`).FindString(r.Error); found != "" && n.count == r.Count[0] {
 					numbers[found]++
 				}
 			}
-			return nil
+			return numbers
 		})
 	}
 	return numbers
