@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -126,7 +125,8 @@ func disturbCluster(t *testing.T, nodes []*server, dsns []string) {
 		c.inSync("the cluster does not do without the node", rest)
 		c.holder().kill(t)
 		c.fill()
-		c.everyone("does not go on without a node that "+fault.name, c.keptTo(victim)...)
+		c.progress()
+		c.giving("makes no IDs without a node that "+fault.name, victim)
 		fault.present(victim)
 		c.inSync("the node does not come back", nodes)
 		back := time.Now()
@@ -146,9 +146,21 @@ func disturbCluster(t *testing.T, nodes []*server, dsns []string) {
 	}
 }
 
-// keptTo are the workers that connect to a node and to no other.
-func (c *crew) keptTo(n *server) []*process {
-	return slices.DeleteFunc(slices.Clone(c.all), func(p *process) bool { return p.DSN != n.dsn(n.port) })
+// giving waits for an ID of each worker that does not keep to a node. Its creates may fail meanwhile: a pool of
+// connections does not give up those that lead to a node which refuses everything.
+func (c *crew) giving(otherwise string, n *server) {
+	c.t.Helper()
+	for _, p := range c.living() {
+		c.eventually(p.Name+" "+otherwise, func() bool {
+			if p.DSN == n.dsn(n.port) {
+				return true
+			}
+			asked := look(p, func() int { return len(p.answers) })
+			p.command(reportNext)
+			c.eventually(p.Name+" does not answer", func() bool { return look(p, func() bool { return len(p.answers) > asked }) })
+			return look(p, func() bool { return p.answers[asked].Error == "" })
+		})
+	}
 }
 
 // inSync waits until nodes are a cluster that takes writes.
