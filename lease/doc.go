@@ -144,9 +144,9 @@
 // protocol. It visits all states of a few processes and two databases, with every order of their requests. In
 // quotes are the clauses that it proves. It also shows that each clause falls if a mechanism is taken away.
 //
-//  1. The identity of a store in an SQL database is a row among its records, the mark. A process reads the
-//     mark before any record, and notes the identity in the same schema. A program that leases without the
-//     plugin does so by a call of Identity.
+//  1. The identity of a store is a record among its records, the mark. A process reads the mark before any
+//     other record, and notes the identity beside the records: in the same schema, or under a key of its own.
+//     A program that leases from a table without the plugin does so by a call of Identity.
 //  2. If the identity is noted and there is no mark, the table was dropped or emptied, and nothing tells
 //     which numbers were in there. A table without records gets its mark back only from an operator, who
 //     first waits until all windows have ended.
@@ -185,6 +185,10 @@
 //
 // A record that somebody changes by hand so that Until falls, or removes, while a process holds
 // the number; it is the same with the same exposure.
+//
+// A store whose records are lost together with the note of its identity: a process that starts later makes a
+// new identity. The databases that have noted the first one refuse it, and a program without a database is
+// not warned.
 //
 // A virtual machine that is cloned while it runs: both copies have the same window and stamp it
 // alike until the second of them extends it, a third of a span at most. That one finds a record
