@@ -297,3 +297,26 @@ func TestASourceOfTheApplicationIsToldWhatIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// A dinghy has a key that comes from a counter.
+type dinghy struct {
+	ID   int64  `gorm:"primaryKey;autoIncrement:false" snowflake:"from:serial"`
+	Name string `gorm:"size:40"`
+}
+
+func TestAKeyOfACounterThatIsRefusedFindsACounterThatWentBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		f := openFleet(t, target, gorm.Config{})
+		must(t, f.db.AutoMigrate(&dinghy{}), "make the table")
+		must(t, f.db.Create(&dinghy{ID: 2, Name: "theirs"}).Error, "store a row")
+		f.loses(t, "serial")
+		err := f.db.Create(&dinghy{Name: "ours"}).Error
+		if !errors.Is(err, snowflakeplugin.ErrContested) || !strings.Contains(err.Error(), `counter "serials"`) {
+			t.Errorf("the error of the create that is refused is %v", err)
+		}
+		if err := f.db.Create(&dinghy{Name: "ours"}).Error; !errors.Is(err, segment.ErrWentBack) {
+			t.Errorf("the error of the next create is %v", err)
+		}
+	})
+}
