@@ -123,8 +123,12 @@ func failOver(t *testing.T, narrow bool) disaster {
 	l.checkReports(t)
 	rows, lost := l.compare(t, c.db)
 	const ahead = 20 * time.Millisecond // as far as a generator may stamp ahead of its clock
+	wrong := 0
 	for _, id := range lost {
-		if _, replicated := kept[id]; replicated || partsOf(id).Time.After(killed.Add(ahead)) {
+		if _, replicated := kept[id]; !replicated && !partsOf(id).Time.After(killed.Add(ahead)) {
+			continue
+		}
+		if wrong++; wrong <= maxFaults {
 			t.Errorf("ID %d was acknowledged as %v and is not in the table, though the new primary had it", id, l.rows[id])
 		}
 	}
