@@ -153,7 +153,8 @@ func openRivals(t *testing.T, target dbtest.Target) *rivals {
 	models := judgeModels()
 	if target.IsTiDB(t) { // it has no arithmetic in a default
 		models = slices.DeleteFunc(models, func(model any) bool { _, is := model.(*anchor); return is })
-		plainExec(t, r.theirs, "CREATE TABLE anchors (id bigint PRIMARY KEY, text varchar(50), depth bigint DEFAULT 7)")
+		plainExec(t, r.theirs, "CREATE TABLE anchors "+
+			"(id bigint PRIMARY KEY, text varchar(50), depth bigint DEFAULT 7)")
 	}
 	must(t, r.theirs.AutoMigrate(models...), "AutoMigrate")
 	r.reopen(t, target, nil)

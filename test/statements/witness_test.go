@@ -135,7 +135,8 @@ func meetings(dialect string) map[string]func(tx *gorm.DB) error {
 				return tx.Model(&quay{}).Where("id = 1").Update("size", 2).Error
 			})
 			b := newQuay()
-			return errors.Join(err, left.Create(&b).Error) // on the pool: GORM leaves the connection after an update
+			// On the pool: GORM leaves the connection after an update.
+			return errors.Join(err, left.Create(&b).Error)
 		},
 		"in a transaction of the application": func(tx *gorm.DB) error {
 			err := tx.Transaction(func(tx *gorm.DB) error { b := newQuay(); return tx.Create(&b).Error })
