@@ -19,16 +19,17 @@ import (
 // The primary commits without asking the standby, and dies while the standby is behind. What the promoted
 // standby does not know of is lost: rows, and also windows of the leases.
 func TestAFailoverToAStandbyThatLagsRepeatsNoID(t *testing.T) {
-	nightly.Only(t, "the standby falls behind for 20 s; TestAServerThatIsAwayEndsIDsWithTheWindowAndNothingElse "+
-		"has a server that comes back with everything")
+	nightly.Only(t, "the standby falls behind for 20 s; "+
+		"TestAServerThatIsAwayEndsIDsWithTheWindowAndNothingElse has a server that comes back with everything")
 	t.Run("of 1024 numbers", func(t *testing.T) {
 		t.Parallel()
 		d := failOver(t, false)
 		d.complain(func(string, string) bool { return true })
 		checkTicks(t, d.both)
 	})
-	// The new primary grants numbers that are held, because their windows are lost, and there are no others. Two
-	// workers then use a number for a span at most, and the key of the table refuses the second of two equal IDs.
+	// The new primary grants numbers that are held, because their windows are lost, and there are no others.
+	// Two workers then use a number for a span at most, and the key of the table refuses the second of two
+	// equal IDs.
 	t.Run("of 16 numbers", func(t *testing.T) {
 		t.Parallel()
 		d := failOver(t, true)
@@ -43,7 +44,7 @@ func TestAFailoverToAStandbyThatLagsRepeatsNoID(t *testing.T) {
 				t.Errorf("%s was refused with: %s", p.Name, text)
 			}
 		}
-		t.Logf("%d ticks of a number were used by two workers, and %d creates were refused", v.TicksTwice, refused)
+		t.Logf("%d ticks of a number were used twice, and %d creates were refused", v.TicksTwice, refused)
 	})
 }
 
@@ -111,7 +112,8 @@ func failOver(t *testing.T, narrow bool) disaster {
 	killed, before := time.Now(), c.acknowledged()
 	standby.admin("SELECT pg_promote()")
 	c.eventually("nobody creates a row after the failover", func() bool { return c.acknowledged() > before })
-	t.Logf("the first create was acknowledged %v after the primary was gone", time.Since(killed).Round(time.Millisecond))
+	took := time.Since(killed).Round(time.Millisecond)
+	t.Logf("the first create was acknowledged %v after the primary was gone", took)
 	c.everyone("does not go on after the failover")
 	c.eventually("the new primary does not know of the lease of each worker", c.isKnown)
 	c.everyone("does not go on with the leases of the new primary")
@@ -129,7 +131,7 @@ func failOver(t *testing.T, narrow bool) disaster {
 			continue
 		}
 		if wrong++; wrong <= maxFaults {
-			t.Errorf("ID %d was acknowledged as %v and is not in the table, though the new primary had it", id, l.rows[id])
+			t.Errorf("ID %d of %v is not in the table, though the new primary had it", id, l.rows[id])
 		}
 	}
 	if len(lost) == 0 {

@@ -19,8 +19,9 @@ import (
 
 // Every node of a Galera cluster takes writes. Two that conflict are found when they are committed.
 func TestAClusterWhoseNodesAreAllWrittenToRepeatsAndLosesNothing(t *testing.T) {
-	nightly.Only(t, "it needs Galera and a minute; TestSwapsThatAreNotAnsweredNeitherRepeatNorLoseANumber has one node")
-	nodes := newCluster(t)
+	nightly.Only(t, "three servers take two minutes; TestSwapsThatAreNotAnsweredNeitherRepeatNorLoseANumber "+
+		"has one")
+	parent, nodes := t, newCluster(t)
 	var addresses []string
 	for _, n := range nodes {
 		addresses = append(addresses, net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
@@ -40,12 +41,18 @@ func TestAClusterWhoseNodesAreAllWrittenToRepeatsAndLosesNothing(t *testing.T) {
 		}},
 	} {
 		t.Run(leaf.name, func(t *testing.T) {
-			for _, n := range nodes {
-				n.t = t
-			}
+			complainTo(nodes, t)
+			t.Cleanup(func() { complainTo(nodes, parent) })
 			nodes[0].admin("CREATE OR REPLACE DATABASE faults")
 			disturbCluster(t, nodes, leaf.dsns(t))
 		})
+	}
+}
+
+// complainTo sets the test that fails if something is wrong with the servers.
+func complainTo(nodes []*server, t *testing.T) { //nolint:thelper // it fails nothing itself
+	for _, n := range nodes {
+		n.t = t
 	}
 }
 
@@ -68,8 +75,8 @@ func newCluster(t *testing.T) []*server {
 		ist, sst := servers.Reserve(t), servers.Reserve(t)
 		node := f
 		if len(nodes) > 0 {
-			node.programs = []string{"mkdir", f.programs[1]}
-			node.install = func(dir string) []string { return []string{dir} } // its files are copied from another node
+			node.programs = []string{"mkdir", f.programs[1]} // its files are copied from another node
+			node.install = func(dir string) []string { return []string{dir} }
 		}
 		node.serve = func(dir string, port, connections int) []string {
 			return append(f.serve(dir, port, connections),
@@ -106,6 +113,7 @@ func disturbCluster(t *testing.T, nodes []*server, dsns []string) {
 	c.fill()
 	c.everyone("has not begun")
 
+	pause := func(n *server) { n.signal(syscall.SIGSTOP) }
 	isolate := func(n *server, isolated int) {
 		n.admin(fmt.Sprintf("SET GLOBAL wsrep_provider_options='gmcast.isolate=%d'", isolated))
 	}
@@ -114,7 +122,7 @@ func disturbCluster(t *testing.T, nodes []*server, dsns []string) {
 		away    func(n *server)
 		present func(n *server)
 	}{
-		{"is paused", func(n *server) { n.signal(syscall.SIGSTOP) }, func(n *server) { n.signal(syscall.SIGCONT) }},
+		{"is paused", pause, func(n *server) { n.signal(syscall.SIGCONT) }},
 		{"is isolated", func(n *server) { isolate(n, 1) }, func(n *server) { isolate(n, 0) }},
 		{"is killed", func(n *server) { n.end(syscall.SIGKILL) }, func(n *server) { n.start() }},
 	} {
@@ -140,14 +148,14 @@ func disturbCluster(t *testing.T, nodes []*server, dsns []string) {
 		c.ledger.check(t, n.target.OpenDSN(t, reading(n), nil, dbtest.MaxOpenConns(1)))
 	}
 	c.complain(func(string, string) bool { return true })
-	t.Logf("creates refused by the cluster, by number of the error: %v; %s; %s", c.errorNumbers(), c.summary(), sum)
+	t.Logf("creates refused, by number of the error: %v; %s; %s", c.errorNumbers(), c.summary(), sum)
 	if sum.takeovers == 0 {
 		t.Error("no number went from one worker to another")
 	}
 }
 
-// giving waits for an ID of each worker that does not keep to a node. Its creates may fail meanwhile: a pool of
-// connections does not give up those that lead to a node which refuses everything.
+// giving waits for an ID of each worker that does not keep to a node. Its creates may fail meanwhile: a pool
+// of connections does not give up those that lead to a node which refuses everything.
 func (c *crew) giving(otherwise string, n *server) {
 	c.t.Helper()
 	for _, p := range c.living() {
@@ -157,7 +165,9 @@ func (c *crew) giving(otherwise string, n *server) {
 			}
 			asked := look(p, func() int { return len(p.answers) })
 			p.command(reportNext)
-			c.eventually(p.Name+" does not answer", func() bool { return look(p, func() bool { return len(p.answers) > asked }) })
+			c.eventually(p.Name+" does not answer", func() bool {
+				return look(p, func() bool { return len(p.answers) > asked })
+			})
 			return look(p, func() bool { return p.answers[asked].Error == "" })
 		})
 	}
@@ -180,11 +190,12 @@ func (c *crew) inSync(otherwise string, nodes []*server) {
 
 // errorNumbers counts the creates that failed by the numbers of MariaDB in their errors.
 func (c *crew) errorNumbers() map[string]int {
+	number := regexp.MustCompile(`Error \d+`)
 	numbers := make(map[string]int)
 	for _, p := range c.all {
 		look(p, func() map[string]int {
 			for n, r := range p.unmade {
-				if found := regexp.MustCompile(`Error \d+`).FindString(r.Error); found != "" && n.count == r.Count[0] {
+				if found := number.FindString(r.Error); found != "" && n.count == r.Count[0] {
 					numbers[found]++
 				}
 			}

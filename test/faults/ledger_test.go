@@ -112,15 +112,15 @@ func (l *ledger) check(t *testing.T, db *gorm.DB) tally {
 	defer l.mu.Unlock()
 	rows, lost := l.compare(t, db)
 	for _, id := range lost[:min(len(lost), maxFaults)] {
-		t.Errorf("ID %d was acknowledged as %v, and is not in the table; there are %d like it", id, l.rows[id], len(lost))
+		t.Errorf("ID %d was acknowledged as %v, and is not in the table, like %d IDs", id, l.rows[id], len(lost))
 	}
 	s := tally{acknowledged: len(l.rows), stored: len(rows)}
 	s.users, s.takeovers = checkTicks(t, rows)
 	return s
 }
 
-// compare reads the table, and returns its rows and the IDs that were acknowledged and are not in it. What is in it
-// must be what was acknowledged. The ledger is locked.
+// compare reads the table, and returns its rows and the IDs that were acknowledged and are not in it. What is
+// in it must be what was acknowledged. The ledger is locked.
 func (l *ledger) compare(t *testing.T, db *gorm.DB) (rows map[int64]note, lost []int64) {
 	t.Helper()
 	var stored []entry
@@ -194,8 +194,8 @@ func judge(rows map[int64]note) (v checker.Verdict, users map[int64]int) {
 	return checker.Check(journals), users
 }
 
-// isNarrow tells whether an ID is of generator.JavaScript(), which has 53 bits. The default layout has not made
-// an ID as small as that since the first month of its epoch.
+// isNarrow tells whether an ID is of generator.JavaScript(), which has 53 bits. The default layout has not
+// made an ID as small as that since the first month of its epoch.
 func isNarrow(id int64) bool { return id < 1<<53 }
 
 // widened returns the ID of the default layout, which is the one that the checker knows, with the same parts.
