@@ -125,6 +125,9 @@ func schemaOf(t *testing.T, db *gorm.DB) string {
 func turn(t *testing.T, target dbtest.Target, db *gorm.DB, schema string) {
 	t.Helper()
 	if target.Dialect == "mysql" {
+		// A database that is dropped takes with it the connections that are turned to it.
+		home := schemaOf(t, db)
+		t.Cleanup(func() { exec(t, db, "USE "+home) })
 		exec(t, db, "USE "+schema)
 		return
 	}

@@ -160,8 +160,8 @@ func (c *crew) giving(otherwise string, n *server) {
 	c.t.Helper()
 	for _, p := range c.living() {
 		c.eventually(p.Name+" "+otherwise, func() bool {
-			if p.DSN == n.dsn(n.port) {
-				return true
+			if p.DSN == n.dsn(n.port) || !p.isReady() {
+				return true // one that begins may have met the node first, and begins when that is back
 			}
 			asked := look(p, func() int { return len(p.answers) })
 			p.command(reportNext)
