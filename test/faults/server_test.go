@@ -78,6 +78,8 @@ func privateServers() []flavor {
 					"-D", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
 					"-c", "unix_socket_directories=", "-c", "max_connections=" + strconv.Itoa(connections),
 					"-c", "shared_buffers=16MB",
+					// Among its files, so that a server that is killed leaves nothing in the memory of the machine.
+					"-c", "dynamic_shared_memory_type=mmap",
 				}
 			},
 			driver: "pgx", admin: postgres("postgres", "connect_timeout=60"), dsn: postgres("faults", postgresLimits),
