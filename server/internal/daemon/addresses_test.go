@@ -51,6 +51,11 @@ func TestAnAddressCannotTakeAllConnections(t *testing.T) {
 		address := []string{s.RESPAddr(), s.HTTPAddr(), s.RESPAddr()}[i]
 		conns = append(conns, dialFrom(t, "127.0.0.2", address))
 	}
+	// A connection counts when its listener has taken it, and the two listeners take theirs apart from each other.
+	_, _ = io.WriteString(conns[1], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := io.ReadFull(conns[1], make([]byte, 1)); err != nil {
+		t.Fatalf("the share is not served through HTTP: %v", err)
+	}
 	if !pings(t, conns[0]) || !pings(t, conns[2]) {
 		t.Fatal("the share is not served")
 	}
