@@ -31,7 +31,7 @@ disturb() {
 }
 
 run() {
-	export SNOWFLAKE_REQUIRE=$1 CI=true
+	export SNOWFLAKE_REQUIRE=$1 CI=true SNOWFLAKE_NIGHTLY=1
 	case $what-$1 in
 	counters-postgres | counters-mariadb | counters-mysql | counters-sqlite)
 		disturb test/faults "^TestChaosRepeatsNoNumber\$/^$1\$"

@@ -110,12 +110,14 @@ func (h *fullHouse) fill(db *gorm.DB) {
 // manager of a process does. A number that such an attempt has taken all the same falls free with its
 // window, so until then the others may find none; that is no reason to give up either.
 func (h *fullHouse) open(ctx context.Context, i int, db *gorm.DB) (err error) {
-	if h.stores[i], err = gormlease.New(db); err != nil { //nolint:contextcheck // it asks nothing
-		return err
-	}
 	silent := lease.WithLogger(slog.New(slog.DiscardHandler))
 	for {
-		h.keepers[i], err = lease.Acquire(ctx, h.stores[i], generator.Default(), silent)
+		if h.stores[i] == nil {
+			h.stores[i], err = gormlease.New(db) //nolint:contextcheck // it has a bound of its own
+		}
+		if err == nil {
+			h.keepers[i], err = lease.Acquire(ctx, h.stores[i], generator.Default(), silent)
+		}
 		full := errors.Is(err, lease.ErrNoFreeNode) && h.again.Load() > 0
 		if !full && !tooSlow(err) || ctx.Err() != nil {
 			return err
