@@ -44,6 +44,9 @@ type runner struct {
 	// happened is guarded by mu.
 	happened []happening
 	beside   sync.WaitGroup // what takes as long as it takes
+	// restarting is held while the server is away. A slow machine needs longer for a start than the plan has
+	// between two restarts, and a server that is always killed before it answers never comes back.
+	restarting sync.Mutex
 }
 
 // A worker is a place for processes, one after the other.
@@ -205,8 +208,13 @@ func (r *runner) end(f fault) {
 	}
 }
 
-// restart kills the server, starts it at a time, and waits until it answers.
+// restart kills the server, starts it at a time, and waits until it answers. It does nothing while another
+// restart lasts.
 func (r *runner) restart(f fault, until time.Time) {
+	if !r.restarting.TryLock() {
+		return
+	}
+	defer r.restarting.Unlock()
 	h := happening{fault: f, began: time.Now()}
 	r.Server.Kill()
 	time.Sleep(time.Until(until))
