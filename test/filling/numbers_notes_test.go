@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,10 +40,15 @@ type crate struct {
 	Serial int64              `gorm:"uniqueIndex" snowflake:"from:serial"`
 }
 
+// processes counts the handles of counted. Two that create a row in one millisecond would give it the same key
+// if they had the same node number.
+var processes atomic.Int64
+
 // counted is a handle whose plugin takes serials from a source, in a process of its own.
 func counted(t *testing.T, db *gorm.DB, source snowflakeplugin.Source) *gorm.DB {
 	t.Helper()
-	plugin := snowflakeplugin.New(silent(), snowflakeplugin.WithNode(3), snowflakeplugin.WithNumbers("serial", source))
+	plugin := snowflakeplugin.New(silent(), snowflakeplugin.WithNode(processes.Add(1)%1024),
+		snowflakeplugin.WithNumbers("serial", source))
 	must(t, db.Use(closedAfter(t, plugin)), "Use")
 	return db
 }
