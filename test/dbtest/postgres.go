@@ -61,8 +61,7 @@ func createPostgres(
 	case err == nil:
 		dsn, err := pgDSN(s.dsn, "dbname", name)
 		return dsn, func(ctx context.Context, admin *sql.DB) error {
-			_, err := admin.ExecContext(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
-			return err
+			return dropPostgres(ctx, admin, name)
 		}, err
 	case pgCode(err) == pgInsufficientPrivilege:
 		if _, err := admin.ExecContext(ctx, `CREATE SCHEMA `+name); err != nil {
@@ -74,6 +73,20 @@ func createPostgres(
 		}, err
 	}
 	return "", nil, err
+}
+
+// dropPostgres ends the sessions in a database, and drops it. A login that is no superuser may not end those of
+// other roles, such as the one of autovacuum, which works in every database. A plain DROP DATABASE ends that one
+// itself, and fails while there are others.
+func dropPostgres(ctx context.Context, admin *sql.DB, name string) error {
+	drop := `DROP DATABASE IF EXISTS ` + name
+	return retryWhileBusy(ctx, func() error {
+		_, err := admin.ExecContext(ctx, drop+` WITH (FORCE)`)
+		if pgCode(err) == pgInsufficientPrivilege {
+			_, err = admin.ExecContext(ctx, drop)
+		}
+		return err
+	})
 }
 
 // dropPostgresSchema first ends the sessions that hold a lock on an object in the schema. A failed

@@ -345,7 +345,7 @@ func (s *server) dropLeftovers(ctx context.Context, admin *sql.DB) {
 	}
 	for _, name := range names {
 		if s.flavor.driver == driverPgx {
-			_, _ = admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+			_ = dropPostgres(ctx, admin, name)
 		} else {
 			_ = dropMariaDB(ctx, admin, name)
 		}

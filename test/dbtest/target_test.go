@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
@@ -238,6 +239,44 @@ func TestALoginThatMayNotCreateDatabasesGetsASchema(t *testing.T) {
 	})
 	if n := count(); n != 0 {
 		t.Errorf("%d schemas are left", n)
+	}
+}
+
+func TestALoginThatIsNoSuperuserDropsADatabaseInWhichAnotherRoleWorks(t *testing.T) {
+	t.Parallel()
+	postgres := dbtest.Targets()[1]
+	name := makeRole(t)
+	if err := postgres.Admin(t, "ALTER ROLE "+name+" CREATEDB"); err != nil {
+		t.Fatal(err)
+	}
+	login, err := url.Parse(postgres.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	superuser := login.User
+	login.User = url.UserPassword(name, "narrow")
+	var database string
+	t.Run("inside", func(t *testing.T) {
+		dsn := dbtest.PostgresDSNAs(t, login.String())
+		database = databaseName(t, postgres, dsn)
+		other, err := url.Parse(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.User = superuser
+		session, err := gorm.Open(postgres.Dialector(other.String()), &gorm.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool, err := session.DB()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The database is dropped after this has begun.
+		t.Cleanup(func() { time.AfterFunc(300*time.Millisecond, func() { _ = pool.Close() }) })
+	})
+	if postgres.Exists(t, database) {
+		t.Error("the database is left")
 	}
 }
 
