@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +16,11 @@ import (
 
 	mysqldriver "gorm.io/driver/mysql"
 	pgdriver "gorm.io/driver/postgres"
+	sqlitedriver "gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -46,20 +49,72 @@ func TestEveryRequestIsAsFewStatementsAsItCanBe(t *testing.T) {
 			return // which reads the file anew for each request, whoever opened it
 		}
 		t.Run("its own", func(t *testing.T) {
-			seen := &statements{}
-			base := map[string]string{"mysql": "mysql", "postgres": "pgx"}[target.Dialect]
-			name := base + "-" + rand.Text()
-			sql.Register(name, countingDriver{base, seen})
-			d := mysqldriver.New(mysqldriver.Config{DriverName: name, DSN: target.DSN(t)})
-			if target.Dialect == "postgres" {
-				d = pgdriver.New(pgdriver.Config{DriverName: name, DSN: target.DSN(t)})
-			}
-			db, err := gorm.Open(d, &gorm.Config{Logger: logger.Discard})
-			must(t, err)
-			application := poolOf(t, db)
-			t.Cleanup(func() { must(t, application.Close()) })
+			db, seen := watchedHandle(t, target, target.DSN(t))
 			countStatements(t, newStore(t, db), seen, "%s")
 		})
+	})
+}
+
+// watchedHandle opens a handle whose connections, and those that a store opens like it, say what they are sent.
+func watchedHandle(t *testing.T, target dbtest.Target, dsn string) (*gorm.DB, *statements) {
+	t.Helper()
+	seen := &statements{}
+	base := map[string]string{"sqlite": "sqlite3", "mysql": "mysql", "postgres": "pgx"}[target.Dialect]
+	name := base + "-" + rand.Text()
+	sql.Register(name, countingDriver{base, seen})
+	var d gorm.Dialector
+	switch target.Dialect {
+	case "sqlite":
+		d = sqlitedriver.New(sqlitedriver.Config{DriverName: name, DSN: dsn})
+	case "mysql":
+		d = mysqldriver.New(mysqldriver.Config{DriverName: name, DSN: dsn})
+	case "postgres":
+		d = pgdriver.New(pgdriver.Config{DriverName: name, DSN: dsn})
+	}
+	db, err := gorm.Open(d, &gorm.Config{Logger: logger.Discard})
+	must(t, err)
+	application := poolOf(t, db)
+	t.Cleanup(func() { must(t, application.Close()) })
+	return db, seen
+}
+
+// A parcel gets its key from the plugin.
+type parcel struct {
+	ID   int64 `gorm:"primaryKey;autoIncrement:false" snowflake:"true"`
+	Name string
+}
+
+// Those that begin and end transactions are counted, and those of GORM as well, which sends three for a create.
+// The first process makes the tables. On PostgreSQL a first create asks where the table of the rows lies.
+func TestAProcessSendsFewStatementsWhenItStartsAndNoneOfItsOwnInACreate(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		counts := map[string][]int{
+			"sqlite": {61, 44, 3, 3}, "postgres": {31, 15, 4, 3}, "mysql": {52, 26, 3, 3},
+		}[target.Dialect]
+		dsn := target.DSN(t)
+		must(t, target.OpenDSN(t, dsn, nil).AutoMigrate(&parcel{}))
+		for i, which := range []string{"the first process", "a later process"} {
+			db, seen := watchedHandle(t, target, dsn)
+			plugin := snowflakeplugin.New(snowflakeplugin.WithLogger(slog.New(slog.DiscardHandler)),
+				snowflakeplugin.WithLease(nil, lease.WithSpan(time.Hour)))
+			t.Cleanup(func() { must(t, plugin.Close(context.Background())) })
+			for _, step := range []struct {
+				what string
+				do   func() error
+				most int
+			}{
+				{"db.Use", func() error { return db.Use(plugin) }, counts[i]},
+				{"a first create", func() error { return db.Create(&parcel{Name: "a"}).Error }, counts[2]},
+				{"a later create", func() error { return db.Create(&parcel{Name: "b"}).Error }, counts[3]},
+			} {
+				seen.reset()
+				must(t, step.do())
+				if all := seen.all(); len(all) > step.most {
+					t.Errorf("%s of %s took %d statements, and not %d: %q", step.what, which, len(all), step.most, all)
+				}
+			}
+		}
 	})
 }
 
