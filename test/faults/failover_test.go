@@ -3,6 +3,7 @@
 package faults_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -13,11 +14,13 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // The primary commits without asking the standby, and dies while the standby is behind. What the promoted
-// standby does not know of is lost: rows, and also windows of the leases.
+// standby does not know of is lost: rows, and also windows of the leases and claims of a counter.
 func TestAFailoverToAStandbyThatLagsRepeatsNoID(t *testing.T) {
 	nightly.Only(t, "the standby falls behind for 20 s; "+
 		"TestAServerThatIsAwayEndsIDsWithTheWindowAndNothingElse has a server that comes back with everything")
@@ -77,7 +80,7 @@ func failOver(t *testing.T, narrow bool) disaster {
 	other := fmt.Sprintf("127.0.0.1:%d", standby.port)
 	either := dsn(fmt.Sprintf("127.0.0.1:%d,%s", primary.port, other)) // whichever is the primary
 	base := order{
-		Target: f.target, DSN: either, Hi: 1023, Narrow: narrow,
+		Target: f.target, DSN: either, Hi: 1023, Narrow: narrow, Counts: !narrow,
 		Span: 15 * time.Second, Pace: usualPace(), Patience: 3 * time.Second,
 	}
 	size := survivors
@@ -86,6 +89,9 @@ func failOver(t *testing.T, narrow bool) disaster {
 		size = 16 // so that every number is in use
 	}
 	c := newCrew(t, base, size, either)
+	if err := c.db.AutoMigrate(&numbered{}); err != nil {
+		t.Fatal(err)
+	}
 	c.also = append(c.also, primary, standby)
 	c.fill()
 	c.everyone("has not begun")
@@ -117,7 +123,11 @@ func failOver(t *testing.T, narrow bool) disaster {
 	c.everyone("does not go on after the failover")
 	c.eventually("the new primary does not know of the lease of each worker", c.isKnown)
 	c.everyone("does not go on with the leases of the new primary")
+	if c.base.Counts {
+		c.raise(c.all[:survivors])
+	}
 	c.leave()
+	c.checkNumbers(killed)
 
 	l := c.ledger
 	l.mu.Lock()
@@ -141,6 +151,94 @@ func failOver(t *testing.T, narrow bool) disaster {
 		len(l.rows), len(lost), len(rows), c.summary())
 	maps.Copy(rows, l.rows)
 	return disaster{c, rows}
+}
+
+// raise waits until the workers that knew the old primary know that the counter went back, and raises it. Those
+// that begin on the new primary claim the numbers again that the others hold.
+func (c *crew) raise(survivors []*process) {
+	c.t.Helper()
+	for _, p := range survivors {
+		c.eventually(p.Name+" does not learn that its counter went back", func() bool {
+			return p.countedAs(classBack)+p.countedAs(classConflict) > 0
+		})
+	}
+	above := int64(0)
+	for _, p := range c.all {
+		for _, r := range look(p, func() []report { return p.counted }) {
+			above = max(above, r.IDs[0])
+		}
+	}
+	above += 10_000 - above%numbersBlock // nobody has claimed so many that he has not told of
+	store, err := gormsegment.New(c.db)
+	if err == nil {
+		err = errors.Join(segment.Raise(c.t.Context(), store, "numbers", above+1), store.Close())
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, p := range c.living() {
+		c.eventually(p.Name+" does not go on when the counter was raised", func() bool {
+			counted := look(p, func() []report { return p.counted })
+			last := len(counted) - 1
+			return last >= 0 && counted[last].Error == "" && counted[last].IDs[0] > above
+		})
+	}
+}
+
+// countedAs counts the creates of numbered rows that ended with an error of a class.
+func (p *process) countedAs(class string) (n int) {
+	for _, r := range look(p, func() []report { return p.counted }) {
+		if r.Class == class {
+			n++
+		}
+	}
+	return n
+}
+
+// checkNumbers compares the numbered rows with what was acknowledged since the old primary was gone. A number
+// that is refused has to be the last one of its block.
+func (c *crew) checkNumbers(killed time.Time) {
+	c.t.Helper()
+	if !c.base.Counts {
+		return
+	}
+	var rows []numbered
+	if err := c.db.Find(&rows).Error; err != nil {
+		c.t.Fatal(err)
+	}
+	stored := make(map[int64]string, len(rows))
+	for _, row := range rows {
+		if other, twice := stored[row.Number]; twice {
+			c.t.Errorf("number %d is in the table twice, of %s and of %s", row.Number, other, row.Worker)
+		}
+		stored[row.Number] = row.Worker
+	}
+	acknowledged, back, refused := 0, 0, 0
+	for _, p := range c.all {
+		givenUp := int64(-1)
+		for _, r := range p.counted {
+			block := (r.IDs[0] - 1) / numbersBlock
+			switch {
+			case r.IDs[0] > 0 && block == givenUp:
+				c.t.Errorf("%s goes on with number %d of a block that has one of somebody else", p.Name, r.IDs[0])
+			case r.Class == classConflict:
+				refused++
+				givenUp = block
+			case r.Class == classBack:
+				back++
+			case r.Error == "" && r.At.After(killed):
+				acknowledged++
+				if stored[r.IDs[0]] != p.Name {
+					c.t.Errorf("number %d of %s is that of %q", r.IDs[0], p.Name, stored[r.IDs[0]])
+				}
+			}
+		}
+	}
+	if back == 0 || acknowledged == 0 {
+		c.t.Error("no counter went back")
+	}
+	c.t.Logf("%d numbers acknowledged by the new primary, %d refused, %d creates without a number because the "+
+		"counter went back", acknowledged, refused, back)
 }
 
 // copied returns the rows that the ledger has now.

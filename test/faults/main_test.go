@@ -26,6 +26,7 @@ type order struct {
 
 	Lo, Hi   int64         // the numbers that it may lease
 	Fixed    bool          // it wants exactly Lo, by WithLeasedNode
+	Counts   bool          // it takes numbers from a counter as well
 	Narrow   bool          // its IDs are of generator.JavaScript(), which has 16 numbers
 	Span     time.Duration // of its lease
 	Patience time.Duration // how long one create may take

@@ -52,6 +52,7 @@ type process struct {
 	holding  []report
 	released int      // how often it has heard that it is not to stop
 	answers  []report // to the command next
+	counted  []report // of creates of numbered rows
 	ready    []int64  // numbers
 	opened   bool
 	closed   *report
@@ -164,6 +165,8 @@ func (p *process) take(r report) {
 		p.released++
 	case reportNext:
 		p.answers = append(p.answers, r)
+	case reportNumber:
+		p.counted = append(p.counted, r)
 	case reportOpened:
 		p.opened = true
 	case reportClosed:

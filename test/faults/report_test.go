@@ -14,6 +14,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
 // A report is one line that a worker writes.
@@ -40,6 +41,7 @@ const (
 	reportReleased = "released" // it is not to stop any more
 	reportNext     = "next"     // the answer to the command next
 	reportOpened   = "opened"   // a crowd is ready to start
+	reportNumber   = "number"   // a create of a numbered row has ended: the number in IDs, 0 if it got none
 	reportClosed   = "closed"   // it has given its number back, or not: Error
 )
 
@@ -50,6 +52,7 @@ const (
 	classNoFree   = "no free node"
 	classHeld     = "node held"
 	classStore    = "store"
+	classBack     = "went back" // the counter is not above what was claimed, so no number
 	classClosed   = "closed"
 	classDatabase = "database" // anything that the database said of a create
 )
@@ -66,6 +69,7 @@ func classOf(err error) string {
 		{errors.Is(err, lease.ErrNoFreeNode), classNoFree},
 		{errors.Is(err, lease.ErrNodeHeld), classHeld},
 		{errors.Is(err, lease.ErrStore), classStore},
+		{errors.Is(err, segment.ErrWentBack), classBack},
 		{errors.Is(err, snowflakeplugin.ErrClosed), classClosed},
 	} {
 		if c.is {

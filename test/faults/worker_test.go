@@ -22,6 +22,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
 )
 
 const (
@@ -42,6 +44,16 @@ type entry struct {
 	Count int64              `gorm:"not null"`
 }
 
+// A numbered row has a number of a counter beside its ID.
+type numbered struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Worker string             `gorm:"size:60;not null"`
+	Number int64              `gorm:"uniqueIndex" snowflake:"from:numbers"`
+}
+
+// numbersBlock is how many numbers a worker claims at a time, so that each claim is a block of its own.
+const numbersBlock = 50
+
 // Places where a worker stops itself when it is told to.
 const (
 	holdNowhere = "nowhere"
@@ -55,6 +67,7 @@ type worker struct {
 	db     *gorm.DB
 	plugin *snowflakeplugin.Plugin
 	hold   atomic.Value // of string: where it is to stop
+	number int64        // of the numbered row that is being created
 }
 
 // work is the whole life of a worker.
@@ -77,6 +90,9 @@ func work(o order) int {
 	lanes.Go(func() { w.lane(ctx, laneSingle, w.single) })
 	lanes.Go(func() { w.lane(ctx, "batch", w.batch) })
 	lanes.Go(func() { w.lane(ctx, "pair", w.pair) })
+	if w.Counts {
+		lanes.Go(func() { w.count(ctx) })
+	}
 	lanes.Wait()
 
 	limited, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -117,7 +133,6 @@ func (w *worker) obey(ctx context.Context, commands <-chan string) {
 
 // begin opens the database and gets a number, trying again unless it is to try once.
 func (w *worker) begin(ctx context.Context) bool {
-	w.plugin = w.newPlugin()
 	for ctx.Err() == nil {
 		err := w.use(ctx)
 		if err == nil {
@@ -136,10 +151,10 @@ func (w *worker) begin(ctx context.Context) bool {
 	return false
 }
 
-func (o order) newPlugin() *snowflakeplugin.Plugin {
+func (o order) newPlugin(more ...snowflakeplugin.Option) *snowflakeplugin.Plugin {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	opts := []lease.Option{lease.WithSpan(o.Span), lease.WithOwner(fmt.Sprintf("%s%s pid %d", ownerPrefix, o.Name, os.Getpid()))}
-	plugin := []snowflakeplugin.Option{snowflakeplugin.WithLogger(log)}
+	plugin := append(more, snowflakeplugin.WithLogger(log))
 	if o.Narrow {
 		plugin = append(plugin, snowflakeplugin.WithLayout(generator.JavaScript()))
 	}
@@ -175,6 +190,21 @@ func (w *worker) use(ctx context.Context) error {
 		}
 		w.db = db
 	}
+	if w.plugin == nil {
+		var opts []snowflakeplugin.Option
+		if w.Counts {
+			store, err := gormsegment.New(w.db)
+			if err != nil {
+				return err
+			}
+			source, err := segment.New(store, "numbers", segment.WithBlock(numbersBlock, numbersBlock))
+			if err != nil {
+				return err
+			}
+			opts = append(opts, snowflakeplugin.WithNumbers("numbers", source))
+		}
+		w.plugin = w.newPlugin(opts...)
+	}
 	if err := w.db.WithContext(ctx).Use(w.plugin); err != nil {
 		return err
 	}
@@ -183,6 +213,9 @@ func (w *worker) use(ctx context.Context) error {
 			// Only where nothing else can fail afterwards: a pair needs a second ID.
 			if e, ok := db.Statement.Dest.(*entry); ok && db.Error == nil && strings.HasSuffix(e.Lane, laneSingle) {
 				w.holdAt(holdFilled, *e)
+			}
+			if n, ok := db.Statement.Dest.(*numbered); ok {
+				w.number = n.Number
 			}
 		})
 }
@@ -220,6 +253,20 @@ func (w *worker) lane(ctx context.Context, name string, create func(*gorm.DB, fu
 		}
 		r.failure(err).say()
 		pause(ctx, rest)
+	}
+}
+
+// count creates numbered rows until ctx ends.
+func (w *worker) count(ctx context.Context) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Patience)
+		w.number = 0
+		r := report{Kind: reportNumber, At: time.Now()}
+		err := w.db.WithContext(limited).Create(&numbered{Worker: w.Name}).Error
+		cancel()
+		r.IDs = []int64{w.number}
+		r.failure(err).say()
+		pause(ctx, again)
 	}
 }
 
