@@ -7,7 +7,7 @@ const (
 	oneNumber  = "No number is given twice."
 	oneCounter = "A counter that was emptied or replaced gives nothing to those who know its identity."
 	oneStore   = "The numbers of a column come from one store, or have other remainders."
-	above      = "Whose number was refused goes on above all numbers of the column, or stands."
+	above      = "Nobody claims a number twice, and whose number was refused uses no other one of that claim."
 )
 
 // counterMechanism is what can be taken away.
@@ -23,7 +23,6 @@ const (
 	modulusIsCompared                       // that is noted
 	columnIsReadAgain                       // after it was noted
 	refusalGivesBlockUp                     // what is left of it
-	refusalAsks                             // for the greatest number of the column
 	standingLooksAgain                      // whether the counter was raised
 	counterMechanisms                       // how many there are, and one
 )
@@ -42,7 +41,7 @@ type column struct {
 	makers  [maxNumber]int8 // of the rows, by their numbers; 0 for no row
 }
 
-// greatest returns the greatest number that a row has.
+// greatest returns the greatest number that a row has, for the operator.
 func (c column) greatest() (greatest int8) {
 	for n, maker := range c.makers {
 		if maker != 0 {
@@ -63,7 +62,6 @@ const (
 	claims          // claims a block
 	creates         // makes the counter, because there is none
 	uses            // has a block
-	asks            // asks for the greatest number of its column, because one of its own was refused
 	stands          // is not served until the counter is above what it knows
 	turnedAway      // its column has numbers of another store
 )
@@ -74,7 +72,7 @@ type source struct {
 	knows      int8 // the identity of its store
 	above      int8 // the greatest number that it knows to be claimed
 	next, left int8 // what is left of its block
-	asked      int8 // the greatest number of the column, while a refusal has not been made up for
+	doubted    int8 // the greatest number that it had claimed when one was refused
 }
 
 type counterState struct {
@@ -151,12 +149,6 @@ func (w *counterWorld) steps(s counterState) []step[counterState] {
 			does("makes the counter", w.create)
 		case uses:
 			w.add(i, name(i), "inserts a row with its next number", chance, w.insert)
-		case asks:
-			does("asks for the greatest number", func(v *counterView) {
-				if v.at, v.asked = claims, v.column.greatest(); w.without != refusalAsks {
-					v.above = max(v.above, v.asked)
-				}
-			})
 		case stands:
 			if table.identity == p.knows && table.next > p.above && w.without != standingLooksAgain {
 				does("tries once more", func(v *counterView) { v.at = claims })
@@ -219,6 +211,7 @@ func (w *counterWorld) claim(i int, p source, table counterTable) {
 
 // got gives a source the numbers of a claim that have its remainder.
 func (w *counterWorld) got(v *counterView, first, identity int8) {
+	known := v.above
 	v.at, v.next, v.left, v.above = uses, first, w.width, first+w.width*v.program.modulus-1
 	for v.next%v.program.modulus != v.program.remainder {
 		v.next++
@@ -226,10 +219,9 @@ func (w *counterWorld) got(v *counterView, first, identity int8) {
 	switch {
 	case identity != v.knows:
 		v.breaks = oneCounter
-	case v.asked > 0 && v.next <= v.asked:
+	case first <= known:
 		v.breaks = above
 	}
-	v.asked = 0
 }
 
 // create makes the counter if the table has its mark, and claims its first block.
@@ -253,19 +245,20 @@ func (w *counterWorld) insert(v *counterView) {
 	case v.column.stores[v.program.remainder] != v.knows || v.column.modulus != v.program.modulus:
 		v.breaks = oneStore
 		return
+	case v.next <= v.doubted:
+		v.breaks = above
+		return
 	case *row == 0:
 		*row = 1
 	case !v.s.harmed:
 		v.breaks = oneNumber
 		return
-	case v.asked > 0:
-		v.breaks = above
-		return
-	case w.without != refusalGivesBlockUp:
-		v.at = asks
-		return
 	default:
-		v.asked = v.column.greatest()
+		v.doubted = v.above
+		if w.without != refusalGivesBlockUp {
+			v.at, v.next, v.left = claims, 0, 0
+			return
+		}
 	}
 	v.next += v.program.modulus
 	if v.left--; v.left == 0 {

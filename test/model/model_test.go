@@ -163,7 +163,7 @@ func TestTheClausesOfCountersHoldAndNeedEachMechanism(t *testing.T) {
 		"counters that went back": {
 			counterWorld{programs: []counting{all, all}, restore: 1, width: 2},
 			map[counterMechanism]string{
-				refusalGivesBlockUp: above, refusalAsks: above, claimComparesAbove: above,
+				refusalGivesBlockUp: above, claimComparesAbove: above,
 				standingLooksAgain: resting,
 			},
 		},
