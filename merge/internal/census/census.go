@@ -1,0 +1,253 @@
+// Package census finds references in data. It asks each server how many values of each integer column are keys
+// of which table, and judges the answers, because the databases of most games declare no foreign keys.
+//
+// All questions about a server are answered by its own database, since all of its tables lie there. Nothing
+// but numbers about columns comes back, so the memory that a census takes does not grow with the rows.
+package census
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// Column is a column of a table.
+type Column struct{ Table, Name string }
+
+func (c Column) String() string { return c.Table + "." + c.Name }
+
+// Verdict says what a census thinks of a column.
+type Verdict int
+
+// The verdicts.
+const (
+	None      Verdict = iota // there is no value to judge by, 0 and NULL aside
+	Plain                    // no table has these values as its keys, or no more of them than by chance
+	Possible                 // they may be keys, and somebody has to say so
+	Reference                // they are keys almost certainly
+)
+
+// Finding is what a census thinks of a column. A column whose values are keys of different tables in different
+// rows has one finding for each of these tables.
+type Finding struct {
+	Column
+	Verdict  Verdict
+	Parent   Column // whose keys they are
+	When     string // the condition for the rows that refer, in SQL; "" for all rows
+	Evidence string
+}
+
+// Census is what is known of the integer columns of several servers.
+type Census struct {
+	servers      []*sqldb.DB
+	minGenerated int64 // a generator made this key and greater ones, which are never equal on two servers
+	tables       []string
+	columns      []Column          // in the order of tables and their columns
+	spans        map[Column][]span // by server
+	keys         []Column          // the unique columns
+	above        map[Column][]Column
+}
+
+// span is what one server has in a column. Zero is no value: it means none.
+type span struct {
+	rows, distinct int64
+	zero           bool // some rows have 0
+	min, max       int64
+}
+
+// Take asks the servers and returns the findings about all integer columns, in the order of tables and columns.
+// A key is only looked for if some server has counted it: the other ones are never renumbered.
+func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64) ([]Finding, error) {
+	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
+		above: map[Column][]Column{}}
+	names := map[string]bool{}
+	for _, d := range servers {
+		for name := range d.Tables {
+			names[name] = true
+		}
+	}
+	c.tables = slices.Sorted(maps.Keys(names))
+	for i, d := range servers {
+		for _, name := range c.tables {
+			if err := c.measure(ctx, i, d.Tables[name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c.findKeys()
+	matches := map[Column][]match{}
+	for _, col := range c.columns {
+		found, err := c.match(ctx, col)
+		if err != nil {
+			return nil, err
+		}
+		matches[col] = found
+	}
+	for _, key := range c.keys {
+		for _, m := range matches[key] {
+			if m.certain() && c.isAbove(m.key, key) {
+				c.above[key] = append(c.above[key], m.key)
+			}
+		}
+	}
+	var all []Finding
+	for _, col := range c.columns {
+		found, err := c.judge(ctx, col, c.roots(col, matches[col]))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// usable reports whether a column may hold keys. One byte is too small for the keys of what players make.
+func usable(c *sqldb.Column) bool {
+	declared := strings.ToLower(c.Declared)
+	return c.Family == sqldb.FamilyInt && !strings.HasPrefix(declared, "tinyint") &&
+		!strings.HasPrefix(declared, "bit")
+}
+
+// maxMeasured is how many columns one statement measures. A database counts the different values of all of
+// them at once.
+const maxMeasured = 40
+
+// measure reads the spans of the columns of a table of a server.
+func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error {
+	if t == nil {
+		return nil
+	}
+	d := c.servers[server]
+	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(c *sqldb.Column) bool { return !usable(c) })
+	for part := range slices.Chunk(columns, maxMeasured) {
+		q := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)")
+		for _, col := range part {
+			name := d.Kind.Quote(col.Name)
+			value := "NULLIF(" + name + ", 0)"
+			q.Add(", COUNT(DISTINCT ", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
+				"), MAX(", value, ")")
+		}
+		rows, err := d.Strings(ctx, q.Add(" FROM ", d.Kind.Quote(t.Name)))
+		if err != nil {
+			return err
+		}
+		for i, col := range part {
+			at, texts := Column{t.Name, col.Name}, rows[0][1+4*i:]
+			if c.spans[at] == nil {
+				c.spans[at] = make([]span, len(c.servers))
+				c.columns = append(c.columns, at)
+			}
+			c.spans[at][server] = spanOf(rows[0][0], texts)
+		}
+	}
+	return nil
+}
+
+// covers returns the condition that a number lies in the span. A bound value would get the type of the column,
+// which may be too narrow for it.
+func (s span) covers(number string) string {
+	return fmt.Sprintf("%s BETWEEN %d AND %d", number, s.min, s.max)
+}
+
+// spanOf reads a span. A column of SQLite may hold texts, and such a one has no span.
+func spanOf(rows string, texts []string) (s span) {
+	s.rows, _ = strconv.ParseInt(rows, 10, 64)
+	s.zero = texts[1] != "0"
+	least, errMin := strconv.ParseInt(texts[2], 10, 64)
+	greatest, errMax := strconv.ParseInt(texts[3], 10, 64)
+	if _, err := strconv.ParseUint(texts[3], 10, 64); errMax != nil && err == nil {
+		errMax = nil // it is beyond any key, and ParseInt has returned the greatest number
+	}
+	if errMin == nil && errMax == nil {
+		s.distinct, _ = strconv.ParseInt(texts[0], 10, 64)
+		s.min, s.max = least, greatest
+	}
+	return s
+}
+
+// findKeys finds the unique columns, also those beside a primary key of several columns.
+func (c *Census) findKeys() {
+	for _, col := range c.columns {
+		unique, counted := false, false
+		for i, d := range c.servers {
+			t := d.Tables[col.Table]
+			if t == nil {
+				continue
+			}
+			unique = unique || slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool {
+				return k.Simple() && len(k.Parts) == 1 && k.Parts[0].Column == col.Name
+			})
+			s := c.spans[col][i]
+			counted = counted || s.distinct > 0 && s.min < c.minGenerated
+		}
+		if unique && counted {
+			c.keys = append(c.keys, col)
+		}
+	}
+}
+
+// isAbove reports whether a key can be the one that another key is taken from: no server has fewer of them, or
+// else, of two equal sets, the shorter name is that of the table that the others belong to.
+func (c *Census) isAbove(parent, child Column) bool {
+	equal := true
+	for i, s := range c.spans[parent] {
+		if n := c.spans[child][i].distinct; n > s.distinct {
+			return false
+		} else if n < s.distinct {
+			equal = false
+		}
+	}
+	if len(parent.Table) != len(child.Table) {
+		return !equal || len(parent.Table) < len(child.Table)
+	}
+	return !equal || parent.String() < child.String()
+}
+
+// roots leaves out the keys that are keys of another table themselves: whoever refers to them refers to that
+// table.
+func (c *Census) roots(col Column, matches []match) []match {
+	return slices.DeleteFunc(slices.Clone(matches), func(m match) bool {
+		if slices.Contains(c.keys, col) && m.full() && !c.isAbove(m.key, col) {
+			return true
+		}
+		return slices.ContainsFunc(matches, func(other match) bool {
+			return slices.Contains(c.above[m.key], other.key)
+		})
+	})
+}
+
+// holds returns SQL that reports whether a value is a key, for a table of a server.
+func holds(d *sqldb.DB, key Column, value string) string {
+	return "EXISTS (SELECT 1 FROM " + d.Kind.Quote(key.Table) + " AS p WHERE p." + d.Kind.Quote(key.Name) + " = " +
+		value + ")"
+}
+
+// values returns SQL for the different values of a column, as a table v with a column x.
+func values(d *sqldb.DB, col Column, condition string) string {
+	name := d.Kind.Quote(col.Name)
+	text := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(col.Table) + " WHERE " + name + " <> 0"
+	if condition != "" {
+		text += " AND " + condition
+	}
+	return text + ") AS v"
+}
+
+// numbers reads the whole numbers of the one row of a result.
+func numbers(ctx context.Context, d *sqldb.DB, q *sqldb.Statement) ([]int64, error) {
+	rows, err := d.Strings(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int64, len(rows[0]))
+	for i, text := range rows[0] {
+		if all[i], err = strconv.ParseInt(text, 10, 64); err != nil && text != "" {
+			return nil, err
+		}
+	}
+	return all, nil
+}

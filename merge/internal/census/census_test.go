@@ -1,0 +1,192 @@
+package census_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+// minGenerated is the least number with a time in it, of a layout of 22 bits for node and sequence.
+const minGenerated = 1 << 22
+
+// pick returns a number below n that looks random, and is the same in every run.
+func pick(seed, n int) int {
+	x := uint64(seed)*0x9e3779b97f4a7c15 + 0x1234567
+	x ^= x >> 31
+	x *= 0xbf58476d1ce4e5b9
+	return int((x ^ x>>29) % uint64(n))
+}
+
+// realm returns what fills a server of a game that counts its keys from 1 and has deleted a tenth of them.
+// Levels, weights, prices, days and kinds are no keys, though many of their values are.
+func realm(server int) []string {
+	statements := []string{
+		"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER, gold INTEGER, made INTEGER, party INTEGER)",
+		"CREATE TABLE hero_sheets (id INTEGER NOT NULL PRIMARY KEY, strength INTEGER)",
+		"CREATE TABLE swords (id INTEGER NOT NULL PRIMARY KEY, holder INTEGER, maker INTEGER, sort INTEGER, twin_sword INTEGER)",
+		"CREATE TABLE letters (id INTEGER NOT NULL PRIMARY KEY, kind VARCHAR(9), channel INTEGER, sender INTEGER, reader INTEGER)",
+		"CREATE TABLE seats (hall INTEGER NOT NULL, place INTEGER NOT NULL, ticket INTEGER NOT NULL UNIQUE, PRIMARY KEY (hall, place))",
+		"CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY, ticket INTEGER, swords_left INTEGER, wide BIGINT, lost_hero INTEGER)",
+		"CREATE TABLE empties (id INTEGER NOT NULL PRIMARY KEY, hero_id INTEGER)",
+	}
+	rows := map[string][]string{}
+	add := func(table string, values ...any) {
+		rows[table] = append(rows[table], "("+strings.TrimSuffix(strings.Repeat("%v, ", len(values)), ", ")+")")
+		last := len(rows[table]) - 1
+		rows[table][last] = fmt.Sprintf(rows[table][last], values...)
+	}
+	keys := func(seed, n int) (all []int) {
+		for i := 1; i <= n; i++ {
+			if pick(seed*100_000+i, 10) > 0 {
+				all = append(all, i)
+			}
+		}
+		return all
+	}
+	seed := 7 * server
+	heroes, swords, letters, tickets := keys(seed, 400+40*server), keys(seed+1, 900), keys(seed+2, 700), keys(seed+3, 300)
+	of := func(all []int, n int) int { return all[pick(seed*1_000_003+n, len(all))] }
+	for i, h := range heroes {
+		add("heroes", h, 1+pick(i, 60), pick(i+seed, 90_000), 1_700_000_000+pick(i, 90_000), pick(i, 3))
+		add("hero_sheets", h, 10+pick(i+1, 40))
+	}
+	for i, s := range swords {
+		maker := of(heroes, i+5)
+		if i%3 == 0 {
+			maker = 0
+		}
+		twin := "NULL"
+		if i%2 == 0 {
+			twin = fmt.Sprint(of(swords, i+9))
+		}
+		add("swords", s, of(heroes, i+1), maker, 20+pick(i, 3000), twin)
+	}
+	for i, l := range letters {
+		kind, sender := "'hero'", of(heroes, i+3)
+		if i%3 == 0 {
+			kind, sender = "'npc'", 1+pick(i, 5000)
+		}
+		add("letters", l, kind, i%4, sender, of(heroes, i+4))
+	}
+	for i, ticket := range tickets {
+		add("seats", i/20+1, i%20+1, ticket)
+		wide, lost := of(heroes, i+6), of(heroes, i+7)
+		if i%2 == 0 {
+			wide = 1<<40 + pick(i, 9_000_000)
+		}
+		if i%11 == 0 {
+			lost = 2000 + i // this hero was deleted
+		}
+		add("visits", i+1, of(tickets, i+8), pick(i, 5), wide, lost)
+	}
+	for table, all := range rows {
+		statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(all, ", "))
+	}
+	return statements
+}
+
+func opened(t *testing.T, target dbtest.Target, name string, statements []string) *sqldb.DB {
+	t.Helper()
+	text := target.DSN(t)
+	db := target.OpenDSN(t, text, nil)
+	for _, s := range statements {
+		if err := db.Exec(s).Error; err != nil {
+			t.Fatalf("%.80s: %v", s, err)
+		}
+	}
+	driver := map[string]string{"sqlite": "sqlite3", "postgres": "pgx", "mysql": "mysql"}[target.Dialect]
+	d, err := sqldb.Open(t.Context(), func(_ context.Context, dsn string) (*sql.DB, error) {
+		return sql.Open(driver, dsn)
+	}, name, text, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// taken returns the findings of two servers: for each column the verdict, and for references where they lead.
+func taken(t *testing.T, target dbtest.Target, servers ...[]string) map[string]string {
+	t.Helper()
+	var all []*sqldb.DB
+	for i, statements := range servers {
+		all = append(all, opened(t, target, fmt.Sprintf("s%d", i+1), statements))
+	}
+	findings, err := census.Take(t.Context(), all, minGenerated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, f := range findings {
+		words := map[census.Verdict]string{census.None: "none", census.Plain: "plain",
+			census.Possible: "perhaps " + f.Parent.String(), census.Reference: f.Parent.String()}
+		text := words[f.Verdict]
+		if f.When != "" {
+			text += " when " + f.When
+		}
+		if before := found[f.Column.String()]; before != "" {
+			text = before + ", " + text
+		}
+		found[f.Column.String()] = text
+		t.Log(f.Column, text, f.Evidence)
+	}
+	return found
+}
+
+func TestReferencesAreFoundInTheDataAndOrdinaryNumbersAreNot(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		found := taken(t, target, realm(1), realm(2))
+		for column, want := range map[string]string{
+			"hero_sheets.id": "heroes.id", "swords.holder": "heroes.id", "swords.maker": "heroes.id when maker <> 0",
+			"swords.twin_sword": "swords.id", "letters.reader": "heroes.id",
+			"letters.sender": "heroes.id when kind = 'hero'", "visits.ticket": "seats.ticket",
+			"visits.wide": "heroes.id when wide < 4294967296", "visits.lost_hero": "perhaps heroes.id",
+			"empties.hero_id": "none",
+			"heroes.id":       "plain", "swords.id": "plain", "letters.id": "plain", "seats.ticket": "plain", "visits.id": "plain",
+			"heroes.level": "plain", "heroes.gold": "plain", "heroes.made": "plain", "heroes.party": "plain",
+			"hero_sheets.strength": "plain", "swords.sort": "plain", "letters.channel": "plain",
+			"seats.hall": "plain", "seats.place": "plain", "visits.swords_left": "plain",
+		} {
+			if found[column] != want {
+				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}
+
+// A generator makes keys that are equal on no two servers, and the merge leaves them as they are.
+func TestKeysOfAGeneratorAreNotLookedFor(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		var servers [][]string
+		for server := range 2 {
+			var parents, children []string
+			for i := range 60 {
+				key := int64(1)<<40 + int64(server)<<20 + int64(i*i)
+				parents = append(parents, fmt.Sprintf("(%d)", key))
+				children = append(children, fmt.Sprintf("(%d, %d)", i+1, key))
+			}
+			servers = append(servers, []string{"CREATE TABLE clans (id BIGINT NOT NULL PRIMARY KEY)",
+				"CREATE TABLE members (id BIGINT NOT NULL PRIMARY KEY, clan_id BIGINT)",
+				"INSERT INTO clans VALUES " + strings.Join(parents, ", "),
+				"INSERT INTO members VALUES " + strings.Join(children, ", ")})
+		}
+		if found := taken(t, target, servers...); found["members.clan_id"] != "plain" {
+			t.Errorf("clan_id: %q", found["members.clan_id"])
+		}
+	})
+}

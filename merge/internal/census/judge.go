@@ -1,0 +1,317 @@
+package census
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+const (
+	// minValues is how many different values a condition needs, and minChance how unlikely it has to be that all
+	// of them are keys by chance, as a negative decimal logarithm.
+	minValues, minChance = 20, 8
+	// margin is how much more likely than the next table the best one has to be.
+	margin = 2
+)
+
+// judge makes the findings about a column.
+func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Finding, error) {
+	slices.SortStableFunc(matches, func(a, b match) int {
+		switch {
+		case a.full() != b.full() && a.full():
+			return -1
+		case a.full() != b.full() || a.score() < b.score():
+			return 1
+		}
+		return -1
+	})
+	zero, filled := false, false
+	for _, s := range c.spans[col] {
+		zero, filled = zero || s.zero, filled || s.distinct > 0
+	}
+	finding := func(v Verdict, m match, when string, counter ...string) Finding {
+		if bare := c.bare(ctx, col); zero && bare != "" {
+			when = strings.TrimPrefix(when+" AND "+bare+" <> 0", " AND ")
+		}
+		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: m.evidence(zero, counter)}
+	}
+	switch {
+	case !filled:
+		return []Finding{{Column: col, Verdict: None}}, nil
+	case len(matches) > 0 && matches[0].full():
+		best := matches[0]
+		rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
+		switch {
+		case best.certain() && !rival:
+			return []Finding{finding(Reference, best, "")}, nil
+		case best.possible():
+			return []Finding{finding(Possible, best, "")}, nil
+		}
+		return []Finding{{Column: col, Verdict: Plain}}, nil
+	}
+	conditions, err := c.conditions(ctx, col, matches)
+	if err != nil {
+		return nil, err
+	}
+	var all []Finding
+	for _, found := range conditions {
+		all = append(all, finding(Reference, found.match, found.when))
+	}
+	for _, m := range matches {
+		values, hits := m.counts()
+		// Rows that refer to what was deleted are no rare thing.
+		if len(all) > 0 || m.named < 2 || hits*10 < values*8 {
+			continue
+		}
+		counter, err := c.counterExamples(ctx, col, m.key)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, finding(Possible, m, "", counter...))
+	}
+	if len(all) == 0 {
+		all = append(all, Finding{Column: col, Verdict: Plain})
+	}
+	return all, nil
+}
+
+// bare returns the name of a column for a condition of a plan, which every database has to understand: without
+// quotes if the first one takes it so.
+func (c *Census) bare(ctx context.Context, col Column) string {
+	for _, d := range c.servers {
+		if d.Tables[col.Table] == nil || d.Tables[col.Table].Column(col.Name) == nil {
+			continue
+		}
+		_, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ",
+			col.Name, " IS NULL AND 1 = 0"))
+		if err != nil {
+			return d.Kind.Quote(col.Name)
+		}
+		return col.Name
+	}
+	return ""
+}
+
+// counterExamples returns some values that are no keys.
+func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string, error) {
+	var all []string
+	for i, d := range c.servers {
+		if c.spans[col][i].distinct == 0 || d.Tables[key.Table] == nil {
+			continue
+		}
+		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT v.x FROM ", values(d, col, ""),
+			" WHERE NOT ", holds(d, key, "v.x"), " ORDER BY v.x LIMIT 3"))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			all = append(all, row[0]+" of "+d.Name)
+		}
+	}
+	return all[:min(3, len(all))], nil
+}
+
+// conditional is a match of the rows that meet a condition.
+type conditional struct {
+	match
+	when string
+	by   Column   // whose values select the rows
+	of   []string // these values
+}
+
+// add adds what the rows of one more value have shown.
+func (c *conditional) add(part match) {
+	for _, a := range part.servers {
+		at := slices.IndexFunc(c.servers, func(b against) bool { return b.server == a.server })
+		if at < 0 {
+			c.servers = append(c.servers, a)
+			continue
+		}
+		b := &c.servers[at]
+		b.values, b.hits, b.chance = b.values+a.values, b.hits+a.hits, b.chance+a.chance
+		b.reach = max(b.reach, a.reach)
+	}
+}
+
+// conditions looks for a column of the same table whose values tell which rows refer. It returns the best one
+// for each table that some rows refer to.
+func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([]conditional, error) {
+	var partial []match
+	for _, m := range matches {
+		if _, hits := m.counts(); hits >= minValues {
+			partial = append(partial, m)
+		}
+	}
+	if len(partial) == 0 {
+		return nil, nil
+	}
+	var all []conditional
+	selectors, err := c.selectors(ctx, col)
+	if err != nil {
+		return nil, err
+	}
+	for _, by := range selectors {
+		found, err := c.selected(ctx, col, by, partial)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, func(a, b conditional) int {
+		return int(math.Copysign(1, b.score()-a.score()))
+	})
+	var best []conditional
+	for _, a := range all {
+		taken := slices.ContainsFunc(best, func(b conditional) bool {
+			return b.key == a.key || b.by != a.by || slices.ContainsFunc(a.of,
+				func(v string) bool { return slices.Contains(b.of, v) })
+		})
+		if !taken {
+			best = append(best, a)
+		}
+	}
+	return best, nil
+}
+
+// maxKinds is how many different values a column may have that tells which rows refer.
+const maxKinds = 8
+
+// selectors returns the columns of a table that may tell which rows refer. The column itself is one of them if
+// it has numbers above those of 32 bits: below these may be the keys, as those of players are.
+func (c *Census) selectors(ctx context.Context, col Column) ([]Column, error) {
+	var all []Column
+	kinds := map[Column]map[string]bool{}
+	for i, d := range c.servers {
+		t := d.Tables[col.Table]
+		if t == nil || c.spans[col][i].distinct == 0 {
+			continue
+		}
+		q := sqldb.NewStatement(d.Kind, "SELECT 1")
+		var asked []Column
+		for _, other := range t.Columns {
+			text := other.Family == sqldb.FamilyText && other.MaxChars > 0 && other.MaxChars <= 32
+			if other.Name != col.Name && (text || other.Family == sqldb.FamilyInt) && len(asked) < 1000 {
+				asked = append(asked, Column{col.Table, other.Name})
+				q.Add(", COUNT(DISTINCT ", d.Kind.Quote(other.Name), ")")
+			}
+		}
+		counts, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(col.Table)))
+		if err != nil {
+			return nil, err
+		}
+		for n, other := range asked {
+			if counts[n+1] == 0 || counts[n+1] > maxKinds {
+				continue
+			}
+			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT DISTINCT ", d.Kind.Quote(other.Name),
+				" FROM ", d.Kind.Quote(other.Table)))
+			if err != nil {
+				return nil, err
+			}
+			if kinds[other] == nil {
+				kinds[other] = map[string]bool{}
+				all = append(all, other)
+			}
+			for _, row := range rows {
+				kinds[other][row[0]] = true
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(by Column) bool { return len(kinds[by]) < 2 || len(kinds[by]) > maxKinds })
+	if slices.ContainsFunc(c.spans[col], func(s span) bool { return s.max >= 1<<32 }) {
+		all = append(all, col)
+	}
+	return all, nil
+}
+
+// selected returns, for each of several tables, the rows of which all values are keys, if there are any.
+func (c *Census) selected(ctx context.Context, col, by Column, partial []match) ([]conditional, error) {
+	found := make([]map[string]match, len(partial)) // by value of the column that selects
+	for n := range found {
+		found[n] = map[string]match{}
+	}
+	text := false
+	for i, d := range c.servers {
+		t := d.Tables[col.Table]
+		if c.spans[col][i].distinct == 0 || t.Column(by.Name) == nil {
+			continue
+		}
+		text = t.Column(by.Name).Family == sqldb.FamilyText
+		name, kind := d.Kind.Quote(col.Name), d.Kind.Quote(by.Name)
+		if by == col {
+			kind = "CASE WHEN " + name + " < 4294967296 THEN 1 ELSE 0 END"
+		}
+		q := sqldb.NewStatement(d.Kind, "SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)")
+		for _, m := range partial {
+			q.Add(", COUNT(CASE WHEN ", holds(d, m.key, "v.x"), " THEN 1 END)")
+		}
+		rows, err := d.Strings(ctx, q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x FROM ",
+			d.Kind.Quote(col.Table), " WHERE ", name, " <> 0 AND ", d.Kind.Quote(by.Name),
+			" IS NOT NULL) AS v GROUP BY v.c"))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			s := spanOf(row[1], []string{row[1], "0", row[2], row[3]})
+			for n, m := range partial {
+				hits, err := strconv.ParseInt(row[4+n], 10, 64)
+				if err != nil {
+					return nil, err
+				}
+				near := int64(0)
+				if hits == s.distinct { // only then its chance counts
+					if near, err = d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ",
+						d.Kind.Quote(m.key.Table), " WHERE ", s.covers(d.Kind.Quote(m.key.Name)))); err != nil {
+						return nil, err
+					}
+				}
+				part, ok := found[n][row[0]]
+				if !ok {
+					part = match{key: m.key, named: m.named, begins: m.begins}
+				}
+				part.servers = append(part.servers, c.against(m.key, i, s, s.distinct, hits, near))
+				found[n][row[0]] = part
+			}
+		}
+	}
+	var all []conditional
+	for n, m := range partial {
+		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
+		for kind, part := range found[n] {
+			values, _ := part.counts()
+			if part.full() && values >= minValues && -part.chance() >= minChance && (by != col || kind == "1") {
+				whole.add(part)
+				whole.of = append(whole.of, kind)
+			}
+		}
+		if len(whole.of) == 0 {
+			continue
+		}
+		slices.Sort(whole.of)
+		whole.when = c.equals(ctx, by, whole.of, text)
+		if by == col {
+			whole.when = c.bare(ctx, col) + " < 4294967296"
+		}
+		all = append(all, whole)
+	}
+	return all, nil
+}
+
+// equals returns the condition that a column has one of some values.
+func (c *Census) equals(ctx context.Context, by Column, of []string, text bool) string {
+	quoted := slices.Clone(of)
+	for i, v := range quoted {
+		if text {
+			quoted[i] = "'" + strings.ReplaceAll(v, "'", "''") + "'"
+		}
+	}
+	if len(quoted) == 1 {
+		return c.bare(ctx, by) + " = " + quoted[0]
+	}
+	return fmt.Sprintf("%s IN (%s)", c.bare(ctx, by), strings.Join(quoted, ", "))
+}
