@@ -47,10 +47,11 @@ type Census struct {
 	servers      []*sqldb.DB
 	minGenerated int64 // a generator made this key and greater ones, which are never equal on two servers
 	tables       []string
-	columns      []Column          // in the order of tables and their columns
-	spans        map[Column][]span // by server
-	keys         []Column          // the unique columns
-	above        map[Column][]Column
+	columns      []Column            // in the order of tables and their columns
+	spans        map[Column][]span   // by server
+	keys         []Column            // the unique columns
+	above        map[Column][]Column // the keys that a key is taken from
+	selectors    map[string][]Column // of the tables that were asked for them
 }
 
 // span is what one server has in a column. Zero is no value: it means none.
@@ -64,7 +65,7 @@ type span struct {
 // A key is only looked for if some server has counted it: the other ones are never renumbered.
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
-		above: map[Column][]Column{}}
+		above: map[Column][]Column{}, selectors: map[string][]Column{}}
 	names := map[string]bool{}
 	for _, d := range servers {
 		for name := range d.Tables {
@@ -90,7 +91,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64) ([]Findi
 	}
 	for _, key := range c.keys {
 		for _, m := range matches[key] {
-			if m.certain() && c.isAbove(m.key, key) {
+			if m.full() && m.possible() && c.isAbove(m.key, key) {
 				c.above[key] = append(c.above[key], m.key)
 			}
 		}
@@ -212,7 +213,7 @@ func (c *Census) isAbove(parent, child Column) bool {
 // table.
 func (c *Census) roots(col Column, matches []match) []match {
 	return slices.DeleteFunc(slices.Clone(matches), func(m match) bool {
-		if slices.Contains(c.keys, col) && m.full() && !c.isAbove(m.key, col) {
+		if slices.Contains(c.keys, col) && !c.isAbove(m.key, col) {
 			return true
 		}
 		return slices.ContainsFunc(matches, func(other match) bool {

@@ -63,9 +63,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		all = append(all, finding(Reference, found.match, found.when))
 	}
 	for _, m := range matches {
-		values, hits := m.counts()
-		// Rows that refer to what was deleted are no rare thing.
-		if len(all) > 0 || m.named < 2 || hits*10 < values*8 {
+		if len(all) > 0 || !m.possible() {
 			continue
 		}
 		counter, err := c.counterExamples(ctx, col, m.key)
@@ -143,7 +141,7 @@ func (c *conditional) add(part match) {
 func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([]conditional, error) {
 	var partial []match
 	for _, m := range matches {
-		if _, hits := m.counts(); hits >= minValues {
+		if !m.full() {
 			partial = append(partial, m)
 		}
 	}
@@ -151,9 +149,13 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([
 		return nil, nil
 	}
 	var all []conditional
-	selectors, err := c.selectors(ctx, col)
+	selectors, err := c.selectorsOf(ctx, col.Table)
 	if err != nil {
 		return nil, err
+	}
+	selectors = slices.DeleteFunc(slices.Clone(selectors), func(by Column) bool { return by == col })
+	if slices.ContainsFunc(c.spans[col], func(s span) bool { return s.max >= 1<<32 }) {
+		selectors = append(selectors, col) // the keys may be below the numbers of 64 bits, as those of players are
 	}
 	for _, by := range selectors {
 		found, err := c.selected(ctx, col, by, partial)
@@ -181,26 +183,28 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([
 // maxKinds is how many different values a column may have that tells which rows refer.
 const maxKinds = 8
 
-// selectors returns the columns of a table that may tell which rows refer. The column itself is one of them if
-// it has numbers above those of 32 bits: below these may be the keys, as those of players are.
-func (c *Census) selectors(ctx context.Context, col Column) ([]Column, error) {
+// selectorsOf returns the columns of a table that may tell which rows refer.
+func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error) {
+	if known, ok := c.selectors[table]; ok {
+		return known, nil
+	}
 	var all []Column
 	kinds := map[Column]map[string]bool{}
-	for i, d := range c.servers {
-		t := d.Tables[col.Table]
-		if t == nil || c.spans[col][i].distinct == 0 {
+	for _, d := range c.servers {
+		t := d.Tables[table]
+		if t == nil {
 			continue
 		}
 		q := sqldb.NewStatement(d.Kind, "SELECT 1")
 		var asked []Column
 		for _, other := range t.Columns {
 			text := other.Family == sqldb.FamilyText && other.MaxChars > 0 && other.MaxChars <= 32
-			if other.Name != col.Name && (text || other.Family == sqldb.FamilyInt) && len(asked) < 1000 {
-				asked = append(asked, Column{col.Table, other.Name})
+			if (text || other.Family == sqldb.FamilyInt) && len(asked) < 1000 {
+				asked = append(asked, Column{table, other.Name})
 				q.Add(", COUNT(DISTINCT ", d.Kind.Quote(other.Name), ")")
 			}
 		}
-		counts, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(col.Table)))
+		counts, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(table)))
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +213,7 @@ func (c *Census) selectors(ctx context.Context, col Column) ([]Column, error) {
 				continue
 			}
 			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT DISTINCT ", d.Kind.Quote(other.Name),
-				" FROM ", d.Kind.Quote(other.Table)))
+				" FROM ", d.Kind.Quote(table)))
 			if err != nil {
 				return nil, err
 			}
@@ -222,11 +226,9 @@ func (c *Census) selectors(ctx context.Context, col Column) ([]Column, error) {
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(by Column) bool { return len(kinds[by]) < 2 || len(kinds[by]) > maxKinds })
-	if slices.ContainsFunc(c.spans[col], func(s span) bool { return s.max >= 1<<32 }) {
-		all = append(all, col)
-	}
-	return all, nil
+	c.selectors[table] = slices.DeleteFunc(all,
+		func(by Column) bool { return len(kinds[by]) < 2 || len(kinds[by]) > maxKinds })
+	return c.selectors[table], nil
 }
 
 // selected returns, for each of several tables, the rows of which all values are keys, if there are any.

@@ -14,6 +14,7 @@ import (
 type match struct {
 	key     Column
 	named   int       // how much the name says, from 0 to 3
+	ends    bool      // the name of the column ends like that of the key
 	servers []against // those that have values in the column
 	begins  bool      // the keys begin where no ordinary number lies
 }
@@ -21,7 +22,9 @@ type match struct {
 // against compares the values of a column with the keys of a table on one server.
 type against struct {
 	server       string
-	values, hits int64 // different values
+	values, hits int64   // different values
+	within       int64   // those in the range of the keys
+	density      float64 // of the keys in their range
 	chance       float64
 	reach        float64 // the greatest value as a part of the greatest key
 }
@@ -69,12 +72,33 @@ func (m match) score() float64 {
 
 // certain reports whether the column refers almost certainly, if there is no other table as likely.
 func (m match) certain() bool {
-	chance := -m.chance()
-	return m.full() && (chance >= 6 || m.score() >= 4 && (chance >= 3 || m.named == 3))
+	named := m.named == 3 || m.named > 0 && -m.chance() >= 3
+	return m.full() && (m.score() >= 8 || named && m.score() >= 4)
 }
 
-// possible reports whether somebody has to say what the column is.
-func (m match) possible() bool { return m.full() && (m.named > 0 || -m.chance() >= 3) }
+// possible reports whether somebody has to say what the column is. Rows that refer to what was deleted are no
+// rare thing.
+func (m match) possible() bool {
+	values, hits := m.counts()
+	switch {
+	case m.full():
+		return m.ends || m.score() >= 3
+	case m.named >= 2:
+		return hits*10 >= values*8 && m.excess() >= 3
+	}
+	return hits*10 >= values*9 && m.excess() >= 6
+}
+
+// excess says how many standard deviations more values are keys than by chance, of those in the range of keys.
+func (m match) excess() float64 {
+	more, variance := 0.0, 0.25 // so that a few values say little
+	for _, a := range m.servers {
+		n := float64(a.within)
+		more += float64(a.hits) - n*a.density
+		variance += n * a.density * (1 - a.density)
+	}
+	return more / math.Sqrt(variance)
+}
 
 // match compares a column with the keys of all tables, server after server. What no server could make a
 // reference any more is dropped.
@@ -82,7 +106,8 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	var all []match
 	for _, key := range c.keys {
 		if key != col {
-			all = append(all, match{key: key, named: c.named(col, key), begins: c.begins(key)})
+			named, ends := c.named(col, key)
+			all = append(all, match{key: key, named: named, ends: ends, begins: c.begins(key)})
 		}
 	}
 	for i, d := range c.servers {
@@ -93,11 +118,12 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 		q := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)")
 		for _, m := range all {
 			if !c.overlaps(m.key, i, s) {
-				q.Add(", 0, 0")
+				q.Add(", 0, 0, 0")
 				continue
 			}
 			name := d.Kind.Quote(m.key.Name)
-			q.Add(", COUNT(CASE WHEN ", holds(d, m.key, "v.x"), " THEN 1 END), (SELECT COUNT(*) FROM ",
+			q.Add(", COUNT(CASE WHEN ", c.spans[m.key][i].covers("v.x"), " THEN 1 END), COUNT(CASE WHEN ",
+				holds(d, m.key, "v.x"), " THEN 1 END), (SELECT COUNT(*) FROM ",
 				d.Kind.Quote(m.key.Table), " WHERE ", s.covers(name), ")")
 		}
 		found, err := numbers(ctx, d, q.Add(" FROM ", values(d, col, "")))
@@ -106,11 +132,12 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 		}
 		for n := range all {
 			all[n].servers = append(all[n].servers,
-				c.against(all[n].key, i, s, found[0], found[1+2*n], found[2+2*n]))
+				c.against(all[n].key, i, s, found[0], found[2+3*n], found[3+3*n]))
+			all[n].servers[len(all[n].servers)-1].within = found[1+3*n]
 		}
 		all = slices.DeleteFunc(all, func(m match) bool {
 			_, hits := m.counts()
-			return !m.full() && hits < minValues && (m.named < 2 || hits == 0)
+			return !m.full() && (hits < minValues || m.excess() < 3)
 		})
 	}
 	if len(all) > 0 && len(all[0].servers) == 0 {
@@ -133,7 +160,8 @@ func (c *Census) against(key Column, server int, s span, values, hits, near int6
 	if k.distinct == 0 {
 		return a
 	}
-	density := math.Max(float64(k.distinct)/width(k.min, k.max), float64(near)/width(s.min, s.max))
+	a.density = float64(k.distinct) / width(k.min, k.max)
+	density := math.Max(a.density, float64(near)/width(s.min, s.max))
 	a.chance = float64(values) * math.Log10(math.Min(density, 1))
 	if hits == 0 {
 		a.chance = 0
@@ -152,7 +180,7 @@ func (c *Census) begins(key Column) bool {
 
 // named says how much the name of a column speaks for a key: 3 if it names this key only, 2 if it names the
 // table, 1 if it ends like the key or its table has a word of the name of the other one.
-func (c *Census) named(col, key Column) int {
+func (c *Census) named(col, key Column) (says int, ends bool) {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 	column, name, words := plain(col.Name), plain(key.Name), wordsOf(key.Table)
 	only := !slices.ContainsFunc(c.keys, func(k Column) bool {
@@ -160,17 +188,18 @@ func (c *Census) named(col, key Column) int {
 	})
 	same := column == name
 	joined := strings.Join(words, "")
+	ends = len(name) > 2 && strings.HasSuffix(column, name)
 	switch {
 	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
 		column == words[len(words)-1]+name:
-		return 3
+		return 3, true
 	case len(words[0]) > 2 && strings.Contains(column, words[0]), same && wordsOf(col.Table)[0] == words[0]:
-		return 2
-	case len(name) > 2 && strings.HasSuffix(column, name),
+		return 2, ends
+	case ends,
 		same && slices.ContainsFunc(wordsOf(col.Table), func(w string) bool { return slices.Contains(words, w) }):
-		return 1
+		return 1, ends
 	}
-	return 0
+	return 0, false
 }
 
 // wordsOf returns the words of the name of a table, in the singular.
