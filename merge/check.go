@@ -54,7 +54,9 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	c.schema.hidden()
 	c.schema.columns()
 	c.schema.circles()
-	c.schema.undeclared()
+	if err := c.schema.undeclared(ctx); err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
 	problems, warnings := leaseProblems(c.ws)
 	c.report.Problems = append(c.report.Problems, problems...)
 	c.report.Warnings = append(c.report.Warnings, warnings...)

@@ -2,6 +2,7 @@ package merge_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ func TestARemedyDoesNotAdviseWhatThePlanHasAlready(t *testing.T) {
 	})
 }
 
-func TestWhatLooksLikeAReferenceToKeysThatChangeIsMentioned(t *testing.T) {
+func TestAColumnThatHoldsKeysThatChangeIsMentioned(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{
@@ -110,8 +111,14 @@ func TestWhatLooksLikeAReferenceToKeysThatChangeIsMentioned(t *testing.T) {
 		}
 		tables := map[string]*merge.TablePlan{
 			"parties": {Policy: merge.Copy, Renumber: true}, "guests": {Policy: merge.Copy}}
+		var rows []string
+		for n := range 60 {
+			party := 1 + n/6*7 + n%6 // every seventh is gone
+			rows = append(rows, fmt.Sprintf("INSERT INTO parties VALUES (%d)", party),
+				fmt.Sprintf("INSERT INTO guests VALUES (%d, %d, %d)", n+1, party, 500+n*11))
+		}
 		mentioned := func() []merge.Problem {
-			_, _, plan := small(t, target, schema, tables, nil, nil)
+			_, _, plan := small(t, target, schema, tables, rows, nil)
 			report, _ := problems(t, open(t, plan))
 			return slices.DeleteFunc(report.Warnings, func(p merge.Problem) bool { return p.Code != merge.CodeUndeclared })
 		}

@@ -119,10 +119,11 @@ func (c *schemaCheck) hidden() {
 	}
 }
 
-// undecided reports the tables about which the plan does not decide, with what a draft would choose from.
+// undecided reports the tables and columns about which the plan does not decide, with what a draft would choose from.
 func (c *schemaCheck) undecided(ctx context.Context) error {
 	d := newDrafter(c.ws)
 	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+		c.openColumns(name)
 		if c.ws.policy(name) != NotDecided || !c.ws.known(name) {
 			continue
 		}
@@ -440,39 +441,6 @@ func (c *schemaCheck) later(group []*tableJob, self bool) string {
 
 func qualified(j *tableJob, ref sqldb.Reference) string {
 	return j.name + "." + strings.Join(ref.Columns, ", ")
-}
-
-// undeclared warns of columns that look like references to a table whose keys change, but that neither the
-// database nor the plan declares as such. Their values would refer to other rows after the merge.
-func (c *schemaCheck) undeclared() {
-	for _, parent := range c.ws.order {
-		if !parent.counted() || !parent.plan.Renumber && !parent.plan.Policy.collapses() {
-			continue
-		}
-		key := strings.ToLower(parent.to.Primary[0])
-		name := strings.ToLower(parent.name)
-		names := []string{name + "_" + key, singular(name) + "_" + key}
-		for _, j := range c.ws.order {
-			for _, col := range j.to.Columns {
-				if col.Family != sqldb.FamilyInt || !slices.Contains(names, strings.ToLower(col.Name)) ||
-					j.refers(col.Name) || j == parent {
-					continue
-				}
-				c.report.warn(Problem{Code: CodeUndeclared, Table: j.name, Column: col.Name,
-					Message: "it looks like a reference to " + parent.name + ", whose keys change, but it is not " +
-						"declared as one, so its values will not change",
-					Remedy: "if it is one, list it under references: of the table"})
-			}
-		}
-	}
-}
-
-// singular guesses the singular of a table name, which column names usually contain.
-func singular(name string) string {
-	if stem, found := strings.CutSuffix(name, "ies"); found {
-		return stem + "y"
-	}
-	return strings.TrimSuffix(name, "s")
 }
 
 // expressions tries the SQL in the plan. Otherwise a mistake in a sum would only show in Verify, when

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -34,6 +35,9 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error)
 	}
 	defer func() { err = errors.Join(err, ws.close()) }()
 	d := newDrafter(ws)
+	if d.found, err = ws.undeclared(ctx); err != nil {
+		return nil, err
+	}
 	for _, db := range ws.databases() {
 		for name := range db.Tables {
 			if drafted.Tables[name] != nil {
@@ -43,6 +47,7 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error)
 			if err != nil {
 				return nil, fmt.Errorf("table %s: %w", name, err)
 			}
+			d.refer(name, c.plan)
 			drafted.Tables[name] = c.plan
 		}
 	}
@@ -85,9 +90,42 @@ const nameWords = `(?i)^(name|nick|nickname|nick_name|role_name|guild_name|title
 type drafter struct {
 	ws    *workspace
 	spans map[place]bool // columns whose values on different servers were looked at, and if they are apart
+	found []census.Finding
 }
 
 func newDrafter(ws *workspace) *drafter { return &drafter{ws: ws, spans: map[place]bool{}} }
+
+// refer writes the references of a table that were found in the data.
+func (d *drafter) refer(table string, p *TablePlan) {
+	for _, f := range d.found {
+		switch {
+		case f.Table != table:
+		case f.Verdict == census.Reference:
+			p.References = append(p.References, d.ws.referenceOf(f))
+		default:
+			p.Undecided = append(p.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(),
+				Evidence: f.Evidence})
+		}
+	}
+}
+
+// references returns the references of a table: those that the target declares, those that the plan does, and
+// those that were found in the data.
+func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
+	var p TablePlan
+	if declared := d.ws.plan.Tables[t.Name]; declared != nil {
+		p.References = slices.Clone(declared.References)
+	} else {
+		d.refer(t.Name, &p)
+	}
+	all := slices.Clone(t.References)
+	for _, r := range p.References {
+		if r.Path+r.List == "" {
+			all = append(all, sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When})
+		}
+	}
+	return all
+}
 
 // choice is what a drafter has found out about a table.
 type choice struct {
@@ -282,7 +320,7 @@ func (d *drafter) adds(t *sqldb.Table) bool {
 		number := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal || c.Family == sqldb.FamilyFloat
 		key := func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }
 		refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
-		return number && !slices.ContainsFunc(t.Keys(), key) && !slices.ContainsFunc(t.References, refers)
+		return number && !slices.ContainsFunc(t.Keys(), key) && !slices.ContainsFunc(d.references(t), refers)
 	})
 }
 
@@ -294,7 +332,7 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 	}
 	c := t.Column(t.Primary[0])
 	refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
-	if c.Family != sqldb.FamilyInt || !c.HasDefault || slices.ContainsFunc(t.References, refers) {
+	if c.Family != sqldb.FamilyInt || !c.HasDefault || slices.ContainsFunc(d.references(t), refers) {
 		return false, nil
 	}
 	spans, err := d.counted(ctx, t.Name, c.Name)
@@ -333,10 +371,10 @@ func (d *drafter) apart(ctx context.Context, t *sqldb.Table, c *sqldb.Column) (b
 
 // leadsApart reports whether a column holds keys of another table that no two servers have in common.
 func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
-	for _, ref := range t.References {
+	for _, ref := range d.references(t) {
 		at := slices.Index(ref.Columns, column)
 		parent := d.ws.target.Tables[ref.Parent]
-		if at < 0 || parent == nil || parent == t {
+		if at < 0 || parent == nil || parent == t || ref.When != "" {
 			continue
 		}
 		name := ""
@@ -447,8 +485,8 @@ func (d *drafter) copiesOf(parent string) []NameCopy {
 	var copies []NameCopy
 	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
 		t := d.ws.target.Tables[name]
-		for _, ref := range t.References {
-			if ref.Parent != parent || len(ref.Columns) != 1 {
+		for _, ref := range d.references(t) {
+			if ref.Parent != parent || len(ref.Columns) != 1 || ref.When != "" {
 				continue
 			}
 			stem, ok := strings.CutSuffix(ref.Columns[0], "_id")

@@ -139,6 +139,9 @@ type TablePlan struct {
 	Orphans string `yaml:"orphans,omitempty" json:"orphans,omitempty"`
 	// References are foreign keys that are not declared in the databases.
 	References []Reference `yaml:"references,omitempty" json:"references,omitempty"`
+	// Undecided are columns that may hold keys of a table. Check reports each of them, and Run refuses the plan,
+	// until it is under References or was removed.
+	Undecided []OpenColumn `yaml:"undecided,omitempty" json:"undecided,omitempty"`
 	// Absent lists servers that may lack the table.
 	Absent []string `yaml:"absent,omitempty" json:"absent,omitempty"`
 	// Ignore lists columns of sources that are not copied because the target lacks them.
@@ -217,6 +220,17 @@ type Reference struct {
 	// List is the separator of a column that holds several keys as text, such as 17,18,19. The list of a
 	// PostgreSQL array is "array".
 	List string `yaml:"list,omitempty" json:"list,omitempty"`
+	// Note says what speaks for the reference, for those who review the plan.
+	Note string `yaml:"note,omitempty" json:"-"`
+}
+
+// OpenColumn is a column of which only somebody who knows the game can tell whether it is a reference.
+type OpenColumn struct {
+	Column string `yaml:"column" json:"column"`
+	// Candidate is the column whose keys the values may be, such as characters.id.
+	Candidate string `yaml:"candidate" json:"candidate"`
+	// Evidence says what speaks for it and what against it.
+	Evidence string `yaml:"evidence,omitempty" json:"-"`
 }
 
 // columns returns the columns of the reference.

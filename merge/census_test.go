@@ -1,0 +1,158 @@
+package merge_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+// nobodySaid is a game without foreign keys. Each row that refers to a hero repeats the tag of the hero, so that
+// plain SQL can tell a stranger.
+var nobodySaid = []string{
+	"CREATE TABLE heroes (COUNTED, tag VARCHAR(20) NOT NULL, level INTEGER)",
+	"CREATE TABLE hero_sheets (hero INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, tag VARCHAR(20) NOT NULL)",
+	"CREATE TABLE bags (hero INTEGER NOT NULL, slot INTEGER NOT NULL, tag VARCHAR(20) NOT NULL, PRIMARY KEY (hero, slot))",
+	"CREATE TABLE swords (COUNTED, maker INTEGER, weight INTEGER, tag VARCHAR(20))",
+	"CREATE TABLE letters (COUNTED, kind INTEGER, sender INTEGER, tag VARCHAR(20))",
+	"CREATE TABLE graves (COUNTED, lost_hero INTEGER, tag VARCHAR(20))",
+}
+
+// nobodySaidRows fills a server: the heroes have the keys from 1 on, without every fifth one.
+func nobodySaidRows(server, heroes int) []string {
+	tag := func(hero int) string { return fmt.Sprintf("'s%d-%d'", server, hero) }
+	alive := func(n int) int {
+		hero := n%heroes + 1
+		if (hero+server)%5 == 0 {
+			hero--
+		}
+		return max(hero, 1)
+	}
+	rows := map[string][]string{}
+	add := func(table, format string, values ...any) {
+		rows[table] = append(rows[table], "("+fmt.Sprintf(format, values...)+")")
+	}
+	for n := range heroes {
+		hero := n + 1
+		if hero > 1 && (hero+server)%5 == 0 {
+			continue
+		}
+		add("heroes (id, tag, level)", "%d, %s, %d", hero, tag(hero), n/7%40+1)
+		add("hero_sheets (hero, tag)", "%d, %s", hero, tag(hero))
+		for slot := range n % 3 {
+			add("bags (hero, slot, tag)", "%d, %d, %s", hero, slot, tag(hero))
+		}
+	}
+	for n := range 2 * heroes {
+		if maker := alive(n * 7); n%4 == 0 {
+			add("swords (id, maker, weight, tag)", "%d, 0, %d, NULL", n+1, n%90)
+		} else {
+			add("swords (id, maker, weight, tag)", "%d, %d, %d, %s", n+1, maker, n%90, tag(maker))
+		}
+		if sender := alive(n * 11); n%3 == 0 {
+			add("letters (id, kind, sender, tag)", "%d, 2, %d, NULL", n+1, n*37%4000+1)
+		} else {
+			add("letters (id, kind, sender, tag)", "%d, 1, %d, %s", n+1, sender, tag(sender))
+		}
+	}
+	for n := range heroes {
+		if hero := alive(n * 13); n%19 == 0 {
+			add("graves (id, lost_hero, tag)", "%d, %d, NULL", n+1, 3*heroes+n)
+		} else {
+			add("graves (id, lost_hero, tag)", "%d, %d, %s", n+1, hero, tag(hero))
+		}
+	}
+	var statements []string
+	for table, all := range rows {
+		statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(all, ", "))
+	}
+	return statements
+}
+
+// strangers counts the rows that refer to another hero than the one whose tag they have.
+func strangers(t *testing.T, b base, table, column string) int64 {
+	t.Helper()
+	return b.number(t, "SELECT COUNT(*) FROM "+table+" c WHERE c.tag IS NOT NULL AND NOT EXISTS (SELECT 1 FROM heroes h "+
+		"WHERE h.id = c."+column+" AND h.tag = c.tag)")
+}
+
+func TestADraftFindsTheReferencesThatNobodyDeclared(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, nobodySaid, nil, nobodySaidRows(1, 200), nobodySaidRows(2, 230))
+		draft := draftOf(t, plan)
+		for table, want := range map[string][]merge.Reference{
+			"hero_sheets": {{Column: "hero", Table: "heroes"}},
+			"bags":        {{Column: "hero", Table: "heroes"}},
+			"swords":      {{Column: "maker", Table: "heroes", When: "maker <> 0"}},
+			"letters":     {{Column: "sender", Table: "heroes", When: "kind = 1"}},
+			"heroes":      nil, "graves": nil,
+		} {
+			p := draft.Tables[table]
+			if p.Policy != merge.Copy || p.Renumber != (table != "hero_sheets" && table != "bags") {
+				t.Errorf("%s: policy %s, renumber %v", table, p.Policy, p.Renumber)
+			}
+			same := func(a, b merge.Reference) bool {
+				return a.Column == b.Column && a.Table == b.Table && a.When == b.When
+			}
+			if !slices.EqualFunc(p.References, want, same) {
+				t.Errorf("%s refers by %+v, want %+v", table, p.References, want)
+			}
+			for _, r := range p.References {
+				if !strings.Contains(r.Note, "are keys of heroes.id") {
+					t.Errorf("%s: the evidence is %q", table, r.Note)
+				}
+			}
+		}
+
+		// Some heroes were deleted whose graves are still there, so a person has to say.
+		open1 := draft.Tables["graves"].Undecided
+		if len(open1) != 1 || open1[0].Column != "lost_hero" || open1[0].Candidate != "heroes.id" {
+			t.Fatalf("undecided is %+v", open1)
+		}
+		m := open(t, draft)
+		_, found := problems(t, m)
+		if p := found[merge.CodeUndecided]; len(p) != 1 || p[0].Table != "graves" || p[0].Column != "lost_hero" ||
+			!strings.Contains(p[0].Remedy, "{column: lost_hero, table: heroes}") {
+			t.Errorf("check found %v", found)
+		}
+		if _, err := m.Run(t.Context()); !errors.Is(err, merge.ErrUndecided) {
+			t.Errorf("the run ended with %v", err)
+		}
+		draft.Tables["graves"].Undecided = nil
+		draft.Tables["graves"].References = []merge.Reference{{Column: "lost_hero", Table: "heroes"}}
+		draft.Tables["graves"].Orphans = "drop"
+		run(t, open(t, draft))
+		for table, column := range map[string]string{
+			"hero_sheets": "hero", "bags": "hero", "swords": "maker", "letters": "sender", "graves": "lost_hero"} {
+			if n := strangers(t, into, table, column); n > 0 {
+				t.Errorf("%d rows of %s refer to a stranger", n, table)
+			}
+		}
+	})
+}
+
+func TestAPlanKeepsWhatIsUndecidedAboutColumns(t *testing.T) {
+	t.Parallel()
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"},
+		Servers: []merge.Server{{Name: "s1", Number: 1}}, Target: merge.Target{Name: "s1", Number: 1},
+		Tables: map[string]*merge.TablePlan{"a": {Policy: merge.Copy,
+			References: []merge.Reference{{Column: "b", Table: "a", Note: "seen"}},
+			Undecided:  []merge.OpenColumn{{Column: "c", Candidate: "a.id", Evidence: "5 of 6"}}}}}
+	text, err := plan.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := merge.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := read.Tables["a"]; len(p.Undecided) != 1 || p.Undecided[0] != plan.Tables["a"].Undecided[0] ||
+		p.References[0].Note != "seen" {
+		t.Errorf("read was %+v", p)
+	}
+}
