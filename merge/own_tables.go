@@ -45,6 +45,7 @@ const (
 	tableServers    = "merge_servers"
 	tableQuarantine = "merge_quarantine"
 	tableOffsets    = "merge_offsets"
+	tableCatalog    = "merge_catalog"
 )
 
 // ownTable is a table that a merge makes.
@@ -56,6 +57,7 @@ func ownTables() []ownTable {
 		{tableRun, runColumns}, {tableJournal, journalColumns}, {tableRenames, renamesColumns},
 		{tableDrops, dropsColumns}, {tableValues, valuesColumns}, {tableServers, serversColumns},
 		{tableQuarantine, quarantineColumns}, {tableOffsets, offsetsColumns},
+		{tableCatalog, catalogColumns},
 	}
 }
 
@@ -93,6 +95,8 @@ const (
 		"PRIMARY KEY (step, tbl, server)"
 	offsetsColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, added BIGINT NOT NULL, " +
 		"counter BIGINT NOT NULL, PRIMARY KEY (tbl, server)"
+	catalogColumns = "kind VARCHAR(40) NOT NULL, tbl VARCHAR(200) NOT NULL, name VARCHAR(400) NOT NULL, " +
+		"definition TEXT NOT NULL, PRIMARY KEY (kind, tbl, name)"
 	serversColumns = "number BIGINT NOT NULL PRIMARY KEY, name VARCHAR(200) NOT NULL, " +
 		"merged_into BIGINT NOT NULL, target VARCHAR(200) NOT NULL"
 	quarantineColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
@@ -106,6 +110,7 @@ func ddl(k sqldb.Kind, name, columns string, temporary bool) string {
 		text = "CREATE TEMPORARY TABLE "
 	}
 	if k == sqldb.MySQL {
+		columns = strings.ReplaceAll(columns, " TEXT ", " MEDIUMTEXT ") // TEXT ends after 65,535 bytes there
 		suffix = " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 	}
 	return text + k.Quote(name) + " (" + columns + ")" + suffix

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -133,6 +134,12 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 // decide stores the decisions of the check and opens the journal, in one transaction. From then on the plan,
 // the decisions and the sources must not change.
 func (r *runner) decide(ctx context.Context, check *CheckReport, fingerprints map[tableServer]string) error {
+	things, err := sqldb.Things(ctx, r.ws.target, func(table string) bool {
+		return r.ws.target.Tables[table] == nil && needed(r.ws.target.Kind, table)
+	})
+	if err != nil {
+		return fmt.Errorf("the catalog cannot be read: %w", err)
+	}
 	if err := r.journal.makeTables(ctx); err != nil {
 		return err
 	}
@@ -143,6 +150,18 @@ func (r *runner) decide(ctx context.Context, check *CheckReport, fingerprints ma
 		}
 		if err := r.temporary.offsets.keep(ctx); err != nil {
 			return err
+		}
+		for batch := range slices.Chunk(things, 50) {
+			q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableCatalog), " (kind, tbl, name, definition) VALUES ")
+			for i, t := range batch {
+				if i > 0 {
+					q.Add(", ")
+				}
+				q.Add("(").BindAll(t.Kind, t.Table, t.Name, t.Text).Add(")")
+			}
+			if _, err := r.ws.target.Run(ctx, q); err != nil {
+				return err
+			}
 		}
 		for _, j := range r.ws.order {
 			for _, src := range j.sources {

@@ -2,10 +2,13 @@ package merge_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"runtime"
 	"strings"
 	"testing"
+
+	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -66,16 +69,22 @@ func TestVerifyEndsTheSourcesWhenTheTargetFails(t *testing.T) {
 			ended = true
 			return false, ctx.Err()
 		}
-		m := open(t, plan, merge.WithFunc("wait", wait))
+		var tx *gorm.DB
+		locking := func(ctx context.Context, dsn string) (*sql.DB, error) {
+			if verifying && dsn == plan.Servers[0].DSN { // what is no row of the target was read before
+				tx = into.Begin()
+				if err := tx.Exec("LOCK TABLE items IN ACCESS EXCLUSIVE MODE").Error; err != nil {
+					return nil, err
+				}
+			}
+			return opener(ctx, dsn)
+		}
+		m := open(t, plan, merge.WithFunc("wait", wait), merge.WithOpener(locking))
 		if _, err := m.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		tx := into.Begin()
-		defer tx.Rollback()
-		if err := tx.Exec("LOCK TABLE items IN ACCESS EXCLUSIVE MODE").Error; err != nil {
-			t.Fatal(err)
-		}
 		verifying = true
+		defer func() { tx.Rollback() }()
 		v, err := m.Verify(t.Context())
 		if err == nil || errors.Is(err, context.Canceled) || !ended {
 			t.Errorf("verify: %v, %v; the source was told to end: %t", v, err, ended)

@@ -26,15 +26,18 @@ type verifier struct {
 func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 	v := &verifier{plan: p, jobs: map[string]*job{}}
 	defer func() { err = errors.Join(err, v.close()) }()
+	if v.target, err = open(ctx, p.Target); err != nil {
+		return nil, err
+	}
+	if err := v.unchanged(ctx); err != nil {
+		return nil, err
+	}
 	for _, s := range p.Servers {
 		d, err := open(ctx, s)
 		if err != nil {
 			return nil, err
 		}
 		v.sources = append(v.sources, d)
-	}
-	if v.target, err = open(ctx, p.Target); err != nil {
-		return nil, err
 	}
 	if err := v.relate(); err != nil {
 		return nil, err

@@ -1,0 +1,306 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// tableOfCatalog is where the merge has stored what its target had besides rows before the first one came.
+const tableOfCatalog = "merge_catalog"
+
+// thing is something that a database has besides rows: a table, an index, a trigger, where a counter stands.
+type thing struct{ kind, table, name string }
+
+func (t thing) String() string { return strings.TrimSpace(t.kind + " " + t.name) }
+
+const kindCounter = "counter"
+
+// unchanged compares what the target has besides rows with what it had before the merge. Only counters may
+// have moved, and only forward.
+func (v *verifier) unchanged(ctx context.Context) error {
+	if v.target.tables[tableOfCatalog] == nil {
+		v.compare("catalog", tableOfCatalog, "", "what the target had before the merge", "stored", "lost")
+		return nil
+	}
+	before := map[thing]string{}
+	err := v.target.each(ctx, "SELECT kind, tbl, name, definition FROM "+v.target.kind.quote(tableOfCatalog), nil,
+		func(values []any) error {
+			before[thing{textOf(values[0]), textOf(values[1]), textOf(values[2])}] = textOf(values[3])
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	now, err := v.target.things(ctx)
+	if err != nil {
+		return err
+	}
+	for t := range now {
+		if slices.Contains(v.plan.Own, t.table) {
+			delete(now, t)
+		}
+	}
+	takeCounters(before)
+	takeCounters(now)
+	found := len(v.findings)
+	all := map[thing]bool{}
+	for t := range before {
+		all[t] = true
+	}
+	for t := range now {
+		all[t] = true
+	}
+	for _, t := range sorted(all) {
+		was, had := before[t]
+		is, has := now[t]
+		switch {
+		case was == is && had == has, t.kind == kindCounter && (!had || has && reached(was, is)):
+		case !had:
+			v.compare("catalog", t.table, "", t.String(), "none", "added: "+is)
+		case !has:
+			v.compare("catalog", t.table, "", t.String(), was, "lost")
+		default:
+			v.differ(t, was, is)
+		}
+	}
+	if len(v.findings) == found {
+		n := fmt.Sprintf("%d things", len(before))
+		v.compare("catalog", "", "", "what the target has besides rows, as before the merge", n, n)
+	}
+	return nil
+}
+
+func sorted(all map[thing]bool) []thing {
+	var list []thing
+	for t := range all {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b thing) int {
+		return strings.Compare(a.table+"\x00"+a.kind+"\x00"+a.name, b.table+"\x00"+b.kind+"\x00"+b.name)
+	})
+	return list
+}
+
+// reached reports whether a counter stands where it stood, or further on.
+func reached(was, is string) bool {
+	from, ok := new(big.Int).SetString(was, 10)
+	to, ok2 := new(big.Int).SetString(is, 10)
+	return ok && ok2 && to.Cmp(from) >= 0
+}
+
+// differ notes how a thing differs. Of the statement that makes a table it notes only the parts that do.
+func (v *verifier) differ(t thing, was, is string) {
+	if !strings.HasPrefix(strings.ToUpper(was), "CREATE TABLE") {
+		v.compare("catalog", t.table, "", t.String(), was, is)
+		return
+	}
+	lost, added := parts(was), parts(is)
+	for _, part := range parts(was) {
+		if at := slices.Index(added, part); at >= 0 {
+			added = slices.Delete(added, at, at+1)
+			at = slices.Index(lost, part)
+			lost = slices.Delete(lost, at, at+1)
+		}
+	}
+	for _, part := range lost {
+		at := slices.IndexFunc(added, func(other string) bool { return subject(other) == subject(part) })
+		if at < 0 {
+			v.compare("catalog", t.table, "", subject(part), part, "lost")
+			continue
+		}
+		v.compare("catalog", t.table, "", subject(part), part, added[at])
+		added = slices.Delete(added, at, at+1)
+	}
+	for _, part := range added {
+		v.compare("catalog", t.table, "", subject(part), "none", "added: "+part)
+	}
+	if len(parts(was)) == len(parts(is)) && slices.Equal(parts(was), parts(is)) { // blanks only
+		v.compare("catalog", t.table, "", t.String(), was, is)
+	}
+}
+
+// subject is what a part of a CREATE TABLE is about: a quoted name, or the first two words.
+func subject(part string) string {
+	words := strings.Fields(part)
+	if len(words) > 1 && !strings.ContainsAny(words[0][:1], "`\"[") {
+		return words[0] + " " + words[1]
+	}
+	return strings.Join(words[:min(len(words), 1)], "")
+}
+
+// parts cuts a CREATE TABLE into what stands before, between and behind the commas of its list.
+func parts(statement string) (all []string) {
+	depth, from := 0, 0
+	quote := byte(0)
+	cut := func(at int) {
+		if part := strings.TrimSpace(statement[from:at]); part != "" {
+			all = append(all, part)
+		}
+		from = at + 1
+	}
+	for i := range len(statement) {
+		switch c := statement[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"' || c == '`':
+			quote = c
+		case c == '[':
+			quote = ']'
+		case c == '(':
+			if depth++; depth == 1 {
+				cut(i)
+			}
+		case c == ')':
+			if depth--; depth == 0 {
+				cut(i)
+			}
+		case c == ',' && depth == 1:
+			cut(i)
+		}
+	}
+	cut(len(statement))
+	return all
+}
+
+// takeCounters takes the counters out of the statements in which MySQL shows them.
+func takeCounters(all map[thing]string) {
+	shown := regexp.MustCompile(` AUTO_INCREMENT=([0-9]+)`)
+	for t, text := range all {
+		if t.kind != "table" {
+			continue
+		}
+		// It stands behind the list of the columns.
+		head, tail := text, ""
+		if at := strings.LastIndex(text, "\n)"); at >= 0 {
+			head, tail = text[:at], text[at:]
+		}
+		if found := shown.FindStringSubmatch(tail); found != nil {
+			all[t] = head + strings.Replace(tail, found[0], "", 1)
+			all[thing{kindCounter, t.table, ""}] = found[1]
+		}
+	}
+}
+
+// things reads what the database has besides rows, in its own words.
+func (d *database) things(ctx context.Context) (map[thing]string, error) {
+	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings}[d.kind]
+	if d.kind == sqlite {
+		n, err := d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
+		if err != nil {
+			return nil, err
+		}
+		if n == "1" {
+			queries += "; SELECT 'counter', name, '', seq FROM sqlite_sequence"
+		}
+	}
+	all := map[thing]string{}
+	for q := range strings.SplitSeq(queries, ";") {
+		rows, err := d.texts(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("what it has besides rows cannot be read: %w", err)
+		}
+		for _, row := range rows {
+			t := thing{strings.ToLower(row[0]), row[1], row[2]}
+			if made := "SHOW CREATE " + t.kind + " " + d.kind.quote(t.table); row[3] == madeBy {
+				shown, err := d.texts(ctx, made)
+				if err != nil {
+					return nil, err
+				}
+				row[3] = shown[0][1]
+			}
+			all[t] = row[3]
+		}
+	}
+	return all, nil
+}
+
+// madeBy stands where a statement of its own shows what a thing is.
+const madeBy = "(shown)"
+
+const sqliteThings = `SELECT type, tbl_name, name, sql FROM sqlite_master
+	WHERE sql IS NOT NULL AND substr(name, 1, 7) <> 'sqlite_'`
+
+const mysqlThings = `SELECT 'database', '', '',
+		CONCAT_WS(' ', default_character_set_name, default_collation_name) FROM information_schema.schemata WHERE schema_name = DATABASE();
+	SELECT CASE WHEN table_type = 'SEQUENCE' THEN 'sequence' ELSE 'table' END, table_name, '', '(shown)'
+		FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE',
+		'SYSTEM VERSIONED', 'SEQUENCE');
+	SELECT 'view', table_name, '', CONCAT_WS(' ', definer, security_type, check_option, view_definition)
+		FROM information_schema.views WHERE table_schema = DATABASE();
+	SELECT 'trigger', event_object_table, trigger_name, CONCAT_WS(' ', definer, action_timing,
+		event_manipulation, action_statement) FROM information_schema.triggers WHERE trigger_schema =
+		DATABASE();
+	SELECT routine_type, '', routine_name, CONCAT_WS(' ', definer, security_type, is_deterministic,
+		dtd_identifier, routine_definition) FROM information_schema.routines WHERE routine_schema =
+		DATABASE();
+	SELECT 'event', '', event_name, CONCAT_WS(' ', definer, status, execute_at, interval_value,
+		interval_field, starts, ends, on_completion, event_definition) FROM information_schema.events WHERE
+		event_schema = DATABASE()`
+
+// A foreign key of PostgreSQL is kept by triggers, which can be switched off. A counter that counts down stands
+// at the negative of its number, so that it never falls.
+const postgresThings = `SELECT 'table', c.relname, '', concat_ws(' ', c.relkind, c.relpersistence,
+		c.reloptions::text,
+		c.relrowsecurity, c.relforcerowsecurity, pg_get_partkeydef(c.oid), pg_get_expr(c.relpartbound,
+		c.oid), (SELECT string_agg(inhparent::regclass::text, ',' ORDER BY inhseqno) FROM pg_inherits WHERE
+		inhrelid = c.oid)) FROM pg_class c WHERE c.relkind IN ('r', 'p', 'f') AND c.relnamespace = (SELECT
+		oid FROM pg_namespace WHERE nspname = current_schema());
+	SELECT 'column', c.relname, a.attname, concat_ws(' ', format_type(a.atttypid, a.atttypmod),
+		'COLLATE ' || NULLIF(l.collname, 'default'), CASE WHEN a.attnotnull THEN 'NOT NULL' END,
+		NULLIF(a.attidentity, ''), NULLIF(a.attgenerated, ''), 'DEFAULT ' || pg_get_expr(d.adbin,
+		d.adrelid)) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT
+		a.attisdropped LEFT JOIN pg_collation l ON l.oid = a.attcollation LEFT JOIN pg_attrdef d ON
+		d.adrelid = c.oid AND d.adnum = a.attnum WHERE c.relkind IN ('r', 'p', 'f', 'c') AND c.relnamespace
+		= (SELECT oid FROM pg_namespace WHERE nspname = current_schema());
+	SELECT 'index', c.relname, x.relname, concat_ws(' ', pg_get_indexdef(i.indexrelid), CASE WHEN NOT
+		i.indisvalid THEN 'INVALID' END) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class
+		x ON x.oid = i.indexrelid WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname =
+		current_schema());
+	SELECT 'constraint', COALESCE(c.relname, y.typname, ''), o.conname, concat_ws(' ',
+		pg_get_constraintdef(o.oid), CASE WHEN NOT o.convalidated THEN 'UNVALIDATED' END, (SELECT
+		string_agg(t.tgenabled::text, '' ORDER BY t.tgenabled) FROM pg_trigger t WHERE t.tgconstraint =
+		o.oid)) FROM pg_constraint o LEFT JOIN pg_class c ON c.oid = o.conrelid LEFT JOIN pg_type y ON y.oid
+		= o.contypid WHERE o.connamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema());
+	SELECT 'trigger', c.relname, t.tgname, concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled) FROM
+		pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND c.relnamespace =
+		(SELECT oid FROM pg_namespace WHERE nspname = current_schema());
+	SELECT 'rule', c.relname, r.rulename, concat_ws(' ', pg_get_ruledef(r.oid), r.ev_enabled) FROM
+		pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN' AND c.relnamespace
+		= (SELECT oid FROM pg_namespace WHERE nspname = current_schema());
+	SELECT 'view', c.relname, '', concat_ws(' ', c.relkind, c.reloptions::text, pg_get_viewdef(c.oid))
+		FROM pg_class c WHERE c.relkind IN ('v', 'm') AND c.relnamespace = (SELECT oid FROM pg_namespace
+		WHERE nspname = current_schema());
+	SELECT 'function', '', left(p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
+		400), CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE pg_get_functiondef(p.oid) END FROM pg_proc p
+		WHERE p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND NOT
+		EXISTS (SELECT 1 FROM pg_depend e WHERE e.deptype = 'e' AND e.objid = p.oid);
+	SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT
+		string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE
+		e.enumtypid = y.oid), CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod) END,
+		CASE WHEN y.typnotnull THEN 'NOT NULL' END, y.typdefault) FROM pg_type y WHERE y.typtype IN ('e',
+		'd', 'r') AND y.typnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND
+		NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.deptype = 'e' AND e.objid = y.oid);
+	SELECT 'sequence', COALESCE((SELECT o.relname FROM pg_depend d JOIN pg_class o ON o.oid = d.refobjid
+		WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') LIMIT 1),
+		''), c.relname, concat_ws(' ', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement, s.seqmin,
+		s.seqmax, s.seqcache, s.seqcycle) FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid WHERE
+		c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema());
+	SELECT 'counter', '', c.relname, (pg_sequence_last_value(s.seqrelid)::numeric *
+		sign(s.seqincrement))::text FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid WHERE
+		has_sequence_privilege(s.seqrelid, 'SELECT, USAGE') AND pg_sequence_last_value(s.seqrelid) IS NOT NULL AND
+		c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema());
+	SELECT 'policy', c.relname, p.polname, concat_ws(' ', p.polcmd, p.polpermissive, p.polroles::text,
+		pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)) FROM pg_policy p JOIN
+		pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname
+		= current_schema());
+	SELECT 'collation', '', l.collname, (to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text FROM
+		pg_collation l WHERE l.collnamespace = (SELECT oid FROM pg_namespace WHERE nspname =
+		current_schema()) AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.deptype = 'e' AND e.objid =
+		l.oid);
+	SELECT 'extension', '', x.extname, x.extversion FROM pg_extension x`
