@@ -51,6 +51,7 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 		return nil, fmt.Errorf("check: %w", err)
 	}
 	c.schema.inventory()
+	c.schema.fires()
 	c.schema.hidden()
 	c.schema.columns()
 	c.schema.circles()

@@ -106,6 +106,44 @@ func (c *schemaCheck) inventory() {
 	}
 }
 
+// fires refuses what acts in the target while a merge writes there, unless the plan lists it: the triggers of
+// the tables that are written, and events. They may change rows, or write into tables that are compared.
+func (c *schemaCheck) fires() {
+	unused := slices.Clone(c.ws.plan.Fires)
+	meet := func(p Problem, name, disable string) {
+		p.Code, p.Server = CodeTrigger, c.ws.target.Name
+		if slices.Contains(c.ws.plan.Fires, name) {
+			unused = slices.DeleteFunc(unused, func(listed string) bool { return listed == name })
+			c.report.warn(p)
+			return
+		}
+		p.Remedy = disable + " until verify was done; or, if it has to act, list it as " + name +
+			" under fires: of the plan"
+		c.report.problem(p)
+	}
+	disable := "drop it in the target, and do not make it again"
+	if c.ws.target.Kind == sqldb.PostgreSQL {
+		disable = "disable it in the target"
+	}
+	for _, j := range c.ws.order {
+		for _, name := range j.to.Triggers {
+			meet(Problem{Table: j.name, Message: "the trigger " + name + " acts on rows that the merge writes"}, name,
+				disable)
+		}
+	}
+	for _, o := range c.ws.target.Objects {
+		if o.Acts {
+			meet(Problem{Table: o.Name, Message: "the event acts in the target while the merge writes"}, o.Name,
+				"disable it in the target, or turn off event_scheduler,")
+		}
+	}
+	for _, name := range unused {
+		c.report.problem(Problem{Code: CodePlan, Server: c.ws.target.Name, Table: name,
+			Message: "fires: no table that is written has such an enabled trigger, and there is no such event",
+			Remedy:  "correct or remove the entry"})
+	}
+}
+
 // hidden reports tables of which the login may not see all rows.
 func (c *schemaCheck) hidden() {
 	for _, d := range c.ws.databases() {
@@ -156,10 +194,6 @@ func (c *schemaCheck) columns() {
 			if src != nil {
 				c.columnsOf(j, src)
 			}
-		}
-		if len(j.to.Triggers) > 0 {
-			c.report.warn(Problem{Code: CodeTrigger, Table: j.name, Message: "the target has triggers that will " +
-				"fire: " + strings.Join(j.to.Triggers, ", "), Remedy: "disable them if they should not"})
 		}
 	}
 }

@@ -20,6 +20,7 @@ type hostile struct {
 	before        []string // what the target has before its schema, where that differs; instead of the schema
 	tables        map[string]*merge.TablePlan
 	leftOut       []merge.LeftOut
+	fires         []string
 	chunk         int
 	// refused is the code of the problem that check must report instead of a merge; says is part of it.
 	refused merge.Code
@@ -77,7 +78,7 @@ func mergeHostile(t *testing.T, cases map[string]hostile) {
 				}
 				servers, into, plan := small(t, target, nil, c.tables,
 					slices.Concat(c.schema, c.first), slices.Concat(c.schema, c.second))
-				plan.LeftOut = c.leftOut
+				plan.LeftOut, plan.Fires = c.leftOut, c.fires
 				ways := []string{"portable", "fastest"}
 				switch {
 				case c.refused != "" || target.Dialect != "postgres" && c.same == nil:

@@ -28,17 +28,17 @@ func TestVerifyFindsWhatTheTargetMakesOfAValue(t *testing.T) {
 	timed := func(c hostile) hostile {
 		c.first = []string{"INSERT INTO odd (id, a, at) VALUES (" + one + ", 5, '2025-06-07 08:09:10')"}
 		c.second = []string{"INSERT INTO odd (id, a, at) VALUES (" + three + ", 6, '2025-06-07 08:09:11')"}
-		c.tables, c.blamed = copies("odd"), "checksum"
+		c.tables, c.blamed, c.fires = copies("odd"), "checksum", []string{"odd_set"}
 		return c
 	}
 	computed := func(c hostile) hostile {
 		c.first = append([]string{odd("b BIGINT GENERATED ALWAYS AS (a * 2) STORED")}, rows(one)...)
 		c.second = append([]string{odd("b BIGINT GENERATED ALWAYS AS (a * 2) STORED")}, rows(three)...)
-		c.tables, c.blamed, c.warned = copies("odd"), "checksum", merge.CodeTrigger
+		c.tables, c.blamed, c.warned, c.fires = copies("odd"), "checksum", merge.CodeTrigger, []string{"odd_set"}
 		return c
 	}
 	const stamp = "at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP"
-	mixed := hostile{on: "mysql postgres", tables: copies("odd"), blamed: "checksum",
+	mixed := hostile{on: "mysql postgres", tables: copies("odd"), blamed: "checksum", fires: []string{"odd_set"},
 		first:  append([]string{odd("b BIGINT GENERATED ALWAYS AS (a * 2) STORED")}, rows(one)...),
 		second: []string{odd("b BIGINT"), "INSERT INTO odd VALUES (" + three + ", 5, 7)"}}
 	mixedMySQL, mixedPostgres := mixed, mixed

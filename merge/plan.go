@@ -37,6 +37,9 @@ type Plan struct {
 	// tables of other schemas, foreign tables, sequences of no column, triggers and the like. Check reports
 	// what is neither there nor here.
 	LeftOut []LeftOut `yaml:"left_out,omitempty" json:"left_out,omitempty"`
+	// Fires lists the triggers of the target, and the events of MySQL and MariaDB there, that may act while the
+	// merge writes. Check refuses all others that are enabled.
+	Fires []string `yaml:"fires,omitempty" json:"fires,omitempty"`
 }
 
 // LeftOut is something in a database that a merge does not copy.

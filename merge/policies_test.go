@@ -136,7 +136,9 @@ func TestARowThatTheTargetRefusesIsNamedOrPutAside(t *testing.T) {
 				[]string{plain + ")", "INSERT INTO roles VALUES (" + id(1, 1) + ", 1), (" + id(1, 2) + ", 2), (" + id(1, 3) +
 					", -3), (" + id(1, 4) + ", 4)"})
 			into.exec(t, append([]string{plain + ")"}, refusing(target)...)...) // the check does not try triggers
+			plan.Fires = []string{"positive"}
 			_, err := open(t, plan, way).Run(t.Context())
+			plan.Fires = nil
 			if !errors.Is(err, merge.ErrRow) || !strings.Contains(err.Error(), id(1, 3)) || !strings.Contains(err.Error(), "s1: table roles") {
 				t.Errorf("the run ended with %v", err)
 			}

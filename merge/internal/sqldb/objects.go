@@ -13,6 +13,7 @@ type Object struct {
 	Name string
 	What string // what there is to know about it
 	Rows bool   // it may hold rows that are nowhere else
+	Acts bool   // the database runs it by itself
 }
 
 // readObjects lists what the database holds besides the tables of its catalog. It asks for everything that
@@ -75,6 +76,14 @@ func mysqlObjects(ctx context.Context, d *DB) error {
 			rows := kind != "view" && kind != "sequence"
 			d.Objects = append(d.Objects, Object{Kind: kind, Name: row[0], Rows: rows})
 		}
+	}
+	if err != nil {
+		return err
+	}
+	events, err := d.Strings(ctx, NewStatement(MySQL, "SELECT event_name, status = 'ENABLED' "+
+		"AND @@event_scheduler = 'ON' FROM information_schema.events WHERE event_schema = DATABASE()"))
+	for _, row := range events {
+		d.Objects = append(d.Objects, Object{Kind: "event", Name: row[0], Acts: row[1] == "1"})
 	}
 	return err
 }
