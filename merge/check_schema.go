@@ -190,6 +190,13 @@ func (c *schemaCheck) columns() {
 		c.named(j)
 		c.reserved(j)
 		c.ownKeys(j)
+		if j.to.Engine != "" {
+			c.report.problem(Problem{Code: CodeEngine, Server: c.ws.target.Name, Table: j.name,
+				Message: "its engine " + j.to.Engine + " has no transactions, so a run that ends early could write " +
+					"rows twice or lose them",
+				Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB in the target; after verify " +
+					"it can be changed back"})
+		}
 		for _, src := range j.sources {
 			if src != nil {
 				c.columnsOf(j, src)

@@ -55,7 +55,8 @@ const (
 	CodeCircle          Code = "circle"           // foreign keys in a circle
 	CodeSelfReference   Code = "self_reference"   // a table that refers to itself
 	CodeRename          Code = "rename"           // a new name cannot be made
-	CodeTrigger         Code = "trigger"          // triggers of the target
+	CodeTrigger         Code = "trigger"          // triggers and events of the target
+	CodeEngine          Code = "engine"           // a table of the target has no transactions
 	CodeNoKey           Code = "no_key"           // a table without a primary key
 	CodeNotQuiet        Code = "not_quiet"        // a source is written to
 	CodeUncheckable     Code = "uncheckable"      // something that cannot be checked beforehand

@@ -19,6 +19,8 @@ type Table struct {
 	Exclusions []Exclusion // of PostgreSQL
 	References []Reference
 	Triggers   []string
+	// Engine is the engine of a table of MySQL or MariaDB that has no transactions; "" if it has them.
+	Engine string
 	// RowID is the name of the row number of SQLite, which every row has; "" if there is none, or if columns
 	// have all of its names.
 	RowID string

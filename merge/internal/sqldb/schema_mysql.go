@@ -40,7 +40,7 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	return readTables(ctx, d, "SELECT table_name FROM information_schema.tables "+
 		"WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "+
 		"ORDER BY table_name",
-		mysqlColumns, mysqlIndexes, mysqlReferences, mysqlTriggers)
+		mysqlColumns, mysqlIndexes, mysqlReferences, mysqlTriggers, mysqlEngines)
 }
 
 func mysqlColumns(ctx context.Context, d *DB, tables map[string]*Table) error {
@@ -150,5 +150,17 @@ func mysqlTriggers(ctx context.Context, d *DB, tables map[string]*Table) error {
 	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT event_object_table, trigger_name "+
 		"FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY trigger_name"))
 	addTriggers(tables, rows)
+	return err
+}
+
+func mysqlEngines(ctx context.Context, d *DB, tables map[string]*Table) error {
+	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT t.table_name, e.engine "+
+		"FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine "+
+		"WHERE t.table_schema = DATABASE() AND e.transactions = 'NO'"))
+	for _, row := range rows {
+		if t := tables[row[0]]; t != nil {
+			t.Engine = row[1]
+		}
+	}
 	return err
 }
