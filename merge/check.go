@@ -21,17 +21,19 @@ type checker struct {
 	ids       *idCheck
 	inside    *insideCheck
 	values    *valueCheck
+	lost      givenUp
 }
 
 func newChecker(ws *workspace, d *decisions) *checker {
-	report := &CheckReport{Plan: ws.plan.Hash()}
+	report, lost := &CheckReport{Plan: ws.plan.Hash()}, givenUp{}
 	return &checker{
-		ws: ws, decisions: d, report: report,
+		ws: ws, decisions: d, report: report, lost: lost,
 		schema: &schemaCheck{ws: ws, report: report},
-		data:   &dataCheck{ws: ws, report: report, fingerprints: map[tableServer]string{}},
+		data:   &dataCheck{ws: ws, report: report, fingerprints: map[tableServer]string{}, lost: lost},
 		ids:    &idCheck{ws: ws, report: report, origins: map[originKey]origin{}, offsets: d.offsets},
 		inside: &insideCheck{ws: ws, report: report},
-		values: &valueCheck{ws: ws, report: report, decisions: d, definitions: map[*tableJob]string{}},
+		values: &valueCheck{ws: ws, report: report, decisions: d, lost: lost,
+			definitions: map[*tableJob]string{}},
 	}
 }
 
@@ -81,7 +83,7 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	for _, step := range []func(context.Context) error{
 		c.data.emptyTarget, c.data.counts, c.data.values, c.ids.check, c.data.orphans,
 		c.inside.disputed, c.inside.check, c.conflicts, c.data.quiet,
-		c.data.estimate,
+		c.data.estimate, c.balance,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("check: %w", err)

@@ -18,6 +18,7 @@ type dataCheck struct {
 	report       *CheckReport
 	fingerprints map[tableServer]string // by table and server, as they were when the check began
 	total        int64                  // how many rows will be copied
+	lost         givenUp
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
@@ -60,6 +61,15 @@ func (c *dataCheck) counts(ctx context.Context) error {
 		t.Rows[s.Name] = kept
 		if all > kept {
 			t.Left[s.Name] = all - kept
+			met := kept
+			if j.plan.Where != "" && j.plan.Orphans == "drop" {
+				if met, err = sel.meeting(ctx, src); err != nil {
+					return err
+				}
+			} else if j.plan.Where == "" {
+				met = all
+			}
+			c.lost.add(tableServer{j.name, s.Number}, GivenUp{Orphans: met - kept, Filtered: all - met})
 		}
 		c.total += kept
 		c.fingerprints[tableServer{j.name, s.Number}] = fingerprint

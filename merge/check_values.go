@@ -19,6 +19,7 @@ type valueCheck struct {
 	ws        *workspace
 	report    *CheckReport
 	decisions *decisions
+	lost      givenUp
 	refused   bool // a row cannot be copied as it is
 	// trial is the temporary table of the table that was tried last, or nil. The servers share it, because it
 	// takes a target longer to make such a table than to try a few rows.
@@ -216,6 +217,8 @@ func (r *rehearsal) run(ctx context.Context) error {
 			}
 			if r.decided {
 				rows = changedRows(all, before, rows)
+			} else { // nothing is dropped yet but what the function of the plan leaves out
+				r.lost.add(r.of(), GivenUp{Filtered: int64(len(all) - len(rows))})
 			}
 		}
 		if err := r.try(ctx, r.complete(rows)); err != nil {
@@ -224,6 +227,8 @@ func (r *rehearsal) run(ctx context.Context) error {
 	}
 	return nil
 }
+
+func (r *rehearsal) of() tableServer { return tableServer{r.src.job.name, r.server.Number} }
 
 // changedRows returns those of the kept rows that have other values than before.
 func changedRows(all []row, before [][]any, kept []row) []row {
@@ -363,6 +368,9 @@ func (r *rehearsal) tell() {
 		case f.aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, f.column):
 			p.Remedy = "the run puts such rows into the quarantine"
 			r.warned(p)
+			if !r.decided { // afterwards, the rows that change are tried again
+				r.lost.add(r.of(), GivenUp{Quarantined: f.count})
+			}
 			continue
 		case f.aside && f.column != "" && !slices.Contains(keys, f.column):
 			p.Remedy += "; bad_rows: quarantine puts such rows aside"

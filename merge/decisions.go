@@ -81,17 +81,7 @@ func (d *decisions) count(ctx context.Context) error {
 		{tableRenames, "", d.renames}, {tableDrops, "", d.drops}, {tableValues, "", d.values},
 		{tableDrops, " WHERE row_key <> keeper_key", d.moves},
 	} {
-		err := d.ws.target.Each(ctx, sqldb.NewStatement(d.ws.target.Kind, "SELECT tbl, server, COUNT(*) FROM ",
-			d.name(c.table), c.where, " GROUP BY tbl, server"), func(values []any) error {
-			server, err := strconv.ParseInt(sqldb.Text(values[1]), 10, 64)
-			if err != nil {
-				return err
-			}
-			n, err := strconv.ParseInt(sqldb.Text(values[2]), 10, 64)
-			c.into[tableServer{sqldb.Text(values[0]), server}] = n
-			return err
-		})
-		if err != nil {
+		if err := d.counts(ctx, d.name(c.table)+c.where, c.into); err != nil {
 			return err
 		}
 	}
@@ -101,6 +91,20 @@ func (d *decisions) count(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// counts counts the rows of a list by table and server.
+func (d *decisions) counts(ctx context.Context, list string, into map[tableServer]int64) error {
+	return d.ws.target.Each(ctx, sqldb.NewStatement(d.ws.target.Kind, "SELECT tbl, server, COUNT(*) FROM ", list,
+		" GROUP BY tbl, server"), func(values []any) error {
+		server, err := strconv.ParseInt(sqldb.Text(values[1]), 10, 64)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(sqldb.Text(values[2]), 10, 64)
+		into[tableServer{sqldb.Text(values[0]), server}] = n
+		return err
+	})
 }
 
 // analyze lets PostgreSQL know how many decisions there are. It takes tables that it knows nothing of for

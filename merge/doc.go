@@ -36,6 +36,22 @@
 // loaded into a temporary table with the column types of the target, and the target groups them. Where
 // rows with different primary keys become one, references to them are changed to the row that stays.
 //
+// # Balance
+//
+// For each table, the rows of all servers are those of the target and those that the plan gives up, with
+// their number for each reason, such as "gives_up: {auction_log: {skipped: 1204}}":
+//
+//	collapsed     the row became one with another row
+//	orphans       it refers to a row that the target does not have, and the plan drops such rows
+//	filtered      it does not meet the condition of the plan, or a function has left it out
+//	skipped       the policy of the table is skip
+//	rebuilt       the policy of the table is rebuild
+//	quarantined   the target has refused it
+//
+// Check counts them, and refuses a plan with other numbers; its report has the lines. Run counts again what it
+// has done, and the rows of the target, before it ends. Verify counts the sources and the target by itself.
+// Only a run knows all rows that go to the quarantine, so Check takes the number of the plan for it.
+//
 // # Counted keys
 //
 // Keys that databases count (AUTO_INCREMENT and the like) collide. With "renumber: true", the keys of a
@@ -78,6 +94,8 @@
 // together with the decisions. Run compares them when it starts or resumes, compares the number of rows
 // again when a table is complete, and fails with ErrSourceChanged. An UPDATE is only found by Verify, by
 // its checksums.
+//
+// Other rows are missing in the target than the plan gives up: ErrBalance, before [done].
 //
 // The plan was changed after [decided]: ErrOtherPlan. Undo the change, or drop the target and begin anew.
 //

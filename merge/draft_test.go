@@ -54,8 +54,8 @@ func TestADraftHasAPolicyForEveryTable(t *testing.T) {
 			t.Error("the plan itself was changed")
 		}
 		for name, p := range map[string]*merge.TablePlan{"rankings": {Policy: merge.Rebuild},
-			"settings": {Policy: merge.KeepFirst}, "world": {Policy: merge.KeepFirst},
-			"counters": {Policy: merge.Sum, Sum: []string{"amount"}}} {
+			"settings": {Policy: merge.KeepFirst, Key: []string{"name"}}, "world": {Policy: merge.KeepFirst, Key: []string{"id"}},
+			"counters": {Policy: merge.Sum, Key: []string{"name"}, Sum: []string{"amount"}}} {
 			draft.Tables[name] = p
 		}
 		run(t, open(t, draft))
@@ -144,8 +144,8 @@ func TestADraftDropsNoRow(t *testing.T) {
 		for _, name := range []string{"schema_migrations", "pets", "holders"} {
 			draft.Tables[name].Policy = merge.Skip
 		}
-		draft.Tables["codes"] = &merge.TablePlan{Policy: merge.KeepFirst}
-		draft.Tables["days"] = &merge.TablePlan{Policy: merge.Sum, Sum: []string{"logins"}}
+		draft.Tables["codes"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"code"}}
+		draft.Tables["days"] = &merge.TablePlan{Policy: merge.Sum, Key: []string{"day"}, Sum: []string{"logins"}}
 		run(t, open(t, draft))
 	})
 }

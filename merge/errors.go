@@ -31,6 +31,9 @@ var (
 	// ErrRow is returned by Run when the target refuses a row.
 	ErrRow = errors.New("merge: a row was refused")
 
+	// ErrBalance is returned by Run when the target lacks other rows than the plan gives up.
+	ErrBalance = errors.New("merge: the plan gives up another number of rows")
+
 	// ErrNotRun is returned by Verify when the target has seen no complete run.
 	ErrNotRun = errors.New("merge: there is no complete run")
 

@@ -135,15 +135,15 @@ func TestRareStructuresAreMergedOrRefused(t *testing.T) {
 		"a total that is too large": {
 			schema: []string{"CREATE TABLE w (id BIGINT NOT NULL PRIMARY KEY, gold BIGINT)"},
 			first:  []string{"INSERT INTO w VALUES (1, 9223372036854775807)"}, second: []string{"INSERT INTO w VALUES (1, 1)"},
-			tables: map[string]*merge.TablePlan{"w": {Policy: merge.Sum, Sum: []string{"gold"}}}, refused: merge.CodeTotal, says: "gold"},
+			tables: map[string]*merge.TablePlan{"w": {Policy: merge.Sum, Key: []string{"id"}, Sum: []string{"gold"}}}, refused: merge.CodeTotal, says: "gold"},
 		"a total of NULLs": {
 			schema: []string{"CREATE TABLE w (id BIGINT NOT NULL PRIMARY KEY, gold BIGINT)"},
 			first:  []string{"INSERT INTO w VALUES (1, NULL), (2, NULL)"}, second: []string{"INSERT INTO w VALUES (1, 1), (2, NULL)"},
-			tables: map[string]*merge.TablePlan{"w": {Policy: merge.Sum, Sum: []string{"gold"}}}, asks: [][2]string{{"SELECT COALESCE(gold, -1) FROM w ORDER BY id", "1,-1"}}},
+			tables: map[string]*merge.TablePlan{"w": {Policy: merge.Sum, Key: []string{"id"}, Sum: []string{"gold"}}}, asks: [][2]string{{"SELECT COALESCE(gold, -1) FROM w ORDER BY id", "1,-1"}}},
 		"a total of many digits": {on: "postgres mysql",
 			schema: []string{"CREATE TABLE w (id BIGINT NOT NULL PRIMARY KEY, gold DECIMAL(30,10))"},
 			first:  []string{"INSERT INTO w VALUES (1, 12345678901234567890.0000000001)"}, second: []string{"INSERT INTO w VALUES (1, 0.1000000001)"},
-			tables: map[string]*merge.TablePlan{"w": {Policy: merge.Sum, Sum: []string{"gold"}}}, asks: [][2]string{{"SELECT gold FROM w", "12345678901234567890.1000000002"}}},
+			tables: map[string]*merge.TablePlan{"w": {Policy: merge.Sum, Key: []string{"id"}, Sum: []string{"gold"}}}, asks: [][2]string{{"SELECT gold FROM w", "12345678901234567890.1000000002"}}},
 		"UUIDs and addresses of MariaDB": {on: "mysql", flavor: "mariadb",
 			schema: []string{"CREATE TABLE odd (id UUID PRIMARY KEY, ip INET6, ip4 INET4)"},
 			first:  []string{"INSERT INTO odd VALUES ('123e4567-e89b-12d3-a456-426655440000', '::1', '10.0.0.1')", "INSERT INTO odd VALUES ('023e4567-e89b-12d3-a456-426655440001', NULL, NULL)"},

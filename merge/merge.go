@@ -51,9 +51,9 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 // Run merges, or resumes a merge that was interrupted. On a complete target it changes nothing.
 //
 // If Check would find problems, the error is [ErrUndecided], and the field Check of the report lists them.
-// Other errors are [ErrLocked], [ErrOtherPlan], [ErrSourceChanged], [ErrRow] and [ErrDatabase]. Run can be
-// called again after each of them. When ctx has ended, a connection may be lost; then open a new Merge to
-// resume.
+// Other errors are [ErrLocked], [ErrOtherPlan], [ErrSourceChanged], [ErrRow], [ErrBalance] and [ErrDatabase].
+// Run can be called again after each of them. When ctx has ended, a connection may be lost; then open a new
+// Merge to resume.
 func (m *Merge) Run(ctx context.Context) (*RunReport, error) {
 	r := &runner{
 		ws: m.ws, journal: m.journal(), temporary: newDecisions(m.ws, m.offsets, false),

@@ -10,7 +10,7 @@ type fault struct {
 
 // faults are put into a merged target, one by one. {s1:7} is the seventh ID of server 1, {+a,b} joins texts.
 var faults = []fault{
-	{name: "a row is dropped", found: "rows", harm: []string{"DELETE FROM mail WHERE id = {s2:53}"}},
+	{name: "a row is dropped", found: "rows balance", harm: []string{"DELETE FROM mail WHERE id = {s2:53}"}},
 	{
 		name:  "all rows of a server are dropped",
 		found: "rows",
@@ -320,7 +320,7 @@ var faults = []fault{
 		found: "rows",
 		harm:  []string{"UPDATE world SET boss = 'boss 1' WHERE id = 1"},
 	},
-	{name: "a setting is lost", found: "rows", harm: []string{"DELETE FROM settings WHERE name = 'rate'"}},
+	{name: "a setting is lost", found: "rows balance", harm: []string{"DELETE FROM settings WHERE name = 'rate'"}},
 	{
 		name:  "a setting of no server",
 		found: "rows",

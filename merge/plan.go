@@ -31,6 +31,9 @@ type Plan struct {
 	Target Target `yaml:"target" json:"target"`
 	// Conserve lists sums that must be the same before and after.
 	Conserve []ConservedSum `yaml:"conserve,omitempty" json:"conserve,omitempty"`
+	// GivesUp has the number of rows that the target does not get, for each table that loses some. Check
+	// prints the lines, and nothing runs unless they say what happens.
+	GivesUp map[string]GivenUp `yaml:"gives_up,omitempty" json:"gives_up,omitempty"`
 	// Tables has an entry for every table of every source and of the target.
 	Tables map[string]*TablePlan `yaml:"tables" json:"tables"`
 	// LeftOut lists what the databases hold besides those tables and what a merge does not copy: views,
@@ -354,6 +357,9 @@ func (p *Plan) Validate() error {
 		} else {
 			t.validate(errs, "table "+name+": ", p)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.GivesUp)) {
+		errs.check(p.Tables[name] != nil, "gives_up: there is no table %q in the plan", name)
 	}
 	for _, l := range p.LeftOut {
 		errs.check(l.Kind != "" && l.Name != "", "left_out: each entry needs a kind and a name")

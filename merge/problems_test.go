@@ -106,14 +106,14 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Custom, Func: "wash"}}, code: merge.CodePlan, says: "wash",
 		},
 		"a column that is not there": {
-			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Newest, By: "age"}}, code: merge.CodePlan, says: "age",
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Newest, Key: []string{"id"}, By: "age"}}, code: merge.CodePlan, says: "age",
 		},
 		"a total that is too large": {
 			schema: []string{"CREATE TABLE purses (owner VARCHAR(9) NOT NULL PRIMARY KEY, gold BIGINT NOT NULL)"},
 			first:  []string{"INSERT INTO purses VALUES ('a', 9223372036854775807)"},
 			second: []string{"INSERT INTO purses VALUES ('a', 1)"},
 			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy},
-				"purses": {Policy: merge.Sum, Sum: []string{"gold"}}},
+				"purses": {Policy: merge.Sum, Key: []string{"owner"}, Sum: []string{"gold"}}},
 			code: merge.CodeTotal, says: "9223372036854775808",
 		},
 	} {

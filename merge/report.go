@@ -68,6 +68,7 @@ const (
 	CodeLeftOut         Code = "left_out"         // a merge does not copy something that the plan does not name
 	CodeHiddenRows      Code = "hidden_rows"      // rows that the login cannot see
 	CodeUndeclared      Code = "undeclared"       // a column may be a reference that is not declared
+	CodeGivesUp         Code = "gives_up"         // the plan has another number of rows that are given up
 )
 
 // Problem is something that must be solved before a run or, as a warning, something to know.
@@ -148,6 +149,8 @@ type CheckReport struct {
 	Tables   []TableReport `json:"tables"` // in the order in which they are copied
 	// Conflicts lists up to WithMaxConflicts of each table.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
+	// GivesUp is what the plan has to have under gives_up. It is there if there is no other problem.
+	GivesUp map[string]GivenUp `json:"gives_up,omitempty"`
 	// Rows is how many rows will be in the target.
 	Rows int64 `json:"rows"`
 	// Estimate is how long copying may take, from a sample.
@@ -290,7 +293,7 @@ type VerifyReport struct {
 // Comparison is one thing that was verified.
 type Comparison struct {
 	// What is "rows", "checksum", "parents", "orphans", "duplicates", "names", "keeper", "totals", "counter",
-	// "columns", "tables", "sum" or "empty".
+	// "columns", "tables", "sum", "empty" or "balance".
 	What   string `json:"what"`
 	Table  string `json:"table"`
 	Server string `json:"server,omitempty"`

@@ -23,9 +23,9 @@ type runner struct {
 // Run merges, or resumes a merge that was interrupted. On a complete target it changes nothing.
 //
 // If Check would find problems, the error is [ErrUndecided], and the field Check of the report lists them.
-// Other errors are [ErrLocked], [ErrOtherPlan], [ErrSourceChanged], [ErrRow] and [ErrDatabase]. Run can be
-// called again after each of them. When ctx has ended, a connection may be lost; then open a new Merge to
-// resume.
+// Other errors are [ErrLocked], [ErrOtherPlan], [ErrSourceChanged], [ErrRow], [ErrBalance] and [ErrDatabase].
+// Run can be called again after each of them. When ctx has ended, a connection may be lost; then open a new
+// Merge to resume.
 func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	began := time.Now()
 	report = r.report
@@ -114,6 +114,9 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 		}
 		fallthrough
 	case stateFilled:
+		if err := r.balance(ctx); err != nil {
+			return err
+		}
 		if err := (&retirer{ws: r.ws}).retire(ctx); err != nil {
 			return err
 		}

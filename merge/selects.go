@@ -266,6 +266,12 @@ func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
 	return s.ws.servers[s.server].db.Number(ctx, q)
 }
 
+// meeting counts the rows that meet the condition of the plan, orphans included.
+func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error) {
+	return s.ws.servers[s.server].db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
+		s.table(src.from.Name), " AS s WHERE (", src.job.plan.Where, ")"))
+}
+
 // fingerprint describes what must not change during a merge: the number of rows, which it also returns, and
 // the first and the last position. VACUUM of SQLite gives rows new positions, and then the last one changes.
 func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, int64, error) {

@@ -97,6 +97,7 @@ func (v *verifier) promises(p *progress) *verify.Plan {
 	}
 	for name, t := range plan.Tables {
 		all.Tables[name] = v.table(name, t)
+		all.Tables[name].GivesUp = verify.GivenUp(plan.GivesUp[name])
 	}
 	return all
 }

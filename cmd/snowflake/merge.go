@@ -442,6 +442,9 @@ func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport, most printi
 	if len(r.Problems) > 0 {
 		say(w, "\nTo be decided:\n")
 		printProblems(w, r.Problems, most.problems)
+		if len(r.GivesUp) > 0 { // as the plan needs them, so nothing is wrapped
+			say(w, "\nThe lines for the plan:\n\n%s", r.GivesUpLines())
+		}
 	}
 	say(w, "\n%s\n", wrap(verdictOf(r), ""))
 }

@@ -81,14 +81,25 @@ func (r *realms) reviewed(t *testing.T) {
 		t.Fatalf("the draft: exit code %d: %s", code, stderr)
 	}
 	r.change(t, review)
+	r.givesUp(t)
+}
+
+// givesUp puts the numbers of rows that are lost into the plan, as the check counts them.
+func (r *realms) givesUp(t *testing.T) {
+	t.Helper()
+	stdout, _ := r.does(t, exitRefused, "check", "--json", "--quiet")
+	report := decode[struct {
+		GivesUp map[string]merge.GivenUp `json:"gives_up"`
+	}](t, stdout)
+	r.change(t, func(plan *merge.Plan) { plan.GivesUp = report.GivesUp })
 }
 
 // review decides what the draft leaves open.
 func review(plan *merge.Plan) {
-	plan.Tables["counters"] = &merge.TablePlan{Policy: merge.Sum, Sum: []string{"amount"}}
-	plan.Tables["world"] = &merge.TablePlan{Policy: merge.Newest, By: "opened_at"}
+	plan.Tables["counters"] = &merge.TablePlan{Policy: merge.Sum, Key: []string{"name"}, Sum: []string{"amount"}}
+	plan.Tables["world"] = &merge.TablePlan{Policy: merge.Newest, Key: []string{"id"}, By: "opened_at"}
 	plan.Tables["rankings"] = &merge.TablePlan{Policy: merge.Rebuild}
-	plan.Tables["settings"] = &merge.TablePlan{Policy: merge.KeepFirst}
+	plan.Tables["settings"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"name"}}
 }
 
 func (r *realms) save(t *testing.T, plan *merge.Plan) {

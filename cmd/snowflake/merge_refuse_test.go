@@ -97,6 +97,26 @@ func TestWhatIsUndecidedIsRefused(t *testing.T) {
 	})
 }
 
+func TestTheLinesForRowsThatAreLostCanBePasted(t *testing.T) {
+	t.Parallel()
+	mergeFiles(t, func(t *testing.T, target dbtest.Target) {
+		r := newRealms(t, target)
+		r.reviewed(t)
+		r.change(t, func(plan *merge.Plan) { plan.GivesUp = nil })
+		stdout, _ := r.does(t, exitRefused, "check")
+		has(t, stdout, "[gives_up]", "The lines for the plan:")
+		_, lines, _ := strings.Cut(stdout, "\ngives_up:\n")
+		lines, _, _ = strings.Cut(lines, "\n\n")
+		if err := os.WriteFile(r.path, []byte(contents(t, r.path)+"gives_up:\n"+lines+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, _ = r.does(t, exitResolved, "check")
+		if strings.Contains(stdout, "gives_up") {
+			t.Errorf("the lines are still asked for:\n%s", stdout)
+		}
+	})
+}
+
 func TestASecondRunAtOnceIsRefused(t *testing.T) {
 	t.Parallel()
 	mergeFiles(t, func(t *testing.T, target dbtest.Target) {

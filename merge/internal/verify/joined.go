@@ -79,9 +79,11 @@ func (n *joiner) each(ctx context.Context, server int, fn func(context.Context, 
 		return nil
 	}
 	err := s.each(ctx, func(values []any) error {
+		n.j.read[server]++
 		row := &joinedRow{server: server, key: e.keyOf(values), before: owned(values[:len(n.columns)])}
 		keep, err := e.row(ctx, values)
 		if err != nil || !keep {
+			n.j.left++
 			return err
 		}
 		row.values = owned(values[:len(n.columns)])
@@ -267,6 +269,7 @@ func (n *joiner) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.j.held = rows
 	n.v.compare("rows", n.j.name, "", "of the target that are no row of a server", "0", fmt.Sprint(n.unowned))
 	n.v.compare(
 		"rows",

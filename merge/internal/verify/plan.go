@@ -48,11 +48,15 @@ type Table struct {
 	Ignore        []string
 	Convert       []string
 	Renumber      bool
+	GivesUp       GivenUp
 	// Set has SQL expressions over the row of the source, with {server} and {target} in place of numbers.
 	Set map[string]string
 	// Func is the function of the policy custom. The values are nil, int64, uint64, float64, string or []byte.
 	Func func(ctx context.Context, server int, names []string, values []any) (bool, error)
 }
+
+// GivenUp counts the rows of a table that the target does not get.
+type GivenUp struct{ Collapsed, Orphans, Filtered, Skipped, Rebuilt, Quarantined int64 }
 
 // Rename says how names change.
 type Rename struct {

@@ -457,8 +457,10 @@ func (v *verifier) joined(ctx context.Context, j *job) error {
 		passes = append(passes, n.third)
 	}
 	for _, pass := range passes {
+		j.left = 0
 		for i := range v.sources {
 			if j.from[i] != nil {
+				j.read[i] = 0
 				if err := n.each(ctx, i, pass); err != nil {
 					return err
 				}
@@ -690,8 +692,10 @@ func (v *verifier) wanted(ctx context.Context, j *job) (want []tally, attributed
 		s := v.newStream(j, i, append(append([]*column(nil), j.columns...), j.extra[i]...))
 		e, m := v.newExpecter(s), v.newSummer(s)
 		err := s.each(ctx, func(values []any) error {
+			j.read[i]++
 			keep, err := e.row(ctx, values)
 			if err != nil || !keep {
+				j.left++
 				return err
 			}
 			if attributed && (len(m.key) != 1 || v.owner(j, values[m.key[0]]) != i) {
@@ -754,6 +758,7 @@ func (v *verifier) settle(j *job, want, got []tally, attributed bool) {
 	for i := range got {
 		held.merge(got[i])
 	}
+	j.held = held.rows.rows
 	if !attributed {
 		line("", all, held)
 	} else {

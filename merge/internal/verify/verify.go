@@ -64,8 +64,10 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		if err := v.empty(ctx, name); err != nil {
-			return nil, fmt.Errorf("table %s: %w", name, err)
+		for _, step := range []func(context.Context, string) error{v.empty, v.balanced} {
+			if err := step(ctx, name); err != nil {
+				return nil, fmt.Errorf("table %s: %w", name, err)
+			}
 		}
 	}
 	for _, s := range p.Sums {
@@ -153,6 +155,9 @@ type job struct {
 	refused *index  // rows that the target has refused, by server and key
 
 	metNames []int64 // by server: rows that have an entry in the list of renames
+
+	read       []int64 // by server: the rows that the plan takes
+	left, held int64   // those of them that are not in the target, and the rows of the target
 }
 
 // reference is a link with what only a plan says of it.
@@ -176,7 +181,8 @@ func (v *verifier) relate() error {
 		if !p.copied() {
 			continue
 		}
-		j := &job{name: name, plan: p, to: v.target.tables[name], from: make([]*relation, len(v.sources))}
+		j := &job{name: name, plan: p, to: v.target.tables[name], from: make([]*relation, len(v.sources)),
+			read: make([]int64, len(v.sources))}
 		if j.to == nil {
 			return fmt.Errorf("table %s: the target has none", name)
 		}

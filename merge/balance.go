@@ -1,0 +1,211 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// GivenUp counts the rows of a table that the target does not get, by the reason. For each table, the rows
+// of all servers are those of the target and these, but for Differing, which are some of Collapsed.
+type GivenUp struct {
+	// Collapsed rows became one with another row.
+	Collapsed int64 `yaml:"collapsed,omitempty" json:"collapsed,omitempty"`
+	// Orphans were dropped because the target does not have the row that they refer to.
+	Orphans int64 `yaml:"orphans,omitempty" json:"orphans,omitempty"`
+	// Filtered rows do not meet the condition of the plan, or its function has left them out.
+	Filtered int64 `yaml:"filtered,omitempty" json:"filtered,omitempty"`
+	// Skipped and Rebuilt are all rows of a table with the policy skip or rebuild.
+	Skipped int64 `yaml:"skipped,omitempty" json:"skipped,omitempty"`
+	Rebuilt int64 `yaml:"rebuilt,omitempty" json:"rebuilt,omitempty"`
+	// Quarantined rows were refused by the target.
+	Quarantined int64 `yaml:"quarantined,omitempty" json:"quarantined,omitempty"`
+}
+
+// rows returns how many rows are given up.
+func (g GivenUp) rows() int64 {
+	return g.Collapsed + g.Orphans + g.Filtered + g.Skipped + g.Rebuilt + g.Quarantined
+}
+
+func (g *GivenUp) add(o GivenUp) {
+	g.Collapsed += o.Collapsed
+	g.Orphans += o.Orphans
+	g.Filtered += o.Filtered
+	g.Skipped += o.Skipped
+	g.Rebuilt += o.Rebuilt
+	g.Quarantined += o.Quarantined
+}
+
+// MarshalYAML writes the numbers of a table on one line.
+func (g GivenUp) MarshalYAML() (any, error) {
+	type plain GivenUp
+	n := &yaml.Node{}
+	err := n.Encode(plain(g))
+	n.Style = yaml.FlowStyle
+	return n, err
+}
+
+// String returns the numbers as they stand in a plan.
+func (g GivenUp) String() string {
+	text, err := yaml.Marshal(g)
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// givenUp has what each server gives up of each table.
+type givenUp map[tableServer]GivenUp
+
+func (g givenUp) add(of tableServer, more GivenUp) {
+	sum := g[of]
+	sum.add(more)
+	g[of] = sum
+}
+
+// balance is the last step of a check. It compares what the merge would give up with the lines of the plan.
+// As long as there is another problem, the numbers are not those of the merge.
+func (c *checker) balance(ctx context.Context) error {
+	if len(c.report.Problems) > 0 {
+		return nil
+	}
+	if err := c.notCopied(ctx); err != nil {
+		return err
+	}
+	for of, n := range c.decisions.drops {
+		c.lost.add(of, GivenUp{Collapsed: n})
+	}
+	c.report.GivesUp = map[string]GivenUp{}
+	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+		var all GivenUp
+		var servers []string
+		for _, s := range c.ws.servers {
+			one := c.lost[tableServer{name, s.Number}]
+			if all.add(one); one.rows() > 0 {
+				servers = append(servers, fmt.Sprintf("%s %d", s.Name, one.rows()))
+			}
+		}
+		planned := c.ws.plan.GivesUp[name]
+		if planned.Quarantined > 0 && c.ws.plan.Tables[name].BadRows == "quarantine" {
+			all.Quarantined = planned.Quarantined // only the run knows which rows the target refuses
+		}
+		if all.rows() > 0 {
+			c.report.GivesUp[name] = all
+		}
+		if all != planned {
+			c.report.problem(unbalanced(name, all, planned, servers))
+		}
+	}
+	return nil
+}
+
+// notCopied counts the rows of the tables that are not copied.
+func (c *checker) notCopied(ctx context.Context) error {
+	for name, p := range c.ws.plan.Tables {
+		for i, s := range c.ws.servers {
+			if s.db.Tables[name] == nil || p.Policy.copies() {
+				continue
+			}
+			n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+				newSelection(c.ws, i).table(name)))
+			if err != nil {
+				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
+			}
+			if of := (tableServer{name, s.Number}); p.Policy == Rebuild {
+				c.lost.add(of, GivenUp{Rebuilt: n})
+			} else {
+				c.lost.add(of, GivenUp{Skipped: n})
+			}
+		}
+	}
+	return nil
+}
+
+// unbalanced is the problem that a plan gives up other rows of a table than the merge would.
+func unbalanced(table string, all, planned GivenUp, servers []string) Problem {
+	p := Problem{Code: CodeGivesUp, Table: table, Count: all.rows(),
+		Message: "the target does not get them (" + strings.Join(servers, ", ") + "), and the plan gives up none",
+		Remedy:  "if they may be lost, write under gives_up: of the plan " + line(table, all)}
+	switch {
+	case p.Count == 0:
+		p.Message = "the plan gives up " + planned.String() + ", and the target gets every row"
+		p.Remedy = "take the table out of gives_up:"
+	case planned.rows() > 0:
+		p.Message = strings.TrimSuffix(p.Message, "none") + planned.String()
+	}
+	return p
+}
+
+// line is the line of a table under gives_up.
+func line(table string, g GivenUp) string {
+	text, err := yaml.Marshal(map[string]GivenUp{table: g})
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// GivesUpLines returns the lines of the plan for what is given up.
+func (r *CheckReport) GivesUpLines() string {
+	text := "gives_up:\n"
+	for _, name := range slices.Sorted(maps.Keys(r.GivesUp)) {
+		text += "  " + line(name, r.GivesUp[name]) + "\n"
+	}
+	return text
+}
+
+// balance compares what became of the rows with the lines of the plan, by the journal, the decisions, the
+// quarantine, and the number of rows in the target.
+func (r *runner) balance(ctx context.Context) error {
+	k := r.ws.target.Kind
+	refused := map[tableServer]int64{}
+	if err := r.decisions.counts(ctx, k.Quote(tableQuarantine), refused); err != nil {
+		return err
+	}
+	var differ []string
+	for _, j := range r.ws.order {
+		planned := r.ws.plan.GivesUp[j.name]
+		held, err := r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", k.Quote(j.name)))
+		if err != nil {
+			return err
+		}
+		var read, written, stayed int64
+		var lost GivenUp
+		for _, s := range r.ws.servers {
+			of := tableServer{j.name, s.Number}
+			e := r.entries[stepCopy][of]
+			if e == nil {
+				continue
+			}
+			all, err := e.all()
+			if err != nil {
+				return err
+			}
+			one := GivenUp{Collapsed: r.decisions.drops[of], Quarantined: refused[of]}
+			lost.add(one)
+			read, written, stayed = read+all, written+e.written, stayed+all-e.written-one.rows()
+		}
+		// What stayed behind is of two sorts, which only a look at the sources can tell apart. The check has looked.
+		if lost.Filtered = stayed; stayed == planned.Orphans+planned.Filtered {
+			lost.Orphans, lost.Filtered = planned.Orphans, planned.Filtered
+		}
+		switch {
+		case held != written:
+			differ = append(differ, fmt.Sprintf("table %s: %d rows were copied, and the target has %d: something else "+
+				"writes to it, or a trigger of it does", j.name, written, held))
+		case lost != planned:
+			differ = append(differ, fmt.Sprintf("table %s: the plan gives up %v of %d rows, and the run %v: if they may "+
+				"be lost, write under gives_up: of the plan %s", j.name, planned, read, lost, line(j.name, lost)))
+		}
+	}
+	if len(differ) > 0 {
+		return fmt.Errorf("%w: %s; then drop the target and begin anew", ErrBalance, strings.Join(differ, "; "))
+	}
+	return nil
+}
