@@ -191,17 +191,17 @@ func (r *runner) balance(ctx context.Context) error {
 			lost.add(one)
 			read, written, stayed = read+all, written+e.written, stayed+all-e.written-one.rows()
 		}
-		// What stayed behind is of two sorts, which only a look at the sources can tell apart. The check has looked.
+		// What stayed behind is of two sorts. Only a look at the sources tells them apart, and the check had it.
 		if lost.Filtered = stayed; stayed == planned.Orphans+planned.Filtered {
 			lost.Orphans, lost.Filtered = planned.Orphans, planned.Filtered
 		}
 		switch {
 		case held != written:
-			differ = append(differ, fmt.Sprintf("table %s: %d rows were copied, and the target has %d: something else "+
-				"writes to it, or a trigger of it does", j.name, written, held))
+			differ = append(differ, fmt.Sprintf("table %s: %d rows were copied, and the target has %d: something "+
+				"else writes to it, or a trigger of it does", j.name, written, held))
 		case lost != planned:
-			differ = append(differ, fmt.Sprintf("table %s: the plan gives up %v of %d rows, and the run %v: if they may "+
-				"be lost, write under gives_up: of the plan %s", j.name, planned, read, lost, line(j.name, lost)))
+			differ = append(differ, fmt.Sprintf("table %s: the plan gives up %v of %d rows, and the run %v: if "+
+				"they may be lost, write under gives_up: of the plan %s", j.name, planned, read, lost, line(j.name, lost)))
 		}
 	}
 	if len(differ) > 0 {

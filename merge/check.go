@@ -188,7 +188,7 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 			keys = append(keys, k)
 		}
 	}
-	if len(keys) == 0 && (j.plan.Policy == Rename || j.plan.Policy.collapses() && len(j.plan.Key) > 0) {
+	if len(keys) == 0 && (j.plan.Policy == Rename || j.plan.Policy.collapses()) {
 		keys = slices.DeleteFunc(slices.Clone(j.to.Keys()), j.computed)
 	}
 	return keys, nil
@@ -197,18 +197,13 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 // collapsedParent reports references to merged rows that cannot be led to the rows that stay: those to other
 // columns than the primary key and than the key by which rows became one, in which they differ.
 func (c *checker) collapsedParent(parent *tableJob) {
-	var by [][]string
-	for _, k := range parent.collapseKeys() {
-		by = append(by, k.Columns())
-	}
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
 			if ref.Parent != parent.name || sameNames(ref.Target, parent.to.Primary) {
 				continue
 			}
-			// Rows that are equal by each of several keys may differ in any one of them.
-			equal := len(by) == 1 && !slices.ContainsFunc(ref.Target,
-				func(name string) bool { return !slices.Contains(by[0], name) })
+			equal := !slices.ContainsFunc(ref.Target,
+				func(name string) bool { return !slices.Contains(parent.plan.Key, name) })
 			if !equal {
 				c.report.problem(Problem{Code: CodeCollapsedParent, Table: j.name,
 					Column: strings.Join(ref.Columns, ", "),

@@ -298,26 +298,29 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 	if !j.plan.Policy.collapses() {
 		return
 	}
-	keys := j.collapseKeys()
-	byPrimary := len(j.to.Primary) == 1 && slices.Contains(j.plan.Key, j.to.Primary[0])
-	if j.plan.Renumber && (len(keys) == 0 || byPrimary) {
+	key := j.plan.Key
+	switch counted := c.countedIn(j); {
+	case len(key) == 0:
+		c.report.problem(Problem{Code: CodePlan, Table: j.name,
+			Message: "the policy " + string(j.plan.Policy) + " makes rows one, and the plan does not say which",
+			Remedy:  "name under key: of the table the columns by which rows are equal" + keysToName(j)})
+		return
+	case j.plan.Renumber && len(j.to.Primary) == 1 && slices.Contains(key, j.to.Primary[0]):
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
 			Message: "renumber gives every row a primary key of its own, so no two rows can become one by it",
 			Remedy: "name under key: of the table the columns by which rows are equal; or remove renumber:, if " +
 				"an equal key means the same on all servers; or choose copy, if it does not"})
-	}
-	with := func(name string) (n int) {
-		for _, k := range keys {
-			if slices.Contains(k.Columns(), name) {
-				n++
-			}
-		}
-		return n
+	case counted != "":
+		c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: counted,
+			Message: "rows would become one by a column that the databases count, so it says nothing about what " +
+				"is equal",
+			Remedy: "name under key: of the table other columns, which mean the same on all servers; or choose " +
+				"copy"})
 	}
 	refuse := func(column, target string) {
-		// Rows that become one have the same target if it is in every key, and then nothing has to follow.
-		same := !j.plan.Renumber && with(target) == len(keys)
-		if same || column == target || with(column) == 0 {
+		// Rows that become one have the same target if it is in the key, and then nothing has to follow.
+		same := !j.plan.Renumber && slices.Contains(key, target)
+		if same || column == target || !slices.Contains(key, column) {
 			return
 		}
 		c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column,
@@ -337,6 +340,34 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 			}
 		}
 	}
+}
+
+// countedIn returns a column of the key by which rows become one that a database counts, or "".
+func (c *schemaCheck) countedIn(j *tableJob) string {
+	for _, name := range j.plan.Key {
+		counts := func(t *sqldb.Table) bool { return t.Column(name) != nil && t.Column(name).Counts() }
+		if counts(j.to) || slices.ContainsFunc(j.sources, func(src *sourceTable) bool {
+			return src != nil && counts(src.from)
+		}) {
+			return name
+		}
+	}
+	return ""
+}
+
+// keysToName lists the unique keys that a plan may name, for a remedy.
+func keysToName(j *tableJob) string {
+	var all []string
+	for _, k := range j.to.Keys() {
+		counts := func(name string) bool { return j.to.Column(name).Counts() }
+		if k.Simple() && !slices.ContainsFunc(k.Columns(), counts) {
+			all = append(all, "key: ["+strings.Join(k.Columns(), ", ")+"]")
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return ", such as " + strings.Join(all, " or ")
 }
 
 func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {

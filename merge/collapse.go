@@ -17,46 +17,34 @@ type collapser struct {
 	keeper stagedRow
 	totals []*big.Rat // of the columns in Sum, for the current group
 	others int        // how many rows of the group are merged into the keeper
-	gone   []stagedRow
-	out    [][]any // totals of finished groups
+	out    [][]any    // totals of finished groups
 }
 
 // collapse merges rows with an equal key into one.
 func (c *collapser) collapse(ctx context.Context) error {
-	keys := c.job.collapseKeys()
-	if c.job.plan.Policy == Sum && len(keys) != 1 {
-		c.report.problem(Problem{Code: CodePlan, Table: c.job.name,
-			Message: fmt.Sprintf("the table has %d unique keys", len(keys)),
-			Remedy:  "list under key: the columns by which rows are equal"})
-		return nil
-	}
+	c.key = c.job.collapseKey()
 	var preference []string
 	if by := c.job.plan.By; by != "" {
 		q := c.ws.target.Kind.Quote(by)
 		preference = []string{"CASE WHEN " + q + " IS NULL THEN 1 ELSE 0 END", q + " DESC"}
 	}
-	for _, key := range keys {
-		n, err := c.stage.group(ctx, key, preference)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			continue
-		}
-		c.key, c.keeper, c.totals, c.others, c.out = key, stagedRow{}, nil, 0, nil
-		err = c.stage.groups(ctx, c.stage.name, func(page []stagedRow) error { return c.page(ctx, page) })
-		if err != nil {
-			return err
-		}
-		if err := c.finish(ctx); err != nil {
-			return err
-		}
+	n, err := c.stage.group(ctx, c.key, preference)
+	if err != nil || n == 0 {
+		return err
 	}
-	return nil
+	err = c.stage.groups(ctx, c.stage.name, func(page []stagedRow) error { return c.page(ctx, page) })
+	if err != nil {
+		return err
+	}
+	if err := c.endGroup(); err != nil {
+		return err
+	}
+	return c.values.Write(ctx, c.out)
 }
 
 func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 	var drops [][]any
+	var gone []stagedRow
 	resolution := "dropped"
 	if c.job.plan.Policy == Sum {
 		resolution = "added"
@@ -77,43 +65,10 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 		number := c.ws.servers[g.server].Number
 		drops = append(drops, []any{c.job.name, number, sqldb.ShortKey(g.key),
 			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name})
-		c.gone = append(c.gone, g)
+		gone = append(gone, g)
 	}
 	if err := c.drops.Write(ctx, drops); err != nil {
 		return err
-	}
-	return c.chain(ctx)
-}
-
-// chain follows rows that were merged twice. A row A may have been merged into B for one key, and now B is
-// merged into C for another key. Then A is recorded as merged into C, so that references to A lead to C.
-func (c *collapser) chain(ctx context.Context) error {
-	if len(c.gone) == 0 {
-		return nil
-	}
-	gone := c.gone
-	c.gone = nil
-	if len(c.job.collapseKeys()) > 1 {
-		name, t := c.decisions.name(tableDrops), c.ws.target
-		for _, g := range gone {
-			var server int64
-			var key string
-			of := sqldb.NewStatement(t.Kind, "SELECT keeper_server, keeper_key FROM ", name, " WHERE tbl = ").
-				Bind(c.job.name).
-				Add(" AND server = ").Bind(c.ws.servers[g.server].Number).
-				Add(" AND row_key = ").Bind(sqldb.ShortKey(g.key))
-			if err := t.Row(ctx, of, &server, &key); err != nil {
-				return err
-			}
-			q := sqldb.NewStatement(t.Kind, "UPDATE ", name, " SET keeper_server = ").Bind(server).
-				Add(", keeper_key = ").Bind(key).
-				Add(" WHERE tbl = ").Bind(c.job.name).Add(" AND keeper_server = ").
-				Bind(c.ws.servers[g.server].Number).
-				Add(" AND keeper_key = ").Bind(g.key)
-			if _, err := t.Run(ctx, q); err != nil {
-				return err
-			}
-		}
 	}
 	return c.stage.remove(ctx, c.stage.name, gone)
 }
@@ -194,11 +149,4 @@ func totalText(n *big.Rat, c *sqldb.Column) (string, bool) {
 	bits := c.Bits()
 	limit := new(big.Int).Lsh(big.NewInt(1), uint(max(bits, 1)-1)) //nolint:gosec // 64 at most
 	return text, bits == 0 || new(big.Int).Abs(n.Num()).Cmp(limit) < 0
-}
-
-func (c *collapser) finish(ctx context.Context) error {
-	if err := c.endGroup(); err != nil {
-		return err
-	}
-	return c.values.Write(ctx, c.out)
 }

@@ -32,6 +32,10 @@
 //
 // Draft writes only what keeps every row, copy and rename, and undecided where that may be wrong.
 //
+// Rows become one, by sum, keep_first and newest, if they are equal in the columns under key. Nobody but the
+// plan says which ones these are, and a column that a database counts is none of them: it has equal values
+// for rows that have nothing in common.
+//
 // Two keys are equal if the unique key of the target treats them as equal, with its collation. Keys are
 // loaded into a temporary table with the column types of the target, and the target groups them. Where
 // rows with different primary keys become one, references to them are changed to the row that stays.
@@ -48,8 +52,8 @@
 //	rebuilt       the policy of the table is rebuild
 //	quarantined   the target has refused it
 //
-// Check counts them, and refuses a plan with other numbers; its report has the lines. Run counts again what it
-// has done, and the rows of the target, before it ends. Verify counts the sources and the target by itself.
+// Check counts them, and refuses a plan with other numbers; its report has the lines. Run counts again what
+// it has done, and the rows of the target, before it ends. Verify counts the sources and the target by itself.
 // Only a run knows all rows that go to the quarantine, so Check takes the number of the plan for it.
 //
 // # Counted keys

@@ -122,11 +122,8 @@ func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) b
 	if parent == nil { // what only the plan declares of a table that it skips, nobody enforces
 		return e.ws.policy(ref.Parent) == Skip && ref.Enforced
 	}
-	if parent.plan.Policy.collapses() { // a row with this key is there if no row is dropped for another key
-		keys := parent.collapseKeys()
-		return len(keys) == 1 && keys[0].Simple() && sameNames(keys[0].Columns(), ref.Target)
-	}
-	return true
+	// A row with this key is there if no row is dropped for another key.
+	return !parent.plan.Policy.collapses() || sameNames(parent.plan.Key, ref.Target)
 }
 
 // moves reports whether a column of a reference follows other rows than those that the reference leads to.

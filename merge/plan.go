@@ -125,8 +125,8 @@ type TablePlan struct {
 	Note string `yaml:"note,omitempty" json:"-"`
 	// Rename belongs to the policy rename.
 	Rename *RenamePlan `yaml:"rename,omitempty" json:"rename,omitempty"`
-	// Key are the columns by which rows are equal, for sum, keep_first and newest. By default those of
-	// the primary key and of every unique key.
+	// Key are the columns by which rows are equal, for sum, keep_first and newest, which need them. A column
+	// that a database counts cannot be one of them.
 	Key []string `yaml:"key,omitempty" json:"key,omitempty"`
 	// Sum lists the columns that the policy sum adds up. Min and Max list columns of which the least or the
 	// greatest value stays. Other columns keep the value of the first server.

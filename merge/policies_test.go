@@ -32,8 +32,8 @@ func TestRowsThatBecomeOneTakeTheReferencesToThemAlong(t *testing.T) {
 			plan merge.TablePlan
 			want string
 		}{
-			"the first server's stays": {merge.TablePlan{Policy: merge.KeepFirst}, "ann 5 1, bob 1 1 3"},
-			"the last one seen stays":  {merge.TablePlan{Policy: merge.Newest, By: "seen"}, "ann 7 2, bob 3 3 3"},
+			"the first server's stays": {merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"login"}}, "ann 5 1, bob 1 1 3"},
+			"the last one seen stays":  {merge.TablePlan{Policy: merge.Newest, Key: []string{"login"}, By: "seen"}, "ann 7 2, bob 3 3 3"},
 			"they are added": {merge.TablePlan{Policy: merge.Sum, Key: []string{"login"}, Sum: []string{"paid"},
 				Max: []string{"seen"}}, "ann 12 1, bob 4 1 3"},
 		} {
@@ -68,18 +68,29 @@ func TestRowsThatBecomeOneTakeTheReferencesToThemAlong(t *testing.T) {
 	})
 }
 
-func TestRowsThatAreEqualInTwoKeysBecomeOneAllTheSame(t *testing.T) {
+func TestRowsBecomeOneByTheKeyOfThePlanOnly(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
-		// The third is the second's by its login, the second is the first's by its phone.
-		_, into, plan := small(t, target, []string{accountsTable, ownedTable},
-			map[string]*merge.TablePlan{"accounts": {Policy: merge.KeepFirst}, "owned": {Policy: merge.Copy}},
-			[]string{account(id(1, 1), "ann", "'0'", 5, 1)},
-			[]string{account(id(2, 2), "eve", "'0'", 5, 1)},
-			[]string{account(id(3, 3), "eve", "'3'", 5, 1), "INSERT INTO owned VALUES (" + id(3, 9) + ", " + id(3, 3) + ")"})
-		run(t, open(t, plan))
-		if got := into.texts(t, "SELECT login FROM accounts JOIN owned ON account_id = accounts.id"); fmt.Sprint(got) != "[ann]" {
-			t.Errorf("what eve had belongs to %v", got)
+		counted := map[string]string{"sqlite": "INTEGER PRIMARY KEY AUTOINCREMENT", "mysql": "BIGINT AUTO_INCREMENT PRIMARY KEY",
+			"postgres": "BIGSERIAL PRIMARY KEY"}[target.Dialect]
+		accounts := []string{accountsTable, "CREATE TABLE bans (id " + counted + ", why VARCHAR(9))"}
+		for name, c := range map[string]struct {
+			accounts, bans merge.TablePlan
+			code           merge.Code
+			says           string
+		}{
+			"no key": {merge.TablePlan{Policy: merge.KeepFirst}, merge.TablePlan{Policy: merge.Skip}, merge.CodePlan,
+				"such as key: ["},
+			"a key that is counted": {merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"login"}},
+				merge.TablePlan{Policy: merge.Newest, Key: []string{"id"}, By: "why"}, merge.CodePlan, "that the databases count"},
+			"another key in which rows are equal": {merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"login"}},
+				merge.TablePlan{Policy: merge.Skip}, merge.CodeUniqueKey, "equal to another row in"},
+		} {
+			_, into, plan := small(t, target, accounts, map[string]*merge.TablePlan{"accounts": &c.accounts, "bans": &c.bans},
+				[]string{account(id(1, 1), "ann", "'0'", 5, 1), "INSERT INTO bans VALUES (1, 'a')"},
+				[]string{account(id(2, 2), "eve", "'0'", 5, 1), "INSERT INTO bans VALUES (1, 'b')"})
+			t.Log(name)
+			refused(t, into, plan, c.code, c.says)
 		}
 	})
 }

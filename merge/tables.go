@@ -82,25 +82,18 @@ func (j *tableJob) counted() bool {
 	return len(j.to.Primary) == 1 && j.to.Column(j.to.Primary[0]).Family == sqldb.FamilyInt
 }
 
-// collapseKeys returns the keys by which rows become one. A primary key that is renumbered is none of them:
-// every row gets a value of its own.
-func (j *tableJob) collapseKeys() []sqldb.UniqueKey {
-	if len(j.plan.Key) == 0 && j.plan.Renumber {
-		return j.to.Unique
-	}
-	if len(j.plan.Key) == 0 {
-		return j.to.Keys()
-	}
+// collapseKey returns the key of the plan by which rows become one.
+func (j *tableJob) collapseKey() sqldb.UniqueKey {
 	for _, k := range j.to.Keys() {
 		if k.Simple() && sameNames(k.Columns(), j.plan.Key) {
-			return []sqldb.UniqueKey{k} // this one has the collations of the index
+			return k // this one has the collations of the index
 		}
 	}
 	key := sqldb.UniqueKey{Name: "the key of the plan"}
 	for _, name := range j.plan.Key {
 		key.Parts = append(key.Parts, sqldb.KeyPart{Column: name})
 	}
-	return []sqldb.UniqueKey{key}
+	return key
 }
 
 func sameNames(a, b []string) bool {

@@ -46,7 +46,7 @@ type Column struct {
 	Nullable   bool
 	HasDefault bool   // it has a default or counts up by itself
 	Generated  bool   // the database computes it
-	counted    bool   // it is an AUTO_INCREMENT column of MySQL
+	counted    bool   // the database counts it, as AUTO_INCREMENT or an identity
 	sequence   string // the quoted name of the sequence that its default comes from, on MariaDB and TiDB
 	MaxChars   int    // 0: no limit
 	precision  int    // digits of a fraction of a second; -1: no limit
@@ -55,6 +55,9 @@ type Column struct {
 	folds      string // the rule by which different texts may be equal; "" if there is none
 	labels     bool   // it is an enumeration of PostgreSQL
 }
+
+// Counts reports whether the database gives the column its values by counting.
+func (c *Column) Counts() bool { return c.counted || c.sequence != "" }
 
 // UniqueKey is a unique index, or the primary key.
 type UniqueKey struct {

@@ -68,7 +68,9 @@ func postgresColumns(ctx context.Context, d *DB, tables map[string]*Table) error
 	rows, err := d.Strings(ctx, NewStatement(PostgreSQL,
 		"SELECT c.relname, a.attname, t.typname, t.typtype::text, "+
 			"format_type(a.atttypid, a.atttypmod), a.attnotnull::int::text, a.atthasdef::int::text, "+
-			"(a.attidentity <> '')::int::text, (a.attgenerated <> '')::int::text, a.atttypmod::text, "+
+			"(a.attidentity <> '' OR EXISTS (SELECT 1 FROM pg_attrdef e WHERE e.adrelid = a.attrelid AND "+
+			"e.adnum = a.attnum AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'))::int::text, "+
+			"(a.attgenerated <> '')::int::text, a.atttypmod::text, "+
 			"COALESCE(l.collname, ''), CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname "+
 			// What a collation does stands in other columns in other versions.
 			"WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text "+
@@ -90,8 +92,8 @@ func postgresColumns(ctx context.Context, d *DB, tables map[string]*Table) error
 		}
 		c := &Column{
 			Name: row[1], Declared: row[4], Family: postgresFamily(row[2], row[3]), Nullable: row[5] == "0",
-			HasDefault: row[6] == "1" || row[7] == "1", Generated: row[8] == "1", Collation: row[10], precision: 6,
-			folds: row[11], labels: row[3] == "e",
+			HasDefault: row[6] == "1" || row[7] == "1", counted: row[7] == "1", Generated: row[8] == "1",
+			Collation: row[10], precision: 6, folds: row[11], labels: row[3] == "e",
 		}
 		switch {
 		case row[2] == "varchar" || row[2] == "bpchar":

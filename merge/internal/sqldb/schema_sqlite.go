@@ -106,6 +106,9 @@ func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			}
 		}
 		sqliteFolds(t, row[1])
+		if len(t.Primary) == 1 {
+			t.Column(t.Primary[0]).counted = strings.Contains(strings.ToUpper(row[1]), "AUTOINCREMENT")
+		}
 		if !withoutRowID {
 			t.RowID = freeRowID(t)
 		}

@@ -16,7 +16,7 @@ import (
 type joiner struct {
 	v       *verifier
 	j       *job
-	keys    []uniqueKey
+	key     uniqueKey
 	columns []*column
 	fixed   []bool // by column: it has the value of the row that stayed
 	own     []int  // columns that refer to rows of the table itself
@@ -146,21 +146,6 @@ func (n *joiner) second(ctx context.Context, row *joinedRow) error {
 			break
 		}
 	}
-	if len(stays) != 1 {
-		listed, err := n.listed(ctx, row)
-		if err != nil {
-			return err
-		}
-		if i := slices.IndexFunc(
-			stays,
-			func(h heldRow) bool { return listed != nil && h.key == listed.key },
-		); i >= 0 {
-			stays = stays[i : i+1]
-		} else if len(stays) == 0 &&
-			listed != nil {
-			stays = []heldRow{*listed}
-		}
-	}
 	if len(stays) == 0 {
 		if n.lost++; n.example == "" {
 			n.example = fmt.Sprintf("%s: row %s", n.v.plan.Servers[row.server].Name, row.key)
@@ -180,30 +165,28 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
 	var parts []string
 	var args []any
 	for i, row := range batch {
-		for _, key := range n.keys {
-			var on []string
-			for at, name := range key.columns {
-				position := n.at(name)
-				if position < 0 || row.values[position] == nil {
-					on = nil
-					break
-				}
-				args = append(args, bindable(n.v.target.kind, n.columns[position], row.values[position]))
-				value := k.placeholder(len(args))
-				if k == postgres {
-					value = "CAST(" + value + " AS " + n.columns[position].declared + ")"
-				}
-				on = append(on, key.term(k, at, "k.")+" = "+value)
+		var on []string
+		for at, name := range n.key.columns {
+			position := n.at(name)
+			if position < 0 || row.values[position] == nil {
+				on = nil
+				break
 			}
-			if len(on) == len(key.columns) && len(on) > 0 {
-				parts = append(
-					parts,
-					"SELECT "+strconv.Itoa(i)+", "+strings.Join(list, ", ")+" FROM "+k.quote(n.j.name)+
-						" AS k WHERE "+strings.Join(on, " AND "),
-				)
-			} else {
-				args = args[:len(args)-len(on)]
+			args = append(args, bindable(n.v.target.kind, n.columns[position], row.values[position]))
+			value := k.placeholder(len(args))
+			if k == postgres {
+				value = "CAST(" + value + " AS " + n.columns[position].declared + ")"
 			}
+			on = append(on, n.key.term(k, at, "k.")+" = "+value)
+		}
+		if len(on) == len(n.key.columns) && len(on) > 0 {
+			parts = append(
+				parts,
+				"SELECT "+strconv.Itoa(i)+", "+strings.Join(list, ", ")+" FROM "+k.quote(n.j.name)+
+					" AS k WHERE "+strings.Join(on, " AND "),
+			)
+		} else {
+			args = args[:len(args)-len(on)]
 		}
 	}
 	if len(parts) == 0 {
@@ -495,44 +478,6 @@ func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
 		return by == "" || o.By != "" && compareTexts(o.By, by) >= 0
 	}
 	return o.Owner <= row.server
-}
-
-// listed finds the row that the list of drops names for a row that is not equal to any row of the target.
-// Such a row was equal to one that itself became another. It counts only if there is such a row.
-func (n *joiner) listed(ctx context.Context, row *joinedRow) (*heldRow, error) {
-	if len(n.keys) < 2 {
-		return nil, nil
-	}
-	k := n.v.target.kind
-	rows, err := n.v.target.texts(
-		ctx,
-		"SELECT keeper_server, keeper_key FROM "+k.quote(listOfDrops)+" WHERE tbl = "+
-			k.placeholder(1)+" AND server = "+k.placeholder(2)+" AND row_key = "+k.placeholder(3),
-		n.j.name,
-		n.v.plan.Servers[row.server].Number,
-		row.key,
-	)
-	if err != nil || len(rows) == 0 || len(n.j.to.primary) != 1 {
-		return nil, err
-	}
-	primary := n.columns[n.at(n.j.to.primary[0])]
-	key := keyValue(rows[0][1])
-	value := k.placeholder(1)
-	if k == postgres {
-		value = "CAST(" + value + " AS " + primary.declared + ")"
-	}
-	list := make([]string, len(n.columns))
-	for i, c := range n.columns {
-		list[i] = n.v.target.expression("k", c)
-	}
-	var found *heldRow
-	err = n.v.target.each(ctx, "SELECT "+strings.Join(list, ", ")+" FROM "+k.quote(n.j.name)+" AS k WHERE k."+
-		k.quote(primary.name)+" = "+value, []any{bindable(k, primary, key)}, func(values []any) error {
-		h := n.held(values)
-		found = &h
-		return nil
-	})
-	return found, err
 }
 
 // move notes what children of the row hold in the target.

@@ -94,7 +94,6 @@ const (
 // The tables in which the merge tells its user what it has done.
 const (
 	listOfRenames = "merge_renames"
-	listOfDrops   = "merge_drops"
 	listOfRefused = "merge_quarantine"
 )
 

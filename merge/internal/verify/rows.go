@@ -426,16 +426,10 @@ func (v *verifier) joined(ctx context.Context, j *job) error {
 	n := &joiner{v: v, j: j, columns: j.columns, forms: v.forms(j, j.columns), state: newIndex()}
 	j.moved = newIndex()
 	defer n.state.close()
-	n.keys = []uniqueKey{{columns: j.plan.Key}}
-	if len(j.plan.Key) == 0 {
-		n.keys = slices.Clone(j.to.unique)
-		if len(j.to.primary) > 0 && !j.plan.Renumber { // otherwise each row has a primary key of its own
-			n.keys = append([]uniqueKey{{columns: j.to.primary}}, n.keys...)
-		}
-	}
+	n.key = uniqueKey{columns: j.plan.Key}
 	for _, u := range j.to.unique { // with the collations of the index
-		if len(j.plan.Key) > 0 && sameColumns(u.columns, j.plan.Key) {
-			n.keys = []uniqueKey{u}
+		if sameColumns(u.columns, j.plan.Key) {
+			n.key = u
 		}
 	}
 	for i, c := range n.columns {

@@ -597,19 +597,7 @@ func (v *verifier) means(j *job, r reference) bool {
 		p := v.plan.Tables[r.parent]
 		return p != nil && p.Policy == policySkip && r.enforced
 	}
-	return !parent.plan.joins() || v.joinsBy(parent, r.targets)
-}
-
-// joinsBy reports whether rows of a table become one by exactly some columns.
-func (v *verifier) joinsBy(j *job, columns []string) bool {
-	keys := [][]string{j.plan.Key}
-	if len(j.plan.Key) == 0 {
-		keys = [][]string{j.to.primary}
-		for _, u := range j.to.unique {
-			keys = append(keys, u.columns)
-		}
-	}
-	return len(keys) == 1 && sameColumns(keys[0], columns) && (len(j.plan.Key) > 0 || len(j.to.opaque) == 0)
+	return !parent.plan.joins() || sameColumns(parent.plan.Key, r.targets)
 }
 
 // pulled reports whether a column of a reference repeats a name that may change, or follows rows of another
