@@ -156,3 +156,66 @@ func TestAPlanKeepsWhatIsUndecidedAboutColumns(t *testing.T) {
 		t.Errorf("read was %+v", p)
 	}
 }
+
+// forgotten is the plan of a person for the game that nobody declared, with a mistake in it.
+func forgotten(mistake func(tables map[string]*merge.TablePlan)) map[string]*merge.TablePlan {
+	tables := map[string]*merge.TablePlan{
+		"heroes":      {Policy: merge.Copy, Renumber: true},
+		"hero_sheets": {Policy: merge.Copy, References: []merge.Reference{{Column: "hero", Table: "heroes"}}},
+		"bags":        {Policy: merge.Copy, References: []merge.Reference{{Column: "hero", Table: "heroes"}}},
+		"swords": {Policy: merge.Copy, Renumber: true,
+			References: []merge.Reference{{Column: "maker", Table: "heroes", When: "maker <> 0"}}},
+		"letters": {Policy: merge.Copy, Renumber: true,
+			References: []merge.Reference{{Column: "sender", Table: "heroes", When: "kind = 1"}}},
+		"graves": {Policy: merge.Copy, Renumber: true, Orphans: "drop",
+			References: []merge.Reference{{Column: "lost_hero", Table: "heroes"}}},
+	}
+	mistake(tables)
+	return tables
+}
+
+func TestADeclaredReferenceThatTheDataContradictsIsAProblem(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		for name, c := range map[string]struct {
+			mistake func(tables map[string]*merge.TablePlan)
+			second  string // what is done to the second server
+			code    merge.Code
+			column  string // "" if there is none
+		}{
+			"no mistake": {mistake: func(map[string]*merge.TablePlan) {}},
+			"a condition that too few rows meet": {
+				mistake: func(tables map[string]*merge.TablePlan) {
+					tables["swords"].References[0].When = "maker > 0 AND weight < 45"
+				}, code: merge.CodeUndeclared, column: "maker"},
+			"a condition that no row meets": {
+				mistake: func(tables map[string]*merge.TablePlan) { tables["swords"].References[0].When = "weight = 1000" },
+				code:    merge.CodeUndeclared, column: "maker"},
+			"two conditions that all rows meet": {
+				mistake: func(tables map[string]*merge.TablePlan) {
+					tables["swords"].References = []merge.Reference{
+						{Column: "maker", Table: "heroes", When: "maker > 0 AND weight < 45"},
+						{Column: "maker", Table: "heroes", When: "maker > 0 AND weight >= 45"}}
+				}},
+			"a server where no value is a key": {mistake: func(map[string]*merge.TablePlan) {},
+				second: "UPDATE graves SET lost_hero = lost_hero + 9000", code: merge.CodeOrphan, column: "lost_hero"},
+			"such a server, whose rows the plan leaves out": {
+				mistake: func(tables map[string]*merge.TablePlan) { tables["graves"].Where = "lost_hero < 9000" },
+				second:  "UPDATE graves SET lost_hero = lost_hero + 9000"},
+		} {
+			second := nobodySaidRows(2, 230)
+			if c.second != "" {
+				second = append(second, c.second)
+			}
+			_, _, plan := small(t, target, nobodySaid, forgotten(c.mistake), nobodySaidRows(1, 200), second)
+			report, _ := problems(t, open(t, plan))
+			right := len(report.Problems) > 0 == (c.column != "")
+			for _, p := range report.Problems {
+				right = right && p.Code == c.code && p.Column == c.column
+			}
+			if !right {
+				t.Errorf("%s: check found %v", name, report.Problems)
+			}
+		}
+	})
+}

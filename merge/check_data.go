@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -193,7 +195,7 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return c.outside(ctx, j, src, s)
 	})
 }
 
@@ -230,8 +232,16 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 		p.Message = "the reference leads to a row of " + ref.Parent + ", which the plan skips, that the target " +
 			"does not have"
 	}
+	lost, err := c.noneHits(j, src, ref, sel, n, count)
 	switch {
+	case err != nil:
+		return err
 	case n == 0:
+	case lost:
+		p.Message = "not one value is a key of " + ref.Parent + " on this server, so the reference looks wrong"
+		p.Remedy = "correct it under references: of the table; or, if these rows are really not wanted, leave " +
+			"them out by where: of the table"
+		c.report.problem(p)
 	case j.plan.Orphans == "drop":
 		p.Remedy = "not copied, because of orphans: drop"
 		c.report.warn(p)
@@ -255,7 +265,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	if keptParent == "" || kept == "" {
 		return nil
 	}
-	n, err := count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+" AND "+
+	n, err = count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+" AND "+
 		sel.without(j, ref, "s", "q", keptParent)))
 	if n > 0 {
 		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
@@ -264,6 +274,62 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 			Remedy: "set orphans: null on the table"})
 	}
 	return err
+}
+
+// noneHits reports whether no row of a server leads anywhere by a reference that only the plan declares,
+// though the plan drops or empties what leads nowhere. n is how many rows lead to nothing that is copied. A
+// single row says nothing.
+func (c *dataCheck) noneHits(j *tableJob, src *sourceTable, ref sqldb.Reference, sel selection, n int64,
+	count func(condition string) (int64, error),
+) (bool, error) {
+	parent := c.ws.jobs[ref.Parent]
+	refuses := j.plan.Orphans != "drop" && j.plan.Orphans != "null"
+	if n < 2 || refuses || ref.Enforced || parent == nil || parent.sources[src.server] == nil {
+		return false, nil
+	}
+	refers := sel.refers(j, ref, "s")
+	if j.plan.Where != "" {
+		refers = "(" + j.plan.Where + ") AND " + refers
+	}
+	all, err := count(refers)
+	if err != nil || all > n {
+		return false, err
+	}
+	missing, err := count(c.ws.elsewhere.unless(sel, j, ref, "s", refers+" AND "+
+		sel.without(j, ref, "s", "q", "1 = 1")))
+	return missing == all, err
+}
+
+// outside reports references with a condition whose column holds keys of the same table in further rows,
+// which no reference of the column applies to.
+func (c *dataCheck) outside(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
+	seen := map[string]bool{}
+	for _, ref := range j.refs {
+		if ref.When == "" || ref.Inside() || len(ref.Columns) != 1 || j.plan.Set[ref.Columns[0]] != "" ||
+			seen[ref.Columns[0]+"\x00"+ref.Parent] || s.db.Tables[ref.Parent] == nil {
+			continue
+		}
+		seen[ref.Columns[0]+"\x00"+ref.Parent] = true
+		var whens []string
+		for _, other := range j.refs {
+			if slices.Equal(other.Columns, ref.Columns) {
+				whens = append(whens, "("+cmp.Or(other.When, "1 = 1")+")")
+			}
+		}
+		at, key := census.Column{Table: j.name, Name: ref.Columns[0]}, census.Column{Table: ref.Parent,
+			Name: ref.Target[0]}
+		found, err := census.Outside(ctx, s.db, at, key, strings.Join(whens, " OR "))
+		if err != nil {
+			return err
+		}
+		if found != "" {
+			c.report.problem(Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: at.Name,
+				Message: "rows that do not meet when: of the reference to " + ref.Parent + " refer to it by what " +
+					"is in them (" + found + ")",
+				Remedy: "let when: apply to these rows too, or declare what they refer to by a reference of its own"})
+		}
+	}
+	return nil
 }
 
 // orphanAnswers says what can be done about orphans. What keeps rows and references comes first.

@@ -121,7 +121,8 @@ func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
 	all := slices.Clone(t.References)
 	for _, r := range p.References {
 		if r.Path+r.List == "" {
-			all = append(all, sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When})
+			all = append(all, sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target,
+				When: r.When})
 		}
 	}
 	return all

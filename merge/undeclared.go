@@ -10,8 +10,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// undeclared returns the columns of the sources that refer to a table by what is in them, or may do so, though
-// neither the target nor the plan declares it.
+// undeclared returns the columns of the sources that refer to a table by what is in them, or may do so,
+// though neither the target nor the plan declares it.
 func (ws *workspace) undeclared(ctx context.Context) ([]census.Finding, error) {
 	var sources []*sqldb.DB
 	for _, s := range ws.servers {
@@ -55,8 +55,8 @@ func (r Reference) inPlan() string {
 	return text + "}"
 }
 
-// undeclared warns of columns that hold keys which change, but that neither the database nor the plan declares
-// as references. Their values would refer to other rows after the merge.
+// undeclared warns of columns that hold keys which change, but that neither the database nor the plan
+// declares as references. Their values would refer to other rows after the merge.
 func (c *schemaCheck) undeclared(ctx context.Context) error {
 	changes := func(j *tableJob) bool {
 		return j != nil && j.counted() && (j.plan.Renumber || j.plan.Policy.collapses())
@@ -72,8 +72,8 @@ func (c *schemaCheck) undeclared(ctx context.Context) error {
 			continue
 		}
 		c.report.warn(Problem{Code: CodeUndeclared, Table: j.name, Column: f.Name,
-			Message: "its values look like keys of " + parent.name + ", which change, but it is not declared as a " +
-				"reference, so its values will not change (" + f.Evidence + ")",
+			Message: "its values look like keys of " + parent.name + ", which change, but it is not declared as " +
+				"a reference, so its values will not change (" + f.Evidence + ")",
 			Remedy: "if it is one, list " + c.ws.referenceOf(f).inPlan() + " under references: of the table"})
 	}
 	return err
@@ -89,13 +89,14 @@ func (c *schemaCheck) openColumns(name string) {
 		r := Reference{Column: o.Column, Table: o.Candidate}
 		if at := strings.LastIndex(o.Candidate, "."); at >= 0 {
 			r.Table = o.Candidate[:at]
-			if t := c.ws.target.Tables[r.Table]; t != nil && !slices.Equal(t.Primary, []string{o.Candidate[at+1:]}) {
-				r.Target = []string{o.Candidate[at+1:]}
+			key := []string{o.Candidate[at+1:]}
+			if t := c.ws.target.Tables[r.Table]; t != nil && !slices.Equal(t.Primary, key) {
+				r.Target = key
 			}
 		}
 		c.report.problem(Problem{Code: CodeUndecided, Table: name, Column: o.Column,
 			Message: fmt.Sprintf("nobody has decided whether it holds keys of %s (%s)", o.Candidate, o.Evidence),
-			Remedy: "if it does, list " + r.inPlan() + " under references: of the table; then, or if it does not, " +
-				"remove it from undecided:"})
+			Remedy: "if it does, list " + r.inPlan() + " under references: of the table; then, or if it does " +
+				"not, remove it from undecided:"})
 	}
 }

@@ -1,5 +1,5 @@
-// Package census finds references in data. It asks each server how many values of each integer column are keys
-// of which table, and judges the answers, because the databases of most games declare no foreign keys.
+// Package census finds references in data. It asks each server how many values of each integer column are
+// keys of which table, and judges the answers, because the databases of most games declare no foreign keys.
 //
 // All questions about a server are answered by its own database, since all of its tables lie there. Nothing
 // but numbers about columns comes back, so the memory that a census takes does not grow with the rows.
@@ -32,8 +32,8 @@ const (
 	Reference                // they are keys almost certainly
 )
 
-// Finding is what a census thinks of a column. A column whose values are keys of different tables in different
-// rows has one finding for each of these tables.
+// Finding is what a census thinks of a column. A column whose values are keys of different tables in
+// different rows has one finding for each of these tables.
 type Finding struct {
 	Column
 	Verdict  Verdict
@@ -61,8 +61,8 @@ type span struct {
 	min, max       int64
 }
 
-// Take asks the servers and returns the findings about all integer columns, in the order of tables and columns.
-// A key is only looked for if some server has counted it: the other ones are never renumbered.
+// Take asks the servers and returns the findings about all integer columns, in the order of tables and
+// columns. A key is only looked for if some server has counted it: the other ones are never renumbered.
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
 		above: map[Column][]Column{}, selectors: map[string][]Column{}}
@@ -149,8 +149,8 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error 
 	return nil
 }
 
-// covers returns the condition that a number lies in the span. A bound value would get the type of the column,
-// which may be too narrow for it.
+// covers returns the condition that a number lies in the span. A bound value would get the type of the
+// column, which may be too narrow for it.
 func (s span) covers(number string) string {
 	return fmt.Sprintf("%s BETWEEN %d AND %d", number, s.min, s.max)
 }
@@ -192,8 +192,8 @@ func (c *Census) findKeys() {
 	}
 }
 
-// isAbove reports whether a key can be the one that another key is taken from: no server has fewer of them, or
-// else, of two equal sets, the shorter name is that of the table that the others belong to.
+// isAbove reports whether a key can be the one that another key is taken from: no server has fewer of them,
+// or else, of two equal sets, the shorter name is that of the table that the others belong to.
 func (c *Census) isAbove(parent, child Column) bool {
 	equal := true
 	for i, s := range c.spans[parent] {
@@ -224,8 +224,8 @@ func (c *Census) roots(col Column, matches []match) []match {
 
 // holds returns SQL that reports whether a value is a key, for a table of a server.
 func holds(d *sqldb.DB, key Column, value string) string {
-	return "EXISTS (SELECT 1 FROM " + d.Kind.Quote(key.Table) + " AS p WHERE p." + d.Kind.Quote(key.Name) + " = " +
-		value + ")"
+	return "EXISTS (SELECT 1 FROM " + d.Kind.Quote(key.Table) + " AS p WHERE p." + d.Kind.Quote(key.Name) +
+		" = " + value + ")"
 }
 
 // values returns SQL for the different values of a column, as a table v with a column x.

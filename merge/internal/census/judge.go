@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// minValues is how many different values a condition needs, and minChance how unlikely it has to be that all
-	// of them are keys by chance, as a negative decimal logarithm.
+	// minValues is how many different values a condition needs, and minChance how unlikely it has to be that
+	// all of them are keys by chance, as a negative decimal logarithm.
 	minValues, minChance = 20, 8
 	// margin is how much more likely than the next table the best one has to be.
 	margin = 2
@@ -78,8 +78,8 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	return all, nil
 }
 
-// bare returns the name of a column for a condition of a plan, which every database has to understand: without
-// quotes if the first one takes it so.
+// bare returns the name of a column for a condition of a plan, which every database has to understand:
+// without quotes if the first one takes it so.
 func (c *Census) bare(ctx context.Context, col Column) string {
 	for _, d := range c.servers {
 		if d.Tables[col.Table] == nil || d.Tables[col.Table].Column(col.Name) == nil {
@@ -155,7 +155,7 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([
 	}
 	selectors = slices.DeleteFunc(slices.Clone(selectors), func(by Column) bool { return by == col })
 	if slices.ContainsFunc(c.spans[col], func(s span) bool { return s.max >= 1<<32 }) {
-		selectors = append(selectors, col) // the keys may be below the numbers of 64 bits, as those of players are
+		selectors = append(selectors, col) // keys may lie below numbers of 64 bits, as those of players do
 	}
 	for _, by := range selectors {
 		found, err := c.selected(ctx, col, by, partial)
@@ -316,4 +316,36 @@ func (c *Census) equals(ctx context.Context, by Column, of []string, text bool) 
 		return c.bare(ctx, by) + " = " + quoted[0]
 	}
 	return fmt.Sprintf("%s IN (%s)", c.bare(ctx, by), strings.Join(quoted, ", "))
+}
+
+// Outside looks at the rows of a server that do not meet a condition: it returns evidence if the values that
+// they have in a column are keys of a table by more than chance, and "" otherwise. Values beyond the range of
+// the keys say nothing, for these rows may refer to something else.
+func Outside(ctx context.Context, d *sqldb.DB, col, key Column, when string) (string, error) {
+	t, of := d.Tables[col.Table].Column(col.Name), d.Tables[key.Table].Column(key.Name)
+	if t == nil || of == nil || t.Family != sqldb.FamilyInt || of.Family != sqldb.FamilyInt {
+		return "", nil
+	}
+	name := d.Kind.Quote(key.Name)
+	value := "NULLIF(" + name + ", 0)"
+	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(DISTINCT ", value,
+		"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table)))
+	if err != nil {
+		return "", err
+	}
+	keys := spanOf(rows[0][0], rows[0][1:])
+	if keys.distinct == 0 {
+		return "", nil
+	}
+	counts, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
+		holds(d, key, "v.x"), " THEN 1 END) FROM ",
+		values(d, col, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1"), " WHERE ", keys.covers("v.x")))
+	if err != nil {
+		return "", err
+	}
+	chance := float64(counts[0]) * math.Log10(float64(keys.distinct)/width(keys.min, keys.max))
+	if counts[0] != counts[1] || counts[0] < minValues || -chance < minChance {
+		return "", nil
+	}
+	return fmt.Sprintf("%d of %d values are keys; by chance 10^%.0f", counts[1], counts[0], chance), nil
 }

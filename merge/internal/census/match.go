@@ -41,8 +41,8 @@ func (m match) counts() (values, hits int64) {
 	return values, hits
 }
 
-// chance is the decimal logarithm of how likely the values would all be keys if they were other numbers of the
-// same range.
+// chance is the decimal logarithm of how likely the values would all be keys if they were other numbers of
+// the same range.
 func (m match) chance() (sum float64) {
 	for _, a := range m.servers {
 		sum += a.chance
@@ -89,7 +89,8 @@ func (m match) possible() bool {
 	return hits*10 >= values*9 && m.excess() >= 6
 }
 
-// excess says how many standard deviations more values are keys than by chance, of those in the range of keys.
+// excess says how many standard deviations more values are keys than by chance, of those in the range of
+// keys.
 func (m match) excess() float64 {
 	more, variance := 0.0, 0.25 // so that a few values say little
 	for _, a := range m.servers {
@@ -234,7 +235,8 @@ func singular(word string) string {
 func (m match) evidence(zeros bool, counter []string) string {
 	var parts []string
 	for _, a := range m.servers {
-		parts = append(parts, fmt.Sprintf("%s: %d of %d values are keys of %s", a.server, a.hits, a.values, m.key))
+		parts = append(parts, fmt.Sprintf("%s: %d of %d values are keys of %s", a.server, a.hits, a.values,
+			m.key))
 	}
 	if m.full() {
 		parts = append(parts, fmt.Sprintf("by chance 10^%.0f", m.chance()))
