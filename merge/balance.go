@@ -201,7 +201,8 @@ func (r *runner) balance(ctx context.Context) error {
 				"else writes to it, or a trigger of it does", j.name, written, held))
 		case lost != planned:
 			differ = append(differ, fmt.Sprintf("table %s: the plan gives up %v of %d rows, and the run %v: if "+
-				"they may be lost, write under gives_up: of the plan %s", j.name, planned, read, lost, line(j.name, lost)))
+				"they may be lost, write under gives_up: of the plan %s", j.name, planned, read, lost,
+				line(j.name, lost)))
 		}
 	}
 	if len(differ) > 0 {

@@ -53,7 +53,7 @@
 //	quarantined   the target has refused it
 //
 // Check counts them, and refuses a plan with other numbers; its report has the lines. Run counts again what
-// it has done, and the rows of the target, before it ends. Verify counts the sources and the target by itself.
+// it has done, and the rows of the target, before it ends. Verify counts sources and target by itself.
 // Only a run knows all rows that go to the quarantine, so Check takes the number of the plan for it.
 //
 // # Counted keys

@@ -190,7 +190,7 @@ func rarePlans() map[string]hostile {
 			schema: []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE)", "CREATE TABLE c (p BIGINT NOT NULL, item BIGINT NOT NULL, n BIGINT, PRIMARY KEY (p, item), FOREIGN KEY (p) REFERENCES p (id))"},
 			first:  []string{"INSERT INTO p VALUES (1, 'a'), (2, 'b')", "INSERT INTO c VALUES (1, 7, 10), (2, 7, 20)"},
 			second: []string{"INSERT INTO p VALUES (1, 'b'), (2, 'c')", "INSERT INTO c VALUES (1, 7, 3), (2, 7, 4), (1, 8, 1)"},
-			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}, "c": {Policy: merge.Sum, Sum: []string{"n"}}},
+			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}, "c": {Policy: merge.Sum, Key: []string{"p", "item"}, Sum: []string{"n"}}},
 			asks:   [][2]string{{"SELECT n FROM c JOIN p ON p.id = c.p WHERE login = 'b' ORDER BY item", "23,1"}, {"SELECT SUM(n) FROM c", "38"}, {"SELECT COUNT(*) FROM c", "4"}}},
 		"a unique pair with a reference in it that changes": {
 			schema: []string{parents, "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, p BIGINT NOT NULL, slot BIGINT NOT NULL, UNIQUE (p, slot), FOREIGN KEY (p) REFERENCES p (id))"},
