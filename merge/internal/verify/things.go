@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/big"
 	"regexp"
 	"slices"
@@ -47,18 +48,12 @@ func (v *verifier) unchanged(ctx context.Context) error {
 	takeCounters(before)
 	takeCounters(now)
 	found := len(v.findings)
-	all := map[thing]bool{}
-	for t := range before {
-		all[t] = true
-	}
-	for t := range now {
-		all[t] = true
-	}
-	for _, t := range sorted(all) {
+	for _, t := range sorted(before, now) {
 		was, had := before[t]
 		is, has := now[t]
 		switch {
-		case was == is && had == has, t.kind == kindCounter && (!had || has && reached(was, is)):
+		case was == is && had == has:
+		case t.kind == kindCounter && reached(was, is):
 		case !had:
 			v.compare("catalog", t.table, "", t.String(), "none", "added: "+is)
 		case !has:
@@ -74,22 +69,21 @@ func (v *verifier) unchanged(ctx context.Context) error {
 	return nil
 }
 
-func sorted(all map[thing]bool) []thing {
-	var list []thing
-	for t := range all {
-		list = append(list, t)
-	}
+// sorted returns the things of two lists, each once.
+func sorted(before, now map[thing]string) []thing {
+	list := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(now))
 	slices.SortFunc(list, func(a, b thing) int {
 		return strings.Compare(a.table+"\x00"+a.kind+"\x00"+a.name, b.table+"\x00"+b.kind+"\x00"+b.name)
 	})
-	return list
+	return slices.Compact(list)
 }
 
-// reached reports whether a counter stands where it stood, or further on.
+// reached reports whether a counter stands where it stood, or further on. One that had not begun to count stood
+// nowhere.
 func reached(was, is string) bool {
-	from, ok := new(big.Int).SetString(was, 10)
-	to, ok2 := new(big.Int).SetString(is, 10)
-	return ok && ok2 && to.Cmp(from) >= 0
+	from, counted := new(big.Int).SetString(was, 10)
+	to, counts := new(big.Int).SetString(is, 10)
+	return !counted || counts && to.Cmp(from) >= 0
 }
 
 // differ notes how a thing differs. Of the statement that makes a table it notes only the parts that do.
@@ -118,7 +112,7 @@ func (v *verifier) differ(t thing, was, is string) {
 	for _, part := range added {
 		v.compare("catalog", t.table, "", subject(part), "none", "added: "+part)
 	}
-	if len(parts(was)) == len(parts(is)) && slices.Equal(parts(was), parts(is)) { // blanks only
+	if slices.Equal(parts(was), parts(is)) { // but for blanks
 		v.compare("catalog", t.table, "", t.String(), was, is)
 	}
 }
