@@ -127,7 +127,8 @@ func (c *schemaCheck) fires() {
 	}
 	for _, j := range c.ws.order {
 		for _, name := range j.to.Triggers {
-			meet(Problem{Table: j.name, Message: "the trigger " + name + " acts on rows that the merge writes"}, name,
+			meet(Problem{Table: j.name,
+				Message: "the trigger " + name + " acts on rows that the merge writes"}, name,
 				disable)
 		}
 	}
@@ -194,8 +195,8 @@ func (c *schemaCheck) columns() {
 			c.report.problem(Problem{Code: CodeEngine, Server: c.ws.target.Name, Table: j.name,
 				Message: "its engine " + j.to.Engine + " has no transactions, so a run that ends early could write " +
 					"rows twice or lose them",
-				Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB in the target; after verify " +
-					"it can be changed back"})
+				Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB in the target; after " +
+					"verify it can be changed back"})
 		}
 		for _, src := range j.sources {
 			if src != nil {

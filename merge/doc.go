@@ -118,6 +118,6 @@
 // # What is not covered
 //
 // Writes to a source during the run are noticed by row counts and greatest keys only, so stop the servers
-// first. Triggers of the target fire; Check reports them. Data outside of the databases is a matter for
-// hooks.
+// first. Triggers and events of the target act if the plan lists them under fires. Data outside of the
+// databases is a matter for hooks.
 package merge

@@ -65,9 +65,10 @@ func (m *Merge) Run(ctx context.Context) (*RunReport, error) {
 
 // Verify compares the target with the sources, by code of its own that shares nothing with Run. It compares
 // every value of every row, every reference with the content of its parent, orphans, equal unique keys, new
-// names and who kept the old ones, totals, and the sums that the plan conserves. It opens second connections
-// to all databases and writes nothing there; large lists are kept in temporary files of this machine. The
-// report lists what differs; an error means that Verify itself failed.
+// names and who kept the old ones, totals, the sums that the plan conserves, and what the target has besides
+// rows with what it had before the run. It opens second connections to all databases and writes nothing
+// there; large lists are kept in temporary files of this machine. The report lists what differs; an
+// error means that Verify itself failed.
 func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 	v := &verifier{
 		ws: m.ws, journal: m.journal(), report: &VerifyReport{Plan: m.ws.plan.Hash()},

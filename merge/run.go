@@ -155,7 +155,8 @@ func (r *runner) decide(ctx context.Context, check *CheckReport, fingerprints ma
 			return err
 		}
 		for batch := range slices.Chunk(things, 50) {
-			q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableCatalog), " (kind, tbl, name, definition) VALUES ")
+			q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableCatalog),
+				" (kind, tbl, name, definition) VALUES ")
 			for i, t := range batch {
 				if i > 0 {
 					q.Add(", ")

@@ -182,7 +182,8 @@ func postgresReferences(ctx context.Context, d *DB, tables map[string]*Table) er
 
 func postgresTriggers(ctx context.Context, d *DB, tables map[string]*Table) error {
 	// Those of a partition act on rows that are written to its table. Those for replicas only act nowhere else.
-	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT DISTINCT c.relname, t.tgname FROM pg_trigger t "+
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT DISTINCT c.relname, t.tgname "+
+		"FROM pg_trigger t "+
 		"JOIN pg_class c ON c.oid = COALESCE(pg_partition_root(t.tgrelid), t.tgrelid) "+
 		"WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') "+
 		"AND c.relnamespace = "+currentNamespace+" ORDER BY t.tgname"))

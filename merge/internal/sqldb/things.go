@@ -118,23 +118,28 @@ func postgresThings() []string {
 			"AND c.relnamespace = " + here,
 		"SELECT 'view', c.relname, '', concat_ws(' ', c.relkind, c.reloptions::text, pg_get_viewdef(c.oid)) " +
 			"FROM pg_class c WHERE c.relkind IN ('v', 'm') AND c.relnamespace = " + here,
-		"SELECT 'function', '', left(p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', 400), " +
+		"SELECT 'function', '', left(p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', " +
+			"400), " +
 			"CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE pg_get_functiondef(p.oid) END FROM pg_proc p " +
 			"WHERE p.pronamespace = " + here + noExtension + "p.oid)",
-		"SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT string_agg(quote_literal(e.enumlabel), " +
+		"SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT string_agg(" +
+			"quote_literal(e.enumlabel), " +
 			"', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = y.oid), " +
 			"CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod) END, " +
 			"CASE WHEN y.typnotnull THEN 'NOT NULL' END, y.typdefault) FROM pg_type y " +
 			"WHERE y.typtype IN ('e', 'd', 'r') AND y.typnamespace = " + here + noExtension + "y.oid)",
 		"SELECT 'sequence', COALESCE((SELECT o.relname FROM pg_depend d JOIN pg_class o ON o.oid = d.refobjid " +
-			"WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') LIMIT 1), ''), " +
+			"WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') " +
+			"LIMIT 1), ''), " +
 			"c.relname, concat_ws(' ', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement, s.seqmin, " +
 			"s.seqmax, s.seqcache, s.seqcycle) FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid " +
 			"WHERE c.relnamespace = " + here,
 		// A counter that counts down stands at the negative of its number, so that it never falls.
-		"SELECT 'counter', '', c.relname, (pg_sequence_last_value(s.seqrelid)::numeric * sign(s.seqincrement))::text " +
+		"SELECT 'counter', '', c.relname, " +
+			"(pg_sequence_last_value(s.seqrelid)::numeric * sign(s.seqincrement))::text " +
 			"FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid " +
-			"WHERE has_sequence_privilege(s.seqrelid, 'SELECT, USAGE') AND pg_sequence_last_value(s.seqrelid) IS NOT NULL " +
+			"WHERE has_sequence_privilege(s.seqrelid, 'SELECT, USAGE') " +
+			"AND pg_sequence_last_value(s.seqrelid) IS NOT NULL " +
 			"AND c.relnamespace = " + here,
 		"SELECT 'policy', c.relname, p.polname, concat_ws(' ', p.polcmd, p.polpermissive, p.polroles::text, " +
 			"pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)) FROM pg_policy p " +

@@ -12,6 +12,8 @@
 //     says; totals are added up again.
 //   - names: whoever has a new name lost the old one to a row that comes first, and the new name has the form
 //     that the plan says.
+//   - what the target has besides rows: its indexes, constraints, defaults, triggers and the like are those
+//     that the run has stored before the first row, and its counters have not fallen.
 //   - keys of the target that occur twice, references to nothing, counters behind the keys, and the sums
 //     that the plan conserves.
 //

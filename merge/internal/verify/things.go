@@ -28,7 +28,7 @@ func (v *verifier) unchanged(ctx context.Context) error {
 		return nil
 	}
 	before := map[thing]string{}
-	err := v.target.each(ctx, "SELECT kind, tbl, name, definition FROM "+v.target.kind.quote(tableOfCatalog), nil,
+	err := v.target.each(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog, nil,
 		func(values []any) error {
 			before[thing{textOf(values[0]), textOf(values[1]), textOf(values[2])}] = textOf(values[3])
 			return nil
@@ -78,8 +78,8 @@ func sorted(before, now map[thing]string) []thing {
 	return slices.Compact(list)
 }
 
-// reached reports whether a counter stands where it stood, or further on. One that had not begun to count stood
-// nowhere.
+// reached reports whether a counter stands where it stood, or further on. One that had not begun to
+// count stood nowhere.
 func reached(was, is string) bool {
 	from, counted := new(big.Int).SetString(was, 10)
 	to, counts := new(big.Int).SetString(is, 10)
@@ -221,7 +221,8 @@ const sqliteThings = `SELECT type, tbl_name, name, sql FROM sqlite_master
 	WHERE sql IS NOT NULL AND substr(name, 1, 7) <> 'sqlite_'`
 
 const mysqlThings = `SELECT 'database', '', '',
-		CONCAT_WS(' ', default_character_set_name, default_collation_name) FROM information_schema.schemata WHERE schema_name = DATABASE();
+		CONCAT_WS(' ', default_character_set_name, default_collation_name) FROM information_schema.schemata
+		WHERE schema_name = DATABASE();
 	SELECT CASE WHEN table_type = 'SEQUENCE' THEN 'sequence' ELSE 'table' END, table_name, '', '(shown)'
 		FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE',
 		'SYSTEM VERSIONED', 'SEQUENCE');
@@ -237,8 +238,8 @@ const mysqlThings = `SELECT 'database', '', '',
 		interval_field, starts, ends, on_completion, event_definition) FROM information_schema.events WHERE
 		event_schema = DATABASE()`
 
-// A foreign key of PostgreSQL is kept by triggers, which can be switched off. A counter that counts down stands
-// at the negative of its number, so that it never falls.
+// A foreign key of PostgreSQL is kept by triggers, which can be switched off. A counter that counts down
+// stands at the negative of its number, so that it never falls.
 const postgresThings = `SELECT 'table', c.relname, '', concat_ws(' ', c.relkind, c.relpersistence,
 		c.reloptions::text,
 		c.relrowsecurity, c.relforcerowsecurity, pg_get_partkeydef(c.oid), pg_get_expr(c.relpartbound,
