@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -336,4 +337,55 @@ func (r *runner) summary() {
 			}
 		}
 	}
+}
+
+// balance compares what became of the rows with the lines of the plan, by the journal, the decisions, the
+// quarantine, and the number of rows in the target.
+func (r *runner) balance(ctx context.Context) error {
+	k := r.ws.target.Kind
+	refused := map[tableServer]int64{}
+	if err := r.decisions.counts(ctx, k.Quote(tableQuarantine), refused); err != nil {
+		return err
+	}
+	var differ []string
+	for _, j := range r.ws.order {
+		planned := r.ws.plan.GivesUp[j.name]
+		held, err := r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", k.Quote(j.name)))
+		if err != nil {
+			return err
+		}
+		var read, written, stayed int64
+		var lost GivenUp
+		for _, s := range r.ws.servers {
+			of := tableServer{j.name, s.Number}
+			e := r.entries[stepCopy][of]
+			if e == nil {
+				continue
+			}
+			all, err := e.all()
+			if err != nil {
+				return err
+			}
+			one := GivenUp{Collapsed: r.decisions.drops[of], Quarantined: refused[of]}
+			lost.add(one)
+			read, written, stayed = read+all, written+e.written, stayed+all-e.written-one.rows()
+		}
+		// What stayed behind is of two sorts. Only a look at the sources tells them apart, and the check had it.
+		if lost.Filtered = stayed; stayed == planned.Orphans+planned.Filtered {
+			lost.Orphans, lost.Filtered = planned.Orphans, planned.Filtered
+		}
+		switch {
+		case held != written:
+			differ = append(differ, fmt.Sprintf("table %s: %d rows were copied, and the target has %d: something "+
+				"else writes to it, or a trigger of it does", j.name, written, held))
+		case lost != planned:
+			differ = append(differ, fmt.Sprintf("table %s: the plan gives up %v of %d rows, and the run %v: if "+
+				"they may be lost, write under gives_up: of the plan %s", j.name, planned, read, lost,
+				line(j.name, lost)))
+		}
+	}
+	if len(differ) > 0 {
+		return fmt.Errorf("%w: %s; then drop the target and begin anew", ErrBalance, strings.Join(differ, "; "))
+	}
+	return nil
 }

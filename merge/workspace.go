@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -345,4 +346,37 @@ func (ws *workspace) late(j *tableJob) []string {
 		}
 	}
 	return names
+}
+
+// undeclared returns the columns of the sources that refer to a table by what is in them, or may do so,
+// though neither the target nor the plan declares it.
+func (ws *workspace) undeclared(ctx context.Context) ([]census.Finding, error) {
+	var sources []*sqldb.DB
+	for _, s := range ws.servers {
+		sources = append(sources, s.db)
+	}
+	all, err := census.Take(ctx, sources, ws.minGenerated)
+	return slices.DeleteFunc(all, func(f census.Finding) bool {
+		t, parent := ws.target.Tables[f.Table], ws.target.Tables[f.Parent.Table]
+		if f.Verdict < census.Possible || t == nil || parent == nil || t.Column(f.Name) == nil ||
+			parent.Column(f.Parent.Name) == nil {
+			return true
+		}
+		declared := slices.ContainsFunc(t.References,
+			func(r sqldb.Reference) bool { return slices.Contains(r.Columns, f.Name) })
+		if p := ws.plan.Tables[f.Table]; p != nil {
+			declared = declared || p.Set[f.Name] != "" || slices.ContainsFunc(p.References,
+				func(r Reference) bool { return slices.Contains(r.columns(), f.Name) })
+		}
+		return declared
+	}), err
+}
+
+// referenceOf returns a finding as a plan declares it.
+func (ws *workspace) referenceOf(f census.Finding) Reference {
+	r := Reference{Column: f.Name, Table: f.Parent.Table, When: f.When, Note: f.Evidence}
+	if !slices.Equal(ws.target.Tables[f.Parent.Table].Primary, []string{f.Parent.Name}) {
+		r.Target = []string{f.Parent.Name}
+	}
+	return r
 }

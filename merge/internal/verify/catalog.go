@@ -343,3 +343,36 @@ func (d *database) sqliteKeys(ctx context.Context, t *relation) error {
 	}
 	return err
 }
+
+// things reads what the database has besides rows, in its own words.
+func (d *database) things(ctx context.Context) (map[thing]string, error) {
+	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings}[d.kind]
+	if d.kind == sqlite {
+		n, err := d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
+		if err != nil {
+			return nil, err
+		}
+		if n == "1" {
+			queries += "; SELECT 'counter', name, '', seq FROM sqlite_sequence"
+		}
+	}
+	all := map[thing]string{}
+	for q := range strings.SplitSeq(queries, ";") {
+		rows, err := d.texts(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("what it has besides rows cannot be read: %w", err)
+		}
+		for _, row := range rows {
+			t := thing{strings.ToLower(row[0]), row[1], row[2]}
+			if made := "SHOW CREATE " + t.kind + " " + d.kind.quote(t.table); row[3] == madeBy {
+				shown, err := d.texts(ctx, made)
+				if err != nil {
+					return nil, err
+				}
+				row[3] = shown[0][1]
+			}
+			all[t] = row[3]
+		}
+	}
+	return all, nil
+}

@@ -1,8 +1,6 @@
 package verify
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"math/big"
 	"regexp"
@@ -20,55 +18,6 @@ func (t thing) String() string { return strings.TrimSpace(t.kind + " " + t.name)
 
 const kindCounter = "counter"
 
-// unchanged compares what the target has besides rows with what it had before the merge. Only counters may
-// have moved, and only forward.
-func (v *verifier) unchanged(ctx context.Context) error {
-	if v.target.tables[tableOfCatalog] == nil {
-		v.compare("catalog", tableOfCatalog, "", "what the target had before the merge", "stored", "lost")
-		return nil
-	}
-	before := map[thing]string{}
-	err := v.target.each(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog, nil,
-		func(values []any) error {
-			before[thing{textOf(values[0]), textOf(values[1]), textOf(values[2])}] = textOf(values[3])
-			return nil
-		})
-	if err != nil {
-		return err
-	}
-	now, err := v.target.things(ctx)
-	if err != nil {
-		return err
-	}
-	for t := range now {
-		if slices.Contains(v.plan.Own, t.table) {
-			delete(now, t)
-		}
-	}
-	takeCounters(before)
-	takeCounters(now)
-	found := len(v.findings)
-	for _, t := range sorted(before, now) {
-		was, had := before[t]
-		is, has := now[t]
-		switch {
-		case was == is && had == has:
-		case t.kind == kindCounter && reached(was, is):
-		case !had:
-			v.compare("catalog", t.table, "", t.String(), "none", "added: "+is)
-		case !has:
-			v.compare("catalog", t.table, "", t.String(), was, "lost")
-		default:
-			v.differ(t, was, is)
-		}
-	}
-	if len(v.findings) == found {
-		n := fmt.Sprintf("%d things", len(before))
-		v.compare("catalog", "", "", "what the target has besides rows, as before the merge", n, n)
-	}
-	return nil
-}
-
 // sorted returns the things of two lists, each once.
 func sorted(before, now map[thing]string) []thing {
 	list := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(now))
@@ -84,37 +33,6 @@ func reached(was, is string) bool {
 	from, counted := new(big.Int).SetString(was, 10)
 	to, counts := new(big.Int).SetString(is, 10)
 	return !counted || counts && to.Cmp(from) >= 0
-}
-
-// differ notes how a thing differs. Of the statement that makes a table it notes only the parts that do.
-func (v *verifier) differ(t thing, was, is string) {
-	if !strings.HasPrefix(strings.ToUpper(was), "CREATE TABLE") {
-		v.compare("catalog", t.table, "", t.String(), was, is)
-		return
-	}
-	lost, added := parts(was), parts(is)
-	for _, part := range parts(was) {
-		if at := slices.Index(added, part); at >= 0 {
-			added = slices.Delete(added, at, at+1)
-			at = slices.Index(lost, part)
-			lost = slices.Delete(lost, at, at+1)
-		}
-	}
-	for _, part := range lost {
-		at := slices.IndexFunc(added, func(other string) bool { return subject(other) == subject(part) })
-		if at < 0 {
-			v.compare("catalog", t.table, "", subject(part), part, "lost")
-			continue
-		}
-		v.compare("catalog", t.table, "", subject(part), part, added[at])
-		added = slices.Delete(added, at, at+1)
-	}
-	for _, part := range added {
-		v.compare("catalog", t.table, "", subject(part), "none", "added: "+part)
-	}
-	if slices.Equal(parts(was), parts(is)) { // but for blanks
-		v.compare("catalog", t.table, "", t.String(), was, is)
-	}
 }
 
 // subject is what a part of a CREATE TABLE is about: a quoted name, or the first two words.
@@ -179,39 +97,6 @@ func takeCounters(all map[thing]string) {
 			all[thing{kindCounter, t.table, ""}] = found[1]
 		}
 	}
-}
-
-// things reads what the database has besides rows, in its own words.
-func (d *database) things(ctx context.Context) (map[thing]string, error) {
-	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings}[d.kind]
-	if d.kind == sqlite {
-		n, err := d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
-		if err != nil {
-			return nil, err
-		}
-		if n == "1" {
-			queries += "; SELECT 'counter', name, '', seq FROM sqlite_sequence"
-		}
-	}
-	all := map[thing]string{}
-	for q := range strings.SplitSeq(queries, ";") {
-		rows, err := d.texts(ctx, q)
-		if err != nil {
-			return nil, fmt.Errorf("what it has besides rows cannot be read: %w", err)
-		}
-		for _, row := range rows {
-			t := thing{strings.ToLower(row[0]), row[1], row[2]}
-			if made := "SHOW CREATE " + t.kind + " " + d.kind.quote(t.table); row[3] == madeBy {
-				shown, err := d.texts(ctx, made)
-				if err != nil {
-					return nil, err
-				}
-				row[3] = shown[0][1]
-			}
-			all[t] = row[3]
-		}
-	}
-	return all, nil
 }
 
 // madeBy stands where a statement of its own shows what a thing is.

@@ -1044,3 +1044,83 @@ func (v *verifier) keepers(ctx context.Context, j *job) error {
 	}
 	return nil
 }
+
+// unchanged compares what the target has besides rows with what it had before the merge. Only counters may
+// have moved, and only forward.
+func (v *verifier) unchanged(ctx context.Context) error {
+	if v.target.tables[tableOfCatalog] == nil {
+		v.compare("catalog", tableOfCatalog, "", "what the target had before the merge", "stored", "lost")
+		return nil
+	}
+	before := map[thing]string{}
+	err := v.target.each(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog, nil,
+		func(values []any) error {
+			before[thing{textOf(values[0]), textOf(values[1]), textOf(values[2])}] = textOf(values[3])
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	now, err := v.target.things(ctx)
+	if err != nil {
+		return err
+	}
+	for t := range now {
+		if slices.Contains(v.plan.Own, t.table) {
+			delete(now, t)
+		}
+	}
+	takeCounters(before)
+	takeCounters(now)
+	found := len(v.findings)
+	for _, t := range sorted(before, now) {
+		was, had := before[t]
+		is, has := now[t]
+		switch {
+		case was == is && had == has:
+		case t.kind == kindCounter && reached(was, is):
+		case !had:
+			v.compare("catalog", t.table, "", t.String(), "none", "added: "+is)
+		case !has:
+			v.compare("catalog", t.table, "", t.String(), was, "lost")
+		default:
+			v.differ(t, was, is)
+		}
+	}
+	if len(v.findings) == found {
+		n := fmt.Sprintf("%d things", len(before))
+		v.compare("catalog", "", "", "what the target has besides rows, as before the merge", n, n)
+	}
+	return nil
+}
+
+// differ notes how a thing differs. Of the statement that makes a table it notes only the parts that do.
+func (v *verifier) differ(t thing, was, is string) {
+	if !strings.HasPrefix(strings.ToUpper(was), "CREATE TABLE") {
+		v.compare("catalog", t.table, "", t.String(), was, is)
+		return
+	}
+	lost, added := parts(was), parts(is)
+	for _, part := range parts(was) {
+		if at := slices.Index(added, part); at >= 0 {
+			added = slices.Delete(added, at, at+1)
+			at = slices.Index(lost, part)
+			lost = slices.Delete(lost, at, at+1)
+		}
+	}
+	for _, part := range lost {
+		at := slices.IndexFunc(added, func(other string) bool { return subject(other) == subject(part) })
+		if at < 0 {
+			v.compare("catalog", t.table, "", subject(part), part, "lost")
+			continue
+		}
+		v.compare("catalog", t.table, "", subject(part), part, added[at])
+		added = slices.Delete(added, at, at+1)
+	}
+	for _, part := range added {
+		v.compare("catalog", t.table, "", subject(part), "none", "added: "+part)
+	}
+	if slices.Equal(parts(was), parts(is)) { // but for blanks
+		v.compare("catalog", t.table, "", t.String(), was, is)
+	}
+}
