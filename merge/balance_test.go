@@ -108,6 +108,7 @@ func TestRowsInTheQuarantineNeedTheirNumberBeforeARunEnds(t *testing.T) {
 				[]string{plain, "INSERT INTO roles VALUES (" + id(1, 1) + ", 1), (" + id(1, 2) + ", -3)"})
 			into.exec(t, append([]string{plain}, refusing(target)...)...) // the check does not try triggers
 			plan.GivesUp = map[string]merge.GivenUp{"roles": {Quarantined: given}}
+			plan.Fires = []string{"positive"}
 			m := open(t, plan)
 			_, err := m.Run(t.Context())
 			if fits {

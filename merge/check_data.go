@@ -195,7 +195,7 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 				return err
 			}
 		}
-		return c.outside(ctx, j, src, s)
+		return c.outside(ctx, j, s)
 	})
 }
 
@@ -302,7 +302,7 @@ func (c *dataCheck) noneHits(j *tableJob, src *sourceTable, ref sqldb.Reference,
 
 // outside reports references with a condition whose column holds keys of the same table in further rows,
 // which no reference of the column applies to.
-func (c *dataCheck) outside(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
+func (c *dataCheck) outside(ctx context.Context, j *tableJob, s *server) error {
 	seen := map[string]bool{}
 	for _, ref := range j.refs {
 		if ref.When == "" || ref.Inside() || len(ref.Columns) != 1 || j.plan.Set[ref.Columns[0]] != "" ||

@@ -145,8 +145,8 @@ type TablePlan struct {
 	Orphans string `yaml:"orphans,omitempty" json:"orphans,omitempty"`
 	// References are foreign keys that are not declared in the databases.
 	References []Reference `yaml:"references,omitempty" json:"references,omitempty"`
-	// Undecided are columns that may hold keys of a table. Check reports each of them, and Run refuses the plan,
-	// until it is under References or was removed.
+	// Undecided are columns that may hold keys of a table. Check reports each of them, and Run refuses the
+	// plan, until it is under References or was removed.
 	Undecided []OpenColumn `yaml:"undecided,omitempty" json:"undecided,omitempty"`
 	// Absent lists servers that may lack the table.
 	Absent []string `yaml:"absent,omitempty" json:"absent,omitempty"`

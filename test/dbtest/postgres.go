@@ -75,9 +75,9 @@ func createPostgres(
 	return "", nil, err
 }
 
-// dropPostgres ends the sessions in a database, and drops it. A login that is no superuser may not end those of
-// other roles, such as the one of autovacuum, which works in every database. A plain DROP DATABASE ends that one
-// itself, and fails while there are others.
+// dropPostgres ends the sessions in a database, and drops it. A login that is no superuser may not end those
+// of other roles, such as the one of autovacuum, which works in every database. A plain DROP DATABASE ends
+// that one itself, and fails while there are others.
 func dropPostgres(ctx context.Context, admin *sql.DB, name string) error {
 	drop := `DROP DATABASE IF EXISTS ` + name
 	return retryWhileBusy(ctx, func() error {

@@ -154,7 +154,7 @@ func (w *worker) begin(ctx context.Context) bool {
 func (o order) newPlugin(more ...snowflakeplugin.Option) *snowflakeplugin.Plugin {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	opts := []lease.Option{lease.WithSpan(o.Span), lease.WithOwner(fmt.Sprintf("%s%s pid %d", ownerPrefix, o.Name, os.Getpid()))}
-	plugin := append(more, snowflakeplugin.WithLogger(log))
+	plugin := append([]snowflakeplugin.Option{snowflakeplugin.WithLogger(log)}, more...)
 	if o.Narrow {
 		plugin = append(plugin, snowflakeplugin.WithLayout(generator.JavaScript()))
 	}
@@ -193,7 +193,7 @@ func (w *worker) use(ctx context.Context) error {
 	if w.plugin == nil {
 		var opts []snowflakeplugin.Option
 		if w.Counts {
-			store, err := gormsegment.New(w.db)
+			store, err := gormsegment.New(w.db) //nolint:contextcheck // it has a bound of its own
 			if err != nil {
 				return err
 			}

@@ -223,10 +223,10 @@ func (c *Census) roots(col Column, matches []match) []match {
 	})
 }
 
-// holds returns SQL that reports whether a value is a key, for a table of a server.
-func holds(d *sqldb.DB, key Column, value string) string {
+// holds returns SQL that reports whether a value of values is a key, for a table of a server.
+func holds(d *sqldb.DB, key Column) string {
 	return "EXISTS (SELECT 1 FROM " + d.Kind.Quote(key.Table) + " AS p WHERE p." + d.Kind.Quote(key.Name) +
-		" = " + value + ")"
+		" = v.x)"
 }
 
 // values returns SQL for the different values of a column, as a table v with a column x.
@@ -277,7 +277,7 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 			}
 			name := d.Kind.Quote(m.key.Name)
 			q.Add(", COUNT(CASE WHEN ", c.spans[m.key][i].covers("v.x"), " THEN 1 END), COUNT(CASE WHEN ",
-				holds(d, m.key, "v.x"), " THEN 1 END), (SELECT COUNT(*) FROM ",
+				holds(d, m.key), " THEN 1 END), (SELECT COUNT(*) FROM ",
 				d.Kind.Quote(m.key.Table), " WHERE ", s.covers(name), ")")
 		}
 		found, err := numbers(ctx, d, q.Add(" FROM ", values(d, col, "")))

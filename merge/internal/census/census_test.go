@@ -137,10 +137,10 @@ func taken(t *testing.T, target dbtest.Target, servers ...[]string) map[string]s
 		if f.When != "" {
 			text += " when " + f.When
 		}
-		if before := found[f.Column.String()]; before != "" {
+		if before := found[f.String()]; before != "" {
 			text = before + ", " + text
 		}
-		found[f.Column.String()] = text
+		found[f.String()] = text
 		t.Log(f.Column, text, f.Evidence)
 	}
 	return found

@@ -103,7 +103,7 @@ func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string
 			continue
 		}
 		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT v.x FROM ", values(d, col, ""),
-			" WHERE NOT ", holds(d, key, "v.x"), " ORDER BY v.x LIMIT 3"))
+			" WHERE NOT ", holds(d, key), " ORDER BY v.x LIMIT 3"))
 		if err != nil {
 			return nil, err
 		}
@@ -250,7 +250,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		}
 		q := sqldb.NewStatement(d.Kind, "SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)")
 		for _, m := range partial {
-			q.Add(", COUNT(CASE WHEN ", holds(d, m.key, "v.x"), " THEN 1 END)")
+			q.Add(", COUNT(CASE WHEN ", holds(d, m.key), " THEN 1 END)")
 		}
 		rows, err := d.Strings(ctx, q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x FROM ",
 			d.Kind.Quote(col.Table), " WHERE ", name, " <> 0 AND ", d.Kind.Quote(by.Name),
@@ -338,7 +338,7 @@ func Outside(ctx context.Context, d *sqldb.DB, col, key Column, when string) (st
 		return "", nil
 	}
 	counts, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
-		holds(d, key, "v.x"), " THEN 1 END) FROM ",
+		holds(d, key), " THEN 1 END) FROM ",
 		values(d, col, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1"), " WHERE ", keys.covers("v.x")))
 	if err != nil {
 		return "", err
