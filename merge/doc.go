@@ -31,6 +31,8 @@
 //	undecided    nobody has said yet; Check lists what there is to choose from, and Run refuses
 //
 // Draft writes only what keeps every row, copy and rename, and undecided where that may be wrong.
+// It looks for references in the data, since the databases of most games declare none: what it is almost
+// certain of stands under references, and what may be one is undecided.
 //
 // Rows become one, by sum, keep_first and newest, if they are equal in the columns under key. Nobody but the
 // plan says which ones these are, and a column that a database counts is none of them: it has equal values
