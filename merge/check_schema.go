@@ -158,8 +158,8 @@ func (c *schemaCheck) hidden() {
 	}
 }
 
-// undecided reports the tables and columns about which the plan does not decide, with what a draft would choose
-// from.
+// undecided reports the tables and columns about which the plan does not decide, with what a draft would
+// choose from.
 func (c *schemaCheck) undecided(ctx context.Context) error {
 	d := newDrafter(c.ws)
 	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {

@@ -95,7 +95,8 @@ func (d *decisions) count(ctx context.Context) error {
 
 // counts counts the rows of a list by table and server.
 func (d *decisions) counts(ctx context.Context, list string, into map[tableServer]int64) error {
-	q := sqldb.NewStatement(d.ws.target.Kind, "SELECT tbl, server, COUNT(*) FROM ", list, " GROUP BY tbl, server")
+	q := sqldb.NewStatement(d.ws.target.Kind, "SELECT tbl, server, COUNT(*) FROM ",
+		list, " GROUP BY tbl, server")
 	return d.ws.target.Each(ctx, q, func(values []any) error {
 		server, err := strconv.ParseInt(sqldb.Text(values[1]), 10, 64)
 		if err != nil {
