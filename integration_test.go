@@ -161,7 +161,8 @@ func mergeTwoServers(t *testing.T, target dbtest.Target) {
 	}, opener)
 	ok(t, err)
 	plan.Tables["snowflake_authority"].Policy = merge.Skip // each database has notes of its own
-	plan.Tables["players"] = &merge.TablePlan{             // the richer player keeps the name
+	plan.GivesUp = map[string]merge.GivenUp{"snowflake_authority": {Skipped: 2}}
+	plan.Tables["players"] = &merge.TablePlan{ // the richer player keeps the name
 		Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name", Keep: "highest", By: "gold"},
 	}
 	m, err := merge.Open(ctx, plan, opener)
