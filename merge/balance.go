@@ -13,7 +13,7 @@ import (
 )
 
 // GivenUp counts the rows of a table that the target does not get, by the reason. For each table, the rows
-// of all servers are those of the target and these, but for Differing, which are some of Collapsed.
+// of all servers are those of the target and these.
 type GivenUp struct {
 	// Collapsed rows became one with another row.
 	Collapsed int64 `yaml:"collapsed,omitempty" json:"collapsed,omitempty"`
