@@ -35,7 +35,7 @@ help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## Run the tests of tier one, after the servers that they need were started or installed
-	@require=$$(scripts/services.sh) && SNOWFLAKE_REQUIRE="sqlite,$$require" $(GO) run ./test/testrun
+	@$(GO) run ./test/testrun -services
 
 check: tidy generated vet lint declared examples ## Check format, vet, linters, go.mod, generated code and the declared Go version
 

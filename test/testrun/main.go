@@ -2,6 +2,7 @@
 // seconds, and the ten slowest tests. "make test" and "make nightly" call it from the top of the repository:
 //
 //	testrun            tier one: plain, and with the race detector where goroutines meet
+//	testrun -services  the same, after scripts/services.sh has started or installed the servers
 //	testrun -nightly   everything with the race detector, and SNOWFLAKE_NIGHTLY=1
 //	testrun lease ...  only the modules and packages whose path begins with one of these words
 //
@@ -52,6 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	flags.SetOutput(out)
 	night := flags.Bool("nightly", false, "run everything, with the race detector")
+	services := flags.Bool("services", false, "start or install the servers of the tests first")
 	if flags.Parse(args) != nil {
 		return 2
 	}
@@ -59,6 +61,12 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	if err != nil {
 		fmt.Fprintln(out, "testrun:", err)
 		return 2
+	}
+	if *services {
+		if err := serve(ctx, steps); err != nil {
+			fmt.Fprintln(out, "testrun:", err)
+			return 1
+		}
 	}
 	r := &report{began: time.Now(), out: out}
 	queue := make(chan step, len(steps))
@@ -84,6 +92,28 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// serve starts or installs the servers, and names them to the tests, which then fail where one is absent.
+// On a new machine that is minutes of waiting for downloads, in which serve compiles what the steps need.
+func serve(ctx context.Context, steps []step) error {
+	waiting, ready := context.WithCancel(ctx)
+	defer ready()
+	var compiling sync.WaitGroup
+	compiling.Go(func() {
+		for _, s := range steps {
+			s.compile(waiting)
+		}
+	})
+	script := exec.CommandContext(ctx, "scripts/services.sh")
+	script.Stderr = os.Stderr
+	names, err := script.Output()
+	ready()
+	compiling.Wait()
+	if err != nil {
+		return fmt.Errorf("scripts/services.sh: %w", err)
+	}
+	return os.Setenv("SNOWFLAKE_REQUIRE", "sqlite,"+strings.TrimSpace(string(names)))
 }
 
 // A step is one call of go test in the directory of a module.
@@ -234,6 +264,20 @@ func (s step) run(ctx context.Context, night bool, r *report) {
 	if err != nil && (!errors.As(err, &failed) || ctx.Err() == nil) {
 		r.broken(fmt.Sprintf("go test in %s: %v", title(name), err))
 	}
+}
+
+// compile compiles what the step needs, but links nothing, until ctx is done. It reports no failure, because
+// the step itself does.
+func (s step) compile(ctx context.Context) {
+	args := []string{"list", "-export", "-deps", "-test"}
+	if s.race {
+		args = append(args, "-race")
+	}
+	list := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
+	list.Dir = s.dir
+	// After an interrupt go finishes the packages that it has begun, so no work is lost.
+	list.Cancel = func() error { return list.Process.Signal(os.Interrupt) }
+	_ = list.Run()
 }
 
 // title is what a module is called in the report.
