@@ -247,12 +247,18 @@ func (d Database) CheckOwn(ctx context.Context) error {
 // CheckCopy returns an error wrapping errs.ErrAuthority if a table of leases in this database, which has the
 // identity of want, does not have a record as it was written there last, or later: then it is a copy. The
 // owner alone does not tell, because a copy that was made under a running process has its name, too.
+//
+// A replica has the record later than its primary. It is known by its answer to a note, and the error wraps
+// ErrReadOnly. That is asked first: a replica that is promoted between both answers is compared as what it is.
 func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, written lease.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	d, err := d.Locate(ctx)
 	if err != nil {
 		return err
+	}
+	if err := d.probeWrite(ctx, want); dialect.ReadOnly(err) {
+		return fmt.Errorf("%w, so it may be a replica that lags behind %s: %w", ErrReadOnly, want, err)
 	}
 	var found [][]string
 	err = d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
@@ -272,6 +278,21 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 		}
 	}
 	return copied(want)
+}
+
+// probeWrite writes the note of the rows, which is there already, once more. Only the answer that nothing can be
+// written tells something: a login may lack the right, and somebody else may have the lock of SQLite. If that is
+// the caller, who is about to write, it is not asked for.
+func (d Database) probeWrite(ctx context.Context, want Origin) error {
+	if d.beneath {
+		return nil
+	}
+	if d.Embedded {
+		limited, cancel := context.WithTimeout(ctx, lockPatience)
+		defer cancel()
+		ctx = limited
+	}
+	return d.insert(ctx, subjectRows, newNote(want), false)
 }
 
 // Identity notes the identity that a table of leases has, unless it is noted already, and returns it.

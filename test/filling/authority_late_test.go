@@ -65,8 +65,14 @@ type frozen struct {
 func freeze(t *testing.T, target dbtest.Target, models ...any) frozen {
 	t.Helper()
 	dsn := target.DSN(t)
+	must(t, target.OpenDSN(t, dsn, nil).AutoMigrate(append(models, &account{})...), "AutoMigrate")
+	return freezeDSN(t, target, dsn)
+}
+
+// freezeDSN makes a database read-only.
+func freezeDSN(t *testing.T, target dbtest.Target, dsn string) frozen {
+	t.Helper()
 	f := frozen{admin: target.OpenDSN(t, dsn, nil)}
-	must(t, f.admin.AutoMigrate(append(models, &account{})...), "AutoMigrate")
 	var on, off string
 	switch {
 	case target.Dialect == "postgres":

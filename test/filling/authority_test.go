@@ -76,6 +76,10 @@ func authorityBehaviors() []behavior {
 			Run:  olderCopyIsFound,
 		},
 		{
+			Name: "a replica that lags behind is no copy, until it can be written to",
+			Run:  laggingReplicaIsNoCopy,
+		},
+		{
 			Name: "a store without an identity is noted by that word",
 			Run:  externalIsNoted,
 		},
