@@ -77,3 +77,27 @@ func ExampleNew() {
 	// 6pZL6MyBZji8K3WXe5dq1P 1 <nil>
 	// 7AEU5UIalxRHkBEk4rj4sv
 }
+
+// The way to keyed tags: every process opens both forms before the first one seals the new form.
+func ExampleNewCodec() {
+	keys := [][]byte{[]byte("0123456789abcdef")}
+	var address string
+	for _, opts := range [][]opaque.Option{
+		{}, {opaque.WithKeyedTags()}, {opaque.WithOnlyKeyedTags()},
+	} {
+		codec, err := opaque.NewCodec(keys, opts...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if address == "" {
+			address = codec.Seal("order", 1)
+		}
+		id, err := codec.Open("order", address)
+		fmt.Println(codec.Seal("order", 1), "and the old address is", id, err)
+	}
+	// Output:
+	// 6pZL6MyBZji8K3WXe5dq1P and the old address is 1 <nil>
+	// 0XKCSfZzT4DakUbm3AiDSd and the old address is 1 <nil>
+	// 0XKCSfZzT4DakUbm3AiDSd and the old address is 0 opaque: not a sealed ID
+}

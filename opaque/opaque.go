@@ -9,9 +9,25 @@
 //
 // # How
 //
-// The text is one block of AES-128 in base 62. The block holds the ID and 8 bytes that are derived from the
-// kind. Open decrypts the text and compares these 8 bytes. A text that was guessed, or that was made for
-// another kind, opens with a probability of 2^-64.
+// The text is one block of AES-128 in base 62. The block holds the ID and a tag of 8 bytes that is derived from
+// the kind. Open decrypts the text and compares the tag. There are two forms of it:
+//
+//   - a keyed tag is AES-CMAC (RFC 4493) of the kind, under a key that is derived from the sealing key. Whoever
+//     finds out what a text holds by other means cannot tell the tag of another kind;
+//   - a plain tag is SHA-256 of the kind, which everybody can compute.
+//
+// For each key and form, a text that was guessed, or that was made for another kind, opens with a probability
+// of 2^-64. So it is 2^-63 with one key as long as both forms open.
+//
+// # From plain tags to keyed ones
+//
+// [New] seals with plain tags and opens both forms, as every process has to that may get a keyed text. New
+// programs take [NewCodec] with [WithOnlyKeyedTags]. A program whose texts are in use goes there in three steps,
+// each in every process before the next one begins:
+//
+//  1. Run this version, which opens both forms.
+//  2. Use [WithKeyedTags]. From then on the text of an ID is another one, and the old one stays valid.
+//  3. When no old address is in use any more, use [WithOnlyKeyedTags].
 //
 // # Keys
 //
@@ -29,6 +45,7 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -41,7 +58,7 @@ import (
 )
 
 var (
-	// ErrKey is returned by [New] for keys that cannot be used. It is not temporary.
+	// ErrKey is returned by [New] and [NewCodec] for keys that cannot be used. It is not temporary.
 	ErrKey = errors.New("opaque: invalid key")
 
 	// ErrInvalid is returned by [Codec.Open] for every text that it does not open, and says nothing about
@@ -56,42 +73,92 @@ const (
 	Size = 22
 )
 
-// Codec seals and opens IDs. Make one with [New]. It is safe for concurrent use, and must not be copied.
+// Codec seals and opens IDs. Make one with [New] or [NewCodec]. It is safe for concurrent use, and must not be
+// copied.
 type Codec struct {
-	blocks []cipher.Block
+	keys []key
+	// keyed means that texts are sealed with keyed tags, and only that no others open.
+	keyed, only bool
 	// tags of the kinds that were used. It is replaced as a whole by whoever adds to it.
-	tags atomic.Pointer[map[string]uint64]
+	tags atomic.Pointer[map[string]tags]
 	// spare has *[aes.BlockSize]byte, which would be allocated otherwise, because they pass an interface.
 	spare sync.Pool
+}
+
+// A key is what one key of the user does: it seals texts, and makes tags.
+type key struct{ text, tag cipher.Block }
+
+// tags are those of one kind.
+type tags struct {
+	plain uint64
+	keyed []uint64 // for each key
 }
 
 // maxKinds limits how many tags are kept. Programs have few kinds.
 const maxKinds = 1_000
 
-// New returns a codec. Each key has 16 bytes, which should be random: the output of a password is not. The
+// Option changes one property of a [Codec].
+type Option interface{ apply(*Codec) }
+
+type option func(*Codec)
+
+func (o option) apply(c *Codec) { o(c) }
+
+// WithKeyedTags makes the codec seal with keyed tags. So it seals an ID as another text than without the option,
+// which opens as before. Every process that may get such a text needs a version that opens it, but not the
+// option. By default a codec seals with plain tags.
+func WithKeyedTags() Option { return option(func(c *Codec) { c.keyed = true }) }
+
+// WithOnlyKeyedTags is [WithKeyedTags], and texts with plain tags do not open any more. By default a codec opens
+// both.
+func WithOnlyKeyedTags() Option { return option(func(c *Codec) { c.keyed, c.only = true, true }) }
+
+// New is [NewCodec] without options.
+func New(keys ...[]byte) (*Codec, error) { return NewCodec(keys) }
+
+// NewCodec returns a codec. Each key has 16 bytes, which should be random: the output of a password is not. The
 // first key seals, and all of them open. It returns an error wrapping [ErrKey], which does not show the key,
-// if there is no key, if one has another length or is all zeros, or if two are equal.
-func New(keys ...[]byte) (*Codec, error) {
+// if there is no key, if one has another length or is all zeros, or if two are equal. An option that is nil
+// changes nothing.
+func NewCodec(keys [][]byte, opts ...Option) (*Codec, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%w: at least one key is needed", ErrKey)
 	}
 	c := &Codec{spare: sync.Pool{New: func() any { return new([aes.BlockSize]byte) }}}
-	for i, key := range keys {
+	for _, opt := range opts {
+		if opt != nil {
+			opt.apply(c)
+		}
+	}
+	for i, secret := range keys {
 		switch {
-		case len(key) != KeySize:
-			return nil, fmt.Errorf("%w: key %d has %d bytes, and it needs %d", ErrKey, i, len(key), KeySize)
-		case [KeySize]byte(key) == [KeySize]byte{}:
+		case len(secret) != KeySize:
+			return nil, fmt.Errorf("%w: key %d has %d bytes, and it needs %d", ErrKey, i, len(secret), KeySize)
+		case [KeySize]byte(secret) == [KeySize]byte{}:
 			return nil, fmt.Errorf("%w: key %d is all zeros, as if it had not been read", ErrKey, i)
-		case slices.ContainsFunc(keys[:i], func(other []byte) bool { return bytes.Equal(other, key) }):
+		case slices.ContainsFunc(keys[:i], func(other []byte) bool { return bytes.Equal(other, secret) }):
 			return nil, fmt.Errorf("%w: key %d is there twice", ErrKey, i)
 		}
-		block, err := aes.NewCipher(key)
+		k, err := newKey(secret)
 		if err != nil {
 			return nil, fmt.Errorf("%w: key %d: %w", ErrKey, i, err)
 		}
-		c.blocks = append(c.blocks, block)
+		c.keys = append(c.keys, k)
 	}
 	return c, nil
+}
+
+// newKey derives the key of the tags, because one key should serve one purpose.
+func newKey(secret []byte) (k key, err error) {
+	if k.text, err = aes.NewCipher(secret); err != nil {
+		return k, err
+	}
+	derived, err := hkdf.Key(sha256.New, secret, nil, "snowflakeplugin/opaque tag", KeySize)
+	if err != nil {
+		return k, err
+	}
+	k.tag, err = aes.NewCipher(derived)
+	return k, err
 }
 
 // Seal returns the text of an ID for a kind, such as the name of the table: always 22 letters and digits. The
@@ -99,9 +166,14 @@ func New(keys ...[]byte) (*Codec, error) {
 func (c *Codec) Seal(kind string, id int64) string {
 	b := c.spare.Get().(*[aes.BlockSize]byte)
 	defer c.spare.Put(b)
+	of := c.tagsOf(kind)
+	tag := of.plain
+	if c.keyed {
+		tag = of.keyed[0]
+	}
 	binary.BigEndian.PutUint64(b[:8], uint64(id))
-	binary.BigEndian.PutUint64(b[8:], c.tag(kind))
-	c.blocks[0].Encrypt(b[:], b[:])
+	binary.BigEndian.PutUint64(b[8:], tag)
+	c.keys[0].text.Encrypt(b[:], b[:])
 	return encode(b)
 }
 
@@ -110,41 +182,45 @@ func (c *Codec) Seal(kind string, id int64) string {
 func (c *Codec) Open(kind, text string) (int64, error) {
 	b := c.spare.Get().(*[aes.BlockSize]byte)
 	defer c.spare.Put(b)
-	want := c.tag(kind)
-	for _, block := range c.blocks {
+	want := c.tagsOf(kind)
+	for i, k := range c.keys {
 		if !decode(text, b) {
 			break
 		}
-		block.Decrypt(b[:], b[:])
-		if binary.BigEndian.Uint64(b[8:]) == want {
+		k.text.Decrypt(b[:], b[:])
+		if tag := binary.BigEndian.Uint64(b[8:]); tag == want.keyed[i] || tag == want.plain && !c.only {
 			return int64(binary.BigEndian.Uint64(b[:8])), nil
 		}
 	}
 	return 0, ErrInvalid
 }
 
-// tag returns the 8 bytes of a kind.
-func (c *Codec) tag(kind string) uint64 {
+// tagsOf returns the tags of a kind.
+func (c *Codec) tagsOf(kind string) tags {
 	known := c.tags.Load()
 	if known != nil {
-		if tag, ok := (*known)[kind]; ok {
-			return tag
+		if of, ok := (*known)[kind]; ok {
+			return of
 		}
 	}
-	tag := derive(kind)
+	of := tags{plain: plainTag(kind), keyed: make([]uint64, len(c.keys))}
+	for i, k := range c.keys {
+		sum := cmac(k.tag, []byte(kind))
+		of.keyed[i] = binary.BigEndian.Uint64(sum[:])
+	}
 	if known == nil {
-		known = &map[string]uint64{}
+		known = &map[string]tags{}
 	}
 	if len(*known) < maxKinds {
 		more := maps.Clone(*known)
-		more[strings.Clone(kind)] = tag
+		more[strings.Clone(kind)] = of
 		c.tags.Store(&more) // if another goroutine adds one now, either of them is derived again later
 	}
-	return tag
+	return of
 }
 
-// derive returns 8 bytes for a kind. They are no secret. They only differ for different kinds.
-func derive(kind string) uint64 {
+// plainTag returns 8 bytes for a kind. They are no secret. They only differ for different kinds.
+func plainTag(kind string) uint64 {
 	const domain = "snowflakeplugin/opaque\x00"
 	var short [64]byte
 	text := append(short[:0], domain...)

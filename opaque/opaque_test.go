@@ -112,6 +112,54 @@ func TestATextOpensForItsKindAndKeyOnly(t *testing.T) {
 	}
 }
 
+// keyedCodec is newCodec with options.
+func keyedCodec(tb testing.TB, keys [][]byte, opts ...opaque.Option) *opaque.Codec {
+	tb.Helper()
+	codec, err := opaque.NewCodec(keys, opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return codec
+}
+
+// Published addresses have to stay valid while processes of all steps run side by side.
+func TestTheFormsOfTagsOpenStepByStep(t *testing.T) {
+	t.Parallel()
+	const id = 7_000_000_000_000_000_001
+	keys := [][]byte{first}
+	before, keyed := newCodec(t, first), keyedCodec(t, keys, opaque.WithKeyedTags(), nil)
+	only := keyedCodec(t, keys, opaque.WithOnlyKeyedTags())
+	old, text := before.Seal("order", id), keyed.Seal("order", id)
+	if old != sealedLarge || text != keyedLarge || only.Seal("order", id) != text {
+		t.Errorf("sealed as %q, %q and %q, want %q and twice %q", old, text, only.Seal("order", id), sealedLarge,
+			keyedLarge)
+	}
+	rotated := keyedCodec(t, [][]byte{second, first}, opaque.WithKeyedTags())
+	for what, codec := range map[string]*opaque.Codec{"old": before, "keyed": keyed, "rotated": rotated} {
+		for _, address := range []string{old, text} {
+			if got, err := codec.Open("order", address); err != nil || got != id {
+				t.Errorf("%s: %q opens as %d, %v", what, address, got, err)
+			}
+		}
+	}
+	if got, err := only.Open("order", text); err != nil || got != id {
+		t.Errorf("only keyed: %q opens as %d, %v", text, got, err)
+	}
+	for what, err := range map[string]error{
+		"a plain tag": second1(only.Open("order", old)), "another kind": second1(only.Open("user", text)),
+		"another kind of both forms": second1(keyed.Open("user", text)),
+		"another key":                second1(newCodec(t, second).Open("order", text)),
+	} {
+		if !errors.Is(err, opaque.ErrInvalid) || err.Error() != opaque.ErrInvalid.Error() {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// The tag of one key is not that of another, whose block somebody may be able to make.
+	if swapped := keyedCodec(t, [][]byte{first, second}, opaque.WithOnlyKeyedTags()); swapped.Seal("order", id) != text {
+		t.Error("another key changes the text")
+	}
+}
+
 func second1(_ int64, err error) error { return err }
 
 func TestEveryChangeOfOneCharacterIsRefused(t *testing.T) {
@@ -222,7 +270,7 @@ func TestNoGuessOpens(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	codec := newCodec(t, first)
+	codec := newCodec(t, first) // which opens both forms
 	random := rand.New(rand.NewPCG(3, 4))
 	var guess [opaque.Size]byte
 	read := 0
@@ -273,7 +321,7 @@ func TestKeysThatCannotBeAreRefusedAndNotShown(t *testing.T) {
 }
 
 func TestSealAndOpenAllocateNoMoreThanTheText(t *testing.T) {
-	codec := newCodec(t, first)
+	codec := keyedCodec(t, [][]byte{first}, opaque.WithKeyedTags())
 	text := codec.Seal("order", 42)
 	if n := testing.AllocsPerRun(1000, func() { codec.Seal("order", 42) }); n > 3 {
 		t.Errorf("Seal allocates %v times", n)
@@ -306,9 +354,13 @@ func FuzzOpen(f *testing.F) {
 }
 
 func FuzzSeal(f *testing.F) {
-	codec := newCodec(f, first)
+	plain, keyed := newCodec(f, first), keyedCodec(f, [][]byte{first}, opaque.WithOnlyKeyedTags())
 	f.Add("order", int64(1))
 	f.Fuzz(func(t *testing.T, kind string, id int64) {
+		if text := keyed.Seal(kind, id); text == plain.Seal(kind, id) {
+			t.Errorf("%d of %q is %q in both forms", id, kind, text)
+		}
+		codec := []*opaque.Codec{plain, keyed}[id&1]
 		text := codec.Seal(kind, id)
 		if got, err := codec.Open(kind, text); err != nil || got != id || len(text) != opaque.Size {
 			t.Errorf("%d of %q is sealed as %q, which opens as %d, %v", id, kind, text, got, err)

@@ -71,6 +71,7 @@ type options struct {
 	layout, dsn, table  string
 	until               string
 	kind, keyFile       string
+	keyed               bool
 	purpose             string
 	dsns                []string
 	authority           authorityOptions

@@ -34,13 +34,16 @@ func sealCommand() command {
 		name: "seal", args: "ID...", short: "turn IDs into texts that tell strangers nothing",
 		help: `
 Prints the sealed text of each ID: the text that package opaque makes of it for the kind. IDs are decimal
-numbers.
+numbers. With --keyed it is the text of a program that uses WithKeyedTags or WithOnlyKeyedTags.
 ` + keyHelp + `
 
   snowflake seal --kind order 249168410316800512
   snowflake seal --kind order --key-file opaque.key 17 18 --json`,
-		flags: sealFlags,
-		run:   runSeal,
+		flags: func(set *flag.FlagSet, o *options) {
+			sealFlags(set, o)
+			set.BoolVar(&o.keyed, "keyed", false, "seal with a keyed tag")
+		},
+		run: runSeal,
 	}
 }
 
@@ -49,7 +52,7 @@ func openCommand() command {
 		name: "open", args: "TEXT...", short: "turn sealed texts back into IDs",
 		help: `
 Prints the ID in each sealed text. A text that was sealed for another kind or with another key, or was made
-up, does not open: the command then fails and prints no ID at all.
+up, does not open: the command then fails and prints no ID at all. Texts with plain and with keyed tags open.
 ` + keyHelp + `
 
   snowflake open --kind order 4qPDcXk7pKj0jttb3yvmPD
@@ -148,7 +151,11 @@ func codecOf(name, what string, e *env, o *options, args []string) (*opaque.Code
 		}
 		keys = append(keys, key)
 	}
-	codec, err := opaque.New(keys...)
+	var opts []opaque.Option
+	if o.keyed {
+		opts = append(opts, opaque.WithKeyedTags())
+	}
+	codec, err := opaque.NewCodec(keys, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: the keys in %s cannot be used: %w", name, origin, err)
 	}

@@ -28,6 +28,17 @@ func TestSealedTextsAreThoseOfTheProgram(t *testing.T) {
 		strings.Repeat(" ", len(anID))+codec.Seal("order", 17)+"\n" {
 		t.Errorf("two are\n%s", got)
 	}
+	keyed, err := opaque.NewCodec([][]byte{key}, opaque.WithOnlyKeyedTags())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(l.succeed(t, "seal", "--keyed", "--kind", "order", anID)); got == text {
+		t.Errorf("with a keyed tag it is %q as well", got)
+	} else if id, err := keyed.Open("order", got); err != nil || id != 249168410316800512 {
+		t.Errorf("%q is %d, %v", got, id, err)
+	} else if opened := l.succeed(t, "open", "--kind", "order", got); opened != anID+"\n" {
+		t.Errorf("%q opens as %q", got, opened)
+	}
 	all := decode[[]sealedInfo](t, l.succeed(t, "open", "--kind", "order", "--json", text))
 	if len(all) != 1 || all[0] != (sealedInfo{249168410316800512, "order", text}) {
 		t.Errorf("as JSON: %+v", all)

@@ -53,7 +53,7 @@ func openShop(ctx context.Context, dir string) (s *shop, err error) {
 	// A program that runs on reads its key from where it keeps secrets, or old addresses end with it.
 	key := make([]byte, opaque.KeySize)
 	_, _ = rand.Read(key) // which never fails
-	if s.codec, err = opaque.New(key); err != nil {
+	if s.codec, err = opaque.NewCodec([][]byte{key}, opaque.WithOnlyKeyedTags()); err != nil {
 		return s, err
 	}
 	file := filepath.Join(dir, "shop.db") + "?_journal_mode=WAL&_busy_timeout=10000&_txlock=immediate"
