@@ -8,18 +8,24 @@ import (
 
 // Raise makes a counter go on from next, or later if it is there already. Use it when numbers of the counter
 // are in use that the store does not know of, for example after it was restored from a backup. It creates a
-// counter without a residue if there is none. It returns an error wrapping [ErrInvalidOption] for a next
-// that is not from 1 to 9,223,372,036,854,775,806, or the error of the store.
+// counter without a residue if there is none. It is what ends that a counter is frozen because it went back.
+// Such a counter has to come to be above all numbers that are known to be claimed: see [Counter.WentBack].
+// Otherwise Raise changes nothing, and returns an error wrapping [ErrWentBack]. It returns one wrapping
+// [ErrInvalidOption] for a next that is not from 1 to 9,223,372,036,854,775,806, or the error of the store.
 func Raise(ctx context.Context, s Ledger, name string, next int64) error {
 	if next < 1 || next > maxNumber {
 		return fmt.Errorf("%w: Raise: counter %q: the next number %d", ErrInvalidOption, name, next)
 	}
-	return change(ctx, s, name, func(c Counter) Counter {
+	return change(ctx, s, name, func(c Counter) (Counter, error) {
 		if c.Modulus == 0 && c.Next == 0 {
 			c.Modulus = 1
 		}
 		c.Next = max(c.Next, next)
-		return c
+		if above, is := c.WentBack(); is && c.Next <= above {
+			return c, fmt.Errorf("%w: Raise: counter %q: numbers up to %d were claimed, so its next number cannot be "+
+				"%d", ErrWentBack, name, above, c.Next)
+		}
+		return c.released(), nil
 	})
 }
 
@@ -30,7 +36,8 @@ func Raise(ctx context.Context, s Ledger, name string, next int64) error {
 //
 // First it freezes the counter in all stores, so that no number is claimed with the old residue any more.
 // Then it raises all of them above every number that was claimed anywhere, and sets the residues. If it is
-// interrupted, run it again with the same stores: counters stay frozen until it has succeeded.
+// interrupted, run it again with the same stores: counters stay frozen until it has succeeded. A counter that
+// went back has to be raised first: SetResidues returns an error wrapping [ErrWentBack].
 func SetResidues(ctx context.Context, name string, stores ...Ledger) error {
 	modulus := int64(len(stores))
 	if modulus == 0 || modulus > maxModulus {
@@ -38,9 +45,12 @@ func SetResidues(ctx context.Context, name string, stores ...Ledger) error {
 	}
 	highest := int64(1)
 	for i, s := range stores {
-		err := change(ctx, s, name, func(c Counter) Counter {
+		err := change(ctx, s, name, func(c Counter) (Counter, error) {
+			if _, is := c.WentBack(); is {
+				return c, Refusal(c, 1, AnyTerms())
+			}
 			c.Next, c.Remainder, c.Modulus = max(c.Next, 1), 0, 0
-			return c
+			return c, nil
 		})
 		if err != nil {
 			return fmt.Errorf("freezing the counter in store %d: %w", i, err)
@@ -56,12 +66,12 @@ func SetResidues(ctx context.Context, name string, stores ...Ledger) error {
 	// All are raised before the first is open again, so that a run that is interrupted finds the same numbers.
 	for _, residues := range []bool{false, true} {
 		for i, s := range stores {
-			err := change(ctx, s, name, func(c Counter) Counter {
+			err := change(ctx, s, name, func(c Counter) (Counter, error) {
 				c.Next = max(c.Next, highest)
 				if residues {
 					c.Remainder, c.Modulus = int64(i), modulus
 				}
-				return c
+				return c, nil
 			})
 			if err != nil {
 				return fmt.Errorf("setting the residue in store %d: %w", i, err)
@@ -71,16 +81,17 @@ func SetResidues(ctx context.Context, name string, stores ...Ledger) error {
 	return nil
 }
 
-// change changes a counter, and tries again if somebody else has changed it meanwhile.
-func change(ctx context.Context, s Ledger, name string, edit func(Counter) Counter) error {
+// change changes a counter, and tries again if somebody else has changed it meanwhile. It changes nothing if edit
+// returns an error, and returns that.
+func change(ctx context.Context, s Ledger, name string, edit func(Counter) (Counter, error)) error {
 	for {
 		prev, err := counterOf(ctx, s, name)
 		if err != nil {
 			return err
 		}
-		next := edit(prev)
-		if next == prev {
-			return nil
+		next, err := edit(prev)
+		if err != nil || next == prev {
+			return err
 		}
 		if ok, err := s.Change(ctx, prev, next); ok || err != nil {
 			return err

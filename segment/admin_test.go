@@ -56,6 +56,18 @@ func TestARaisedCounterGoesOnAboveAndNeverFalls(t *testing.T) {
 	if n, err := newSource(t, store).Next(t.Context()); err != nil || n != 1000 {
 		t.Errorf("Next returned %d, %v", n, err)
 	}
+	// Of what nobody can read, nobody can say that it is over.
+	frozen, err := store.Counters(t.Context(), "orders")
+	must(t, err)
+	frozen[0].Kind, frozen[0].Modulus = "segment: went back, nobody can read this", 0
+	before, err := store.Counters(t.Context(), "orders")
+	must(t, err)
+	if ok, err := store.Change(t.Context(), before[0], frozen[0]); !ok {
+		t.Fatal(err)
+	}
+	if err := segment.Raise(t.Context(), store, "orders", 1<<62); !errors.Is(err, segment.ErrWentBack) {
+		t.Errorf("a counter that was changed by hand is raised: %v", err)
+	}
 	if err := segment.Raise(t.Context(), store, "orders", 0); !errors.Is(err, segment.ErrInvalidOption) {
 		t.Error(err)
 	}

@@ -35,7 +35,7 @@ const (
 // is one trip to the store, so there are no gaps, except when an answer of the store is lost or a process
 // dies between the claim and its use. [WithBlock] claims more at once. Counters that are older than a week
 // are removed, if the store is a [Ledger]. Their days are closed for good: the store notes that in a
-// counter that has the name alone.
+// counter whose name no source can have. A source of [New] may have the name of daily numbers.
 //
 // The digits are from 1 to 10. Daily returns an error wrapping [ErrInvalidOption].
 func Daily(s Store, name string, digits int, loc *time.Location, opts ...Option) (*Source, error) {
@@ -121,9 +121,7 @@ func (d *daily) refused(number int64) {
 	}
 }
 
-func (d *daily) origins(ctx context.Context) ([]Origin, error) {
-	return originOf(ctx, d.store, d.name, d.config)
-}
+func (d *daily) counters() []Origin { return originOf(d.store, d.name, kindDaily, d.config) }
 
 // date is the present day as a number: 20261121.
 func (d *daily) date() int64 { return dateOf(d.config.now(), d.zone) }
@@ -154,7 +152,7 @@ func (d *daily) sourceOf(date int64) (*Source, error) {
 	}
 	today := &day{date: date, source: &Source{text: d.config.text}, used: d.uses}
 	today.source.current.Store(&block{})
-	lane := newLane(d.store, dayName(d.name, date), d.config, &today.source.current)
+	lane := newLane(d.store, dayName(d.name, date), kindDaily, d.config, &today.source.current)
 	lane.last = d.factor - 1
 	today.source.supply = lane
 	if ledger, ok := d.store.(Ledger); ok {
@@ -189,26 +187,30 @@ func (d *daily) forget() {
 // has given its first number. A counter is removed only after the store has noted that, so one that began
 // again because it was removed finds the note.
 func (d *daily) open(ctx context.Context, ledger Ledger, date int64) error {
-	note, err := d.note(ctx, ledger)
-	if err == nil && date < note.Next {
+	note, err := counterOf(ctx, ledger, closedDays+d.name)
+	closed := note.Next
+	if err == nil && closed <= date {
+		closed, err = d.closedEarlier(ctx, ledger)
+	}
+	if err == nil && date < closed {
 		err = fmt.Errorf("%w: counter %q: the counters of the days before %d were removed, and this process has "+
-			"the date %d: correct its clock", ErrDayFull, d.name, note.Next, date)
+			"the date %d: correct its clock", ErrDayFull, d.name, closed, date)
 	}
 	return err
 }
 
-// note returns the counter that notes which days are closed: those before its next number.
-func (d *daily) note(ctx context.Context, ledger Ledger) (Counter, error) {
-	counters, err := ledger.Counters(ctx, d.name)
-	if err != nil {
-		return Counter{}, err
+// closedDays begins the name of the counter that notes which days are closed: those before its next number. No
+// claim can have such a name.
+const closedDays = "closed\t"
+
+// closedEarlier is the first day that is not closed, by the note of an earlier version, or 0. It lies under the
+// name alone, which may be that of a counter of another kind now.
+func (d *daily) closedEarlier(ctx context.Context, ledger Ledger) (int64, error) {
+	c, err := counterOf(ctx, ledger, d.name)
+	if c.Modulus != 0 || c.Kind != "" {
+		return 0, err
 	}
-	for _, c := range counters {
-		if c.Name == d.name {
-			return c, nil
-		}
-	}
-	return Counter{Name: d.name}, nil
+	return c.Next, err
 }
 
 // sweep removes counters that are older than a week. It does nothing if the local clock and the one of the
@@ -238,18 +240,19 @@ func (d *daily) trySweep(ctx context.Context, ledger Ledger) error {
 	}
 	counters = slices.DeleteFunc(counters, func(c Counter) bool {
 		date, ok := d.dateIn(c.Name)
-		return !ok || date >= oldest
+		kind, _, _ := c.halt()
+		return !ok || date >= oldest || kind != kindDaily && kind != "" // an earlier version noted none
 	})
 	if len(counters) == 0 {
 		return nil
 	}
-	note, err := d.note(ctx, ledger)
+	note, err := counterOf(ctx, ledger, closedDays+d.name)
 	if err != nil {
 		return err
 	}
 	if note.Next < oldest {
 		next := note
-		next.Next, next.Modulus = oldest, 0 // frozen, so that nobody claims from it
+		next.Next, next.Modulus, next.Kind = oldest, 0, kindClosed // frozen, as such a note always was
 		if ok, err := ledger.Change(ctx, note, next); err != nil || !ok {
 			return err // somebody else is at work
 		}

@@ -60,11 +60,15 @@ func oldDaysAreClosed(t *testing.T) {
 			t.Fatalf("on day %d the number is %d, %v", day, n, err)
 		}
 	}
-	if names := store.names(t); !slices.Equal(names, []string{"invoice", "invoice/20261102", "invoice/20261109"}) {
+	names := store.names(t)
+	if !slices.Equal(names, []string{"closed\tinvoice", "invoice/20261102", "invoice/20261109"}) {
 		t.Errorf("the counters are %v", names)
 	}
-	if _, err := store.Claim(t.Context(), "invoice", 1); !errors.Is(err, segment.ErrFrozen) {
+	if _, err := store.Claim(t.Context(), names[0], 1); !errors.Is(err, segment.ErrInvalidOption) {
 		t.Errorf("the note of the days that are closed gives numbers: %v", err)
+	}
+	if n, err := store.Claim(t.Context(), "invoice", 1); err != nil || n != 1 {
+		t.Errorf("a counter that has the name of the daily numbers gave %d, %v", n, err)
 	}
 	// A process whose clock is more than a week behind would give the numbers of that day again.
 	if n, err := store.one(t, func() time.Time { return november(1) }); !errors.Is(err, segment.ErrDayFull) {
@@ -73,6 +77,33 @@ func oldDaysAreClosed(t *testing.T) {
 	if n, err := store.one(t, func() time.Time { return november(2) }); err != nil || n != 202611020002 {
 		t.Errorf("a day that is a week ago gave %d, %v", n, err)
 	}
+}
+
+// An earlier version has noted under the name alone which days are closed, by a counter that is frozen.
+func TestDaysThatAnEarlierVersionHasClosedStayClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &dated{Memory: segmenttest.NewMemory()}
+		store.now.Store(9)
+		note := segment.Counter{Name: "invoice", Next: 20261102}
+		if ok, err := store.Change(t.Context(), segment.Counter{}, note); !ok {
+			t.Fatal(err)
+		}
+		if n, err := store.one(t, func() time.Time { return november(1) }); !errors.Is(err, segment.ErrDayFull) {
+			t.Errorf("a day that is closed gave %d, %v", n, err)
+		}
+		if n, err := store.one(t, store.day); err != nil || n != 202611090001 {
+			t.Errorf("a day that is not gave %d, %v", n, err)
+		}
+		// What is open under that name, or is of another kind, is no note.
+		note.Next, note.Modulus, note.Kind = 1<<40, 1, "segment"
+		if ok, err := store.Change(t.Context(), segment.Counter{Name: "invoice", Next: 20261102}, note); !ok {
+			t.Fatal(err)
+		}
+		if n, err := store.one(t, store.day); err != nil || n != 202611090002 {
+			t.Errorf("beside a counter of that name a day gave %d, %v", n, err)
+		}
+	})
 }
 
 func TestAProcessWithAWrongClockRemovesNothing(t *testing.T) {

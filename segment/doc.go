@@ -46,12 +46,14 @@
 //  6. A block belongs to one source of one process, and nothing writes it down for another one.
 //  7. A source notices if its own store has lost a claim that it had acknowledged, because the counter is not
 //     above the last block. The store compares that in the same step, and refuses the claim with
-//     [ErrWentBack]. The counter does not move then, so the source does not come to the numbers of others.
+//     [ErrWentBack]. The counter does not move then, so the source does not come to the numbers of others. It
+//     freezes the counter, and processes that begin later get no number either until it was raised.
 //     A store that was emptied or made anew refuses those who knew it, also for counters that are new.
 //  8. Sources with a remainder use one number of each modulus numbers in their blocks. So counters in
 //     several databases never meet if they have one modulus and different remainders. The store notes
 //     both and checks them in the same step as the claim.
-//  9. A number of [Daily] has its date in it. Within a day it is a number of one counter.
+//  9. A number of [Daily] has its date in it. Within a day it is a number of one counter. The store compares the
+//     kind of the counter in the claim, so sources of [New] never have the counter of a day.
 //  10. So two equal numbers would be in two claims of one counter, which step 2 excludes.
 //
 // No step mentions a clock, a pause or a process that dies.
@@ -60,7 +62,8 @@
 //
 // A store that loses a claim which it has acknowledged, because it was restored from an older backup, failed
 // over to a replica that lagged behind, or does not write to disk, gives the same numbers again. Step 7 finds
-// that only in processes that were running, and by their next claim. In a column with a unique index the
+// that only in processes that were running, and by their next claim. Until then others get such numbers. In a
+// column with a unique index the
 // plugin finds it by the first number that somebody else has: it calls [Source.Refused]. After such a loss,
 // raise the counter above all numbers in use before you start anything: see [Raise].
 package segment

@@ -27,13 +27,18 @@ var (
 	// source has, and by [Tickets] for sources that could give out equal numbers. It is not temporary.
 	ErrResidue = errs.Lasting("segment: another residue")
 
+	// ErrKind is returned when the store notes another kind for the counter than the source has: a source of
+	// [New] and one of [Daily] have given their counters one name. It is not temporary.
+	ErrKind = errs.Lasting("segment: another kind of counter")
+
 	// ErrFrozen is returned while the residue of a counter is being changed. It is temporary.
 	ErrFrozen = errs.Passing("segment: counter is frozen")
 
 	// ErrWentBack is returned when a counter is not above the numbers that it gave before: the store has lost
 	// what it had acknowledged, or somebody lowered the counter. It is also returned to those who knew a store
-	// that was emptied or made anew. Nothing is claimed. It is not temporary: somebody has to raise the
-	// counter, or to do what the error says. Then the source goes on.
+	// that was emptied or made anew. Nothing is claimed. The source freezes the counter then, if its store is a
+	// [Ledger], and from then on every process gets this error, also one that begins later. It is not temporary:
+	// somebody has to raise the counter (see [Raise]), or to do what the error says. Then the sources go on.
 	ErrWentBack = errs.Lasting("segment: counter went back")
 
 	// ErrStore is returned when the store failed or did not answer in time. It wraps what the store

@@ -34,6 +34,7 @@ type lane struct {
 	store   Store
 	name    string
 	config  config
+	kind    string
 	last    int64 // the greatest number of the counter
 	current *atomic.Pointer[block]
 	// vet is asked after the first claim, before a number is given out. It may be nil.
@@ -98,8 +99,11 @@ type fetch struct {
 	stale   bool  // numbers were given up while the claim was under way
 }
 
-func newLane(s Store, name string, c config, current *atomic.Pointer[block]) *lane {
-	l := &lane{store: s, name: name, config: c, last: maxNumber, current: current, changed: make(chan struct{})}
+func newLane(s Store, name, kind string, c config, current *atomic.Pointer[block]) *lane {
+	l := &lane{
+		store: s, name: name, kind: kind, config: c, last: maxNumber, current: current,
+		changed: make(chan struct{}),
+	}
 	l.lifetime, l.end = context.WithCancel(context.Background())
 	l.fetch.size = c.least
 	limits := attempt.Limits{Patience: patience, LastPause: lastPause, Longer: longer}
@@ -422,21 +426,25 @@ func (l *lane) endClaim(b *block, began time.Time, err error) (finished bool) {
 
 // claim asks the store for a block of so many numbers.
 func (l *lane) claim(ctx context.Context, size int64) (*block, error) {
-	b, err := l.claimBlock(ctx, size)
+	t := Terms{
+		Start: l.config.start, Last: l.last, Above: l.fetch.highest, Remainder: l.config.remainder,
+		Modulus: l.config.modulus, Kind: l.kind,
+	}
+	b, err := l.claimBlock(ctx, size, t)
+	if errors.Is(err, ErrWentBack) {
+		err = l.halt(ctx, t, err)
+	}
 	if err == nil || lasting(err) || errors.Is(err, ErrFrozen) {
 		return b, err
 	}
 	return nil, fmt.Errorf("%w: counter %q: %w", ErrStore, l.name, err)
 }
 
-func (l *lane) claimBlock(ctx context.Context, size int64) (*block, error) {
+func (l *lane) claimBlock(ctx context.Context, size int64, t Terms) (*block, error) {
 	c := &l.config
 	width := min(size, maxBlock) * c.modulus
 	if ts, ok := l.store.(TermsStore); ok {
-		terms := Terms{
-			Start: c.start, Last: l.last, Above: l.fetch.highest, Remainder: c.remainder, Modulus: c.modulus,
-		}
-		first, err := l.claimUpTo(ctx, ts, width, terms)
+		first, err := l.claimUpTo(ctx, ts, width, t)
 		if err != nil {
 			return nil, err
 		}
@@ -526,14 +534,12 @@ func (l *lane) refused(number int64) {
 		"left are given up, and the next ones are claimed anew", "counter", l.name, "number", number)
 }
 
-func (l *lane) origins(ctx context.Context) ([]Origin, error) {
-	return originOf(ctx, l.store, l.name, l.config)
-}
+func (l *lane) counters() []Origin { return originOf(l.store, l.name, l.kind, l.config) }
 
 // lasting tells whether trying a claim again does not help until somebody acts.
 func lasting(err error) bool {
 	for _, sentinel := range []error{
-		ErrResidue, ErrFull, ErrDayFull, ErrWentBack, ErrInvalidOption, ErrInvalidCounter, ErrClosed,
+		ErrResidue, ErrKind, ErrFull, ErrDayFull, ErrWentBack, ErrInvalidOption, ErrInvalidCounter, ErrClosed,
 	} {
 		if errors.Is(err, sentinel) {
 			return true

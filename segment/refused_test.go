@@ -82,14 +82,15 @@ func TestARefusedNumberFindsACounterThatWentBack(t *testing.T) {
 					t.Fatalf("the error of the next call is %v", err)
 				}
 				for i, store := range stores {
-					raised := segment.Counter{
-						Name: "orders", Next: 5000, Remainder: int64(i), Modulus: int64(len(stores)),
-					}
+					raised := "orders"
 					if name == "the counter of a day" {
-						raised.Name += "/20000101"
+						raised += "/20000101"
 					}
-					if ok, err := store.Change(t.Context(), segment.Counter{Name: raised.Name}, raised); !ok {
-						t.Fatal(err)
+					must(t, segment.Raise(t.Context(), store, raised, 5000))
+					counters, err := store.Counters(t.Context(), raised)
+					must(t, err)
+					if c := counters[0]; len(counters) != 1 || c.Modulus != int64(len(stores)) || c.Remainder != int64(i) {
+						t.Fatalf("after it was raised there is %+v", counters)
 					}
 				}
 				if n := nextOf(t, source); n%1_000_000 < 5000 {

@@ -24,7 +24,7 @@ type supply interface {
 	fill(ctx context.Context, ids []int64) error
 	// refused is told that somebody else has a number that was given out.
 	refused(number int64)
-	origins(ctx context.Context) ([]Origin, error)
+	counters() []Origin // without the identities of their stores
 	stats() Stats
 	close() error
 }
@@ -43,7 +43,7 @@ func New(s Store, name string, opts ...Option) (*Source, error) {
 func newSource(s Store, name string, c config) *Source {
 	source := &Source{text: c.text}
 	source.current.Store(&block{})
-	source.supply = newLane(s, name, c, &source.current)
+	source.supply = newLane(s, name, kindSegment, c, &source.current)
 	return source
 }
 
@@ -53,7 +53,7 @@ func newSource(s Store, name string, c config) *Source {
 //
 // It returns an error wrapping [ErrCanceled] if the context has ended, also if there are numbers left. If
 // none are left it waits for the store, and returns an error wrapping [ErrExhausted], [ErrDayFull],
-// [ErrFull], [ErrResidue], [ErrWentBack] or [ErrClosed].
+// [ErrFull], [ErrResidue], [ErrKind], [ErrWentBack] or [ErrClosed].
 func (s *Source) Next(ctx context.Context) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, canceled(ctx)
@@ -119,24 +119,33 @@ type Origin struct {
 
 	Store   Store
 	Counter string
+	// Kind is that of the counter, as in [Terms].
+	Kind string
 	// Remainder and Modulus are the residue of the numbers.
 	Remainder, Modulus int64
 }
 
 // Origins returns where the numbers of the source come from: one origin, or several for a source of
 // [Tickets]. The plugin notes them for each column that gets the numbers. The error is that of the store.
-func (s *Source) Origins(ctx context.Context) ([]Origin, error) { return s.supply.origins(ctx) }
-
-// originOf is the origin of numbers of a counter in a store.
-func originOf(ctx context.Context, s Store, name string, c config) ([]Origin, error) {
-	o := Origin{Store: s, Counter: name, Remainder: c.remainder, Modulus: c.modulus}
-	if identified, ok := s.(Identifier); ok {
-		var err error
-		if o.Identity, err = identified.Identity(ctx); err != nil {
-			return nil, err
+func (s *Source) Origins(ctx context.Context) ([]Origin, error) {
+	all := s.supply.counters()
+	for i := range all {
+		if identified, ok := all[i].Store.(Identifier); ok {
+			var err error
+			if all[i].Identity, err = identified.Identity(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return []Origin{o}, nil
+	return all, nil
+}
+
+// Counters is Origins without the identities of the stores. It asks nobody.
+func (s *Source) Counters() []Origin { return s.supply.counters() }
+
+// originOf is the origin of numbers of a counter in a store.
+func originOf(s Store, name, kind string, c config) []Origin {
+	return []Origin{{Store: s, Counter: name, Kind: kind, Remainder: c.remainder, Modulus: c.modulus}}
 }
 
 // String names the counter, for messages. A source of [Tickets] has one of each store.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -31,23 +32,27 @@ type Terms struct {
 	// Remainder and Modulus have to be those that the store notes for the counter. The first claim of a
 	// counter notes them. A claim without a residue has Modulus 1 and Remainder 0.
 	Remainder, Modulus int64
+	// Kind is what the counter is for: that of [New] is "segment", and that of [Daily] is "daily". It has to be the
+	// kind that the store notes for the counter. The first claim with a kind of a counter that has none notes it.
+	// An empty kind is compared with none. A kind has up to 60 bytes of small letters.
+	Kind string
 }
 
-// AnyTerms are the terms of [Store.Claim]: every number from 1 on, without a residue.
+// AnyTerms are the terms of [Store.Claim]: every number from 1 on, without a residue, of any kind.
 func AnyTerms() Terms { return Terms{Start: 1, Last: maxNumber, Above: 0, Remainder: 0, Modulus: 1} }
 
 // maxNumber leaves room for the next number of a counter that was used up.
 const maxNumber = math.MaxInt64 - 1
 
-// TermsStore is an optional ability of a [Store]: it checks terms. Without it residues are not noted, and
-// a claim that goes beyond Last, or of a counter that went back, is lost. All stores of this module have it.
+// TermsStore is an optional ability of a [Store]: it checks terms. Without it residues and kinds are not noted,
+// and a claim that goes beyond Last, or of a counter that went back, is lost. All stores of this module have it.
 type TermsStore interface {
 	Store
 
 	// ClaimOn is Claim on terms. It returns an error wrapping [ErrResidue] if the store notes another
-	// residue, one wrapping [ErrWentBack] if the counter is not above Above, and one wrapping [ErrFull] if a
-	// number would be greater than Last. It claims nothing and changes nothing then. It begins with
-	// [CheckTerms] and returns its error.
+	// residue, [ErrKind] if it notes another kind, [ErrWentBack] if the counter is not above Above, and
+	// [ErrFull] if a number would be greater than Last. It claims nothing and changes nothing then. It begins
+	// with [CheckTerms] and returns its error.
 	ClaimOn(ctx context.Context, name string, n int64, t Terms) (first int64, err error)
 }
 
@@ -86,8 +91,12 @@ type Counter struct {
 	// Next is the first number that was not claimed yet.
 	Next int64
 	// Remainder and Modulus are the residue that claims must have. Modulus is 1 for a counter without a
-	// residue, and 0 for one that is frozen: every claim is refused with [ErrFrozen] then.
+	// residue, and 0 for one that is frozen: every claim is refused with [ErrFrozen] then, or with
+	// [ErrWentBack] as WentBack says.
 	Remainder, Modulus int64
+	// Kind is the kind that claims must have, or empty if no claim has noted one. In a counter that went back it
+	// tells that, too, and what its residue is. A store keeps it as it is, in up to 255 bytes.
+	Kind string
 	// UpdatedAt is when the counter was last changed, by the writer's clock. Nothing is decided by it.
 	UpdatedAt time.Time
 }
@@ -103,7 +112,8 @@ type Ledger interface {
 
 	// Change replaces prev by next if the counter has the values of prev. UpdatedAt is not compared, and
 	// the store sets it itself. The counter is created if prev.Next is 0. It returns false if the stored
-	// counter is another one. It begins with [CheckChange], which refuses to lower Next.
+	// counter is another one. It begins with [CheckChange], which refuses to lower Next. It accepts names that
+	// no claim can have, which [Daily] uses.
 	Change(ctx context.Context, prev, next Counter) (bool, error)
 
 	// Remove removes the counter if it has the values of prev. A removed counter begins again at 1, so its
@@ -157,6 +167,9 @@ func CheckTerms(name string, n int64, t Terms) error {
 			name, t.Start, t.Last, int64(maxNumber))
 	case t.Above < 0:
 		return fmt.Errorf("%w: counter %q: numbers above %d", ErrInvalidOption, name, t.Above)
+	case len(t.Kind) > maxKind || strings.Trim(t.Kind, "abcdefghijklmnopqrstuvwxyz") != "":
+		return fmt.Errorf("%w: counter %q: the kind %.80q: up to %d small letters", ErrInvalidOption, name, t.Kind,
+			maxKind)
 	case n > t.Last-t.Start+1:
 		return fullError(name, t.Last)
 	}
@@ -165,7 +178,7 @@ func CheckTerms(name string, n int64, t Terms) error {
 
 // CheckChange returns an error wrapping [ErrInvalidOption] if next cannot replace prev.
 func CheckChange(prev, next Counter) error {
-	if err := CheckName(next.Name); err != nil {
+	if err := CheckName(strings.TrimPrefix(next.Name, closedDays)); err != nil {
 		return err
 	}
 	switch {
@@ -184,12 +197,19 @@ func CheckChange(prev, next Counter) error {
 // Refusal explains why a store could not claim n numbers of a counter on terms, given what it has stored.
 // It returns nil if the counter does not forbid the claim. Stores whose atomic step only says that nothing
 // was done read the counter afterwards, and use it. A counter that is not there stands for one whose Next is
-// 1 and that has the residue of the terms.
+// 1 and that has the residue and the kind of the terms.
 func Refusal(c Counter, n int64, t Terms) error {
+	kind, halt, halted := c.halt()
 	switch {
+	case t.Kind != "" && kind != "" && kind != t.Kind:
+		return fmt.Errorf("%w: counter %q is of the kind %q, and this process wants one of the kind %q: give one "+
+			"of the two another name", ErrKind, c.Name, kind, t.Kind)
+	case halted:
+		return &haltedError{name: c.Name, next: c.Next, above: halt.above}
 	case c.Modulus == 0:
 		return fmt.Errorf("%w: counter %q: somebody is changing its residue; if that was interrupted, run "+
-			"segment.SetResidues again", ErrFrozen, c.Name)
+			"segment.SetResidues again (\"snowflake segments residues\"). An earlier version does this to a "+
+			"counter that has the name of daily numbers", ErrFrozen, c.Name)
 	case c.Modulus != t.Modulus || c.Remainder != t.Remainder:
 		return fmt.Errorf("%w: counter %q has numbers %s, and this process wants numbers %s: all processes that "+
 			"use the counter need the same residue; to change it, use segment.SetResidues",

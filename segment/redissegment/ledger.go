@@ -12,7 +12,7 @@ import (
 )
 
 // fields are the values of a counter in the hash.
-type fields struct{ next, residue, updated string }
+type fields struct{ next, residue, updated, kind string }
 
 // residue is the form in which a residue is stored and compared.
 func residue(remainder, modulus int64) string { return fmt.Sprintf("%d %d", remainder, modulus) }
@@ -38,6 +38,8 @@ func (s *Store) Counters(ctx context.Context, prefix string) ([]segment.Counter,
 			f.residue = pair[1]
 		case "updated":
 			f.updated = pair[1]
+		case "kind":
+			f.kind = pair[1]
 		default:
 			return nil, s.invalid(name, fmt.Sprintf("no store writes a field %q", pair[0]))
 		}
@@ -45,6 +47,9 @@ func (s *Store) Counters(ctx context.Context, prefix string) ([]segment.Counter,
 	}
 	found := make([]segment.Counter, 0, len(named))
 	for name, f := range named {
+		if f == (fields{kind: f.kind}) {
+			continue // an earlier version has removed the counter
+		}
 		c, err := s.counter(name, f)
 		if err != nil {
 			return nil, err
@@ -73,7 +78,8 @@ func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) 
 
 func (s *Store) change(ctx context.Context, name string, prev, next segment.Counter) (bool, error) {
 	answer, err := s.write(ctx, changeScript, name,
-		prev.Next, residue(prev.Remainder, prev.Modulus), next.Next, residue(next.Remainder, next.Modulus))
+		prev.Next, residue(prev.Remainder, prev.Modulus), prev.Kind,
+		next.Next, residue(next.Remainder, next.Modulus), next.Kind)
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +91,7 @@ func (s *Store) change(ctx context.Context, name string, prev, next segment.Coun
 
 // counter reads the fields of a counter. The scripts compare texts, so a number has only one form.
 func (s *Store) counter(name string, f fields) (segment.Counter, error) {
-	c := segment.Counter{Name: name}
+	c := segment.Counter{Name: name, Kind: f.kind}
 	var err error
 	if c.Next, err = strconv.ParseInt(f.next, 10, 64); err != nil || c.Next < 1 ||
 		strconv.FormatInt(c.Next, 10) != f.next {

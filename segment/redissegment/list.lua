@@ -8,6 +8,9 @@ end
 redis.call('HINCRBY', KEYS[1], 'readings', 1)
 local all, found = redis.call('HGETALL', KEYS[1]), {}
 for i = 1, #all, 2 do
+	if string.sub(all[i], 1, 5) == 'kind ' then
+		all[i] = 'kind:' .. (string.gsub(string.sub(all[i], 6), '\1', ':'))
+	end
 	local colon = string.find(all[i], ':', 1, true)
 	if colon and string.sub(all[i], colon + 1, colon + #ARGV[1]) == ARGV[1] then
 		found[#found + 1] = all[i]

@@ -82,7 +82,7 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 	}
 	// A second claim would only lose numbers, but a series without gaps would have one.
 	answer, err := s.write(ctx, claimScript, name, n,
-		t.Start, t.Last-n+1, residue(t.Remainder, t.Modulus), t.Above)
+		t.Start, t.Last-n+1, residue(t.Remainder, t.Modulus), t.Above, t.Kind)
 	if err != nil {
 		return 0, err
 	}
@@ -94,8 +94,8 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 			return 0, s.kept.Unexpected(answer)
 		}
 		return first, nil
-	case len(answer) == 3 && answer[0] == "0":
-		c, err := s.counter(name, fields{next: answer[1], residue: answer[2]})
+	case len(answer) == 4 && answer[0] == "0":
+		c, err := s.counter(name, fields{next: answer[1], residue: answer[2], kind: answer[3]})
 		if err == nil {
 			err = segment.Refusal(c, n, t)
 		}

@@ -111,9 +111,76 @@ func clausesOfTerms() []clause {
 			},
 		},
 		{
+			name: "a counter has one kind",
+			why: "A claim with a kind notes it, also for a counter that has none yet, and another one is refused with " +
+				"ErrKind and changes nothing. Otherwise daily numbers and others of one name get the same numbers, or " +
+				"the daily ones remove the counter of the others. A claim without a kind is compared with none. Change and " +
+				"Remove compare the kind, and Change writes it.",
+			check: func(p *probe) {
+				s, l := p.terms(), p.ledger()
+				of := func(kind string) segment.Terms { return with(func(t *segment.Terms) { t.Kind = kind }) }
+				p.claimOn(s, "orders", 10, of("segment"), 1)
+				p.claim(s, "older", 10, 1)
+				p.claimOn(s, "older", 10, of("daily"), 11)
+				for name, other := range map[string]string{"orders": "daily", "older": "segment"} {
+					_, err := p.terms().ClaimOn(p.ctx, name, 10, of(other))
+					p.refuse(err, segment.ErrKind)
+				}
+				p.claim(s, "orders", 10, 11)
+				p.claimOn(s, "orders", 10, of("segment"), 21)
+				p.claimOn(s, "older", 10, of("daily"), 21)
+				for name, kind := range map[string]string{"orders": "segment", "older": "daily"} {
+					if c := p.counter(l, name); c.Kind != kind || c.Next != 31 {
+						p.failf("the counter is %+v, want the kind %q", c, kind)
+					}
+				}
+				read := p.counter(l, "orders")
+				other, changed := read, read
+				other.Kind, changed.Kind = "daily", "other: than, before"
+				p.change(l, other, changed, false)
+				p.change(l, read, changed, true)
+				p.remove(l, read, false)
+				if c := p.counter(l, "orders"); c.Kind != changed.Kind {
+					p.failf("after a change of the kind the counter is %+v", c)
+				}
+			},
+		},
+		{
+			name: "a counter and daily numbers of one name do not meet",
+			why: "Daily numbers remove their counters after a week and note that under a name that no claim can have. " +
+				"Change accepts it, and Counters lists it as it is. Under a name of somebody else the note would freeze " +
+				"his counter for good.",
+			check: func(p *probe) {
+				s, l := p.terms(), p.ledger()
+				orders := p.source(s)
+				p.numbers(orders, 1, 5)
+				for _, old := range []segment.Counter{
+					{Name: "orders/20000101", Next: 5, Modulus: 1, Kind: "daily"},
+					{Name: "orders/20000102", Next: 5, Modulus: 1, Kind: "segment"}, // which only looks like one
+				} {
+					p.change(l, segment.Counter{}, old, true)
+				}
+				var names []string
+				p.daily(s, time.Now, nil, func() bool {
+					names = nil
+					for _, c := range p.counters(l, "orders") {
+						names = append(names, c.Name)
+					}
+					return !slices.Contains(names, "orders/20000101")
+				})
+				if len(names) != 3 || names[0] != "orders" || names[1] != "orders/20000102" {
+					p.failf("after a week the counters are %q", names)
+				}
+				p.daily(s, func() time.Time { return time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC) }, segment.ErrDayFull,
+					func() bool { return true })
+				p.numbers(orders, 6, 9)
+			},
+		},
+		{
 			name: "a source whose counter went back has no numbers until somebody raises the counter",
 			why: "A source passes the greatest number that it has claimed as Above. However often it asks, the " +
-				"numbers between those that were lost and its own are never given out by it: they are others'.",
+				"numbers between those that were lost and its own are never given out by it: they are others'. It " +
+				"freezes the counter by a change, so that sources which begin later get none of them either.",
 			check: func(p *probe) {
 				s, l := p.terms(), p.ledger()
 				one, other := p.source(s), p.source(p.terms())
@@ -127,8 +194,23 @@ func clausesOfTerms() []clause {
 					}
 					p.refuse(err, segment.ErrWentBack)
 				}
+				later := p.source(p.terms())
+				_, err := later.Next(p.ctx)
+				p.refuse(err, segment.ErrWentBack)
+				_, err = s.Claim(p.ctx, "orders", 1)
+				p.refuse(err, segment.ErrWentBack)
+				above, is := p.counter(l, "orders").WentBack()
+				if !is || above != 5 {
+					p.failf("the counter that went back is known to have given numbers up to %d, %t", above, is)
+				}
+				p.refuse(segment.Raise(p.ctx, l, "orders", above), segment.ErrWentBack)
+				p.refuse(segment.SetResidues(p.ctx, "orders", l), segment.ErrWentBack)
 				p.must(segment.Raise(p.ctx, l, "orders", 21))
 				p.numbers(one, 21, 22)
+				p.numbers(later, 23, 24)
+				if c := p.counter(l, "orders"); c.Kind != "segment" || c.Modulus != 1 || c.Remainder != 0 {
+					p.failf("after it was raised the counter is %+v", c)
+				}
 			},
 		},
 		{
@@ -145,6 +227,7 @@ func clausesOfTerms() []clause {
 					with(func(t *segment.Terms) { t.Last = math.MaxInt64 }),
 					with(func(t *segment.Terms) { t.Remainder, t.Modulus = -1, 2 }),
 					with(func(t *segment.Terms) { t.Above = -1 }),
+					with(func(t *segment.Terms) { t.Kind = "Two kinds" }),
 				} {
 					_, err := s.ClaimOn(p.ctx, "orders", 1, t)
 					p.refuse(err, segment.ErrInvalidOption)

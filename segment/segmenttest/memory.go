@@ -90,13 +90,15 @@ func (m *Memory) ClaimOn(ctx context.Context, name string, n int64, t segment.Te
 	}
 	c, found := m.counters[name]
 	if !found {
-		c = segment.Counter{Name: name, Next: 1, Remainder: t.Remainder, Modulus: t.Modulus}
+		c = segment.Counter{Name: name, Next: 1, Remainder: t.Remainder, Modulus: t.Modulus, Kind: t.Kind}
 	}
 	if err := segment.Refusal(c, n, t); err != nil {
 		return 0, err
 	}
 	first := max(c.Next, t.Start)
-	c.Next, c.UpdatedAt = first+n, now()
+	if c.Next, c.UpdatedAt = first+n, now(); t.Kind != "" {
+		c.Kind = t.Kind
+	}
 	m.counters[name] = c
 	return first, nil
 }

@@ -18,6 +18,8 @@ const (
 	residues = "the residue of a counter is noted and another one is refused"
 	back     = "a counter that went back refuses whoever knows a greater number, and does not move"
 	sources  = "a source whose counter went back has no numbers until somebody raises the counter"
+	kinds    = "a counter has one kind"
+	apart    = "a counter and daily numbers of one name do not meet"
 	terms    = "terms that cannot be are an error"
 	listed   = "counters are listed by prefix in the order of their names"
 	replaces = "a change replaces exactly the counter that was read"
@@ -94,12 +96,72 @@ func mutantsOfTerms() []mutant {
 			breaks: []string{residues},
 		},
 		{
+			name: "notes no kind",
+			storage: onTerms(func(t segment.Terms) segment.Terms {
+				t.Kind = ""
+				return t
+			}),
+			breaks: []string{kinds, terms},
+		},
+		{
+			name: "claims for another kind what it refuses",
+			storage: refusing(func(c *segment.Counter, n int64, t segment.Terms) {
+				if t.Kind != "" && t.Kind != c.Kind {
+					c.Next += n
+				}
+			}),
+			breaks: []string{kinds},
+		},
+		{
+			name: "takes a counter without a kind for one of another kind",
+			storage: claiming(func(m *segmenttest.Memory) claimFunc {
+				return func(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
+					if c := m.Get(name); c.Next != 0 && c.Kind != t.Kind && t.Kind != "" {
+						return 0, segment.ErrKind
+					}
+					return m.ClaimOn(ctx, name, n, t)
+				}
+			}),
+			breaks: []string{kinds},
+		},
+		{
+			name: "cuts what is not printed off a name",
+			storage: altering(func(m *segmenttest.Memory, a *altered) {
+				cut := func(name string) string { return name[strings.LastIndexByte(name, '\t')+1:] }
+				a.change = func(ctx context.Context, prev, next segment.Counter) (bool, error) {
+					if prev.Name, next.Name = cut(prev.Name), cut(next.Name); prev.Next == 0 && next.Modulus == 0 {
+						prev = m.Get(next.Name)
+					}
+					return m.Change(ctx, prev, next)
+				}
+			}),
+			breaks: []string{apart},
+		},
+		{
+			name: "keeps no kind in a change",
+			storage: altering(func(m *segmenttest.Memory, a *altered) {
+				a.change = func(ctx context.Context, prev, next segment.Counter) (bool, error) {
+					next.Kind = prev.Kind
+					return m.Change(ctx, prev, next)
+				}
+			}),
+			breaks: []string{kinds},
+		},
+		{
+			name: "compares no kind in a change",
+			storage: matching(func(stored, prev segment.Counter) bool {
+				prev.Kind, prev.UpdatedAt = stored.Kind, stored.UpdatedAt
+				return stored == prev
+			}),
+			breaks: []string{kinds},
+		},
+		{
 			name: "does not look whether a counter went back",
 			storage: onTerms(func(t segment.Terms) segment.Terms {
 				t.Above = min(t.Above, 0)
 				return t
 			}),
-			breaks: []string{back, sources},
+			breaks: []string{back},
 		},
 		{
 			name: "moves a counter that went back",
@@ -135,7 +197,7 @@ func mutantsOfTerms() []mutant {
 					return first, err
 				}
 			}),
-			breaks: []string{back, sources},
+			breaks: []string{back},
 		},
 		{
 			name: "checks no terms",
@@ -334,7 +396,7 @@ func mutantsOfChanges() []mutant {
 				a.change = func(context.Context, segment.Counter, segment.Counter) (bool, error) { return true, nil }
 				a.remove = func(context.Context, segment.Counter) (bool, error) { return true, nil }
 			}),
-			breaks: []string{replaces, creates, frozen, removes},
+			breaks: []string{replaces, creates, frozen, removes, sources},
 		},
 		{
 			name: "compares before it writes",

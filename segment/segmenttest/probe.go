@@ -129,6 +129,28 @@ func (p *probe) source(s segment.Store) *segment.Source {
 	return source
 }
 
+// daily takes a daily number of the counter "orders", and expects the error. It returns when the source has done
+// what it does beside that, or has not done it for long.
+func (p *probe) daily(s segment.Store, clock func() time.Time, want error, done func() bool) {
+	p.t.Helper()
+	source, err := segment.Daily(s, "orders", 6, time.UTC, segment.WithClock(clock),
+		segment.WithMaxWait(patience), segment.WithLogger(slog.New(slog.DiscardHandler)))
+	p.must(err)
+	_, err = source.Next(p.ctx)
+	for range 1000 {
+		if done() {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.must(source.Close())
+	if want != nil {
+		p.refuse(err, want)
+		return
+	}
+	p.must(err)
+}
+
 // numbers expects the next numbers of a source.
 func (p *probe) numbers(s *segment.Source, first, last int64) {
 	p.t.Helper()

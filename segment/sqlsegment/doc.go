@@ -24,9 +24,9 @@
 //	name       the name, the primary key
 //	next       the first number that was not claimed yet
 //	remainder  the residue that claims must have: numbers = remainder (mod modulus)
-//	modulus    1 for a counter without a residue, 0 for one that is frozen
+//	modulus    1 for a counter without a residue, 0 for one that is frozen or went back, as the kind tells
 //	updated_at when the row was last written, by the writer's clock
-//	kind       empty; kept for later versions
+//	kind       segment, or daily for the counter of a day; empty until a version that knows it has claimed
 //	identity   that of the table; empty in a row that an earlier version has made
 //
 // New makes the table, if it may, and adds the last two columns to one that an earlier version has made.

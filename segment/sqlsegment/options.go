@@ -73,7 +73,7 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			Again: "Raise each counter above all numbers in use (snowflake segments raise), and then start all " +
 				"programs",
 		},
-		Compare: []int{columnNext, columnRemainder, columnModulus}, Newest: columnNext,
+		Compare: []int{columnNext, columnRemainder, columnModulus, columnKind}, Newest: columnNext,
 		Package: "sqlsegment", Holds: "counters", Purpose: "segment",
 		Rights:    "SELECT, INSERT and UPDATE, and DELETE for daily counters,",
 		ErrOption: ErrOption, ErrTable: ErrTable, ErrDatabase: ErrDatabase,
@@ -88,6 +88,6 @@ const (
 	columnRemainder
 	columnModulus
 	columnUpdatedAt
-	columnKind     // what a counter is for; empty so far
+	columnKind     // what a counter is for; empty in a row that an earlier version has made
 	columnIdentity // of the table; empty in a row that an earlier version has made
 )

@@ -91,7 +91,7 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 			return first, err
 		}
 		// The counter is not there, or forbids the claim.
-		c := segment.Counter{Name: name, Next: 1, Remainder: t.Remainder, Modulus: t.Modulus}
+		c := segment.Counter{Name: name, Next: 1, Remainder: t.Remainder, Modulus: t.Modulus, Kind: t.Kind}
 		rows, err := s.table.Find(ctx, name)
 		if err != nil {
 			return 0, err
@@ -167,11 +167,18 @@ func (s *Store) claim(
 	u.Bind(t.Start).Add(end, " + ").Bind(n)
 	u.Add(", ", kind.Quote("updated_at"), " = ").Bind(sqltable.Stamp(time.Now()))
 	u.Add(", ", kind.Quote("identity"), " = ").Bind(s.table.Identity())
+	if t.Kind != "" {
+		u.Add(", ", kind.Quote("kind"), " = ").Bind(t.Kind)
+	}
 	s.table.Same(u.Add(" WHERE "), columnName, name)
 	s.table.Same(u.Add(" AND "), columnRemainder, t.Remainder)
 	s.table.Same(u.Add(" AND "), columnModulus, t.Modulus)
 	s.table.Same(u.Add(" AND ("), columnIdentity, s.table.Identity())
 	s.table.Same(u.Add(" OR "), columnIdentity, "").Add(")")
+	if t.Kind != "" {
+		s.table.Same(u.Add(" AND ("), columnKind, t.Kind)
+		s.table.Same(u.Add(" OR "), columnKind, "").Add(")")
+	}
 	u.Add(" AND ", next, " <= ").Bind(t.Last-n+1).Add(" AND ", next, " > ").Bind(t.Above).Add(returning)
 	var changed int64
 	if returning == "" {
@@ -242,7 +249,7 @@ func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) 
 
 // rowOf returns the row of a counter that is written now.
 func (s *Store) rowOf(c segment.Counter) sqltable.Row {
-	return sqltable.Row{c.Name, c.Next, c.Remainder, c.Modulus, time.Now(), nil, s.table.Identity()}
+	return sqltable.Row{c.Name, c.Next, c.Remainder, c.Modulus, time.Now(), c.Kind, s.table.Identity()}
 }
 
 // Identity returns the random identity of the table of counters, which lies in a row of that table. The first
@@ -274,7 +281,7 @@ func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
 
 // counter reads one row.
 func (s *Store) counter(row sqltable.Row) (c segment.Counter, err error) {
-	err = s.table.Scan(row[:columnKind], &c.Name, &c.Next, &c.Remainder, &c.Modulus, &c.UpdatedAt)
+	err = s.table.Scan(row[:columnIdentity], &c.Name, &c.Next, &c.Remainder, &c.Modulus, &c.UpdatedAt, &c.Kind)
 	if err == nil && (c.Next < 1 || c.Modulus < 0 || c.Remainder < 0 || c.Remainder >= max(c.Modulus, 1)) {
 		err = fmt.Errorf("%w: counter %q has next %d, remainder %d and modulus %d", segment.ErrInvalidCounter,
 			c.Name, c.Next, c.Remainder, c.Modulus)
