@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -34,7 +36,9 @@ func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
 					return fmt.Errorf("snowflakeplugin: no numbers for %s.%s: source %q: %w", table, column.Column,
 						column.Name, err)
 				}
-				noted[i] = authority.Numbered{Column: column.Column, Shares: shares}
+				noted[i] = authority.Numbered{
+					Column: column.Column, Shares: shares, Field: column.Field, Source: column.Name, Unique: column.Unique,
+				}
 			}
 			database, err := placeOfNumbers(ctx, p.node.Load(), &places, database, d.Schema)
 			if err != nil {
@@ -82,6 +86,37 @@ func placeOfNumbers(
 	return database.OfSchema(schema), nil
 }
 
+// checkKinds returns an error if two named sources of package segment have one counter of one store, and use it in
+// different ways: each claim of one would be refused, or those of the other. Stores that are opened twice are
+// only told apart by the claims.
+func checkKinds(named map[string]fill.Source) error {
+	type counter struct {
+		store any
+		name  string
+	}
+	type use struct{ kind, source string }
+	uses := make(map[counter]use)
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		counted, ok := named[name].(interface{ Counters() []segment.Origin })
+		if !ok {
+			continue
+		}
+		for _, o := range counted.Counters() {
+			if !reflect.ValueOf(o.Store).Comparable() {
+				continue
+			}
+			at := counter{o.Store, o.Counter}
+			if other, taken := uses[at]; taken && other.kind != o.Kind {
+				return fmt.Errorf("WithNumbers(%q) and WithNumbers(%q): both have the counter %q of one store, one as a "+
+					"counter of the kind %q and the other of the kind %q: give one of them another name",
+					other.source, name, o.Counter, other.kind, o.Kind)
+			}
+			uses[at] = use{o.Kind, name}
+		}
+	}
+	return nil
+}
+
 // sharesOf returns where the numbers of a source come from.
 func sharesOf(ctx context.Context, source fill.Source) (shares []authority.Share, err error) {
 	counted, ok := source.(interface {
@@ -93,7 +128,7 @@ func sharesOf(ctx context.Context, source fill.Source) (shares []authority.Share
 	origins, err := counted.Origins(ctx)
 	for _, o := range origins {
 		share := authority.Share{
-			Origin:    authority.Origin{ID: o.ID, Place: fmt.Sprintf("counter %q, %s", o.Counter, o.Place)},
+			Origin:    authority.Counted(o.ID, o.Counter, o.Place),
 			Remainder: o.Remainder, Modulus: o.Modulus,
 		}
 		if o.ID == "" {

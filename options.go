@@ -152,7 +152,9 @@ func WithSource(s Source) Option {
 //
 // Before a column gets its first number, the plugin notes in the table snowflake_authority which store of
 // counters the numbers of this column come from. It refuses another store with [ErrAuthority], unless both
-// have remainders of their own. A source that is not of package segment is noted as one that nobody knows.
+// have remainders of their own. In a column that is the primary key, or has a unique index by itself, it refuses
+// another counter of the same store as well. A source that is not of package segment is noted as one that nobody
+// knows. Two sources that use one counter of one store in different ways are refused with [ErrOptions].
 func WithNumbers(name string, source Source) Option {
 	return optionFunc(func(c *config) error {
 		switch {
@@ -214,7 +216,7 @@ func configure(opts []Option) (config, error) {
 	case c.byHand != nil && c.leased:
 		faults = append(faults, errors.New("WithNode excludes WithLease: use WithLeasedNode to lease the number"))
 	}
-	faults = append(faults, c.checkGenerator())
+	faults = append(faults, c.checkGenerator(), checkKinds(c.named))
 	if err := errors.Join(faults...); err != nil {
 		return c, fmt.Errorf("%w: %w", errs.ErrOptions, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
@@ -35,10 +36,33 @@ func External(of any) Origin {
 	return Origin{ID: idExternal, Place: fmt.Sprintf("a store or a source of type %T", of)}
 }
 
+// Counted is the origin of numbers of a counter in a store that has an identity.
+func Counted(id, counter, place string) Origin {
+	return Origin{ID: id, Place: fmt.Sprintf("%s%q, %s", counterMark, counter, place)}
+}
+
+// counterMark begins the place of numbers of a counter.
+const counterMark = "counter "
+
+// counter returns the counter that a place names, if it names one.
+func (o Origin) counter() (name string, is bool) {
+	text, is := strings.CutPrefix(o.Place, counterMark)
+	quoted, err := strconv.QuotedPrefix(text)
+	if !is || err != nil {
+		return "", false
+	}
+	name, err = strconv.Unquote(quoted)
+	return name, err == nil
+}
+
 // Numbered is a column and where its numbers come from.
 type Numbered struct {
 	Column string
 	Shares []Share // all have one modulus
+	// Field and Source are what the program calls the column and where its numbers come from.
+	Field, Source string
+	// Unique means that no two rows may have one number. Then all come from one counter of the store.
+	Unique bool
 }
 
 // numbersNote is a row of the table, as it should be.
@@ -122,6 +146,10 @@ func ClaimNumbers(ctx context.Context, d Database, table string, columns []Numbe
 			if !noted.sameAs(want.origin) {
 				return otherNumbers(d, table, column.Column, noted, want)
 			}
+			has, is := noted.counter()
+			if wants, ours := want.origin.counter(); column.Unique && is && ours && has != wants {
+				return otherCounter(d, table, column, noted, want)
+			}
 		}
 	}
 	return nil
@@ -145,13 +173,27 @@ func otherNumbers(d Database, table, column string, noted Note, want numbersNote
 		hint = " Both are called the same, so perhaps the first counters were emptied or replaced, and begin " +
 			"again."
 	}
-	subject := subjectOf(table, column)
 	return fmt.Errorf("%w: the numbers%s of the column %s of the table %s come from %s (%s), and this plugin "+
 		"takes them from %s: they would repeat.%s Take them from the first counters, or give each store a "+
-		"remainder of its own (segment.SetResidues, or \"snowflake segments residues\", and WithResidue). If "+
-		"the column has moved, or its residues were changed: stop all programs that fill it, make sure that "+
-		"each counter is above all numbers in use (\"snowflake segments raise\"), and run this:\n\nDELETE FROM "+
-		"%s WHERE %[10]s = '%[11]s' OR %[10]s LIKE '%[11]s %%';",
+		"remainder of its own (segment.SetResidues, or \"snowflake segments residues\", and WithResidue). %s",
 		errs.ErrAuthority, want.residue, column, table, counters(noted.Origin), noted.since(),
-		counters(want.origin), hint, d.quoted(), d.Quote("subject"), subject)
+		counters(want.origin), hint, d.moveColumn(table, column))
+}
+
+// otherCounter is the error when the numbers of a unique column come from another counter of the same store.
+func otherCounter(d Database, table string, column Numbered, noted Note, want numbersNote) error {
+	return fmt.Errorf("%w: %s (the column %s of the table %s): no two rows may have one number, its numbers%s come "+
+		"from %s (%s), and the source %q of this plugin takes them from %s: they would repeat. Take them from one "+
+		"counter, or add what each counter is for, such as the tenant, to the unique index in the model and in "+
+		"the table. %s",
+		errs.ErrAuthority, column.Field, column.Column, table, want.residue, counters(noted.Origin), noted.since(),
+		column.Source, counters(want.origin), d.moveColumn(table, column.Column))
+}
+
+// moveColumn says how a column gets its numbers from somewhere else, with the statement at the end.
+func (d Database) moveColumn(table, column string) string {
+	return fmt.Sprintf("If the column has moved, or its residues were changed: stop all programs that fill it, make "+
+		"sure that each counter is above all numbers in use (\"snowflake segments raise\"), and run "+
+		"this:\n\nDELETE FROM %s WHERE %[2]s = '%[3]s' OR %[2]s LIKE '%[3]s %%';",
+		d.quoted(), d.Quote("subject"), subjectOf(table, column))
 }

@@ -62,6 +62,11 @@ type Destination struct {
 type Numbered struct {
 	Column, Name string
 	Source       Source
+	// Field is the field of the column, with its model, for messages.
+	Field string
+	// Unique means that no two rows have the same number, whatever else they have: the column is the primary key
+	// or has a unique index by itself.
+	Unique bool
 }
 
 // NumbersNote notes where the numbers of columns come from. lasts reports whether that is noted for good, and
@@ -109,7 +114,7 @@ func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
 
 // ensure notes in the schema of the table of a statement where its IDs come from, and from which counters its
 // columns get numbers, unless that is known to be noted.
-func (n *Notes) ensure(db *gorm.DB, plan *Plan) error {
+func (n *Notes) ensure(db *gorm.DB, plans *PlanCache, plan *Plan) error {
 	stmt := db.Statement
 	pool, pinned := n.poolOf(stmt.ConnPool)
 	table := inPool{pool: pool, name: namedTable(stmt)}
@@ -141,7 +146,7 @@ func (n *Notes) ensure(db *gorm.DB, plan *Plan) error {
 	}
 	lasts := true
 	if !where.temporary {
-		lasts, err = n.numbers(stmt.Context, d, where.table, plan.Numbered())
+		lasts, err = n.numbers(stmt.Context, d, where.table, plans.numbered(plan))
 	}
 	if err == nil && lasts {
 		n.remember(n.numbered, numbered)

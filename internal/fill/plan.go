@@ -284,12 +284,19 @@ func (c *PlanCache) uniqueIndexes(p *Plan) map[string][]*schema.Field {
 	return p.indexes
 }
 
-// Numbered lists the columns with numbers of named sources.
-func (p *Plan) Numbered() (columns []Numbered) {
-	for _, c := range p.columns {
-		if c.source != nil {
-			columns = append(columns, Numbered{c.field.DBName, c.source.name, c.source.source})
+// numbered lists the columns with numbers of named sources.
+func (c *PlanCache) numbered(p *Plan) (columns []Numbered) {
+	for _, column := range p.columns {
+		if column.source == nil {
+			continue
 		}
+		field := column.field
+		alone := func(key UniqueKey) bool { return len(key) == 1 && key[0] == field }
+		columns = append(columns, Numbered{
+			Column: field.DBName, Name: column.source.name, Source: column.source.source,
+			Field:  p.schema.Name + "." + field.Name,
+			Unique: alone(p.schema.PrimaryFields) || slices.ContainsFunc(c.Unique(p), alone),
+		})
 	}
 	return columns
 }

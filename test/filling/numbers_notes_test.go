@@ -20,6 +20,7 @@ import (
 func TestNotesOfNumbers(t *testing.T) {
 	run(t, []behavior{
 		{Name: "a second store of counters fills no column of the first", Everywhere: true, Run: secondStoreIsRefused},
+		{Name: "a second counter of the store fills no unique column", Everywhere: true, Run: secondCounterIsRefused},
 		{Name: "stores with remainders of their own share a column", Everywhere: true, Run: remaindersShareAColumn},
 		{Name: "two processes that begin at once have one store", Everywhere: true, Run: oneStoreOfTwo},
 		{Name: "a column of an emptied store is refused", Everywhere: true, Run: emptiedCountersAreRefused},
@@ -114,6 +115,49 @@ func secondStoreIsRefused(t *testing.T, target dbtest.Target) {
 	same(t, "the number", p.Serial, 5000)
 	third := counted(t, open(), serials(t, storeIn(t, open())))
 	wantErr(t, third.Create(&crate{}).Error, snowflakeplugin.ErrAuthority, "create from the store that it has left")
+}
+
+// A keyedCrate has a number in place of an ID.
+type keyedCrate struct {
+	Serial int64 `gorm:"primaryKey" snowflake:"from:serial"`
+}
+
+// A tenantCrate has a number that is unique for each tenant.
+type tenantCrate struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Tenant int64              `gorm:"uniqueIndex:idx_serial_of_tenant"`
+	Serial int64              `gorm:"uniqueIndex:idx_serial_of_tenant" snowflake:"from:serial"`
+}
+
+func secondCounterIsRefused(t *testing.T, target dbtest.Target) {
+	open := crates(t, target)
+	must(t, open().AutoMigrate(&tenantCrate{}, &keyedCrate{}), "AutoMigrate")
+	of := func(counter string) *gorm.DB {
+		t.Helper()
+		source, err := segment.New(storeIn(t, open()), counter)
+		must(t, err, "a source")
+		t.Cleanup(func() { must(t, source.Close(), "close the source") })
+		return counted(t, open(), source)
+	}
+	first, second := of("crates"), of(`a "second" one`)
+	must(t, first.Create(&tenantCrate{Tenant: 1}).Error, "create of one tenant")
+	must(t, second.Create(&tenantCrate{Tenant: 2}).Error, "create of another, whose number is the same")
+	refused := func(table string, row func() any) {
+		t.Helper()
+		must(t, first.Create(row()).Error, "create from one counter in "+table)
+		err := second.Create(row()).Error
+		wantErr(t, err, snowflakeplugin.ErrAuthority, "create from the other in "+table)
+		says(t, err, "rate.Serial", table, `counter "crates"`, `counter "a \"second\" one"`, `source "serial"`, "tenant")
+		same(t, "the rows of "+table, plainOne[int64](t, first, "SELECT count(*) FROM "+table), 1)
+		must(t, first.Create(row()).Error, "another create from the first counter in "+table)
+		must(t, segment.Raise(t.Context(), storeIn(t, open()), `a "second" one`, 5000), "raise the counter")
+		move(t, first, err)
+		second = of(`a "second" one`)
+		must(t, second.Create(row()).Error, "create after the column has moved")
+		wantErr(t, of("crates").Create(row()).Error, snowflakeplugin.ErrAuthority, "create from the counter that it has left")
+	}
+	refused("crates", func() any { return &crate{} })
+	refused("keyed_crates", func() any { return &keyedCrate{} })
 }
 
 func remaindersShareAColumn(t *testing.T, target dbtest.Target) {
@@ -323,11 +367,47 @@ func counterGoesBack(t *testing.T, target dbtest.Target) {
 	for range 3 {
 		wantErr(t, running.Create(&crate{}).Error, segment.ErrWentBack, "create after that")
 	}
-	must(t, other.Create(make([]crate, 20)).Error, "create of the other process")
+	// It takes what it has, and then nobody gets a number, whenever he began.
+	for range 500 {
+		if err = other.Create(&crate{}).Error; err != nil {
+			break
+		}
+	}
+	wantErr(t, err, segment.ErrWentBack, "create of the other process")
+	says(t, err, "snowflake segments raise")
+	later := counted(t, open(), serials(t, storeIn(t, target.OpenDSN(t, dsn, nil))))
+	wantErr(t, later.Create(&crate{}).Error, segment.ErrWentBack, "create of a process that begins after that")
 	must(t, segment.Raise(t.Context(), storeIn(t, counters), "crates", 5000), "raise the counter")
 	c := crate{}
 	must(t, running.Create(&c).Error, "create after the counter was raised")
 	if c.Serial < 5000 {
 		t.Errorf("the number is %d", c.Serial)
 	}
+}
+
+func TestTwoKindsOnOneCounterAreRefused(t *testing.T) {
+	t.Parallel()
+	store := segmenttest.NewMemory()
+	sources := func(one, other segment.Store) []snowflakeplugin.Option {
+		t.Helper()
+		daily, err := segment.Daily(other, "crates", 6, time.UTC)
+		must(t, err, "a daily source")
+		t.Cleanup(func() { must(t, daily.Close(), "close the daily source") })
+		return []snowflakeplugin.Option{
+			silent(), snowflakeplugin.WithNode(1), snowflakeplugin.WithNumbers("again", serials(t, one)),
+			snowflakeplugin.WithNumbers("daily", daily), snowflakeplugin.WithNumbers("serial", serials(t, one)),
+		}
+	}
+	db := func() *gorm.DB { return dbtest.Named("sqlite").Open(t, nil) }
+	err := db().Use(snowflakeplugin.New(sources(store, store)...))
+	wantErr(t, err, snowflakeplugin.ErrOptions, "Use")
+	says(t, err, `WithNumbers("again")`, `WithNumbers("daily")`, `"crates"`, `"segment"`)
+	must(t, db().Use(snowflakeplugin.New(sources(store, segmenttest.NewMemory())...)), "Use with two stores")
+
+	// Handles of two programs are told apart by the store alone.
+	plugin := snowflakeplugin.New(sources(store, store.Handle())...)
+	handle := db()
+	must(t, handle.AutoMigrate(&crate{}), "AutoMigrate")
+	must(t, handle.Use(closedAfter(t, plugin)), "Use with two handles")
+	must(t, handle.Create(&crate{}).Error, "create")
 }
