@@ -72,6 +72,7 @@ type options struct {
 	until               string
 	kind, keyFile       string
 	keyed               bool
+	above               texts
 	purpose             string
 	dsns                []string
 	authority           authorityOptions

@@ -18,7 +18,7 @@ func TestWordsAreCompleted(t *testing.T) {
 		"segments raise orders --d": "--dry-run --dsn",
 		"shards ":                   "status resume undo clean",
 		"shards undo --":            "--dsn --json --table",
-		"seal --k":                  "--key-file --kind",
+		"seal --k":                  "--key-file --keyed --kind",
 		"help merge v":              "verify",
 		"help lay":                  "layout",
 		"inspect --layout g":        "",

@@ -59,6 +59,8 @@ const (
 	stateOpen   = "open"
 	stateFrozen = "frozen" // its residue is being changed
 	stateFull   = "full"
+	stateBack   = "went back" // it is frozen until it was raised
+	stateNote   = "note"      // no counter: the days before its next number are closed
 )
 
 // counterInfo is a counter in JSON. Its numbers are texts, because JavaScript rounds large ones.
@@ -69,6 +71,8 @@ type counterInfo struct {
 	Left      int64     `json:"left,string"` // numbers that are not claimed yet, whatever their residue
 	Remainder int64     `json:"remainder"`
 	Modulus   int64     `json:"modulus"`
+	Kind      string    `json:"kind"`                     // segment, daily, or empty if it is not known yet
+	Claimed   int64     `json:"claimed,string,omitempty"` // of a counter that went back, the greatest number known
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -77,7 +81,13 @@ func newCounterInfo(c segment.Counter) counterInfo {
 		Name: c.Name, State: stateOpen, Next: c.Next, Left: lastNumber - c.Next + 1, Remainder: c.Remainder,
 		Modulus: c.Modulus, UpdatedAt: c.UpdatedAt.UTC(),
 	}
+	info.Kind, _, _ = strings.Cut(c.Kind, ":")
+	claimed, wentBack := c.WentBack()
 	switch {
+	case wentBack:
+		info.State, info.Claimed = stateBack, claimed
+	case info.Kind == "closed":
+		info.State, info.Left = stateNote, 0
 	case c.Modulus == 0:
 		info.State = stateFrozen
 	case info.Left < 1:
@@ -88,10 +98,12 @@ func newCounterInfo(c segment.Counter) counterInfo {
 
 // residue is the residue as the lists show it.
 func (c counterInfo) residue() string {
-	switch c.Modulus {
-	case 0:
+	switch {
+	case c.State == stateBack, c.State == stateNote:
+		return c.State
+	case c.Modulus == 0:
 		return stateFrozen
-	case 1:
+	case c.Modulus == 1:
 		return "none"
 	}
 	return fmt.Sprintf("%d mod %d", c.Remainder, c.Modulus)
@@ -104,7 +116,9 @@ func segmentsListCommand() command {
 Lists the counters, or those whose names begin with PREFIX. "next" is the first number that no process has
 claimed. Processes hold blocks of numbers below it that they have not given out yet. "residue" is which
 numbers the counter gives: "1 mod 2" is every odd one. "frozen" is a counter whose residue is being changed;
-if that was interrupted, run "snowflake segments residues" again.
+if that was interrupted, run "snowflake segments residues" again. "went back" is a counter that was found below
+numbers that it had given: nobody gets one until "snowflake segments raise" has raised it. "note" is no counter: it
+says that the daily counters of the name behind "closed" were removed, up to the day before "next".
 
 A database without the table has an empty list. It is an error if --table names the table and it is not
 there.
@@ -208,6 +222,12 @@ func runSegmentsShow(ctx context.Context, e *env, o *options, args []string) (er
 	say(table, "next\t%d\n", info.Next)
 	say(table, "left\t%d\n", info.Left)
 	say(table, "residue\t%s\n", info.residue())
+	if info.Kind != "" {
+		say(table, "kind\t%s\n", plain(info.Kind))
+	}
+	if info.State == stateBack {
+		say(table, "claimed\tup to %d at least; \"snowflake segments raise\" has to raise it above\n", info.Claimed)
+	}
 	say(table, "changed\t%s, %s\n", stamp(info.UpdatedAt), ago(info.UpdatedAt, now))
 	return table.Flush()
 }
@@ -266,7 +286,7 @@ func openCounters(
 
 func segmentsRaiseCommand() command {
 	return command{
-		name: "segments raise", args: "NAME NEXT", short: "make a counter go on from a higher number",
+		name: "segments raise", args: "NAME [NEXT]", short: "make a counter go on from a higher number",
 		help: `
 Makes a counter go on from NEXT, so that no number below NEXT is claimed any more. A counter that is beyond
 NEXT already is left as it is. Use it when numbers are in use that the counter does not know of: the database
@@ -277,16 +297,24 @@ and give a NEXT above it. A counter can never be lowered again, so look with --d
 run go on with the numbers that they have claimed. If those can be numbers that are in use, restart the
 processes after the counter was raised.
 
+A counter that went back is frozen for every process, until this command has raised it. With --above TABLE.COLUMN the
+counter goes on above the greatest number in a column of integers of the same database, and above all numbers that are
+known to be claimed; give the flag once for each column that has numbers of the counter. The processes then go on by
+themselves. Numbers that running processes hold and have not stored yet are in no column. So stop them first, or give a
+NEXT that is above those as well. It does not work for daily counters, whose numbers begin with a date in the column.
+
 A counter that is not there is an error, because its name may be mistyped. --create makes it.
 ` + dsnHelp + `
 
   snowflake segments raise orders 5000 --dsn "$DSN" --dry-run
   snowflake segments raise orders 5000 --dsn "$DSN"
+  snowflake segments raise orders --above orders.serial --above archive.orders.serial
   snowflake segments raise receipts 1 --create`,
 		flags: func(set *flag.FlagSet, o *options) {
 			segmentFlags(set, o)
 			dryRunFlag(set, o)
 			set.BoolVar(&o.create, "create", false, "make the counter if it is not there, and its table")
+			set.Var(&o.above, "above", "raise it above the greatest number of `TABLE.COLUMN`, too")
 		},
 		run: runSegmentsRaise,
 	}
@@ -301,17 +329,25 @@ type raised struct {
 }
 
 func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (err error) {
-	if len(args) != 2 {
+	if len(args) != 2 && (len(args) != 1 || len(o.above) == 0) {
 		return usagef("segments raise: exactly two arguments are needed: the name of the counter and its next " +
-			"number")
+			"number, or --above in place of the number")
 	}
-	name := args[0]
-	next, err := strconv.ParseInt(args[1], 10, 64)
-	if err != nil || next < 1 || next > lastNumber {
-		return usagef("segments raise: %q is not a number from 1 to %d", args[1], int64(lastNumber))
+	name, next := args[0], int64(1)
+	if len(args) == 2 {
+		if next, err = strconv.ParseInt(args[1], 10, 64); err != nil || next < 1 || next > lastNumber {
+			return usagef("segments raise: %q is not a number from 1 to %d", args[1], int64(lastNumber))
+		}
 	}
 	if err := segment.CheckName(name); err != nil {
 		return usagef("segments raise: %s", err)
+	}
+	for _, column := range o.above {
+		greatest, err := greatestIn(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), column)
+		if err != nil {
+			return fmt.Errorf("segments raise: --above %s: %w", plain(column), err)
+		}
+		next = max(next, greatest+1)
 	}
 	store, done, err := openCounters(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), o.table, o.create && !o.dryRun)
 	if errors.Is(err, errNoTable) && o.create {
@@ -328,7 +364,18 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 	if !found && !o.create {
 		return fmt.Errorf("%w; --create makes it", noCounter(name, o.table))
 	}
-	result := raised{Changes: next > before.Next, DryRun: o.dryRun}
+	claimed, wentBack := before.WentBack()
+	if len(o.above) > 0 {
+		if strings.HasPrefix(before.Kind, "daily") {
+			return usagef("segments raise: %q is a daily counter, whose numbers begin with a date in a column: give "+
+				"its next number within the day", plain(name))
+		}
+		next = max(next, claimed+1)
+	}
+	if wentBack {
+		next = max(next, before.Next) // it goes on where it is, if that is above
+	}
+	result := raised{Changes: wentBack || next > before.Next, DryRun: o.dryRun}
 	if found {
 		info := newCounterInfo(before)
 		result.Before = &info
@@ -345,6 +392,46 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 		result.After = &info
 	}
 	return printRaised(e, o, result, name, next)
+}
+
+// greatestIn returns the greatest number in a column, which is named with its table, or 0 if there is none.
+func greatestIn(ctx context.Context, dsn, column string) (greatest int64, err error) {
+	dot := strings.LastIndexByte(column, '.')
+	if dot < 1 || dot == len(column)-1 {
+		return 0, usagef("a table and its column are needed, with a dot between them")
+	}
+	db, pool, err := openGORM(dsn)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	d, _ := dialect.Of(db.Name())
+	rows, err := pool.QueryContext(ctx, "SELECT MAX("+d.Quote(column[dot+1:])+") FROM "+d.Quoted(column[:dot]))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	types, err := rows.ColumnTypes()
+	if err != nil || !rows.Next() {
+		return 0, errors.Join(err, rows.Err())
+	}
+	var value any
+	if err := rows.Scan(&value); err != nil || value == nil {
+		return 0, err
+	}
+	// Digits are a number only in a column of numbers: as texts, "9" is greater than "10".
+	kind := strings.ToUpper(types[0].DatabaseTypeName())
+	numeric := strings.Contains(kind, "INT") || strings.Contains(kind, "NUMERIC") || strings.Contains(kind, "DECIMAL")
+	if digits, ok := value.([]byte); ok {
+		value = string(digits)
+	}
+	_, whole := value.(int64)
+	greatest, err = strconv.ParseInt(fmt.Sprint(value), 10, 64)
+	if err != nil || !whole && !numeric || greatest >= lastNumber {
+		return 0, fmt.Errorf("%.40q is no number that a counter can be above: give the next number in place of the "+
+			"column", fmt.Sprint(value))
+	}
+	return max(greatest, 0), rows.Err()
 }
 
 func printRaised(e *env, o *options, r raised, name string, next int64) error {
@@ -370,7 +457,13 @@ func (r raised) text(name string, next int64) string {
 		text += ". It is new"
 	default:
 		before := r.Before.Next
-		text += ". It was at " + number(before) + ", so it skips " + number(next-before) + " numbers"
+		text += ". It was at " + number(before)
+		if next > before {
+			text += ", so it skips " + number(next-before) + " numbers"
+		}
+	}
+	if r.Before != nil && r.Before.State == stateBack {
+		text += ". It had gone back, and every process gets numbers from it again"
 	}
 	if r.Before != nil && r.Before.State == stateFrozen {
 		text += ". It is frozen: no number is claimed before \"snowflake segments residues\" has succeeded"

@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
@@ -124,6 +126,67 @@ func TestARaisedCounterGoesOnFromThere(t *testing.T) {
 		if first := c.claim(t, "oders", 1); first != 9000 {
 			t.Errorf("a counter that was created begins at %d", first)
 		}
+	})
+}
+
+func TestACounterThatWentBackIsRaisedAboveAColumn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		c := openCounterStore(t, target)
+		source, err := segment.New(c.store, "orders", segment.WithBlock(1, 1), segment.WithMaxWait(time.Minute),
+			segment.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = source.Close() })
+		next := func(want int64) {
+			t.Helper()
+			if n, err := source.Next(t.Context()); err != nil || n != want {
+				t.Errorf("the next number is %d, %v, want %d", n, err, want)
+			}
+		}
+		for n := range int64(7) {
+			next(n + 1)
+		}
+		db := target.OpenDSN(t, c.dsn, nil)
+		for _, statement := range []string{
+			"UPDATE snowflake_segments SET next = 3 WHERE name = 'orders'",
+			"CREATE TABLE sales (serial bigint, title varchar(20), empty bigint)",
+			"INSERT INTO sales (serial, title) VALUES (9, '9'), (19, '10')",
+		} {
+			if err := db.Exec(statement).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := source.Next(t.Context()); !errors.Is(err, segment.ErrWentBack) {
+			t.Errorf("the error is %v", err)
+		}
+		has(t, c.succeed(t, "segments", "list"), stateBack)
+		has(t, c.succeed(t, "segments", "show", "orders"), stateBack, "up to 7", "segment")
+		info := decode[counterInfo](t, c.succeed(t, "segments", "show", "orders", "--json"))
+		if info.State != stateBack || info.Claimed != 7 || info.Kind != "segment" || info.Next != 3 {
+			t.Errorf("as JSON it is %+v", info)
+		}
+		for _, refused := range []struct {
+			args []string
+			code int
+			says string
+		}{
+			{[]string{"raise", "orders", "7"}, exitFailure, "numbers up to 7 were claimed"},
+			{[]string{"residues", "orders", c.dsn}, exitFailure, "raise"},
+			{[]string{"raise", "orders", "--above", "sales"}, exitUsage, "a table and its column"},
+			{[]string{"raise", "orders", "--above", "sales.title"}, exitFailure, "no number"},
+			{[]string{"raise", "orders", "--above", "sales.nosuch"}, exitFailure, "nosuch"},
+		} {
+			code, stdout, stderr := call(t, c.dsn, append([]string{"segments"}, refused.args...)...)
+			if code != refused.code || stdout != "" || !strings.Contains(stderr, refused.says) {
+				t.Errorf("%q: exit code %d, %s%s", refused.args, code, stdout, stderr)
+			}
+		}
+		has(t, c.succeed(t, "segments", "raise", "orders", "--above", "sales.empty", "--dry-run"), "would go on from 8")
+		has(t, c.succeed(t, "segments", "raise", "orders", "5", "--above", "sales.serial", "--above", "sales.empty"),
+			"now goes on from 20", "was at 3", "had gone back")
+		next(20)
 	})
 }
 
