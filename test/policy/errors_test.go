@@ -86,6 +86,7 @@ func sentinels() map[string]struct {
 		"segment.ErrDayFull":              {segment.ErrDayFull, false},
 		"segment.ErrFull":                 {segment.ErrFull, false},
 		"segment.ErrResidue":              {segment.ErrResidue, false},
+		"segment.ErrKind":                 {segment.ErrKind, false},
 		"segment.ErrFrozen":               {segment.ErrFrozen, true},
 		"segment.ErrWentBack":             {segment.ErrWentBack, false},
 		"segment.ErrStore":                {segment.ErrStore, true},

@@ -98,7 +98,7 @@ func explain(ctx context.Context, err error) *Fault {
 		return &Fault{Exhausted, "the numbers of the day are used up"}
 	case is(segment.ErrFull):
 		return &Fault{Exhausted, "the counter has come to its last number"}
-	case is(segment.ErrResidue, segment.ErrWentBack, segment.ErrInvalidCounter):
+	case is(segment.ErrResidue, segment.ErrKind, segment.ErrWentBack, segment.ErrInvalidCounter):
 		return &Fault{Broken, "the counter does not fit the configuration; the log of the service says why"}
 	case is(segment.ErrExhausted, segment.ErrFrozen, segment.ErrStore):
 		return &Fault{Unavailable, "the database of the counter does not answer; ask again"}

@@ -95,7 +95,11 @@ func TestWhatIsWrongIsSaidAndNoSecretIsShown(t *testing.T) {
 		"a field that is unknown":             {file: "sources: {a: {kind: segment, setp: 2}}", want: "setp"},
 		"tickets without servers":             {file: "sources: {a: {kind: tickets}}", want: "servers are needed"},
 		"a server without a DSN":              {file: "sources: {a: {kind: tickets, servers: [{}]}}", want: "server 0 needs a dsn"},
-		"a DSN where none belongs":            {file: "sources: {a: {kind: segment, dsn: " + secret + "}}", want: "a field is unknown"},
+		"two kinds on one counter": {
+			file: "sources: {a: {kind: segment, counter: c}, c: {kind: daily, digits: 2, zone: UTC}}",
+			want: `the source "c" is of the kind daily and has the counter "c", which the source "a" of the kind segment`,
+		},
+		"a DSN where none belongs": {file: "sources: {a: {kind: segment, dsn: " + secret + "}}", want: "a field is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

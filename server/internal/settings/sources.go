@@ -74,6 +74,11 @@ func (d *document) readSources(content *yaml.Node) error {
 			if other.Name == source.Name {
 				return fmt.Errorf("%s:%d: the source %q is there twice", d.path, key.Line, key.Value)
 			}
+			if other.Counter == source.Counter && other.Kind != source.Kind && other.isHome() && source.isHome() {
+				return fmt.Errorf("%s:%d: the source %q is of the kind %s and has the counter %q, which the source %q of "+
+					"the kind %s has: give one of them another counter", d.path, key.Line, key.Value, source.Kind,
+					source.Counter, other.Name, other.Kind)
+			}
 		}
 		d.sources = append(d.sources, source)
 	}
@@ -99,6 +104,9 @@ func readSource(content *yaml.Node) (source Source, err error) {
 	}
 	return source, nil
 }
+
+// isHome reports whether the counter lies in the database of the service.
+func (s *Source) isHome() bool { return s.Kind != KindTickets }
 
 // complete checks a source and fills in the defaults.
 func (s *Source) complete() error {
