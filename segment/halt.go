@@ -86,8 +86,8 @@ type haltedError struct {
 func (e *haltedError) Error() string {
 	return fmt.Sprintf("%v: counter %q would go on with %d, and %d was claimed before: its store has lost what it "+
 		"had acknowledged, or somebody lowered or removed the counter. It is frozen for every process until it is "+
-		"raised above all numbers in use, and above those that running processes hold: run \"snowflake segments "+
-		"raise %[2]s --above TABLE.COLUMN\" (segment.Raise), and the processes go on by themselves",
+		"raised above all numbers in use, and above those that running processes hold: see \"snowflake help segments "+
+		"raise\" and its --above, or segment.Raise. The processes then go on by themselves",
 		ErrWentBack, e.name, e.next, e.above)
 }
 
@@ -108,7 +108,10 @@ func (l *lane) halt(ctx context.Context, t Terms, refusal error) error {
 		after = c.halted(t, l.fetch.highest)
 		return after, nil
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrWentBack):
+		return refusal // the store was emptied, and grants nothing to those who knew it
+	case err != nil:
 		return fmt.Errorf("%w; the counter could not be frozen for the others: %w", refusal, err)
 	}
 	return Refusal(after, 1, t)

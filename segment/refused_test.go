@@ -1,6 +1,7 @@
 package segment_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -157,4 +158,92 @@ func TestAClaimThatWasUnderWayIsGivenUp(t *testing.T) {
 			t.Errorf("the next number is %d, of a block that was claimed before the refusal", n)
 		}
 	})
+}
+
+// Each process knows the numbers that it has claimed. The counter has to come above all of them.
+func TestTheProcessThatKnowsMoreSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &changing{Memory: segmenttest.NewMemory()}
+		first := newSource(t, store, segment.WithBlock(1, 1), segment.WithResidue(1, 2))
+		second := newSource(t, store, segment.WithBlock(1, 1), segment.WithResidue(1, 2))
+		for _, source := range []*segment.Source{first, first, second} {
+			nextOf(t, source)
+		}
+		goBack(t, store)
+		claimed := func(source *segment.Source, want int64, changes int) {
+			t.Helper()
+			store.changes = 0
+			for range 3 {
+				if _, err := source.Next(t.Context()); !errors.Is(err, segment.ErrWentBack) {
+					t.Fatalf("the error is %v", err)
+				}
+			}
+			counters, err := store.Counters(t.Context(), "orders")
+			must(t, err)
+			if above, is := counters[0].WentBack(); !is || above != want || store.changes != changes {
+				t.Errorf("%d changes, and numbers up to %d are known, %t, want %d and %d", store.changes, above, is, changes,
+					want)
+			}
+		}
+		claimed(first, 3, 1)
+		claimed(second, 5, 1)
+		claimed(first, 5, 0)
+		if err := segment.Raise(t.Context(), store, "orders", 5); !errors.Is(err, segment.ErrWentBack) {
+			t.Errorf("a counter is raised to a number that was claimed: %v", err)
+		}
+		must(t, segment.Raise(t.Context(), store, "orders", 6))
+		for _, want := range []int64{7, 9} {
+			if n := nextOf(t, first); n != want {
+				t.Errorf("after it was raised the number is %d, want %d", n, want)
+			}
+		}
+	})
+}
+
+// changing counts the changes of a store.
+type changing struct {
+	*segmenttest.Memory
+	changes int
+}
+
+func (c *changing) Change(ctx context.Context, prev, next segment.Counter) (bool, error) {
+	c.changes++
+	return c.Memory.Change(ctx, prev, next)
+}
+
+// What freezes a counter must outlive a store that is away at this moment: the next claim is refused, too, and
+// freezes it then.
+func TestACounterIsFrozenWhenItsStoreTakesTheChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &unchanging{Memory: segmenttest.NewMemory()}
+		source := newSource(t, store, segment.WithBlock(1, 1))
+		nextOf(t, source)
+		goBack(t, store)
+		for _, away := range []bool{true, false} {
+			store.away = away
+			if _, err := source.Next(t.Context()); !errors.Is(err, segment.ErrWentBack) {
+				t.Fatalf("the error is %v", err)
+			}
+			counters, err := store.Counters(t.Context(), "orders")
+			must(t, err)
+			if frozen := len(counters) == 1; frozen == away {
+				t.Errorf("the store is away: %t, and has %+v", away, counters)
+			}
+		}
+	})
+}
+
+// unchanging is a store that takes no change while it is away.
+type unchanging struct {
+	*segmenttest.Memory
+	away bool
+}
+
+func (u *unchanging) Change(ctx context.Context, prev, next segment.Counter) (bool, error) {
+	if u.away {
+		return false, errors.New("the store is away")
+	}
+	return u.Memory.Change(ctx, prev, next)
 }

@@ -24,8 +24,10 @@ if known ~= ARGV[8] then
 	return {'-', known}
 end
 local stored = redis.call('HMGET', KEYS[1], number, residue, sort)
-local kind = stored[3] or ''
+local noted = stored[3] or ''
+local kind = noted
 if not stored[1] and not stored[2] then
+	-- An earlier version that has removed the counter has left its kind.
 	stored, kind = {'1', ARGV[5]}, ''
 end
 if not stored[1] or not stored[2] or not string.find(stored[1], '^[1-9]%d*$') then
@@ -42,7 +44,7 @@ end
 if ARGV[7] ~= '' then
 	kind = ARGV[7]
 end
-if kind ~= (stored[3] or '') then
+if kind ~= noted then
 	redis.call('HSET', KEYS[1], sort, kind)
 end
 local time = redis.call('TIME')

@@ -74,6 +74,63 @@ func TestACounterIsThreeReadableFieldsBesideTheIdentityThatNeverExpire(t *testin
 	}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Earlier versions refuse to list a field with a colon that they do not know, and leave the kind of a counter that
+// they remove.
+func TestEarlierVersionsGoOnBesideKinds(t *testing.T) {
+	t.Parallel()
+	client, prefix := redistest.Shared(t, "counters")
+	store, key := open(t, client, prefix), prefix+"counters"
+	of := func(kind string) segment.Terms {
+		terms := segment.AnyTerms()
+		terms.Kind = kind
+		return terms
+	}
+	claims := func(name, kind string, want int64) {
+		t.Helper()
+		if first, err := store.ClaimOn(t.Context(), name, 10, of(kind)); err != nil || first != want {
+			t.Errorf("the claim from %q returned %d, %v, want %d", name, first, err, want)
+		}
+	}
+	const name = "eu:orders: all"
+	claims(name, "segment", 1)
+	stored, err := client.HGetAll(t.Context(), key).Result()
+	must(t, err)
+	for field := range stored {
+		if what, _, colon := strings.Cut(field, ":"); colon && !strings.Contains("next residue updated", what) {
+			t.Errorf("the hash has the field %q", field)
+		}
+	}
+	listed := func(want ...segment.Counter) {
+		t.Helper()
+		counters, err := store.Counters(t.Context(), "eu:")
+		must(t, err)
+		if len(counters) != len(want) {
+			t.Fatalf("the counters are %+v, want %+v", counters, want)
+		}
+		for i, c := range counters {
+			if c.UpdatedAt = (time.Time{}); c != want[i] {
+				t.Errorf("the counter is %+v, want %+v", c, want[i])
+			}
+		}
+	}
+	listed(segment.Counter{Name: name, Next: 11, Modulus: 1, Kind: "segment"})
+	must(t, client.HDel(t.Context(), key, "next:"+name, "residue:"+name, "updated:"+name).Err())
+	listed()
+	claims(name, "", 1)
+	listed(segment.Counter{Name: name, Next: 11, Modulus: 1})
+	claims(name, "daily", 11)
+	must(t, client.HDel(t.Context(), key, "next:"+name, "residue:"+name, "updated:"+name).Err())
+	claims(name, "segment", 1)
+	listed(segment.Counter{Name: name, Next: 11, Modulus: 1, Kind: "segment"})
+}
+
 func TestWhatNobodyCouldHaveStoredIsRefusedAndNotChanged(t *testing.T) {
 	t.Parallel()
 	for name, stored := range map[string][]string{

@@ -374,7 +374,7 @@ func counterGoesBack(t *testing.T, target dbtest.Target) {
 		}
 	}
 	wantErr(t, err, segment.ErrWentBack, "create of the other process")
-	says(t, err, "snowflake segments raise")
+	says(t, err, "segments raise")
 	later := counted(t, open(), serials(t, storeIn(t, target.OpenDSN(t, dsn, nil))))
 	wantErr(t, later.Create(&crate{}).Error, segment.ErrWentBack, "create of a process that begins after that")
 	must(t, segment.Raise(t.Context(), storeIn(t, counters), "crates", 5000), "raise the counter")
