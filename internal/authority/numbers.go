@@ -177,7 +177,7 @@ func otherNumbers(d Database, table, column string, noted Note, want numbersNote
 		"takes them from %s: they would repeat.%s Take them from the first counters, or give each store a "+
 		"remainder of its own (segment.SetResidues, or \"snowflake segments residues\", and WithResidue). %s",
 		errs.ErrAuthority, want.residue, column, table, counters(noted.Origin), noted.since(),
-		counters(want.origin), hint, d.moveColumn(table, column))
+		counters(want.origin), hint, moveColumn(d, table, column))
 }
 
 // otherCounter is the error when the numbers of a unique column come from another counter of the same store.
@@ -187,11 +187,11 @@ func otherCounter(d Database, table string, column Numbered, noted Note, want nu
 		"counter, or add what each counter is for, such as the tenant, to the unique index in the model and in "+
 		"the table. %s",
 		errs.ErrAuthority, column.Field, column.Column, table, want.residue, counters(noted.Origin), noted.since(),
-		column.Source, counters(want.origin), d.moveColumn(table, column.Column))
+		column.Source, counters(want.origin), moveColumn(d, table, column.Column))
 }
 
 // moveColumn says how a column gets its numbers from somewhere else, with the statement at the end.
-func (d Database) moveColumn(table, column string) string {
+func moveColumn(d Database, table, column string) string {
 	return fmt.Sprintf("If the column has moved, or its residues were changed: stop all programs that fill it, make "+
 		"sure that each counter is above all numbers in use (\"snowflake segments raise\"), and run "+
 		"this:\n\nDELETE FROM %s WHERE %[2]s = '%[3]s' OR %[2]s LIKE '%[3]s %%';",
