@@ -105,12 +105,14 @@ func Business() Layout {
 	}
 }
 
-// JavaScript returns a layout of 53 bits, whose IDs are exact as JavaScript numbers. It has 16
-// nodes and 256 IDs per millisecond, and lasts 69.7 years from 2025.
+// JavaScript returns a layout of 53 bits, whose IDs are exact as JavaScript numbers. It has 256
+// nodes and 256 IDs per hundredth of a second (25,600 per second), and lasts 43.6 years from 2025. Its
+// tick is 10 ms, so IDs may be up to 100 ms ahead of the clock, and the IDs that two processes make
+// within one tick are ordered by the numbers of their nodes.
 func JavaScript() Layout {
 	return Layout{
-		Name: "javascript", Epoch: epoch2025(), Tick: time.Millisecond,
-		TimeBits: 41, Node: []Field{{"node", 4}}, SequenceBits: 8,
+		Name: "javascript", Epoch: epoch2025(), Tick: 10 * time.Millisecond,
+		TimeBits: 37, Node: []Field{{"node", 8}}, SequenceBits: 8,
 	}
 }
 

@@ -37,8 +37,8 @@ func presets() []preset {
 			"69.7", "2086-07-08T15:47:35.552Z"},
 		{generator.Business(), "business", at2016, ms, 39,
 			[]f{{"business", 4}, {"idc", 2}, {"machine", 7}}, 7, "17.4", "2033-06-02T21:56:53.888Z"},
-		{generator.JavaScript(), "javascript", own, ms, 41, []f{{"node", 4}}, 8,
-			"69.7", "2094-09-07T15:47:35.552Z"},
+		{generator.JavaScript(), "javascript", own, 10 * ms, 37, []f{{"node", 8}}, 8,
+			"43.6", "2068-07-21T06:52:14.72Z"},
 		{generator.Game(), "game", own, 100 * ms, 33, []f{{"server", 20}}, 10,
 			"27.2", "2052-03-22T01:17:39.2Z"},
 		{generator.GameLong(), "gamelong", own, 100 * ms, 34, []f{{"server", 20}}, 9,
@@ -88,6 +88,31 @@ func TestJavaScriptIDsAreExactAsFloats(t *testing.T) {
 	for _, id := range []int64{id, id - 1, id - 2} {
 		if back := int64(float64(id)); back != id {
 			t.Errorf("%d came back from a float64 as %d", id, back)
+		}
+	}
+}
+
+// The layout of this name had ticks of 1 ms and 16 nodes in early versions. A program that goes on with the new
+// one makes IDs that are greater than all that it has made, also in the last ticks that it had borrowed.
+func TestNewIDsOfJavaScriptAreGreaterThanOldOnesOfTheSameTime(t *testing.T) {
+	old, l := generator.JavaScript(), generator.JavaScript()
+	old.Tick, old.TimeBits, old.Node = time.Millisecond, 41, []generator.Field{{Name: "node", Bits: 4}}
+	for _, at := range []time.Time{
+		old.Epoch.Add(time.Second), midLife(), midLife().Add(9*time.Millisecond + 999*time.Microsecond),
+		midLife().AddDate(30, 0, 0), l.End().Add(-time.Second),
+	} {
+		last, err := old.Compose(generator.Parts{
+			Time: at.Add(10 * old.Tick), Node: old.MaxNode(), Sequence: old.MaxSequence(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := l.Compose(generator.Parts{Time: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first <= last {
+			t.Errorf("at %v the least new ID is %d, and the greatest old one %d", at, first, last)
 		}
 	}
 }

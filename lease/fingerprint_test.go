@@ -16,7 +16,7 @@ func TestTheFingerprintsOfThePresets(t *testing.T) {
 		"epoch=2010-11-04T01:42:54.657Z tick=1ms time=41 node=10 sequence=12": generator.Twitter(),
 		"epoch=2016-11-01T00:00:00Z tick=1ms time=41 node=10 sequence=12":     generator.ShardingSphere(),
 		"epoch=2016-01-01T00:00:00Z tick=1ms time=39 node=13 sequence=7":      generator.Business(),
-		"epoch=2025-01-01T00:00:00Z tick=1ms time=41 node=4 sequence=8":       generator.JavaScript(),
+		"epoch=2025-01-01T00:00:00Z tick=10ms time=37 node=8 sequence=8":      generator.JavaScript(),
 		"epoch=2025-01-01T00:00:00Z tick=100ms time=33 node=20 sequence=10":   generator.Game(),
 		"epoch=2025-01-01T00:00:00Z tick=1s time=31 node=20 sequence=12":      generator.GameSecond(),
 	} {

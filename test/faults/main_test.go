@@ -27,7 +27,7 @@ type order struct {
 	Lo, Hi   int64         // the numbers that it may lease
 	Fixed    bool          // it wants exactly Lo, by WithLeasedNode
 	Counts   bool          // it takes numbers from a counter as well
-	Narrow   bool          // its IDs are of generator.JavaScript(), which has 16 numbers
+	Narrow   bool          // its IDs are of generator.JavaScript()
 	Span     time.Duration // of its lease
 	Patience time.Duration // how long one create may take
 	Pace     time.Duration // how long a lane rests between two creates
