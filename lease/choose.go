@@ -107,9 +107,12 @@ type NoFreeNodeError struct {
 	Holders []Record
 	// Now is the store's time, Free when the first number falls free if it is not extended.
 	Now, Free time.Time
+
+	ended []int64 // the numbers whose holders seem to have ended
 }
 
-// Error says what to do, too.
+// Error says what to do, too. It names the holders that were processes of this machine and seem to have
+// ended without Close.
 func (e *NoFreeNodeError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v: all of %d to %d are held; the first falls free at %s, in %v, unless it is extended: ",
@@ -126,9 +129,17 @@ func (e *NoFreeNodeError) Error() string {
 		if distant(r, e.Now) && !Reserved(r, e.Now) {
 			b.WriteString(" (no keeper grants that far ahead: a clock was wrong, or the record was altered)")
 		}
+		if slices.Contains(e.ended, r.Node) {
+			b.WriteString(" (seems to have ended)")
+		}
 	}
-	b.WriteString("; stop a process that does not need its number, allow more numbers, " +
-		"or use a layout with more node bits")
+	if len(e.ended) > 0 {
+		fmt.Fprintf(&b, "; %d of the processes were on this machine and seem to have ended without Close, so "+
+			"their numbers fall free by themselves", len(e.ended))
+	}
+	b.WriteString("; wait, stop a process that does not need its number, allow more numbers, or use a layout " +
+		"with more node bits; \"snowflake nodes list\" shows all holders, and \"snowflake nodes release NODE " +
+		"--force --until now\" frees the number of one that is dead for certain")
 	return b.String()
 }
 

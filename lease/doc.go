@@ -103,7 +103,9 @@
 // another free number. The generator goes on with it, and its IDs still increase. A keeper that
 // may take only one number tries until that is free again.
 //
-// A process dies: its number falls free when its last window ends, at most a span later.
+// A process dies: its number falls free when its last window ends, at most a span later. Where a store asks
+// for longer spans, a window lasts as long as its process has lived, so a process that dies young costs its
+// number for a minute at most ([WithSpan]).
 //
 // A clock is wrong: if the two clocks are more than [MaxSkew] apart, no window is granted and none
 // extended ([ErrClockSkew]). A local clock that is behind makes its generator wait for the

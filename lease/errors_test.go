@@ -22,7 +22,9 @@ func TestTheErrorWhenAllNumbersAreHeldSaysByWhomAndWhenTheFirstFallsFree(t *test
 		`unless it is extended: 4 until 2026-03-04T05:06:08.5Z by "web 1"; ` +
 		`3 until 2026-03-04T05:06:09Z by nobody (it was given back); ` +
 		`5 until 2026-04-14T21:06:07Z by "web 2" (no keeper grants that far ahead: a clock was wrong, or the record was altered); ` +
-		`stop a process that does not need its number, allow more numbers, or use a layout with more node bits`
+		`wait, stop a process that does not need its number, allow more numbers, or use a layout with more node bits; ` +
+		`"snowflake nodes list" shows all holders, and "snowflake nodes release NODE --force --until now" frees ` +
+		`the number of one that is dead for certain`
 	if err.Error() != want {
 		t.Errorf("the error is\n%v\nwant\n%s", err, want)
 	}
@@ -64,7 +66,7 @@ func TestWhenAllNumbersAreTakenNobodyGetsOne(t *testing.T) {
 		}
 		_, err := tryAcquire(t, s)
 		wantError(t, err, lease.ErrNoFreeNode, "all of 0 to 1023 are held; the first falls free at 2026-03-04T05:07:07Z, in 1m0s",
-			`0 until 2026-03-04T05:07:07Z by "process 0"; `, "; and 1016 more; stop a process")
+			`0 until 2026-03-04T05:07:07Z by "process 0"; `, "; and 1016 more; wait, stop a process")
 		var none *lease.NoFreeNodeError
 		if !errors.As(err, &none) {
 			t.Fatalf("%T is no *NoFreeNodeError", err)

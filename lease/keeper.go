@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,7 @@ type Keeper struct {
 	yielded  time.Time // when a contested number was last given up
 	// notifier is nil if nobody is told of events. The goroutine sends and closes.
 	notifier *notifier
+	born     time.Time // immutable
 
 	mu sync.Mutex
 	// All below is guarded by mu.
@@ -110,6 +112,7 @@ func newKeeper(s Store, l generator.Layout, c config) (*Keeper, error) {
 		bounds:      boundariesOf(l),
 		done:        make(chan struct{}),
 		closing:     make(chan struct{}, 1),
+		born:        time.Now(),
 		warned:      make(map[int64]bool),
 		changed:     make(chan struct{}),
 	}
@@ -287,8 +290,14 @@ func (k *Keeper) undo(ctx context.Context, h holding) error {
 	return err
 }
 
+// spanNow is the span of a window that is granted now. Where the store asks for longer windows than the
+// default it grows with the age of the keeper. A process that has just begun may end at once, and then
+// another one has to wait for the end of its window; one that has lived for long needs a window that
+// outlasts the transactions which keep it from being extended.
+func (k *Keeper) spanNow() time.Duration { return max(k.span, min(time.Since(k.born), k.grown)) }
+
 // windowLength is how far a window ends after the present.
-func (k *Keeper) windowLength() time.Duration { return k.span + time.Duration(k.maxAhead.Load()) }
+func (k *Keeper) windowLength() time.Duration { return k.spanNow() + time.Duration(k.maxAhead.Load()) }
 
 // comparisons is how often the clocks are read before a number is taken, if they cannot be compared.
 const comparisons = 3
@@ -382,7 +391,13 @@ func (k *Keeper) allHeld(held []Record, now time.Time) error {
 	if k.lo == k.hi {
 		return &NodeHeldError{Record: held[0], Now: now}
 	}
-	return &NoFreeNodeError{Lo: k.lo, Hi: k.hi, Holders: held, Now: now, Free: held[0].Until}
+	err := &NoFreeNodeError{Lo: k.lo, Hi: k.hi, Holders: held, Now: now, Free: held[0].Until}
+	for _, r := range held {
+		if seemsEnded(r.Owner) {
+			err.ended = append(err.ended, r.Node)
+		}
+	}
+	return err
 }
 
 // warnOfDistant says once which records end so far ahead that something must be wrong.
@@ -577,6 +592,7 @@ func (k *Keeper) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		err = k.young(err)
 		k.observe(began, err)
 		k.report(began, err)
 		long, short = k.interval(), min(k.span/quietShare, quietPause)
@@ -590,10 +606,20 @@ func (k *Keeper) run(ctx context.Context) {
 	}
 }
 
+// young adds what to do to the error of a store that a transaction may keep from being written to, while
+// the windows are shorter than the store asks for.
+func (k *Keeper) young(err error) error {
+	if !errors.Is(err, ErrStore) || permanent(err) || k.spanNow() >= k.grown {
+		return err
+	}
+	return fmt.Errorf("%w: here the windows of a process last from %v at first up to %v, as it grows older; if "+
+		"it begins with a transaction that writes for longer, set their span (lease.WithSpan)", err, k.span, k.grown)
+}
+
 // interval is the time between two extensions: a third of a span, or up to a fifth less, so that
 // processes that started together do not stay together.
 func (k *Keeper) interval() time.Duration {
-	third := k.span / 3
+	third := k.spanNow() / 3
 	return third - k.attempts.Spread(third/5)
 }
 
@@ -646,7 +672,7 @@ func (k *Keeper) observe(began time.Time, err error) {
 			Kind: NodeOverdue, Node: window.Node, Previous: window.Node, Until: window.Until,
 			Err: err, Time: k.now(),
 		})
-	case !o.warned && (left < k.span/2 || permanent(err)):
+	case !o.warned && (left < k.spanNow()/2 || permanent(err)):
 		o.warned = true
 		k.log.Warn("lease: the window cannot be extended; IDs go on until it ends", "node", window.Node,
 			"until", window.Until, "failing_since", o.since, "error", err)
@@ -713,7 +739,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 // yield takes another number in place of one that is contested, and reports whether it has.
 func (k *Keeper) yield(ctx context.Context) bool {
 	c := k.contested.Swap(nil)
-	again := !k.yielded.IsZero() && time.Since(k.yielded) < k.span
+	again := !k.yielded.IsZero() && time.Since(k.yielded) < k.spanNow()
 	if c == nil || c.node != k.record.Node || k.lo == k.hi || again {
 		return false
 	}
@@ -943,8 +969,12 @@ func (k *Keeper) notGivenBack(until time.Time, err error) error {
 	k.said = k.said || !said
 	k.mu.Unlock()
 	if !said {
-		k.log.Warn("lease: the node was not given back; it falls free when its window ends", "node", node,
-			"until", until, "error", err)
+		level := slog.LevelWarn
+		if errors.Is(err, ErrClosed) { // whoever has closed the store knows
+			level = slog.LevelInfo
+		}
+		k.log.Log(context.Background(), level, "lease: the node was not given back; it falls free when its "+
+			"window ends", "node", node, "until", until, "error", err)
 	}
 	return failed(fmt.Sprintf("node %d was not given back, and falls free at the end of its window", node), err)
 }

@@ -8,7 +8,9 @@ import (
 	"math"
 	mathrand "math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -31,6 +33,12 @@ const (
 	minTicks = 3
 	maxSpan  = limits.Span
 
+	// youngSpan is how long the windows of a process last at first where the store asks for longer ones, and
+	// scarce how many numbers are so few that the default has to do: a process that ends at once must not keep
+	// its number from those that start after it.
+	youngSpan = time.Minute
+	scarce    = 16
+
 	// maxOwner is how many bytes a name may have, so that a whole owner fits 255.
 	maxOwner = 160
 )
@@ -43,7 +51,8 @@ type config struct {
 	ranged bool
 	lo, hi int64
 	span   time.Duration
-	name   string // of the owner, without the random part
+	grown  time.Duration // what the span grows up to with the age of the keeper; 0: it does not
+	name   string        // of the owner, without the random part
 	log    *slog.Logger
 	notify func(Event) // nil: nobody is told
 	now    func() time.Time
@@ -74,8 +83,10 @@ func WithNodes(lo, hi int64) Option {
 // WithSpan tells the keeper how long a window lasts beyond the present. It is extended about every
 // third of a span, so the store may fail to answer for two thirds of one; after a crash the number
 // stays taken for a span at most. It is from 10 ms, and three ticks of the layout, to 24 hours. By
-// default it is what the store suggests (see [SpanHinter]), else 15 s, or fifteen ticks if that is
-// longer; a single number is not held longer than that on a suggestion.
+// default it is 15 s, or fifteen ticks if that is longer. Where the store asks for longer windows (see
+// [SpanHinter]) and the keeper may take more than one number, a window lasts as long as the keeper has had
+// one, up to what the store asks for, and at first a minute; but no longer than the default if there are 16
+// numbers or fewer. So a process that ends soon after its start costs its number for a minute at most.
 func WithSpan(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d < minSpan || d > maxSpan {
@@ -172,7 +183,10 @@ func configure(s Store, l generator.Layout, opts []Option) (config, error) {
 	if c.span == 0 {
 		c.span = max(defaultSpan, ticks(l, int64(defaultSpan/time.Second)))
 		if hinter, ok := s.(SpanHinter); ok && c.lo != c.hi {
-			c.span = max(c.span, min(hinter.SpanHint(), maxSpan))
+			c.grown = min(hinter.SpanHint(), maxSpan)
+			if c.hi-c.lo >= scarce {
+				c.span = max(c.span, min(c.grown, youngSpan))
+			}
 		}
 	}
 	if least := ticks(l, minTicks); c.span < least {
@@ -194,18 +208,74 @@ func ticks(l generator.Layout, n int64) time.Duration {
 // ownerOf makes a name that no other tenure has.
 func ownerOf(name string, now time.Time) (string, error) {
 	if name == "" {
-		host, err := os.Hostname()
-		if err != nil || host == "" {
-			host = "unknown host"
-		}
-		if len(host) > maxOwner/2 {
-			host = strings.ToValidUTF8(host[:maxOwner/2], "")
-		}
-		name = fmt.Sprintf("%s pid %d since %s", host, os.Getpid(), now.UTC().Format(time.RFC3339))
+		name = fmt.Sprintf("%s pid %d since %s", hostName(), os.Getpid(), now.UTC().Format(time.RFC3339))
 	}
 	var token [8]byte
 	if _, err := rand.Read(token[:]); err != nil {
 		return "", fmt.Errorf("lease: no random name for the owner: %w", err)
 	}
 	return fmt.Sprintf("%s #%x", name, token), nil
+}
+
+// hostName is the name of this machine in the names of its owners.
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = unknownHost
+	}
+	if len(host) > maxOwner/2 {
+		host = strings.ToValidUTF8(host[:maxOwner/2], "")
+	}
+	return host
+}
+
+const unknownHost = "unknown host"
+
+// seemsEnded tells whether the process that an owner names was on this machine and is there no more. An
+// owner of another machine, or with a name from [WithOwner], tells nothing. Neither is it certain here: the
+// process may be in a container that has this machine's name, and has its number there.
+func seemsEnded(owner string) bool {
+	host, rest, found := strings.Cut(owner, " pid ")
+	number, rest, also := strings.Cut(rest, " since ")
+	stamp, _, last := strings.Cut(rest, " #")
+	pid, err := strconv.Atoi(number)
+	since, unread := time.Parse(time.RFC3339, stamp)
+	if !found || !also || !last || err != nil || pid <= 0 || unread != nil || host == unknownHost ||
+		host != hostName() {
+		return false
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil { // some systems look
+		return !errors.Is(err, os.ErrPermission)
+	}
+	defer func() { _ = process.Release() }() // nothing was waited for
+	if err := process.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) {
+		return true
+	}
+	// A later process may have the number again, as each first process of a container has 1.
+	began, known := startOf(pid)
+	const exact = 2 * time.Second // both times are as exact as that
+	return known && began.After(since.Add(exact))
+}
+
+// startOf returns when a process began, if the system tells, as Linux does.
+func startOf(pid int) (began time.Time, known bool) {
+	const (
+		ticks     = 100 // in a second, whatever the machine is
+		startedAt = 19  // behind the name, which may have blanks and brackets
+	)
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	system, unread := os.ReadFile("/proc/stat")
+	_, booted, found := strings.Cut(string(system), "\nbtime ")
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if err != nil || unread != nil || !found || len(fields) <= startedAt {
+		return time.Time{}, false
+	}
+	booted, _, _ = strings.Cut(booted, "\n")
+	boot, err := strconv.ParseInt(booted, 10, 64)
+	after, also := strconv.ParseInt(fields[startedAt], 10, 64)
+	if err != nil || also != nil {
+		return time.Time{}, false
+	}
+	return time.Unix(boot, 0).Add(time.Duration(after) * (time.Second / ticks)), true
 }

@@ -108,9 +108,17 @@ func TestTheDefaultSpan(t *testing.T) {
 				layout: ticking(20*year, 2),
 				until:  time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC).Add(60 * year),
 			},
-			"of a store that asks for more":  {store: hinting(time.Minute), layout: generator.Default(), until: after(time.Minute)},
-			"of a store that asks for less":  {store: hinting(time.Second), layout: generator.Default(), until: after(span)},
-			"of a store that asks for years": {store: hinting(year), layout: generator.Default(), until: after(24 * time.Hour)},
+			"of a store that asks for more": {store: hinting(time.Minute), layout: generator.Default(), until: after(time.Minute)},
+			"of a store that asks for less": {store: hinting(time.Second), layout: generator.Default(), until: after(span)},
+			"of a store that asks for years is a minute at first": {
+				store: hinting(year), layout: generator.Default(), until: after(time.Minute),
+			},
+			"of 17 numbers, too": {
+				store: hinting(year), layout: generator.Default(), nodes: [2]int64{100, 116}, until: after(time.Minute),
+			},
+			"of 16 numbers, whatever the store asks for": {
+				store: hinting(year), layout: generator.Default(), nodes: [2]int64{100, 115}, until: after(span),
+			},
 			"of a single number, whatever the store asks for": {
 				store: hinting(time.Minute), layout: generator.Default(), nodes: [2]int64{4, 4}, until: after(span),
 			},

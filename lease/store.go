@@ -48,9 +48,10 @@ type Prober interface {
 }
 
 // SpanHinter is an optional ability of a [Store]: one that cannot be written to for long in its
-// normal operation asks for longer windows than the default.
+// normal operation asks for longer windows than the default. A keeper has them when it is as old as that;
+// see [WithSpan].
 type SpanHinter interface {
-	// SpanHint returns the span to use where the user names none; 0 for the default.
+	// SpanHint returns the span to grow up to where the user names none; 0 for the default.
 	SpanHint() time.Duration
 }
 

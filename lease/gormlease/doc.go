@@ -37,7 +37,7 @@
 // On SQLite the store opens the file with the same DSN for each request. It shares the pool of a
 // database in memory, because a second connection would be to another database, of a file in
 // exclusive locking mode, and where the dialector was made from a pool. A transaction that writes
-// keeps everybody else from writing, so a window is 10 minutes long unless the keeper is told
+// keeps everybody else from writing, so a window grows up to 10 minutes unless the keeper is told
 // otherwise (see [Store.SpanHint]), and a request waits for the transaction until its context ends.
 //
 // On a pool that is shared each request makes sure that it is inside no transaction, which an

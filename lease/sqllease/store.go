@@ -163,8 +163,8 @@ func (s *Store) Close() error { return s.table.Close() }
 
 // SpanHint returns 10 minutes where one transaction of the application can keep the store from
 // writing, so that windows outlast it: on SQLite, and on a shared pool that was limited to one
-// connection when New was called. Otherwise it is 0, for the default of package lease. The price
-// is that the number of a process that was killed stays taken for that long.
+// connection when New was called. Otherwise it is 0, for the default of package lease. The windows of a
+// process reach that length when it has lived as long; see [lease.WithSpan].
 func (s *Store) SpanHint() time.Duration {
 	if s.table.OneWriter() {
 		return spanOfOneWriter
