@@ -383,6 +383,7 @@ func (d Database) ensure(
 		unwritable = d.insert(ctx, subject, n, missing)
 		switch {
 		case unwritable == nil: // usually the row is there now, whoever made it
+			d.place.IsBeside = true
 			unwritable = errors.New("a row that was written is not there")
 		case dialect.ReadOnly(unwritable):
 			return nil, fmt.Errorf("%w: the table %s: %w", ErrReadOnly, d.table, unwritable)
@@ -399,8 +400,11 @@ func (d Database) ensure(
 func (d Database) lastWindow(ctx context.Context, leases string) (string, error) {
 	var all [][]string
 	statement := "SELECT " + d.QuoteAll([]string{"owner", "layout", "until"}) + " FROM " + d.leases(leases)
+	seen := d.place.IsThere && leases == d.place.Table
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
-		all, err = query(ctx, q, statement)
+		if err = sqltable.Check(ctx, q, d.Dialect, seen, d.leases(leases)); err == nil {
+			all, err = query(ctx, q, statement)
+		}
 		return err
 	})
 	if err != nil {
@@ -662,7 +666,9 @@ func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, e
 		s.Add(" WHERE ", d.Quote("subject"), " IN (").BindAll(subjects...).Add(")")
 	}
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
-		all, err = query(ctx, q, s.String(), s.Args...)
+		if err = sqltable.Check(ctx, q, d.Dialect, d.place.IsBeside, d.quoted()); err == nil {
+			all, err = query(ctx, q, s.String(), s.Args...)
+		}
 		return err
 	})
 	if err != nil {

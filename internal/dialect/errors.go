@@ -81,6 +81,16 @@ func Locked(err error) bool {
 	return false
 }
 
+// Absent is the error about a table of PostgreSQL that was looked for in the catalog. A statement that does not
+// find it would stand in the log of the server.
+type Absent string
+
+// Error names the table.
+func (a Absent) Error() string { return "there is no table " + string(a) }
+
+// SQLState is the code that the server has for it.
+func (Absent) SQLState() string { return "42P01" }
+
 // Missing reports whether there is no such table.
 func Missing(err error) bool {
 	switch State(err) {

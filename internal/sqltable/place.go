@@ -22,6 +22,22 @@ type Place struct {
 	Where string
 	// In and Beside are what comes before the names of the two tables in SQL: a schema with a dot, or nothing.
 	In, Beside string
+	// IsThere and IsBeside tell that the two tables were seen. Of others nobody knows.
+	IsThere, IsBeside bool
+}
+
+// Check returns dialect.Absent for a table that nobody has seen and that is not there, if to read it would
+// leave an error in the log of the server. The name is quoted.
+func Check(ctx context.Context, q Querier, d dialect.Dialect, seen bool, quoted string) error {
+	query, args := d.SchemaOf(quoted)
+	if seen || query == "" {
+		return nil
+	}
+	_, rows, err := Query(ctx, q, query, args...)
+	if err == nil && len(rows) == 0 {
+		return dialect.Absent(quoted)
+	}
+	return err
 }
 
 // PlaceOf finds out where two tables lie that are named without a schema.
@@ -35,8 +51,13 @@ func PlaceOf(ctx context.Context, q Querier, d dialect.Dialect, table, beside st
 	if err != nil {
 		return p, err
 	}
-	if len(rows) != 1 || len(rows[0]) != 3 {
+	if len(rows) != 1 || len(rows[0]) < 3 {
 		return p, fmt.Errorf("the answer to %s is not two schemas and a place: %v", query, rows)
+	}
+	if seen := rows[0][3:]; len(seen) == 2 {
+		one, _ := Whole(seen[0])
+		two, _ := Whole(seen[1])
+		p.IsThere, p.IsBeside = one == 1, two == 1
 	}
 	p.Where, _ = textOf(rows[0][2])
 	p.Schema, _ = textOf(rows[0][0])

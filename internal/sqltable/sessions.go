@@ -113,7 +113,9 @@ func rolledBack(err error) bool {
 
 // explain says what the driver does not: that time was lacking, or a cause that is known.
 func (t *Table) explain(ctx context.Context, err error) error {
-	err = Translate(err)
+	if err = Translate(err); isClosed(err) {
+		return fmt.Errorf("%w: %w", t.spec.ErrClosed, err)
+	}
 	if errors.Is(err, ErrPooler) {
 		return fmt.Errorf("%w: %w", t.spec.ErrDatabase, err)
 	}
@@ -128,6 +130,9 @@ func (t *Table) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("no answer in time, perhaps because a transaction holds a lock or the last "+
 		"connection: %w: %w", cause, err)
 }
+
+// isClosed recognizes the error of a pool that was closed. It has no name.
+func isClosed(err error) bool { return strings.Contains(err.Error(), "sql: database is closed") }
 
 // Translate wraps an error of a driver with the cause, where one of those above is known.
 func Translate(err error) error {
