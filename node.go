@@ -31,6 +31,78 @@ type node struct {
 	// generator, because from then on several Use may have the node.
 	home    authority.Database
 	schemas []string
+	// end ends the look for the end of the pool, when nothing is left to be given back.
+	end context.CancelFunc
+}
+
+// lookForEnd is how often a node looks whether the pool is still open whose database has its leases.
+const lookForEnd = time.Second
+
+// start gives the node up when its pool was closed: an application, or a test, that closes its database and
+// leaves the plugin as it is must not leave a connection behind.
+func (n *node) start() {
+	if n.store == nil {
+		return
+	}
+	ctx, end := context.WithCancel(context.Background())
+	n.end = end
+	go func() {
+		ticker := time.NewTicker(lookForEnd)
+		defer ticker.Stop()
+		for !n.isHomeless() {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		n.giveUp(ctx)
+	}()
+}
+
+// isHomeless reports whether the application has closed the pool of the database where the number is leased.
+func (n *node) isHomeless() bool {
+	pool, _ := n.home.Pool.(*sql.DB)
+	if n.store == nil || pool == nil {
+		return false
+	}
+	// Of a pool that is open database/sql says that there was no time. It asks no server.
+	ended, end := context.WithCancel(context.Background())
+	end()
+	return !errors.Is(pool.PingContext(ended), context.Canceled)
+}
+
+// giveUp closes a node whose pool was closed. What cannot be given back falls free by itself.
+func (n *node) giveUp(ctx context.Context) {
+	if n.close(ctx) != nil {
+		_ = n.closeStore()
+	}
+}
+
+// replace gives the node up for one of another database. The leases there know nothing of its number, so it
+// waits until the clock has passed the last ID, and none is made again.
+func (n *node) replace(ctx context.Context) error {
+	n.giveUp(ctx)
+	timer := time.NewTimer(n.generator.Stats().Lead + n.config.layoutOrDefault().Tick)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return errs.Ended(ctx)
+	}
+}
+
+// whyClosed is the error of whoever needs an ID of a node whose database was closed. It returns nil if that
+// is not the reason.
+func (n *node) whyClosed() error {
+	if !n.isHomeless() {
+		return nil
+	}
+	return fmt.Errorf("%w: the pool was closed of the database on which db.Use was called first, so the lease "+
+		"of the node number there has ended: keep that database open as long as others use the plugin, give "+
+		"each database a plugin of its own, or lease elsewhere (WithLease); db.Use on a further database "+
+		"leases from that", errs.ErrClosed)
 }
 
 // health is that of a plugin with a generator of its own.
@@ -46,7 +118,7 @@ func (n *node) health() Health {
 	}
 	switch {
 	case s.Closed:
-		h.State, h.Ready = stateClosed, false
+		h.State, h.Ready, h.LastError = stateClosed, false, n.whyClosed()
 	case s.Window.Until.IsZero():
 		h.State, h.Ready = stateLost, false
 	case s.Overdue:
@@ -55,7 +127,7 @@ func (n *node) health() Health {
 	return h
 }
 
-// newNode gets a node number and builds the generator. db is nil where no database is known yet;
+// newNode gets a node number and builds the generator. The configuration has a logger. db is nil where no database is known yet;
 // otherwise it notes first where its IDs come from, so that no number is leased for a database that has
 // another authority.
 func newNode(ctx context.Context, c config, db *gorm.DB) (node, error) {
@@ -89,9 +161,7 @@ func leaseNode(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
 		only := lease.WithNodes(*c.leasedNode, *c.leasedNode)
 		leaseOpts = append(leaseOpts[:len(leaseOpts):len(leaseOpts)], only)
 	}
-	if c.logger != nil {
-		leaseOpts = append([]lease.Option{lease.WithLogger(c.logger)}, leaseOpts...)
-	}
+	leaseOpts = append([]lease.Option{lease.WithLogger(c.logger)}, leaseOpts...)
 	if n.keeper, err = lease.Acquire(ctx, n.leases, layout, leaseOpts...); err != nil {
 		return node{}, errors.Join(unleased(err), n.closeStore())
 	}
@@ -150,7 +220,7 @@ func (n *node) noteDatabase(ctx context.Context, database authority.Database) (s
 		return nil, err
 	}
 	if is.Leases == "" && is.Place != "" && n.origin.Place != "" && is.Place != n.origin.Place {
-		n.config.log().Warn("snowflakeplugin: the leases have moved since it was noted that the IDs of a "+
+		n.config.logger.Warn("snowflakeplugin: the leases have moved since it was noted that the IDs of a "+
 			"database come from them; if they are a copy, and the first ones are in use, both grant the same "+
 			"numbers",
 			"noted", is.Place, "now", n.origin.Place)
@@ -256,16 +326,19 @@ func unleased(err error) error {
 }
 
 // close gives the number back.
-func (n node) close(ctx context.Context) error {
+func (n *node) close(ctx context.Context) error {
 	if n.keeper != nil {
-		if err := n.keeper.Close(ctx); err != nil {
+		if err := n.keeper.Close(ctx); err != nil && !errors.Is(err, lease.ErrClosed) {
 			return err
 		}
+	}
+	if n.end != nil {
+		n.end()
 	}
 	return n.closeStore()
 }
 
-func (n node) closeStore() error {
+func (n *node) closeStore() error {
 	if n.store == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
+	"reflect"
 	"slices"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
@@ -40,6 +41,9 @@ type config struct {
 	logger     *slog.Logger
 
 	ownSchemas []string // the patterns of WithOwnSchemas
+
+	models      map[reflect.Type]bool // of WithModels
+	jsonNumbers bool                  // WithJSONNumbers was given
 
 	leased     bool        // WithLease was given
 	leaseStore lease.Store // nil: the database of the first Use
@@ -173,9 +177,46 @@ func WithNumbers(name string, source Source) Option {
 	})
 }
 
+// WithModels has the primary keys of models filled that have no tag: of models of libraries, and of all models
+// that embed gorm.Model if that is named. They are structs, or pointers to them. A tag still decides where
+// there is one, so snowflake:"false" leaves a model out. The plugin treats such a key as it treats a tagged
+// one, but nothing refuses its zeros in a database that does not use the plugin. A key of several fields is
+// refused with [ErrInvalidField]: tag the one that is to be filled. The option may be given several times.
+func WithModels(models ...any) Option {
+	return optionFunc(func(c *config) error {
+		for _, model := range models {
+			t := reflect.TypeOf(model)
+			for t != nil && t.Kind() == reflect.Pointer {
+				t = t.Elem()
+			}
+			if t == nil || t.Kind() != reflect.Struct {
+				return fmt.Errorf("WithModels(%T): a model is a struct", model)
+			}
+			if c.models == nil {
+				c.models = map[reflect.Type]bool{}
+			}
+			c.models[t] = true
+		}
+		return nil
+	})
+}
+
+// WithJSONNumbers says that the readers of your JSON keep all 63 bits of a number, or never get the keys. Then
+// the plugin does not warn of keys that JSON writes as numbers. By default it does, once for each model: at
+// Prepare or at the first create, if the key has an integer type such as uint or int64 in place of [ID], and
+// the layout has more than 53 bits. JavaScript and many others round such a number, often to the key of
+// another row.
+func WithJSONNumbers() Option {
+	return optionFunc(func(c *config) error {
+		c.jsonNumbers = true
+		return nil
+	})
+}
+
 // WithLogger sets where the plugin reports what an operator should know: which node it leased,
-// that a lease cannot be extended, and that the time of a layout runs out. By default it is
-// slog.Default() at the time of Initialize.
+// that a lease cannot be extended, and that the time of a layout runs out. By default it reports only what
+// somebody must know, as warnings and errors: in the logger of the *gorm.DB on which db.Use was called first,
+// or in slog.Default() before that.
 func WithLogger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if l == nil {
@@ -221,14 +262,6 @@ func configure(opts []Option) (config, error) {
 		return c, fmt.Errorf("%w: %w", errs.ErrOptions, err)
 	}
 	return c, nil
-}
-
-// log is where the plugin reports.
-func (c config) log() *slog.Logger {
-	if c.logger == nil {
-		return slog.Default()
-	}
-	return c.logger
 }
 
 // checkGenerator reports every option of the generator that its layout does not allow.

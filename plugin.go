@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,10 +33,14 @@ type Plugin struct {
 	closed    atomic.Bool
 	used      sync.Map // has the *gorm.Config of every database on which db.Use was called
 	hot       sync.Map // has the schema of every model that warnOfHotRegion has warned about
+	rounded   sync.Map // has the type of every model that warnOfRounding has warned about
+	replaced  sync.Map // has the type of every model that warnOfHook has warned about
 	unguarded sync.Map // has the *schema.Field of every column that warnOfUnguarded has warned about
 
 	contest   contest
 	witnesses *fill.Witnesses
+
+	fallback atomic.Pointer[slog.Logger] // see log
 
 	// busy is held while a node is got or given back, which may take long.
 	busy chan struct{}
@@ -59,6 +64,8 @@ func New(opts ...Option) *Plugin {
 		named = map[string]fill.Source{}
 	}
 	p.plans = fill.NewPlans(digits, func(n int64) any { return ID(n) }, named)
+	p.plans.FillKeysOf(p.config.models)
+	p.plans.Watch(fill.Watcher{Planned: p.warnOfRounding, Replaced: p.warnOfHook})
 	p.engine = &fill.Engine{
 		Plans:   p.plans,
 		Numbers: func(ctx context.Context) (*fill.Numbers, error) { return p.numbers(ctx, nil) },
@@ -95,12 +102,19 @@ func (p *Plugin) Name() string { return fill.PluginName }
 // until Use succeeds; so that this cannot go unnoticed, creates that need one are refused with [ErrNotInUse]
 // until then.
 func (p *Plugin) Initialize(db *gorm.DB) error {
+	p.logsTo(db)
 	// gorm.Open calls Initialize for the plugins that it finds in a configuration, and dbresolver opens
 	// its sources with copies of one. Only db.Use registers the plugin after it calls Initialize.
 	_, registered := db.Plugins[p.Name()]
 	if _, used := p.used.Load(db.Config); used && registered && !fill.IsInUse(db) {
 		return fmt.Errorf("%w: one *gorm.Config was passed to gorm.Open twice, so the first *gorm.DB now goes "+
 			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
+	}
+	if fill.InTransaction(db) {
+		err := fmt.Errorf("%w: db.Use was called on a transaction, whose locks would keep the node number from "+
+			"being leased: call it on the *gorm.DB of gorm.Open, at start-up", errs.ErrOptions)
+		fill.Guard(db, p.plans, err)
+		return err
 	}
 	// A handle of gorm.Open may be one of a replica, to which nobody may write. Its first create notes the
 	// rest.
@@ -218,6 +232,7 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 		return p.configErr
 	}
 	var faults []error
+	p.logsTo(db)
 	db = scoped(db)
 	for _, model := range models {
 		faults = append(faults, p.prepare(db, model, ""))
@@ -263,7 +278,7 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
 	}
 	plan, err := p.plans.Prepare(stmt.Schema)
 	if err == nil {
-		warnOfHotRegion(db, stmt.Schema, plan, &p.hot, p.config.logger)
+		warnOfHotRegion(db, stmt.Schema, plan, &p.hot, p.log())
 		p.warnOfUnguarded(stmt.Schema, plan)
 	}
 	return err
@@ -279,11 +294,46 @@ func (p *Plugin) warnOfUnguarded(s *schema.Schema, plan *fill.Plan) {
 		if settings := field.Tag.Get("gorm"); settings != "" {
 			tag = settings + ";" + tag
 		}
-		p.config.log().Warn("snowflakeplugin: this column gets numbers of a counter and has no unique index. "+
+		p.log().Warn("snowflakeplugin: this column gets numbers of a counter and has no unique index. "+
 			"The index would refuse a number that is given twice, after a failover or by a second counter, and "+
 			"would tell the source so; add the tag, unless numbers may repeat here",
 			"field", s.Name+"."+field.Name, "table", s.Table, "tag", fmt.Sprintf("gorm:%q", tag))
 	}
+}
+
+// exactBits is how many bits of an integer a number of JavaScript, and of every float64, has.
+const exactBits = 53
+
+// warnOfRounding warns, once for each model, that its keys are numbers in JSON which many readers round.
+func (p *Plugin) warnOfRounding(plan *fill.Plan) {
+	l, s := p.config.layoutOrDefault(), plan.Schema()
+	if p.config.jsonNumbers || p.config.source != nil || l.TimeBits+l.NodeBits()+l.SequenceBits <= exactBits {
+		return
+	}
+	fields := fill.NumbersInJSON(plan)
+	if len(fields) == 0 {
+		return
+	}
+	if _, said := p.rounded.LoadOrStore(s.ModelType, true); said {
+		return
+	}
+	p.log().Warn("snowflakeplugin: JSON writes this ID as a number of more than 53 bits, which JavaScript and "+
+		"many other readers round, often to the key of another row. Give the field the type "+
+		"snowflakeplugin.ID, which is text in JSON, or make IDs of 53 bits, by "+
+		"WithLayout(generator.JavaScript()). If all who read the JSON keep such numbers, say so by "+
+		"WithJSONNumbers()", "field", s.Name+"."+fields[0].Name, "type", fields[0].FieldType.String(),
+		"table", s.Table)
+}
+
+// warnOfHook warns, once for each model, that a hook of the application makes its keys.
+func (p *Plugin) warnOfHook(plan *fill.Plan, field *schema.Field) {
+	s := plan.Schema()
+	if _, said := p.replaced.LoadOrStore(s.ModelType, true); said {
+		return
+	}
+	p.log().Warn("snowflakeplugin: a hook of the model (BeforeCreate or BeforeSave) has put another value in "+
+		"place of the ID that was made for this field, so its values are not those of the plugin. Delete the "+
+		"hook, or the tag of the field", "field", s.Name+"."+field.Name, "table", s.Table)
 }
 
 // witness is told of a row of somebody else.
@@ -296,7 +346,7 @@ func (p *Plugin) witness(table string, id int64) {
 	w := witness{table, id, parts.Node, time.Now()}
 	again, say := p.contest.add(w)
 	if say {
-		p.config.log().Error("snowflakeplugin: somebody else makes the same IDs; look for a second program "+
+		p.log().Error("snowflakeplugin: somebody else makes the same IDs; look for a second program "+
 			"with the node number, such as a copied machine or a restored database", "table", table, "key", id,
 			"node", parts.Node)
 	}
@@ -388,19 +438,20 @@ func (p *Plugin) numbers(ctx context.Context, db *gorm.DB) (*fill.Numbers, error
 	case p.configErr != nil:
 		return nil, p.configErr
 	case p.config.source != nil:
-		return fill.NewNumbers(p.config.source, nil, &p.closed), nil
+		return fill.NewNumbers(p.config.source, nil, &p.closed, nil), nil
 	}
 	n := p.node.Load()
-	if n == nil {
+	if n == nil || db != nil && n.isHomeless() {
 		var err error
 		if n, err = p.firstNode(ctx, db); err != nil {
 			return nil, err
 		}
 	}
-	return fill.NewNumbers(n.generator, n.generator, &p.closed), nil
+	return fill.NewNumbers(n.generator, n.generator, &p.closed, n.whyClosed), nil
 }
 
-// firstNode gets the node, if nobody else has meanwhile.
+// firstNode gets the node, if nobody else has meanwhile. One whose database was closed makes way for one of
+// the database that is put to use.
 func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
 	select {
 	case p.busy <- struct{}{}:
@@ -408,16 +459,25 @@ func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
 	case <-ctx.Done():
 		return nil, errs.Ended(ctx)
 	}
-	if n := p.node.Load(); n != nil {
-		return n, nil
+	old := p.node.Load()
+	if old != nil && (db == nil || !old.isHomeless()) {
+		return old, nil
 	}
 	if p.closed.Load() {
 		return nil, errs.ErrClosed
 	}
-	n, err := newNode(ctx, p.config, db)
+	if old != nil {
+		if err := old.replace(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c := p.config
+	c.logger = p.log()
+	n, err := newNode(ctx, c, db)
 	if err != nil {
 		return nil, err
 	}
+	n.start()
 	p.node.Store(&n)
 	return &n, nil
 }
@@ -428,7 +488,7 @@ func (p *Plugin) warnOfEnd() {
 	if stats.End.IsZero() || stats.YearsLeft > yearsOfWarning {
 		return
 	}
-	p.config.log().Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with "+
+	p.log().Warn("snowflakeplugin: the time bits of the layout are nearly used up; plan a layout with "+
 		"more",
 		"layout", p.config.layoutOrDefault().Name, "end", stats.End, "years_left", stats.YearsLeft)
 }

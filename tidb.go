@@ -41,9 +41,6 @@ func warnOfHotRegion(
 	if _, said := warned.LoadOrStore(s, true); said {
 		return
 	}
-	if logger == nil {
-		logger = slog.Default()
-	}
 	logger.Warn("snowflakeplugin: TiDB stores the rows of this table in the order of their IDs, so all new "+
 		"rows go to one region at a time; partition the table by HASH, or make its primary key NONCLUSTERED "+
 		"with SHARD_ROW_ID_BITS (docs/tidb.md)", "model", s.Name, "table", s.Table)

@@ -395,6 +395,9 @@ func (f *filler) beforeFrame(db *gorm.DB, p *slot) {
 			return
 		}
 	} else if fr.plan.refills && !db.Statement.SkipHooks {
+		if field := fr.replaced(); field != nil && f.plans.watcher.Replaced != nil {
+			f.plans.watcher.Replaced(fr.plan, field)
+		}
 		if err := assign(fr, f.numbers); err != nil {
 			_ = db.AddError(err)
 			return

@@ -373,6 +373,33 @@ func (f *frame) made(c int, id int64) bool {
 	return contains(f.ids, id)
 }
 
+// replaced returns a field in which other values stand than the IDs that were made for the rows, or nil. A hook
+// may also have emptied some, which get new ones.
+func (f *frame) replaced() (field *schema.Field) {
+	if f.rows == nil || len(f.ids) == 0 {
+		return nil
+	}
+	left := len(f.ids)
+	for c, column := range f.plan.columns {
+		if !f.mask.has(c) || column.source != nil {
+			continue
+		}
+		for i := range f.rows.count() {
+			id, isSet := f.get(i, c)
+			switch {
+			case !isSet || contains(f.ids, id):
+				left--
+			case field == nil:
+				field = column.field
+			}
+		}
+	}
+	if left <= 0 {
+		return nil // the other values are the caller's own
+	}
+	return field
+}
+
 // get returns the ID in a cell; ok is false if there is none. For a number that has a text of its own, only
 // the text of one that was made for this statement tells the number.
 func (f *frame) get(i, c int) (id int64, ok bool) { return f.named.get(f, i, c) }

@@ -65,6 +65,8 @@ type PlanCache struct {
 	named  map[string]Source
 	// unnamed means that nobody needs the named sources, because no row is filled.
 	unnamed bool
+	models  map[reflect.Type]bool // whose primary keys are filled without a tag
+	watcher Watcher
 
 	// recent is a small table of plans in front of the map plans. The address of a schema chooses its element,
 	// and a newer plan overwrites an older one there. Every create looks up a plan, and a map takes several
@@ -77,6 +79,22 @@ type PlanCache struct {
 
 // recentBits is the binary logarithm of the number of recent plans.
 const recentBits = 6
+
+// Watcher is told of models, for what a program should know of them. Its functions may be nil. They may be
+// called by several goroutines at once, and may create rows.
+type Watcher struct {
+	// Planned is called with each new plan that has columns.
+	Planned func(*Plan)
+	// Replaced is called when a hook has put another value in place of an ID that was made for a field.
+	Replaced func(*Plan, *schema.Field)
+}
+
+// Watch names the watcher. Call it before the first plan is made.
+func (c *PlanCache) Watch(w Watcher) { c.watcher = w }
+
+// FillKeysOf has the primary keys of models filled that have no tag, also where one of them is embedded in
+// another. They are structs. Call it before the first plan is made.
+func (c *PlanCache) FillKeysOf(models map[reflect.Type]bool) { c.models = models }
 
 // NewPlans returns an empty cache for IDs of up to so many digits, and for fields that name one of the
 // sources. It is for looking at models only if named is nil.
@@ -133,13 +151,22 @@ func (c *PlanCache) Prepare(s *schema.Schema) (*Plan, error) { return c.PrepareO
 // PrepareOn is Prepare for the schema of a model on one shard, unless shard is nil. Before it
 // makes the plan it calls first, which may change the schema.
 func (c *PlanCache) PrepareOn(s *schema.Schema, shard *Shard, first func()) (*Plan, error) {
+	p, isNew := c.prepare(s, shard, first)
+	if isNew && len(p.columns) > 0 && c.watcher.Planned != nil {
+		c.watcher.Planned(p)
+	}
+	return p, p.err
+}
+
+// prepare returns the plan of a schema, and whether it was made for that.
+func (c *PlanCache) prepare(s *schema.Schema, shard *Shard, first func()) (p *Plan, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.known(s); p != nil {
-		return p, p.err
+		return p, false
 	}
 	first()
-	p := c.makePlan(s)
+	p = c.makePlan(s)
 	p.shard, p.wrap = shard, c.wrap
 	p.bound = p.bound || shard != nil
 	p.isOneCell = p.hasOneCell()
@@ -153,13 +180,39 @@ func (c *PlanCache) PrepareOn(s *schema.Schema, shard *Shard, first func()) (*Pl
 		maps.Copy(plans, *old)
 	}
 	c.plans.Store(&plans)
-	return p, p.err
+	return p, true
+}
+
+// asks reports whether a field asks for an ID: by its tag, or because it is the primary key of a model that
+// needs none.
+func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
+	asks, err := isTagged(field.Tag)
+	if _, tagged := field.Tag.Lookup(TagName); asks || tagged || err != nil || !field.PrimaryKey {
+		return asks, err
+	}
+	// The structs from the model inwards to the one that has the field.
+	asks, owner := c.models[s.ModelType], s.ModelType
+	for _, name := range field.BindNames[:len(field.BindNames)-1] {
+		embedded, found := owner.FieldByName(name)
+		if !found {
+			break
+		}
+		for owner = embedded.Type; owner.Kind() == reflect.Pointer; {
+			owner = owner.Elem()
+		}
+		asks = asks || c.models[owner]
+	}
+	if asks && len(s.PrimaryFields) > 1 {
+		return false, fmt.Errorf("the model is one whose key is filled without a tag, and the key has %d fields: "+
+			"tag the one that is to be filled, and leave the model out of WithModels", len(s.PrimaryFields))
+	}
+	return asks, nil
 }
 
 // makePlan finds the fields to fill.
 func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 	relations := &s.Relationships
-	p := &Plan{schema: s, refills: s.BeforeCreate || s.BeforeSave}
+	p := &Plan{schema: s, asks: c.asks, refills: s.BeforeCreate || s.BeforeSave}
 	p.tree = len(relations.BelongsTo)+len(relations.HasOne)+
 		len(relations.HasMany)+len(relations.Many2Many) > 0
 	p.nests = p.tree || p.refills || s.AfterCreate || s.AfterSave
@@ -168,7 +221,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 	}
 	var faults []error
 	for _, field := range s.Fields {
-		tagged, err := isTagged(field.Tag)
+		tagged, err := c.asks(s, field)
 		switch {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("%w: %s.%s: %w", errs.ErrInvalidField, s.Name, field.Name, err))
@@ -188,7 +241,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 		}
 		p.columns = append(p.columns, column)
 	}
-	faults = append(faults, idleTags(s)...)
+	faults = append(faults, p.idleTags(s)...)
 	faults = append(faults, textForeignKeys(s)...)
 	faults = append(faults, c.jsonStrings(s)...)
 	if len(p.columns) > maxColumns {
@@ -359,6 +412,7 @@ type Plan struct {
 	shard *Shard
 	// wrap turns a number into an ID of the application.
 	wrap func(int64) any
+	asks func(*schema.Schema, *schema.Field) (bool, error) // see PlanCache.asks
 
 	reachOnce sync.Once
 	reaches   bool // see reachesTagged
@@ -388,12 +442,12 @@ func (p *Plan) reachesTagged(db *gorm.DB) bool {
 		return false
 	}
 	p.reachOnce.Do(func() {
-		p.reaches = reachesTagged(db, p.schema, map[*schema.Schema]bool{p.schema: true})
+		p.reaches = p.reachesFrom(db, p.schema, map[*schema.Schema]bool{p.schema: true})
 	})
 	return p.reaches
 }
 
-func reachesTagged(db *gorm.DB, s *schema.Schema, seen map[*schema.Schema]bool) bool {
+func (p *Plan) reachesFrom(db *gorm.DB, s *schema.Schema, seen map[*schema.Schema]bool) bool {
 	for _, related := range relatedSchemas(s) {
 		if seen[related] {
 			continue
@@ -403,9 +457,9 @@ func reachesTagged(db *gorm.DB, s *schema.Schema, seen map[*schema.Schema]bool) 
 		// that no row of the model can be created.
 		_ = (&gorm.Statement{DB: db}).Parse(reflect.New(related.ModelType).Interface())
 		if slices.ContainsFunc(related.Fields, func(field *schema.Field) bool {
-			tagged, err := isTagged(field.Tag)
+			tagged, err := p.asks(related, field)
 			return tagged || err != nil
-		}) || len(idleTags(related)) > 0 || reachesTagged(db, related, seen) {
+		}) || len(p.idleTags(related)) > 0 || p.reachesFrom(db, related, seen) {
 			return true
 		}
 	}
@@ -451,6 +505,9 @@ func (p *Plan) names(columns columnMask) string {
 func (p *Plan) noID(columns columnMask, cause error) error {
 	return fmt.Errorf("snowflakeplugin: no ID for %s: %w", p.names(columns), cause)
 }
+
+// Schema returns the schema that a plan is for.
+func (p *Plan) Schema() *schema.Schema { return p.schema }
 
 // Fills reports whether the plugin fills a field of the model.
 func (p *Plan) Fills(field *schema.Field) bool {
@@ -597,11 +654,11 @@ func hasWord(text, word string) bool {
 
 // idleTags finds tags on embedded structs in which no field asks for an ID. GORM takes the fields of such a
 // struct for those of the model, and their own tags alone count.
-func idleTags(s *schema.Schema) []error {
+func (p *Plan) idleTags(s *schema.Schema) []error {
 	var holders []string
 	tags, asked := map[string]reflect.StructTag{}, map[string]bool{}
 	for _, field := range s.Fields {
-		tagged, _ := isTagged(field.Tag)
+		tagged, _ := p.asks(s, field)
 		outer, holder := s.ModelType, s.Name
 		for _, name := range field.BindNames[:len(field.BindNames)-1] {
 			embedded, found := outer.FieldByName(name)

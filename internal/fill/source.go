@@ -20,12 +20,14 @@ type Numbers struct {
 	source    Source
 	generator *generator.Generator // nil for a source of the application
 	closed    *atomic.Bool
+	why       func() error // says why the generator was sealed, if it is known
 }
 
 // NewNumbers returns numbers from the generator, or from the source if the generator is nil. They
-// end when closed is set.
-func NewNumbers(source Source, g *generator.Generator, closed *atomic.Bool) *Numbers {
-	return &Numbers{source: source, generator: g, closed: closed}
+// end when closed is set. The function why, which may be nil, says why a generator is sealed that was not
+// closed, or returns nil.
+func NewNumbers(source Source, g *generator.Generator, closed *atomic.Bool, why func() error) *Numbers {
+	return &Numbers{source: source, generator: g, closed: closed, why: why}
 }
 
 // orBackground returns a context that can be asked for everything. A nil pointer of an application does for a
@@ -43,7 +45,7 @@ func (n *Numbers) Next(ctx context.Context) (int64, error) {
 	if n.generator != nil && !n.closed.Load() {
 		id, err := n.generator.Next(ctx)
 		if err != nil {
-			err = closedBy(err)
+			err = n.closedBy(err)
 		}
 		return id, err
 	}
@@ -59,7 +61,7 @@ func (n *Numbers) Take(ctx context.Context, ids []int64) error {
 		return errs.ErrClosed
 	}
 	if n.generator != nil {
-		return closedBy(n.generator.Fill(ctx, ids))
+		return n.closedBy(n.generator.Fill(ctx, ids))
 	}
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
@@ -101,7 +103,7 @@ func (n *Numbers) chosen(key int64, next func() (int64, error)) (int64, error) {
 			errs.ErrSource, key)
 	}
 	id, err := next()
-	return id, closedBy(err)
+	return id, n.closedBy(err)
 }
 
 // takeFrom sets all elements of ids to new numbers of a named source.
@@ -146,12 +148,18 @@ func (n *Numbers) nextFrom(ctx context.Context, named *namedSource, shard *Shard
 	return id, nil
 }
 
-// closedBy names the plugin in the error of a caller that Close has overtaken.
-func closedBy(err error) error {
-	if errors.Is(err, errs.ErrClosed) {
-		return fmt.Errorf("%w: %w", errs.ErrClosed, err)
+// closedBy names the plugin in the error of a caller that Close has overtaken, or says what else has sealed
+// the generator.
+func (n *Numbers) closedBy(err error) error {
+	if !errors.Is(err, errs.ErrClosed) {
+		return err
 	}
-	return err
+	if !n.closed.Load() && n.why != nil {
+		if why := n.why(); why != nil {
+			return why
+		}
+	}
+	return fmt.Errorf("%w: %w", errs.ErrClosed, err)
 }
 
 // Engine is what a router needs of a plugin.

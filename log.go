@@ -1,0 +1,94 @@
+package snowflakeplugin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// log is where the plugin reports: to the logger of its options, and otherwise only what somebody must know.
+// That goes where GORM logs, or, as long as no database is known, to slog's default.
+func (p *Plugin) log() *slog.Logger {
+	if p.config.logger != nil {
+		return p.config.logger
+	}
+	if fallback := p.fallback.Load(); fallback != nil {
+		return fallback
+	}
+	return slog.New(warnings{slog.Default().Handler()})
+}
+
+// logsTo makes the logger of a handle the one of the plugin, unless there is one.
+func (p *Plugin) logsTo(db *gorm.DB) {
+	if db.Config != nil && db.Logger != nil && p.fallback.Load() == nil {
+		p.fallback.CompareAndSwap(nil, slog.New(warnings{gormLog{to: db.Logger}}))
+	}
+}
+
+// warnings is a handler that takes nothing below a warning.
+type warnings struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements slog.Handler.
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
+
+// gormLog is a handler that writes to a logger of GORM, whose level decides.
+type gormLog struct {
+	to     logger.Interface
+	prefix string // of the keys
+	attrs  string
+}
+
+// Enabled implements slog.Handler.
+func (gormLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (g gormLog) Handle(ctx context.Context, r slog.Record) error {
+	var text strings.Builder
+	text.WriteString(r.Message + g.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		text.WriteString(g.written(a))
+		return true
+	})
+	write := g.to.Info
+	switch {
+	case r.Level >= slog.LevelError:
+		write = g.to.Error
+	case r.Level >= slog.LevelWarn:
+		write = g.to.Warn
+	}
+	write(ctx, "%s", text.String())
+	return nil
+}
+
+// written is an attribute as text.
+func (g gormLog) written(a slog.Attr) string {
+	return fmt.Sprintf(", %s%s: %v", g.prefix, a.Key, a.Value.Resolve())
+}
+
+// WithAttrs implements slog.Handler.
+func (g gormLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		g.attrs += g.written(a)
+	}
+	return g
+}
+
+// WithGroup implements slog.Handler.
+func (g gormLog) WithGroup(name string) slog.Handler {
+	g.prefix += name + "."
+	return g
+}
