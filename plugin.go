@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,9 @@ func (p *Plugin) Name() string { return fill.PluginName }
 // of its own beside the plugin's: Before("snowflake:fill") runs before the IDs are there, and
 // After("snowflake:fill").Before("gorm:create") runs when they are.
 //
+// Initialize also puts a dialector around that of the driver in db.Dialector, so that db.AutoMigrate makes
+// plain columns of tagged keys. See [WithoutDialector].
+//
 // Initialize notes in db where its IDs come from, in the table snowflake_authority, and refuses a
 // database whose IDs come from somewhere else. If db is read-only, the first create notes it, on another
 // connection than its own, and creates are refused with [ErrAuthority] until it is noted. Each further source
@@ -136,6 +140,9 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 	}
 	if !registered {
 		p.used.Store(db.Config, true)
+	}
+	if !p.config.bare && db.Dialector != nil {
+		db.Dialector = p.plans.Dialector(db.Dialector)
 	}
 	p.warnOfEnd()
 	return nil
@@ -209,12 +216,11 @@ func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
 	return ID(low), ID(high), err
 }
 
-// Prepare checks models before their first create. Call it with every model, after db.Use and before
-// db.AutoMigrate. It checks every tagged field, and it tells GORM that tagged integer keys are plain
-// columns: otherwise GORM takes a plain int64 primary key for an auto-increment one, gives it such a
-// column, and reads it back after every INSERT. Models whose keys are of type [ID] need no Prepare,
-// because such keys are plain columns by themselves. A model that was not prepared is prepared by
-// its first create, which is too late for AutoMigrate only.
+// Prepare checks models before their first create, and the models that they have relations to. Call it after
+// db.Use. It checks every tagged field, and it tells GORM that tagged integer keys are plain columns: otherwise
+// GORM takes a plain int64 primary key for an auto-increment one, gives it such a column, and reads it back
+// after every INSERT. AutoMigrate and the first create do the same for their models, so Prepare is for programs
+// that want to know of faults when they start, and for those with [WithoutDialector].
 //
 // On a handle with db.Table("x") it prepares the model for that table, too, also if the handle has the table
 // by Scopes.
@@ -234,14 +240,28 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 	var faults []error
 	p.logsTo(db)
 	db = scoped(db)
+	seen := map[*schema.Schema]bool{}
 	for _, model := range models {
-		faults = append(faults, p.prepare(db, model, ""))
+		faults = append(faults, p.prepare(db, model, "", seen))
 		// The model has a schema of its own for another table.
 		if db.Statement != nil && db.Statement.Table != "" {
-			faults = append(faults, p.prepare(db, model, db.Statement.Table))
+			faults = append(faults, p.prepare(db, model, db.Statement.Table, seen))
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// AutoMigrate is db.AutoMigrate for programs with [WithoutDialector]. Without that option db.AutoMigrate does
+// the same: it makes plain columns of tagged keys, in related models as well, and leaves out of SQLite's
+// tables what would count keys by itself. It returns an error wrapping [ErrInvalidField] for a model whose tags
+// are at fault, before the table of that model is made.
+func (p *Plugin) AutoMigrate(db *gorm.DB, models ...any) error {
+	if p.configErr != nil {
+		return p.configErr
+	}
+	db = db.Session(&gorm.Session{})
+	db.Dialector = p.plans.Dialector(db.Dialector) // in this session's copy of the configuration
+	return db.AutoMigrate(models...)
 }
 
 // scoped returns the handle that the migrator of a handle works on. GORM runs the scopes of a handle for its
@@ -270,18 +290,27 @@ func (p *migratorProbe) Migrator(db *gorm.DB) gorm.Migrator {
 	return nil
 }
 
-// prepare makes the plan of a model for its own table, or for another one.
-func (p *Plugin) prepare(db *gorm.DB, model any, table string) error {
+// prepare makes the plans of a model, for its own table or for another one, and of the models that it has
+// relations to, unless they were seen before.
+func (p *Plugin) prepare(db *gorm.DB, model any, table string, seen map[*schema.Schema]bool) error {
 	stmt := &gorm.Statement{DB: db}
 	if err := stmt.ParseWithSpecialTableName(model, table); err != nil {
 		return fmt.Errorf("snowflakeplugin: prepare %T: %w", model, err)
 	}
+	if seen[stmt.Schema] {
+		return nil
+	}
+	seen[stmt.Schema] = true
 	plan, err := p.plans.Prepare(stmt.Schema)
 	if err == nil {
 		warnOfHotRegion(db, stmt.Schema, plan, &p.hot, p.log())
 		p.warnOfUnguarded(stmt.Schema, plan)
 	}
-	return err
+	faults := []error{err}
+	for _, related := range fill.Related(stmt.Schema) {
+		faults = append(faults, p.prepare(db, reflect.New(related.ModelType).Interface(), "", seen))
+	}
+	return errors.Join(faults...)
 }
 
 // warnOfUnguarded warns, once for each column, that nothing refuses a number that a counter gives twice.

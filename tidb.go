@@ -49,7 +49,11 @@ func warnOfHotRegion(
 // isTiDB tells TiDB by the version that GORM's driver has read when it connected. So nothing is asked of any
 // server.
 func isTiDB(db *gorm.DB) bool {
-	versioned, ok := db.Migrator().(interface {
+	migrator := db.Migrator()
+	if around, ok := migrator.(interface{ Unwrap() gorm.Migrator }); ok {
+		migrator = around.Unwrap()
+	}
+	versioned, ok := migrator.(interface {
 		TiDBVersion() (is bool, major, minor, patch int, err error)
 	})
 	if !ok {

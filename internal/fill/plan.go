@@ -448,7 +448,7 @@ func (p *Plan) reachesTagged(db *gorm.DB) bool {
 }
 
 func (p *Plan) reachesFrom(db *gorm.DB, s *schema.Schema, seen map[*schema.Schema]bool) bool {
-	for _, related := range relatedSchemas(s) {
+	for _, related := range Related(s) {
 		if seen[related] {
 			continue
 		}
@@ -466,8 +466,9 @@ func (p *Plan) reachesFrom(db *gorm.DB, s *schema.Schema, seen map[*schema.Schem
 	return false
 }
 
-// relatedSchemas lists the models at the other ends of a model's associations, and their join tables.
-func relatedSchemas(s *schema.Schema) []*schema.Schema {
+// Related lists the models at the other ends of a model's associations, and the join tables that the
+// application has models for.
+func Related(s *schema.Schema) []*schema.Schema {
 	var related []*schema.Schema
 	all := [][]*schema.Relationship{
 		s.Relationships.BelongsTo, s.Relationships.HasOne, s.Relationships.HasMany, s.Relationships.Many2Many,

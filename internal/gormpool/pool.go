@@ -101,6 +101,13 @@ func reopen(d gorm.Dialector, change func(driver, dsn string) string) *sql.DB {
 // their dialectors when they are initialized, which must not change the application's, least of all
 // while that is in use. Nothing is known of the types but the fields that all of them have.
 func pristine(d gorm.Dialector, change func(driver, dsn string) string) gorm.Dialector {
+	for { // the plugin puts a dialector of its own around the driver's
+		around, ok := d.(interface{ Unwrap() gorm.Dialector })
+		if !ok {
+			break
+		}
+		d = around.Unwrap()
+	}
 	v := reflect.ValueOf(d)
 	pointer := v.Kind() == reflect.Pointer
 	if pointer {

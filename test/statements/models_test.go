@@ -127,7 +127,7 @@ func doNothing() clause.OnConflict { return clause.OnConflict{DoNothing: true} }
 type opening struct {
 	cfg        *gorm.Config
 	options    []dbtest.Option
-	unprepared bool // leave Prepare out: integer keys become auto-increment columns
+	unprepared bool // migrate before the plugin is in use: integer keys are auto-increment columns
 }
 
 // openAs returns a new database that uses the plugin. The models are migrated.
@@ -135,17 +135,13 @@ func openAs(t *testing.T, target dbtest.Target, how opening, models ...any) *gor
 	t.Helper()
 	db := target.Open(t, how.cfg, how.options...)
 	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
-	if err := db.Use(plugin); err != nil {
-		t.Fatalf("Use: %v", err)
+	if how.unprepared {
+		must(t, db.AutoMigrate(models...), "AutoMigrate without the plugin")
+		must(t, db.Use(plugin), "Use")
+		return db
 	}
-	if !how.unprepared {
-		if err := plugin.Prepare(db, models...); err != nil {
-			t.Fatalf("Prepare: %v", err)
-		}
-	}
-	if err := db.AutoMigrate(models...); err != nil {
-		t.Fatalf("AutoMigrate: %v", err)
-	}
+	must(t, db.Use(plugin), "Use")
+	must(t, db.AutoMigrate(models...), "AutoMigrate")
 	return db
 }
 

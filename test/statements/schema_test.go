@@ -24,7 +24,7 @@ func schemaBehaviors() []behavior {
 		{Name: "no prepared model has an auto-increment column", Everywhere: true, Run: schemaWithoutAutoIncrement},
 		{Name: "many2many of prepared models migrates and joins", Run: schemaOfJoins},
 		{Name: "keys of every kind are stored as they are in the struct", Run: schemaOfKeys},
-		{Name: "without Prepare auto-increment keys keep the IDs of structs", Run: schemaUnprepared},
+		{Name: "auto-increment columns of before keep the IDs of structs", Run: schemaUnprepared},
 		{Name: "a table of another name keeps the IDs as well", Run: schemaOfAnotherTable},
 		{Name: "Prepare prepares the table that a handle has by Scopes", Everywhere: true, Run: schemaOfScopes},
 		{Name: "Prepare says what GORM cannot parse", Run: schemaThatIsNone},
@@ -103,6 +103,9 @@ func schemaTypes(t *testing.T, target dbtest.Target) {
 	id := [3]string{"bigint", "bigint", "bigint(20)"}
 	whole := [3]string{"integer", "bigint", "bigint(20)"}
 	unsigned := [3]string{"integer", "bigint", "bigint(20) unsigned"}
+	// A filled key of SQLite is no rowid.
+	wholeKey := [3]string{"bigint", "bigint", "bigint(20)"}
+	unsignedKey := [3]string{"bigint", "bigint", "bigint(20) unsigned"}
 	text := [3]string{"text", "character varying(20)", "varchar(20)"}
 	bytes := [3]string{"blob", "bytea", "varbinary(8)"}
 	index := map[string]int{"sqlite": 0, "postgres": 1, "mysql": 2}[target.Dialect]
@@ -110,10 +113,10 @@ func schemaTypes(t *testing.T, target dbtest.Target) {
 		"member_by_ids.id": id, "modeleds.id": id, "documents.public_id": id, "order.id": id,
 		"customers.public_id": id, "every_kinds.ptr": id, "every_kinds.maybe": id,
 		"key_pointers.id": id, "key_nulls.id": id,
-		"member_by_ints.id": whole, "key_ints.id": whole, "key_serials.id": whole,
+		"member_by_ints.id": wholeKey, "key_ints.id": wholeKey, "key_serials.id": wholeKey,
 		"every_kinds.whole": whole, "every_kinds.serial": whole, "every_kinds.ptr_whole": whole,
 		"every_kinds.maybe_whole": whole, "every_kinds.defaulted": whole,
-		"key_uints.id": unsigned, "key_uint64.id": unsigned, "every_kinds.counted": unsigned,
+		"key_uints.id": unsignedKey, "key_uint64.id": unsignedKey, "every_kinds.counted": unsigned,
 		"key_texts.id": text, "every_kinds.words": text, "every_kinds.ptr_words": text,
 		"every_kinds.maybe_words": text, "key_bytes.id": bytes, "every_kinds.octets": bytes,
 		// The next ones are foreign keys in models and in join tables.

@@ -1,0 +1,214 @@
+package fill
+
+import (
+	"errors"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/migrator"
+	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+)
+
+// applier is what a driver implements to change the configuration that gorm.Open is given.
+type applier interface {
+	Apply(config *gorm.Config) error
+}
+
+// dialector is a driver's dialector whose migrators know which columns are filled. GORM has no other place
+// where the models of AutoMigrate can be seen before it makes their tables.
+type dialector struct {
+	gorm.Dialector
+	plans *PlanCache
+}
+
+// Dialector returns a dialector around a driver's, for a database whose tables AutoMigrate is to make as the
+// plans say. It has an optional interface of GORM exactly if the driver's has it, because GORM decides by
+// that how it goes on. Its method Unwrap returns the driver's.
+func (c *PlanCache) Dialector(driver gorm.Dialector) gorm.Dialector {
+	for d := driver; d != nil; d = unwrapped(d) {
+		if own, ok := d.(interface{ knows(*PlanCache) bool }); ok && own.knows(c) {
+			return driver
+		}
+	}
+	d := &dialector{driver, c}
+	errs, translates := driver.(gorm.ErrorTranslator)
+	points, saves := driver.(gorm.SavePointerDialectorInterface)
+	config, applies := driver.(applier)
+	type (
+		translator = gorm.ErrorTranslator
+		saver      = gorm.SavePointerDialectorInterface
+	)
+	switch {
+	case translates && saves && applies:
+		return struct {
+			*dialector
+			translator
+			saver
+			applier
+		}{d, errs, points, config}
+	case translates && saves:
+		return struct {
+			*dialector
+			translator
+			saver
+		}{d, errs, points}
+	case translates && applies:
+		return struct {
+			*dialector
+			translator
+			applier
+		}{d, errs, config}
+	case saves && applies:
+		return struct {
+			*dialector
+			saver
+			applier
+		}{d, points, config}
+	case translates:
+		return struct {
+			*dialector
+			translator
+		}{d, errs}
+	case saves:
+		return struct {
+			*dialector
+			saver
+		}{d, points}
+	case applies:
+		return struct {
+			*dialector
+			applier
+		}{d, config}
+	}
+	return d
+}
+
+// Unwrap returns the driver's dialector.
+func (d *dialector) Unwrap() gorm.Dialector { return d.Dialector }
+
+func (d *dialector) knows(plans *PlanCache) bool { return d.plans == plans }
+
+// unwrapped returns what a dialector is around, or nil.
+func unwrapped(d gorm.Dialector) gorm.Dialector {
+	if around, ok := d.(interface{ Unwrap() gorm.Dialector }); ok {
+		return around.Unwrap()
+	}
+	return nil
+}
+
+// Migrator returns the driver's migrator with the plans. GORM asks it again for each table and each column.
+func (d *dialector) Migrator(db *gorm.DB) gorm.Migrator {
+	m := tables{d.Dialector.Migrator(db), db, d.plans}
+	switch driver := m.Migrator.(type) {
+	case base:
+		return struct {
+			tables
+			base
+		}{m, driver}
+	case migrator.BuildIndexOptionsInterface:
+		return struct {
+			tables
+			migrator.BuildIndexOptionsInterface
+		}{m, driver}
+	}
+	return m
+}
+
+// base has methods of GORM's own migrator that gorm.Migrator lacks, and that programs ask for. All drivers
+// that are built on it have them.
+type base interface {
+	migrator.BuildIndexOptionsInterface
+	DataTypeOf(field *schema.Field) string
+	CurrentTable(stmt *gorm.Statement) any
+	ReorderModels(values []any, autoAdd bool) []any
+	RunWithValue(value any, run func(*gorm.Statement) error) error
+}
+
+// tables is a driver's migrator that makes the plan of a model before it looks at a field of it.
+type tables struct {
+	gorm.Migrator
+	db    *gorm.DB
+	plans *PlanCache
+}
+
+// Unwrap returns the driver's migrator.
+func (m tables) Unwrap() gorm.Migrator { return m.Migrator }
+
+// prepare makes the plans of models for the table of the handle. It leaves to GORM what it cannot parse.
+func (m tables) prepare(models ...any) error {
+	var faults []error
+	for _, model := range models {
+		stmt := &gorm.Statement{DB: m.db}
+		if m.db.Statement != nil {
+			stmt.Table = m.db.Statement.Table
+		}
+		if _, name := model.(string); name || stmt.ParseWithSpecialTableName(model, stmt.Table) != nil {
+			continue
+		}
+		_, err := m.plans.Prepare(stmt.Schema)
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// AutoMigrate makes or extends the tables of models, unless a tag is at fault, which is better known
+// before there is a table.
+func (m tables) AutoMigrate(models ...any) error {
+	if err := m.prepare(models...); err != nil {
+		return err
+	}
+	return m.Migrator.AutoMigrate(models...)
+}
+
+// CreateTable makes the tables of models. AutoMigrate calls it for related models, too.
+func (m tables) CreateTable(models ...any) error {
+	if err := m.prepare(models...); err != nil {
+		return err
+	}
+	return m.Migrator.CreateTable(models...)
+}
+
+// AddColumn adds the column of a field to a table.
+func (m tables) AddColumn(model any, field string) error {
+	if err := m.prepare(model); err != nil {
+		return err
+	}
+	return m.Migrator.AddColumn(model, field)
+}
+
+// AlterColumn gives a column the type of its field.
+func (m tables) AlterColumn(model any, field string) error {
+	if err := m.prepare(model); err != nil {
+		return err
+	}
+	return m.Migrator.AlterColumn(model, field)
+}
+
+// MigrateColumn gives a column what its field has and it lacks.
+func (m tables) MigrateColumn(model any, field *schema.Field, column gorm.ColumnType) error {
+	if err := m.prepare(model); err != nil {
+		return err
+	}
+	return m.Migrator.MigrateColumn(model, field, column)
+}
+
+// FullDataTypeOf returns the type of a column. On SQLite, an integer that is the primary key would be the
+// rowid, which SQLite makes by itself where a row has none. So a program whose model lacks the tag would
+// store rows with keys of its own, and no other database would let it.
+func (m tables) FullDataTypeOf(field *schema.Field) clause.Expr {
+	if field.Schema == nil {
+		return m.Migrator.FullDataTypeOf(field)
+	}
+	plan := m.plans.Of(field.Schema)
+	expr := m.Migrator.FullDataTypeOf(field)
+	_, chosen := field.TagSettings["TYPE"]
+	if m.db.Name() == dialect.SQLite && field.PrimaryKey && !chosen && plan.Fills(field) {
+		if rest, is := strings.CutPrefix(expr.SQL, "integer"); is {
+			expr.SQL = "bigint" + rest
+		}
+	}
+	return expr
+}
