@@ -49,7 +49,8 @@ func assign(fr *frame, numbers *Numbers) error {
 	}
 	fr.alsoSelect(columns & unselected)
 	fr.mask |= columns
-	if fr.plan.bound {
+	source, byColumn := numbers.columns()
+	if fr.plan.bound && !byColumn {
 		bound, err := assignBound(fr, numbers, columns)
 		if err != nil {
 			return err
@@ -66,6 +67,9 @@ func assign(fr *frame, numbers *Numbers) error {
 			return nil
 		}
 	}
+	if byColumn {
+		return assignColumns(fr, numbers, source, columns)
+	}
 	before := len(fr.ids)
 	ids := slices.Grow(fr.ids, empty)[:before+empty]
 	if err := numbers.Take(fr.context(), ids[before:]); err != nil {
@@ -80,12 +84,32 @@ func assign(fr *frame, numbers *Numbers) error {
 	return err
 }
 
+// assignColumns fills the empty cells of each column from a source that has numbers for each.
+func assignColumns(fr *frame, numbers *Numbers, source ColumnSource, columns columnMask) error {
+	for c, column := range fr.plan.columns {
+		if !columns.has(c) {
+			continue
+		}
+		empty, found := fr.countVacant(1 << c)
+		ids := make([]int64, empty)
+		if err := numbers.takeOf(fr.context(), source, column, ids); err != nil {
+			return fr.plan.noID(found, err)
+		}
+		fr.ids = append(fr.ids, ids...)
+		if err := fr.write(found, ids); err != nil {
+			return err
+		}
+	}
+	slices.Sort(fr.ids)
+	return nil
+}
+
 // assignOne fills a single cell.
 func assignOne(fr *frame, numbers *Numbers, cell reflect.Value) error {
 	if cell.Int() != 0 {
 		return nil
 	}
-	id, err := numbers.Next(fr.context())
+	id, err := numbers.nextOf(fr.context(), fr.plan.columns[0])
 	if err != nil {
 		return fr.plan.noID(1, err)
 	}

@@ -313,7 +313,7 @@ func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 	if !p.stmt.CompareAndSwap(nil, stmt) {
 		return false
 	}
-	id, err := f.numbers.Next(stmt.Context)
+	id, err := f.numbers.nextOf(stmt.Context, plan.columns[0])
 	if err != nil {
 		p.stmt.Store(nil)
 		_ = db.AddError(plan.noID(1, err))

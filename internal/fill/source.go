@@ -14,6 +14,23 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// ColumnSource is an optional ability of a [Source]: it has numbers for each column of each table, and no
+// shards. It is for tests, whose numbers are then those that a database would count.
+type ColumnSource interface {
+	FillColumn(ctx context.Context, table, column string, ids []int64) error
+}
+
+// ofColumn is the source of one column.
+type ofColumn struct {
+	ColumnSource
+	table, column string
+}
+
+// Fill sets every element of ids to a number of the column.
+func (o ofColumn) Fill(ctx context.Context, ids []int64) error {
+	return o.FillColumn(ctx, o.table, o.column, ids)
+}
+
 // Numbers hands out IDs, either from the plugin's own generator or from a [Source] of the
 // application. It is safe for concurrent use.
 type Numbers struct {
@@ -75,6 +92,29 @@ func (n *Numbers) Take(ctx context.Context, ids []int64) error {
 		}
 	}
 	return nil
+}
+
+// columns returns the source if it has numbers for each column.
+func (n *Numbers) columns() (source ColumnSource, has bool) {
+	source, has = n.source.(ColumnSource)
+	return source, has
+}
+
+// takeOf is Take for a column, where the source has numbers for each.
+func (n *Numbers) takeOf(ctx context.Context, source ColumnSource, c *column, ids []int64) error {
+	of := ofColumn{source, c.field.Schema.Table, c.field.DBName}
+	return NewNumbers(of, nil, n.closed).Take(ctx, ids)
+}
+
+// nextOf is Next for a column.
+func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
+	source, byColumn := n.columns()
+	if !byColumn {
+		return n.Next(ctx)
+	}
+	ids := make([]int64, 1)
+	err := n.takeOf(ctx, source, c, ids)
+	return ids[0], err
 }
 
 // NextLike returns one new number on the shard of key. Both then share a shard for the number of

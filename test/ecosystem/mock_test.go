@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/DATA-DOG/go-sqlmock"
 	"gorm.io/driver/mysql"
@@ -14,6 +15,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/snowflaketest"
 )
 
 // mocks opens a handle of each dialect on a mock, which refuses every statement that it does not expect.
@@ -69,4 +71,37 @@ func TestAMockWorksWithASource(t *testing.T) {
 		}
 		must(t, mock.ExpectationsWereMet(), "what the mock expects")
 	})
+}
+
+// Every statement on a mock is one that the test expects.
+func TestAMockWorksWithAPluginForTests(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	first, err := generator.Default().Compose(generator.Parts{Time: at})
+	must(t, err, "the first ID of a time")
+	for name, c := range map[string]struct {
+		plugin func() *snowflakeplugin.Plugin
+		want   [3]int64
+	}{
+		"counting": {func() *snowflakeplugin.Plugin { return snowflaketest.Counting() }, [3]int64{1, 2, 3}},
+		"a time": {
+			func() *snowflakeplugin.Plugin { return snowflaketest.At(generator.Default(), at) },
+			[3]int64{first, first + 1, first + 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mocks(t, func(t *testing.T, db *gorm.DB, mock sqlmock.Sqlmock) {
+				must(t, db.Use(c.plugin()), "Use on a mock")
+				for _, id := range c.want {
+					mock.ExpectExec("INSERT INTO .marks.").WithArgs(id, "a").WillReturnResult(sqlmock.NewResult(0, 1))
+					one := mark{Code: "a"}
+					must(t, db.Create(&one).Error, "create")
+					if int64(one.ID) != id {
+						t.Errorf("the ID is %d, want %d", one.ID, id)
+					}
+				}
+				must(t, mock.ExpectationsWereMet(), "what the mock expects")
+			})
+		})
+	}
 }

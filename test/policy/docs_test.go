@@ -70,7 +70,7 @@ func compiledExamples(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"examples", "server/examples"} {
+	for _, dir := range []string{"examples", "server/examples", "snowflaketest"} {
 		err = fs.WalkDir(tree, dir, func(file string, _ fs.DirEntry, err error) error {
 			if path.Ext(file) == ".go" {
 				files = append(files, file)

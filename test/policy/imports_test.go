@@ -161,6 +161,10 @@ var rules = []rule{
 		why: "it tests the module as its users see it",
 	},
 	{
+		dir: "snowflaketest", may: []string{"./", "./generator"},
+		why: "the tests of applications use it on every database, and on none",
+	},
+	{
 		dir: "pgxid", may: []string{"./", "github.com/jackc/pgx/v5"},
 		why: "a program that does not use pgx must not link it",
 	},

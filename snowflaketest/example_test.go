@@ -1,0 +1,56 @@
+package snowflaketest_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/snowflaketest"
+)
+
+func ExampleCounting() {
+	type Order struct {
+		ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+		Total int64
+	}
+	db, err := gorm.Open(sqlite.Open(":memory:"), &gorm.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := db.Use(snowflaketest.Counting()); err != nil {
+		log.Fatal(err)
+	}
+	if err := db.AutoMigrate(&Order{}); err != nil {
+		log.Fatal(err)
+	}
+	orders := []Order{{Total: 990}, {Total: 1490}}
+	fmt.Println(db.Create(&orders).Error, orders[0].ID, orders[1].ID)
+	// Output: <nil> 1 2
+}
+
+func ExampleAt() {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	plugin := snowflaketest.At(generator.Default(), at)
+	id, err := plugin.NextID(context.Background())
+	fmt.Println(id, err)
+	// Output: 153833648947200000 <nil>
+}
+
+func ExampleCounter() {
+	counter := &snowflaketest.Counter{}
+	plugin := snowflakeplugin.New(snowflakeplugin.WithSource(counter))
+	for range 2 {
+		id, err := plugin.NextID(context.Background())
+		fmt.Println(id, err)
+		counter.Reset() // after the tables were emptied
+	}
+	// Output:
+	// 1 <nil>
+	// 1 <nil>
+}
