@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // The table of a shard carries the rule of the shard as CHECK constraints: one on its key, and one on each
@@ -79,6 +80,18 @@ func (c shardCheck) definition() string {
 
 // tag is the constraint as GORM reads it from the tag of a field.
 func (c shardCheck) tag() string { return c.name + "," + c.expression }
+
+// fits returns an error if another constraint on the same column contradicts this one. A constraint for
+// fewer shards may say less, but never something else.
+func (c shardCheck) fits(name string) error {
+	begin, shard, shards, ok := readCheckName(name)
+	if !ok || begin != c.begin || c.shards%shards == 0 && c.shard%shards == shard {
+		return nil
+	}
+	return fmt.Errorf("%w: its constraint %s is for shard %d of %d, and this router has it as shard %d of %d: "+
+		"set Shards to the number that the table was made for", errs.ErrSharding, name, shard, shards, c.shard,
+		c.shards)
+}
 
 // checkName makes the name of a constraint from letters, digits and underscores, which is what GORM
 // accepts. The end of the name is never cut off.

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 
 	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // ping checks that a database answers, if the pool or connection of the handle can be asked.
@@ -39,7 +41,7 @@ func hasFreeConnection(db *gorm.DB) bool {
 // result before that. So GORM may see columns as they were before, unless the statement with which it
 // begins runs on the same connection.
 func onOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
-	if db.Name() != dialectSQLite {
+	if db.Name() != dialect.SQLite {
 		return fn(db)
 	}
 	if _, err := db.DB(); err != nil {
@@ -58,7 +60,7 @@ func autoMigrate(db *gorm.DB, model any) error {
 // them by deadlocks, because they may lock the records of the map after their rows. DELETE would lock the
 // rows that stay.
 func inTransaction(db *gorm.DB, do func(tx *gorm.DB) error) error {
-	if db.Name() == dialectMySQL {
+	if db.Name() == dialect.MySQL {
 		return db.Transaction(do, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	}
 	return db.Transaction(do)

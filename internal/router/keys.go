@@ -31,8 +31,11 @@ func (f shardFields) named(name string) *schema.Field {
 	return nil
 }
 
+// keyRules checks keys by a shard map.
+type keyRules struct{ *topology }
+
 // checkKeys refuses keys of other shards in a statement that is about to run.
-func (t *topology) checkKeys(stmt *gorm.Statement, shard int, writes bool) error {
+func (t keyRules) checkKeys(stmt *gorm.Statement, shard int, writes bool) error {
 	m := t.byType[stmt.Schema.ModelType]
 	if m == nil {
 		return nil
@@ -57,7 +60,7 @@ func (t *topology) checkKeys(stmt *gorm.Statement, shard int, writes bool) error
 
 // checkRows checks a struct or a slice of structs that have a key already, or the values of a map.
 // Elements of a slice that is read into are left over from an earlier read, so they are ignored.
-func (t *topology) checkRows(
+func (t keyRules) checkRows(
 	stmt *gorm.Statement, fields shardFields, v reflect.Value, shard int, writes bool,
 ) error {
 	v = reflect.Indirect(v)
@@ -94,7 +97,7 @@ func (t *topology) checkRows(
 }
 
 // checkMap checks the values that an update sets by a map.
-func (t *topology) checkMap(
+func (t keyRules) checkMap(
 	stmt *gorm.Statement, fields shardFields, values map[string]any, shard int,
 ) error {
 	for name, value := range values {
@@ -106,7 +109,7 @@ func (t *topology) checkMap(
 }
 
 // checkValue checks a value of a field, unless the field is nil.
-func (t *topology) checkValue(
+func (t keyRules) checkValue(
 	stmt *gorm.Statement, fields shardFields, field *schema.Field, value any, shard int,
 ) error {
 	switch field {
@@ -121,7 +124,7 @@ func (t *topology) checkValue(
 
 // checkType refuses rows of another model of the router. A handle that is bound to Order uses the
 // table of orders, even for rows of another type.
-func (t *topology) checkType(stmt *gorm.Statement, row reflect.Type) error {
+func (t keyRules) checkType(stmt *gorm.Statement, row reflect.Type) error {
 	if row.Kind() == reflect.Pointer {
 		row = row.Elem()
 	}
@@ -135,7 +138,7 @@ func (t *topology) checkType(stmt *gorm.Statement, row reflect.Type) error {
 // checkConditions checks the comparisons of the key, and of the field that it is like, with values. GORM
 // makes them from structs, maps, keys and preloads, and applications from clauses. An OR of keys is no
 // exception: it would find only the keys of this shard.
-func (t *topology) checkConditions(
+func (t keyRules) checkConditions(
 	stmt *gorm.Statement, fields shardFields, list []clause.Expression, shard int,
 ) (err error) {
 	if len(list) == 1 {
@@ -293,7 +296,7 @@ func isWordByte(c byte) bool {
 }
 
 // checkKey refuses an ID of another shard. It ignores values that are not IDs.
-func (t *topology) checkKey(s *schema.Schema, value any, shard int) error {
+func (t keyRules) checkKey(s *schema.Schema, value any, shard int) error {
 	id, ok := fill.IDOf(value)
 	if !ok || id <= 0 {
 		return nil
@@ -306,7 +309,7 @@ func (t *topology) checkKey(s *schema.Schema, value any, shard int) error {
 }
 
 // checkReference refuses the key of a row on another shard in the field that keys are like.
-func (t *topology) checkReference(s *schema.Schema, like *schema.Field, value any, shard int) error {
+func (t keyRules) checkReference(s *schema.Schema, like *schema.Field, value any, shard int) error {
 	id, ok := fill.IDOf(value)
 	if !ok || id <= 0 {
 		return nil

@@ -12,15 +12,15 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
-// newMapped makes a cluster of one database with a record of its map, without models.
-func newMapped(t *testing.T, db *gorm.DB) *cluster {
+// newMapped makes a topology of one database with a record of its map, without models.
+func newMapped(t *testing.T, db *gorm.DB) *topology {
 	t.Helper()
 	record := shardRecord{Name: "lots", Shards: 1, Held: "0", KeyColumn: "id", Mask: 4095, LeaseMillis: 60_000}
 	check(t, db.Table(shardsTable).AutoMigrate(&shardRecord{}))
 	check(t, db.Table(shardsTable).Create(&record).Error)
 	top, err := bareTopology([]*gorm.DB{db}, 1, map[int]int{0: 0}, []string{"lots"}, []mapRecord{{record, 0}})
 	check(t, err)
-	return newCluster(top)
+	return top
 }
 
 func check(t *testing.T, err error) {
@@ -31,10 +31,10 @@ func check(t *testing.T, err error) {
 }
 
 // age makes the lease on the only database as old as a part of its span.
-func (c *cluster) age(part float64) *mapGrant {
+func (t *topology) age(part float64) *mapGrant {
 	const span = time.Minute
 	g := &mapGrant{time.Now().Add(-time.Duration(part * float64(span))), span}
-	c.leases[0].granted.Store(g)
+	t.leases[0].granted.Store(g)
 	return g
 }
 
@@ -48,30 +48,30 @@ func TestMethodsRenewTheLeaseOnTheMapEarly(t *testing.T) {
 		lease := c.leases[0]
 
 		fresh := c.age(mapRenewal / 2)
-		check(t, c.lookAtMaps(ctx))
+		check(t, c.renewMaps(ctx))
 		if lease.granted.Load() != fresh {
 			t.Error("a fresh lease was renewed")
 		}
 		old := c.age(2 * mapRenewal)
-		check(t, c.lookAtMaps(ctx))
+		check(t, c.renewMaps(ctx))
 		if lease.granted.Load() == old {
 			t.Error("a lease that was not fresh was not renewed")
 		}
 
 		check(t, db.Table(shardsTable).Where("name = ?", "lots").Update("next_shards", 2).Error)
 		old = c.age(2 * mapRenewal)
-		check(t, c.lookAtMaps(ctx)) // The rest of the lease is used.
+		check(t, c.renewMaps(ctx)) // The rest of the lease is used.
 		if lease.granted.Load() != old {
 			t.Error("a lease was renewed on a closed map")
 		}
 		refused := lease.refused.Load()
-		check(t, c.lookAtMaps(ctx))
+		check(t, c.renewMaps(ctx))
 		check(t, c.checkLease(ctx, 0, db.ConnPool, beforeStatement))
 		if refused == nil || lease.refused.Load() != refused {
 			t.Error("a closed map was read again at once")
 		}
 		c.age(1 - mapReserve/2)
-		if err := c.lookAtMaps(ctx); !errors.Is(err, errs.ErrShardMap) {
+		if err := c.renewMaps(ctx); !errors.Is(err, errs.ErrShardMap) {
 			t.Errorf("a lease that ends on a closed map: %v", err)
 		}
 	})
@@ -91,7 +91,7 @@ func TestAnEarlyRenewalDoesNotWaitForAConnection(t *testing.T) {
 		c.age(2 * mapRenewal)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		check(t, c.lookAtMaps(ctx))
+		check(t, c.renewMaps(ctx))
 		if waited := pool.Stats().WaitCount; waited > 0 {
 			t.Errorf("it waited for a connection %d times", waited)
 		}

@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
@@ -266,7 +267,7 @@ func (g migrator) migrateTable(ctx context.Context, shard int, table shardTable)
 	if err := autoMigrate(tx, table.model); err != nil {
 		return err
 	}
-	if db.Name() != dialectPostgres {
+	if db.Name() != dialect.PostgreSQL {
 		return nil
 	}
 	for _, check := range later {
@@ -343,18 +344,6 @@ func (g migrator) lacking(ctx context.Context, shard int, table shardTable) (lac
 	return l, err
 }
 
-// fits returns an error if another constraint on the same column contradicts this one. A constraint for
-// fewer shards may say less, but never something else.
-func (c shardCheck) fits(name string) error {
-	begin, shard, shards, ok := readCheckName(name)
-	if !ok || begin != c.begin || c.shards%shards == 0 && c.shard%shards == shard {
-		return nil
-	}
-	return fmt.Errorf("%w: its constraint %s is for shard %d of %d, and this router has it as shard %d of %d: "+
-		"set Shards to the number that the table was made for", errs.ErrSharding, name, shard, shards, c.shard,
-		c.shards)
-}
-
 // missingChecks describes the constraints that a table lacks, each with the statement that adds it.
 func (g migrator) missingChecks(ctx context.Context, shard int, table shardTable) ([]string, error) {
 	l, err := g.lacking(ctx, shard, table)
@@ -370,9 +359,9 @@ func (g migrator) missingChecks(ctx context.Context, shard int, table shardTable
 	for _, check := range l.checks {
 		what := "constraint " + check.name + " is missing: "
 		switch db.Name() {
-		case dialectPostgres:
+		case dialect.PostgreSQL:
 			what += alter + "ADD " + check.definition() + " NOT VALID; then VALIDATE CONSTRAINT " + check.quoted
-		case dialectMySQL:
+		case dialect.MySQL:
 			what += alter + "ADD " + check.definition()
 		default:
 			what += "rebuild the table with " + check.definition()
@@ -400,16 +389,16 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 	var query string
 	var args []any
 	switch db.Name() {
-	case dialectPostgres:
+	case dialect.PostgreSQL:
 		query = "SELECT conname, convalidated FROM pg_constraint " +
 			"WHERE contype = 'c' AND conrelid = to_regclass(?)"
 		args = []any{db.Statement.Quote(table)}
-	case dialectMySQL:
+	case dialect.MySQL:
 		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
 			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
 			"AND TABLE_NAME = ?"
 		args = []any{space, name}
-	case dialectSQLite:
+	case dialect.SQLite:
 		query = "SELECT sql, 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
 		if qualified {
 			query = strings.Replace(query, "sqlite_master", db.Statement.Quote(space)+".sqlite_master", 1)
@@ -424,7 +413,7 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 		if err := rows.Scan(&text, &valid); err != nil {
 			return err
 		}
-		if db.Name() != dialectSQLite {
+		if db.Name() != dialect.SQLite {
 			there[text.String] = valid
 			return nil
 		}

@@ -101,9 +101,6 @@ func (m *shardModel) idOf(ctx context.Context, row reflect.Value) int64 {
 	return id
 }
 
-// likeOf returns the field whose shard the model's key takes, or nil.
-func likeOf(m *shardModel) *schema.Field { return m.like }
-
 // placedBy reports whether a column tells the shard of its row.
 func (m *shardModel) placedBy(column string) bool {
 	return strings.EqualFold(column, m.key.DBName) || m.like != nil && strings.EqualFold(column, m.like.DBName)

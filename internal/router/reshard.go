@@ -145,7 +145,7 @@ func (d *Resharding) checkColocated(ctx context.Context) error {
 		if m.broadcast {
 			continue
 		}
-		like := likeOf(m)
+		like := m.like
 		if like == nil {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -77,14 +76,9 @@ func OpenResharding(ctx context.Context, cfg ReshardConfig) (*Resharding, error)
 	return d, err
 }
 
-// journalRecord and mapRecord are records with the database that has them.
+// journalRecord is a record of the journal with the database that has it.
 type journalRecord struct {
 	moveRecord
-	database int
-}
-
-type mapRecord struct {
-	shardRecord
 	database int
 }
 
@@ -102,67 +96,4 @@ func readJournals(ctx context.Context, dbs []*gorm.DB) ([]journalRecord, error) 
 		}
 	}
 	return all, nil
-}
-
-// readMaps reads the records of some models, or of all of them.
-func readMaps(ctx context.Context, dbs []*gorm.DB, names []string) ([]mapRecord, error) {
-	var all []mapRecord
-	for i, db := range dbs {
-		var found []shardRecord
-		err := readAll(ctx, db, shardsTable, &found, func(tx *gorm.DB) *gorm.DB {
-			if names != nil {
-				tx = tx.Where("name IN ?", names)
-			}
-			return tx.Order("name")
-		})
-		if err != nil {
-			return nil, fmt.Errorf("snowflakeplugin: the shard map in database %d: %w", i, err)
-		}
-		for _, record := range found {
-			all = append(all, mapRecord{record, i})
-		}
-	}
-	return all, nil
-}
-
-// readAll reads the rows of one of the router's own tables, if the database has it.
-func readAll(
-	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
-) error {
-	table := internalTable(db, name)
-	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-	if !tx.Migrator().HasTable(table) {
-		return ping(ctx, db) // GORM also answers no if it cannot ask.
-	}
-	return scope(tx.Table(table)).Find(into).Error
-}
-
-// bareTopology makes a topology of tables without their models.
-func bareTopology(
-	dbs []*gorm.DB, shards int, place map[int]int, names []string, records []mapRecord,
-) (*topology, error) {
-	t := &topology{shards: shards}
-	for _, db := range dbs {
-		t.dbs = append(t.dbs, db.Session(&gorm.Session{NewDB: true}))
-		t.leases = append(t.leases, &mapLease{})
-	}
-	for shard := range shards {
-		t.place = append(t.place, place[shard])
-	}
-	for _, name := range names {
-		i := slices.IndexFunc(records, func(r mapRecord) bool { return r.Name == name && r.Mask != 0 })
-		if i < 0 {
-			return nil, fmt.Errorf("%w: the records of %s do not name the key: call AutoMigrate in the program "+
-				"once, and try again", errs.ErrSharding, name)
-		}
-		t.mask = records[i].Mask
-		m := &shardModel{
-			base: &schema.Schema{Name: name, Table: name}, key: &schema.Field{DBName: records[i].KeyColumn},
-		}
-		for shard := range shards {
-			m.tables = append(m.tables, tableOn(name, shard))
-		}
-		t.models = append(t.models, m)
-	}
-	return t, nil
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -65,7 +66,7 @@ func referring(ctx context.Context, t *topology, database int, to string) ([]for
 	var query string
 	var args []any
 	switch db.Name() {
-	case dialectPostgres:
+	case dialect.PostgreSQL:
 		query = "SELECT CASE WHEN c.relnamespace = f.relnamespace THEN c.relname " +
 			"ELSE c.relnamespace::regnamespace || '.' || c.relname END, o.conname, a.attname, b.attname " +
 			"FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid JOIN pg_class f ON f.oid = o.confrelid " +
@@ -74,7 +75,7 @@ func referring(ctx context.Context, t *topology, database int, to string) ([]for
 			"JOIN pg_attribute b ON b.attrelid = o.confrelid AND b.attnum = k.other " +
 			"WHERE o.contype = 'f' AND o.confrelid = to_regclass(?) ORDER BY o.oid"
 		args = []any{db.Statement.Quote(to)}
-	case dialectMySQL:
+	case dialect.MySQL:
 		query = "SELECT CASE WHEN TABLE_SCHEMA = REFERENCED_TABLE_SCHEMA THEN TABLE_NAME " +
 			"ELSE CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) END, CONSTRAINT_NAME, COLUMN_NAME, " +
 			"REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? " +
@@ -154,7 +155,7 @@ func triggersOf(ctx context.Context, t *topology, database int, table string) ([
 	var query string
 	var args []any
 	switch db.Name() {
-	case dialectPostgres:
+	case dialect.PostgreSQL:
 		query = "SELECT 'trigger', tgname, e.name FROM pg_trigger " +
 			"JOIN (VALUES (4, 'INSERT'), (8, 'DELETE'), (16, 'UPDATE')) AS e (bit, name) ON tgtype & e.bit <> 0 " +
 			"WHERE tgrelid = to_regclass(?) AND NOT tgisinternal AND tgenabled NOT IN ('D', 'R') " +
@@ -162,7 +163,7 @@ func triggersOf(ctx context.Context, t *topology, database int, table string) ([
 			"ELSE 'DELETE' END FROM pg_rewrite " +
 			"WHERE ev_class = to_regclass(?) AND ev_type <> '1' AND ev_enabled <> 'D'"
 		args = []any{db.Statement.Quote(table), db.Statement.Quote(table)}
-	case dialectMySQL:
+	case dialect.MySQL:
 		query = "SELECT 'trigger', TRIGGER_NAME, EVENT_MANIPULATION FROM information_schema.TRIGGERS " +
 			"WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
 		args = []any{name, space}
@@ -175,7 +176,7 @@ func triggersOf(ctx context.Context, t *topology, database int, table string) ([
 	err := t.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
 		var of trigger
 		err := rows.Scan(&of.what, &of.name, &of.event)
-		if db.Name() == dialectSQLite {
+		if db.Name() == dialect.SQLite {
 			of.event = eventOf(of.event)
 		}
 		found = append(found, of)
@@ -201,7 +202,7 @@ func eventOf(statement string) string {
 // hidesRows reports whether the login of a pool may not see all rows of a table.
 func hidesRows(ctx context.Context, t *topology, database int, table string) (hides bool, err error) {
 	db := t.dbs[database]
-	if db.Name() != dialectPostgres {
+	if db.Name() != dialect.PostgreSQL {
 		return false, nil
 	}
 	err = t.eachPlainRow(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&hides) },

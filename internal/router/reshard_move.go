@@ -133,12 +133,12 @@ func columnsOf(ctx context.Context, t *topology, database int, table string) ([]
 	var query string
 	var args []any
 	switch db.Name() {
-	case dialectPostgres:
+	case dialect.PostgreSQL:
 		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute " +
 			"WHERE attrelid = to_regclass(?) AND attnum > 0 " +
 			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
 		args = []any{db.Statement.Quote(table)}
-	case dialectMySQL:
+	case dialect.MySQL:
 		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') " +
 			"FROM information_schema.COLUMNS " +
 			"WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ? " +
@@ -172,9 +172,9 @@ func splitTable(table string) (space, name string) {
 // exactly returns an expression for the exact value of a column, and whether that is text.
 func exactly(db *gorm.DB, column, kind string) (read string, isText bool) {
 	switch db.Name() {
-	case dialectPostgres:
+	case dialect.PostgreSQL:
 		return column + "::text", true
-	case dialectSQLite:
+	case dialect.SQLite:
 		return "+" + column, false // The driver converts the values of columns, but not of expressions.
 	}
 	switch kind {
@@ -368,9 +368,9 @@ func (m *tableMove) insertInto() (names, begin, end string) {
 	names = strings.Join(list, ", ")
 	begin, end = "INSERT INTO "+quote(m.ToTable)+" ("+names+") ", " ON CONFLICT DO NOTHING"
 	switch db.Name() {
-	case dialectPostgres:
+	case dialect.PostgreSQL:
 		begin += "OVERRIDING SYSTEM VALUE "
-	case dialectMySQL:
+	case dialect.MySQL:
 		// IGNORE would also ignore values that do not fit.
 		end = " ON DUPLICATE KEY UPDATE " + quote(m.key) + " = " + quote(m.ToTable) + "." + quote(m.key)
 	}
@@ -535,7 +535,7 @@ func (m *tableMove) differ(db *gorm.DB) string {
 	for i, column := range m.columns {
 		name := db.Statement.Quote(column.name)
 		o, n := "o."+name, "n."+name
-		if db.Name() == dialectPostgres {
+		if db.Name() == dialect.PostgreSQL {
 			if column.kind != m.into[i].kind {
 				o, n = o+"::text", n+"::text"
 			}
@@ -554,8 +554,8 @@ func (m *tableMove) differ(db *gorm.DB) string {
 }
 
 // differSQL is the condition for one column, on MySQL, MariaDB and SQLite.
-func differSQL(dialect, o, n string, of, into tableColumn) string {
-	if dialect == dialectSQLite {
+func differSQL(database, o, n string, of, into tableColumn) string {
+	if database == dialect.SQLite {
 		// The plus sign removes the affinity of a column, by which text could be compared as a number.
 		return fmt.Sprintf("typeof(%s) <> typeof(%s) OR (+%[1]s) COLLATE BINARY IS NOT (+%[2]s)", o, n)
 	}
@@ -712,10 +712,10 @@ func (m *tableMove) hasEffects(ctx context.Context) (found bool, err error) {
 	var query string
 	var args []any
 	switch db.Name() {
-	case dialectPostgres: // where a foreign key is a trigger of both tables
+	case dialect.PostgreSQL: // where a foreign key is a trigger of both tables
 		query = "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass(?)"
 		args = []any{db.Statement.Quote(m.ToTable)}
-	case dialectMySQL:
+	case dialect.MySQL:
 		query = "SELECT 1 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? " +
 			"AND EVENT_OBJECT_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
 			"UNION ALL SELECT 1 FROM information_schema.REFERENTIAL_CONSTRAINTS " +
@@ -759,7 +759,7 @@ func (m *tableMove) lockOnce(db *gorm.DB, table string) error {
 	deadline, _ := ctx.Deadline()
 	left := max(time.Until(deadline), time.Second)
 	switch db.Name() {
-	case dialectPostgres:
+	case dialect.PostgreSQL:
 		return db.Transaction(func(tx *gorm.DB) error {
 			err := tx.Exec(fmt.Sprintf("SET LOCAL lock_timeout = %d", left.Milliseconds())).Error
 			if err != nil {
@@ -767,7 +767,7 @@ func (m *tableMove) lockOnce(db *gorm.DB, table string) error {
 			}
 			return tx.Exec("LOCK TABLE " + table + " IN SHARE MODE").Error
 		})
-	case dialectMySQL:
+	case dialect.MySQL:
 		return db.Connection(func(tx *gorm.DB) error {
 			err := tx.Exec("SET @snowflake_wait = @@lock_wait_timeout, lock_wait_timeout = ?",
 				int(left.Seconds())).Error
@@ -791,7 +791,7 @@ func inTheWay(db *gorm.DB, table string) string {
 	var query string
 	var args []any
 	switch db.Name() {
-	case dialectPostgres:
+	case dialect.PostgreSQL:
 		// These are all locks with which SHARE MODE conflicts.
 		query = `SELECT DISTINCT concat('process ', a.pid, ' of ', a.usename, ' (',
 				nullif(a.application_name, ''), '), in a transaction since ', a.xact_start)
@@ -799,7 +799,7 @@ func inTheWay(db *gorm.DB, table string) string {
 			WHERE l.relation = to_regclass(?) AND l.granted AND l.pid <> pg_backend_pid()
 				AND l.mode NOT IN ('AccessShareLock', 'RowShareLock', 'ShareLock')`
 		args = []any{db.Statement.Quote(table)}
-	case dialectMySQL:
+	case dialect.MySQL:
 		query = `SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started)
 			FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> connection_id()
 			ORDER BY trx_started LIMIT 10`
@@ -808,7 +808,7 @@ func inTheWay(db *gorm.DB, table string) string {
 	}
 	var found []string
 	if err := db.Raw(query, args...).Scan(&found).Error; err != nil || len(found) == 0 {
-		if db.Name() == dialectMySQL {
+		if db.Name() == dialect.MySQL {
 			return "A login with the right PROCESS finds it in information_schema.innodb_trx"
 		}
 		return "It has ended by now"
@@ -868,7 +868,7 @@ func (m *tableMove) drop(ctx context.Context) error {
 	old := registry{m.d.from}
 	table, records := db.Statement.Quote(m.ToTable), db.Statement.Quote(internalTable(db, shardsTable))
 	const unused = "shards = ? AND next_shards = 0"
-	if db.Name() != dialectMySQL {
+	if db.Name() != dialect.MySQL {
 		return db.Transaction(func(tx *gorm.DB) error {
 			held, err := old.hold(tx, unused, m.d.from.shards)
 			if err == nil && !held {

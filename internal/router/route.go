@@ -29,9 +29,11 @@ type cluster struct {
 }
 
 func newCluster(t *topology) *cluster {
-	return &cluster{
+	c := &cluster{
 		topology: t, handles: newHandles(t), schemas: newSchemas(t), relations: relationsOf(t),
 	}
+	t.examines = migrator{c}.refuseStrangersIn
+	return c
 }
 
 // install registers the models of the cluster with the guards of its databases, in place of those of
@@ -252,7 +254,7 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error 
 	if _, table, qualified := strings.Cut(s.Table, "."); qualified {
 		stmt.TableExpr, stmt.Table = &clause.Expr{SQL: stmt.Quote(s.Table)}, table
 	}
-	return c.checkKeys(stmt, to.shard, writes)
+	return keyRules{c.topology}.checkKeys(stmt, to.shard, writes)
 }
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.

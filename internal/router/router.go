@@ -103,35 +103,12 @@ func (r *Router) on(c *cluster) *Router {
 	return &Router{cluster: c, scopes: r.scopes, current: r.current}
 }
 
-// lookAtMaps renews the leases that are not fresh, and returns an error if the map has changed and a lease
-// ends soon, or if the tables hold rows of another rule. A database that does not answer is left to the
-// statements that need it. Statements in a transaction do not renew a lease themselves, so without this, the
-// leases of busy processes would end up to a whole span before a cutover can begin.
+// lookAtMaps renews the leases that are not fresh, unless the context is that of a transaction.
 func (c *cluster) lookAtMaps(ctx context.Context) error {
 	if to, ok := ctx.Value(routeKey{c.topology}).(route); ok && to.locked {
 		return nil // The transaction may hold the only connection.
 	}
-	for i, l := range c.leases {
-		if l.isFresh() || l.lasts(mapReserve) || younger(l.failed.Load(), mapPatience) {
-			continue
-		}
-		suffices := l.holds(mapReserve)
-		if suffices && !hasFreeConnection(c.dbs[i]) {
-			continue // The caller may hold the only one.
-		}
-		if !l.renewing.TryLock() {
-			if !suffices && l.refused.Load() != nil {
-				return mapError(errMapClosed)
-			}
-			continue // Another goroutine is renewing it, and the statement waits for that.
-		}
-		err := c.renewMap(ctx, i, c.dbs[i].ConnPool)
-		l.renewing.Unlock()
-		if errors.Is(err, errs.ErrShardMap) && !l.holds(mapReserve) || errors.Is(err, errs.ErrSharding) {
-			return err
-		}
-	}
-	return nil
+	return c.renewMaps(ctx)
 }
 
 // adopt replaces a cluster by that of the map that the databases have recorded. dbs are the databases of

@@ -82,6 +82,6 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 // planShard describes the shard to the plans that fill rows.
 func (s *schemas) planShard(number int) *fill.Shard {
 	return fill.NewShard(number, s.shards, func(of *schema.Schema, key any) error {
-		return s.checkKey(of, key, number)
+		return keyRules{s.topology}.checkKey(of, key, number)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // maxSideBySide is how many tables of a database a step of a resharding works on at the same time.
@@ -14,7 +16,7 @@ const maxSideBySide = 4
 // limited pool to the rest of the program, such as the lease of the node. SQLite has one writer anyway.
 func sideBySide(db *gorm.DB) int {
 	pool, err := db.DB()
-	if err != nil || db.Name() == dialectSQLite {
+	if err != nil || db.Name() == dialect.SQLite {
 		return 1 // The pool belongs to the application and may not be a sql.DB.
 	}
 	if most := pool.Stats().MaxOpenConnections; most > 0 {

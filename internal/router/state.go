@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -275,7 +276,7 @@ func (r registry) removeMoved(ctx context.Context, m *shardModel, shard int) err
 		key := tx.Statement.Quote(m.key.DBName)
 		statement := fmt.Sprintf("DELETE FROM %s WHERE (%s & %d) %% %d = %d", tx.Statement.Quote(m.table(shard)),
 			key, r.mask, r.shards, shard+r.shards/2)
-		if db.Name() == dialectMySQL {
+		if db.Name() == dialect.MySQL {
 			statement += " ORDER BY " + key + " DESC" // It checks foreign keys row by row.
 		}
 		return tx.Exec(statement).Error
@@ -386,6 +387,45 @@ func readShards(held string) []int {
 		}
 	}
 	return shards
+}
+
+// mapRecord is a record of the shard map with the database that has it.
+type mapRecord struct {
+	shardRecord
+	database int
+}
+
+// readMaps reads the records of some models, or of all of them.
+func readMaps(ctx context.Context, dbs []*gorm.DB, names []string) ([]mapRecord, error) {
+	var all []mapRecord
+	for i, db := range dbs {
+		var found []shardRecord
+		err := readAll(ctx, db, shardsTable, &found, func(tx *gorm.DB) *gorm.DB {
+			if names != nil {
+				tx = tx.Where("name IN ?", names)
+			}
+			return tx.Order("name")
+		})
+		if err != nil {
+			return nil, fmt.Errorf("snowflakeplugin: the shard map in database %d: %w", i, err)
+		}
+		for _, record := range found {
+			all = append(all, mapRecord{record, i})
+		}
+	}
+	return all, nil
+}
+
+// readAll reads the rows of one of the router's own tables, if the database has it.
+func readAll(
+	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
+) error {
+	table := internalTable(db, name)
+	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	if !tx.Migrator().HasTable(table) {
+		return ping(ctx, db) // GORM also answers no if it cannot ask.
+	}
+	return scope(tx.Table(table)).Find(into).Error
 }
 
 // A resharding from N to 2N shards is in one of these phases, by the records of all databases. next is the
@@ -533,7 +573,7 @@ func (r registry) hold(tx *gorm.DB, condition string, args ...any) (bool, error)
 // share is hold for a transaction that changes rows, and not the records: others of the kind need not wait
 // for it. Whoever changes the records waits for all of them.
 func (r registry) share(tx *gorm.DB, condition string, args ...any) (bool, error) {
-	if tx.Name() == dialectSQLite {
+	if tx.Name() == dialect.SQLite {
 		return r.hold(tx, condition, args...) // Only one transaction of a database writes at a time.
 	}
 	// A read that locks sees what is committed last, and not what was when the transaction began.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,13 +20,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
-)
-
-// The names of GORM's dialects, as far as the constraints differ between them.
-const (
-	dialectPostgres = dialect.PostgreSQL
-	dialectMySQL    = dialect.MySQL
-	dialectSQLite   = dialect.SQLite
 )
 
 // maxClockAhead is how far ahead of the local clock an ID may have been made. No generator and no
@@ -62,6 +56,8 @@ type topology struct {
 	version int64         // of the shard map
 	span    time.Duration // how long a lease on it lasts, by the records
 	leases  []*mapLease   // by database
+	// examines looks at the rows of a database without records, before its first use. The cluster sets it.
+	examines func(ctx context.Context, database int) error
 }
 
 // newTopology checks the configuration and fills in its defaults. It registers nothing.
@@ -213,6 +209,36 @@ func (t *topology) with(shards int, dbs []*gorm.DB, place func(int) int) (*topol
 			return place(shard)
 		},
 	}, t.given())
+}
+
+// bareTopology makes a topology of tables without their models.
+func bareTopology(
+	dbs []*gorm.DB, shards int, place map[int]int, names []string, records []mapRecord,
+) (*topology, error) {
+	t := &topology{shards: shards}
+	for _, db := range dbs {
+		t.dbs = append(t.dbs, db.Session(&gorm.Session{NewDB: true}))
+		t.leases = append(t.leases, &mapLease{})
+	}
+	for shard := range shards {
+		t.place = append(t.place, place[shard])
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(records, func(r mapRecord) bool { return r.Name == name && r.Mask != 0 })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: the records of %s do not name the key: call AutoMigrate in the program "+
+				"once, and try again", errs.ErrSharding, name)
+		}
+		t.mask = records[i].Mask
+		m := &shardModel{
+			base: &schema.Schema{Name: name, Table: name}, key: &schema.Field{DBName: records[i].KeyColumn},
+		}
+		for shard := range shards {
+			m.tables = append(m.tables, tableOn(name, shard))
+		}
+		t.models = append(t.models, m)
+	}
+	return t, nil
 }
 
 // successor makes the topology that the databases have recorded. It returns nil if that is this one.
@@ -637,6 +663,34 @@ func (t *topology) checkLease(ctx context.Context, database int, pool gorm.ConnP
 	return nil
 }
 
+// renewMaps renews the leases that are not fresh, and returns an error if the map has changed and a lease
+// ends soon, or if the tables hold rows of another rule. A database that does not answer is left to the
+// statements that need it. Statements in a transaction do not renew a lease themselves, so without this, the
+// leases of busy processes would end up to a whole span before a cutover can begin.
+func (t *topology) renewMaps(ctx context.Context) error {
+	for i, l := range t.leases {
+		if l.isFresh() || l.lasts(mapReserve) || younger(l.failed.Load(), mapPatience) {
+			continue
+		}
+		suffices := l.holds(mapReserve)
+		if suffices && !hasFreeConnection(t.dbs[i]) {
+			continue // The caller may hold the only one.
+		}
+		if !l.renewing.TryLock() {
+			if !suffices && l.refused.Load() != nil {
+				return mapError(errMapClosed)
+			}
+			continue // Another goroutine is renewing it, and the statement waits for that.
+		}
+		err := t.renewMap(ctx, i, t.dbs[i].ConnPool)
+		l.renewing.Unlock()
+		if errors.Is(err, errs.ErrShardMap) && !l.holds(mapReserve) || errors.Is(err, errs.ErrSharding) {
+			return err
+		}
+	}
+	return nil
+}
+
 // endLeases gives the leases up.
 func (t *topology) endLeases() {
 	for _, l := range t.leases {
@@ -721,7 +775,7 @@ func (t *topology) examine(ctx context.Context, database int) error {
 	if l.examined.Load() {
 		return nil
 	}
-	err := migrator{newCluster(t)}.refuseStrangersIn(ctx, database)
+	err := t.examines(ctx, database)
 	l.examined.Store(err == nil)
 	return err
 }
@@ -745,9 +799,9 @@ func (t *topology) queryMap(
 	}
 	query.WriteByte(')')
 	switch {
-	case lock && db.Name() == dialectPostgres:
+	case lock && db.Name() == dialect.PostgreSQL:
 		query.WriteString(" FOR SHARE")
-	case lock && db.Name() == dialectMySQL:
+	case lock && db.Name() == dialect.MySQL:
 		query.WriteString(" LOCK IN SHARE MODE")
 	}
 	rows, err := pool.QueryContext(ctx, query.String(), names...)
