@@ -10,6 +10,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // ShardingConfig says how rows are spread over shards. See [NewRouter].
@@ -58,7 +59,7 @@ type Router struct{ r *router.Router }
 // Like db.Use, it belongs in the start-up of a program. The error wraps [ErrSharding]. It lists all faults
 // of the models at once.
 func NewRouter(cfg ShardingConfig, models ...any) (*Router, error) {
-	r, err := router.NewRouter(router.Config{
+	r, err := router.NewRouter(shardmap.Config{
 		Layout: cfg.Layout, Shards: cfg.Shards, Databases: cfg.Databases, Place: cfg.Place, EngineOf: engineOf,
 	}, models...)
 	if err != nil {
@@ -71,7 +72,7 @@ func NewRouter(cfg ShardingConfig, models ...any) (*Router, error) {
 // countries or prices, so that rows of every shard can be joined with them. Its table keeps its name.
 // [Router.Create] and [Router.Each] write to all databases. A write to one of them alone is refused. Reads
 // may use any.
-func Broadcast(model any) any { return router.Broadcast(model) }
+func Broadcast(model any) any { return shardmap.Broadcast(model) }
 
 // route calls do with the router of the shard map that is valid now. If a cutover comes in between, so
 // that nothing was done, it calls do again.
@@ -358,14 +359,14 @@ type PartialError struct {
 }
 
 // Error names the shards that failed. Shards with the same error are named together.
-func (e *PartialError) Error() string { return (*router.PartialError)(e).Error() }
+func (e *PartialError) Error() string { return (*shardmap.PartialError)(e).Error() }
 
 // Is reports that the error lasts, whatever the shards say: some of them may have done what was asked, so
 // [Retryable] is false.
 func (e *PartialError) Is(target error) bool { return target == errs.ErrLasting }
 
 // Unwrap returns the errors of the shards, in the order of their numbers.
-func (e *PartialError) Unwrap() []error { return (*router.PartialError)(e).Unwrap() }
+func (e *PartialError) Unwrap() []error { return (*shardmap.PartialError)(e).Unwrap() }
 
 // MissingError says which of the wanted rows do not exist. errors.Is(err, gorm.ErrRecordNotFound) holds
 // for it.
@@ -388,7 +389,7 @@ func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
 // never wrapped there.
 func publicError(err error) error {
 	switch e := err.(type) { //nolint:errorlint // What an error of the application wraps stays as it is.
-	case *router.PartialError:
+	case *shardmap.PartialError:
 		return (*PartialError)(e)
 	case *router.MissingError:
 		public := &MissingError{Model: e.Model}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 const handleName = fill.PluginName + "_handle"
@@ -30,7 +31,7 @@ const openTable = '\x00'
 
 // opening is what the guard reports about a statement that is built for a template.
 type opening struct {
-	of *shardModel
+	of *shardmap.Model
 	// others is set when a scope involves other tables of the shard. The template cannot tell their
 	// names from the open one.
 	others bool
@@ -39,12 +40,12 @@ type opening struct {
 // routeKey is the key of a route in a context and in the settings of a statement. Both are needed:
 // hooks get a new session with the old context, and WithContext makes a new context with the old
 // settings.
-type routeKey struct{ of *topology }
+type routeKey struct{ of *shardmap.Topology }
 
 // handleRoute is the route of a handle. It is kept among the plugins of the handle's own copy of the
 // configuration, because gorm.G makes a new session with a new context.
 type handleRoute struct {
-	of *topology
+	of *shardmap.Topology
 	to route
 }
 
@@ -54,20 +55,20 @@ func (handleRoute) Initialize(*gorm.DB) error { return nil }
 
 // handles makes handles whose statements carry a route.
 type handles struct {
-	*topology
+	*shardmap.Topology
 	// plugins caches, by shard, the plugins of handles that are only for that shard.
 	plugins []atomic.Pointer[map[string]gorm.Plugin]
 }
 
-func newHandles(t *topology) handles {
-	return handles{t, make([]atomic.Pointer[map[string]gorm.Plugin], t.shards)}
+func newHandles(t *shardmap.Topology) handles {
+	return handles{t, make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount)}
 }
 
 // handle returns a handle made from a session, for any number of statements. They take the route and
 // are bound to the model, unless that is nil.
 func (h *handles) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
 	tx := db.Model(model)
-	tx.Statement.Context = context.WithValue(ctx, routeKey{h.topology}, to)
+	tx.Statement.Context = context.WithValue(ctx, routeKey{h.Topology}, to)
 	tx = tx.Session(&gorm.Session{}) // which copies the configuration
 	tx.Plugins = h.withRoute(tx.Plugins, to)
 	return tx
@@ -75,7 +76,7 @@ func (h *handles) handle(ctx context.Context, db *gorm.DB, to route, model any) 
 
 // handleOn returns a handle for a shard.
 func (h *handles) handleOn(ctx context.Context, shard int, model any) *gorm.DB {
-	return h.handle(ctx, h.dbs[h.place[shard]], route{shard: shard}, model)
+	return h.handle(ctx, h.Databases[h.Place[shard]], route{shard: shard}, model)
 }
 
 // withRoute returns the plugins together with a route.
@@ -89,7 +90,7 @@ func (h *handles) withRoute(plugins map[string]gorm.Plugin, to route) map[string
 	}
 	more := make(map[string]gorm.Plugin, len(plugins)+1)
 	maps.Copy(more, plugins)
-	more[handleName] = handleRoute{h.topology, to}
+	more[handleName] = handleRoute{h.Topology, to}
 	if simple {
 		h.plugins[to.shard].Store(&more)
 	}
@@ -98,15 +99,15 @@ func (h *handles) withRoute(plugins map[string]gorm.Plugin, to route) map[string
 
 // session returns a handle for the router's own statements.
 func (h *handles) session(ctx context.Context, database int, to route) *gorm.DB {
-	return h.bind(ctx, h.dbs[database], to, nil).Session(&gorm.Session{})
+	return h.bind(ctx, h.Databases[database], to, nil).Session(&gorm.Session{})
 }
 
 // bind begins one statement that takes a route and is bound to a model, unless that is nil. The
 // session must be new. It is cheaper than handle, which copies the configuration of the database.
 func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
 	tx := db.Model(model)
-	tx.Statement.Context = context.WithValue(ctx, routeKey{h.topology}, to)
-	tx.Statement.Settings.Store(routeKey{h.topology}, to)
+	tx.Statement.Context = context.WithValue(ctx, routeKey{h.Topology}, to)
+	tx.Statement.Settings.Store(routeKey{h.Topology}, to)
 	return tx
 }
 
@@ -114,7 +115,7 @@ func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *g
 // has one in hooks, where GORM makes a new session with the context of the statement. If both have one they
 // have to agree, because a context can come from anywhere.
 func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
-	of, inContext := stmt.Context.Value(routeKey{h.topology}).(route)
+	of, inContext := stmt.Context.Value(routeKey{h.Topology}).(route)
 	to, routed = h.carried(stmt)
 	switch {
 	case !routed:
@@ -130,12 +131,12 @@ func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err erro
 
 // carried returns the route that the statement or its handle carries.
 func (h *handles) carried(stmt *gorm.Statement) (route, bool) {
-	value, _ := stmt.Settings.Load(routeKey{h.topology})
+	value, _ := stmt.Settings.Load(routeKey{h.Topology})
 	if to, ok := value.(route); ok {
 		return to, true
 	}
 	handle, ok := stmt.Plugins[handleName].(handleRoute)
-	return handle.to, ok && handle.of == h.topology
+	return handle.to, ok && handle.of == h.Topology
 }
 
 // String names the route in errors.
@@ -151,7 +152,7 @@ func (to route) String() string {
 
 // checkLocked refuses to leave the shard of the transaction that a context belongs to.
 func (h *handles) checkLocked(ctx context.Context, shard int) error {
-	if to, ok := ctx.Value(routeKey{h.topology}).(route); ok && to.locked && to.shard != shard {
+	if to, ok := ctx.Value(routeKey{h.Topology}).(route); ok && to.locked && to.shard != shard {
 		return fmt.Errorf("%w: the transaction is on shard %d, the row on shard %d", errs.ErrCrossShard,
 			to.shard, shard)
 	}
@@ -159,11 +160,11 @@ func (h *handles) checkLocked(ctx context.Context, shard int) error {
 }
 
 // checkUnlocked refuses a read of all shards with the context of a transaction on one of them.
-func (h *handles) checkUnlocked(ctx context.Context, m *shardModel) error {
-	if m.broadcast {
+func (h *handles) checkUnlocked(ctx context.Context, m *shardmap.Model) error {
+	if m.Broadcast {
 		return nil
 	}
-	for shard := range min(h.shards, 2) { // A transaction cannot be on both.
+	for shard := range min(h.ShardCount, 2) { // A transaction cannot be on both.
 		if err := h.checkLocked(ctx, shard); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // The keys in a statement are checked where GORM holds them as values: in rows that are written, in
@@ -32,17 +33,17 @@ func (f shardFields) named(name string) *schema.Field {
 }
 
 // keyRules checks keys by a shard map.
-type keyRules struct{ *topology }
+type keyRules struct{ *shardmap.Topology }
 
 // checkKeys refuses keys of other shards in a statement that is about to run.
 func (t keyRules) checkKeys(stmt *gorm.Statement, shard int, writes bool) error {
-	m := t.byType[stmt.Schema.ModelType]
+	m := t.ByType[stmt.Schema.ModelType]
 	if m == nil {
 		return nil
 	}
 	fields := shardFields{key: stmt.Schema.PrioritizedPrimaryField}
-	if m.like != nil {
-		fields.like = stmt.Schema.FieldsByName[m.like.Name]
+	if m.Like != nil {
+		fields.like = stmt.Schema.FieldsByName[m.Like.Name]
 	}
 	model, dest := reflect.ValueOf(stmt.Model), reflect.ValueOf(stmt.Dest)
 	if err := t.checkRows(stmt, fields, model, shard, writes); err != nil {
@@ -128,9 +129,9 @@ func (t keyRules) checkType(stmt *gorm.Statement, row reflect.Type) error {
 	if row.Kind() == reflect.Pointer {
 		row = row.Elem()
 	}
-	if other := t.byType[row]; other != nil {
+	if other := t.ByType[row]; other != nil {
 		return fmt.Errorf("%w: the handle is bound to %s, not to %s: get a handle for %[3]s from Router.DB",
-			errs.ErrNotRouted, stmt.Schema.Name, other.base.Name)
+			errs.ErrNotRouted, stmt.Schema.Name, other.Base.Name)
 	}
 	return nil
 }
@@ -301,7 +302,7 @@ func (t keyRules) checkKey(s *schema.Schema, value any, shard int) error {
 	if !ok || id <= 0 {
 		return nil
 	}
-	if at := t.shardOf(id); at != shard {
+	if at := t.ShardOf(id); at != shard {
 		return fmt.Errorf("%w: %s %d is on shard %d, the statement is for shard %d",
 			errs.ErrCrossShard, s.Name, id, at, shard)
 	}
@@ -314,7 +315,7 @@ func (t keyRules) checkReference(s *schema.Schema, like *schema.Field, value any
 	if !ok || id <= 0 {
 		return nil
 	}
-	if at := t.shardOf(id); at != shard {
+	if at := t.ShardOf(id); at != shard {
 		return fmt.Errorf("%w: %s.%s %d is on shard %d, the statement is for shard %d",
 			errs.ErrCrossShard, s.Name, like.Name, id, at, shard)
 	}

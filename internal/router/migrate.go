@@ -18,6 +18,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // migrator makes the tables of shards, and compares them with the models.
@@ -30,17 +31,17 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 	}
 	var failures []error
 	done := map[string]bool{}
-	for _, m := range g.cluster.models {
-		if m.broadcast {
+	for _, m := range g.cluster.Models {
+		if m.Broadcast {
 			continue
 		}
-		for _, table := range g.cluster.tablesOf(m, shard) {
-			if done[table.name] {
+		for _, table := range g.cluster.TablesOf(m, shard) {
+			if done[table.Name] {
 				continue
 			}
-			done[table.name] = true
+			done[table.Name] = true
 			if err := g.migrateTable(ctx, shard, table); err != nil {
-				failures = append(failures, fmt.Errorf("table %s: %w", table.name, err))
+				failures = append(failures, fmt.Errorf("table %s: %w", table.Name, err))
 			}
 		}
 	}
@@ -58,7 +59,7 @@ func (g migrator) session(ctx context.Context, database, shard int) *gorm.DB {
 // sessionFor returns a handle for one table. The name is set as an expression, because Table would take
 // a name with spaces for SQL, and would drop the schema of a qualified one.
 func (g migrator) sessionFor(ctx context.Context, shard int, table string) *gorm.DB {
-	tx := g.session(ctx, g.cluster.place[shard], shard).Table(table)
+	tx := g.session(ctx, g.cluster.Place[shard], shard).Table(table)
 	tx.Statement.TableExpr, tx.Statement.Table = &clause.Expr{SQL: tx.Statement.Quote(table)}, table
 	return tx
 }
@@ -69,7 +70,7 @@ func (g migrator) parse(stmt *gorm.Statement, model any, table string, shard int
 		return err
 	}
 	name := func() { nameShard(stmt.Schema, shard) }
-	_, err := g.cluster.engine.Plans.PrepareOn(stmt.Schema, nil, name)
+	_, err := g.cluster.Engine.Plans.PrepareOn(stmt.Schema, nil, name)
 	return err
 }
 
@@ -112,7 +113,7 @@ func nameOnShard(setting string, shard int) string {
 	default:
 		return setting
 	}
-	setting = kind + ":" + tableOn(strings.TrimSpace(name), shard)
+	setting = kind + ":" + shardmap.TableOn(strings.TrimSpace(name), shard)
 	if more {
 		setting += "," + options
 	}
@@ -152,7 +153,7 @@ func (e *DriftError) Error() string {
 
 // shape is what a table looks like.
 type shape struct {
-	model   *shardModel
+	model   *shardmap.Model
 	table   string
 	types   map[string]string // by column
 	missing []string
@@ -161,20 +162,20 @@ type shape struct {
 // shapesOf looks at the tables of one shard.
 func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 	var shapes []shape
-	for _, m := range g.cluster.models {
-		if m.broadcast {
+	for _, m := range g.cluster.Models {
+		if m.Broadcast {
 			continue
 		}
-		s := shape{model: m, table: m.table(shard), types: map[string]string{}}
-		unlock := g.cluster.engine.LockTables(g.cluster.dbs[g.cluster.place[shard]])
-		err := onOneConnection(g.sessionFor(ctx, shard, s.table), func(tx *gorm.DB) error {
+		s := shape{model: m, table: m.Table(shard), types: map[string]string{}}
+		unlock := g.cluster.Engine.LockTables(g.cluster.Databases[g.cluster.Place[shard]])
+		err := shardmap.OnOneConnection(g.sessionFor(ctx, shard, s.table), func(tx *gorm.DB) error {
 			return g.look(ctx, tx.Session(&gorm.Session{}), &s, shard)
 		})
 		unlock()
 		if err != nil {
 			return nil, err
 		}
-		for _, of := range g.cluster.tablesOf(m, shard) {
+		for _, of := range g.cluster.TablesOf(m, shard) {
 			lacking, err := g.missingChecks(ctx, shard, of)
 			if err != nil {
 				return nil, err
@@ -190,9 +191,9 @@ func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, shard int) error {
 	if !tx.Migrator().HasTable(s.table) {
 		s.missing = append(s.missing, "the table is missing: call AutoMigrate")
-		return ping(ctx, tx)
+		return shardmap.Ping(ctx, tx)
 	}
-	columns, err := tx.Migrator().ColumnTypes(s.model.value)
+	columns, err := tx.Migrator().ColumnTypes(s.model.Value)
 	if err != nil {
 		return fmt.Errorf("columns of %s: %w", s.table, err)
 	}
@@ -202,7 +203,7 @@ func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, shard int) er
 			s.types[column.Name()] = column.DatabaseTypeName()
 		}
 	}
-	for _, name := range s.model.base.DBNames {
+	for _, name := range s.model.Base.DBNames {
 		if _, found := s.types[name]; !found {
 			s.missing = append(s.missing, "column "+name+" is missing")
 		}
@@ -213,15 +214,15 @@ func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, shard int) er
 }
 
 // missingIndexes lists the indexes of the model that the table lacks.
-func (g migrator) missingIndexes(tx *gorm.DB, m *shardModel, shard int) ([]string, error) {
+func (g migrator) missingIndexes(tx *gorm.DB, m *shardmap.Model, shard int) ([]string, error) {
 	stmt := &gorm.Statement{DB: tx}
-	if err := g.parse(stmt, m.value, m.table(shard), shard); err != nil {
+	if err := g.parse(stmt, m.Value, m.Table(shard), shard); err != nil {
 		return nil, err
 	}
 	var there []string
-	indexes, err := tx.Migrator().GetIndexes(m.value)
+	indexes, err := tx.Migrator().GetIndexes(m.Value)
 	if err != nil {
-		return nil, fmt.Errorf("indexes of %s: %w", m.table(shard), err)
+		return nil, fmt.Errorf("indexes of %s: %w", m.Table(shard), err)
 	}
 	for _, index := range indexes {
 		there = append(there, index.Name())
@@ -238,40 +239,40 @@ func (g migrator) missingIndexes(tx *gorm.DB, m *shardModel, shard int) ([]strin
 // migrateTable makes a table with its constraints, or brings it up to date. A table with rows gets
 // constraints only on PostgreSQL, where that takes no time. Everywhere else it would stop writes for as
 // long as the table is copied, so that is left to the operator, and Check says how.
-func (g migrator) migrateTable(ctx context.Context, shard int, table shardTable) error {
-	db := g.cluster.dbs[g.cluster.place[shard]]
-	defer g.cluster.engine.LockTables(db)()
-	tx := g.sessionFor(ctx, shard, table.name)
+func (g migrator) migrateTable(ctx context.Context, shard int, table shardmap.Table) error {
+	db := g.cluster.Databases[g.cluster.Place[shard]]
+	defer g.cluster.Engine.LockTables(db)()
+	tx := g.sessionFor(ctx, shard, table.Name)
 	stmt := &gorm.Statement{DB: tx}
-	if err := g.parse(stmt, table.model, table.name, shard); err != nil {
+	if err := g.parse(stmt, table.Model, table.Name, shard); err != nil {
 		return err
 	}
 	missing, err := g.lacking(ctx, shard, table)
 	if err != nil {
 		return err
 	}
-	if shard < int(g.cluster.staleShards.Load()) {
+	if shard < int(g.cluster.StaleShards.Load()) {
 		// Until the resharding is cleaned, Undo may have to move rows back into the table.
 		missing.checks = nil
 	}
-	var later []shardCheck
+	var later []shardmap.Check
 	if missing.rows {
 		missing.checks, later = nil, missing.checks
 		for _, check := range later {
-			if err := g.refuseStrangers(ctx, shard, table.name, check, stmt.Quote(table.name)); err != nil {
+			if err := g.refuseStrangers(ctx, shard, table.Name, check, stmt.Quote(table.Name)); err != nil {
 				return err
 			}
 		}
 	}
 	defer withChecks(stmt.Schema, missing.checks)()
-	if err := autoMigrate(tx, table.model); err != nil {
+	if err := shardmap.AutoMigrate(tx, table.Model); err != nil {
 		return err
 	}
 	if db.Name() != dialect.PostgreSQL {
 		return nil
 	}
 	for _, check := range later {
-		if err := g.execute(ctx, shard, "ALTER TABLE "+stmt.Quote(table.name)+" ADD "+check.definition()+
+		if err := g.execute(ctx, shard, "ALTER TABLE "+stmt.Quote(table.Name)+" ADD "+check.Definition()+
 			" NOT VALID"); err != nil {
 			return err
 		}
@@ -282,45 +283,45 @@ func (g migrator) migrateTable(ctx context.Context, shard int, table shardTable)
 // withChecks adds constraints to the schema by which GORM makes a table, and returns what removes them.
 // GORM reads constraints from the tags of fields, one of each. These are fields that no model has, so a
 // constraint in the tag of a real field stays what it is.
-func withChecks(s *schema.Schema, checks []shardCheck) (remove func()) {
+func withChecks(s *schema.Schema, checks []shardmap.Check) (remove func()) {
 	for _, check := range checks {
-		s.FieldsByDBName[check.name] = &schema.Field{
-			Name: check.name, Schema: s, TagSettings: map[string]string{"CHECK": check.tag()},
+		s.FieldsByDBName[check.Name] = &schema.Field{
+			Name: check.Name, Schema: s, TagSettings: map[string]string{"CHECK": check.Tag()},
 		}
 	}
 	return func() {
 		for _, check := range checks {
-			delete(s.FieldsByDBName, check.name)
+			delete(s.FieldsByDBName, check.Name)
 		}
 	}
 }
 
 // lackingChecks are the constraints that a table does not have.
 type lackingChecks struct {
-	checks    []shardCheck
-	unchecked []shardCheck // they are there, but the rows before them were not checked
-	rows      bool         // the table exists and has rows
-	absent    bool         // the table does not exist
-	weaker    bool         // the table was made for fewer shards, and has their constraints
+	checks    []shardmap.Check
+	unchecked []shardmap.Check // they are there, but the rows before them were not checked
+	rows      bool             // the table exists and has rows
+	absent    bool             // the table does not exist
+	weaker    bool             // the table was made for fewer shards, and has their constraints
 }
 
 // lacking compares the constraints of a table with those that it should have.
-func (g migrator) lacking(ctx context.Context, shard int, table shardTable) (lackingChecks, error) {
+func (g migrator) lacking(ctx context.Context, shard int, table shardmap.Table) (lackingChecks, error) {
 	var l lackingChecks
-	db := g.cluster.dbs[g.cluster.place[shard]]
-	there, err := g.checksThere(ctx, db, table.name)
+	db := g.cluster.Databases[g.cluster.Place[shard]]
+	there, err := g.checksThere(ctx, db, table.Name)
 	if err != nil {
 		return l, fmt.Errorf("constraints: %w", err)
 	}
-	for _, check := range table.checks {
+	for _, check := range table.Checks {
 		for name := range there {
-			if err := check.fits(name); err != nil {
+			if err := check.Fits(name); err != nil {
 				return l, err
 			}
-			begin, _, shards, _ := readCheckName(name)
-			l.weaker = l.weaker || begin == check.begin && shards < check.shards
+			begin, _, shards, _ := shardmap.ReadCheckName(name)
+			l.weaker = l.weaker || begin == check.Begin && shards < check.Shards
 		}
-		valid, found := there[check.name]
+		valid, found := there[check.Name]
 		switch {
 		case !found:
 			l.checks = append(l.checks, check)
@@ -331,21 +332,21 @@ func (g migrator) lacking(ctx context.Context, shard int, table shardTable) (lac
 	if len(l.checks) == 0 {
 		return l, nil
 	}
-	err = onOneConnection(g.sessionFor(ctx, shard, table.name), func(tx *gorm.DB) error {
-		if l.absent = !tx.Session(&gorm.Session{}).Migrator().HasTable(table.name); l.absent {
-			return ping(ctx, tx)
+	err = shardmap.OnOneConnection(g.sessionFor(ctx, shard, table.Name), func(tx *gorm.DB) error {
+		if l.absent = !tx.Session(&gorm.Session{}).Migrator().HasTable(table.Name); l.absent {
+			return shardmap.Ping(ctx, tx)
 		}
 		return nil
 	})
 	if err != nil || l.absent {
 		return l, err
 	}
-	l.rows, err = g.hasRows(ctx, shard, table.name)
+	l.rows, err = g.hasRows(ctx, shard, table.Name)
 	return l, err
 }
 
 // missingChecks describes the constraints that a table lacks, each with the statement that adds it.
-func (g migrator) missingChecks(ctx context.Context, shard int, table shardTable) ([]string, error) {
+func (g migrator) missingChecks(ctx context.Context, shard int, table shardmap.Table) ([]string, error) {
 	l, err := g.lacking(ctx, shard, table)
 	if errors.Is(err, errs.ErrSharding) {
 		return []string{err.Error()}, nil
@@ -353,24 +354,24 @@ func (g migrator) missingChecks(ctx context.Context, shard int, table shardTable
 	if err != nil || l.absent || l.weaker {
 		return nil, err
 	}
-	db := g.cluster.dbs[g.cluster.place[shard]]
-	alter := "ALTER TABLE " + db.Statement.Quote(table.name) + " "
+	db := g.cluster.Databases[g.cluster.Place[shard]]
+	alter := "ALTER TABLE " + db.Statement.Quote(table.Name) + " "
 	var missing []string
 	for _, check := range l.checks {
-		what := "constraint " + check.name + " is missing: "
+		what := "constraint " + check.Name + " is missing: "
 		switch db.Name() {
 		case dialect.PostgreSQL:
-			what += alter + "ADD " + check.definition() + " NOT VALID; then VALIDATE CONSTRAINT " + check.quoted
+			what += alter + "ADD " + check.Definition() + " NOT VALID; then VALIDATE CONSTRAINT " + check.Quoted
 		case dialect.MySQL:
-			what += alter + "ADD " + check.definition()
+			what += alter + "ADD " + check.Definition()
 		default:
-			what += "rebuild the table with " + check.definition()
+			what += "rebuild the table with " + check.Definition()
 		}
 		missing = append(missing, what)
 	}
 	for _, check := range l.unchecked {
-		missing = append(missing, "constraint "+check.name+" holds for new rows only: "+alter+
-			"VALIDATE CONSTRAINT "+check.quoted)
+		missing = append(missing, "constraint "+check.Name+" holds for new rows only: "+alter+
+			"VALIDATE CONSTRAINT "+check.Quoted)
 	}
 	return missing, nil
 }
@@ -407,7 +408,7 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 	default:
 		return there, nil
 	}
-	err := g.cluster.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
+	err := g.cluster.EachPlainRow(ctx, db, func(rows *sql.Rows) error {
 		var text sql.NullString
 		var valid bool
 		if err := rows.Scan(&text, &valid); err != nil {
@@ -427,8 +428,8 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 
 // hasRows reports whether a table has a row.
 func (g migrator) hasRows(ctx context.Context, shard int, table string) (found bool, err error) {
-	db := g.cluster.dbs[g.cluster.place[shard]]
-	err = g.cluster.eachPlainRow(ctx, db, func(*sql.Rows) error {
+	db := g.cluster.Databases[g.cluster.Place[shard]]
+	err = g.cluster.EachPlainRow(ctx, db, func(*sql.Rows) error {
 		found = true
 		return nil
 	}, "SELECT 1 FROM "+db.Statement.Quote(table)+" LIMIT 1")
@@ -442,28 +443,28 @@ const endRows = 1000
 // Another tool may have filled tables of these names by another rule, and a search would not find most of
 // their rows. To read the whole of a table may take long, so only both ends are looked at.
 func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
-	for shard, at := range g.cluster.place {
+	for shard, at := range g.cluster.Place {
 		if at != database {
 			continue
 		}
-		for _, m := range g.cluster.models {
-			if m.broadcast {
+		for _, m := range g.cluster.Models {
+			if m.Broadcast {
 				continue
 			}
-			table := g.cluster.tablesOf(m, shard)[0]
+			table := g.cluster.TablesOf(m, shard)[0]
 			l, err := g.lacking(ctx, shard, table)
 			if err != nil {
-				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.name, database, err)
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
 			}
-			if !l.rows || !slices.Contains(l.checks, table.checks[0]) {
+			if !l.rows || !slices.Contains(l.checks, table.Checks[0]) {
 				continue
 			}
-			check := table.checks[0] // that of the key
+			check := table.Checks[0] // that of the key
 			for _, order := range []string{"", " DESC"} {
 				end := fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end",
-					check.column, g.cluster.dbs[at].Statement.Quote(table.name), order, endRows)
-				if err := g.refuseStrangers(ctx, shard, table.name, check, end); err != nil {
-					return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.name, database, err)
+					check.Column, g.cluster.Databases[at].Statement.Quote(table.Name), order, endRows)
+				if err := g.refuseStrangers(ctx, shard, table.Name, check, end); err != nil {
+					return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
 				}
 			}
 		}
@@ -473,12 +474,12 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 
 // refuseStrangers returns an error if a row breaks the rule of its shard.
 func (g migrator) refuseStrangers(
-	ctx context.Context, shard int, table string, check shardCheck, from string,
+	ctx context.Context, shard int, table string, check shardmap.Check, from string,
 ) error {
 	var key sql.NullString
-	err := g.cluster.eachPlainRow(ctx, g.cluster.dbs[g.cluster.place[shard]], func(rows *sql.Rows) error {
+	err := g.cluster.EachPlainRow(ctx, g.cluster.Databases[g.cluster.Place[shard]], func(rows *sql.Rows) error {
 		return rows.Scan(&key)
-	}, "SELECT "+check.column+" FROM "+from+" WHERE NOT ("+check.expression+") LIMIT 1")
+	}, "SELECT "+check.Column+" FROM "+from+" WHERE NOT ("+check.Expression+") LIMIT 1")
 	if err != nil || !key.Valid {
 		return err
 	}
@@ -486,10 +487,10 @@ func (g migrator) refuseStrangers(
 		"program or tool has filled the table by another rule, and this router would not find its rows. Use "+
 		"other names for the tables, and write the rows into those with Router.Create, or set Shards and Layout "+
 		"to those by which the table was filled",
-		errs.ErrSharding, table, check.column, key.String, check.shard, check.shards)
+		errs.ErrSharding, table, check.Column, key.String, check.Shard, check.Shards)
 }
 
 // execute runs a statement on the database of a shard.
 func (g migrator) execute(ctx context.Context, shard int, statement string) error {
-	return g.session(ctx, g.cluster.place[shard], shard).Exec(statement).Error
+	return g.session(ctx, g.cluster.Place[shard], shard).Exec(statement).Error
 }

@@ -20,6 +20,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // maxIDsPerStatement is well below the number of arguments that any database allows.
@@ -53,7 +54,7 @@ func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
 
 // Find asks each shard for its IDs, and then puts the rows in the order of the IDs.
 func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
-	m, err := r.modelOf(dest)
+	m, err := r.ModelOf(dest)
 	if err != nil {
 		return err
 	}
@@ -61,15 +62,15 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	if err != nil {
 		return err
 	}
-	if m.key == nil {
-		return fmt.Errorf("%w: %s has no key of the plugin to find rows by", errs.ErrNotSharded, m.base.Name)
+	if m.Key == nil {
+		return fmt.Errorf("%w: %s has no key of the plugin to find rows by", errs.ErrNotSharded, m.Base.Name)
 	}
 	wanted, err := r.groupIDs(ctx, m, ids)
 	if err != nil {
 		return err
 	}
 	found := make([]reflect.Value, len(wanted))
-	err = scatter(ctx, len(wanted), func(i int) (err error) {
+	err = shardmap.Scatter(ctx, len(wanted), func(i int) (err error) {
 		found[i], err = r.findOn(ctx, m, wanted[i], into.Type())
 		return err
 	})
@@ -80,7 +81,7 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	for _, some := range found {
 		for i := range some.Len() {
 			row := some.Index(i)
-			rows[m.idOf(ctx, reflect.Indirect(row))] = row
+			rows[m.IDOf(ctx, reflect.Indirect(row))] = row
 		}
 	}
 	return arrange(into, m, ids, rows)
@@ -93,13 +94,13 @@ type shardIDs struct {
 }
 
 // groupIDs groups the IDs by shard, each ID once.
-func (r *Router) groupIDs(ctx context.Context, m *shardModel, ids []int64) ([]shardIDs, error) {
+func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) ([]shardIDs, error) {
 	byShard := make(map[int]int)
 	seen := make(map[int64]bool, len(ids))
 	var wanted []shardIDs
 	for _, id := range ids {
 		shard, err := r.Shard(id)
-		if err == nil && !m.broadcast {
+		if err == nil && !m.Broadcast {
 			err = r.checkLocked(ctx, shard)
 		}
 		if err != nil {
@@ -109,7 +110,7 @@ func (r *Router) groupIDs(ctx context.Context, m *shardModel, ids []int64) ([]sh
 			continue
 		}
 		seen[id] = true
-		if m.broadcast {
+		if m.Broadcast {
 			shard = 0
 		}
 		i, known := byShard[shard]
@@ -125,7 +126,7 @@ func (r *Router) groupIDs(ctx context.Context, m *shardModel, ids []int64) ([]sh
 
 // findOn reads the rows that one shard has, into a slice of the given type.
 func (r *Router) findOn(
-	ctx context.Context, m *shardModel, wanted shardIDs, slice reflect.Type,
+	ctx context.Context, m *shardmap.Model, wanted shardIDs, slice reflect.Type,
 ) (reflect.Value, error) {
 	found := reflect.MakeSlice(slice, 0, len(wanted.ids))
 	for ids := wanted.ids; len(ids) > 0; ids = ids[min(len(ids), maxIDsPerStatement):] {
@@ -134,7 +135,7 @@ func (r *Router) findOn(
 			values[i] = ids[i]
 		}
 		some := reflect.New(slice)
-		tx := r.scoped(r.handleOn(ctx, wanted.shard, m.value)).
+		tx := r.scoped(r.handleOn(ctx, wanted.shard, m.Value)).
 			Where(clause.IN{Column: clause.PrimaryColumn, Values: values})
 		if err := tx.Find(some.Interface()).Error; err != nil {
 			return found, err
@@ -145,8 +146,8 @@ func (r *Router) findOn(
 }
 
 // arrange puts the rows in the order of the IDs.
-func arrange(into reflect.Value, m *shardModel, ids []int64, rows map[int64]reflect.Value) error {
-	missing := &MissingError{Model: m.base.Name}
+func arrange(into reflect.Value, m *shardmap.Model, ids []int64, rows map[int64]reflect.Value) error {
+	missing := &MissingError{Model: m.Base.Name}
 	named := map[int64]bool{}
 	all := reflect.MakeSlice(into.Type(), 0, len(ids))
 	for _, id := range ids {
@@ -178,11 +179,11 @@ func emptied(dest any) (reflect.Value, error) {
 
 // aboutShards turns the numbers in an error from positions in wanted to shards.
 func aboutShards(err error, wanted []shardIDs) error {
-	partial, ok := err.(*PartialError) //nolint:errorlint // scatter returns it unwrapped
+	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
 	if !ok {
 		return err
 	}
-	e := &PartialError{Failed: map[int]error{}}
+	e := &shardmap.PartialError{Failed: map[int]error{}}
 	for _, i := range partial.OK {
 		e.OK = append(e.OK, wanted[i].shard)
 	}
@@ -215,7 +216,7 @@ func (r *Router) After(ctx context.Context, dest any, cursor int64, limit int) e
 
 // Between reads all rows from one time to another, oldest first.
 func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
-	first, end, err := r.layout.Range(from, to)
+	first, end, err := r.Layout.Range(from, to)
 	if err != nil {
 		return fmt.Errorf("snowflakeplugin: rows between %s and %s: %w", from.Format(time.RFC3339Nano),
 			to.Format(time.RFC3339Nano), err)
@@ -247,7 +248,7 @@ func (p page) where(tx *gorm.DB) *gorm.DB {
 
 // page reads one page from each database and merges the pages.
 func (r *Router) page(ctx context.Context, dest any, p page) error {
-	m, err := r.modelOf(dest)
+	m, err := r.ModelOf(dest)
 	if err != nil {
 		return err
 	}
@@ -257,15 +258,15 @@ func (r *Router) page(ctx context.Context, dest any, p page) error {
 		return err
 	case p.limit < 1 && !p.unlimited:
 		return fmt.Errorf("%w: a limit of %d", gorm.ErrInvalidValue, p.limit)
-	case m.key == nil:
-		return fmt.Errorf("%w: %s has no key of the plugin to page by", errs.ErrNotSharded, m.base.Name)
+	case m.Key == nil:
+		return fmt.Errorf("%w: %s has no key of the plugin to page by", errs.ErrNotSharded, m.Base.Name)
 	}
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	parts := partsOf(r.topology, m)
+	parts := partsOf(r.Topology, m)
 	found := make([]reflect.Value, len(parts))
-	err = acrossParts(ctx, r.topology, parts, func(i int) error {
+	err = acrossParts(ctx, r.Topology, parts, func(i int) error {
 		some := reflect.New(into.Type())
 		found[i] = some.Elem()
 		return r.pageOf(ctx, m, parts[i], p, some.Interface())
@@ -282,14 +283,14 @@ var errPreload = errors.New("a page over several shards cannot preload: " +
 	"take the IDs of its rows and read them by Router.Find")
 
 // pageOf reads the page of one statement.
-func (r *Router) pageOf(ctx context.Context, m *shardModel, part unionPart, p page, into any) error {
+func (r *Router) pageOf(ctx context.Context, m *shardmap.Model, part unionPart, p page, into any) error {
 	order := clause.OrderByColumn{Column: clause.PrimaryColumn, Desc: p.descending}
 	preloads := false
 	s, err := r.union(ctx, m, part, func(tx *gorm.DB, _ string) *gorm.DB {
 		preloads = preloads || len(tx.Statement.Preloads) > 0
 		if len(tx.Statement.Selects) == 0 && len(tx.Statement.Omits) == 0 && len(tx.Statement.Joins) == 0 {
 			// Columns are named because the columns of altered tables may be in another order.
-			tx = tx.Select(m.base.DBNames)
+			tx = tx.Select(m.Base.DBNames)
 		}
 		if !p.unlimited {
 			tx = tx.Limit(p.limit)
@@ -304,7 +305,7 @@ func (r *Router) pageOf(ctx context.Context, m *shardModel, part unionPart, p pa
 	}
 	tx := r.session(ctx, part.database, route{all: true})
 	s.sql.WriteString(" ORDER BY ")
-	tx.QuoteTo(&s.sql, m.key.DBName)
+	tx.QuoteTo(&s.sql, m.Key.DBName)
 	if p.descending {
 		s.sql.WriteString(" DESC")
 	}
@@ -315,7 +316,9 @@ func (r *Router) pageOf(ctx context.Context, m *shardModel, part unionPart, p pa
 }
 
 // merge sorts the rows of all statements by their IDs and cuts them off at the limit.
-func (p page) merge(ctx context.Context, m *shardModel, t reflect.Type, found []reflect.Value) reflect.Value {
+func (p page) merge(
+	ctx context.Context, m *shardmap.Model, t reflect.Type, found []reflect.Value,
+) reflect.Value {
 	if len(found) == 1 {
 		return found[0]
 	}
@@ -327,7 +330,7 @@ func (p page) merge(ctx context.Context, m *shardModel, t reflect.Type, found []
 	for _, rows := range found {
 		for i := range rows.Len() {
 			row := rows.Index(i)
-			all = append(all, keyed{m.idOf(ctx, reflect.Indirect(row)), row})
+			all = append(all, keyed{m.IDOf(ctx, reflect.Indirect(row)), row})
 		}
 	}
 	slices.SortFunc(all, func(a, b keyed) int {
@@ -356,12 +359,12 @@ type unionPart struct {
 }
 
 // partsOf divides all shards of a model into statements.
-func partsOf(t *topology, m *shardModel) []unionPart {
-	if m.broadcast {
+func partsOf(t *shardmap.Topology, m *shardmap.Model) []unionPart {
+	if m.Broadcast {
 		return []unionPart{{database: 0, shards: []int{0}}}
 	}
-	of := make([][]int, len(t.dbs))
-	for shard, at := range t.place {
+	of := make([][]int, len(t.Databases))
+	for shard, at := range t.Place {
 		of[at] = append(of[at], shard)
 	}
 	var parts []unionPart
@@ -376,28 +379,28 @@ func partsOf(t *topology, m *shardModel) []unionPart {
 }
 
 // acrossParts runs do for each part, several at a time. Its errors are about shards, not parts.
-func acrossParts(ctx context.Context, t *topology, parts []unionPart, do func(i int) error) error {
-	err := scatter(ctx, len(parts), func(i int) error {
+func acrossParts(ctx context.Context, t *shardmap.Topology, parts []unionPart, do func(i int) error) error {
+	err := shardmap.Scatter(ctx, len(parts), func(i int) error {
 		at := parts[i].database
-		if err := t.checkLease(ctx, at, nil, beforeStatement); err != nil {
+		if err := t.CheckLease(ctx, at, nil, shardmap.BeforeStatement); err != nil {
 			return err
 		}
 		if err := do(i); err != nil {
 			return err
 		}
-		return t.checkLease(ctx, at, nil, afterStatement)
+		return t.CheckLease(ctx, at, nil, shardmap.AfterStatement)
 	})
-	partial, ok := err.(*PartialError) //nolint:errorlint // scatter returns it unwrapped
+	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
 	if !ok {
 		return err
 	}
-	failures := make([]error, t.shards)
+	failures := make([]error, t.ShardCount)
 	for i, failure := range partial.Failed {
 		for _, shard := range parts[i].shards {
 			failures[shard] = failure
 		}
 	}
-	return partialError(failures)
+	return shardmap.PartialOf(failures)
 }
 
 // statement is SQL under construction, with its arguments.
@@ -415,7 +418,7 @@ type branch func(tx *gorm.DB, number string) *gorm.DB
 // GORM builds the SELECT, so scopes, soft deletes and plugins of the application apply. It builds only
 // one for all shards where a template can be made of that.
 func (r *Router) union(
-	ctx context.Context, m *shardModel, part unionPart, complete branch,
+	ctx context.Context, m *shardmap.Model, part unionPart, complete branch,
 ) (*statement, error) {
 	s := &statement{}
 	var t *template
@@ -435,7 +438,7 @@ func (r *Router) union(
 				return nil, err
 			}
 		} else {
-			t.fill(s, m.table(shard), shard)
+			t.fill(s, m.Table(shard), shard)
 		}
 		s.sql.WriteString(") AS s")
 		s.sql.WriteString(strconv.Itoa(shard))
@@ -445,8 +448,8 @@ func (r *Router) union(
 
 // ready returns a handle that has a finished statement as its next one. It has gone through the scopes
 // as well: they may choose a replica, and hooks see what they set.
-func (r *Router) ready(ctx context.Context, m *shardModel, part unionPart, s *statement) *gorm.DB {
-	tx := r.scoped(r.bind(ctx, r.dbs[part.database], route{all: true}, m.value))
+func (r *Router) ready(ctx context.Context, m *shardmap.Model, part unionPart, s *statement) *gorm.DB {
+	tx := r.scoped(r.bind(ctx, r.Databases[part.database], route{all: true}, m.Value))
 	tx.Statement.SQL.WriteString(s.sql.String())
 	tx.Statement.Vars = s.vars
 	return tx
@@ -492,13 +495,13 @@ func checkScopes(stmt *gorm.Statement) error {
 
 // buildForShard lets GORM build the SELECT for one shard, and appends it to a statement.
 func (r *Router) buildForShard(
-	ctx context.Context, m *shardModel, database, shard int, complete branch, s *statement,
+	ctx context.Context, m *shardmap.Model, database, shard int, complete branch, s *statement,
 ) error {
-	tx := r.bind(ctx, r.dbs[database], route{shard: shard}, m.value)
+	tx := r.bind(ctx, r.Databases[database], route{shard: shard}, m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
-	tx = complete(r.scoped(tx.Model(m.value)), strconv.Itoa(shard))
+	tx = complete(r.scoped(tx.Model(m.Value)), strconv.Itoa(shard))
 	tx.Statement.Vars = s.vars // because placeholders are numbered by position
-	tx = tx.Find(m.slice())
+	tx = tx.Find(m.Slice())
 	s.sql.WriteString(tx.Statement.SQL.String())
 	s.vars = tx.Statement.Vars
 	return tx.Error
@@ -524,17 +527,17 @@ const (
 
 // template lets GORM build a SELECT without running it.
 func (r *Router) template(
-	ctx context.Context, m *shardModel, database, shard int, complete branch,
+	ctx context.Context, m *shardmap.Model, database, shard int, complete branch,
 ) (*template, error) {
 	to := route{shard: shard}
-	if !m.broadcast {
+	if !m.Broadcast {
 		to.open = &opening{of: m}
 	}
-	db := r.dbs[database]
-	tx := r.bind(ctx, db, to, m.value)
+	db := r.Databases[database]
+	tx := r.bind(ctx, db, to, m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
-	tx = complete(r.scoped(tx.Model(m.value)), string(openNumber)).Find(m.slice())
+	tx = complete(r.scoped(tx.Model(m.Value)), string(openNumber)).Find(m.Slice())
 	if tx.Error != nil {
 		return nil, tx.Error
 	}
@@ -593,11 +596,11 @@ func (r *Router) Count(ctx context.Context, model any) (int64, error) {
 
 // counts returns the number of rows on each shard.
 func (r *Router) counts(ctx context.Context, model any) ([]int64, error) {
-	m, err := r.modelOf(model)
+	m, err := r.ModelOf(model)
 	if err != nil {
 		return nil, err
 	}
-	counts := make([]int64, r.shards)
+	counts := make([]int64, r.ShardCount)
 	err = r.figures(ctx, m, func(tx *gorm.DB, shard string) *gorm.DB {
 		return figure(tx, shard+" AS shard, count(*) AS n")
 	}, func(rows *sql.Rows) error {
@@ -617,11 +620,11 @@ func (r *Router) counts(ctx context.Context, model any) ([]int64, error) {
 
 // Exists asks each shard for at most one row.
 func (r *Router) Exists(ctx context.Context, model any) (bool, error) {
-	m, err := r.modelOf(model)
+	m, err := r.ModelOf(model)
 	if err != nil {
 		return false, err
 	}
-	found := make([]bool, r.shards)
+	found := make([]bool, r.ShardCount)
 	err = r.figures(ctx, m, func(tx *gorm.DB, shard string) *gorm.DB {
 		return figure(tx, shard+" AS shard").Limit(1)
 	}, func(rows *sql.Rows) error {
@@ -644,17 +647,17 @@ func (r *Router) Exists(ctx context.Context, model any) (bool, error) {
 }
 
 // columnOf finds a column by the name of its field or its own.
-func columnOf(m *shardModel, column string) (*schema.Field, error) {
-	field := m.base.LookUpField(column)
+func columnOf(m *shardmap.Model, column string) (*schema.Field, error) {
+	field := m.Base.LookUpField(column)
 	if field == nil || field.DBName == "" {
-		return nil, fmt.Errorf("%w: %s has no column %q", gorm.ErrInvalidField, m.base.Name, column)
+		return nil, fmt.Errorf("%w: %s has no column %q", gorm.ErrInvalidField, m.Base.Name, column)
 	}
 	return field, nil
 }
 
 // Sum adds up the sums of the shards, exactly.
 func (r *Router) Sum(ctx context.Context, model any, column string, dest any) error {
-	m, err := r.modelOf(model)
+	m, err := r.ModelOf(model)
 	if err != nil {
 		return err
 	}
@@ -662,7 +665,7 @@ func (r *Router) Sum(ctx context.Context, model any, column string, dest any) er
 	if err != nil {
 		return err
 	}
-	sums := make([]*big.Rat, r.shards)
+	sums := make([]*big.Rat, r.ShardCount)
 	err = r.figures(ctx, m, func(tx *gorm.DB, shard string) *gorm.DB {
 		column := clause.Column{Table: clause.CurrentTable, Name: field.DBName} // Scopes may join other tables.
 		return figure(tx, shard+" AS shard, sum(?) AS n", column)
@@ -675,7 +678,7 @@ func (r *Router) Sum(ctx context.Context, model any, column string, dest any) er
 		n, ok := new(big.Rat).SetString(text.String)
 		if !ok {
 			return fmt.Errorf("%w: the sum of %s.%s is %q, which is not a number", gorm.ErrInvalidValue,
-				m.base.Name, field.Name, text.String)
+				m.Base.Name, field.Name, text.String)
 		}
 		sums[shard] = n
 		return nil
@@ -717,13 +720,13 @@ func figure(tx *gorm.DB, sql string, vars ...any) *gorm.DB {
 // figures asks each shard for one line of figures and passes the lines to read, which may be called
 // by several goroutines at a time, for different shards.
 func (r *Router) figures(
-	ctx context.Context, m *shardModel, complete branch, read func(*sql.Rows) error,
+	ctx context.Context, m *shardmap.Model, complete branch, read func(*sql.Rows) error,
 ) error {
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	parts := partsOf(r.topology, m)
-	return acrossParts(ctx, r.topology, parts, func(i int) (err error) {
+	parts := partsOf(r.Topology, m)
+	return acrossParts(ctx, r.Topology, parts, func(i int) (err error) {
 		s, err := r.union(ctx, m, parts[i], complete)
 		if err != nil {
 			return err
@@ -754,7 +757,7 @@ func (r *Router) Max(ctx context.Context, model any, column string, dest any) (b
 
 // extreme asks each shard for its least or greatest value, and takes the least or greatest of these.
 func (r *Router) extreme(ctx context.Context, model any, column, function string, dest any) (bool, error) {
-	m, err := r.modelOf(model)
+	m, err := r.ModelOf(model)
 	if err != nil {
 		return false, err
 	}
@@ -770,7 +773,7 @@ func (r *Router) extreme(ctx context.Context, model any, column, function string
 	if _, err := compareValues(into.Interface(), into.Interface()); err != nil {
 		return false, err
 	}
-	values := make([]reflect.Value, r.shards) // by shard, because several write at a time
+	values := make([]reflect.Value, r.ShardCount) // by shard, because several write at a time
 	err = r.figures(ctx, m, func(tx *gorm.DB, shard string) *gorm.DB {
 		return tx.Select(shard + " AS shard, " + function + "(" + tx.Statement.Quote(field.DBName) + ") AS n")
 	}, func(rows *sql.Rows) error {
@@ -869,12 +872,12 @@ func compareValues(a, b any) (int, error) {
 
 // Distribution counts the rows on each shard.
 func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
-	m, err := r.modelOf(model)
+	m, err := r.ModelOf(model)
 	if err != nil {
 		return nil, err
 	}
-	if m.broadcast {
-		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.base.Name)
+	if m.Broadcast {
+		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.Base.Name)
 	}
 	return r.counts(ctx, model)
 }

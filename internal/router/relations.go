@@ -11,11 +11,12 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // relations has what the guard needs to know of the relations of a router's models.
 type relations struct {
-	of *topology
+	of *shardmap.Topology
 	// crossing has the relations of each model that may lead to other shards, by their paths.
 	crossing map[reflect.Type]map[string]bool
 	// columns has, for each model, the columns by which only crossing relations look for its rows.
@@ -23,42 +24,42 @@ type relations struct {
 }
 
 // relationsOf classifies every relation of every model.
-func relationsOf(t *topology) relations {
+func relationsOf(t *shardmap.Topology) relations {
 	r := relations{t, map[reflect.Type]map[string]bool{}, map[reflect.Type]map[string]*schema.Relationship{}}
-	proven := map[*shardModel]map[string]bool{}
-	for _, m := range t.models {
-		for _, relation := range allRelations(m.base) {
-			crosses := t.kindOf(relation) == relationCrossing
+	proven := map[*shardmap.Model]map[string]bool{}
+	for _, m := range t.Models {
+		for _, relation := range allRelations(m.Base) {
+			crosses := t.KindOf(relation) == shardmap.RelationCrossing
 			if crosses {
-				if r.crossing[m.base.ModelType] == nil {
-					r.crossing[m.base.ModelType] = map[string]bool{}
+				if r.crossing[m.Base.ModelType] == nil {
+					r.crossing[m.Base.ModelType] = map[string]bool{}
 				}
-				r.crossing[m.base.ModelType][pathOf(relation)] = true
+				r.crossing[m.Base.ModelType][pathOf(relation)] = true
 			}
-			other := t.byType[relation.FieldSchema.ModelType]
-			if other == nil || other.broadcast || relation.JoinTable != nil {
+			other := t.ByType[relation.FieldSchema.ModelType]
+			if other == nil || other.Broadcast || relation.JoinTable != nil {
 				continue
 			}
 			for _, column := range soughtBy(relation) {
 				switch {
-				case column == other.key.DBName: // Its values are checked.
+				case column == other.Key.DBName: // Its values are checked.
 				case !crosses:
 					if proven[other] == nil {
 						proven[other] = map[string]bool{}
 					}
 					proven[other][column] = true
 				default:
-					if r.columns[other.base.ModelType] == nil {
-						r.columns[other.base.ModelType] = map[string]*schema.Relationship{}
+					if r.columns[other.Base.ModelType] == nil {
+						r.columns[other.Base.ModelType] = map[string]*schema.Relationship{}
 					}
-					r.columns[other.base.ModelType][column] = relation
+					r.columns[other.Base.ModelType][column] = relation
 				}
 			}
 		}
 	}
 	for m, columns := range proven {
 		for column := range columns {
-			delete(r.columns[m.base.ModelType], column)
+			delete(r.columns[m.Base.ModelType], column)
 		}
 	}
 	return r
@@ -104,10 +105,10 @@ func soughtBy(relation *schema.Relationship) []string {
 // crosses reports whether a relation may lead to other shards. Models that are not the router's are not
 // classified in advance.
 func (r relations) crosses(relation *schema.Relationship) bool {
-	if r.of.byType[relation.Schema.ModelType] != nil {
+	if r.of.ByType[relation.Schema.ModelType] != nil {
 		return r.crossing[relation.Schema.ModelType][pathOf(relation)]
 	}
-	return r.of.kindOf(relation) == relationCrossing
+	return r.of.KindOf(relation) == shardmap.RelationCrossing
 }
 
 // checkFollowed refuses joins and preloads in a statement that may lead to other shards.
@@ -175,7 +176,7 @@ func (r relations) checkAssociation(stmt *gorm.Statement) error {
 	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
 	var found *schema.Relationship
 	eachComparison(where.Exprs, func(c comparison) bool {
-		if c.table == r.of.byType[stmt.Schema.ModelType].base.Table {
+		if c.table == r.of.ByType[stmt.Schema.ModelType].Base.Table {
 			found = columns[c.name]
 		}
 		return found == nil
@@ -188,12 +189,12 @@ func (r relations) checkAssociation(stmt *gorm.Statement) error {
 
 // isTableOfShards reports whether a name without a shard number is that of a model or a join table.
 func (r relations) isTableOfShards(name string) bool {
-	for _, m := range r.of.models {
-		if m.base.Table == name {
+	for _, m := range r.of.Models {
+		if m.Base.Table == name {
 			return true
 		}
-		for _, join := range m.joins {
-			if join.base == name && !m.broadcast {
+		for _, join := range m.Joins {
+			if join.Base == name && !m.Broadcast {
 				return true
 			}
 		}

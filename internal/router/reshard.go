@@ -13,14 +13,15 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // Resharding doubles the shards of a cluster. Of the rows of shard s, about half stay, and the others
 // move to shard s + N. So every new table is filled from exactly one old table, and each such pair is a
 // tableMove. The journal, which is in the database of the new table, says how far each move is.
 type Resharding struct {
-	router     *Router   // of before; nil for a program without the models
-	from, to   *topology // both have all databases
+	router     *Router            // of before; nil for a program without the models
+	from, to   *shardmap.Topology // both have all databases
 	moves      []tableMove
 	chunk      int
 	onProgress func(ReshardProgress)
@@ -62,23 +63,23 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 	from := d.from
 	dbs := cfg.Databases
 	if dbs == nil {
-		dbs = from.dbs
+		dbs = from.Databases
 	}
 	if d.chunk < 1 {
 		return fmt.Errorf("chunks of %d rows", d.chunk)
 	}
 	// The records are read again, because another process may have resharded or cleaned up.
-	found, err := registry{from}.compare()
+	found, err := shardmap.Registry{Topology: from}.Compare()
 	if err != nil {
 		return err
 	}
-	if before := found.staleShards; before > 0 && found.next == 0 && !found.mixed {
-		if before > from.shards {
+	if before := found.StaleShards; before > 0 && found.Next == 0 && !found.Mixed {
+		if before > from.ShardCount {
 			return errUndoing
 		}
 		return fmt.Errorf("the cleanup of the resharding from %d shards is pending: call Clean first", before)
 	}
-	for i, db := range from.dbs {
+	for i, db := range from.Databases {
 		if i >= len(dbs) || dbs[i].ConnPool != db.ConnPool {
 			return fmt.Errorf("the databases must begin with those of the router, and number %d is another one", i)
 		}
@@ -90,16 +91,16 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 				"kind first", kind, i, db.Name())
 		}
 	}
-	for _, m := range from.models {
-		if !m.broadcast && len(m.base.Relationships.Many2Many) > 0 {
+	for _, m := range from.Models {
+		if !m.Broadcast && len(m.Base.Relationships.Many2Many) > 0 {
 			return fmt.Errorf("%s has a join table that GORM made: make it a model with a key of its own, and "+
-				"move its rows to that first", m.base.Name)
+				"move its rows to that first", m.Base.Name)
 		}
 	}
 	place := cfg.Place
 	if place == nil {
 		place = func(shard int) int { return shard % len(dbs) }
-		for shard, at := range from.place {
+		for shard, at := range from.Place {
 			if place(shard) != at {
 				return fmt.Errorf("shard %d stays in database %d, and the default Place would not look for it "+
 					"there: set Place to where the new shards go, and ShardingConfig.Place to where all shards are "+
@@ -108,60 +109,60 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 			}
 		}
 	}
-	d.from, err = from.with(from.shards, dbs, place)
+	d.from, err = from.With(from.ShardCount, dbs, place)
 	if err != nil {
 		return err
 	}
-	d.to, err = from.with(2*from.shards, dbs, place)
+	d.to, err = from.With(2*from.ShardCount, dbs, place)
 	if err != nil {
 		return err
 	}
-	s, err := registry{d.from}.survey(from.dbs[0].Statement.Context, from.shards)
+	s, err := shardmap.Registry{Topology: d.from}.Survey(from.Databases[0].Statement.Context, from.ShardCount)
 	if err != nil {
 		return err
 	}
-	d.setVersions(s, found.span)
+	d.setVersions(s, found.Span)
 	return nil
 }
 
 // setVersions takes the versions of both maps from the records. The next version is greater than any.
-func (d *Resharding) setVersions(s survey, span time.Duration) {
-	old, hasOld := s.versions[d.from.shards]
-	doubled, hasDoubled := s.versions[d.to.shards]
+func (d *Resharding) setVersions(s shardmap.Survey, span time.Duration) {
+	old, hasOld := s.Versions[d.from.ShardCount]
+	doubled, hasDoubled := s.Versions[d.to.ShardCount]
 	switch {
 	case !hasDoubled:
 		doubled = old + 1
 	case !hasOld:
 		old = doubled + 1 // that of an Undo
 	}
-	d.from.version, d.to.version = old, doubled
-	d.from.span, d.to.span = span, span
+	d.from.Version, d.to.Version = old, doubled
+	d.from.Span, d.to.Span = span, span
 }
 
 // checkColocated looks for rows that would no longer be colocated with the row that they are keyed like,
 // because their keys were made when the plugin spread IDs over fewer shards.
 func (d *Resharding) checkColocated(ctx context.Context) error {
-	for _, m := range d.to.models {
-		if m.broadcast {
+	for _, m := range d.to.Models {
+		if m.Broadcast {
 			continue
 		}
-		like := m.like
+		like := m.Like
 		if like == nil {
 			continue
 		}
-		for shard := range d.from.shards {
-			condition := fmt.Sprintf("(? & %[1]d) %% %[2]d <> (? & %[1]d) %% %[2]d", d.to.mask, d.to.shards)
+		for shard := range d.from.ShardCount {
+			condition := fmt.Sprintf("(? & %[1]d) %% %[2]d <> (? & %[1]d) %% %[2]d", d.to.Mask, d.to.ShardCount)
 			var apart int64
-			all := d.to.plainOn(ctx, d.from.place[shard], m.table(shard)).Model(m.value).Unscoped()
-			keys := []any{clause.Column{Name: m.key.DBName}, clause.Column{Name: like.DBName}}
+			all := d.to.PlainOn(ctx, d.from.Place[shard], m.Table(shard)).Model(m.Value).Unscoped()
+			keys := []any{clause.Column{Name: m.Key.DBName}, clause.Column{Name: like.DBName}}
 			err := all.Where(condition, keys...).Count(&apart).Error
 			if err != nil {
-				return fmt.Errorf("snowflakeplugin: reshard: %s: %w", m.table(shard), err)
+				return fmt.Errorf("snowflakeplugin: reshard: %s: %w", m.Table(shard), err)
 			}
 			if apart > 0 {
 				return fmt.Errorf("%w: with %d shards %d rows of %s would not be colocated with their %s: their "+
 					"keys were made when WithShards was less than that; give them new keys first",
-					errs.ErrSharding, d.to.shards, apart, m.table(shard), like.Name)
+					errs.ErrSharding, d.to.ShardCount, apart, m.Table(shard), like.Name)
 			}
 		}
 	}
@@ -170,7 +171,7 @@ func (d *Resharding) checkColocated(ctx context.Context) error {
 
 // readColumns reads the columns of all tables, once.
 func (d *Resharding) readColumns(ctx context.Context) error {
-	return d.to.eachInTurn(ctx, len(d.moves), func(i int) []int {
+	return d.to.EachInTurn(ctx, len(d.moves), func(i int) []int {
 		return []int{d.moves[i].FromDatabase, d.moves[i].ToDatabase}
 	}, func(ctx context.Context, i int) error {
 		if d.moves[i].columns != nil {
@@ -195,23 +196,25 @@ func (d *Resharding) readColumnsAgain(ctx context.Context) error {
 // makeTables makes the journals and the new tables. A table that is not there yet is noted in the journal
 // first, so that Undo knows whose it is.
 func (d *Resharding) makeTables(ctx context.Context) error {
-	for i, db := range d.to.dbs {
-		for name, record := range map[string]any{movesTable: &moveRecord{}, shardsTable: &shardRecord{}} {
-			table := internalTable(db, name)
-			if err := autoMigrate(d.to.plainOn(ctx, i, table), record); err != nil {
+	for i, db := range d.to.Databases {
+		for name, record := range map[string]any{
+			shardmap.MovesTable: &shardmap.MoveRecord{}, shardmap.ShardsTable: &shardmap.Record{},
+		} {
+			table := shardmap.InternalTable(db, name)
+			if err := shardmap.AutoMigrate(d.to.PlainOn(ctx, i, table), record); err != nil {
 				return fmt.Errorf("snowflakeplugin: reshard: table %s in database %d: %w", table, i, err)
 			}
 		}
 	}
-	for _, m := range d.to.models {
-		for shard := d.from.shards; shard < d.to.shards && !m.broadcast; shard++ {
+	for _, m := range d.to.Models {
+		for shard := d.from.ShardCount; shard < d.to.ShardCount && !m.Broadcast; shard++ {
 			if err := d.noteTable(ctx, m, shard); err != nil {
-				return fmt.Errorf("snowflakeplugin: reshard: the journal of %s: %w", m.table(shard), err)
+				return fmt.Errorf("snowflakeplugin: reshard: the journal of %s: %w", m.Table(shard), err)
 			}
 		}
 	}
 	c := newCluster(d.to)
-	for shard := d.from.shards; shard < d.to.shards; shard++ {
+	for shard := d.from.ShardCount; shard < d.to.ShardCount; shard++ {
 		if err := (migrator{c}).migrate(ctx, shard); err != nil {
 			return fmt.Errorf("snowflakeplugin: reshard: shard %d: %w", shard, err)
 		}
@@ -220,25 +223,25 @@ func (d *Resharding) makeTables(ctx context.Context) error {
 }
 
 // noteTable writes the record of a new table into the journal.
-func (d *Resharding) noteTable(ctx context.Context, m *shardModel, shard int) error {
-	at := d.to.place[shard]
-	db, journal := d.to.dbs[at], internalTable(d.to.dbs[at], movesTable)
+func (d *Resharding) noteTable(ctx context.Context, m *shardmap.Model, shard int) error {
+	at := d.to.Place[shard]
+	db, journal := d.to.Databases[at], shardmap.InternalTable(d.to.Databases[at], shardmap.MovesTable)
 	exists := false
-	err := onOneConnection(d.to.plainOn(ctx, at, journal), func(tx *gorm.DB) error {
-		if exists = tx.Session(&gorm.Session{}).Migrator().HasTable(m.table(shard)); exists {
+	err := shardmap.OnOneConnection(d.to.PlainOn(ctx, at, journal), func(tx *gorm.DB) error {
+		if exists = tx.Session(&gorm.Session{}).Migrator().HasTable(m.Table(shard)); exists {
 			return nil
 		}
-		return ping(ctx, tx) // GORM also answers no if it cannot ask.
+		return shardmap.Ping(ctx, tx) // GORM also answers no if it cannot ask.
 	})
 	if err != nil {
 		return err
 	}
-	record := &moveRecord{
-		Name: m.table(shard), Base: m.base.Table, Shard: shard, Shards: d.to.shards, Made: !exists,
+	record := &shardmap.MoveRecord{
+		Name: m.Table(shard), Base: m.Base.Table, Shard: shard, Shards: d.to.ShardCount, Made: !exists,
 	}
 	// The record of a table that is not there is from a resharding before this one.
 	conflict := clause.OnConflict{DoNothing: exists, UpdateAll: !exists}
-	err = d.to.plainOn(ctx, at, journal).Clauses(conflict).Create(record).Error
+	err = d.to.PlainOn(ctx, at, journal).Clauses(conflict).Create(record).Error
 	if err != nil {
 		return err
 	}
@@ -265,35 +268,35 @@ func (d *Resharding) checkEffects(ctx context.Context) error {
 // move together. When a cutover removes moved rows from that table, the database would refuse, or delete or
 // change rows of the other table, or such that stay in this one.
 func (d *Resharding) checkForeign(ctx context.Context) error {
-	return d.eachForeign(ctx, 0, d.from.shards, foreignKey.checkMovesTogether)
+	return d.eachForeign(ctx, 0, d.from.ShardCount, foreignKey.checkMovesTogether)
 }
 
 // checkForeignToOld refuses a foreign key that leads from a table without shards to the table of a shard.
 func (d *Resharding) checkForeignToOld(ctx context.Context) error {
-	return d.eachForeign(ctx, 0, d.from.shards, anyForeignKey)
+	return d.eachForeign(ctx, 0, d.from.ShardCount, anyForeignKey)
 }
 
 // checkForeignToNew refuses a foreign key that leads from a table without shards to a new table. Cutover
 // removes outdated copies, and Undo drops the table: SQLite would first delete the rows, and also the rows
 // that refer to them.
 func (d *Resharding) checkForeignToNew(ctx context.Context) error {
-	return d.eachForeign(ctx, d.from.shards, d.to.shards, anyForeignKey)
+	return d.eachForeign(ctx, d.from.ShardCount, d.to.ShardCount, anyForeignKey)
 }
 
 // eachForeign visits the foreign keys between tables of one shard, for some shards, and refuses those that
 // lead there from other tables.
 func (d *Resharding) eachForeign(
 	ctx context.Context, first, end int,
-	visit func(key foreignKey, to string, child, parent *shardModel) error,
+	visit func(key foreignKey, to string, child, parent *shardmap.Model) error,
 ) error {
 	for shard := first; shard < end; shard++ {
-		for _, m := range d.to.models {
-			if m.broadcast {
+		for _, m := range d.to.Models {
+			if m.Broadcast {
 				continue
 			}
-			to := m.table(shard)
+			to := m.Table(shard)
 			together := namesFrom(d.to, to, shard)
-			keys, err := referring(ctx, d.to, d.to.place[shard], to)
+			keys, err := referring(ctx, d.to, d.to.Place[shard], to)
 			if err != nil {
 				return fmt.Errorf("snowflakeplugin: reshard: the foreign keys to %s: %w", to, err)
 			}
@@ -352,23 +355,23 @@ func (d *Resharding) Plan(ctx context.Context) ([]ReshardMove, error) {
 // allMoves lists the moves of all models and shards.
 func (d *Resharding) allMoves() []tableMove {
 	var moves []tableMove
-	for _, m := range d.to.models {
-		if m.broadcast {
+	for _, m := range d.to.Models {
+		if m.Broadcast {
 			continue
 		}
-		for shard := range d.from.shards {
-			target := shard + d.from.shards
+		for shard := range d.from.ShardCount {
+			target := shard + d.from.ShardCount
 			moves = append(moves, tableMove{d: d, ReshardMove: ReshardMove{
-				Model: m.base.Name, FromTable: m.table(shard), ToTable: m.table(target),
-				FromShard: shard, ToShard: target, FromDatabase: d.to.place[shard], ToDatabase: d.to.place[target],
-			}, key: m.key.DBName, shard: target})
+				Model: m.Base.Name, FromTable: m.Table(shard), ToTable: m.Table(target),
+				FromShard: shard, ToShard: target, FromDatabase: d.to.Place[shard], ToDatabase: d.to.Place[target],
+			}, key: m.Key.DBName, shard: target})
 		}
 	}
 	return moves
 }
 
 // Numbers returns the numbers of shards before and after the resharding.
-func (d *Resharding) Numbers() (before, after int) { return d.from.shards, d.to.shards }
+func (d *Resharding) Numbers() (before, after int) { return d.from.ShardCount, d.to.ShardCount }
 
 // Copy goes on where the journal says that an earlier call ended.
 func (d *Resharding) Copy(ctx context.Context) error {
@@ -453,7 +456,7 @@ func (d *Resharding) compare(ctx context.Context, step string, only [][]int64) (
 		}
 		return only[i], len(only[i]) == 0
 	}
-	err := d.to.eachInTurn(ctx, len(d.moves), func(i int) []int {
+	err := d.to.EachInTurn(ctx, len(d.moves), func(i int) []int {
 		return []int{d.moves[i].FromDatabase, d.moves[i].ToDatabase}
 	}, func(ctx context.Context, i int) (err error) {
 		keys, none := keysOf(i)
@@ -521,11 +524,11 @@ func (d *Resharding) eachShard(ctx context.Context, do func(ctx context.Context,
 		}
 		shards[at[m.shard]] = append(shards[at[m.shard]], i)
 	}
-	return d.to.eachInTurn(ctx, len(shards), func(i int) []int {
+	return d.to.EachInTurn(ctx, len(shards), func(i int) []int {
 		first := &d.moves[shards[i][0]]
 		return []int{first.FromDatabase, first.ToDatabase}
 	}, func(ctx context.Context, i int) error {
-		return inAnyOrder(len(shards[i]), func(j int) error {
+		return shardmap.InAnyOrder(len(shards[i]), func(j int) error {
 			m := shards[i][j]
 			if err := do(ctx, m); err != nil {
 				return d.moves[m].failed("repair", err)
@@ -538,7 +541,7 @@ func (d *Resharding) eachShard(ctx context.Context, do func(ctx context.Context,
 // inAnyOrder does something with each move, and again with those that failed, as long as that helps:
 // tables may have foreign keys to each other.
 func (d *Resharding) inAnyOrder(do func(move int) error) error {
-	return inAnyOrder(len(d.moves), func(i int) error {
+	return shardmap.InAnyOrder(len(d.moves), func(i int) error {
 		if err := do(i); err != nil {
 			return d.moves[i].failed("repair", err)
 		}
@@ -554,26 +557,26 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch s.phase {
-	case phaseRecorded:
+	switch s.Phase {
+	case shardmap.PhaseRecorded:
 		if err := d.checkEffects(ctx); err != nil {
 			return nil, err
 		}
 		return d.open(ctx)
-	case phaseHalf:
-		d.closing = newClosing()
-		if err := (registry{d.from}).takeBack(ctx, s.closings, d.closing); err != nil {
+	case shardmap.PhaseHalf:
+		d.closing = shardmap.NewClosing()
+		if err := (shardmap.Registry{Topology: d.from}).TakeBack(ctx, s.Closings, d.closing); err != nil {
 			return nil, err
 		}
-	case phaseClosed:
-		d.closing = newClosing()
-		if err := (registry{d.from}).closeMap(ctx, d.to.shards, d.closing); err != nil {
+	case shardmap.PhaseClosed:
+		d.closing = shardmap.NewClosing()
+		if err := (shardmap.Registry{Topology: d.from}).CloseMap(ctx, d.to.ShardCount, d.closing); err != nil {
 			return nil, err
 		}
-	case phaseOpen:
+	case shardmap.PhaseOpen:
 		d.closing = 0
-	case phaseCut, phaseCleaned:
-		return nil, fmt.Errorf("%w: the cutover to %d shards is over", errs.ErrSharding, d.to.shards)
+	case shardmap.PhaseCut, shardmap.PhaseCleaned:
+		return nil, fmt.Errorf("%w: the cutover to %d shards is over", errs.ErrSharding, d.to.ShardCount)
 	default:
 		return nil, errUndoing
 	}
@@ -587,20 +590,21 @@ func (d *Resharding) Cutover(ctx context.Context) (*Router, error) {
 		return nil, err
 	}
 	if err := d.close(ctx); err != nil {
-		opened := registry{d.from}.unmark(context.WithoutCancel(ctx), "closing = ?", d.closing)
+		opened := shardmap.Registry{Topology: d.from}.Unmark(context.WithoutCancel(ctx), "closing = ?", d.closing)
 		return nil, errors.Join(err, opened)
 	}
-	if err := (registry{d.to}).record(ctx, d.to.shards, d.from.shards, d.closing); err != nil {
+	doubled := shardmap.Registry{Topology: d.to}
+	if err := doubled.Record(ctx, d.to.ShardCount, d.from.ShardCount, d.closing); err != nil {
 		return nil, err
 	}
 	return d.open(ctx)
 }
 
 // look reads the phase, and brings the versions of both maps up to date.
-func (d *Resharding) look(ctx context.Context) (survey, error) {
-	s, err := registry{d.from}.survey(ctx, d.from.shards)
+func (d *Resharding) look(ctx context.Context) (shardmap.Survey, error) {
+	s, err := shardmap.Registry{Topology: d.from}.Survey(ctx, d.from.ShardCount)
 	if err == nil {
-		d.setVersions(s, d.from.span)
+		d.setVersions(s, d.from.Span)
 	}
 	return s, err
 }
@@ -609,12 +613,12 @@ func (d *Resharding) look(ctx context.Context) (survey, error) {
 // the new map, so the copies must not be compared any more: some rows are only there.
 func (d *Resharding) open(ctx context.Context) (*Router, error) {
 	if d.router == nil {
-		return nil, registry{d.to}.finish(ctx)
+		return nil, shardmap.Registry{Topology: d.to}.Finish(ctx)
 	}
 	now := d.router.current
 	now.adopting.Lock() // because only this goroutine knows the databases that are added
 	defer now.adopting.Unlock()
-	if err := now.replace(ctx, d.router.cluster, d.to.dbs, true); err != nil {
+	if err := now.replace(ctx, d.router.cluster, d.to.Databases, true); err != nil {
 		return nil, err
 	}
 	return d.router.Known(), nil
@@ -682,8 +686,8 @@ func (d *Resharding) settle(ctx context.Context) error {
 
 // close ends all routing by the old map, and makes the copies equal to the rows.
 func (d *Resharding) close(ctx context.Context) error {
-	d.closing = newClosing()
-	if err := (registry{d.from}).closeMap(ctx, d.to.shards, d.closing); err != nil {
+	d.closing = shardmap.NewClosing()
+	if err := (shardmap.Registry{Topology: d.from}).CloseMap(ctx, d.to.ShardCount, d.closing); err != nil {
 		return err
 	}
 	return d.stopped(ctx, d.checkEffects)
@@ -695,7 +699,7 @@ func (d *Resharding) stopped(ctx context.Context, check func(context.Context) er
 	select {
 	case <-ctx.Done():
 		return errs.Ended(ctx)
-	case <-time.After(d.from.span + d.from.span/100):
+	case <-time.After(d.from.Span + d.from.Span/100):
 	}
 	if err := d.awaitWriters(ctx); err != nil {
 		return err
@@ -749,9 +753,9 @@ func (d *Resharding) Clean(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case s.phase < phaseCut:
+	case s.Phase < shardmap.PhaseCut:
 		return fmt.Errorf("%w: there is nothing to clean before the cutover", errs.ErrSharding)
-	case s.phase > phaseCut && s.phase < phaseCleaned:
+	case s.Phase > shardmap.PhaseCut && s.Phase < shardmap.PhaseCleaned:
 		return errUndoing
 	}
 	var names []string
@@ -761,18 +765,18 @@ func (d *Resharding) Clean(ctx context.Context) error {
 		}
 		names = append(names, move.ToTable)
 	}
-	for i, db := range d.to.dbs {
-		table := internalTable(db, movesTable)
-		tx := d.to.plainOn(ctx, i, table).Where("name IN ?", names)
-		if err := tx.Delete(&moveRecord{}).Error; err != nil {
+	for i, db := range d.to.Databases {
+		table := shardmap.InternalTable(db, shardmap.MovesTable)
+		tx := d.to.PlainOn(ctx, i, table).Where("name IN ?", names)
+		if err := tx.Delete(&shardmap.MoveRecord{}).Error; err != nil {
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
 		}
 	}
-	if err := (registry{d.to}).recordCleanup(ctx); err != nil {
+	if err := (shardmap.Registry{Topology: d.to}).RecordCleanup(ctx); err != nil {
 		return err
 	}
 	if d.router != nil {
-		d.router.Known().staleShards.Store(0)
+		d.router.Known().StaleShards.Store(0)
 	}
 	d.cleaned = true
 	return nil
@@ -815,7 +819,7 @@ type ReshardStatus struct {
 // is under way, as OpenResharding returns it, or nil.
 func ReadStatus(ctx context.Context, dbs []*gorm.DB, d *Resharding) (Status, error) {
 	status := Status{Models: []MapStatus{}}
-	records, err := readMaps(ctx, dbs, nil)
+	records, err := shardmap.ReadMaps(ctx, dbs, nil)
 	if err != nil {
 		return status, err
 	}
@@ -830,12 +834,12 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB, d *Resharding) (Status, err
 		m := &status.Models[i]
 		m.Shards, m.Version = max(m.Shards, of.Shards), max(m.Version, of.Version)
 		m.Closed = m.Closed || of.NextShards != 0
-		for _, shard := range readShards(of.Held) {
-			table := ShardTable{Table: tableOn(of.Name, shard), Shard: shard, Database: of.database}
-			db := dbs[of.database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+		for _, shard := range shardmap.ReadShards(of.Held) {
+			table := ShardTable{Table: shardmap.TableOn(of.Name, shard), Shard: shard, Database: of.Database}
+			db := dbs[of.Database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
 			err := db.Raw("SELECT COUNT(*) FROM " + db.Statement.Quote(table.Table)).Scan(&table.Rows).Error
 			if err != nil {
-				return status, fmt.Errorf("snowflakeplugin: counting %s in database %d: %w", table.Table, of.database,
+				return status, fmt.Errorf("snowflakeplugin: counting %s in database %d: %w", table.Table, of.Database,
 					err)
 			}
 			m.Tables = append(m.Tables, table)
@@ -857,7 +861,7 @@ func (d *Resharding) status(ctx context.Context) (*ReshardStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ReshardStatus{From: d.from.shards, To: d.to.shards}
+	r := &ReshardStatus{From: d.from.ShardCount, To: d.to.ShardCount}
 	done := true
 	for i := range d.moves {
 		at, err := d.moves[i].readJournal(ctx)
@@ -867,7 +871,7 @@ func (d *Resharding) status(ctx context.Context) (*ReshardStatus, error) {
 		r.Copied += at.Copied
 		done = done && at.Done
 		r.Moving += at.Copied
-		if s.phase <= phaseHalf {
+		if s.Phase <= shardmap.PhaseHalf {
 			rows, err := d.moves[i].countSource(ctx)
 			if err != nil {
 				return nil, d.moves[i].failed("counting", err)
@@ -875,35 +879,35 @@ func (d *Resharding) status(ctx context.Context) (*ReshardStatus, error) {
 			r.Moving += max(rows-at.Copied, 0)
 		}
 	}
-	r.State, r.Next = s.phase.describe(done)
+	r.State, r.Next = describe(s.Phase, done)
 	return r, nil
 }
 
 // describe says what a phase is and what comes next.
-func (p phase) describe(copied bool) (state, next string) {
+func describe(p shardmap.Phase, copied bool) (state, next string) {
 	const goOn = "resume brings the copies up to date and cuts over; undo drops the new tables"
 	switch p {
-	case phaseOpen:
+	case shardmap.PhaseOpen:
 		if !copied {
 			return "copying", "resume copies the rest and cuts over; undo drops the new tables"
 		}
 		return "copied", goOn
-	case phaseClosed:
+	case shardmap.PhaseClosed:
 		return "cutover interrupted, or under way: the shard map is closed", goOn
-	case phaseHalf:
+	case shardmap.PhaseHalf:
 		return "cutover interrupted, or under way: some databases have recorded the new map", goOn
-	case phaseRecorded:
+	case shardmap.PhaseRecorded:
 		return "cutover interrupted, or under way: all databases have recorded the new map",
 			"resume removes the moved rows from the old tables and opens the map; undo goes back"
-	case phaseCut:
+	case shardmap.PhaseCut:
 		return "cut over", "clean ends the resharding; undo goes back"
-	case phaseUndoing:
+	case shardmap.PhaseUndoing:
 		return "undo interrupted, or under way: the shard map is closed", "undo copies the rows back"
-	case phaseUndoHalf:
+	case shardmap.PhaseUndoHalf:
 		return "undo interrupted, or under way: some databases have recorded the old map", "undo records the rest"
-	case phaseUndone:
+	case shardmap.PhaseUndone:
 		return "undo interrupted, or under way: all databases have recorded the old map", "undo opens the map"
-	case phaseDropping:
+	case shardmap.PhaseDropping:
 		return "undone", "undo drops the new tables"
 	}
 	return "ended", "clean removes the journal"
@@ -912,7 +916,7 @@ func (p phase) describe(copied bool) (state, next string) {
 // Resume goes on to the end of the cutover, from any phase before that.
 func (d *Resharding) Resume(ctx context.Context) error {
 	s, err := d.look(ctx)
-	if err != nil || s.phase == phaseCut {
+	if err != nil || s.Phase == shardmap.PhaseCut {
 		return err
 	}
 	for i := range d.moves {
@@ -920,7 +924,7 @@ func (d *Resharding) Resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !exists && s.phase <= phaseHalf {
+		if !exists && s.Phase <= shardmap.PhaseHalf {
 			return fmt.Errorf("%w: the table %s is not there: Reshard was interrupted before it had made all "+
 				"tables: call it again in the program, or undo", errs.ErrSharding, d.moves[i].ToTable)
 		}

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // OpenResharding returns the resharding that is under way in some databases, by their records and journals
@@ -43,15 +44,15 @@ func OpenResharding(ctx context.Context, cfg ReshardConfig) (*Resharding, error)
 		place[of.Shard] = of.database
 	}
 	slices.Sort(names)
-	records, err := readMaps(ctx, cfg.Databases, names)
+	records, err := shardmap.ReadMaps(ctx, cfg.Databases, names)
 	if err != nil {
 		return nil, err
 	}
 	var span time.Duration
 	for _, of := range records {
-		for _, shard := range readShards(of.Held) {
+		for _, shard := range shardmap.ReadShards(of.Held) {
 			if shard < shards/2 {
-				place[shard] = of.database
+				place[shard] = of.Database
 			}
 		}
 		span = max(span, time.Duration(of.LeaseMillis)*time.Millisecond)
@@ -64,13 +65,13 @@ func OpenResharding(ctx context.Context, cfg ReshardConfig) (*Resharding, error)
 	}
 	// A new shard without a journal has no table yet, or not any more. Resume and Undo see that.
 	d.shards = shards / 2
-	if d.from, err = bareTopology(cfg.Databases, shards/2, place, names, records); err != nil {
+	if d.from, err = shardmap.BareTopology(cfg.Databases, shards/2, place, names, records); err != nil {
 		return nil, err
 	}
-	if d.to, err = bareTopology(cfg.Databases, shards, place, names, records); err != nil {
+	if d.to, err = shardmap.BareTopology(cfg.Databases, shards, place, names, records); err != nil {
 		return nil, err
 	}
-	d.from.span = span
+	d.from.Span = span
 	d.moves = d.allMoves()
 	_, err = d.look(ctx)
 	return d, err
@@ -78,7 +79,7 @@ func OpenResharding(ctx context.Context, cfg ReshardConfig) (*Resharding, error)
 
 // journalRecord is a record of the journal with the database that has it.
 type journalRecord struct {
-	moveRecord
+	shardmap.MoveRecord
 	database int
 }
 
@@ -86,8 +87,9 @@ type journalRecord struct {
 func readJournals(ctx context.Context, dbs []*gorm.DB) ([]journalRecord, error) {
 	var all []journalRecord
 	for i, db := range dbs {
-		var found []moveRecord
-		err := readAll(ctx, db, movesTable, &found, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
+		var found []shardmap.MoveRecord
+		byName := func(tx *gorm.DB) *gorm.DB { return tx.Order("name") }
+		err := shardmap.ReadAll(ctx, db, shardmap.MovesTable, &found, byName)
 		if err != nil {
 			return nil, fmt.Errorf("snowflakeplugin: the journal in database %d: %w", i, err)
 		}

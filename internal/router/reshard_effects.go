@@ -10,6 +10,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // foreignKey is a foreign key to a known table.
@@ -19,9 +20,9 @@ type foreignKey struct {
 }
 
 // staysTogether reports whether equal values are on one shard, whatever the number of shards is.
-func (k foreignKey) staysTogether(child, parent *shardModel) bool {
+func (k foreignKey) staysTogether(child, parent *shardmap.Model) bool {
 	for _, pair := range k.pairs {
-		if child.placedBy(pair[0]) && (pair[1] == "" || parent.placedBy(pair[1])) {
+		if child.PlacedBy(pair[0]) && (pair[1] == "" || parent.PlacedBy(pair[1])) {
 			return true
 		}
 	}
@@ -29,7 +30,7 @@ func (k foreignKey) staysTogether(child, parent *shardModel) bool {
 }
 
 // checkMovesTogether refuses a foreign key between tables of one shard if the rows that it joins may part.
-func (k foreignKey) checkMovesTogether(to string, child, parent *shardModel) error {
+func (k foreignKey) checkMovesTogether(to string, child, parent *shardmap.Model) error {
 	if k.staysTogether(child, parent) {
 		return nil
 	}
@@ -39,18 +40,18 @@ func (k foreignKey) checkMovesTogether(to string, child, parent *shardModel) err
 }
 
 // anyForeignKey accepts every foreign key between tables of one shard.
-func anyForeignKey(foreignKey, string, *shardModel, *shardModel) error { return nil }
+func anyForeignKey(foreignKey, string, *shardmap.Model, *shardmap.Model) error { return nil }
 
 // namesFrom returns the models by the names that referring gives their tables of one shard: without the
 // schema, if that is the schema of the table to.
-func namesFrom(t *topology, to string, shard int) map[string]*shardModel {
+func namesFrom(t *shardmap.Topology, to string, shard int) map[string]*shardmap.Model {
 	home, _ := splitTable(to)
-	names := map[string]*shardModel{}
-	for _, m := range t.models {
-		if m.broadcast {
+	names := map[string]*shardmap.Model{}
+	for _, m := range t.Models {
+		if m.Broadcast {
 			continue
 		}
-		space, name := splitTable(m.table(shard))
+		space, name := splitTable(m.Table(shard))
 		if space != home {
 			name = space + "." + name
 		}
@@ -60,8 +61,8 @@ func namesFrom(t *topology, to string, shard int) map[string]*shardModel {
 }
 
 // referring lists the foreign keys that lead to a table.
-func referring(ctx context.Context, t *topology, database int, to string) ([]foreignKey, error) {
-	db := t.dbs[database]
+func referring(ctx context.Context, t *shardmap.Topology, database int, to string) ([]foreignKey, error) {
+	db := t.Databases[database]
 	space, name := splitTable(to)
 	var query string
 	var args []any
@@ -92,7 +93,7 @@ func referring(ctx context.Context, t *topology, database int, to string) ([]for
 		args = []any{name}
 	}
 	var keys []foreignKey
-	err := t.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
+	err := t.EachPlainRow(ctx, db, func(rows *sql.Rows) error {
 		var table, key string
 		var pair [2]string
 		if err := rows.Scan(&table, &key, &pair[0], &pair[1]); err != nil {
@@ -124,7 +125,9 @@ type trigger struct {
 
 // checkTable refuses a table with a trigger, a rule or a policy that a resharding cannot bear. It returns the
 // number of its triggers on updates.
-func checkTable(ctx context.Context, t *topology, database int, table string) (onUpdates int, err error) {
+func checkTable(
+	ctx context.Context, t *shardmap.Topology, database int, table string,
+) (onUpdates int, err error) {
 	found, err := triggersOf(ctx, t, database, table)
 	if err != nil {
 		return 0, err
@@ -149,8 +152,8 @@ func checkTable(ctx context.Context, t *topology, database int, table string) (o
 }
 
 // triggersOf lists the triggers and rules of a table, those on several events once for each.
-func triggersOf(ctx context.Context, t *topology, database int, table string) ([]trigger, error) {
-	db := t.dbs[database]
+func triggersOf(ctx context.Context, t *shardmap.Topology, database int, table string) ([]trigger, error) {
+	db := t.Databases[database]
 	space, name := splitTable(table)
 	var query string
 	var args []any
@@ -173,7 +176,7 @@ func triggersOf(ctx context.Context, t *topology, database int, table string) ([
 		args = []any{name}
 	}
 	var found []trigger
-	err := t.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
+	err := t.EachPlainRow(ctx, db, func(rows *sql.Rows) error {
 		var of trigger
 		err := rows.Scan(&of.what, &of.name, &of.event)
 		if db.Name() == dialect.SQLite {
@@ -200,12 +203,14 @@ func eventOf(statement string) string {
 }
 
 // hidesRows reports whether the login of a pool may not see all rows of a table.
-func hidesRows(ctx context.Context, t *topology, database int, table string) (hides bool, err error) {
-	db := t.dbs[database]
+func hidesRows(
+	ctx context.Context, t *shardmap.Topology, database int, table string,
+) (hides bool, err error) {
+	db := t.Databases[database]
 	if db.Name() != dialect.PostgreSQL {
 		return false, nil
 	}
-	err = t.eachPlainRow(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&hides) },
+	err = t.EachPlainRow(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&hides) },
 		"SELECT COALESCE(row_security_active(to_regclass(?)::oid), false)", db.Statement.Quote(table))
 	return hides, err
 }

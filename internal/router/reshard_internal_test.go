@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -19,9 +20,9 @@ func TestEveryDifferenceIsFoundWhileNobodyWrites(t *testing.T) {
 		for shard := range 2 {
 			must(t, db.Exec(fmt.Sprintf("CREATE TABLE lots_%02d (id BIGINT PRIMARY KEY, name VARCHAR(20))", shard)).Error)
 		}
-		records := []mapRecord{{shardRecord{Name: "lots", Mask: 4095, KeyColumn: "id"}, 0}}
-		bare := func(shards int) *topology {
-			top, err := bareTopology([]*gorm.DB{db}, shards, map[int]int{}, []string{"lots"}, records)
+		records := []shardmap.MapRecord{{Record: shardmap.Record{Name: "lots", Mask: 4095, KeyColumn: "id"}, Database: 0}}
+		bare := func(shards int) *shardmap.Topology {
+			top, err := shardmap.BareTopology([]*gorm.DB{db}, shards, map[int]int{}, []string{"lots"}, records)
 			must(t, err)
 			return top
 		}

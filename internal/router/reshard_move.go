@@ -17,6 +17,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // tableMove fills one table from another.
@@ -37,37 +38,39 @@ func (m *tableMove) failed(step string, err error) error {
 }
 
 // pool returns the connections to a database. They are never those of a replica.
-func (m *tableMove) pool(database int) gorm.ConnPool { return m.d.to.dbs[database].ConnPool }
+func (m *tableMove) pool(database int) gorm.ConnPool { return m.d.to.Databases[database].ConnPool }
 
 // target returns a handle for the database of the new table.
 func (m *tableMove) target(ctx context.Context) *gorm.DB {
-	return m.d.to.dbs[m.ToDatabase].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	return m.d.to.Databases[m.ToDatabase].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
 }
 
 // inTarget runs a transaction in the database of the new table.
 func (m *tableMove) inTarget(ctx context.Context, do func(tx *gorm.DB) error) error {
-	return inTransaction(m.target(ctx), do)
+	return shardmap.InTransaction(m.target(ctx), do)
 }
 
 // lockMap refuses to write to a table that is in use, or after another process has taken over: a copy could
 // undo what programs have written since. The records stay as they are until the end of the transaction.
 func (m *tableMove) lockMap(tx *gorm.DB) error {
-	held, err := registry{m.d.from}.share(tx, "shards = ? AND closing = ?", m.d.shards, m.d.closing)
+	records := shardmap.Registry{Topology: m.d.from}
+	held, err := records.Share(tx, "shards = ? AND closing = ?", m.d.shards, m.d.closing)
 	if err == nil && !held {
-		return errTakenOver(m.ToDatabase)
+		return shardmap.TakenOver(m.ToDatabase)
 	}
 	return err
 }
 
 // journalTable returns a handle for the journal in a transaction of the new table's database.
 func (m *tableMove) journalTable(tx *gorm.DB) *gorm.DB {
-	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(internalTable(tx, movesTable))
+	journal := shardmap.InternalTable(tx, shardmap.MovesTable)
+	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(journal)
 }
 
 // journal reads how far the move is. It writes to the record first, so that a second process waits for
 // the end of the transaction.
-func (m *tableMove) journal(tx *gorm.DB) (at moveRecord, err error) {
-	first := &moveRecord{Name: m.ToTable}
+func (m *tableMove) journal(tx *gorm.DB) (at shardmap.MoveRecord, err error) {
+	first := &shardmap.MoveRecord{Name: m.ToTable}
 	err = m.journalTable(tx).Clauses(clause.OnConflict{DoNothing: true}).Create(first).Error
 	if err != nil {
 		return at, err
@@ -80,14 +83,14 @@ func (m *tableMove) journal(tx *gorm.DB) (at moveRecord, err error) {
 }
 
 // readJournal reads the record of the new table. It is empty if there is none.
-func (m *tableMove) readJournal(ctx context.Context) (at moveRecord, err error) {
-	table := internalTable(m.d.to.dbs[m.ToDatabase], movesTable)
+func (m *tableMove) readJournal(ctx context.Context) (at shardmap.MoveRecord, err error) {
+	table := shardmap.InternalTable(m.d.to.Databases[m.ToDatabase], shardmap.MovesTable)
 	exists, err := m.d.hasTable(ctx, m.ToDatabase, table)
 	if err != nil || !exists {
 		return at, err
 	}
-	var found []moveRecord
-	err = m.d.to.plainOn(ctx, m.ToDatabase, table).Where("name = ?", m.ToTable).Find(&found).Error
+	var found []shardmap.MoveRecord
+	err = m.d.to.PlainOn(ctx, m.ToDatabase, table).Where("name = ?", m.ToTable).Find(&found).Error
 	if len(found) > 0 {
 		at = found[0]
 	}
@@ -96,7 +99,7 @@ func (m *tableMove) readJournal(ctx context.Context) (at moveRecord, err error) 
 
 // noteHighest notes the largest key that a copy has had, for a table that Undo may drop.
 func (m *tableMove) noteHighest(tx *gorm.DB, key int64) error {
-	if m.d.shards != m.d.from.shards {
+	if m.d.shards != m.d.from.ShardCount {
 		return nil // Undo copies the rows back.
 	}
 	return m.journalTable(tx).Where("name = ? AND highest < ?", m.ToTable, key).Update("highest", key).Error
@@ -104,7 +107,7 @@ func (m *tableMove) noteHighest(tx *gorm.DB, key int64) error {
 
 // countSource counts the rows of the old table that belong in the new one, also soft-deleted ones.
 func (m *tableMove) countSource(ctx context.Context) (n int64, err error) {
-	quote := m.d.to.dbs[m.FromDatabase].Statement.Quote
+	quote := m.d.to.Databases[m.FromDatabase].Statement.Quote
 	err = m.pool(m.FromDatabase).QueryRowContext(ctx, "SELECT COUNT(*) FROM "+quote(m.FromTable)+" WHERE "+
 		m.moves(quote(m.key))).Scan(&n)
 	return n, err
@@ -127,8 +130,8 @@ type tableColumn struct {
 }
 
 // columnsOf reads the columns of a table from the catalog, without those that the database computes.
-func columnsOf(ctx context.Context, t *topology, database int, table string) ([]tableColumn, error) {
-	db := t.dbs[database]
+func columnsOf(ctx context.Context, t *shardmap.Topology, database int, table string) ([]tableColumn, error) {
+	db := t.Databases[database]
 	space, name := splitTable(table)
 	var query string
 	var args []any
@@ -149,7 +152,7 @@ func columnsOf(ctx context.Context, t *topology, database int, table string) ([]
 		args = []any{name, cmp.Or(space, "main")}
 	}
 	var columns []tableColumn
-	err := t.eachPlainRow(ctx, db, func(rows *sql.Rows) error {
+	err := t.EachPlainRow(ctx, db, func(rows *sql.Rows) error {
 		var c tableColumn
 		err := rows.Scan(&c.name, &c.kind, &c.charset)
 		c.kind = strings.ToLower(c.kind)
@@ -222,7 +225,7 @@ func (m *tableMove) checkColumns(ctx context.Context) error {
 
 // moves is the condition that the row with a key belongs in the new table.
 func (m *tableMove) moves(key string) string {
-	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.d.to.mask, m.d.to.shards, m.shard)
+	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.d.to.Mask, m.d.to.ShardCount, m.shard)
 }
 
 // rawRow is a row as it is copied.
@@ -248,7 +251,7 @@ func (r rawRow) same(other rawRow) bool {
 func (m *tableMove) readFrom(
 	ctx context.Context, pool gorm.ConnPool, table string, after int64, only string, limit int,
 ) (list []rawRow, err error) {
-	db := m.d.to.dbs[m.ToDatabase] // all are of one kind
+	db := m.d.to.Databases[m.ToDatabase] // all are of one kind
 	key := "o." + db.Statement.Quote(m.key)
 	var query strings.Builder
 	query.WriteString("SELECT " + key)
@@ -284,7 +287,7 @@ func (m *tableMove) readFrom(
 // copyChunk copies one chunk, and records that in the same transaction. It returns true when there is
 // nothing left to copy.
 func (m *tableMove) copyChunk(ctx context.Context) (done bool, err error) {
-	var at moveRecord
+	var at shardmap.MoveRecord
 	doneBefore := false
 	err = m.inTarget(ctx, func(tx *gorm.DB) error {
 		if at, err = m.journal(tx); err != nil || at.Done {
@@ -359,7 +362,7 @@ func (m *tableMove) copyKeys(ctx context.Context, keys []int64) error {
 // unique value an outdated copy still has is left out. It is missing in the next comparison, and is copied
 // when the outdated copy is gone.
 func (m *tableMove) insertInto() (names, begin, end string) {
-	db := m.d.to.dbs[m.ToDatabase]
+	db := m.d.to.Databases[m.ToDatabase]
 	quote := db.Statement.Quote
 	var list []string
 	for _, column := range m.columns {
@@ -380,7 +383,7 @@ func (m *tableMove) insertInto() (names, begin, end string) {
 // insertSelect copies rows inside a database, so that no value leaves the server.
 func (m *tableMove) insertSelect(ctx context.Context, pool gorm.ConnPool, condition string) error {
 	names, begin, end := m.insertInto()
-	quote := m.d.to.dbs[m.ToDatabase].Statement.Quote
+	quote := m.d.to.Databases[m.ToDatabase].Statement.Quote
 	_, err := pool.ExecContext(ctx, begin+"SELECT "+names+" FROM "+quote(m.FromTable)+" WHERE "+
 		m.moves(quote(m.key))+condition+end)
 	return err
@@ -391,7 +394,7 @@ const maxArguments = 30_000
 
 // insertRows writes rows that were read from another database.
 func (m *tableMove) insertRows(ctx context.Context, pool gorm.ConnPool, rows []rawRow) error {
-	db := m.d.to.dbs[m.ToDatabase]
+	db := m.d.to.Databases[m.ToDatabase]
 	_, begin, end := m.insertInto()
 	for some := range slices.Chunk(rows, max(1, maxArguments/len(m.columns))) {
 		var query strings.Builder
@@ -478,7 +481,7 @@ func onlyKeys(only, column string) string {
 // compareInServer compares by one statement. It takes every column of the catalog, NULL as a value, and no
 // collation into account.
 func (m *tableMove) compareInServer(ctx context.Context, only string) (found []difference, err error) {
-	db := m.d.to.dbs[m.ToDatabase]
+	db := m.d.to.Databases[m.ToDatabase]
 	quote := db.Statement.Quote
 	left, right := "o."+quote(m.key), "n."+quote(m.key)
 	from, to := quote(m.FromTable)+" o", quote(m.ToTable)+" n"
@@ -674,7 +677,7 @@ func (s *rowStream) peek(ctx context.Context) (*rawRow, error) {
 // old table has beside the rows of the new one are copies of before.
 func (m *tableMove) checkOwn(ctx context.Context, found []difference) error {
 	superfluous := func(one difference) bool { return one.what == isSuperfluous }
-	if m.d.shards != m.d.from.shards || !slices.ContainsFunc(found, superfluous) {
+	if m.d.shards != m.d.from.ShardCount || !slices.ContainsFunc(found, superfluous) {
 		return nil
 	}
 	at, err := m.readJournal(ctx)
@@ -707,7 +710,7 @@ func (m *tableMove) remove(ctx context.Context, keys []int64) error {
 // hasEffects reports whether a write to the new table may change other rows, by a trigger or a foreign key.
 // AutoMigrate makes the tables of shards without either.
 func (m *tableMove) hasEffects(ctx context.Context) (found bool, err error) {
-	db := m.d.to.dbs[m.ToDatabase]
+	db := m.d.to.Databases[m.ToDatabase]
 	space, name := splitTable(m.ToTable)
 	var query string
 	var args []any
@@ -730,7 +733,7 @@ func (m *tableMove) hasEffects(ctx context.Context) (found bool, err error) {
 			return true, nil // The other database of the connection is not asked.
 		}
 	}
-	err = m.d.to.eachPlainRow(ctx, db, func(*sql.Rows) error {
+	err = m.d.to.EachPlainRow(ctx, db, func(*sql.Rows) error {
 		found = true
 		return nil
 	}, query, args...)
@@ -739,12 +742,12 @@ func (m *tableMove) hasEffects(ctx context.Context) (found bool, err error) {
 
 // awaitWrites waits for the end of the transactions that have written to a table until the context ends.
 func (m *tableMove) awaitWrites(ctx context.Context, database int, table string) error {
-	db := m.d.to.dbs[database].Session(&gorm.Session{NewDB: true, SkipHooks: true, Context: ctx})
+	db := m.d.to.Databases[database].Session(&gorm.Session{NewDB: true, SkipHooks: true, Context: ctx})
 	err := m.lockOnce(db, db.Statement.Quote(table))
 	if err == nil || ctx.Err() == nil && !dialect.Locked(err) {
 		return err
 	}
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), mapPatience)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), shardmap.MapPatience)
 	defer cancel()
 	return fmt.Errorf("%w: a transaction that has written to %s has not ended within %v, and nothing was "+
 		"routed meanwhile, so the shard map is open as before. %s. End it, and call this step again: %w",
@@ -851,7 +854,7 @@ func (m *tableMove) checkCopies(ctx context.Context) error {
 }
 
 // checkSuperfluous refuses a row of the new table that is not a copy of a row that was deleted since.
-func (m *tableMove) checkSuperfluous(found []difference, at moveRecord) error {
+func (m *tableMove) checkSuperfluous(found []difference, at shardmap.MoveRecord) error {
 	for _, one := range found {
 		if one.what == isSuperfluous && one.id > at.Highest {
 			return fmt.Errorf("%w: row %d is in %s only, so some program has written it there: move it to %s, "+
@@ -865,14 +868,15 @@ func (m *tableMove) checkSuperfluous(found []difference, at moveRecord) error {
 // meanwhile.
 func (m *tableMove) drop(ctx context.Context) error {
 	db := m.target(ctx)
-	old := registry{m.d.from}
-	table, records := db.Statement.Quote(m.ToTable), db.Statement.Quote(internalTable(db, shardsTable))
+	old := shardmap.Registry{Topology: m.d.from}
+	table := db.Statement.Quote(m.ToTable)
+	records := db.Statement.Quote(shardmap.InternalTable(db, shardmap.ShardsTable))
 	const unused = "shards = ? AND next_shards = 0"
 	if db.Name() != dialect.MySQL {
 		return db.Transaction(func(tx *gorm.DB) error {
-			held, err := old.hold(tx, unused, m.d.from.shards)
+			held, err := old.Hold(tx, unused, m.d.from.ShardCount)
 			if err == nil && !held {
-				err = errTakenOver(m.ToDatabase)
+				err = shardmap.TakenOver(m.ToDatabase)
 			}
 			if err != nil {
 				return err
@@ -887,12 +891,12 @@ func (m *tableMove) drop(ctx context.Context) error {
 			return err
 		}
 		var all, met int64
-		err := old.recordsOf(tx).Count(&all).Error
+		err := old.RecordsOf(tx).Count(&all).Error
 		if err == nil {
-			err = old.recordsOf(tx).Where(unused, m.d.from.shards).Count(&met).Error
+			err = old.RecordsOf(tx).Where(unused, m.d.from.ShardCount).Count(&met).Error
 		}
 		if err == nil && met < all {
-			err = errTakenOver(m.ToDatabase)
+			err = shardmap.TakenOver(m.ToDatabase)
 		}
 		if err == nil {
 			err = tx.Exec("DROP TABLE " + table).Error

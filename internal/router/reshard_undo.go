@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // errUndoing is the error of every step but Undo once that has begun.
@@ -23,26 +24,26 @@ func (d *Resharding) Undo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.phase != phaseCleaned {
+	if s.Phase != shardmap.PhaseCleaned {
 		if err := d.checkForeignToNew(ctx); err != nil {
 			return err
 		}
 	}
-	switch s.phase {
-	case phaseOpen, phaseClosed, phaseHalf:
+	switch s.Phase {
+	case shardmap.PhaseOpen, shardmap.PhaseClosed, shardmap.PhaseHalf:
 		err = d.giveUp(ctx, s)
-	case phaseRecorded, phaseCut, phaseUndoing:
+	case shardmap.PhaseRecorded, shardmap.PhaseCut, shardmap.PhaseUndoing:
 		if err = d.moveBack(ctx); err == nil {
 			err = d.recordBack(ctx)
 		}
-	case phaseUndoHalf:
+	case shardmap.PhaseUndoHalf:
 		// Nobody has written since the rows were found to be equal, and some databases have the old map.
 		if err = d.takeOver(ctx, s); err == nil {
 			err = d.recordBack(ctx)
 		}
-	case phaseUndone:
-		err = registry{d.from}.openMap(ctx)
-	case phaseCleaned:
+	case shardmap.PhaseUndone:
+		err = shardmap.Registry{Topology: d.from}.OpenMap(ctx)
+	case shardmap.PhaseCleaned:
 		err = errCleaned
 	}
 	if err != nil {
@@ -51,7 +52,7 @@ func (d *Resharding) Undo(ctx context.Context) error {
 	if err := d.dropTables(ctx); err != nil {
 		return err
 	}
-	if err := (registry{d.from}).recordCleanup(ctx); err != nil {
+	if err := (shardmap.Registry{Topology: d.from}).RecordCleanup(ctx); err != nil {
 		return err
 	}
 	// The journals are removed last, because whoever goes on finds the resharding by them.
@@ -71,20 +72,20 @@ func (d *Resharding) follow(ctx context.Context) error {
 		return nil
 	}
 	known := d.router.Known()
-	known.staleShards.Store(0)
-	return d.router.current.adopt(ctx, known.cluster, known.dbs)
+	known.StaleShards.Store(0)
+	return d.router.current.adopt(ctx, known.cluster, known.Databases)
 }
 
 // giveUp ends a resharding whose new map nobody has used yet. It opens the old map, after it has made sure
 // that the new tables have nothing but copies.
-func (d *Resharding) giveUp(ctx context.Context, s survey) error {
-	old := registry{d.from}
-	if s.phase == phaseHalf {
-		if err := old.takeBack(ctx, s.closings, newClosing()); err != nil {
+func (d *Resharding) giveUp(ctx context.Context, s shardmap.Survey) error {
+	old := shardmap.Registry{Topology: d.from}
+	if s.Phase == shardmap.PhaseHalf {
+		if err := old.TakeBack(ctx, s.Closings, shardmap.NewClosing()); err != nil {
 			return err
 		}
 	}
-	if err := old.unmark(ctx, "next_shards = ?", d.to.shards); err != nil {
+	if err := old.Unmark(ctx, "next_shards = ?", d.to.ShardCount); err != nil {
 		return err
 	}
 	for i := range d.moves {
@@ -114,10 +115,10 @@ func (d *Resharding) moveBack(ctx context.Context) error {
 	if err := back.readColumns(ctx); err != nil {
 		return err
 	}
-	back.closing = newClosing()
+	back.closing = shardmap.NewClosing()
 	d.closing = back.closing
-	doubled := registry{d.to}
-	err := doubled.closeMap(ctx, d.from.shards, back.closing)
+	doubled := shardmap.Registry{Topology: d.to}
+	err := doubled.CloseMap(ctx, d.from.ShardCount, back.closing)
 	if err == nil {
 		err = back.stopped(ctx, d.checkEffectsOfUndo)
 	}
@@ -125,20 +126,20 @@ func (d *Resharding) moveBack(ctx context.Context) error {
 		return nil
 	}
 	again := context.WithoutCancel(ctx)
-	for i := range d.to.dbs {
+	for i := range d.to.Databases {
 		// A process that has taken over meanwhile goes on with the Undo.
-		e := doubled.change(again, i, map[string]any{"next_shards": d.to.shards}, "closing = ?", back.closing)
+		e := doubled.Change(again, i, map[string]any{"next_shards": d.to.ShardCount}, "closing = ?", back.closing)
 		if e != nil {
 			return errors.Join(err, e)
 		}
 	}
-	return errors.Join(err, doubled.finish(again))
+	return errors.Join(err, doubled.Finish(again))
 }
 
 // reversed is the resharding in the opposite direction: its moves lead from the new tables to the old ones.
 func (d *Resharding) reversed() *Resharding {
 	back := &Resharding{
-		from: d.from, to: d.to, chunk: d.chunk, onProgress: d.onProgress, shards: d.to.shards,
+		from: d.from, to: d.to, chunk: d.chunk, onProgress: d.onProgress, shards: d.to.ShardCount,
 	}
 	for _, m := range d.moves {
 		move := tableMove{d: back, key: m.key, shard: m.shard, ReshardMove: ReshardMove{
@@ -151,11 +152,11 @@ func (d *Resharding) reversed() *Resharding {
 }
 
 // takeOver closes both maps, which the databases have in part each.
-func (d *Resharding) takeOver(ctx context.Context, s survey) error {
-	d.closing = newClosing()
-	for i := range d.to.dbs {
-		err := registry{d.to}.change(ctx, i, map[string]any{"closing": d.closing},
-			"next_shards = ? AND closing = ?", d.from.shards, s.closings[i])
+func (d *Resharding) takeOver(ctx context.Context, s shardmap.Survey) error {
+	d.closing = shardmap.NewClosing()
+	for i := range d.to.Databases {
+		err := shardmap.Registry{Topology: d.to}.Change(ctx, i, map[string]any{"closing": d.closing},
+			"next_shards = ? AND closing = ?", d.from.ShardCount, s.Closings[i])
 		if err != nil {
 			return err
 		}
@@ -165,11 +166,11 @@ func (d *Resharding) takeOver(ctx context.Context, s survey) error {
 
 // recordBack records the old map, and opens it.
 func (d *Resharding) recordBack(ctx context.Context) error {
-	old := registry{d.from}
-	if err := old.record(ctx, d.from.shards, d.to.shards, d.closing); err != nil {
+	old := shardmap.Registry{Topology: d.from}
+	if err := old.Record(ctx, d.from.ShardCount, d.to.ShardCount, d.closing); err != nil {
 		return err
 	}
-	return old.openMap(ctx)
+	return old.OpenMap(ctx)
 }
 
 // dropTables drops the tables that the resharding has made.
@@ -194,10 +195,11 @@ func (d *Resharding) dropTables(ctx context.Context) error {
 // removeJournals removes the records of all new tables.
 func (d *Resharding) removeJournals(ctx context.Context) error {
 	for _, m := range d.moves {
-		table := internalTable(d.to.dbs[m.ToDatabase], movesTable)
+		table := shardmap.InternalTable(d.to.Databases[m.ToDatabase], shardmap.MovesTable)
 		exists, err := d.hasTable(ctx, m.ToDatabase, table)
 		if err == nil && exists {
-			err = d.to.plainOn(ctx, m.ToDatabase, table).Where("name = ?", m.ToTable).Delete(&moveRecord{}).Error
+			journal := d.to.PlainOn(ctx, m.ToDatabase, table)
+			err = journal.Where("name = ?", m.ToTable).Delete(&shardmap.MoveRecord{}).Error
 		}
 		if err != nil {
 			return m.failed("undoing", err)
@@ -208,11 +210,11 @@ func (d *Resharding) removeJournals(ctx context.Context) error {
 
 // hasTable reports whether a database has a table.
 func (d *Resharding) hasTable(ctx context.Context, database int, table string) (exists bool, err error) {
-	err = onOneConnection(d.to.plainOn(ctx, database, table), func(tx *gorm.DB) error {
+	err = shardmap.OnOneConnection(d.to.PlainOn(ctx, database, table), func(tx *gorm.DB) error {
 		if exists = tx.Session(&gorm.Session{}).Migrator().HasTable(table); exists {
 			return nil
 		}
-		return ping(ctx, tx) // GORM also answers no if it cannot ask.
+		return shardmap.Ping(ctx, tx) // GORM also answers no if it cannot ask.
 	})
 	return exists, err
 }

@@ -15,12 +15,13 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // cluster is a topology with what GORM needs to run statements on it. All routers that Scopes returns
 // share one.
 type cluster struct {
-	*topology
+	*shardmap.Topology
 	handles
 	schemas   schemas
 	relations relations
@@ -28,21 +29,21 @@ type cluster struct {
 	before    *cluster      // that this one has replaced, or nil
 }
 
-func newCluster(t *topology) *cluster {
+func newCluster(t *shardmap.Topology) *cluster {
 	c := &cluster{
-		topology: t, handles: newHandles(t), schemas: newSchemas(t), relations: relationsOf(t),
+		Topology: t, handles: newHandles(t), schemas: newSchemas(t), relations: relationsOf(t),
 	}
-	t.examines = migrator{c}.refuseStrangersIn
+	t.Examines = migrator{c}.refuseStrangersIn
 	return c
 }
 
 // install registers the models of the cluster with the guards of its databases, in place of those of
 // another cluster, unless that is nil.
 func (c *cluster) install(instead *cluster) error {
-	for i, db := range c.dbs {
+	for i, db := range c.Databases {
 		guard, ok := db.Plugins[guardName].(*shardGuard)
 		if !ok {
-			guard = &shardGuard{plans: c.engine.Plans}
+			guard = &shardGuard{plans: c.Engine.Plans}
 			if err := db.Use(guard); err != nil {
 				return fmt.Errorf("database %d: %w", i, err)
 			}
@@ -110,16 +111,16 @@ func (g *shardGuard) add(c, instead *cluster) error {
 		maps.Copy(types, *old)
 	}
 	maps.DeleteFunc(types, func(_ reflect.Type, of *cluster) bool { return of == instead })
-	for _, m := range c.models {
-		t := m.base.ModelType
+	for _, m := range c.Models {
+		t := m.Base.ModelType
 		if other := types[t]; other != nil && other != c {
-			return fmt.Errorf("%s belongs to another router", m.base.Name)
+			return fmt.Errorf("%s belongs to another router", m.Base.Name)
 		}
 		types[t] = c
-		if m.broadcast {
+		if m.Broadcast {
 			continue
 		}
-		for _, relation := range m.base.Relationships.Many2Many {
+		for _, relation := range m.Base.Relationships.Many2Many {
 			types[relation.JoinTable.ModelType] = c
 		}
 	}
@@ -164,11 +165,11 @@ func (g *shardGuard) routeUpdate(db *gorm.DB) {
 		return
 	}
 	c := (*g.types.Load())[stmt.Schema.ModelType]
-	if c == nil || c.byType[stmt.Schema.ModelType] == nil {
+	if c == nil || c.ByType[stmt.Schema.ModelType] == nil {
 		return
 	}
-	if m := c.byType[stmt.Schema.ModelType]; stmt.Model == m.value {
-		stmt.Model = reflect.New(m.base.ModelType).Interface() // because GORM writes new values into it
+	if m := c.ByType[stmt.Schema.ModelType]; stmt.Model == m.Value {
+		stmt.Model = reflect.New(m.Base.ModelType).Interface() // because GORM writes new values into it
 	}
 	key, row := stmt.Schema.PrioritizedPrimaryField, reflect.PointerTo(stmt.Schema.ModelType)
 	same := reflect.TypeOf(stmt.Model) == row && reflect.TypeOf(stmt.Dest) == row
@@ -208,25 +209,25 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error 
 	if c == nil {
 		return g.checkUnsharded(stmt)
 	}
-	m := c.byType[stmt.Schema.ModelType]
+	m := c.ByType[stmt.Schema.ModelType]
 	to, routed, err := c.routeOf(stmt)
 	switch {
 	case err != nil:
 		return err
-	case m != nil && m.broadcast:
+	case m != nil && m.Broadcast:
 		if writes && !to.all {
 			return fmt.Errorf("%w: %s has its rows in every database of the router: use Router.Create or "+
-				"Router.Each", errs.ErrNotRouted, m.base.Name)
+				"Router.Each", errs.ErrNotRouted, m.Base.Name)
 		}
 		return c.relations.checkFollowed(stmt)
 	case namesTable(stmt):
-		if m != nil && (stmt.Table == m.base.Table || namesAlias(stmt, m.base.Table)) {
+		if m != nil && (stmt.Table == m.Base.Table || namesAlias(stmt, m.Base.Table)) {
 			return c.notRouted(stmt)
 		}
 		return c.relations.checkFollowed(stmt) // It is the table of a shard, or not of the router.
 	case !routed || to.all:
 		return c.notRouted(stmt)
-	case c.guards[c.place[to.shard]] != g:
+	case c.guards[c.Place[to.shard]] != g:
 		return fmt.Errorf("%w: %s: this is not the database of shard %d", errs.ErrCrossShard,
 			stmt.Schema.Name, to.shard)
 	}
@@ -254,7 +255,7 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error 
 	if _, table, qualified := strings.Cut(s.Table, "."); qualified {
 		stmt.TableExpr, stmt.Table = &clause.Expr{SQL: stmt.Quote(s.Table)}, table
 	}
-	return keyRules{c.topology}.checkKeys(stmt, to.shard, writes)
+	return keyRules{c.Topology}.checkKeys(stmt, to.shard, writes)
 }
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
@@ -284,12 +285,12 @@ func nameOpen(stmt *gorm.Statement) {
 func (c *cluster) notRouted(stmt *gorm.Statement) error {
 	for before := c.before; before != nil; before = before.before {
 		if _, routed, _ := before.routeOf(stmt); routed {
-			return mapError(errMapReplaced)
+			return shardmap.Invalid(shardmap.ErrMapReplaced)
 		}
 	}
 	base := stmt.Schema.Table
 	return fmt.Errorf("%w: the rows of %s are in %s to %s: use a handle of Router.DB or a method of the Router",
-		errs.ErrNotRouted, stmt.Schema.Name, tableOn(base, 0), tableOn(base, c.shards-1))
+		errs.ErrNotRouted, stmt.Schema.Name, shardmap.TableOn(base, 0), shardmap.TableOn(base, c.ShardCount-1))
 }
 
 // namesTable reports whether the application named the table of the statement by db.Table.
@@ -308,12 +309,12 @@ func namesAlias(stmt *gorm.Statement, table string) bool {
 }
 
 // checkStatement is checkLease for a statement with the route of a shard.
-func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when stage) error {
+func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when shardmap.Stage) error {
 	stmt := db.Statement
 	if db.Error != nil || stmt.DryRun {
 		return nil
 	}
-	var t *topology
+	var t *shardmap.Topology
 	var to route
 	if handle, ok := stmt.Plugins[handleName].(handleRoute); ok {
 		t, to = handle.of, handle.to
@@ -324,20 +325,20 @@ func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when stage
 				return err
 			}
 			if ok {
-				t = c.topology
+				t = c.Topology
 			}
 		}
 	}
 	if t == nil || to.all {
 		return nil // Reads of all shards check it themselves.
 	}
-	return t.checkLease(ctx, t.place[to.shard], stmt.ConnPool, when)
+	return t.CheckLease(ctx, t.Place[to.shard], stmt.ConnPool, when)
 }
 
 // checkBefore and checkAfter are callbacks around a statement. An error after it takes the statement back,
 // if it is in a transaction.
 func (g *shardGuard) checkBefore(db *gorm.DB) {
-	_ = db.AddError(g.checkStatement(db.Statement.Context, db, beforeStatement))
+	_ = db.AddError(g.checkStatement(db.Statement.Context, db, shardmap.BeforeStatement))
 }
 
 func (g *shardGuard) checkAfter(db *gorm.DB) {
@@ -345,11 +346,11 @@ func (g *shardGuard) checkAfter(db *gorm.DB) {
 	switch db.Statement.Dest.(type) {
 	case *sql.Rows, *sql.Row:
 		// The open rows may hold the only connection, so to wait for another one could have no end.
-		limited, cancel := context.WithTimeout(ctx, mapPatience)
+		limited, cancel := context.WithTimeout(ctx, shardmap.MapPatience)
 		defer cancel()
 		ctx = limited
 	}
-	err := g.checkStatement(ctx, db, afterStatement)
+	err := g.checkStatement(ctx, db, shardmap.AfterStatement)
 	if err == nil {
 		return
 	}

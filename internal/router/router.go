@@ -1,6 +1,6 @@
 // Package router spreads the rows of models over the tables and databases of shards.
 //
-// A topology computes where a row is. A cluster adds what GORM needs to run statements there: handles
+// A shardmap.Topology computes where a row is. A cluster adds what GORM needs to run statements there: handles
 // that carry a route, schemas whose tables have the number of a shard, and a guard in each database
 // that refuses statements without a route. The methods of a Router and of a Resharding build on that.
 //
@@ -23,6 +23,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // Router is a cluster with the scopes of its reads. It is safe for concurrent use.
@@ -34,18 +35,18 @@ type Router struct {
 
 // NewRouter compares the configuration with what the databases have recorded before it installs
 // anything. Its errors wrap [errs.ErrSharding].
-func NewRouter(cfg Config, models ...any) (*Router, error) {
-	t, err := newTopology(cfg, models)
+func NewRouter(cfg shardmap.Config, models ...any) (*Router, error) {
+	t, err := shardmap.NewTopology(cfg, models)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	found, err := registry{t}.compare()
+	found, err := shardmap.Registry{Topology: t}.Compare()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	t.version, t.span = found.version, found.span
-	if found.shards == t.shards {
-		t.staleShards.Store(int64(found.staleShards))
+	t.Version, t.Span = found.Version, found.Span
+	if found.Shards == t.ShardCount {
+		t.StaleShards.Store(int64(found.StaleShards))
 	}
 	c := newCluster(t)
 	if err := c.install(nil); err != nil {
@@ -74,14 +75,14 @@ func (r *Router) At(ctx context.Context) (*Router, error) {
 		if !errors.Is(err, errs.ErrShardMap) {
 			return nil, err
 		}
-		err = r.current.adopt(ctx, c, c.dbs)
+		err = r.current.adopt(ctx, c, c.Databases)
 		if err == nil && r.current.cluster.Load() != c {
 			continue
 		}
 		if err == nil {
-			err = mapError(errMapClosed) // until a moment ago
+			err = shardmap.Invalid(shardmap.ErrMapClosed) // until a moment ago
 		}
-		if !errors.Is(err, errMapClosed) || time.Since(began) > maxMapWait {
+		if !errors.Is(err, shardmap.ErrMapClosed) || time.Since(began) > maxMapWait {
 			return nil, err
 		}
 		select {
@@ -105,10 +106,10 @@ func (r *Router) on(c *cluster) *Router {
 
 // lookAtMaps renews the leases that are not fresh, unless the context is that of a transaction.
 func (c *cluster) lookAtMaps(ctx context.Context) error {
-	if to, ok := ctx.Value(routeKey{c.topology}).(route); ok && to.locked {
+	if to, ok := ctx.Value(routeKey{c.Topology}).(route); ok && to.locked {
 		return nil // The transaction may hold the only connection.
 	}
-	return c.renewMaps(ctx)
+	return c.RenewMaps(ctx)
 }
 
 // adopt replaces a cluster by that of the map that the databases have recorded. dbs are the databases of
@@ -125,7 +126,7 @@ func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB, fi
 	if f.cluster.Load() != from {
 		return nil
 	}
-	t, err := from.successor(ctx, dbs, finishes)
+	t, err := from.Successor(ctx, dbs, finishes)
 	if t == nil || err != nil {
 		return err
 	}
@@ -135,12 +136,12 @@ func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB, fi
 		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	f.cluster.Store(to)
-	from.endLeases() // so that its handles are refused at once
+	from.EndLeases() // so that its handles are refused at once
 	return nil
 }
 
 // Shards returns the number of shards.
-func (r *Router) Shards() int { return r.shards }
+func (r *Router) Shards() int { return r.ShardCount }
 
 // Scopes returns a router on the same cluster. The slice is clipped first, so that two routers made
 // from one do not write to the same array.
@@ -152,15 +153,15 @@ func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
 
 // Shard checks the ID before it computes the shard.
 func (r *Router) Shard(id int64) (int, error) {
-	if err := r.checkID(id); err != nil {
+	if err := r.CheckID(id); err != nil {
 		return 0, err
 	}
-	return r.shardOf(id), nil
+	return r.ShardOf(id), nil
 }
 
 // Table looks the name up in the list that NewRouter made.
 func (r *Router) Table(model any, id int64) (string, error) {
-	m, err := r.modelOf(model)
+	m, err := r.ModelOf(model)
 	if err != nil {
 		return "", err
 	}
@@ -168,12 +169,12 @@ func (r *Router) Table(model any, id int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return m.table(shard), nil
+	return m.Table(shard), nil
 }
 
 // DB returns a handle with the route of the shard.
 func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) {
-	m, err := r.modelOf(model)
+	m, err := r.ModelOf(model)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +185,7 @@ func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) 
 	if err := r.checkLocked(ctx, shard); err != nil {
 		return nil, err
 	}
-	return r.handleOn(ctx, shard, m.subject(ctx, model)), nil
+	return r.handleOn(ctx, shard, m.Subject(ctx, model)), nil
 }
 
 // Explain decomposes the ID, looks up the place of its shard, and says both in a sentence.
@@ -193,19 +194,19 @@ func (r *Router) Explain(id int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	parts, err := r.layout.Decompose(id)
+	parts, err := r.Layout.Decompose(id)
 	if err != nil {
 		return "", err
 	}
 	var tables []string
-	for _, m := range r.models {
-		if !m.broadcast {
-			tables = append(tables, m.table(shard))
+	for _, m := range r.Models {
+		if !m.Broadcast {
+			tables = append(tables, m.Table(shard))
 		}
 	}
-	database := r.place[shard]
+	database := r.Place[shard]
 	return fmt.Sprintf("%d is on shard %d, in database %d (%s), table %s; made %s on node %d, sequence %d",
-		id, shard, database, r.dbs[database].Name(), strings.Join(tables, " or "),
+		id, shard, database, r.Databases[database].Name(), strings.Join(tables, " or "),
 		parts.Time.UTC().Format(time.RFC3339Nano), parts.Node, parts.Sequence), nil
 }
 
@@ -213,38 +214,38 @@ func (r *Router) Explain(id int64) (string, error) {
 // shards at last.
 func (r *Router) AutoMigrate(ctx context.Context) error {
 	g := migrator{r.cluster}
-	for i := range r.dbs {
-		for _, m := range r.models {
-			if !m.broadcast {
+	for i := range r.Databases {
+		for _, m := range r.Models {
+			if !m.Broadcast {
 				continue
 			}
-			if err := autoMigrate(g.session(ctx, i, 0), m.value); err != nil {
-				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.base.Name, i, err)
+			if err := shardmap.AutoMigrate(g.session(ctx, i, 0), m.Value); err != nil {
+				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.Base.Name, i, err)
 			}
 		}
 	}
-	failures := slices.Repeat([]error{errUnfinished}, r.shards)
+	failures := slices.Repeat([]error{shardmap.ErrUnfinished}, r.ShardCount)
 	// Each database changes one table at a time: several would wait for each other, or fail.
-	_ = scatter(context.WithoutCancel(ctx), len(r.dbs), func(database int) error {
-		for shard, at := range r.place {
+	_ = shardmap.Scatter(context.WithoutCancel(ctx), len(r.Databases), func(database int) error {
+		for shard, at := range r.Place {
 			if at == database {
 				failures[shard] = g.migrate(ctx, shard)
 			}
 		}
 		return nil
 	})
-	if err := partialError(failures); err != nil {
+	if err := shardmap.PartialOf(failures); err != nil {
 		return err
 	}
 	// A lease from before the records is not the one that they say.
-	defer r.endLeases()
-	return registry{r.topology}.recordMissing(ctx)
+	defer r.EndLeases()
+	return shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
 }
 
 // Check looks at all tables first, and then compares those of one kind of database with each other.
 func (r *Router) Check(ctx context.Context) error {
-	shapes := make([][]shape, r.shards)
-	err := scatter(ctx, r.shards, func(shard int) (err error) {
+	shapes := make([][]shape, r.ShardCount)
+	err := shardmap.Scatter(ctx, r.ShardCount, func(shard int) (err error) {
 		shapes[shard], err = migrator{r.cluster}.shapesOf(ctx, shard)
 		return err
 	})
@@ -255,17 +256,17 @@ func (r *Router) Check(ctx context.Context) error {
 	first := map[string]shape{} // by model and kind of database
 	for shard, of := range shapes {
 		for _, s := range of {
-			database := r.place[shard]
+			database := r.Place[shard]
 			add := func(what string) { e.Drifts = append(e.Drifts, Drift{shard, database, s.table, what}) }
 			for _, what := range s.missing {
 				add(what)
 			}
-			key := r.dbs[database].Name() + " " + s.model.base.Name
+			key := r.Databases[database].Name() + " " + s.model.Base.Name
 			other, seen := first[key]
 			if !seen && len(s.missing) == 0 {
 				first[key] = s
 			}
-			for _, column := range s.model.base.DBNames {
+			for _, column := range s.model.Base.DBNames {
 				if a, b := s.types[column], other.types[column]; seen && a != "" && a != b {
 					add(fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.table, b))
 				}
@@ -280,49 +281,49 @@ func (r *Router) Check(ctx context.Context) error {
 
 // Each gives fn a handle for every shard, or for every database if the model is a broadcast one.
 func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
-	m, err := r.modelOf(model)
+	m, err := r.ModelOf(model)
 	if err != nil {
 		return err
 	}
-	if m.broadcast {
-		return scatter(ctx, len(r.dbs), func(database int) error {
-			return fn(database, r.handle(ctx, r.dbs[database], route{all: true}, m.value))
+	if m.Broadcast {
+		return shardmap.Scatter(ctx, len(r.Databases), func(database int) error {
+			return fn(database, r.handle(ctx, r.Databases[database], route{all: true}, m.Value))
 		})
 	}
-	return scatter(ctx, r.shards, func(shard int) error {
+	return shardmap.Scatter(ctx, r.ShardCount, func(shard int) error {
 		if err := r.checkLocked(ctx, shard); err != nil {
 			return err
 		}
-		return fn(shard, r.handleOn(ctx, shard, m.value))
+		return fn(shard, r.handleOn(ctx, shard, m.Value))
 	})
 }
 
 // Create gives every row its ID first, because the ID decides on the shard. Then it stores the rows of
 // each database in one transaction.
 func (r *Router) Create(ctx context.Context, rows any) error {
-	m, err := r.modelOf(rows)
+	m, err := r.ModelOf(rows)
 	if err != nil {
 		return err
 	}
 	list, err := addressable(rows)
 	if err != nil {
-		return fmt.Errorf("snowflakeplugin: create %s: %w", m.base.Name, err)
+		return fmt.Errorf("snowflakeplugin: create %s: %w", m.Base.Name, err)
 	}
 	made, err := r.assignKeys(ctx, m, rows)
 	if err != nil {
 		return err
 	}
-	if m.broadcast {
+	if m.Broadcast {
 		return r.createEverywhere(ctx, list, made)
 	}
 	byShard, err := r.group(ctx, m, list)
 	if err != nil {
 		return err
 	}
-	batches := make([][]shardBatch, len(r.dbs))
+	batches := make([][]shardBatch, len(r.Databases))
 	for shard, rows := range byShard {
 		if rows.IsValid() {
-			at := r.place[shard]
+			at := r.Place[shard]
 			batches[at] = append(batches[at], shardBatch{shard, route{shard: shard}, rows.Interface(), made})
 		}
 	}
@@ -358,28 +359,30 @@ func addressable(rows any) ([]reflect.Value, error) {
 }
 
 // assignKeys gives IDs to the rows that have none, and returns them.
-func (c *cluster) assignKeys(ctx context.Context, m *shardModel, rows any) (made []int64, err error) {
-	numbers, err := c.engine.Numbers(ctx)
+func (c *cluster) assignKeys(ctx context.Context, m *shardmap.Model, rows any) (made []int64, err error) {
+	numbers, err := c.Engine.Numbers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return fill.AssignAll(ctx, c.dbs[0], c.engine.Plans, numbers, m.base, rows)
+	return fill.AssignAll(ctx, c.Databases[0], c.Engine.Plans, numbers, m.Base, rows)
 }
 
 // group puts the rows of each shard into a slice of pointers. A shard without rows has the zero Value.
-func (r *Router) group(ctx context.Context, m *shardModel, rows []reflect.Value) ([]reflect.Value, error) {
-	byShard := make([]reflect.Value, r.shards)
-	slice := reflect.SliceOf(reflect.PointerTo(m.base.ModelType))
+func (r *Router) group(
+	ctx context.Context, m *shardmap.Model, rows []reflect.Value,
+) ([]reflect.Value, error) {
+	byShard := make([]reflect.Value, r.ShardCount)
+	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
 	for i, row := range rows {
-		shard, err := r.Shard(m.idOf(ctx, row))
+		shard, err := r.Shard(m.IDOf(ctx, row))
 		if err == nil {
 			err = r.checkLocked(ctx, shard)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("create %s: row %d: %w", m.base.Name, i, err)
+			return nil, fmt.Errorf("create %s: row %d: %w", m.Base.Name, i, err)
 		}
 		if !byShard[shard].IsValid() {
-			byShard[shard] = reflect.MakeSlice(slice, 0, len(rows)/r.shards+1)
+			byShard[shard] = reflect.MakeSlice(slice, 0, len(rows)/r.ShardCount+1)
 		}
 		byShard[shard] = reflect.Append(byShard[shard], row.Addr())
 	}
@@ -406,7 +409,7 @@ func (c *cluster) createEverywhere(ctx context.Context, rows []reflect.Value, ma
 	}
 	var txs storeTxs
 	defer func() { txs.end() }() // of all that are there then
-	for i, db := range c.dbs {
+	for i, db := range c.Databases {
 		t := &storeTx{batches: []shardBatch{{i, route{all: true}, slice.Interface(), made}}}
 		txs = append(txs, t)
 		if t.run(ctx, c, db); t.err != nil {
@@ -429,7 +432,7 @@ func (c *cluster) store(ctx context.Context, batches [][]shardBatch) error {
 		t := &storeTx{batches: of}
 		txs = append(txs, t)
 		if t.err = errs.Ended(ctx); t.err == nil {
-			t.run(ctx, c, c.dbs[i])
+			t.run(ctx, c, c.Databases[i])
 		}
 		if t.err != nil {
 			return txs.abandon()
@@ -454,7 +457,7 @@ func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
 	}
 	t.tx = tx
 	for _, b := range t.batches {
-		err := recoverPanic(func() error {
+		err := shardmap.RecoverPanic(func() error {
 			on := tx.Session(&gorm.Session{NewDB: true})
 			return c.handle(ctx, on, b.to, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
 		})
@@ -492,7 +495,7 @@ func (txs storeTxs) abandon() error {
 
 // commit commits all transactions. If some fail, the error says which shards have their rows.
 func (txs storeTxs) commit() error {
-	e := &PartialError{Failed: map[int]error{}}
+	e := &shardmap.PartialError{Failed: map[int]error{}}
 	for _, t := range txs {
 		err := t.tx.Commit().Error
 		t.tx = nil
@@ -523,7 +526,7 @@ func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *ShardTx)
 		return err
 	}
 	to := route{shard: shard, locked: true}
-	return r.handle(ctx, r.dbs[r.place[shard]], to, nil).Transaction(func(tx *gorm.DB) error {
+	return r.handle(ctx, r.Databases[r.Place[shard]], to, nil).Transaction(func(tx *gorm.DB) error {
 		return fn(&ShardTx{router: r, shard: shard, ctx: tx.Statement.Context, tx: tx})
 	})
 }
@@ -544,7 +547,7 @@ func (t *ShardTx) Context() context.Context { return t.ctx }
 
 // DB returns a handle of the transaction for the model.
 func (t *ShardTx) DB(model any, id int64) (*gorm.DB, error) {
-	m, err := t.router.modelOf(model)
+	m, err := t.router.ModelOf(model)
 	if err != nil {
 		return nil, err
 	}
@@ -555,7 +558,7 @@ func (t *ShardTx) DB(model any, id int64) (*gorm.DB, error) {
 	if err := t.router.checkLocked(t.ctx, shard); err != nil {
 		return nil, err
 	}
-	return t.tx.Model(m.subject(t.ctx, model)).Session(&gorm.Session{}), nil
+	return t.tx.Model(m.Subject(t.ctx, model)).Session(&gorm.Session{}), nil
 }
 
 // Gorm returns a handle of the transaction that is bound to no model.
@@ -563,7 +566,7 @@ func (t *ShardTx) Gorm() *gorm.DB { return t.tx.Session(&gorm.Session{}) }
 
 // Create stores rows of any model of the router; the guard and the plans check their shards.
 func (t *ShardTx) Create(rows any) error {
-	if _, err := t.router.modelOf(rows); err != nil {
+	if _, err := t.router.ModelOf(rows); err != nil {
 		return err
 	}
 	return t.Gorm().Create(rows).Error
@@ -573,10 +576,12 @@ func (t *ShardTx) Create(rows any) error {
 func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
 	if err := r.lookAtMaps(ctx); err != nil {
 		// If this fails, too, a cutover was interrupted, and this resharding continues it.
-		_ = r.current.adopt(ctx, r.cluster, r.dbs)
+		_ = r.current.adopt(ctx, r.cluster, r.Databases)
 		r = r.Known()
 	}
-	d := &Resharding{router: r, from: r.topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.shards}
+	d := &Resharding{
+		router: r, from: r.Topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.ShardCount,
+	}
 	if d.chunk == 0 {
 		d.chunk = defaultChunk
 	}
@@ -589,16 +594,16 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 		}
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	found, err := registry{d.from}.survey(ctx, d.from.shards)
+	found, err := shardmap.Registry{Topology: d.from}.Survey(ctx, d.from.ShardCount)
 	if err != nil {
 		return nil, err
 	}
-	switch found.phase {
-	case phaseOpen, phaseClosed:
-		if err := (registry{d.from}).recordMissing(ctx); err != nil {
+	switch found.Phase {
+	case shardmap.PhaseOpen, shardmap.PhaseClosed:
+		if err := (shardmap.Registry{Topology: d.from}).RecordMissing(ctx); err != nil {
 			return nil, err // Other processes could not see the cutover.
 		}
-	case phaseUndoing, phaseUndoHalf, phaseUndone, phaseDropping:
+	case shardmap.PhaseUndoing, shardmap.PhaseUndoHalf, shardmap.PhaseUndone, shardmap.PhaseDropping:
 		return nil, errUndoing
 	}
 	if err := d.checkColocated(ctx); err != nil {
@@ -619,25 +624,25 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 
 // PendingCleanup makes the Resharding of the process that cut over, as far as Clean needs it.
 func (r *Router) PendingCleanup() (*Resharding, error) {
-	before := int(r.staleShards.Load())
+	before := int(r.StaleShards.Load())
 	if before == 0 {
 		return nil, nil
 	}
-	if before >= r.shards { // It is being undone.
-		return OpenResharding(r.dbs[0].Statement.Context, ReshardConfig{Databases: r.dbs})
+	if before >= r.ShardCount { // It is being undone.
+		return OpenResharding(r.Databases[0].Statement.Context, ReshardConfig{Databases: r.Databases})
 	}
-	from, err := newTopology(Config{
-		EngineOf: r.engineOf, Layout: r.layout, Shards: before, Databases: r.dbs,
-		Place: func(shard int) int { return r.place[shard] },
-	}, r.given())
+	from, err := shardmap.NewTopology(shardmap.Config{
+		EngineOf: r.EngineOf, Layout: r.Layout, Shards: before, Databases: r.Databases,
+		Place: func(shard int) int { return r.Place[shard] },
+	}, r.Given())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	d := &Resharding{
-		router: r, from: from, to: r.topology, chunk: defaultChunk, shards: before,
+		router: r, from: from, to: r.Topology, chunk: defaultChunk, shards: before,
 		onProgress: func(ReshardProgress) {},
 	}
-	from.span = r.span
+	from.Span = r.Span
 	d.moves = d.allMoves()
 	return d, nil
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // schemas has GORM's schemas of the router's models, by shard.
 type schemas struct {
-	*topology
+	*shardmap.Topology
 	shard []shardSchemas
 }
 
@@ -28,7 +29,7 @@ type shardSchemas struct {
 	err    error
 }
 
-func newSchemas(t *topology) schemas { return schemas{t, make([]shardSchemas, t.shards)} }
+func newSchemas(t *shardmap.Topology) schemas { return schemas{t, make([]shardSchemas, t.ShardCount)} }
 
 // on returns the schema of a model or a join table on a shard, and the names of the shard's tables.
 func (s *schemas) on(shard int, t reflect.Type) (*schema.Schema, renames, error) {
@@ -44,33 +45,33 @@ func (s *schemas) on(shard int, t reflect.Type) (*schema.Schema, renames, error)
 }
 
 func (s *schemas) parse(shard int, of *shardSchemas) error {
-	namer := s.dbs[s.place[shard]].NamingStrategy
+	namer := s.Databases[s.Place[shard]].NamingStrategy
 	of.byType, of.names = map[reflect.Type]*schema.Schema{}, renames{}
-	for _, m := range s.models {
-		if m.broadcast {
+	for _, m := range s.Models {
+		if m.Broadcast {
 			continue
 		}
-		parsed, err := schema.Parse(m.value, &of.cache, namer)
+		parsed, err := schema.Parse(m.Value, &of.cache, namer)
 		if err != nil {
-			return fmt.Errorf("snowflakeplugin: %s on shard %d: %w", m.base.Name, shard, err)
+			return fmt.Errorf("snowflakeplugin: %s on shard %d: %w", m.Base.Name, shard, err)
 		}
-		if _, err := s.engine.Plans.PrepareOn(parsed, s.planShard(shard), func() {}); err != nil {
+		if _, err := s.Engine.Plans.PrepareOn(parsed, s.planShard(shard), func() {}); err != nil {
 			return err
 		}
-		of.byType[m.base.ModelType] = parsed
+		of.byType[m.Base.ModelType] = parsed
 	}
-	for _, m := range s.models {
-		if m.broadcast {
+	for _, m := range s.Models {
+		if m.Broadcast {
 			continue
 		}
-		parsed := of.byType[m.base.ModelType]
-		parsed.Table = tableOn(m.base.Table, shard)
-		of.names[m.base.Table] = parsed.Table
+		parsed := of.byType[m.Base.ModelType]
+		parsed.Table = shardmap.TableOn(m.Base.Table, shard)
+		of.names[m.Base.Table] = parsed.Table
 		for _, relation := range parsed.Relationships.Many2Many {
 			join := relation.JoinTable
 			if of.byType[join.ModelType] == nil {
 				base := join.Table
-				join.Table = tableOn(base, shard)
+				join.Table = shardmap.TableOn(base, shard)
 				of.names[base] = join.Table
 				of.byType[join.ModelType] = join
 			}
@@ -81,7 +82,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 
 // planShard describes the shard to the plans that fill rows.
 func (s *schemas) planShard(number int) *fill.Shard {
-	return fill.NewShard(number, s.shards, func(of *schema.Schema, key any) error {
-		return keyRules{s.topology}.checkKey(of, key, number)
+	return fill.NewShard(number, s.ShardCount, func(of *schema.Schema, key any) error {
+		return keyRules{s.Topology}.checkKey(of, key, number)
 	})
 }

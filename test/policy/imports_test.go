@@ -134,9 +134,15 @@ var rules = []rule{
 		why: "it fills rows and does not know the routers or the plugin that use it",
 	},
 	{
+		dir: "internal/shardmap",
+		may: []string{"./generator", "./internal/dialect", "./internal/errs", "./internal/fill", "gorm.io/gorm"},
+		why: "it says where rows are, and does not know the router that goes by it",
+	},
+	{
 		dir: "internal/router",
 		may: []string{
-			"./generator", "./internal/dialect", "./internal/errs", "./internal/fill", "./lease/gormlease", "gorm.io/gorm",
+			"./generator", "./internal/dialect", "./internal/errs", "./internal/fill", "./internal/shardmap",
+			"gorm.io/gorm",
 		},
 		why: "it routes rows, and the root package documents it and imports it",
 	},
@@ -152,7 +158,7 @@ var rules = []rule{
 		may: []string{
 			"./generator", "./lease", "./lease/gormlease", "./segment",
 			"./internal/authority", "./internal/errs",
-			"./internal/fill", "./internal/router", "gorm.io/gorm",
+			"./internal/fill", "./internal/router", "./internal/shardmap", "gorm.io/gorm",
 		},
 		why: "the plugin works with every dialect, so it imports no driver",
 	},

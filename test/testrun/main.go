@@ -40,7 +40,9 @@ const budget = 6 * time.Minute
 // run without it as well. A module is named by its directory.
 //
 //nolint:gochecknoglobals // a constant
-var raced = []string{"generator", "lease", "segment", "internal/fill", "internal/router", "server/..."}
+var raced = []string{
+	"generator", "lease", "segment", "internal/fill", "internal/router", "internal/shardmap", "server/...",
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -1,4 +1,4 @@
-package router
+package shardmap
 
 import (
 	"strings"
@@ -45,15 +45,15 @@ func TestTheConstraintOfAShardInEachDialect(t *testing.T) {
 		},
 	} {
 		check := newShardCheck(c.dialect, c.table, c.column, c.role, generator.Default(), c.shards, c.shard)
-		if got := check.definition(); got != c.want {
+		if got := check.Definition(); got != c.want {
 			t.Errorf("the constraint of %s.%s is\n%s, want\n%s", c.table, c.column, got, c.want)
 		}
-		if len(check.name) > maxCheckName {
-			t.Errorf("the name %s has %d bytes", check.name, len(check.name))
+		if len(check.Name) > maxCheckName {
+			t.Errorf("the name %s has %d bytes", check.Name, len(check.Name))
 		}
-		begin, shard, shards, ok := readCheckName(check.name)
-		if !ok || begin != check.begin || shard != c.shard || shards != c.shards {
-			t.Errorf("the name %s tells %s, shard %d of %d, %v", check.name, begin, shard, shards, ok)
+		begin, shard, shards, ok := ReadCheckName(check.Name)
+		if !ok || begin != check.Begin || shard != c.shard || shards != c.shards {
+			t.Errorf("the name %s tells %s, shard %d of %d, %v", check.Name, begin, shard, shards, ok)
 		}
 	}
 }

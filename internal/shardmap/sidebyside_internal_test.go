@@ -1,4 +1,4 @@
-package router
+package shardmap
 
 import (
 	"context"
@@ -17,14 +17,14 @@ func TestTablesAreWorkedOnSideBySide(t *testing.T) {
 	t.Parallel()
 	postgres := dbtest.Named("postgres").Shared(t).Open(t, nil)
 	synctest.Test(t, func(t *testing.T) {
-		top := &topology{dbs: []*gorm.DB{postgres, postgres}}
+		top := &Topology{Databases: []*gorm.DB{postgres, postgres}}
 		const n = 2 * maxSideBySide
 		var working atomic.Int32
 		goOn := make(chan struct{})
 		var told []int
 		ended := make(chan error)
 		go func() {
-			ended <- top.eachInTurn(t.Context(), n, func(i int) []int { return []int{1, i % 2, 1} },
+			ended <- top.EachInTurn(t.Context(), n, func(i int) []int { return []int{1, i % 2, 1} },
 				func(context.Context, int) error {
 					working.Add(1)
 					<-goOn
@@ -46,9 +46,9 @@ func TestTablesAreWorkedOnSideBySide(t *testing.T) {
 func TestTheFirstErrorEndsTheOthers(t *testing.T) {
 	t.Parallel()
 	postgres := dbtest.Named("postgres").Shared(t).Open(t, nil)
-	top := &topology{dbs: []*gorm.DB{postgres}}
+	top := &Topology{Databases: []*gorm.DB{postgres}}
 	broken := errors.New("broken")
-	err := top.eachInTurn(t.Context(), 3, func(int) []int { return []int{0} },
+	err := top.EachInTurn(t.Context(), 3, func(int) []int { return []int{0} },
 		func(ctx context.Context, i int) error {
 			if i == 0 {
 				return broken

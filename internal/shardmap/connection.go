@@ -1,4 +1,4 @@
-package router
+package shardmap
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
-// ping checks that a database answers, if the pool or connection of the handle can be asked.
-func ping(ctx context.Context, db *gorm.DB) error {
+// Ping checks that a database answers, if the pool or connection of the handle can be asked.
+func Ping(ctx context.Context, db *gorm.DB) error {
 	type pinger interface {
 		PingContext(ctx context.Context) error
 	}
@@ -35,12 +35,12 @@ func hasFreeConnection(db *gorm.DB) bool {
 	return stats.MaxOpenConnections == 0 || stats.InUse < stats.MaxOpenConnections
 }
 
-// onOneConnection calls fn with a handle that looks at tables, or changes them. On SQLite the handle has
+// OnOneConnection calls fn with a handle that looks at tables, or changes them. On SQLite the handle has
 // one connection. A connection of SQLite keeps the schema that it read last, and notices that another
 // connection has changed a table only when it runs the next statement. The driver names the columns of a
 // result before that. So GORM may see columns as they were before, unless the statement with which it
 // begins runs on the same connection.
-func onOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
+func OnOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
 	if db.Name() != dialect.SQLite {
 		return fn(db)
 	}
@@ -50,16 +50,16 @@ func onOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
 	return db.Connection(fn)
 }
 
-// autoMigrate lets GORM make the table of a model, or add what it lacks.
-func autoMigrate(db *gorm.DB, model any) error {
-	return onOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
+// AutoMigrate lets GORM make the table of a model, or add what it lacks.
+func AutoMigrate(db *gorm.DB, model any) error {
+	return OnOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
 }
 
-// inTransaction runs a transaction of a resharding. On MySQL, INSERT ... SELECT would lock the rows that it
+// InTransaction runs a transaction of a resharding. On MySQL, INSERT ... SELECT would lock the rows that it
 // reads if the transactions were isolated as usual there. It would stop writes of programs, and could end
 // them by deadlocks, because they may lock the records of the map after their rows. DELETE would lock the
 // rows that stay.
-func inTransaction(db *gorm.DB, do func(tx *gorm.DB) error) error {
+func InTransaction(db *gorm.DB, do func(tx *gorm.DB) error) error {
 	if db.Name() == dialect.MySQL {
 		return db.Transaction(do, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	}

@@ -1,4 +1,4 @@
-package router
+package shardmap
 
 import (
 	"context"
@@ -64,14 +64,14 @@ func (e *PartialError) Unwrap() []error {
 
 func (e *PartialError) failedShards() []int { return slices.Sorted(maps.Keys(e.Failed)) }
 
-// errUnfinished is the outcome of every call before it has returned. What ends a goroutine in between, as
+// ErrUnfinished is the outcome of every call before it has returned. What ends a goroutine in between, as
 // FailNow of a test does, leaves it behind.
-var errUnfinished = errors.New("snowflakeplugin: the function ended its goroutine before it returned " +
+var ErrUnfinished = errors.New("snowflakeplugin: the function ended its goroutine before it returned " +
 	"(runtime.Goexit, which FailNow of a test calls), so it counts as failed")
 
-// scatter calls do for the numbers from 0 to n-1, up to maxConcurrent at a time. When ctx ends it does
+// Scatter calls do for the numbers from 0 to n-1, up to maxConcurrent at a time. When ctx ends it does
 // not start any more calls. Its error is a *PartialError about these numbers.
-func scatter(ctx context.Context, n int, do func(i int) error) error {
+func Scatter(ctx context.Context, n int, do func(i int) error) error {
 	failures := make([]error, n)
 	running := make(chan struct{}, maxConcurrent)
 	var calls sync.WaitGroup
@@ -82,14 +82,14 @@ func scatter(ctx context.Context, n int, do func(i int) error) error {
 			<-running
 			continue
 		}
-		failures[i] = errUnfinished
+		failures[i] = ErrUnfinished
 		calls.Go(func() {
 			defer func() { <-running }()
-			failures[i] = recoverPanic(func() error { return do(i) })
+			failures[i] = RecoverPanic(func() error { return do(i) })
 		})
 	}
 	calls.Wait()
-	return partialError(failures)
+	return PartialOf(failures)
 }
 
 // panicError is a panic of the application's function. On a goroutine other than the caller's the panic
@@ -110,8 +110,8 @@ func (e *panicError) Unwrap() error {
 	return err
 }
 
-// recoverPanic turns a panic of do into an error that has its stack.
-func recoverPanic(do func() error) (err error) {
+// RecoverPanic turns a panic of do into an error that has its stack.
+func RecoverPanic(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicError{p, debug.Stack()}
@@ -120,8 +120,8 @@ func recoverPanic(do func() error) (err error) {
 	return do()
 }
 
-// partialError makes one error of those of all shards, or nil if all of them are nil.
-func partialError(failures []error) error {
+// PartialOf makes one error of those of all shards, or nil if all of them are nil.
+func PartialOf(failures []error) error {
 	if errors.Join(failures...) == nil {
 		return nil
 	}
@@ -136,9 +136,9 @@ func partialError(failures []error) error {
 	return e
 }
 
-// inAnyOrder calls a function for each number below n, and again for those for which it failed, as long as
+// InAnyOrder calls a function for each number below n, and again for those for which it failed, as long as
 // fewer fail than before.
-func inAnyOrder(n int, do func(i int) error) error {
+func InAnyOrder(n int, do func(i int) error) error {
 	var left []int
 	for i := range n {
 		left = append(left, i)

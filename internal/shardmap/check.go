@@ -1,4 +1,4 @@
-package router
+package shardmap
 
 import (
 	"fmt"
@@ -28,19 +28,19 @@ const (
 	checkReference
 )
 
-// shardCheck is a CHECK constraint of one column in the table of a shard.
-type shardCheck struct {
-	// name is unique within a database, as MySQL requires. It tells the table, the column, the shard and
+// Check is a CHECK constraint of one column in the table of a shard.
+type Check struct {
+	// Name is unique within a database, as MySQL requires. It tells the table, the column, the shard and
 	// the number of shards. So the tables of two numbers of shards can be in one database, and a
 	// constraint that was made for another number is recognized.
-	name string
-	// expression is the condition, without its parentheses.
-	expression string
-	// quoted is the name in the quotes of the dialect, and column is that of the column.
-	quoted, column string
+	Name string
+	// Expression is the condition, without its parentheses.
+	Expression string
+	// Quoted is the name in the quotes of the dialect, and column is that of the column.
+	Quoted, Column string
 
-	begin         string // the part of the name that does not depend on the number of shards
-	shard, shards int
+	Begin         string // the part of the name that does not depend on the number of shards
+	Shard, Shards int
 }
 
 // maxCheckName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
@@ -51,46 +51,46 @@ const maxCheckName = 63
 // constraint of its final name. The same statement fragment works in every database.
 func newShardCheck(
 	d gorm.Dialector, table, column string, role checkRole, l generator.Layout, shards, shard int,
-) shardCheck {
+) Check {
 	var b strings.Builder
 	d.QuoteTo(&b, column)
-	c := shardCheck{
-		name: checkName(table, column, shards, shard), begin: checkNameBegin(table, column),
-		shard: shard, shards: shards, column: b.String(),
+	c := Check{
+		Name: checkName(table, column, shards, shard), Begin: checkNameBegin(table, column),
+		Shard: shard, Shards: shards, Column: b.String(),
 	}
 	of := fmt.Sprintf("%s %% %d = %d", b.String(), shards, shard)
 	if shards&(shards-1) != 0 {
 		of = fmt.Sprintf("(%s & %d) %% %d = %d", b.String(), l.MaxSequence(), shards, shard)
 	}
 	// A negative number is not an ID, but its remainder may be that of an ID.
-	c.expression = b.String() + " > 0 AND " + of
+	c.Expression = b.String() + " > 0 AND " + of
 	if role == checkReference {
-		c.expression += " OR " + b.String() + " = 0"
+		c.Expression += " OR " + b.String() + " = 0"
 	}
 	b.Reset()
-	d.QuoteTo(&b, c.name)
-	c.quoted = b.String()
+	d.QuoteTo(&b, c.Name)
+	c.Quoted = b.String()
 	return c
 }
 
-// definition is the constraint as it stands in CREATE TABLE, and after ADD in ALTER TABLE.
-func (c shardCheck) definition() string {
-	return "CONSTRAINT " + c.quoted + " CHECK (" + c.expression + ")"
+// Definition is the constraint as it stands in CREATE TABLE, and after ADD in ALTER TABLE.
+func (c Check) Definition() string {
+	return "CONSTRAINT " + c.Quoted + " CHECK (" + c.Expression + ")"
 }
 
-// tag is the constraint as GORM reads it from the tag of a field.
-func (c shardCheck) tag() string { return c.name + "," + c.expression }
+// Tag is the constraint as GORM reads it from the tag of a field.
+func (c Check) Tag() string { return c.Name + "," + c.Expression }
 
-// fits returns an error if another constraint on the same column contradicts this one. A constraint for
+// Fits returns an error if another constraint on the same column contradicts this one. A constraint for
 // fewer shards may say less, but never something else.
-func (c shardCheck) fits(name string) error {
-	begin, shard, shards, ok := readCheckName(name)
-	if !ok || begin != c.begin || c.shards%shards == 0 && c.shard%shards == shard {
+func (c Check) Fits(name string) error {
+	begin, shard, shards, ok := ReadCheckName(name)
+	if !ok || begin != c.Begin || c.Shards%shards == 0 && c.Shard%shards == shard {
 		return nil
 	}
 	return fmt.Errorf("%w: its constraint %s is for shard %d of %d, and this router has it as shard %d of %d: "+
-		"set Shards to the number that the table was made for", errs.ErrSharding, name, shard, shards, c.shard,
-		c.shards)
+		"set Shards to the number that the table was made for", errs.ErrSharding, name, shard, shards, c.Shard,
+		c.Shards)
 }
 
 // checkName makes the name of a constraint from letters, digits and underscores, which is what GORM
@@ -118,9 +118,9 @@ var (
 	checkNameEnd = regexp.MustCompile(`_shard_(\d+)_of_(\d+)$`)
 )
 
-// readCheckName returns what the name of a constraint tells. ok is false for a constraint that is not the
+// ReadCheckName returns what the name of a constraint tells. ok is false for a constraint that is not the
 // router's.
-func readCheckName(name string) (begin string, shard, shards int, ok bool) {
+func ReadCheckName(name string) (begin string, shard, shards int, ok bool) {
 	found := checkNameEnd.FindStringSubmatch(name)
 	if found == nil {
 		return "", 0, 0, false
@@ -140,11 +140,11 @@ type checkedColumn struct {
 	role checkRole
 }
 
-// shardTable is a table that a model has on a shard: its own, or that of a many-to-many relation.
-type shardTable struct {
-	name   string
-	model  any
-	checks []shardCheck
+// Table is a table that a model has on a shard: its own, or that of a many-to-many relation.
+type Table struct {
+	Name   string
+	Model  any
+	Checks []Check
 }
 
 // isIntegerColumn reports whether the remainder of a column can be computed in SQL. An ID may also be

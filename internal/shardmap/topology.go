@@ -1,4 +1,10 @@
-package router
+// Package shardmap says on which shard a row is, in which database and tables a shard is, and what the
+// databases have recorded about that.
+//
+// A [Topology] is one version of the map in a process, and does not change. A [Registry] compares it with the
+// records of the databases, and changes those. A process uses a Topology only while it holds a lease on its
+// version. The packages router and the resharding build on this one.
+package shardmap
 
 import (
 	"context"
@@ -36,33 +42,33 @@ type Config struct {
 	EngineOf func(*gorm.DB) *fill.Engine
 }
 
-// topology says on which shard a row is, and in which database a shard is. It does not change after
+// Topology says on which shard a row is, and in which database a shard is. It does not change after
 // newTopology has returned it, except for staleShards.
-type topology struct {
-	engine   *fill.Engine
-	engineOf func(*gorm.DB) *fill.Engine
-	layout   generator.Layout
-	mask     int64 // of the sequence
-	shards   int
-	dbs      []*gorm.DB // fresh sessions: each call on one begins a new statement
-	place    []int      // index into dbs of each shard
-	models   []*shardModel
-	byType   map[reflect.Type]*shardModel
-	horizon  int64 // IDs below it are within maxClockAhead of the start of the process
+type Topology struct {
+	Engine     *fill.Engine
+	EngineOf   func(*gorm.DB) *fill.Engine
+	Layout     generator.Layout
+	Mask       int64 // of the sequence
+	ShardCount int
+	Databases  []*gorm.DB // fresh sessions: each call on one begins a new statement
+	Place      []int      // index into dbs of each shard
+	Models     []*Model
+	ByType     map[reflect.Type]*Model
+	horizon    int64 // IDs below it are within maxClockAhead of the start of the process
 
-	// staleShards is the number of shards before a resharding whose Clean is pending, or 0.
-	staleShards atomic.Int64
+	// StaleShards is the number of shards before a resharding whose Clean is pending, or 0.
+	StaleShards atomic.Int64
 
-	version int64         // of the shard map
-	span    time.Duration // how long a lease on it lasts, by the records
+	Version int64         // of the shard map
+	Span    time.Duration // how long a lease on it lasts, by the records
 	leases  []*mapLease   // by database
-	// examines looks at the rows of a database without records, before its first use. The cluster sets it.
-	examines func(ctx context.Context, database int) error
+	// Examines looks at the rows of a database without records, before its first use. The cluster sets it.
+	Examines func(ctx context.Context, database int) error
 }
 
-// newTopology checks the configuration and fills in its defaults. It registers nothing.
-func newTopology(cfg Config, models []any) (*topology, error) {
-	t := &topology{engineOf: cfg.EngineOf, layout: cfg.Layout, byType: map[reflect.Type]*shardModel{}}
+// NewTopology checks the configuration and fills in its defaults. It registers nothing.
+func NewTopology(cfg Config, models []any) (*Topology, error) {
+	t := &Topology{EngineOf: cfg.EngineOf, Layout: cfg.Layout, ByType: map[reflect.Type]*Model{}}
 	if err := t.configure(cfg); err != nil {
 		return nil, err
 	}
@@ -81,7 +87,7 @@ func newTopology(cfg Config, models []any) (*topology, error) {
 }
 
 // configure checks everything but the models.
-func (t *topology) configure(cfg Config) error {
+func (t *Topology) configure(cfg Config) error {
 	if len(cfg.Databases) == 0 {
 		return errors.New("no database: Databases needs at least one")
 	}
@@ -90,252 +96,252 @@ func (t *topology) configure(cfg Config) error {
 			return err
 		}
 	}
-	n := t.engine.Generator()
+	n := t.Engine.Generator()
 	if n == nil {
 		return errors.New("the plugin takes its numbers from WithSource, which cannot choose shards: a router " +
 			"needs the plugin's own generator")
 	}
 	own := n.Layout()
-	if isZeroLayout(t.layout) {
-		t.layout = own
-	} else if readsDifferently(t.layout, own) {
-		return fmt.Errorf("layout %s is not the layout of the plugin, %s", t.layout.Name, own.Name)
+	if isZeroLayout(t.Layout) {
+		t.Layout = own
+	} else if readsDifferently(t.Layout, own) {
+		return fmt.Errorf("layout %s is not the layout of the plugin, %s", t.Layout.Name, own.Name)
 	}
-	t.mask, t.shards = t.layout.MaxSequence(), cfg.Shards
-	if spread := n.Shards(); t.shards < 1 || int64(t.shards) > t.mask+1 || spread%t.shards != 0 {
+	t.Mask, t.ShardCount = t.Layout.MaxSequence(), cfg.Shards
+	if spread := n.Shards(); t.ShardCount < 1 || int64(t.ShardCount) > t.Mask+1 || spread%t.ShardCount != 0 {
 		return fmt.Errorf("%d shards: the number must be from 1 to %d and divide %d, over which the plugin "+
 			"spreads its IDs; to use another number pass WithShards(%d) to snowflakeplugin.New",
-			t.shards, t.mask+1, spread, max(t.shards, 1))
+			t.ShardCount, t.Mask+1, spread, max(t.ShardCount, 1))
 	}
-	if first, err := t.layout.Compose(generator.Parts{Time: time.Now().Add(maxClockAhead)}); err == nil {
+	if first, err := t.Layout.Compose(generator.Parts{Time: time.Now().Add(maxClockAhead)}); err == nil {
 		t.horizon = first
 	}
 	return t.configurePlaces(cfg.Place)
 }
 
 // addDatabase adds a database that uses the plugin of the others.
-func (t *topology) addDatabase(i int, db *gorm.DB) error {
+func (t *Topology) addDatabase(i int, db *gorm.DB) error {
 	if db == nil || db.Config == nil || db.Statement == nil {
 		return fmt.Errorf("database %d is nil, or does not come from gorm.Open", i)
 	}
-	engine := t.engineOf(db)
+	engine := t.EngineOf(db)
 	switch {
 	case engine == nil || !fill.IsInUse(db):
 		return fmt.Errorf("database %d does not use the plugin: call db.Use first, with the same plugin on "+
 			"every database", i)
-	case t.engine != nil && t.engine != engine:
+	case t.Engine != nil && t.Engine != engine:
 		return fmt.Errorf("database %d uses another plugin than database 0: all must use the same one", i)
 	}
-	for other, before := range t.dbs {
+	for other, before := range t.Databases {
 		// Two databases may share a connection pool if their table names lead to different schemas.
-		if before.ConnPool == db.ConnPool && internalTable(before, "") == internalTable(db, "") {
+		if before.ConnPool == db.ConnPool && InternalTable(before, "") == InternalTable(db, "") {
 			return fmt.Errorf("database %d is the same as database %d: list each database once, and let Place "+
 				"say where the shards are", i, other)
 		}
 	}
-	t.engine = engine
-	t.dbs = append(t.dbs, db.Session(&gorm.Session{NewDB: true}))
+	t.Engine = engine
+	t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
 	t.leases = append(t.leases, &mapLease{})
 	return nil
 }
 
 // configurePlaces asks for the database of each shard.
-func (t *topology) configurePlaces(place func(int) int) error {
+func (t *Topology) configurePlaces(place func(int) int) error {
 	if place == nil {
-		place = func(shard int) int { return shard % len(t.dbs) }
+		place = func(shard int) int { return shard % len(t.Databases) }
 	}
-	for shard := range t.shards {
+	for shard := range t.ShardCount {
 		at := place(shard)
-		if at < 0 || at >= len(t.dbs) {
-			return fmt.Errorf("Place(%d) returned %d, but there are %d databases", shard, at, len(t.dbs))
+		if at < 0 || at >= len(t.Databases) {
+			return fmt.Errorf("Place(%d) returned %d, but there are %d databases", shard, at, len(t.Databases))
 		}
-		t.place = append(t.place, at)
+		t.Place = append(t.Place, at)
 	}
 	return nil
 }
 
 // addModel adds a model, given as for NewRouter.
-func (t *topology) addModel(i int, given any) error {
-	m, err := parseModel(i, given, t.dbs[0], t.shards)
+func (t *Topology) addModel(i int, given any) error {
+	m, err := parseModel(i, given, t.Databases[0], t.ShardCount)
 	if err != nil {
 		return err
 	}
-	if t.byType[m.base.ModelType] != nil {
-		return fmt.Errorf("model %d, %s: it is given twice", i, m.base.Name)
+	if t.ByType[m.Base.ModelType] != nil {
+		return fmt.Errorf("model %d, %s: it is given twice", i, m.Base.Name)
 	}
-	plan, err := t.engine.Plans.Prepare(m.base)
+	plan, err := t.Engine.Plans.Prepare(m.Base)
 	if err != nil {
 		return fmt.Errorf("model %d: %w", i, err)
 	}
-	m.key = plan.RoutingKey()
-	if m.key == nil && !m.broadcast {
+	m.Key = plan.RoutingKey()
+	if m.Key == nil && !m.Broadcast {
 		return fmt.Errorf("model %d, %s: its primary key must be a single field of type ID or int64 with the "+
-			"tag %s", i, m.base.Name, fill.TagName)
+			"tag %s", i, m.Base.Name, fill.TagName)
 	}
-	if source := plan.Unroutable(m.key); source != "" && !m.broadcast {
+	if source := plan.Unroutable(m.Key); source != "" && !m.Broadcast {
 		return fmt.Errorf("model %d, %s: the source %q of its primary key cannot choose shards, because "+
 			"it has no method NextLike: take the key from the plugin, and the number of %q for another field",
-			i, m.base.Name, source, source)
+			i, m.Base.Name, source, source)
 	}
-	if m.key != nil {
-		m.like, _ = fill.LikeField(m.base, m.key)
+	if m.Key != nil {
+		m.Like, _ = fill.LikeField(m.Base, m.Key)
 	}
-	t.models = append(t.models, m)
-	t.byType[m.base.ModelType] = m
+	t.Models = append(t.Models, m)
+	t.ByType[m.Base.ModelType] = m
 	return nil
 }
 
-// given returns the models as they were passed to NewRouter.
-func (t *topology) given() []any {
+// Given returns the models as they were passed to NewRouter.
+func (t *Topology) Given() []any {
 	var models []any
-	for _, m := range t.models {
-		if m.broadcast {
-			models = append(models, Broadcast(m.value))
+	for _, m := range t.Models {
+		if m.Broadcast {
+			models = append(models, Broadcast(m.Value))
 		} else {
-			models = append(models, m.value)
+			models = append(models, m.Value)
 		}
 	}
 	return models
 }
 
-// with makes a topology of the same models. Its first shards stay where they are.
-func (t *topology) with(shards int, dbs []*gorm.DB, place func(int) int) (*topology, error) {
-	return newTopology(Config{
-		EngineOf: t.engineOf, Layout: t.layout, Shards: shards, Databases: dbs,
+// With makes a topology of the same models. Its first shards stay where they are.
+func (t *Topology) With(shards int, dbs []*gorm.DB, place func(int) int) (*Topology, error) {
+	return NewTopology(Config{
+		EngineOf: t.EngineOf, Layout: t.Layout, Shards: shards, Databases: dbs,
 		Place: func(shard int) int {
-			if shard < t.shards {
-				return t.place[shard]
+			if shard < t.ShardCount {
+				return t.Place[shard]
 			}
 			return place(shard)
 		},
-	}, t.given())
+	}, t.Given())
 }
 
-// bareTopology makes a topology of tables without their models.
-func bareTopology(
-	dbs []*gorm.DB, shards int, place map[int]int, names []string, records []mapRecord,
-) (*topology, error) {
-	t := &topology{shards: shards}
+// BareTopology makes a topology of tables without their models.
+func BareTopology(
+	dbs []*gorm.DB, shards int, place map[int]int, names []string, records []MapRecord,
+) (*Topology, error) {
+	t := &Topology{ShardCount: shards}
 	for _, db := range dbs {
-		t.dbs = append(t.dbs, db.Session(&gorm.Session{NewDB: true}))
+		t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
 		t.leases = append(t.leases, &mapLease{})
 	}
 	for shard := range shards {
-		t.place = append(t.place, place[shard])
+		t.Place = append(t.Place, place[shard])
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(records, func(r mapRecord) bool { return r.Name == name && r.Mask != 0 })
+		i := slices.IndexFunc(records, func(r MapRecord) bool { return r.Name == name && r.Mask != 0 })
 		if i < 0 {
 			return nil, fmt.Errorf("%w: the records of %s do not name the key: call AutoMigrate in the program "+
 				"once, and try again", errs.ErrSharding, name)
 		}
-		t.mask = records[i].Mask
-		m := &shardModel{
-			base: &schema.Schema{Name: name, Table: name}, key: &schema.Field{DBName: records[i].KeyColumn},
+		t.Mask = records[i].Mask
+		m := &Model{
+			Base: &schema.Schema{Name: name, Table: name}, Key: &schema.Field{DBName: records[i].KeyColumn},
 		}
 		for shard := range shards {
-			m.tables = append(m.tables, tableOn(name, shard))
+			m.tables = append(m.tables, TableOn(name, shard))
 		}
-		t.models = append(t.models, m)
+		t.Models = append(t.Models, m)
 	}
 	return t, nil
 }
 
-// successor makes the topology that the databases have recorded. It returns nil if that is this one.
-func (t *topology) successor(ctx context.Context, dbs []*gorm.DB, finishes bool) (*topology, error) {
-	to := &topology{dbs: dbs, models: t.models}
+// Successor makes the topology that the databases have recorded. It returns nil if that is this one.
+func (t *Topology) Successor(ctx context.Context, dbs []*gorm.DB, finishes bool) (*Topology, error) {
+	to := &Topology{Databases: dbs, Models: t.Models}
 	found := mapState{}
 	place := map[int]int{}
 	for i := range dbs {
-		records, err := (registry{to}).recordsIn(ctx, i)
+		records, err := (Registry{to}).recordsIn(ctx, i)
 		if err != nil {
 			return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
 		}
 		for _, c := range records {
 			found.add(c)
-			for _, shard := range readShards(c.Held) {
+			for _, shard := range ReadShards(c.Held) {
 				place[shard] = i
 			}
 		}
 	}
 	switch {
-	case found.mixed || found.next != 0 && (found.shards != found.next || !finishes):
-		return nil, mapError(errMapClosed)
-	case len(place) != found.shards:
-		return nil, mapError(fmt.Errorf("by now there are %d shards, and some of them are in databases that "+
-			"this process does not have: start it again with the new Databases and Place", found.shards))
+	case found.Mixed || found.Next != 0 && (found.Shards != found.Next || !finishes):
+		return nil, Invalid(ErrMapClosed)
+	case len(place) != found.Shards:
+		return nil, Invalid(fmt.Errorf("by now there are %d shards, and some of them are in databases that "+
+			"this process does not have: start it again with the new Databases and Place", found.Shards))
 	}
-	if found.version < t.version || found.version == t.version && found.shards == t.shards {
+	if found.Version < t.Version || found.Version == t.Version && found.Shards == t.ShardCount {
 		return nil, nil
 	}
-	next, err := newTopology(Config{
-		EngineOf: t.engineOf, Layout: t.layout, Shards: found.shards, Databases: dbs,
+	next, err := NewTopology(Config{
+		EngineOf: t.EngineOf, Layout: t.Layout, Shards: found.Shards, Databases: dbs,
 		Place: func(shard int) int { return place[shard] },
-	}, t.given())
+	}, t.Given())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	next.version, next.span = found.version, found.span
-	next.staleShards.Store(int64(found.staleShards))
-	if found.next != 0 {
-		return next, registry{next}.finish(ctx)
+	next.Version, next.Span = found.Version, found.Span
+	next.StaleShards.Store(int64(found.StaleShards))
+	if found.Next != 0 {
+		return next, Registry{next}.Finish(ctx)
 	}
 	return next, nil
 }
 
-// shardOf computes the shard of an ID without checking the ID.
-func (t *topology) shardOf(id int64) int { return int(id & t.mask % int64(t.shards)) }
+// ShardOf computes the shard of an ID without checking the ID.
+func (t *Topology) ShardOf(id int64) int { return int(id & t.Mask % int64(t.ShardCount)) }
 
-// checkID returns an error for a number that cannot be an ID of the layout.
-func (t *topology) checkID(id int64) error {
+// CheckID returns an error for a number that cannot be an ID of the layout.
+func (t *Topology) CheckID(id int64) error {
 	if id <= 0 {
 		return fmt.Errorf("%w: %d is on no shard: IDs are greater than 0", errs.ErrInvalidID, id)
 	}
 	if id < t.horizon {
 		return nil // The usual case needs neither the layout nor the clock.
 	}
-	parts, err := t.layout.Decompose(id)
+	parts, err := t.Layout.Decompose(id)
 	if err != nil {
 		return fmt.Errorf("%w: %d is on no shard: %w", errs.ErrInvalidID, id, err)
 	}
 	if parts.Time.After(time.Now().Add(maxClockAhead)) {
 		return fmt.Errorf("%w: read by layout %s, %d was made at %s, which is in the future: it belongs to "+
-			"another layout", errs.ErrInvalidID, t.layout.Name, id, parts.Time.UTC().Format(time.RFC3339))
+			"another layout", errs.ErrInvalidID, t.Layout.Name, id, parts.Time.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// modelOf returns the model of a value: a struct, a pointer to one, a slice of either, or a pointer
+// ModelOf returns the model of a value: a struct, a pointer to one, a slice of either, or a pointer
 // to such a slice.
-func (t *topology) modelOf(value any) (*shardModel, error) {
+func (t *Topology) ModelOf(value any) (*Model, error) {
 	typ := reflect.TypeOf(value)
 	for typ != nil &&
 		(typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Array) {
 		typ = typ.Elem()
 	}
-	if m := t.byType[typ]; m != nil {
+	if m := t.ByType[typ]; m != nil {
 		return m, nil
 	}
 	var known []string
-	for _, m := range t.models {
-		known = append(known, m.base.Name)
+	for _, m := range t.Models {
+		known = append(known, m.Base.Name)
 	}
 	return nil, fmt.Errorf("%w: %T; its models are %s", errs.ErrNotSharded, value, strings.Join(known, ", "))
 }
 
 // shardedTables returns the table names, without a shard number, of all models that are not broadcast.
-func (t *topology) shardedTables() []string {
+func (t *Topology) shardedTables() []string {
 	var names []string
-	for _, m := range t.models {
-		if !m.broadcast {
-			names = append(names, m.base.Table)
+	for _, m := range t.Models {
+		if !m.Broadcast {
+			names = append(names, m.Base.Table)
 		}
 	}
 	return names
 }
 
 // shardsIn lists the shards of a database in a short form, such as 0-3,8.
-func (t *topology) shardsIn(database int) string {
+func (t *Topology) shardsIn(database int) string {
 	var b strings.Builder
 	first, last := -1, -2 // the run of consecutive shards under way
 	end := func() {
@@ -343,7 +349,7 @@ func (t *topology) shardsIn(database int) string {
 			fmt.Fprintf(&b, "-%d", last)
 		}
 	}
-	for shard, at := range t.place {
+	for shard, at := range t.Place {
 		if at != database {
 			continue
 		}
@@ -362,14 +368,14 @@ func (t *topology) shardsIn(database int) string {
 	return b.String()
 }
 
-// plainOn returns a handle for the router's own statements. Its table is named explicitly, so the
+// PlainOn returns a handle for the router's own statements. Its table is named explicitly, so the
 // guard lets it pass.
-func (t *topology) plainOn(ctx context.Context, database int, table string) *gorm.DB {
-	return t.dbs[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}).Table(table)
+func (t *Topology) PlainOn(ctx context.Context, database int, table string) *gorm.DB {
+	return t.Databases[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}).Table(table)
 }
 
-// eachPlainRow runs a query of the router's own and reads its rows.
-func (t *topology) eachPlainRow(
+// EachPlainRow runs a query of the router's own and reads its rows.
+func (t *Topology) EachPlainRow(
 	ctx context.Context, db *gorm.DB, read func(*sql.Rows) error, query string, args ...any,
 ) (err error) {
 	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
@@ -395,7 +401,7 @@ type relationKind int
 
 const (
 	// relationCrossing: they may be on other shards.
-	relationCrossing relationKind = iota
+	RelationCrossing relationKind = iota
 	// relationColocated: both ends of the reference are shard columns, which a constraint holds to the shard
 	// of their row. Equal values are on one shard.
 	relationColocated
@@ -406,22 +412,22 @@ const (
 	relationLocal
 )
 
-// kindOf proves where the rows at the other end of a relation are.
-func (t *topology) kindOf(relation *schema.Relationship) relationKind {
-	own, other := t.byType[relation.Schema.ModelType], t.byType[relation.FieldSchema.ModelType]
-	sharded := func(m *shardModel) bool { return m != nil && !m.broadcast }
+// KindOf proves where the rows at the other end of a relation are.
+func (t *Topology) KindOf(relation *schema.Relationship) relationKind {
+	own, other := t.ByType[relation.Schema.ModelType], t.ByType[relation.FieldSchema.ModelType]
+	sharded := func(m *Model) bool { return m != nil && !m.Broadcast }
 	switch {
-	case other != nil && other.broadcast:
+	case other != nil && other.Broadcast:
 		return relationBroadcast
-	case other == nil && (own == nil || len(t.dbs) == 1):
+	case other == nil && (own == nil || len(t.Databases) == 1):
 		return relationLocal // The router has nothing to do with it.
 	case !sharded(own) || !sharded(other):
-		return relationCrossing
+		return RelationCrossing
 	}
 	if relation.JoinTable != nil {
 		for _, ref := range relation.References {
 			if ref.PrimaryValue == "" && !t.holdsShard(ref.PrimaryKey) {
-				return relationCrossing
+				return RelationCrossing
 			}
 		}
 		return relationLocal
@@ -431,15 +437,15 @@ func (t *topology) kindOf(relation *schema.Relationship) relationKind {
 			return relationColocated
 		}
 	}
-	return relationCrossing
+	return RelationCrossing
 }
 
-// tablesOf returns the tables of a model on a shard.
-func (t *topology) tablesOf(m *shardModel, shard int) []shardTable {
-	tables := []shardTable{{m.table(shard), m.value, t.checksOf(m, shard)}}
-	for _, join := range m.joins {
-		name := tableOn(join.base, shard)
-		tables = append(tables, shardTable{
+// TablesOf returns the tables of a model on a shard.
+func (t *Topology) TablesOf(m *Model, shard int) []Table {
+	tables := []Table{{m.Table(shard), m.Value, t.checksOf(m, shard)}}
+	for _, join := range m.Joins {
+		name := TableOn(join.Base, shard)
+		tables = append(tables, Table{
 			name, reflect.New(join.of).Interface(), t.checksOn(name, join.checked, shard),
 		})
 	}
@@ -447,29 +453,29 @@ func (t *topology) tablesOf(m *shardModel, shard int) []shardTable {
 }
 
 // checksOf returns the constraints of a model's own table on a shard of this topology.
-func (t *topology) checksOf(m *shardModel, shard int) []shardCheck {
-	return t.checksOn(m.table(shard), m.checked, shard)
+func (t *Topology) checksOf(m *Model, shard int) []Check {
+	return t.checksOn(m.Table(shard), m.checked, shard)
 }
 
 // noteCheckedColumns finds the columns with constraints when the topology is made. Later GORM may write the
 // type of a foreign key again, without a lock, whenever it parses a model that refers to the key.
-func (t *topology) noteCheckedColumns() {
-	for _, m := range t.models {
-		if m.broadcast {
+func (t *Topology) noteCheckedColumns() {
+	for _, m := range t.Models {
+		if m.Broadcast {
 			continue
 		}
-		m.checked = []checkedColumn{{m.key.DBName, checkKey}}
-		if m.like != nil && isIntegerColumn(m.like) {
-			m.checked = append(m.checked, checkedColumn{m.like.DBName, checkReference})
+		m.checked = []checkedColumn{{m.Key.DBName, checkKey}}
+		if m.Like != nil && isIntegerColumn(m.Like) {
+			m.checked = append(m.checked, checkedColumn{m.Like.DBName, checkReference})
 		}
-		for i := range m.joins {
-			m.joins[i].checked = t.checkedJoinColumns(m.joins[i])
+		for i := range m.Joins {
+			m.Joins[i].checked = t.checkedJoinColumns(m.Joins[i])
 		}
 	}
 }
 
 // checkedJoinColumns lists the columns of a join table that hold keys of sharded models.
-func (t *topology) checkedJoinColumns(join joinTable) []checkedColumn {
+func (t *Topology) checkedJoinColumns(join joinTable) []checkedColumn {
 	var columns []checkedColumn
 	for _, ref := range join.relation.References {
 		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && isIntegerColumn(ref.PrimaryKey) {
@@ -481,37 +487,37 @@ func (t *topology) checkedJoinColumns(join joinTable) []checkedColumn {
 
 // holdsShard reports whether a field of a sharded model always holds a key of the row's own shard: it is
 // the primary key, or the field that the key is like.
-func (t *topology) holdsShard(field *schema.Field) bool {
-	m := t.byType[field.Schema.ModelType]
-	if m == nil || m.broadcast {
+func (t *Topology) holdsShard(field *schema.Field) bool {
+	m := t.ByType[field.Schema.ModelType]
+	if m == nil || m.Broadcast {
 		return false
 	}
-	return field.Name == m.key.Name || m.like != nil && m.like.Name == field.Name
+	return field.Name == m.Key.Name || m.Like != nil && m.Like.Name == field.Name
 }
 
 // checksOn returns the constraints of columns in a table on a shard.
-func (t *topology) checksOn(table string, columns []checkedColumn, shard int) []shardCheck {
-	var checks []shardCheck
+func (t *Topology) checksOn(table string, columns []checkedColumn, shard int) []Check {
+	var checks []Check
 	for _, column := range columns {
-		checks = append(checks, newShardCheck(t.dbs[t.place[shard]].Dialector, table, column.name, column.role,
-			t.layout, t.shards, shard))
+		checks = append(checks, newShardCheck(t.Databases[t.Place[shard]].Dialector, table, column.name,
+			column.role, t.Layout, t.ShardCount, shard))
 	}
 	return checks
 }
 
-func (t *topology) newTurns() turns {
+func (t *Topology) newTurns() turns {
 	var all turns
-	for _, db := range t.dbs {
+	for _, db := range t.Databases {
 		all = append(all, make(chan struct{}, sideBySide(db)))
 	}
 	return all
 }
 
-// eachInTurn calls do for the numbers below n on goroutines of their own, as far as the databases that each
+// EachInTurn calls do for the numbers below n on goroutines of their own, as far as the databases that each
 // works in allow it. It calls then for one number after the other, on the goroutine of the caller, as soon as
 // do has returned for it and for those before it. After an error of do it cancels the rest, and returns the
 // error of the least number when all of them have ended.
-func (t *topology) eachInTurn(
+func (t *Topology) EachInTurn(
 	ctx context.Context, n int, databases func(i int) []int, do func(ctx context.Context, i int) error,
 	then func(i int),
 ) error {
@@ -524,7 +530,7 @@ func (t *topology) eachInTurn(
 	for i := range n {
 		ended[i] = make(chan error, 1)
 		workers.Go(func() {
-			err := errUnfinished
+			err := ErrUnfinished
 			defer func() { ended[i] <- err }()
 			giveBack, refused := all.take(ctx, databases(i)...)
 			if refused != nil {
@@ -532,7 +538,7 @@ func (t *topology) eachInTurn(
 				return
 			}
 			defer giveBack()
-			err = recoverPanic(func() error { return do(ctx, i) })
+			err = RecoverPanic(func() error { return do(ctx, i) })
 		})
 	}
 	for i := range n {
@@ -561,8 +567,8 @@ const (
 	// mapReserve is the part of its span that is left of a lease when the router gives out a handle. For about
 	// as long statements wait, too.
 	mapReserve = 1.0 / 20
-	// mapPatience is the time for which a database that did not answer is left to the statements.
-	mapPatience = 3 * time.Second
+	// MapPatience is the time for which a database that did not answer is left to the statements.
+	MapPatience = 3 * time.Second
 )
 
 // mapLease is the lease of a topology on one database.
@@ -608,34 +614,34 @@ func (l *mapLease) lasts(reserve float64) bool {
 	return g != nil && l.holds(reserve) && younger(l.refused.Load(), time.Duration(mapRenewal*float64(g.span)))
 }
 
-// errMapClosed is the reason of an ErrShardMap while a cutover is under way. It ends by itself, or by a
+// ErrMapClosed is the reason of an ErrShardMap while a cutover is under way. It ends by itself, or by a
 // call of Cutover.
-var errMapClosed = errors.New("a cutover is under way, so nothing is routed for a moment; if it was " +
+var ErrMapClosed = errors.New("a cutover is under way, so nothing is routed for a moment; if it was " +
 	"interrupted, call Reshard and Cutover again, in any process")
 
-// errMapReplaced is the reason of an ErrShardMap for a handle that is older than the last cutover.
-var errMapReplaced = errors.New("the shards have changed since this handle was made, so it was refused: " +
+// ErrMapReplaced is the reason of an ErrShardMap for a handle that is older than the last cutover.
+var ErrMapReplaced = errors.New("the shards have changed since this handle was made, so it was refused: " +
 	"get a handle from the router again")
 
-// mapError wraps a reason in the sentinel.
-func mapError(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
+// Invalid wraps a reason in the sentinel.
+func Invalid(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
 
-// stage is when a lease is checked.
-type stage int
+// Stage is when a lease is checked.
+type Stage int
 
 const (
-	beforeStatement stage = iota
+	BeforeStatement Stage = iota
 	// afterStatement: the lease need not be renewed while it lasts. That would take a connection, and the
 	// statement may hold the only one with the rows that it has opened.
-	afterStatement
+	AfterStatement
 )
 
-// checkLease returns an error unless the process may route a statement to a database at this moment. After
+// CheckLease returns an error unless the process may route a statement to a database at this moment. After
 // the statement it is called again: if the map was still the same, so it was while the statement ran,
 // because versions only grow. pool is what the statement runs on.
-func (t *topology) checkLease(ctx context.Context, database int, pool gorm.ConnPool, when stage) error {
+func (t *Topology) CheckLease(ctx context.Context, database int, pool gorm.ConnPool, when Stage) error {
 	l := t.leases[database]
-	if when == beforeStatement && (l.isFresh() || l.lasts(0)) || when == afterStatement && l.holds(0) {
+	if when == BeforeStatement && (l.isFresh() || l.lasts(0)) || when == AfterStatement && l.holds(0) {
 		return nil
 	}
 	if _, inside := pool.(gorm.TxCommitter); inside {
@@ -645,7 +651,7 @@ func (t *topology) checkLease(ctx context.Context, database int, pool gorm.ConnP
 		return t.lockMap(ctx, database, pool)
 	}
 	if _, single := pool.(*sql.Conn); !single {
-		pool = t.dbs[database].ConnPool // which is never that of a replica
+		pool = t.Databases[database].ConnPool // which is never that of a replica
 	}
 	if !l.renewing.TryLock() {
 		if l.holds(0) {
@@ -663,26 +669,26 @@ func (t *topology) checkLease(ctx context.Context, database int, pool gorm.ConnP
 	return nil
 }
 
-// renewMaps renews the leases that are not fresh, and returns an error if the map has changed and a lease
+// RenewMaps renews the leases that are not fresh, and returns an error if the map has changed and a lease
 // ends soon, or if the tables hold rows of another rule. A database that does not answer is left to the
 // statements that need it. Statements in a transaction do not renew a lease themselves, so without this, the
 // leases of busy processes would end up to a whole span before a cutover can begin.
-func (t *topology) renewMaps(ctx context.Context) error {
+func (t *Topology) RenewMaps(ctx context.Context) error {
 	for i, l := range t.leases {
-		if l.isFresh() || l.lasts(mapReserve) || younger(l.failed.Load(), mapPatience) {
+		if l.isFresh() || l.lasts(mapReserve) || younger(l.failed.Load(), MapPatience) {
 			continue
 		}
 		suffices := l.holds(mapReserve)
-		if suffices && !hasFreeConnection(t.dbs[i]) {
+		if suffices && !hasFreeConnection(t.Databases[i]) {
 			continue // The caller may hold the only one.
 		}
 		if !l.renewing.TryLock() {
 			if !suffices && l.refused.Load() != nil {
-				return mapError(errMapClosed)
+				return Invalid(ErrMapClosed)
 			}
 			continue // Another goroutine is renewing it, and the statement waits for that.
 		}
-		err := t.renewMap(ctx, i, t.dbs[i].ConnPool)
+		err := t.renewMap(ctx, i, t.Databases[i].ConnPool)
 		l.renewing.Unlock()
 		if errors.Is(err, errs.ErrShardMap) && !l.holds(mapReserve) || errors.Is(err, errs.ErrSharding) {
 			return err
@@ -691,15 +697,15 @@ func (t *topology) renewMaps(ctx context.Context) error {
 	return nil
 }
 
-// endLeases gives the leases up.
-func (t *topology) endLeases() {
+// EndLeases gives the leases up.
+func (t *Topology) EndLeases() {
 	for _, l := range t.leases {
 		l.granted.Store(nil)
 	}
 }
 
 // renewMap reads the records and takes a new lease. The caller holds the lease's mutex.
-func (t *topology) renewMap(ctx context.Context, database int, pool gorm.ConnPool) error {
+func (t *Topology) renewMap(ctx context.Context, database int, pool gorm.ConnPool) error {
 	l := t.leases[database]
 	began := time.Now()
 	span, err := t.readMap(ctx, database, pool, false)
@@ -723,7 +729,7 @@ func (t *topology) renewMap(ctx context.Context, database int, pool gorm.ConnPoo
 // transaction: a pool with a single connection has no other. The read locks the records, because a plain
 // one might see them as they were when the transaction began. So no cutover begins before it ends. On
 // SQLite a transaction sees the records and the tables of one instant anyway.
-func (t *topology) lockMap(ctx context.Context, database int, pool gorm.ConnPool) error {
+func (t *Topology) lockMap(ctx context.Context, database int, pool gorm.ConnPool) error {
 	if !t.leases[database].recorded.Load() {
 		return nil
 	}
@@ -733,17 +739,17 @@ func (t *topology) lockMap(ctx context.Context, database int, pool gorm.ConnPool
 
 // readMap compares the records of a database with the map of the topology, and returns how long a lease
 // lasts.
-func (t *topology) readMap(
+func (t *Topology) readMap(
 	ctx context.Context, database int, pool gorm.ConnPool, lock bool,
 ) (time.Duration, error) {
 	if len(t.shardedTables()) == 0 {
 		return mapSpan, nil
 	}
-	var records []shardRecord
+	var records []Record
 	var err error
 	if t.leases[database].recorded.Load() {
 		records, err = t.queryMap(ctx, database, pool, lock)
-	} else if records, err = (registry{t}).recordsIn(ctx, database); err == nil && len(records) == 0 {
+	} else if records, err = (Registry{t}).recordsIn(ctx, database); err == nil && len(records) == 0 {
 		return mapSpan, t.examine(ctx, database)
 	}
 	switch {
@@ -751,8 +757,8 @@ func (t *topology) readMap(
 		return 0, fmt.Errorf("snowflakeplugin: the lease on the shard map of database %d has ended and cannot "+
 			"be renewed: %w", database, err)
 	case len(records) == 0:
-		return 0, mapError(fmt.Errorf("database %d has lost its records in table %s", database,
-			internalTable(t.dbs[database], shardsTable)))
+		return 0, Invalid(fmt.Errorf("database %d has lost its records in table %s", database,
+			InternalTable(t.Databases[database], ShardsTable)))
 	}
 	t.leases[database].recorded.Store(true)
 	found := mapState{}
@@ -760,36 +766,36 @@ func (t *topology) readMap(
 		found.add(c)
 	}
 	switch {
-	case found.next != 0:
-		return 0, mapError(errMapClosed)
-	case found.mixed || found.version != t.version || found.shards != t.shards:
-		return 0, mapError(errMapReplaced)
+	case found.Next != 0:
+		return 0, Invalid(ErrMapClosed)
+	case found.Mixed || found.Version != t.Version || found.Shards != t.ShardCount:
+		return 0, Invalid(ErrMapReplaced)
 	}
-	t.staleShards.Store(int64(found.staleShards))
-	return found.span, nil
+	t.StaleShards.Store(int64(found.StaleShards))
+	return found.Span, nil
 }
 
 // examine looks once at the tables of a database without records: the router has not made them.
-func (t *topology) examine(ctx context.Context, database int) error {
+func (t *Topology) examine(ctx context.Context, database int) error {
 	l := t.leases[database]
 	if l.examined.Load() {
 		return nil
 	}
-	err := t.examines(ctx, database)
+	err := t.Examines(ctx, database)
 	l.examined.Store(err == nil)
 	return err
 }
 
 // queryMap reads the records by one statement, directly on a pool or connection: callbacks of the
 // application might send it to a replica, which is behind.
-func (t *topology) queryMap(
+func (t *Topology) queryMap(
 	ctx context.Context, database int, pool gorm.ConnPool, lock bool,
-) (records []shardRecord, err error) {
-	db := t.dbs[database]
+) (records []Record, err error) {
+	db := t.Databases[database]
 	var query strings.Builder
 	var names []any
 	query.WriteString("SELECT shards, stale_shards, version, next_shards, lease_millis FROM " +
-		db.Statement.Quote(internalTable(db, shardsTable)) + " WHERE name IN (")
+		db.Statement.Quote(InternalTable(db, ShardsTable)) + " WHERE name IN (")
 	for i, name := range t.shardedTables() {
 		if i > 0 {
 			query.WriteByte(',')
@@ -810,7 +816,7 @@ func (t *topology) queryMap(
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var c shardRecord
+		var c Record
 		err := rows.Scan(&c.Shards, &c.StaleShards, &c.Version, &c.NextShards, &c.LeaseMillis)
 		if err != nil {
 			return nil, err
@@ -820,9 +826,9 @@ func (t *topology) queryMap(
 	return records, rows.Err()
 }
 
-// internalTable returns the name of one of the router's own tables, spelled by the naming strategy of
+// InternalTable returns the name of one of the router's own tables, spelled by the naming strategy of
 // the application.
-func internalTable(db *gorm.DB, name string) string { return db.NamingStrategy.TableName(name) }
+func InternalTable(db *gorm.DB, name string) string { return db.NamingStrategy.TableName(name) }
 
 func isZeroLayout(l generator.Layout) bool {
 	return l.TimeBits == 0 && l.SequenceBits == 0 && l.Node == nil && l.Tick == 0

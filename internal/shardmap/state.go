@@ -1,4 +1,4 @@
-package router
+package shardmap
 
 import (
 	"context"
@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// shardsTable records how many shards each model has and which of them are in this database. Every
+	// ShardsTable records how many shards each model has and which of them are in this database. Every
 	// database of a router has one. AutoMigrate and a resharding write to it.
-	shardsTable = "snowflake_shards"
-	// movesTable is the journal of a resharding.
-	movesTable = "snowflake_moves"
+	ShardsTable = "snowflake_shards"
+	// MovesTable is the journal of a resharding.
+	MovesTable = "snowflake_moves"
 )
 
-// shardRecord is a row of shardsTable.
-type shardRecord struct {
+// Record is a row of shardsTable.
+type Record struct {
 	Name   string `gorm:"primaryKey;size:191"` // the model's table, without a shard number
 	Shards int    `gorm:"not null"`
 	// Held lists the shards in this database, such as 0-3,8.
@@ -34,7 +34,7 @@ type shardRecord struct {
 	// Complete is set once every database of the router has such a row. From then on a database without
 	// one cannot belong to the router.
 	Complete bool `gorm:"not null"`
-	// StaleShards is topology.staleShards.
+	// StaleShards is Topology.StaleShards.
 	StaleShards int `gorm:"not null"`
 	// Version counts the cutovers.
 	Version int64 `gorm:"not null;default:0"`
@@ -51,8 +51,8 @@ type shardRecord struct {
 	Mask      int64  `gorm:"not null;default:0"`
 }
 
-// moveRecord is a row of movesTable. It describes a table that is filled from another one.
-type moveRecord struct {
+// MoveRecord is a row of movesTable. It describes a table that is filled from another one.
+type MoveRecord struct {
 	Name   string `gorm:"primaryKey;size:191"` // the table that is filled
 	LastID int64  `gorm:"not null"`            // rows up to this one are copied
 	Copied int64  `gorm:"not null"`            // how many that are
@@ -68,18 +68,18 @@ type moveRecord struct {
 	Made bool `gorm:"not null;default:false"`
 }
 
-// registry is what the databases of a topology have recorded about its shards.
-type registry struct{ *topology }
+// Registry is what the databases of a topology have recorded about its shards.
+type Registry struct{ *Topology }
 
-// compare checks the topology against the records, and returns what they say together. A database without
+// Compare checks the topology against the records, and returns what they say together. A database without
 // the table is new, or older than the table. A cutover that all of them have recorded is finished here.
-func (r registry) compare() (mapState, error) {
+func (r Registry) Compare() (mapState, error) {
 	found := mapState{}
-	ctx := r.dbs[0].Statement.Context
+	ctx := r.Databases[0].Statement.Context
 	names := r.shardedTables()
 	complete := map[string]int{} // by name, a database whose record is complete
 	silent := map[string]int{}   // by name, a database that should have a record and has none
-	for i := range r.dbs {
+	for i := range r.Databases {
 		records, err := r.recordsIn(ctx, i)
 		if err != nil {
 			return found, err
@@ -108,35 +108,36 @@ func (r registry) compare() (mapState, error) {
 		if other, isComplete := complete[name]; isComplete && missing {
 			return found, fmt.Errorf("database %d has no record of %s in its table %s, but by database %d all "+
 				"databases had one: it is another database than before, or a new one; Databases in "+
-				"docs/sharding.md says how to add one", i, name, internalTable(r.dbs[i], shardsTable), other)
+				"docs/sharding.md says how to add one", i, name, InternalTable(r.Databases[i], ShardsTable), other)
 		}
 	}
 	switch {
-	case found.next != r.shards:
-	case found.shards == r.shards && !found.mixed && len(silent) == 0:
-		found.next = 0
-		return found, registry{&topology{
-			shards: r.shards, mask: r.mask, dbs: r.dbs, place: r.place, models: r.models, version: found.version,
-		}}.finish(ctx)
-	case found.shards > r.shards:
+	case found.Next != r.ShardCount:
+	case found.Shards == r.ShardCount && !found.Mixed && len(silent) == 0:
+		found.Next = 0
+		return found, Registry{&Topology{
+			ShardCount: r.ShardCount, Mask: r.Mask, Databases: r.Databases, Place: r.Place, Models: r.Models,
+			Version: found.Version,
+		}}.Finish(ctx)
+	case found.Shards > r.ShardCount:
 		return found, fmt.Errorf("the undoing of a resharding from %d to %d shards was interrupted: call "+
 			"\"snowflake shards undo\", or configure a router with %[2]d, and call Undo of its PendingCleanup",
-			r.shards, found.shards)
+			r.ShardCount, found.Shards)
 	default:
 		return found, fmt.Errorf("a cutover from %d to %d shards was interrupted: configure a router with "+
-			"%[1]d, and call Reshard and Cutover again", r.shards/2, r.shards)
+			"%[1]d, and call Reshard and Cutover again", r.ShardCount/2, r.ShardCount)
 	}
 	return found, nil
 }
 
 // compareRecord checks the topology against one record.
-func (r registry) compareRecord(database int, c shardRecord, held string) error {
-	table := internalTable(r.dbs[database], shardsTable)
+func (r Registry) compareRecord(database int, c Record, held string) error {
+	table := InternalTable(r.Databases[database], ShardsTable)
 	next := c.NextShards
-	if c.Shards != r.shards && (next == 2*r.shards || next == r.shards || next != 0 && 2*next == r.shards) {
+	if n := r.ShardCount; c.Shards != n && (next == 2*n || next == n || next != 0 && 2*next == n) {
 		return nil // A cutover was interrupted, or the undoing of one.
 	}
-	if c.Shards != r.shards {
+	if c.Shards != r.ShardCount {
 		return fmt.Errorf("%s has %d shards according to table %s in database %d: set Shards to that number, or "+
 			"double the shards by Router.Reshard", c.Name, c.Shards, table, database)
 	}
@@ -157,42 +158,42 @@ func describeShards(held string) string {
 }
 
 // recordsIn reads the records about the router's models, if the table exists.
-func (r registry) recordsIn(ctx context.Context, database int) ([]shardRecord, error) {
-	db := r.dbs[database]
-	table := internalTable(db, shardsTable)
-	var records []shardRecord
+func (r Registry) recordsIn(ctx context.Context, database int) ([]Record, error) {
+	db := r.Databases[database]
+	table := InternalTable(db, ShardsTable)
+	var records []Record
 	if !db.Session(&gorm.Session{NewDB: true, Context: ctx}).Migrator().HasTable(table) {
 		// GORM also answers no if it cannot ask.
-		if err := ping(ctx, db); err != nil {
+		if err := Ping(ctx, db); err != nil {
 			return nil, fmt.Errorf("table %s in database %d: %w", table, database, err)
 		}
 		return nil, nil
 	}
-	err := r.plainOn(ctx, database, table).Where("name IN ?", r.shardedTables()).Find(&records).Error
+	err := r.PlainOn(ctx, database, table).Where("name IN ?", r.shardedTables()).Find(&records).Error
 	if err != nil {
 		return nil, fmt.Errorf("table %s in database %d: %w", table, database, err)
 	}
 	return records, nil
 }
 
-// recordMissing writes the records that do not exist yet.
-func (r registry) recordMissing(ctx context.Context) error {
+// RecordMissing writes the records that do not exist yet.
+func (r Registry) RecordMissing(ctx context.Context) error {
 	names := r.shardedTables()
 	if len(names) == 0 {
 		return nil
 	}
-	for i := range r.dbs {
+	for i := range r.Databases {
 		if err := r.recordIn(ctx, i); err != nil {
 			return err
 		}
 	}
-	if _, err := r.compare(); err != nil {
+	if _, err := r.Compare(); err != nil {
 		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	// Completed last, because a process that ends before this leaves databases without records.
-	for i, db := range r.dbs {
-		table := internalTable(db, shardsTable)
-		tx := r.plainOn(ctx, i, table).Where("name IN ? AND complete = ?", names, false)
+	for i, db := range r.Databases {
+		table := InternalTable(db, ShardsTable)
+		tx := r.PlainOn(ctx, i, table).Where("name IN ? AND complete = ?", names, false)
 		if err := tx.Update("complete", true).Error; err != nil {
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
 		}
@@ -200,11 +201,11 @@ func (r registry) recordMissing(ctx context.Context) error {
 	return nil
 }
 
-// closeMap marks all records, so that no process gets a lease on the map any more, and takes the map over.
-func (r registry) closeMap(ctx context.Context, next int, closing int64) error {
-	for i := range r.dbs {
-		err := r.change(ctx, i, map[string]any{"next_shards": next, "closing": closing},
-			"shards = ? AND version = ?", r.shards, r.version)
+// CloseMap marks all records, so that no process gets a lease on the map any more, and takes the map over.
+func (r Registry) CloseMap(ctx context.Context, next int, closing int64) error {
+	for i := range r.Databases {
+		err := r.Change(ctx, i, map[string]any{"next_shards": next, "closing": closing},
+			"shards = ? AND version = ?", r.ShardCount, r.Version)
 		if err != nil {
 			return err
 		}
@@ -212,29 +213,30 @@ func (r registry) closeMap(ctx context.Context, next int, closing int64) error {
 	return nil
 }
 
-// record replaces all records by those of this topology, if they were closed by the caller. They stay closed
+// Record replaces all records by those of this topology, if they were closed by the caller. They stay closed
 // until all are written.
-func (r registry) record(ctx context.Context, next, staleShards int, closing int64) error {
-	for i := range r.dbs {
+func (r Registry) Record(ctx context.Context, next, staleShards int, closing int64) error {
+	for i := range r.Databases {
 		set := map[string]any{
-			"shards": r.shards, "held": r.shardsIn(i), "complete": true, "version": r.version,
+			"shards": r.ShardCount, "held": r.shardsIn(i), "complete": true, "version": r.Version,
 			"next_shards": next, "stale_shards": staleShards,
 		}
-		if err := r.change(ctx, i, set, "next_shards = ? AND closing = ?", next, closing); err != nil {
+		if err := r.Change(ctx, i, set, "next_shards = ? AND closing = ?", next, closing); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeBack replaces all records by those of the old shards again, after a cutover that some databases have
+// TakeBack replaces all records by those of the old shards again, after a cutover that some databases have
 // not recorded. It stays closed, now by the caller. seen says who had closed it when that was looked at.
-func (r registry) takeBack(ctx context.Context, seen []int64, closing int64) error {
-	for i := range r.dbs {
+func (r Registry) TakeBack(ctx context.Context, seen []int64, closing int64) error {
+	for i := range r.Databases {
 		set := map[string]any{
-			"shards": r.shards, "held": r.shardsIn(i), "version": r.version, "stale_shards": 0, "closing": closing,
+			"shards": r.ShardCount, "held": r.shardsIn(i), "version": r.Version, "stale_shards": 0,
+			"closing": closing,
 		}
-		err := r.change(ctx, i, set, "next_shards = ? AND closing = ?", 2*r.shards, seen[i])
+		err := r.Change(ctx, i, set, "next_shards = ? AND closing = ?", 2*r.ShardCount, seen[i])
 		if err != nil {
 			return err
 		}
@@ -242,77 +244,77 @@ func (r registry) takeBack(ctx context.Context, seen []int64, closing int64) err
 	return nil
 }
 
-// finish removes the rows that were moved from the old tables, and opens the map. The new number of shards
+// Finish removes the rows that were moved from the old tables, and opens the map. The new number of shards
 // must be recorded in every database, because from now on the new tables alone have these rows. After an
 // Undo there is nothing to remove.
-func (r registry) finish(ctx context.Context) error {
-	var moved []*shardModel
-	for _, m := range r.models {
-		if !m.broadcast {
+func (r Registry) Finish(ctx context.Context) error {
+	var moved []*Model
+	for _, m := range r.Models {
+		if !m.Broadcast {
 			moved = append(moved, m)
 		}
 	}
 	// Tables of one shard may have foreign keys to each other, so one of them comes after the other.
-	err := r.eachInTurn(ctx, r.shards/2, func(shard int) []int { return []int{r.place[shard]} },
+	err := r.EachInTurn(ctx, r.ShardCount/2, func(shard int) []int { return []int{r.Place[shard]} },
 		func(ctx context.Context, shard int) error {
-			return inAnyOrder(len(moved), func(i int) error { return r.removeMoved(ctx, moved[i], shard) })
+			return InAnyOrder(len(moved), func(i int) error { return r.removeMoved(ctx, moved[i], shard) })
 		}, nil)
 	if err != nil {
 		return err
 	}
-	return r.openMap(ctx)
+	return r.OpenMap(ctx)
 }
 
 // removeMoved deletes the rows of another shard from an old table, in a transaction that holds the records:
 // once the map is open again or is being undone, this must not happen any more.
-func (r registry) removeMoved(ctx context.Context, m *shardModel, shard int) error {
-	db := r.dbs[r.place[shard]].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-	err := inTransaction(db, func(tx *gorm.DB) error {
-		held, err := r.share(tx, "shards = ? AND next_shards = ? AND version = ? AND stale_shards = ?", r.shards,
-			r.shards, r.version, r.shards/2)
+func (r Registry) removeMoved(ctx context.Context, m *Model, shard int) error {
+	db := r.Databases[r.Place[shard]].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	err := InTransaction(db, func(tx *gorm.DB) error {
+		held, err := r.Share(tx, "shards = ? AND next_shards = ? AND version = ? AND stale_shards = ?",
+			r.ShardCount, r.ShardCount, r.Version, r.ShardCount/2)
 		if err != nil || !held {
 			return err // Without the mark, there is nothing left to do.
 		}
-		key := tx.Statement.Quote(m.key.DBName)
-		statement := fmt.Sprintf("DELETE FROM %s WHERE (%s & %d) %% %d = %d", tx.Statement.Quote(m.table(shard)),
-			key, r.mask, r.shards, shard+r.shards/2)
+		key := tx.Statement.Quote(m.Key.DBName)
+		statement := fmt.Sprintf("DELETE FROM %s WHERE (%s & %d) %% %d = %d", tx.Statement.Quote(m.Table(shard)),
+			key, r.Mask, r.ShardCount, shard+r.ShardCount/2)
 		if db.Name() == dialect.MySQL {
 			statement += " ORDER BY " + key + " DESC" // It checks foreign keys row by row.
 		}
 		return tx.Exec(statement).Error
 	})
 	if err != nil {
-		return fmt.Errorf("snowflakeplugin: removing the moved rows from %s: %w", m.table(shard), err)
+		return fmt.Errorf("snowflakeplugin: removing the moved rows from %s: %w", m.Table(shard), err)
 	}
 	return nil
 }
 
-// openMap removes the mark that leads to this topology.
-func (r registry) openMap(ctx context.Context) error {
-	return r.unmark(ctx, "next_shards = ?", r.shards)
+// OpenMap removes the mark that leads to this topology.
+func (r Registry) OpenMap(ctx context.Context) error {
+	return r.Unmark(ctx, "next_shards = ?", r.ShardCount)
 }
 
-// unmark removes the mark from the records of this topology that meet a condition.
-func (r registry) unmark(ctx context.Context, condition string, args ...any) error {
-	for i, db := range r.dbs {
+// Unmark removes the mark from the records of this topology that meet a condition.
+func (r Registry) Unmark(ctx context.Context, condition string, args ...any) error {
+	for i, db := range r.Databases {
 		if records, err := r.recordsIn(ctx, i); err != nil || len(records) == 0 {
 			return err
 		}
-		err := r.recordsOf(db.WithContext(ctx)).Where("shards = ? AND version = ?", r.shards, r.version).
+		err := r.RecordsOf(db.WithContext(ctx)).Where("shards = ? AND version = ?", r.ShardCount, r.Version).
 			Where(condition, args...).Updates(map[string]any{"next_shards": 0, "closing": 0}).Error
 		if err != nil {
-			table := internalTable(db, shardsTable)
+			table := InternalTable(db, ShardsTable)
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
 		}
 	}
 	return nil
 }
 
-// recordCleanup says in every record that no Clean is pending any more.
-func (r registry) recordCleanup(ctx context.Context) error {
-	for i, db := range r.dbs {
-		table := internalTable(db, shardsTable)
-		tx := r.plainOn(ctx, i, table).Where("name IN ?", r.shardedTables())
+// RecordCleanup says in every record that no Clean is pending any more.
+func (r Registry) RecordCleanup(ctx context.Context) error {
+	for i, db := range r.Databases {
+		table := InternalTable(db, ShardsTable)
+		tx := r.PlainOn(ctx, i, table).Where("name IN ?", r.shardedTables())
 		if err := tx.Update("stale_shards", 0).Error; err != nil {
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
 		}
@@ -321,28 +323,28 @@ func (r registry) recordCleanup(ctx context.Context) error {
 }
 
 // recordIn writes the records of one database that do not exist yet.
-func (r registry) recordIn(ctx context.Context, database int) error {
-	var records []shardRecord
-	var common shardRecord
-	common.Shards, common.Held, common.Version = r.shards, r.shardsIn(database), r.version
-	common.LeaseMillis = r.span.Milliseconds()
-	for _, m := range r.models {
-		if !m.broadcast {
-			common.Name, common.KeyColumn, common.Mask = m.base.Table, m.key.DBName, r.mask
+func (r Registry) recordIn(ctx context.Context, database int) error {
+	var records []Record
+	var common Record
+	common.Shards, common.Held, common.Version = r.ShardCount, r.shardsIn(database), r.Version
+	common.LeaseMillis = r.Span.Milliseconds()
+	for _, m := range r.Models {
+		if !m.Broadcast {
+			common.Name, common.KeyColumn, common.Mask = m.Base.Table, m.Key.DBName, r.Mask
 			records = append(records, common)
 		}
 	}
-	table := internalTable(r.dbs[database], shardsTable)
-	err := autoMigrate(r.plainOn(ctx, database, table), &shardRecord{})
+	table := InternalTable(r.Databases[database], ShardsTable)
+	err := AutoMigrate(r.PlainOn(ctx, database, table), &Record{})
 	if err == nil {
-		err = r.plainOn(ctx, database, table).Clauses(clause.OnConflict{DoNothing: true}).Create(&records).Error
+		err = r.PlainOn(ctx, database, table).Clauses(clause.OnConflict{DoNothing: true}).Create(&records).Error
 	}
 	for _, c := range records {
 		if err != nil {
 			break
 		}
 		// Records of before lack them.
-		err = r.plainOn(ctx, database, table).Where("name = ? AND mask = 0", c.Name).
+		err = r.PlainOn(ctx, database, table).Where("name = ? AND mask = 0", c.Name).
 			Updates(map[string]any{"key_column": c.KeyColumn, "mask": c.Mask}).Error
 	}
 	if err != nil {
@@ -354,23 +356,23 @@ func (r registry) recordIn(ctx context.Context, database int) error {
 
 // mapState is what the records of all databases say together.
 type mapState struct {
-	shards, next, staleShards int
-	version                   int64
-	span                      time.Duration
-	any, mixed                bool // mixed: they do not agree, because a cutover is under way
+	Shards, Next, StaleShards int
+	Version                   int64
+	Span                      time.Duration
+	any, Mixed                bool // mixed: they do not agree, because a cutover is under way
 }
 
-func (s *mapState) add(c shardRecord) {
-	if s.any && (c.Version != s.version || c.Shards != s.shards) {
-		s.mixed = true
+func (s *mapState) add(c Record) {
+	if s.any && (c.Version != s.Version || c.Shards != s.Shards) {
+		s.Mixed = true
 	}
-	s.any, s.version, s.shards = true, max(s.version, c.Version), max(s.shards, c.Shards)
-	s.span = max(s.span, time.Duration(c.LeaseMillis)*time.Millisecond)
-	s.next, s.staleShards = max(s.next, c.NextShards), max(s.staleShards, c.StaleShards)
+	s.any, s.Version, s.Shards = true, max(s.Version, c.Version), max(s.Shards, c.Shards)
+	s.Span = max(s.Span, time.Duration(c.LeaseMillis)*time.Millisecond)
+	s.Next, s.StaleShards = max(s.Next, c.NextShards), max(s.StaleShards, c.StaleShards)
 }
 
-// readShards is the inverse of topology.shardsIn.
-func readShards(held string) []int {
+// ReadShards is the inverse of Topology.shardsIn.
+func ReadShards(held string) []int {
 	var shards []int
 	for part := range strings.SplitSeq(held, ",") {
 		first, last, isRun := strings.Cut(part, "-")
@@ -389,18 +391,18 @@ func readShards(held string) []int {
 	return shards
 }
 
-// mapRecord is a record of the shard map with the database that has it.
-type mapRecord struct {
-	shardRecord
-	database int
+// MapRecord is a record of the shard map with the database that has it.
+type MapRecord struct {
+	Record
+	Database int
 }
 
-// readMaps reads the records of some models, or of all of them.
-func readMaps(ctx context.Context, dbs []*gorm.DB, names []string) ([]mapRecord, error) {
-	var all []mapRecord
+// ReadMaps reads the records of some models, or of all of them.
+func ReadMaps(ctx context.Context, dbs []*gorm.DB, names []string) ([]MapRecord, error) {
+	var all []MapRecord
 	for i, db := range dbs {
-		var found []shardRecord
-		err := readAll(ctx, db, shardsTable, &found, func(tx *gorm.DB) *gorm.DB {
+		var found []Record
+		err := ReadAll(ctx, db, ShardsTable, &found, func(tx *gorm.DB) *gorm.DB {
 			if names != nil {
 				tx = tx.Where("name IN ?", names)
 			}
@@ -410,20 +412,20 @@ func readMaps(ctx context.Context, dbs []*gorm.DB, names []string) ([]mapRecord,
 			return nil, fmt.Errorf("snowflakeplugin: the shard map in database %d: %w", i, err)
 		}
 		for _, record := range found {
-			all = append(all, mapRecord{record, i})
+			all = append(all, MapRecord{record, i})
 		}
 	}
 	return all, nil
 }
 
-// readAll reads the rows of one of the router's own tables, if the database has it.
-func readAll(
+// ReadAll reads the rows of one of the router's own tables, if the database has it.
+func ReadAll(
 	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
 ) error {
-	table := internalTable(db, name)
+	table := InternalTable(db, name)
 	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
 	if !tx.Migrator().HasTable(table) {
-		return ping(ctx, db) // GORM also answers no if it cannot ask.
+		return Ping(ctx, db) // GORM also answers no if it cannot ask.
 	}
 	return scope(tx.Table(table)).Find(into).Error
 }
@@ -431,7 +433,7 @@ func readAll(
 // A resharding from N to 2N shards is in one of these phases, by the records of all databases. next is the
 // number in their column next_shards: while it is set, nobody gets a lease on the map.
 //
-//	phase              shards      next   what is left to do
+//	Phase              shards      next   what is left to do
 //	phaseOpen          N           0      Copy and Cutover, or Undo
 //	phaseClosed        N           2N     the same; nobody routes
 //	phaseHalf          N and 2N    2N     the same; nobody has used the new map yet
@@ -446,33 +448,33 @@ func readAll(
 // left a statement behind that still runs. So every change is conditional. Whoever closes a map writes a
 // number of its own into the records, which takes the map over from whoever closed it before. All changes
 // of records and rows by the first one are refused from then on, because they look for its own number.
-type phase int
+type Phase int
 
 const (
-	phaseOpen phase = iota
-	phaseClosed
-	phaseHalf
-	phaseRecorded
-	phaseCut
-	phaseUndoing
-	phaseUndoHalf
-	phaseUndone
-	phaseDropping
-	phaseCleaned
+	PhaseOpen Phase = iota
+	PhaseClosed
+	PhaseHalf
+	PhaseRecorded
+	PhaseCut
+	PhaseUndoing
+	PhaseUndoHalf
+	PhaseUndone
+	PhaseDropping
+	PhaseCleaned
 )
 
-// survey is what the records of all databases say about a resharding.
-type survey struct {
-	phase    phase
-	versions map[int]int64 // the version of the map with a number of shards
-	closings []int64       // by database, who has closed it
+// Survey is what the records of all databases say about a resharding.
+type Survey struct {
+	Phase    Phase
+	Versions map[int]int64 // the version of the map with a number of shards
+	Closings []int64       // by database, who has closed it
 }
 
-// survey reads the phase of a resharding from a number of shards.
-func (r registry) survey(ctx context.Context, before int) (survey, error) {
-	s := survey{versions: map[int]int64{}}
+// Survey reads the phase of a resharding from a number of shards.
+func (r Registry) Survey(ctx context.Context, before int) (Survey, error) {
+	s := Survey{Versions: map[int]int64{}}
 	next, stale := 0, 0
-	for i := range r.dbs {
+	for i := range r.Databases {
 		records, err := r.recordsIn(ctx, i)
 		if err != nil {
 			return s, err
@@ -481,73 +483,73 @@ func (r registry) survey(ctx context.Context, before int) (survey, error) {
 		for _, c := range records {
 			if c.Shards != before && c.Shards != 2*before {
 				return s, fmt.Errorf("%w: %s has %d shards according to table %s in database %d, and not %d or %d",
-					errs.ErrSharding, c.Name, c.Shards, internalTable(r.dbs[i], shardsTable), i, before, 2*before)
+					errs.ErrSharding, c.Name, c.Shards, InternalTable(r.Databases[i], ShardsTable), i, before, 2*before)
 			}
-			s.versions[c.Shards] = max(s.versions[c.Shards], c.Version)
+			s.Versions[c.Shards] = max(s.Versions[c.Shards], c.Version)
 			next, stale, closing = max(next, c.NextShards), max(stale, c.StaleShards), max(closing, c.Closing)
 		}
-		s.closings = append(s.closings, closing)
+		s.Closings = append(s.Closings, closing)
 	}
-	_, old := s.versions[before]
-	_, doubled := s.versions[2*before]
-	s.phase = phaseOf(old, doubled, next/before, stale/before)
+	_, old := s.Versions[before]
+	_, doubled := s.Versions[2*before]
+	s.Phase = phaseOf(old, doubled, next/before, stale/before)
 	return s, nil
 }
 
 // phaseOf derives the phase from the records with the old and with the new number of shards. next and stale
 // are 0, or 1 for the old number, or 2 for the new one.
-func phaseOf(old, doubled bool, next, stale int) phase {
+func phaseOf(old, doubled bool, next, stale int) Phase {
 	switch {
 	case old && doubled && next == 1:
-		return phaseUndoHalf
+		return PhaseUndoHalf
 	case old && doubled:
-		return phaseHalf
+		return PhaseHalf
 	case doubled && next == 2:
-		return phaseRecorded
+		return PhaseRecorded
 	case doubled && next == 1:
-		return phaseUndoing
+		return PhaseUndoing
 	case doubled && stale == 1:
-		return phaseCut
+		return PhaseCut
 	case doubled:
-		return phaseCleaned
+		return PhaseCleaned
 	case next == 2:
-		return phaseClosed
+		return PhaseClosed
 	case next == 1:
-		return phaseUndone
+		return PhaseUndone
 	case stale == 2:
-		return phaseDropping
+		return PhaseDropping
 	}
-	return phaseOpen
+	return PhaseOpen
 }
 
-// newClosing makes the number of somebody who closes a map. It is never 0.
-func newClosing() int64 {
+// NewClosing makes the number of somebody who closes a map. It is never 0.
+func NewClosing() int64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // which never fails
 	return int64(binary.LittleEndian.Uint64(b[:])>>2) | 1
 }
 
-// errTakenOver is wrapped by the error of a process that another one has overtaken.
-func errTakenOver(database int) error {
+// TakenOver is wrapped by the error of a process that another one has overtaken.
+func TakenOver(database int) error {
 	return fmt.Errorf("%w: another process has gone on with this resharding, or has ended it, as the records "+
 		"of database %d say: look at its state, and call the step again", errs.ErrSharding, database)
 }
 
-// change updates the records that meet a condition, and fails unless all records of the database do.
-func (r registry) change(
+// Change updates the records that meet a condition, and fails unless all records of the database do.
+func (r Registry) Change(
 	ctx context.Context, database int, set map[string]any, condition string, args ...any,
 ) error {
-	db := r.dbs[database]
-	table := internalTable(db, shardsTable)
-	err := r.plainOn(ctx, database, table).Transaction(func(tx *gorm.DB) error {
-		held, err := r.hold(tx, condition, args...)
+	db := r.Databases[database]
+	table := InternalTable(db, ShardsTable)
+	err := r.PlainOn(ctx, database, table).Transaction(func(tx *gorm.DB) error {
+		held, err := r.Hold(tx, condition, args...)
 		if err == nil && !held {
-			err = errTakenOver(database)
+			err = TakenOver(database)
 		}
 		if err != nil {
 			return err
 		}
-		return r.recordsOf(tx).Updates(set).Error
+		return r.RecordsOf(tx).Updates(set).Error
 	})
 	if err != nil {
 		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
@@ -555,36 +557,36 @@ func (r registry) change(
 	return nil
 }
 
-// hold locks the records of a database until the end of a transaction, and reports whether all of them meet
+// Hold locks the records of a database until the end of a transaction, and reports whether all of them meet
 // a condition.
-func (r registry) hold(tx *gorm.DB, condition string, args ...any) (bool, error) {
+func (r Registry) Hold(tx *gorm.DB, condition string, args ...any) (bool, error) {
 	// It writes first, because a read might see the records as they were when the transaction began.
-	if err := r.recordsOf(tx).Update("shards", gorm.Expr("shards")).Error; err != nil {
+	if err := r.RecordsOf(tx).Update("shards", gorm.Expr("shards")).Error; err != nil {
 		return false, err
 	}
 	var all, met int64
-	if err := r.recordsOf(tx).Count(&all).Error; err != nil {
+	if err := r.RecordsOf(tx).Count(&all).Error; err != nil {
 		return false, err
 	}
-	err := r.recordsOf(tx).Where(condition, args...).Count(&met).Error
+	err := r.RecordsOf(tx).Where(condition, args...).Count(&met).Error
 	return all > 0 && met == all, err
 }
 
-// share is hold for a transaction that changes rows, and not the records: others of the kind need not wait
+// Share is hold for a transaction that changes rows, and not the records: others of the kind need not wait
 // for it. Whoever changes the records waits for all of them.
-func (r registry) share(tx *gorm.DB, condition string, args ...any) (bool, error) {
+func (r Registry) Share(tx *gorm.DB, condition string, args ...any) (bool, error) {
 	if tx.Name() == dialect.SQLite {
-		return r.hold(tx, condition, args...) // Only one transaction of a database writes at a time.
+		return r.Hold(tx, condition, args...) // Only one transaction of a database writes at a time.
 	}
 	// A read that locks sees what is committed last, and not what was when the transaction began.
 	var met []bool
-	err := r.recordsOf(tx).Clauses(clause.Locking{Strength: clause.LockingStrengthShare}).
+	err := r.RecordsOf(tx).Clauses(clause.Locking{Strength: clause.LockingStrengthShare}).
 		Select("CASE WHEN "+condition+" THEN 1 ELSE 0 END = 1", args...).Scan(&met).Error
 	return len(met) > 0 && !slices.Contains(met, false), err
 }
 
-// recordsOf returns a handle for the records in a transaction.
-func (r registry) recordsOf(tx *gorm.DB) *gorm.DB {
-	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(internalTable(tx, shardsTable)).
+// RecordsOf returns a handle for the records in a transaction.
+func (r Registry) RecordsOf(tx *gorm.DB) *gorm.DB {
+	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(InternalTable(tx, ShardsTable)).
 		Where("name IN ?", r.shardedTables())
 }

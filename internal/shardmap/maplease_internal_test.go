@@ -1,4 +1,4 @@
-package router
+package shardmap
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 )
 
 // newMapped makes a topology of one database with a record of its map, without models.
-func newMapped(t *testing.T, db *gorm.DB) *topology {
+func newMapped(t *testing.T, db *gorm.DB) *Topology {
 	t.Helper()
-	record := shardRecord{Name: "lots", Shards: 1, Held: "0", KeyColumn: "id", Mask: 4095, LeaseMillis: 60_000}
-	check(t, db.Table(shardsTable).AutoMigrate(&shardRecord{}))
-	check(t, db.Table(shardsTable).Create(&record).Error)
-	top, err := bareTopology([]*gorm.DB{db}, 1, map[int]int{0: 0}, []string{"lots"}, []mapRecord{{record, 0}})
+	record := Record{Name: "lots", Shards: 1, Held: "0", KeyColumn: "id", Mask: 4095, LeaseMillis: 60_000}
+	check(t, db.Table(ShardsTable).AutoMigrate(&Record{}))
+	check(t, db.Table(ShardsTable).Create(&record).Error)
+	top, err := BareTopology([]*gorm.DB{db}, 1, map[int]int{0: 0}, []string{"lots"}, []MapRecord{{record, 0}})
 	check(t, err)
 	return top
 }
@@ -31,7 +31,7 @@ func check(t *testing.T, err error) {
 }
 
 // age makes the lease on the only database as old as a part of its span.
-func (t *topology) age(part float64) *mapGrant {
+func (t *Topology) age(part float64) *mapGrant {
 	const span = time.Minute
 	g := &mapGrant{time.Now().Add(-time.Duration(part * float64(span))), span}
 	t.leases[0].granted.Store(g)
@@ -48,30 +48,30 @@ func TestMethodsRenewTheLeaseOnTheMapEarly(t *testing.T) {
 		lease := c.leases[0]
 
 		fresh := c.age(mapRenewal / 2)
-		check(t, c.renewMaps(ctx))
+		check(t, c.RenewMaps(ctx))
 		if lease.granted.Load() != fresh {
 			t.Error("a fresh lease was renewed")
 		}
 		old := c.age(2 * mapRenewal)
-		check(t, c.renewMaps(ctx))
+		check(t, c.RenewMaps(ctx))
 		if lease.granted.Load() == old {
 			t.Error("a lease that was not fresh was not renewed")
 		}
 
-		check(t, db.Table(shardsTable).Where("name = ?", "lots").Update("next_shards", 2).Error)
+		check(t, db.Table(ShardsTable).Where("name = ?", "lots").Update("next_shards", 2).Error)
 		old = c.age(2 * mapRenewal)
-		check(t, c.renewMaps(ctx)) // The rest of the lease is used.
+		check(t, c.RenewMaps(ctx)) // The rest of the lease is used.
 		if lease.granted.Load() != old {
 			t.Error("a lease was renewed on a closed map")
 		}
 		refused := lease.refused.Load()
-		check(t, c.renewMaps(ctx))
-		check(t, c.checkLease(ctx, 0, db.ConnPool, beforeStatement))
+		check(t, c.RenewMaps(ctx))
+		check(t, c.CheckLease(ctx, 0, db.ConnPool, BeforeStatement))
 		if refused == nil || lease.refused.Load() != refused {
 			t.Error("a closed map was read again at once")
 		}
 		c.age(1 - mapReserve/2)
-		if err := c.renewMaps(ctx); !errors.Is(err, errs.ErrShardMap) {
+		if err := c.RenewMaps(ctx); !errors.Is(err, errs.ErrShardMap) {
 			t.Errorf("a lease that ends on a closed map: %v", err)
 		}
 	})
@@ -91,7 +91,7 @@ func TestAnEarlyRenewalDoesNotWaitForAConnection(t *testing.T) {
 		c.age(2 * mapRenewal)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		check(t, c.renewMaps(ctx))
+		check(t, c.RenewMaps(ctx))
 		if waited := pool.Stats().WaitCount; waited > 0 {
 			t.Errorf("it waited for a connection %d times", waited)
 		}

@@ -1,0 +1,107 @@
+package shardmap
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
+)
+
+// Model is a model of a router.
+type Model struct {
+	Value     any // a pointer to a zero struct, which nobody writes to
+	Base      *schema.Schema
+	Broadcast bool
+	Key       *schema.Field // nil only for a broadcast model
+	Like      *schema.Field // the field whose shard the key takes, or nil
+	tables    []string      // by shard
+	Joins     []joinTable
+	checked   []checkedColumn // of its tables
+}
+
+// joinTable is a table that GORM makes for a many-to-many relation.
+type joinTable struct {
+	Base     string // its name without a shard number
+	of       reflect.Type
+	relation *schema.Relationship
+	checked  []checkedColumn
+}
+
+// broadcastModel marks a model whose rows are in every database.
+type broadcastModel struct{ model any }
+
+// Broadcast marks a model for NewRouter.
+func Broadcast(model any) any { return broadcastModel{model} }
+
+// parseModel reads what GORM knows of a model. The key is left to the caller.
+func parseModel(i int, given any, db *gorm.DB, shards int) (*Model, error) {
+	m := &Model{}
+	if b, ok := given.(broadcastModel); ok {
+		given, m.Broadcast = b.model, true
+	}
+	stmt := &gorm.Statement{DB: db}
+	if err := stmt.Parse(given); err != nil {
+		return nil, fmt.Errorf("model %d, %T: %w", i, given, err)
+	}
+	m.Base = stmt.Schema
+	m.Value = reflect.New(m.Base.ModelType).Interface()
+	for shard := range shards {
+		m.tables = append(m.tables, TableOn(m.Base.Table, shard))
+	}
+	// The names are copied now because GORM writes to the schemas of join tables each time it parses
+	// the model.
+	for _, relation := range m.Base.Relationships.Many2Many {
+		m.Joins = append(m.Joins, joinTable{
+			Base: relation.JoinTable.Table, of: relation.JoinTable.ModelType, relation: relation,
+		})
+	}
+	return m, nil
+}
+
+// TableOn returns the name of a table on a shard. The number has at least two digits, and does not
+// depend on how many shards there are, so no table is renamed when the shards are doubled.
+func TableOn(base string, shard int) string { return fmt.Sprintf("%s_%02d", base, shard) }
+
+// Table returns the name of the model's table on a shard.
+func (m *Model) Table(shard int) string {
+	if m.Broadcast {
+		return m.Base.Table
+	}
+	return m.tables[shard]
+}
+
+// Slice returns a pointer to an empty slice of the model.
+func (m *Model) Slice() any { return reflect.New(reflect.SliceOf(m.Base.ModelType)).Interface() }
+
+// Subject returns what a handle for a value is bound to. A row with a key is bound itself, because
+// GORM then adds its key as a condition. An empty row only names the model, and goroutines may share
+// it as they may share the handle, so the model's own zero value takes its place.
+func (m *Model) Subject(ctx context.Context, value any) any {
+	t := reflect.TypeOf(value)
+	if t.Kind() != reflect.Pointer || t.Elem() != m.Base.ModelType || reflect.ValueOf(value).IsNil() {
+		return m.Value
+	}
+	if m.Key != nil {
+		if _, empty := m.Key.ValueOf(ctx, reflect.ValueOf(value).Elem()); empty {
+			return m.Value
+		}
+	}
+	return value
+}
+
+// IDOf returns the ID of a row, or 0 if it has none.
+func (m *Model) IDOf(ctx context.Context, row reflect.Value) int64 {
+	value, _ := m.Key.ValueOf(ctx, row)
+	id, _ := fill.IDOf(value)
+	return id
+}
+
+// PlacedBy reports whether a column tells the shard of its row.
+func (m *Model) PlacedBy(column string) bool {
+	return strings.EqualFold(column, m.Key.DBName) || m.Like != nil && strings.EqualFold(column, m.Like.DBName)
+}
