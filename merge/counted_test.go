@@ -194,6 +194,7 @@ func TestCountersThatCannotBeSetApartAreRefused(t *testing.T) {
 			}
 		})
 		t.Run("an ID of a generator", func(t *testing.T) {
+			onServersAtNight(t, target)
 			made := id(1, 9)
 			_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true}},
 				append(two, "INSERT INTO logs (id, tag) VALUES ("+made+", 'x')"), two)

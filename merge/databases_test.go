@@ -2,6 +2,7 @@ package merge_test
 
 import (
 	"hash/fnv"
+	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
@@ -25,6 +26,17 @@ func kindPairs(name string) (pairs []kindPair) {
 		}
 	}
 	return pairs
+}
+
+// someDatabases runs a case of a table of cases on SQLite and, in tier one, only every fourth one on a server as
+// well.
+func someDatabases(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	if !nightly.Enabled() && turn(t.Name(), 4) != 0 {
+		dbtest.Run(t, dbtest.ServersOf("sqlite"), fn)
+		return
+	}
+	databases(t, fn)
 }
 
 // oneOf returns one of several in tier one, which the name chooses, and all of them at night.

@@ -30,6 +30,9 @@ func TestAReferenceToARowOfAnotherServerIsNoOrphan(t *testing.T) {
 		near := []string{role(1, 1), row("items", 1, 1, id(2, 2))}
 		for _, orphans := range []string{"", "drop", "null"} {
 			t.Run("orphans: "+orphans, func(t *testing.T) {
+				if orphans != "drop" {
+					onServersAtNight(t, target)
+				}
 				rows := lost
 				if orphans == "" {
 					rows = far
@@ -57,12 +60,14 @@ func TestAReferenceToARowOfAnotherServerIsNoOrphan(t *testing.T) {
 			})
 		}
 		t.Run("behind a condition", func(t *testing.T) {
+			onServersAtNight(t, target)
 			_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
 				"roles": {Policy: merge.Copy, Where: "tag <> 'x'"}, "items": {Policy: merge.Copy}, "gems": {Policy: merge.Copy}},
 				near, nil)
 			refused(t, into, plan, merge.CodeOrphan, "s1: items: role_id: 1 row: ")
 		})
 		t.Run("where the server has no such table", func(t *testing.T) {
+			onServersAtNight(t, target)
 			_, into, plan := small(t, target, nil, map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, Absent: []string{"s2"}},
 				"items": {Policy: merge.Copy, References: []merge.Reference{{Column: "role_id", Table: "roles"}}}},
 				[]string{schema[0], "CREATE TABLE items (id BIGINT NOT NULL PRIMARY KEY, role_id BIGINT)", role(1, 1)},

@@ -181,6 +181,9 @@ func TestAMergeThatIsKilledAgainAndAgainEndsAsOneThatWasNot(t *testing.T) {
 				points := []string{
 					"decided 1", "written 1", "recorded 1", "committed 1", "written " + strconv.Itoa(chunks-1), "finished 1",
 				}
+				if target.Dialect != "sqlite" { // which dies at each of them, and its processes start sooner
+					points = []string{"written 1", "committed 1", "finished 1"}
+				}
 				if nightly.Enabled() { // every chunk has three points: the third of the first one is behind its commit
 					points = strings.Split("any 1,any 1,any 3,any 2,any 4,any 5", ",")
 				}

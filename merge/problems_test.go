@@ -119,7 +119,7 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			databases(t, func(t *testing.T, target dbtest.Target) {
+			someDatabases(t, func(t *testing.T, target dbtest.Target) {
 				tables := c.tables
 				if tables == nil {
 					tables = map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}}
