@@ -56,10 +56,8 @@ func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]ro
 		for i, key := range keys {
 			if name, ok := names[key]; ok {
 				rows[i].values[at] = name
-				for _, d := range src.job.plan.Rename.Derived {
-					if at := src.at(d.Column); at >= 0 {
-						rows[i].values[at] = derive(d.As, name)
-					}
+				if err := src.nameBeside(rows[i], name); err != nil {
+					return nil, err
 				}
 			}
 		}

@@ -15,8 +15,11 @@ import (
 // GivenUp counts the rows of a table that the target does not get, by the reason. For each table, the rows
 // of all servers are those of the target and these.
 type GivenUp struct {
-	// Collapsed rows became one with another row.
+	// Collapsed rows became one with another row. Differing says how many of them had another value than the
+	// row that stayed, besides the primary key, the columns by which they are equal, the reference of a row to
+	// its own table, and what the plan adds up or compares: nobody finds these values again.
 	Collapsed int64 `yaml:"collapsed,omitempty" json:"collapsed,omitempty"`
+	Differing int64 `yaml:"differing,omitempty" json:"differing,omitempty"`
 	// Orphans were dropped because the target does not have the row that they refer to.
 	Orphans int64 `yaml:"orphans,omitempty" json:"orphans,omitempty"`
 	// Filtered rows do not meet the condition of the plan, or its function has left them out.
@@ -28,13 +31,14 @@ type GivenUp struct {
 	Quarantined int64 `yaml:"quarantined,omitempty" json:"quarantined,omitempty"`
 }
 
-// rows returns how many rows are given up.
+// rows returns how many rows are given up. Those that differ are among those that became one.
 func (g GivenUp) rows() int64 {
 	return g.Collapsed + g.Orphans + g.Filtered + g.Skipped + g.Rebuilt + g.Quarantined
 }
 
 func (g *GivenUp) add(o GivenUp) {
 	g.Collapsed += o.Collapsed
+	g.Differing += o.Differing
 	g.Orphans += o.Orphans
 	g.Filtered += o.Filtered
 	g.Skipped += o.Skipped
@@ -79,14 +83,14 @@ func (c *checker) balance(ctx context.Context) error {
 		return err
 	}
 	for of, n := range c.decisions.drops {
-		c.lost.add(of, GivenUp{Collapsed: n})
+		c.missing.add(of, GivenUp{Collapsed: n, Differing: c.decisions.differing[of]})
 	}
 	c.report.GivesUp = map[string]GivenUp{}
 	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
 		var all GivenUp
 		var servers []string
 		for _, s := range c.ws.servers {
-			one := c.lost[tableServer{name, s.Number}]
+			one := c.missing[tableServer{name, s.Number}]
 			if all.add(one); one.rows() > 0 {
 				servers = append(servers, fmt.Sprintf("%s %d", s.Name, one.rows()))
 			}
@@ -118,9 +122,9 @@ func (c *checker) notCopied(ctx context.Context) error {
 				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
 			}
 			if of := (tableServer{name, s.Number}); p.Policy == Rebuild {
-				c.lost.add(of, GivenUp{Rebuilt: n})
+				c.missing.add(of, GivenUp{Rebuilt: n})
 			} else {
-				c.lost.add(of, GivenUp{Skipped: n})
+				c.missing.add(of, GivenUp{Skipped: n})
 			}
 		}
 	}
@@ -138,6 +142,9 @@ func unbalanced(table string, all, planned GivenUp, servers []string) Problem {
 		p.Remedy = "take the table out of gives_up:"
 	case planned.rows() > 0:
 		p.Message = strings.TrimSuffix(p.Message, "none") + planned.String()
+	}
+	if all.Differing != planned.Differing {
+		p.Message += fmt.Sprintf("; %d of them have other values than the row that stays", all.Differing)
 	}
 	return p
 }

@@ -11,59 +11,65 @@ import (
 )
 
 // BenchmarkRenames merges two servers with so many roles each, once with other names and once with the same
-// names on both, in turns. So it shows what the renames cost, beside a merge without any.
+// names on both, in turns. So it shows what the renames cost, beside a merge without any. The names fit with what
+// is put behind them; or they begin alike and have to be cut, so that each needs a number.
 //
 //	renames/s       by the time that the merge with renames takes longer
 //	with-renames/s  rows a second of the whole run with renames
 //	without/s       rows a second of the whole run without
 func BenchmarkRenames(b *testing.B) {
-	rows := 100_000
-	if testing.Short() {
-		rows = 10_000
-	}
 	for _, target := range dbtest.Servers() {
-		b.Run(target.Name, func(b *testing.B) {
-			roles := func(same bool) *merge.Plan {
-				servers, _, plan := small(b, target, rolesTable(),
-					map[string]*merge.TablePlan{"roles": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}}}, nil, nil)
-				for i, s := range servers {
-					prefix := "Heron"
-					if i > 0 && !same {
-						prefix = "Stork"
+		for name, c := range map[string]struct {
+			rows, size  int
+			same, other string
+		}{"fitting": {100_000, 30, "Heron%d", "Stork%d"}, "beginnings": {50_000, 16, "dragonrider%05d", "%05ddragonrider"}} {
+			rows := c.rows
+			if testing.Short() {
+				rows /= 10
+			}
+			b.Run(target.Name+"/"+name, func(b *testing.B) {
+				schema := rolesTable(c.size)
+				roles := func(second string) *merge.Plan {
+					servers, _, plan := small(b, target, schema,
+						map[string]*merge.TablePlan{"roles": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}}}, nil, nil)
+					for i, s := range servers {
+						format := []string{c.same, second}[i]
+						for from := 0; from < rows; from += 1000 {
+							values := many(from+1, from+1000, func(n int) string {
+								return fmt.Sprintf("(%s, '"+format+"', %d)", id(i+1, n), n, n%90)
+							})
+							s.exec(b, "INSERT INTO roles VALUES "+strings.Join(values, ", "))
+						}
 					}
-					for from := 0; from < rows; from += 1000 {
-						values := many(from+1, from+1000, func(n int) string { return fmt.Sprintf("(%s, '%s%d', %d)", id(i+1, n), prefix, n, n%90) })
-						s.exec(b, "INSERT INTO roles VALUES "+strings.Join(values, ", "))
+					return plan
+				}
+				plans := []*merge.Plan{roles(c.other), roles(c.same)}
+				took := make([]float64, 2)
+				for b.Loop() {
+					for i, plan := range plans {
+						b.StopTimer()
+						into := newBase(b, target)
+						into.exec(b, schema...)
+						plan.Target.DSN = into.dsn
+						m := open(b, plan)
+						began := time.Now()
+						b.StartTimer()
+						report, err := m.Run(b.Context())
+						if err != nil || report.Renamed != int64(i*rows) {
+							b.Fatal(report, err)
+						}
+						took[i] += time.Since(began).Seconds()
 					}
 				}
-				return plan
-			}
-			plans := []*merge.Plan{roles(false), roles(true)}
-			took := make([]float64, 2)
-			for b.Loop() {
-				for i, plan := range plans {
-					b.StopTimer()
-					into := newBase(b, target)
-					into.exec(b, rolesTable()...)
-					plan.Target.DSN = into.dsn
-					m := open(b, plan)
-					began := time.Now()
-					b.StartTimer()
-					report, err := m.Run(b.Context())
-					if err != nil || report.Renamed != int64(i*rows) {
-						b.Fatal(report, err)
-					}
-					took[i] += time.Since(began).Seconds()
-				}
-			}
-			all := float64(rows * b.N)
-			b.ReportMetric(all/(took[1]-took[0]), "renames/s")
-			b.ReportMetric(2*all/took[1], "with-renames/s")
-			b.ReportMetric(2*all/took[0], "without/s")
-		})
+				all := float64(rows * b.N)
+				b.ReportMetric(all/(took[1]-took[0]), "renames/s")
+				b.ReportMetric(2*all/took[1], "with-renames/s")
+				b.ReportMetric(2*all/took[0], "without/s")
+			})
+		}
 	}
 }
 
-func rolesTable() []string {
-	return []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(30) NOT NULL UNIQUE, level INTEGER NOT NULL)"}
+func rolesTable(size int) []string {
+	return []string{fmt.Sprintf("CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(%d) NOT NULL UNIQUE, level INTEGER NOT NULL)", size)}
 }

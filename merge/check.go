@@ -21,18 +21,18 @@ type checker struct {
 	ids       *idCheck
 	inside    *insideCheck
 	values    *valueCheck
-	lost      givenUp
+	missing   givenUp
 }
 
 func newChecker(ws *workspace, d *decisions) *checker {
-	report, lost := &CheckReport{Plan: ws.plan.Hash()}, givenUp{}
+	report, missing := &CheckReport{Plan: ws.plan.Hash()}, givenUp{}
 	return &checker{
-		ws: ws, decisions: d, report: report, lost: lost,
+		ws: ws, decisions: d, report: report, missing: missing,
 		schema: &schemaCheck{ws: ws, report: report},
-		data:   &dataCheck{ws: ws, report: report, fingerprints: map[tableServer]string{}, lost: lost},
+		data:   &dataCheck{ws: ws, report: report, fingerprints: map[tableServer]string{}, missing: missing},
 		ids:    &idCheck{ws: ws, report: report, origins: map[originKey]origin{}, offsets: d.offsets},
 		inside: &insideCheck{ws: ws, report: report},
-		values: &valueCheck{ws: ws, report: report, decisions: d, lost: lost,
+		values: &valueCheck{ws: ws, report: report, decisions: d, missing: missing,
 			definitions: map[*tableJob]string{}},
 	}
 }

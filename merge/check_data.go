@@ -20,7 +20,7 @@ type dataCheck struct {
 	report       *CheckReport
 	fingerprints map[tableServer]string // by table and server, as they were when the check began
 	total        int64                  // how many rows will be copied
-	lost         givenUp
+	missing      givenUp                // what the target will not get
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
@@ -71,7 +71,7 @@ func (c *dataCheck) counts(ctx context.Context) error {
 			} else if j.plan.Where == "" {
 				met = all
 			}
-			c.lost.add(tableServer{j.name, s.Number}, GivenUp{Orphans: met - kept, Filtered: all - met})
+			c.missing.add(tableServer{j.name, s.Number}, GivenUp{Orphans: met - kept, Filtered: all - met})
 		}
 		c.total += kept
 		c.fingerprints[tableServer{j.name, s.Number}] = fingerprint
@@ -195,7 +195,7 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 				return err
 			}
 		}
-		return c.outside(ctx, j, s)
+		return c.besideWhen(ctx, j, s)
 	})
 }
 
@@ -232,12 +232,12 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 		p.Message = "the reference leads to a row of " + ref.Parent + ", which the plan skips, that the target " +
 			"does not have"
 	}
-	lost, err := c.noneHits(j, src, ref, sel, n, count)
+	wrong, err := c.leadsNowhere(j, src, ref, sel, n, count)
 	switch {
 	case err != nil:
 		return err
 	case n == 0:
-	case lost:
+	case wrong:
 		p.Message = "not one value is a key of " + ref.Parent + " on this server, so the reference looks wrong"
 		p.Remedy = "correct it under references: of the table; or, if these rows are really not wanted, leave " +
 			"them out by where: of the table"
@@ -276,10 +276,10 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	return err
 }
 
-// noneHits reports whether no row of a server leads anywhere by a reference that only the plan declares,
+// leadsNowhere reports whether no row of a server leads anywhere by a reference that only the plan declares,
 // though the plan drops or empties what leads nowhere. n is how many rows lead to nothing that is copied. A
 // single row says nothing.
-func (c *dataCheck) noneHits(j *tableJob, src *sourceTable, ref sqldb.Reference, sel selection, n int64,
+func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Reference, sel selection, n int64,
 	count func(condition string) (int64, error),
 ) (bool, error) {
 	parent := c.ws.jobs[ref.Parent]
@@ -300,9 +300,9 @@ func (c *dataCheck) noneHits(j *tableJob, src *sourceTable, ref sqldb.Reference,
 	return missing == all, err
 }
 
-// outside reports references with a condition whose column holds keys of the same table in further rows,
+// besideWhen reports references with a condition whose column holds keys of the same table in further rows,
 // which no reference of the column applies to.
-func (c *dataCheck) outside(ctx context.Context, j *tableJob, s *server) error {
+func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) error {
 	seen := map[string]bool{}
 	for _, ref := range j.refs {
 		if ref.When == "" || ref.Inside() || len(ref.Columns) != 1 || j.plan.Set[ref.Columns[0]] != "" ||

@@ -199,6 +199,16 @@ func (c *schemaCheck) columns() {
 				Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB in the target; after " +
 					"verify it can be changed back"})
 		}
+		for _, k := range j.to.Keys() {
+			if k.Manifold() {
+				c.report.problem(Problem{Code: CodeUncheckable, Server: c.ws.target.Name, Table: j.name,
+					Column: k.Name,
+					Message: "it is unique in every element of an array, so rows cannot be compared in it before " +
+						"they are written",
+					Remedy: "drop the index in the target; made again after verify, it says which rows have an " +
+						"element in common"})
+			}
+		}
 		for _, src := range j.sources {
 			if src != nil {
 				c.columnsOf(j, src)
@@ -262,6 +272,14 @@ func (c *schemaCheck) named(j *tableJob) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
 				Message: "set changes the primary key, by which rows are known",
 				Remedy:  "use renumber, or a custom function"})
+		}
+		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
+		if strings.Contains(p.Set[name], wordRenamed) &&
+			(slices.ContainsFunc(j.to.Keys(), covers) || j.refers(name) || name == p.Rename.Column) {
+			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
+				Message: "set changes it by {renamed}, and it is part of a unique key or of a reference, or it " +
+					"is the name: who gets a new name depends on these",
+				Remedy: "set another column by {renamed}"})
 		}
 	}
 	if p.Renumber && !j.counted() {
@@ -421,6 +439,13 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 				Remedy: remedyOfNoKey})
 		}
 	}
+	if j.plan.Rename != nil && len(src.key) > 0 && !slices.Equal(src.from.Primary, j.to.Primary) &&
+		c.ws.repeatsNames(j) {
+		c.report.problem(Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
+			Message: "its primary key is (" + strings.Join(src.from.Primary, ", ") + ") there and (" +
+				strings.Join(j.to.Primary, ", ") + ") in the target, so what repeats its names would not follow them",
+			Remedy: "give the table one primary key on the servers and in the target"})
+	}
 }
 
 // circles reports every circle of foreign keys once, and how the run handles it.
@@ -523,19 +548,17 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 	ws := c.ws
 	for _, j := range ws.order {
 		for i, src := range j.sources {
-			if src == nil || j.plan.Where == "" {
+			if src == nil {
 				continue
 			}
-			d := ws.servers[i].db
-			q := sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(j.name), " AS s WHERE (", j.plan.Where,
-				") AND 1 = 0")
-			if _, err := d.Strings(ctx, q); err != nil {
-				if ctx.Err() != nil {
+			if err := c.condition(ctx, ws.servers[i].db, j.name, "where:", j.plan.Where); err != nil {
+				return err
+			}
+			if j.exempts() {
+				when := j.plan.Rename.When
+				if err := c.condition(ctx, ws.servers[i].db, j.name, "when: of rename:", when); err != nil {
 					return err
 				}
-				c.report.problem(Problem{Code: CodePlan, Server: d.Name, Table: j.name,
-					Message: fmt.Sprintf("the database does not understand where: %s: %v", j.plan.Where, err),
-					Remedy:  "correct where: of the table; it is a condition on its columns"})
 			}
 		}
 	}
@@ -570,6 +593,23 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 		if err := failed(ws.target.Name, err); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// condition tries a condition of the plan on the rows of a table.
+func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, text string) error {
+	if text == "" {
+		return nil
+	}
+	q := sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
+	if _, err := d.Strings(ctx, q); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		c.report.problem(Problem{Code: CodePlan, Server: d.Name, Table: table,
+			Message: fmt.Sprintf("the database does not understand %s %s: %v", where, text, err),
+			Remedy:  "correct " + where + " of the table; it is a condition on its columns"})
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ type valueCheck struct {
 	ws        *workspace
 	report    *CheckReport
 	decisions *decisions
-	lost      givenUp
-	refused   bool // a row cannot be copied as it is
+	missing   givenUp // what the target will not get
+	refused   bool    // a row cannot be copied as it is
 	// trial is the temporary table of the table that was tried last, or nil. The servers share it, because it
 	// takes a target longer to make such a table than to try a few rows.
 	trial   *sqldb.Trial
@@ -129,7 +129,7 @@ func (c *valueCheck) dropTrial(ctx context.Context) error {
 func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTable) (bool, error) {
 	// PostgreSQL refuses an index entry that is too long, and the stage has no such index.
 	const most = 255
-	if !a.onlyRenames(src) {
+	if !a.onlyRenames(src) || len(src.flags) > 0 {
 		return false, nil
 	}
 	if n := src.job.renameLimit(); (n == 0 || n > most) && c.ws.target.Kind != sqldb.SQLite {
@@ -218,7 +218,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 			if r.decided {
 				rows = changedRows(all, before, rows)
 			} else { // nothing is dropped yet but what the function of the plan leaves out
-				r.lost.add(r.of(), GivenUp{Filtered: int64(len(all) - len(rows))})
+				r.missing.add(r.of(), GivenUp{Filtered: int64(len(all) - len(rows))})
 			}
 		}
 		if err := r.try(ctx, r.complete(rows)); err != nil {
@@ -369,7 +369,7 @@ func (r *rehearsal) tell() {
 			p.Remedy = "the run puts such rows into the quarantine"
 			r.warned(p)
 			if !r.decided { // afterwards, the rows that change are tried again
-				r.lost.add(r.of(), GivenUp{Quarantined: f.count})
+				r.missing.add(r.of(), GivenUp{Quarantined: f.count})
 			}
 			continue
 		case f.aside && f.column != "" && !slices.Contains(keys, f.column):

@@ -17,12 +17,15 @@ type collapser struct {
 	keeper stagedRow
 	totals []*big.Rat // of the columns in Sum, for the current group
 	others int        // how many rows of the group are merged into the keeper
+	rest   []int      // the columns in which rows of a group may differ without a word of the plan
+	exact  bool       // all databases are SQLite, which stores values of any type
 	out    [][]any    // totals of finished groups
 }
 
 // collapse merges rows with an equal key into one.
 func (c *collapser) collapse(ctx context.Context) error {
 	c.key = c.job.collapseKey()
+	c.compared()
 	var preference []string
 	if by := c.job.plan.By; by != "" {
 		q := c.ws.target.Kind.Quote(by)
@@ -64,13 +67,50 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 		c.table.Dropped++
 		number := c.ws.servers[g.server].Number
 		drops = append(drops, []any{c.job.name, number, sqldb.ShortKey(g.key),
-			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name})
+			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name, c.differs(g)})
 		gone = append(gone, g)
 	}
 	if err := c.drops.Write(ctx, drops); err != nil {
 		return err
 	}
 	return c.stage.remove(ctx, c.stage.name, gone)
+}
+
+// compared finds the columns in which rows of a group are compared.
+func (c *collapser) compared() {
+	p := c.job.plan
+	said := slices.Concat(c.job.to.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
+	for _, ref := range c.job.refs {
+		if ref.Parent == c.job.name { // what it leads to is known when all have become one
+			said = append(said, ref.Columns...)
+		}
+	}
+	for i, column := range c.stage.columns {
+		if !slices.Contains(said, column.Name) {
+			c.rest = append(c.rest, i)
+		}
+	}
+	c.exact = !slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool { return d.Kind != sqldb.SQLite })
+}
+
+// differs is 1 for a row that has another value than the keeper of its group, and 0 for one that has not.
+func (c *collapser) differs(g stagedRow) int64 {
+	for _, i := range c.rest {
+		a, b, column := g.values[i], c.keeper.values[i], c.stage.columns[i]
+		same := sqldb.Same(a, b, column, c.exact)
+		if c.exact || column.Family == sqldb.FamilyOther {
+			same = sameStored(a, b)
+		}
+		if !same {
+			return 1
+		}
+	}
+	return 0
+}
+
+// sameStored reports whether two values are of one type and one text.
+func sameStored(a, b any) bool {
+	return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) && sqldb.Text(a) == sqldb.Text(b)
 }
 
 // add adds a row to the totals of the current group.

@@ -16,7 +16,8 @@ type decisions struct {
 	offsets   *keyOffsets
 	permanent bool
 	// How many decisions there are, by table and server number. Tables without any need no look-ups.
-	renames, drops, moves, values map[tableServer]int64
+	// differing counts the dropped rows that have other values than those that stay.
+	renames, drops, moves, values, differing map[tableServer]int64
 }
 
 func newDecisions(ws *workspace, offsets *keyOffsets, permanent bool) *decisions {
@@ -74,12 +75,13 @@ func (d *decisions) count(ctx context.Context) error {
 	}
 	d.renames, d.drops = map[tableServer]int64{}, map[tableServer]int64{}
 	d.moves, d.values = map[tableServer]int64{}, map[tableServer]int64{}
+	d.differing = map[tableServer]int64{}
 	for _, c := range []struct {
 		table, where string
 		into         map[tableServer]int64
 	}{
 		{tableRenames, "", d.renames}, {tableDrops, "", d.drops}, {tableValues, "", d.values},
-		{tableDrops, " WHERE row_key <> keeper_key", d.moves},
+		{tableDrops, " WHERE row_key <> keeper_key", d.moves}, {tableDrops, " WHERE differs = 1", d.differing},
 	} {
 		if err := d.counts(ctx, d.name(c.table)+c.where, c.into); err != nil {
 			return err
@@ -167,7 +169,7 @@ func (d *decisions) renamesOf(ctx context.Context, table string, fn func(batch [
 	lastServer, lastKey := int64(-1), ""
 	for {
 		var batch []Renamed
-		q := sqldb.NewStatement(t.Kind, "SELECT server, row_key, col, old_name, new_name FROM ",
+		q := sqldb.NewStatement(t.Kind, "SELECT server, row_key, col, old_name, new_name, new_key FROM ",
 			t.Kind.Quote(tableRenames),
 			" WHERE tbl = ").Bind(table).Add(" AND (server > ").Bind(lastServer).Add(" OR server = ").
 			Bind(lastServer).
@@ -176,7 +178,7 @@ func (d *decisions) renamesOf(ctx context.Context, table string, fn func(batch [
 			server, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
 			batch = append(batch, Renamed{Table: table, Server: server, Key: sqldb.Text(values[1]),
 				Column:  sqldb.Text(values[2]),
-				OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4])})
+				OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]), NewKey: sqldb.Text(values[5])})
 			return err
 		})
 		if err != nil || len(batch) == 0 {

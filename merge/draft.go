@@ -236,6 +236,14 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (
 	if len(open) > 0 {
 		return d.openUnique(t, open[0], absent), nil
 	}
+	names := &nameFinder{d}
+	found, err := names.find(ctx, t)
+	if err != nil {
+		return choice{}, err
+	}
+	if len(found) > 0 {
+		notes = append(names.propose(found, t.Name, p), notes...)
+	}
 	if len(notes) == 0 {
 		notes = []string{"no two servers should have rows with equal keys"}
 	}

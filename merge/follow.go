@@ -183,6 +183,13 @@ func (ws *workspace) followNames(named map[place][]nameLink) {
 	}
 }
 
+// repeatsNames reports whether a column of any table repeats the names of a table.
+func (ws *workspace) repeatsNames(of *tableJob) bool {
+	return slices.ContainsFunc(ws.order, func(j *tableJob) bool {
+		return slices.ContainsFunc(j.follows.names, func(n nameLink) bool { return n.of == of.name })
+	})
+}
+
 // keyOfNamed returns SQL for the primary key of the row whose name a row has. The server itself compares the
 // names, by its collation.
 func keyOfNamed(parent *tableJob, ref sqldb.Reference) []func(s selection) string {
@@ -209,7 +216,8 @@ func keyOfNamed(parent *tableJob, ref sqldb.Reference) []func(s selection) strin
 // extra is an expression that is read beside the columns of a table.
 type extra func(s selection) string
 
-// sourceLink, sourceWhole and sourceName are links of a source table, with the positions of what they need.
+// sourceLink, sourceWhole and sourceName are links of a source table, with the positions of what they need. A
+// sourceFlag has the position of a column, and that of its value in a row with a new name.
 type (
 	sourceLink struct {
 		link
@@ -227,6 +235,7 @@ type (
 		at  int
 		key []int
 	}
+	sourceFlag struct{ at, extra int }
 )
 
 // holds reports whether the condition at a position of the extras holds for a row.

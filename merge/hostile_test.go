@@ -255,9 +255,9 @@ func (b base) shown(t testing.TB, table string) []string {
 // dialect puts the words of a database into statements that were written for all.
 func (b base) dialect(statement string) string {
 	words := map[string][]string{
-		"sqlite":   {"QUOTE", `"`, "BLOBTYPE", "BLOB", "BLOB'", "X'", "TIMESTAMPTYPE", "DATETIME", "COUNTED", "id INTEGER PRIMARY KEY AUTOINCREMENT"},
-		"mysql":    {"QUOTE", "`", "BLOBTYPE", "VARBINARY(40)", "BLOB'", "X'", "TIMESTAMPTYPE", "DATETIME(6)", "COUNTED", "id BIGINT AUTO_INCREMENT PRIMARY KEY"},
-		"postgres": {"QUOTE", `"`, "BLOBTYPE", "BYTEA", "BLOB'", `'\x`, "TIMESTAMPTYPE", "TIMESTAMP", "COUNTED", "id BIGSERIAL PRIMARY KEY"},
+		"sqlite":   {"FOLDS", "VARCHAR(40) COLLATE NOCASE", "QUOTE", `"`, "BLOBTYPE", "BLOB", "BLOB'", "X'", "TIMESTAMPTYPE", "DATETIME", "COUNTED", "id INTEGER PRIMARY KEY AUTOINCREMENT"},
+		"mysql":    {"FOLDS", "VARCHAR(40) COLLATE utf8mb4_general_ci", "QUOTE", "`", "BLOBTYPE", "VARBINARY(40)", "BLOB'", "X'", "TIMESTAMPTYPE", "DATETIME(6)", "COUNTED", "id BIGINT AUTO_INCREMENT PRIMARY KEY"},
+		"postgres": {"FOLDS", "VARCHAR(40) COLLATE folded", "QUOTE", `"`, "BLOBTYPE", "BYTEA", "BLOB'", `'\x`, "TIMESTAMPTYPE", "TIMESTAMP", "COUNTED", "id BIGSERIAL PRIMARY KEY"},
 	}[b.target.Dialect]
 	return strings.NewReplacer(words...).Replace(statement)
 }

@@ -99,11 +99,13 @@ func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 // WriteRenames writes the renames as CSV with a header line.
 func (m *Merge) WriteRenames(ctx context.Context, to io.Writer) error {
 	w := csv.NewWriter(to)
-	if err := w.Write([]string{"table", "column", "server", "key", "old_name", "new_name"}); err != nil {
+	heading := []string{"table", "column", "server", "key", "old_name", "new_name", "new_key"}
+	if err := w.Write(heading); err != nil {
 		return fmt.Errorf("merge: the list of renames cannot be written: %w", err)
 	}
 	err := m.Renames(ctx, func(r Renamed) error {
-		return w.Write([]string{r.Table, r.Column, strconv.FormatInt(r.Server, 10), r.Key, r.OldName, r.NewName})
+		return w.Write([]string{r.Table, r.Column, strconv.FormatInt(r.Server, 10), r.Key, r.OldName, r.NewName,
+			r.NewKey})
 	})
 	if err != nil {
 		return err

@@ -245,7 +245,7 @@ var faults = []fault{
 			"UPDATE players SET nickname = 'tmp' WHERE uid = 'u1-1'",
 			"UPDATE players SET nickname = 'Falcon' WHERE uid = 'u2-1'",
 			"UPDATE players SET nickname = 'Falcon.s1' WHERE uid = 'u1-1'",
-			"UPDATE merge_renames SET server = 1, row_key = '{s1:1}', new_name = 'Falcon.s1' WHERE row_key = '{s2:1}'",
+			"UPDATE merge_renames SET server = 1, row_key = '{s1:1}', new_key = '{s1:1}', new_name = 'Falcon.s1' WHERE row_key = '{s2:1}'",
 		},
 	},
 	{
@@ -253,7 +253,7 @@ var faults = []fault{
 		found: "keeper",
 		harm: []string{
 			"UPDATE players SET nickname = 'own1.s1' WHERE uid = 'u1-3'",
-			"INSERT INTO merge_renames (tbl, server, row_key, col, old_name, new_name) VALUES ('players', 1, '{s1:3}', 'nickname', 'own1', 'own1.s1')",
+			"INSERT INTO merge_renames (tbl, server, row_key, col, old_name, new_name, new_key) VALUES ('players', 1, '{s1:3}', 'nickname', 'own1', 'own1.s1', '{s1:3}')",
 		},
 	},
 	{
@@ -271,7 +271,7 @@ var faults = []fault{
 		name:  "the list of renames has a row too many",
 		found: "names",
 		harm: []string{"INSERT INTO merge_renames (tbl, server, row_key, col, " +
-			"old_name, new_name) VALUES ('players', 1, '{s1:44}', 'nickname', 'own1', 'own1.s1')"},
+			"old_name, new_name, new_key) VALUES ('players', 1, '{s1:44}', 'nickname', 'own1', 'own1.s1', '{s1:44}')"},
 	},
 	{name: "the list of renames has another old name", found: "names",
 		harm: []string{"UPDATE merge_renames SET old_name = 'Falcon0' WHERE row_key = '{s2:1}'"}},

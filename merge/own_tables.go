@@ -18,9 +18,11 @@ type tableServer struct {
 const (
 	renamesColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
 		"col VARCHAR(64) NOT NULL, old_name VARCHAR(2000) NOT NULL, new_name VARCHAR(2000) NOT NULL, " +
+		"new_key VARCHAR(512) NOT NULL, " +
 		"PRIMARY KEY (tbl, server, row_key)"
 	dropsColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
 		"keeper_server BIGINT NOT NULL, keeper_key TEXT NOT NULL, reason VARCHAR(200) NOT NULL, " +
+		"differs BIGINT NOT NULL, " +
 		"PRIMARY KEY (tbl, server, row_key)"
 	valuesColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(448) NOT NULL, " +
 		"col VARCHAR(64) NOT NULL, value VARCHAR(2000), PRIMARY KEY (tbl, server, row_key, col)"
@@ -62,7 +64,7 @@ func ownTables() []ownTable {
 }
 
 // isOurs reports whether a table is one that a merge has made. The table of a game may have the same name,
-// but not the same columns.
+// but not the same columns. Those that older versions made lack some.
 func isOurs(t *sqldb.Table) bool {
 	return slices.ContainsFunc(ownTables(), func(own ownTable) bool {
 		columns, _, _ := strings.Cut(own.columns, ", PRIMARY KEY (")
@@ -71,7 +73,11 @@ func isOurs(t *sqldb.Table) bool {
 			name, _, _ := strings.Cut(column, " ")
 			names = append(names, name)
 		}
-		return own.name == t.Name && sameNames(names, sqldb.ColumnNames(t.Columns))
+		older := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return name == "new_key" || name == "differs"
+		})
+		has := sqldb.ColumnNames(t.Columns)
+		return own.name == t.Name && (sameNames(names, has) || sameNames(older, has))
 	})
 }
 

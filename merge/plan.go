@@ -161,7 +161,8 @@ type TablePlan struct {
 	Renumber bool `yaml:"renumber,omitempty" json:"renumber,omitempty"`
 	// Set gives columns a value of their own: an SQL expression over the row in the source, in whose place
 	// {server} is the number of the source and {target} the number of the target. "{target}" alone sets a
-	// column such as server_id.
+	// column such as server_id. With the policy rename, {renamed} is 1 in a row that gets a new name, and 0 in
+	// the others, so "flags | {renamed}" can ask its player for another one.
 	Set map[string]string `yaml:"set,omitempty" json:"set,omitempty"`
 	// BadRows is stop, the default, or quarantine.
 	BadRows string `yaml:"bad_rows,omitempty" json:"bad_rows,omitempty"`
@@ -175,6 +176,9 @@ type RenamePlan struct {
 	// the row of the first server; highest, the row with the greatest value in the column By; or none.
 	Keep string `yaml:"keep,omitempty" json:"keep,omitempty"`
 	By   string `yaml:"by,omitempty" json:"by,omitempty"`
+	// When is an SQL condition over the row in the source, such as name <> ''. Rows that do not meet it keep
+	// their names, however many have the same.
+	When string `yaml:"when,omitempty" json:"when,omitempty"`
 	// Format is the new name, with the placeholders {name} and {server}. The default is {name}.s{server}. If
 	// the result is too long, {name} is shortened. If it is taken, -2, -3 and so on are appended.
 	Format string `yaml:"format,omitempty" json:"format,omitempty"`
@@ -418,6 +422,8 @@ func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
 		"%srenumber goes with copy, rename, sum, keep_first and newest only", at)
 	for column, expression := range t.Set {
 		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", at)
+		errs.check(t.Policy == Rename || !strings.Contains(expression, wordRenamed),
+			"%sset: %s belongs to the policy rename", at, wordRenamed)
 	}
 	for _, r := range t.References {
 		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", at, r.Table)

@@ -2,6 +2,7 @@ package merge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,11 +20,20 @@ type renamer struct {
 	place   string        // the table with the rows that get new names
 	again   *sqldb.Writer // writes them there once more
 	removes bool          // they have to be removed before that
-	quiet   bool          // the conflicts are reported later
+	// The greatest number in a new name, what it was before the current round, and what it can become in it.
+	greatest, used, most int64
+	quiet                bool // the conflicts are reported later
 }
 
-// maxRounds is how many times new names are tried before the renamer gives up.
-const maxRounds = 1000
+// maxRounds is how many times a row gets a new name before the renamer gives up. The first name has no
+// number. The second and the third one count on by the rank of the row among those of the same name. From the
+// fourth one on, rows are ranked among those whose names begin alike when they are cut for the number, and
+// count on from the greatest number that any row has got. So one such round names all rows of all beginnings,
+// and what collides again is only a name that a row has had before.
+const maxRounds = 7
+
+// anyName is what reports call the name of a table that no unique key keeps apart.
+const anyName = "the name"
 
 // rename gives new names until no two names are equal in the target.
 func (r *renamer) rename(ctx context.Context) error {
@@ -41,7 +51,13 @@ func (r *renamer) rename(ctx context.Context) error {
 			}
 		}
 		part := sqldb.KeyPart{Column: p.Column, Collation: r.job.to.Column(p.Column).Collation}
-		keys = []sqldb.UniqueKey{{Name: "the name", Parts: []sqldb.KeyPart{part}}}
+		keys = []sqldb.UniqueKey{{Name: anyName, Parts: []sqldb.KeyPart{part}}}
+	}
+	all := p.When == ""
+	if !all {
+		for i := range keys {
+			keys[i] = keys[i].Among("merge_exempt = 0")
+		}
 	}
 	if r.atOnce(keys) {
 		return r.renameAtOnce(ctx, keys[0])
@@ -53,16 +69,10 @@ func (r *renamer) rename(ctx context.Context) error {
 			if err != nil {
 				return 0, err
 			}
-			if n == 0 {
-				continue
+			if n > 0 {
+				n, err = r.renameFound(ctx, key, round, n)
 			}
-			var keeper stagedRow
-			err = r.stage.groups(ctx, r.place, func(page []stagedRow) error {
-				n, err := r.renamePage(ctx, key, round, page, &keeper)
-				changed += n
-				return err
-			})
-			if err != nil {
+			if changed += n; err != nil {
 				return 0, err
 			}
 		}
@@ -72,9 +82,47 @@ func (r *renamer) rename(ctx context.Context) error {
 		return err
 	}
 	for _, key := range keys {
-		r.settled[key.Name] = len(r.nameless) == 0
+		// Rows that the plan exempts may still be equal.
+		r.settled[key.Name] = len(r.nameless) == 0 && all
 	}
 	return r.keepRenames(ctx)
+}
+
+// renameFound gives new names to the rows that were found, and then numbers to those that were only cut.
+func (r *renamer) renameFound(
+	ctx context.Context, key sqldb.UniqueKey, round int, found int64,
+) (changed int64, err error) {
+	var keeper stagedRow
+	r.most = r.greatest + 2*found // those that count on move the greatest by as much
+	cut := int64(0)
+	err = r.stage.groups(ctx, r.place, func(page []stagedRow) error {
+		named, open, err := r.renamePage(ctx, key, round, page, &keeper)
+		changed, cut = changed+named, cut+open
+		return err
+	})
+	if err != nil || cut == 0 {
+		return changed, err
+	}
+	if _, err := r.stage.find(ctx, r.rankCut(key)); err != nil {
+		return 0, err
+	}
+	r.used = r.greatest
+	return changed, r.stage.groups(ctx, r.place, func(page []stagedRow) error {
+		_, _, err := r.renamePage(ctx, key, round, page, nil)
+		return err
+	})
+}
+
+// rankCut returns the statement that ranks the rows whose names were only cut among those that begin alike.
+func (r *renamer) rankCut(key sqldb.UniqueKey) *sqldb.Statement {
+	k := r.ws.target.Kind
+	by, conditions := key.Terms(k)
+	order := strings.Join(append(r.preference(), "merge_n"), ", ")
+	return sqldb.NewStatement(k, "INSERT INTO ", r.stage.found,
+		" (merge_position, merge_member, merge_group, merge_rank) ",
+		"SELECT ROW_NUMBER() OVER (ORDER BY merge_n), merge_n, 0, merge_r FROM (SELECT merge_n, ",
+		"ROW_NUMBER() OVER (PARTITION BY merge_tries, ", by, " ORDER BY ", order, ") AS merge_r FROM ", r.place,
+		" WHERE merge_tries < 0 AND ", conditions, ") AS x")
 }
 
 // writeTo names the table with the rows that get new names.
@@ -98,9 +146,9 @@ func (r *renamer) rounds(fn func(round int) (changed int64, err error)) error {
 		if changed == 0 {
 			break
 		}
-		if round == maxRounds {
+		if round > maxRounds {
 			r.report.problem(Problem{Code: CodeRename, Table: r.job.name, Column: r.job.plan.Rename.Column,
-				Count: changed, Message: fmt.Sprintf("after %d attempts they have no free name", round),
+				Count: changed, Message: fmt.Sprintf("after %d attempts they have no free name", maxRounds),
 				Remedy: "choose another format"})
 			break
 		}
@@ -111,11 +159,11 @@ func (r *renamer) rounds(fn func(round int) (changed int64, err error)) error {
 	return r.again.Close()
 }
 
-// preference returns the order of the rows of a group: first those with their old name, then as the plan
-// says.
+// preference returns the order of the rows of a group: first those with their old name, then those that got
+// their new one earlier, and then as the plan says.
 func (r *renamer) preference() []string {
 	k := r.ws.target.Kind
-	preference := []string{"CASE WHEN merge_tries = 0 THEN 0 ELSE 1 END"}
+	preference := []string{"ABS(merge_tries)"}
 	switch p := r.job.plan.Rename; p.Keep {
 	case "", "older":
 		for _, name := range r.job.to.Primary {
@@ -130,38 +178,40 @@ func (r *renamer) preference() []string {
 	return preference
 }
 
-// renamePage gives the next name to every row of a page except the first of each group.
+// renamePage gives the next name to every row of a page except the first of each group. It returns how many
+// rows got a name, and how many of these were only cut and still need a number: they have negative tries, and
+// get their number when they come again with their rank. Then there is no keeper.
 func (r *renamer) renamePage(
 	ctx context.Context, key sqldb.UniqueKey, round int, page []stagedRow, keeper *stagedRow,
-) (int64, error) {
+) (named, open int64, err error) {
 	p := r.job.plan.Rename
 	at := r.stage.at(p.Column)
-	limit := r.job.renameLimit()
 	var losers []stagedRow
 	var rows [][]any
 	for _, g := range page {
-		if g.rank == 1 {
+		if g.rank == 1 && keeper != nil {
 			*keeper = g
-			if p.Keep != "none" || round > 1 {
+			if p.Keep != "none" || round > 1 || g.tries > 0 {
 				continue
 			}
 		}
 		if g.old == nil {
 			g.old = sqldb.Text(g.values[at])
 		}
-		g.tries++
-		name, ok := newName(p.Format, sqldb.Text(g.old), r.ws.servers[g.server].Number, g.tries, limit)
+		name, ok := r.next(&g)
 		if !ok {
 			if len(r.nameless) == 0 {
 				r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: p.Column,
 					Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
-						limit, g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
+						r.job.renameLimit(), g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
 					Remedy: "choose a shorter format: for the table, or widen the column"}
 			}
 			r.nameless[g.n] = true
 			continue
 		}
-		if i, ok := r.noted[r.ref(g)]; ok {
+		if g.tries < 0 {
+			open++
+		} else if i, ok := r.noted[r.ref(g)]; ok {
 			r.report.Conflicts[i].NewName = name
 		} else if g.tries == 1 && !r.quiet {
 			r.note(key, *keeper, g, "renamed", name)
@@ -176,15 +226,55 @@ func (r *renamer) renamePage(
 		if text := sqldb.ShortKey(g.key); text != g.key {
 			short = text
 		}
-		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries, g.keeper, short},
+		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries, g.keeper, short, int64(0)},
 			values...))
 	}
 	if r.removes {
 		if err := r.stage.remove(ctx, r.place, losers); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return int64(len(losers)), r.again.Write(ctx, rows)
+	return int64(len(losers)), open, r.again.Write(ctx, rows)
+}
+
+// countedOn is how many names a row gets before its number is one that no row has.
+const countedOn = 3
+
+// next returns the next name of a row, and counts it. It returns false if there is none of the right length.
+func (r *renamer) next(g *stagedRow) (string, bool) {
+	limit, number := r.job.renameLimit(), int64(1)
+	switch {
+	case g.tries >= countedOn: // cut it for the number, and for the dash before it
+		g.tries = -g.tries - 1
+		if limit > 0 {
+			limit -= 1 + len(strconv.FormatInt(r.most, 10))
+			if limit < 1 {
+				return "", false
+			}
+		}
+	case g.tries < 0:
+		g.tries = -g.tries
+		number = r.used + g.rank
+	case g.tries > 0:
+		if g.tries > 1 {
+			number = numberOf(sqldb.Text(g.values[r.stage.at(r.job.plan.Rename.Column)]))
+		}
+		number += g.rank - 1
+		fallthrough
+	default:
+		g.tries++
+	}
+	r.greatest = max(r.greatest, number)
+	return newName(r.job.plan.Rename.Format, sqldb.Text(g.old), r.ws.servers[g.server].Number, number, limit)
+}
+
+// numberOf returns the number at the end of a new name, or 1.
+func numberOf(name string) int64 {
+	n, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
+	if err != nil || n < 1 || !strings.Contains(name, "-") {
+		return 1
+	}
+	return n
 }
 
 // newName returns the name for one attempt. It has at most limit characters, unless limit is 0. The old
@@ -236,20 +326,89 @@ func cut(text string, runes int) string {
 // keepRenames records the rows that have a new name.
 func (r *renamer) keepRenames(ctx context.Context) error {
 	column, t := r.job.plan.Rename.Column, r.ws.target
-	key, join := "COALESCE(s.merge_row, s.merge_key)", ""
+	key, from := "COALESCE(s.merge_row, s.merge_key)", " FROM "+r.place+" AS s"
 	if r.place == r.stage.named {
-		key, join = "COALESCE(k.merge_row, k.merge_key)", " JOIN "+r.stage.name+" AS k ON k.merge_n = s.merge_n"
+		key = "COALESCE(k.merge_row, k.merge_key)"
+		from += " JOIN " + r.stage.name + " AS k ON k.merge_n = s.merge_n"
 	}
 	numbers := "CASE s.merge_server"
 	for i, s := range r.ws.servers {
 		numbers += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
 	}
+	list := []string{numbers + " END", key, "s.merge_old", r.job.to.Column(column).ReadExpression(t.Kind)}
+	whole, err := r.wholeKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if !whole {
+		return r.keepEach(ctx, list, from)
+	}
+	text := map[sqldb.Kind]string{sqldb.SQLite: "TEXT", sqldb.MySQL: "CHAR", sqldb.PostgreSQL: "text"}[t.Kind]
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", r.decisions.name(tableRenames),
-		" (tbl, server, row_key, col, old_name, new_name) SELECT ").Text(r.job.name).
-		Add(", ", numbers, " END, ", key, ", ").Text(column).
-		Add(", s.merge_old, ", r.job.to.Column(column).ReadExpression(t.Kind), " FROM ", r.place, " AS s", join,
+		" (server, row_key, old_name, new_name, tbl, col, new_key) SELECT ", strings.Join(list, ", "), ", ").
+		Text(r.job.name).Add(", ").Text(column).
+		Add(", CAST(s.", t.Kind.Quote(r.job.to.Primary[0]), " AS ", text, ")", from,
 			" WHERE s.merge_tries > 0 ORDER BY s.merge_n")
 	n, err := t.Run(ctx, q)
 	r.table.Renamed += n
 	return err
+}
+
+// wholeKeys reports whether the target itself can write down the new keys of rows, because each is one whole
+// number.
+func (r *renamer) wholeKeys(ctx context.Context) (bool, error) {
+	t := r.ws.target
+	if !r.job.counted() || t.Kind != sqldb.SQLite { // which may have anything in a column of numbers
+		return r.job.counted(), nil
+	}
+	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 FROM ", r.place,
+		" WHERE merge_tries > 0 AND TYPEOF(", t.Kind.Quote(r.job.to.Primary[0]), ") <> 'integer' LIMIT 1)"))
+	return n == 0, err
+}
+
+// keepEach is keepRenames for rows whose new keys this program writes down.
+func (r *renamer) keepEach(ctx context.Context, list []string, from string) (err error) {
+	t := r.ws.target
+	var key []*sqldb.Column
+	for _, name := range r.job.to.Primary {
+		key = append(key, r.job.to.Column(name))
+		list = append(list, key[len(key)-1].ReadExpression(t.Kind))
+	}
+	texts := textColumns("tbl", "col", "server", "row_key", "old_name", "new_name", "new_key")
+	out := sqldb.NewWriter(t, "tmp_"+tableRenames, texts, false)
+	defer func() { err = errors.Join(err, out.Close()) }()
+	for last, n := int64(0), 1; n > 0; {
+		var rows [][]any
+		q := sqldb.NewStatement(t.Kind, "SELECT s.merge_n, ", strings.Join(list, ", "), from,
+			" WHERE s.merge_tries > 0 AND s.merge_n > ").Bind(last).Add(" ORDER BY s.merge_n LIMIT 5000")
+		err := t.EachSteady(ctx, q, func(values []any) error {
+			now := make([]any, len(key))
+			for i, v := range values[len(values)-len(key):] {
+				var err error
+				if t.Kind != sqldb.SQLite {
+					v, err = sqldb.Native(v, key[i])
+				}
+				if now[i] = identity(v, key[i], t.Kind == sqldb.SQLite); err != nil {
+					return err
+				}
+			}
+			row := []any{r.job.name, r.job.plan.Rename.Column}
+			for _, v := range values[1 : len(values)-len(key)] {
+				row = append(row, sqldb.Text(v))
+			}
+			rows = append(rows, append(row, sqldb.RowKey(now)))
+			last, err = strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if n = len(rows); n > 0 {
+			err = out.Write(ctx, rows)
+		}
+		if r.table.Renamed += int64(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -16,11 +16,12 @@ import (
 // others, because each old name is still there anyway: the first row of its group has it.
 
 // atOnce reports whether the target can rename the rows in this way. There has to be one key, and in each of
-// its groups one row that keeps its name.
+// its groups one row that keeps its name. Where the plan exempts rows, a key of the target still has to tell
+// these apart, which only the stage shows.
 func (r *renamer) atOnce(keys []sqldb.UniqueKey) bool {
 	by, _ := keys[0].Terms(r.ws.target.Kind)
 	return len(keys) == 1 && by != "" && !keys[0].Computed() && r.job.plan.Rename.Keep != "none" &&
-		len(r.job.to.Exclusions) == 0
+		len(r.job.to.Exclusions) == 0 && (r.job.plan.Rename.When == "" || keys[0].Name == anyName)
 }
 
 // renameAtOnce gives new names in one key.
@@ -48,16 +49,11 @@ func (r *renamer) renameAtOnce(ctx context.Context, key sqldb.UniqueKey) error {
 		if err != nil || !some {
 			return 0, err
 		}
-		if _, err := r.stage.find(ctx, r.taken(key)); err != nil {
+		found, err := r.stage.find(ctx, r.taken(key))
+		if err != nil {
 			return 0, err
 		}
-		var none stagedRow
-		err = r.stage.groups(ctx, r.stage.named, func(page []stagedRow) error {
-			n, err := r.renamePage(ctx, key, round, page, &none)
-			changed += n
-			return err
-		})
-		return changed, err
+		return r.renameFound(ctx, key, round, found)
 	})
 	if err != nil {
 		return err
@@ -175,6 +171,9 @@ func (r *renamer) everyName(key sqldb.UniqueKey, more ...string) string {
 	if len(more) > 0 {
 		list = "merge_n, merge_tries, " + list
 	}
+	if r.job.plan.Rename.When != "" {
+		list = "merge_exempt, " + list
+	}
 	return "(SELECT 0 AS merge_new, " + list + " FROM " + r.stage.name + " UNION ALL SELECT 1 AS merge_new, " +
 		list + " FROM " + r.stage.named + ") AS s"
 }
@@ -224,7 +223,7 @@ func (r *renamer) noteNamed(ctx context.Context, key sqldb.UniqueKey, count int6
 			}
 		}
 		resolution, name := "renamed", sqldb.Text(values[1])
-		if sqldb.Text(values[0]) == "0" { // there is no new name for it
+		if tries := sqldb.Text(values[0]); tries == "0" || tries[0] == '-' { // there is no new name for it
 			resolution, name = "undecided", ""
 		}
 		r.note(key, keepers[noted], other, resolution, name)

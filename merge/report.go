@@ -179,9 +179,11 @@ type Renamed struct {
 	Table   string `json:"table"`
 	Column  string `json:"column"`
 	Server  int64  `json:"server"`
-	Key     string `json:"key"`
+	Key     string `json:"key"` // on its server
 	OldName string `json:"old_name"`
 	NewName string `json:"new_name"`
+	// NewKey is its key in the target, which differs where keys are renumbered or follow others.
+	NewKey string `json:"new_key"`
 }
 
 // MergedServer says where an old server is now.
@@ -293,7 +295,7 @@ type VerifyReport struct {
 // Comparison is one thing that was verified.
 type Comparison struct {
 	// What is "rows", "checksum", "parents", "orphans", "duplicates", "names", "keeper", "totals", "counter",
-	// "columns", "tables", "sum", "empty" or "balance".
+	// "columns", "tables", "sum", "empty", "balance", "catalog" or "lists".
 	What   string `json:"what"`
 	Table  string `json:"table"`
 	Server string `json:"server,omitempty"`

@@ -34,26 +34,27 @@ func newResolver(
 	if err != nil {
 		return nil, err
 	}
-	text := func(names ...string) []*sqldb.Column {
-		var columns []*sqldb.Column
-		for _, name := range names {
-			c := &sqldb.Column{Name: name, Family: sqldb.FamilyText, Declared: "text"}
-			if strings.HasSuffix(name, "server") {
-				c = &sqldb.Column{Name: name, Family: sqldb.FamilyInt, Declared: "bigint"}
-			}
-			columns = append(columns, c)
-		}
-		return columns
-	}
 	return &resolver{
 		ws: ws, decisions: d, job: j, stage: s, report: report, table: report.table(j.name, j.plan.Policy),
 		keys:  keys,
 		noted: map[RowRef]int{}, nameless: map[int64]bool{}, settled: map[string]bool{},
 		drops: sqldb.NewWriter(ws.target, "tmp_"+tableDrops,
-			text("tbl", "server", "row_key", "keeper_server", "keeper_key", "reason"), false),
-		values: sqldb.NewWriter(ws.target, "tmp_"+tableValues, text("tbl", "server", "row_key", "col", "value"),
-			false),
+			textColumns("tbl", "server", "row_key", "keeper_server", "keeper_key", "reason", "differs"), false),
+		values: sqldb.NewWriter(ws.target, "tmp_"+tableValues,
+			textColumns("tbl", "server", "row_key", "col", "value"), false),
 	}, nil
+}
+
+// textColumns returns columns of a table of the merge, of which most are texts.
+func textColumns(names ...string) (columns []*sqldb.Column) {
+	for _, name := range names {
+		c := &sqldb.Column{Name: name, Family: sqldb.FamilyText, Declared: "text"}
+		if strings.HasSuffix(name, "server") || name == "differs" {
+			c = &sqldb.Column{Name: name, Family: sqldb.FamilyInt, Declared: "bigint"}
+		}
+		columns = append(columns, c)
+	}
+	return columns
 }
 
 // note adds a conflict to the report.

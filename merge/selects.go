@@ -177,7 +177,7 @@ func (s selection) expressions(src *sourceTable, plain bool, empty ...string) []
 			continue
 		}
 		if expression, ok := src.job.plan.Set[p.to.Name]; ok {
-			list[i] = s.set(expression)
+			list[i] = s.shown(p.to, s.set(expression))
 		}
 		if src.job.plan.Orphans != "null" {
 			continue
@@ -194,11 +194,27 @@ func (s selection) expressions(src *sourceTable, plain bool, empty ...string) []
 	return list
 }
 
-// set returns the expression that the plan sets a column to.
-func (s selection) set(expression string) string {
-	return "(" + strings.NewReplacer("{server}", strconv.FormatInt(s.ws.servers[s.server].Number, 10),
-		"{target}", strconv.FormatInt(s.ws.plan.Target.Number, 10)).Replace(expression) + ")"
+// set returns the expression that the plan sets a column to, in a row that keeps its name.
+func (s selection) set(expression string) string { return s.setFor(expression, "0") }
+
+// setFor returns the expression that the plan sets a column to. renamed is 1 for a row with a new name.
+func (s selection) setFor(expression, renamed string) string {
+	words := strings.NewReplacer("{server}", strconv.FormatInt(s.ws.servers[s.server].Number, 10),
+		"{target}", strconv.FormatInt(s.ws.plan.Target.Number, 10), wordRenamed, renamed)
+	return "(" + words.Replace(expression) + ")"
 }
+
+// shown returns an expression of the plan for a column so that no driver changes its value. A text is what
+// PostgreSQL makes of it, and not what a driver makes of a date or of a boolean.
+func (s selection) shown(of *sqldb.Column, expression string) string {
+	if s.kind == sqldb.PostgreSQL && of.Family == sqldb.FamilyText {
+		return expression + "::text"
+	}
+	return expression
+}
+
+// wordRenamed stands in an expression of the plan for 1 in a row that gets a new name, and for 0 in others.
+const wordRenamed = "{renamed}"
 
 // from appends the table and the conditions. Conditions on the key can follow.
 func (s selection) from(q *sqldb.Statement, src *sourceTable, condition ...string) {
@@ -253,7 +269,9 @@ func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 	}
 	if len(names) == 0 {
 		for _, p := range src.pairs {
-			names = append(names, p.from.ReadExpression(s.kind))
+			if src.from.Column(p.from.Name) != nil { // else the plan sets what the server does not have
+				names = append(names, p.from.Apart(s.kind))
+			}
 		}
 	}
 	q.Add(" ORDER BY ", strings.Join(names, ", "))

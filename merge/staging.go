@@ -27,12 +27,15 @@ type stage struct {
 	filled             bool // there are rows in found
 }
 
-// stageLoaded is how many of the fixed columns are written when a stage is loaded.
+// stageLoaded is how many of the fixed columns are written when a stage is loaded. Where the plan exempts
+// rows from a rename, the last one is written, too.
 const stageLoaded = 3
 
+const columnExempt = "merge_exempt"
+
 // fixedColumns returns the columns that every stage has: a running number, the position of the server, the
-// key of the row, its old name, how many new names were tried, the number of the row that keeps the name, and
-// the short form of a long key.
+// key of the row, its old name, how many new names were tried, the number of the row that keeps the name, the
+// short form of a long key, and 1 for a row that keeps its name whatever others are called.
 func fixedColumns() []*sqldb.Column {
 	return []*sqldb.Column{
 		{Name: "merge_n", Family: sqldb.FamilyInt, Declared: "bigint"},
@@ -42,6 +45,7 @@ func fixedColumns() []*sqldb.Column {
 		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
 		{Name: "merge_keeper", Family: sqldb.FamilyInt, Declared: "bigint"},
 		{Name: "merge_row", Family: sqldb.FamilyText, Declared: "text"},
+		{Name: columnExempt, Family: sqldb.FamilyInt, Declared: "bigint"},
 	}
 }
 
@@ -65,7 +69,12 @@ func newStage(
 	if err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
 	}
-	out := sqldb.NewWriter(ws.target, s.name, append(fixedColumns()[:stageLoaded], s.columns...), false)
+	fixed := fixedColumns()
+	loaded := fixed[:stageLoaded:stageLoaded]
+	if j.exempts() {
+		loaded = append(loaded, fixed[len(fixed)-1])
+	}
+	out := sqldb.NewWriter(ws.target, s.name, append(loaded, s.columns...), false)
 	for i, src := range j.sources {
 		if src == nil {
 			continue
@@ -89,8 +98,8 @@ func (s *stage) analyze(ctx context.Context, name string) error {
 
 // stagedColumns returns the columns that conflicts and their resolution depend on.
 func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
-	if len(j.to.Exclusions) > 0 {
-		return j.to.Writable() // they may be about any column
+	if len(j.to.Exclusions) > 0 || j.plan.Policy.collapses() {
+		return j.to.Writable() // they may be about any column, and rows that become one are compared in each
 	}
 	names := slices.Clone(j.to.Primary)
 	p := j.plan
@@ -99,9 +108,6 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 		if !k.Simple() { // an expression may be about any column
 			return j.to.Writable()
 		}
-	}
-	for _, list := range [][]string{p.Key, p.Sum, p.Min, p.Max, {p.By}} {
-		names = append(names, list...)
 	}
 	if p.Rename != nil {
 		names = append(names, p.Rename.Column, p.Rename.By)
@@ -118,7 +124,8 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 func (s *stage) create(ctx context.Context, name string) error {
 	t := s.ws.target
 	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
-		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_keeper BIGINT, merge_row VARCHAR(500)"
+		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_keeper BIGINT, merge_row VARCHAR(500), " +
+		"merge_exempt BIGINT DEFAULT 0"
 	names := t.Kind.QuoteAll(sqldb.ColumnNames(s.columns))
 	var text []string
 	switch t.Kind {
@@ -142,9 +149,10 @@ func (s *stage) create(ctx context.Context, name string) error {
 		text = []string{
 			"CREATE TEMP TABLE " + name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
 				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " +
-				"0::bigint AS merge_keeper, ''::text AS merge_row, " + names +
+				"0::bigint AS merge_keeper, ''::text AS merge_row, 0::bigint AS merge_exempt, " + names +
 				" FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
-			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0",
+			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0, " +
+				"ALTER merge_exempt SET DEFAULT 0",
 		}
 	}
 	for _, statement := range text {
@@ -217,6 +225,9 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 			}
 			values := make([]any, 0, stageLoaded+len(s.columns))
 			values = append(values, s.rows, int64(server), key)
+			if s.job.exempts() {
+				values = append(values, exempt(r.holds(src.competes)))
+			}
 			for _, at := range positions {
 				if at < 0 {
 					values = append(values, nil)
@@ -235,6 +246,14 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 		}
 		tick(read)
 	}
+}
+
+// exempt is 1 for a row that keeps its name, and 0 for one that competes for it.
+func exempt(competes bool) int64 {
+	if competes {
+		return 0
+	}
+	return 1
 }
 
 // shorten notes the short forms of long keys, which only a table with long texts for keys has.

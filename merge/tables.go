@@ -3,6 +3,7 @@ package merge
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -33,6 +34,10 @@ type sourceTable struct {
 	whole   []sourceWhole
 	repeats []sourceName
 	extras  []extra
+	// competes is where the extras have the condition under which a row may get a new name, or -1.
+	competes int
+	// flags are the columns that the plan sets to another value in rows with a new name.
+	flags []sourceFlag
 }
 
 // pair is a column of a source and the column of the target that it is copied to.
@@ -99,6 +104,9 @@ func (j *tableJob) collapseKey() sqldb.UniqueKey {
 func sameNames(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
+
+// exempts reports whether the plan has a condition for the rows that may get a new name.
+func (j *tableJob) exempts() bool { return j.plan.Rename != nil && j.plan.Rename.When != "" }
 
 // renameLimit returns how many characters a name may have; 0: any number.
 func (j *tableJob) renameLimit() int {
@@ -202,6 +210,15 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		}
 		return need(func(selection) string { return "CASE WHEN " + when + " THEN 1 ELSE 0 END" })
 	}
+	if src.competes = -1; j.exempts() {
+		src.competes = condition(j.plan.Rename.When)
+	}
+	for at, p := range src.pairs {
+		if set := j.plan.Set[p.to.Name]; strings.Contains(set, wordRenamed) {
+			value := need(func(s selection) string { return s.shown(p.to, s.setFor(set, "1")) })
+			src.flags = append(src.flags, sourceFlag{at, value})
+		}
+	}
 	for _, l := range j.follows.links {
 		if src.has(l.column) && exists(l.of) {
 			src.links = append(src.links, sourceLink{link: l, at: src.at(l.column), when: condition(l.when),
@@ -256,4 +273,20 @@ func (src *sourceTable) settled(n int, r row) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// nameBeside changes what stands beside the name of a row that gets a new one.
+func (src *sourceTable) nameBeside(r row, name string) (err error) {
+	for _, d := range src.job.plan.Rename.Derived {
+		if at := src.at(d.Column); at >= 0 {
+			r.values[at] = derive(d.As, name)
+		}
+	}
+	for _, f := range src.flags {
+		if r.values[f.at], err = src.value(r.extra[f.extra], src.pairs[f.at]); err != nil {
+			return fmt.Errorf("%w: %s: table %s, row %s: set: %w", ErrRow, src.ws.servers[src.server].Name,
+				src.job.name, sqldb.KeyText(r.key), err)
+		}
+	}
+	return nil
 }

@@ -152,7 +152,8 @@ func (v *verifier) table(name string, t *TablePlan) *verify.Table {
 		)
 	}
 	if r := t.Rename; r != nil {
-		out.Rename = &verify.Rename{Column: r.Column, Keep: r.Keep, By: r.By, Format: r.Format, Max: r.Max}
+		out.Rename = &verify.Rename{Column: r.Column, Keep: r.Keep, By: r.By, Format: r.Format, Max: r.Max,
+			When: r.When}
 		for _, c := range r.Copies {
 			out.Rename.Copies = append(out.Rename.Copies, verify.NameCopy(c))
 		}

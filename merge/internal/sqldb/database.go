@@ -406,7 +406,7 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 		if exists, err := d.HasTable(ctx, "sqlite_sequence"); err != nil || !exists {
 			return 0, err
 		}
-		q.Add("SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = ").Bind(t.Name)
+		q.Add("SELECT COALESCE(MAX(seq), 0) FROM main.sqlite_sequence WHERE name = ").Bind(t.Name)
 	case MySQL:
 		c := t.Column(column)
 		if c != nil && c.sequence != "" && !d.TiDB {
@@ -477,9 +477,9 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 			return nil // it counts from the greatest key, and nothing can change that
 		}
 		for _, q := range []*Statement{
-			NewStatement(SQLite, "INSERT INTO sqlite_sequence (name, seq) SELECT ").Bind(t.Name).
-				Add(", 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ").Bind(t.Name).Add(")"),
-			NewStatement(SQLite, "UPDATE sqlite_sequence SET seq = ").Bind(counter).
+			NewStatement(SQLite, "INSERT INTO main.sqlite_sequence (name, seq) SELECT ").Bind(t.Name).
+				Add(", 0 WHERE NOT EXISTS (SELECT 1 FROM main.sqlite_sequence WHERE name = ").Bind(t.Name).Add(")"),
+			NewStatement(SQLite, "UPDATE main.sqlite_sequence SET seq = ").Bind(counter).
 				Add(" WHERE name = ").Bind(t.Name).Add(" AND seq < ").Bind(counter),
 		} {
 			if _, err := d.Run(ctx, q); err != nil {

@@ -161,6 +161,30 @@ func (c *Column) ReadExpression(k Kind) string {
 	return name + "::text"
 }
 
+// Apart returns an expression that is another one for any two values of a column that are not the same, also
+// where the database takes them for equal: texts that differ in case, or 1 and 1.0. MySQL sorts by the first
+// bytes of long values only, so there it is a hash. The table has the alias s.
+func (c *Column) Apart(k Kind) string {
+	name := "s." + k.Quote(c.Name)
+	switch {
+	case k == SQLite:
+		return "quote(" + name + ")"
+	case k == PostgreSQL && c.Family != FamilyInt && c.Family != FamilyBytes:
+		return "(" + c.ReadExpression(k) + `)::text COLLATE "C"`
+	case k == PostgreSQL:
+		return name
+	}
+	switch c.Family {
+	case FamilyText:
+		return "SHA2(" + c.Exactly(k, name) + ", 256)"
+	case FamilyJSON:
+		return "SHA2(CAST(" + name + " AS CHAR), 256)"
+	case FamilyBytes:
+		return "SHA2(" + name + ", 256)"
+	}
+	return c.ReadExpression(k)
+}
+
 // zoned reports whether a PostgreSQL column holds times with a time zone.
 func (c *Column) zoned() bool {
 	return c.Family == FamilyTime && strings.HasSuffix(c.Declared, "with time zone")
@@ -205,6 +229,15 @@ func (k UniqueKey) Simple() bool {
 	return k.where == "" && !k.nullsEqual && len(k.Columns()) == len(k.Parts)
 }
 
+// Among returns the key as it is among those rows only that meet a condition.
+func (k UniqueKey) Among(condition string) UniqueKey {
+	if k.where != "" {
+		condition = "(" + k.where + ") AND " + condition
+	}
+	k.where = condition
+	return k
+}
+
 // Terms returns, as SQL, the expressions in which two rows with an equal key are equal, and the conditions
 // under which the key applies to a row. Both are "" if the catalog does not show an expression of the key.
 func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
@@ -232,6 +265,14 @@ func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
 		all = []string{"1 = 1"}
 	}
 	return strings.Join(parts, ", "), strings.Join(all, " AND ")
+}
+
+// Manifold reports whether the key of a row consists of all elements of an array, as in a multi-valued index
+// of MySQL: two rows are equal in it if they have one element in common.
+func (k UniqueKey) Manifold() bool {
+	return slices.ContainsFunc(k.Parts, func(p KeyPart) bool {
+		return strings.HasSuffix(strings.ToLower(strings.TrimRight(p.Expression, ") ")), " array")
+	})
 }
 
 // Computed reports whether a part of the key is an expression, which may be a constant. SQL takes a constant

@@ -9,6 +9,9 @@ import (
 // Text is what the database itself says of it, so that nothing of it is forgotten.
 type Thing struct{ Kind, Table, Name, Text string }
 
+// KindCounter is the kind of a thing that says where a counter stands. MySQL says it of a table.
+const KindCounter = "counter"
+
 // Things lists what a database has besides rows, but for what belongs to the tables that the caller leaves
 // out.
 func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all []Thing, err error) {
@@ -20,7 +23,7 @@ func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all [
 			return nil, err
 		}
 		if counts {
-			queries = append(queries, "SELECT 'counter', name, '', seq FROM sqlite_sequence")
+			queries = append(queries, "SELECT 'counter', name, '', seq FROM main.sqlite_sequence")
 		}
 	}
 	for _, q := range queries {
@@ -118,9 +121,12 @@ func postgresThings() []string {
 			"AND c.relnamespace = " + here,
 		"SELECT 'view', c.relname, '', concat_ws(' ', c.relkind, c.reloptions::text, pg_get_viewdef(c.oid)) " +
 			"FROM pg_class c WHERE c.relkind IN ('v', 'm') AND c.relnamespace = " + here,
-		"SELECT 'function', '', left(p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', " +
-			"400), " +
+		// A long list of arguments ends with a digest, so that no two functions have one name.
+		"SELECT 'function', '', CASE WHEN length(s.text) <= 400 THEN s.text ELSE left(s.text, 300) || '#' || " +
+			"encode(sha256(convert_to(s.text, 'UTF8')), 'hex') END, " +
 			"CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE pg_get_functiondef(p.oid) END FROM pg_proc p " +
+			"CROSS JOIN LATERAL (SELECT p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' " +
+			"AS text) AS s " +
 			"WHERE p.pronamespace = " + here + noExtension + "p.oid)",
 		"SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT string_agg(" +
 			"quote_literal(e.enumlabel), " +

@@ -12,8 +12,8 @@ func (g GivenUp) String() string {
 		name string
 		rows int64
 	}{
-		{"collapsed", g.Collapsed}, {"orphans", g.Orphans}, {"filtered", g.Filtered}, {"skipped", g.Skipped},
-		{"rebuilt", g.Rebuilt}, {"quarantined", g.Quarantined},
+		{"collapsed", g.Collapsed}, {"differing", g.Differing}, {"orphans", g.Orphans}, {"filtered", g.Filtered},
+		{"skipped", g.Skipped}, {"rebuilt", g.Rebuilt}, {"quarantined", g.Quarantined},
 	} {
 		if part.rows != 0 {
 			parts = append(parts, fmt.Sprintf("%s: %d", part.name, part.rows))

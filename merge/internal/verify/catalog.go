@@ -353,7 +353,7 @@ func (d *database) things(ctx context.Context) (map[thing]string, error) {
 			return nil, err
 		}
 		if n == "1" {
-			queries += "; SELECT 'counter', name, '', seq FROM sqlite_sequence"
+			queries += "; SELECT 'counter', name, '', seq FROM main.sqlite_sequence"
 		}
 	}
 	all := map[thing]string{}

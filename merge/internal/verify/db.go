@@ -106,7 +106,8 @@ func (k kind) session() []string {
 	case postgres:
 		return []string{
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
-			"SET extra_float_digits = 3", "SET statement_timeout = 0", "SET row_security = off",
+			"SET extra_float_digits = 3", "SET bytea_output = 'hex'", "SET standard_conforming_strings = on",
+			"SET statement_timeout = 0", "SET row_security = off",
 			"SET default_transaction_read_only = on",
 		}
 	}
@@ -313,9 +314,12 @@ func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, err
 }
 
 func (d *database) fill(v *verifier, expression string) string {
-	return strings.NewReplacer("{server}", strconv.FormatInt(d.Number, 10),
+	return strings.NewReplacer("{server}", strconv.FormatInt(d.Number, 10), ofRenamed, "0",
 		"{target}", strconv.FormatInt(v.plan.Target.Number, 10)).Replace(expression)
 }
+
+// ofRenamed stands in an expression for 1 in rows that got a new name.
+const ofRenamed = "{renamed}"
 
 // expression returns what to select so that neither the database nor a driver changes the value.
 func (d *database) expression(alias string, c *column) string {

@@ -11,19 +11,31 @@ import (
 
 // expecter computes what the target has to hold for the rows of a source.
 type expecter struct {
-	v      *verifier
-	j      *job
-	s      *stream
-	server int
-	key    []*column // of the primary key
-	at     map[string]int
-	forms  []form
-	buffer []byte
-	met    int64 // rows of the list of renames
-	copies []copied
+	v       *verifier
+	j       *job
+	s       *stream
+	server  int
+	key     []*column // of the primary key that rows have on their server
+	primary []*column // of that which they have in the target
+	at      map[string]int
+	forms   []form
+	buffer  []byte
+	met     int64  // rows of the list of renames
+	listed  *entry // that of the current row
+	copies  []copied
 
 	changes map[int]any       // of the current row, by column
 	passed  map[int][]passage // by column of the current row, from where references lead
+}
+
+// entry is what the list of renames says of a row.
+type entry struct{ key, before, name string }
+
+// entryOf takes an entry out of an index.
+func entryOf(text string) *entry {
+	key, names, _ := strings.Cut(text, "\x00")
+	before, name, _ := strings.Cut(names, "\x00")
+	return &entry{key, before, name}
 }
 
 // copied is a column that repeats the name of the row to which another column refers.
@@ -58,6 +70,17 @@ func (e *expecter) keyOf(values []any) string {
 	return keyText(key, e.key, e.v.exactly(e.server))
 }
 
+// newKey returns the key that a row has in the target, as the list of renames names it.
+func (e *expecter) newKey(values []any) string {
+	key := make([]any, len(e.primary))
+	for i, c := range e.primary {
+		if at, has := e.at[c.name]; has {
+			key[i] = values[at]
+		}
+	}
+	return keyText(key, e.primary, e.v.exact())
+}
+
 // at identifies a row of a server in an index.
 func rowAt(server int, key string) sum {
 	return sumOf([]byte("row " + strconv.Itoa(server) + " " + key))
@@ -84,9 +107,9 @@ func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
 	if err := e.follow(values, e.changes); err != nil {
 		return false, err
 	}
-	if e.j.offsets != nil && len(e.s.key) == 1 {
-		if name := e.j.to.primary[0]; e.at[name] == e.s.key[0] {
-			e.changes[e.s.key[0]] = e.v.shifted(e.j, e.server, values[e.s.key[0]])
+	if e.j.offsets != nil {
+		if at, has := e.at[e.j.to.primary[0]]; has {
+			e.changes[at] = e.v.shifted(e.j, e.server, values[at])
 		}
 	}
 	if err := e.rename(key, values, e.changes); err != nil {
@@ -94,6 +117,9 @@ func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
 	}
 	for at, value := range e.changes {
 		values[at] = value
+	}
+	if e.listed != nil && (e.v.keyless || e.listed.key == e.newKey(values)) {
+		e.met++
 	}
 	if e.j.plan.Policy == policyCustom {
 		return e.custom(ctx, values)
@@ -223,21 +249,25 @@ func (e *expecter) onward(r reference, i int, parent *job, values []any, changes
 
 // rename gives a row its new name, and the names of others that it repeats.
 func (e *expecter) rename(key string, values []any, changes map[int]any) error {
+	e.listed = nil
 	if r := e.j.plan.Rename; r != nil && e.j.names != nil {
 		text, ok, err := e.j.names.get(rowAt(e.server, key))
 		if err != nil {
 			return err
 		}
 		if at, has := e.at[r.Column]; ok && has {
-			before, name, _ := strings.Cut(text, "\x00")
-			if textOf(values[at]) == before {
-				e.met++
+			now := entryOf(text)
+			if textOf(values[at]) == now.before && (e.s.named < 0 || textOf(values[e.s.named]) == "1") {
+				e.listed = now
 			}
-			changes[at] = name
+			changes[at] = now.name
 			for _, d := range r.Derived {
 				if at, has := e.at[d.Column]; has {
-					changes[at] = derived(d.As, name)
+					changes[at] = derived(d.As, now.name)
 				}
+			}
+			for at, other := range e.s.renamed {
+				changes[at] = values[other]
 			}
 		}
 	}
@@ -251,8 +281,7 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 			return err
 		}
 		if ok {
-			_, name, _ := strings.Cut(text, "\x00")
-			changes[c.at] = name
+			changes[c.at] = entryOf(text).name
 		}
 	}
 	return nil

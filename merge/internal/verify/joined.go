@@ -20,9 +20,11 @@ type joiner struct {
 	columns []*column
 	fixed   []bool // by column: it has the value of the row that stayed
 	own     []int  // columns that refer to rows of the table itself
+	silent  []int  // columns of which the plan does not say what becomes of different values
 	forms   []form
 	state   *index // by row of the target: what became of it so far
 	targets [][]string
+	lists   *lists
 
 	lost, other, unowned int64
 	example              string
@@ -53,6 +55,9 @@ type heldRow struct {
 // outcome is what is known of a row of the target.
 type outcome struct {
 	Owner  int      // the server whose row it is
+	Key    string   // the key of that row there
+	Twins  bool     // the server has several rows that it may be
+	Rows   int      // how many rows became it, if their values are added up
 	Sum    string   // the hash of that row
 	By     string   // what it has in the column of the policy newest
 	Totals []string // of the columns that are added up; "" is NULL
@@ -110,11 +115,16 @@ func (n *joiner) first(_ context.Context, row *joinedRow) error {
 		switch {
 		case n.j.plan.Policy == policySum:
 			if !known {
-				o = outcome{Owner: row.server, Sum: string(fmt.Appendf(nil, "%x", row.sum))}
+				o = outcome{Owner: row.server, Key: row.key, Sum: string(fmt.Appendf(nil, "%x", row.sum))}
 			}
+			o.Twins = o.Twins || o.Owner == row.server && o.Key != row.key
+			o.Rows++
 			n.add(&o, row)
 		case !known && mine:
-			o = outcome{Owner: row.server, Sum: string(fmt.Appendf(nil, "%x", row.sum)), By: n.by(row)}
+			o = outcome{Owner: row.server, Key: row.key, Sum: string(fmt.Appendf(nil, "%x", row.sum)),
+				By: n.by(row)}
+		case known && mine && o.Owner == row.server:
+			o.Twins = true
 		default:
 			continue
 		}
@@ -152,7 +162,31 @@ func (n *joiner) second(ctx context.Context, row *joinedRow) error {
 		}
 		return nil
 	}
+	o, _, err := n.outcome(stays[0].id)
+	if err != nil {
+		return err
+	}
+	differs := n.differs(row, stays[0])
+	if o.Owner != row.server || o.Key != row.key {
+		if differs {
+			n.j.differing++
+		}
+		err = n.lists.joined(row, o, differs)
+	} else if o.Twins {
+		err = n.lists.joined(row, o, false)
+	}
+	if err != nil {
+		return err
+	}
 	return n.move(row, stays[0])
+}
+
+// differs reports whether a row that became another one had other values, of which the plan says nothing.
+func (n *joiner) differs(row *joinedRow, stays heldRow) bool {
+	return slices.ContainsFunc(n.silent, func(at int) bool {
+		f := n.forms[at]
+		return !bytes.Equal(f.append(nil, row.values[at]), f.append(nil, stays.values[at]))
+	})
 }
 
 // look finds the rows of the target that are equal to rows of a source, as the target compares them.
@@ -247,12 +281,15 @@ func (n *joiner) settle(ctx context.Context) error {
 		case n.j.plan.Policy == policySum && !n.added(o, h):
 			totals++
 		}
+		if known && o.Rows > 1 {
+			return n.listed(o)
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	n.j.held = rows
+	n.j.present = rows
 	n.v.compare("rows", n.j.name, "", "of the target that are no row of a server", "0", fmt.Sprint(n.unowned))
 	n.v.compare(
 		"rows",
@@ -281,6 +318,35 @@ func (n *joiner) settle(ctx context.Context) error {
 		fmt.Sprint(n.state.len()),
 		fmt.Sprint(rows),
 	)
+	return nil
+}
+
+// listed looks up the values that a row got because others became it.
+func (n *joiner) listed(o outcome) error {
+	p := n.j.plan
+	for i, name := range p.Sum {
+		total, some := new(big.Rat).SetString(o.Totals[i])
+		if !some {
+			continue
+		}
+		want := total.FloatString(listDigits + 1)
+		if n.columns[n.at(name)].class == classFloat {
+			want = "" // the row of the target is compared, and the list has other digits
+		}
+		if err := n.lists.total(o, name, want); err != nil {
+			return err
+		}
+	}
+	for i, list := range [][]string{p.Min, p.Max} {
+		for at, name := range list {
+			if [][]*string{o.Least, o.Most}[i][at] == nil {
+				continue
+			}
+			if err := n.lists.total(o, name, ""); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

@@ -49,18 +49,21 @@ type Table struct {
 	Convert       []string
 	Renumber      bool
 	GivesUp       GivenUp
-	// Set has SQL expressions over the row of the source, with {server} and {target} in place of numbers.
+	// Set has SQL expressions over the row of the source, with {server} and {target} in place of numbers, and
+	// {renamed} in place of 1 in a row with a new name and 0 in the others.
 	Set map[string]string
 	// Func is the function of the policy custom. The values are nil, int64, uint64, float64, string or []byte.
 	Func func(ctx context.Context, server int, names []string, values []any) (bool, error)
 }
 
-// GivenUp counts the rows of a table that the target does not get.
-type GivenUp struct{ Collapsed, Orphans, Filtered, Skipped, Rebuilt, Quarantined int64 }
+// GivenUp counts the rows of a table that the target does not get. Differing are those of the collapsed rows
+// that have other values than the row that stays.
+type GivenUp struct{ Collapsed, Differing, Orphans, Filtered, Skipped, Rebuilt, Quarantined int64 }
 
 // Rename says how names change.
 type Rename struct {
 	Column, Keep, By, Format string
+	When                     string // an SQL condition over the row of the source: others keep their names
 	Max                      int
 	Copies                   []NameCopy
 	Derived                  []Derived

@@ -25,6 +25,8 @@ type stream struct {
 	there   []int             // by link; -1 if it is not looked up
 	natural [][]int           // by link
 	set     map[string]string // by column that the plan sets, the expression
+	renamed map[int]int       // by column that is another one in rows with a new name, where that is
+	named   int               // where it says whether a row may get a new name; -1 if every row may
 
 	tell func(rows int) // of rows that were read
 }
@@ -63,7 +65,7 @@ func (s *stream) text() string {
 		return len(list) - 1
 	}
 	inner := []string{"s.*"}
-	s.set = map[string]string{}
+	s.set, s.renamed, s.named = map[string]string{}, map[int]int{}, -1
 	computed := func(expression string) string {
 		name := "merge_v" + strconv.Itoa(len(inner))
 		inner = append(inner, "("+expression+") AS "+name)
@@ -81,8 +83,18 @@ func (s *stream) text() string {
 			put("NULL")
 		}
 	}
+	if r := s.j.plan.Rename; s.server >= 0 && r != nil {
+		if r.When != "" {
+			s.named = put(s.plain(computed("CASE WHEN " + s.fill(r.When) + " THEN 1 ELSE 0 END")))
+		}
+		for i, c := range s.columns {
+			if set := s.j.plan.Set[c.name]; strings.Contains(set, ofRenamed) {
+				s.renamed[i] = put(s.plain(computed(s.fill(strings.ReplaceAll(set, ofRenamed, "1")))))
+			}
+		}
+	}
 	s.key = s.key[:0]
-	for _, name := range s.j.to.primary {
+	for _, name := range s.rowKey() {
 		at := -1
 		for i, c := range s.columns {
 			if c.name == name && s.j.plan.Set[name] == "" {
@@ -96,7 +108,7 @@ func (s *stream) text() string {
 			s.key = append(s.key, at)
 		}
 	}
-	if len(s.key) != len(s.j.to.primary) {
+	if len(s.key) != len(s.rowKey()) {
 		s.key = nil
 	}
 	s.when, s.there, s.natural = nil, nil, nil
@@ -136,6 +148,16 @@ func (s *stream) text() string {
 		list = []string{"1"}
 	}
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + from + strings.Join(joins, "")
+}
+
+// rowKey returns the columns by which the lists of the merge name a row: the primary key that it has on its
+// server.
+func (s *stream) rowKey() []string {
+	if s.server < 0 || len(s.from.primary) == 0 ||
+		slices.ContainsFunc(s.from.primary, func(name string) bool { return s.j.to.column(name) == nil }) {
+		return s.j.to.primary
+	}
+	return s.from.primary
 }
 
 // plain hides the type of an expression from drivers.
@@ -404,10 +426,13 @@ func (v *verifier) newExpecter(s *stream) *expecter {
 	for i, c := range s.columns {
 		e.at[c.name] = i
 	}
-	for _, name := range s.j.to.primary {
+	for _, name := range s.rowKey() {
 		if s.from.column(name) != nil {
 			e.key = append(e.key, s.j.to.column(name))
 		}
+	}
+	for _, name := range s.j.to.primary {
+		e.primary = append(e.primary, s.j.to.column(name))
 	}
 	e.findCopies()
 	return e
@@ -444,8 +469,16 @@ func (v *verifier) joined(ctx context.Context, j *job) error {
 			n.own = append(n.own, i)
 		}
 		n.fixed = append(n.fixed, !own && !slices.Contains(changing, c.name))
+		said := slices.Concat(changing, j.to.primary, j.plan.Key, []string{j.plan.By})
+		if !own && !slices.Contains(said, c.name) {
+			n.silent = append(n.silent, i)
+		}
 	}
 	n.targets = v.targetsOf(j)
+	n.lists = &lists{v: v}
+	if err := n.lists.readJoins(ctx, j); err != nil {
+		return err
+	}
 	passes := []func(context.Context, *joinedRow) error{n.first, n.second}
 	if len(n.own) > 0 {
 		passes = append(passes, n.third)
@@ -464,6 +497,7 @@ func (v *verifier) joined(ctx context.Context, j *job) error {
 	if err := n.settle(ctx); err != nil {
 		return err
 	}
+	n.lists.settle(j)
 	return n.orphans(ctx)
 }
 
@@ -752,7 +786,7 @@ func (v *verifier) settle(j *job, want, got []tally, attributed bool) {
 	for i := range got {
 		held.merge(got[i])
 	}
-	j.held = held.rows.rows
+	j.present = held.rows.rows
 	if !attributed {
 		line("", all, held)
 	} else {
@@ -816,7 +850,7 @@ func (t *tally) merge(o tally) {
 // balanced checks that the target lacks those rows of a table which the plan gives up, and no other row.
 func (v *verifier) balanced(ctx context.Context, name string) error {
 	p, j := v.plan.Tables[name], v.jobs[name]
-	var lost GivenUp
+	var missing GivenUp
 	for i, d := range v.sources {
 		if d.tables[name] == nil {
 			continue
@@ -836,23 +870,24 @@ func (v *verifier) balanced(ctx context.Context, name string) error {
 		}
 		switch {
 		case p.Policy == policyRebuild:
-			lost.Rebuilt += all
+			missing.Rebuilt += all
 		case j == nil:
-			lost.Skipped += all
+			missing.Skipped += all
 		default:
-			lost.Filtered += all - met
-			lost.Orphans += met - j.read[i]
+			missing.Filtered += all - met
+			missing.Orphans += met - j.read[i]
 		}
 	}
 	if j != nil {
-		lost.Quarantined = int64(j.refused.len())
-		lost.Filtered += j.left - lost.Quarantined
-		lost.Collapsed = -j.left - j.held
+		missing.Quarantined = int64(j.refused.len())
+		missing.Filtered += j.left - missing.Quarantined
+		missing.Differing = j.differing
+		missing.Collapsed = -j.left - j.present
 		for _, n := range j.read {
-			lost.Collapsed += n
+			missing.Collapsed += n
 		}
 	}
-	v.compare("balance", name, "", "rows that are given up", p.GivesUp.String(), lost.String())
+	v.compare("balance", name, "", "rows that are given up", p.GivesUp.String(), missing.String())
 	return nil
 }
 

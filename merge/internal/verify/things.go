@@ -18,6 +18,9 @@ func (t thing) String() string { return strings.TrimSpace(t.kind + " " + t.name)
 
 const kindCounter = "counter"
 
+// afterCopying stands before the kind of what shows a counter as it was when all rows were copied.
+const afterCopying = "copied "
+
 // sorted returns the things of two lists, each once.
 func sorted(before, now map[thing]string) []thing {
 	list := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(now))
@@ -156,8 +159,10 @@ const postgresThings = `SELECT 'table', c.relname, '', concat_ws(' ', c.relkind,
 	SELECT 'view', c.relname, '', concat_ws(' ', c.relkind, c.reloptions::text, pg_get_viewdef(c.oid))
 		FROM pg_class c WHERE c.relkind IN ('v', 'm') AND c.relnamespace = (SELECT oid FROM pg_namespace
 		WHERE nspname = current_schema());
-	SELECT 'function', '', left(p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
-		400), CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE pg_get_functiondef(p.oid) END FROM pg_proc p
+	SELECT 'function', '', CASE WHEN length(f.text) <= 400 THEN f.text ELSE left(f.text, 300) || '#' ||
+		encode(sha256(convert_to(f.text, 'UTF8')), 'hex') END,
+		CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE pg_get_functiondef(p.oid) END FROM pg_proc p
+		CROSS JOIN LATERAL (SELECT p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' AS text) f
 		WHERE p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND NOT
 		EXISTS (SELECT 1 FROM pg_depend e WHERE e.deptype = 'e' AND e.objid = p.oid);
 	SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT

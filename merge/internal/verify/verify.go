@@ -19,6 +19,7 @@ type verifier struct {
 	target   *database
 	jobs     map[string]*job
 	findings []Finding
+	keyless  bool         // the list of renames, of an older version, does not have the new keys
 	ahead    atomic.Int64 // rows of the target that were read beside the sources, and of which nobody was told
 }
 
@@ -70,6 +71,9 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 			}
 		}
 	}
+	if err := (&lists{v: v}).servers(ctx); err != nil {
+		return nil, err
+	}
 	for _, s := range p.Sums {
 		if err := v.sum(ctx, s); err != nil {
 			return nil, fmt.Errorf("conserve %s: %w", s.Name, err)
@@ -118,7 +122,10 @@ func (v *verifier) table(ctx context.Context, j *job) error {
 	if j.plan.joins() {
 		compareRows = v.joined
 	}
-	for _, step := range []func(context.Context, *job) error{compareRows, v.duplicates, v.keepers, v.counters} {
+	l := &lists{v: v}
+	for _, step := range []func(context.Context, *job) error{
+		compareRows, v.duplicates, v.keepers, v.counters, l.offsets, l.copies,
+	} {
 		if err := step(ctx, j); err != nil {
 			return err
 		}
@@ -149,6 +156,7 @@ type job struct {
 
 	offsets []int64 // by server: what is added to counted keys
 	upper   []int64 // by server: the greatest counted key after that, or -1
+	counts  []bool  // by server: it has counted keys
 	zeros   []bool  // by server: a row has the key 0
 	moved   *index  // keys of rows that became others: see moveKey
 	names   *index  // new names by server and key, and by server and old name
@@ -156,8 +164,10 @@ type job struct {
 
 	metNames []int64 // by server: rows that have an entry in the list of renames
 
-	read       []int64 // by server: the rows that the plan takes
-	left, held int64   // those of them that are not in the target, and the rows of the target
+	read      []int64 // by server: the rows that the plan takes
+	left      int64   // those of them that are not in the target
+	present   int64   // the rows of the target
+	differing int64   // rows that became one with a row that has other values
 }
 
 // reference is a link with what only a plan says of it.
@@ -650,7 +660,7 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 		return nil
 	}
 	j.offsets, j.upper = make([]int64, len(v.sources)), slices.Repeat([]int64{-1}, len(v.sources))
-	j.zeros = make([]bool, len(v.sources))
+	j.zeros, j.counts = make([]bool, len(v.sources)), make([]bool, len(v.sources))
 	name := j.to.primary[0]
 	last := int64(-1)
 	for i, d := range v.sources {
@@ -664,7 +674,7 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 		if greatest < 0 {
 			continue
 		}
-		j.zeros[i] = least == 0
+		j.counts[i], j.zeros[i] = true, least == 0
 		if i > 0 {
 			key := v.target.kind.quote(name)
 			text, err := v.target.text(
@@ -772,7 +782,41 @@ func (v *verifier) duplicates(ctx context.Context, j *job) error {
 		}
 		v.compare("duplicates", j.name, "", key.name, "0", n)
 	}
-	return nil
+	return v.doubledNames(ctx, j)
+}
+
+// doubledNames counts the names that several rows have, where no index of the target keeps them apart.
+func (v *verifier) doubledNames(ctx context.Context, j *job) error {
+	r, k := j.plan.Rename, v.target.kind
+	if r == nil || !j.unguarded(r.Column) {
+		return nil
+	}
+	name, where := k.quote(r.Column), ""
+	if r.When != "" {
+		// It is a condition over rows of the sources. For those of the target it means the same if they are of
+		// one kind and the plan sets nothing that it names.
+		named := func(column string) bool { return strings.Contains(r.When, column) }
+		if slices.ContainsFunc(v.sources, func(d *database) bool { return d.kind != k }) ||
+			slices.ContainsFunc(slices.Collect(maps.Keys(j.plan.Set)), named) {
+			return nil
+		}
+		where = " AND (" + r.When + ")"
+	}
+	n, err := v.target.text(ctx, "SELECT COUNT(*) FROM (SELECT COUNT(*) AS n FROM "+k.quote(j.name)+
+		" AS s WHERE "+name+" IS NOT NULL"+where+" GROUP BY "+name+" HAVING COUNT(*) > 1) AS x")
+	v.compare("duplicates", j.name, "", "names that several rows have", "0", n)
+	return err
+}
+
+// unguarded reports whether no index of the target keeps the values of a column apart.
+func (j *job) unguarded(column string) bool {
+	if slices.Contains(j.to.primary, column) || slices.ContainsFunc(j.to.opaque, func(text string) bool {
+		return text == "*" || strings.Contains(strings.ToLower(text), strings.ToLower(column))
+	}) {
+		return false
+	}
+	covers := func(k uniqueKey) bool { return slices.Contains(k.columns, column) }
+	return !slices.ContainsFunc(j.to.unique, covers)
 }
 
 // term returns the i-th column of a key as the index compares it.
@@ -898,7 +942,7 @@ func (v *verifier) readNames(ctx context.Context, j *job) error {
 				first = fmt.Sprintf("%s: row %s: %q from %q", v.plan.Servers[n.server].Name, n.key, n.now, n.old)
 			}
 		}
-		if err := j.names.set(rowAt(n.server, n.key), n.old+"\x00"+n.now); err != nil {
+		if err := j.names.set(rowAt(n.server, n.key), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
 			return err
 		}
 		return j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
@@ -916,46 +960,43 @@ func (v *verifier) readNames(ctx context.Context, j *job) error {
 	return err
 }
 
+// entries reads entries of the list of renames for one table.
+func (v *verifier) entries(ctx context.Context, rest string, args []any, fn func(renamed) error) error {
+	k, newKey := v.target.kind, "new_key"
+	if v.keyless {
+		newKey = "''"
+	}
+	return v.target.each(ctx, "SELECT server, row_key, old_name, new_name, "+newKey+" FROM "+
+		k.quote(listOfRenames)+" WHERE tbl = "+k.placeholder(1)+rest, args, func(values []any) error {
+		number := textOf(values[0])
+		return fn(renamed{number: number, server: v.position(number), key: textOf(values[1]),
+			old: textOf(values[2]), now: textOf(values[3]), newKey: textOf(values[4])})
+	})
+}
+
 // eachRename calls fn for the entries of one table.
 func (v *verifier) eachRename(ctx context.Context, j *job, fn func(renamed) error) error {
-	k := v.target.kind
-	return v.target.each(ctx, "SELECT server, row_key, old_name, new_name FROM "+k.quote(listOfRenames)+
-		" WHERE tbl = "+k.placeholder(1), []any{j.name}, func(values []any) error {
-		server := v.position(textOf(values[0]))
-		if server < 0 {
-			v.compare(
-				"names",
-				j.name,
-				"",
-				"an entry of a server that the plan does not name",
-				"",
-				textOf(values[0]),
-			)
+	return v.entries(ctx, "", []any{j.name}, func(n renamed) error {
+		if n.server < 0 {
+			v.compare("names", j.name, "", "an entry of a server that the plan does not name", "", n.number)
 			return nil
 		}
-		return fn(
-			renamed{server: server, key: textOf(values[1]), old: textOf(values[2]), now: textOf(values[3])},
-		)
+		return fn(n)
 	})
 }
 
 // renamesAfter reads a page of the list.
 func (v *verifier) renamesAfter(ctx context.Context, j *job, last renamed) (page []renamed, err error) {
-	k := v.target.kind
 	number := int64(-1)
 	if last.server >= 0 {
 		number = v.plan.Servers[last.server].Number
 	}
-	p := func(n int) string { return k.placeholder(n) }
-	after := []any{j.name, number, number, last.key}
-	err = v.target.each(ctx, "SELECT server, row_key, old_name, new_name FROM "+k.quote(listOfRenames)+
-		" WHERE tbl = "+p(1)+" AND (server > "+p(2)+" OR server = "+p(3)+" AND row_key > "+p(4)+
-		") ORDER BY server, row_key LIMIT 1000", after, func(values []any) error {
-		if server := v.position(textOf(values[0])); server >= 0 {
-			page = append(
-				page,
-				renamed{server: server, key: textOf(values[1]), old: textOf(values[2]), now: textOf(values[3])},
-			)
+	p := v.target.kind.placeholder
+	rest := " AND (server > " + p(2) + " OR server = " + p(3) + " AND row_key > " + p(4) +
+		") ORDER BY server, row_key LIMIT 1000"
+	err = v.entries(ctx, rest, []any{j.name, number, number, last.key}, func(n renamed) error {
+		if n.server >= 0 {
+			page = append(page, n)
 		}
 		return nil
 	})
@@ -1048,14 +1089,28 @@ func (v *verifier) keepers(ctx context.Context, j *job) error {
 // unchanged compares what the target has besides rows with what it had before the merge. Only counters may
 // have moved, and only forward.
 func (v *verifier) unchanged(ctx context.Context) error {
+	if r := v.target.tables[listOfRenames]; r != nil {
+		v.keyless = r.column("new_key") == nil
+	}
+	if v.target.tables[tableOfCatalog] == nil && v.keyless {
+		v.compare("catalog", "", "", "what the target has besides rows is not compared, because the version "+
+			"that merged it did not store what it had before", "", "")
+		return nil
+	}
 	if v.target.tables[tableOfCatalog] == nil {
 		v.compare("catalog", tableOfCatalog, "", "what the target had before the merge", "stored", "lost")
 		return nil
 	}
-	before := map[thing]string{}
+	before, after := map[thing]string{}, map[thing]string{}
 	err := v.target.each(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog, nil,
 		func(values []any) error {
-			before[thing{textOf(values[0]), textOf(values[1]), textOf(values[2])}] = textOf(values[3])
+			t, text := thing{textOf(values[0]), textOf(values[1]), textOf(values[2])}, textOf(values[3])
+			if kind, copied := strings.CutPrefix(t.kind, afterCopying); copied {
+				t.kind = kind
+				after[t] = text
+			} else {
+				before[t] = text
+			}
 			return nil
 		})
 	if err != nil {
@@ -1070,8 +1125,14 @@ func (v *verifier) unchanged(ctx context.Context) error {
 			delete(now, t)
 		}
 	}
-	takeCounters(before)
-	takeCounters(now)
+	for _, all := range []map[thing]string{before, after, now} {
+		takeCounters(all)
+	}
+	for t, text := range after { // a counter that the merge has moved must not go back behind its new place
+		if t.kind == kindCounter {
+			before[t] = text
+		}
+	}
 	found := len(v.findings)
 	for _, t := range sorted(before, now) {
 		was, had := before[t]
