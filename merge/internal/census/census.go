@@ -181,9 +181,7 @@ func (c *Census) findKeys() {
 			if t == nil {
 				continue
 			}
-			unique = unique || slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool {
-				return k.Simple() && len(k.Parts) == 1 && k.Parts[0].Column == col.Name
-			})
+			unique = unique || identifies(t, col.Name)
 			s := c.spans[col][i]
 			counted = counted || s.distinct > 0 && s.min < c.minGenerated
 		}
@@ -191,6 +189,13 @@ func (c *Census) findKeys() {
 			c.keys = append(c.keys, col)
 		}
 	}
+}
+
+// identifies reports whether a column is a unique key of a table.
+func identifies(t *sqldb.Table, column string) bool {
+	return slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool {
+		return k.Simple() && len(k.Parts) == 1 && k.Parts[0].Column == column
+	})
 }
 
 // isAbove reports whether a key can be the one that another key is taken from: no server has fewer of them,
@@ -254,8 +259,23 @@ func numbers(ctx context.Context, d *sqldb.DB, q *sqldb.Statement) ([]int64, err
 	return all, nil
 }
 
-// match compares a column with the keys of all tables, server after server. What no server could make a
-// reference any more is dropped.
+// sampled is about how many different values of a column are compared with the keys of all tables. With most
+// tables that is enough to tell that the column does not hold their keys.
+const sampled = 500
+
+// sample returns the condition that a value is one of about so many of a column, or "" if it has few. Every
+// database computes it alike, and it does not depend on how the values are ordered or spaced.
+func (s span) sample(name string) string {
+	const prime, factor = 65521, 25717
+	if s.distinct <= 2*sampled {
+		return ""
+	}
+	return fmt.Sprintf("ABS(%s %% %d) * %d %% %d < %d", name, prime, factor, prime,
+		max(1, int64(prime*float64(sampled)/float64(s.distinct))))
+}
+
+// match compares a column with the keys of all tables, server after server: first a sample of its values, and
+// then all of them with the tables that are left. What no server could make a reference any more is dropped.
 func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	var all []match
 	for _, key := range c.keys {
@@ -264,33 +284,49 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 			all = append(all, match{key: key, named: named, ends: ends, begins: c.begins(key)})
 		}
 	}
+	all, err := c.compare(ctx, col, all, true)
+	if err != nil {
+		return nil, err
+	}
+	// A table that fewer of the sample are keys of may still be the one that some kind of rows refer to.
+	var near []match
+	all = slices.DeleteFunc(all, func(m match) bool {
+		if !m.sampled || !m.near() {
+			return false
+		}
+		m.sampled, m.servers = false, nil
+		near = append(near, m)
+		return true
+	})
+	near, err = c.compare(ctx, col, near, false)
+	all = append(all, near...)
+	slices.SortFunc(all, func(a, b match) int {
+		return slices.Index(c.keys, a.key) - slices.Index(c.keys, b.key)
+	})
+	return all, err
+}
+
+// compare counts how many values of a column, or of a sample of it, are keys of tables.
+func (c *Census) compare(ctx context.Context, col Column, all []match, sample bool) ([]match, error) {
 	for i, d := range c.servers {
 		s := c.spans[col][i]
 		if s.distinct == 0 || len(all) == 0 {
 			continue
 		}
-		q := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)")
-		for _, m := range all {
-			if !c.overlaps(m.key, i, s) {
-				q.Add(", 0, 0, 0")
-				continue
+		condition := ""
+		if sample {
+			condition = s.sample(d.Kind.Quote(col.Name))
+		}
+		for part := range slices.Chunk(all, maxJoined) {
+			if err := c.count(ctx, col, i, part, condition); err != nil {
+				return nil, err
 			}
-			name := d.Kind.Quote(m.key.Name)
-			q.Add(", COUNT(CASE WHEN ", c.spans[m.key][i].covers("v.x"), " THEN 1 END), COUNT(CASE WHEN ",
-				holds(d, m.key), " THEN 1 END), (SELECT COUNT(*) FROM ",
-				d.Kind.Quote(m.key.Table), " WHERE ", s.covers(name), ")")
-		}
-		found, err := numbers(ctx, d, q.Add(" FROM ", values(d, col, "")))
-		if err != nil {
-			return nil, err
-		}
-		for n := range all {
-			all[n].servers = append(all[n].servers,
-				c.against(all[n].key, i, s, found[0], found[2+3*n], found[3+3*n]))
-			all[n].servers[len(all[n].servers)-1].within = found[1+3*n]
 		}
 		all = slices.DeleteFunc(all, func(m match) bool {
 			_, hits := m.counts()
+			if m.sampled { // it is a few values of many, and says less
+				return !m.full() && (hits == 0 || m.excess() < -2)
+			}
 			return !m.full() && (hits < minValues || m.excess() < 3)
 		})
 	}
@@ -299,6 +335,71 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	}
 	return all, nil
 }
+
+// count asks one server how many values of a column, or of those that meet a condition, are keys.
+func (c *Census) count(ctx context.Context, col Column, server int, all []match, condition string) error {
+	d, s := c.servers[server], c.spans[col][server]
+	q, joins := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)"), joined{d: d}
+	for _, m := range all {
+		k := c.spans[m.key][server]
+		if !c.overlaps(m.key, server, s) {
+			q.Add(", 0, 0, 0")
+			continue
+		}
+		near := "0"
+		if condition == "" && !k.inside(s) {
+			near = "(SELECT COUNT(*) FROM " + d.Kind.Quote(m.key.Table) + " WHERE " +
+				s.covers(d.Kind.Quote(m.key.Name)) + ")"
+		}
+		q.Add(", COUNT(CASE WHEN ", k.covers("v.x"), " THEN 1 END), COUNT(", joins.hit(m.key), "), ", near)
+	}
+	found := make([]int64, 1+3*len(all))
+	found[0] = s.distinct
+	if joins.asked {
+		var err error
+		if found, err = numbers(ctx, d, q.Add(" FROM ", values(d, col, condition), joins.text)); err != nil {
+			return err
+		}
+	}
+	for n := range all {
+		m, near := &all[n], found[3+3*n]
+		if c.spans[m.key][server].inside(s) {
+			near = c.spans[m.key][server].distinct
+		}
+		a := c.against(m.key, server, s, found[0], found[2+3*n], near)
+		a.within = found[1+3*n]
+		m.servers, m.sampled = append(m.servers, a), m.sampled || condition != ""
+	}
+	return nil
+}
+
+// maxJoined is how many tables one statement joins. MariaDB allows 61.
+const maxJoined = 40
+
+// joined collects the tables of keys that a statement joins to the values v.x. That takes MariaDB a thirtieth
+// of the time of as many subqueries.
+type joined struct {
+	d     *sqldb.DB
+	text  string
+	n     int
+	asked bool // it needs the values
+}
+
+// hit returns SQL that is NULL unless v.x is a key.
+func (j *joined) hit(key Column) string {
+	j.asked = true
+	if !identifies(j.d.Tables[key.Table], key.Name) { // on this server; a join would count values twice
+		return "CASE WHEN " + holds(j.d, key) + " THEN 1 END"
+	}
+	j.n++
+	alias := "k" + strconv.Itoa(j.n)
+	column := alias + "." + j.d.Kind.Quote(key.Name)
+	j.text += " LEFT JOIN " + j.d.Kind.Quote(key.Table) + " AS " + alias + " ON " + column + " = v.x"
+	return column
+}
+
+// inside reports whether all values of the span lie in the range of other ones.
+func (s span) inside(other span) bool { return other.min <= s.min && s.max <= other.max }
 
 // overlaps reports whether a server has keys in the range of some values.
 func (c *Census) overlaps(key Column, server int, s span) bool {

@@ -3,6 +3,7 @@ package census
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -190,39 +191,28 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 	}
 	var all []Column
 	kinds := map[Column]map[string]bool{}
-	for _, d := range c.servers {
+	for i, d := range c.servers {
 		t := d.Tables[table]
 		if t == nil {
 			continue
 		}
-		q := sqldb.NewStatement(d.Kind, "SELECT 1")
-		var asked []Column
 		for _, other := range t.Columns {
+			at := Column{table, other.Name}
 			text := other.Family == sqldb.FamilyText && other.MaxChars > 0 && other.MaxChars <= 32
-			if (text || other.Family == sqldb.FamilyInt) && len(asked) < 1000 {
-				asked = append(asked, Column{table, other.Name})
-				q.Add(", COUNT(DISTINCT ", d.Kind.Quote(other.Name), ")")
-			}
-		}
-		counts, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(table)))
-		if err != nil {
-			return nil, err
-		}
-		for n, other := range asked {
-			if counts[n+1] == 0 || counts[n+1] > maxKinds {
+			many := c.spans[at] != nil && c.spans[at][i].distinct > maxKinds
+			if !text && other.Family != sqldb.FamilyInt || many {
 				continue
 			}
-			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT DISTINCT ", d.Kind.Quote(other.Name),
-				" FROM ", d.Kind.Quote(table)))
+			found, err := kindsOf(ctx, d, at)
 			if err != nil {
 				return nil, err
 			}
-			if kinds[other] == nil {
-				kinds[other] = map[string]bool{}
-				all = append(all, other)
-			}
-			for _, row := range rows {
-				kinds[other][row[0]] = true
+			for kind := range found {
+				if kinds[at] == nil {
+					kinds[at] = map[string]bool{}
+					all = append(all, at)
+				}
+				kinds[at][kind] = true
 			}
 		}
 	}
@@ -231,58 +221,63 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 	return c.selectors[table], nil
 }
 
-// selected returns, for each of several tables, the rows of which all values are keys, if there are any.
-func (c *Census) selected(ctx context.Context, col, by Column, partial []match) ([]conditional, error) {
-	found := make([]map[string]match, len(partial)) // by value of the column that selects
-	for n := range found {
-		found[n] = map[string]match{}
+// kindsOf returns the different values of a column on a server, or none if there are too many of them. NULL
+// is "".
+func kindsOf(ctx context.Context, d *sqldb.DB, col Column) (map[string]bool, error) {
+	name := d.Kind.Quote(col.Name)
+	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT DISTINCT ", name, ", CASE WHEN ", name,
+		" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(maxKinds+2)))
+	kinds, filled := map[string]bool{}, 0
+	for _, row := range rows {
+		kinds[row[0]] = true
+		if row[1] == "0" {
+			filled++
+		}
 	}
-	text := false
-	for i, d := range c.servers {
-		t := d.Tables[col.Table]
-		if c.spans[col][i].distinct == 0 || t.Column(by.Name) == nil {
-			continue
-		}
-		text = t.Column(by.Name).Family == sqldb.FamilyText
-		name, kind := d.Kind.Quote(col.Name), d.Kind.Quote(by.Name)
-		if by == col {
-			kind = "CASE WHEN " + name + " < 4294967296 THEN 1 ELSE 0 END"
-		}
-		q := sqldb.NewStatement(d.Kind, "SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)")
-		for _, m := range partial {
-			q.Add(", COUNT(CASE WHEN ", holds(d, m.key), " THEN 1 END)")
-		}
-		rows, err := d.Strings(ctx, q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x FROM ",
-			d.Kind.Quote(col.Table), " WHERE ", name, " <> 0 AND ", d.Kind.Quote(by.Name),
-			" IS NOT NULL) AS v GROUP BY v.c"))
+	if filled == 0 || filled > maxKinds {
+		return nil, err
+	}
+	return kinds, err
+}
+
+// selected returns, for each of several tables, the rows of which all values are keys, if there are any.
+func (c *Census) selected(ctx context.Context, col, by Column, all []match) (some []conditional, err error) {
+	for partial := range slices.Chunk(all, maxJoined) {
+		found, err := c.selectedOf(ctx, col, by, partial)
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range rows {
-			s := spanOf(row[1], []string{row[1], "0", row[2], row[3]})
-			for n, m := range partial {
-				hits, err := strconv.ParseInt(row[4+n], 10, 64)
-				if err != nil {
-					return nil, err
-				}
-				near := int64(0)
-				if hits == s.distinct { // only then its chance counts
-					if near, err = d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ",
-						d.Kind.Quote(m.key.Table), " WHERE ", s.covers(d.Kind.Quote(m.key.Name)))); err != nil {
-						return nil, err
-					}
-				}
-				part, ok := found[n][row[0]]
-				if !ok {
-					part = match{key: m.key, named: m.named, begins: m.begins}
-				}
-				part.servers = append(part.servers, c.against(m.key, i, s, s.distinct, hits, near))
-				found[n][row[0]] = part
-			}
+		some = append(some, found...)
+	}
+	return some, nil
+}
+
+// selectedOf is selected for as many tables as one statement joins.
+func (c *Census) selectedOf(ctx context.Context, col, by Column, partial []match) ([]conditional, error) {
+	// A sample tells of most tables that none of the values of by selects rows that refer to them.
+	sample, err := c.selections(ctx, col, by, partial, true)
+	if err != nil {
+		return nil, err
+	}
+	var left []match
+	for n, m := range partial {
+		if slices.ContainsFunc(slices.Collect(maps.Values(sample[n])), match.full) {
+			left = append(left, m)
 		}
 	}
+	if len(left) == 0 {
+		return nil, nil
+	}
+	found, err := c.selections(ctx, col, by, left, false)
+	if err != nil {
+		return nil, err
+	}
+	text := slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+		t := d.Tables[by.Table]
+		return t != nil && t.Column(by.Name) != nil && t.Column(by.Name).Family == sqldb.FamilyText
+	})
 	var all []conditional
-	for n, m := range partial {
+	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
@@ -302,6 +297,82 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		all = append(all, whole)
 	}
 	return all, nil
+}
+
+// selections compares the values that a column has in the rows of each value of another column with the keys
+// of tables. It returns the matches of each table by that value.
+func (c *Census) selections(
+	ctx context.Context, col, by Column, with []match, sample bool,
+) ([]map[string]match, error) {
+	found := make([]map[string]match, len(with))
+	for n := range found {
+		found[n] = map[string]match{}
+	}
+	for i, d := range c.servers {
+		t := d.Tables[col.Table]
+		if c.spans[col][i].distinct == 0 || t.Column(by.Name) == nil {
+			continue
+		}
+		name, kind := d.Kind.Quote(col.Name), d.Kind.Quote(by.Name)
+		if by == col {
+			kind = "CASE WHEN " + name + " < 4294967296 THEN 1 ELSE 0 END"
+		}
+		q, joins := sqldb.NewStatement(d.Kind, "SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)"), joined{d: d}
+		for _, m := range with {
+			if c.spans[m.key][i].distinct == 0 {
+				q.Add(", 0")
+				continue
+			}
+			q.Add(", COUNT(", joins.hit(m.key), ")")
+		}
+		from := " FROM " + d.Kind.Quote(col.Table) + " WHERE " + name + " <> 0 AND " + d.Kind.Quote(by.Name) +
+			" IS NOT NULL"
+		q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
+		if part := c.spans[col][i].sample(name); sample && part != "" {
+			rare, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
+				from, " GROUP BY ", kind, " HAVING COUNT(DISTINCT ", name, ") <= ", strconv.Itoa(2*sampled)))
+			if err != nil {
+				return nil, err
+			}
+			q.Add(" AND (", part)
+			for _, row := range rare { // a sample of all values has too few of theirs
+				q.Add(" OR ", kind, " = ")
+				if by != col && t.Column(by.Name).Family == sqldb.FamilyText {
+					q.Bind(row[0])
+				} else {
+					q.Add(row[0])
+				}
+			}
+			q.Add(")")
+		}
+		rows, err := d.Strings(ctx, q.Add(") AS v", joins.text, " GROUP BY v.c"))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			s := spanOf(row[1], []string{row[1], "0", row[2], row[3]})
+			for n, m := range with {
+				hits, err := strconv.ParseInt(row[4+n], 10, 64)
+				if err != nil {
+					return nil, err
+				}
+				near := int64(0)
+				if hits == s.distinct && !sample { // only then its chance counts
+					if near, err = d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ",
+						d.Kind.Quote(m.key.Table), " WHERE ", s.covers(d.Kind.Quote(m.key.Name)))); err != nil {
+						return nil, err
+					}
+				}
+				part, ok := found[n][row[0]]
+				if !ok {
+					part = match{key: m.key, named: m.named, begins: m.begins}
+				}
+				part.servers = append(part.servers, c.against(m.key, i, s, s.distinct, hits, near))
+				found[n][row[0]] = part
+			}
+		}
+	}
+	return found, nil
 }
 
 // equals returns the condition that a column has one of some values.

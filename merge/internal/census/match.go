@@ -14,6 +14,7 @@ type match struct {
 	ends    bool      // the name of the column ends like that of the key
 	servers []against // those that have values in the column
 	begins  bool      // the keys begin where no ordinary number lies
+	sampled bool      // only a sample of the values was compared
 }
 
 // against compares the values of a column with the keys of a table on one server.
@@ -78,12 +79,23 @@ func (m match) certain() bool {
 func (m match) possible() bool {
 	values, hits := m.counts()
 	switch {
+	case m.sampled:
+		return false
 	case m.full():
 		return m.ends || m.score() >= 3
 	case m.named >= 2:
 		return hits*10 >= values*8 && m.excess() >= 3
 	}
 	return hits*10 >= values*9 && m.excess() >= 6
+}
+
+// near reports whether so many values of a sample are keys that all of them have to be compared.
+func (m match) near() bool {
+	values, hits := m.counts()
+	if m.named >= 2 {
+		return hits*100 >= values*75
+	}
+	return hits*100 >= values*86
 }
 
 // excess says how many standard deviations more values are keys than by chance, of those in the range of
