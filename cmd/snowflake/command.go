@@ -42,6 +42,7 @@ func (e exitError) Unwrap() error { return e.err }
 
 // env is everything that a command uses of the process, so that tests can replace it.
 type env struct {
+	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
 }

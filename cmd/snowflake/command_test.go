@@ -24,11 +24,13 @@ import (
 // testKeys are the keys in the environment, of which the first seals.
 const testKeys = "000102030405060708090a0b0c0d0e0f 101112131415161718191A1B1C1D1E1F"
 
-// call runs the program with arguments, and an environment that holds a DSN if that is not empty.
+// call runs the program with arguments, three IDs on standard input, and an environment that holds a DSN if
+// that is not empty.
 func call(t *testing.T, dsn string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = execute(t.Context(), args, &env{out: &out, err: &err, getenv: func(name string) string {
+	in := strings.NewReader("249168410316800512\n0IPC1akZNCq\t\n249168410316800513")
+	code = execute(t.Context(), args, &env{in: in, out: &out, err: &err, getenv: func(name string) string {
 		switch name {
 		case dsnVariable:
 			return dsn
@@ -105,6 +107,9 @@ func TestEveryCallEndsAsItShould(t *testing.T) {
 		"inspect 0IPC1akZNCq":                       {0, anID, `^$`},
 		"inspect 00000000017":                       {0, `^(.|\n)*\n17 `, `^$`},
 		"inspect --base62 00000000017":              {0, `^(.|\n)*\n69 `, `^$`},
+		"inspect -":                                 {0, `^made(.|\n)+\n249168410316800512  layout(.|\n)+\nmade(.|\n)+\nmade(.|\n)+\n249168410316800513  layout`, `^$`},
+		"inspect --json - " + anID:                  {0, `^\[((.|\n)*"node": 744){4}`, `^$`},
+		"inspect --layout JavaScript -":             {1, `^$`, `not an ID of this layout`},
 		"inspect -5":                                {2, `^$`, `-5`},
 		"inspect 9223372036854775808":               {2, `^$`, `9223372036854775808`},
 		"inspect --layout JavaScript " + anID:       {1, `^$`, `not an ID of this layout`},

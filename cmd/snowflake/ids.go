@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -125,14 +126,16 @@ has, so --layout must name the layout of the generator.
 
 An ID is a decimal number or its base62 form, which is 11 letters and digits, as ID.Base62 returns it.
 An argument of digits only is a decimal number. In the rare case that a base62 form has digits only, say
---base62; then every argument is a base62 form.
+--base62; then every argument is a base62 form. The argument "-" stands for the IDs on standard input, with
+blanks or line ends between them.
 
 "shard" is the number of the shard that a router with 2, 4, 16 or 64 shards chooses, counted from 0.
 
   snowflake inspect 249168410316800512
   snowflake inspect 0IPC1akZNCq
   snowflake inspect --layout Game 639568234718184507
-  snowflake inspect --base62 00000000017`,
+  snowflake inspect --base62 00000000017
+  snowflake inspect --json -`,
 		flags: func(set *flag.FlagSet, o *options) {
 			set.BoolVar(&o.base62, "base62", false, "read every argument as a base62 form, even one of digits only")
 			layoutFlag(set, o)
@@ -155,29 +158,52 @@ type idInfo struct {
 
 func runInspect(_ context.Context, e *env, o *options, args []string) error {
 	if len(args) == 0 {
-		return usagef("inspect: at least one ID is needed")
+		return usagef("inspect: at least one ID is needed, or - to read them from standard input")
 	}
 	p, err := layoutOf(o.layout)
 	if err != nil {
 		return err
 	}
 	infos := make([]idInfo, 0, len(args))
-	for _, arg := range args {
-		info, err := inspect(p, arg, o.base62)
-		if err != nil {
+	first := true
+	err = eachID(args, e.in, func(text string) error {
+		info, err := inspect(p, text, o.base62)
+		switch {
+		case err != nil:
 			return err
-		}
-		infos = append(infos, info)
-	}
-	if o.json {
-		return printJSON(e.out, infos)
-	}
-	for i, info := range infos {
-		if i > 0 {
+		case o.json:
+			infos = append(infos, info)
+			return nil
+		case !first:
 			say(e.out, "\n")
 		}
-		if err := draw(e.out, p.layout, info); err != nil {
-			return err
+		first = false
+		return draw(e.out, p.layout, info)
+	})
+	if err != nil || !o.json {
+		return err
+	}
+	return printJSON(e.out, infos)
+}
+
+// eachID calls do with every argument, and with every word of the input in the place of "-". It ends at an error.
+func eachID(args []string, in io.Reader, do func(text string) error) error {
+	for _, arg := range args {
+		if arg != "-" {
+			if err := do(arg); err != nil {
+				return err
+			}
+			continue
+		}
+		words := bufio.NewScanner(in)
+		words.Split(bufio.ScanWords)
+		for words.Scan() {
+			if err := do(words.Text()); err != nil {
+				return err
+			}
+		}
+		if err := words.Err(); err != nil {
+			return fmt.Errorf("standard input: %w", err)
 		}
 	}
 	return nil

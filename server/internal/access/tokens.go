@@ -1,7 +1,8 @@
-// Package access knows the tokens that clients show. It keeps only their hashes.
+// Package access knows the tokens that clients show, and which sources each of them opens. It keeps only the
+// hashes of the tokens.
 //
-//	tokens, err := access.Load("tokens.txt")
-//	name, ok := tokens.Check(shown)
+//	tokens, err := access.Load("tokens.txt", []string{"snowflake", "invoice"})
+//	token, ok := tokens.Check(shown)
 package access
 
 import (
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"unicode"
@@ -23,21 +25,40 @@ const minToken = 16
 // Tokens is the set of valid tokens. The nil Tokens lets everybody in. Its methods are safe for
 // concurrent use.
 type Tokens struct {
-	path string
-	list atomic.Pointer[[]entry]
+	path    string
+	sources []string // all that there are
+	list    atomic.Pointer[[]*Token]
 }
 
-type entry struct {
-	name string
-	hash [sha256.Size]byte
+// Token is a line of the token file. The nil Token is that of a client where no token is required: it has no
+// name and opens every source.
+type Token struct {
+	name    string
+	hash    [sha256.Size]byte
+	sources []string // nil for all
+}
+
+// Name is the name of the client, for logs and metrics.
+func (t *Token) Name() string {
+	if t == nil {
+		return ""
+	}
+	return t.name
+}
+
+// Opens says whether the client may have IDs of a source.
+func (t *Token) Opens(source string) bool {
+	return t == nil || t.sources == nil || slices.Contains(t.sources, source)
 }
 
 // Load reads a token file, which may not be open to every user of the machine. Each line holds a name and a
-// token with a blank between them; empty lines and lines that begin with # are ignored. The name appears in
-// logs, the token never. Two lines may have one name, so a token is replaced without a gap: add the new one,
-// move the clients, remove the old one.
-func Load(path string) (*Tokens, error) {
-	t := &Tokens{path: path}
+// token with a blank between them, and, after another blank, the sources that the token opens, joined by
+// commas; without them it opens all. Empty lines and lines that begin with # are ignored. The name appears in
+// logs and metrics, the token never. Two lines may have one name, so a token is replaced without a gap: add the
+// new one, move the clients, remove the old one. Sources are the names of all sources; any other name is an
+// error.
+func Load(path string, sources []string) (*Tokens, error) {
+	t := &Tokens{path: path, sources: sources}
 	return t, t.Reload()
 }
 
@@ -54,7 +75,7 @@ func (t *Tokens) Reload() error {
 	if err := private(file); err != nil {
 		return err
 	}
-	var list []entry
+	var list []*Token
 	scanner := bufio.NewScanner(file)
 	for line := 1; scanner.Scan(); line++ {
 		text := strings.TrimSpace(scanner.Text())
@@ -64,14 +85,25 @@ func (t *Tokens) Reload() error {
 		// No message repeats the line, because a part of it is a secret.
 		fields := strings.Fields(text)
 		switch {
-		case len(fields) != 2:
-			return fmt.Errorf("%s:%d: write a name and a token with a blank between them", t.path, line)
+		case len(fields) != 2 && len(fields) != 3:
+			return fmt.Errorf("%s:%d: write a name, a token and, if it does not open all sources, those that it "+
+				"opens, joined by commas, with a blank between them", t.path, line)
 		case len(fields[1]) < minToken:
 			return fmt.Errorf("%s:%d: a token has at least %d characters", t.path, line, minToken)
 		case strings.ContainsFunc(text, unprintable):
 			return fmt.Errorf("%s:%d: names and tokens are printable ASCII", t.path, line)
 		}
-		list = append(list, entry{fields[0], sha256.Sum256([]byte(fields[1]))})
+		token := &Token{name: fields[0], hash: sha256.Sum256([]byte(fields[1]))}
+		if len(fields) == 3 { //nolint:mnd // a name, a token, and its sources
+			token.sources = strings.Split(fields[2], ",")
+		}
+		for _, source := range token.sources {
+			if !slices.Contains(t.sources, source) {
+				return fmt.Errorf("%s:%d: %s may have IDs of %q, but the sources are %s", t.path, line, token.name,
+					source, strings.Join(t.sources, ", "))
+			}
+		}
+		list = append(list, token)
 	}
 	if err := scanner.Err(); err != nil {
 		return fmt.Errorf("the token file cannot be read: %w", err)
@@ -102,19 +134,19 @@ func unprintable(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(
 // Required says whether a client has to show a token.
 func (t *Tokens) Required() bool { return t != nil }
 
-// Check returns the name of a token, and whether it is valid. How long it takes does not depend on how
-// much of the token is right.
-func (t *Tokens) Check(token string) (name string, ok bool) {
+// Check says whether what a client has shown is a token, and which one. How long it takes does not depend on
+// how much of it is right.
+func (t *Tokens) Check(shown string) (token *Token, ok bool) {
 	if t == nil {
-		return "", true
+		return nil, true
 	}
-	hash := sha256.Sum256([]byte(token))
-	for _, e := range *t.list.Load() {
-		if subtle.ConstantTimeCompare(hash[:], e.hash[:]) == 1 {
-			name, ok = e.name, true
+	hash := sha256.Sum256([]byte(shown))
+	for _, one := range *t.list.Load() {
+		if subtle.ConstantTimeCompare(hash[:], one.hash[:]) == 1 {
+			token, ok = one, true
 		}
 	}
-	return name, ok
+	return token, ok
 }
 
 // Bearer returns the token of an Authorization header.

@@ -21,7 +21,7 @@ func TestATokenFileThatIsOpenToAllIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, []byte("shop "+secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := access.Load(path)
+	tokens, err := access.Load(path, []string{"snowflake"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestATokenFileThatIsOpenToAllIsRefused(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := access.Load(path)
+		_, err := access.Load(path, []string{"snowflake"})
 		if (err == nil) != right || (tokens.Reload() == nil) != right {
 			t.Errorf("mode %04o: %v", mode, err)
 		}

@@ -92,7 +92,7 @@ func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 		started: time.Now(), ballast: make([]byte, ballastSize),
 	}
 	if s.TokenFile != "" {
-		if d.tokens, err = access.Load(s.TokenFile); err != nil {
+		if d.tokens, err = access.Load(s.TokenFile, s.SourceNames()); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +152,7 @@ func Check(s *settings.Settings, log *slog.Logger) error {
 		}
 	}
 	if s.TokenFile != "" {
-		_, wrong := access.Load(s.TokenFile)
+		_, wrong := access.Load(s.TokenFile, s.SourceNames())
 		err = errors.Join(err, wrong)
 	}
 	if s.TLSCert != "" {

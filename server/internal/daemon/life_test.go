@@ -50,6 +50,38 @@ func TestDuringTheDelayTheServiceAnswersButIsNotReady(t *testing.T) {
 	s.Hurry()
 }
 
+// A process that was stopped while it held the write lock lets a new replica wait, which is safe. The log has to
+// say for what.
+func TestAServiceThatWaitsForAnSQLiteFileNamesIt(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "leases.db")
+	holder, err := sql.Open("sqlite3", "file:"+file+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	lock, err := holder.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, "--dsn", "sqlite:"+file)
+	servers.Eventually(t, func() error {
+		if log := s.log.String(); !strings.Contains(log, "has not answered yet") || !strings.Contains(log, file) {
+			return errors.New("the log does not say that the service waits for the file")
+		}
+		return nil
+	})
+	if err := lock.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	servers.Eventually(t, func() error {
+		if ready, why := s.Ready(); !ready {
+			return errors.New(why)
+		}
+		return nil
+	})
+}
+
 // A start that precedes the database is no failure: the service waits for it, and says so.
 func TestTheServiceWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()

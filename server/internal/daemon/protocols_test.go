@@ -1,7 +1,9 @@
 package daemon_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -145,6 +148,55 @@ func TestGRPCClientsGetIDsAndTypedErrors(t *testing.T) {
 	}
 	if strings.Contains(s.log.String(), token) {
 		t.Error("the log has the token")
+	}
+}
+
+// With reflection a tool such as grpcurl needs no file of the protocol.
+func TestGRPCReflectionDescribesTheServicesToWhoHasAToken(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--token-file", tokenFile(t))
+	conn, err := grpc.NewClient(s.HTTPAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ask := func(ctx context.Context, r *grpc_reflection_v1.ServerReflectionRequest) (
+		*grpc_reflection_v1.ServerReflectionResponse, error,
+	) {
+		stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
+		if err != nil {
+			return nil, err
+		}
+		_ = stream.Send(r) // if the server has refused the call already, Recv says why
+		answer, err := stream.Recv()
+		return answer, errors.Join(err, stream.CloseSend())
+	}
+	list := &grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	}
+	if _, err := ask(t.Context(), list); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without a token: %v", err)
+	}
+	known := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+	answer, err := ask(known, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var services []string
+	for _, one := range answer.GetListServicesResponse().GetService() {
+		services = append(services, one.GetName())
+		described, err := ask(known, &grpc_reflection_v1.ServerReflectionRequest{
+			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{
+				FileContainingSymbol: one.GetName(),
+			},
+		})
+		if err != nil || len(described.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
+			t.Errorf("%s is not described: %v %v", one.GetName(), described, err)
+		}
+	}
+	slices.Sort(services)
+	if want := []string{"grpc.health.v1.Health", "snowflake.v1.IDService"}; !slices.Equal(services, want) {
+		t.Errorf("the services are %q, want %q", services, want)
 	}
 }
 
@@ -319,7 +371,7 @@ func TestProbesAndMetricsTellWhatHappens(t *testing.T) {
 	r.do(t, "INCR", "snowflake")
 	_, text := s.get(t, "/metrics", bearer...)
 	for _, line := range []string{
-		`snowflaked_ids_total{source="snowflake"} 42`,
+		`snowflaked_ids_total{source="snowflake",client="shop"} 42`,
 		`snowflaked_request_seconds_count{protocol="connect",code="ok"} 1`,
 		`snowflaked_request_seconds_count{protocol="connect",code="invalid_argument"} 1`,
 		`snowflaked_request_seconds_count{protocol="http",code="unauthenticated"} 2`,

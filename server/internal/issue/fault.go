@@ -22,6 +22,7 @@ const (
 	Broken                  // somebody has to repair the service
 	Canceled                // the client gave up
 	Deadline                // the time was over
+	Denied                  // the token does not open the source
 )
 
 // String returns the name that metrics and logs use. It is the one of Connect and gRPC.
@@ -41,6 +42,8 @@ func (k Kind) String() string {
 		return "canceled"
 	case Deadline:
 		return "deadline_exceeded"
+	case Denied:
+		return "permission_denied"
 	case Internal:
 	}
 	return "internal"

@@ -2,7 +2,7 @@
 // the count, charges the client, limits the time, and turns every error into a [Fault], which says in public
 // words what happened. What the database said stays in the log.
 //
-//	ids, err := desk.Issue(ctx, "", 100)
+//	ids, err := desk.Issue(ctx, issue.Caller{Client: client, Token: token}, "", 100)
 package issue
 
 import (
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 )
@@ -41,6 +42,12 @@ func (Nobody) Take(int64) bool { return true }
 
 // Return implements Client.
 func (Nobody) Return(int64) {}
+
+// Caller is who asks, and the token that it has shown.
+type Caller struct {
+	Client Client
+	Token  *access.Token // nil where none is required
+}
 
 // DefaultSource is the name of the generator of the service.
 const DefaultSource = "snowflake"
@@ -85,12 +92,18 @@ func (d *Desk) Check(name string, count int64) (string, error) {
 	return name, nil
 }
 
-// Issue returns count IDs of a source to a client; an empty name means the generator. Every error is a
+// Issue returns count IDs of a source to a caller; an empty name means the generator. Every error is a
 // *[Fault].
-func (d *Desk) Issue(ctx context.Context, client Client, name string, count int64) ([]int64, error) {
+func (d *Desk) Issue(ctx context.Context, caller Caller, name string, count int64) ([]int64, error) {
 	name, err := d.Check(name, count)
 	if err != nil {
 		return nil, err
+	}
+	client, who := caller.Client, caller.Token.Name()
+	if !caller.Token.Opens(name) {
+		d.log.Warn(Denied.String()+who, "snowflaked: a client may not have IDs of this source", "client", who,
+			"source", name)
+		return nil, &Fault{Denied, fmt.Sprintf("the token of %s does not open the source %s", who, name)}
 	}
 	if !client.Take(count) {
 		return nil, &Fault{Kind: Unavailable, Text: netlimit.ErrTooMany.Error()}
@@ -102,11 +115,12 @@ func (d *Desk) Issue(ctx context.Context, client Client, name string, count int6
 		client.Return(count)
 		fault := explain(ctx, err)
 		if fault.Kind != Canceled && fault.Kind != Deadline {
-			d.log.Warn(fault.Kind.String(), "snowflaked: no IDs could be made", "source", name, "error", err)
+			d.log.Warn(fault.Kind.String(), "snowflaked: no IDs could be made", "client", who, "source", name,
+				"error", err)
 		}
 		return nil, fault
 	}
-	d.metrics.Issued(name, len(ids))
+	d.metrics.Issued(name, who, len(ids))
 	return ids, nil
 }
 

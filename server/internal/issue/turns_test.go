@@ -57,12 +57,12 @@ func TestConnectionsAreServedInTurn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var asking sync.WaitGroup
 		for range 100 {
-			asking.Go(func() { _, _ = desk.Issue(ctx, greedy, "", many) })
+			asking.Go(func() { _, _ = desk.Issue(ctx, issue.Caller{Client: greedy}, "", many) })
 		}
 		synctest.Wait()
 		for name, count := range map[string]int64{"some": some, "few": few} {
 			before := source.made.Load()
-			ids, err := desk.Issue(ctx, modest, "", count)
+			ids, err := desk.Issue(ctx, issue.Caller{Client: modest}, "", count)
 			if err != nil || int64(len(ids)) != count {
 				t.Fatalf("%s: %d IDs, %v", name, len(ids), err)
 			}
@@ -78,7 +78,7 @@ func TestConnectionsAreServedInTurn(t *testing.T) {
 		}
 		cancel()
 		asking.Wait()
-		if _, err := desk.Issue(t.Context(), modest, "", some); err != nil {
+		if _, err := desk.Issue(t.Context(), issue.Caller{Client: modest}, "", some); err != nil {
 			t.Errorf("after all of it: %v", err)
 		}
 	})
@@ -97,7 +97,7 @@ func TestASlowTurnHoldsUpNobody(t *testing.T) {
 		for range clients {
 			asking.Go(func() {
 				var fault *issue.Fault
-				_, err := desk.Issue(t.Context(), new(free), "", 1000)
+				_, err := desk.Issue(t.Context(), issue.Caller{Client: new(free)}, "", 1000)
 				if !errors.As(err, &fault) || fault.Kind != issue.Deadline || time.Since(began) != maxTime {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
@@ -107,7 +107,7 @@ func TestASlowTurnHoldsUpNobody(t *testing.T) {
 		synctest.Wait()
 		source.stalled.Store(false) // those that wait are still stuck, and nobody waits for them
 		now := time.Now()
-		if _, err := desk.Issue(t.Context(), new(free), "", 1000); err != nil || time.Since(now) > time.Second/10 {
+		if _, err := desk.Issue(t.Context(), issue.Caller{Client: new(free)}, "", 1000); err != nil || time.Since(now) > time.Second/10 {
 			t.Errorf("another client: %v after %v", err, time.Since(now))
 		}
 		asking.Wait()

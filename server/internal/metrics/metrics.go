@@ -4,7 +4,8 @@
 //	m.Observe("resp", "ok", took)
 //	m.WriteTo(w)
 //
-// The label values come from fixed lists in the code, never from a request, so their number is bounded.
+// The label values come from lists in the code, in the settings and in the token file, never from a request, so
+// their number is bounded.
 package metrics
 
 import (
@@ -34,11 +35,13 @@ type Set struct {
 
 	mu       sync.RWMutex
 	requests map[requestKey]*series
-	issued   map[string]*atomic.Uint64
+	issued   map[issuedKey]*atomic.Uint64
 	gauges   []gauge
 }
 
 type requestKey struct{ protocol, code string }
+
+type issuedKey struct{ source, client string }
 
 // series is the histogram of one protocol and result.
 type series struct {
@@ -63,7 +66,7 @@ func New() *Set {
 	return &Set{
 		bounds:   bounds(),
 		requests: make(map[requestKey]*series),
-		issued:   make(map[string]*atomic.Uint64),
+		issued:   make(map[issuedKey]*atomic.Uint64),
 	}
 }
 
@@ -87,16 +90,18 @@ func (s *Set) Observe(protocol, code string, took time.Duration) {
 	one.count.Add(1)
 }
 
-// Issued counts IDs of a source that is configured.
-func (s *Set) Issued(source string, n int) {
+// Issued counts IDs of a source that is configured, for a client by the name of its token, which is empty where
+// no token is required.
+func (s *Set) Issued(source, client string, n int) {
+	key := issuedKey{source, client}
 	s.mu.RLock()
-	counter := s.issued[source]
+	counter := s.issued[key]
 	s.mu.RUnlock()
 	if counter == nil {
 		s.mu.Lock()
-		if counter = s.issued[source]; counter == nil {
+		if counter = s.issued[key]; counter == nil {
 			counter = new(atomic.Uint64)
-			s.issued[source] = counter
+			s.issued[key] = counter
 		}
 		s.mu.Unlock()
 	}
@@ -127,8 +132,14 @@ func (s *Set) WriteTo(w io.Writer) (int64, error) {
 		s.histogram(&b, key, requests[key])
 	}
 	head(&b, "snowflaked_ids_total", "counter", "How many IDs were issued.")
-	for _, source := range slices.Sorted(maps.Keys(issued)) {
-		fmt.Fprintf(&b, "snowflaked_ids_total{source=%q} %d\n", source, issued[source].Load())
+	for _, key := range slices.SortedFunc(maps.Keys(issued), func(a, b issuedKey) int {
+		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.client, b.client))
+	}) {
+		labels := fmt.Sprintf("source=%q", key.source)
+		if key.client != "" {
+			labels += fmt.Sprintf(",client=%q", key.client)
+		}
+		fmt.Fprintf(&b, "snowflaked_ids_total{%s} %d\n", labels, issued[key].Load())
 	}
 	for _, g := range s.gauges {
 		head(&b, g.name, g.kind, g.help)

@@ -22,7 +22,7 @@ type session struct {
 	server *Server
 	conn   net.Conn
 	idle   *netlimit.Conn // may be nil
-	client issue.Client
+	caller issue.Caller
 	in     *reader
 	out    *writer
 
@@ -38,11 +38,11 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{
-		server: s, conn: conn, idle: netlimit.Of(conn), client: issue.Nobody{}, id: s.sessions.Add(1),
+		server: s, conn: conn, idle: netlimit.Of(conn), caller: issue.Caller{Client: issue.Nobody{}}, id: s.sessions.Add(1),
 		known: !s.options.Tokens.Required(),
 	}
 	if c.idle != nil {
-		c.client = c.idle
+		c.caller.Client = c.idle
 	}
 	c.in = newReader(conn)
 	c.out = &writer{Writer: bufio.NewWriterSize(slowWriter{conn, s.options.Slow}, readBuffer)}
@@ -246,7 +246,7 @@ func wrongNumber(name string) error {
 
 func (c *session) increment(args []string) bool {
 	began := time.Now()
-	ids, err := c.server.options.Desk.Issue(c.server.context, c.client, args[1], 1)
+	ids, err := c.server.options.Desk.Issue(c.server.context, c.caller, args[1], 1)
 	if err == nil {
 		c.out.id(ids[0])
 	}
@@ -280,7 +280,7 @@ func (c *session) many(args []string, write func(int64)) bool {
 	if len(args) > 2 {
 		source = args[2]
 	}
-	ids, err := c.server.options.Desk.Issue(c.server.context, c.client, source, count)
+	ids, err := c.server.options.Desk.Issue(c.server.context, c.caller, source, count)
 	if err == nil {
 		c.out.array(len(ids))
 		for _, id := range ids {
@@ -309,6 +309,8 @@ func prefix(k issue.Kind) string {
 		return "TRYAGAIN"
 	case issue.Exhausted:
 		return "EXHAUSTED"
+	case issue.Denied:
+		return "NOPERM"
 	case issue.Invalid, issue.Unknown, issue.Broken, issue.Internal:
 	}
 	return "ERR"
@@ -354,8 +356,8 @@ func (c *session) auth(args []string) bool {
 // admit checks a token, and writes the error if it is wrong.
 func (c *session) admit(user, token string) bool {
 	tokens := c.server.options.Tokens
-	if _, ok := tokens.Check(token); ok && (tokens.Required() || user == "default") {
-		c.known = true
+	if shown, ok := tokens.Check(token); ok && (tokens.Required() || user == "default") {
+		c.known, c.caller.Token = true, shown
 		return true
 	}
 	c.failures++

@@ -4,8 +4,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +35,9 @@ var errDSN = errors.New("the DSN cannot be read; write postgres://user:password@
 // Database is a database whose kind is known.
 type Database struct {
 	Dialect sqllease.Dialect
-	open    func(application string) (*sql.DB, error)
+	// Name says in a log which one it is: the file of SQLite, or the server and the database. It has no password.
+	Name string
+	open func(application string) (*sql.DB, error)
 }
 
 // ParseDSN reads a DSN. It connects to nothing.
@@ -67,7 +71,8 @@ func parsePostgres(native string) (Database, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = dialTimeout
 	}
-	return Database{Dialect: sqllease.PostgreSQL, open: func(application string) (*sql.DB, error) {
+	name := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))) + "/" + config.Database
+	return Database{Dialect: sqllease.PostgreSQL, Name: name, open: func(application string) (*sql.DB, error) {
 		own := config.Copy()
 		if own.RuntimeParams["application_name"] == "" {
 			own.RuntimeParams["application_name"] = application
@@ -88,7 +93,7 @@ func parseMySQL(native string) (Database, error) {
 		config.ReadTimeout = readTimeout
 	}
 	config.Logger = &mysql.NopLogger{} // what goes wrong is returned as an error, too
-	return Database{Dialect: sqllease.MySQL, open: func(application string) (*sql.DB, error) {
+	return Database{Dialect: sqllease.MySQL, Name: config.Addr + "/" + config.DBName, open: func(application string) (*sql.DB, error) {
 		own := config.Clone()
 		if own.ConnectionAttributes == "" {
 			own.ConnectionAttributes = "program_name:" + application
@@ -109,7 +114,7 @@ func parseSQLite(d dsn.DSN) (Database, error) {
 	location, err := d.File(map[string]string{
 		"mode": "rwc", "_busy_timeout": busyTimeout, "_synchronous": "FULL", "_txlock": "immediate",
 	})
-	return Database{Dialect: sqllease.SQLite, open: func(string) (*sql.DB, error) {
+	return Database{Dialect: sqllease.SQLite, Name: d.Path, open: func(string) (*sql.DB, error) {
 		return sql.Open("sqlite3", location)
 	}}, err
 }

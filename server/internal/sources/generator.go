@@ -24,6 +24,8 @@ const (
 	// A database that does not answer at the start is asked again after these pauses.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 2 * time.Second
+	// slowAnswer is how long a database may take at the start until the log says that the service waits for it.
+	slowAnswer = time.Second
 )
 
 // GeneratorOptions says where a generator leases its number, and how.
@@ -109,7 +111,12 @@ func (g *Generator) acquire(ctx context.Context) {
 	defer close(g.done)
 	pause := firstPause
 	for {
+		slow := time.AfterFunc(slowAnswer, func() {
+			g.options.Log.Warn("snowflaked: the database has not answered yet; if it is an SQLite file, another "+
+				"process may hold its write lock", "database", g.options.Database.Name, "waited", slowAnswer)
+		})
 		held, err := g.lease(ctx)
+		slow.Stop()
 		if err == nil {
 			g.held.Store(&held)
 			return
@@ -124,8 +131,8 @@ func (g *Generator) acquire(ctx context.Context) {
 		g.mu.Lock()
 		g.waiting = "no node number is leased yet; the database is asked again"
 		g.mu.Unlock()
-		g.options.Log.Warn("snowflaked: no node number could be leased; trying again", "error", err,
-			"pause", pause)
+		g.options.Log.Warn("snowflaked: no node number could be leased; trying again",
+			"database", g.options.Database.Name, "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return

@@ -156,7 +156,7 @@ func (d *direct) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.next.ServeHTTP(w, r.WithContext(ctx))
 		return
 	}
-	ids, err := d.desk.Issue(ctx, clientOf(ctx), source, count)
+	ids, err := d.desk.Issue(ctx, callerOf(ctx), source, count)
 	if err != nil || !d.answer(w, r, kind, ids) {
 		made := &outcome{ids: ids, err: err, began: began}
 		d.next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, outcomeKey{}, made)))

@@ -29,7 +29,7 @@ func (s *ids) Next(
 	if r.Msg.Count != nil {
 		count = int64(r.Msg.GetCount())
 	}
-	made, err := s.desk.Issue(ctx, clientOf(ctx), r.Msg.GetSource(), count)
+	made, err := s.desk.Issue(ctx, callerOf(ctx), r.Msg.GetSource(), count)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +117,8 @@ func codeOf(k issue.Kind) connect.Code {
 		return connect.CodeCanceled
 	case issue.Deadline:
 		return connect.CodeDeadlineExceeded
+	case issue.Denied:
+		return connect.CodePermissionDenied
 	case issue.Internal:
 	}
 	return connect.CodeInternal

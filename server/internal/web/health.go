@@ -11,10 +11,11 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1/snowflakev1connect"
 )
 
-// The paths of the gRPC health checking protocol, which load balancers and Kubernetes know.
+// The name and the paths of the gRPC health checking protocol, which load balancers and Kubernetes know.
 const (
-	healthCheck = "/grpc.health.v1.Health/Check"
-	healthWatch = "/grpc.health.v1.Health/Watch"
+	healthService = "grpc.health.v1.Health"
+	healthCheck   = "/" + healthService + "/Check"
+	healthWatch   = "/" + healthService + "/Watch"
 
 	// watchEvery is how often a watcher looks.
 	watchEvery = 250 * time.Millisecond

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"connectrpc.com/grpcreflect"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
@@ -134,6 +135,13 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 	top.Handle(healthCheck, o.gate(connect.NewUnaryHandler(healthCheck, h.check, small)))
 	top.Handle(healthWatch, unlimited(o.gate(
 		connect.NewServerStreamHandler(healthWatch, h.watch(o.Stopping), small))))
+	reflector := grpcreflect.NewStaticReflector(snowflakev1connect.IDServiceName, healthService)
+	for _, version := range []func(*grpcreflect.Reflector, ...connect.HandlerOption) (string, http.Handler){
+		grpcreflect.NewHandlerV1, grpcreflect.NewHandlerV1Alpha,
+	} {
+		path, reflection := version(reflector, small)
+		top.Handle(path, o.gate(o.called(o.authorized(reflection))))
+	}
 	top.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusOK, "alive")
 	})
@@ -205,12 +213,17 @@ func (o Options) leave(r *http.Request) bool {
 	return !ok || r.ProtoMajor < 2 || c.accepted.Before(began) || time.Since(c.accepted) > o.Settle
 }
 
-// clientOf returns who makes a request.
-func clientOf(ctx context.Context) issue.Client {
+// tokenKey is the key of the *access.Token in the context of a request.
+type tokenKey struct{}
+
+// callerOf returns who makes a request.
+func callerOf(ctx context.Context) issue.Caller {
+	caller := issue.Caller{Client: issue.Nobody{}}
 	if c, ok := ctx.Value(connKey{}).(*connection); ok && c.limited != nil {
-		return c.limited
+		caller.Client = c.limited
 	}
-	return issue.Nobody{}
+	caller.Token, _ = ctx.Value(tokenKey{}).(*access.Token)
+	return caller
 }
 
 // gate bounds how many requests are worked on, and with them the memory that they need, and how many one
@@ -265,8 +278,8 @@ func (o Options) known(next http.Handler) http.Handler {
 	}
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := o.Tokens.Check(access.Bearer(r.Header.Get("Authorization"))); ok {
-			next.ServeHTTP(w, r)
+		if token, ok := o.Tokens.Check(access.Bearer(r.Header.Get("Authorization"))); ok {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tokenKey{}, token)))
 			return
 		}
 		o.Metrics.Observe("http", "unauthenticated", 0)
