@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
 )
 
@@ -24,6 +26,42 @@ func write(t *testing.T, text string) (path string) {
 }
 
 // Every setting is tried, so one that is declared later keeps the rule as well.
+// The deployment is not started here, but a flag that is renamed must not stay behind in it.
+func TestTheDeploymentForKubernetesHasSettingsThatAreRight(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployment struct {
+		Spec struct {
+			Template struct {
+				Spec struct {
+					Containers []struct{ Args []string }
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &deployment); err != nil { // the first document
+		t.Fatal(err)
+	}
+	secret := t.TempDir()
+	if err := os.WriteFile(filepath.Join(secret, "dsn"), []byte("sqlite:ids.db"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := deployment.Spec.Template.Spec.Containers[0].Args
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "/secret", secret)
+	}
+	s, err := settings.Load(args, nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Insecure || s.TokenFile == "" || s.TLSCert == "" || s.DrainDelay == 0 {
+		t.Errorf("the deployment has no tokens, no TLS or no delay: %+v", s)
+	}
+}
+
 func TestAFlagIsBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
 	t.Parallel()
 	file := write(t, "max-count: 1\nidle: 1s\ntable: from_file\nlog-level: warn\norigins: [https://a, https://b]\n")
