@@ -238,7 +238,7 @@ func TestEveryFaultOfTheCopyingIsFound(t *testing.T) {
 // The table of faults in the documentation is written from the tests above. SNOWFLAKE_WRITE_DOCS=1 writes it.
 func TestTheTableOfFaultsIsInTheDocumentation(t *testing.T) {
 	t.Parallel()
-	const path, begin, end = "../docs/merge.md", "<!-- faults: written by the tests of package merge -->\n", "<!-- end of faults -->\n"
+	const path, begin, end = "../docs/merge-reference.md", "<!-- faults: written by the tests of package merge -->\n", "<!-- end of faults -->\n"
 	var table strings.Builder
 	table.WriteString("\n| fault in the target | found by |\n|---|---|\n")
 	for _, f := range faults {
