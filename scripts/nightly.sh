@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs everything that is statistical, exhaustive or slow, one part after the other. It takes hours:
 #
-#     make nightly [PARTS="tests plain declared simulate chaos count reshard hostile load fuzz bench"]
+#     make nightly [PARTS="tests plain declared simulate chaos count reshard hostile load fuzz bench release"]
 #
 # A part that fails does not keep the others from running. The name of each part is printed with the seconds since
 # the start when it begins, so that a run that is cut off says where.
@@ -17,10 +17,11 @@
 #     load       the service under load, with kills and outages
 #     fuzz       every fuzz target
 #     bench      the benchmarks that guard a ratio
+#     release    a version with a made-up name, in a clone: installed, and used by other modules, without its tags
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly all="tests plain declared simulate chaos count reshard hostile load fuzz bench"
+readonly all="tests plain declared simulate chaos count reshard hostile load fuzz bench release"
 parts=${PARTS:-$all}
 failed=""
 
@@ -42,12 +43,20 @@ part() {
 	load) make load LOAD=20s ;;
 	fuzz) make fuzz FUZZTIME=20s ;;
 	bench) make bench ;;
+	release) release ;;
 	*)
 		say "there is no part \"$1\": use $all"
 		return 2
 		;;
 	esac
 }
+
+# release tries a version in a clone, so that it cannot leave anything here.
+release() (
+	clone=$(mktemp -d)
+	trap 'rm -rf "$clone"' EXIT
+	git clone -q . "$clone" && cd "$clone" && scripts/release.sh --dry-run v0.9.0-night
+)
 
 for name in $parts; do
 	say "$name"
