@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// The table of schedules in docs/leases.md has all of them, and names tests that there are.
+// The table of schedules in docs/leases-reference.md has all of them, and names tests that there are.
 func TestTheDocsNameTheTestsOfAllSchedules(t *testing.T) {
 	t.Parallel()
-	docs, err := os.ReadFile(filepath.Join("..", "docs", "leases.md"))
+	docs, err := os.ReadFile(filepath.Join("..", "docs", "leases-reference.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
