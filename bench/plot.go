@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -11,30 +12,34 @@ import (
 // The measures of a plot, in pixels.
 const (
 	plotLabels = 230
-	plotBars   = 480
+	plotScale  = 480
+	plotValues = 80
 	plotRow    = 26
 	plotTop    = 52
+	plotDot    = 5
 )
 
 // style makes a plot readable on light and dark pages.
 const style = `<style>
   text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #24292f; }
   .soft { fill: #57606a; font-size: 12px; } .grid { stroke: #8c959f; stroke-opacity: .35; }
-  .peer { fill: #4393e6; } .this { fill: #2da44e; } .limit { fill: #8c959f; }
+  .peer { fill: #4393e6; stroke: #4393e6; } .this { fill: #2da44e; stroke: #2da44e; }
+  .limit { fill: #8c959f; stroke: #8c959f; } .range { stroke-width: 3; stroke-opacity: .45; }
   @media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .soft { fill: #9da7b3; } }
 </style>`
 
-// plot draws the medians of a figure as bars on a logarithmic scale, the shortest first.
+// plot draws the medians of a figure as dots on a logarithmic scale, the least first. A line goes from the
+// least value to the greatest. The length of a bar would say nothing, because such a scale has no zero.
 func (r *report) plot(name string) string {
 	f := r.figure(name)
-	type bar struct {
+	type dot struct {
 		name, class string
-		value       float64
+		values      []float64
 	}
-	var bars []bar
+	var dots []dot
 	for _, limit := range r.Limits {
 		if values := f.Values[limit]; len(values) > 0 {
-			bars = append(bars, bar{limit, "limit", median(values)})
+			dots = append(dots, dot{limit, "limit", values})
 		}
 	}
 	for i, p := range r.Peers {
@@ -42,25 +47,27 @@ func (r *report) plot(name string) string {
 		if i == 0 {
 			class = "this"
 		}
-		bars = append(bars, bar{p.Name, class, median(f.Values[p.Name])})
+		if values := f.Values[p.Name]; len(values) > 0 {
+			dots = append(dots, dot{p.Name, class, values})
+		}
 	}
-	slices.SortStableFunc(bars, func(a, b bar) int { return int(math.Copysign(1, a.value-b.value)) })
+	slices.SortStableFunc(dots, func(a, b dot) int { return cmp.Compare(median(a.values), median(b.values)) })
 	least, most := 1.0, 10.0
-	for _, b := range bars {
-		for b.value > most {
+	for _, d := range dots {
+		for slices.Max(d.values) > most {
 			most *= 10
 		}
 	}
 	at := func(value float64) float64 {
-		return plotLabels + plotBars*math.Log(max(value, least)/least)/math.Log(most/least)
+		return plotLabels + plotScale*math.Log(max(value, least)/least)/math.Log(most/least)
 	}
-	height := plotTop + plotRow*len(bars) + 12
+	height := plotTop + plotRow*len(dots) + 12
 	var s strings.Builder
-	width := plotLabels + plotBars + 80
+	width := plotLabels + plotScale + plotValues
 	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" `, width, height)
 	fmt.Fprintf(&s, `width="%d" height="%d" role="img">`+"\n", width, height)
 	fmt.Fprintf(&s, "<title>%s, %s</title>\n%s\n", html.EscapeString(name), html.EscapeString(f.Unit), style)
-	fmt.Fprintf(&s, `<text x="12" y="22">%s, %s (logarithmic; shorter is faster)</text>`+"\n",
+	fmt.Fprintf(&s, `<text x="12" y="22">%s, %s (median, least and most; further left is faster)</text>`+"\n",
 		html.EscapeString(name), html.EscapeString(f.Unit))
 	for tick := least; tick <= most; tick *= 10 {
 		fmt.Fprintf(&s, `<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`,
@@ -68,13 +75,17 @@ func (r *report) plot(name string) string {
 		fmt.Fprintf(&s, `<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n",
 			at(tick), plotTop-10, short(tick))
 	}
-	for i, b := range bars {
+	// The values have a column of their own, where no line of the grid runs through them.
+	for i, d := range dots {
 		y := plotTop + plotRow*i
+		middle := median(d.values)
 		fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end">%s</text>`,
-			plotLabels-8, y+17, html.EscapeString(b.name))
-		fmt.Fprintf(&s, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="3"/>`,
-			b.class, plotLabels, y+4, max(2, at(b.value)-plotLabels), plotRow-8)
-		fmt.Fprintf(&s, `<text class="soft" x="%.1f" y="%d">%s</text>`+"\n", at(b.value)+6, y+17, short(b.value))
+			plotLabels-plotDot-8, y+17, html.EscapeString(d.name))
+		fmt.Fprintf(&s, `<line class="range %s" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`,
+			d.class, at(slices.Min(d.values)), at(slices.Max(d.values)), y+plotRow/2, y+plotRow/2)
+		fmt.Fprintf(&s, `<circle class="%s" cx="%.1f" cy="%d" r="%d"/>`, d.class, at(middle), y+plotRow/2, plotDot)
+		fmt.Fprintf(&s, `<text class="soft" x="%d" y="%d" text-anchor="end">%s</text>`+"\n",
+			width-12, y+17, short(middle))
 	}
 	s.WriteString("</svg>\n")
 	return s.String()
