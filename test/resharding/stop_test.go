@@ -13,7 +13,7 @@ import (
 // stopVariable is the number of rows for which TestHowLongWritesStop measures.
 const stopVariable = "SNOWFLAKE_RESHARD_ROWS"
 
-// The figures of docs/sharding.md come from this test. It does not judge them, because the machine may be
+// The figures of docs/sharding-reference.md come from this test. It does not judge them, because the machine may be
 // busy with other tests.
 func TestHowLongWritesStop(t *testing.T) {
 	rows, err := strconv.Atoi(os.Getenv(stopVariable))

@@ -254,7 +254,7 @@ func tablesFromBefore(t *testing.T, target dbtest.Target) {
 			_, definition, _ := strings.Cut(d.What, "rebuild the table with ")
 			text = strings.TrimSuffix(text, ")") + ", " + definition + ")"
 		}
-		// This is the way that the manual of SQLite describes, and docs/sharding.md.
+		// This is the way that the manual of SQLite describes, and docs/sharding-reference.md.
 		suite.PlainExec(t, db, strings.Replace(text, "trade_items_02", "rebuilt", 1),
 			"INSERT INTO rebuilt SELECT * FROM trade_items_02", "DROP TABLE trade_items_02",
 			"ALTER TABLE rebuilt RENAME TO trade_items_02")

@@ -15,7 +15,7 @@ import (
 )
 
 // documented is the page with the table of all kinds of statements.
-const documented = "../../docs/sharding.md"
+const documented = "../../docs/sharding-reference.md"
 
 // The table is between these lines.
 const (
