@@ -208,8 +208,10 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 		}
 		return where, nil
 	}
-	for _, on := range n.asked(stmt.ConnPool, pool) {
-		where, err = n.ask(orBackground(stmt.Context), on, where, query, args)
+	connections := n.asked(stmt.ConnPool, pool)
+	for i, on := range connections {
+		last := i == len(connections)-1
+		where, err = n.ask(orBackground(stmt.Context), on, last, where, query, args)
 		if where.known {
 			return where, nil
 		}
@@ -233,14 +235,19 @@ func (*Notes) asked(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
 	return []gorm.ConnPool{pool, own}
 }
 
-// ask asks a connection where a table lies. One transaction is asked at a time.
+// ask asks a connection where a table lies. One transaction is asked at a time. The time is limited if another
+// connection can be asked after this one. The last one has as long as the INSERT, which comes next, and a question
+// that is broken off would end a transaction.
 func (n *Notes) ask(
-	ctx context.Context, on gorm.ConnPool, where location, query string, args []any,
+	ctx context.Context, on gorm.ConnPool, last bool, where location, query string, args []any,
 ) (found location, err error) {
-	limited, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+	limited := ctx
+	if !last {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+	}
 	if inTransaction(on) {
-		limited = ctx // a question that is broken off would end the transaction
 		n.asking.Lock()
 		defer n.asking.Unlock()
 	}
