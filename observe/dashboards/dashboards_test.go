@@ -295,8 +295,8 @@ func linksToPage(t *testing.T, url string) {
 		return
 	}
 	for line := range strings.Lines(string(text)) {
-		heading, isHeading := strings.CutPrefix(strings.TrimSpace(line), "## ")
-		if isHeading && strings.ReplaceAll(strings.ToLower(heading), " ", "-") == anchor {
+		mark, heading, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if mark != "" && strings.Trim(mark, "#") == "" && strings.ReplaceAll(strings.ToLower(heading), " ", "-") == anchor {
 			return
 		}
 	}
