@@ -90,40 +90,53 @@ func (r *renamer) losers(key sqldb.UniqueKey) *sqldb.Statement {
 }
 
 // choose appends what simple appends for the rows whose new name the target can make, and otherwise something
-// else. The target can if the old name neither has to be cut nor loses blanks at its end.
+// else. The target can if the old name loses no blanks at its end, and neither has to be cut nor has other
+// letters than those of ASCII, which stand alone.
 func (r *renamer) choose(q *sqldb.Statement, name *sqldb.Column, simple func(), otherwise string) {
-	k, limit := r.ws.target.Kind, r.job.renameLimit()
+	k := r.ws.target.Kind
 	if name.Family != sqldb.FamilyText || len(r.job.plan.Rename.Derived) > 0 {
 		q.Add(otherwise)
 		return
 	}
 	column := "s." + k.Quote(name.Name)
-	length, end := "", ""
+	length, ascii, end, cut := "", "", "", ""
 	switch k {
 	case sqldb.SQLite:
 		// The length in bytes is at least that in characters, whatever is in the column.
 		length = "LENGTH(CAST(" + column + " AS BLOB))"
+		ascii = length + " = LENGTH(" + column + ")"
 		end = "TYPEOF(" + column + ") = 'text' AND HEX(SUBSTR(CAST(" + column + " AS BLOB), -1))"
+		cut = "HEX(SUBSTR(" + column + ", " + r.room() + ", 1))"
 	case sqldb.MySQL:
 		length = "CHAR_LENGTH(" + column + ")"
+		ascii = length + " = LENGTH(CONVERT(" + column + " USING utf8mb4))"
 		end = "HEX(CONVERT(RIGHT(" + column + ", 1) USING utf8mb4))"
+		cut = "HEX(CONVERT(SUBSTR(" + column + ", " + r.room() + ", 1) USING utf8mb4))"
 	case sqldb.PostgreSQL:
 		length = "CHAR_LENGTH(" + column + "::text)"
+		ascii = length + " = OCTET_LENGTH(" + column + "::text)"
 		end = "ENCODE(CONVERT_TO(RIGHT(" + column + "::text, 1), 'UTF8'), 'hex')"
+		cut = "UPPER(ENCODE(CONVERT_TO(SUBSTR(" + column + "::text, " + r.room() + ", 1), 'UTF8'), 'hex'))"
 	}
 	q.Add("CASE WHEN ", end, " NOT IN ('', '20', '00', '09')")
-	if limit > 0 {
-		q.Add(" AND ", length, " <= CASE merge_server")
-		for i := range r.ws.servers {
-			before, after := r.around(i)
-			room := limit - utf8.RuneCountInString(before+after)
-			q.Add(" WHEN ", strconv.Itoa(i), " THEN ", strconv.Itoa(max(0, room)))
-		}
-		q.Add(" END")
+	if r.job.renameLimit() > 0 {
+		q.Add(" AND ", r.room(), " > 0 AND (", length, " <= ", r.room(), " OR ", ascii, " AND ", cut,
+			" NOT IN ('', '00', '09', '0A', '0B', '0C', '0D', '20'))")
 	}
 	q.Add(" THEN ")
 	simple()
 	q.Add(" ELSE ", otherwise, " END")
+}
+
+// room returns how many characters of an old name fit into a new one, which depends on the server.
+func (r *renamer) room() string {
+	text := "CASE merge_server"
+	for i := range r.ws.servers {
+		before, after := r.around(i)
+		room := r.job.renameLimit() - utf8.RuneCountInString(before+after)
+		text += " WHEN " + strconv.Itoa(i) + " THEN " + strconv.Itoa(max(0, room))
+	}
+	return text + " END"
 }
 
 // around returns what stands before and after the name in the new names of a server.
@@ -152,6 +165,9 @@ func (r *renamer) newNames(q *sqldb.Statement, name *sqldb.Column) {
 	case sqldb.PostgreSQL:
 		column += "::text"
 	case sqldb.SQLite:
+	}
+	if r.job.renameLimit() > 0 { // which does nothing to a name that is short enough
+		column = "SUBSTR(" + column + ", 1, " + r.room() + ")"
 	}
 	part(first)
 	q.Add(between, column, between)

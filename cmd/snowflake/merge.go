@@ -595,7 +595,8 @@ file is refused (exit code 3).
 func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 	const name = "merge run"
 	lists := []csvFile{
-		{flag: "--renames", path: o.merge.renames, heading: "table,column,server,key,old_name,new_name,new_key\n"},
+		{flag: "--renames", path: o.merge.renames,
+			heading: "table,column,server,key,old_name,new_name,new_key\n"},
 		{flag: "--servers", path: o.merge.serverMap, heading: "number,name,merged_into,target\n"},
 	}
 	lists = slices.DeleteFunc(lists, func(l csvFile) bool { return l.path == "" })

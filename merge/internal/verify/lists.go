@@ -17,6 +17,10 @@ const (
 	listOfCopies  = "merge_journal"
 )
 
+// columnDiffers is the column of merge_drops that says whether a row had other values than the one that
+// stayed.
+const columnDiffers = "differs"
+
 // lists compares what the tables of the merge say with what the sources and the target hold.
 type lists struct {
 	v       *verifier
@@ -93,9 +97,9 @@ func (l *lists) copies(ctx context.Context, j *job) error {
 func (l *lists) readJoins(ctx context.Context, j *job) error {
 	t := l.v.target
 	l.drops, l.values = newIndex(), newIndex()
-	differs := "differs"
-	if r := t.tables[listOfDrops]; r != nil && r.column(differs) == nil {
-		differs = "''" // of an older version
+	differs := columnDiffers
+	if l.v.undiffered {
+		differs = "''"
 	}
 	where := " WHERE tbl = " + t.kind.placeholder(1)
 	err := t.each(ctx, "SELECT server, row_key, keeper_server, keeper_key, "+differs+" FROM "+

@@ -84,7 +84,9 @@ func (c *contest) decide(ctx context.Context, batch []renamed) (wrong int64, exa
 	}
 	// The key of the row itself, and what it has in the column by which one is preferred.
 	for i, n := range batch {
-		own[i] = c.ownKey(n)
+		if own[i] = c.ownKey(n); k == postgres {
+			own[i] = typed(own[i], primary)
+		}
 		parts = append(parts, fmt.Sprintf(
 			"SELECT %d AS i, 0 AS w, %s, %s FROM %s AS k WHERE k.%s = %s",
 			i,
@@ -144,6 +146,18 @@ func (c *contest) decide(ctx context.Context, batch []renamed) (wrong int64, exa
 		}
 	}
 	return wrong, example, err
+}
+
+// typed returns a key as PostgreSQL takes it for a column, or nil if no row can have it: the list may be wrong.
+func typed(key any, c *column) any {
+	n, whole := key.(int64)
+	switch {
+	case whole && c.class != classNumber:
+		return strconv.FormatInt(n, 10)
+	case !whole && c.class == classNumber && !number.MatchString("-"+textOf(key)):
+		return nil
+	}
+	return key
 }
 
 // nameKeys returns the unique keys that the name is part of; without one, the name alone is it.

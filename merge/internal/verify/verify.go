@@ -19,8 +19,11 @@ type verifier struct {
 	target   *database
 	jobs     map[string]*job
 	findings []Finding
-	keyless  bool         // the list of renames, of an older version, does not have the new keys
-	ahead    atomic.Int64 // rows of the target that were read beside the sources, and of which nobody was told
+	// What an older version did not store: the new keys of renamed rows; whether rows that became one with
+	// others differed from these; what the target had besides rows, together with what the plan gives up.
+	keyless, undiffered, older bool
+	// Rows of the target that were read beside the sources, and of which nobody was told.
+	ahead atomic.Int64
 }
 
 // Run compares the target with the sources. The error is about the comparison itself.
@@ -1092,7 +1095,10 @@ func (v *verifier) unchanged(ctx context.Context) error {
 	if r := v.target.tables[listOfRenames]; r != nil {
 		v.keyless = r.column("new_key") == nil
 	}
-	if v.target.tables[tableOfCatalog] == nil && v.keyless {
+	if r := v.target.tables[listOfDrops]; r != nil {
+		v.undiffered = r.column(columnDiffers) == nil
+	}
+	if v.older = v.target.tables[tableOfCatalog] == nil && v.keyless; v.older {
 		v.compare("catalog", "", "", "what the target has besides rows is not compared, because the version "+
 			"that merged it did not store what it had before", "", "")
 		return nil
