@@ -37,7 +37,8 @@ func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
 						column.Name, err)
 				}
 				noted[i] = authority.Numbered{
-					Column: column.Column, Shares: shares, Field: column.Field, Source: column.Name, Unique: column.Unique,
+					Column: column.Column, Shares: shares, Field: column.Field, Source: column.Name,
+					Unique: column.Unique,
 				}
 			}
 			database, err := placeOfNumbers(ctx, p.node.Load(), &places, database, d.Schema)
@@ -86,9 +87,9 @@ func placeOfNumbers(
 	return database.OfSchema(schema), nil
 }
 
-// checkKinds returns an error if two named sources of package segment have one counter of one store, and use it in
-// different ways: each claim of one would be refused, or those of the other. Stores that are opened twice are
-// only told apart by the claims.
+// checkKinds returns an error if two named sources of package segment have one counter of one store, and use
+// it in different ways: each claim of one would be refused, or those of the other. Stores that are opened
+// twice are only told apart by the claims.
 func checkKinds(named map[string]fill.Source) error {
 	type counter struct {
 		store any
@@ -107,8 +108,8 @@ func checkKinds(named map[string]fill.Source) error {
 			}
 			at := counter{o.Store, o.Counter}
 			if other, taken := uses[at]; taken && other.kind != o.Kind {
-				return fmt.Errorf("WithNumbers(%q) and WithNumbers(%q): both have the counter %q of one store, one as a "+
-					"counter of the kind %q and the other of the kind %q: give one of them another name",
+				return fmt.Errorf("WithNumbers(%q) and WithNumbers(%q): both have the counter %q of one store, one "+
+					"as a counter of the kind %q and the other of the kind %q: give one of them another name",
 					other.source, name, o.Counter, other.kind, o.Kind)
 			}
 			uses[at] = use{o.Kind, name}

@@ -157,9 +157,10 @@ func WithSource(s Source) Option {
 //
 // Before a column gets its first number, the plugin notes in the table snowflake_authority which store of
 // counters the numbers of this column come from. It refuses another store with [ErrAuthority], unless both
-// have remainders of their own. In a column that is the primary key, or has a unique index by itself, it refuses
-// another counter of the same store as well. A source that is not of package segment is noted as one that nobody
-// knows. Two sources that use one counter of one store in different ways are refused with [ErrOptions].
+// have remainders of their own. In a column that is the primary key, or has a unique index by itself, it
+// refuses another counter of the same store as well. A source that is not of package segment is noted as one
+// that nobody knows. Two sources that use one counter of one store in different ways are refused with
+// [ErrOptions].
 func WithNumbers(name string, source Source) Option {
 	return optionFunc(func(c *config) error {
 		switch {

@@ -9,11 +9,11 @@
 //
 // # How
 //
-// The text is one block of AES-128 in base 62. The block holds the ID and a tag of 8 bytes that is derived from
-// the kind. Open decrypts the text and compares the tag. There are two forms of it:
+// The text is one block of AES-128 in base 62. The block holds the ID and a tag of 8 bytes that is derived
+// from the kind. Open decrypts the text and compares the tag. There are two forms of it:
 //
-//   - a keyed tag is AES-CMAC (RFC 4493) of the kind, under a key that is derived from the sealing key. Whoever
-//     finds out what a text holds by other means cannot tell the tag of another kind;
+//   - a keyed tag is AES-CMAC (RFC 4493) of the kind, under a key that is derived from the sealing key.
+//     Whoever finds out what a text holds by other means cannot tell the tag of another kind;
 //   - a plain tag is SHA-256 of the kind, which everybody can compute.
 //
 // For each key and form, a text that was guessed, or that was made for another kind, opens with a probability
@@ -22,8 +22,8 @@
 // # From plain tags to keyed ones
 //
 // [New] seals with plain tags and opens both forms, as every process has to that may get a keyed text. New
-// programs take [NewCodec] with [WithOnlyKeyedTags]. A program whose texts are in use goes there in three steps,
-// each in every process before the next one begins:
+// programs take [NewCodec] with [WithOnlyKeyedTags]. A program whose texts are in use goes there in three
+// steps, each in every process before the next one begins:
 //
 //  1. Run this version, which opens both forms.
 //  2. Use [WithKeyedTags]. From then on the text of an ID is another one, and the old one stays valid.
@@ -73,8 +73,8 @@ const (
 	Size = 22
 )
 
-// Codec seals and opens IDs. Make one with [New] or [NewCodec]. It is safe for concurrent use, and must not be
-// copied.
+// Codec seals and opens IDs. Make one with [New] or [NewCodec]. It is safe for concurrent use, and must not
+// be copied.
 type Codec struct {
 	keys []key
 	// keyed means that texts are sealed with keyed tags, and only that no others open.
@@ -104,22 +104,22 @@ type option func(*Codec)
 
 func (o option) apply(c *Codec) { o(c) }
 
-// WithKeyedTags makes the codec seal with keyed tags. So it seals an ID as another text than without the option,
-// which opens as before. Every process that may get such a text needs a version that opens it, but not the
-// option. By default a codec seals with plain tags.
+// WithKeyedTags makes the codec seal with keyed tags. So it seals an ID as another text than without the
+// option, which opens as before. Every process that may get such a text needs a version that opens it, but
+// not the option. By default a codec seals with plain tags.
 func WithKeyedTags() Option { return option(func(c *Codec) { c.keyed = true }) }
 
-// WithOnlyKeyedTags is [WithKeyedTags], and texts with plain tags do not open any more. By default a codec opens
-// both.
+// WithOnlyKeyedTags is [WithKeyedTags], and texts with plain tags do not open any more. By default a codec
+// opens both.
 func WithOnlyKeyedTags() Option { return option(func(c *Codec) { c.keyed, c.only = true, true }) }
 
 // New is [NewCodec] without options.
 func New(keys ...[]byte) (*Codec, error) { return NewCodec(keys) }
 
-// NewCodec returns a codec. Each key has 16 bytes, which should be random: the output of a password is not. The
-// first key seals, and all of them open. It returns an error wrapping [ErrKey], which does not show the key,
-// if there is no key, if one has another length or is all zeros, or if two are equal. An option that is nil
-// changes nothing.
+// NewCodec returns a codec. Each key has 16 bytes, which should be random: the output of a password is not.
+// The first key seals, and all of them open. It returns an error wrapping [ErrKey], which does not show the
+// key, if there is no key, if one has another length or is all zeros, or if two are equal. An option that is
+// nil changes nothing.
 func NewCodec(keys [][]byte, opts ...Option) (*Codec, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%w: at least one key is needed", ErrKey)

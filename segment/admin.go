@@ -22,8 +22,8 @@ func Raise(ctx context.Context, s Ledger, name string, next int64) error {
 		}
 		c.Next = max(c.Next, next)
 		if above, is := c.WentBack(); is && c.Next <= above {
-			return c, fmt.Errorf("%w: Raise: counter %q: numbers up to %d were claimed, so its next number cannot be "+
-				"%d", ErrWentBack, name, above, c.Next)
+			return c, fmt.Errorf("%w: Raise: counter %q: numbers up to %d were claimed, so its next number cannot "+
+				"be %d", ErrWentBack, name, above, c.Next)
 		}
 		return c.released(), nil
 	})
@@ -81,8 +81,8 @@ func SetResidues(ctx context.Context, name string, stores ...Ledger) error {
 	return nil
 }
 
-// change changes a counter, and tries again if somebody else has changed it meanwhile. It changes nothing if edit
-// returns an error, and returns that.
+// change changes a counter, and tries again if somebody else has changed it meanwhile. It changes nothing if
+// edit returns an error, and returns that.
 func change(ctx context.Context, s Ledger, name string, edit func(Counter) (Counter, error)) error {
 	for {
 		prev, err := counterOf(ctx, s, name)

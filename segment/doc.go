@@ -52,8 +52,8 @@
 //  8. Sources with a remainder use one number of each modulus numbers in their blocks. So counters in
 //     several databases never meet if they have one modulus and different remainders. The store notes
 //     both and checks them in the same step as the claim.
-//  9. A number of [Daily] has its date in it. Within a day it is a number of one counter. The store compares the
-//     kind of the counter in the claim, so sources of [New] never have the counter of a day.
+//  9. A number of [Daily] has its date in it. Within a day it is a number of one counter. The store compares
+//     the kind of the counter in the claim, so sources of [New] never have the counter of a day.
 //  10. So two equal numbers would be in two claims of one counter, which step 2 excludes.
 //
 // No step mentions a clock, a pause or a process that dies.

@@ -37,8 +37,9 @@ var (
 	// ErrWentBack is returned when a counter is not above the numbers that it gave before: the store has lost
 	// what it had acknowledged, or somebody lowered the counter. It is also returned to those who knew a store
 	// that was emptied or made anew. Nothing is claimed. The source freezes the counter then, if its store is a
-	// [Ledger], and from then on every process gets this error, also one that begins later. It is not temporary:
-	// somebody has to raise the counter (see [Raise]), or to do what the error says. Then the sources go on.
+	// [Ledger], and from then on every process gets this error, also one that begins later. It is not
+	// temporary: somebody has to raise the counter (see [Raise]), or to do what the error says. Then the
+	// sources go on.
 	ErrWentBack = errs.Lasting("segment: counter went back")
 
 	// ErrStore is returned when the store failed or did not answer in time. It wraps what the store

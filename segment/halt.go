@@ -17,8 +17,8 @@ const (
 // maxKind is how many bytes a kind may have, so that there is room for what halts a counter.
 const maxKind = 60
 
-// A halt is what the kind of a counter tells that went back, behind the kind itself. The counter is frozen, so
-// that versions which do not know this claim nothing either.
+// A halt is what the kind of a counter tells that went back, behind the kind itself. The counter is frozen,
+// so that versions which do not know this claim nothing either.
 type halt struct {
 	remainder, modulus int64 // what it had before
 	above              int64 // the greatest number that is known to be claimed
@@ -44,16 +44,16 @@ func (c Counter) halt() (kind string, h halt, is bool) {
 	return kind, h, true
 }
 
-// WentBack reports whether somebody has found that the counter went back, and the greatest number that is known
-// to be claimed. Then every claim is refused with [ErrWentBack], of whatever process, until [Raise] has raised
-// the counter above that number.
+// WentBack reports whether somebody has found that the counter went back, and the greatest number that is
+// known to be claimed. Then every claim is refused with [ErrWentBack], of whatever process, until [Raise] has
+// raised the counter above that number.
 func (c Counter) WentBack() (above int64, is bool) {
 	_, h, is := c.halt()
 	return h.above, is
 }
 
-// halted returns the counter as it is when somebody knows that it went back, who has claimed numbers up to above
-// on those terms. A counter that is not there is made.
+// halted returns the counter as it is when somebody knows that it went back, who has claimed numbers up to
+// above on those terms. A counter that is not there is made.
 func (c Counter) halted(t Terms, above int64) Counter {
 	kind, h, is := c.halt()
 	switch {
@@ -75,8 +75,8 @@ func (c Counter) released() Counter {
 	return c
 }
 
-// A haltedError is the error of a counter that is halted. The greatest number that is known to be claimed tells
-// a source whether it knows a greater one.
+// A haltedError is the error of a counter that is halted. The greatest number that is known to be claimed
+// tells a source whether it knows a greater one.
 type haltedError struct {
 	name        string
 	next, above int64
@@ -84,19 +84,20 @@ type haltedError struct {
 
 // Error says what to do.
 func (e *haltedError) Error() string {
-	return fmt.Sprintf("%v: counter %q would go on with %d, and %d was claimed before: its store has lost what it "+
-		"had acknowledged, or somebody lowered or removed the counter. It is frozen for every process until it is "+
-		"raised above all numbers in use, and above those that running processes hold: see \"snowflake help segments "+
-		"raise\" and its --above, or segment.Raise. The processes then go on by themselves",
+	return fmt.Sprintf("%v: counter %q would go on with %d, and %d was claimed before: its store has lost "+
+		"what it had acknowledged, or somebody lowered or removed the counter. It is frozen for every process "+
+		"until it is raised above all numbers in use, and above those that running processes hold: see "+
+		"\"snowflake help segments raise\" and its --above, or segment.Raise. The processes then go on by "+
+		"themselves",
 		ErrWentBack, e.name, e.next, e.above)
 }
 
 // Unwrap returns [ErrWentBack].
 func (e *haltedError) Unwrap() error { return ErrWentBack }
 
-// halt freezes the counter, which went back, as the refusal of a claim on those terms says. Processes that begin
-// later know no number of it, and would get numbers that are in use. If it cannot be frozen, the next claim is
-// refused as this one was.
+// halt freezes the counter, which went back, as the refusal of a claim on those terms says. Processes that
+// begin later know no number of it, and would get numbers that are in use. If it cannot be frozen, the next
+// claim is refused as this one was.
 func (l *lane) halt(ctx context.Context, t Terms, refusal error) error {
 	var known *haltedError
 	ledger, ok := l.store.(Ledger)

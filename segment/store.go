@@ -32,9 +32,9 @@ type Terms struct {
 	// Remainder and Modulus have to be those that the store notes for the counter. The first claim of a
 	// counter notes them. A claim without a residue has Modulus 1 and Remainder 0.
 	Remainder, Modulus int64
-	// Kind is what the counter is for: that of [New] is "segment", and that of [Daily] is "daily". It has to be the
-	// kind that the store notes for the counter. The first claim with a kind of a counter that has none notes it.
-	// An empty kind is compared with none. A kind has up to 60 bytes of small letters.
+	// Kind is what the counter is for: that of [New] is "segment", and that of [Daily] is "daily". It has to be
+	// the kind that the store notes for the counter. The first claim with a kind of a counter that has none
+	// notes it. An empty kind is compared with none. A kind has up to 60 bytes of small letters.
 	Kind string
 }
 
@@ -44,8 +44,9 @@ func AnyTerms() Terms { return Terms{Start: 1, Last: maxNumber, Above: 0, Remain
 // maxNumber leaves room for the next number of a counter that was used up.
 const maxNumber = math.MaxInt64 - 1
 
-// TermsStore is an optional ability of a [Store]: it checks terms. Without it residues and kinds are not noted,
-// and a claim that goes beyond Last, or of a counter that went back, is lost. All stores of this module have it.
+// TermsStore is an optional ability of a [Store]: it checks terms. Without it residues and kinds are not
+// noted, and a claim that goes beyond Last, or of a counter that went back, is lost. All stores of this
+// module have it.
 type TermsStore interface {
 	Store
 
@@ -94,8 +95,8 @@ type Counter struct {
 	// residue, and 0 for one that is frozen: every claim is refused with [ErrFrozen] then, or with
 	// [ErrWentBack] as WentBack says.
 	Remainder, Modulus int64
-	// Kind is the kind that claims must have, or empty if no claim has noted one. In a counter that went back it
-	// tells that, too, and what its residue is. A store keeps it as it is, in up to 255 bytes.
+	// Kind is the kind that claims must have, or empty if no claim has noted one. In a counter that went back
+	// it tells that, too, and what its residue is. A store keeps it as it is, in up to 255 bytes.
 	Kind string
 	// UpdatedAt is when the counter was last changed, by the writer's clock. Nothing is decided by it.
 	UpdatedAt time.Time
@@ -168,8 +169,8 @@ func CheckTerms(name string, n int64, t Terms) error {
 	case t.Above < 0:
 		return fmt.Errorf("%w: counter %q: numbers above %d", ErrInvalidOption, name, t.Above)
 	case len(t.Kind) > maxKind || strings.Trim(t.Kind, "abcdefghijklmnopqrstuvwxyz") != "":
-		return fmt.Errorf("%w: counter %q: the kind %.80q: up to %d small letters", ErrInvalidOption, name, t.Kind,
-			maxKind)
+		return fmt.Errorf("%w: counter %q: the kind %.80q: up to %d small letters", ErrInvalidOption, name,
+			t.Kind, maxKind)
 	case n > t.Last-t.Start+1:
 		return fullError(name, t.Last)
 	}
@@ -202,8 +203,8 @@ func Refusal(c Counter, n int64, t Terms) error {
 	kind, halt, halted := c.halt()
 	switch {
 	case t.Kind != "" && kind != "" && kind != t.Kind:
-		return fmt.Errorf("%w: counter %q is of the kind %q, and this process wants one of the kind %q: give one "+
-			"of the two another name", ErrKind, c.Name, kind, t.Kind)
+		return fmt.Errorf("%w: counter %q is of the kind %q, and this process wants one of the kind %q: give "+
+			"one of the two another name", ErrKind, c.Name, kind, t.Kind)
 	case halted:
 		return &haltedError{name: c.Name, next: c.Next, above: halt.above}
 	case c.Modulus == 0:

@@ -72,7 +72,7 @@ type counterInfo struct {
 	Remainder int64     `json:"remainder"`
 	Modulus   int64     `json:"modulus"`
 	Kind      string    `json:"kind"`                     // segment, daily, or empty if it is not known yet
-	Claimed   int64     `json:"claimed,string,omitempty"` // of a counter that went back, the greatest number known
+	Claimed   int64     `json:"claimed,string,omitempty"` // the greatest known of one that went back
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -116,9 +116,10 @@ func segmentsListCommand() command {
 Lists the counters, or those whose names begin with PREFIX. "next" is the first number that no process has
 claimed. Processes hold blocks of numbers below it that they have not given out yet. "residue" is which
 numbers the counter gives: "1 mod 2" is every odd one. "frozen" is a counter whose residue is being changed;
-if that was interrupted, run "snowflake segments residues" again. "went back" is a counter that was found below
-numbers that it had given: nobody gets one until "snowflake segments raise" has raised it. "note" is no counter: it
-says that the daily counters of the name behind "closed" were removed, up to the day before "next".
+if that was interrupted, run "snowflake segments residues" again. "went back" is a counter that was found
+below numbers that it had given: nobody gets one until "snowflake segments raise" has raised it. "note" is no
+counter: it says that the daily counters of the name behind "closed" were removed, up to the day before
+"next".
 
 A database without the table has an empty list. It is an error if --table names the table and it is not
 there.
@@ -226,7 +227,7 @@ func runSegmentsShow(ctx context.Context, e *env, o *options, args []string) (er
 		say(table, "kind\t%s\n", plain(info.Kind))
 	}
 	if info.State == stateBack {
-		say(table, "claimed\tup to %d at least; \"snowflake segments raise\" has to raise it above\n", info.Claimed)
+		say(table, "claimed\tup to %d; \"snowflake segments raise\" has to raise it above\n", info.Claimed)
 	}
 	say(table, "changed\t%s, %s\n", stamp(info.UpdatedAt), ago(info.UpdatedAt, now))
 	return table.Flush()
@@ -297,18 +298,19 @@ and give a NEXT above it. A counter can never be lowered again, so look with --d
 run go on with the numbers that they have claimed. If those can be numbers that are in use, restart the
 processes after the counter was raised.
 
-A counter that went back is frozen for every process, until this command has raised it. With --above TABLE.COLUMN the
-counter goes on above the greatest number in a column of integers of the same database, and above all numbers that are
-known to be claimed; give the flag once for each column that has numbers of the counter. The processes then go on by
-themselves. Numbers that running processes hold and have not stored yet are in no column. So stop them first, or give a
-NEXT that is above those as well. It does not work for daily counters, whose numbers begin with a date in the column.
+A counter that went back is frozen for every process, until this command has raised it. With --above
+TABLE.COLUMN the counter goes on above the greatest number in a column of integers of the same database, and
+above all numbers that are known to be claimed; give the flag once for each column that has numbers of the
+counter. The processes then go on by themselves. Numbers that running processes hold and have not stored yet
+are in no column. So stop them first, or give a NEXT that is above those as well. It does not work for daily
+counters, whose numbers begin with a date in the column.
 
 A counter that is not there is an error, because its name may be mistyped. --create makes it.
 ` + dsnHelp + `
 
   snowflake segments raise orders 5000 --dsn "$DSN" --dry-run
   snowflake segments raise orders 5000 --dsn "$DSN"
-  snowflake segments raise orders --above orders.serial --above archive.orders.serial
+  snowflake segments raise orders --above orders.serial --above old_orders.serial
   snowflake segments raise receipts 1 --create`,
 		flags: func(set *flag.FlagSet, o *options) {
 			segmentFlags(set, o)
@@ -367,8 +369,8 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 	claimed, wentBack := before.WentBack()
 	if len(o.above) > 0 {
 		if strings.HasPrefix(before.Kind, "daily") {
-			return usagef("segments raise: %q is a daily counter, whose numbers begin with a date in a column: give "+
-				"its next number within the day", plain(name))
+			return usagef("segments raise: %q is a daily counter, whose numbers begin with a date in a column: "+
+				"give its next number within the day", plain(name))
 		}
 		next = max(next, claimed+1)
 	}
@@ -421,15 +423,17 @@ func greatestIn(ctx context.Context, dsn, column string) (greatest int64, err er
 	}
 	// Digits are a number only in a column of numbers: as texts, "9" is greater than "10".
 	kind := strings.ToUpper(types[0].DatabaseTypeName())
-	numeric := strings.Contains(kind, "INT") || strings.Contains(kind, "NUMERIC") || strings.Contains(kind, "DECIMAL")
+	numeric := slices.ContainsFunc([]string{"INT", "NUMERIC", "DECIMAL"}, func(of string) bool {
+		return strings.Contains(kind, of)
+	})
 	if digits, ok := value.([]byte); ok {
 		value = string(digits)
 	}
 	_, whole := value.(int64)
 	greatest, err = strconv.ParseInt(fmt.Sprint(value), 10, 64)
 	if err != nil || !whole && !numeric || greatest >= lastNumber {
-		return 0, fmt.Errorf("%.40q is no number that a counter can be above: give the next number in place of the "+
-			"column", fmt.Sprint(value))
+		return 0, fmt.Errorf("%.40q is no number that a counter can be above: give the next number in place of "+
+			"the column", fmt.Sprint(value))
 	}
 	return max(greatest, 0), rows.Err()
 }

@@ -249,7 +249,8 @@ func (d Database) CheckOwn(ctx context.Context) error {
 // owner alone does not tell, because a copy that was made under a running process has its name, too.
 //
 // A replica has the record later than its primary. It is known by its answer to a note, and the error wraps
-// ErrReadOnly. That is asked first: a replica that is promoted between both answers is compared as what it is.
+// ErrReadOnly. That is asked first: a replica that is promoted between both answers is compared as what it
+// is.
 func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, written lease.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
@@ -280,9 +281,9 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 	return copied(want)
 }
 
-// probeWrite writes the note of the rows, which is there already, once more. Only the answer that nothing can be
-// written tells something: a login may lack the right, and somebody else may have the lock of SQLite. If that is
-// the caller, who is about to write, it is not asked for.
+// probeWrite writes the note of the rows, which is there already, once more. Only the answer that nothing can
+// be written tells something: a login may lack the right, and somebody else may have the lock of SQLite. If
+// that is the caller, who is about to write, it is not asked for.
 func (d Database) probeWrite(ctx context.Context, want Origin) error {
 	if d.beneath {
 		return nil

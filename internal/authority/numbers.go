@@ -182,18 +182,18 @@ func otherNumbers(d Database, table, column string, noted Note, want numbersNote
 
 // otherCounter is the error when the numbers of a unique column come from another counter of the same store.
 func otherCounter(d Database, table string, column Numbered, noted Note, want numbersNote) error {
-	return fmt.Errorf("%w: %s (the column %s of the table %s): no two rows may have one number, its numbers%s come "+
-		"from %s (%s), and the source %q of this plugin takes them from %s: they would repeat. Take them from one "+
-		"counter, or add what each counter is for, such as the tenant, to the unique index in the model and in "+
-		"the table. %s",
-		errs.ErrAuthority, column.Field, column.Column, table, want.residue, counters(noted.Origin), noted.since(),
-		column.Source, counters(want.origin), moveColumn(d, table, column.Column))
+	return fmt.Errorf("%w: %s (the column %s of the table %s): no two rows may have one number, its numbers%s "+
+		"come from %s (%s), and the source %q of this plugin takes them from %s: they would repeat. Take them "+
+		"from one counter, or add what each counter is for, such as the tenant, to the unique index in the "+
+		"model and in the table. %s",
+		errs.ErrAuthority, column.Field, column.Column, table, want.residue, counters(noted.Origin),
+		noted.since(), column.Source, counters(want.origin), moveColumn(d, table, column.Column))
 }
 
 // moveColumn says how a column gets its numbers from somewhere else, with the statement at the end.
 func moveColumn(d Database, table, column string) string {
-	return fmt.Sprintf("If the column has moved, or its residues were changed: stop all programs that fill it, make "+
-		"sure that each counter is above all numbers in use (\"snowflake segments raise\"), and run "+
+	return fmt.Sprintf("If the column has moved, or its residues were changed: stop all programs that fill "+
+		"it, make sure that each counter is above all numbers in use (\"snowflake segments raise\"), and run "+
 		"this:\n\nDELETE FROM %s WHERE %[2]s = '%[3]s' OR %[2]s LIKE '%[3]s %%';",
 		d.quoted(), d.Quote("subject"), subjectOf(table, column))
 }

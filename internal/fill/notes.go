@@ -64,8 +64,8 @@ type Numbered struct {
 	Source       Source
 	// Field is the field of the column, with its model, for messages.
 	Field string
-	// Unique means that no two rows have the same number, whatever else they have: the column is the primary key
-	// or has a unique index by itself.
+	// Unique means that no two rows have the same number, whatever else they have: the column is the primary
+	// key or has a unique index by itself.
 	Unique bool
 }
 

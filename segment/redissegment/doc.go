@@ -40,8 +40,8 @@
 //	residue:orders  remainder and modulus: "0 1" without a residue, and "0 0" if it is frozen
 //	updated:orders  when it was last changed, in seconds since 1970, by the server's clock
 //
-// The field "kind orders" is "segment", or "daily" for the counter of a day, and tells whether the counter went
-// back. A colon in the name is the byte 1 there, because earlier versions know no such field.
+// The field "kind orders" is "segment", or "daily" for the counter of a day, and tells whether the counter
+// went back. A colon in the name is the byte 1 there, because earlier versions know no such field.
 //
 // The field "identity" has a random text. A claim by somebody who knows another one is refused with
 // [segment.ErrWentBack]: the hash was removed, emptied or evicted meanwhile.

@@ -112,10 +112,10 @@ func clausesOfTerms() []clause {
 		},
 		{
 			name: "a counter has one kind",
-			why: "A claim with a kind notes it, also for a counter that has none yet, and another one is refused with " +
-				"ErrKind and changes nothing. Otherwise daily numbers and others of one name get the same numbers, or " +
-				"the daily ones remove the counter of the others. A claim without a kind is compared with none. Change and " +
-				"Remove compare the kind, and Change writes it.",
+			why: "A claim with a kind notes it, also for a counter that has none yet, and another one is refused " +
+				"with ErrKind and changes nothing. Otherwise daily numbers and others of one name get the same " +
+				"numbers, or the daily ones remove the counter of the others. A claim without a kind is compared " +
+				"with none. Change and Remove compare the kind, and Change writes it.",
 			check: func(p *probe) {
 				s, l := p.terms(), p.ledger()
 				of := func(kind string) segment.Terms { return with(func(t *segment.Terms) { t.Kind = kind }) }
@@ -147,9 +147,9 @@ func clausesOfTerms() []clause {
 		},
 		{
 			name: "a counter and daily numbers of one name do not meet",
-			why: "Daily numbers remove their counters after a week and note that under a name that no claim can have. " +
-				"Change accepts it, and Counters lists it as it is. Under a name of somebody else the note would freeze " +
-				"his counter for good.",
+			why: "Daily numbers remove their counters after a week and note that under a name that no claim can " +
+				"have. Change accepts it, and Counters lists it as it is. Under a name of somebody else the note " +
+				"would freeze his counter for good.",
 			check: func(p *probe) {
 				s, l := p.terms(), p.ledger()
 				orders := p.source(s)
@@ -171,8 +171,8 @@ func clausesOfTerms() []clause {
 				if len(names) != 3 || names[0] != "orders" || names[1] != "orders/20000102" {
 					p.failf("after a week the counters are %q", names)
 				}
-				p.daily(s, func() time.Time { return time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC) }, segment.ErrDayFull,
-					func() bool { return true })
+				longAgo := func() time.Time { return time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC) }
+				p.daily(s, longAgo, segment.ErrDayFull, func() bool { return true })
 				p.numbers(orders, 6, 9)
 			},
 		},

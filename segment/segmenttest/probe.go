@@ -129,8 +129,8 @@ func (p *probe) source(s segment.Store) *segment.Source {
 	return source
 }
 
-// daily takes a daily number of the counter "orders", and expects the error. It returns when the source has done
-// what it does beside that, or has not done it for long.
+// daily takes a daily number of the counter "orders", and expects the error. It returns when the source has
+// done what it does beside that, or has not done it for long.
 func (p *probe) daily(s segment.Store, clock func() time.Time, want error, done func() bool) {
 	p.t.Helper()
 	source, err := segment.Daily(s, "orders", 6, time.UTC, segment.WithClock(clock),

@@ -102,8 +102,8 @@ func explain(ctx context.Context, err error) *Fault {
 	case is(segment.ErrFull):
 		return &Fault{Exhausted, "the counter has come to its last number"}
 	case is(segment.ErrWentBack):
-		return &Fault{Broken, "the counter has lost numbers that it gave, and gives none until an operator raises it; " +
-			"the log of the service says more"}
+		return &Fault{Broken, "the counter has lost numbers that it gave, and gives none until an operator " +
+			"raises it; the log of the service says more"}
 	case is(segment.ErrResidue, segment.ErrKind, segment.ErrInvalidCounter):
 		return &Fault{Broken, "the counter does not fit the configuration; the log of the service says why"}
 	case is(segment.ErrExhausted, segment.ErrFrozen, segment.ErrStore):

@@ -84,8 +84,8 @@ func (d *document) readSources(content *yaml.Node) error {
 				return fmt.Errorf("%s:%d: the source %q is there twice", d.path, key.Line, key.Value)
 			}
 			if other.Counter == source.Counter && other.Kind != source.Kind && other.isHome() && source.isHome() {
-				return fmt.Errorf("%s:%d: the source %q is of the kind %s and has the counter %q, which the source %q of "+
-					"the kind %s has: give one of them another counter", d.path, key.Line, key.Value, source.Kind,
+				return fmt.Errorf("%s:%d: the source %q is of the kind %s and has the counter %q, which the source "+
+					"%q of the kind %s has: give one of them another counter", d.path, key.Line, key.Value, source.Kind,
 					source.Counter, other.Name, other.Kind)
 			}
 		}
