@@ -151,7 +151,7 @@ func mergeTwoServers(t *testing.T, target dbtest.Target) {
 		drivers := map[string]string{"sqlite": "sqlite3", "postgres": "pgx", "mysql": "mysql"}
 		return sql.Open(drivers[target.Dialect], dsn)
 	})
-	plan, err := merge.Draft(ctx, &merge.Plan{
+	plan, _, err := merge.Draft(ctx, &merge.Plan{
 		Version: 1,
 		Layout:  merge.Layout{Preset: "game"},
 		Servers: []merge.Server{

@@ -85,28 +85,22 @@ func TestADraftFindsTheReferencesThatNobodyDeclared(t *testing.T) {
 	databases(t, func(t *testing.T, target dbtest.Target) {
 		_, into, plan := small(t, target, nobodySaid, nil, nobodySaidRows(1, 200), nobodySaidRows(2, 230))
 		draft := draftOf(t, plan)
-		for table, want := range map[string][]merge.Reference{
-			"hero_sheets": {{Column: "hero", Table: "heroes"}},
-			"bags":        {{Column: "hero", Table: "heroes"}},
-			"swords":      {{Column: "maker", Table: "heroes", When: "maker <> 0"}},
-			"letters":     {{Column: "sender", Table: "heroes", When: "kind = 1"}},
-			"heroes":      nil, "graves": nil,
-		} {
-			p := draft.Tables[table]
+		for table, p := range draft.Tables {
 			if p.Policy != merge.Copy || p.Renumber != (table != "hero_sheets" && table != "bags") {
 				t.Errorf("%s: policy %s, renumber %v", table, p.Policy, p.Renumber)
 			}
-			same := func(a, b merge.Reference) bool {
-				return a.Column == b.Column && a.Table == b.Table && a.When == b.When
+			if len(p.References) > 0 {
+				t.Errorf("%s has references of its own: %+v", table, p.References)
 			}
-			if !slices.EqualFunc(p.References, want, same) {
-				t.Errorf("%s refers by %+v, want %+v", table, p.References, want)
-			}
-			for _, r := range p.References {
-				if !strings.Contains(r.Note, "are keys of heroes.id") {
-					t.Errorf("%s: the evidence is %q", table, r.Note)
-				}
-			}
+		}
+		want := []string{"bags.hero", "hero_sheets.hero", "letters.sender when kind = 1", "swords.maker when maker <> 0"}
+		heroes := draft.Identities["heroes"]
+		if len(draft.Identities) != 1 || heroes == nil || heroes.Key != "id" || !slices.Equal(heroes.In, want) {
+			t.Fatalf("the identities are %+v, want heroes in %q", draft.Identities, want)
+		}
+		text, err := draft.YAML()
+		if err != nil || strings.Count(string(text), "# s1: ") != len(want) {
+			t.Errorf("the plan does not say what speaks for each column (%v):\n%s", err, text)
 		}
 
 		// Some heroes were deleted whose graves are still there, so a person has to say.
@@ -117,14 +111,14 @@ func TestADraftFindsTheReferencesThatNobodyDeclared(t *testing.T) {
 		m := open(t, draft)
 		_, found := problems(t, m)
 		if p := found[merge.CodeUndecided]; len(p) != 1 || p[0].Table != "graves" || p[0].Column != "lost_hero" ||
-			!strings.Contains(p[0].Remedy, "{column: lost_hero, table: heroes}") {
+			!strings.Contains(p[0].Remedy, `"graves.lost_hero" under identities: heroes: {key: id, `) {
 			t.Errorf("check found %v", found)
 		}
 		if _, err := m.Run(t.Context()); !errors.Is(err, merge.ErrUndecided) {
 			t.Errorf("the run ended with %v", err)
 		}
 		draft.Tables["graves"].Undecided = nil
-		draft.Tables["graves"].References = []merge.Reference{{Column: "lost_hero", Table: "heroes"}}
+		heroes.In = append(heroes.In, "graves.lost_hero")
 		draft.Tables["graves"].Orphans = "drop"
 		run(t, open(t, draft))
 		for table, column := range map[string]string{

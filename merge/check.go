@@ -25,7 +25,7 @@ type checker struct {
 }
 
 func newChecker(ws *workspace, d *decisions) *checker {
-	report, missing := &CheckReport{Plan: ws.plan.Hash()}, givenUp{}
+	report, missing := &CheckReport{Plan: ws.given.Hash()}, givenUp{}
 	return &checker{
 		ws: ws, decisions: d, report: report, missing: missing,
 		schema: &schemaCheck{ws: ws, report: report},
@@ -57,7 +57,7 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	c.schema.hidden()
 	c.schema.columns()
 	c.schema.circles()
-	if err := c.schema.undeclared(ctx); err != nil {
+	if err := c.schema.closed(ctx); err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
 	problems, warnings := leaseProblems(c.ws)

@@ -120,7 +120,7 @@ func TestAColumnThatHoldsKeysThatChangeIsMentioned(t *testing.T) {
 		mentioned := func() []merge.Problem {
 			_, _, plan := small(t, target, schema, tables, rows, nil)
 			report, _ := problems(t, open(t, plan))
-			return slices.DeleteFunc(report.Warnings, func(p merge.Problem) bool { return p.Code != merge.CodeUndeclared })
+			return slices.DeleteFunc(report.Problems, func(p merge.Problem) bool { return p.Code != merge.CodeUndeclared })
 		}
 		if got := mentioned(); len(got) != 1 || got[0].Table != "guests" || got[0].Column != "party_id" {
 			t.Errorf("mentioned is %v", got)

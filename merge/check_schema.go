@@ -12,8 +12,9 @@ import (
 
 // schemaCheck compares the plan with the catalogs of the databases.
 type schemaCheck struct {
-	ws     *workspace
-	report *CheckReport
+	ws      *workspace
+	report  *CheckReport
+	running bool // a run follows
 }
 
 // tables compares the tables of the databases with the tables of the plan.

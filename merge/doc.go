@@ -32,7 +32,9 @@
 //
 // Draft writes only what keeps every row, copy and rename, and undecided where that may be wrong.
 // It looks for references in the data, since the databases of most games declare none: what it is almost
-// certain of stands under references, and what may be one is undecided.
+// certain of stands under identities, and what may be one is undecided. Everything that it has found is in a
+// [Lock], which is kept beside the plan. Check looks again, and refuses columns that are new, of which the
+// data says something else now, or which hold keys that change although nobody has said what they are.
 //
 // Rows become one, by sum, keep_first and newest, if they are equal in the columns under key. Nobody but the
 // plan says which ones these are, and a column that a database counts is none of them: it has equal values

@@ -20,7 +20,9 @@ import (
 // the note of each says why. It drafts only what keeps every row: [Copy] and [Rename], with renumbered keys
 // or without. What else there is to choose from is in the note of a table that is [NotDecided]; such a plan
 // does not run.
-func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error) {
+//
+// The lock is what it has found in the columns of the servers. Keep it beside the plan; see [WithLock].
+func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, err error) {
 	drafted := *plan
 	if drafted.Version == 0 {
 		drafted.Version = 1
@@ -29,14 +31,19 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error)
 	if drafted.Tables == nil {
 		drafted.Tables = map[string]*TablePlan{}
 	}
+	drafted.Identities = maps.Clone(plan.Identities)
+	if drafted.Identities == nil {
+		drafted.Identities = map[string]*Identity{}
+	}
 	ws, err := openWorkspace(ctx, &drafted, opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, ws.close()) }()
 	d := newDrafter(ws)
-	if d.found, err = ws.undeclared(ctx); err != nil {
-		return nil, err
+	lock, err := d.find(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	for _, db := range ws.databases() {
 		for name := range db.Tables {
@@ -45,12 +52,13 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error)
 			}
 			c, err := d.suggest(ctx, name)
 			if err != nil {
-				return nil, fmt.Errorf("table %s: %w", name, err)
+				return nil, nil, fmt.Errorf("table %s: %w", name, err)
 			}
 			d.refer(name, c.plan)
 			drafted.Tables[name] = c.plan
 		}
 	}
+	d.identify(&drafted)
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
 	for name, p := range drafted.Tables {
 		if t := ws.target.Tables[name]; t != nil && p.Policy.copies() && p.Policy != KeepFirst &&
@@ -59,7 +67,7 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, err error)
 		}
 	}
 	slices.SortFunc(drafted.Conserve, func(a, b ConservedSum) int { return strings.Compare(a.Name, b.Name) })
-	return &drafted, drafted.Validate()
+	return &drafted, lock, drafted.Validate()
 }
 
 // sums suggests sums to conserve: columns whose names say that they hold money or the like.
@@ -89,11 +97,46 @@ const nameWords = `(?i)^(name|nick|nickname|nick_name|role_name|guild_name|title
 // look at what tables are called.
 type drafter struct {
 	ws    *workspace
-	spans map[place]bool // columns whose values on different servers were looked at, and if they are apart
-	found []census.Finding
+	known map[string]*TablePlan // what the plan had before
+	spans map[place]bool        // columns whose values were looked at: are those of different servers apart?
+	found []census.Finding      // what columns may refer to, though neither the target nor the plan says so
 }
 
-func newDrafter(ws *workspace) *drafter { return &drafter{ws: ws, spans: map[place]bool{}} }
+func newDrafter(ws *workspace) *drafter {
+	return &drafter{ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}}
+}
+
+// find looks for references in the data.
+func (d *drafter) find(ctx context.Context) (*Lock, error) {
+	s := surveyor{d.ws}
+	lock, err := s.outline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.take(ctx, func(string) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	lock.add(found)
+	d.found = slices.DeleteFunc(found, func(f census.Finding) bool {
+		t, parent := d.ws.target.Tables[f.Table], d.ws.target.Tables[f.Parent.Table]
+		return f.Verdict < census.Possible || t == nil || parent == nil || t.Column(f.Name) == nil ||
+			parent.Column(f.Parent.Name) == nil || d.ws.declared(f.Table, f.Name, f.Parent.Table) ||
+			slices.Contains(d.ws.plan.Plain, f.String())
+	})
+	return lock, nil
+}
+
+// identify moves the references that were found in the data under identities, where these can say it.
+func (d *drafter) identify(p *Plan) {
+	for _, f := range d.found {
+		t := p.Tables[f.Table]
+		if f.Verdict != census.Reference || d.known[f.Table] != nil || !p.identify(f) {
+			continue
+		}
+		t.References = slices.DeleteFunc(t.References, func(r Reference) bool { return r.Column == f.Name })
+	}
+}
 
 // refer writes the references of a table that were found in the data.
 func (d *drafter) refer(table string, p *TablePlan) {
@@ -101,7 +144,11 @@ func (d *drafter) refer(table string, p *TablePlan) {
 		switch {
 		case f.Table != table:
 		case f.Verdict == census.Reference:
-			p.References = append(p.References, d.ws.referenceOf(f))
+			r := Reference{Column: f.Name, Table: f.Parent.Table, When: f.When, Note: f.Evidence}
+			if !slices.Equal(d.ws.target.Tables[r.Table].Primary, []string{f.Parent.Name}) {
+				r.Target = []string{f.Parent.Name}
+			}
+			p.References = append(p.References, r)
 		default:
 			p.Undecided = append(p.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(),
 				Evidence: f.Evidence})
@@ -113,7 +160,7 @@ func (d *drafter) refer(table string, p *TablePlan) {
 // those that were found in the data.
 func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
 	var p TablePlan
-	if declared := d.ws.plan.Tables[t.Name]; declared != nil {
+	if declared := d.known[t.Name]; declared != nil {
 		p.References = slices.Clone(declared.References)
 	} else {
 		d.refer(t.Name, &p)

@@ -16,7 +16,7 @@ import (
 // draftOf drafts a plan without tables.
 func draftOf(t *testing.T, plan *merge.Plan) *merge.Plan {
 	t.Helper()
-	drafted, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+	drafted, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
 	if err != nil {
 		t.Fatal(err)
 	}

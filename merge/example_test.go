@@ -40,8 +40,8 @@ func Example() {
 		check(db.Close())
 	}
 
-	// The draft is saved and reviewed; then every night is the same.
-	plan, err := merge.Draft(ctx, &merge.Plan{
+	// The draft and its lock are saved and reviewed; then every night is the same.
+	plan, lock, err := merge.Draft(ctx, &merge.Plan{
 		Version: 1,
 		Layout:  merge.Layout{Preset: "game"},
 		Servers: []merge.Server{
@@ -55,7 +55,7 @@ func Example() {
 		Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name", Keep: "highest", By: "gold"},
 	}
 
-	m, err := merge.Open(ctx, plan, merge.WithOpener(open))
+	m, err := merge.Open(ctx, plan, merge.WithOpener(open), merge.WithLock(lock))
 	check(err)
 	defer func() { check(m.Close()) }()
 	found, err := m.Check(ctx)

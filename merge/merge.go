@@ -38,7 +38,7 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 		return nil, err
 	}
 	if state.name != "" {
-		report := &CheckReport{Plan: m.ws.plan.Hash(), Verdict: Undecided}
+		report := &CheckReport{Plan: m.ws.given.Hash(), Verdict: Undecided}
 		report.problem(Problem{Code: CodeAlreadyBegun, Server: m.ws.target.Name,
 			Message: "it already belongs to a merge, in the state " + state.name,
 			Remedy: "run goes on with it, verify looks at its result; to begin anew, drop the target and make " +
@@ -58,7 +58,7 @@ func (m *Merge) Run(ctx context.Context) (*RunReport, error) {
 	r := &runner{
 		ws: m.ws, journal: m.journal(), temporary: newDecisions(m.ws, m.offsets, false),
 		decisions: newDecisions(m.ws, m.offsets, true),
-		report:    &RunReport{Plan: m.ws.plan.Hash(), Servers: m.ws.mergedServers()},
+		report:    &RunReport{Plan: m.ws.given.Hash(), Servers: m.ws.mergedServers()},
 	}
 	return r.run(ctx)
 }
@@ -71,7 +71,7 @@ func (m *Merge) Run(ctx context.Context) (*RunReport, error) {
 // error means that Verify itself failed.
 func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 	v := &verifier{
-		ws: m.ws, journal: m.journal(), report: &VerifyReport{Plan: m.ws.plan.Hash()},
+		ws: m.ws, journal: m.journal(), report: &VerifyReport{Plan: m.ws.given.Hash()},
 	}
 	return v.verify(ctx)
 }

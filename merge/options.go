@@ -22,6 +22,7 @@ type options struct {
 	maxConflicts int // how many conflicts a report lists for each table
 	portable     bool
 	only         []string // the tables that are copied now; none means all
+	lock         *Lock    // what was found before; nil if nothing is known
 	rate         int      // how many rows are copied in a second; 0 means as many as possible
 	sleep        func(ctx context.Context, d time.Duration) error
 	atFailpoint  func(point string) // set by tests only
@@ -66,6 +67,11 @@ func WithChunk(rows int) Option {
 func WithOnly(tables ...string) Option {
 	return func(o *options) { o.only = append(o.only, tables...) }
 }
+
+// WithLock sets what was found in the servers when the plan was written. Check and Run then refuse columns
+// that are new, or of which the data says something else now. Check looks at all of them again, and Run only
+// into tables in which rows have come or gone. Without a lock both look at everything, unless no key changes.
+func WithLock(l *Lock) Option { return func(o *options) { o.lock = l } }
 
 // WithRate sets how many rows Run copies in a second at most, so that others who use the same machines are
 // not slowed down. Values below 1 change nothing. A chunk has at most the rows of a second.

@@ -34,6 +34,11 @@ type Plan struct {
 	// GivesUp has the number of rows that the target does not get, for each table that loses some. Check
 	// prints the lines, and nothing runs unless they say what happens.
 	GivesUp map[string]GivenUp `yaml:"gives_up,omitempty" json:"gives_up,omitempty"`
+	// Identities has, for each table to which others refer, the columns that do so, unless the databases
+	// declare it by foreign keys.
+	Identities map[string]*Identity `yaml:"identities,omitempty" json:"identities,omitempty"`
+	// Plain lists columns, written as table.column, whose values look like keys of a table and are none.
+	Plain []string `yaml:"plain,omitempty,flow" json:"plain,omitempty"`
 	// Tables has an entry for every table of every source and of the target.
 	Tables map[string]*TablePlan `yaml:"tables" json:"tables"`
 	// LeftOut lists what the databases hold besides those tables and what a merge does not copy: views,
@@ -143,10 +148,11 @@ type TablePlan struct {
 	// Orphans says what happens to rows that refer to a row that is not in the target: refuse (the default),
 	// drop the row, or null, which copies the row without the reference.
 	Orphans string `yaml:"orphans,omitempty" json:"orphans,omitempty"`
-	// References are foreign keys that are not declared in the databases.
+	// References are foreign keys that are not declared in the databases. Those of one column are shorter under
+	// Identities.
 	References []Reference `yaml:"references,omitempty" json:"references,omitempty"`
 	// Undecided are columns that may hold keys of a table. Check reports each of them, and Run refuses the
-	// plan, until it is under References or was removed.
+	// plan, until it stands under Identities or Plain of the plan in place of this.
 	Undecided []OpenColumn `yaml:"undecided,omitempty" json:"undecided,omitempty"`
 	// Absent lists servers that may lack the table.
 	Absent []string `yaml:"absent,omitempty" json:"absent,omitempty"`
@@ -362,6 +368,7 @@ func (p *Plan) Validate() error {
 			t.validate(errs, "table "+name+": ", p)
 		}
 	}
+	p.validateIdentities(errs)
 	for _, name := range slices.Sorted(maps.Keys(p.GivesUp)) {
 		errs.check(p.Tables[name] != nil, "gives_up: there is no table %q in the plan", name)
 	}

@@ -68,6 +68,7 @@ const (
 	CodeLeftOut         Code = "left_out"         // a merge does not copy something that the plan does not name
 	CodeHiddenRows      Code = "hidden_rows"      // rows that the login cannot see
 	CodeUndeclared      Code = "undeclared"       // a column may be a reference that is not declared
+	CodeLock            Code = "lock"             // a column is not what it was when the lock was written
 	CodeGivesUp         Code = "gives_up"         // the plan has another number of rows that are given up
 )
 
@@ -151,6 +152,8 @@ type CheckReport struct {
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// GivesUp is what the plan has to have under gives_up. It is there if there is no other problem.
 	GivesUp map[string]GivenUp `json:"gives_up,omitempty"`
+	// Lock is what the servers hold now. It is nil if nothing had to be looked at, because no key changes.
+	Lock *Lock `json:"-"`
 	// Rows is how many rows will be in the target.
 	Rows int64 `json:"rows"`
 	// Estimate is how long copying may take, from a sample.

@@ -56,6 +56,7 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 		}
 	default:
 		c := newChecker(r.ws, r.temporary)
+		c.schema.running = true
 		if report.Check, err = c.check(ctx); err != nil {
 			return report, err
 		}
@@ -175,7 +176,7 @@ func (r *runner) decide(ctx context.Context, check *CheckReport, fingerprints ma
 			}
 		}
 		q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableRun), " (id, plan, state) VALUES (").
-			BindAll(int64(1), r.ws.plan.Hash(), stateDecided).Add(")")
+			BindAll(int64(1), r.ws.given.Hash(), stateDecided).Add(")")
 		_, err := r.ws.target.Run(ctx, q)
 		return err
 	})

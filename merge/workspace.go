@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -19,7 +18,8 @@ import (
 // merge works on it.
 type workspace struct {
 	options
-	plan         *Plan
+	given        *Plan // as people wrote it
+	plan         *Plan // the same with all references at their tables
 	layout       decoder
 	minGenerated int64 // smaller IDs have no time in them, so a database counted them
 	servers      []*server
@@ -75,6 +75,10 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	if err := ws.distinct(); err != nil {
 		return nil, err
 	}
+	var faults []Problem
+	if ws.plan, faults = plan.resolved(ws.target.Tables); len(faults) > 0 {
+		ws.problems = append(ws.problems, faults...)
+	}
 	ws.relate()
 	for _, name := range ws.only {
 		if ws.jobs[name] == nil {
@@ -86,7 +90,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 }
 
 func newWorkspace(plan *Plan, opts []Option) *workspace {
-	ws := &workspace{plan: plan, jobs: map[string]*tableJob{}, options: options{
+	ws := &workspace{given: plan, plan: plan, jobs: map[string]*tableJob{}, options: options{
 		chunkRows: 10_000, maxConflicts: 10_000, funcs: map[string]Func{}, log: slog.New(slog.DiscardHandler),
 	}}
 	ws.elsewhere = &elsewhere{ws: ws}
@@ -348,35 +352,15 @@ func (ws *workspace) late(j *tableJob) []string {
 	return names
 }
 
-// undeclared returns the columns of the sources that refer to a table by what is in them, or may do so,
-// though neither the target nor the plan declares it.
-func (ws *workspace) undeclared(ctx context.Context) ([]census.Finding, error) {
-	var sources []*sqldb.DB
-	for _, s := range ws.servers {
-		sources = append(sources, s.db)
+// declared reports whether the target or the plan says what a column refers to. A condition speaks for the
+// rows that meet it, and so for one table only.
+func (ws *workspace) declared(table, column, parent string) bool {
+	if t := ws.target.Tables[table]; t != nil && slices.ContainsFunc(t.References,
+		func(r sqldb.Reference) bool { return slices.Contains(r.Columns, column) }) {
+		return true
 	}
-	all, err := census.Take(ctx, sources, ws.minGenerated)
-	return slices.DeleteFunc(all, func(f census.Finding) bool {
-		t, parent := ws.target.Tables[f.Table], ws.target.Tables[f.Parent.Table]
-		if f.Verdict < census.Possible || t == nil || parent == nil || t.Column(f.Name) == nil ||
-			parent.Column(f.Parent.Name) == nil {
-			return true
-		}
-		declared := slices.ContainsFunc(t.References,
-			func(r sqldb.Reference) bool { return slices.Contains(r.Columns, f.Name) })
-		if p := ws.plan.Tables[f.Table]; p != nil {
-			declared = declared || p.Set[f.Name] != "" || slices.ContainsFunc(p.References,
-				func(r Reference) bool { return slices.Contains(r.columns(), f.Name) })
-		}
-		return declared
-	}), err
-}
-
-// referenceOf returns a finding as a plan declares it.
-func (ws *workspace) referenceOf(f census.Finding) Reference {
-	r := Reference{Column: f.Name, Table: f.Parent.Table, When: f.When, Note: f.Evidence}
-	if !slices.Equal(ws.target.Tables[f.Parent.Table].Primary, []string{f.Parent.Name}) {
-		r.Target = []string{f.Parent.Name}
-	}
-	return r
+	p := ws.plan.Tables[table]
+	return p != nil && (p.Set[column] != "" || slices.ContainsFunc(p.References, func(r Reference) bool {
+		return slices.Contains(r.columns(), column) && (r.When == "" || r.Table == parent)
+	}))
 }

@@ -49,6 +49,7 @@ type merging struct {
 	*merge.Merge
 	plan    *merge.Plan
 	path    string
+	lock    *merge.Lock // nil if there is none yet
 	meter   *meter
 	secrets dsn.Secrets
 }
@@ -70,8 +71,12 @@ func withMerge(
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	m := &merging{plan: plan, path: path, meter: newMeter(e, o), secrets: secretsOf(plan)}
+	if m.lock, err = merge.LoadLock(lockPath(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	opts := []merge.Option{
-		merge.WithOpener(openDatabase), merge.WithProgress(m.meter.show), merge.WithLogger(m.logger(o)),
+		merge.WithLock(m.lock), merge.WithOpener(openDatabase), merge.WithProgress(m.meter.show),
+		merge.WithLogger(m.logger(o)),
 	}
 	if o.merge.conflicts > 0 {
 		opts = append(opts, merge.WithMaxConflicts(o.merge.conflicts))
@@ -98,6 +103,26 @@ func planPath(name string, args []string) (string, error) {
 			len(args))
 	}
 	return args[0], nil
+}
+
+// lockPath returns the path of the lock beside a plan.
+func lockPath(plan string) string {
+	if lock := strings.TrimSuffix(plan, filepath.Ext(plan)) + ".lock"; lock != plan {
+		return lock
+	}
+	return plan + ".lock"
+}
+
+// keep writes what a check has found beside the plan, unless that would hide a difference.
+func (m *merging) keep(e *env, report *merge.CheckReport) {
+	differs := func(p merge.Problem) bool { return p.Code == merge.CodeLock }
+	if report.Lock == nil || slices.ContainsFunc(report.Problems, differs) {
+		return
+	}
+	if err := report.Lock.Save(lockPath(m.path)); err != nil {
+		text := fmt.Sprintf("What was found in the data of the servers is not kept: %v.", err)
+		say(e.err, "%s\n", wrap(text, ""))
+	}
 }
 
 // logger logs warnings and errors next to the progress, without secrets.
@@ -141,7 +166,8 @@ guessed from its keys and from what is in them, and a note with the reason. A dr
 copy or rename, with renumbered keys or without. Where that may not be what is wanted, the policy is
 "undecided", and the note lists what there is to choose from. Somebody who knows the game must decide these
 tables before anything runs, and the lines with REVIEW. Read the other lines too. The command copies no rows.
-It refuses an existing file (exit code 3), and only you can read the new one.
+It refuses an existing file (exit code 3), and only you can read the new one. Beside plan.yaml it writes
+plan.lock, with what it has found in each column of the servers. Keep both together, and change only the plan.
 
 A server is written as [NAME:]NUMBER=DSN. NUMBER is the server number in the IDs that were generated there.
 If other servers were merged into it before, their numbers follow, as in 2,7. The order matters: where one
@@ -182,13 +208,16 @@ func runMergePlan(ctx context.Context, e *env, o *options, args []string) error 
 		return err
 	}
 	m := &merging{plan: plan, path: path, secrets: secretsOf(plan)}
-	drafted, err := merge.Draft(ctx, plan, merge.WithOpener(openDatabase))
+	drafted, lock, err := merge.Draft(ctx, plan, merge.WithOpener(openDatabase))
 	if err != nil {
 		return m.explain(ctx, name, err)
 	}
 	if err := drafted.Save(path); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	} else if err != nil {
+		return err
+	}
+	if err := lock.Save(lockPath(path)); err != nil {
 		return err
 	}
 	if literal := literalPasswords(drafted); len(literal) > 0 {
@@ -352,7 +381,8 @@ func mergeCheckCommand() command {
 Reads the sources and the target and prints what "merge run" would do: how many rows of each table it would
 copy, and every conflict, which is a pair of rows that are equal in a unique key of the target, with its
 resolution. Warnings and undecided problems come last. Of each kind of problem, and of the conflicts in each
-key, 20 lines are printed, and the rest with --all. The command writes to no database.
+key, 20 lines are printed, and the rest with --all. The command writes to no database. If the data of a column
+says something else than plan.lock, that is a problem; otherwise plan.lock gets the new counts.
 
 Exit codes, for scripts:
 
@@ -395,6 +425,7 @@ func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error
 			return err
 		}
 		m.meter.done()
+		m.keep(e, report)
 		verdict = report.Verdict
 		if o.json {
 			return printJSON(e.out, report)

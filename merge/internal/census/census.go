@@ -33,6 +33,10 @@ const (
 	Reference                // they are keys almost certainly
 )
 
+func (v Verdict) String() string {
+	return []string{"none", "plain", "possible", "reference"}[v]
+}
+
 // Finding is what a census thinks of a column. A column whose values are keys of different tables in
 // different rows has one finding for each of these tables.
 type Finding struct {
@@ -41,6 +45,9 @@ type Finding struct {
 	Parent   Column // whose keys they are
 	When     string // the condition for the rows that refer, in SQL; "" for all rows
 	Evidence string
+	// Hits has, for each key that the values may be, how many different values of each server are such keys,
+	// and how many are not.
+	Hits map[Column]string
 }
 
 // Census is what is known of the integer columns of several servers.
@@ -62,9 +69,12 @@ type span struct {
 	min, max       int64
 }
 
-// Take asks the servers and returns the findings about all integer columns, in the order of tables and
-// columns. A key is only looked for if some server has counted it: the other ones are never renumbered.
-func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64) ([]Finding, error) {
+// Take asks the servers and returns the findings about the integer columns of the tables for which looks is
+// true, in the order of tables and columns. A key is only looked for if some server has counted it: the other
+// ones are never renumbered.
+func Take(
+	ctx context.Context, servers []*sqldb.DB, minGenerated int64, looks func(table string) bool,
+) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
 		above: map[Column][]Column{}, selectors: map[string][]Column{}}
 	names := map[string]bool{}
@@ -84,6 +94,9 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64) ([]Findi
 	c.findKeys()
 	matches := map[Column][]match{}
 	for _, col := range c.columns {
+		if !looks(col.Table) && !slices.Contains(c.keys, col) {
+			continue
+		}
 		found, err := c.match(ctx, col)
 		if err != nil {
 			return nil, err
@@ -99,9 +112,15 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64) ([]Findi
 	}
 	var all []Finding
 	for _, col := range c.columns {
+		if !looks(col.Table) {
+			continue
+		}
 		found, err := c.judge(ctx, col, c.roots(col, matches[col]))
 		if err != nil {
 			return nil, err
+		}
+		for i := range found {
+			found[i].Hits = hitsOf(found[i].Hits, matches[col])
 		}
 		all = append(all, found...)
 	}

@@ -125,7 +125,7 @@ func taken(t *testing.T, target dbtest.Target, servers ...[]string) map[string]s
 	for i, statements := range servers {
 		all = append(all, opened(t, target, fmt.Sprintf("s%d", i+1), statements))
 	}
-	findings, err := census.Take(t.Context(), all, minGenerated)
+	findings, err := census.Take(t.Context(), all, minGenerated, func(string) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}

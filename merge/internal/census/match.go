@@ -159,3 +159,21 @@ func (m match) evidence(zeros bool, counter []string) string {
 	}
 	return strings.Join(parts, "; ")
 }
+
+// hitsOf adds the counts of matches to others, which stay as they are. Samples count nothing.
+func hitsOf(all map[Column]string, matches []match) map[Column]string {
+	if all == nil {
+		all = map[Column]string{}
+	}
+	for _, m := range matches {
+		if _, known := all[m.key]; known || m.sampled {
+			continue
+		}
+		var parts []string
+		for _, a := range m.servers {
+			parts = append(parts, fmt.Sprintf("%s %d and not %d", a.server, a.hits, a.values-a.hits))
+		}
+		all[m.key] = strings.Join(parts, ", ")
+	}
+	return all
+}

@@ -1,0 +1,87 @@
+package merge_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+const identitiesOfHeroes = `version: 1
+layout: game
+servers: [{name: s1, number: 1, dsn: one}, {name: s2, number: 2, dsn: two}]
+target: {name: s1, number: 1, dsn: three}
+identities:
+  heroes: {key: id, in: ["*s.hero", "swords.maker when maker <> 0", "letters.sender when kind = 1", graves.lost_hero]}
+tables:
+  heroes: {policy: copy, renumber: true}
+  hero_sheets: {policy: copy}
+  bags: {policy: copy}
+  swords: {policy: copy, renumber: true}
+  letters: {policy: copy, renumber: true}
+  graves: {policy: copy, renumber: true, orphans: drop}
+`
+
+func TestIdentitiesAreReferences(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, into, made := small(t, target, nobodySaid, nil, nobodySaidRows(1, 200), nobodySaidRows(2, 230))
+		plan := mustParse(t, identitiesOfHeroes)
+		plan.Servers, plan.Target = made.Servers, made.Target
+		for text, column := range map[string]string{"*_pages.hero": "", "bags.owner": "owner"} {
+			wrong := mustParse(t, strings.Replace(identitiesOfHeroes, "graves.lost_hero", `"`+text+`"`, 1))
+			wrong.Servers, wrong.Target = made.Servers, made.Target
+			_, found := problems(t, opened(t, wrong))
+			if p := found[merge.CodePlan]; len(p) != 1 || p[0].Column != "id" && p[0].Column != column {
+				t.Errorf("%s: check found %v", text, found)
+			}
+		}
+		run(t, open(t, plan))
+		for table, column := range map[string]string{
+			"hero_sheets": "hero", "bags": "hero", "swords": "maker", "letters": "sender", "graves": "lost_hero"} {
+			if n := strangers(t, into, table, column); n > 0 {
+				t.Errorf("%d rows of %s refer to a stranger", n, table)
+			}
+		}
+		if len(plan.Tables["bags"].References) > 0 {
+			t.Error("the plan itself was changed")
+		}
+	})
+}
+
+func TestAnIdentityThatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
+	read := mustParse(t, identitiesOfHeroes)
+	text, err := read.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := merge.Parse(text); err != nil || again.Hash() != read.Hash() {
+		t.Errorf("it was not written as it was read (%v):\n%s", err, text)
+	}
+	for _, in := range []string{"hero", "bags.", ".hero", "bags.hero when ", "[.hero", "pages.hero"} {
+		wrong := strings.Replace(identitiesOfHeroes, "graves.lost_hero", `"`+in+`"`, 1)
+		if _, err := merge.Parse([]byte(wrong)); !errors.Is(err, merge.ErrPlan) {
+			t.Errorf("%q is read: %v", in, err)
+		}
+	}
+	for _, part := range []string{"plain: [bags]\n", "plain: [bags.]\n", "plain: [pages.hero]\n"} {
+		if _, err := merge.Parse([]byte(identitiesOfHeroes + part)); !errors.Is(err, merge.ErrPlan) {
+			t.Errorf("%q is read: %v", part, err)
+		}
+	}
+	if read.Identities["heroes"].In = nil; read.Hash() == mustParse(t, identitiesOfHeroes).Hash() {
+		t.Error("the hash of the plan does not cover its identities")
+	}
+}
+
+func mustParse(t *testing.T, text string) *merge.Plan {
+	t.Helper()
+	plan, err := merge.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
