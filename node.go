@@ -32,7 +32,8 @@ type node struct {
 	home    authority.Database
 	schemas []string
 	// end ends the look for the end of the pool, when nothing is left to be given back.
-	end context.CancelFunc
+	end   context.CancelFunc
+	ended context.Context // is over: see isHomeless
 }
 
 // lookForEnd is how often a node looks whether the pool is still open whose database has its leases.
@@ -46,6 +47,9 @@ func (n *node) start() {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	n.end = end
+	ended, over := context.WithCancel(ctx)
+	over()
+	n.ended = ended
 	go func() {
 		ticker := time.NewTicker(lookForEnd)
 		defer ticker.Stop()
@@ -67,9 +71,7 @@ func (n *node) isHomeless() bool {
 		return false
 	}
 	// Of a pool that is open database/sql says that there was no time. It asks no server.
-	ended, end := context.WithCancel(context.Background())
-	end()
-	return !errors.Is(pool.PingContext(ended), context.Canceled)
+	return !errors.Is(pool.PingContext(n.ended), context.Canceled)
 }
 
 // giveUp closes a node whose pool was closed. What cannot be given back falls free by itself.
@@ -127,9 +129,9 @@ func (n *node) health() Health {
 	return h
 }
 
-// newNode gets a node number and builds the generator. The configuration has a logger. db is nil where no database is known yet;
-// otherwise it notes first where its IDs come from, so that no number is leased for a database that has
-// another authority.
+// newNode gets a node number and builds the generator. The configuration has a logger. db is nil where no
+// database is known yet; otherwise it notes first where its IDs come from, so that no number is leased for a
+// database that has another authority.
 func newNode(ctx context.Context, c config, db *gorm.DB) (node, error) {
 	if c.byHand == nil {
 		return leaseNode(ctx, c, db)

@@ -179,11 +179,12 @@ func WithNumbers(name string, source Source) Option {
 	})
 }
 
-// WithModels has the primary keys of models filled that have no tag: of models of libraries, and of all models
-// that embed gorm.Model if that is named. They are structs, or pointers to them. A tag still decides where
-// there is one, so snowflake:"false" leaves a model out. The plugin treats such a key as it treats a tagged
-// one, but nothing refuses its zeros in a database that does not use the plugin. A key of several fields is
-// refused with [ErrInvalidField]: tag the one that is to be filled. The option may be given several times.
+// WithModels has the primary keys of models filled that have no tag: of models of libraries, and of all
+// models that embed gorm.Model if that is named. They are structs, or pointers to them. A tag still decides
+// where there is one, so snowflake:"false" leaves a model out. The plugin treats such a key as it treats a
+// tagged one, but nothing refuses its zeros in a database that does not use the plugin. A key of several
+// fields is refused with [ErrInvalidField]: tag the one that is to be filled. The option may be given
+// several times.
 func WithModels(models ...any) Option {
 	return optionFunc(func(c *config) error {
 		for _, model := range models {
@@ -203,10 +204,10 @@ func WithModels(models ...any) Option {
 	})
 }
 
-// WithJSONNumbers says that the readers of your JSON keep all 63 bits of a number, or never get the keys. Then
-// the plugin does not warn of keys that JSON writes as numbers. By default it does, once for each model: at
-// Prepare or at the first create, if the key has an integer type such as uint or int64 in place of [ID], and
-// the layout has more than 53 bits. JavaScript and many others round such a number, often to the key of
+// WithJSONNumbers says that the readers of your JSON keep all 63 bits of a number, or never get the keys.
+// Then the plugin does not warn of keys that JSON writes as numbers. By default it does, once for each model:
+// at Prepare or at the first create, if the key has an integer type such as uint or int64 in place of [ID],
+// and the layout has more than 53 bits. JavaScript and many others round such a number, often to the key of
 // another row.
 func WithJSONNumbers() Option {
 	return optionFunc(func(c *config) error {

@@ -506,7 +506,7 @@ func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.start()
+	n.start() //nolint:contextcheck // the look for the end of the pool outlives the call
 	p.node.Store(&n)
 	return &n, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -612,8 +611,9 @@ func (k *Keeper) young(err error) error {
 	if !errors.Is(err, ErrStore) || permanent(err) || k.spanNow() >= k.grown {
 		return err
 	}
-	return fmt.Errorf("%w: here the windows of a process last from %v at first up to %v, as it grows older; if "+
-		"it begins with a transaction that writes for longer, set their span (lease.WithSpan)", err, k.span, k.grown)
+	return fmt.Errorf("%w: here the windows of a process last from %v at first up to %v, as it grows older; "+
+		"if it begins with a transaction that writes for longer, set their span (lease.WithSpan)",
+		err, k.span, k.grown)
 }
 
 // interval is the time between two extensions: a third of a span, or up to a fifth less, so that
@@ -969,12 +969,12 @@ func (k *Keeper) notGivenBack(until time.Time, err error) error {
 	k.said = k.said || !said
 	k.mu.Unlock()
 	if !said {
-		level := slog.LevelWarn
+		say := k.log.Warn
 		if errors.Is(err, ErrClosed) { // whoever has closed the store knows
-			level = slog.LevelInfo
+			say = k.log.Info
 		}
-		k.log.Log(context.Background(), level, "lease: the node was not given back; it falls free when its "+
-			"window ends", "node", node, "until", until, "error", err)
+		say("lease: the node was not given back; it falls free when its window ends", "node", node,
+			"until", until, "error", err)
 	}
 	return failed(fmt.Sprintf("node %d was not given back, and falls free at the end of its window", node), err)
 }

@@ -202,16 +202,17 @@ func (d Dialect) CreateTable(table string, columns, types []string) string {
 
 // Schemas returns a query, with its arguments, for the schemas of two tables that lie beside each other, and
 // for words that say in which database of which server they are. Each schema is where a statement without one
-// finds the table, or else the other one, or else would make it. On PostgreSQL two numbers follow, which are 1
-// for a table that is there. The query is empty for SQLite, where a name without a schema means one thing on
-// all connections.
+// finds the table, or else the other one, or else would make it. On PostgreSQL two numbers follow, which are
+// 1 for a table that is there. The query is empty for SQLite, where a name without a schema means one thing
+// on all connections.
 func (d Dialect) Schemas(table, other string) (query string, args []any) {
 	switch d.Kind {
 	case PostgreSQL:
 		const found = "(SELECT nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
 			"WHERE c.oid = to_regclass("
 		return "SELECT COALESCE(one, two, current_schema()), COALESCE(two, one, current_schema()), " +
-				d.here() + ", (one IS NOT NULL)::int, (two IS NOT NULL)::int FROM (SELECT " + found + "$1)) AS one, " + found + "$2)) AS two) AS found",
+				d.here() + ", (one IS NOT NULL)::int, (two IS NOT NULL)::int FROM (SELECT " +
+				found + "$1)) AS one, " + found + "$2)) AS two) AS found",
 			[]any{d.Quote(table), d.Quote(other)}
 	case MySQL:
 		return "SELECT DATABASE(), DATABASE(), " + d.here(), nil

@@ -81,8 +81,8 @@ func Locked(err error) bool {
 	return false
 }
 
-// Absent is the error about a table of PostgreSQL that was looked for in the catalog. A statement that does not
-// find it would stand in the log of the server.
+// Absent is the error about a table of PostgreSQL that was looked for in the catalog. A statement that does
+// not find it would stand in the log of the server.
 type Absent string
 
 // Error names the table.

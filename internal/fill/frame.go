@@ -373,8 +373,8 @@ func (f *frame) made(c int, id int64) bool {
 	return contains(f.ids, id)
 }
 
-// replaced returns a field in which other values stand than the IDs that were made for the rows, or nil. A hook
-// may also have emptied some, which get new ones.
+// replaced returns a field in which other values stand than the IDs that were made for the rows, or nil. A
+// hook may also have emptied some, which get new ones.
 func (f *frame) replaced() (field *schema.Field) {
 	if f.rows == nil || len(f.ids) == 0 {
 		return nil

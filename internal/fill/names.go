@@ -24,5 +24,5 @@ func IsInUse(db *gorm.DB) bool { return db.Callback().Create().Get(callbackFill)
 
 // InTransaction reports whether a handle leads into a transaction that was begun on its database.
 func InTransaction(db *gorm.DB) bool {
-	return db.Statement != nil && inTransaction(db.Statement.ConnPool) && !inTransaction(db.Config.ConnPool)
+	return db.Statement != nil && inTransaction(db.Statement.ConnPool) && !inTransaction(db.ConnPool)
 }

@@ -203,8 +203,8 @@ func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
 		asks = asks || c.models[owner]
 	}
 	if asks && len(s.PrimaryFields) > 1 {
-		return false, fmt.Errorf("the model is one whose key is filled without a tag, and the key has %d fields: "+
-			"tag the one that is to be filled, and leave the model out of WithModels", len(s.PrimaryFields))
+		return false, fmt.Errorf("the model is one whose key is filled without a tag, and the key has %d "+
+			"fields: tag the one that is to be filled, and leave the model out of WithModels", len(s.PrimaryFields))
 	}
 	return asks, nil
 }

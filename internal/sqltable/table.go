@@ -706,12 +706,13 @@ func (t *Table) look(ctx context.Context) error {
 	} else {
 		t.Same(s, 0, m.Row[0])
 	}
-	rows, err := Request(ctx, t, Reads, "reading it", func(ctx context.Context, q Querier) (rows []Row, err error) {
+	read := func(ctx context.Context, q Querier) (rows []Row, err error) {
 		if err = Check(ctx, q, t.spec.Dialect, t.place.IsThere, t.name); err == nil {
 			_, rows, err = Query(ctx, q, s.String(), s.Args...)
 		}
 		return rows, err
-	})
+	}
+	rows, err := Request(ctx, t, Reads, "reading it", read)
 	for _, row := range rows {
 		t.identity, _ = m.in(row)
 	}
