@@ -74,7 +74,7 @@ func TestNamesThatOnlyTheGameKeepsApartAreRenamed(t *testing.T) {
 			[]string{"Eagle", "", "Heron", "Kite"}, merge.RenamePlan{})
 		tables := plan.Tables
 		plan.Tables = nil
-		drafted, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		drafted, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
 		if err != nil {
 			t.Fatal(err)
 		}
