@@ -219,6 +219,13 @@ func (s *shardBench) check(err error) {
 	}
 }
 
+// allocations reports how often each side allocates memory.
+func (s *shardBench) allocations(routed, byHand func(i int)) {
+	for name, side := range map[string]func(int){"routed-allocs": routed, "by-hand-allocs": byHand} {
+		s.ReportMetric(testing.AllocsPerRun(200, func() { side(0) }), name)
+	}
+}
+
 // ratio runs both functions alternately. It reports their median times and the time of routed
 // divided by that of byHand.
 func (s *shardBench) ratio(routed, byHand func(i int)) {
@@ -262,6 +269,80 @@ func BenchmarkShardTable(b *testing.B) {
 		}
 		id++
 	}
+}
+
+// BenchmarkShards compares methods of the router with GORM on one table that has all the rows.
+func BenchmarkShards(b *testing.B) {
+	for _, shards := range []int{4, 16, 64} {
+		b.Run(fmt.Sprintf("of%d", shards), func(b *testing.B) {
+			eachShardBench(b, shards, 64_000, func(s *shardBench) {
+				for name, compare := range map[string]func(*shardBench){
+					"point": comparePoint, "newest": compareNewest, "find": compareFind, "create": compareCreate,
+				} {
+					s.Run(name, func(b *testing.B) {
+						of := *s
+						of.B = b
+						compare(&of)
+					})
+				}
+			})
+		})
+	}
+}
+
+func comparePoint(s *shardBench) {
+	routed := func(i int) {
+		var row shardedRow
+		id := s.ids[i*97%len(s.ids)]
+		db, err := s.router.DB(s.Context(), &shardedRow{}, id)
+		s.check(err)
+		s.check(db.First(&row, id).Error)
+	}
+	byHand := func(i int) {
+		var row benchRow
+		s.check(s.plain.WithContext(s.Context()).First(&row, s.ids[i*97%len(s.ids)]).Error)
+	}
+	s.ratio(routed, byHand)
+	s.allocations(routed, byHand)
+}
+
+func compareNewest(s *shardBench) {
+	s.ratio(func(int) {
+		var rows []shardedRow
+		s.check(s.router.Latest(s.Context(), &rows, 50))
+	}, func(int) {
+		var rows []benchRow
+		s.check(s.plain.WithContext(s.Context()).Order("id DESC").Limit(50).Find(&rows).Error)
+	})
+}
+
+func compareFind(s *shardBench) {
+	some := func(i int) []snowflakeplugin.ID {
+		ids := make([]snowflakeplugin.ID, 20)
+		for n := range ids {
+			ids[n] = s.ids[(i*971+n*n*389)%len(s.ids)]
+		}
+		return ids
+	}
+	s.ratio(func(i int) {
+		var rows []shardedRow
+		s.check(s.router.Find(s.Context(), &rows, some(i)))
+	}, func(i int) {
+		var rows []benchRow
+		s.check(s.plain.WithContext(s.Context()).Find(&rows, some(i)).Error)
+	})
+}
+
+func compareCreate(s *shardBench) {
+	s.ratio(func(int) {
+		s.check(s.router.Create(s.Context(), s.batch()[:100]))
+	}, func(int) {
+		rows := make([]benchRow, 100)
+		for i, row := range s.batch()[:100] {
+			rows[i] = benchRow(row)
+		}
+		s.check(s.plain.WithContext(s.Context()).Create(&rows).Error)
+	})
 }
 
 func BenchmarkShardLatest(b *testing.B) {

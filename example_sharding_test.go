@@ -120,7 +120,8 @@ func ExampleRouter_Transaction() {
 	fmt.Println(errors.Is(err, snowflakeplugin.ErrCrossShard))
 
 	var gold int64
-	exampleCheck(router.Sum(ctx, &Account{}, "Gold", &gold))
+	_, err = router.Aggregate(ctx, &Account{}, "sum", "Gold", &gold)
+	exampleCheck(err)
 	entries, err := router.Count(ctx, &Entry{})
 	fmt.Println(gold, entries, err)
 	// Output:

@@ -110,8 +110,9 @@ func TestIntegration(t *testing.T) {
 		isTrue(t, "the player is on its shard", routed.Name == one.Name)
 		isTrue(t, "the item lies beside its player", len(routed.Items) == 1 && routed.Items[0].ID == one.Items[0].ID)
 		var total int64
-		ok(t, router.Sum(ctx, &Player{}, "Gold", &total))
-		isTrue(t, "the sum is that of all shards", total == 40)
+		some, err := router.Aggregate(ctx, &Player{}, "sum", "Gold", &total)
+		ok(t, err)
+		isTrue(t, "the sum is that of all shards", some && total == 40)
 		var newest []Player
 		ok(t, router.Latest(ctx, &newest, 1))
 		isTrue(t, "the newest player is found on any shard", len(newest) == 1 && newest[0].ID == crowd[39].ID)

@@ -162,8 +162,8 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 }
 
 // Find reads the rows with these IDs into dest, a pointer to a slice of structs or of pointers to structs.
-// The rows are in the order of the IDs, and an ID that is passed twice has its row twice. Each shard is
-// asked once for every 5,000 of its IDs.
+// The rows are in the order of the IDs, and an ID that is passed twice has its row twice. Each database is
+// asked once for every 5,000 of its IDs or, if [Router.Scopes] preload, each shard.
 //
 // If rows are missing, dest has the rows that were found, and the error is a [*MissingError]. If a shard
 // fails, dest is empty, and the error is a [*PartialError]. For an invalid ID the error is that of
@@ -174,7 +174,10 @@ func (r *Router) Find(ctx context.Context, dest any, ids []ID) error {
 
 // Latest reads the newest rows of all shards into dest, a pointer to a slice, newest first. Of two rows
 // the one with the greater ID is newer, so this needs no time column, and no index except the primary key.
-// Each database is asked once.
+//
+// Each shard is asked for about twice its even part of the page, and those that have more of it once again.
+// Rows that are written in between are in the page or not, as if each shard had been asked at a time of its
+// own.
 //
 // The error wraps [ErrNotSharded], or gorm.ErrInvalidValue for a limit below 1 or another kind of dest. If
 // a shard fails, dest is empty, and the error is a [*PartialError].
@@ -216,43 +219,26 @@ func (r *Router) Count(ctx context.Context, model any) (n int64, err error) {
 	return n, err
 }
 
-// Exists reports whether any shard has a row of the model. With [Router.Scopes], it reports whether any
-// shard has a row that meets some conditions. The errors are those of [Router.Count].
-func (r *Router) Exists(ctx context.Context, model any) (found bool, err error) {
-	err = r.route(ctx, func(current *router.Router) (err error) {
-		found, err = current.Exists(ctx, model)
-		return err
-	})
-	return found, err
-}
-
-// Sum adds up a column of the model over all shards and stores the sum in dest: a *big.Rat, which is exact
-// for whole and decimal numbers, a *int64, or a *float64. NULL counts as 0. The column is named as in the
-// model or in the table.
+// Aggregate computes a function of a column over all rows of the model: "sum", "min" or "max". It stores the
+// value in dest, and returns false and leaves dest unchanged if there is none, because there are no rows or
+// all of them have NULL. The column is named as in the model or in the table.
+//
+//	var gold int64
+//	found, err := router.Aggregate(ctx, &Player{}, "sum", "Gold", &gold)
+//
+// A sum is stored in a *big.Rat, which is exact for whole and decimal numbers, a *int64, or a *float64; the
+// least or greatest value in a pointer to a number, a string, a []byte or a time.Time. Strings of different
+// shards are compared byte by byte. SQLite has no type for times and compares their texts within a shard, as
+// its ORDER BY does.
 //
 // The errors are those of [Router.Count]. The error wraps gorm.ErrInvalidField for a column that the model
-// does not have, and gorm.ErrInvalidValue if dest has another type or an int64 cannot hold the sum.
-func (r *Router) Sum(ctx context.Context, model any, column string, dest any) error {
-	return r.route(ctx, func(current *router.Router) error { return current.Sum(ctx, model, column, dest) })
-}
-
-// Min stores the least value of a column over all shards in dest, a pointer to a number, a string, a []byte
-// or a time.Time. It returns false and leaves dest unchanged if there is no value, because there are no
-// rows or all of them have NULL. Strings of different shards are compared byte by byte. SQLite has no type
-// for times and compares their texts within a shard, as its ORDER BY does. The errors are those of
-// [Router.Sum].
-func (r *Router) Min(ctx context.Context, model any, column string, dest any) (found bool, err error) {
+// does not have, and gorm.ErrInvalidValue for another function, if dest has another type, or if an int64
+// cannot hold the sum.
+func (r *Router) Aggregate(
+	ctx context.Context, model any, function, column string, dest any,
+) (found bool, err error) {
 	err = r.route(ctx, func(current *router.Router) (err error) {
-		found, err = current.Min(ctx, model, column, dest)
-		return err
-	})
-	return found, err
-}
-
-// Max is [Router.Min] for the greatest value.
-func (r *Router) Max(ctx context.Context, model any, column string, dest any) (found bool, err error) {
-	err = r.route(ctx, func(current *router.Router) (err error) {
-		found, err = current.Max(ctx, model, column, dest)
+		found, err = current.Aggregate(ctx, model, function, column, dest)
 		return err
 	})
 	return found, err
@@ -307,6 +293,10 @@ func (r *Router) Distribution(ctx context.Context, model any) (rows []int64, err
 	})
 	return rows, err
 }
+
+// ShardOf returns the shard to which the statement of a handle of the router goes, or -1 if it goes to several.
+// It returns false for other handles. It is for callbacks and hooks of GORM that count, log or trace.
+func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) { return r.r.Known().ShardOf(tx) }
 
 // Explain says in a sentence where the row with an ID is: its shard, its database and the tables of the
 // models there, and when and on which node the ID was made. The errors are those of [Router.Shard].

@@ -392,10 +392,10 @@ func (s *shop) checks(ctx context.Context) error {
 		return err
 	}
 	var gold, prices int64
-	if err := s.router.Sum(ctx, &Customer{}, "Gold", &gold); err != nil {
+	if _, err := s.router.Aggregate(ctx, &Customer{}, "sum", "Gold", &gold); err != nil {
 		return err
 	}
-	if err := s.router.Sum(ctx, &Item{}, "Price", &prices); err != nil {
+	if _, err := s.router.Aggregate(ctx, &Item{}, "sum", "Price", &prices); err != nil {
 		return err
 	}
 	s.check(gold == 100*customers && prices == wantPrices, "the sums are what they were: %d gold, prices of %d",

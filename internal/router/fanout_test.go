@@ -85,8 +85,8 @@ func useRouter(t *testing.T, r *snowflakeplugin.Router, worker int64, batch int)
 		return fmt.Errorf("Count: %w", err)
 	}
 	var weight int64
-	if err := mine.Sum(ctx, &parcel{}, "Weight", &weight); err != nil || weight != 2*n {
-		return fmt.Errorf("Sum: %d of %d rows, %w", weight, n, err)
+	if _, err := mine.Aggregate(ctx, &parcel{}, "sum", "Weight", &weight); err != nil || weight != 2*n {
+		return fmt.Errorf("Aggregate: %d of %d rows, %w", weight, n, err)
 	}
 	return nil
 }

@@ -169,6 +169,7 @@ type comparison struct {
 	one         any // unless there are several
 	several     []any
 	list        reflect.Value // several, of another type than []any
+	text        bool          // it is written as text
 }
 
 func (c *comparison) len() int {
@@ -213,7 +214,10 @@ func eachComparison(list []clause.Expression, yield func(comparison) bool) bool 
 			more = eachComparison(e.Exprs, yield)
 		case clause.Expr:
 			if name, ok := plainComparison(e.SQL); ok && len(e.Vars) == 1 {
-				more = eachOfColumn(name, e.Vars[0], nil, yield)
+				more = eachOfColumn(name, e.Vars[0], nil, func(c comparison) bool {
+					c.text = true
+					return yield(c)
+				})
 			}
 		}
 		if !more {

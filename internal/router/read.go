@@ -19,6 +19,7 @@ import (
 	"gorm.io/gorm/logger"
 	"gorm.io/gorm/schema"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
@@ -52,7 +53,7 @@ func (e *MissingError) Error() string {
 // Unwrap returns gorm.ErrRecordNotFound.
 func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
 
-// Find asks each shard for its IDs, and then puts the rows in the order of the IDs.
+// Find asks each database for its IDs, and then puts the rows in the order of the IDs.
 func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	m, err := r.ModelOf(dest)
 	if err != nil {
@@ -69,13 +70,12 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	if err != nil {
 		return err
 	}
-	found := make([]reflect.Value, len(wanted))
-	err = shardmap.Scatter(ctx, len(wanted), func(i int) (err error) {
-		found[i], err = r.findOn(ctx, m, wanted[i], into.Type())
-		return err
-	})
+	found, err := r.findTogether(ctx, m, wanted, into.Type())
+	if found == nil && err == nil {
+		found, err = r.findApart(ctx, m, wanted, into.Type())
+	}
 	if err != nil {
-		return aboutShards(err, wanted)
+		return err
 	}
 	rows := make(map[int64]reflect.Value, len(ids))
 	for _, some := range found {
@@ -124,25 +124,88 @@ func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) (
 	return wanted, nil
 }
 
+// openIDs stands in a template for the IDs that are wanted from a shard.
+type openIDs struct{}
+
+// findTogether reads the rows that all shards of a database have by one statement, into slices of the given
+// type. It returns nil where statements of each shard are needed, or as good.
+func (r *Router) findTogether(
+	ctx context.Context, m *shardmap.Model, wanted []shardIDs, slice reflect.Type,
+) ([]reflect.Value, error) {
+	if len(wanted) < 2 || m.Base.AfterFind { // A hook may read by its handle, which needs a route.
+		return nil, nil
+	}
+	ids := make(map[int][]int64, len(wanted))
+	of := make([]unionPart, len(r.Databases)) // the part that is not full yet
+	sizes := make([]int, len(r.Databases))
+	var parts []unionPart
+	for _, w := range wanted {
+		at := r.Place[w.shard]
+		if len(w.ids) > maxIDsPerStatement {
+			return nil, nil
+		}
+		ids[w.shard] = w.ids
+		if sizes[at]+len(w.ids) > maxIDsPerStatement || len(of[at].shards) == maxTablesPerStatement {
+			parts = append(parts, of[at])
+			of[at], sizes[at] = unionPart{}, 0
+		}
+		of[at].database, of[at].shards = at, append(of[at].shards, w.shard)
+		sizes[at] += len(w.ids)
+	}
+	for _, part := range of {
+		if len(part.shards) > 0 {
+			parts = append(parts, part)
+		}
+	}
+	q, err := r.query(ctx, m, parts, func(tx *gorm.DB, shard int) *gorm.DB {
+		tx = namedColumns(tx, m)
+		if shard == openShard {
+			return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, openIDs{}}})
+		}
+		return tx.Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(ids[shard])})
+	})
+	if err != nil || q.preloads {
+		return nil, err
+	}
+	q.ids, q.once = ids, true
+	return q.find(slice)
+}
+
+// findApart asks each shard by statements of its own, in which scopes may preload.
+func (r *Router) findApart(
+	ctx context.Context, m *shardmap.Model, wanted []shardIDs, slice reflect.Type,
+) ([]reflect.Value, error) {
+	found := make([]reflect.Value, len(wanted))
+	err := shardmap.Scatter(ctx, len(wanted), func(i int) (err error) {
+		found[i], err = r.findOn(ctx, m, wanted[i], slice)
+		return err
+	})
+	return found, aboutShards(err, func(i int) []int { return []int{wanted[i].shard} })
+}
+
 // findOn reads the rows that one shard has, into a slice of the given type.
 func (r *Router) findOn(
 	ctx context.Context, m *shardmap.Model, wanted shardIDs, slice reflect.Type,
 ) (reflect.Value, error) {
 	found := reflect.MakeSlice(slice, 0, len(wanted.ids))
-	for ids := wanted.ids; len(ids) > 0; ids = ids[min(len(ids), maxIDsPerStatement):] {
-		values := make([]any, min(len(ids), maxIDsPerStatement))
-		for i := range values {
-			values[i] = ids[i]
-		}
+	for ids := range slices.Chunk(wanted.ids, maxIDsPerStatement) {
 		some := reflect.New(slice)
 		tx := r.scoped(r.handleOn(ctx, wanted.shard, m.Value)).
-			Where(clause.IN{Column: clause.PrimaryColumn, Values: values})
+			Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(ids)})
 		if err := tx.Find(some.Interface()).Error; err != nil {
 			return found, err
 		}
 		found = reflect.AppendSlice(found, some.Elem())
 	}
 	return found, nil
+}
+
+func anyOf(ids []int64) []any {
+	values := make([]any, len(ids))
+	for i, id := range ids {
+		values[i] = id
+	}
+	return values
 }
 
 // arrange puts the rows in the order of the IDs.
@@ -177,19 +240,22 @@ func emptied(dest any) (reflect.Value, error) {
 	return v, nil
 }
 
-// aboutShards turns the numbers in an error from positions in wanted to shards.
-func aboutShards(err error, wanted []shardIDs) error {
+// aboutShards turns the numbers in an error of scatter into those of shards.
+func aboutShards(err error, shardsOf func(i int) []int) error {
 	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
 	if !ok {
 		return err
 	}
 	e := &shardmap.PartialError{Failed: map[int]error{}}
 	for _, i := range partial.OK {
-		e.OK = append(e.OK, wanted[i].shard)
+		e.OK = append(e.OK, shardsOf(i)...)
 	}
 	for i, failure := range partial.Failed {
-		e.Failed[wanted[i].shard] = failure
+		for _, shard := range shardsOf(i) {
+			e.Failed[shard] = failure
+		}
 	}
+	slices.Sort(e.OK)
 	return e
 }
 
@@ -246,7 +312,18 @@ func (p page) where(tx *gorm.DB) *gorm.DB {
 	return tx
 }
 
-// page reads one page from each database and merges the pages.
+// shareOf is how many rows of a page are asked of each shard at first. Shards that are as even as the IDs of
+// this module have half of that in the page, so only rows that are spread otherwise need a second look.
+func (p page) shareOf(t *shardmap.Topology, m *shardmap.Model) int {
+	const reserve = 4
+	if m.Broadcast || t.ShardCount <= 2 || p.limit <= reserve {
+		return p.limit
+	}
+	return min(p.limit, p.limit/t.ShardCount*2+p.limit%t.ShardCount*2/t.ShardCount+reserve)
+}
+
+// page asks each shard for its share of the page, and then those for more that have all of their share in
+// it. Each row behind the last one of another shard comes after the page.
 func (r *Router) page(ctx context.Context, dest any, p page) error {
 	m, err := r.ModelOf(dest)
 	if err != nil {
@@ -264,17 +341,27 @@ func (r *Router) page(ctx context.Context, dest any, p page) error {
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	parts := partsOf(r.Topology, m)
-	found := make([]reflect.Value, len(parts))
-	err = acrossParts(ctx, r.Topology, parts, func(i int) error {
-		some := reflect.New(into.Type())
-		found[i] = some.Elem()
-		return r.pageOf(ctx, m, parts[i], p, some.Interface())
-	})
+	q, err := r.pageQuery(ctx, m, p)
 	if err != nil {
 		return err
 	}
-	into.Set(p.merge(ctx, m, into.Type(), found))
+	found, err := q.find(into.Type())
+	if err != nil {
+		return err
+	}
+	rows := p.merge(ctx, m, found)
+	more, err := r.moreRows(ctx, m, p, rows, into.Type())
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(more) > 0:
+		into.Set(p.merge(ctx, m, append(found, more...)).of(into.Type()))
+	case len(found) == 1:
+		into.Set(found[0]) // in order
+	default:
+		into.Set(rows.of(into.Type()))
+	}
 	return nil
 }
 
@@ -282,58 +369,141 @@ func (r *Router) page(ctx context.Context, dest any, p page) error {
 var errPreload = errors.New("a page over several shards cannot preload: " +
 	"take the IDs of its rows and read them by Router.Find")
 
-// pageOf reads the page of one statement.
-func (r *Router) pageOf(ctx context.Context, m *shardmap.Model, part unionPart, p page, into any) error {
-	order := clause.OrderByColumn{Column: clause.PrimaryColumn, Desc: p.descending}
-	preloads := false
-	s, err := r.union(ctx, m, part, func(tx *gorm.DB, _ string) *gorm.DB {
-		preloads = preloads || len(tx.Statement.Preloads) > 0
-		if len(tx.Statement.Selects) == 0 && len(tx.Statement.Omits) == 0 && len(tx.Statement.Joins) == 0 {
-			// Columns are named because the columns of altered tables may be in another order.
-			tx = tx.Select(m.Base.DBNames)
+// namedColumns names the columns of the model, because those of altered tables may be in another order.
+func namedColumns(tx *gorm.DB, m *shardmap.Model) *gorm.DB {
+	if len(tx.Statement.Selects) == 0 && len(tx.Statement.Omits) == 0 && len(tx.Statement.Joins) == 0 {
+		return tx.Select(m.Base.DBNames)
+	}
+	return tx
+}
+
+// literalLimit is a limit in the text of a statement. PostgreSQL makes a plan that it keeps only if it knows
+// the limits.
+type literalLimit int
+
+// Name is that of clause.Limit.
+func (literalLimit) Name() string { return "LIMIT" }
+
+// MergeClause replaces what was there.
+func (l literalLimit) MergeClause(c *clause.Clause) { c.Name, c.Expression = "", l }
+
+// Build writes it.
+func (l literalLimit) Build(b clause.Builder) { _, _ = b.WriteString("LIMIT " + strconv.Itoa(int(l))) }
+
+// pageQuery asks for the share of each shard.
+func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p page) (*query, error) {
+	q, err := r.query(ctx, m, partsOf(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
+		tx = p.where(namedColumns(tx, m)).Order(p.order())
+		if p.unlimited {
+			return tx
 		}
-		if !p.unlimited {
-			tx = tx.Limit(p.limit)
+		share := p.shareOf(r.Topology, m)
+		if tx.Name() == dialect.PostgreSQL {
+			return tx.Clauses(literalLimit(share))
 		}
-		return p.where(tx).Order(order)
+		return tx.Limit(share)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if preloads {
-		return errPreload
+	if q.preloads {
+		return nil, errPreload
 	}
-	tx := r.session(ctx, part.database, route{all: true})
-	s.sql.WriteString(" ORDER BY ")
-	tx.QuoteTo(&s.sql, m.Key.DBName)
-	if p.descending {
-		s.sql.WriteString(" DESC")
+	q.end = func(db *gorm.DB, s *statement) {
+		s.sql.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName))
+		if p.descending {
+			s.sql.WriteString(" DESC")
+		}
+		if !p.unlimited {
+			s.sql.WriteString(" LIMIT " + strconv.Itoa(p.limit))
+		}
 	}
-	if !p.unlimited {
-		fmt.Fprintf(&s.sql, " LIMIT %d", p.limit)
+	return q, nil
+}
+
+// moreRows asks the shards that have their whole share among the rows for what follows it in the page.
+func (r *Router) moreRows(
+	ctx context.Context, m *shardmap.Model, p page, rows pageRows, slice reflect.Type,
+) ([]reflect.Value, error) {
+	share := p.shareOf(r.Topology, m)
+	if p.unlimited || share == p.limit {
+		return nil, nil
 	}
-	return r.ready(ctx, m, part, s).Find(into).Error
+	counts, last := make([]int, r.ShardCount), make([]int64, r.ShardCount)
+	for _, row := range rows {
+		shard := r.Topology.ShardOf(row.id)
+		counts[shard]++
+		last[shard] = row.id
+	}
+	var full []int
+	for shard, n := range counts {
+		if n >= share {
+			full = append(full, shard)
+		}
+	}
+	found := make([]reflect.Value, len(full))
+	err := shardmap.Scatter(ctx, len(full), func(i int) error {
+		tx := p.after(last[full[i]], rows).where(r.scoped(r.handleOn(ctx, full[i], m.Value)))
+		some := reflect.New(slice)
+		found[i] = some.Elem()
+		return tx.Order(p.order()).Limit(p.limit - share).Find(some.Interface()).Error
+	})
+	return found, aboutShards(err, func(i int) []int { return []int{full[i]} })
+}
+
+// after is the part of a page that follows a row and comes before the last one of a full page.
+func (p page) after(last int64, rows pageRows) page {
+	var end *int64
+	if len(rows) == p.limit {
+		end = &rows[len(rows)-1].id
+	}
+	switch {
+	case p.descending:
+		p.below = &last
+		if end != nil {
+			p.above = end
+		}
+	default:
+		p.above = &last
+		if end != nil {
+			p.below = end
+		}
+	}
+	return p
+}
+
+func (p page) order() clause.OrderByColumn {
+	return clause.OrderByColumn{Column: clause.PrimaryColumn, Desc: p.descending}
+}
+
+// pageRows are the rows of a page in its order.
+type pageRows []pageRow
+
+type pageRow struct {
+	id  int64
+	row reflect.Value
+}
+
+// of returns the rows as a slice of a type.
+func (rows pageRows) of(t reflect.Type) reflect.Value {
+	all := reflect.MakeSlice(t, len(rows), len(rows))
+	for i := range rows {
+		all.Index(i).Set(rows[i].row)
+	}
+	return all
 }
 
 // merge sorts the rows of all statements by their IDs and cuts them off at the limit.
-func (p page) merge(
-	ctx context.Context, m *shardmap.Model, t reflect.Type, found []reflect.Value,
-) reflect.Value {
-	if len(found) == 1 {
-		return found[0]
-	}
-	type keyed struct {
-		id  int64
-		row reflect.Value
-	}
-	var all []keyed
-	for _, rows := range found {
-		for i := range rows.Len() {
-			row := rows.Index(i)
-			all = append(all, keyed{m.IDOf(ctx, reflect.Indirect(row)), row})
+func (p page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Value) pageRows {
+	var all pageRows
+	for _, some := range found {
+		all = slices.Grow(all, some.Len())
+		for i := range some.Len() {
+			row := some.Index(i)
+			all = append(all, pageRow{m.IDOf(ctx, reflect.Indirect(row)), row})
 		}
 	}
-	slices.SortFunc(all, func(a, b keyed) int {
+	slices.SortFunc(all, func(a, b pageRow) int {
 		if p.descending {
 			a, b = b, a
 		}
@@ -342,11 +512,7 @@ func (p page) merge(
 	if !p.unlimited {
 		all = all[:min(len(all), p.limit)]
 	}
-	rows := reflect.MakeSlice(t, 0, len(all))
-	for _, k := range all {
-		rows = reflect.Append(rows, k.row)
-	}
-	return rows
+	return all
 }
 
 // maxTablesPerStatement bounds the tables that one statement reads. SQLite allows 500.
@@ -390,17 +556,7 @@ func acrossParts(ctx context.Context, t *shardmap.Topology, parts []unionPart, d
 		}
 		return t.CheckLease(ctx, at, nil, shardmap.AfterStatement)
 	})
-	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
-	if !ok {
-		return err
-	}
-	failures := make([]error, t.ShardCount)
-	for i, failure := range partial.Failed {
-		for _, shard := range parts[i].shards {
-			failures[shard] = failure
-		}
-	}
-	return shardmap.PartialOf(failures)
+	return aboutShards(err, func(i int) []int { return parts[i].shards })
 }
 
 // statement is SQL under construction, with its arguments.
@@ -409,47 +565,139 @@ type statement struct {
 	vars []any
 }
 
-// branch completes the SELECT on one shard. number is how the shard is written in SQL.
-type branch func(tx *gorm.DB, number string) *gorm.DB
+// bind appends a placeholder with its argument.
+func (s *statement) bind(dialect gorm.Dialector, value any) {
+	s.vars = append(s.vars, value)
+	dialect.BindVarTo(&s.sql, &gorm.Statement{Vars: s.vars}, value)
+}
+
+// openShard stands for the number of the shard in a template.
+const openShard = -1
+
+// branch completes the SELECT on one shard, or on openShard.
+type branch func(tx *gorm.DB, shard int) *gorm.DB
+
+// numberIn is how a branch writes the number of a shard in SQL.
+func numberIn(shard int) string {
+	if shard == openShard {
+		return string(openNumber)
+	}
+	return strconv.Itoa(shard)
+}
+
+// query is one SELECT for each shard of some parts.
+//
+// GORM builds the SELECT, so scopes, soft deletes and plugins of the application apply. It builds only one
+// for all shards of a database where a template can be made of that.
+type query struct {
+	*Router
+	ctx       context.Context //nolint:containedctx // of the one call that the query serves
+	m         *shardmap.Model
+	parts     []unionPart
+	complete  branch
+	templates []*template // by database
+	ids       map[int][]int64
+	// end completes a statement over several shards.
+	end func(db *gorm.DB, s *statement)
+	// preloads is set if scopes preload, which a statement over several shards cannot.
+	preloads bool
+	// once marks statements whose text hardly ever comes again.
+	once bool
+}
+
+// query builds the templates.
+func (r *Router) query(
+	ctx context.Context, m *shardmap.Model, parts []unionPart, complete branch,
+) (*query, error) {
+	q := &query{Router: r, ctx: ctx, m: m, parts: parts, templates: make([]*template, len(r.Databases))}
+	q.complete = func(tx *gorm.DB, shard int) *gorm.DB {
+		q.preloads = q.preloads || len(tx.Statement.Preloads) > 0
+		return complete(tx, shard)
+	}
+	for _, part := range parts {
+		if q.templates[part.database] != nil {
+			continue
+		}
+		t, err := q.template(part.database, part.shards[0])
+		if err != nil {
+			return nil, err
+		}
+		q.templates[part.database] = t
+	}
+	q.complete = complete
+	return q, nil
+}
+
+// find reads the rows of each part into a slice of the given type.
+func (q *query) find(slice reflect.Type) ([]reflect.Value, error) {
+	found := make([]reflect.Value, len(q.parts))
+	err := q.run(func(i int, tx *gorm.DB) error {
+		some := reflect.New(slice)
+		found[i] = some.Elem()
+		return tx.Find(some.Interface()).Error
+	})
+	return found, err
+}
+
+// run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
+func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
+	return acrossParts(q.ctx, q.Topology, q.parts, func(i int) error {
+		s, err := q.union(q.parts[i])
+		if err != nil {
+			return err
+		}
+		return ask(i, q.ready(q.parts[i].database, s))
+	})
+}
 
 // union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order. Each SELECT
 // is wrapped in another, because SQLite accepts ORDER BY and LIMIT only so.
-//
-// GORM builds the SELECT, so scopes, soft deletes and plugins of the application apply. It builds only
-// one for all shards where a template can be made of that.
-func (r *Router) union(
-	ctx context.Context, m *shardmap.Model, part unionPart, complete branch,
-) (*statement, error) {
+func (q *query) union(part unionPart) (*statement, error) {
 	s := &statement{}
-	var t *template
+	several := len(part.shards) > 1
+	// SQLite would put the rows of a UNION ALL in order by as many merges as it has parts, one in the other.
+	// What has a limit of its own it reads first, and sorts then.
+	apart := several && q.end != nil && q.Databases[part.database].Name() == dialect.SQLite
+	if apart {
+		s.sql.WriteString("SELECT * FROM (")
+	}
 	for i, shard := range part.shards {
-		if t == nil {
-			var err error
-			if t, err = r.template(ctx, m, part.database, shard, complete); err != nil {
-				return nil, err
-			}
-		}
 		if i > 0 {
 			s.sql.WriteString(" UNION ALL ")
 		}
-		s.sql.WriteString("SELECT * FROM (")
-		if t.special {
-			if err := r.buildForShard(ctx, m, part.database, shard, complete, s); err != nil {
-				return nil, err
-			}
-		} else {
-			t.fill(s, m.Table(shard), shard)
+		if several {
+			s.sql.WriteString("SELECT * FROM (")
 		}
-		s.sql.WriteString(") AS s")
-		s.sql.WriteString(strconv.Itoa(shard))
+		if t := q.templates[part.database]; !t.special {
+			t.fill(s, q.m.Table(shard), shard, q.ids[shard])
+		} else if err := q.build(part.database, shard, s); err != nil {
+			return nil, err
+		}
+		if several {
+			s.sql.WriteString(") AS s")
+			s.sql.WriteString(strconv.Itoa(shard))
+		}
+	}
+	if apart {
+		s.sql.WriteString(" LIMIT -1) AS s")
+	}
+	if several && q.end != nil {
+		q.end(q.Databases[part.database], s)
 	}
 	return s, nil
 }
 
 // ready returns a handle that has a finished statement as its next one. It has gone through the scopes
 // as well: they may choose a replica, and hooks see what they set.
-func (r *Router) ready(ctx context.Context, m *shardmap.Model, part unionPart, s *statement) *gorm.DB {
-	tx := r.scoped(r.bind(ctx, r.Databases[part.database], route{all: true}, m.Value))
+func (q *query) ready(database int, s *statement) *gorm.DB {
+	tx := q.scoped(q.bind(q.ctx, q.Databases[database], route{all: true}, q.m.Value))
+	if prepared, ok := tx.Statement.ConnPool.(*gorm.PreparedStmtDB); ok && q.once {
+		// GORM would keep a prepared statement for each of these texts.
+		cfg := *tx.Config
+		cfg.PrepareStmt = false
+		tx.Config = &cfg
+		tx.Statement.ConnPool = prepared.ConnPool
+	}
 	tx.Statement.SQL.WriteString(s.sql.String())
 	tx.Statement.Vars = s.vars
 	return tx
@@ -493,15 +741,13 @@ func checkScopes(stmt *gorm.Statement) error {
 	return nil
 }
 
-// buildForShard lets GORM build the SELECT for one shard, and appends it to a statement.
-func (r *Router) buildForShard(
-	ctx context.Context, m *shardmap.Model, database, shard int, complete branch, s *statement,
-) error {
-	tx := r.bind(ctx, r.Databases[database], route{shard: shard}, m.Value)
+// build lets GORM build the SELECT for one shard, and appends it to a statement.
+func (q *query) build(database, shard int, s *statement) error {
+	tx := q.bind(q.ctx, q.Databases[database], route{shard: shard}, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
-	tx = complete(r.scoped(tx.Model(m.Value)), strconv.Itoa(shard))
+	tx = q.complete(q.scoped(tx.Model(q.m.Value)), shard)
 	tx.Statement.Vars = s.vars // because placeholders are numbered by position
-	tx = tx.Find(m.Slice())
+	tx = tx.Find(q.m.Slice())
 	s.sql.WriteString(tx.Statement.SQL.String())
 	s.vars = tx.Statement.Vars
 	return tx.Error
@@ -526,18 +772,16 @@ const (
 )
 
 // template lets GORM build a SELECT without running it.
-func (r *Router) template(
-	ctx context.Context, m *shardmap.Model, database, shard int, complete branch,
-) (*template, error) {
+func (q *query) template(database, shard int) (*template, error) {
 	to := route{shard: shard}
-	if !m.Broadcast {
-		to.open = &opening{of: m}
+	if !q.m.Broadcast {
+		to.open = &opening{of: q.m}
 	}
-	db := r.Databases[database]
-	tx := r.bind(ctx, db, to, m.Value)
+	db := q.Databases[database]
+	tx := q.bind(q.ctx, db, to, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
-	tx = complete(r.scoped(tx.Model(m.Value)), string(openNumber)).Find(m.Slice())
+	tx = q.complete(q.scoped(tx.Model(q.m.Value)), openShard).Find(q.m.Slice())
 	if tx.Error != nil {
 		return nil, tx.Error
 	}
@@ -559,8 +803,8 @@ func (openPlaceholders) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) {
 	_ = w.WriteByte(openArgument)
 }
 
-// fill appends the SELECT for a shard to a statement.
-func (t *template) fill(s *statement, table string, shard int) {
+// fill appends the SELECT for a shard to a statement. ids are those that are wanted from it, if any are.
+func (t *template) fill(s *statement, table string, shard int, ids []int64) {
 	args := t.vars
 	table = strings.ReplaceAll(table[strings.LastIndexByte(table, '.')+1:], t.quote, t.quote+t.quote)
 	for rest := t.sql; ; {
@@ -576,8 +820,18 @@ func (t *template) fill(s *statement, table string, shard int) {
 		case openNumber:
 			s.sql.WriteString(strconv.Itoa(shard))
 		case openArgument:
-			s.vars = append(s.vars, args[0])
-			t.dialect.BindVarTo(&s.sql, &gorm.Statement{Vars: s.vars}, args[0])
+			if _, open := args[0].(openIDs); !open {
+				s.bind(t.dialect, args[0])
+			}
+			for i, id := range ids {
+				if _, open := args[0].(openIDs); !open {
+					break
+				}
+				if i > 0 {
+					s.sql.WriteByte(',')
+				}
+				s.bind(t.dialect, id)
+			}
 			args = args[1:]
 		}
 		rest = rest[at+1:]
@@ -601,8 +855,8 @@ func (r *Router) counts(ctx context.Context, model any) ([]int64, error) {
 		return nil, err
 	}
 	counts := make([]int64, r.ShardCount)
-	err = r.figures(ctx, m, func(tx *gorm.DB, shard string) *gorm.DB {
-		return figure(tx, shard+" AS shard, count(*) AS n")
+	err = r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
+		return figure(tx, numberIn(shard)+" AS shard, count(*) AS n")
 	}, func(rows *sql.Rows) error {
 		var shard int
 		var n int64
@@ -618,34 +872,6 @@ func (r *Router) counts(ctx context.Context, model any) ([]int64, error) {
 	return counts, nil
 }
 
-// Exists asks each shard for at most one row.
-func (r *Router) Exists(ctx context.Context, model any) (bool, error) {
-	m, err := r.ModelOf(model)
-	if err != nil {
-		return false, err
-	}
-	found := make([]bool, r.ShardCount)
-	err = r.figures(ctx, m, func(tx *gorm.DB, shard string) *gorm.DB {
-		return figure(tx, shard+" AS shard").Limit(1)
-	}, func(rows *sql.Rows) error {
-		var shard int
-		err := rows.Scan(&shard)
-		if err == nil {
-			found[shard] = true
-		}
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	for _, some := range found {
-		if some {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // columnOf finds a column by the name of its field or its own.
 func columnOf(m *shardmap.Model, column string) (*schema.Field, error) {
 	field := m.Base.LookUpField(column)
@@ -655,21 +881,32 @@ func columnOf(m *shardmap.Model, column string) (*schema.Field, error) {
 	return field, nil
 }
 
-// Sum adds up the sums of the shards, exactly.
-func (r *Router) Sum(ctx context.Context, model any, column string, dest any) error {
+// Aggregate puts the sums, or the least or greatest values of the shards together.
+func (r *Router) Aggregate(
+	ctx context.Context, model any, function, column string, dest any,
+) (found bool, err error) {
 	m, err := r.ModelOf(model)
 	if err != nil {
-		return err
+		return false, err
 	}
 	field, err := columnOf(m, column)
 	if err != nil {
-		return err
+		return false, err
 	}
+	switch function {
+	case "sum":
+		return r.sum(ctx, m, field, dest)
+	case "min", "max":
+		return r.extreme(ctx, m, field, function, dest)
+	}
+	return false, fmt.Errorf("%w: the function %q of %s.%s: it must be sum, min or max", gorm.ErrInvalidValue,
+		function, m.Base.Name, field.Name)
+}
+
+// sum adds up the sums of the shards, exactly.
+func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field, dest any) (bool, error) {
 	sums := make([]*big.Rat, r.ShardCount)
-	err = r.figures(ctx, m, func(tx *gorm.DB, shard string) *gorm.DB {
-		column := clause.Column{Table: clause.CurrentTable, Name: field.DBName} // Scopes may join other tables.
-		return figure(tx, shard+" AS shard, sum(?) AS n", column)
-	}, func(rows *sql.Rows) error {
+	err := r.aggregate(ctx, m, field, "sum", func(rows *sql.Rows) error {
 		var shard int
 		var text sql.NullString // which is exact, whatever type the database adds up in
 		if err := rows.Scan(&shard, &text); err != nil || !text.Valid {
@@ -684,28 +921,38 @@ func (r *Router) Sum(ctx context.Context, model any, column string, dest any) er
 		return nil
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
+	found := false
 	total := new(big.Rat)
 	for _, n := range sums {
 		if n != nil {
 			total.Add(total, n)
+			found = true
 		}
 	}
-	return storeSum(total, dest)
+	return found, storeSum(total, found, dest)
 }
 
-func storeSum(total *big.Rat, dest any) error {
+// storeSum stores a sum, unless there is none. It looks at the type of dest in any case.
+func storeSum(total *big.Rat, found bool, dest any) error {
 	switch dest := dest.(type) {
 	case *big.Rat:
-		dest.Set(total)
+		if found {
+			dest.Set(total)
+		}
 	case *float64:
-		*dest, _ = total.Float64()
+		if found {
+			*dest, _ = total.Float64()
+		}
 	case *int64:
-		if !total.IsInt() || !total.Num().IsInt64() {
+		switch {
+		case !found:
+		case total.IsInt() && total.Num().IsInt64():
+			*dest = total.Num().Int64()
+		default:
 			return fmt.Errorf("%w: an int64 cannot hold the sum %s", gorm.ErrInvalidValue, total.RatString())
 		}
-		*dest = total.Num().Int64()
 	default:
 		return fmt.Errorf("%w: a sum in a %T: pass a *big.Rat, *int64 or *float64", gorm.ErrInvalidValue, dest)
 	}
@@ -717,6 +964,16 @@ func figure(tx *gorm.DB, sql string, vars ...any) *gorm.DB {
 	return tx.Clauses(clause.Select{Expression: clause.Expr{SQL: sql, Vars: vars}})
 }
 
+// aggregate asks each shard for its number and a function of a column.
+func (r *Router) aggregate(
+	ctx context.Context, m *shardmap.Model, field *schema.Field, function string, read func(*sql.Rows) error,
+) error {
+	return r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
+		column := clause.Column{Table: clause.CurrentTable, Name: field.DBName} // Scopes may join other tables.
+		return figure(tx, numberIn(shard)+" AS shard, "+function+"(?) AS n", column)
+	}, read)
+}
+
 // figures asks each shard for one line of figures and passes the lines to read, which may be called
 // by several goroutines at a time, for different shards.
 func (r *Router) figures(
@@ -725,13 +982,12 @@ func (r *Router) figures(
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	parts := partsOf(r.Topology, m)
-	return acrossParts(ctx, r.Topology, parts, func(i int) (err error) {
-		s, err := r.union(ctx, m, parts[i], complete)
-		if err != nil {
-			return err
-		}
-		rows, err := r.ready(ctx, m, parts[i], s).Rows()
+	q, err := r.query(ctx, m, partsOf(r.Topology, m), complete)
+	if err != nil {
+		return err
+	}
+	return q.run(func(_ int, tx *gorm.DB) (err error) {
+		rows, err := tx.Rows()
 		if err != nil {
 			return err
 		}
@@ -745,26 +1001,10 @@ func (r *Router) figures(
 	})
 }
 
-// Min takes the least of the values of the shards.
-func (r *Router) Min(ctx context.Context, model any, column string, dest any) (bool, error) {
-	return r.extreme(ctx, model, column, "min", dest)
-}
-
-// Max takes the greatest of the values of the shards.
-func (r *Router) Max(ctx context.Context, model any, column string, dest any) (bool, error) {
-	return r.extreme(ctx, model, column, "max", dest)
-}
-
 // extreme asks each shard for its least or greatest value, and takes the least or greatest of these.
-func (r *Router) extreme(ctx context.Context, model any, column, function string, dest any) (bool, error) {
-	m, err := r.ModelOf(model)
-	if err != nil {
-		return false, err
-	}
-	field, err := columnOf(m, column)
-	if err != nil {
-		return false, err
-	}
+func (r *Router) extreme(
+	ctx context.Context, m *shardmap.Model, field *schema.Field, function string, dest any,
+) (bool, error) {
 	into := reflect.ValueOf(dest)
 	if into.Kind() != reflect.Pointer || into.IsNil() {
 		return false, fmt.Errorf("%w: a value in a %T: pass a pointer", gorm.ErrInvalidValue, dest)
@@ -774,9 +1014,7 @@ func (r *Router) extreme(ctx context.Context, model any, column, function string
 		return false, err
 	}
 	values := make([]reflect.Value, r.ShardCount) // by shard, because several write at a time
-	err = r.figures(ctx, m, func(tx *gorm.DB, shard string) *gorm.DB {
-		return tx.Select(shard + " AS shard, " + function + "(" + tx.Statement.Quote(field.DBName) + ") AS n")
-	}, func(rows *sql.Rows) error {
+	err := r.aggregate(ctx, m, field, function, func(rows *sql.Rows) error {
 		var shard int
 		value := reflect.New(reflect.PointerTo(into.Type())) // nil for NULL
 		to := value.Interface()

@@ -157,8 +157,8 @@ func preloaded(s *schema.Schema, path string) *schema.Relationship {
 }
 
 // checkAssociation refuses what db.Association does with the rows at the other end of a crossing relation.
-// GORM begins such a statement on their model, with a condition that names the table as the model does. A
-// statement of the application has the table of the shard, or no table, in its conditions.
+// GORM begins such a statement on their model, with a condition that names the table as the model does. Only
+// as text does an application write that name.
 func (r relations) checkAssociation(stmt *gorm.Statement) error {
 	if from, ok := stmt.Clauses["FROM"].Expression.(clause.From); ok {
 		for _, join := range from.Joins {
@@ -176,7 +176,7 @@ func (r relations) checkAssociation(stmt *gorm.Statement) error {
 	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
 	var found *schema.Relationship
 	eachComparison(where.Exprs, func(c comparison) bool {
-		if c.table == r.of.ByType[stmt.Schema.ModelType].Base.Table {
+		if !c.text && c.table == r.of.ByType[stmt.Schema.ModelType].Base.Table {
 			found = columns[c.name]
 		}
 		return found == nil

@@ -5,10 +5,22 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// renames maps the table names of models and join tables to their names on a shard. It is needed
-// because GORM's association mode writes conditions before a statement is routed, and so with the
-// original names.
-type renames map[string]string
+// renames are the names that a statement uses for tables in place of those of the models. They are needed
+// because GORM's association mode writes conditions before a statement is routed, and so with the original
+// names. The relations of a schema on a shard have the names of its tables.
+type renames struct {
+	tables  map[string]string // of models and join tables, to their names on the shard
+	aliased *shardSchema      // of the statement, if that uses an alias for its own table
+}
+
+// columnsOf returns the name of a table in front of a column, and whether it differs from the given one.
+func (n renames) columnsOf(table string) (name string, changed bool) {
+	if on := n.aliased; on != nil && table != "" && (table == on.base || table == on.schema.Table) {
+		return on.alias, table != on.alias
+	}
+	name, changed = n.tables[table]
+	return name, changed
+}
 
 // in renames the tables in the conditions and joins that GORM holds as values, and reports whether it
 // renamed any. It copies what it changes, because statements share clauses.
@@ -20,10 +32,10 @@ func (n renames) in(stmt *gorm.Statement) (changed bool) {
 		}
 	}
 	if of, ok := stmt.Clauses["FROM"]; ok {
-		if from, isFrom := of.Expression.(clause.From); isFrom {
+		if from, isFrom := of.Expression.(clause.From); isFrom && len(from.Joins) > 0 {
 			joins := make([]clause.Join, len(from.Joins))
 			for i, join := range from.Joins {
-				if name, mine := n[join.Table.Name]; mine {
+				if name, mine := n.tables[join.Table.Name]; mine {
 					join.Table.Name, changed = name, true
 				}
 				if on, renamed := n.expressions(join.ON.Exprs); renamed {
@@ -101,14 +113,14 @@ func (n renames) both(column, value *any) bool {
 func (n renames) column(v any) (_ any, changed bool) {
 	switch c := v.(type) {
 	case clause.Column:
-		if name, mine := n[c.Table]; mine {
+		if name, mine := n.columnsOf(c.Table); mine {
 			c.Table = name
 			return c, true
 		}
 	case []clause.Column:
 		own := append([]clause.Column(nil), c...)
 		for i := range own {
-			if name, mine := n[own[i].Table]; mine {
+			if name, mine := n.columnsOf(own[i].Table); mine {
 				own[i].Table, changed = name, true
 			}
 		}

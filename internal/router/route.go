@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
@@ -85,7 +84,7 @@ func (g *shardGuard) Initialize(db *gorm.DB) error {
 	const commits = "gorm:commit_or_rollback_transaction"
 	callbacks := db.Callback()
 	return errors.Join(
-		callbacks.Create().Before("*").Register(callbackRoute, g.routeWrite),
+		callbacks.Create().Before("*").Register(callbackRoute, g.routeCreate),
 		callbacks.Create().Before(commits).Register(callbackMap, g.checkAfter),
 		callbacks.Update().Before(commits).Register(callbackMap, g.checkAfter),
 		callbacks.Delete().Before(commits).Register(callbackMap, g.checkAfter),
@@ -128,14 +127,24 @@ func (g *shardGuard) add(c, instead *cluster) error {
 	return nil
 }
 
-func (g *shardGuard) routeWrite(db *gorm.DB)   { g.route(db, true) }
-func (g *shardGuard) routeRead(db *gorm.DB)    { g.route(db, false) }
+// verb is what a statement does.
+type verb int
+
+const (
+	reads verb = iota
+	creates
+	updates
+	deletes
+)
+
+func (g *shardGuard) routeCreate(db *gorm.DB)  { g.route(db, creates) }
+func (g *shardGuard) routeRead(db *gorm.DB)    { g.route(db, reads) }
 func (g *shardGuard) checkCreated(db *gorm.DB) { g.checkNested(db, true) }
 func (g *shardGuard) checkUpdated(db *gorm.DB) { g.checkNested(db, false) }
 
 // routeDelete routes a delete, which may take rows of relations along.
 func (g *shardGuard) routeDelete(db *gorm.DB) {
-	g.route(db, true)
+	g.route(db, deletes)
 	if db.Error != nil || db.Statement.Schema == nil {
 		return
 	}
@@ -159,7 +168,7 @@ func (g *shardGuard) checkNested(db *gorm.DB, creates bool) {
 // the row to update and find no condition, so a row with a key that is passed to Save or Updates takes
 // its place.
 func (g *shardGuard) routeUpdate(db *gorm.DB) {
-	g.route(db, true)
+	g.route(db, updates)
 	stmt := db.Statement
 	if db.Error != nil || stmt.Schema == nil {
 		return
@@ -184,7 +193,7 @@ func (g *shardGuard) routeUpdate(db *gorm.DB) {
 }
 
 // route gives a statement the schema and the table of its shard.
-func (g *shardGuard) route(db *gorm.DB, writes bool) {
+func (g *shardGuard) route(db *gorm.DB, what verb) {
 	stmt := db.Statement
 	g.checkBefore(db)
 	if db.Error != nil || stmt.Schema == nil || stmt.SQL.Len() > 0 {
@@ -194,7 +203,7 @@ func (g *shardGuard) route(db *gorm.DB, writes bool) {
 	if c == nil && len(stmt.Preloads) == 0 && len(stmt.Joins) == 0 {
 		return
 	}
-	if err := g.apply(c, stmt, writes); err != nil {
+	if err := g.apply(c, stmt, what); err != nil {
 		_ = db.AddError(err)
 		if stmt.DryRun {
 			// It may be a subquery, whose error GORM drops. Without any text it would become IN (), which
@@ -205,7 +214,7 @@ func (g *shardGuard) route(db *gorm.DB, writes bool) {
 }
 
 // apply finds the table of a statement, or the reason to refuse it.
-func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error {
+func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, what verb) error {
 	if c == nil {
 		return g.checkUnsharded(stmt)
 	}
@@ -215,12 +224,12 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error 
 	case err != nil:
 		return err
 	case m != nil && m.Broadcast:
-		if writes && !to.all {
+		if what != reads && !to.all {
 			return fmt.Errorf("%w: %s has its rows in every database of the router: use Router.Create or "+
 				"Router.Each", errs.ErrNotRouted, m.Base.Name)
 		}
 		return c.relations.checkFollowed(stmt)
-	case namesTable(stmt):
+	case namesTable(stmt) && !c.hasNamed(stmt, to, routed):
 		if m != nil && (stmt.Table == m.Base.Table || namesAlias(stmt, m.Base.Table)) {
 			return c.notRouted(stmt)
 		}
@@ -231,11 +240,11 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error 
 		return fmt.Errorf("%w: %s: this is not the database of shard %d", errs.ErrCrossShard,
 			stmt.Schema.Name, to.shard)
 	}
-	s, names, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
+	on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
 	if err != nil {
 		return err
 	}
-	stmt.Schema, stmt.TableExpr, stmt.Table = s, nil, s.Table
+	stmt.Schema = on.schema
 	if err := c.relations.checkFollowed(stmt); err != nil {
 		return err
 	}
@@ -244,18 +253,24 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, writes bool) error 
 			return err
 		}
 	}
-	renamed := names.in(stmt)
-	if to.open != nil {
-		if renamed || len(stmt.Joins) > 0 || m != to.open.of {
-			to.open.others = true
-		}
-		nameOpen(stmt)
-		return nil
+	aliased := on.name(stmt, what, to.open != nil)
+	renamed := on.renames(aliased).in(stmt)
+	if to.open == nil {
+		return keyRules{c.Topology}.checkKeys(stmt, to.shard, what != reads)
 	}
-	if _, table, qualified := strings.Cut(s.Table, "."); qualified {
-		stmt.TableExpr, stmt.Table = &clause.Expr{SQL: stmt.Quote(s.Table)}, table
+	if renamed || !aliased || len(stmt.Joins) > 0 || m != to.open.of {
+		to.open.others = true
 	}
-	return keyRules{c.Topology}.checkKeys(stmt, to.shard, writes)
+	return nil
+}
+
+// hasNamed reports whether the guard itself has named the table of a statement, which runs once more.
+func (c *cluster) hasNamed(stmt *gorm.Statement, to route, routed bool) bool {
+	if !routed || to.all {
+		return false
+	}
+	on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
+	return err == nil && on.of.texts[stmt.TableExpr.SQL]
 }
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
@@ -271,14 +286,6 @@ func (g *shardGuard) checkUnsharded(stmt *gorm.Statement) error {
 		}
 	}
 	return nil
-}
-
-// nameOpen puts a placeholder in the place of the table's name.
-func nameOpen(stmt *gorm.Statement) {
-	if space, _, qualified := strings.Cut(stmt.Table, "."); qualified {
-		stmt.TableExpr = &clause.Expr{SQL: stmt.Quote(space) + "." + stmt.Quote(string(openTable))}
-	}
-	stmt.Table = string(openTable)
 }
 
 // notRouted is the error of a statement without a route.
@@ -342,6 +349,10 @@ func (g *shardGuard) checkBefore(db *gorm.DB) {
 }
 
 func (g *shardGuard) checkAfter(db *gorm.DB) {
+	if db.Error != nil {
+		g.explainName(db)
+		return
+	}
 	ctx := db.Statement.Context
 	switch db.Statement.Dest.(type) {
 	case *sql.Rows, *sql.Row:
@@ -356,6 +367,34 @@ func (g *shardGuard) checkAfter(db *gorm.DB) {
 	}
 	_ = db.AddError(err)
 	closeRows(db.Statement)
+}
+
+// explainName says what to write if a text has a name for the table in front of a column that the statement
+// does not know. An INSERT, and some forms of DELETE, call the table as it is called on the shard, and all
+// other statements as it is called in the model.
+func (g *shardGuard) explainName(db *gorm.DB) {
+	stmt := db.Statement
+	if stmt.Schema == nil || stmt.DryRun {
+		return
+	}
+	c := (*g.types.Load())[stmt.Schema.ModelType]
+	if c == nil || c.ByType[stmt.Schema.ModelType] == nil {
+		return
+	}
+	text := db.Error.Error()
+	for _, table := range []string{c.ByType[stmt.Schema.ModelType].Base.Table, stmt.Schema.Table} {
+		name := table[strings.LastIndexByte(table, '.')+1:]
+		for _, complaint := range []string{
+			"no such column: " + name + ".", "Unknown column '" + name + ".",
+			"FROM-clause entry for table \"" + name + "\"",
+		} {
+			if name != stmt.Table && strings.Contains(text, complaint) {
+				db.Error = fmt.Errorf("%w: in this statement the table is called %s: write the column without a table, "+
+					"or as gorm.Expr(\"?\", clause.Column{Table: clause.CurrentTable, Name: ...})", db.Error, stmt.Table)
+				return
+			}
+		}
+	}
 }
 
 // closeRows gives up the rows that a refused statement has opened.

@@ -156,7 +156,7 @@ func (r *Router) Shard(id int64) (int, error) {
 	if err := r.CheckID(id); err != nil {
 		return 0, err
 	}
-	return r.ShardOf(id), nil
+	return r.Topology.ShardOf(id), nil
 }
 
 // Table looks the name up in the list that NewRouter made.
@@ -186,6 +186,18 @@ func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) 
 		return nil, err
 	}
 	return r.handleOn(ctx, shard, m.Subject(ctx, model)), nil
+}
+
+// ShardOf looks at the route of the statement.
+func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) {
+	to, routed, err := r.routeOf(tx.Statement)
+	switch {
+	case err != nil || !routed:
+		return 0, false
+	case to.all:
+		return -1, true
+	}
+	return to.shard, true
 }
 
 // Explain decomposes the ID, looks up the place of its shard, and says both in a sentence.
@@ -368,9 +380,7 @@ func (c *cluster) assignKeys(ctx context.Context, m *shardmap.Model, rows any) (
 }
 
 // group puts the rows of each shard into a slice of pointers. A shard without rows has the zero Value.
-func (r *Router) group(
-	ctx context.Context, m *shardmap.Model, rows []reflect.Value,
-) ([]reflect.Value, error) {
+func (r *Router) group(ctx context.Context, m *shardmap.Model, rows []reflect.Value) ([]reflect.Value, error) {
 	byShard := make([]reflect.Value, r.ShardCount)
 	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
 	for i, row := range rows {
@@ -493,11 +503,20 @@ func (txs storeTxs) abandon() error {
 	return fmt.Errorf("snowflakeplugin: nothing was stored: %w", errors.Join(failures...))
 }
 
-// commit commits all transactions. If some fail, the error says which shards have their rows.
+// commit commits all transactions side by side: none of them waits for another one, as their statements may.
+// If some fail, the error says which shards have their rows.
 func (txs storeTxs) commit() error {
+	failures := slices.Repeat([]error{shardmap.ErrUnfinished}, len(txs))
+	var commits sync.WaitGroup
+	for i, t := range txs {
+		commits.Go(func() {
+			failures[i] = shardmap.RecoverPanic(func() error { return t.tx.Commit().Error })
+		})
+	}
+	commits.Wait()
 	e := &shardmap.PartialError{Failed: map[int]error{}}
-	for _, t := range txs {
-		err := t.tx.Commit().Error
+	for i, t := range txs {
+		err := failures[i]
 		t.tx = nil
 		for _, b := range t.batches {
 			if err == nil {
@@ -579,9 +598,7 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 		_ = r.current.adopt(ctx, r.cluster, r.Databases)
 		r = r.Known()
 	}
-	d := &Resharding{
-		router: r, from: r.Topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.ShardCount,
-	}
+	d := &Resharding{router: r, from: r.Topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.ShardCount}
 	if d.chunk == 0 {
 		d.chunk = defaultChunk
 	}

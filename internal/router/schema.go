@@ -3,10 +3,14 @@ package router
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
@@ -24,56 +28,79 @@ type schemas struct {
 type shardSchemas struct {
 	once   sync.Once
 	cache  sync.Map
-	byType map[reflect.Type]*schema.Schema
-	names  renames
+	byType map[reflect.Type]*shardSchema
+	names  map[string]string // of the tables of models and join tables, and their names on the shard
+	texts  map[string]bool   // by which statements name the tables
 	err    error
+}
+
+// shardSchema is the schema of a model or a join table on one shard, and how its statements name the table.
+//
+// A statement on a model calls the table by the name that it has in the model: orders_07 AS orders. So a
+// condition that an application writes as text, such as orders.state = ?, is right on every shard.
+type shardSchema struct {
+	schema *schema.Schema
+	of     *shardSchemas
+	base   string // the name of the table in the model
+	// alias is base without a schema of PostgreSQL, and the rest is the table under this name. A join
+	// table has none of them.
+	alias string
+	expr  *clause.Expr
+	table clause.Table
+	from  clause.Expression
 }
 
 func newSchemas(t *shardmap.Topology) schemas { return schemas{t, make([]shardSchemas, t.ShardCount)} }
 
-// on returns the schema of a model or a join table on a shard, and the names of the shard's tables.
-func (s *schemas) on(shard int, t reflect.Type) (*schema.Schema, renames, error) {
+// on returns the schema of a model or a join table on a shard.
+func (s *schemas) on(shard int, t reflect.Type) (*shardSchema, error) {
 	of := &s.shard[shard]
 	of.once.Do(func() { of.err = s.parse(shard, of) })
 	if of.err != nil {
-		return nil, nil, of.err
+		return nil, of.err
 	}
 	if found := of.byType[t]; found != nil {
-		return found, of.names, nil
+		return found, nil
 	}
-	return nil, nil, fmt.Errorf("%w: %v", errs.ErrNotSharded, t)
+	return nil, fmt.Errorf("%w: %v", errs.ErrNotSharded, t)
 }
 
 func (s *schemas) parse(shard int, of *shardSchemas) error {
-	namer := s.Databases[s.Place[shard]].NamingStrategy
-	of.byType, of.names = map[reflect.Type]*schema.Schema{}, renames{}
+	db := s.Databases[s.Place[shard]]
+	of.byType, of.names, of.texts = map[reflect.Type]*shardSchema{}, map[string]string{}, map[string]bool{}
 	for _, m := range s.Models {
 		if m.Broadcast {
 			continue
 		}
-		parsed, err := schema.Parse(m.Value, &of.cache, namer)
+		parsed, err := schema.Parse(m.Value, &of.cache, db.NamingStrategy)
 		if err != nil {
 			return fmt.Errorf("snowflakeplugin: %s on shard %d: %w", m.Base.Name, shard, err)
 		}
 		if _, err := s.Engine.Plans.PrepareOn(parsed, s.planShard(shard), func() {}); err != nil {
 			return err
 		}
-		of.byType[m.Base.ModelType] = parsed
+		of.byType[m.Base.ModelType] = &shardSchema{schema: parsed, of: of, base: m.Base.Table}
 	}
 	for _, m := range s.Models {
 		if m.Broadcast {
 			continue
 		}
-		parsed := of.byType[m.Base.ModelType]
-		parsed.Table = shardmap.TableOn(m.Base.Table, shard)
-		of.names[m.Base.Table] = parsed.Table
+		on := of.byType[m.Base.ModelType]
+		parsed := on.schema
+		parsed.Table = shardmap.TableOn(on.base, shard)
+		of.names[on.base] = parsed.Table
+		on.alias = on.base[strings.LastIndexByte(on.base, '.')+1:]
+		on.expr = &clause.Expr{SQL: db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias)}
+		on.table = clause.Table{Name: on.expr.SQL, Raw: true}
+		on.from = clause.From{Tables: []clause.Table{on.table}}
+		of.texts[on.expr.SQL] = true
 		for _, relation := range parsed.Relationships.Many2Many {
 			join := relation.JoinTable
 			if of.byType[join.ModelType] == nil {
 				base := join.Table
 				join.Table = shardmap.TableOn(base, shard)
 				of.names[base] = join.Table
-				of.byType[join.ModelType] = join
+				of.byType[join.ModelType] = &shardSchema{schema: join, of: of, base: base}
 			}
 		}
 	}
@@ -85,4 +112,73 @@ func (s *schemas) planShard(number int) *fill.Shard {
 	return fill.NewShard(number, s.ShardCount, func(of *schema.Schema, key any) error {
 		return keyRules{s.Topology}.checkKey(of, key, number)
 	})
+}
+
+// name makes a statement use the table of the shard, and reports whether it does so under the name that the
+// table has in the model. An INSERT does not. If open is set, the table of the shard is left open.
+func (on *shardSchema) name(stmt *gorm.Statement, what verb, open bool) (aliased bool) {
+	stmt.TableExpr, stmt.Table = nil, on.schema.Table
+	switch {
+	case on.alias == "" || what == creates:
+	case what == reads:
+		of := stmt.Clauses["FROM"]
+		from, _ := of.Expression.(clause.From)
+		if len(from.Tables) > 0 && !on.of.texts[from.Tables[0].Name] {
+			break // The application names the tables.
+		}
+		of.Name, of.Expression = "FROM", on.from
+		if open {
+			from.Tables = []clause.Table{{Name: on.open(stmt), Raw: true}}
+			of.Expression = from
+		} else if len(from.Joins) > 0 {
+			from.Tables = []clause.Table{on.table}
+			of.Expression = from
+		}
+		stmt.Clauses["FROM"], stmt.Table = of, on.alias
+		return true
+	case what == updates || deletesByAlias(stmt, on.alias):
+		stmt.TableExpr, stmt.Table = on.expr, on.alias
+		return true
+	}
+	if space, table, qualified := strings.Cut(on.schema.Table, "."); qualified {
+		stmt.TableExpr, stmt.Table = &clause.Expr{SQL: stmt.Quote(space) + "." + stmt.Quote(table)}, table
+	}
+	return false
+}
+
+// open is expr with a placeholder in the place of the table's name.
+func (on *shardSchema) open(stmt *gorm.Statement) string {
+	text := stmt.Quote(string(openTable)) + " AS " + stmt.Quote(on.alias)
+	if space, _, qualified := strings.Cut(on.schema.Table, "."); qualified {
+		text = stmt.Quote(space) + "." + text
+	}
+	return text
+}
+
+// deletesByAlias reports whether a DELETE can call its table by another name. MySQL and MariaDB before 11.6
+// take one only in the form for several tables, which has no ORDER BY, LIMIT and RETURNING.
+func deletesByAlias(stmt *gorm.Statement, alias string) bool {
+	if stmt.Name() != dialect.MySQL {
+		return true
+	}
+	for _, name := range []string{"ORDER BY", "LIMIT", "RETURNING"} {
+		if _, found := stmt.Clauses[name]; found {
+			return false
+		}
+	}
+	quoted := stmt.Quote(alias)
+	of := stmt.Clauses["DELETE"]
+	if own, ok := of.Expression.(clause.Delete); ok && own.Modifier != "" && own.Modifier != quoted {
+		return false
+	}
+	stmt.AddClause(clause.Delete{Modifier: quoted})
+	return true
+}
+
+// renames returns what a statement renames, whose table is aliased or not.
+func (on *shardSchema) renames(aliased bool) renames {
+	if aliased {
+		return renames{on.of.names, on}
+	}
+	return renames{on.of.names, nil}
 }

@@ -24,6 +24,13 @@
 //	snowflake_failing_since_timestamp_seconds when the failures of extensions began; absent if there is none
 //	snowflake_layout_end_timestamp_seconds    when the time bits of the layout run out
 //
+// [Shards] makes a collector of a router, which counts by shard. The shard of a statement over several shards
+// is "several":
+//
+//	snowflake_shard_rows_total{shard="7"}     rows that statements have read or written
+//	snowflake_shard_errors_total              statements that failed
+//	snowflake_shard_statement_seconds         statements, a histogram of their times
+//
 // Times are seconds since 1970, and durations are seconds, as the conventions of Prometheus ask. The
 // folder dashboards beside this package has a dashboard for Grafana and rules for alerts.
 package promobserve

@@ -88,7 +88,7 @@ func TestMinAndMaxAreThoseOfAllShards(t *testing.T) {
 		must(t, err, "NewRouter")
 		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
 		size := int64(42)
-		if some, err := r.Max(t.Context(), &drifted{}, "Size", &size); some || err != nil || size != 42 {
+		if some, err := r.Aggregate(t.Context(), &drifted{}, "max", "Size", &size); some || err != nil || size != 42 {
 			t.Errorf("of nothing: %t, %v, %d", some, err, size)
 		}
 		noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -105,13 +105,16 @@ func TestMinAndMaxAreThoseOfAllShards(t *testing.T) {
 		var seen, first time.Time
 		var note string
 		for name, get := range map[string]func() (bool, error){
-			"min size":   func() (bool, error) { return r.Min(t.Context(), &drifted{}, "size", &size) },
-			"min name":   func() (bool, error) { return r.Min(t.Context(), &drifted{}, "Name", &low) },
-			"max name":   func() (bool, error) { return r.Max(t.Context(), &drifted{}, "Name", &high) },
-			"max ratio":  func() (bool, error) { return r.Max(t.Context(), &drifted{}, "Ratio", &ratio) },
-			"max note":   func() (bool, error) { some, err := r.Max(t.Context(), &drifted{}, "Note", &note); return !some, err },
-			"max seen":   func() (bool, error) { return r.Max(t.Context(), &drifted{}, "Seen", &seen) },
-			"min seen":   func() (bool, error) { return r.Min(t.Context(), &drifted{}, "Seen", &first) },
+			"min size":  func() (bool, error) { return r.Aggregate(t.Context(), &drifted{}, "min", "size", &size) },
+			"min name":  func() (bool, error) { return r.Aggregate(t.Context(), &drifted{}, "min", "Name", &low) },
+			"max name":  func() (bool, error) { return r.Aggregate(t.Context(), &drifted{}, "max", "Name", &high) },
+			"max ratio": func() (bool, error) { return r.Aggregate(t.Context(), &drifted{}, "max", "Ratio", &ratio) },
+			"max note": func() (bool, error) {
+				some, err := r.Aggregate(t.Context(), &drifted{}, "max", "Note", &note)
+				return !some, err
+			},
+			"max seen":   func() (bool, error) { return r.Aggregate(t.Context(), &drifted{}, "max", "Seen", &seen) },
+			"min seen":   func() (bool, error) { return r.Aggregate(t.Context(), &drifted{}, "min", "Seen", &first) },
 			"of a scope": func() (bool, error) { return scopedMax(t, r) },
 		} {
 			if ok, err := get(); !ok || err != nil {
@@ -122,11 +125,13 @@ func TestMinAndMaxAreThoseOfAllShards(t *testing.T) {
 			!first.Equal(noon) {
 			t.Errorf("found %d, %q, %q, %v, %v, %v", size, low, high, ratio, seen, first)
 		}
-		_, err = r.Min(t.Context(), &drifted{}, "Nothing", &size)
+		_, err = r.Aggregate(t.Context(), &drifted{}, "avg", "Size", &size)
+		wantErr(t, err, gorm.ErrInvalidValue, "no such function")
+		_, err = r.Aggregate(t.Context(), &drifted{}, "min", "Nothing", &size)
 		wantErr(t, err, gorm.ErrInvalidField, "no such column")
-		_, err = r.Min(t.Context(), &drifted{}, "Size", size)
+		_, err = r.Aggregate(t.Context(), &drifted{}, "min", "Size", size)
 		wantErr(t, err, gorm.ErrInvalidValue, "no pointer")
-		_, err = r.Min(t.Context(), &drifted{}, "Size", &struct{}{})
+		_, err = r.Aggregate(t.Context(), &drifted{}, "min", "Size", &struct{}{})
 		wantErr(t, err, gorm.ErrInvalidValue, "no order")
 	})
 }
@@ -135,7 +140,7 @@ func scopedMax(t *testing.T, r *snowflakeplugin.Router) (bool, error) {
 	t.Helper()
 	var size int64
 	few := r.Scopes(func(db *gorm.DB) *gorm.DB { return db.Where("size < ?", 10) })
-	some, err := few.Max(t.Context(), &drifted{}, "Size", &size)
+	some, err := few.Aggregate(t.Context(), &drifted{}, "max", "Size", &size)
 	return some && size == 9, err
 }
 

@@ -171,7 +171,7 @@ func kindsOfStatements() []kindOfStatement {
 			return result(h.payments.Where(values{"to_id": id}).Joins("To").Find(&[]payment{}))
 		}},
 		{"`Preload`, `Joins` of a broadcast model", func(h handlesOfShard, id ID) (int64, error) {
-			return result(h.players.Where(values{"players_01.id": id}).Joins("Guild").Preload("Guild").Find(&[]player{}))
+			return result(h.players.Where(values{"players.id": id}).Joins("Guild").Preload("Guild").Find(&[]player{}))
 		}},
 		{"`Association` of a colocated relation", func(h handlesOfShard, id ID) (int64, error) {
 			a := h.players.Model(&player{ID: id}).Association("Sent")

@@ -44,7 +44,7 @@ func rolledBackWithPrepareStmt(t *testing.T, target dbtest.Target) {
 				s.hold("trades", shards)
 				s.hold("trade_items", shards)
 				var total int64
-				must(t, s.router.Sum(t.Context(), &trade{}, "Total", &total), "Sum")
+				must(t, sumOver(t.Context(), s.router, &trade{}, "Total", &total), "Sum")
 				same(t, "the sum", total, 0+1+2+3)
 			})
 		})
@@ -163,14 +163,12 @@ func transactionRefusesOthers(t *testing.T, target dbtest.Target) {
 			_, dbErr := tx.DB(&trade{}, there.ID)
 			_, routerErr := s.router.DB(inside, &trade{}, there.ID)
 			_, countErr := s.router.Count(inside, &trade{})
-			_, existsErr := s.router.Exists(inside, &trade{})
 			var total int64
 			for name, err := range map[string]error{
 				"DB":                 dbErr,
 				"DB of the router":   routerErr,
 				"Count":              countErr,
-				"Exists":             existsErr,
-				"Sum":                s.router.Sum(inside, &trade{}, "Total", &total),
+				"Sum":                sumOver(inside, s.router, &trade{}, "Total", &total),
 				"Create":             tx.Create(&trade{ID: there.ID + 1<<12, Code: "x"}),
 				"Create of two":      tx.Create([]trade{{Code: "y"}, {ID: there.ID + 1<<12, Code: "x"}}),
 				"Create of a child":  tx.Create(&tradeItem{TradeID: there.ID}),
@@ -224,8 +222,8 @@ func noConnectionLeaks(t *testing.T, target dbtest.Target) {
 			"Find, over":   s.router.Find(over, &[]trade{}, idsOf(made)),
 			"Latest":       broken.Latest(ctx, &[]trade{}, 3),
 			"Latest, over": s.router.Latest(over, &[]trade{}, 3),
-			"Sum":          broken.Sum(ctx, &trade{}, "total", &total),
-			"Sum, over":    s.router.Sum(over, &trade{}, "total", &total),
+			"Sum":          sumOver(ctx, broken, &trade{}, "total", &total),
+			"Sum, over":    sumOver(over, s.router, &trade{}, "total", &total),
 			"Each": s.router.Each(ctx, &trade{}, func(_ int, tx *gorm.DB) error {
 				return tx.Transaction(func(tx *gorm.DB) error {
 					if err := tx.First(&trade{}).Error; err != nil {

@@ -368,3 +368,12 @@ func (s *Settings) LayoutOf() (generator.Layout, error) {
 	return generator.Layout{}, fmt.Errorf("layout is %q, but has to be one of %s", s.Layout,
 		strings.Join(names, ", "))
 }
+
+// SourceNames returns the names of all sources, that of the generator first.
+func (s *Settings) SourceNames() []string {
+	names := []string{reserved}
+	for _, source := range s.Sources {
+		names = append(names, source.Name)
+	}
+	return names
+}

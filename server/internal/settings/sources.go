@@ -55,15 +55,6 @@ const reserved = "snowflake"
 // maxSourceName is how long the name of a source may be: a request and a label of a metric have it.
 const maxSourceName = 60
 
-// SourceNames returns the names of all sources, that of the generator first.
-func (s *Settings) SourceNames() []string {
-	names := []string{reserved}
-	for _, source := range s.Sources {
-		names = append(names, source.Name)
-	}
-	return names
-}
-
 // readSources reads the part of the file that lists the sources.
 func (d *document) readSources(content *yaml.Node) error {
 	if content.Kind != yaml.MappingNode {
