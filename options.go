@@ -230,11 +230,11 @@ func WithLogger(l *slog.Logger) Option {
 	})
 }
 
-// WithoutDialector leaves db.Dialector as the driver has made it. By default db.Use puts a dialector around it,
-// by which db.AutoMigrate, and db.Migrator, make plain columns of tagged keys. It passes everything else on,
-// and has a method Unwrap() gorm.Dialector that returns the driver's, as its migrators have one that returns a
-// gorm.Migrator. The option is for programs and libraries that look at the type of db.Dialector or of
-// db.Migrator(), such as gorm.io/datatypes on MySQL and MariaDB. They make their tables with
+// WithoutDialector leaves db.Dialector as the driver has made it. By default db.Use puts a dialector around
+// it, by which db.AutoMigrate, and db.Migrator, make plain columns of tagged keys. It passes everything else
+// on, and has a method Unwrap() gorm.Dialector that returns the driver's, as its migrators have one that
+// returns a gorm.Migrator. The option is for programs and libraries that look at the type of db.Dialector or
+// of db.Migrator(), such as gorm.io/datatypes on MySQL and MariaDB. They make their tables with
 // [Plugin.AutoMigrate], or without AutoMigrate.
 func WithoutDialector() Option {
 	return optionFunc(func(c *config) error {

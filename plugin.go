@@ -217,10 +217,10 @@ func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
 }
 
 // Prepare checks models before their first create, and the models that they have relations to. Call it after
-// db.Use. It checks every tagged field, and it tells GORM that tagged integer keys are plain columns: otherwise
-// GORM takes a plain int64 primary key for an auto-increment one, gives it such a column, and reads it back
-// after every INSERT. AutoMigrate and the first create do the same for their models, so Prepare is for programs
-// that want to know of faults when they start, and for those with [WithoutDialector].
+// db.Use. It checks every tagged field, and it tells GORM that tagged integer keys are plain columns:
+// otherwise GORM takes a plain int64 primary key for an auto-increment one, gives it such a column, and reads
+// it back after every INSERT. AutoMigrate and the first create do the same for their models, so Prepare is
+// for programs that want to know of faults when they start, and for those with [WithoutDialector].
 //
 // On a handle with db.Table("x") it prepares the model for that table, too, also if the handle has the table
 // by Scopes.
@@ -253,8 +253,8 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 
 // AutoMigrate is db.AutoMigrate for programs with [WithoutDialector]. Without that option db.AutoMigrate does
 // the same: it makes plain columns of tagged keys, in related models as well, and leaves out of SQLite's
-// tables what would count keys by itself. It returns an error wrapping [ErrInvalidField] for a model whose tags
-// are at fault, before the table of that model is made.
+// tables what would count keys by itself. It returns an error wrapping [ErrInvalidField] for a model whose
+// tags are at fault, before the table of that model is made.
 func (p *Plugin) AutoMigrate(db *gorm.DB, models ...any) error {
 	if p.configErr != nil {
 		return p.configErr

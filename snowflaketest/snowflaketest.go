@@ -1,6 +1,6 @@
-// Package snowflaketest has plugins for the tests of applications. They need no database of their own, send no
-// statement, write no table and log nothing, so they also work on a mock such as go-sqlmock. Do not use them in
-// a program: two of them make the same IDs.
+// Package snowflaketest has plugins for the tests of applications. They need no database of their own, send
+// no statement, write no table and log nothing, so they also work on a mock such as go-sqlmock. Do not use
+// them in a program: two of them make the same IDs.
 //
 //	db.Use(snowflaketest.Counting())                                  // 1, 2, 3 in each table
 //	db.Use(snowflaketest.At(generator.Default(), time.Unix(1e9, 0)))  // IDs of one time
@@ -20,8 +20,8 @@ import (
 )
 
 // Counting returns a plugin whose IDs are 1, 2, 3 in each column of each table, as those of a database that
-// counts are. So tests that name such IDs pass as they are. Further options are those of [snowflakeplugin.New];
-// without WithLogger it logs nothing. See [Counter] for what it cannot do.
+// counts are. So tests that name such IDs pass as they are. Further options are those of
+// [snowflakeplugin.New]; without WithLogger it logs nothing. See [Counter] for what it cannot do.
 func Counting(opts ...snowflakeplugin.Option) *snowflakeplugin.Plugin { return with(&Counter{}, opts) }
 
 // At returns a plugin whose IDs have a layout and a time, such as those of a program that ran then. The first
@@ -41,17 +41,18 @@ func with(source snowflakeplugin.Source, opts []snowflakeplugin.Option) *snowfla
 }
 
 // Counter is the source of [Counting], for tests that set it back: pass it to snowflakeplugin.WithSource, and
-// call Reset when the tables are empty again. The zero Counter begins with 1. It is safe for concurrent use and
-// must not be copied.
+// call Reset when the tables are empty again. The zero Counter begins with 1. It is safe for concurrent use
+// and must not be copied.
 //
-// It does not know which keys a table has already. A row with one that is there, such as one that the test has
-// stored with a key of its own, is refused with snowflakeplugin.ErrContested.
+// It does not know which keys a table has already. A row with one that is there, such as one that the test
+// has stored with a key of its own, is refused with snowflakeplugin.ErrContested.
 type Counter struct {
 	mu   sync.Mutex
 	last map[[2]string]int64
 }
 
-// Fill sets every element of ids to the next number of those that belong to no table, such as those of NextID.
+// Fill sets every element of ids to the next number of those that belong to no table, such as those of
+// NextID.
 func (c *Counter) Fill(ctx context.Context, ids []int64) error { return c.FillColumn(ctx, "", "", ids) }
 
 // FillColumn sets every element of ids to the next number of a column. The plugin calls it for its creates.

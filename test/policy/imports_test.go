@@ -171,6 +171,13 @@ var rules = []rule{
 		why: "the tests of applications use it on every database, and on none",
 	},
 	{
+		dir: "migrate",
+		may: []string{
+			"./lease/sqllease", "./segment/sqlsegment", "./internal/dialect", "./internal/fill", "gorm.io/gorm",
+		},
+		why: "it reads the databases of applications with their drivers, and the plugin does not need it",
+	},
+	{
 		dir: "pgxid", may: []string{"./", "github.com/jackc/pgx/v5"},
 		why: "a program that does not use pgx must not link it",
 	},

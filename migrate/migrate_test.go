@@ -1,0 +1,274 @@
+package migrate_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/migrate"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
+)
+
+// oldSchema is what a program without the plugin has made: keys that count, some of them narrow, with foreign
+// keys, a table that refers to itself, a reference that nobody declared, and a natural key.
+var oldSchema = map[string][]string{
+	"postgres": {
+		`CREATE TABLE users (id serial PRIMARY KEY, name varchar(50) NOT NULL UNIQUE, boss_id integer REFERENCES users (id))`,
+		`CREATE TABLE "Orders" (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, user_id integer NOT NULL
+			REFERENCES users (id) ON DELETE CASCADE, total integer DEFAULT 5)`,
+		`CREATE TABLE notes (id bigserial PRIMARY KEY, user_id integer, body text)`,
+		`CREATE TABLE years (year integer PRIMARY KEY, name varchar(50))`,
+		`CREATE TABLE user_tags (user_id integer REFERENCES users (id), tag varchar(20), PRIMARY KEY (user_id, tag))`,
+	},
+	"mysql": {
+		"CREATE TABLE users (id int unsigned NOT NULL AUTO_INCREMENT COMMENT 'it''s, AUTO_INCREMENT', name varchar(50) NOT NULL " +
+			"UNIQUE, boss_id int unsigned, PRIMARY KEY (id), CONSTRAINT fk_boss FOREIGN KEY (boss_id) REFERENCES users (id))",
+		"CREATE TABLE `Orders` (id bigint NOT NULL AUTO_INCREMENT, user_id int unsigned NOT NULL COMMENT 'a, b', total int " +
+			"DEFAULT 5, PRIMARY KEY (id), CONSTRAINT fk_user FOREIGN KEY (user_id) REFERENCES users (id) ON DELETE CASCADE)",
+		"CREATE TABLE notes (id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, user_id int unsigned, body text)",
+		"CREATE TABLE years (year int PRIMARY KEY, name varchar(50))",
+		"CREATE TABLE user_tags (user_id int unsigned, tag varchar(20), PRIMARY KEY (user_id, tag), " +
+			"CONSTRAINT fk_tagged FOREIGN KEY (user_id) REFERENCES users (id))",
+	},
+	"sqlite": {
+		"CREATE TABLE users (id integer PRIMARY KEY AUTOINCREMENT, name varchar(50) NOT NULL UNIQUE, -- a, b (c\n" +
+			"boss_id integer REFERENCES users (id))",
+		"CREATE TABLE `Orders` (`id` INTEGER, `user_id` integer NOT NULL, `total` integer DEFAULT (5), " +
+			"PRIMARY KEY (`id`), CONSTRAINT `fk_user` FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON DELETE CASCADE)",
+		"CREATE INDEX totals ON `Orders` (total)",
+		"CREATE TABLE notes (id integer PRIMARY KEY, user_id integer, body text)",
+		"CREATE TABLE years (year int PRIMARY KEY, name varchar(50))",
+		"CREATE TABLE user_tags (user_id integer REFERENCES users (id), tag varchar(20), PRIMARY KEY (user_id, tag))",
+		"CREATE VIEW spenders AS SELECT u.name, o.total FROM users u JOIN `Orders` o ON o.user_id = u.id",
+		"CREATE TRIGGER renamed AFTER UPDATE ON users BEGIN INSERT INTO notes (id, body) VALUES (100 + new.id, new.name); END",
+	},
+}
+
+var oldRows = []string{
+	"INSERT INTO users (name) VALUES ('a')",
+	"INSERT INTO users (name, boss_id) VALUES ('b', 1)",
+	"INSERT INTO Q (user_id) VALUES (1)",
+	"INSERT INTO Q (user_id) VALUES (2)",
+	"INSERT INTO notes (user_id, body) VALUES (2, 'x')",
+	"INSERT INTO years (year, name) VALUES (2026, 'now')",
+	"INSERT INTO user_tags (user_id, tag) VALUES (1, 't')",
+}
+
+// quoted puts the name of the one table in for Q that has to be quoted.
+func quoted(db *gorm.DB, query string) string {
+	name := "`Orders`"
+	if db.Name() == "postgres" {
+		name = `"Orders"`
+	}
+	return strings.ReplaceAll(query, " Q ", " "+name+" ")
+}
+
+func oldDatabase(t *testing.T, target dbtest.Target) *gorm.DB {
+	t.Helper()
+	db := target.Open(t, nil)
+	suite.PlainExec(t, db, oldSchema[target.Dialect]...)
+	for _, row := range oldRows {
+		suite.PlainExec(t, db, quoted(db, row))
+	}
+	return db
+}
+
+// run runs what a plan says, as a person does who has one connection.
+func run(t *testing.T, db *gorm.DB, statements []string) {
+	t.Helper()
+	pool, err := db.DB()
+	suite.Must(t, err, "the pool")
+	conn, err := pool.Conn(t.Context())
+	suite.Must(t, err, "a connection")
+	defer func() { _ = conn.Close() }()
+	for _, statement := range statements {
+		rows, err := conn.QueryContext(t.Context(), statement)
+		if err != nil {
+			t.Fatalf("%s: %v\nall of them:\n%s", statement, err, strings.Join(statements, ";\n"))
+		}
+		for rows.Next() {
+			if strings.Contains(statement, "foreign_key_check") {
+				t.Errorf("a row has lost what it refers to")
+			}
+		}
+		suite.Must(t, errors.Join(rows.Err(), rows.Close()), statement)
+	}
+}
+
+// found lists the findings of a kind as table.column.
+func found(p *migrate.Plan, kind migrate.Kind) (all []string) {
+	for _, f := range p.Findings {
+		if f.Kind == kind {
+			all = append(all, f.Table+"."+f.Column)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func wants(t *testing.T, p *migrate.Plan, kind migrate.Kind, want ...string) {
+	t.Helper()
+	if got := found(p, kind); !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", kind, got, want)
+	}
+}
+
+type (
+	user struct {
+		ID   uint64 `gorm:"primaryKey" snowflake:"true"`
+		Name string
+		// BossID of an old table has no foreign key in this model.
+		BossID *uint64
+	}
+	order struct {
+		ID     int64 `gorm:"primaryKey" snowflake:"true"`
+		UserID uint64
+	}
+)
+
+func (order) TableName() string { return "Orders" }
+
+func TestASwitchOverAndTheWayBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		db := oldDatabase(t, target)
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		wants(t, plan, migrate.Counts, "Orders.id", "notes.id", "users.id")
+		wants(t, plan, migrate.Undeclared, "notes.user_id")
+		switch target.Dialect {
+		case "postgres":
+			wants(t, plan, migrate.Narrow, "Orders.id", "Orders.user_id", "notes.user_id", "user_tags.user_id",
+				"users.boss_id", "users.id")
+		case "mysql":
+			wants(t, plan, migrate.Narrow, "Orders.user_id", "notes.user_id", "user_tags.user_id", "users.boss_id",
+				"users.id")
+		default:
+			wants(t, plan, migrate.Narrow)
+		}
+		run(t, db, plan.Forward)
+		after, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read again")
+		wants(t, after, migrate.Counts)
+		wants(t, after, migrate.Narrow)
+		if len(after.Forward)+len(after.Back) > 0 {
+			t.Errorf("there is something to do still: %q, %q", after.Forward, after.Back)
+		}
+		sameRows(t, db)
+
+		suite.Must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
+		boss := user{Name: "c"}
+		suite.Must(t, db.Create(&boss).Error, "create")
+		suite.Must(t, db.Create(&user{Name: "d", BossID: &boss.ID}).Error, "create with a boss")
+		newest := order{UserID: boss.ID}
+		suite.Must(t, db.Create(&newest).Error, "create an order")
+		suite.PlainExec(t, db, fmt.Sprintf("UPDATE notes SET user_id = %d", boss.ID))
+		// The old program stores no row now, as its keys would be its own.
+		if err := db.Exec(quoted(db, "INSERT INTO Q (user_id) VALUES (1)")).Error; err == nil {
+			t.Error("a row without a key was stored")
+		}
+		enforced(t, db)
+
+		// The plan of before and one of now lead back alike.
+		now, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read with IDs")
+		if len(now.Back) == 0 {
+			t.Error("the tables have IDs, and no way leads back")
+		}
+		back := plan.Back
+		if target.Name != "mariadb" { // one of the servers gets the other plan
+			named, err := migrate.Read(t.Context(), db, "users", "Orders", "notes")
+			suite.Must(t, err, "Read of tables")
+			if back = named.Back; target.Dialect == "postgres" {
+				back = plan.Back // a plan of now does not know that an identity was ALWAYS
+			}
+		}
+		run(t, db, back)
+		counted := suite.PlainRows[sql.NullInt64]
+		suite.PlainExec(t, db, quoted(db, "INSERT INTO Q (user_id) VALUES (1)"), "INSERT INTO users (name) VALUES ('e')",
+			"INSERT INTO notes (body) VALUES ('z')")
+		for query, least := range map[string]int64{
+			"SELECT max(id) FROM Q ": newest.ID, "SELECT id FROM users WHERE name = 'e'": int64(boss.ID) + 1,
+			"SELECT max(id) FROM notes WHERE id > 1": 1,
+		} {
+			if got := counted(t, db, quoted(db, query)); len(got) != 1 || got[0].Int64 <= least {
+				t.Errorf("%s: %v, want more than %d", query, got, least)
+			}
+		}
+		enforced(t, db)
+	})
+}
+
+func sameRows(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	for query, want := range map[string]int64{
+		"SELECT count(*) FROM users": 2, "SELECT boss_id FROM users WHERE name = 'b'": 1,
+		"SELECT sum(user_id * id) FROM Q ": 5, "SELECT sum(total) FROM Q ": 10, "SELECT max(id) FROM notes": 1,
+	} {
+		suite.Same(t, query, suite.PlainOne[int64](t, db, quoted(db, query)), want)
+	}
+}
+
+// enforced fails unless the foreign keys and the indexes are there as before.
+func enforced(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	tables := []string{"users", "Orders", "user_tags"}
+	if db.Name() == "sqlite" {
+		suite.PlainExec(t, db, "UPDATE users SET name = 'a' WHERE name = 'a'", "DELETE FROM notes WHERE id = 101")
+		suite.Same(t, "what the view has", suite.PlainOne[int64](t, db, "SELECT count(*) FROM spenders") > 1, true)
+		suite.Same(t, "the indexes", suite.PlainOne[int64](t, db,
+			"SELECT count(*) FROM sqlite_master WHERE name IN ('totals', 'renamed')"), 2)
+		suite.Same(t, "the foreign keys", suite.PlainOne[int64](t, db, "SELECT count(*) FROM pragma_foreign_key_list('users') "+
+			"WHERE \"table\" = 'users'")+suite.PlainOne[int64](t, db, "SELECT count(*) FROM pragma_foreign_key_list('Orders') "+
+			"WHERE \"table\" = 'users' AND on_delete = 'CASCADE'"), 2)
+		return
+	}
+	constraints := suite.PlainOne[int64](t, db, map[string]string{
+		"postgres": "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND connamespace = current_schema()::regnamespace",
+		"mysql":    "SELECT count(*) FROM information_schema.referential_constraints WHERE constraint_schema = DATABASE()",
+	}[db.Name()])
+	suite.Same(t, "the foreign keys", constraints, int64(len(tables)))
+	if err := db.Exec("INSERT INTO user_tags (user_id, tag) VALUES (404, 'x')").Error; err == nil {
+		t.Error("a row without what it refers to was stored")
+	}
+	if err := db.Exec("INSERT INTO users (id, name) VALUES (77, 'a')").Error; err == nil {
+		t.Error("the unique index is gone")
+	}
+}
+
+type bill struct {
+	ID     int64 `gorm:"primaryKey" snowflake:"true"`
+	Number int64 `snowflake:"from:bills"`
+}
+
+func TestAModelSaysWhatIsToBeFilled(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		db := oldDatabase(t, target)
+		suite.PlainExec(t, db, map[string]string{
+			"postgres": "CREATE TABLE bills (id bigserial PRIMARY KEY, number bigint)",
+			"mysql":    "CREATE TABLE bills (id bigint AUTO_INCREMENT PRIMARY KEY, number bigint)",
+			"sqlite":   "CREATE TABLE bills (id integer PRIMARY KEY, number bigint)",
+		}[target.Dialect])
+		plan, err := migrate.Read(t.Context(), db, &bill{})
+		suite.Must(t, err, "Read")
+		wants(t, plan, migrate.Counts, "bills.id")
+		wants(t, plan, migrate.Unguarded, "bills.number")
+		suite.PlainExec(t, db, "CREATE UNIQUE INDEX numbers ON bills (number)")
+		plan, err = migrate.Read(t.Context(), db, &bill{})
+		suite.Must(t, err, "Read with the index")
+		wants(t, plan, migrate.Unguarded)
+		for _, none := range []any{"absent", "user_tags", &suite.Account{}} {
+			if _, err := migrate.Read(t.Context(), db, none); !errors.Is(err, migrate.ErrDatabase) {
+				t.Errorf("Read of %v: %v", none, err)
+			}
+		}
+	})
+}
