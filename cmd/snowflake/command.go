@@ -67,6 +67,8 @@ type group struct {
 type options struct {
 	json, base62, force bool
 	dryRun, create      bool
+	back                bool
+	dir                 string
 	count               int
 	node                int64
 	layout, dsn, table  string

@@ -95,6 +95,7 @@ func commands() []command {
 		newCommand(), inspectCommand(), rangeCommand(), layoutCommand(), listCommand(), releaseCommand(),
 		authorityCommand(), reserveCommand(),
 		segmentsListCommand(), segmentsShowCommand(), segmentsRaiseCommand(), segmentsResiduesCommand(),
+		migrateCommand(), migrateFilesCommand(),
 		shardsStatusCommand(), shardsResumeCommand(), shardsUndoCommand(), shardsCleanCommand(),
 		sealCommand(), openCommand(),
 		mergePlanCommand(), mergeCheckCommand(), mergeRunCommand(), mergeVerifyCommand(),
