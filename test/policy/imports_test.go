@@ -222,7 +222,7 @@ var rules = []rule{
 			"./server/internal/access", "./server/internal/issue", "./server/internal/metrics", "./server/internal/netbatch",
 			"./server/internal/netlimit", "./server/internal/resp", "./server/internal/settings", "./server/internal/sources",
 			"./server/internal/unwrap", "./server/internal/web", "./server/snowflakev1", "./server/snowflakev1/snowflakev1connect",
-			"connectrpc.com/connect", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+			"connectrpc.com/connect", "connectrpc.com/grpcreflect", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 			"github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "github.com/mattn/go-sqlite3",
 		},
 		why: "the service needs no ORM, and has drivers because it is a program",
