@@ -222,13 +222,17 @@ func TestExamplesOfTheHelpWork(t *testing.T) {
 	if _, err := numbers.Claim(t.Context(), "orders", 100); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{"orders", "old_orders"} {
-		err := dbtest.Targets()[0].OpenDSN(t, shop.dsn, nil).Exec("CREATE TABLE " + table + " (serial bigint)").Error
+	for _, table := range []string{"orders", "old_orders", "users"} {
+		columns := " (id integer PRIMARY KEY, serial bigint)"
+		err := dbtest.Targets()[0].OpenDSN(t, shop.dsn, nil).Exec("CREATE TABLE " + table + columns).Error
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	(leases{dsn: shop.dsn}).succeed(t, "segments", "raise", "orders", "5", "--create", "--table", "eu_segments")
+	if err := os.Mkdir("migrations", 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile("opaque.key", []byte(strings.ReplaceAll(testKeys, " ", "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
