@@ -157,7 +157,7 @@ func (p *Plan) resolved(target map[string]*sqldb.Table) (*Plan, []Problem) {
 
 // refer adds what an entry of an identity says to the references of tables, and reports whether that is
 // anything.
-func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sqldb.Table) (any bool) {
+func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sqldb.Table) (found bool) {
 	parent, key := target[id.table(name)], id.Key
 	r := Reference{Table: id.table(name), When: e.when}
 	if parent != nil && len(parent.Primary) == 1 {
@@ -186,11 +186,11 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 				parent != nil && parent.Column(key) != nil && parent.Column(key).Family != c.Family {
 				continue
 			}
-			r.Column, any = c.Name, true
+			r.Column, found = c.Name, true
 			own.References = append(own.References, r)
 		}
 	}
-	return any
+	return found
 }
 
 // identify puts a reference that was found in the data under its identity, and reports whether it can be

@@ -17,7 +17,7 @@ import (
 func named(t testing.TB, target dbtest.Target, column string, first, second []string, r merge.RenamePlan) (base, *merge.Plan) {
 	t.Helper()
 	prepare, folds := folding(target, 16)
-	schema := append(prepare, "CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name "+strings.Replace(column, "FOLDS", folds, 1)+
+	schema := append(slices.Clone(prepare), "CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name "+strings.Replace(column, "FOLDS", folds, 1)+
 		", flags INTEGER NOT NULL)")
 	var rows [2][]string
 	for s, names := range [][]string{first, second} {

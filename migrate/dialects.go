@@ -452,7 +452,7 @@ func countingKey(definition string, rest []string) (string, []string) {
 				_, part = word(after) // its name
 			}
 			at := primaryKey.FindStringIndex(strings.TrimSpace(part))
-			return at != nil && at[0] == 0
+			return len(at) > 0 && at[0] == 0
 		})
 	}
 	constraints = strings.Replace(constraints, inline, inline+" AUTOINCREMENT", 1)

@@ -98,7 +98,7 @@ func run(t *testing.T, db *gorm.DB, statements []string) {
 				t.Errorf("a row has lost what it refers to")
 			}
 		}
-		suite.Must(t, errors.Join(rows.Err(), rows.Close()), statement)
+		suite.Must(t, errors.Join(rows.Err(), rows.Close()), statement) //nolint:sqlclosecheck // there are several
 	}
 }
 

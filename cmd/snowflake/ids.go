@@ -186,7 +186,8 @@ func runInspect(_ context.Context, e *env, o *options, args []string) error {
 	return printJSON(e.out, infos)
 }
 
-// eachID calls do with every argument, and with every word of the input in the place of "-". It ends at an error.
+// eachID calls do with every argument, and with every word of the input in the place of "-". It ends at an
+// error.
 func eachID(args []string, in io.Reader, do func(text string) error) error {
 	for _, arg := range args {
 		if arg != "-" {

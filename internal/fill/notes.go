@@ -235,9 +235,9 @@ func (*Notes) asked(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
 	return []gorm.ConnPool{pool, own}
 }
 
-// ask asks a connection where a table lies. One transaction is asked at a time. The time is limited if another
-// connection can be asked after this one. The last one has as long as the INSERT, which comes next, and a question
-// that is broken off would end a transaction.
+// ask asks a connection where a table lies. One transaction is asked at a time. The time is limited if
+// another connection can be asked after this one. The last one has as long as the INSERT, which comes next,
+// and a question that is broken off would end a transaction.
 func (n *Notes) ask(
 	ctx context.Context, on gorm.ConnPool, last bool, where location, query string, args []any,
 ) (found location, err error) {

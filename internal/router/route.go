@@ -389,8 +389,9 @@ func (g *shardGuard) explainName(db *gorm.DB) {
 			"FROM-clause entry for table \"" + name + "\"",
 		} {
 			if name != stmt.Table && strings.Contains(text, complaint) {
-				db.Error = fmt.Errorf("%w: in this statement the table is called %s: write the column without a table, "+
-					"or as gorm.Expr(\"?\", clause.Column{Table: clause.CurrentTable, Name: ...})", db.Error, stmt.Table)
+				db.Error = fmt.Errorf("%w: in this statement the table is called %s: write the column without a "+
+					"table, or as gorm.Expr(\"?\", clause.Column{Table: clause.CurrentTable, Name: ...})",
+					db.Error, stmt.Table)
 				return
 			}
 		}

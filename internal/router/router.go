@@ -1,7 +1,7 @@
 // Package router spreads the rows of models over the tables and databases of shards.
 //
-// A shardmap.Topology computes where a row is. A cluster adds what GORM needs to run statements there: handles
-// that carry a route, schemas whose tables have the number of a shard, and a guard in each database
+// A shardmap.Topology computes where a row is. A cluster adds what GORM needs to run statements there:
+// handles that carry a route, schemas whose tables have the number of a shard, and a guard in each database
 // that refuses statements without a route. The methods of a Router and of a Resharding build on that.
 //
 // An ID is an int64 in this package. The root package converts between that and its own types, and
@@ -380,7 +380,9 @@ func (c *cluster) assignKeys(ctx context.Context, m *shardmap.Model, rows any) (
 }
 
 // group puts the rows of each shard into a slice of pointers. A shard without rows has the zero Value.
-func (r *Router) group(ctx context.Context, m *shardmap.Model, rows []reflect.Value) ([]reflect.Value, error) {
+func (r *Router) group(
+	ctx context.Context, m *shardmap.Model, rows []reflect.Value,
+) ([]reflect.Value, error) {
 	byShard := make([]reflect.Value, r.ShardCount)
 	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
 	for i, row := range rows {
@@ -598,7 +600,9 @@ func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, e
 		_ = r.current.adopt(ctx, r.cluster, r.Databases)
 		r = r.Known()
 	}
-	d := &Resharding{router: r, from: r.Topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.ShardCount}
+	d := &Resharding{
+		router: r, from: r.Topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.ShardCount,
+	}
 	if d.chunk == 0 {
 		d.chunk = defaultChunk
 	}

@@ -73,8 +73,8 @@ type Registry struct{ *Topology }
 
 // Compare checks the topology against the records, and returns what they say together. A database without
 // the table is new, or older than the table. A cutover that all of them have recorded is finished here.
-func (r Registry) Compare() (mapState, error) {
-	found := mapState{}
+func (r Registry) Compare() (MapState, error) {
+	found := MapState{}
 	ctx := r.Databases[0].Statement.Context
 	names := r.shardedTables()
 	complete := map[string]int{} // by name, a database whose record is complete
@@ -354,15 +354,15 @@ func (r Registry) recordIn(ctx context.Context, database int) error {
 	return nil
 }
 
-// mapState is what the records of all databases say together.
-type mapState struct {
+// MapState is what the records of all databases say together.
+type MapState struct {
 	Shards, Next, StaleShards int
 	Version                   int64
 	Span                      time.Duration
 	any, Mixed                bool // mixed: they do not agree, because a cutover is under way
 }
 
-func (s *mapState) add(c Record) {
+func (s *MapState) add(c Record) {
 	if s.any && (c.Version != s.Version || c.Shards != s.Shards) {
 		s.Mixed = true
 	}
@@ -430,19 +430,19 @@ func ReadAll(
 	return scope(tx.Table(table)).Find(into).Error
 }
 
-// A resharding from N to 2N shards is in one of these phases, by the records of all databases. next is the
+// Phase is where a resharding from N to 2N shards stands, by the records of all databases. next is the
 // number in their column next_shards: while it is set, nobody gets a lease on the map.
 //
 //	Phase              shards      next   what is left to do
-//	phaseOpen          N           0      Copy and Cutover, or Undo
-//	phaseClosed        N           2N     the same; nobody routes
-//	phaseHalf          N and 2N    2N     the same; nobody has used the new map yet
-//	phaseRecorded      2N          2N     Cutover removes the moved rows from the old tables, and opens
-//	phaseCut           2N          0      Clean or Undo
-//	phaseUndoing       2N          N      Undo copies the rows back
-//	phaseUndoHalf      N and 2N    N      Undo records the old map
-//	phaseUndone        N           N      Undo opens the map
-//	phaseDropping      N           0      Undo drops the new tables; stale_shards is 2N
+//	PhaseOpen          N           0      Copy and Cutover, or Undo
+//	PhaseClosed        N           2N     the same; nobody routes
+//	PhaseHalf          N and 2N    2N     the same; nobody has used the new map yet
+//	PhaseRecorded      2N          2N     Cutover removes the moved rows from the old tables, and opens
+//	PhaseCut           2N          0      Clean or Undo
+//	PhaseUndoing       2N          N      Undo copies the rows back
+//	PhaseUndoHalf      N and 2N    N      Undo records the old map
+//	PhaseUndone        N           N      Undo opens the map
+//	PhaseDropping      N           0      Undo drops the new tables; stale_shards is 2N
 //
 // Two processes may take steps although only one should: one may have been paused, and a killed one may have
 // left a statement behind that still runs. So every change is conditional. Whoever closes a map writes a
@@ -450,6 +450,7 @@ func ReadAll(
 // of records and rows by the first one are refused from then on, because they look for its own number.
 type Phase int
 
+// The phases of the table above.
 const (
 	PhaseOpen Phase = iota
 	PhaseClosed

@@ -250,7 +250,7 @@ func BareTopology(
 // Successor makes the topology that the databases have recorded. It returns nil if that is this one.
 func (t *Topology) Successor(ctx context.Context, dbs []*gorm.DB, finishes bool) (*Topology, error) {
 	to := &Topology{Databases: dbs, Models: t.Models}
-	found := mapState{}
+	found := MapState{}
 	place := map[int]int{}
 	for i := range dbs {
 		records, err := (Registry{to}).recordsIn(ctx, i)
@@ -396,12 +396,12 @@ func (t *Topology) EachPlainRow(
 // its other end are there too. Each relation is therefore proven to be of one of the kinds below, or it is
 // crossing, and statements that follow it are refused. Nothing is concluded from the names of models.
 
-// relationKind says where the rows at the other end of a relation are.
-type relationKind int
+// RelationKind says where the rows at the other end of a relation are.
+type RelationKind int
 
 const (
-	// relationCrossing: they may be on other shards.
-	RelationCrossing relationKind = iota
+	// RelationCrossing means that they may be on other shards.
+	RelationCrossing RelationKind = iota
 	// relationColocated: both ends of the reference are shard columns, which a constraint holds to the shard
 	// of their row. Equal values are on one shard.
 	relationColocated
@@ -413,7 +413,7 @@ const (
 )
 
 // KindOf proves where the rows at the other end of a relation are.
-func (t *Topology) KindOf(relation *schema.Relationship) relationKind {
+func (t *Topology) KindOf(relation *schema.Relationship) RelationKind {
 	own, other := t.ByType[relation.Schema.ModelType], t.ByType[relation.FieldSchema.ModelType]
 	sharded := func(m *Model) bool { return m != nil && !m.Broadcast }
 	switch {
@@ -629,9 +629,11 @@ func Invalid(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap,
 // Stage is when a lease is checked.
 type Stage int
 
+// The stages of a statement.
 const (
+	// BeforeStatement renews a lease that ends soon.
 	BeforeStatement Stage = iota
-	// afterStatement: the lease need not be renewed while it lasts. That would take a connection, and the
+	// AfterStatement means that the lease need not be renewed while it lasts. That would take a connection, and the
 	// statement may hold the only one with the rows that it has opened.
 	AfterStatement
 )
@@ -761,7 +763,7 @@ func (t *Topology) readMap(
 			InternalTable(t.Databases[database], ShardsTable)))
 	}
 	t.leases[database].recorded.Store(true)
-	found := mapState{}
+	found := MapState{}
 	for _, c := range records {
 		found.add(c)
 	}

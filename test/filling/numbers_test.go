@@ -268,13 +268,15 @@ func sourceFails(t *testing.T, target dbtest.Target) {
 
 func TestAnUnknownSourceIsRefusedWithTheNamesThatThereAre(t *testing.T) {
 	t.Parallel()
-	db := dbtest.Targets()[0].Open(t, nil)
+	dsn := dbtest.Targets()[0].DSN(t)
+	db := dbtest.Targets()[0].OpenDSN(t, dsn, nil)
 	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1), snowflakeplugin.WithNumbers("invoices", &series{}),
 		snowflakeplugin.WithNumbers("orders", &series{}))
 	must(t, db.Use(plugin), "Use")
-	must(t, db.AutoMigrate(&bill{}, &billLine{}), "AutoMigrate")
+	bare := dbtest.Targets()[0].OpenDSN(t, dsn, nil)
+	must(t, bare.AutoMigrate(&bill{}, &billLine{}), "AutoMigrate without the plugin")
 	for what, err := range map[string]error{
-		"Prepare": plugin.Prepare(db, &bill{}), "Create": db.Create(&bill{}).Error,
+		"AutoMigrate": db.AutoMigrate(&bill{}), "Prepare": plugin.Prepare(db, &bill{}), "Create": db.Create(&bill{}).Error,
 		"a create of a map": db.Model(&bill{}).Create(map[string]any{"note": "x"}).Error,
 	} {
 		wantErr(t, err, snowflakeplugin.ErrInvalidField, what)

@@ -166,12 +166,14 @@ func refusesModel(t *testing.T, db *gorm.DB, plugin *snowflakeplugin.Plugin, mod
 func refusedTags(models map[string]refusedTag) func(*testing.T, dbtest.Target) {
 	return func(t *testing.T, target dbtest.Target) {
 		t.Helper()
-		db := target.Open(t, nil)
+		dsn := target.DSN(t)
+		db, bare := target.OpenDSN(t, dsn, nil), target.OpenDSN(t, dsn, nil)
 		plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
 		must(t, db.Use(plugin), "Use")
 		for name, c := range models {
 			t.Run(name, func(t *testing.T) {
-				must(t, db.AutoMigrate(c.model), "AutoMigrate")
+				wantErr(t, db.AutoMigrate(c.model), snowflakeplugin.ErrInvalidField, "AutoMigrate")
+				must(t, bare.AutoMigrate(c.model), "AutoMigrate without the plugin")
 				refusesModel(t, db, plugin, c.model, c.names...)
 			})
 		}
@@ -222,9 +224,12 @@ type (
 )
 
 func almostRightBelow(t *testing.T, target dbtest.Target) {
-	db := target.Open(t, nil)
+	dsn := target.DSN(t)
+	db := target.OpenDSN(t, dsn, nil)
 	must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
-	must(t, db.AutoMigrate(&tagParent{}, &tagUncle{}, &tagChild{}), "AutoMigrate")
+	models := []any{&tagParent{}, &tagUncle{}, &tagChild{}}
+	wantErr(t, db.AutoMigrate(models...), snowflakeplugin.ErrInvalidField, "AutoMigrate")
+	must(t, target.OpenDSN(t, dsn, nil).AutoMigrate(models...), "AutoMigrate without the plugin")
 	parent, uncle := tagParent{Children: make([]tagChild, 2)}, tagUncle{Child: &tagChild{}}
 	for _, err := range []error{db.Create(&parent).Error, db.Create(&uncle).Error} {
 		wantErr(t, err, snowflakeplugin.ErrInvalidField, "create the tree")

@@ -148,7 +148,8 @@ func (c *contest) decide(ctx context.Context, batch []renamed) (wrong int64, exa
 	return wrong, example, err
 }
 
-// typed returns a key as PostgreSQL takes it for a column, or nil if no row can have it: the list may be wrong.
+// typed returns a key as PostgreSQL takes it for a column, or nil if no row can have it, because the list may
+// be wrong.
 func typed(key any, c *column) any {
 	n, whole := key.(int64)
 	switch {
