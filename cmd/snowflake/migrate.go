@@ -22,7 +22,8 @@ Reads a database whose tables count their keys. It lists, as comments, what does
 columns with less than 64 bits that are such keys or refer to them, references that no foreign key declares,
 and columns with numbers of counters that have no unique index. Then it prints the statements of the
 switch-over. With --back it prints those of the way back, which set what counts above the greatest keys. Print
-and keep those before the switch-over. It changes nothing. Run what it prints while no program writes, on a copy first.
+and keep those before the switch-over. It changes nothing. Run what it prints while no program writes, on a
+copy first.
 
 Without a TABLE it looks at all tables whose primary key is one integer column that refers to nothing.
 ` + dsnHelp + `
@@ -79,8 +80,8 @@ func migrateFilesCommand() command {
 		short: "write migrations that make the plugin's own tables",
 		help: `
 Writes the migrations that make the tables of the leases, of the authority and of the counters, for a login
-that may make tables. The DSN says for which kind of database; nothing is asked of it. Existing files are refused
-(exit code 3). For Atlas, run "atlas migrate hash" afterwards.
+that may make tables. The DSN says for which kind of database; nothing is asked of it. Existing files are
+refused (exit code 3). For Atlas, run "atlas migrate hash" afterwards.
 ` + dsnHelp + `
 
   snowflake migrate-files goose --dsn "$DSN" --dir migrations`,

@@ -633,8 +633,8 @@ type Stage int
 const (
 	// BeforeStatement renews a lease that ends soon.
 	BeforeStatement Stage = iota
-	// AfterStatement means that the lease need not be renewed while it lasts. That would take a connection, and the
-	// statement may hold the only one with the rows that it has opened.
+	// AfterStatement means that the lease need not be renewed while it lasts. That would take a connection, and
+	// the statement may hold the only one with the rows that it has opened.
 	AfterStatement
 )
 

@@ -29,7 +29,7 @@ func ExampleMetrics() {
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	registration, err := otelobserve.Metrics(provider.Meter("shop"), plugin)
 	check(err)
-	defer registration.Unregister()
+	defer func() { check(registration.Unregister()) }()
 
 	var collected metricdata.ResourceMetrics
 	check(reader.Collect(ctx, &collected))

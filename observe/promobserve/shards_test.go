@@ -20,20 +20,20 @@ func TestShardsAreCountedApart(t *testing.T) {
 	used(t, db)
 	router, err := snowflakeplugin.NewRouter(
 		snowflakeplugin.ShardingConfig{Shards: 4, Databases: []*gorm.DB{db}}, &order{})
-	check(t, err)
-	check(t, router.AutoMigrate(ctx))
+	must(t, err)
+	must(t, router.AutoMigrate(ctx))
 	shards := promobserve.Shards(router)
-	check(t, db.Use(shards))
+	must(t, db.Use(shards))
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(shards)
 
 	orders := make([]order, 9)
-	check(t, router.Create(ctx, orders))
+	must(t, router.Create(ctx, orders))
 	var busy int // the shard with three of them
 	counts := map[int]int{}
 	for _, o := range orders {
 		shard, err := router.Shard(o.ID)
-		check(t, err)
+		must(t, err)
 		if counts[shard]++; counts[shard] == 3 {
 			busy = shard
 		}
@@ -51,8 +51,8 @@ func TestShardsAreCountedApart(t *testing.T) {
 	want("after Create", 3, 1, 0)
 	for _, o := range orders {
 		handle, err := router.DB(ctx, &order{}, o.ID)
-		check(t, err)
-		check(t, handle.Take(new(order), o.ID).Error)
+		must(t, err)
+		must(t, handle.Take(new(order), o.ID).Error)
 	}
 	want("after three reads", 6, 4, 0)
 	var busyID snowflakeplugin.ID
@@ -62,7 +62,7 @@ func TestShardsAreCountedApart(t *testing.T) {
 		}
 	}
 	handle, err := router.DB(ctx, &order{}, busyID)
-	check(t, err)
+	must(t, err)
 	if err := handle.Take(new(order), "1 = 0").Error; err == nil {
 		t.Fatal("a row was found")
 	}
@@ -77,16 +77,16 @@ func TestShardsAreCountedApart(t *testing.T) {
 	}
 	want("after two errors", 6, 7, 2)
 	var page []order
-	check(t, router.Latest(ctx, &page, 4))
+	must(t, router.Latest(ctx, &page, 4))
 	got := shardMetrics(t, registry)
 	if got["rows_total several"] != 4 || got["statement_seconds several"] != 1 {
 		t.Errorf("after a page: %v", got)
 	}
-	check(t, db.Exec("SELECT 1").Error)
+	must(t, db.Exec("SELECT 1").Error)
 	want("after a statement that is not of the router", 6, 7, 2)
 }
 
-func check(t *testing.T, err error) {
+func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func check(t *testing.T, err error) {
 func shardMetrics(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	check(t, err)
+	must(t, err)
 	found := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
