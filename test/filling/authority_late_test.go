@@ -96,7 +96,14 @@ func freezeDSN(t *testing.T, target dbtest.Target, dsn string) frozen {
 		return f
 	}
 	must(t, f.admin.Exec(on).Error, "freeze")
-	f.thaw = func() { must(t, f.admin.Exec(off).Error, "thaw") }
+	f.thaw = func() {
+		must(t, f.admin.Connection(func(conn *gorm.DB) error {
+			if target.Dialect == "postgres" { // The pool may have a new connection, which is read-only as well.
+				must(t, conn.Exec("SET default_transaction_read_only = off").Error, "thaw the connection")
+			}
+			return conn.Exec(off).Error
+		}), "thaw")
+	}
 	t.Cleanup(f.thaw) // others may get the database
 	f.db = target.OpenDSN(t, dsn, nil)
 	pool, err := f.db.DB()
