@@ -4,8 +4,8 @@
 //	m.Observe("resp", "ok", took)
 //	m.WriteTo(w)
 //
-// The label values come from lists in the code, in the settings and in the token file, never from a request, so
-// their number is bounded.
+// The label values come from lists in the code, in the settings and in the token file, never from a request,
+// so their number is bounded.
 package metrics
 
 import (
@@ -90,8 +90,8 @@ func (s *Set) Observe(protocol, code string, took time.Duration) {
 	one.count.Add(1)
 }
 
-// Issued counts IDs of a source that is configured, for a client by the name of its token, which is empty where
-// no token is required.
+// Issued counts IDs of a source that is configured, for a client by the name of its token, which is empty
+// where no token is required.
 func (s *Set) Issued(source, client string, n int) {
 	key := issuedKey{source, client}
 	s.mu.RLock()

@@ -38,7 +38,8 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{
-		server: s, conn: conn, idle: netlimit.Of(conn), caller: issue.Caller{Client: issue.Nobody{}}, id: s.sessions.Add(1),
+		server: s, conn: conn, idle: netlimit.Of(conn), id: s.sessions.Add(1),
+		caller: issue.Caller{Client: issue.Nobody{}},
 		known: !s.options.Tokens.Required(),
 	}
 	if c.idle != nil {

@@ -35,7 +35,8 @@ var errDSN = errors.New("the DSN cannot be read; write postgres://user:password@
 // Database is a database whose kind is known.
 type Database struct {
 	Dialect sqllease.Dialect
-	// Name says in a log which one it is: the file of SQLite, or the server and the database. It has no password.
+	// Name says in a log which one it is: the file of SQLite, or the server and the database. It has no
+	// password.
 	Name string
 	open func(application string) (*sql.DB, error)
 }
@@ -93,7 +94,8 @@ func parseMySQL(native string) (Database, error) {
 		config.ReadTimeout = readTimeout
 	}
 	config.Logger = &mysql.NopLogger{} // what goes wrong is returned as an error, too
-	return Database{Dialect: sqllease.MySQL, Name: config.Addr + "/" + config.DBName, open: func(application string) (*sql.DB, error) {
+	name := config.Addr + "/" + config.DBName
+	return Database{Dialect: sqllease.MySQL, Name: name, open: func(application string) (*sql.DB, error) {
 		own := config.Clone()
 		if own.ConnectionAttributes == "" {
 			own.ConnectionAttributes = "program_name:" + application
