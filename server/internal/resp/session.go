@@ -40,7 +40,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c := &session{
 		server: s, conn: conn, idle: netlimit.Of(conn), id: s.sessions.Add(1),
 		caller: issue.Caller{Client: issue.Nobody{}},
-		known: !s.options.Tokens.Required(),
+		known:  !s.options.Tokens.Required(),
 	}
 	if c.idle != nil {
 		c.caller.Client = c.idle
