@@ -55,8 +55,8 @@ func (t *Token) Opens(source string) bool {
 // token with a blank between them, and, after another blank, the sources that the token opens, joined by
 // commas; without them it opens all. Empty lines and lines that begin with # are ignored. The name appears in
 // logs and metrics, the token never. Two lines may have one name, so a token is replaced without a gap: add
-// the new one, move the clients, remove the old one. Sources are the names of all sources; any other name is an
-// error.
+// the new one, move the clients, remove the old one. Sources are the names of all sources; any other name is
+// an error.
 func Load(path string, sources []string) (*Tokens, error) {
 	t := &Tokens{path: path, sources: sources}
 	return t, t.Reload()
