@@ -83,7 +83,8 @@ func (r *report) plot(name string) string {
 			plotLabels-plotDot-8, y+17, html.EscapeString(d.name))
 		fmt.Fprintf(&s, `<line class="range %s" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`,
 			d.class, at(slices.Min(d.values)), at(slices.Max(d.values)), y+plotRow/2, y+plotRow/2)
-		fmt.Fprintf(&s, `<circle class="%s" cx="%.1f" cy="%d" r="%d"/>`, d.class, at(middle), y+plotRow/2, plotDot)
+		fmt.Fprintf(&s, `<circle class="%s" cx="%.1f" cy="%d" r="%d"/>`,
+			d.class, at(middle), y+plotRow/2, plotDot)
 		fmt.Fprintf(&s, `<text class="soft" x="%d" y="%d" text-anchor="end">%s</text>`+"\n",
 			width-12, y+17, short(middle))
 	}
