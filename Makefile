@@ -82,11 +82,11 @@ examples: ## Build the examples, and run the first of them
 bench: ## Print the medians of the benchmarks and their targets (COUNT=6, BENCH=pattern)
 	@BENCH='$(BENCH)' COUNT='$(COUNT)' scripts/bench.sh
 
-evidence: services ## Write the tables and plots of docs/benchmarks.md and docs/keys.md anew
+evidence: services ## Write the tables and plots of docs/benchmarks.md anew
 	cd bench && $(GO) run . -out results -page ../docs/benchmarks.md
 	@$(MAKE) keys
 
-keys: services ## Compare kinds of keys on every database, and write docs/keys.md (ROWS=1000000)
+keys: services ## Compare kinds of keys on every database, and write their tables (ROWS=1000000)
 	cd bench && SNOWFLAKE_KEYS=$(or $(ROWS),1000000) SNOWFLAKE_REQUIRE=$(REQUIRE) \
 		$(GO) test ./keys -run TestMeasureKeys -count 1 -v -timeout 600m
 

@@ -22,7 +22,7 @@ const (
 	// spell is how long the writers of single rows work in a round.
 	spell = 100 * time.Millisecond
 	data  = "../results/keys.json"
-	page  = "../../docs/keys.md"
+	page  = "../../docs/benchmarks.md"
 )
 
 // growths is how often a table grows from nothing. A table of SQLite grows to a million rows in a second or two,
