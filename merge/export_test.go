@@ -1,9 +1,6 @@
 package merge
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // WithFailpoint calls fn at the points of a run at which a process may die.
 func WithFailpoint(fn func(point string)) Option { return func(o *options) { o.atFailpoint = fn } }
@@ -21,9 +18,4 @@ func (m *Merge) WriteToSource(ctx context.Context, statement string) error {
 // WithDistortion changes rows on their way to the target, as a fault of the copying would.
 func WithDistortion(fn func(table string, columns []string, rows [][]any) [][]any) Option {
 	return func(o *options) { o.distort = fn }
-}
-
-// WithSleep calls fn in place of every pause of a run.
-func WithSleep(fn func(ctx context.Context, d time.Duration) error) Option {
-	return func(o *options) { o.sleep = fn }
 }

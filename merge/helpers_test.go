@@ -3,6 +3,7 @@ package merge_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -179,6 +180,21 @@ func opened(t testing.TB, plan *merge.Plan, opts ...merge.Option) *merge.Merge {
 		}
 	})
 	return m
+}
+
+// stopAfter begins a run and lets it end behind a table, so that another one has to go on there.
+func stopAfter(t *testing.T, plan *merge.Plan, table string) {
+	t.Helper()
+	stop := errors.New("stop")
+	m := open(t, plan, merge.WithHooks(merge.Hooks{AfterTable: func(_ context.Context, name string) error {
+		if name == table {
+			return stop
+		}
+		return nil
+	}}))
+	if _, err := m.Run(t.Context()); !errors.Is(err, stop) {
+		t.Fatalf("the run does not end behind %s: %v", table, err)
+	}
 }
 
 // run merges and verifies.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"log/slog"
 	"slices"
-	"time"
 )
 
 // Opener opens the database that a DSN of the plan names, with a driver that the caller has registered:
@@ -21,10 +20,7 @@ type options struct {
 	chunkRows    int
 	maxConflicts int // how many conflicts a report lists for each table
 	portable     bool
-	only         []string // the tables that are copied now; none means all
-	lock         *Lock    // what was found before; nil if nothing is known
-	rate         int      // how many rows are copied in a second; 0 means as many as possible
-	sleep        func(ctx context.Context, d time.Duration) error
+	lock         *Lock              // what was found before; nil if nothing is known
 	atFailpoint  func(point string) // set by tests only
 	// distort is set by tests only: it changes rows on their way to the target.
 	distort func(table string, columns []string, rows [][]any) [][]any
@@ -61,27 +57,10 @@ func WithChunk(rows int) Option {
 	}
 }
 
-// WithOnly makes Run copy only some tables and stop then, with Partial in its report. The decisions are
-// about all tables as ever, and a later Run goes on with the rest, so the sources must not change until
-// then. A table cannot be copied before the tables that its foreign keys refer to.
-func WithOnly(tables ...string) Option {
-	return func(o *options) { o.only = append(o.only, tables...) }
-}
-
 // WithLock sets what was found in the servers when the plan was written. Check and Run then refuse columns
 // that are new, or of which the data says something else now. Check looks at all of them again, and Run only
 // into tables in which rows have come or gone. Without a lock both look at everything, unless no key changes.
 func WithLock(l *Lock) Option { return func(o *options) { o.lock = l } }
-
-// WithRate sets how many rows Run copies in a second at most, so that others who use the same machines are
-// not slowed down. Values below 1 change nothing. A chunk has at most the rows of a second.
-func WithRate(rows int) Option {
-	return func(o *options) {
-		if rows > 0 {
-			o.rate = rows
-		}
-	}
-}
 
 // WithMaxConflicts sets how many conflicts of each table a report lists, 10,000 by default. All conflicts are
 // counted, and all renames are in the table merge_renames.

@@ -204,8 +204,6 @@ type RunReport struct {
 	Already bool `json:"already,omitempty"`
 	// Resumed is true if the run went on where another one had ended.
 	Resumed bool `json:"resumed,omitempty"`
-	// Partial is true if tables are left to another run, because of WithOnly.
-	Partial bool `json:"partial,omitempty"`
 	// Check is the report of the check before, unless the run was resumed.
 	Check *CheckReport `json:"check,omitempty"`
 	// Rows is how many rows this run wrote.

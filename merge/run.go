@@ -105,7 +105,7 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 				return err
 			}
 		}
-		if err := r.copy(ctx); err != nil || r.report.Partial {
+		if err := r.copy(ctx); err != nil {
 			return err
 		}
 		fallthrough
@@ -297,16 +297,7 @@ func (r *runner) copy(ctx context.Context) error {
 		p.skip(e.read)
 	}
 	began := time.Now()
-	pace := &pace{ws: r.ws, began: began}
 	for _, j := range r.ws.order {
-		later, err := r.later(j)
-		if err != nil {
-			return err
-		}
-		if later {
-			r.report.Partial = r.report.Partial || !r.copied(j)
-			continue
-		}
 		for _, src := range j.sources {
 			if src == nil {
 				continue
@@ -317,7 +308,7 @@ func (r *runner) copy(ctx context.Context) error {
 			}
 			before := e.written
 			c := &tableCopier{&copier{ws: r.ws, journal: r.journal, applier: &applier{r.decisions}, src: src,
-				entry: e, progress: p, pace: pace}}
+				entry: e, progress: p}}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,
@@ -335,9 +326,6 @@ func (r *runner) copy(ctx context.Context) error {
 	p.end()
 	if took := time.Since(began).Seconds(); took > 0 {
 		r.report.RowsPerSecond = float64(r.report.Rows) / took
-	}
-	if r.report.Partial {
-		return nil
 	}
 	if err := r.setCounters(ctx); err != nil {
 		return err

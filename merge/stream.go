@@ -139,14 +139,10 @@ func (c *directCopier) streamKey() []int {
 }
 
 func (c *streamCopier) all(ctx context.Context) error {
-	most := chunksOfStream
-	if c.ws.rate > 0 {
-		most = 1 // a slow run does not keep a long command open
-	}
-	for chunks := most; !c.entry.done; {
+	for chunks := chunksOfStream; !c.entry.done; {
 		err := c.stream(ctx, chunks)
 		if err == nil {
-			chunks = min(2*chunks, most)
+			chunks = min(2*chunks, chunksOfStream)
 			continue
 		}
 		if ctx.Err() != nil {

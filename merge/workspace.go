@@ -80,12 +80,6 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 		ws.problems = append(ws.problems, faults...)
 	}
 	ws.relate()
-	for _, name := range ws.only {
-		if ws.jobs[name] == nil {
-			return nil, fmt.Errorf("%w: the table %s is to be copied now, but the plan copies no table of that "+
-				"name", ErrPlan, name)
-		}
-	}
 	return ws, nil
 }
 
@@ -96,12 +90,6 @@ func newWorkspace(plan *Plan, opts []Option) *workspace {
 	ws.elsewhere = &elsewhere{ws: ws}
 	for _, o := range opts {
 		o(&ws.options)
-	}
-	if ws.sleep == nil {
-		ws.sleep = sleep
-	}
-	if ws.rate > 0 {
-		ws.chunkRows = min(ws.chunkRows, ws.rate)
 	}
 	return ws
 }

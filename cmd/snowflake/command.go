@@ -94,8 +94,6 @@ type mergeOptions struct {
 	target, from       string
 	renames, serverMap string
 	conflicts          int
-	only               texts
-	rate               int
 	all, quiet         bool
 }
 

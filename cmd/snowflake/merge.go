@@ -81,10 +81,6 @@ func withMerge(
 	if o.merge.conflicts > 0 {
 		opts = append(opts, merge.WithMaxConflicts(o.merge.conflicts))
 	}
-	for _, names := range o.merge.only {
-		opts = append(opts, merge.WithOnly(strings.Split(names, ",")...))
-	}
-	opts = append(opts, merge.WithRate(o.merge.rate))
 	if m.Merge, err = merge.Open(ctx, plan, opts...); err != nil {
 		return m.explain(ctx, name, err)
 	}
@@ -603,21 +599,15 @@ a bar. Otherwise a line is printed every 5 seconds, which is a JSON document wit
 --renames writes the list of rows that got a new name, and --servers the map from the old servers to the
 new one. Both are CSV files, written after the last row. A file of the same kind is replaced, and any other
 file is refused (exit code 3).
-
---only copies only some tables, and leaves the others to a later run with the same plan; parents come first.
---rate holds the run to a number of rows per second, for the sake of others on the same machines.
 ` + mergeDSNHelp + `
 
   snowflake merge run plan.yaml
   snowflake merge run plan.yaml --renames renames.csv --servers servers.csv
-  snowflake merge run plan.yaml --only accounts,roles --rate 5000
   snowflake merge run plan.yaml --json --quiet > run.json`,
 		flags: func(set *flag.FlagSet, o *options) {
 			quietFlags(set, o)
 			set.StringVar(&o.merge.renames, "renames", "", "write the list of renamed rows to a CSV `FILE`")
 			set.StringVar(&o.merge.serverMap, "servers", "", "write the map of servers to a CSV `FILE`")
-			set.Var(&o.merge.only, "only", "copy only these `TABLES` now, separated by commas")
-			set.IntVar(&o.merge.rate, "rate", 0, "copy at most `N` rows per second; 0 is without a limit")
 		},
 		run: runMergeRun,
 	}
@@ -672,10 +662,6 @@ func printRun(w io.Writer, m *merging, r *merge.RunReport, lists []csvFile) {
 	}
 	printCopied(w, r)
 	switch {
-	case r.Partial:
-		say(w, "\nA part is merged: %s in %s. The other tables are left to another run, without --only:\n\n"+
-			"  snowflake merge run %s\n", plural(r.Rows, "row"), spell(r.Took), m.path)
-		return
 	case r.Already:
 		say(w, "\nIt was merged before, and nothing was changed.\n")
 	case r.Resumed && !copied(r):

@@ -62,19 +62,3 @@ func TestThreeServersAreMergedFromPlanToVerify(t *testing.T) {
 		}
 	})
 }
-
-func TestARunOfSomeTablesSaysThatOthersAreLeft(t *testing.T) {
-	t.Parallel()
-	r := newRealms(t, dbtest.Targets()[0])
-	r.reviewed(t)
-	_, stderr := r.does(t, exitFailure, "run", "--only", "accounts,pets")
-	has(t, stderr, "the plan copies no table of that name", "pets")
-	stdout, _ := r.does(t, exitOK, "run", "--only", "accounts,guilds", "--only", "roles", "--rate", "100000")
-	has(t, stdout, "A part is merged: ", "without --only", "snowflake merge run "+r.path)
-	if roles, items := r.number(t, "SELECT COUNT(*) FROM roles"), r.number(t, "SELECT COUNT(*) FROM items"); roles != r.rows["roles"] || items != 0 {
-		t.Errorf("there are %d roles and %d items", roles, items)
-	}
-	stdout, _ = r.does(t, exitOK, "run")
-	has(t, stdout, "Merged, from where an earlier run had ended")
-	r.does(t, exitOK, "verify")
-}
