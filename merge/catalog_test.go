@@ -38,7 +38,7 @@ func furnished(t *testing.T, target dbtest.Target) (base, *merge.Plan) {
 			fmt.Sprintf("INSERT INTO roles VALUES (%s, 'r%d', 3, 2)", id(i+1, 1), i)}
 	}
 	_, into, plan := small(t, target.Privileged(), schema, map[string]*merge.TablePlan{
-		"guilds": {Policy: merge.Copy, Renumber: true}, "roles": {Policy: merge.Copy}, "rankings": {Policy: merge.Rebuild},
+		"guilds": {Policy: merge.Copy, Renumber: merge.Behind}, "roles": {Policy: merge.Copy}, "rankings": {Policy: merge.Rebuild},
 	}, rows[0], rows[1])
 	into.exec(t, map[string]string{"sqlite": "INSERT INTO sqlite_sequence VALUES ('guilds', 50)",
 		"mysql": "ALTER TABLE guilds AUTO_INCREMENT = 51", "postgres": "SELECT setval('guilds_id_seq', 50)"}[target.Dialect])

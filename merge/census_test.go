@@ -86,8 +86,8 @@ func TestADraftFindsTheReferencesThatNobodyDeclared(t *testing.T) {
 		_, into, plan := small(t, target, nobodySaid, nil, nobodySaidRows(1, 200), nobodySaidRows(2, 230))
 		draft := draftOf(t, plan)
 		for table, p := range draft.Tables {
-			if p.Policy != merge.Copy || p.Renumber != (table != "hero_sheets" && table != "bags") {
-				t.Errorf("%s: policy %s, renumber %v", table, p.Policy, p.Renumber)
+			if p.Policy != merge.Copy || (p.Renumber == merge.Apart) != (table != "hero_sheets" && table != "bags") {
+				t.Errorf("%s: policy %s, renumber %q", table, p.Policy, p.Renumber)
 			}
 			if len(p.References) > 0 {
 				t.Errorf("%s has references of its own: %+v", table, p.References)
@@ -154,14 +154,14 @@ func TestAPlanKeepsWhatIsUndecidedAboutColumns(t *testing.T) {
 // forgotten is the plan of a person for the game that nobody declared, with a mistake in it.
 func forgotten(mistake func(tables map[string]*merge.TablePlan)) map[string]*merge.TablePlan {
 	tables := map[string]*merge.TablePlan{
-		"heroes":      {Policy: merge.Copy, Renumber: true},
+		"heroes":      {Policy: merge.Copy, Renumber: merge.Behind},
 		"hero_sheets": {Policy: merge.Copy, References: []merge.Reference{{Column: "hero", Table: "heroes"}}},
 		"bags":        {Policy: merge.Copy, References: []merge.Reference{{Column: "hero", Table: "heroes"}}},
-		"swords": {Policy: merge.Copy, Renumber: true,
+		"swords": {Policy: merge.Copy, Renumber: merge.Behind,
 			References: []merge.Reference{{Column: "maker", Table: "heroes", When: "maker <> 0"}}},
-		"letters": {Policy: merge.Copy, Renumber: true,
+		"letters": {Policy: merge.Copy, Renumber: merge.Behind,
 			References: []merge.Reference{{Column: "sender", Table: "heroes", When: "kind = 1"}}},
-		"graves": {Policy: merge.Copy, Renumber: true, Orphans: "drop",
+		"graves": {Policy: merge.Copy, Renumber: merge.Behind, Orphans: "drop",
 			References: []merge.Reference{{Column: "lost_hero", Table: "heroes"}}},
 	}
 	mistake(tables)

@@ -128,7 +128,8 @@ func (c *checker) conflicts(ctx context.Context) error {
 		return err
 	}
 	c.overflow()
-	if len(c.decisions.offsets.beyond) > 0 {
+	c.report.Gaps = c.decisions.offsets.gaps
+	if len(c.decisions.offsets.beyond)+len(c.decisions.offsets.gapless) > 0 {
 		return nil // There are no new keys that could be compared.
 	}
 	if c.inside.broken {
@@ -226,6 +227,12 @@ func (c *checker) overflow() {
 				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
 					"between the two any more, set it back; or merge fewer servers; or give the table new keys by " +
 					"the game, made by a generator"})
+		}
+		if why, ok := c.decisions.offsets.gapless[j.name]; ok {
+			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.to.Primary[0],
+				Message: "renumber: apart: " + why,
+				Remedy: "widen that column in the target; or choose renumber: true, by which the keys of later " +
+					"servers move behind those of the first"})
 		}
 		for _, l := range j.follows.links {
 			sum, renumbered := c.decisions.offsets.added[tableServer{l.of, allServers}]

@@ -43,7 +43,7 @@ func (c *idCheck) check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if o.plain > 0 && !j.plan.Renumber {
+		if o.plain > 0 && j.plan.Renumber == "" {
 			c.report.warn(Problem{Code: CodePlainKeys, Server: s.Name, Table: j.name, Column: column,
 				Count: o.plain,
 				Message: "the key was counted, not made by a generator of the layout, so it is compared with the " +
@@ -114,7 +114,7 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 			}
 		}
 	}
-	if j.plan.Renumber && len(k.Parts) == 1 && k.Columns()[0] == j.to.Primary[0] {
+	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.to.Primary[0] {
 		return c.offsets.separates(ctx, j)
 	}
 	proven := false

@@ -110,7 +110,7 @@ func TestAColumnThatHoldsKeysThatChangeIsMentioned(t *testing.T) {
 			"CREATE TABLE guests (id BIGINT NOT NULL PRIMARY KEY, party_id BIGINT, guild_id BIGINT)",
 		}
 		tables := map[string]*merge.TablePlan{
-			"parties": {Policy: merge.Copy, Renumber: true}, "guests": {Policy: merge.Copy}}
+			"parties": {Policy: merge.Copy, Renumber: merge.Behind}, "guests": {Policy: merge.Copy}}
 		var rows []string
 		for n := range 60 {
 			party := 1 + n/6*7 + n%6 // every seventh is gone
@@ -129,7 +129,7 @@ func TestAColumnThatHoldsKeysThatChangeIsMentioned(t *testing.T) {
 		if got := mentioned(); len(got) != 0 {
 			t.Errorf("mentioned is %v, though the plan says so", got)
 		}
-		tables["guests"].References, tables["parties"].Renumber = nil, false
+		tables["guests"].References, tables["parties"].Renumber = nil, ""
 		if got := mentioned(); len(got) != 0 {
 			t.Errorf("mentioned is %v, though no key changes", got)
 		}

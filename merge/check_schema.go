@@ -175,7 +175,7 @@ func (c *schemaCheck) undecided(ctx context.Context) error {
 		p := Problem{Code: CodeUndecided, Table: name, Message: "nobody has decided what becomes of its rows",
 			Remedy: "give it the policy that a draft would: " + string(choice.plan.Policy) + ", because " +
 				choice.plan.Note}
-		if choice.plan.Renumber {
+		if choice.plan.Renumber != "" {
 			p.Remedy = strings.Replace(p.Remedy, ", because", " with renumber: true, because", 1)
 		}
 		if len(choice.candidates) > 0 {
@@ -283,7 +283,7 @@ func (c *schemaCheck) named(j *tableJob) {
 				Remedy: "set another column by {renamed}"})
 		}
 	}
-	if p.Renumber && !j.counted() {
+	if p.Renumber != "" && !j.counted() {
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
 			Message: "renumber needs a primary key of one integer column",
 			Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
@@ -326,7 +326,7 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 			Message: "the policy " + string(j.plan.Policy) + " makes rows one, and the plan does not say which",
 			Remedy:  "name under key: of the table the columns by which rows are equal" + keysToName(j)})
 		return
-	case j.plan.Renumber && len(j.to.Primary) == 1 && slices.Contains(key, j.to.Primary[0]):
+	case j.plan.Renumber != "" && len(j.to.Primary) == 1 && slices.Contains(key, j.to.Primary[0]):
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
 			Message: "renumber gives every row a primary key of its own, so no two rows can become one by it",
 			Remedy: "name under key: of the table the columns by which rows are equal; or remove renumber:, if " +
@@ -340,7 +340,7 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 	}
 	refuse := func(column, target string) {
 		// Rows that become one have the same target if it is in the key, and then nothing has to follow.
-		same := !j.plan.Renumber && slices.Contains(key, target)
+		same := j.plan.Renumber == "" && slices.Contains(key, target)
 		if same || column == target || !slices.Contains(key, column) {
 			return
 		}

@@ -68,7 +68,7 @@ func TestARenumberedKeyMakesNoRowsEqual(t *testing.T) {
 				if p.Policy != merge.KeepFirst {
 					onServersAtNight(t, target)
 				}
-				p.Renumber = true
+				p.Renumber = merge.Behind
 				_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"kinds": &p,
 					"things": {Policy: merge.Copy}}, first, second)
 				m := open(t, plan)
@@ -86,7 +86,7 @@ func TestARenumberedKeyMakesNoRowsEqual(t *testing.T) {
 		}
 		bare := []string{"CREATE TABLE kinds (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL, n BIGINT)"}
 		for name, p := range map[string]merge.TablePlan{
-			"none but that key": {Policy: merge.Sum, Sum: []string{"n"}, Key: []string{"id"}, Renumber: true},
+			"none but that key": {Policy: merge.Sum, Sum: []string{"n"}, Key: []string{"id"}, Renumber: merge.Behind},
 		} {
 			t.Run(name, func(t *testing.T) {
 				_, into, plan := small(t, target, bare, map[string]*merge.TablePlan{"kinds": &p},
@@ -107,7 +107,7 @@ func TestKeysThatWereCountedFromZeroMove(t *testing.T) {
 			"CREATE TABLE notes (id BIGINT NOT NULL PRIMARY KEY, log_id BIGINT NOT NULL, w VARCHAR(9))",
 		}
 		tables := map[string]*merge.TablePlan{
-			"logs": {Policy: merge.Copy, Renumber: true}, "log_lines": {Policy: merge.Copy, Renumber: true},
+			"logs": {Policy: merge.Copy, Renumber: merge.Behind}, "log_lines": {Policy: merge.Copy, Renumber: merge.Behind},
 			"notes": {Policy: merge.Copy, References: []merge.Reference{{Column: "log_id", Table: "logs", When: "w <> '-'"}}},
 		}
 		rows := func(server, from int, tags ...string) (all []string) {
@@ -172,7 +172,7 @@ func TestCountersThatCannotBeSetApartAreRefused(t *testing.T) {
 					onServersAtNight(t, target)
 				}
 				servers, into, plan := small(t, target, schema,
-					map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true}},
+					map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: merge.Behind}},
 					slices.Repeat([][]string{two}, len(counters))...)
 				for i, next := range counters {
 					if next > 0 {
@@ -184,7 +184,7 @@ func TestCountersThatCannotBeSetApartAreRefused(t *testing.T) {
 		}
 		t.Run("just below", func(t *testing.T) {
 			servers, into, plan := small(t, target, schema,
-				map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true}}, two, two)
+				map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: merge.Behind}}, two, two)
 			servers[0].startCounting(t, "logs", limit-4)
 			run(t, open(t, plan))
 			if got := into.texts(t, "SELECT id FROM logs ORDER BY id"); fmt.Sprint(got) != fmt.Sprint([]int64{1, 2, limit - 4, limit - 3}) {
@@ -194,7 +194,7 @@ func TestCountersThatCannotBeSetApartAreRefused(t *testing.T) {
 		t.Run("an ID of a generator", func(t *testing.T) {
 			onServersAtNight(t, target)
 			made := id(1, 9)
-			_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true}},
+			_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: merge.Behind}},
 				append(two, "INSERT INTO logs (id, tag) VALUES ("+made+", 'x')"), two)
 			run(t, open(t, plan))
 			if got := into.texts(t, "SELECT id FROM logs ORDER BY id"); fmt.Sprint(got) != "[1 2 3 4 "+made+"]" {
@@ -223,8 +223,8 @@ func goesOn(t *testing.T, target dbtest.Target, next string) {
 		"CREATE TABLE logs (id BIGINT NOT NULL DEFAULT (" + next + ") PRIMARY KEY, tag VARCHAR(9))",
 		"CREATE TABLE pets (id BIGINT NOT NULL DEFAULT (" + next + ") PRIMARY KEY, tag VARCHAR(9))"}
 	_, into, plan := small(t, target, schema,
-		map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true},
-			"pets": {Policy: merge.Copy, Renumber: true}},
+		map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: merge.Behind},
+			"pets": {Policy: merge.Copy, Renumber: merge.Behind}},
 		[]string{"INSERT INTO logs (tag) VALUES ('a'), ('b')", "INSERT INTO pets (tag) VALUES ('a')", "INSERT INTO logs (tag) VALUES ('gone')",
 			"DELETE FROM logs WHERE tag = 'gone'"},
 		[]string{"INSERT INTO logs (tag) VALUES ('c')"})

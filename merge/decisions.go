@@ -88,7 +88,7 @@ func (d *decisions) count(ctx context.Context) error {
 		}
 	}
 	for of, n := range d.drops {
-		if j := d.ws.jobs[of.table]; j != nil && j.plan.Renumber {
+		if j := d.ws.jobs[of.table]; j != nil && j.plan.Renumber != "" {
 			d.moves[of] = n // keys that were equal on two servers are not equal any more
 		}
 	}

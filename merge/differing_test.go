@@ -39,7 +39,7 @@ func TestRowsThatBecomeOneThoughTheyDifferNeedALineOfTheirOwn(t *testing.T) {
 			if policy == merge.Newest && target.Dialect != "sqlite" && !nightly.Enabled() {
 				continue
 			}
-			p := &merge.TablePlan{Policy: policy, Key: []string{"name"}, Renumber: true,
+			p := &merge.TablePlan{Policy: policy, Key: []string{"name"}, Renumber: merge.Behind,
 				References: []merge.Reference{{Column: "parent", Table: "settings"}}}
 			switch policy {
 			case merge.Sum:
@@ -80,7 +80,7 @@ func TestWhatAMergeSaysItHasDoneIsComputedAgain(t *testing.T) {
 		}
 		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
 			"counters": {Policy: merge.Sum, Key: []string{"name"}, Sum: []string{"n"}, Min: []string{"least"}},
-			"logs":     {Policy: merge.Copy, Renumber: true},
+			"logs":     {Policy: merge.Copy, Renumber: merge.Behind},
 		}, rows(1), rows(2), rows(3))
 		m := open(t, plan)
 		run(t, m)

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,9 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 			d.refer(name, c.plan)
 			drafted.Tables[name] = c.plan
 		}
+	}
+	if err := d.moveApart(ctx, &drafted, lock); err != nil {
+		return nil, nil, fmt.Errorf("a range for keys cannot be found: %w", err)
 	}
 	d.identify(&drafted)
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
@@ -303,13 +307,16 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (
 func (d *drafter) openKeys(
 	ctx context.Context, t *sqldb.Table, p *TablePlan,
 ) (notes []string, open []sqldb.UniqueKey, err error) {
-	if p.Renumber, err = d.renumbered(ctx, t); err != nil {
+	counted, err := d.renumbered(ctx, t)
+	if err != nil {
 		return nil, nil, err
 	}
+	if counted {
+		p.Renumber = Behind // until it is known whether they can be apart
+	}
 	for _, k := range t.Keys() {
-		if k.Name == sqldb.PrimaryName && p.Renumber {
-			notes = append(notes, "REVIEW: counted keys: those of later servers move, and known references with "+
-				"them; keep_first, if a key means the same on all servers")
+		if k.Name == sqldb.PrimaryName && p.Renumber != "" {
+			notes = append(notes, "REVIEW: counted keys; keep_first, if a key means the same on all servers")
 			continue
 		}
 		apart := false
@@ -325,6 +332,58 @@ func (d *drafter) openKeys(
 		}
 	}
 	return notes, open, nil
+}
+
+// moveApart lets the keys that are renumbered move apart, where there is a range for them.
+func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
+	g := &gapSearch{ws: d.ws, survey: lock, refer: map[string][]census.Column{}}
+	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
+		for _, ref := range d.references(d.ws.target.Tables[name]) {
+			if len(ref.Columns) == 1 {
+				g.refer[ref.Parent] = append(g.refer[ref.Parent], census.Column{Table: name, Name: ref.Columns[0]})
+			}
+		}
+	}
+	o := &keyOffsets{ws: d.ws}
+	var tables []*apartTable
+	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
+		if d.known[name] != nil || p.Tables[name].Renumber == "" {
+			continue
+		}
+		t := &apartTable{name: name, key: d.ws.target.Tables[name].Primary[0]}
+		for i, s := range d.ws.servers {
+			from := s.db.Tables[name]
+			if from == nil || from.Column(t.key) == nil {
+				continue
+			}
+			counter, err := s.db.Counter(ctx, from, t.key)
+			if err != nil {
+				return err
+			}
+			span, err := o.span(ctx, i, name, t.key, counter)
+			if err != nil {
+				return err
+			}
+			t.spans = append(t.spans, span)
+		}
+		tables = append(tables, t)
+	}
+	if len(tables) == 0 {
+		return nil
+	}
+	if err := g.place(ctx, tables); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		own := p.Tables[t.name]
+		if t.why != "" {
+			own.Note += "; the keys of later servers move behind those of the first, and not apart: " + t.why
+			continue
+		}
+		own.Renumber = Apart
+		p.Apart = cmp.Or(p.Apart, apartAll)
+	}
+	return nil
 }
 
 // openPrimary says what there is to choose from for a table with a primary key that rows of different servers

@@ -74,7 +74,7 @@ func TestAReferenceToARowOfAnotherServerIsNoOrphan(t *testing.T) {
 			run(t, open(t, plan))
 		})
 		t.Run("of a key that is renumbered", func(t *testing.T) {
-			_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, Renumber: true},
+			_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, Renumber: merge.Behind},
 				"items": {Policy: merge.Copy}, "gems": {Policy: merge.Copy}},
 				[]string{"INSERT INTO roles VALUES (1, 'x'), (2, 'x')"},
 				[]string{"INSERT INTO roles VALUES (1, 'x')", row("items", 2, 1, "2")})

@@ -106,7 +106,7 @@ func TestACounterThatWasSetBackIsNamed(t *testing.T) {
 			last = "SELECT setval('logs_id_seq', 90)"
 		}
 		rows := []string{"INSERT INTO logs (what) VALUES ('x'), ('y')", last, "DELETE FROM logs WHERE id = 90"}
-		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: true}}, rows, rows)
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"logs": {Policy: merge.Copy, Renumber: merge.Behind}}, rows, rows)
 		m := open(t, plan)
 		run(t, m)
 		into.exec(t, map[string]string{"sqlite": "UPDATE sqlite_sequence SET seq = 120 WHERE name = 'logs'",

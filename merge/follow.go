@@ -50,7 +50,7 @@ type follows struct {
 func (ws *workspace) follow() {
 	origins := map[place][]link{}
 	for _, j := range ws.jobs {
-		if j.key() != nil && (j.plan.Renumber || j.plan.Policy.collapses()) {
+		if j.key() != nil && (j.plan.Renumber != "" || j.plan.Policy.collapses()) {
 			p := place{j.name, j.to.Primary[0]}
 			origins[p] = append(origins[p], link{column: p.column, of: j.name})
 		}

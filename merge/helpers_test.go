@@ -89,7 +89,7 @@ func gameTables() map[string]*merge.TablePlan {
 		"counters":    {Policy: merge.Sum, Key: []string{"name"}, Sum: []string{"amount"}},
 		"world":       {Policy: merge.Newest, Key: []string{"id"}, By: "opened_at"},
 		"gold_ledger": {Policy: merge.Copy},
-		"login_log":   {Policy: merge.Copy, Renumber: true},
+		"login_log":   {Policy: merge.Copy, Renumber: merge.Behind},
 	}
 }
 

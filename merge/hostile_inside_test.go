@@ -16,7 +16,7 @@ var insideSchema = []string{
 }
 
 func insideTables(references ...merge.Reference) map[string]*merge.TablePlan {
-	return map[string]*merge.TablePlan{"p": {Policy: merge.Copy, Renumber: true}, "q": {Policy: merge.Copy, Renumber: true},
+	return map[string]*merge.TablePlan{"p": {Policy: merge.Copy, Renumber: merge.Behind}, "q": {Policy: merge.Copy, Renumber: merge.Behind},
 		"c": {Policy: merge.Copy, References: references}}
 }
 

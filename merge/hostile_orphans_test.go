@@ -24,7 +24,7 @@ func orphanPlans() map[string]hostile {
 	child := func(orphans string, set map[string]string, references ...merge.Reference) *merge.TablePlan {
 		return &merge.TablePlan{Policy: merge.Copy, Orphans: orphans, Set: set, References: references}
 	}
-	counted := func() *merge.TablePlan { return &merge.TablePlan{Policy: merge.Copy, Renumber: true} }
+	counted := func() *merge.TablePlan { return &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Behind} }
 
 	// Both servers have guilds of the same codes, so the plan changes the codes and what refers to them.
 	guilds := []string{"CREATE TABLE g (id BIGINT NOT NULL PRIMARY KEY, code VARCHAR(20) UNIQUE, tag VARCHAR(9))",

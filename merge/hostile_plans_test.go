@@ -45,7 +45,7 @@ func mergeBetweenKinds(t *testing.T, cases map[string]hostile) {
 
 func rarePlans() map[string]hostile {
 	copied := func() *merge.TablePlan { return &merge.TablePlan{Policy: merge.Copy} }
-	counted := func() *merge.TablePlan { return &merge.TablePlan{Policy: merge.Copy, Renumber: true} }
+	counted := func() *merge.TablePlan { return &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Behind} }
 	with := func(references ...merge.Reference) *merge.TablePlan {
 		return &merge.TablePlan{Policy: merge.Copy, References: references}
 	}
@@ -134,7 +134,7 @@ func rarePlans() map[string]hostile {
 			schema: []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE)", "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, j VARCHAR(80), l VARCHAR(20))"},
 			first:  []string{"INSERT INTO p VALUES (1, 'a'), (2, 'b')"},
 			second: []string{"INSERT INTO p VALUES (1, 'b'), (2, 'c')", "INSERT INTO c VALUES (" + three + `, '[{"p":1},{"p":2}]', '2,1')`},
-			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}, "c": with(
+			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: merge.Behind}, "c": with(
 				merge.Reference{Column: "j", Table: "p", Path: "$[*].p"}, merge.Reference{Column: "l", Table: "p", List: ","})},
 			asks: [][2]string{{"SELECT j FROM c", `[{"p":2},{"p":4}]`}, {"SELECT l FROM c", "4,2"}}},
 		"references to nothing, for which the plan sets another value": {
@@ -184,13 +184,13 @@ func rarePlans() map[string]hostile {
 			schema:  []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE)", "CREATE TABLE c (p BIGINT NOT NULL, item BIGINT NOT NULL, n BIGINT, PRIMARY KEY (p, item), FOREIGN KEY (p) REFERENCES p (id))"},
 			first:   []string{"INSERT INTO p VALUES (1, 'a'), (2, 'b')", "INSERT INTO c VALUES (1, 7, 10), (2, 7, 20)"},
 			second:  []string{"INSERT INTO p VALUES (1, 'b'), (2, 'c')", "INSERT INTO c VALUES (1, 7, 3), (2, 7, 4)"},
-			tables:  map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}, "c": copied()},
+			tables:  map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: merge.Behind}, "c": copied()},
 			refused: merge.CodePrimaryKey, says: "c"},
 		"rows whose key begins with an account that becomes one, and that are added": {
 			schema: []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE)", "CREATE TABLE c (p BIGINT NOT NULL, item BIGINT NOT NULL, n BIGINT, PRIMARY KEY (p, item), FOREIGN KEY (p) REFERENCES p (id))"},
 			first:  []string{"INSERT INTO p VALUES (1, 'a'), (2, 'b')", "INSERT INTO c VALUES (1, 7, 10), (2, 7, 20)"},
 			second: []string{"INSERT INTO p VALUES (1, 'b'), (2, 'c')", "INSERT INTO c VALUES (1, 7, 3), (2, 7, 4), (1, 8, 1)"},
-			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}, "c": {Policy: merge.Sum, Key: []string{"p", "item"}, Sum: []string{"n"}}},
+			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: merge.Behind}, "c": {Policy: merge.Sum, Key: []string{"p", "item"}, Sum: []string{"n"}}},
 			asks:   [][2]string{{"SELECT n FROM c JOIN p ON p.id = c.p WHERE login = 'b' ORDER BY item", "23,1"}, {"SELECT SUM(n) FROM c", "38"}, {"SELECT COUNT(*) FROM c", "4"}}},
 		"a unique pair with a reference in it that changes": {
 			schema: []string{parents, "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, p BIGINT NOT NULL, slot BIGINT NOT NULL, UNIQUE (p, slot), FOREIGN KEY (p) REFERENCES p (id))"},
@@ -202,7 +202,7 @@ func rarePlans() map[string]hostile {
 			schema: []string{"CREATE TABLE g (id BIGINT NOT NULL PRIMARY KEY, leader BIGINT, tag VARCHAR(9))", "CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, guild BIGINT, tag VARCHAR(9), FOREIGN KEY (guild) REFERENCES g (id))"},
 			first:  []string{"INSERT INTO g VALUES (1, 2, 'a')", "INSERT INTO p VALUES (1, 1, 'a'), (2, 1, 'a')"},
 			second: []string{"INSERT INTO g VALUES (1, 2, 'b')", "INSERT INTO p VALUES (1, 1, 'b'), (2, 1, 'b')"},
-			tables: map[string]*merge.TablePlan{"p": counted(), "g": {Policy: merge.Copy, Renumber: true, References: []merge.Reference{{Column: "leader", Table: "p"}}}},
+			tables: map[string]*merge.TablePlan{"p": counted(), "g": {Policy: merge.Copy, Renumber: merge.Behind, References: []merge.Reference{{Column: "leader", Table: "p"}}}},
 			asks:   [][2]string{{"SELECT COUNT(*) FROM g JOIN p ON p.id = g.leader AND p.guild = g.id AND p.tag = g.tag", "2"}, {"SELECT COUNT(*) FROM p JOIN g ON g.id = p.guild AND p.tag = g.tag", "4"}}},
 		"rows that are left out, and what refers to them over two tables": {
 			schema: []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, lvl BIGINT)", "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, p BIGINT NOT NULL, FOREIGN KEY (p) REFERENCES p (id))",
@@ -298,11 +298,11 @@ func rarePlans() map[string]hostile {
 			schema: []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE, friend BIGINT, tag VARCHAR(9), FOREIGN KEY (friend) REFERENCES p (id))"},
 			first:  []string{"INSERT INTO p VALUES (1, 'a', 2, 'b'), (2, 'b', NULL, '')"},
 			second: []string{"INSERT INTO p VALUES (1, 'b', 2, 'c'), (2, 'c', 1, 'b')"},
-			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}},
+			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: merge.Behind}},
 			asks:   [][2]string{{"SELECT COUNT(*) FROM p JOIN p AS q ON q.id = p.friend WHERE q.login = p.tag", "2"}, {"SELECT COUNT(*) FROM p", "3"}}},
 		"a key with a reference to the table itself": {
 			schema: []string{tree}, first: []string{roots, "INSERT INTO p VALUES (3, 2, 'c')"}, second: []string{roots},
-			tables:  map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"parent", "name"}, Renumber: true}},
+			tables:  map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"parent", "name"}, Renumber: merge.Behind}},
 			refused: merge.CodePlan, says: "p: parent"},
 		"a unique key with a reference to the table itself, beside the key of the plan": {
 			schema: []string{tree}, first: []string{roots, "INSERT INTO p VALUES (3, 2, 'c')"}, second: []string{roots, "INSERT INTO p VALUES (4, 2, 'd')"},

@@ -20,7 +20,7 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 		"realm BIGINT NOT NULL, login VARCHAR(20) NOT NULL, tag VARCHAR(20) NOT NULL, UNIQUE (realm, id)"
 	renumber := func(children ...string) map[string]*merge.TablePlan {
 		tables := copies(children...)
-		tables["parents"] = &merge.TablePlan{Policy: merge.Copy, Renumber: true}
+		tables["parents"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Behind}
 		return tables
 	}
 	parent := func(server int) []string {
@@ -45,7 +45,7 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 				"CREATE TABLE children (id BIGINT NOT NULL PRIMARY KEY, parent BIGINT UNSIGNED, tag VARCHAR(20))"},
 			first:  []string{"INSERT INTO parents VALUES (1, 'a'), (2, 'b')", "INSERT INTO children VALUES (" + id(1, 1) + ", 2, 'b')"},
 			second: []string{"INSERT INTO parents VALUES (1, 'c'), (2, 'd')", "INSERT INTO children VALUES (" + id(2, 1) + ", 2, 'd')"},
-			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: true},
+			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: merge.Behind},
 				"children": {Policy: merge.Copy, References: []merge.Reference{{Column: "parent", Table: "parents"}}}},
 			asks: [][2]string{pairing("p.id = c.parent")}},
 		"a unique column that is not the key": {
@@ -69,7 +69,7 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 		"a reference in a column of another type": {
 			schema: []string{counted + ")", "CREATE TABLE children (id BIGINT NOT NULL PRIMARY KEY, parent DECIMAL(20,0), tag VARCHAR(20))"},
 			first:  child(1, "%[3]d"), second: child(2, "%[3]d"),
-			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: true},
+			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: merge.Behind},
 				"children": {Policy: merge.Copy, References: []merge.Reference{{Column: "parent", Table: "parents"}}}},
 			asks: [][2]string{pairing("p.id = c.parent")}},
 		"accounts that become one and are renumbered": {
@@ -78,7 +78,7 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 			first: child(1, "%[3]d"), second: append(child(2, "%[3]d"), "UPDATE parents SET login = 'other' WHERE id = 3",
 				"UPDATE parents SET login = 'login3' WHERE id = 9"),
 			tables: map[string]*merge.TablePlan{"children": {Policy: merge.Copy},
-				"parents": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}},
+				"parents": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: merge.Behind}},
 			asks: [][2]string{
 				{"SELECT COUNT(*) FROM parents", "11"},
 				{"SELECT COUNT(*) FROM children c LEFT JOIN parents p ON p.id = c.parent WHERE p.id IS NULL", "0"},
@@ -91,7 +91,7 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 				"FOREIGN KEY (parent) REFERENCES parents (id))"},
 			first: child(1, "%[3]d"), second: child(2, "%[3]d"),
 			tables: map[string]*merge.TablePlan{"children": {Policy: merge.Copy},
-				"parents": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}},
+				"parents": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: merge.Behind}},
 			asks: [][2]string{
 				{"SELECT COUNT(*) FROM parents", "10"},
 				{"SELECT COUNT(*) FROM children c LEFT JOIN parents p ON p.id = c.parent WHERE p.id IS NULL", "0"},
@@ -132,7 +132,7 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 			first: append(parent(1), "INSERT INTO others VALUES (4)", "INSERT INTO children VALUES ("+id(1, 1)+", 'pet', 4, 's1-4')"),
 			second: append(parent(2), "INSERT INTO others VALUES (4)", "INSERT INTO others VALUES (5)", "INSERT INTO children VALUES ("+id(2, 1)+", 'pet', 4, 's2-4')",
 				"INSERT INTO children VALUES ("+id(2, 2)+", 'other', 4, 'o')", "INSERT INTO children VALUES ("+id(2, 3)+", 'none', 4, 'n')"),
-			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: true}, "others": {Policy: merge.Copy, Renumber: true},
+			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: merge.Behind}, "others": {Policy: merge.Copy, Renumber: merge.Behind},
 				"children": {Policy: merge.Copy, References: []merge.Reference{{Column: "owner", Table: "parents", When: "kind = 'pet'"},
 					{Column: "owner", Table: "others", When: "kind = 'other'"}}}},
 			asks: [][2]string{{"SELECT COUNT(*) FROM children c LEFT JOIN parents p ON p.id = c.owner WHERE c.kind = 'pet' AND (p.tag IS NULL OR p.tag <> c.tag)", "0"},
@@ -142,7 +142,7 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 			first:  parent(1),
 			second: append(parent(2), "INSERT INTO children VALUES ("+id(2, 1)+
 				`, '{"pet": {"id": 4, "age": 4},  "bag":[{"id":"5"},{"id":6},{}], "n": null}', '1,2, 3')`, "INSERT INTO children VALUES ("+id(2, 2)+", '{}', '')"),
-			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: true},
+			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: merge.Behind},
 				"children": {Policy: merge.Copy, References: []merge.Reference{{Column: "data", Table: "parents", Path: "$.pet.id"},
 					{Column: "ids", Table: "parents", List: ","}}}},
 			asks: [][2]string{{"SELECT data FROM children WHERE ids <> ''", `{"pet": {"id": 14, "age": 4},  "bag":[{"id":"5"},{"id":6},{}], "n": null}`},

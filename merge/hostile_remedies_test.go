@@ -36,8 +36,8 @@ func TestWhatARemedySaysLeadsToAMerge(t *testing.T) {
 		func(_ *hostile, p *merge.TablePlan) { p.Rename = names })
 	try("a column that is not there", schema, merge.CodePlan, merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"login"}},
 		func(_ *hostile, p *merge.TablePlan) { p.Key = []string{"name"} })
-	try("keys that cannot be renumbered", texts, merge.CodePlan, merge.TablePlan{Policy: merge.Copy, Renumber: true},
-		func(_ *hostile, p *merge.TablePlan) { p.Renumber = false })
+	try("keys that cannot be renumbered", texts, merge.CodePlan, merge.TablePlan{Policy: merge.Copy, Renumber: merge.Behind},
+		func(_ *hostile, p *merge.TablePlan) { p.Renumber = "" })
 	try("a text that cannot be added", schema, merge.CodePlan,
 		merge.TablePlan{Policy: merge.Sum, Key: []string{"name"}, Sum: []string{"n", "name"}},
 		func(_ *hostile, p *merge.TablePlan) { p.Sum = []string{"n"} })

@@ -129,7 +129,7 @@ func (w *oddWorld) plan() *merge.Plan {
 	for _, o := range w.tables {
 		if !o.broken("unknown") {
 			plan.Tables[o.name] = o.plan()
-			if plan.Tables[o.name].Renumber { // counted keys of two tables may be equal by chance, or by their ends
+			if plan.Tables[o.name].Renumber != "" { // counted keys of two tables may be equal by chance, or by their ends
 				plan.Plain = append(plan.Plain, o.name+".k")
 			}
 		}

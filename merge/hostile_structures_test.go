@@ -11,7 +11,7 @@ func TestRareStructuresAreMergedOrRefused(t *testing.T) {
 	renumber := func(names ...string) map[string]*merge.TablePlan {
 		tables := map[string]*merge.TablePlan{}
 		for _, n := range names {
-			tables[n] = &merge.TablePlan{Policy: merge.Copy, Renumber: true}
+			tables[n] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Behind}
 		}
 		return tables
 	}
@@ -130,7 +130,7 @@ func TestRareStructuresAreMergedOrRefused(t *testing.T) {
 			schema: []string{"CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE)", "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, p BIGINT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE)"},
 			first:  []string{"INSERT INTO p VALUES (1, 'a'), (2, 'b')", "INSERT INTO c VALUES (" + id(1, 1) + ", 1), (" + id(1, 2) + ", 2)"},
 			second: []string{"INSERT INTO p VALUES (1, 'a'), (2, 'c')", "INSERT INTO c VALUES (" + id(2, 1) + ", 1), (" + id(2, 2) + ", 2)"},
-			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: true}, "c": {Policy: merge.Copy}},
+			tables: map[string]*merge.TablePlan{"p": {Policy: merge.KeepFirst, Key: []string{"login"}, Renumber: merge.Behind}, "c": {Policy: merge.Copy}},
 			asks:   [][2]string{{"SELECT COUNT(*) FROM c", "4"}, {"SELECT COUNT(*) FROM c JOIN p ON p.id = c.p WHERE p.login = 'a'", "2"}}},
 		"a total that is too large": {
 			schema: []string{"CREATE TABLE w (id BIGINT NOT NULL PRIMARY KEY, gold BIGINT)"},

@@ -260,7 +260,13 @@ func (o *oddTable) reference(i int) (columns, of []string) {
 
 // plan is what a user writes for the table.
 func (o *oddTable) plan() *merge.TablePlan {
-	p := &merge.TablePlan{Policy: o.policy, Renumber: o.key == "counted" && !o.broken("uncounted"), Orphans: o.orphans}
+	p := &merge.TablePlan{Policy: o.policy, Orphans: o.orphans}
+	if o.key == "counted" && !o.broken("uncounted") {
+		p.Renumber = merge.Behind
+		if !o.collapses() && len(o.name)%2 == 0 {
+			p.Renumber = merge.Apart
+		}
+	}
 	switch {
 	case o.broken("twin"):
 		p.Policy = merge.Copy

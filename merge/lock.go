@@ -72,6 +72,19 @@ func (c LockedColumn) says() string {
 	return text
 }
 
+// holds reports whether the column holds values of a key, more often than by chance.
+func (c LockedColumn) holds(key LockedKey) bool {
+	_, hit := c.Hits[key.Table+"."+key.Column]
+	return hit || c.refers(key)
+}
+
+// refers reports whether the column refers to a key, or may.
+func (c LockedColumn) refers(key LockedKey) bool {
+	return slices.ContainsFunc(c.Of, func(of LockedKey) bool {
+		return of.Table == key.Table && of.Column == key.Column
+	})
+}
+
 // Hash identifies the tables, the columns, their types and the verdicts. It does not cover counts: these are
 // evidence, and differ between a server that runs, a copy of it, and the night of the merge.
 func (l *Lock) Hash() string {
@@ -173,6 +186,14 @@ func (s surveyor) survey(ctx context.Context, earlier *Lock) (*Lock, error) {
 	found, err := s.take(ctx, looks)
 	now.add(found)
 	return now, err
+}
+
+// known returns what the servers have in their columns.
+func (s surveyor) known(ctx context.Context) (*Lock, error) {
+	if s.ws.survey != nil {
+		return s.ws.survey, nil
+	}
+	return s.survey(ctx, s.ws.lock)
 }
 
 // known returns what an earlier lock says of a column, if it is of the same type there.

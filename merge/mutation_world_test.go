@@ -95,7 +95,7 @@ func mutable(t testing.TB, target dbtest.Target) (base, *merge.Plan) {
 	_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
 		"players": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "nickname", Keep: "older",
 			Copies: []merge.NameCopy{{Table: "mail", Column: "from_name", Ref: "from_id"}}}},
-		"pets":     {Policy: merge.Copy, Renumber: true},
+		"pets":     {Policy: merge.Copy, Renumber: merge.Behind},
 		"mail":     {Policy: merge.Copy, References: []merge.Reference{{Column: "pet_id", Table: "pets"}}},
 		"slots":    {Policy: merge.Copy},
 		"accounts": {Policy: merge.KeepFirst, Key: []string{"login"}},

@@ -39,6 +39,10 @@ type Plan struct {
 	Identities map[string]*Identity `yaml:"identities,omitempty" json:"identities,omitempty"`
 	// Plain lists columns, written as table.column, whose values look like keys of a table and are none.
 	Plain []string `yaml:"plain,omitempty,flow" json:"plain,omitempty"`
+	// Apart says which servers get other keys in tables with renumber: apart: all, the default, or others, all
+	// but the first one. With all, keys that websites and logs know of the first server change as well, and a
+	// forgotten reference leads nowhere on every server.
+	Apart string `yaml:"apart,omitempty" json:"apart,omitempty"`
 	// Tables has an entry for every table of every source and of the target.
 	Tables map[string]*TablePlan `yaml:"tables" json:"tables"`
 	// LeftOut lists what the databases hold besides those tables and what a merge does not copy: views,
@@ -164,7 +168,7 @@ type TablePlan struct {
 	ForeignIDs bool `yaml:"foreign_ids,omitempty" json:"foreign_ids,omitempty"`
 	// Renumber gives new values to keys that the databases counted, so that they do not collide, and changes
 	// the references to them.
-	Renumber bool `yaml:"renumber,omitempty" json:"renumber,omitempty"`
+	Renumber Renumbering `yaml:"renumber,omitempty" json:"renumber,omitempty"`
 	// Set gives columns a value of their own: an SQL expression over the row in the source, in whose place
 	// {server} is the number of the source and {target} the number of the target. "{target}" alone sets a
 	// column such as server_id. With the policy rename, {renamed} is 1 in a row that gets a new name, and 0 in
@@ -335,6 +339,9 @@ const heading = `# What is merged into what, and what becomes of every table.
 #
 # Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip, custom.
 # A table that is undecided has to get one of them before anything is merged.
+# With apart: all, keys that were counted on any server become others, in a range that was free on all of them, so
+# that a reference that nobody knows of leads to no row. The table merge_offsets of the target has old and new keys,
+# for websites and logs. apart: others leaves those of the first server as they are.
 # The order of the servers counts: where something is kept, it is what the first server has.
 # A DSN may be $NAME, the name of an environment variable, so that no password stands here.
 
@@ -368,6 +375,8 @@ func (p *Plan) Validate() error {
 			t.validate(errs, "table "+name+": ", p)
 		}
 	}
+	errs.check(slices.Contains([]string{"", apartAll, apartOthers}, p.Apart), "apart is %q, not %s or %s",
+		p.Apart, apartAll, apartOthers)
 	p.validateIdentities(errs)
 	for _, name := range slices.Sorted(maps.Keys(p.GivesUp)) {
 		errs.check(p.Tables[name] != nil, "gives_up: there is no table %q in the plan", name)
@@ -425,8 +434,12 @@ func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
 		"%sorphans is %q, not refuse, drop or null", at, t.Orphans)
 	errs.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
 		"%sbad_rows is %q, not stop or quarantine", at, t.BadRows)
-	errs.check(!t.Renumber || t.Policy != Custom && t.Policy.copies(),
+	errs.check(t.Renumber == "" || t.Policy != Custom && t.Policy.copies(),
 		"%srenumber goes with copy, rename, sum, keep_first and newest only", at)
+	errs.check(t.Renumber != Apart || t.Policy == Copy || t.Policy == Rename,
+		"%srenumber: apart goes with copy and rename only", at)
+	errs.check(slices.Contains([]Renumbering{"", Behind, Apart}, t.Renumber),
+		"%srenumber is %q, not true or apart", at, t.Renumber)
 	for column, expression := range t.Set {
 		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", at)
 		errs.check(t.Policy == Rename || !strings.Contains(expression, wordRenamed),

@@ -310,9 +310,9 @@ func TestKeysThatWereCountedMoveOutOfEachOthersWay(t *testing.T) {
 				"FOREIGN KEY (log_id) REFERENCES logs (id))",
 		}
 		tables := map[string]*merge.TablePlan{
-			"logs": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name", Keep: "first"}, Renumber: true,
+			"logs": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name", Keep: "first"}, Renumber: merge.Behind,
 				References: []merge.Reference{{Column: "before_id", Table: "logs"}}},
-			"log_lines": {Policy: merge.Copy, Renumber: true},
+			"log_lines": {Policy: merge.Copy, Renumber: merge.Behind},
 		}
 		made := id(2, 5) // one that a generator has made stays
 		_, into, plan := small(t, target, schema, tables,

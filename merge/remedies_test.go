@@ -23,31 +23,31 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 		}{
 			"a key that was counted, or that is one of another table": {
 				rows: []string{"INSERT INTO stats VALUES (1, 5)"}, schema: []string{"CREATE TABLE stats (id BIGINT NOT NULL PRIMARY KEY, hp BIGINT)"},
-				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "stats": {Policy: merge.Copy}},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "stats": {Policy: merge.Copy}},
 				code:   merge.CodePrimaryKey, table: "stats", order: []string{"references:", "renumber: true", "keep_first"},
 			},
 			"a key of several columns": {
 				rows:   []string{"INSERT INTO slots VALUES (1, 1)"},
 				schema: []string{"CREATE TABLE slots (pet BIGINT NOT NULL, slot BIGINT NOT NULL, PRIMARY KEY (pet, slot))"},
-				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "slots": {Policy: merge.Copy}},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "slots": {Policy: merge.Copy}},
 				code:   merge.CodePrimaryKey, table: "slots", order: []string{"references:", "keep_first"},
 			},
 			"a unique key of numbers": {
 				rows:   []string{"INSERT INTO tags VALUES ({id}, 1)"},
 				schema: []string{"CREATE TABLE tags (id BIGINT NOT NULL PRIMARY KEY, pet BIGINT UNIQUE)"},
-				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "tags": {Policy: merge.Copy}},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "tags": {Policy: merge.Copy}},
 				code:   merge.CodeUniqueKey, table: "tags", order: []string{"references:", "keep_first"},
 			},
 			"a unique text": {
 				rows:   []string{"INSERT INTO tags VALUES ({id}, 'x')"},
 				schema: []string{"CREATE TABLE tags (id BIGINT NOT NULL PRIMARY KEY, tag VARCHAR(9) UNIQUE)"},
-				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "tags": {Policy: merge.Copy}},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "tags": {Policy: merge.Copy}},
 				code:   merge.CodeUniqueKey, table: "tags", order: []string{"rename", "keep_first"},
 			},
 			"a reference with a word for none": {
 				rows:   []string{"INSERT INTO roles VALUES ({id}, 0)"},
 				schema: []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, pet_id BIGINT)"},
-				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "roles": {Policy: merge.Copy,
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "roles": {Policy: merge.Copy,
 					References: []merge.Reference{{Column: "pet_id", Table: "pets"}}}},
 				code: merge.CodeOrphan, table: "roles", order: []string{"when: pet_id <> 0", "correct the rows", "orphans: null", "orphans: drop"},
 			},
@@ -55,7 +55,7 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 				rows: []string{"INSERT INTO roles VALUES ({id}, 7)"},
 				schema: []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, pet_id BIGINT NOT NULL, " +
 					"FOREIGN KEY (pet_id) REFERENCES pets (id))"},
-				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: true}, "roles": {Policy: merge.Copy}},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "roles": {Policy: merge.Copy}},
 				code:   merge.CodeOrphan, table: "roles", order: []string{"correct the rows", "orphans: drop"},
 			},
 		} {

@@ -16,14 +16,27 @@ type keyOffsets struct {
 	counters map[tableServer]int64 // the greatest key that a server has given out, even if its row is gone
 	zeros    map[tableServer]bool  // a row has the key 0, so 0 is a key that moves, and not the word for none
 	beyond   map[string]int64      // tables whose new keys would look like those of a generator, and how large
+	gaps     []Gap                 // where keys move apart
+	gapless  map[string]string     // tables for which there is no gap, and why
+}
+
+// keySpan is the range of the keys that a server has counted in a table, also of rows that are deleted. Without
+// any, greatest is -1.
+type keySpan struct{ least, greatest int64 }
+
+// width is how many numbers the range has.
+func (s keySpan) width() int64 {
+	if s.greatest < 0 {
+		return 0
+	}
+	return s.greatest - s.least + 1
 }
 
 // allServers stands for all servers together in a tableServer.
 const allServers = -1
 
-// find computes what is added to the keys of renumbered tables, so that those of each server begin behind the
-// greatest key that the servers before it have given out, even if the rows were deleted since. A run stores
-// the result together with its decisions, and goes on with what is stored.
+// find computes what is added to the keys of renumbered tables. A run stores the result together with its
+// decisions, and goes on with what is stored.
 func (o *keyOffsets) find(ctx context.Context) error {
 	if o.added != nil {
 		return nil
@@ -32,73 +45,139 @@ func (o *keyOffsets) find(ctx context.Context) error {
 		return err
 	}
 	found := &keyOffsets{ws: o.ws, added: map[tableServer]int64{}, counters: map[tableServer]int64{},
-		zeros: map[tableServer]bool{}, beyond: map[string]int64{}}
+		zeros: map[tableServer]bool{}, beyond: map[string]int64{}, gapless: map[string]string{}}
+	var apart []*apartTable
 	for _, j := range o.ws.order {
-		if c := j.key(); c != nil && c.Family == sqldb.FamilyInt {
-			if err := found.findFor(ctx, j, c); err != nil {
-				return fmt.Errorf("table %s: the keys that were given out cannot be read: %w", j.name, err)
-			}
+		c := j.key()
+		if c == nil || c.Family != sqldb.FamilyInt {
+			continue
 		}
+		spans, err := found.spans(ctx, j, c)
+		if err != nil {
+			return fmt.Errorf("table %s: the keys that were given out cannot be read: %w", j.name, err)
+		}
+		switch j.plan.Renumber {
+		case Behind:
+			found.behind(j, spans)
+		case Apart:
+			apart = append(apart, &apartTable{name: j.name, key: c.Name, spans: spans})
+		}
+	}
+	if err := found.apart(ctx, apart); err != nil {
+		return fmt.Errorf("a range for the keys cannot be found: %w", err)
 	}
 	*o = *found
 	return nil
 }
 
-// findFor is find for one table.
-func (o *keyOffsets) findFor(ctx context.Context, j *tableJob, c *sqldb.Column) error {
-	last := int64(-1) // the greatest new key that was given out so far
+// spans returns the range of the keys of a table for each server, and remembers the counters.
+func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([]keySpan, error) {
+	spans := slices.Repeat([]keySpan{{-1, -1}}, len(o.ws.servers))
 	for i, s := range o.ws.servers {
 		of := tableServer{j.name, s.Number}
 		src := j.sources[i]
 		if src == nil || src.from.Column(c.Name) == nil {
-			if j.plan.Renumber {
-				o.added[of] = max(last, 0)
-			}
 			continue
 		}
 		counter, err := s.db.Counter(ctx, src.from, c.Name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		o.counters[of] = counter
-		if !j.plan.Renumber {
+		if o.counters[of] = counter; j.plan.Renumber == "" {
 			continue
 		}
-		least, greatest, made, err := o.counted(ctx, i, j)
-		if err != nil {
-			return err
+		if spans[i], err = o.span(ctx, i, j.name, c.Name, counter); err != nil {
+			return nil, err
 		}
-		o.zeros[of] = least == 0
+		o.zeros[of] = spans[i].least == 0
+	}
+	return spans, nil
+}
+
+// behind lets the keys of each server begin behind the greatest key that the servers before it have given out,
+// even if the rows were deleted since.
+func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
+	last := int64(-1) // the greatest new key that was given out so far
+	for i, s := range o.ws.servers {
+		of := tableServer{j.name, s.Number}
 		if o.added[of] = max(last, 0); o.zeros[of] {
 			o.added[of] = last + 1
 		}
-		// A counter that large stands behind the last ID of a generator, unless there is none.
-		if counter > 0 && (counter < o.ws.minGenerated || !made) {
-			greatest = max(greatest, counter)
-		}
-		if greatest >= 0 {
-			last = greatest + o.added[of]
+		if spans[i].greatest >= 0 {
+			last = spans[i].greatest + o.added[of]
 		}
 		if last >= o.ws.minGenerated {
 			o.beyond[j.name] = last
-			return nil
+			return
 		}
 	}
-	if j.plan.Renumber {
-		o.added[tableServer{j.name, allServers}] = max(last, 0)
+	o.added[tableServer{j.name, allServers}] = max(last, 0)
+}
+
+// apart lets the keys of the servers follow each other in a gap.
+func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
+	if len(tables) == 0 {
+		return nil
+	}
+	first := 0 // of the servers whose keys move
+	if o.ws.plan.Apart == apartOthers {
+		first = 1
+	}
+	for _, t := range tables {
+		for _, s := range t.spans[:first] {
+			t.above = max(t.above, s.greatest)
+		}
+		t.spans = t.spans[first:]
+	}
+	g := &gapSearch{ws: o.ws, refer: referring(o.ws)}
+	var err error
+	if g.survey, err = (surveyor{o.ws}).known(ctx); err != nil {
+		return err
+	}
+	if err := g.place(ctx, tables); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if t.why != "" {
+			o.gapless[t.name] = t.why
+			continue
+		}
+		next := t.gap.From
+		for i, s := range t.spans {
+			if s.greatest >= 0 {
+				o.added[tableServer{t.name, o.ws.servers[first+i].Number}] = next - s.least
+				next += s.width()
+			}
+		}
+		o.added[tableServer{t.name, allServers}] = next - 1
+		if !slices.ContainsFunc(o.gaps, func(gap Gap) bool { return slices.Equal(gap.Tables, t.gap.Tables) }) {
+			o.gaps = append(o.gaps, t.gap)
+		}
 	}
 	return nil
+}
+
+// span returns the range of the keys that a server has counted in a table. Those of deleted rows are known by
+// its counter, unless that stands behind the last ID of a generator.
+func (o *keyOffsets) span(ctx context.Context, server int, table, key string, counter int64) (keySpan, error) {
+	least, greatest, made, err := o.counted(ctx, server, table, key)
+	if counter > 0 && (counter < o.ws.minGenerated || !made) {
+		if greatest = max(greatest, counter); least < 0 {
+			least = 1
+		}
+	}
+	return keySpan{least, greatest}, err
 }
 
 // counted returns the least and the greatest key of a table of a server that was counted, each -1 without
 // one, and whether there are keys that a generator made.
 func (o *keyOffsets) counted(
-	ctx context.Context, server int, j *tableJob,
+	ctx context.Context, server int, table, column string,
 ) (least, greatest int64, made bool, err error) {
 	db := o.ws.servers[server].db
-	key := db.Kind.Quote(j.to.Primary[0])
+	key := db.Kind.Quote(column)
 	limit := strconv.FormatInt(o.ws.minGenerated, 10)
-	from := " FROM " + newSelection(o.ws, server).table(j.name) + " WHERE " + key
+	from := " FROM " + newSelection(o.ws, server).table(table) + " WHERE " + key
 	err = db.Row(ctx, sqldb.NewStatement(db.Kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
 		"), -1)"+from+" >= 0 AND ", key, " < ", limit), &least, &greatest)
 	if err != nil {
@@ -132,7 +211,7 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 			return false, fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
 		}
 		counters[of] = counter
-		if j := o.ws.jobs[of.table]; j != nil && j.plan.Renumber {
+		if j := o.ws.jobs[of.table]; j != nil && j.plan.Renumber != "" {
 			added[of] = offset
 		}
 	}
@@ -142,7 +221,7 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 		if i < 0 || j.sources[i] == nil || j.sources[i].from.Column(j.to.Primary[0]) == nil {
 			continue
 		}
-		least, _, _, err := o.counted(ctx, i, j)
+		least, _, _, err := o.counted(ctx, i, of.table, j.to.Primary[0])
 		if err != nil {
 			return false, err
 		}

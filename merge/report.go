@@ -152,6 +152,8 @@ type CheckReport struct {
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// GivesUp is what the plan has to have under gives_up. It is there if there is no other problem.
 	GivesUp map[string]GivenUp `json:"gives_up,omitempty"`
+	// Gaps are the ranges to which keys move where the plan says renumber: apart.
+	Gaps []Gap `json:"gaps,omitempty"`
 	// Lock is what the servers hold now. It is nil if nothing had to be looked at, because no key changes.
 	Lock *Lock `json:"-"`
 	// Rows is how many rows will be in the target.

@@ -128,7 +128,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	switch {
 	case named && len(r.nameless) > 0:
 		return err // the reason is reported already
-	case primary && r.job.plan.Renumber:
+	case primary && r.job.plan.Renumber != "":
 		answers = []string{"renumber gives other keys to rows whose keys were counted from 0 or 1, and leaves " +
 			"keys below 0 and those of a generator alone: give these rows other keys on their server"}
 	case primary && r.job.counted():
@@ -140,7 +140,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case onlyText(r.job.to, key) != "" && len(r.job.to.Primary) > 0:
 		answers = append(answers, "if it is a name that one of the rows can give up, choose rename")
 	}
-	if !primary || !r.job.plan.Renumber {
+	if !primary || r.job.plan.Renumber == "" {
 		answers = append(answers, "change the rows on their server")
 	}
 	if len(r.job.to.Primary) > 0 {

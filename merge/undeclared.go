@@ -16,7 +16,7 @@ import (
 func (c *schemaCheck) closed(ctx context.Context) error {
 	earlier := c.ws.lock
 	changes := func(j *tableJob) bool {
-		return j != nil && j.counted() && (j.plan.Renumber || j.plan.Policy.collapses())
+		return j != nil && j.counted() && (j.plan.Renumber != "" || j.plan.Policy.collapses())
 	}
 	if earlier == nil && !slices.ContainsFunc(c.ws.order, changes) {
 		return nil
@@ -28,7 +28,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.report.Lock = now
+	c.report.Lock, c.ws.survey = now, now
 	for _, j := range c.ws.order {
 		if c.ws.lock != nil {
 			now.against(c.ws.lock, j.name, c.report.problem)

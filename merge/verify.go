@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/verify"
@@ -99,7 +101,35 @@ func (v *verifier) promises(p *progress) *verify.Plan {
 		all.Tables[name] = v.table(name, t)
 		all.Tables[name].GivesUp = verify.GivenUp(plan.GivesUp[name])
 	}
+	v.watch(all)
 	return all
+}
+
+// watch names the columns that hold keys of renumbered tables by the lock, and that change with none.
+func (v *verifier) watch(all *verify.Plan) {
+	if v.ws.lock == nil {
+		return
+	}
+	for _, table := range slices.Sorted(maps.Keys(v.ws.lock.Tables)) {
+		columns := v.ws.lock.Tables[table].Columns
+		for _, name := range slices.Sorted(maps.Keys(columns)) {
+			own := v.ws.jobs[table]
+			if own == nil || own.refers(name) || own.plan.Renumber != "" && slices.Contains(own.to.Primary, name) {
+				continue
+			}
+			for _, j := range v.ws.order {
+				if j.plan.Renumber == "" {
+					continue
+				}
+				key := LockedKey{Table: j.name, Column: j.to.Primary[0]}
+				if !columns[name].holds(key) {
+					continue
+				}
+				all.Watched = append(all.Watched, verify.Watched{Table: table, Column: name, Of: j.name,
+					Likely: columns[name].refers(key) && !slices.Contains(v.ws.plan.Plain, table+"."+name)})
+			}
+		}
+	}
 }
 
 func (v *verifier) server(s Server) verify.Server {
@@ -141,7 +171,8 @@ func (v *verifier) table(name string, t *TablePlan) *verify.Table {
 		By:       t.By,
 		Ignore:   t.Ignore,
 		Convert:  t.Convert,
-		Renumber: t.Renumber,
+		Renumber: t.Renumber != "",
+		First:    t.Renumber == Apart && v.ws.plan.Apart != apartOthers,
 		Set:      t.Set,
 	}
 	for _, r := range t.References {

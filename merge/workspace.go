@@ -30,6 +30,7 @@ type workspace struct {
 	problems     []Problem   // problems found when plan and databases were related
 	elsewhere    *elsewhere  // parents that the own server of a row does not have
 	stages       int         // how many there were
+	survey       *Lock       // what the servers have in their columns; nil if nobody has looked yet
 }
 
 // server is a source of the plan and its database.

@@ -461,6 +461,7 @@ func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport, most printi
 		say(w, "\n")
 		printCheckTables(w, plan, r)
 		printConflicts(w, r, most.conflicts)
+		printGaps(w, r.Gaps)
 	}
 	if len(r.Warnings) > 0 {
 		say(w, "\nWorth knowing:\n")
@@ -519,6 +520,15 @@ func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
 	}
 	if slices.Sort(without); len(without) > 0 {
 		say(w, "\n%s\n", wrap("Not copied: "+strings.Join(without, ", ")+".", ""))
+	}
+}
+
+// printGaps says where keys move apart.
+func printGaps(w io.Writer, gaps []merge.Gap) {
+	for _, g := range gaps {
+		say(w, "\n%s\n", wrap(fmt.Sprintf("The counted keys of %s move to numbers from %s to %s, which no column has that "+
+			"may hold them. %s above are free.", plain(strings.Join(g.Tables, ", ")), comma(g.From), comma(g.To),
+			plural(g.Room, "number")), ""))
 	}
 }
 

@@ -16,6 +16,8 @@ type Plan struct {
 	Counted int64
 	Tables  map[string]*Table
 	Sums    []Sum
+	// Watched are columns that hold keys which change, although the plan does not lead them along.
+	Watched []Watched
 	// Own are the tables of the merge itself, which are not compared.
 	Own []string
 	// Progress is called with numbers of rows that were read.
@@ -30,6 +32,13 @@ type Server struct {
 	// Open opens a connection pool, which is closed at the end unless Shared reports true.
 	Open   func(ctx context.Context) (*sql.DB, error)
 	Shared func(*sql.DB) bool
+}
+
+// Watched is a column that holds numbers which are keys of a table. Likely means that it may refer to it, and that
+// nobody has said that it does not.
+type Watched struct {
+	Table, Column, Of string
+	Likely            bool
 }
 
 // Sum is a sum that is the same before and after.
@@ -48,6 +57,7 @@ type Table struct {
 	Ignore        []string
 	Convert       []string
 	Renumber      bool
+	First         bool // the keys of the first server move, too
 	GivesUp       GivenUp
 	// Set has SQL expressions over the row of the source, with {server} and {target} in place of numbers, and
 	// {renamed} in place of 1 in a row with a new name and 0 in the others.

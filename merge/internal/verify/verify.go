@@ -77,6 +77,11 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 	if err := (&lists{v: v}).servers(ctx); err != nil {
 		return nil, err
 	}
+	for _, w := range p.Watched {
+		if err := (&shifts{v}).watched(ctx, w); err != nil {
+			return nil, fmt.Errorf("table %s: %w", w.Table, err)
+		}
+	}
 	for _, s := range p.Sums {
 		if err := v.sum(ctx, s); err != nil {
 			return nil, fmt.Errorf("conserve %s: %w", s.Name, err)
@@ -127,7 +132,7 @@ func (v *verifier) table(ctx context.Context, j *job) error {
 	}
 	l := &lists{v: v}
 	for _, step := range []func(context.Context, *job) error{
-		compareRows, v.duplicates, v.keepers, v.counters, l.offsets, l.copies,
+		compareRows, v.duplicates, v.keepers, v.counters, (&shifts{v}).left, l.offsets, l.copies,
 	} {
 		if err := step(ctx, j); err != nil {
 			return err
@@ -159,6 +164,7 @@ type job struct {
 
 	offsets []int64 // by server: what is added to counted keys
 	upper   []int64 // by server: the greatest counted key after that, or -1
+	lowest  int64   // the least counted key of the target, if the keys of the first server move, too
 	counts  []bool  // by server: it has counted keys
 	zeros   []bool  // by server: a row has the key 0
 	moved   *index  // keys of rows that became others: see moveKey
@@ -678,7 +684,7 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 			continue
 		}
 		j.counts[i], j.zeros[i] = true, least == 0
-		if i > 0 {
+		if i > 0 || j.plan.First {
 			key := v.target.kind.quote(name)
 			text, err := v.target.text(
 				ctx,
@@ -689,7 +695,9 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 				return err
 			}
 			if first, err := strconv.ParseInt(text, 10, 64); err == nil {
-				j.offsets[i] = first - least
+				if j.offsets[i] = first - least; last < 0 {
+					j.lowest = first
+				}
 			}
 		}
 		last = max(last, greatest+j.offsets[i])

@@ -1,0 +1,285 @@
+package merge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// Renumbering says which new values the keys of a table get that the servers have counted.
+type Renumbering string
+
+const (
+	// Behind puts the keys of each server behind those of the servers before it, so those of the first server
+	// stay. A reference that the plan forgets leads to a row of another server. In YAML it is written true.
+	Behind Renumbering = "behind"
+	// Apart puts the keys of the servers, side by side, into a range in which no value lies of any column that
+	// holds keys of the table more often than by chance. A reference that the plan forgets leads to no row.
+	Apart Renumbering = "apart"
+)
+
+// UnmarshalYAML reads true, behind, apart, or false.
+func (r *Renumbering) UnmarshalYAML(read func(any) error) error {
+	text := ""
+	if err := read(&text); err != nil {
+		return err
+	}
+	switch text {
+	case "true", string(Behind):
+		*r = Behind
+	case "false", "":
+		*r = ""
+	case string(Apart):
+		*r = Apart
+	default:
+		return fmt.Errorf("renumber is %q, not true or apart", text)
+	}
+	return nil
+}
+
+// MarshalYAML writes true for Behind.
+func (r Renumbering) MarshalYAML() (any, error) {
+	if r == Behind {
+		return true, nil
+	}
+	return string(r), nil
+}
+
+// Which servers get other keys where a table is renumbered apart.
+const (
+	apartAll    = "all"
+	apartOthers = "others"
+)
+
+// Gap is a range of numbers to which keys move apart.
+type Gap struct {
+	Tables []string `json:"tables"`
+	// From and To are the first and the last number that new keys may take.
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	// Room is how many numbers are free behind To, up to the next value or the end of the narrowest column.
+	Room int64 `json:"room"`
+}
+
+// gapSearch looks for ranges in which keys are apart from everything that may be one of the old keys.
+type gapSearch struct {
+	ws     *workspace
+	survey *Lock                      // which columns hold keys of which tables
+	refer  map[string][]census.Column // by table, the columns that are known to refer to it
+}
+
+// apartTable is a table whose keys move into a gap.
+type apartTable struct {
+	name, key string
+	spans     []keySpan // of the servers whose keys move
+	above     int64     // the gap has to lie above this number
+	gap       Gap
+	why       string // why there is no gap, or ""
+	narrowest string // the column that ends the gap
+	bound     int64  // the greatest number that it holds
+}
+
+// need is how many numbers the keys take.
+func (t *apartTable) need() (n int64) {
+	for _, s := range t.spans {
+		n += s.width()
+	}
+	return n
+}
+
+// place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
+// each of them.
+func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
+	for _, t := range tables {
+		g.bind(t)
+	}
+	shared, err := g.find(ctx, tables)
+	if err != nil || shared != nil || len(tables) == 1 {
+		return err
+	}
+	for _, t := range tables {
+		if _, err := g.find(ctx, []*apartTable{t}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind finds the narrowest column that has to hold the new keys of a table.
+func (g *gapSearch) bind(t *apartTable) {
+	t.bound, t.narrowest = g.ws.minGenerated-1, "the layout of the plan, because greater ones look generated"
+	for _, c := range append([]census.Column{{Table: t.name, Name: t.key}}, g.refer[t.name]...) {
+		of := g.ws.target.Tables[c.Table]
+		if of == nil || of.Column(c.Name) == nil {
+			continue
+		}
+		col := of.Column(c.Name)
+		if col.Holds(g.ws.target.Kind, t.bound) {
+			continue
+		}
+		t.bound = int64(sort.Search(63, func(bits int) bool {
+			return !col.Holds(g.ws.target.Kind, 1<<bits-1)
+		}))
+		t.bound, t.narrowest = 1<<(t.bound-1)-1, c.String()+" ("+col.Declared+")"
+	}
+}
+
+// find finds the lowest gap for tables that share it. It returns nil if there is none, and then each table
+// says why.
+func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error) {
+	gap := Gap{}
+	var need, above int64
+	narrowest := tables[0]
+	var columns []census.Column
+	for _, t := range tables {
+		gap.Tables = append(gap.Tables, t.name)
+		need, above = max(need, t.need()), max(above, t.above)
+		if t.bound < narrowest.bound {
+			narrowest = t
+		}
+		columns = append(columns, g.holders(t)...)
+	}
+	slices.SortFunc(columns, func(a, b census.Column) int {
+		return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Name, b.Name))
+	})
+	free := numberRanges{{above + 1, narrowest.bound}}.atLeast(need)
+	for _, t := range tables {
+		for _, s := range t.spans { // keys of deleted rows may still stand somewhere
+			if s.greatest >= 0 {
+				free = intersect(free, numberRanges{{1, s.least - 1}, {s.greatest + 1, narrowest.bound}}).atLeast(need)
+			}
+		}
+	}
+	for _, c := range slices.Compact(columns) {
+		for _, d := range g.ws.databases() {
+			if len(free) == 0 {
+				break
+			}
+			of, err := freeOf(ctx, d, c, need, narrowest.bound)
+			if err != nil {
+				return nil, err
+			}
+			free = intersect(free, of).atLeast(need)
+		}
+	}
+	if len(free) == 0 {
+		for _, t := range tables {
+			t.why = fmt.Sprintf("%d numbers are needed, and up to %d there are not as many side by side that no "+
+				"column which may hold the keys has a value among; the end is that of %s", need, narrowest.bound,
+				narrowest.narrowest)
+		}
+		return nil, nil
+	}
+	gap.From, gap.To = free[0].from, free[0].from+need-1
+	gap.Room = free[0].to - gap.To
+	for _, t := range tables {
+		t.gap, t.why = gap, ""
+	}
+	return &gap, nil
+}
+
+// holders are the columns in which an old key may stand: those that refer to the table, and those that hold its
+// keys more often than by chance.
+func (g *gapSearch) holders(t *apartTable) []census.Column {
+	all := append([]census.Column{{Table: t.name, Name: t.key}}, g.refer[t.name]...)
+	for table, locked := range g.survey.Tables {
+		for name, c := range locked.Columns {
+			if c.holds(LockedKey{Table: t.name, Column: t.key}) {
+				all = append(all, census.Column{Table: table, Name: name})
+			}
+		}
+	}
+	return all
+}
+
+// numberRange is a range of numbers, with both ends.
+type numberRange struct{ from, to int64 }
+
+// numberRanges are ranges in increasing order.
+type numberRanges []numberRange
+
+// atLeast leaves out ranges of fewer numbers.
+func (all numberRanges) atLeast(need int64) numberRanges {
+	return slices.DeleteFunc(all, func(r numberRange) bool { return r.to-r.from+1 < max(need, 1) })
+}
+
+// intersect returns what lies in ranges of both lists.
+func intersect(a, b numberRanges) (both numberRanges) {
+	for len(a) > 0 && len(b) > 0 {
+		if r := (numberRange{max(a[0].from, b[0].from), min(a[0].to, b[0].to)}); r.from <= r.to {
+			both = append(both, r)
+		}
+		if a[0].to < b[0].to {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return both
+}
+
+// mostGaps is how many gaps between the values of a column are looked at. What lies behind them counts as
+// taken, up to the greatest value.
+const mostGaps = 10_000
+
+// freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has no
+// value.
+func freeOf(
+	ctx context.Context, d *sqldb.DB, col census.Column, need, bound int64,
+) (free numberRanges, err error) {
+	whole := numberRanges{{1, bound}}
+	t := d.Tables[col.Table]
+	if t == nil || t.Column(col.Name) == nil || t.Column(col.Name).Family != sqldb.FamilyInt {
+		return whole, nil
+	}
+	name := d.Kind.Quote(col.Name)
+	values := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(col.Table) + " WHERE " + name +
+		" > 0 AND " + name + " <= " + strconv.FormatInt(bound, 10) + ") AS v"
+	ends, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT MIN(x), MAX(x) FROM ", values))
+	if err != nil || ends[0][0] == "" {
+		return whole, err
+	}
+	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT x, y FROM (SELECT x, LEAD(x) OVER (ORDER BY x)",
+		" AS y FROM ", values, ") AS w WHERE y - x > ", strconv.FormatInt(need, 10), " ORDER BY x LIMIT ",
+		strconv.Itoa(mostGaps)))
+	if err != nil {
+		return nil, err
+	}
+	for _, pair := range append([][]string{{"0", ends[0][0]}}, append(rows, []string{ends[0][1], ""})...) {
+		r := numberRange{to: bound}
+		if r.from, err = strconv.ParseInt(pair[0], 10, 64); err != nil {
+			return nil, nil // It is no whole number, as a column of SQLite may have: nothing is known of it.
+		}
+		if pair[1] != "" {
+			if r.to, err = strconv.ParseInt(pair[1], 10, 64); err != nil {
+				return nil, nil
+			}
+			r.to--
+		}
+		if r.from++; r.from <= r.to {
+			free = append(free, r)
+		}
+	}
+	return free, nil
+}
+
+// referring returns the columns of copied tables that follow the keys of each table.
+func referring(ws *workspace) map[string][]census.Column {
+	all := map[string][]census.Column{}
+	for _, name := range slices.Sorted(maps.Keys(ws.jobs)) {
+		for _, l := range ws.jobs[name].follows.links {
+			if l.path+l.list == "" && (l.of != name || l.column != ws.jobs[name].to.Primary[0]) {
+				all[l.of] = append(all[l.of], census.Column{Table: name, Name: l.column})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,189 @@
+package merge_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+// clans has a table of players with counted keys, one column that refers to them, and one of which nobody said
+// so. The numbers in wild are far from any key.
+var clans = []string{
+	"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY, tag VARCHAR(20) NOT NULL)",
+	"CREATE TABLE clans (id BIGINT NOT NULL PRIMARY KEY, leader INTEGER, rival INTEGER, wild BIGINT)",
+}
+
+// clansOf are the rows of a server whose players have the keys from least to greatest. Each clan has a leader
+// and a rival.
+func clansOf(server, least, greatest int) []string {
+	all := []string{"INSERT INTO players VALUES "}
+	for n := least; n <= greatest; n++ {
+		all[0] += fmt.Sprintf("(%d, 's%d-%d'), ", n, server, n)
+	}
+	all[0] = strings.TrimSuffix(all[0], ", ")
+	for n := least; n <= greatest; n++ {
+		all = append(all, fmt.Sprintf("INSERT INTO clans VALUES (%s, %d, %d, 0)", id(server, n), n, least+greatest-n))
+	}
+	return all
+}
+
+// playersApart is a plan for clans.
+func playersApart() map[string]*merge.TablePlan {
+	return map[string]*merge.TablePlan{
+		"players": {Policy: merge.Copy, Renumber: merge.Apart},
+		"clans":   {Policy: merge.Copy, References: []merge.Reference{{Column: "leader", Table: "players"}}},
+	}
+}
+
+func TestKeysThatMoveApartLeaveAForgottenReferenceWithoutARow(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		servers, into, plan := small(t, target, clans, playersApart(), clansOf(1, 1, 40), clansOf(2, 5, 60), clansOf(3, 1, 30))
+		plan.Plain = []string{"clans.rival"} // which is wrong
+		m := open(t, plan)
+		report, found := problems(t, m)
+		if len(found) > 0 {
+			t.Fatal(found)
+		}
+		// The keys of the three servers take 40 + 56 + 30 numbers, and 60 is the greatest that lies anywhere.
+		if want := "[{[players] 61 186 1073741637}]"; fmt.Sprint(report.Gaps) != want {
+			t.Errorf("the gaps are %v, want %s", report.Gaps, want)
+		}
+		stopAfter(t, plan, "players")
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM players WHERE id < 61 OR id > 186"); n != 0 {
+			t.Errorf("%d players are outside of the gap", n)
+		}
+		if n := into.number(t, "SELECT COUNT(*) FROM clans c JOIN players p ON p.id = c.leader"); n != 126 {
+			t.Errorf("%d of 126 clans have a leader", n)
+		}
+		if n := into.number(t, "SELECT COUNT(*) FROM clans c JOIN players p ON p.id = c.rival"); n != 0 {
+			t.Errorf("%d clans have a stranger as their rival", n)
+		}
+		for i, b := range servers {
+			for _, of := range b.texts(t, "SELECT CONCAT(c.id, ' ', p.tag) FROM clans c JOIN players p ON p.id = c.leader") {
+				clan, tag, _ := strings.Cut(of, " ")
+				if got := into.texts(t, "SELECT p.tag FROM clans c JOIN players p ON p.id = c.leader WHERE c.id = "+clan); !slices.Equal(got, []string{tag}) {
+					t.Errorf("server %d: clan %s is led by %v, want %s", i+1, clan, got, tag)
+				}
+			}
+		}
+		// The numbers that nobody has followed are printed, and no difference.
+		verify, err := open(t, plan, merge.WithLock(report.Lock)).Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(verify.Checks, func(c merge.Comparison) bool {
+			return c.What == "apart" && c.Table == "clans" && strings.Contains(c.Detail, "rival") && c.Got == "126" && c.OK
+		}) {
+			t.Errorf("nothing says that 126 rivals lead to nobody: %v", verify.Checks)
+		}
+		into.exec(t, "UPDATE clans SET leader = 7 WHERE leader = 61")
+		if verify, err = open(t, plan).Verify(t.Context()); err != nil || !slices.ContainsFunc(verify.Failed,
+			func(c merge.Comparison) bool {
+				return c.What == "apart" && strings.Contains(c.Detail, "leader") && c.Got == "1"
+			}) {
+			t.Errorf("an old key in the target is not seen: %v, %v", verify.Failed, err)
+		}
+	})
+}
+
+func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
+	t.Parallel()
+	type server struct {
+		least, greatest int
+		more            []string
+	}
+	for name, c := range map[string]struct {
+		columns string // of the clans, in place of their own
+		counts  bool   // the database counts the players
+		apart   string
+		servers []server
+		gap     string // or what the problem says
+	}{
+		"below the keys": {servers: []server{{500, 520, nil}, {501, 530, nil}}, gap: "1 to 51"},
+		"between values of a column that refers": {
+			servers: []server{{1, 20, nil}, {1, 20, []string{
+				"INSERT INTO clans VALUES (" + id(2, 900) + ", 2000000000, NULL, 0)",
+				"INSERT INTO clans VALUES (" + id(2, 901) + ", 45, NULL, 0)"}}}, gap: "46 to 85"},
+		"behind keys of rows that are deleted": {counts: true,
+			servers: []server{{1, 20, nil}, {1, 100, []string{"DELETE FROM clans", "DELETE FROM players WHERE id > 30"}}}, gap: "101 to 220"},
+		"as the first server stays": {apart: "others", servers: []server{{300, 340, nil}, {1, 20, nil}}, gap: "341 to 360"},
+		"in a narrow column": {columns: "leader SMALLINT, rival INTEGER, wild BIGINT",
+			servers: []server{{1, 20000, nil}, {1, 12760, nil}}, gap: "32760 numbers are needed, and up to 32767"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databases(t, func(t *testing.T, target dbtest.Target) {
+				if target.Dialect == "sqlite" && c.columns != "" {
+					t.Skip("a column of SQLite holds numbers of any size")
+				}
+				schema := slices.Clone(clans)
+				if c.columns != "" {
+					schema[1] = "CREATE TABLE clans (id BIGINT NOT NULL PRIMARY KEY, " + c.columns + ")"
+				}
+				if c.counts {
+					schema[0] = strings.Replace(schema[0], "INTEGER NOT NULL PRIMARY KEY", map[string]string{
+						"sqlite": "INTEGER PRIMARY KEY AUTOINCREMENT", "postgres": "SERIAL PRIMARY KEY",
+						"mysql": "INTEGER PRIMARY KEY AUTO_INCREMENT"}[target.Dialect], 1)
+				}
+				var rows [][]string
+				for i, s := range c.servers {
+					all := clansOf(i+1, s.least, s.greatest)
+					if len(all) > 200 {
+						all = all[:3]
+					}
+					if c.counts && target.Dialect == "postgres" {
+						all = append(all, fmt.Sprintf("SELECT setval('players_id_seq', %d)", s.greatest))
+					}
+					rows = append(rows, append(all, s.more...))
+				}
+				tables := playersApart()
+				tables["clans"].Orphans = "null"
+				_, _, plan := small(t, target, schema, tables, rows...)
+				plan.Apart, plan.Plain = c.apart, []string{"clans.rival"}
+				report, found := problems(t, open(t, plan))
+				got := fmt.Sprint(found[merge.CodeTotal])
+				if len(report.Gaps) == 1 {
+					got = fmt.Sprintf("%d to %d", report.Gaps[0].From, report.Gaps[0].To)
+				}
+				if !strings.Contains(got, c.gap) {
+					t.Errorf("%s, want %s: %v", got, c.gap, found)
+				}
+			})
+		})
+	}
+}
+
+func TestAReferenceThatNobodyHasSaidIsFoundWhereKeysAreNotApart(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{clans[0], "CREATE TABLE clans (id BIGINT NOT NULL PRIMARY KEY, leader INTEGER, last_player INTEGER)"}
+		tables := playersApart()
+		tables["players"].Renumber = merge.Behind
+		server := func(n int) []string {
+			all := clansOf(n, 1, 3)
+			for i, s := range all[1:] {
+				all[1+i] = strings.Replace(s, ", 0)", ")", 1)
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, tables, server(1), server(2))
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 || !slices.ContainsFunc(report.Warnings, func(p merge.Problem) bool { return p.Code == merge.CodeUndeclared }) {
+			t.Fatalf("the column is no warning: %v, %v", report.Warnings, found)
+		}
+		m := open(t, plan, merge.WithLock(report.Lock))
+		if _, err := m.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		verify, err := m.Verify(t.Context())
+		if err != nil || len(verify.Failed) != 1 || verify.Failed[0].What != "apart" || verify.Failed[0].Got != "3" {
+			t.Errorf("three rows lead to another server's: %v, %v", verify.Failed, err)
+		}
+	})
+}

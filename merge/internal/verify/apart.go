@@ -1,0 +1,91 @@
+package verify
+
+import (
+	"context"
+	"slices"
+	"strconv"
+)
+
+// shifts looks at what became of keys that were renumbered, beyond the rows that hold them.
+type shifts struct{ v *verifier }
+
+// left looks for keys that a renumbered table has no more, in the columns that refer to it. All of its keys have
+// moved, so none of them may be left.
+func (s *shifts) left(ctx context.Context, j *job) error {
+	v := s.v
+	k := v.target.kind
+	for _, r := range j.links {
+		parent := v.jobs[r.parent]
+		if parent == nil || parent.offsets == nil || !parent.plan.First || r.when+r.path+r.list != "" ||
+			!slices.Equal(r.targets, parent.to.primary) {
+			continue
+		}
+		last := slices.Max(parent.upper)
+		if last < 0 || parent == j && slices.Equal(r.columns, j.to.primary) {
+			continue
+		}
+		name := k.quote(r.columns[0])
+		n, err := v.target.text(ctx, "SELECT COUNT(*) FROM "+k.quote(j.name)+" WHERE "+name+" > 0 AND "+name+" < "+
+			strconv.FormatInt(v.plan.Counted, 10)+" AND NOT ("+name+" BETWEEN "+
+			strconv.FormatInt(parent.lowest, 10)+" AND "+strconv.FormatInt(last, 10)+")")
+		if err != nil {
+			return err
+		}
+		v.compare("apart", j.name, "", "rows whose "+r.columns[0]+" has an old key of "+parent.name, "0", n)
+	}
+	return nil
+}
+
+// watched says what became of a column that held keys which have changed. If they are apart now, its rows lead
+// nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other servers.
+func (s *shifts) watched(ctx context.Context, w Watched) error {
+	v := s.v
+	child, parent := v.jobs[w.Table], v.jobs[w.Of]
+	if child == nil || parent == nil || parent.offsets == nil || child.to.column(w.Column) == nil {
+		return nil
+	}
+	rows := func(d *database, condition string) (int64, error) {
+		text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(child.name)+" AS c WHERE c."+
+			d.kind.quote(w.Column)+" <> 0"+condition)
+		if err != nil {
+			return 0, err
+		}
+		return strconv.ParseInt(text, 10, 64)
+	}
+	keys := func(d *database) string {
+		return " AND EXISTS (SELECT 1 FROM " + d.kind.quote(parent.name) + " AS p WHERE p." +
+			d.kind.quote(parent.to.primary[0]) + " = c." + d.kind.quote(w.Column) + ")"
+	}
+	var before, stay int64 // rows that led to a parent, and those whose parents have kept their keys
+	only := true           // each value is a key
+	for i, d := range v.sources {
+		if child.from[i] == nil || child.from[i].column(w.Column) == nil || parent.from[i] == nil {
+			continue
+		}
+		all, err := rows(d, "")
+		if err != nil {
+			return err
+		}
+		hits, err := rows(d, keys(d))
+		if err != nil {
+			return err
+		}
+		before, only = before+hits, only && hits == all
+		if parent.offsets[i] == 0 {
+			stay += hits
+		}
+	}
+	now, err := rows(v.target, keys(v.target))
+	if err != nil {
+		return err
+	}
+	switch strangers := max(now-stay, 0); {
+	case parent.plan.First:
+		v.compare("apart", child.name, "", "rows whose "+w.Column+" held keys of "+parent.name+
+			" and leads to no row now", strconv.FormatInt(before, 10), strconv.FormatInt(before-now, 10))
+	case only && w.Likely:
+		v.compare("apart", child.name, "", "rows whose "+w.Column+", which held nothing but keys of "+parent.name+
+			", leads to rows of another server", "0", strconv.FormatInt(strangers, 10))
+	}
+	return nil
+}
