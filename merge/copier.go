@@ -24,6 +24,7 @@ type copier struct {
 	late     []int   // positions of the columns that a second pass fills
 	touched  bool    // rows may change on their way
 	names    bool    // the target looks new names up by itself
+	shifts   []shift // what the databases add to keys by themselves
 	batch    [][]any // the result of values, reused
 }
 
@@ -34,6 +35,36 @@ const (
 	wayInsertSelect = "insert-select" // MySQL reads the other schema itself
 	wayCopy         = "copy"          // PostgreSQL's COPY, from one server to the other
 )
+
+// shift is what is added to the keys of one table in a column.
+type shift struct {
+	at     int    // the position of the column
+	when   string // a condition in SQL; "" for all rows
+	offset int64
+	least  int64 // the least key that moves
+}
+
+// of returns SQL for what becomes of the value of an expression.
+func (s shift) of(k sqldb.Kind, expression, declared string, below int64) string {
+	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
+	if s.when != "" {
+		condition = "(" + s.when + ") AND " + condition
+	}
+	text := fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, expression, s.offset)
+	if k == sqldb.PostgreSQL { // the binary form of COPY takes no other type
+		return "(" + text + ")::" + declared
+	}
+	return text
+}
+
+// selected returns what another database of the same kind selects for the pairs of the source table.
+func (c *copier) selected(s selection, empty ...string) []string {
+	list := s.expressions(c.src, true, empty...)
+	for _, shift := range c.shifts {
+		list[shift.at] = shift.of(s.kind, list[shift.at], c.src.pairs[shift.at].to.Declared, c.ws.minGenerated)
+	}
+	return list
+}
 
 func (c *copier) server() *server { return c.ws.servers[c.src.server] }
 

@@ -63,8 +63,11 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 		return wayRows, none, nil
 	}
 	if c.touched {
-		named, err := c.named(ctx)
-		if err != nil || !named {
+		able, err := c.named(ctx)
+		if err == nil && !able {
+			able, err = c.shifted(ctx)
+		}
+		if err != nil || !able {
 			return wayRows, none, err
 		}
 	}
@@ -112,15 +115,52 @@ func (c *tableCopier) named(ctx context.Context) (bool, error) {
 	if key.Family != sqldb.FamilyInt {
 		return false, nil
 	}
-	if from.Kind == sqldb.SQLite { // which may have anything in a column of numbers
-		n, err := from.Number(ctx, sqldb.NewStatement(sqldb.SQLite, "SELECT COUNT(*) FROM (SELECT 1 FROM ",
-			sqldb.SQLite.Quote(c.src.from.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(key.Name),
-			") <> 'integer' LIMIT 1)"))
-		if err != nil || n > 0 {
+	able, err := c.whole(ctx, key.Name)
+	c.names = able
+	return able, err
+}
+
+// whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of numbers.
+func (c *tableCopier) whole(ctx context.Context, column string) (bool, error) {
+	from := c.server().db
+	if from.Kind != sqldb.SQLite {
+		return true, nil
+	}
+	n, err := from.Number(ctx, sqldb.NewStatement(sqldb.SQLite, "SELECT COUNT(*) FROM (SELECT 1 FROM ",
+		sqldb.SQLite.Quote(c.src.from.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column),
+		") NOT IN ('integer', 'null') LIMIT 1)"))
+	return n == 0, err
+}
+
+// shifted reports whether rows change by nothing but what is added to keys, so that the databases can add it.
+func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
+	a, number := c.applier, c.server().Number
+	if a.decides(c.src) || a.drops[tableServer{c.src.job.name, number}] > 0 || c.src.job.plan.Policy == Custom ||
+		c.src.job.plan.Orphans == "null" || len(c.src.job.plan.Set)+len(c.late) > 0 {
+		return false, nil
+	}
+	var shifts []shift
+	for _, l := range c.src.links {
+		of := tableServer{l.of, number}
+		s := shift{at: l.at, when: l.link.when, offset: a.offsets.added[of], least: 1}
+		if s.offset == 0 {
+			continue
+		}
+		if a.offsets.zeros[of] {
+			s.least = 0
+		}
+		other := slices.ContainsFunc(shifts, func(other shift) bool { return other.at == s.at })
+		column := c.src.pairs[l.at].from
+		if other || l.path+l.list != "" || column.Family != sqldb.FamilyInt ||
+			strings.Contains(strings.ToLower(s.when), "select") {
+			return false, nil
+		}
+		if whole, err := c.whole(ctx, column.Name); err != nil || !whole {
 			return false, err
 		}
+		shifts = append(shifts, s)
 	}
-	c.names = true
+	c.shifts = shifts
 	return true, nil
 }
 

@@ -172,7 +172,7 @@ func (c *directCopier) insertSelect(ctx context.Context, end []any) (int64, erro
 		into = "main." + into
 	}
 	q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
-	for i, expression := range s.expressions(c.src, true) {
+	for i, expression := range c.selected(s) {
 		if i > 0 {
 			q.Add(", ")
 		}

@@ -49,7 +49,7 @@ func (c *directCopier) copyOut(ctx context.Context, end []any, limit int) *outfl
 	for _, at := range c.late {
 		empty = append(empty, c.src.pairs[at].to.Name)
 	}
-	q := sqldb.NewStatement(s.kind, "COPY (SELECT ", strings.Join(s.expressions(c.src, true, empty...), ", "))
+	q := sqldb.NewStatement(s.kind, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "))
 	s.from(q, c.src)
 	s.literally = true // COPY cannot bind
 	s.behind(q, c.src, c.entry.after, ">")
@@ -130,8 +130,8 @@ func (c *directCopier) streamKey() []int {
 			return nil
 		}
 		at := c.src.at(term.Column().Name)
-		if at < 0 {
-			return nil
+		if at < 0 || slices.ContainsFunc(c.shifts, func(s shift) bool { return s.at == at }) {
+			return nil // the journal has the keys of the source
 		}
 		key = append(key, at)
 	}
