@@ -179,7 +179,7 @@ install() {
 	apt-get -q update
 	package=$(offered) || { say "the archive has none of: $packages"; return 1; }
 	say "getting $package and the libraries that it needs"
-	apt-get -q install -y --no-install-recommends --download-only "$package"
+	apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends --download-only "$package"
 	mkdir "$work/root"
 	for deb in "$work"/apt/cache/archives/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
 	: >"$work/root/.complete"

@@ -146,7 +146,7 @@ install_packages() {
 	case $(package_manager) in
 	apt)
 		refresh
-		quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+		quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
 		;;
 	dnf) quietly as_root dnf install -y "$@" ;;
 	apk) quietly as_root apk add "$@" ;;
