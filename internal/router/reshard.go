@@ -73,6 +73,9 @@ func (d *Resharding) configure(cfg ReshardConfig) error {
 	if err != nil {
 		return err
 	}
+	if found.Entries != nil {
+		return errors.New("single shards have been split, joined or moved: split the others one by one, too")
+	}
 	if before := found.StaleShards; before > 0 && found.Next == 0 && !found.Mixed {
 		if before > from.ShardCount {
 			return errUndoing

@@ -44,8 +44,13 @@ func NewRouter(cfg shardmap.Config, models ...any) (*Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
+	if found.Entries != nil {
+		if t, err = t.WithEntries(found.Entries); err != nil {
+			return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+		}
+	}
 	t.Version, t.Span = found.Version, found.Span
-	if found.Shards == t.ShardCount {
+	if found.Shards == t.FirstCount {
 		t.StaleShards.Store(int64(found.StaleShards))
 	}
 	c := newCluster(t)
@@ -95,6 +100,15 @@ func (r *Router) At(ctx context.Context) (*Router, error) {
 
 // Known returns the router with the cluster that the process has used last, without asking a database.
 func (r *Router) Known() *Router { return r.on(r.current.cluster.Load()) }
+
+// Adopt reads the map that the databases have recorded, and returns the router with that.
+func (r *Router) Adopt(ctx context.Context) (*Router, error) {
+	c := r.current.cluster.Load()
+	if err := r.current.adopt(ctx, c, c.Databases); err != nil {
+		return nil, err
+	}
+	return r.Known(), nil
+}
 
 // on returns a router with the same scopes on a cluster.
 func (r *Router) on(c *cluster) *Router {
@@ -222,6 +236,11 @@ func (r *Router) Explain(id int64) (string, error) {
 		parts.Time.UTC().Format(time.RFC3339Nano), parts.Node, parts.Sequence), nil
 }
 
+// MakeTables makes the tables of all models for an entry that the map does not have yet.
+func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
+	return migrator{r.cluster}.makeTables(ctx, e)
+}
+
 // AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of
 // shards at last.
 func (r *Router) AutoMigrate(ctx context.Context) error {
@@ -231,7 +250,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 			if !m.Broadcast {
 				continue
 			}
-			if err := shardmap.AutoMigrate(g.session(ctx, i, 0), m.Value); err != nil {
+			if err := shardmap.AutoMigrate(g.session(ctx, i), m.Value); err != nil {
 				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.Base.Name, i, err)
 			}
 		}

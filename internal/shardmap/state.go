@@ -79,14 +79,33 @@ func (r Registry) Compare() (MapState, error) {
 	names := r.shardedTables()
 	complete := map[string]int{} // by name, a database whose record is complete
 	silent := map[string]int{}   // by name, a database that should have a record and has none
+	var all [][]Record           // by database
 	for i := range r.Databases {
 		records, err := r.recordsIn(ctx, i)
 		if err != nil {
 			return found, err
 		}
+		if err := found.addAll(i, records); err != nil {
+			return found, err
+		}
+		all = append(all, records)
+	}
+	if found.moved() {
+		// Since the first start the records say where the shards are.
+		entries, whole := valid(found.entries)
+		if !whole {
+			return found, fmt.Errorf("by now %d shards are recorded, and some of them are in databases that this "+
+				"configuration does not have: add those to Databases", len(entries))
+		}
+		found.Entries = entries
+	}
+	for i, records := range all {
 		held := r.shardsIn(i)
 		known := map[string]bool{}
 		for _, c := range records {
+			if found.moved() {
+				held = c.Held
+			}
 			if err := r.compareRecord(i, c, held); err != nil {
 				return found, err
 			}
@@ -94,7 +113,6 @@ func (r Registry) Compare() (MapState, error) {
 			if c.Complete {
 				complete[c.Name] = i
 			}
-			found.add(c)
 			r.leases[i].recorded.Store(true)
 		}
 		for _, name := range names {
@@ -112,8 +130,8 @@ func (r Registry) Compare() (MapState, error) {
 		}
 	}
 	switch {
-	case found.Next != r.ShardCount:
-	case found.Shards == r.ShardCount && !found.Mixed && len(silent) == 0:
+	case found.Next != r.FirstCount:
+	case found.Shards == r.FirstCount && !found.Mixed && len(silent) == 0:
 		found.Next = 0
 		return found, Registry{&Topology{
 			ShardCount: r.ShardCount, Mask: r.Mask, Databases: r.Databases, Place: r.Place, Models: r.Models,
@@ -134,10 +152,10 @@ func (r Registry) Compare() (MapState, error) {
 func (r Registry) compareRecord(database int, c Record, held string) error {
 	table := InternalTable(r.Databases[database], ShardsTable)
 	next := c.NextShards
-	if n := r.ShardCount; c.Shards != n && (next == 2*n || next == n || next != 0 && 2*next == n) {
+	if n := r.FirstCount; c.Shards != n && (next == 2*n || next == n || next != 0 && 2*next == n) {
 		return nil // A cutover was interrupted, or the undoing of one.
 	}
-	if c.Shards != r.ShardCount {
+	if c.Shards != r.FirstCount {
 		return fmt.Errorf("%s has %d shards according to table %s in database %d: set Shards to that number, or "+
 			"double the shards by Router.Reshard", c.Name, c.Shards, table, database)
 	}
@@ -326,7 +344,7 @@ func (r Registry) RecordCleanup(ctx context.Context) error {
 func (r Registry) recordIn(ctx context.Context, database int) error {
 	var records []Record
 	var common Record
-	common.Shards, common.Held, common.Version = r.ShardCount, r.shardsIn(database), r.Version
+	common.Shards, common.Held, common.Version = r.FirstCount, r.shardsIn(database), r.Version
 	common.LeaseMillis = r.Span.Milliseconds()
 	for _, m := range r.Models {
 		if !m.Broadcast {
@@ -360,6 +378,33 @@ type MapState struct {
 	Version                   int64
 	Span                      time.Duration
 	any, Mixed                bool // mixed: they do not agree, because a cutover is under way
+	entries                   []Entry
+	// Entries are those of a map that has changed since the first start, or nil.
+	Entries []Entry
+}
+
+// addAll adds the records of a database.
+func (s *MapState) addAll(database int, records []Record) error {
+	for i, c := range records {
+		s.add(c)
+		entries, err := readEntries(c.Held, c.Shards, database)
+		switch {
+		case err != nil:
+			return fmt.Errorf("database %d: the record of %s: %w", database, c.Name, err)
+		case i == 0:
+			s.entries = append(s.entries, entries...)
+		case c.Held != records[0].Held && strings.Contains(c.Held+records[0].Held, "/"):
+			return fmt.Errorf("database %d has %s of %s, but %s of %s: both must be models of the router that "+
+				"splits, joins or moves shards", database, describeShards(c.Held), c.Name,
+				describeShards(records[0].Held), records[0].Name)
+		}
+	}
+	return nil
+}
+
+// moved reports whether a shard has been split, joined or moved.
+func (s *MapState) moved() bool {
+	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Generation > 0 })
 }
 
 func (s *MapState) add(c Record) {

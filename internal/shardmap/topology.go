@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +37,8 @@ type Config struct {
 	Shards    int
 	Databases []*gorm.DB
 	Place     func(shard int) int
+	// Entries are those of a map that has changed since the first start. They come instead of Place.
+	Entries []Entry
 	// EngineOf returns the engine of the plugin that a database uses, or nil if it uses none.
 	EngineOf func(*gorm.DB) *fill.Engine
 }
@@ -49,9 +50,12 @@ type Topology struct {
 	EngineOf   func(*gorm.DB) *fill.Engine
 	Layout     generator.Layout
 	Mask       int64 // of the sequence
+	FirstCount int   // the number of shards at the first start, which the records and the configuration keep
 	ShardCount int
 	Databases  []*gorm.DB // fresh sessions: each call on one begins a new statement
 	Place      []int      // index into dbs of each shard
+	entries    []Entry    // by shard
+	index      []int32    // the shards of the residues by the common modulus; nil if those are the same
 	Models     []*Model
 	ByType     map[reflect.Type]*Model
 	horizon    int64 // IDs below it are within maxClockAhead of the start of the process
@@ -107,16 +111,26 @@ func (t *Topology) configure(cfg Config) error {
 	} else if readsDifferently(t.Layout, own) {
 		return fmt.Errorf("layout %s is not the layout of the plugin, %s", t.Layout.Name, own.Name)
 	}
-	t.Mask, t.ShardCount = t.Layout.MaxSequence(), cfg.Shards
-	if spread := n.Shards(); t.ShardCount < 1 || int64(t.ShardCount) > t.Mask+1 || spread%t.ShardCount != 0 {
+	t.Mask, t.FirstCount = t.Layout.MaxSequence(), cfg.Shards
+	if spread := n.Shards(); t.FirstCount < 1 || int64(t.FirstCount) > t.Mask+1 || spread%t.FirstCount != 0 {
 		return fmt.Errorf("%d shards: the number must be from 1 to %d and divide %d, over which the plugin "+
 			"spreads its IDs; to use another number pass WithShards(%d) to snowflakeplugin.New",
-			t.ShardCount, t.Mask+1, spread, max(t.ShardCount, 1))
+			t.FirstCount, t.Mask+1, spread, max(t.FirstCount, 1))
 	}
 	if first, err := t.Layout.Compose(generator.Parts{Time: time.Now().Add(maxClockAhead)}); err == nil {
 		t.horizon = first
 	}
-	return t.configurePlaces(cfg.Place)
+	if cfg.Entries == nil {
+		return t.configurePlaces(cfg.Place)
+	}
+	t.setEntries(cfg.Entries)
+	for _, e := range t.entries {
+		if spread := n.Shards(); spread%e.Modulus != 0 {
+			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
+				"spreads its IDs: pass WithShards(%[2]d) to snowflakeplugin.New", e.Class, e.Modulus, spread)
+		}
+	}
+	return nil
 }
 
 // addDatabase adds a database that uses the plugin of the others.
@@ -150,19 +164,21 @@ func (t *Topology) configurePlaces(place func(int) int) error {
 	if place == nil {
 		place = func(shard int) int { return shard % len(t.Databases) }
 	}
-	for shard := range t.ShardCount {
+	var entries []Entry
+	for shard := range t.FirstCount {
 		at := place(shard)
 		if at < 0 || at >= len(t.Databases) {
 			return fmt.Errorf("Place(%d) returned %d, but there are %d databases", shard, at, len(t.Databases))
 		}
-		t.Place = append(t.Place, at)
+		entries = append(entries, Entry{Class{shard, t.FirstCount}, 0, at, false})
 	}
+	t.setEntries(entries)
 	return nil
 }
 
 // addModel adds a model, given as for NewRouter.
 func (t *Topology) addModel(i int, given any) error {
-	m, err := parseModel(i, given, t.Databases[0], t.ShardCount)
+	m, err := parseModel(i, given, t.Databases[0], t.entries)
 	if err != nil {
 		return err
 	}
@@ -217,18 +233,27 @@ func (t *Topology) With(shards int, dbs []*gorm.DB, place func(int) int) (*Topol
 	}, t.Given())
 }
 
+// WithEntries makes a topology of the same models and databases by the entries of a map that has changed.
+func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
+	return NewTopology(Config{
+		EngineOf: t.EngineOf, Layout: t.Layout, Shards: t.FirstCount, Databases: t.Databases, Entries: entries,
+	}, t.Given())
+}
+
 // BareTopology makes a topology of tables without their models.
 func BareTopology(
 	dbs []*gorm.DB, shards int, place map[int]int, names []string, records []MapRecord,
 ) (*Topology, error) {
-	t := &Topology{ShardCount: shards}
+	t := &Topology{FirstCount: shards}
 	for _, db := range dbs {
 		t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
 		t.leases = append(t.leases, &mapLease{})
 	}
+	var entries []Entry
 	for shard := range shards {
-		t.Place = append(t.Place, place[shard])
+		entries = append(entries, Entry{Class{shard, shards}, 0, place[shard], false})
 	}
+	t.setEntries(entries)
 	for _, name := range names {
 		i := slices.IndexFunc(records, func(r MapRecord) bool { return r.Name == name && r.Mask != 0 })
 		if i < 0 {
@@ -251,32 +276,29 @@ func BareTopology(
 func (t *Topology) Successor(ctx context.Context, dbs []*gorm.DB, finishes bool) (*Topology, error) {
 	to := &Topology{Databases: dbs, Models: t.Models}
 	found := MapState{}
-	place := map[int]int{}
 	for i := range dbs {
 		records, err := (Registry{to}).recordsIn(ctx, i)
+		if err == nil {
+			err = found.addAll(i, records)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
 		}
-		for _, c := range records {
-			found.add(c)
-			for _, shard := range ReadShards(c.Held) {
-				place[shard] = i
-			}
-		}
 	}
-	switch {
-	case found.Mixed || found.Next != 0 && (found.Shards != found.Next || !finishes):
+	if found.Mixed || found.Next != 0 && (found.Shards != found.Next || !finishes) {
 		return nil, Invalid(ErrMapClosed)
-	case len(place) != found.Shards:
-		return nil, Invalid(fmt.Errorf("by now there are %d shards, and some of them are in databases that "+
-			"this process does not have: start it again with the new Databases and Place", found.Shards))
 	}
-	if found.Version < t.Version || found.Version == t.Version && found.Shards == t.ShardCount {
+	entries, whole := valid(found.entries)
+	if !whole {
+		return nil, Invalid(fmt.Errorf("by now %d shards are recorded, and some of them are in databases that "+
+			"this process does not have: start it again with the new Databases", len(entries)))
+	}
+	same := found.Version <= t.Version && found.Shards == t.FirstCount && slices.Equal(entries, t.entries)
+	if found.Version < t.Version || same {
 		return nil, nil
 	}
 	next, err := NewTopology(Config{
-		EngineOf: t.EngineOf, Layout: t.Layout, Shards: found.Shards, Databases: dbs,
-		Place: func(shard int) int { return place[shard] },
+		EngineOf: t.EngineOf, Layout: t.Layout, Shards: found.Shards, Databases: dbs, Entries: entries,
 	}, t.Given())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
@@ -290,7 +312,12 @@ func (t *Topology) Successor(ctx context.Context, dbs []*gorm.DB, finishes bool)
 }
 
 // ShardOf computes the shard of an ID without checking the ID.
-func (t *Topology) ShardOf(id int64) int { return int(id & t.Mask % int64(t.ShardCount)) }
+func (t *Topology) ShardOf(id int64) int {
+	if t.index == nil {
+		return int(id & t.Mask % int64(t.ShardCount))
+	}
+	return int(t.index[id&t.Mask%int64(len(t.index))])
+}
 
 // CheckID returns an error for a number that cannot be an ID of the layout.
 func (t *Topology) CheckID(id int64) error {
@@ -340,32 +367,15 @@ func (t *Topology) shardedTables() []string {
 	return names
 }
 
-// shardsIn lists the shards of a database in a short form, such as 0-3,8.
+// shardsIn is the text of the entries of a database.
 func (t *Topology) shardsIn(database int) string {
-	var b strings.Builder
-	first, last := -1, -2 // the run of consecutive shards under way
-	end := func() {
-		if last > first {
-			fmt.Fprintf(&b, "-%d", last)
+	var entries []Entry
+	for _, e := range t.entries {
+		if e.Database == database {
+			entries = append(entries, e)
 		}
 	}
-	for shard, at := range t.Place {
-		if at != database {
-			continue
-		}
-		if shard == last+1 {
-			last = shard
-			continue
-		}
-		end()
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(shard))
-		first, last = shard, shard
-	}
-	end()
-	return b.String()
+	return formatEntries(entries, t.FirstCount)
 }
 
 // PlainOn returns a handle for the router's own statements. Its table is named explicitly, so the
@@ -441,20 +451,44 @@ func (t *Topology) KindOf(relation *schema.Relationship) RelationKind {
 }
 
 // TablesOf returns the tables of a model on a shard.
-func (t *Topology) TablesOf(m *Model, shard int) []Table {
-	tables := []Table{{m.Table(shard), m.Value, t.checksOf(m, shard)}}
-	for _, join := range m.Joins {
-		name := TableOn(join.Base, shard)
-		tables = append(tables, Table{
-			name, reflect.New(join.of).Interface(), t.checksOn(name, join.checked, shard),
-		})
+func (t *Topology) TablesOf(m *Model, shard int) []Table { return t.tablesOf(m, t.entries[shard]) }
+
+// Tables returns the tables of all models for an entry, which the map need not have.
+func (t *Topology) Tables(e Entry) []Table {
+	var tables []Table
+	known := map[string]bool{}
+	for _, m := range t.Models {
+		if m.Broadcast {
+			continue
+		}
+		for _, table := range t.tablesOf(m, e) {
+			if !known[table.Name] {
+				known[table.Name] = true
+				tables = append(tables, table)
+			}
+		}
 	}
 	return tables
 }
 
-// checksOf returns the constraints of a model's own table on a shard of this topology.
-func (t *Topology) checksOf(m *Model, shard int) []Check {
-	return t.checksOn(m.Table(shard), m.checked, shard)
+func (t *Topology) tablesOf(m *Model, e Entry) []Table {
+	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, e)}
+	for _, join := range m.Joins {
+		tables = append(tables, t.tableOf(join.Base, reflect.New(join.of).Interface(), join.checked, e))
+	}
+	return tables
+}
+
+func (t *Topology) tableOf(base string, model any, columns []checkedColumn, e Entry) Table {
+	table := Table{Name: e.TableOn(base), Base: base, Model: model}
+	for _, column := range columns {
+		if table.Column == "" {
+			table.Column = column.name
+		}
+		table.Checks = append(table.Checks, newShardCheck(t.Databases[e.Database].Dialector, table.Name,
+			column.name, column.role, t.Layout, e.Modulus, e.Residue))
+	}
+	return table
 }
 
 // noteCheckedColumns finds the columns with constraints when the topology is made. Later GORM may write the
@@ -493,16 +527,6 @@ func (t *Topology) holdsShard(field *schema.Field) bool {
 		return false
 	}
 	return field.Name == m.Key.Name || m.Like != nil && m.Like.Name == field.Name
-}
-
-// checksOn returns the constraints of columns in a table on a shard.
-func (t *Topology) checksOn(table string, columns []checkedColumn, shard int) []Check {
-	var checks []Check
-	for _, column := range columns {
-		checks = append(checks, newShardCheck(t.Databases[t.Place[shard]].Dialector, table, column.name,
-			column.role, t.Layout, t.ShardCount, shard))
-	}
-	return checks
 }
 
 func (t *Topology) newTurns() turns {
@@ -770,7 +794,7 @@ func (t *Topology) readMap(
 	switch {
 	case found.Next != 0:
 		return 0, Invalid(ErrMapClosed)
-	case found.Mixed || found.Version != t.Version || found.Shards != t.ShardCount:
+	case found.Mixed || found.Version != t.Version || found.Shards != t.FirstCount:
 		return 0, Invalid(ErrMapReplaced)
 	}
 	t.StaleShards.Store(int64(found.StaleShards))
