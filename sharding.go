@@ -83,7 +83,14 @@ func (r *Router) route(ctx context.Context, do func(current *router.Router) erro
 		if err != nil {
 			return err
 		}
-		if err = do(current); !errors.Is(err, errs.ErrShardMap) || try == tries {
+		if err = do(current); err == nil || try == tries {
+			return publicError(err)
+		}
+		again, failed := current.Missed(ctx, err)
+		switch {
+		case failed != nil:
+			return errors.Join(publicError(err), failed)
+		case !again && !errors.Is(err, errs.ErrShardMap):
 			return publicError(err)
 		}
 	}

@@ -216,7 +216,7 @@ func (d *Resharding) makeTables(ctx context.Context) error {
 			}
 		}
 	}
-	c := newCluster(d.to)
+	c := newCluster(d.to, &current{})
 	for shard := d.from.ShardCount; shard < d.to.ShardCount; shard++ {
 		if err := (migrator{c}).migrate(ctx, shard); err != nil {
 			return fmt.Errorf("snowflakeplugin: reshard: shard %d: %w", shard, err)

@@ -25,12 +25,13 @@ type cluster struct {
 	schemas   schemas
 	relations relations
 	guards    []*shardGuard // by database; empty until install
-	before    *cluster      // that this one has replaced, or nil
+	// doubted is set when a table of the map was not found, until the map has been read again.
+	doubted atomic.Bool
 }
 
-func newCluster(t *shardmap.Topology) *cluster {
+func newCluster(t *shardmap.Topology, of *current) *cluster {
 	c := &cluster{
-		Topology: t, handles: newHandles(t), schemas: newSchemas(t), relations: relationsOf(t),
+		Topology: t, handles: newHandles(t, of), schemas: newSchemas(t), relations: relationsOf(t),
 	}
 	t.Examines = migrator{c}.refuseStrangersIn
 	return c
@@ -83,6 +84,25 @@ func (g *shardGuard) Name() string { return guardName }
 func (g *shardGuard) Initialize(db *gorm.DB) error {
 	const commits = "gorm:commit_or_rollback_transaction"
 	callbacks := db.Callback()
+	for _, of := range []struct {
+		name    string
+		what    verb
+		get     func(name string) func(*gorm.DB)
+		replace func(name string, fn func(*gorm.DB)) error
+	}{
+		{"gorm:query", reads, callbacks.Query().Get, callbacks.Query().Replace},
+		{"gorm:row", reads, callbacks.Row().Get, callbacks.Row().Replace},
+		{"gorm:raw", reads, callbacks.Raw().Get, callbacks.Raw().Replace},
+		{"gorm:create", creates, callbacks.Create().Get, callbacks.Create().Replace},
+		{"gorm:update", updates, callbacks.Update().Get, callbacks.Update().Replace},
+		{"gorm:delete", deletes, callbacks.Delete().Get, callbacks.Delete().Replace},
+	} {
+		if run := of.get(of.name); run != nil {
+			if err := of.replace(of.name, g.repeating(run, of.what)); err != nil {
+				return err
+			}
+		}
+	}
 	return errors.Join(
 		callbacks.Create().Before("*").Register(callbackRoute, g.routeCreate),
 		callbacks.Create().Before(commits).Register(callbackMap, g.checkAfter),
@@ -237,8 +257,11 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, what verb) error {
 	case !routed || to.all:
 		return c.notRouted(stmt)
 	case c.guards[c.Place[to.shard]] != g:
-		return fmt.Errorf("%w: %s: this is not the database of shard %d", errs.ErrCrossShard,
-			stmt.Schema.Name, to.shard)
+		return fmt.Errorf("%w: %s: this is not the database of %s", errs.ErrCrossShard, stmt.Schema.Name, to)
+	}
+	if carried, ok := c.carried(stmt); ok && carried.of != to.of {
+		// What hooks and relations do belongs to this statement, and has its map.
+		stmt.Context = context.WithValue(stmt.Context, routeKey{c.current}, to)
 	}
 	on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
 	if err != nil {
@@ -290,14 +313,9 @@ func (g *shardGuard) checkUnsharded(stmt *gorm.Statement) error {
 
 // notRouted is the error of a statement without a route.
 func (c *cluster) notRouted(stmt *gorm.Statement) error {
-	for before := c.before; before != nil; before = before.before {
-		if _, routed, _ := before.routeOf(stmt); routed {
-			return shardmap.Invalid(shardmap.ErrMapReplaced)
-		}
-	}
 	base := stmt.Schema.Table
 	return fmt.Errorf("%w: the rows of %s are in %s to %s: use a handle of Router.DB or a method of the Router",
-		errs.ErrNotRouted, stmt.Schema.Name, shardmap.TableOn(base, 0), shardmap.TableOn(base, c.ShardCount-1))
+		errs.ErrNotRouted, stmt.Schema.Name, c.Entry(0).TableOn(base), c.Entry(c.ShardCount-1).TableOn(base))
 }
 
 // namesTable reports whether the application named the table of the statement by db.Table.
@@ -321,25 +339,26 @@ func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when shard
 	if db.Error != nil || stmt.DryRun {
 		return nil
 	}
-	var t *shardmap.Topology
-	var to route
+	c := g.clusterOf(stmt)
+	if c == nil {
+		return nil
+	}
+	to, routed, err := c.routeOf(stmt)
+	if err != nil || !routed || to.all {
+		return err // Reads of all shards check it themselves.
+	}
+	return c.CheckLease(ctx, c.Place[to.shard], stmt.ConnPool, when)
+}
+
+// clusterOf returns the cluster that a statement belongs to, or nil.
+func (g *shardGuard) clusterOf(stmt *gorm.Statement) *cluster {
 	if handle, ok := stmt.Plugins[handleName].(handleRoute); ok {
-		t, to = handle.of, handle.to
-	} else if stmt.Schema != nil {
-		if c := (*g.types.Load())[stmt.Schema.ModelType]; c != nil {
-			var err error
-			if to, ok, err = c.routeOf(stmt); err != nil {
-				return err
-			}
-			if ok {
-				t = c.Topology
-			}
-		}
+		return handle.of.cluster.Load()
 	}
-	if t == nil || to.all {
-		return nil // Reads of all shards check it themselves.
+	if stmt.Schema != nil {
+		return (*g.types.Load())[stmt.Schema.ModelType]
 	}
-	return t.CheckLease(ctx, t.Place[to.shard], stmt.ConnPool, when)
+	return nil
 }
 
 // checkBefore and checkAfter are callbacks around a statement. An error after it takes the statement back,

@@ -29,8 +29,7 @@ import (
 // Router is a cluster with the scopes of its reads. It is safe for concurrent use.
 type Router struct {
 	*cluster
-	scopes  []func(*gorm.DB) *gorm.DB // see Scopes
-	current *current
+	scopes []func(*gorm.DB) *gorm.DB // see Scopes
 }
 
 // NewRouter compares the configuration with what the databases have recorded before it installs
@@ -53,13 +52,13 @@ func NewRouter(cfg shardmap.Config, models ...any) (*Router, error) {
 	if found.Shards == t.FirstCount {
 		t.StaleShards.Store(int64(found.StaleShards))
 	}
-	c := newCluster(t)
+	of := &current{}
+	c := newCluster(t, of)
+	of.cluster.Store(c)
 	if err := c.install(nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	r := &Router{cluster: c, current: &current{}}
-	r.current.cluster.Store(c)
-	return r, nil
+	return &Router{cluster: c}, nil
 }
 
 // current is the cluster of the shard map that is valid now. The routers that one call of NewRouter and
@@ -115,13 +114,18 @@ func (r *Router) on(c *cluster) *Router {
 	if r.cluster == c {
 		return r
 	}
-	return &Router{cluster: c, scopes: r.scopes, current: r.current}
+	return &Router{cluster: c, scopes: r.scopes}
 }
 
 // lookAtMaps renews the leases that are not fresh, unless the context is that of a transaction.
 func (c *cluster) lookAtMaps(ctx context.Context) error {
-	if to, ok := ctx.Value(routeKey{c.Topology}).(route); ok && to.locked {
+	if to, ok := ctx.Value(routeKey{c.current}).(route); ok && to.locked {
 		return nil // The transaction may hold the only connection.
+	}
+	if c.doubted.Load() {
+		if _, err := c.current.reread(ctx, c); err != nil {
+			return err
+		}
 	}
 	return c.RenewMaps(ctx)
 }
@@ -144,8 +148,7 @@ func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB, fi
 	if t == nil || err != nil {
 		return err
 	}
-	to := newCluster(t)
-	to.before = from
+	to := newCluster(t, f)
 	if err := to.install(from); err != nil {
 		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
@@ -160,13 +163,20 @@ func (r *Router) Shards() int { return r.ShardCount }
 // Scopes returns a router on the same cluster. The slice is clipped first, so that two routers made
 // from one do not write to the same array.
 func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
-	return &Router{
-		cluster: r.cluster, current: r.current, scopes: append(r.scopes[:len(r.scopes):len(r.scopes)], fns...),
-	}
+	return &Router{cluster: r.cluster, scopes: append(r.scopes[:len(r.scopes):len(r.scopes)], fns...)}
 }
 
-// Shard checks the ID before it computes the shard.
+// Shard checks the ID before it computes the number of the shard.
 func (r *Router) Shard(id int64) (int, error) {
+	shard, err := r.shardOf(id)
+	if err != nil {
+		return 0, err
+	}
+	return r.Entry(shard).Residue, nil
+}
+
+// shardOf is Shard for the number inside this module.
+func (r *Router) shardOf(id int64) (int, error) {
 	if err := r.CheckID(id); err != nil {
 		return 0, err
 	}
@@ -179,7 +189,7 @@ func (r *Router) Table(model any, id int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	shard, err := r.Shard(id)
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return "", err
 	}
@@ -192,14 +202,16 @@ func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) 
 	if err != nil {
 		return nil, err
 	}
-	shard, err := r.Shard(id)
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.checkLocked(ctx, shard); err != nil {
 		return nil, err
 	}
-	return r.handleOn(ctx, shard, m.Subject(ctx, model)), nil
+	to := r.to(shard)
+	to.id = id
+	return r.handle(ctx, r.Databases[r.Place[shard]], to, m.Subject(ctx, model)), nil
 }
 
 // ShardOf looks at the route of the statement.
@@ -211,12 +223,12 @@ func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) {
 	case to.all:
 		return -1, true
 	}
-	return to.shard, true
+	return to.number(), true
 }
 
 // Explain decomposes the ID, looks up the place of its shard, and says both in a sentence.
 func (r *Router) Explain(id int64) (string, error) {
-	shard, err := r.Shard(id)
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return "", err
 	}
@@ -232,7 +244,7 @@ func (r *Router) Explain(id int64) (string, error) {
 	}
 	database := r.Place[shard]
 	return fmt.Sprintf("%d is on shard %d, in database %d (%s), table %s; made %s on node %d, sequence %d",
-		id, shard, database, r.Databases[database].Name(), strings.Join(tables, " or "),
+		id, r.Entry(shard).Residue, database, r.Databases[database].Name(), strings.Join(tables, " or "),
 		parts.Time.UTC().Format(time.RFC3339Nano), parts.Node, parts.Sequence), nil
 }
 
@@ -266,7 +278,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		return nil
 	})
 	if err := shardmap.PartialOf(failures); err != nil {
-		return err
+		return r.aboutShards(err, func(shard int) []int { return []int{shard} })
 	}
 	// A lease from before the records is not the one that they say.
 	defer r.EndLeases()
@@ -288,7 +300,7 @@ func (r *Router) Check(ctx context.Context) error {
 	for shard, of := range shapes {
 		for _, s := range of {
 			database := r.Place[shard]
-			add := func(what string) { e.Drifts = append(e.Drifts, Drift{shard, database, s.table, what}) }
+			add := func(what string) { e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table, what}) }
 			for _, what := range s.missing {
 				add(what)
 			}
@@ -321,12 +333,13 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 			return fn(database, r.handle(ctx, r.Databases[database], route{all: true}, m.Value))
 		})
 	}
-	return shardmap.Scatter(ctx, r.ShardCount, func(shard int) error {
+	err = shardmap.Scatter(ctx, r.ShardCount, func(shard int) error {
 		if err := r.checkLocked(ctx, shard); err != nil {
 			return err
 		}
-		return fn(shard, r.handleOn(ctx, shard, m.Value))
+		return fn(r.Entry(shard).Residue, r.handleOn(ctx, shard, m.Value))
 	})
+	return r.aboutShards(err, func(shard int) []int { return []int{shard} })
 }
 
 // Create gives every row its ID first, because the ID decides on the shard. Then it stores the rows of
@@ -355,7 +368,7 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 	for shard, rows := range byShard {
 		if rows.IsValid() {
 			at := r.Place[shard]
-			batches[at] = append(batches[at], shardBatch{shard, route{shard: shard}, rows.Interface(), made})
+			batches[at] = append(batches[at], shardBatch{r.Entry(shard).Residue, r.to(shard), rows.Interface(), made})
 		}
 	}
 	return r.store(ctx, batches)
@@ -405,7 +418,7 @@ func (r *Router) group(
 	byShard := make([]reflect.Value, r.ShardCount)
 	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
 	for i, row := range rows {
-		shard, err := r.Shard(m.IDOf(ctx, row))
+		shard, err := r.shardOf(m.IDOf(ctx, row))
 		if err == nil {
 			err = r.checkLocked(ctx, shard)
 		}
@@ -422,7 +435,7 @@ func (r *Router) group(
 
 // shardBatch is what goes to one shard, or, for a broadcast model, to one database.
 type shardBatch struct {
-	shard int
+	shard int // its number for applications
 	to    route
 	rows  any
 	made  []int64 // the keys that were made for them
@@ -558,14 +571,14 @@ func (txs storeTxs) commit() error {
 
 // Transaction gives fn a handle with a locked route.
 func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *ShardTx) error) error {
-	shard, err := r.Shard(id)
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return err
 	}
 	if err := r.checkLocked(ctx, shard); err != nil {
 		return err
 	}
-	to := route{shard: shard, locked: true}
+	to := route{shard: shard, of: r.Topology, id: id, locked: true}
 	return r.handle(ctx, r.Databases[r.Place[shard]], to, nil).Transaction(func(tx *gorm.DB) error {
 		return fn(&ShardTx{router: r, shard: shard, ctx: tx.Statement.Context, tx: tx})
 	})
@@ -580,7 +593,7 @@ type ShardTx struct {
 }
 
 // Shard returns the number of the shard.
-func (t *ShardTx) Shard() int { return t.shard }
+func (t *ShardTx) Shard() int { return t.router.Entry(t.shard).Residue }
 
 // Context returns a context that carries the locked route.
 func (t *ShardTx) Context() context.Context { return t.ctx }
@@ -591,7 +604,7 @@ func (t *ShardTx) DB(model any, id int64) (*gorm.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	shard, err := t.router.Shard(id)
+	shard, err := t.router.shardOf(id)
 	if err != nil {
 		return nil, err
 	}

@@ -316,10 +316,14 @@ func (t *Topology) Move(c Class, database int) (from, to []Entry, err error) {
 }
 
 // Close marks entries as closed.
-func (r Registry) Close(ctx context.Context, entries []Entry) error { return r.mark(ctx, entries, true) }
+func (r Registry) Close(ctx context.Context, entries []Entry) error {
+	return r.mark(ctx, entries, true)
+}
 
 // Reopen takes the marks of entries away.
-func (r Registry) Reopen(ctx context.Context, entries []Entry) error { return r.mark(ctx, entries, false) }
+func (r Registry) Reopen(ctx context.Context, entries []Entry) error {
+	return r.mark(ctx, entries, false)
+}
 
 func (r Registry) mark(ctx context.Context, entries []Entry, closed bool) error {
 	for database, db := range r.Databases {
