@@ -77,7 +77,7 @@ func Broadcast(model any) any { return shardmap.Broadcast(model) }
 // route calls do with the router of the shard map that is valid now. If a cutover comes in between, so
 // that nothing was done, it calls do again.
 func (r *Router) route(ctx context.Context, do func(current *router.Router) error) error {
-	const tries = 3
+	const tries = 8
 	for try := 1; ; try++ {
 		current, err := r.r.At(ctx)
 		if err != nil {
@@ -86,7 +86,7 @@ func (r *Router) route(ctx context.Context, do func(current *router.Router) erro
 		if err = do(current); err == nil || try == tries {
 			return publicError(err)
 		}
-		again, failed := current.Missed(ctx, err)
+		again, failed := current.Missed(ctx, err, try == 1)
 		switch {
 		case failed != nil:
 			return errors.Join(publicError(err), failed)
@@ -95,6 +95,9 @@ func (r *Router) route(ctx context.Context, do func(current *router.Router) erro
 		}
 	}
 }
+
+// Inner returns what the package resharding works on. It is of no use outside of this module.
+func (r *Router) Inner() *router.Router { return r.r }
 
 // Shards returns the number of shards, as this process has seen it last.
 func (r *Router) Shards() int { return r.r.Known().Shards() }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -28,6 +29,8 @@ const (
 	maxFollow = 10 * time.Second
 	// followPoll is the time between two looks at the records meanwhile.
 	followPoll = 5 * time.Millisecond
+	// maxTries is how often a statement runs at the most.
+	maxTries = 8
 )
 
 // reread replaces a cluster whose table was not found, if the databases have recorded another map by now, and
@@ -40,22 +43,21 @@ func (f *current) reread(ctx context.Context, from *cluster) (replaced bool, err
 	return f.cluster.Load() != from, nil
 }
 
-// await is reread that waits while entries of the map are closed. It reports whether the tables of the valid map
-// are others than those of a cluster that did not find its own.
+// await is reread that waits while the map is being changed. It reports whether the tables of the valid map are
+// others than those of a cluster that did not find its own.
 func (f *current) await(ctx context.Context, from *cluster) (changed bool, err error) {
 	for began := time.Now(); ; {
+		_, err := f.reread(ctx, f.cluster.Load())
 		c := f.cluster.Load()
-		if _, err := f.reread(ctx, c); err != nil && !errors.Is(err, errs.ErrShardMap) {
-			return false, err
-		}
-		c = f.cluster.Load()
 		switch {
-		case !sameTables(from, c):
+		case err != nil && !errors.Is(err, errs.ErrShardMap):
+			return false, err
+		case err == nil && !sameTables(from, c):
 			return true, nil
-		case !hasClosed(c):
+		case err == nil && !hasClosed(c):
 			return false, nil
 		case time.Since(began) > maxFollow:
-			return false, shardmap.Invalid(shardmap.ErrMapClosed)
+			return false, cmp.Or(err, shardmap.Invalid(shardmap.ErrMapClosed))
 		}
 		select {
 		case <-ctx.Done():
@@ -78,8 +80,9 @@ func hasClosed(c *cluster) bool {
 }
 
 // Missed reports whether a method of the router failed because a table of its map was not there, and another
-// call is worth it. If the map is being changed, it waits for that.
-func (r *Router) Missed(ctx context.Context, err error) (again bool, _ error) {
+// call is worth it. If the map is being changed, it waits for that. The first call is always repeated, because
+// the cutover may have been given up in between.
+func (r *Router) Missed(ctx context.Context, err error, first bool) (again bool, _ error) {
 	if !dialect.Missing(err) {
 		return false, nil
 	}
@@ -87,7 +90,8 @@ func (r *Router) Missed(ctx context.Context, err error) (again bool, _ error) {
 	if to, ok := ctx.Value(routeKey{r.current}).(route); ok && to.locked {
 		return false, nil // The transaction may hold the only connection.
 	}
-	return r.current.await(ctx, r.cluster)
+	changed, err := r.current.await(ctx, r.cluster)
+	return changed || first && err == nil, err
 }
 
 // errMissed is the reason of an ErrShardMap for a statement that is not repeated alone.
@@ -148,24 +152,29 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 		c.doubted.Store(true)
 		return fmt.Errorf("%w: %w", shardmap.Invalid(errMissed), failure)
 	}
-	if own { // It is aborted on PostgreSQL.
-		db.Rollback()
-		stmt.ConnPool = db.ConnPool
-	}
-	again, err := g.routeAgain(db, a)
-	if own {
+	for try := 1; ; try++ {
+		if own { // It is aborted on PostgreSQL.
+			db.Rollback()
+			stmt.ConnPool = db.ConnPool
+		}
+		changed, err := g.routeAgain(db, a)
+		if own {
+			db.Error = nil
+			callbacks.BeginTransaction(db)
+			err = errors.Join(err, db.Error)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", err, failure)
+		}
+		if !changed && try > 1 {
+			return failure
+		}
 		db.Error = nil
-		callbacks.BeginTransaction(db)
-		if db.Error != nil {
-			return db.Error
+		a.run(db)
+		if failure = failureOf(db); !dialect.Missing(failure) || try == maxTries {
+			return failure
 		}
 	}
-	if err != nil || !again {
-		return errors.Join(err, failure)
-	}
-	db.Error = nil
-	a.run(db)
-	return failureOf(db)
 }
 
 // isAlone reports whether nothing but a statement of GORM has run in the transaction that GORM has begun for
@@ -190,10 +199,11 @@ func isAlone(stmt *gorm.Statement, what verb) bool {
 }
 
 // routeAgain gives a statement the table of the map that is valid now. It waits while that is being changed,
-// and reports whether there is another table.
-func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (again bool, err error) {
+// and reports whether there is another table. If not, the statement may run once more, because the cutover may
+// have been given up in between.
+func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (changed bool, err error) {
 	stmt := db.Statement
-	for {
+	for awaited := false; ; awaited = true {
 		c := g.clusterOf(stmt)
 		to, _, err := c.routeOf(stmt)
 		if err != nil {
@@ -207,15 +217,19 @@ func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (again bool, err error) 
 			}
 			suffix = strings.TrimPrefix(stmt.Schema.Table, on.base) // empty if the application named the table
 		}
-		if suffix != "" && on.schema.Table != stmt.Schema.Table {
-			return true, g.reroute(db, c, on, to, a, suffix)
+		if suffix != "" && (awaited || on.schema.Table != stmt.Schema.Table) {
+			changed = on.schema.Table != stmt.Schema.Table
+			return changed, g.reroute(db, c, on, to, a, suffix)
+		}
+		if awaited {
+			return false, nil
 		}
 		changed, err := c.current.await(stmt.Context, c)
-		if err != nil || !changed {
-			return false, err
+		if err == nil && changed && suffix == "" {
+			err = shardmap.Invalid(shardmap.ErrMapReplaced)
 		}
-		if suffix == "" {
-			return false, shardmap.Invalid(shardmap.ErrMapReplaced)
+		if err != nil {
+			return false, err
 		}
 	}
 }

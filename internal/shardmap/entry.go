@@ -320,24 +320,30 @@ func (r Registry) Close(ctx context.Context, entries []Entry) error {
 	return r.mark(ctx, entries, true)
 }
 
-// Reopen takes the marks of entries away.
+// Reopen takes the marks of those entries away that are still there.
 func (r Registry) Reopen(ctx context.Context, entries []Entry) error {
 	return r.mark(ctx, entries, false)
 }
 
 func (r Registry) mark(ctx context.Context, entries []Entry, closed bool) error {
 	for database, db := range r.Databases {
-		var from, to []Entry
-		for _, e := range entries {
-			if e.Database == database {
-				from, to = append(from, e), append(to, Entry{e.Class, e.Generation, database, closed})
-			}
-		}
-		if len(from) == 0 {
+		of := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Database != database })
+		if len(of) == 0 {
 			continue
 		}
 		err := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}).
-			Transaction(func(tx *gorm.DB) error { return r.replace(tx, database, from, to) })
+			Transaction(func(tx *gorm.DB) error {
+				return r.change(tx, database, func(held []Entry) ([]Entry, bool) {
+					marked := 0
+					for i, e := range held {
+						if slices.ContainsFunc(of, func(other Entry) bool { return other.open() == e.open() }) {
+							held[i].Closed = closed
+							marked++
+						}
+					}
+					return held, !closed || marked == len(of)
+				})
+			})
 		if err != nil {
 			return err
 		}
@@ -346,15 +352,36 @@ func (r Registry) mark(ctx context.Context, entries []Entry, closed bool) error 
 }
 
 // Replace takes entries of a database out of its records, and adds those that replace them there, in a
-// transaction on the database. It does nothing if that was done before. If the entries of a resharding are in
-// several databases, those come first that get new ones, so that every ID is of an entry all the time.
+// transaction on the database. It does nothing if that was done before. If a resharding is in several
+// databases, those come first that only get entries, and last those that only lose some. So every ID is of an
+// entry all the time.
 func (r Registry) Replace(ctx context.Context, tx *gorm.DB, database int, from, to []Entry) error {
-	elsewhere := func(e Entry) bool { return e.Database != database }
-	return r.replace(tx.WithContext(ctx), database, slices.DeleteFunc(slices.Clone(from), elsewhere),
-		slices.DeleteFunc(slices.Clone(to), elsewhere))
+	return r.change(tx.WithContext(ctx), database, func(held []Entry) ([]Entry, bool) {
+		missing := 0
+		for _, e := range from {
+			if e.Database != database {
+				continue
+			}
+			before := len(held)
+			held = slices.DeleteFunc(held, func(other Entry) bool { return other.open() == e.open() })
+			missing += 1 - (before - len(held))
+		}
+		added := 0
+		for _, e := range to {
+			if e.Database == database && !slices.Contains(held, e) {
+				held = append(held, e)
+				added++
+			}
+		}
+		return held, missing == 0 || added == 0
+	})
 }
 
-func (r Registry) replace(tx *gorm.DB, database int, from, to []Entry) error {
+// change replaces the entries of a database in its records. to returns the new ones, and whether the old ones
+// are what it has expected.
+func (r Registry) change(
+	tx *gorm.DB, database int, to func(held []Entry) (entries []Entry, expected bool),
+) error {
 	table := InternalTable(r.Databases[database], ShardsTable)
 	failed := func(err error) error {
 		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
@@ -366,43 +393,30 @@ func (r Registry) replace(tx *gorm.DB, database int, from, to []Entry) error {
 	if err := r.RecordsOf(tx).Find(&records).Error; err != nil {
 		return failed(err)
 	}
-	if missing := len(r.shardedTables()) - len(records); missing != 0 {
-		return failed(fmt.Errorf("%w: %d of the models have no record: call AutoMigrate in the program first",
-			errs.ErrSharding, missing))
+	if len(records) != len(r.shardedTables()) {
+		return failed(fmt.Errorf("%w: it has records of %d of %d models: call AutoMigrate in a program with all "+
+			"databases first", errs.ErrSharding, len(records), len(r.shardedTables())))
 	}
-	held := records[0].Held
+	first := records[0]
 	for _, c := range records {
-		if c.Held != held || c.NextShards != 0 || c.StaleShards != 0 {
-			return failed(fmt.Errorf("%w: a resharding by another way is under way, or the records of %s and %s "+
-				"differ", errs.ErrSharding, records[0].Name, c.Name))
+		if c.Held != first.Held {
+			return failed(fmt.Errorf("%w: the records of %s and %s differ", errs.ErrSharding, first.Name, c.Name))
 		}
 	}
-	entries, err := readEntries(held, records[0].Shards, database)
+	entries, err := readEntries(first.Held, first.Shards, database)
 	if err != nil {
 		return failed(fmt.Errorf("%w: %w", errs.ErrSharding, err))
 	}
-	taken := 0
-	kept := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
-		of := slices.ContainsFunc(from, func(old Entry) bool { return old.open() == e.open() })
-		if of {
-			taken++
-		}
-		return of
-	})
-	for _, e := range to {
-		if !slices.ContainsFunc(kept, func(other Entry) bool { return other == e }) {
-			kept = append(kept, e)
-		}
-	}
-	sortEntries(kept)
-	if slices.Equal(kept, entries) {
-		return nil // It was done before.
-	}
-	if taken != len(from) {
+	entries, expected := to(entries)
+	if !expected {
 		return TakenOver(database)
 	}
-	err = r.RecordsOf(tx).Update("held", formatEntries(kept, records[0].Shards)).Error
-	if err != nil {
+	sortEntries(entries)
+	held := formatEntries(entries, first.Shards)
+	if held == first.Held {
+		return nil
+	}
+	if err := r.RecordsOf(tx).Update("held", held).Error; err != nil {
 		return failed(err)
 	}
 	return nil

@@ -1,0 +1,154 @@
+package resharding_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/resharding"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+type splitOrder struct {
+	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name  string             `gorm:"index:idx_split_name;size:100"`
+	Items []splitItem        `gorm:"foreignKey:OrderID"`
+}
+
+type splitItem struct {
+	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:OrderID"`
+	OrderID snowflakeplugin.ID
+	Amount  int64
+}
+
+// splitFrom is the number of shards at the first start.
+const splitFrom = 4
+
+// program is a program with a router on the databases of a test.
+type program struct {
+	*testing.T
+	router *snowflakeplugin.Router
+}
+
+func startRouter(t *testing.T, dbs ...*gorm.DB) *program {
+	t.Helper()
+	leased(t, dbs[0])
+	for _, db := range dbs[1:] {
+		must(t, db.Use(dbs[0].Plugins["snowflake"]), "Use")
+	}
+	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+		Shards: splitFrom, Databases: dbs, Place: func(int) int { return 0 },
+	}, &splitOrder{}, &splitItem{})
+	must(t, err, "NewRouter")
+	must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+	return &program{t, r}
+}
+
+// create stores orders with two items each.
+func (p *program) create(n int) []splitOrder {
+	p.Helper()
+	orders := make([]splitOrder, n)
+	for i := range orders {
+		orders[i] = splitOrder{Name: fmt.Sprintf("order %d", i), Items: []splitItem{{Amount: 1}, {Amount: 2}}}
+	}
+	must(p.T, p.router.Create(p.Context(), orders), "Create")
+	return orders
+}
+
+// handle returns a handle for a model on the shard of an ID.
+func (p *program) handle(model any, id snowflakeplugin.ID) *gorm.DB {
+	p.Helper()
+	db, err := p.router.DB(p.Context(), model, id)
+	must(p.T, err, "DB")
+	return db
+}
+
+// finds fails unless each way of reading has the orders, and no others.
+func (p *program) finds(orders []splitOrder, when string) {
+	p.Helper()
+	var ids []snowflakeplugin.ID
+	for _, o := range orders {
+		ids = append(ids, o.ID)
+	}
+	var found []splitOrder
+	must(p.T, p.router.Find(p.Context(), &found, ids), when+": Find")
+	same(p.T, when+": rows of Find", len(found), len(orders))
+	must(p.T, p.router.Latest(p.Context(), &found, 10*len(orders)), when+": Latest")
+	slices.Reverse(found)
+	for i := range found {
+		same(p.T, when+": a row of Latest", found[i].ID, orders[i].ID)
+	}
+	same(p.T, when+": rows of Latest", len(found), len(orders))
+	n, err := p.router.Count(p.Context(), &splitItem{})
+	must(p.T, err, when+": Count")
+	same(p.T, when+": items", n, int64(2*len(orders)))
+	must(p.T, p.router.Check(p.Context()), when+": Check")
+	for _, o := range orders[:8] {
+		var one splitOrder
+		must(p.T, p.handle(&splitOrder{}, o.ID).Preload("Items").First(&one, o.ID).Error, when+": First")
+		same(p.T, when+": items of a row", len(one.Items), 2)
+	}
+}
+
+// on returns the first order of a shard.
+func (p *program) on(orders []splitOrder, shard int) splitOrder {
+	p.Helper()
+	for _, o := range orders {
+		if at, err := p.router.Shard(o.ID); err == nil && at == shard {
+			return o
+		}
+	}
+	p.Fatalf("no order is on shard %d", shard)
+	return splitOrder{}
+}
+
+func TestAShardIsSplitAndJoinedWhileOtherProcessesUseIt(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		late := startRouter(t, target.OpenDSN(t, dsn, nil))
+		orders := mover.create(200)
+		one := late.on(orders, 1)
+		late.finds(orders, "before")
+		before := late.handle(&splitOrder{}, one.ID)
+		items := late.handle(&splitItem{}, one.ID)
+		var ofAll *gorm.DB
+		must(t, late.router.Each(t.Context(), &splitOrder{}, func(shard int, tx *gorm.DB) error {
+			if shard == 1 {
+				ofAll = tx
+			}
+			return nil
+		}), "Each")
+
+		_, err := resharding.Split(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 2)
+		must(t, err, "Split")
+		same(t, "shards", mover.router.Shards(), splitFrom+1)
+		mover.finds(orders, "after the split")
+
+		// The other process has not heard of it. What it begins is repeated.
+		must(t, items.Create(&splitItem{OrderID: one.ID, Amount: 3}).Error, "Create by an old handle")
+		must(t, before.Where("id = ?", one.ID).Update("name", "changed").Error, "Update by an old handle")
+		var found splitOrder
+		must(t, before.Preload("Items").First(&found, one.ID).Error, "First by an old handle")
+		same(t, "the name", found.Name, "changed")
+		same(t, "items", len(found.Items), 3)
+		must(t, items.Where("order_id = ? AND amount = ?", one.ID, 3).Delete(&splitItem{}).Error, "Delete")
+		late.finds(orders, "in the other process")
+		if err := ofAll.Find(&[]splitOrder{}).Error; !errors.Is(err, snowflakeplugin.ErrShardMap) {
+			t.Errorf("a handle for the whole of a shard that is split: %v", err)
+		}
+
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		_, err = resharding.Join(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 0)
+		must(t, err, "Join")
+		late.finds(orders, "after the join")
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		late.finds(orders, "after cleaning")
+		startRouter(t, target.OpenDSN(t, dsn, nil)).finds(orders, "in a new process")
+	})
+}
