@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"gorm.io/gorm"
@@ -150,5 +151,150 @@ func TestAShardIsSplitAndJoinedWhileOtherProcessesUseIt(t *testing.T) {
 		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
 		late.finds(orders, "after cleaning")
 		startRouter(t, target.OpenDSN(t, dsn, nil)).finds(orders, "in a new process")
+	})
+}
+
+// writer is a goroutine of a program that writes to its own orders, and remembers what was acknowledged.
+type writer struct {
+	*program
+	amounts map[snowflakeplugin.ID]int64 // of the item of each order
+	refused int                          // transactions that the map has overtaken
+}
+
+// write does one thing of each kind.
+func (w *writer) write(round int) error {
+	ctx := w.Context()
+	order := splitOrder{Name: "busy"}
+	if err := w.router.Create(ctx, &order); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	items, err := w.router.DB(ctx, &splitItem{}, order.ID)
+	if err != nil {
+		return fmt.Errorf("DB: %w", err)
+	}
+	item := splitItem{OrderID: order.ID, Amount: int64(round)}
+	if err := items.Create(&item).Error; err != nil {
+		return fmt.Errorf("create by a handle: %w", err)
+	}
+	w.amounts[item.ID] = item.Amount
+	for id, amount := range w.amounts {
+		db, err := w.router.DB(ctx, &splitItem{}, id)
+		if err != nil {
+			return fmt.Errorf("DB: %w", err)
+		}
+		changed := db.Where("id = ?", id).Update("amount", amount+1)
+		if changed.Error != nil || changed.RowsAffected != 1 {
+			return fmt.Errorf("update of %d rows: %w", changed.RowsAffected, changed.Error)
+		}
+		w.amounts[id] = amount + 1
+		var found splitItem
+		if err := db.First(&found, id).Error; err != nil || found.Amount != amount+1 {
+			return fmt.Errorf("%d was read, and %d was written: %w", found.Amount, amount+1, err)
+		}
+		break
+	}
+	err = w.router.Transaction(ctx, item.ID, func(tx *snowflakeplugin.ShardTx) error {
+		db, err := tx.DB(&splitItem{}, item.ID)
+		if err != nil {
+			return err
+		}
+		return db.Where("id = ?", item.ID).Update("amount", gorm.Expr("amount + 10")).Error
+	})
+	switch {
+	case errors.Is(err, snowflakeplugin.ErrShardMap):
+		w.refused++
+	case err != nil:
+		return fmt.Errorf("transaction: %w", err)
+	default:
+		w.amounts[item.ID] += 10
+	}
+	var page []splitOrder
+	if err := w.router.Latest(ctx, &page, 5); err != nil {
+		return fmt.Errorf("latest: %w", err)
+	}
+	return nil
+}
+
+func TestNoAcknowledgedWriteIsLostWhileShardsAreSplitAndJoined(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		mover.create(100)
+		var writers []*writer
+		var busy sync.WaitGroup
+		over := make(chan struct{})
+		for range 2 {
+			late := startRouter(t, target.OpenDSN(t, dsn, nil))
+			for range 2 {
+				w := &writer{program: late, amounts: map[snowflakeplugin.ID]int64{}}
+				writers = append(writers, w)
+				busy.Go(func() {
+					for round := 0; ; round++ {
+						select {
+						case <-over:
+							return
+						default:
+						}
+						if err := w.write(round); err != nil {
+							t.Errorf("round %d: %v", round, err)
+							return
+						}
+					}
+				})
+			}
+		}
+		for _, modulus := range []int{2 * splitFrom, splitFrom} {
+			stopped, err := resharding.Resize(t.Context(), mover.router, modulus)
+			if err != nil {
+				t.Errorf("Resize to %d: %v", modulus, err)
+			}
+			t.Logf("to %d: stopped for %v", modulus, stopped)
+		}
+		close(over)
+		busy.Wait()
+		rounds, refused := 0, 0
+		for _, w := range writers {
+			rounds, refused = rounds+len(w.amounts), refused+w.refused
+			for id, amount := range w.amounts {
+				var found splitItem
+				must(t, mover.handle(&splitItem{}, id).First(&found, id).Error, "First")
+				same(t, "amount", found.Amount, amount)
+			}
+		}
+		n, err := mover.router.Count(t.Context(), &splitItem{})
+		must(t, err, "Count")
+		same(t, "items", n, int64(200+rounds))
+		t.Logf("%d rounds, %d transactions refused", rounds, refused)
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		must(t, mover.router.Check(t.Context()), "Check")
+	})
+}
+
+func TestAShardMovesToAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsns := []string{target.DSN(t), target.DSN(t)}
+		open := func() *program {
+			return startRouter(t, target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil))
+		}
+		mover, late := open(), open()
+		orders := mover.create(200)
+		one := late.on(orders, 1)
+		before := late.handle(&splitOrder{}, one.ID)
+		_, err := resharding.Move(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 1)
+		must(t, err, "Move")
+		if err := before.First(&splitOrder{}, one.ID).Error; !errors.Is(err, snowflakeplugin.ErrShardMap) {
+			t.Errorf("a handle for the other database: %v", err)
+		}
+		late.finds(orders, "after the move")
+		_, err = resharding.Split(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 2, 1, 0)
+		must(t, err, "Split")
+		late.finds(orders, "after a split over two databases")
+		_, err = resharding.Join(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 0)
+		must(t, err, "Join")
+		late.finds(orders, "after the way back")
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		open().finds(orders, "in a new process")
 	})
 }
