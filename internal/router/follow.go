@@ -33,21 +33,34 @@ const (
 	maxTries = 8
 )
 
-// reread replaces a cluster whose table was not found, if the databases have recorded another map by now, and
-// reports whether it is replaced.
-func (f *current) reread(ctx context.Context, from *cluster) (replaced bool, err error) {
-	if err := f.adopt(ctx, from, from.Databases); err != nil {
-		return false, err
+// reread replaces a cluster by that of the map that the databases have recorded, if that is another one.
+func (f *current) reread(ctx context.Context, from *cluster) error {
+	f.adopting.Lock()
+	defer f.adopting.Unlock()
+	if f.cluster.Load() != from {
+		return nil
+	}
+	t, err := from.Successor(ctx)
+	if err != nil {
+		return err
 	}
 	from.doubted.Store(false)
-	return f.cluster.Load() != from, nil
+	if t == nil {
+		return nil
+	}
+	to := newCluster(t, f)
+	if err := to.install(from); err != nil {
+		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	f.cluster.Store(to)
+	return nil
 }
 
 // await is reread that waits while the map is being changed. It reports whether the tables of the valid map are
 // others than those of a cluster that did not find its own.
 func (f *current) await(ctx context.Context, from *cluster) (changed bool, err error) {
 	for began := time.Now(); ; {
-		_, err := f.reread(ctx, f.cluster.Load())
+		err := f.reread(ctx, f.cluster.Load())
 		c := f.cluster.Load()
 		switch {
 		case err != nil && !errors.Is(err, errs.ErrShardMap):
@@ -87,8 +100,8 @@ func (r *Router) Missed(ctx context.Context, err error, first bool) (again bool,
 		return false, nil
 	}
 	r.doubted.Store(true)
-	if to, ok := ctx.Value(routeKey{r.current}).(route); ok && to.locked {
-		return false, nil // The transaction may hold the only connection.
+	if r.isLocked(ctx) {
+		return false, nil
 	}
 	changed, err := r.current.await(ctx, r.cluster)
 	return changed || first && err == nil, err
@@ -116,10 +129,17 @@ func (g *shardGuard) repeating(run func(*gorm.DB), what verb) func(*gorm.DB) {
 			_, a.rows = stmt.Settings.Load("rows")
 		}
 		run(db)
-		if err := failureOf(db); err != nil && !stmt.DryRun && dialect.Missing(err) {
+		err := failureOf(db)
+		if err == nil || stmt.DryRun {
+			return
+		}
+		if dialect.Missing(err) {
 			if again := g.repeat(db, a); again != nil {
 				db.Error = again
 			}
+		}
+		if db.Error != nil {
+			g.explainName(db)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (h *handles) follow(to route, inside bool) (route, error) {
 	}
 	now := h.Entry(shard)
 	switch {
-	case to.of.Version != h.Version, now.Database != before.Database, to.id == 0 && now.Class != before.Class,
+	case now.Database != before.Database, to.id == 0 && now.Class != before.Class,
 		(to.locked || inside) && now.Generation != before.Generation:
 		return to, shardmap.Invalid(shardmap.ErrMapReplaced)
 	}

@@ -30,10 +30,9 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 		return errs.Ended(ctx)
 	}
 	var failures []error
-	stale := shard < int(g.cluster.StaleShards.Load())
 	e := g.cluster.Entry(shard)
 	for _, table := range g.cluster.Tables(e) {
-		if err := g.migrateTable(ctx, e, table, stale); err != nil {
+		if err := g.migrateTable(ctx, e, table); err != nil {
 			failures = append(failures, fmt.Errorf("table %s: %w", table.Name, err))
 		}
 	}
@@ -43,7 +42,7 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 // makeTables makes the tables of an entry that the map does not have yet.
 func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) error {
 	for _, table := range g.cluster.Tables(e) {
-		if err := g.migrateTable(ctx, e, table, false); err != nil {
+		if err := g.migrateTable(ctx, e, table); err != nil {
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, e.Database, err)
 		}
 	}
@@ -244,7 +243,7 @@ func (g migrator) missingIndexes(tx *gorm.DB, m *shardmap.Model, e shardmap.Entr
 // constraints only on PostgreSQL, where that takes no time. Everywhere else it would stop writes for as
 // long as the table is copied, so that is left to the operator, and Check says how.
 func (g migrator) migrateTable(
-	ctx context.Context, e shardmap.Entry, table shardmap.Table, stale bool,
+	ctx context.Context, e shardmap.Entry, table shardmap.Table,
 ) error {
 	db := g.cluster.Databases[e.Database]
 	defer g.cluster.Engine.LockTables(db)()
@@ -256,10 +255,6 @@ func (g migrator) migrateTable(
 	missing, err := g.lacking(ctx, e, table)
 	if err != nil {
 		return err
-	}
-	if stale {
-		// Until the resharding is cleaned, Undo may have to move rows back into the table.
-		missing.checks = nil
 	}
 	var later []shardmap.Check
 	if missing.rows {

@@ -550,13 +550,10 @@ func partsOf(t *shardmap.Topology, m *shardmap.Model) []unionPart {
 func (c *cluster) acrossParts(ctx context.Context, parts []unionPart, do func(i int) error) error {
 	err := shardmap.Scatter(ctx, len(parts), func(i int) error {
 		at := parts[i].database
-		if err := c.CheckLease(ctx, at, nil, shardmap.BeforeStatement); err != nil {
+		if err := c.LookOnce(ctx, at, false); err != nil {
 			return err
 		}
-		if err := do(i); err != nil {
-			return err
-		}
-		return c.CheckLease(ctx, at, nil, shardmap.AfterStatement)
+		return do(i)
 	})
 	return c.aboutShards(err, func(i int) []int { return parts[i].shards })
 }

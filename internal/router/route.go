@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,7 +62,6 @@ const (
 	callbackRoute  = fill.PluginName + ":route"
 	callbackCheck  = fill.PluginName + ":check_shard"
 	callbackNested = fill.PluginName + ":check_nested"
-	callbackMap    = fill.PluginName + ":check_map"
 )
 
 // shardGuard routes the statements of one database. It is a plugin of GORM, so that each database has
@@ -82,7 +80,6 @@ func (g *shardGuard) Name() string { return guardName }
 
 // Initialize registers the guard before all other callbacks of a statement.
 func (g *shardGuard) Initialize(db *gorm.DB) error {
-	const commits = "gorm:commit_or_rollback_transaction"
 	callbacks := db.Callback()
 	for _, of := range []struct {
 		name    string
@@ -105,12 +102,6 @@ func (g *shardGuard) Initialize(db *gorm.DB) error {
 	}
 	return errors.Join(
 		callbacks.Create().Before("*").Register(callbackRoute, g.routeCreate),
-		callbacks.Create().Before(commits).Register(callbackMap, g.checkAfter),
-		callbacks.Update().Before(commits).Register(callbackMap, g.checkAfter),
-		callbacks.Delete().Before(commits).Register(callbackMap, g.checkAfter),
-		callbacks.Query().After("gorm:query").Register(callbackMap, g.checkAfter),
-		callbacks.Row().After("gorm:row").Register(callbackMap, g.checkAfter),
-		callbacks.Raw().After("gorm:raw").Register(callbackMap, g.checkAfter),
 		callbacks.Raw().Before("*").Register(callbackRoute, g.checkBefore),
 		callbacks.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkCreated),
 		callbacks.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkUpdated),
@@ -333,21 +324,22 @@ func namesAlias(stmt *gorm.Statement, table string) bool {
 	return more && strings.Trim(first, "`\"") == table
 }
 
-// checkStatement is checkLease for a statement with the route of a shard.
-func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when shardmap.Stage) error {
+// checkBefore looks at the database of a statement with the route of a shard before its first use. A route of an
+// older map is refused where it cannot be followed.
+func (g *shardGuard) checkBefore(db *gorm.DB) {
 	stmt := db.Statement
 	if db.Error != nil || stmt.DryRun {
-		return nil
+		return
 	}
 	c := g.clusterOf(stmt)
 	if c == nil {
-		return nil
+		return
 	}
 	to, routed, err := c.routeOf(stmt)
-	if err != nil || !routed || to.all {
-		return err // Reads of all shards check it themselves.
+	if err == nil && routed && !to.all { // Reads of all shards look themselves.
+		err = c.LookOnce(stmt.Context, c.Place[to.shard], inTransaction(stmt))
 	}
-	return c.CheckLease(ctx, c.Place[to.shard], stmt.ConnPool, when)
+	_ = db.AddError(err)
 }
 
 // clusterOf returns the cluster that a statement belongs to, or nil.
@@ -359,33 +351,6 @@ func (g *shardGuard) clusterOf(stmt *gorm.Statement) *cluster {
 		return (*g.types.Load())[stmt.Schema.ModelType]
 	}
 	return nil
-}
-
-// checkBefore and checkAfter are callbacks around a statement. An error after it takes the statement back,
-// if it is in a transaction.
-func (g *shardGuard) checkBefore(db *gorm.DB) {
-	_ = db.AddError(g.checkStatement(db.Statement.Context, db, shardmap.BeforeStatement))
-}
-
-func (g *shardGuard) checkAfter(db *gorm.DB) {
-	if db.Error != nil {
-		g.explainName(db)
-		return
-	}
-	ctx := db.Statement.Context
-	switch db.Statement.Dest.(type) {
-	case *sql.Rows, *sql.Row:
-		// The open rows may hold the only connection, so to wait for another one could have no end.
-		limited, cancel := context.WithTimeout(ctx, shardmap.MapPatience)
-		defer cancel()
-		ctx = limited
-	}
-	err := g.checkStatement(ctx, db, shardmap.AfterStatement)
-	if err == nil {
-		return
-	}
-	_ = db.AddError(err)
-	closeRows(db.Statement)
 }
 
 // explainName says what to write if a text has a name for the table in front of a column that the statement
@@ -414,18 +379,5 @@ func (g *shardGuard) explainName(db *gorm.DB) {
 				return
 			}
 		}
-	}
-}
-
-// closeRows gives up the rows that a refused statement has opened.
-func closeRows(stmt *gorm.Statement) {
-	switch rows := stmt.Dest.(type) {
-	case *sql.Rows:
-		_ = rows.Close()
-	case *sql.Row:
-		_ = rows.Scan() // GORM drops the error of the statement, so the row must have one of its own.
-		ended, cancel := context.WithCancel(stmt.Context)
-		cancel()
-		stmt.Dest = stmt.ConnPool.QueryRowContext(ended, "SELECT 1")
 	}
 }

@@ -39,18 +39,14 @@ func NewRouter(cfg shardmap.Config, models ...any) (*Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	found, err := shardmap.Registry{Topology: t}.Compare()
+	entries, err := shardmap.Registry{Topology: t}.Compare()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	if found.Entries != nil {
-		if t, err = t.WithEntries(found.Entries); err != nil {
+	if entries != nil {
+		if t, err = t.WithEntries(entries); err != nil {
 			return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 		}
-	}
-	t.Version, t.Span = found.Version, found.Span
-	if found.Shards == t.FirstCount {
-		t.StaleShards.Store(int64(found.StaleShards))
 	}
 	of := &current{}
 	c := newCluster(t, of)
@@ -68,33 +64,16 @@ type current struct {
 	adopting sync.Mutex // held while the cluster is replaced
 }
 
-// At returns the router with the cluster of the valid map. While a cutover is under way, it waits.
+// At returns the router with the cluster of the valid map. It reads that again after a table was not found.
 func (r *Router) At(ctx context.Context) (*Router, error) {
-	for began := time.Now(); ; {
-		c := r.current.cluster.Load()
-		err := c.lookAtMaps(ctx)
-		if err == nil {
-			return r.on(c), nil
-		}
-		if !errors.Is(err, errs.ErrShardMap) {
-			return nil, err
-		}
-		err = r.current.adopt(ctx, c, c.Databases)
-		if err == nil && r.current.cluster.Load() != c {
-			continue
-		}
-		if err == nil {
-			err = shardmap.Invalid(shardmap.ErrMapClosed) // until a moment ago
-		}
-		if !errors.Is(err, shardmap.ErrMapClosed) || time.Since(began) > maxMapWait {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(err, errs.Ended(ctx))
-		case <-time.After(mapPoll):
-		}
+	c := r.current.cluster.Load()
+	if !c.doubted.Load() || c.isLocked(ctx) {
+		return r.on(c), nil
 	}
+	if err := r.current.reread(ctx, c); err != nil {
+		return nil, err
+	}
+	return r.Known(), nil
 }
 
 // Known returns the router with the cluster that the process has used last, without asking a database.
@@ -102,8 +81,7 @@ func (r *Router) Known() *Router { return r.on(r.current.cluster.Load()) }
 
 // Adopt reads the map that the databases have recorded, and returns the router with that.
 func (r *Router) Adopt(ctx context.Context) (*Router, error) {
-	c := r.current.cluster.Load()
-	if err := r.current.adopt(ctx, c, c.Databases); err != nil {
+	if err := r.current.reread(ctx, r.current.cluster.Load()); err != nil {
 		return nil, err
 	}
 	return r.Known(), nil
@@ -117,44 +95,10 @@ func (r *Router) on(c *cluster) *Router {
 	return &Router{cluster: c, scopes: r.scopes}
 }
 
-// lookAtMaps renews the leases that are not fresh, unless the context is that of a transaction.
-func (c *cluster) lookAtMaps(ctx context.Context) error {
-	if to, ok := ctx.Value(routeKey{c.current}).(route); ok && to.locked {
-		return nil // The transaction may hold the only connection.
-	}
-	if c.doubted.Load() {
-		if _, err := c.current.reread(ctx, c); err != nil {
-			return err
-		}
-	}
-	return c.RenewMaps(ctx)
-}
-
-// adopt replaces a cluster by that of the map that the databases have recorded. dbs are the databases of
-// the new one. It returns nil if there is nothing to replace any more.
-func (f *current) adopt(ctx context.Context, from *cluster, dbs []*gorm.DB) error {
-	f.adopting.Lock()
-	defer f.adopting.Unlock()
-	return f.replace(ctx, from, dbs, false)
-}
-
-// replace is adopt for a caller that holds the mutex. If finishes is set, it finishes a cutover that all
-// databases have recorded.
-func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB, finishes bool) error {
-	if f.cluster.Load() != from {
-		return nil
-	}
-	t, err := from.Successor(ctx, dbs, finishes)
-	if t == nil || err != nil {
-		return err
-	}
-	to := newCluster(t, f)
-	if err := to.install(from); err != nil {
-		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
-	}
-	f.cluster.Store(to)
-	from.EndLeases() // so that its handles are refused at once
-	return nil
+// isLocked reports whether a context is that of a transaction, which may hold the only connection.
+func (c *cluster) isLocked(ctx context.Context) bool {
+	to, ok := ctx.Value(routeKey{c.current}).(route)
+	return ok && to.locked
 }
 
 // Shards returns the number of shards.
@@ -280,8 +224,6 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	if err := shardmap.PartialOf(failures); err != nil {
 		return r.aboutShards(err, func(shard int) []int { return []int{shard} })
 	}
-	// A lease from before the records is not the one that they say.
-	defer r.EndLeases()
 	return shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
 }
 
@@ -624,85 +566,3 @@ func (t *ShardTx) Create(rows any) error {
 	}
 	return t.Gorm().Create(rows).Error
 }
-
-// Reshard makes the new tables and the journal. It moves nothing.
-func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
-	if err := r.lookAtMaps(ctx); err != nil {
-		// If this fails, too, a cutover was interrupted, and this resharding continues it.
-		_ = r.current.adopt(ctx, r.cluster, r.Databases)
-		r = r.Known()
-	}
-	d := &Resharding{
-		router: r, from: r.Topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.ShardCount,
-	}
-	if d.chunk == 0 {
-		d.chunk = defaultChunk
-	}
-	if d.onProgress == nil {
-		d.onProgress = func(ReshardProgress) {}
-	}
-	if err := d.configure(cfg); err != nil {
-		if errors.Is(err, errs.ErrSharding) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
-	}
-	found, err := shardmap.Registry{Topology: d.from}.Survey(ctx, d.from.ShardCount)
-	if err != nil {
-		return nil, err
-	}
-	switch found.Phase {
-	case shardmap.PhaseOpen, shardmap.PhaseClosed:
-		if err := (shardmap.Registry{Topology: d.from}).RecordMissing(ctx); err != nil {
-			return nil, err // Other processes could not see the cutover.
-		}
-	case shardmap.PhaseUndoing, shardmap.PhaseUndoHalf, shardmap.PhaseUndone, shardmap.PhaseDropping:
-		return nil, errUndoing
-	}
-	if err := d.checkColocated(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.checkForeign(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.makeTables(ctx); err != nil {
-		return nil, err
-	}
-	d.moves = d.allMoves()
-	if err := d.checkTriggers(ctx); err != nil {
-		return nil, err
-	}
-	return d, d.readColumns(ctx)
-}
-
-// PendingCleanup makes the Resharding of the process that cut over, as far as Clean needs it.
-func (r *Router) PendingCleanup() (*Resharding, error) {
-	before := int(r.StaleShards.Load())
-	if before == 0 {
-		return nil, nil
-	}
-	if before >= r.ShardCount { // It is being undone.
-		return OpenResharding(r.Databases[0].Statement.Context, ReshardConfig{Databases: r.Databases})
-	}
-	from, err := shardmap.NewTopology(shardmap.Config{
-		EngineOf: r.EngineOf, Layout: r.Layout, Shards: before, Databases: r.Databases,
-		Place: func(shard int) int { return r.Place[shard] },
-	}, r.Given())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
-	}
-	d := &Resharding{
-		router: r, from: from, to: r.Topology, chunk: defaultChunk, shards: before,
-		onProgress: func(ReshardProgress) {},
-	}
-	from.Span = r.Span
-	d.moves = d.allMoves()
-	return d, nil
-}
-
-const (
-	// maxMapWait is how long a method of the router waits for the end of a cutover.
-	maxMapWait = 10 * time.Second
-	// mapPoll is the time between two looks at the records meanwhile.
-	mapPoll = 20 * time.Millisecond
-)

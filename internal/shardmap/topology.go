@@ -2,8 +2,7 @@
 // databases have recorded about that.
 //
 // A [Topology] is one version of the map in a process, and does not change. A [Registry] compares it with the
-// records of the databases, and changes those. A process uses a Topology only while it holds a lease on its
-// version. The packages router and the resharding build on this one.
+// records of the databases, and changes those. The packages router and resharding build on this one.
 package shardmap
 
 import (
@@ -22,7 +21,6 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
@@ -44,7 +42,7 @@ type Config struct {
 }
 
 // Topology says on which shard a row is, and in which database a shard is. It does not change after
-// newTopology has returned it, except for staleShards.
+// NewTopology has returned it.
 type Topology struct {
 	Engine     *fill.Engine
 	EngineOf   func(*gorm.DB) *fill.Engine
@@ -60,12 +58,7 @@ type Topology struct {
 	ByType     map[reflect.Type]*Model
 	horizon    int64 // IDs below it are within maxClockAhead of the start of the process
 
-	// StaleShards is the number of shards before a resharding whose Clean is pending, or 0.
-	StaleShards atomic.Int64
-
-	Version int64         // of the shard map
-	Span    time.Duration // how long a lease on it lasts, by the records
-	leases  []*mapLease   // by database
+	looks []*look // by database
 	// Examines looks at the rows of a database without records, before its first use. The cluster sets it.
 	Examines func(ctx context.Context, database int) error
 }
@@ -155,7 +148,7 @@ func (t *Topology) addDatabase(i int, db *gorm.DB) error {
 	}
 	t.Engine = engine
 	t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
-	t.leases = append(t.leases, &mapLease{})
+	t.looks = append(t.looks, &look{})
 	return nil
 }
 
@@ -220,19 +213,6 @@ func (t *Topology) Given() []any {
 	return models
 }
 
-// With makes a topology of the same models. Its first shards stay where they are.
-func (t *Topology) With(shards int, dbs []*gorm.DB, place func(int) int) (*Topology, error) {
-	return NewTopology(Config{
-		EngineOf: t.EngineOf, Layout: t.Layout, Shards: shards, Databases: dbs,
-		Place: func(shard int) int {
-			if shard < t.ShardCount {
-				return t.Place[shard]
-			}
-			return place(shard)
-		},
-	}, t.Given())
-}
-
 // WithEntries makes a topology of the same models and databases by the entries of a map that has changed.
 func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
 	return NewTopology(Config{
@@ -240,73 +220,34 @@ func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
 	}, t.Given())
 }
 
-// BareTopology makes a topology of tables without their models.
-func BareTopology(
-	dbs []*gorm.DB, shards int, place map[int]int, names []string, records []MapRecord,
-) (*Topology, error) {
-	t := &Topology{FirstCount: shards}
-	for _, db := range dbs {
-		t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
-		t.leases = append(t.leases, &mapLease{})
-	}
-	var entries []Entry
-	for shard := range shards {
-		entries = append(entries, Entry{Class{shard, shards}, 0, place[shard], false})
-	}
-	t.setEntries(entries)
-	for _, name := range names {
-		i := slices.IndexFunc(records, func(r MapRecord) bool { return r.Name == name && r.Mask != 0 })
-		if i < 0 {
-			return nil, fmt.Errorf("%w: the records of %s do not name the key: call AutoMigrate in the program "+
-				"once, and try again", errs.ErrSharding, name)
-		}
-		t.Mask = records[i].Mask
-		m := &Model{
-			Base: &schema.Schema{Name: name, Table: name}, Key: &schema.Field{DBName: records[i].KeyColumn},
-		}
-		for shard := range shards {
-			m.tables = append(m.tables, TableOn(name, shard))
-		}
-		t.Models = append(t.Models, m)
-	}
-	return t, nil
-}
-
 // Successor makes the topology that the databases have recorded. It returns nil if that is this one.
-func (t *Topology) Successor(ctx context.Context, dbs []*gorm.DB, finishes bool) (*Topology, error) {
-	to := &Topology{Databases: dbs, Models: t.Models}
-	found := MapState{}
-	for i := range dbs {
-		records, err := (Registry{to}).recordsIn(ctx, i)
-		if err == nil {
-			err = found.addAll(i, records)
-		}
+func (t *Topology) Successor(ctx context.Context) (*Topology, error) {
+	var all [][]Record
+	for i := range t.Databases {
+		records, err := (Registry{t}).recordsIn(ctx, i)
 		if err != nil {
 			return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
 		}
+		all = append(all, records)
 	}
-	if found.Mixed || found.Next != 0 && (found.Shards != found.Next || !finishes) {
-		return nil, Invalid(ErrMapClosed)
-	}
-	entries, whole := valid(found.entries)
-	if !whole {
-		return nil, Invalid(fmt.Errorf("by now %d shards are recorded, and some of them are in databases that "+
-			"this process does not have: start it again with the new Databases", len(entries)))
-	}
-	same := found.Version <= t.Version && found.Shards == t.FirstCount && slices.Equal(entries, t.entries)
-	if found.Version < t.Version || same {
-		return nil, nil
-	}
-	next, err := NewTopology(Config{
-		EngineOf: t.EngineOf, Layout: t.Layout, Shards: found.Shards, Databases: dbs, Entries: entries,
-	}, t.Given())
+	recorded, err := entriesOf(all)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	next.Version, next.Span = found.Version, found.Span
-	next.StaleShards.Store(int64(found.StaleShards))
-	if found.Next != 0 {
-		return next, Registry{next}.Finish(ctx)
+	if len(recorded) == 0 {
+		return nil, nil
+	}
+	entries, whole := valid(recorded)
+	switch {
+	case !whole:
+		return nil, Invalid(fmt.Errorf("by now %d shards are recorded, and some of them are in databases that "+
+			"this process does not have: start it again with the new Databases", len(entries)))
+	case slices.Equal(entries, t.entries):
+		return nil, nil
+	}
+	next, err := t.WithEntries(entries)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	return next, nil
 }
@@ -529,328 +470,39 @@ func (t *Topology) holdsShard(field *schema.Field) bool {
 	return field.Name == m.Key.Name || m.Like != nil && m.Like.Name == field.Name
 }
 
-func (t *Topology) newTurns() turns {
-	var all turns
-	for _, db := range t.Databases {
-		all = append(all, make(chan struct{}, sideBySide(db)))
-	}
-	return all
+// look is whether the tables of a database have been looked at before their first use.
+type look struct {
+	mutex sync.Mutex
+	done  atomic.Bool
 }
 
-// EachInTurn calls do for the numbers below n on goroutines of their own, as far as the databases that each
-// works in allow it. It calls then for one number after the other, on the goroutine of the caller, as soon as
-// do has returned for it and for those before it. After an error of do it cancels the rest, and returns the
-// error of the least number when all of them have ended.
-func (t *Topology) EachInTurn(
-	ctx context.Context, n int, databases func(i int) []int, do func(ctx context.Context, i int) error,
-	then func(i int),
-) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer cancel() // which comes first
-	all := t.newTurns()
-	ended := make([]chan error, n)
-	for i := range n {
-		ended[i] = make(chan error, 1)
-		workers.Go(func() {
-			err := ErrUnfinished
-			defer func() { ended[i] <- err }()
-			giveBack, refused := all.take(ctx, databases(i)...)
-			if refused != nil {
-				err = refused
-				return
-			}
-			defer giveBack()
-			err = RecoverPanic(func() error { return do(ctx, i) })
-		})
-	}
-	for i := range n {
-		if err := <-ended[i]; err != nil {
-			return err
-		}
-		if then != nil {
-			then(i)
-		}
-	}
-	return nil
-}
-
-// The shard map of a router is the number of its shards and their places, as each database has recorded
-// them, with a version. A process may route a statement to a database only while it holds a lease on the
-// version that it was configured with. It takes the lease by reading the records, and the lease ends
-// mapSpan after that read began, by the clock of the process. A cutover first marks the records, so no
-// read gives a lease any more, and then waits for mapSpan. From then on no process routes by the old map,
-// whether it still runs, was paused, or is cut off, and no clocks are compared.
-const (
-	// mapSpan is how long a lease lasts, unless the records say something else.
-	mapSpan = 3 * time.Second
-	// mapRenewal is the part of its span after which a lease in use is renewed. The leases of busy processes
-	// therefore end within this time of each other, and for about as long statements wait in a cutover.
-	mapRenewal = 1.0 / 12
-	// mapReserve is the part of its span that is left of a lease when the router gives out a handle. For about
-	// as long statements wait, too.
-	mapReserve = 1.0 / 20
-	// MapPatience is the time for which a database that did not answer is left to the statements.
-	MapPatience = 3 * time.Second
-)
-
-// mapLease is the lease of a topology on one database.
-type mapLease struct {
-	renewing sync.Mutex                // held while the records are read
-	granted  atomic.Pointer[mapGrant]  // nil without a lease
-	failed   atomic.Pointer[time.Time] // when the last read failed; nil after one that did not
-	recorded atomic.Bool               // the database is known to have records
-	examined atomic.Bool               // the rows of its tables are known to be those of their shards
-	// refused is when the last read began, if that found another map, or a closed one.
-	refused atomic.Pointer[time.Time]
-}
-
-// mapGrant is a read that gave a lease.
-type mapGrant struct {
-	began time.Time
-	span  time.Duration
-}
-
-// younger reports whether less than a span has passed since a time. It asks both clocks, because the
-// monotonic one stops while a machine is suspended.
-func younger(since *time.Time, span time.Duration) bool {
-	if since == nil {
-		return false
-	}
-	now := time.Now()
-	return now.Sub(*since) < span && now.Round(0).Sub(since.Round(0)) < span
-}
-
-// holds reports whether more than a part of the lease is left.
-func (l *mapLease) holds(reserve float64) bool {
-	g := l.granted.Load()
-	return g != nil && younger(&g.began, time.Duration((1-reserve)*float64(g.span)))
-}
-
-// isFresh reports whether the lease need not be renewed yet.
-func (l *mapLease) isFresh() bool { return l.holds(1 - mapRenewal) }
-
-// lasts reports whether the lease is used as it is: more than a part of it is left, and it was refused a
-// moment ago. To read the records before each statement would only slow the statements down.
-func (l *mapLease) lasts(reserve float64) bool {
-	g := l.granted.Load()
-	return g != nil && l.holds(reserve) && younger(l.refused.Load(), time.Duration(mapRenewal*float64(g.span)))
-}
-
-// ErrMapClosed is the reason of an ErrShardMap while a cutover is under way. It ends by itself, or by a
-// call of Cutover.
-var ErrMapClosed = errors.New("a cutover is under way, so nothing is routed for a moment; if it was " +
-	"interrupted, call Reshard and Cutover again, in any process")
-
-// ErrMapReplaced is the reason of an ErrShardMap for a handle that is older than the last cutover.
-var ErrMapReplaced = errors.New("the shards have changed since this handle was made, so it was refused: " +
-	"get a handle from the router again")
-
-// Invalid wraps a reason in the sentinel.
-func Invalid(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
-
-// Stage is when a lease is checked.
-type Stage int
-
-// The stages of a statement.
-const (
-	// BeforeStatement renews a lease that ends soon.
-	BeforeStatement Stage = iota
-	// AfterStatement means that the lease need not be renewed while it lasts. That would take a connection, and
-	// the statement may hold the only one with the rows that it has opened.
-	AfterStatement
-)
-
-// CheckLease returns an error unless the process may route a statement to a database at this moment. After
-// the statement it is called again: if the map was still the same, so it was while the statement ran,
-// because versions only grow. pool is what the statement runs on.
-func (t *Topology) CheckLease(ctx context.Context, database int, pool gorm.ConnPool, when Stage) error {
-	l := t.leases[database]
-	if when == BeforeStatement && (l.isFresh() || l.lasts(0)) || when == AfterStatement && l.holds(0) {
+// LookOnce looks at the tables of a database before its first use, if the router has not made them. A statement
+// in a transaction leaves that to others, because it may hold the only connection.
+func (t *Topology) LookOnce(ctx context.Context, database int, inside bool) error {
+	l := t.looks[database]
+	if l.done.Load() || inside {
 		return nil
 	}
-	if _, inside := pool.(gorm.TxCommitter); inside {
-		if l.holds(0) {
-			return nil
-		}
-		return t.lockMap(ctx, database, pool)
-	}
-	if _, single := pool.(*sql.Conn); !single {
-		pool = t.Databases[database].ConnPool // which is never that of a replica
-	}
-	if !l.renewing.TryLock() {
-		if l.holds(0) {
-			return nil // Another statement is renewing it.
-		}
-		l.renewing.Lock()
-	}
-	defer l.renewing.Unlock()
-	if l.isFresh() {
-		return nil
-	}
-	if err := t.renewMap(ctx, database, pool); err != nil && !l.holds(0) {
-		return err
-	}
-	return nil
-}
-
-// RenewMaps renews the leases that are not fresh, and returns an error if the map has changed and a lease
-// ends soon, or if the tables hold rows of another rule. A database that does not answer is left to the
-// statements that need it. Statements in a transaction do not renew a lease themselves, so without this, the
-// leases of busy processes would end up to a whole span before a cutover can begin.
-func (t *Topology) RenewMaps(ctx context.Context) error {
-	for i, l := range t.leases {
-		if l.isFresh() || l.lasts(mapReserve) || younger(l.failed.Load(), MapPatience) {
-			continue
-		}
-		suffices := l.holds(mapReserve)
-		if suffices && !hasFreeConnection(t.Databases[i]) {
-			continue // The caller may hold the only one.
-		}
-		if !l.renewing.TryLock() {
-			if !suffices && l.refused.Load() != nil {
-				return Invalid(ErrMapClosed)
-			}
-			continue // Another goroutine is renewing it, and the statement waits for that.
-		}
-		err := t.renewMap(ctx, i, t.Databases[i].ConnPool)
-		l.renewing.Unlock()
-		if errors.Is(err, errs.ErrShardMap) && !l.holds(mapReserve) || errors.Is(err, errs.ErrSharding) {
-			return err
-		}
-	}
-	return nil
-}
-
-// EndLeases gives the leases up.
-func (t *Topology) EndLeases() {
-	for _, l := range t.leases {
-		l.granted.Store(nil)
-	}
-}
-
-// renewMap reads the records and takes a new lease. The caller holds the lease's mutex.
-func (t *Topology) renewMap(ctx context.Context, database int, pool gorm.ConnPool) error {
-	l := t.leases[database]
-	began := time.Now()
-	span, err := t.readMap(ctx, database, pool, false)
-	if errors.Is(err, errs.ErrShardMap) {
-		l.refused.Store(&began)
-	} else {
-		l.refused.Store(nil)
-	}
-	if err == nil {
-		l.failed.Store(nil)
-		l.granted.Store(&mapGrant{began, span})
-		return nil
-	}
-	if !errors.Is(err, errs.ErrShardMap) && !errors.Is(err, errs.ErrSharding) && ctx.Err() == nil {
-		l.failed.Store(&began)
-	}
-	return err
-}
-
-// lockMap reads the records in a transaction that has outlived the lease, on the connection of the
-// transaction: a pool with a single connection has no other. The read locks the records, because a plain
-// one might see them as they were when the transaction began. So no cutover begins before it ends. On
-// SQLite a transaction sees the records and the tables of one instant anyway.
-func (t *Topology) lockMap(ctx context.Context, database int, pool gorm.ConnPool) error {
-	if !t.leases[database].recorded.Load() {
-		return nil
-	}
-	_, err := t.readMap(ctx, database, pool, true)
-	return err
-}
-
-// readMap compares the records of a database with the map of the topology, and returns how long a lease
-// lasts.
-func (t *Topology) readMap(
-	ctx context.Context, database int, pool gorm.ConnPool, lock bool,
-) (time.Duration, error) {
-	if len(t.shardedTables()) == 0 {
-		return mapSpan, nil
-	}
-	var records []Record
-	var err error
-	if t.leases[database].recorded.Load() {
-		records, err = t.queryMap(ctx, database, pool, lock)
-	} else if records, err = (Registry{t}).recordsIn(ctx, database); err == nil && len(records) == 0 {
-		return mapSpan, t.examine(ctx, database)
-	}
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("snowflakeplugin: the lease on the shard map of database %d has ended and cannot "+
-			"be renewed: %w", database, err)
-	case len(records) == 0:
-		return 0, Invalid(fmt.Errorf("database %d has lost its records in table %s", database,
-			InternalTable(t.Databases[database], ShardsTable)))
-	}
-	t.leases[database].recorded.Store(true)
-	found := MapState{}
-	for _, c := range records {
-		found.add(c)
-	}
-	switch {
-	case found.Next != 0:
-		return 0, Invalid(ErrMapClosed)
-	case found.Mixed || found.Version != t.Version || found.Shards != t.FirstCount:
-		return 0, Invalid(ErrMapReplaced)
-	}
-	t.StaleShards.Store(int64(found.StaleShards))
-	return found.Span, nil
-}
-
-// examine looks once at the tables of a database without records: the router has not made them.
-func (t *Topology) examine(ctx context.Context, database int) error {
-	l := t.leases[database]
-	if l.examined.Load() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.done.Load() {
 		return nil
 	}
 	err := t.Examines(ctx, database)
-	l.examined.Store(err == nil)
+	l.done.Store(err == nil)
 	return err
 }
 
-// queryMap reads the records by one statement, directly on a pool or connection: callbacks of the
-// application might send it to a replica, which is behind.
-func (t *Topology) queryMap(
-	ctx context.Context, database int, pool gorm.ConnPool, lock bool,
-) (records []Record, err error) {
-	db := t.Databases[database]
-	var query strings.Builder
-	var names []any
-	query.WriteString("SELECT shards, stale_shards, version, next_shards, lease_millis FROM " +
-		db.Statement.Quote(InternalTable(db, ShardsTable)) + " WHERE name IN (")
-	for i, name := range t.shardedTables() {
-		if i > 0 {
-			query.WriteByte(',')
-		}
-		names = append(names, name)
-		db.BindVarTo(&query, &gorm.Statement{Vars: names}, name)
-	}
-	query.WriteByte(')')
-	switch {
-	case lock && db.Name() == dialect.PostgreSQL:
-		query.WriteString(" FOR SHARE")
-	case lock && db.Name() == dialect.MySQL:
-		query.WriteString(" LOCK IN SHARE MODE")
-	}
-	rows, err := pool.QueryContext(ctx, query.String(), names...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var c Record
-		err := rows.Scan(&c.Shards, &c.StaleShards, &c.Version, &c.NextShards, &c.LeaseMillis)
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, c)
-	}
-	return records, rows.Err()
-}
+// ErrMapClosed is the reason of an ErrShardMap while a shard is between its old tables and its new ones.
+var ErrMapClosed = errors.New("the cutover of a shard has not ended: if it was interrupted, call " +
+	"resharding.Resume, in any process")
+
+// ErrMapReplaced is the reason of an ErrShardMap for a handle that is older than the tables of its shard.
+var ErrMapReplaced = errors.New("the shard has been split, joined or moved since this handle was made, so it was " +
+	"refused: get a handle from the router again")
+
+// Invalid wraps a reason in the sentinel.
+func Invalid(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
 
 // InternalTable returns the name of one of the router's own tables, spelled by the naming strategy of
 // the application.
