@@ -67,7 +67,14 @@ type current struct {
 // At returns the router with the cluster of the valid map. It reads that again after a table was not found.
 func (r *Router) At(ctx context.Context) (*Router, error) {
 	c := r.current.cluster.Load()
-	if !c.doubted.Load() || c.isLocked(ctx) {
+	inside := c.isLocked(ctx)
+	for i := range c.Databases {
+		// Of a database that does not answer, the statements that need it tell.
+		if err := c.LookOnce(ctx, i, inside); errors.Is(err, errs.ErrSharding) {
+			return nil, err
+		}
+	}
+	if inside || !c.doubted.Load() {
 		return r.on(c), nil
 	}
 	if err := r.current.reread(ctx, c); err != nil {
