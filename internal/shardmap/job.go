@@ -64,6 +64,14 @@ func readPlaced(text string) (entries []Entry, err error) {
 	return entries, nil
 }
 
+// read makes the entries of the texts.
+func (j *Job) read() (err error) {
+	if j.From, err = readPlaced(j.Old); err == nil {
+		j.To, err = readPlaced(j.New)
+	}
+	return err
+}
+
 // Jobs reads the reshardings of the router whose old tables are not dropped yet, the oldest generation first.
 func (r Registry) Jobs(ctx context.Context) ([]Job, error) {
 	var all []Job
@@ -73,9 +81,7 @@ func (r Registry) Jobs(ctx context.Context) ([]Job, error) {
 			return tx.Where("base = ?", r.shardedTables()[0])
 		})
 		for n := 0; err == nil && n < len(found); n++ {
-			if found[n].From, err = readPlaced(found[n].Old); err == nil {
-				found[n].To, err = readPlaced(found[n].New)
-			}
+			err = found[n].read()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("snowflakeplugin: table %s in database %d: %w", InternalTable(db, JobsTable), i, err)

@@ -207,33 +207,6 @@ func (r Registry) recordIn(ctx context.Context, database int) error {
 	return nil
 }
 
-// MapRecord is a record of the shard map with the database that has it.
-type MapRecord struct {
-	Record
-	Database int
-}
-
-// ReadMaps reads the records of some models, or of all of them.
-func ReadMaps(ctx context.Context, dbs []*gorm.DB, names []string) ([]MapRecord, error) {
-	var all []MapRecord
-	for i, db := range dbs {
-		var found []Record
-		err := ReadAll(ctx, db, ShardsTable, &found, func(tx *gorm.DB) *gorm.DB {
-			if names != nil {
-				tx = tx.Where("name IN ?", names)
-			}
-			return tx.Order("name")
-		})
-		if err != nil {
-			return nil, fmt.Errorf("snowflakeplugin: the shard map in database %d: %w", i, err)
-		}
-		for _, record := range found {
-			all = append(all, MapRecord{record, i})
-		}
-	}
-	return all, nil
-}
-
 // ReadAll reads the rows of one of the router's own tables, if the database has it.
 func ReadAll(
 	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
