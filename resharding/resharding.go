@@ -244,7 +244,7 @@ func (s Settings) change(
 	for i := range from {
 		from[i].Closed = false // A cutover was interrupted, and goes on.
 	}
-	return s.run(ctx, current, current.NewJob(from, to))
+	return s.run(ctx, current, shardmap.NewJob(current.Topology, from, to))
 }
 
 func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (time.Duration, error) {

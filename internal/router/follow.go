@@ -92,21 +92,6 @@ func hasClosed(c *cluster) bool {
 	return slices.ContainsFunc(c.Entries(), func(e shardmap.Entry) bool { return e.Closed })
 }
 
-// Missed reports whether a method of the router failed because a table of its map was not there, and another
-// call is worth it. If the map is being changed, it waits for that. The first call is always repeated, because
-// the cutover may have been given up in between.
-func (r *Router) Missed(ctx context.Context, err error, first bool) (again bool, _ error) {
-	if !dialect.Missing(err) {
-		return false, nil
-	}
-	r.doubted.Store(true)
-	if r.isLocked(ctx) {
-		return false, nil
-	}
-	changed, err := r.current.await(ctx, r.cluster)
-	return changed || first && err == nil, err
-}
-
 // errMissed is the reason of an ErrShardMap for a statement that is not repeated alone.
 var errMissed = errors.New("a table of the shard was not there: if the shard has been split, joined or moved, " +
 	"its rows are in others by now, and what was done in this transaction is done again in a new one")

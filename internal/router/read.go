@@ -180,7 +180,7 @@ func (r *Router) findApart(
 		found[i], err = r.findOn(ctx, m, wanted[i], slice)
 		return err
 	})
-	return found, r.aboutShards(err, func(i int) []int { return []int{wanted[i].shard} })
+	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{wanted[i].shard} })
 }
 
 // findOn reads the rows that one shard has, into a slice of the given type.
@@ -241,7 +241,7 @@ func emptied(dest any) (reflect.Value, error) {
 }
 
 // aboutShards turns the numbers in an error of scatter into those by which applications know shards.
-func (c *cluster) aboutShards(err error, shardsOf func(i int) []int) error {
+func aboutShards(t *shardmap.Topology, err error, shardsOf func(i int) []int) error {
 	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
 	if !ok {
 		return err
@@ -249,12 +249,12 @@ func (c *cluster) aboutShards(err error, shardsOf func(i int) []int) error {
 	e := &shardmap.PartialError{Failed: map[int]error{}}
 	for _, i := range partial.OK {
 		for _, shard := range shardsOf(i) {
-			e.OK = append(e.OK, c.Entry(shard).Residue)
+			e.OK = append(e.OK, t.Entry(shard).Residue)
 		}
 	}
 	for i, failure := range partial.Failed {
 		for _, shard := range shardsOf(i) {
-			e.Failed[c.Entry(shard).Residue] = failure
+			e.Failed[t.Entry(shard).Residue] = failure
 		}
 	}
 	slices.Sort(e.OK)
@@ -450,7 +450,7 @@ func (r *Router) moreRows(
 		found[i] = some.Elem()
 		return tx.Order(p.order()).Limit(p.limit - share).Find(some.Interface()).Error
 	})
-	return found, r.aboutShards(err, func(i int) []int { return []int{full[i]} })
+	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{full[i]} })
 }
 
 // after is the part of a page that follows a row and comes before the last one of a full page.
@@ -547,7 +547,7 @@ func partsOf(t *shardmap.Topology, m *shardmap.Model) []unionPart {
 }
 
 // acrossParts runs do for each part, several at a time. Its errors are about shards, not parts.
-func (c *cluster) acrossParts(ctx context.Context, parts []unionPart, do func(i int) error) error {
+func acrossParts(ctx context.Context, c *cluster, parts []unionPart, do func(i int) error) error {
 	err := shardmap.Scatter(ctx, len(parts), func(i int) error {
 		at := parts[i].database
 		if err := c.LookOnce(ctx, at, false); err != nil {
@@ -555,7 +555,7 @@ func (c *cluster) acrossParts(ctx context.Context, parts []unionPart, do func(i 
 		}
 		return do(i)
 	})
-	return c.aboutShards(err, func(i int) []int { return parts[i].shards })
+	return aboutShards(c.Topology, err, func(i int) []int { return parts[i].shards })
 }
 
 // statement is SQL under construction, with its arguments.
@@ -640,7 +640,7 @@ func (q *query) find(slice reflect.Type) ([]reflect.Value, error) {
 
 // run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
 func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
-	return q.acrossParts(q.ctx, q.parts, func(i int) error {
+	return acrossParts(q.ctx, q.cluster, q.parts, func(i int) error {
 		s, err := q.union(q.parts[i])
 		if err != nil {
 			return err

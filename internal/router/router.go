@@ -21,6 +21,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
@@ -92,6 +93,21 @@ func (r *Router) Adopt(ctx context.Context) (*Router, error) {
 		return nil, err
 	}
 	return r.Known(), nil
+}
+
+// Missed reports whether a method of the router failed because a table of its map was not there, and another
+// call is worth it. If the map is being changed, it waits for that. The first call is always repeated, because
+// the cutover may have been given up in between.
+func (r *Router) Missed(ctx context.Context, err error, first bool) (again bool, _ error) {
+	if !dialect.Missing(err) {
+		return false, nil
+	}
+	r.doubted.Store(true)
+	if r.isLocked(ctx) {
+		return false, nil
+	}
+	changed, err := r.current.await(ctx, r.cluster)
+	return changed || first && err == nil, err
 }
 
 // on returns a router with the same scopes on a cluster.
@@ -229,7 +245,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		return nil
 	})
 	if err := shardmap.PartialOf(failures); err != nil {
-		return r.aboutShards(err, func(shard int) []int { return []int{shard} })
+		return aboutShards(r.Topology, err, func(shard int) []int { return []int{shard} })
 	}
 	return shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
 }
@@ -288,7 +304,7 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 		}
 		return fn(r.Entry(shard).Residue, r.handleOn(ctx, shard, m.Value))
 	})
-	return r.aboutShards(err, func(shard int) []int { return []int{shard} })
+	return aboutShards(r.Topology, err, func(shard int) []int { return []int{shard} })
 }
 
 // Create gives every row its ID first, because the ID decides on the shard. Then it stores the rows of

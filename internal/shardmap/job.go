@@ -32,7 +32,7 @@ type Job struct {
 }
 
 // NewJob names the resharding that replaces entries by others. No other one of the same router has the name.
-func (t *Topology) NewJob(from, to []Entry) Job {
+func NewJob(t *Topology, from, to []Entry) Job {
 	j := Job{Base: t.shardedTables()[0], From: from, To: to, Old: placedEntries(from), New: placedEntries(to)}
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(j.Base + " " + j.New))

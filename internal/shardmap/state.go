@@ -184,6 +184,113 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	return nil
 }
 
+// Close marks entries as closed.
+func (r Registry) Close(ctx context.Context, entries []Entry) error {
+	return r.mark(ctx, entries, true)
+}
+
+// Reopen takes the marks of those entries away that are still there.
+func (r Registry) Reopen(ctx context.Context, entries []Entry) error {
+	return r.mark(ctx, entries, false)
+}
+
+func (r Registry) mark(ctx context.Context, entries []Entry, closed bool) error {
+	for database, db := range r.Databases {
+		of := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Database != database })
+		if len(of) == 0 {
+			continue
+		}
+		err := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}).
+			Transaction(func(tx *gorm.DB) error {
+				return r.change(tx, database, func(held []Entry) ([]Entry, bool) {
+					marked := 0
+					for i, e := range held {
+						if slices.ContainsFunc(of, func(other Entry) bool { return other.open() == e.open() }) {
+							held[i].Closed = closed
+							marked++
+						}
+					}
+					return held, !closed || marked == len(of)
+				})
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Replace takes entries of a database out of its records, and adds those that replace them there, in a
+// transaction on the database. It does nothing if that was done before. If a resharding is in several
+// databases, those come first that only get entries, and last those that only lose some. So every ID is of an
+// entry all the time.
+func (r Registry) Replace(ctx context.Context, tx *gorm.DB, database int, from, to []Entry) error {
+	return r.change(tx.WithContext(ctx), database, func(held []Entry) ([]Entry, bool) {
+		missing := 0
+		for _, e := range from {
+			if e.Database != database {
+				continue
+			}
+			before := len(held)
+			held = slices.DeleteFunc(held, func(other Entry) bool { return other.open() == e.open() })
+			missing += 1 - (before - len(held))
+		}
+		added := 0
+		for _, e := range to {
+			if e.Database == database && !slices.Contains(held, e) {
+				held = append(held, e)
+				added++
+			}
+		}
+		return held, missing == 0 || added == 0
+	})
+}
+
+// change replaces the entries of a database in its records. to returns the new ones, and whether the old ones
+// are what it has expected.
+func (r Registry) change(
+	tx *gorm.DB, database int, to func(held []Entry) (entries []Entry, expected bool),
+) error {
+	table := InternalTable(r.Databases[database], ShardsTable)
+	failed := func(err error) error {
+		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
+	}
+	if _, err := r.Hold(tx, "shards > 0"); err != nil {
+		return failed(err)
+	}
+	var records []Record
+	if err := r.RecordsOf(tx).Find(&records).Error; err != nil {
+		return failed(err)
+	}
+	if len(records) != len(r.shardedTables()) {
+		return failed(fmt.Errorf("%w: it has records of %d of %d models: call AutoMigrate in a program with all "+
+			"databases first", errs.ErrSharding, len(records), len(r.shardedTables())))
+	}
+	first := records[0]
+	for _, c := range records {
+		if c.Held != first.Held {
+			return failed(fmt.Errorf("%w: the records of %s and %s differ", errs.ErrSharding, first.Name, c.Name))
+		}
+	}
+	entries, err := readEntries(first.Held, first.Shards, database)
+	if err != nil {
+		return failed(fmt.Errorf("%w: %w", errs.ErrSharding, err))
+	}
+	entries, expected := to(entries)
+	if !expected {
+		return TakenOver(database)
+	}
+	sortEntries(entries)
+	held := formatEntries(entries, first.Shards)
+	if held == first.Held {
+		return nil
+	}
+	if err := r.RecordsOf(tx).Update("held", held).Error; err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
 // recordIn writes the records of one database that do not exist yet.
 func (r Registry) recordIn(ctx context.Context, database int) error {
 	var records []Record

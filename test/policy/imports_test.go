@@ -152,6 +152,13 @@ var rules = []rule{
 		why: "it routes rows, and the root package documents it and imports it",
 	},
 	{
+		dir: "resharding",
+		may: []string{
+			"./", "./internal/errs", "./internal/reshard", "./internal/router", "./internal/shardmap", "gorm.io/gorm",
+		},
+		why: "it takes the router of the root, which does not know how shards are changed",
+	},
+	{
 		dir: "partition",
 		may: []string{
 			"./", "./generator", "./internal/dialect", "./internal/errs", "./internal/fill", "gorm.io/gorm",
