@@ -255,7 +255,10 @@ func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (ti
 	registry := shardmap.Registry{Topology: r.Topology}
 	begun, err := registry.HasBegun(ctx, j)
 	if err == nil && !begun {
-		if _, err = of.Check(ctx); err == nil {
+		if err = checkColocated(ctx, r, j); err == nil {
+			_, err = of.Check(ctx)
+		}
+		if err == nil {
 			err = registry.Begin(ctx, j)
 		}
 	}
@@ -268,6 +271,36 @@ func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (ti
 	}
 	_, err = r.Adopt(ctx)
 	return stopped, err
+}
+
+// checkColocated refuses to part rows from those that their keys are like. Keys from when WithShards was smaller
+// may be colocated by the old modulus only.
+func checkColocated(ctx context.Context, r *router.Router, j shardmap.Job) error {
+	modulus := 0
+	for _, e := range j.To {
+		modulus = max(modulus, e.Modulus)
+	}
+	for _, e := range j.From {
+		db := r.Databases[e.Database]
+		for _, table := range r.Tables(e) {
+			for _, check := range table.Checks[min(1, len(table.Checks)):] {
+				key := table.Checks[0].Column
+				query := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND (%[1]s & %[4]d) %% %[5]d <> "+
+					"(%[3]s & %[4]d) %% %[5]d LIMIT 1", key, db.Statement.Quote(table.Name), check.Column, r.Mask, modulus)
+				var apart []int64
+				err := db.WithContext(ctx).Raw(query).Scan(&apart).Error
+				if err != nil {
+					return fmt.Errorf("snowflakeplugin: %s: %w", table.Name, err)
+				}
+				if len(apart) > 0 {
+					return fmt.Errorf("%w: the row %d of %s would not be colocated with that of its %s by the modulus %d: its "+
+						"key was made when WithShards was smaller: give such rows new keys, or keep the shard as it is",
+						errs.ErrSharding, apart[0], table.Name, check.Column, modulus)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // job describes a resharding to the machine that does it.

@@ -87,6 +87,20 @@ func (r *Router) At(ctx context.Context) (*Router, error) {
 // Known returns the router with the cluster that the process has used last, without asking a database.
 func (r *Router) Known() *Router { return r.on(r.current.cluster.Load()) }
 
+// Settled is Adopt that waits while a shard is between its old tables and its new ones. Whoever makes tables
+// that are missing must not make those that a cutover has just renamed.
+func (r *Router) Settled(ctx context.Context) (*Router, error) {
+	for {
+		current, err := r.Adopt(ctx)
+		if err != nil || !hasClosed(current.cluster) {
+			return current, err
+		}
+		if _, err = r.current.await(ctx, current.cluster); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // Adopt reads the map that the databases have recorded, and returns the router with that.
 func (r *Router) Adopt(ctx context.Context) (*Router, error) {
 	if err := r.current.reread(ctx, r.current.cluster.Load()); err != nil {

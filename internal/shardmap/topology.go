@@ -215,9 +215,14 @@ func (t *Topology) Given() []any {
 
 // WithEntries makes a topology of the same models and databases by the entries of a map that has changed.
 func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
-	return NewTopology(Config{
+	to, err := NewTopology(Config{
 		EngineOf: t.EngineOf, Layout: t.Layout, Shards: t.FirstCount, Databases: t.Databases, Entries: entries,
 	}, t.Given())
+	if err != nil {
+		return nil, err
+	}
+	to.looks = t.looks
+	return to, nil
 }
 
 // Successor makes the topology that the databases have recorded. It returns nil if that is this one.

@@ -18,6 +18,13 @@ type splitOrder struct {
 	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Name  string             `gorm:"index:idx_split_name;size:100"`
 	Items []splitItem        `gorm:"foreignKey:OrderID"`
+	Tags  []splitTag         `gorm:"many2many:split_order_tags"`
+}
+
+// splitTag is the same in every database.
+type splitTag struct {
+	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name string             `gorm:"size:20"`
 }
 
 type splitItem struct {
@@ -43,7 +50,7 @@ func startRouter(t *testing.T, dbs ...*gorm.DB) *program {
 	}
 	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
 		Shards: splitFrom, Databases: dbs, Place: func(int) int { return 0 },
-	}, &splitOrder{}, &splitItem{})
+	}, &splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
 	must(t, err, "NewRouter")
 	must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
 	return &program{t, r}
@@ -115,6 +122,10 @@ func TestAShardIsSplitAndJoinedWhileOtherProcessesUseIt(t *testing.T) {
 		late := startRouter(t, target.OpenDSN(t, dsn, nil))
 		orders := mover.create(200)
 		one := late.on(orders, 1)
+		tag := splitTag{Name: "new"}
+		must(t, mover.router.Create(t.Context(), &tag), "Create a tag")
+		tags := func(db *gorm.DB) *gorm.Association { return db.Model(&splitOrder{ID: one.ID}).Omit("Tags.*").Association("Tags") }
+		must(t, tags(late.handle(&splitOrder{}, one.ID)).Append(&tag), "Append")
 		late.finds(orders, "before")
 		before := late.handle(&splitOrder{}, one.ID)
 		items := late.handle(&splitItem{}, one.ID)
@@ -132,6 +143,10 @@ func TestAShardIsSplitAndJoinedWhileOtherProcessesUseIt(t *testing.T) {
 		mover.finds(orders, "after the split")
 
 		// The other process has not heard of it. What it begins is repeated.
+		same(t, "tags of an old handle", tags(before).Count(), 1)
+		must(t, before.Save(&splitOrder{ID: one.ID, Name: "saved", Items: []splitItem{{OrderID: one.ID, Amount: 3}}}).Error,
+			"Save by an old handle")
+		must(t, items.Where("order_id = ? AND amount = ?", one.ID, 3).Delete(&splitItem{}).Error, "Delete by an old handle")
 		must(t, items.Create(&splitItem{OrderID: one.ID, Amount: 3}).Error, "Create by an old handle")
 		must(t, before.Where("id = ?", one.ID).Update("name", "changed").Error, "Update by an old handle")
 		var found splitOrder
@@ -140,6 +155,7 @@ func TestAShardIsSplitAndJoinedWhileOtherProcessesUseIt(t *testing.T) {
 		same(t, "items", len(found.Items), 3)
 		must(t, items.Where("order_id = ? AND amount = ?", one.ID, 3).Delete(&splitItem{}).Error, "Delete")
 		late.finds(orders, "in the other process")
+		same(t, "tags", tags(late.handle(&splitOrder{}, one.ID)).Count(), 1)
 		if err := ofAll.Find(&[]splitOrder{}).Error; !errors.Is(err, snowflakeplugin.ErrShardMap) {
 			t.Errorf("a handle for the whole of a shard that is split: %v", err)
 		}
