@@ -282,3 +282,22 @@ func (s *side) enlist(ctx context.Context, q gorm.ConnPool, t *table, keys []int
 	}
 	return nil
 }
+
+// strike removes entries from the list. It must not read the whole list for that, which would wait for
+// transactions that have added to it and have not ended. By a join in this order and with this index, MySQL and
+// MariaDB look at these entries alone.
+func (s *side) strike(ctx context.Context, q gorm.ConnPool, numbers []int64) error {
+	keys := s.d.Quoted(s.keys)
+	for some := range slices.Chunk(numbers, maxKeys) {
+		statement := "DELETE FROM " + keys + " WHERE n IN (" + list(some) + ")"
+		if s.d.Kind == dialect.MySQL {
+			statement = "DELETE " + keys + " FROM (SELECT 0 AS n UNION ALL SELECT " +
+				strings.ReplaceAll(list(some), ",", " UNION ALL SELECT ") + ") AS numbers STRAIGHT_JOIN " + keys +
+				" FORCE INDEX (PRIMARY) ON " + keys + ".n = numbers.n"
+		}
+		if err := run(ctx, q, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

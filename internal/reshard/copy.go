@@ -14,8 +14,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// maxKeys is how many keys a statement lists.
-const maxKeys = 1000
+// maxKeys is how many keys a statement lists. From a thousand on, MariaDB makes a table of them.
+const maxKeys = 500
 
 // inOne reports whether both tables are in one database.
 func (mv *move) inOne() bool { return mv.from.side.d == mv.to.side.d }
@@ -286,7 +286,7 @@ func (m *machine) drain(
 			}
 			differ = append(differ, again[n]...)
 		}
-		return run(ctx, q, "DELETE FROM "+s.d.Quoted(s.keys)+" WHERE n IN ("+list(numbers)+")")
+		return s.strike(ctx, q, numbers)
 	})
 	return int64(len(all)), differ, err
 }

@@ -260,13 +260,14 @@ func (s *side) inTheWay(ctx context.Context) string {
 		for _, t := range s.tables {
 			tables = append(tables, "to_regclass('"+strings.ReplaceAll(t.quoted(), "'", "''")+"')")
 		}
-		query = "SELECT DISTINCT concat('process ', a.pid, ' of ', a.usename, ' (', nullif(a.application_name, ''), " +
-			"'), in a transaction since ', a.xact_start) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid " +
-			"WHERE l.relation IN (" + strings.Join(tables, ", ") + ") AND l.granted AND l.pid <> pg_backend_pid()"
+		query = "SELECT concat('process ', pid, ' of ', usename, ' (', nullif(application_name, ''), '), in a " +
+			"transaction since ', xact_start) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND pid IN " +
+			"(SELECT pid FROM pg_locks WHERE granted AND relation IN (" + strings.Join(tables, ", ") + ")) " +
+			"ORDER BY xact_start LIMIT 3"
 	case dialect.MySQL:
 		query = "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started) " +
 			"FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> connection_id() " +
-			"ORDER BY trx_started LIMIT 10"
+			"ORDER BY trx_started LIMIT 3"
 	default:
 		return "It is one of another connection to the file"
 	}

@@ -50,8 +50,9 @@ type world struct {
 	dbs  []*gorm.DB // the new tables are in the last ones
 	job  *Job
 
-	mu   sync.Mutex
-	rows map[int64]string // what was acknowledged, by key
+	started int // how often writers were
+	mu      sync.Mutex
+	rows    map[int64]string // what was acknowledged, by key
 }
 
 // testMap is a shard map of one row in the first database.
@@ -64,8 +65,10 @@ func (m testMap) set(ctx context.Context, tx *gorm.DB, set string) error {
 	return tx.Exec("UPDATE test_map SET " + set).Error
 }
 
-func (m testMap) Close(ctx context.Context) error { return m.set(ctx, nil, "closed = 1 WHERE replaced = 0") }
-func (m testMap) Open(ctx context.Context) error  { return m.set(ctx, nil, "closed = 0") }
+func (m testMap) Close(ctx context.Context) error {
+	return m.set(ctx, nil, "closed = 1 WHERE replaced = 0")
+}
+func (m testMap) Open(ctx context.Context) error { return m.set(ctx, nil, "closed = 0") }
 func (m testMap) Replace(ctx context.Context, tx *gorm.DB) error {
 	return m.set(ctx, tx, "replaced = 1")
 }
@@ -221,8 +224,9 @@ func (w *world) write(n int) (stop func() (done int, longest time.Duration)) {
 	var all sync.WaitGroup
 	var total atomic.Int64
 	var longest atomic.Int64
+	w.started++ // No key comes twice.
 	for i := range n {
-		one := &writer{world: w, n: i, next: int64(1_000_000*(i+1)) | 1, random: rand.New(rand.NewPCG(uint64(i), 7))}
+		one := &writer{world: w, n: i, next: int64(1_000_000_000*(16*w.started+i)) | 1, random: rand.New(rand.NewPCG(uint64(i), 7))}
 		w.mu.Lock()
 		for key := range w.rows {
 			if int(key/2)%n == i {
