@@ -106,9 +106,9 @@ chaos: ## Disturb processes and servers, and check the IDs (STORE=postgres, SECO
 count: ## Disturb processes that take numbers from counters (STORE=postgres, SECONDS=180, SEED=)
 	@WHAT=counters STORE='$(or $(STORE),all)' LENGTH='$(or $(SECONDS),180)' SEED='$(SEED)' scripts/chaos.sh
 
-reshard: ## Kill reshardings at random statements, and compare all rows afterwards (KILLS=30)
-	SNOWFLAKE_RESHARD_KILLS=$(or $(KILLS),30) SNOWFLAKE_REQUIRE=$(REQUIRE) \
-		$(GO) test ./test/resharding -run TestNoRowIsLost -count 1 -v -timeout 60m
+reshard: ## Interrupt reshardings at every step, and compare all rows afterwards
+	SNOWFLAKE_NIGHTLY=1 SNOWFLAKE_REQUIRE=$(REQUIRE) \
+		$(GO) test ./internal/reshard ./test/resharding -count 1 -v -timeout 60m
 
 load: ## Measure the service, and kill its processes and its database (LOAD=60s)
 	cd server && SNOWFLAKE_REQUIRE=$(REQUIRE) SNOWFLAKE_LOAD=$(or $(LOAD),60s) \

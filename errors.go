@@ -82,11 +82,9 @@ var (
 	// had: by a handle that is bound to a shard, or inside a transaction of one.
 	ErrCrossShard = errs.ErrCrossShard
 
-	// ErrShardMap is returned by the statements and methods of a Router when the process holds no lease on the
-	// shard map: while a resharding goes over to the new tables, by handles that are older than that, and when
-	// the database does not answer. The statement was not run, or its transaction is rolled back. Without a
-	// transaction (gorm.Config.SkipDefaultTransaction) a write may have been applied. Get a handle from the
-	// router again, and repeat.
+	// ErrShardMap is returned when a shard was split, joined or moved, and what came late cannot be repeated: a
+	// statement in a transaction, your own SQL, or a handle for the whole of the shard. Nothing was stored. Get
+	// a handle from the router again, and repeat. It is also returned while a cutover was interrupted.
 	ErrShardMap = errs.ErrShardMap
 
 	// ErrClosed is returned when an ID is needed after Close. errors.Is tells it for everything in the

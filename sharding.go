@@ -18,9 +18,10 @@ type ShardingConfig struct {
 	// Layout is the layout of the IDs. It must be the layout of the plugin that the databases use. The
 	// zero Layout stands for that.
 	Layout generator.Layout
-	// Shards is the number of shards, from 1 to the size of the layout's sequence. It must divide the
-	// number that the plugin spreads its IDs over evenly. With the default layout, every power of two up
-	// to 256 does. For another number, pass [WithShards] to the plugin.
+	// Shards is the number of shards at the first start, from 1 to the size of the layout's sequence. It must
+	// divide the number that the plugin spreads its IDs over evenly. With the default layout, every power of
+	// two up to 256 does. For another number, pass [WithShards] to the plugin. It stays the same when package
+	// resharding splits shards: from then on the records of the databases say where the shards are.
 	Shards int
 	// Databases are the databases of the shards, at least one. They may be of different kinds. All of them
 	// must use the same plugin.
@@ -35,7 +36,8 @@ type ShardingConfig struct {
 //
 //	(id & MaxSequence) % Shards
 //
-// For a power of two that is id % Shards, in any SQL. The table of shard 7 is orders_07. The same number
+// For a power of two that is id % Shards, in any SQL. The table of shard 7 is orders_07. Package resharding
+// splits, joins and moves single shards, whose tables then have other names, such as orders_07_g1. The same number
 // decides on the table and on the database, so the rows spread over all combinations that exist.
 //
 // The models of a router share their shards. A row whose key is tagged
@@ -77,19 +79,29 @@ func Broadcast(model any) any { return shardmap.Broadcast(model) }
 // route calls do with the router of the shard map that is valid now. If a cutover comes in between, so
 // that nothing was done, it calls do again.
 func (r *Router) route(ctx context.Context, do func(current *router.Router) error) error {
-	const tries = 3
+	const tries = 8
 	for try := 1; ; try++ {
 		current, err := r.r.At(ctx)
 		if err != nil {
 			return err
 		}
-		if err = do(current); !errors.Is(err, errs.ErrShardMap) || try == tries {
+		if err = do(current); err == nil || try == tries {
+			return publicError(err)
+		}
+		again, failed := current.Missed(ctx, err, try == 1)
+		switch {
+		case failed != nil:
+			return errors.Join(publicError(err), failed)
+		case !again && !errors.Is(err, errs.ErrShardMap):
 			return publicError(err)
 		}
 	}
 }
 
-// Shards returns the number of shards, as this process has seen it last.
+// Inner returns what the package resharding works on. It is of no use outside of this module.
+func (r *Router) Inner() *router.Router { return r.r }
+
+// Shards returns the number of shards, as this process has seen it last. Package resharding changes it.
 func (r *Router) Shards() int { return r.r.Known().Shards() }
 
 // Scopes returns a router whose reads over several shards also go through fns, as with db.Scopes, so that
@@ -110,7 +122,7 @@ func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
 func (r *Router) Shard(id ID) (int, error) { return r.r.Known().Shard(int64(id)) }
 
 // Table returns the name of the table where the model's row with that ID is, such as orders_07. The number
-// has at least two digits and does not depend on the number of shards. A model marked by [Broadcast] has
+// has at least two digits. After a split, a join or a move the name is another one. A model marked by [Broadcast] has
 // one table with its own name. The errors are those of [Router.Shard], and one wrapping [ErrNotSharded]
 // for a model that the router does not know.
 func (r *Router) Table(model any, id ID) (string, error) {
@@ -271,7 +283,11 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails there ends
 // the call.
 func (r *Router) AutoMigrate(ctx context.Context) error {
-	return r.route(ctx, func(current *router.Router) error { return current.AutoMigrate(ctx) })
+	current, err := r.r.Settled(ctx)
+	if err != nil {
+		return err
+	}
+	return publicError(current.AutoMigrate(ctx))
 }
 
 // Check compares the tables of all shards with the models and with each other. It looks for missing
@@ -281,10 +297,14 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 // If there are differences, the error wraps [ErrSharding] and names up to ten of them, with the table and
 // what to do. It is a [*PartialError] if shards could not be examined.
 func (r *Router) Check(ctx context.Context) error {
-	return r.route(ctx, func(current *router.Router) error { return current.Check(ctx) })
+	current, err := r.r.Settled(ctx)
+	if err != nil {
+		return err
+	}
+	return publicError(current.Check(ctx))
 }
 
-// Distribution returns the number of rows of a model on each shard, by the number of the shard. The errors
+// Distribution returns the number of rows of a model on each shard, in the order of their numbers. The errors
 // are those of [Router.Count], and one wrapping [ErrNotSharded] for a model marked by [Broadcast].
 func (r *Router) Distribution(ctx context.Context, model any) (rows []int64, err error) {
 	err = r.route(ctx, func(current *router.Router) (err error) {

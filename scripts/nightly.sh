@@ -12,7 +12,7 @@
 #     simulate   the simulations of leases and counters, over many seeds
 #     chaos      processes that make IDs, and the servers of their leases, killed and frozen
 #     count      the same with counters
-#     reshard    reshardings that are killed at random statements
+#     reshard    reshardings that are interrupted at every step
 #     hostile    merges of random schemas
 #     load       the service under load, with kills and outages
 #     fuzz       every fuzz target
@@ -38,7 +38,7 @@ part() {
 	simulate) make simulate SEEDS=1500 ;;
 	chaos) make chaos SECONDS=60 ;;
 	count) make count SECONDS=60 ;;
-	reshard) make reshard KILLS=30 ;;
+	reshard) make reshard ;;
 	hostile) make hostile SEEDS=20 ;;
 	load) make load LOAD=20s ;;
 	fuzz) make fuzz FUZZTIME=20s ;;

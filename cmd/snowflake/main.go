@@ -1,6 +1,5 @@
 // Command snowflake inspects IDs, time ranges and layouts, manages the node leases and the counters in a
-// database, shows the shards of a router and resumes or undoes a resharding, and merges the databases of
-// several game servers into one.
+// database, shows the shards of a router, and merges the databases of several game servers into one.
 //
 //	go run github.com/snowflakeplugin/snowflakeplugin/cmd/snowflake help
 //
@@ -96,7 +95,7 @@ func commands() []command {
 		authorityCommand(), reserveCommand(),
 		segmentsListCommand(), segmentsShowCommand(), segmentsRaiseCommand(), segmentsResiduesCommand(),
 		migrateCommand(), migrateFilesCommand(),
-		shardsStatusCommand(), shardsResumeCommand(), shardsUndoCommand(), shardsCleanCommand(),
+		shardsStatusCommand(),
 		sealCommand(), openCommand(),
 		mergePlanCommand(), mergeCheckCommand(), mergeRunCommand(), mergeVerifyCommand(),
 		versionCommand(), completionCommand(),

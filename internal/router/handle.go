@@ -18,6 +18,10 @@ const handleName = fill.PluginName + "_handle"
 // route says where a statement goes.
 type route struct {
 	shard int
+	// of is the map that has the shard, unless all is set. The handle may be older than the map of the cluster.
+	of *shardmap.Topology
+	// id is an ID whose shard it is, or 0 if the route is for the shard as a whole.
+	id int64
 	// all marks a statement of the router itself over several shards or databases.
 	all bool
 	// open, if set, leaves the name of the table open, because the statement becomes a template.
@@ -40,12 +44,12 @@ type opening struct {
 // routeKey is the key of a route in a context and in the settings of a statement. Both are needed:
 // hooks get a new session with the old context, and WithContext makes a new context with the old
 // settings.
-type routeKey struct{ of *shardmap.Topology }
+type routeKey struct{ of *current }
 
 // handleRoute is the route of a handle. It is kept among the plugins of the handle's own copy of the
 // configuration, because gorm.G makes a new session with a new context.
 type handleRoute struct {
-	of *shardmap.Topology
+	of *current
 	to route
 }
 
@@ -56,19 +60,23 @@ func (handleRoute) Initialize(*gorm.DB) error { return nil }
 // handles makes handles whose statements carry a route.
 type handles struct {
 	*shardmap.Topology
+	current *current
 	// plugins caches, by shard, the plugins of handles that are only for that shard.
 	plugins []atomic.Pointer[map[string]gorm.Plugin]
 }
 
-func newHandles(t *shardmap.Topology) handles {
-	return handles{t, make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount)}
+func newHandles(t *shardmap.Topology, of *current) handles {
+	return handles{t, of, make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount)}
 }
+
+// to returns the route of a shard as a whole.
+func (h *handles) to(shard int) route { return route{shard: shard, of: h.Topology} }
 
 // handle returns a handle made from a session, for any number of statements. They take the route and
 // are bound to the model, unless that is nil.
 func (h *handles) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
 	tx := db.Model(model)
-	tx.Statement.Context = context.WithValue(ctx, routeKey{h.Topology}, to)
+	tx.Statement.Context = context.WithValue(ctx, routeKey{h.current}, to)
 	tx = tx.Session(&gorm.Session{}) // which copies the configuration
 	tx.Plugins = h.withRoute(tx.Plugins, to)
 	return tx
@@ -76,12 +84,14 @@ func (h *handles) handle(ctx context.Context, db *gorm.DB, to route, model any) 
 
 // handleOn returns a handle for a shard.
 func (h *handles) handleOn(ctx context.Context, shard int, model any) *gorm.DB {
-	return h.handle(ctx, h.Databases[h.Place[shard]], route{shard: shard}, model)
+	return h.handle(ctx, h.Databases[h.Place[shard]], h.to(shard), model)
 }
 
-// withRoute returns the plugins together with a route.
+// withRoute returns the plugins together with a route. They do not have its ID, for all routes of a shard
+// share them.
 func (h *handles) withRoute(plugins map[string]gorm.Plugin, to route) map[string]gorm.Plugin {
-	simple := to == route{shard: to.shard}
+	to.id = 0
+	simple := !to.all && to == h.to(to.shard)
 	if simple {
 		made := h.plugins[to.shard].Load()
 		if made != nil && len(*made) == len(plugins)+1 {
@@ -90,7 +100,7 @@ func (h *handles) withRoute(plugins map[string]gorm.Plugin, to route) map[string
 	}
 	more := make(map[string]gorm.Plugin, len(plugins)+1)
 	maps.Copy(more, plugins)
-	more[handleName] = handleRoute{h.Topology, to}
+	more[handleName] = handleRoute{h.current, to}
 	if simple {
 		h.plugins[to.shard].Store(&more)
 	}
@@ -106,37 +116,68 @@ func (h *handles) session(ctx context.Context, database int, to route) *gorm.DB 
 // session must be new. It is cheaper than handle, which copies the configuration of the database.
 func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
 	tx := db.Model(model)
-	tx.Statement.Context = context.WithValue(ctx, routeKey{h.Topology}, to)
-	tx.Statement.Settings.Store(routeKey{h.Topology}, to)
+	tx.Statement.Context = context.WithValue(ctx, routeKey{h.current}, to)
+	tx.Statement.Settings.Store(routeKey{h.current}, to)
 	return tx
 }
 
 // routeOf returns the route of a statement. The statement or its handle carries the route. A context alone
 // has one in hooks, where GORM makes a new session with the context of the statement. If both have one they
-// have to agree, because a context can come from anywhere.
+// have to agree, because a context can come from anywhere. The route is one of the cluster's map.
 func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
-	of, inContext := stmt.Context.Value(routeKey{h.Topology}).(route)
+	of, inContext := stmt.Context.Value(routeKey{h.current}).(route)
 	to, routed = h.carried(stmt)
-	switch {
-	case !routed:
-		return of, inContext, nil
-	case inContext && (of.shard != to.shard || of.all != to.all):
-		return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle a "+
-			"context of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
-	case inContext && of.locked:
-		return of, true, nil
+	if inContext && routed {
+		if of.shard != to.shard && of.of == to.of && !of.all || of.all != to.all {
+			return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle a "+
+				"context of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
+		}
+		if !of.all && of.of == h.Topology || of.locked || of.id != 0 && of.of == to.of {
+			to = of
+		}
+	} else if inContext {
+		to, routed = of, true
 	}
-	return to, true, nil
+	if !routed || to.all || to.of == h.Topology {
+		return to, routed, nil
+	}
+	to, err = h.follow(to, inTransaction(stmt))
+	return to, true, err
+}
+
+// follow returns the route that takes the place of one of an older map. A route for an ID goes where the ID is
+// now, and one for a whole shard where the tables of that have gone. A transaction that began before sees the
+// new tables as they were then, so it is refused, as is a statement that needs the pool of another database.
+func (h *handles) follow(to route, inside bool) (route, error) {
+	before := to.of.Entry(to.shard)
+	shard := h.ShardOf(int64(before.Residue))
+	if to.id != 0 {
+		shard = h.ShardOf(to.id)
+	}
+	now := h.Entry(shard)
+	switch {
+	case now.Database != before.Database, to.id == 0 && now.Class != before.Class,
+		(to.locked || inside) && now.Generation != before.Generation:
+		return to, shardmap.Invalid(shardmap.ErrMapReplaced)
+	}
+	to.shard, to.of = shard, h.Topology
+	return to, nil
+}
+
+// inTransaction reports whether a statement runs in a transaction.
+func inTransaction(stmt *gorm.Statement) bool {
+	_, inside := stmt.ConnPool.(gorm.TxCommitter)
+	return inside
 }
 
 // carried returns the route that the statement or its handle carries.
 func (h *handles) carried(stmt *gorm.Statement) (route, bool) {
-	value, _ := stmt.Settings.Load(routeKey{h.Topology})
+	value, _ := stmt.Settings.Load(routeKey{h.current})
 	if to, ok := value.(route); ok {
 		return to, true
 	}
 	handle, ok := stmt.Plugins[handleName].(handleRoute)
-	return handle.to, ok && handle.of == h.Topology
+	return handle.to, ok && handle.of == h.current
 }
 
 // String names the route in errors.
@@ -145,16 +186,29 @@ func (to route) String() string {
 	case to.all:
 		return "a statement over several shards"
 	case to.locked:
-		return fmt.Sprintf("a transaction on shard %d", to.shard)
+		return fmt.Sprintf("a transaction on shard %d", to.number())
 	}
-	return fmt.Sprintf("shard %d", to.shard)
+	return fmt.Sprintf("shard %d", to.number())
 }
+
+// number is what applications know the shard by.
+func (to route) number() int { return to.of.Entry(to.shard).Residue }
 
 // checkLocked refuses to leave the shard of the transaction that a context belongs to.
 func (h *handles) checkLocked(ctx context.Context, shard int) error {
-	if to, ok := ctx.Value(routeKey{h.Topology}).(route); ok && to.locked && to.shard != shard {
+	to, ok := ctx.Value(routeKey{h.current}).(route)
+	if !ok || !to.locked {
+		return nil
+	}
+	if to.of != h.Topology {
+		var err error
+		if to, err = h.follow(to, true); err != nil {
+			return err
+		}
+	}
+	if to.shard != shard {
 		return fmt.Errorf("%w: the transaction is on shard %d, the row on shard %d", errs.ErrCrossShard,
-			to.shard, shard)
+			to.number(), h.Entry(shard).Residue)
 	}
 	return nil
 }

@@ -308,7 +308,7 @@ func (t keyRules) checkKey(s *schema.Schema, value any, shard int) error {
 	}
 	if at := t.ShardOf(id); at != shard {
 		return fmt.Errorf("%w: %s %d is on shard %d, the statement is for shard %d",
-			errs.ErrCrossShard, s.Name, id, at, shard)
+			errs.ErrCrossShard, s.Name, id, t.Entry(at).Residue, t.Entry(shard).Residue)
 	}
 	return nil
 }
@@ -321,7 +321,7 @@ func (t keyRules) checkReference(s *schema.Schema, like *schema.Field, value any
 	}
 	if at := t.ShardOf(id); at != shard {
 		return fmt.Errorf("%w: %s.%s %d is on shard %d, the statement is for shard %d",
-			errs.ErrCrossShard, s.Name, like.Name, id, at, shard)
+			errs.ErrCrossShard, s.Name, like.Name, id, t.Entry(at).Residue, t.Entry(shard).Residue)
 	}
 	return nil
 }

@@ -30,27 +30,28 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 		return errs.Ended(ctx)
 	}
 	var failures []error
-	done := map[string]bool{}
-	for _, m := range g.cluster.Models {
-		if m.Broadcast {
-			continue
-		}
-		for _, table := range g.cluster.TablesOf(m, shard) {
-			if done[table.Name] {
-				continue
-			}
-			done[table.Name] = true
-			if err := g.migrateTable(ctx, shard, table); err != nil {
-				failures = append(failures, fmt.Errorf("table %s: %w", table.Name, err))
-			}
+	e := g.cluster.Entry(shard)
+	for _, table := range g.cluster.Tables(e) {
+		if err := g.migrateTable(ctx, e, table); err != nil {
+			failures = append(failures, fmt.Errorf("table %s: %w", table.Name, err))
 		}
 	}
 	return errors.Join(failures...)
 }
 
+// makeTables makes the tables of an entry that the map does not have yet.
+func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) error {
+	for _, table := range g.cluster.Tables(e) {
+		if err := g.migrateTable(ctx, e, table); err != nil {
+			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, e.Database, err)
+		}
+	}
+	return nil
+}
+
 // session returns a handle for changes of tables.
-func (g migrator) session(ctx context.Context, database, shard int) *gorm.DB {
-	tx := g.cluster.session(ctx, database, route{shard: shard, all: true})
+func (g migrator) session(ctx context.Context, database int) *gorm.DB {
+	tx := g.cluster.session(ctx, database, route{all: true})
 	tx.DisableForeignKeyConstraintWhenMigrating = true // in this session's copy of the configuration
 	tx.IgnoreRelationshipsWhenMigrating = true
 	return tx
@@ -58,29 +59,29 @@ func (g migrator) session(ctx context.Context, database, shard int) *gorm.DB {
 
 // sessionFor returns a handle for one table. The name is set as an expression, because Table would take
 // a name with spaces for SQL, and would drop the schema of a qualified one.
-func (g migrator) sessionFor(ctx context.Context, shard int, table string) *gorm.DB {
-	tx := g.session(ctx, g.cluster.Place[shard], shard).Table(table)
+func (g migrator) sessionFor(ctx context.Context, database int, table string) *gorm.DB {
+	tx := g.session(ctx, database).Table(table)
 	tx.Statement.TableExpr, tx.Statement.Table = &clause.Expr{SQL: tx.Statement.Quote(table)}, table
 	return tx
 }
 
 // parse gives a statement the schema that GORM keeps for the model under the name of a shard's table.
-func (g migrator) parse(stmt *gorm.Statement, model any, table string, shard int) error {
+func (g migrator) parse(stmt *gorm.Statement, model any, table string, e shardmap.Entry) error {
 	if err := stmt.ParseWithSpecialTableName(model, table); err != nil {
 		return err
 	}
-	name := func() { nameShard(stmt.Schema, shard) }
+	name := func() { nameShard(stmt.Schema, e) }
 	_, err := g.cluster.Engine.Plans.PrepareOn(stmt.Schema, nil, name)
 	return err
 }
 
 // nameShard adds the number of the shard to the names of indexes and checks that the tags of a model
 // give. It changes the tags of this schema, because GORM reads the names from them each time.
-func nameShard(s *schema.Schema, shard int) {
+func nameShard(s *schema.Schema, e shardmap.Entry) {
 	for _, field := range s.Fields {
 		settings := strings.Split(field.Tag.Get("gorm"), ";")
 		for i, setting := range settings {
-			settings[i] = nameOnShard(setting, shard)
+			settings[i] = nameOnShard(setting, e)
 		}
 		tag := "gorm:" + strconv.Quote(strings.Join(settings, ";"))
 		if own, tagged := field.Tag.Lookup(fill.TagName); tagged {
@@ -88,14 +89,14 @@ func nameShard(s *schema.Schema, shard int) {
 		}
 		field.Tag = reflect.StructTag(tag)
 		if check, found := field.TagSettings["CHECK"]; found {
-			_, named, _ := strings.Cut(nameOnShard("check:"+check, shard), ":")
+			_, named, _ := strings.Cut(nameOnShard("check:"+check, e), ":")
 			field.TagSettings["CHECK"] = named
 		}
 	}
 }
 
 // nameOnShard adds the number to the name in a setting such as "index:name,option", if it has one.
-func nameOnShard(setting string, shard int) string {
+func nameOnShard(setting string, e shardmap.Entry) string {
 	kind, rest, found := strings.Cut(setting, ":")
 	if !found {
 		return setting
@@ -113,7 +114,7 @@ func nameOnShard(setting string, shard int) string {
 	default:
 		return setting
 	}
-	setting = kind + ":" + shardmap.TableOn(strings.TrimSpace(name), shard)
+	setting = kind + ":" + e.TableOn(strings.TrimSpace(name))
 	if more {
 		setting += "," + options
 	}
@@ -162,21 +163,22 @@ type shape struct {
 // shapesOf looks at the tables of one shard.
 func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 	var shapes []shape
+	e := g.cluster.Entry(shard)
 	for _, m := range g.cluster.Models {
 		if m.Broadcast {
 			continue
 		}
 		s := shape{model: m, table: m.Table(shard), types: map[string]string{}}
-		unlock := g.cluster.Engine.LockTables(g.cluster.Databases[g.cluster.Place[shard]])
-		err := shardmap.OnOneConnection(g.sessionFor(ctx, shard, s.table), func(tx *gorm.DB) error {
-			return g.look(ctx, tx.Session(&gorm.Session{}), &s, shard)
+		unlock := g.cluster.Engine.LockTables(g.cluster.Databases[e.Database])
+		err := shardmap.OnOneConnection(g.sessionFor(ctx, e.Database, s.table), func(tx *gorm.DB) error {
+			return g.look(ctx, tx.Session(&gorm.Session{}), &s, e)
 		})
 		unlock()
 		if err != nil {
 			return nil, err
 		}
 		for _, of := range g.cluster.TablesOf(m, shard) {
-			lacking, err := g.missingChecks(ctx, shard, of)
+			lacking, err := g.missingChecks(ctx, e, of)
 			if err != nil {
 				return nil, err
 			}
@@ -188,7 +190,7 @@ func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 }
 
 // look notes the columns of a table, and what it lacks.
-func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, shard int) error {
+func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, e shardmap.Entry) error {
 	if !tx.Migrator().HasTable(s.table) {
 		s.missing = append(s.missing, "the table is missing: call AutoMigrate")
 		return shardmap.Ping(ctx, tx)
@@ -208,21 +210,22 @@ func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, shard int) er
 			s.missing = append(s.missing, "column "+name+" is missing")
 		}
 	}
-	indexes, err := g.missingIndexes(tx, s.model, shard)
+	indexes, err := g.missingIndexes(tx, s.model, e)
 	s.missing = append(s.missing, indexes...)
 	return err
 }
 
 // missingIndexes lists the indexes of the model that the table lacks.
-func (g migrator) missingIndexes(tx *gorm.DB, m *shardmap.Model, shard int) ([]string, error) {
+func (g migrator) missingIndexes(tx *gorm.DB, m *shardmap.Model, e shardmap.Entry) ([]string, error) {
+	table := e.TableOn(m.Base.Table)
 	stmt := &gorm.Statement{DB: tx}
-	if err := g.parse(stmt, m.Value, m.Table(shard), shard); err != nil {
+	if err := g.parse(stmt, m.Value, table, e); err != nil {
 		return nil, err
 	}
 	var there []string
 	indexes, err := tx.Migrator().GetIndexes(m.Value)
 	if err != nil {
-		return nil, fmt.Errorf("indexes of %s: %w", m.Table(shard), err)
+		return nil, fmt.Errorf("indexes of %s: %w", table, err)
 	}
 	for _, index := range indexes {
 		there = append(there, index.Name())
@@ -239,27 +242,25 @@ func (g migrator) missingIndexes(tx *gorm.DB, m *shardmap.Model, shard int) ([]s
 // migrateTable makes a table with its constraints, or brings it up to date. A table with rows gets
 // constraints only on PostgreSQL, where that takes no time. Everywhere else it would stop writes for as
 // long as the table is copied, so that is left to the operator, and Check says how.
-func (g migrator) migrateTable(ctx context.Context, shard int, table shardmap.Table) error {
-	db := g.cluster.Databases[g.cluster.Place[shard]]
+func (g migrator) migrateTable(
+	ctx context.Context, e shardmap.Entry, table shardmap.Table,
+) error {
+	db := g.cluster.Databases[e.Database]
 	defer g.cluster.Engine.LockTables(db)()
-	tx := g.sessionFor(ctx, shard, table.Name)
+	tx := g.sessionFor(ctx, e.Database, table.Name)
 	stmt := &gorm.Statement{DB: tx}
-	if err := g.parse(stmt, table.Model, table.Name, shard); err != nil {
+	if err := g.parse(stmt, table.Model, table.Name, e); err != nil {
 		return err
 	}
-	missing, err := g.lacking(ctx, shard, table)
+	missing, err := g.lacking(ctx, e, table)
 	if err != nil {
 		return err
-	}
-	if shard < int(g.cluster.StaleShards.Load()) {
-		// Until the resharding is cleaned, Undo may have to move rows back into the table.
-		missing.checks = nil
 	}
 	var later []shardmap.Check
 	if missing.rows {
 		missing.checks, later = nil, missing.checks
 		for _, check := range later {
-			if err := g.refuseStrangers(ctx, shard, table.Name, check, stmt.Quote(table.Name)); err != nil {
+			if err := g.refuseStrangers(ctx, e.Database, table.Name, check, stmt.Quote(table.Name)); err != nil {
 				return err
 			}
 		}
@@ -272,7 +273,7 @@ func (g migrator) migrateTable(ctx context.Context, shard int, table shardmap.Ta
 		return nil
 	}
 	for _, check := range later {
-		if err := g.execute(ctx, shard, "ALTER TABLE "+stmt.Quote(table.Name)+" ADD "+check.Definition()+
+		if err := g.execute(ctx, e.Database, "ALTER TABLE "+stmt.Quote(table.Name)+" ADD "+check.Definition()+
 			" NOT VALID"); err != nil {
 			return err
 		}
@@ -306,9 +307,11 @@ type lackingChecks struct {
 }
 
 // lacking compares the constraints of a table with those that it should have.
-func (g migrator) lacking(ctx context.Context, shard int, table shardmap.Table) (lackingChecks, error) {
+func (g migrator) lacking(
+	ctx context.Context, e shardmap.Entry, table shardmap.Table,
+) (lackingChecks, error) {
 	var l lackingChecks
-	db := g.cluster.Databases[g.cluster.Place[shard]]
+	db := g.cluster.Databases[e.Database]
 	there, err := g.checksThere(ctx, db, table.Name)
 	if err != nil {
 		return l, fmt.Errorf("constraints: %w", err)
@@ -332,7 +335,7 @@ func (g migrator) lacking(ctx context.Context, shard int, table shardmap.Table) 
 	if len(l.checks) == 0 {
 		return l, nil
 	}
-	err = shardmap.OnOneConnection(g.sessionFor(ctx, shard, table.Name), func(tx *gorm.DB) error {
+	err = shardmap.OnOneConnection(g.sessionFor(ctx, e.Database, table.Name), func(tx *gorm.DB) error {
 		if l.absent = !tx.Session(&gorm.Session{}).Migrator().HasTable(table.Name); l.absent {
 			return shardmap.Ping(ctx, tx)
 		}
@@ -341,20 +344,22 @@ func (g migrator) lacking(ctx context.Context, shard int, table shardmap.Table) 
 	if err != nil || l.absent {
 		return l, err
 	}
-	l.rows, err = g.hasRows(ctx, shard, table.Name)
+	l.rows, err = g.hasRows(ctx, e.Database, table.Name)
 	return l, err
 }
 
 // missingChecks describes the constraints that a table lacks, each with the statement that adds it.
-func (g migrator) missingChecks(ctx context.Context, shard int, table shardmap.Table) ([]string, error) {
-	l, err := g.lacking(ctx, shard, table)
+func (g migrator) missingChecks(
+	ctx context.Context, e shardmap.Entry, table shardmap.Table,
+) ([]string, error) {
+	l, err := g.lacking(ctx, e, table)
 	if errors.Is(err, errs.ErrSharding) {
 		return []string{err.Error()}, nil
 	}
 	if err != nil || l.absent || l.weaker {
 		return nil, err
 	}
-	db := g.cluster.Databases[g.cluster.Place[shard]]
+	db := g.cluster.Databases[e.Database]
 	alter := "ALTER TABLE " + db.Statement.Quote(table.Name) + " "
 	var missing []string
 	for _, check := range l.checks {
@@ -427,8 +432,8 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 }
 
 // hasRows reports whether a table has a row.
-func (g migrator) hasRows(ctx context.Context, shard int, table string) (found bool, err error) {
-	db := g.cluster.Databases[g.cluster.Place[shard]]
+func (g migrator) hasRows(ctx context.Context, database int, table string) (found bool, err error) {
+	db := g.cluster.Databases[database]
 	err = g.cluster.EachPlainRow(ctx, db, func(*sql.Rows) error {
 		found = true
 		return nil
@@ -452,7 +457,7 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 				continue
 			}
 			table := g.cluster.TablesOf(m, shard)[0]
-			l, err := g.lacking(ctx, shard, table)
+			l, err := g.lacking(ctx, g.cluster.Entry(shard), table)
 			if err != nil {
 				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
 			}
@@ -463,7 +468,7 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 			for _, order := range []string{"", " DESC"} {
 				end := fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end",
 					check.Column, g.cluster.Databases[at].Statement.Quote(table.Name), order, endRows)
-				if err := g.refuseStrangers(ctx, shard, table.Name, check, end); err != nil {
+				if err := g.refuseStrangers(ctx, database, table.Name, check, end); err != nil {
 					return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
 				}
 			}
@@ -474,10 +479,10 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 
 // refuseStrangers returns an error if a row breaks the rule of its shard.
 func (g migrator) refuseStrangers(
-	ctx context.Context, shard int, table string, check shardmap.Check, from string,
+	ctx context.Context, database int, table string, check shardmap.Check, from string,
 ) error {
 	var key sql.NullString
-	err := g.cluster.EachPlainRow(ctx, g.cluster.Databases[g.cluster.Place[shard]], func(rows *sql.Rows) error {
+	err := g.cluster.EachPlainRow(ctx, g.cluster.Databases[database], func(rows *sql.Rows) error {
 		return rows.Scan(&key)
 	}, "SELECT "+check.Column+" FROM "+from+" WHERE NOT ("+check.Expression+") LIMIT 1")
 	if err != nil || !key.Valid {
@@ -491,6 +496,6 @@ func (g migrator) refuseStrangers(
 }
 
 // execute runs a statement on the database of a shard.
-func (g migrator) execute(ctx context.Context, shard int, statement string) error {
-	return g.session(ctx, g.cluster.Place[shard], shard).Exec(statement).Error
+func (g migrator) execute(ctx context.Context, database int, statement string) error {
+	return g.session(ctx, database).Exec(statement).Error
 }

@@ -99,7 +99,7 @@ func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) (
 	seen := make(map[int64]bool, len(ids))
 	var wanted []shardIDs
 	for _, id := range ids {
-		shard, err := r.Shard(id)
+		shard, err := r.shardOf(id)
 		if err == nil && !m.Broadcast {
 			err = r.checkLocked(ctx, shard)
 		}
@@ -180,7 +180,7 @@ func (r *Router) findApart(
 		found[i], err = r.findOn(ctx, m, wanted[i], slice)
 		return err
 	})
-	return found, aboutShards(err, func(i int) []int { return []int{wanted[i].shard} })
+	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{wanted[i].shard} })
 }
 
 // findOn reads the rows that one shard has, into a slice of the given type.
@@ -240,19 +240,21 @@ func emptied(dest any) (reflect.Value, error) {
 	return v, nil
 }
 
-// aboutShards turns the numbers in an error of scatter into those of shards.
-func aboutShards(err error, shardsOf func(i int) []int) error {
+// aboutShards turns the numbers in an error of scatter into those by which applications know shards.
+func aboutShards(t *shardmap.Topology, err error, shardsOf func(i int) []int) error {
 	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
 	if !ok {
 		return err
 	}
 	e := &shardmap.PartialError{Failed: map[int]error{}}
 	for _, i := range partial.OK {
-		e.OK = append(e.OK, shardsOf(i)...)
+		for _, shard := range shardsOf(i) {
+			e.OK = append(e.OK, t.Entry(shard).Residue)
+		}
 	}
 	for i, failure := range partial.Failed {
 		for _, shard := range shardsOf(i) {
-			e.Failed[shard] = failure
+			e.Failed[t.Entry(shard).Residue] = failure
 		}
 	}
 	slices.Sort(e.OK)
@@ -448,7 +450,7 @@ func (r *Router) moreRows(
 		found[i] = some.Elem()
 		return tx.Order(p.order()).Limit(p.limit - share).Find(some.Interface()).Error
 	})
-	return found, aboutShards(err, func(i int) []int { return []int{full[i]} })
+	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{full[i]} })
 }
 
 // after is the part of a page that follows a row and comes before the last one of a full page.
@@ -545,18 +547,15 @@ func partsOf(t *shardmap.Topology, m *shardmap.Model) []unionPart {
 }
 
 // acrossParts runs do for each part, several at a time. Its errors are about shards, not parts.
-func acrossParts(ctx context.Context, t *shardmap.Topology, parts []unionPart, do func(i int) error) error {
+func acrossParts(ctx context.Context, c *cluster, parts []unionPart, do func(i int) error) error {
 	err := shardmap.Scatter(ctx, len(parts), func(i int) error {
 		at := parts[i].database
-		if err := t.CheckLease(ctx, at, nil, shardmap.BeforeStatement); err != nil {
+		if err := c.LookOnce(ctx, at, false); err != nil {
 			return err
 		}
-		if err := do(i); err != nil {
-			return err
-		}
-		return t.CheckLease(ctx, at, nil, shardmap.AfterStatement)
+		return do(i)
 	})
-	return aboutShards(err, func(i int) []int { return parts[i].shards })
+	return aboutShards(c.Topology, err, func(i int) []int { return parts[i].shards })
 }
 
 // statement is SQL under construction, with its arguments.
@@ -641,7 +640,7 @@ func (q *query) find(slice reflect.Type) ([]reflect.Value, error) {
 
 // run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
 func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
-	return acrossParts(q.ctx, q.Topology, q.parts, func(i int) error {
+	return acrossParts(q.ctx, q.cluster, q.parts, func(i int) error {
 		s, err := q.union(q.parts[i])
 		if err != nil {
 			return err
@@ -743,7 +742,7 @@ func checkScopes(stmt *gorm.Statement) error {
 
 // build lets GORM build the SELECT for one shard, and appends it to a statement.
 func (q *query) build(database, shard int, s *statement) error {
-	tx := q.bind(q.ctx, q.Databases[database], route{shard: shard}, q.m.Value)
+	tx := q.bind(q.ctx, q.Databases[database], q.to(shard), q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx = q.complete(q.scoped(tx.Model(q.m.Value)), shard)
 	tx.Statement.Vars = s.vars // because placeholders are numbered by position
@@ -773,7 +772,7 @@ const (
 
 // template lets GORM build a SELECT without running it.
 func (q *query) template(database, shard int) (*template, error) {
-	to := route{shard: shard}
+	to := q.to(shard)
 	if !q.m.Broadcast {
 		to.open = &opening{of: q.m}
 	}

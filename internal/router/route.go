@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,12 +24,13 @@ type cluster struct {
 	schemas   schemas
 	relations relations
 	guards    []*shardGuard // by database; empty until install
-	before    *cluster      // that this one has replaced, or nil
+	// doubted is set when a table of the map was not found, until the map has been read again.
+	doubted atomic.Bool
 }
 
-func newCluster(t *shardmap.Topology) *cluster {
+func newCluster(t *shardmap.Topology, of *current) *cluster {
 	c := &cluster{
-		Topology: t, handles: newHandles(t), schemas: newSchemas(t), relations: relationsOf(t),
+		Topology: t, handles: newHandles(t, of), schemas: newSchemas(t), relations: relationsOf(t),
 	}
 	t.Examines = migrator{c}.refuseStrangersIn
 	return c
@@ -62,7 +62,6 @@ const (
 	callbackRoute  = fill.PluginName + ":route"
 	callbackCheck  = fill.PluginName + ":check_shard"
 	callbackNested = fill.PluginName + ":check_nested"
-	callbackMap    = fill.PluginName + ":check_map"
 )
 
 // shardGuard routes the statements of one database. It is a plugin of GORM, so that each database has
@@ -81,16 +80,28 @@ func (g *shardGuard) Name() string { return guardName }
 
 // Initialize registers the guard before all other callbacks of a statement.
 func (g *shardGuard) Initialize(db *gorm.DB) error {
-	const commits = "gorm:commit_or_rollback_transaction"
 	callbacks := db.Callback()
+	for _, of := range []struct {
+		name    string
+		what    verb
+		get     func(name string) func(*gorm.DB)
+		replace func(name string, fn func(*gorm.DB)) error
+	}{
+		{"gorm:query", reads, callbacks.Query().Get, callbacks.Query().Replace},
+		{"gorm:row", reads, callbacks.Row().Get, callbacks.Row().Replace},
+		{"gorm:raw", reads, callbacks.Raw().Get, callbacks.Raw().Replace},
+		{"gorm:create", creates, callbacks.Create().Get, callbacks.Create().Replace},
+		{"gorm:update", updates, callbacks.Update().Get, callbacks.Update().Replace},
+		{"gorm:delete", deletes, callbacks.Delete().Get, callbacks.Delete().Replace},
+	} {
+		if run := of.get(of.name); run != nil {
+			if err := of.replace(of.name, g.repeating(run, of.what)); err != nil {
+				return err
+			}
+		}
+	}
 	return errors.Join(
 		callbacks.Create().Before("*").Register(callbackRoute, g.routeCreate),
-		callbacks.Create().Before(commits).Register(callbackMap, g.checkAfter),
-		callbacks.Update().Before(commits).Register(callbackMap, g.checkAfter),
-		callbacks.Delete().Before(commits).Register(callbackMap, g.checkAfter),
-		callbacks.Query().After("gorm:query").Register(callbackMap, g.checkAfter),
-		callbacks.Row().After("gorm:row").Register(callbackMap, g.checkAfter),
-		callbacks.Raw().After("gorm:raw").Register(callbackMap, g.checkAfter),
 		callbacks.Raw().Before("*").Register(callbackRoute, g.checkBefore),
 		callbacks.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkCreated),
 		callbacks.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkUpdated),
@@ -237,8 +248,11 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, what verb) error {
 	case !routed || to.all:
 		return c.notRouted(stmt)
 	case c.guards[c.Place[to.shard]] != g:
-		return fmt.Errorf("%w: %s: this is not the database of shard %d", errs.ErrCrossShard,
-			stmt.Schema.Name, to.shard)
+		return fmt.Errorf("%w: %s: this is not the database of %s", errs.ErrCrossShard, stmt.Schema.Name, to)
+	}
+	if carried, ok := c.carried(stmt); ok && carried.of != to.of {
+		// What hooks and relations do belongs to this statement, and has its map.
+		stmt.Context = context.WithValue(stmt.Context, routeKey{c.current}, to)
 	}
 	on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
 	if err != nil {
@@ -290,14 +304,9 @@ func (g *shardGuard) checkUnsharded(stmt *gorm.Statement) error {
 
 // notRouted is the error of a statement without a route.
 func (c *cluster) notRouted(stmt *gorm.Statement) error {
-	for before := c.before; before != nil; before = before.before {
-		if _, routed, _ := before.routeOf(stmt); routed {
-			return shardmap.Invalid(shardmap.ErrMapReplaced)
-		}
-	}
 	base := stmt.Schema.Table
 	return fmt.Errorf("%w: the rows of %s are in %s to %s: use a handle of Router.DB or a method of the Router",
-		errs.ErrNotRouted, stmt.Schema.Name, shardmap.TableOn(base, 0), shardmap.TableOn(base, c.ShardCount-1))
+		errs.ErrNotRouted, stmt.Schema.Name, c.Entry(0).TableOn(base), c.Entry(c.ShardCount-1).TableOn(base))
 }
 
 // namesTable reports whether the application named the table of the statement by db.Table.
@@ -315,58 +324,33 @@ func namesAlias(stmt *gorm.Statement, table string) bool {
 	return more && strings.Trim(first, "`\"") == table
 }
 
-// checkStatement is checkLease for a statement with the route of a shard.
-func (g *shardGuard) checkStatement(ctx context.Context, db *gorm.DB, when shardmap.Stage) error {
+// checkBefore looks at the database of a statement with the route of a shard before its first use. A route of an
+// older map is refused where it cannot be followed.
+func (g *shardGuard) checkBefore(db *gorm.DB) {
 	stmt := db.Statement
 	if db.Error != nil || stmt.DryRun {
-		return nil
-	}
-	var t *shardmap.Topology
-	var to route
-	if handle, ok := stmt.Plugins[handleName].(handleRoute); ok {
-		t, to = handle.of, handle.to
-	} else if stmt.Schema != nil {
-		if c := (*g.types.Load())[stmt.Schema.ModelType]; c != nil {
-			var err error
-			if to, ok, err = c.routeOf(stmt); err != nil {
-				return err
-			}
-			if ok {
-				t = c.Topology
-			}
-		}
-	}
-	if t == nil || to.all {
-		return nil // Reads of all shards check it themselves.
-	}
-	return t.CheckLease(ctx, t.Place[to.shard], stmt.ConnPool, when)
-}
-
-// checkBefore and checkAfter are callbacks around a statement. An error after it takes the statement back,
-// if it is in a transaction.
-func (g *shardGuard) checkBefore(db *gorm.DB) {
-	_ = db.AddError(g.checkStatement(db.Statement.Context, db, shardmap.BeforeStatement))
-}
-
-func (g *shardGuard) checkAfter(db *gorm.DB) {
-	if db.Error != nil {
-		g.explainName(db)
 		return
 	}
-	ctx := db.Statement.Context
-	switch db.Statement.Dest.(type) {
-	case *sql.Rows, *sql.Row:
-		// The open rows may hold the only connection, so to wait for another one could have no end.
-		limited, cancel := context.WithTimeout(ctx, shardmap.MapPatience)
-		defer cancel()
-		ctx = limited
-	}
-	err := g.checkStatement(ctx, db, shardmap.AfterStatement)
-	if err == nil {
+	c := g.clusterOf(stmt)
+	if c == nil {
 		return
+	}
+	to, routed, err := c.routeOf(stmt)
+	if err == nil && routed && !to.all { // Reads of all shards look themselves.
+		err = c.LookOnce(stmt.Context, c.Place[to.shard], inTransaction(stmt))
 	}
 	_ = db.AddError(err)
-	closeRows(db.Statement)
+}
+
+// clusterOf returns the cluster that a statement belongs to, or nil.
+func (g *shardGuard) clusterOf(stmt *gorm.Statement) *cluster {
+	if handle, ok := stmt.Plugins[handleName].(handleRoute); ok {
+		return handle.of.cluster.Load()
+	}
+	if stmt.Schema != nil {
+		return (*g.types.Load())[stmt.Schema.ModelType]
+	}
+	return nil
 }
 
 // explainName says what to write if a text has a name for the table in front of a column that the statement
@@ -395,18 +379,5 @@ func (g *shardGuard) explainName(db *gorm.DB) {
 				return
 			}
 		}
-	}
-}
-
-// closeRows gives up the rows that a refused statement has opened.
-func closeRows(stmt *gorm.Statement) {
-	switch rows := stmt.Dest.(type) {
-	case *sql.Rows:
-		_ = rows.Close()
-	case *sql.Row:
-		_ = rows.Scan() // GORM drops the error of the statement, so the row must have one of its own.
-		ended, cancel := context.WithCancel(stmt.Context)
-		cancel()
-		stmt.Dest = stmt.ConnPool.QueryRowContext(ended, "SELECT 1")
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
@@ -29,8 +30,7 @@ import (
 // Router is a cluster with the scopes of its reads. It is safe for concurrent use.
 type Router struct {
 	*cluster
-	scopes  []func(*gorm.DB) *gorm.DB // see Scopes
-	current *current
+	scopes []func(*gorm.DB) *gorm.DB // see Scopes
 }
 
 // NewRouter compares the configuration with what the databases have recorded before it installs
@@ -40,21 +40,22 @@ func NewRouter(cfg shardmap.Config, models ...any) (*Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	found, err := shardmap.Registry{Topology: t}.Compare()
+	entries, err := shardmap.Registry{Topology: t}.Compare()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	t.Version, t.Span = found.Version, found.Span
-	if found.Shards == t.ShardCount {
-		t.StaleShards.Store(int64(found.StaleShards))
+	if entries != nil {
+		if t, err = t.WithEntries(entries); err != nil {
+			return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+		}
 	}
-	c := newCluster(t)
+	of := &current{}
+	c := newCluster(t, of)
+	of.cluster.Store(c)
 	if err := c.install(nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	r := &Router{cluster: c, current: &current{}}
-	r.current.cluster.Store(c)
-	return r, nil
+	return &Router{cluster: c}, nil
 }
 
 // current is the cluster of the shard map that is valid now. The routers that one call of NewRouter and
@@ -64,80 +65,77 @@ type current struct {
 	adopting sync.Mutex // held while the cluster is replaced
 }
 
-// At returns the router with the cluster of the valid map. While a cutover is under way, it waits.
+// At returns the router with the cluster of the valid map. It reads that again after a table was not found.
 func (r *Router) At(ctx context.Context) (*Router, error) {
-	for began := time.Now(); ; {
-		c := r.current.cluster.Load()
-		err := c.lookAtMaps(ctx)
-		if err == nil {
-			return r.on(c), nil
-		}
-		if !errors.Is(err, errs.ErrShardMap) {
+	c := r.current.cluster.Load()
+	inside := c.isLocked(ctx)
+	for i := range c.Databases {
+		// Of a database that does not answer, the statements that need it tell.
+		if err := c.LookOnce(ctx, i, inside); errors.Is(err, errs.ErrSharding) {
 			return nil, err
-		}
-		err = r.current.adopt(ctx, c, c.Databases)
-		if err == nil && r.current.cluster.Load() != c {
-			continue
-		}
-		if err == nil {
-			err = shardmap.Invalid(shardmap.ErrMapClosed) // until a moment ago
-		}
-		if !errors.Is(err, shardmap.ErrMapClosed) || time.Since(began) > maxMapWait {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(err, errs.Ended(ctx))
-		case <-time.After(mapPoll):
 		}
 	}
+	if inside || !c.doubted.Load() {
+		return r.on(c), nil
+	}
+	if err := r.current.reread(ctx, c); err != nil {
+		return nil, err
+	}
+	return r.Known(), nil
 }
 
 // Known returns the router with the cluster that the process has used last, without asking a database.
 func (r *Router) Known() *Router { return r.on(r.current.cluster.Load()) }
+
+// Settled is Adopt that waits while a shard is between its old tables and its new ones. Whoever makes tables
+// that are missing must not make those that a cutover has just renamed.
+func (r *Router) Settled(ctx context.Context) (*Router, error) {
+	for {
+		current, err := r.Adopt(ctx)
+		if err != nil || !hasClosed(current.cluster) {
+			return current, err
+		}
+		if _, err = r.current.await(ctx, current.cluster); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Adopt reads the map that the databases have recorded, and returns the router with that.
+func (r *Router) Adopt(ctx context.Context) (*Router, error) {
+	if err := r.current.reread(ctx, r.current.cluster.Load()); err != nil {
+		return nil, err
+	}
+	return r.Known(), nil
+}
+
+// Missed reports whether a method of the router failed because a table of its map was not there, and another
+// call is worth it. If the map is being changed, it waits for that. The first call is always repeated, because
+// the cutover may have been given up in between.
+func (r *Router) Missed(ctx context.Context, err error, first bool) (again bool, _ error) {
+	if !dialect.Missing(err) {
+		return false, nil
+	}
+	r.doubted.Store(true)
+	if r.isLocked(ctx) {
+		return false, nil
+	}
+	changed, err := r.current.await(ctx, r.cluster)
+	return changed || first && err == nil, err
+}
 
 // on returns a router with the same scopes on a cluster.
 func (r *Router) on(c *cluster) *Router {
 	if r.cluster == c {
 		return r
 	}
-	return &Router{cluster: c, scopes: r.scopes, current: r.current}
+	return &Router{cluster: c, scopes: r.scopes}
 }
 
-// lookAtMaps renews the leases that are not fresh, unless the context is that of a transaction.
-func (c *cluster) lookAtMaps(ctx context.Context) error {
-	if to, ok := ctx.Value(routeKey{c.Topology}).(route); ok && to.locked {
-		return nil // The transaction may hold the only connection.
-	}
-	return c.RenewMaps(ctx)
-}
-
-// adopt replaces a cluster by that of the map that the databases have recorded. dbs are the databases of
-// the new one. It returns nil if there is nothing to replace any more.
-func (f *current) adopt(ctx context.Context, from *cluster, dbs []*gorm.DB) error {
-	f.adopting.Lock()
-	defer f.adopting.Unlock()
-	return f.replace(ctx, from, dbs, false)
-}
-
-// replace is adopt for a caller that holds the mutex. If finishes is set, it finishes a cutover that all
-// databases have recorded.
-func (f *current) replace(ctx context.Context, from *cluster, dbs []*gorm.DB, finishes bool) error {
-	if f.cluster.Load() != from {
-		return nil
-	}
-	t, err := from.Successor(ctx, dbs, finishes)
-	if t == nil || err != nil {
-		return err
-	}
-	to := newCluster(t)
-	to.before = from
-	if err := to.install(from); err != nil {
-		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
-	}
-	f.cluster.Store(to)
-	from.EndLeases() // so that its handles are refused at once
-	return nil
+// isLocked reports whether a context is that of a transaction, which may hold the only connection.
+func (c *cluster) isLocked(ctx context.Context) bool {
+	to, ok := ctx.Value(routeKey{c.current}).(route)
+	return ok && to.locked
 }
 
 // Shards returns the number of shards.
@@ -146,13 +144,20 @@ func (r *Router) Shards() int { return r.ShardCount }
 // Scopes returns a router on the same cluster. The slice is clipped first, so that two routers made
 // from one do not write to the same array.
 func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
-	return &Router{
-		cluster: r.cluster, current: r.current, scopes: append(r.scopes[:len(r.scopes):len(r.scopes)], fns...),
-	}
+	return &Router{cluster: r.cluster, scopes: append(r.scopes[:len(r.scopes):len(r.scopes)], fns...)}
 }
 
-// Shard checks the ID before it computes the shard.
+// Shard checks the ID before it computes the number of the shard.
 func (r *Router) Shard(id int64) (int, error) {
+	shard, err := r.shardOf(id)
+	if err != nil {
+		return 0, err
+	}
+	return r.Entry(shard).Residue, nil
+}
+
+// shardOf is Shard for the number inside this module.
+func (r *Router) shardOf(id int64) (int, error) {
 	if err := r.CheckID(id); err != nil {
 		return 0, err
 	}
@@ -165,7 +170,7 @@ func (r *Router) Table(model any, id int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	shard, err := r.Shard(id)
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return "", err
 	}
@@ -178,14 +183,16 @@ func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) 
 	if err != nil {
 		return nil, err
 	}
-	shard, err := r.Shard(id)
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.checkLocked(ctx, shard); err != nil {
 		return nil, err
 	}
-	return r.handleOn(ctx, shard, m.Subject(ctx, model)), nil
+	to := r.to(shard)
+	to.id = id
+	return r.handle(ctx, r.Databases[r.Place[shard]], to, m.Subject(ctx, model)), nil
 }
 
 // ShardOf looks at the route of the statement.
@@ -197,12 +204,12 @@ func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) {
 	case to.all:
 		return -1, true
 	}
-	return to.shard, true
+	return to.number(), true
 }
 
 // Explain decomposes the ID, looks up the place of its shard, and says both in a sentence.
 func (r *Router) Explain(id int64) (string, error) {
-	shard, err := r.Shard(id)
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return "", err
 	}
@@ -218,8 +225,13 @@ func (r *Router) Explain(id int64) (string, error) {
 	}
 	database := r.Place[shard]
 	return fmt.Sprintf("%d is on shard %d, in database %d (%s), table %s; made %s on node %d, sequence %d",
-		id, shard, database, r.Databases[database].Name(), strings.Join(tables, " or "),
+		id, r.Entry(shard).Residue, database, r.Databases[database].Name(), strings.Join(tables, " or "),
 		parts.Time.UTC().Format(time.RFC3339Nano), parts.Node, parts.Sequence), nil
+}
+
+// MakeTables makes the tables of all models for an entry that the map does not have yet.
+func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
+	return migrator{r.cluster}.makeTables(ctx, e)
 }
 
 // AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of
@@ -231,7 +243,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 			if !m.Broadcast {
 				continue
 			}
-			if err := shardmap.AutoMigrate(g.session(ctx, i, 0), m.Value); err != nil {
+			if err := shardmap.AutoMigrate(g.session(ctx, i), m.Value); err != nil {
 				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.Base.Name, i, err)
 			}
 		}
@@ -247,10 +259,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		return nil
 	})
 	if err := shardmap.PartialOf(failures); err != nil {
-		return err
+		return aboutShards(r.Topology, err, func(shard int) []int { return []int{shard} })
 	}
-	// A lease from before the records is not the one that they say.
-	defer r.EndLeases()
 	return shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
 }
 
@@ -269,7 +279,7 @@ func (r *Router) Check(ctx context.Context) error {
 	for shard, of := range shapes {
 		for _, s := range of {
 			database := r.Place[shard]
-			add := func(what string) { e.Drifts = append(e.Drifts, Drift{shard, database, s.table, what}) }
+			add := func(what string) { e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table, what}) }
 			for _, what := range s.missing {
 				add(what)
 			}
@@ -302,12 +312,13 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 			return fn(database, r.handle(ctx, r.Databases[database], route{all: true}, m.Value))
 		})
 	}
-	return shardmap.Scatter(ctx, r.ShardCount, func(shard int) error {
+	err = shardmap.Scatter(ctx, r.ShardCount, func(shard int) error {
 		if err := r.checkLocked(ctx, shard); err != nil {
 			return err
 		}
-		return fn(shard, r.handleOn(ctx, shard, m.Value))
+		return fn(r.Entry(shard).Residue, r.handleOn(ctx, shard, m.Value))
 	})
+	return aboutShards(r.Topology, err, func(shard int) []int { return []int{shard} })
 }
 
 // Create gives every row its ID first, because the ID decides on the shard. Then it stores the rows of
@@ -336,7 +347,7 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 	for shard, rows := range byShard {
 		if rows.IsValid() {
 			at := r.Place[shard]
-			batches[at] = append(batches[at], shardBatch{shard, route{shard: shard}, rows.Interface(), made})
+			batches[at] = append(batches[at], shardBatch{r.Entry(shard).Residue, r.to(shard), rows.Interface(), made})
 		}
 	}
 	return r.store(ctx, batches)
@@ -386,7 +397,7 @@ func (r *Router) group(
 	byShard := make([]reflect.Value, r.ShardCount)
 	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
 	for i, row := range rows {
-		shard, err := r.Shard(m.IDOf(ctx, row))
+		shard, err := r.shardOf(m.IDOf(ctx, row))
 		if err == nil {
 			err = r.checkLocked(ctx, shard)
 		}
@@ -403,7 +414,7 @@ func (r *Router) group(
 
 // shardBatch is what goes to one shard, or, for a broadcast model, to one database.
 type shardBatch struct {
-	shard int
+	shard int // its number for applications
 	to    route
 	rows  any
 	made  []int64 // the keys that were made for them
@@ -539,14 +550,14 @@ func (txs storeTxs) commit() error {
 
 // Transaction gives fn a handle with a locked route.
 func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *ShardTx) error) error {
-	shard, err := r.Shard(id)
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return err
 	}
 	if err := r.checkLocked(ctx, shard); err != nil {
 		return err
 	}
-	to := route{shard: shard, locked: true}
+	to := route{shard: shard, of: r.Topology, id: id, locked: true}
 	return r.handle(ctx, r.Databases[r.Place[shard]], to, nil).Transaction(func(tx *gorm.DB) error {
 		return fn(&ShardTx{router: r, shard: shard, ctx: tx.Statement.Context, tx: tx})
 	})
@@ -561,7 +572,7 @@ type ShardTx struct {
 }
 
 // Shard returns the number of the shard.
-func (t *ShardTx) Shard() int { return t.shard }
+func (t *ShardTx) Shard() int { return t.router.Entry(t.shard).Residue }
 
 // Context returns a context that carries the locked route.
 func (t *ShardTx) Context() context.Context { return t.ctx }
@@ -572,7 +583,7 @@ func (t *ShardTx) DB(model any, id int64) (*gorm.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	shard, err := t.router.Shard(id)
+	shard, err := t.router.shardOf(id)
 	if err != nil {
 		return nil, err
 	}
@@ -592,85 +603,3 @@ func (t *ShardTx) Create(rows any) error {
 	}
 	return t.Gorm().Create(rows).Error
 }
-
-// Reshard makes the new tables and the journal. It moves nothing.
-func (r *Router) Reshard(ctx context.Context, cfg ReshardConfig) (*Resharding, error) {
-	if err := r.lookAtMaps(ctx); err != nil {
-		// If this fails, too, a cutover was interrupted, and this resharding continues it.
-		_ = r.current.adopt(ctx, r.cluster, r.Databases)
-		r = r.Known()
-	}
-	d := &Resharding{
-		router: r, from: r.Topology, chunk: cfg.Chunk, onProgress: cfg.Progress, shards: r.ShardCount,
-	}
-	if d.chunk == 0 {
-		d.chunk = defaultChunk
-	}
-	if d.onProgress == nil {
-		d.onProgress = func(ReshardProgress) {}
-	}
-	if err := d.configure(cfg); err != nil {
-		if errors.Is(err, errs.ErrSharding) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
-	}
-	found, err := shardmap.Registry{Topology: d.from}.Survey(ctx, d.from.ShardCount)
-	if err != nil {
-		return nil, err
-	}
-	switch found.Phase {
-	case shardmap.PhaseOpen, shardmap.PhaseClosed:
-		if err := (shardmap.Registry{Topology: d.from}).RecordMissing(ctx); err != nil {
-			return nil, err // Other processes could not see the cutover.
-		}
-	case shardmap.PhaseUndoing, shardmap.PhaseUndoHalf, shardmap.PhaseUndone, shardmap.PhaseDropping:
-		return nil, errUndoing
-	}
-	if err := d.checkColocated(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.checkForeign(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.makeTables(ctx); err != nil {
-		return nil, err
-	}
-	d.moves = d.allMoves()
-	if err := d.checkTriggers(ctx); err != nil {
-		return nil, err
-	}
-	return d, d.readColumns(ctx)
-}
-
-// PendingCleanup makes the Resharding of the process that cut over, as far as Clean needs it.
-func (r *Router) PendingCleanup() (*Resharding, error) {
-	before := int(r.StaleShards.Load())
-	if before == 0 {
-		return nil, nil
-	}
-	if before >= r.ShardCount { // It is being undone.
-		return OpenResharding(r.Databases[0].Statement.Context, ReshardConfig{Databases: r.Databases})
-	}
-	from, err := shardmap.NewTopology(shardmap.Config{
-		EngineOf: r.EngineOf, Layout: r.Layout, Shards: before, Databases: r.Databases,
-		Place: func(shard int) int { return r.Place[shard] },
-	}, r.Given())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
-	}
-	d := &Resharding{
-		router: r, from: from, to: r.Topology, chunk: defaultChunk, shards: before,
-		onProgress: func(ReshardProgress) {},
-	}
-	from.Span = r.Span
-	d.moves = d.allMoves()
-	return d, nil
-}
-
-const (
-	// maxMapWait is how long a method of the router waits for the end of a cutover.
-	maxMapWait = 10 * time.Second
-	// mapPoll is the time between two looks at the records meanwhile.
-	mapPoll = 20 * time.Millisecond
-)

@@ -87,7 +87,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 		}
 		on := of.byType[m.Base.ModelType]
 		parsed := on.schema
-		parsed.Table = shardmap.TableOn(on.base, shard)
+		parsed.Table = s.Entry(shard).TableOn(on.base)
 		of.names[on.base] = parsed.Table
 		on.alias = on.base[strings.LastIndexByte(on.base, '.')+1:]
 		on.expr = &clause.Expr{SQL: db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias)}
@@ -98,7 +98,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 			join := relation.JoinTable
 			if of.byType[join.ModelType] == nil {
 				base := join.Table
-				join.Table = shardmap.TableOn(base, shard)
+				join.Table = s.Entry(shard).TableOn(base)
 				of.names[base] = join.Table
 				of.byType[join.ModelType] = &shardSchema{schema: join, of: of, base: base}
 			}
@@ -108,9 +108,10 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 }
 
 // planShard describes the shard to the plans that fill rows.
-func (s *schemas) planShard(number int) *fill.Shard {
-	return fill.NewShard(number, s.ShardCount, func(of *schema.Schema, key any) error {
-		return keyRules{s.Topology}.checkKey(of, key, number)
+func (s *schemas) planShard(shard int) *fill.Shard {
+	class := s.Entry(shard).Class
+	return fill.NewShard(class.Residue, class.Modulus, func(of *schema.Schema, key any) error {
+		return keyRules{s.Topology}.checkKey(of, key, shard)
 	})
 }
 

@@ -143,8 +143,11 @@ type checkedColumn struct {
 // Table is a table that a model has on a shard: its own, or that of a many-to-many relation.
 type Table struct {
 	Name   string
+	Base   string // its name without the number of a shard
 	Model  any
 	Checks []Check
+	// Column tells the shard of a row. It is empty for a join table without a key that is a number.
+	Column string
 }
 
 // isIntegerColumn reports whether the remainder of a column can be computed in SQL. An ID may also be

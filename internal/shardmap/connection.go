@@ -2,7 +2,6 @@ package shardmap
 
 import (
 	"context"
-	"database/sql"
 
 	"gorm.io/gorm"
 
@@ -24,17 +23,6 @@ func Ping(ctx context.Context, db *gorm.DB) error {
 	return pool.PingContext(ctx)
 }
 
-// hasFreeConnection reports whether a statement would not have to wait for a connection, as far as the pool
-// tells.
-func hasFreeConnection(db *gorm.DB) bool {
-	pool, err := db.DB()
-	if err != nil {
-		return true // The pool belongs to the application and may not be a sql.DB.
-	}
-	stats := pool.Stats()
-	return stats.MaxOpenConnections == 0 || stats.InUse < stats.MaxOpenConnections
-}
-
 // OnOneConnection calls fn with a handle that looks at tables, or changes them. On SQLite the handle has
 // one connection. A connection of SQLite keeps the schema that it read last, and notices that another
 // connection has changed a table only when it runs the next statement. The driver names the columns of a
@@ -53,15 +41,4 @@ func OnOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
 // AutoMigrate lets GORM make the table of a model, or add what it lacks.
 func AutoMigrate(db *gorm.DB, model any) error {
 	return OnOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
-}
-
-// InTransaction runs a transaction of a resharding. On MySQL, INSERT ... SELECT would lock the rows that it
-// reads if the transactions were isolated as usual there. It would stop writes of programs, and could end
-// them by deadlocks, because they may lock the records of the map after their rows. DELETE would lock the
-// rows that stay.
-func InTransaction(db *gorm.DB, do func(tx *gorm.DB) error) error {
-	if db.Name() == dialect.MySQL {
-		return db.Transaction(do, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	}
-	return db.Transaction(do)
 }

@@ -135,28 +135,3 @@ func PartialOf(failures []error) error {
 	}
 	return e
 }
-
-// InAnyOrder calls a function for each number below n, and again for those for which it failed, as long as
-// fewer fail than before.
-func InAnyOrder(n int, do func(i int) error) error {
-	var left []int
-	for i := range n {
-		left = append(left, i)
-	}
-	for {
-		var failed []int
-		var failures []error
-		for _, i := range left {
-			if err := do(i); err != nil {
-				failed, failures = append(failed, i), append(failures, err)
-			}
-		}
-		if len(failed) == 0 {
-			return nil
-		}
-		if len(failed) == len(left) {
-			return errors.Join(failures...)
-		}
-		left = failed
-	}
-}

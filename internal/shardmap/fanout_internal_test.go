@@ -84,3 +84,10 @@ func TestAFanOutStartsNothingAfterTheEndOfItsContext(t *testing.T) {
 		t.Errorf("%d calls began, want at most %d", begun.Load(), maxConcurrent)
 	}
 }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -39,7 +39,7 @@ type broadcastModel struct{ model any }
 func Broadcast(model any) any { return broadcastModel{model} }
 
 // parseModel reads what GORM knows of a model. The key is left to the caller.
-func parseModel(i int, given any, db *gorm.DB, shards int) (*Model, error) {
+func parseModel(i int, given any, db *gorm.DB, entries []Entry) (*Model, error) {
 	m := &Model{}
 	if b, ok := given.(broadcastModel); ok {
 		given, m.Broadcast = b.model, true
@@ -50,8 +50,8 @@ func parseModel(i int, given any, db *gorm.DB, shards int) (*Model, error) {
 	}
 	m.Base = stmt.Schema
 	m.Value = reflect.New(m.Base.ModelType).Interface()
-	for shard := range shards {
-		m.tables = append(m.tables, TableOn(m.Base.Table, shard))
+	for _, e := range entries {
+		m.tables = append(m.tables, e.TableOn(m.Base.Table))
 	}
 	// The names are copied now because GORM writes to the schemas of join tables each time it parses
 	// the model.

@@ -2,8 +2,7 @@
 // databases have recorded about that.
 //
 // A [Topology] is one version of the map in a process, and does not change. A [Registry] compares it with the
-// records of the databases, and changes those. A process uses a Topology only while it holds a lease on its
-// version. The packages router and the resharding build on this one.
+// records of the databases, and changes those. The packages router and resharding build on this one.
 package shardmap
 
 import (
@@ -13,7 +12,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +21,6 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
@@ -38,30 +35,30 @@ type Config struct {
 	Shards    int
 	Databases []*gorm.DB
 	Place     func(shard int) int
+	// Entries are those of a map that has changed since the first start. They come instead of Place.
+	Entries []Entry
 	// EngineOf returns the engine of the plugin that a database uses, or nil if it uses none.
 	EngineOf func(*gorm.DB) *fill.Engine
 }
 
 // Topology says on which shard a row is, and in which database a shard is. It does not change after
-// newTopology has returned it, except for staleShards.
+// NewTopology has returned it.
 type Topology struct {
 	Engine     *fill.Engine
 	EngineOf   func(*gorm.DB) *fill.Engine
 	Layout     generator.Layout
 	Mask       int64 // of the sequence
+	FirstCount int   // the number of shards at the first start, which the records and the configuration keep
 	ShardCount int
 	Databases  []*gorm.DB // fresh sessions: each call on one begins a new statement
 	Place      []int      // index into dbs of each shard
+	entries    []Entry    // by shard
+	index      []int32    // the shards of the residues by the common modulus; nil if those are the same
 	Models     []*Model
 	ByType     map[reflect.Type]*Model
 	horizon    int64 // IDs below it are within maxClockAhead of the start of the process
 
-	// StaleShards is the number of shards before a resharding whose Clean is pending, or 0.
-	StaleShards atomic.Int64
-
-	Version int64         // of the shard map
-	Span    time.Duration // how long a lease on it lasts, by the records
-	leases  []*mapLease   // by database
+	looks []*look // by database
 	// Examines looks at the rows of a database without records, before its first use. The cluster sets it.
 	Examines func(ctx context.Context, database int) error
 }
@@ -107,16 +104,26 @@ func (t *Topology) configure(cfg Config) error {
 	} else if readsDifferently(t.Layout, own) {
 		return fmt.Errorf("layout %s is not the layout of the plugin, %s", t.Layout.Name, own.Name)
 	}
-	t.Mask, t.ShardCount = t.Layout.MaxSequence(), cfg.Shards
-	if spread := n.Shards(); t.ShardCount < 1 || int64(t.ShardCount) > t.Mask+1 || spread%t.ShardCount != 0 {
+	t.Mask, t.FirstCount = t.Layout.MaxSequence(), cfg.Shards
+	if spread := n.Shards(); t.FirstCount < 1 || int64(t.FirstCount) > t.Mask+1 || spread%t.FirstCount != 0 {
 		return fmt.Errorf("%d shards: the number must be from 1 to %d and divide %d, over which the plugin "+
 			"spreads its IDs; to use another number pass WithShards(%d) to snowflakeplugin.New",
-			t.ShardCount, t.Mask+1, spread, max(t.ShardCount, 1))
+			t.FirstCount, t.Mask+1, spread, max(t.FirstCount, 1))
 	}
 	if first, err := t.Layout.Compose(generator.Parts{Time: time.Now().Add(maxClockAhead)}); err == nil {
 		t.horizon = first
 	}
-	return t.configurePlaces(cfg.Place)
+	if cfg.Entries == nil {
+		return t.configurePlaces(cfg.Place)
+	}
+	t.setEntries(cfg.Entries)
+	for _, e := range t.entries {
+		if spread := n.Shards(); spread%e.Modulus != 0 {
+			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
+				"spreads its IDs: pass WithShards(%[2]d) to snowflakeplugin.New", e.Class, e.Modulus, spread)
+		}
+	}
+	return nil
 }
 
 // addDatabase adds a database that uses the plugin of the others.
@@ -141,7 +148,7 @@ func (t *Topology) addDatabase(i int, db *gorm.DB) error {
 	}
 	t.Engine = engine
 	t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
-	t.leases = append(t.leases, &mapLease{})
+	t.looks = append(t.looks, &look{})
 	return nil
 }
 
@@ -150,19 +157,21 @@ func (t *Topology) configurePlaces(place func(int) int) error {
 	if place == nil {
 		place = func(shard int) int { return shard % len(t.Databases) }
 	}
-	for shard := range t.ShardCount {
+	var entries []Entry
+	for shard := range t.FirstCount {
 		at := place(shard)
 		if at < 0 || at >= len(t.Databases) {
 			return fmt.Errorf("Place(%d) returned %d, but there are %d databases", shard, at, len(t.Databases))
 		}
-		t.Place = append(t.Place, at)
+		entries = append(entries, Entry{Class{shard, t.FirstCount}, 0, at, false})
 	}
+	t.setEntries(entries)
 	return nil
 }
 
 // addModel adds a model, given as for NewRouter.
 func (t *Topology) addModel(i int, given any) error {
-	m, err := parseModel(i, given, t.Databases[0], t.ShardCount)
+	m, err := parseModel(i, given, t.Databases[0], t.entries)
 	if err != nil {
 		return err
 	}
@@ -204,93 +213,57 @@ func (t *Topology) Given() []any {
 	return models
 }
 
-// With makes a topology of the same models. Its first shards stay where they are.
-func (t *Topology) With(shards int, dbs []*gorm.DB, place func(int) int) (*Topology, error) {
-	return NewTopology(Config{
-		EngineOf: t.EngineOf, Layout: t.Layout, Shards: shards, Databases: dbs,
-		Place: func(shard int) int {
-			if shard < t.ShardCount {
-				return t.Place[shard]
-			}
-			return place(shard)
-		},
+// WithEntries makes a topology of the same models and databases by the entries of a map that has changed.
+func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
+	to, err := NewTopology(Config{
+		EngineOf: t.EngineOf, Layout: t.Layout, Shards: t.FirstCount, Databases: t.Databases, Entries: entries,
 	}, t.Given())
-}
-
-// BareTopology makes a topology of tables without their models.
-func BareTopology(
-	dbs []*gorm.DB, shards int, place map[int]int, names []string, records []MapRecord,
-) (*Topology, error) {
-	t := &Topology{ShardCount: shards}
-	for _, db := range dbs {
-		t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
-		t.leases = append(t.leases, &mapLease{})
+	if err != nil {
+		return nil, err
 	}
-	for shard := range shards {
-		t.Place = append(t.Place, place[shard])
-	}
-	for _, name := range names {
-		i := slices.IndexFunc(records, func(r MapRecord) bool { return r.Name == name && r.Mask != 0 })
-		if i < 0 {
-			return nil, fmt.Errorf("%w: the records of %s do not name the key: call AutoMigrate in the program "+
-				"once, and try again", errs.ErrSharding, name)
-		}
-		t.Mask = records[i].Mask
-		m := &Model{
-			Base: &schema.Schema{Name: name, Table: name}, Key: &schema.Field{DBName: records[i].KeyColumn},
-		}
-		for shard := range shards {
-			m.tables = append(m.tables, TableOn(name, shard))
-		}
-		t.Models = append(t.Models, m)
-	}
-	return t, nil
+	to.looks = t.looks
+	return to, nil
 }
 
 // Successor makes the topology that the databases have recorded. It returns nil if that is this one.
-func (t *Topology) Successor(ctx context.Context, dbs []*gorm.DB, finishes bool) (*Topology, error) {
-	to := &Topology{Databases: dbs, Models: t.Models}
-	found := MapState{}
-	place := map[int]int{}
-	for i := range dbs {
-		records, err := (Registry{to}).recordsIn(ctx, i)
+func (t *Topology) Successor(ctx context.Context) (*Topology, error) {
+	var all [][]Record
+	for i := range t.Databases {
+		records, err := (Registry{t}).recordsIn(ctx, i)
 		if err != nil {
 			return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
 		}
-		for _, c := range records {
-			found.add(c)
-			for _, shard := range ReadShards(c.Held) {
-				place[shard] = i
-			}
-		}
+		all = append(all, records)
 	}
-	switch {
-	case found.Mixed || found.Next != 0 && (found.Shards != found.Next || !finishes):
-		return nil, Invalid(ErrMapClosed)
-	case len(place) != found.Shards:
-		return nil, Invalid(fmt.Errorf("by now there are %d shards, and some of them are in databases that "+
-			"this process does not have: start it again with the new Databases and Place", found.Shards))
-	}
-	if found.Version < t.Version || found.Version == t.Version && found.Shards == t.ShardCount {
-		return nil, nil
-	}
-	next, err := NewTopology(Config{
-		EngineOf: t.EngineOf, Layout: t.Layout, Shards: found.Shards, Databases: dbs,
-		Place: func(shard int) int { return place[shard] },
-	}, t.Given())
+	recorded, err := entriesOf(all)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	next.Version, next.Span = found.Version, found.Span
-	next.StaleShards.Store(int64(found.StaleShards))
-	if found.Next != 0 {
-		return next, Registry{next}.Finish(ctx)
+	if len(recorded) == 0 {
+		return nil, nil
+	}
+	entries, whole := valid(recorded)
+	switch {
+	case !whole:
+		return nil, Invalid(fmt.Errorf("by now %d shards are recorded, and some of them are in databases that "+
+			"this process does not have: start it again with the new Databases", len(entries)))
+	case slices.Equal(entries, t.entries):
+		return nil, nil
+	}
+	next, err := t.WithEntries(entries)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	return next, nil
 }
 
 // ShardOf computes the shard of an ID without checking the ID.
-func (t *Topology) ShardOf(id int64) int { return int(id & t.Mask % int64(t.ShardCount)) }
+func (t *Topology) ShardOf(id int64) int {
+	if t.index == nil {
+		return int(id & t.Mask % int64(t.ShardCount))
+	}
+	return int(t.index[id&t.Mask%int64(len(t.index))])
+}
 
 // CheckID returns an error for a number that cannot be an ID of the layout.
 func (t *Topology) CheckID(id int64) error {
@@ -340,32 +313,15 @@ func (t *Topology) shardedTables() []string {
 	return names
 }
 
-// shardsIn lists the shards of a database in a short form, such as 0-3,8.
+// shardsIn is the text of the entries of a database.
 func (t *Topology) shardsIn(database int) string {
-	var b strings.Builder
-	first, last := -1, -2 // the run of consecutive shards under way
-	end := func() {
-		if last > first {
-			fmt.Fprintf(&b, "-%d", last)
+	var entries []Entry
+	for _, e := range t.entries {
+		if e.Database == database {
+			entries = append(entries, e)
 		}
 	}
-	for shard, at := range t.Place {
-		if at != database {
-			continue
-		}
-		if shard == last+1 {
-			last = shard
-			continue
-		}
-		end()
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(shard))
-		first, last = shard, shard
-	}
-	end()
-	return b.String()
+	return formatEntries(entries, t.FirstCount)
 }
 
 // PlainOn returns a handle for the router's own statements. Its table is named explicitly, so the
@@ -441,20 +397,44 @@ func (t *Topology) KindOf(relation *schema.Relationship) RelationKind {
 }
 
 // TablesOf returns the tables of a model on a shard.
-func (t *Topology) TablesOf(m *Model, shard int) []Table {
-	tables := []Table{{m.Table(shard), m.Value, t.checksOf(m, shard)}}
-	for _, join := range m.Joins {
-		name := TableOn(join.Base, shard)
-		tables = append(tables, Table{
-			name, reflect.New(join.of).Interface(), t.checksOn(name, join.checked, shard),
-		})
+func (t *Topology) TablesOf(m *Model, shard int) []Table { return t.tablesOf(m, t.entries[shard]) }
+
+// Tables returns the tables of all models for an entry, which the map need not have.
+func (t *Topology) Tables(e Entry) []Table {
+	var tables []Table
+	known := map[string]bool{}
+	for _, m := range t.Models {
+		if m.Broadcast {
+			continue
+		}
+		for _, table := range t.tablesOf(m, e) {
+			if !known[table.Name] {
+				known[table.Name] = true
+				tables = append(tables, table)
+			}
+		}
 	}
 	return tables
 }
 
-// checksOf returns the constraints of a model's own table on a shard of this topology.
-func (t *Topology) checksOf(m *Model, shard int) []Check {
-	return t.checksOn(m.Table(shard), m.checked, shard)
+func (t *Topology) tablesOf(m *Model, e Entry) []Table {
+	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, e)}
+	for _, join := range m.Joins {
+		tables = append(tables, t.tableOf(join.Base, reflect.New(join.of).Interface(), join.checked, e))
+	}
+	return tables
+}
+
+func (t *Topology) tableOf(base string, model any, columns []checkedColumn, e Entry) Table {
+	table := Table{Name: e.TableOn(base), Base: base, Model: model}
+	for _, column := range columns {
+		if table.Column == "" {
+			table.Column = column.name
+		}
+		table.Checks = append(table.Checks, newShardCheck(t.Databases[e.Database].Dialector, table.Name,
+			column.name, column.role, t.Layout, e.Modulus, e.Residue))
+	}
+	return table
 }
 
 // noteCheckedColumns finds the columns with constraints when the topology is made. Later GORM may write the
@@ -495,338 +475,39 @@ func (t *Topology) holdsShard(field *schema.Field) bool {
 	return field.Name == m.Key.Name || m.Like != nil && m.Like.Name == field.Name
 }
 
-// checksOn returns the constraints of columns in a table on a shard.
-func (t *Topology) checksOn(table string, columns []checkedColumn, shard int) []Check {
-	var checks []Check
-	for _, column := range columns {
-		checks = append(checks, newShardCheck(t.Databases[t.Place[shard]].Dialector, table, column.name,
-			column.role, t.Layout, t.ShardCount, shard))
-	}
-	return checks
+// look is whether the tables of a database have been looked at before their first use.
+type look struct {
+	mutex sync.Mutex
+	done  atomic.Bool
 }
 
-func (t *Topology) newTurns() turns {
-	var all turns
-	for _, db := range t.Databases {
-		all = append(all, make(chan struct{}, sideBySide(db)))
-	}
-	return all
-}
-
-// EachInTurn calls do for the numbers below n on goroutines of their own, as far as the databases that each
-// works in allow it. It calls then for one number after the other, on the goroutine of the caller, as soon as
-// do has returned for it and for those before it. After an error of do it cancels the rest, and returns the
-// error of the least number when all of them have ended.
-func (t *Topology) EachInTurn(
-	ctx context.Context, n int, databases func(i int) []int, do func(ctx context.Context, i int) error,
-	then func(i int),
-) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer cancel() // which comes first
-	all := t.newTurns()
-	ended := make([]chan error, n)
-	for i := range n {
-		ended[i] = make(chan error, 1)
-		workers.Go(func() {
-			err := ErrUnfinished
-			defer func() { ended[i] <- err }()
-			giveBack, refused := all.take(ctx, databases(i)...)
-			if refused != nil {
-				err = refused
-				return
-			}
-			defer giveBack()
-			err = RecoverPanic(func() error { return do(ctx, i) })
-		})
-	}
-	for i := range n {
-		if err := <-ended[i]; err != nil {
-			return err
-		}
-		if then != nil {
-			then(i)
-		}
-	}
-	return nil
-}
-
-// The shard map of a router is the number of its shards and their places, as each database has recorded
-// them, with a version. A process may route a statement to a database only while it holds a lease on the
-// version that it was configured with. It takes the lease by reading the records, and the lease ends
-// mapSpan after that read began, by the clock of the process. A cutover first marks the records, so no
-// read gives a lease any more, and then waits for mapSpan. From then on no process routes by the old map,
-// whether it still runs, was paused, or is cut off, and no clocks are compared.
-const (
-	// mapSpan is how long a lease lasts, unless the records say something else.
-	mapSpan = 3 * time.Second
-	// mapRenewal is the part of its span after which a lease in use is renewed. The leases of busy processes
-	// therefore end within this time of each other, and for about as long statements wait in a cutover.
-	mapRenewal = 1.0 / 12
-	// mapReserve is the part of its span that is left of a lease when the router gives out a handle. For about
-	// as long statements wait, too.
-	mapReserve = 1.0 / 20
-	// MapPatience is the time for which a database that did not answer is left to the statements.
-	MapPatience = 3 * time.Second
-)
-
-// mapLease is the lease of a topology on one database.
-type mapLease struct {
-	renewing sync.Mutex                // held while the records are read
-	granted  atomic.Pointer[mapGrant]  // nil without a lease
-	failed   atomic.Pointer[time.Time] // when the last read failed; nil after one that did not
-	recorded atomic.Bool               // the database is known to have records
-	examined atomic.Bool               // the rows of its tables are known to be those of their shards
-	// refused is when the last read began, if that found another map, or a closed one.
-	refused atomic.Pointer[time.Time]
-}
-
-// mapGrant is a read that gave a lease.
-type mapGrant struct {
-	began time.Time
-	span  time.Duration
-}
-
-// younger reports whether less than a span has passed since a time. It asks both clocks, because the
-// monotonic one stops while a machine is suspended.
-func younger(since *time.Time, span time.Duration) bool {
-	if since == nil {
-		return false
-	}
-	now := time.Now()
-	return now.Sub(*since) < span && now.Round(0).Sub(since.Round(0)) < span
-}
-
-// holds reports whether more than a part of the lease is left.
-func (l *mapLease) holds(reserve float64) bool {
-	g := l.granted.Load()
-	return g != nil && younger(&g.began, time.Duration((1-reserve)*float64(g.span)))
-}
-
-// isFresh reports whether the lease need not be renewed yet.
-func (l *mapLease) isFresh() bool { return l.holds(1 - mapRenewal) }
-
-// lasts reports whether the lease is used as it is: more than a part of it is left, and it was refused a
-// moment ago. To read the records before each statement would only slow the statements down.
-func (l *mapLease) lasts(reserve float64) bool {
-	g := l.granted.Load()
-	return g != nil && l.holds(reserve) && younger(l.refused.Load(), time.Duration(mapRenewal*float64(g.span)))
-}
-
-// ErrMapClosed is the reason of an ErrShardMap while a cutover is under way. It ends by itself, or by a
-// call of Cutover.
-var ErrMapClosed = errors.New("a cutover is under way, so nothing is routed for a moment; if it was " +
-	"interrupted, call Reshard and Cutover again, in any process")
-
-// ErrMapReplaced is the reason of an ErrShardMap for a handle that is older than the last cutover.
-var ErrMapReplaced = errors.New("the shards have changed since this handle was made, so it was refused: " +
-	"get a handle from the router again")
-
-// Invalid wraps a reason in the sentinel.
-func Invalid(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
-
-// Stage is when a lease is checked.
-type Stage int
-
-// The stages of a statement.
-const (
-	// BeforeStatement renews a lease that ends soon.
-	BeforeStatement Stage = iota
-	// AfterStatement means that the lease need not be renewed while it lasts. That would take a connection, and
-	// the statement may hold the only one with the rows that it has opened.
-	AfterStatement
-)
-
-// CheckLease returns an error unless the process may route a statement to a database at this moment. After
-// the statement it is called again: if the map was still the same, so it was while the statement ran,
-// because versions only grow. pool is what the statement runs on.
-func (t *Topology) CheckLease(ctx context.Context, database int, pool gorm.ConnPool, when Stage) error {
-	l := t.leases[database]
-	if when == BeforeStatement && (l.isFresh() || l.lasts(0)) || when == AfterStatement && l.holds(0) {
+// LookOnce looks at the tables of a database before its first use, if the router has not made them. A statement
+// in a transaction leaves that to others, because it may hold the only connection.
+func (t *Topology) LookOnce(ctx context.Context, database int, inside bool) error {
+	l := t.looks[database]
+	if l.done.Load() || inside {
 		return nil
 	}
-	if _, inside := pool.(gorm.TxCommitter); inside {
-		if l.holds(0) {
-			return nil
-		}
-		return t.lockMap(ctx, database, pool)
-	}
-	if _, single := pool.(*sql.Conn); !single {
-		pool = t.Databases[database].ConnPool // which is never that of a replica
-	}
-	if !l.renewing.TryLock() {
-		if l.holds(0) {
-			return nil // Another statement is renewing it.
-		}
-		l.renewing.Lock()
-	}
-	defer l.renewing.Unlock()
-	if l.isFresh() {
-		return nil
-	}
-	if err := t.renewMap(ctx, database, pool); err != nil && !l.holds(0) {
-		return err
-	}
-	return nil
-}
-
-// RenewMaps renews the leases that are not fresh, and returns an error if the map has changed and a lease
-// ends soon, or if the tables hold rows of another rule. A database that does not answer is left to the
-// statements that need it. Statements in a transaction do not renew a lease themselves, so without this, the
-// leases of busy processes would end up to a whole span before a cutover can begin.
-func (t *Topology) RenewMaps(ctx context.Context) error {
-	for i, l := range t.leases {
-		if l.isFresh() || l.lasts(mapReserve) || younger(l.failed.Load(), MapPatience) {
-			continue
-		}
-		suffices := l.holds(mapReserve)
-		if suffices && !hasFreeConnection(t.Databases[i]) {
-			continue // The caller may hold the only one.
-		}
-		if !l.renewing.TryLock() {
-			if !suffices && l.refused.Load() != nil {
-				return Invalid(ErrMapClosed)
-			}
-			continue // Another goroutine is renewing it, and the statement waits for that.
-		}
-		err := t.renewMap(ctx, i, t.Databases[i].ConnPool)
-		l.renewing.Unlock()
-		if errors.Is(err, errs.ErrShardMap) && !l.holds(mapReserve) || errors.Is(err, errs.ErrSharding) {
-			return err
-		}
-	}
-	return nil
-}
-
-// EndLeases gives the leases up.
-func (t *Topology) EndLeases() {
-	for _, l := range t.leases {
-		l.granted.Store(nil)
-	}
-}
-
-// renewMap reads the records and takes a new lease. The caller holds the lease's mutex.
-func (t *Topology) renewMap(ctx context.Context, database int, pool gorm.ConnPool) error {
-	l := t.leases[database]
-	began := time.Now()
-	span, err := t.readMap(ctx, database, pool, false)
-	if errors.Is(err, errs.ErrShardMap) {
-		l.refused.Store(&began)
-	} else {
-		l.refused.Store(nil)
-	}
-	if err == nil {
-		l.failed.Store(nil)
-		l.granted.Store(&mapGrant{began, span})
-		return nil
-	}
-	if !errors.Is(err, errs.ErrShardMap) && !errors.Is(err, errs.ErrSharding) && ctx.Err() == nil {
-		l.failed.Store(&began)
-	}
-	return err
-}
-
-// lockMap reads the records in a transaction that has outlived the lease, on the connection of the
-// transaction: a pool with a single connection has no other. The read locks the records, because a plain
-// one might see them as they were when the transaction began. So no cutover begins before it ends. On
-// SQLite a transaction sees the records and the tables of one instant anyway.
-func (t *Topology) lockMap(ctx context.Context, database int, pool gorm.ConnPool) error {
-	if !t.leases[database].recorded.Load() {
-		return nil
-	}
-	_, err := t.readMap(ctx, database, pool, true)
-	return err
-}
-
-// readMap compares the records of a database with the map of the topology, and returns how long a lease
-// lasts.
-func (t *Topology) readMap(
-	ctx context.Context, database int, pool gorm.ConnPool, lock bool,
-) (time.Duration, error) {
-	if len(t.shardedTables()) == 0 {
-		return mapSpan, nil
-	}
-	var records []Record
-	var err error
-	if t.leases[database].recorded.Load() {
-		records, err = t.queryMap(ctx, database, pool, lock)
-	} else if records, err = (Registry{t}).recordsIn(ctx, database); err == nil && len(records) == 0 {
-		return mapSpan, t.examine(ctx, database)
-	}
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("snowflakeplugin: the lease on the shard map of database %d has ended and cannot "+
-			"be renewed: %w", database, err)
-	case len(records) == 0:
-		return 0, Invalid(fmt.Errorf("database %d has lost its records in table %s", database,
-			InternalTable(t.Databases[database], ShardsTable)))
-	}
-	t.leases[database].recorded.Store(true)
-	found := MapState{}
-	for _, c := range records {
-		found.add(c)
-	}
-	switch {
-	case found.Next != 0:
-		return 0, Invalid(ErrMapClosed)
-	case found.Mixed || found.Version != t.Version || found.Shards != t.ShardCount:
-		return 0, Invalid(ErrMapReplaced)
-	}
-	t.StaleShards.Store(int64(found.StaleShards))
-	return found.Span, nil
-}
-
-// examine looks once at the tables of a database without records: the router has not made them.
-func (t *Topology) examine(ctx context.Context, database int) error {
-	l := t.leases[database]
-	if l.examined.Load() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.done.Load() {
 		return nil
 	}
 	err := t.Examines(ctx, database)
-	l.examined.Store(err == nil)
+	l.done.Store(err == nil)
 	return err
 }
 
-// queryMap reads the records by one statement, directly on a pool or connection: callbacks of the
-// application might send it to a replica, which is behind.
-func (t *Topology) queryMap(
-	ctx context.Context, database int, pool gorm.ConnPool, lock bool,
-) (records []Record, err error) {
-	db := t.Databases[database]
-	var query strings.Builder
-	var names []any
-	query.WriteString("SELECT shards, stale_shards, version, next_shards, lease_millis FROM " +
-		db.Statement.Quote(InternalTable(db, ShardsTable)) + " WHERE name IN (")
-	for i, name := range t.shardedTables() {
-		if i > 0 {
-			query.WriteByte(',')
-		}
-		names = append(names, name)
-		db.BindVarTo(&query, &gorm.Statement{Vars: names}, name)
-	}
-	query.WriteByte(')')
-	switch {
-	case lock && db.Name() == dialect.PostgreSQL:
-		query.WriteString(" FOR SHARE")
-	case lock && db.Name() == dialect.MySQL:
-		query.WriteString(" LOCK IN SHARE MODE")
-	}
-	rows, err := pool.QueryContext(ctx, query.String(), names...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var c Record
-		err := rows.Scan(&c.Shards, &c.StaleShards, &c.Version, &c.NextShards, &c.LeaseMillis)
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, c)
-	}
-	return records, rows.Err()
-}
+// ErrMapClosed is the reason of an ErrShardMap while a shard is between its old tables and its new ones.
+var ErrMapClosed = errors.New("the cutover of a shard has not ended: if it was interrupted, call " +
+	"resharding.Resume, in any process")
+
+// ErrMapReplaced is the reason of an ErrShardMap for a handle that is older than the tables of its shard.
+var ErrMapReplaced = errors.New("the shard has been split, joined or moved since this handle was made, so it was " +
+	"refused: get a handle from the router again")
+
+// Invalid wraps a reason in the sentinel.
+func Invalid(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
 
 // InternalTable returns the name of one of the router's own tables, spelled by the naming strategy of
 // the application.

@@ -324,7 +324,7 @@ func otherNumberOfShards(t *testing.T, target dbtest.Target) {
 	must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate")
 	_, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 2 * shards, Databases: s.dbs}, &grown{})
 	wantErr(t, err, snowflakeplugin.ErrSharding, "NewRouter")
-	says(t, err, "growth has 4 shards", "snowflake_shards")
+	says(t, err, "growth had 4 shards", "snowflake_shards")
 	// Two releases of one model with different numbers cannot share a database, but other models
 	// can.
 	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 2 * shards, Databases: s.dbs}, &pledge{})

@@ -1,0 +1,303 @@
+package reshard
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// trigger is one of those that list the keys of the rows that are written.
+type trigger struct{ name, create string }
+
+// triggersFor returns the triggers of a table.
+func (m *machine) triggersFor(s *side, t *table) []trigger {
+	d := s.d
+	key := d.Quote(t.Key)
+	begin := fmt.Sprintf("%s_%d", s.begin, t.n)
+	into := "INSERT INTO " + d.Quoted(onTable(d, s.keys)) + " (t, k) "
+	list := func(row string) string { return fmt.Sprintf("%sVALUES (%d, %s.%s)", into, t.n, row, key) }
+	// A row that gets another key is two rows that have changed.
+	other := fmt.Sprintf("%sSELECT %d, NEW.%s%s WHERE NEW.%[3]s <> OLD.%[3]s", into, t.n, key, d.From)
+	if d.Kind == dialect.PostgreSQL {
+		quoted := d.Quoted(beside(t.Name, begin))
+		return []trigger{{begin, "CREATE TRIGGER " + d.Quote(begin) + " AFTER INSERT OR UPDATE OR DELETE ON " + t.quoted() +
+			" FOR EACH ROW EXECUTE FUNCTION " + quoted + "()"},
+			{begin + "_all", "CREATE TRIGGER " + d.Quote(begin+"_all") + " AFTER TRUNCATE ON " + t.quoted() +
+				" FOR EACH STATEMENT EXECUTE FUNCTION " + quoted + "()"}}
+	}
+	var all []trigger
+	for _, of := range []struct{ event, body string }{
+		{"INSERT", list("NEW")}, {"UPDATE", list("OLD") + "; " + other}, {"DELETE", list("OLD")},
+	} {
+		name := begin + "_" + strings.ToLower(of.event)
+		all = append(all, trigger{name, "CREATE TRIGGER " + d.Quoted(beside(t.Name, name)) + " AFTER " + of.event +
+			" ON " + d.Quoted(onTable(d, t.now)) + " FOR EACH ROW BEGIN " + of.body + "; END"})
+	}
+	return all
+}
+
+// onTable is the name of a table where a trigger says what it is of. SQLite wants it without the schema, and
+// so in the bodies of triggers.
+func onTable(d *database, table string) string {
+	if _, name := splitName(table); d.Embedded {
+		return name
+	}
+	return table
+}
+
+// function is the one that the triggers of a table of PostgreSQL call. It has the rights of its owner,
+// because programs have none on the table of the keys, and finds nothing by a search path of theirs. Without
+// a key, every row may have changed.
+func (m *machine) function(s *side, t *table) string {
+	keys, key := s.d.Quoted(s.keys), s.d.Quote(t.Key)
+	if space, _ := splitName(s.keys); space == "" {
+		keys = "%s." + keys
+	}
+	return fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "+
+		"SET search_path = pg_catalog, pg_temp AS $snowflake$ BEGIN\n"+
+		"IF TG_OP = 'TRUNCATE' THEN INSERT INTO %s (t, k) VALUES (%d, NULL); RETURN NULL; END IF;\n"+
+		"IF TG_OP <> 'INSERT' THEN INSERT INTO %[2]s (t, k) VALUES (%[3]d, OLD.%[4]s); END IF;\n"+
+		"IF TG_OP = 'INSERT' THEN INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s);\n"+
+		"ELSIF TG_OP = 'UPDATE' AND NEW.%[4]s <> OLD.%[4]s THEN "+
+		"INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s); END IF;\n"+
+		"RETURN NULL; END $snowflake$",
+		s.d.Quoted(beside(t.Name, fmt.Sprintf("%s_%d", s.begin, t.n))), keys, t.n, key)
+}
+
+// capture makes the triggers of an entry that are not there yet. Whoever has written to a table before it has
+// its triggers has ended his transaction by then, because the database makes none meanwhile.
+func (m *machine) capture(ctx context.Context, s *side) error {
+	d := s.d
+	number := map[dialect.Kind]string{
+		dialect.PostgreSQL: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+		dialect.MySQL:      "bigint AUTO_INCREMENT PRIMARY KEY",
+		dialect.SQLite:     "integer PRIMARY KEY AUTOINCREMENT", // No number comes twice.
+	}[d.Kind]
+	create := "CREATE TABLE IF NOT EXISTS " + d.Quoted(s.keys) + " (n " + number + ", t integer NOT NULL, k bigint)" +
+		d.Suffix
+	if err := run(ctx, d.pool, create); err != nil {
+		return err
+	}
+	if err := m.reached(stepListed); err != nil {
+		return err
+	}
+	for _, t := range s.tables {
+		there, err := d.triggersOn(ctx, t.now)
+		if err != nil {
+			return err
+		}
+		for _, of := range m.triggersFor(s, t) {
+			if slices.Contains(there, of.name) {
+				continue
+			}
+			if err := m.makeTrigger(ctx, s, t, of); err != nil {
+				return fmt.Errorf("trigger %s on %s: %w", of.name, t.now, err)
+			}
+			if err := m.reached(stepCaught); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// makeTrigger makes one trigger, for which the database waits until all transactions have ended that have
+// written to the table. Whoever wants to write then waits behind it, so it waits as briefly as a cutover.
+func (m *machine) makeTrigger(ctx context.Context, s *side, t *table, of trigger) error {
+	d := s.d
+	statements := []string{of.create}
+	if d.Kind == dialect.PostgreSQL {
+		function := m.function(s, t)
+		if strings.Contains(function, "%s.") {
+			var schema string
+			err := d.pool.QueryRowContext(ctx, "SELECT quote_ident(nspname) FROM pg_namespace n JOIN pg_class c ON "+
+				"c.relnamespace = n.oid WHERE c.oid = to_regclass($1)", d.Quoted(s.keys)).Scan(&schema)
+			if err != nil {
+				return err
+			}
+			function = strings.ReplaceAll(function, "%s.", schema+".")
+		}
+		statements = []string{"LOCK TABLE " + t.quoted() + " IN SHARE ROW EXCLUSIVE MODE", function, of.create}
+	}
+	return m.alter(ctx, t, statements...)
+}
+
+// alter changes a table that is in use. It waits for transactions as briefly at a time as a cutover does.
+func (m *machine) alter(ctx context.Context, t *table, statements ...string) error {
+	d := t.side.d
+	return m.patiently(ctx, []*side{t.side}, func() error {
+		if d.Kind == dialect.PostgreSQL {
+			return d.transaction(ctx, func(q gorm.ConnPool) error {
+				return run(ctx, q, append([]string{d.shortWait()}, statements...)...)
+			})
+		}
+		return d.onConnection(ctx, func(c *sql.Conn) error {
+			return d.impatiently(ctx, c, func() error { return run(ctx, c, statements...) })
+		})
+	})
+}
+
+// checkRight refuses a login that may not make triggers, by trying to make one.
+func (m *machine) checkRight(ctx context.Context, s *side) error {
+	d := s.d
+	if d.Kind != dialect.MySQL {
+		return nil // PostgreSQL lets the owner do so, which is checked, and SQLite everybody.
+	}
+	if d.pool.Stats().MaxOpenConnections == 1 {
+		return fmt.Errorf("%w: the pool of the database has one connection, and a cutover needs a second one, to "+
+			"end what waits too long: let it have more", errs.ErrSharding)
+	}
+	version, err := texts(ctx, d.pool, 1, "SELECT VERSION()")
+	if err != nil {
+		return err
+	}
+	if strings.Contains(version[0][0], "TiDB") {
+		return fmt.Errorf("%w: TiDB has no triggers, so nothing tells which rows are written while others are copied",
+			errs.ErrSharding)
+	}
+	trial := beside(s.tables[0].Name, s.begin+"_trial")
+	err = run(ctx, d.pool, "CREATE TABLE IF NOT EXISTS "+d.Quoted(trial)+" (n bigint PRIMARY KEY)"+d.Suffix)
+	if err != nil {
+		return err
+	}
+	err = run(ctx, d.pool, "CREATE TRIGGER "+d.Quoted(trial)+" AFTER INSERT ON "+d.Quoted(trial)+
+		" FOR EACH ROW SET @snowflake_trial = 1")
+	if dropped := run(ctx, d.pool, "DROP TABLE "+d.Quoted(trial)); err == nil {
+		err = dropped
+	}
+	switch dialect.State(err) {
+	case "1419":
+		return fmt.Errorf("%w: the login may not make triggers while the server writes its binary log: run the "+
+			"resharding with a login that has the right SUPER, or set log_bin_trust_function_creators = 1: %w",
+			errs.ErrSharding, err)
+	case "1142", "1044":
+		return fmt.Errorf("%w: the login may not make triggers: grant it the right TRIGGER on the database: %w",
+			errs.ErrSharding, err)
+	}
+	return err
+}
+
+// triggersOn lists the triggers of a table by name.
+func (d *database) triggersOn(ctx context.Context, table string) (names []string, err error) {
+	space, name := splitName(table)
+	var rows [][]string
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		rows, err = texts(ctx, d.pool, 1, "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) "+
+			"AND NOT tgisinternal", d.Quoted(table))
+	case dialect.MySQL:
+		rows, err = texts(ctx, d.pool, 1, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE "+
+			"EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())", name, space)
+	default:
+		rows, err = texts(ctx, d.pool, 1, "SELECT name FROM "+d.master(space)+
+			" WHERE type = 'trigger' AND lower(tbl_name) = lower(?)", name)
+	}
+	for _, row := range rows {
+		names = append(names, row[0])
+	}
+	return names, err
+}
+
+// master is the catalog of SQLite.
+func (d *database) master(space string) string {
+	if space == "" {
+		space = "main"
+	}
+	return d.Quote(space) + ".sqlite_master"
+}
+
+// release removes the triggers of an entry and the list of its keys.
+func (m *machine) release(ctx context.Context, s *side) error {
+	d := s.d
+	for _, t := range s.tables {
+		there, err := d.triggersOn(ctx, t.now)
+		if err != nil {
+			return err
+		}
+		for _, of := range m.triggersFor(s, t) {
+			drop := "DROP TRIGGER " + d.Quoted(beside(t.Name, of.name))
+			if d.Kind == dialect.PostgreSQL {
+				drop = "DROP TRIGGER " + d.Quote(of.name) + " ON " + t.quoted()
+			}
+			if !slices.Contains(there, of.name) {
+				continue
+			}
+			err := m.alter(ctx, t, drop)
+			if err != nil {
+				return err
+			}
+		}
+		if d.Kind == dialect.PostgreSQL {
+			function := d.Quoted(beside(t.Name, fmt.Sprintf("%s_%d", s.begin, t.n)))
+			if err := run(ctx, d.pool, "DROP FUNCTION IF EXISTS "+function+"()"); err != nil {
+				return err
+			}
+		}
+		if err := m.reached(stepDropped); err != nil {
+			return err
+		}
+	}
+	return run(ctx, d.pool, "DROP TABLE IF EXISTS "+d.Quoted(s.keys))
+}
+
+// listed is an entry of the list of keys.
+type listed struct {
+	n     int64
+	table int
+	key   sql.NullInt64 // without one, every row of the table may have changed
+}
+
+// listedKeys reads the beginning of the list.
+func (s *side) listedKeys(ctx context.Context, q gorm.ConnPool, limit int) (all []listed, err error) {
+	err = each(ctx, q, func(rows *sql.Rows) error {
+		var l listed
+		err := rows.Scan(&l.n, &l.table, &l.key)
+		all = append(all, l)
+		return err
+	}, fmt.Sprintf("SELECT n, t, k FROM %s ORDER BY n LIMIT %d", s.d.Quoted(s.keys), limit))
+	return all, err
+}
+
+// enlist puts keys into the list, as a trigger would.
+func (s *side) enlist(ctx context.Context, q gorm.ConnPool, t *table, keys []int64) error {
+	for some := range slices.Chunk(keys, maxKeys) {
+		var b strings.Builder
+		fmt.Fprintf(&b, "INSERT INTO %s (t, k) VALUES ", s.d.Quoted(s.keys))
+		for i, key := range some {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, "(%d,%d)", t.n, key)
+		}
+		if err := run(ctx, q, b.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strike removes entries from the list. It must not read the whole list for that, which would wait for
+// transactions that have added to it and have not ended. By a join in this order and with this index, MySQL and
+// MariaDB look at these entries alone.
+func (s *side) strike(ctx context.Context, q gorm.ConnPool, numbers []int64) error {
+	keys := s.d.Quoted(s.keys)
+	for some := range slices.Chunk(numbers, maxKeys) {
+		statement := "DELETE FROM " + keys + " WHERE n IN (" + list(some) + ")"
+		if s.d.Kind == dialect.MySQL {
+			statement = "DELETE " + keys + " FROM (SELECT 0 AS n UNION ALL SELECT " +
+				strings.ReplaceAll(list(some), ",", " UNION ALL SELECT ") + ") AS numbers STRAIGHT_JOIN " + keys +
+				" FORCE INDEX (PRIMARY) ON " + keys + ".n = numbers.n"
+		}
+		if err := run(ctx, q, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

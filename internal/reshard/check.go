@@ -1,0 +1,391 @@
+package reshard
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// check refuses by name what a job would break, and what it could not take along.
+func (m *machine) check(ctx context.Context) error {
+	var found []string
+	for _, s := range m.from {
+		if err := m.checkRight(ctx, s); err != nil {
+			return err
+		}
+		for _, t := range s.tables {
+			of, err := m.obstacles(ctx, t)
+			if err != nil {
+				return fmt.Errorf("looking at %s: %w", t.now, err)
+			}
+			found = append(found, of...)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errs.ErrSharding, strings.Join(found, "; "))
+}
+
+// exists reports whether a table is there.
+func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
+	space, name := splitName(table)
+	query, args := "", []any{name, space}
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		query, args = "SELECT COUNT(to_regclass($1))", []any{d.Quoted(table)}
+	case dialect.MySQL:
+		query = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = ? " +
+			"AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
+	default:
+		query, args = "SELECT COUNT(*) FROM "+d.master(space)+" WHERE type = 'table' AND name = ? COLLATE NOCASE", args[:1]
+	}
+	n, err := number(ctx, q, query, args...)
+	return n > 0, err
+}
+
+// obstacles lists what is in the way of a job at one old table.
+func (m *machine) obstacles(ctx context.Context, t *table) (found []string, err error) {
+	d := t.side.d
+	there, err := d.exists(ctx, d.pool, t.now)
+	if err != nil || !there {
+		if err == nil {
+			found = []string{"the table " + t.now + " is not there"}
+		}
+		return found, err
+	}
+	var own, siblings []string
+	for _, other := range t.side.tables {
+		siblings = append(siblings, other.now)
+		for _, of := range m.triggersFor(t.side, other) {
+			own = append(own, of.name)
+		}
+	}
+	rows, err := d.dependents(ctx, t, siblings)
+	for _, row := range rows {
+		if !slices.Contains(own, row[1]) {
+			found = append(found, fmt.Sprintf("%s: %s", row[0], strings.ReplaceAll(row[2], "%s", t.now)))
+		}
+	}
+	return found, err
+}
+
+// dependents returns what a table may not have, or nobody may have on it: what it is, the name if it is a
+// trigger, and what to do.
+func (d *database) dependents(ctx context.Context, t *table, siblings []string) ([][]string, error) {
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		return d.postgresDependents(ctx, t, siblings)
+	case dialect.MySQL:
+		return d.mysqlDependents(ctx, t, siblings)
+	}
+	return d.sqliteDependents(ctx, t, siblings)
+}
+
+const (
+	dropFirst = "it would stay with the old table: drop it first, and make it again on the new table of %s"
+	notTaken  = "the new table would not have it: remove it from %s first"
+)
+
+func (d *database) postgresDependents(ctx context.Context, t *table, siblings []string) ([][]string, error) {
+	args := []any{d.Quoted(t.now)}
+	var of []string
+	for _, sibling := range siblings {
+		args = append(args, d.Quoted(sibling))
+		of = append(of, fmt.Sprintf("to_regclass($%d)", len(args)))
+	}
+	// PostgreSQL knows whatever refers to a table, but for texts of functions.
+	dependents := "SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0), " +
+		"COALESCE((SELECT g.tgname::text FROM pg_trigger g WHERE d.classid = 'pg_trigger'::regclass " +
+		"AND g.oid = d.objid), ''), '" + dropFirst + "' FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass " +
+		"AND d.refobjid = to_regclass($1) AND d.deptype IN ('n', 'a', 'i') " +
+		"AND d.classid NOT IN ('pg_class'::regclass, 'pg_attrdef'::regclass, 'pg_type'::regclass) " +
+		"AND NOT EXISTS (SELECT 1 FROM pg_constraint o WHERE d.classid = 'pg_constraint'::regclass " +
+		"AND o.oid = d.objid AND o.conrelid IN (" + strings.Join(of, ", ") + ")) " +
+		"AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE d.classid = 'pg_trigger'::regclass " +
+		"AND g.oid = d.objid AND g.tgisinternal)"
+	const itself = " FROM pg_class c WHERE c.oid = to_regclass($1) AND "
+	for _, one := range [][2]string{
+		{"'row security of ' || c.relname", "c.relrowsecurity"},
+		{"'the kind of ' || c.relname", "(c.relkind <> 'r' OR c.relpersistence <> 'p')"},
+		{"'the parent or child of ' || c.relname", "EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))"},
+		{"'the tablespace of ' || c.relname", "c.reltablespace <> 0"},
+		{"'rights on single columns of ' || c.relname",
+			"EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attacl IS NOT NULL)"},
+	} {
+		dependents += " UNION ALL SELECT " + one[0] + ", '', '" + notTaken + "'" + itself + one[1]
+	}
+	dependents += " UNION ALL SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner), '', " +
+		"'only he may rename it: run the resharding as a member of that role'" + itself +
+		"NOT pg_has_role(c.relowner, 'USAGE')"
+	return texts(ctx, d.pool, 3, dependents, args...)
+}
+
+func (d *database) mysqlDependents(ctx context.Context, t *table, siblings []string) (all [][]string, err error) {
+	space, name := splitName(t.now)
+	const here = "COALESCE(NULLIF(?, ''), DATABASE())"
+	args := []any{name, space, name, space, name, space, name, space, name, space}
+	var others []any
+	for _, sibling := range siblings {
+		_, only := splitName(sibling)
+		others = append(others, only)
+	}
+	args = append(args, others...)
+	query := "SELECT CONCAT('the trigger ', TRIGGER_NAME), TRIGGER_NAME, '" + dropFirst + "' FROM " +
+		"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA = " + here +
+		" UNION ALL SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', COALESCE(ENGINE, '')), '', '" +
+		notTaken + "' FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA = " + here +
+		" AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' OR CREATE_OPTIONS LIKE '%partitioned%')" +
+		" UNION ALL SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '', '" + notTaken +
+		"' FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA = " + here +
+		" UNION ALL SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', " +
+		"'what it does to rows runs no trigger, so these changes would be lost: drop it first, or make it RESTRICT' " +
+		"FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA = " + here +
+		" AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION'))" +
+		" UNION ALL SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', '" + dropFirst +
+		"' FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND REFERENCED_TABLE_SCHEMA = " +
+		here + " AND NOT (TABLE_SCHEMA = REFERENCED_TABLE_SCHEMA AND TABLE_NAME IN (" +
+		strings.TrimSuffix(strings.Repeat("?, ", len(others)), ", ") + "))"
+	if all, err = texts(ctx, d.pool, 3, query, args...); err != nil {
+		return nil, err
+	}
+	views, err := texts(ctx, d.pool, 2, "SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS")
+	for _, view := range views {
+		if strings.Contains(view[1], d.Quote(name)) {
+			all = append(all, []string{"the view " + view[0], "", dropFirst})
+		}
+	}
+	return all, err
+}
+
+func (d *database) sqliteDependents(ctx context.Context, t *table, siblings []string) (all [][]string, err error) {
+	space, name := splitName(t.now)
+	word, err := regexp.Compile(`(?i)(^|\W)` + regexp.QuoteMeta(name) + `(\W|$)`)
+	if err != nil {
+		return nil, err
+	}
+	// SQLite writes the new name into triggers and views that have the old one.
+	things, err := texts(ctx, d.pool, 3, "SELECT type, name, sql FROM "+d.master(space)+
+		" WHERE type IN ('trigger', 'view')")
+	if err != nil {
+		return nil, err
+	}
+	for _, thing := range things {
+		if word.MatchString(thing[2]) {
+			all = append(all, []string{"the " + thing[0] + " " + thing[1], thing[1], dropFirst})
+		}
+	}
+	keys, err := texts(ctx, d.pool, 1, "SELECT DISTINCT m.name FROM "+d.master(space)+
+		" m, pragma_foreign_key_list(m.name) k WHERE m.type = 'table' AND lower(k.\"table\") = lower(?)", name)
+	for _, key := range keys {
+		if !slices.ContainsFunc(siblings, func(s string) bool { return strings.EqualFold(s, beside(t.now, key[0])) }) {
+			all = append(all, []string{"the foreign key of the table " + key[0], "", dropFirst})
+		}
+	}
+	return all, err
+}
+
+// dress gives the new tables what the old ones have beside columns and indexes.
+func (m *machine) dress(ctx context.Context) error {
+	for _, s := range m.to {
+		for i, t := range s.tables {
+			from := m.from[0].tables[i]
+			statements, err := from.side.d.finery(ctx, from, t)
+			if err != nil {
+				return err
+			}
+			if err := run(ctx, s.d.pool, statements...); err != nil {
+				return fmt.Errorf("%s shall have what %s has: %w", t.Name, from.now, err)
+			}
+		}
+	}
+	return nil
+}
+
+// finery returns the statements that give a new table the owner, the rights and the options of an old one.
+// Foreign keys of a new table of PostgreSQL are dropped, until the cutover makes those of the old table.
+func (d *database) finery(ctx context.Context, from, to *table) (statements []string, err error) {
+	var query string
+	var args []any
+	space, name := splitName(from.now)
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		args = []any{d.Quoted(from.now), to.quoted()}
+		query = "SELECT format('ALTER TABLE %s OWNER TO %I', $2::text, pg_get_userbyid(relowner)) FROM pg_class " +
+			"WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
+			"UNION ALL SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, $2::text, CASE a.grantee " +
+			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
+			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
+			"FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner " +
+			"UNION ALL SELECT format('ALTER TABLE %s SET (%s)', $2::text, array_to_string(reloptions, ', ')) " +
+			"FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT NULL " +
+			"UNION ALL SELECT format('ALTER TABLE %s REPLICA IDENTITY FULL', $2::text) " +
+			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'"
+	case dialect.MySQL:
+		args = []any{to.quoted(), name, space}
+		query = "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON ', ?, ' TO ', GRANTEE, " +
+			"CASE IS_GRANTABLE WHEN 'YES' THEN ' WITH GRANT OPTION' ELSE '' END) " +
+			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? " +
+			"AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
+	default:
+		return nil, d.checkForeignKeys(ctx, from, to)
+	}
+	rows, err := texts(ctx, d.pool, 1, query, args...)
+	for _, row := range rows {
+		statements = append(statements, row[0])
+	}
+	if err != nil {
+		return nil, err
+	}
+	there, err := to.side.d.foreignKeys(ctx, to.side.d.pool, to, nil)
+	if err != nil {
+		return nil, err
+	}
+	if d.Kind == dialect.PostgreSQL {
+		for _, key := range there {
+			statements = append(statements, "ALTER TABLE "+to.quoted()+" DROP CONSTRAINT "+d.Quote(key[0]))
+		}
+		return statements, nil
+	}
+	keys, err := d.foreignKeys(ctx, d.pool, from, to.side)
+	if err != nil || len(there) > 0 {
+		return statements, err
+	}
+	for i, key := range keys {
+		_, only := splitName(to.Name)
+		statements = append(statements, "ALTER TABLE "+to.quoted()+" ADD CONSTRAINT "+
+			d.Quote(shorten(only, fmt.Sprintf("_fk%d", i)))+" "+key[1])
+	}
+	return statements, nil
+}
+
+// foreignKeys returns the names and the definitions of the foreign keys of a table, as those of another entry.
+func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]string, error) {
+	renamed := map[string]string{}
+	for _, sibling := range t.side.tables {
+		if as != nil {
+			renamed[strings.ToLower(d.Quoted(sibling.now))] = as.tables[sibling.n].quoted()
+		}
+	}
+	space, name := splitName(t.now)
+	var query string
+	args := []any{name, space}
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		query = "SELECT o.conname, pg_get_constraintdef(o.oid), CASE WHEN pg_table_is_visible(f.oid) THEN '' " +
+			"ELSE quote_ident(n.nspname) || '.' END, f.relname FROM pg_constraint o JOIN pg_class f ON " +
+			"f.oid = o.confrelid JOIN pg_namespace n ON n.oid = f.relnamespace " +
+			"WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) ORDER BY o.conname"
+		args = []any{d.Quoted(t.now)}
+	default:
+		const names = "GROUP_CONCAT(CONCAT('`', REPLACE(k.%s, '`', '``'), '`') ORDER BY k.ORDINAL_POSITION)"
+		query = "SELECT k.CONSTRAINT_NAME, CONCAT('FOREIGN KEY (', " + fmt.Sprintf(names, "COLUMN_NAME") +
+			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), " +
+			"CASE WHEN k.REFERENCED_TABLE_SCHEMA = DATABASE() THEN '' " +
+			"ELSE CONCAT('`', k.REFERENCED_TABLE_SCHEMA, '`.') END, k.REFERENCED_TABLE_NAME " +
+			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? " +
+			"AND k.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
+			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1"
+	}
+	rows, err := texts(ctx, q, 4, query, args...)
+	for _, row := range rows {
+		to := row[2] + d.Quote(row[3])
+		if other := renamed[strings.ToLower(to)]; other != "" {
+			to = other
+		}
+		before, after, _ := strings.Cut(row[1], ") REFERENCES ")
+		row[1] = before + ") REFERENCES " + to + after[strings.IndexByte(after, '('):]
+	}
+	return rows, err
+}
+
+// addForeignKeys gives the new tables of PostgreSQL the foreign keys of the old ones. Clean validates them,
+// because that reads both tables.
+func (m *machine) addForeignKeys(ctx context.Context, h held) error {
+	for _, s := range m.to {
+		for i, t := range s.tables {
+			from := m.from[0].tables[i]
+			keys, err := from.side.d.foreignKeys(ctx, h.reader(from.side.d), from, s)
+			if err != nil {
+				return err
+			}
+			err = h.write(ctx, s.d, func(q gorm.ConnPool) error {
+				for _, key := range keys {
+					quoted := s.d.Quote(key[0])
+					err := run(ctx, q, "ALTER TABLE "+t.quoted()+" DROP CONSTRAINT IF EXISTS "+quoted,
+						"ALTER TABLE "+t.quoted()+" ADD CONSTRAINT "+quoted+" "+strings.TrimSuffix(key[1], " NOT VALID")+
+							" NOT VALID")
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old ones.
+func (m *machine) validateForeignKeys(ctx context.Context) error {
+	for _, s := range m.to {
+		for i, t := range s.tables {
+			if s.d.Kind != dialect.PostgreSQL {
+				return nil
+			}
+			from := m.from[0].tables[i]
+			names, err := texts(ctx, from.side.d.pool, 1, "SELECT conname FROM pg_constraint WHERE contype = 'f' "+
+				"AND convalidated AND conrelid = to_regclass($1)", from.quoted())
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				err := run(ctx, s.d.pool, "ALTER TABLE "+t.quoted()+" VALIDATE CONSTRAINT "+s.d.Quote(name[0]))
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkForeignKeys refuses a new table of SQLite that lacks a foreign key of the old one, because it cannot be
+// added.
+func (d *database) checkForeignKeys(ctx context.Context, from, to *table) error {
+	lists := [2]map[string]string{{}, {}}
+	for i, t := range [...]*table{from, to} {
+		_, name := splitName(t.now)
+		rows, err := texts(ctx, t.side.d.pool, 3, "SELECT \"table\", \"from\", COALESCE(\"to\", '') || on_update || on_delete "+
+			"FROM pragma_foreign_key_list(?)", name)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			for _, sibling := range t.side.tables {
+				if _, only := splitName(sibling.now); strings.EqualFold(only, row[0]) {
+					row[0] = fmt.Sprint("table ", sibling.n)
+				}
+			}
+			lists[i][strings.ToLower(row[1])] = row[0] + row[2]
+		}
+	}
+	for column, to := range lists[0] {
+		if lists[1][column] != to {
+			return fmt.Errorf("%w: %s has a foreign key on its column %s that the new table does not have, and "+
+				"SQLite cannot add one: drop it from the old table, or have it in the model", errs.ErrSharding, from.now,
+				column)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,325 @@
+package reshard
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// A job copies the columns that the table has, which is not what the model may read and write. So rows are
+// read and written by SQL of its own, in a form that no driver rounds or converts.
+
+// column is a column that can be written to.
+type column struct {
+	name    string
+	kind    string // the type, as the catalog names it
+	charset string // the character set of a text on MySQL and MariaDB
+}
+
+// readColumns reads the columns of all tables. It refuses a column that the new table lacks.
+func (m *machine) readColumns(ctx context.Context) error {
+	for _, mv := range m.moves {
+		from, err := mv.from.side.d.columnsOf(ctx, mv.from.side.d.pool, mv.from.now)
+		if err != nil {
+			return err
+		}
+		into, err := mv.to.side.d.columnsOf(ctx, mv.to.side.d.pool, mv.to.Name)
+		if err != nil {
+			return err
+		}
+		mv.columns, mv.into = from, nil
+		for _, c := range from {
+			i := slices.IndexFunc(into, func(o column) bool { return o.name == c.name })
+			if i < 0 {
+				return fmt.Errorf("%w: the table %s has a column %s that the model does not have, and so the new table "+
+					"%s has none: add it to the model, or to the new table as it is in the old one",
+					errs.ErrSharding, mv.from.now, c.name, mv.to.Name)
+			}
+			mv.into = append(mv.into, into[i])
+		}
+	}
+	return nil
+}
+
+// columnsOf reads the columns of a table from the catalog, without those that the database computes.
+func (d *database) columnsOf(
+	ctx context.Context, q gorm.ConnPool, table string,
+) (columns []column, err error) {
+	space, name := splitName(table)
+	query := "SELECT name, '', '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
+	args := []any{name, space}
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute " +
+			"WHERE attrelid = to_regclass($1) AND attnum > 0 " +
+			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+		args = []any{d.Quoted(table)}
+	case dialect.MySQL:
+		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') FROM information_schema.COLUMNS " +
+			"WHERE TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
+			"AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
+	default:
+		if space == "" {
+			args[1] = "main"
+		}
+	}
+	rows, err := texts(ctx, q, 3, query, args...)
+	for _, row := range rows {
+		columns = append(columns, column{row[0], strings.ToLower(row[1]), row[2]})
+	}
+	if err == nil && columns == nil {
+		err = fmt.Errorf("%w: the table %s is not there", errs.ErrSharding, table)
+	}
+	return columns, err
+}
+
+// compareAll compares all rows of a move with their copies while others write, and lists the keys of those
+// that differ.
+func (m *machine) compareAll(ctx context.Context, mv *move) error {
+	s := mv.from.side
+	enlist := func(differ []int64) error { return s.enlist(ctx, s.d.pool, mv.from, differ) }
+	if mv.inOne() {
+		differ, err := m.compare(ctx, mv, s.d.pool, s.d.pool, "1 = 1")
+		if err != nil {
+			return err
+		}
+		return enlist(differ)
+	}
+	key := s.d.Quote(mv.from.Key)
+	for last := int64(math.MinInt64); last < math.MaxInt64; {
+		ends, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s "+
+			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, m.belongs(mv, key), m.Chunk-1))
+		if err != nil {
+			return err
+		}
+		end := append(ends, math.MaxInt64)[0]
+		differ, err := m.compare(ctx, mv, s.d.pool, mv.to.side.d.pool,
+			fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, last, end))
+		if err == nil {
+			err = enlist(differ)
+		}
+		if err != nil {
+			return err
+		}
+		last = end
+	}
+	return nil
+}
+
+// compare compares the rows that meet a condition with their copies, and returns the keys of those that
+// differ. Inside a database the server does that, so that only these keys travel.
+func (m *machine) compare(
+	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
+) (differ []int64, err error) {
+	if !mv.inOne() {
+		return m.compareRows(ctx, mv, reader, q, where)
+	}
+	d := mv.to.side.d
+	key := d.Quote(mv.to.Key)
+	for _, one := range [...][2]*table{{mv.from, mv.to}, {mv.to, mv.from}} {
+		this, that := one[0].quoted(), one[1].quoted()
+		// Under a lock, MySQL knows no aliases, and each table only once in a statement.
+		found, err := numbers(ctx, q, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND %[4]s AND NOT EXISTS "+
+			"(SELECT 1 FROM %[5]s WHERE %[5]s.%[2]s = %[1]s.%[2]s AND %[6]s)",
+			this, key, m.belongs(mv, key), where, that, m.sameSQL(mv, this, that)))
+		if err != nil {
+			return nil, err
+		}
+		differ = append(differ, found...)
+	}
+	slices.Sort(differ)
+	return slices.Compact(differ), nil
+}
+
+// sameSQL is the condition that all columns of two rows are the same, byte for byte, and NULL is a value.
+func (m *machine) sameSQL(mv *move, this, that string) string {
+	d := mv.to.side.d
+	var conditions, left, right []string
+	for i, c := range mv.columns {
+		a, b := this+"."+d.Quote(c.name), that+"."+d.Quote(c.name)
+		switch {
+		case d.Kind == dialect.MySQL:
+			conditions = append(conditions, sameOnMySQL(a, b, c, mv.into[i]))
+			continue
+		case d.Kind == dialect.SQLite:
+			// The plus sign removes the affinity of a column, by which text could be compared as a number.
+			conditions = append(conditions, fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS (+%[2]s)",
+				a, b))
+			continue
+		case c.kind != mv.into[i].kind:
+			a, b = a+"::text", b+"::text"
+		}
+		left, right = append(left, a), append(right, b)
+	}
+	if left != nil {
+		// The image of a value is what INSERT ... SELECT copies. Images differ also where = does not:
+		// between 1.0 and 1.00, or -0 and 0, or texts that a collation takes for equal.
+		// Without the cast to record, PostgreSQL would look for such an operator of each column.
+		return "ROW(" + strings.Join(left, ", ") + ")::record *= ROW(" + strings.Join(right, ", ") + ")::record"
+	}
+	return strings.Join(conditions, " AND ")
+}
+
+// sameOnMySQL is the condition for one column, on MySQL and MariaDB.
+func sameOnMySQL(a, b string, of, into column) string {
+	text := func(c string) string { return "CAST(CONVERT(" + c + " USING utf8mb4) AS BINARY)" }
+	switch {
+	case of.kind != into.kind:
+		return fmt.Sprintf("%s <=> %s", text(a), text(b))
+	case of.kind == "float" || of.kind == "double":
+		// Numbers compare exactly, except that 0 equals -0.
+		return fmt.Sprintf("%s <=> %s AND %s <=> %s", a, b, text(a), text(b))
+	case isGeometry(of.kind):
+		return fmt.Sprintf("HEX(%s) <=> HEX(%s)", a, b)
+	case comparesExactly(of.kind):
+		return fmt.Sprintf("%s <=> %s", a, b)
+	case of.charset != "" && of.charset == into.charset:
+		return fmt.Sprintf("CAST(%s AS BINARY) <=> CAST(%s AS BINARY)", a, b)
+	}
+	return fmt.Sprintf("%s <=> %s", text(a), text(b))
+}
+
+// comparesExactly reports whether equal values of a type of MySQL are the same, so that they need not be
+// converted first.
+func comparesExactly(kind string) bool {
+	switch kind {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year",
+		"date", "time", "datetime", "timestamp":
+		return true
+	}
+	return isBytes(kind)
+}
+
+// isBytes reports whether a type of MySQL has neither a character set nor a collation.
+func isBytes(kind string) bool {
+	switch kind {
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return true
+	}
+	return false
+}
+
+func isGeometry(kind string) bool {
+	switch kind {
+	case "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+		"geometrycollection", "geomcollection":
+		return true
+	}
+	return false
+}
+
+// exactly returns an expression for the exact value of a column, and whether that is text.
+func (d *database) exactly(c column) (read string, isText bool) {
+	name := d.Quote(c.name)
+	switch {
+	case d.Kind == dialect.PostgreSQL:
+		return name + "::text", true
+	case d.Kind == dialect.SQLite:
+		return "+" + name, false // The driver converts the values of columns, but not of expressions.
+	case c.kind == "float":
+		return "CAST(" + name + " AS DOUBLE)", true // As it is, the server rounds it to six digits.
+	case c.kind == "double":
+		return name, true
+	case c.kind == "bit" || isBytes(c.kind) || isGeometry(c.kind):
+		return name, false
+	}
+	return "CAST(" + name + " AS CHAR)", true
+}
+
+// row is a row as it is copied to another database. Its values are numbers, text, bytes or nil.
+type row struct {
+	key    int64
+	values []any
+}
+
+// image is equal for equal rows only.
+func (r row) image() string {
+	var b strings.Builder
+	for _, value := range r.values {
+		text := fmt.Sprint(value)
+		if bytes, ok := value.([]byte); ok {
+			text = string(bytes)
+		}
+		fmt.Fprintf(&b, "%T %d %s ", value, len(text), text)
+	}
+	return b.String()
+}
+
+// readRows reads rows of a table that meet a condition, in the order of their keys.
+func (m *machine) readRows(
+	ctx context.Context, mv *move, t *table, q gorm.ConnPool, where string,
+) (all []row, err error) {
+	d := t.side.d
+	key := d.Quote(t.Key)
+	columns := mv.columns
+	if t == mv.to {
+		columns = mv.into
+	}
+	read := []string{key}
+	isText := make([]bool, len(columns))
+	for i, c := range columns {
+		var expression string
+		expression, isText[i] = d.exactly(c)
+		read = append(read, expression)
+	}
+	err = each(ctx, q, func(rows *sql.Rows) error {
+		r := row{values: make([]any, len(columns))}
+		into := []any{&r.key}
+		for i := range r.values {
+			into = append(into, &r.values[i])
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		for i, value := range r.values {
+			if text, ok := value.([]byte); ok && isText[i] {
+				r.values[i] = string(text)
+			}
+		}
+		all = append(all, r)
+		return nil
+	}, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+m.belongs(mv, key)+" AND "+where+
+		" ORDER BY 1")
+	return all, err
+}
+
+// compareRows compares rows of two databases.
+func (m *machine) compareRows(
+	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
+) (differ []int64, err error) {
+	left, err := m.readRows(ctx, mv, mv.from, reader, where)
+	if err != nil {
+		return nil, err
+	}
+	right, err := m.readRows(ctx, mv, mv.to, q, where)
+	if err != nil {
+		return nil, err
+	}
+	count := map[int64]map[string]int{} // rows less copies, by key and image
+	for by, rows := range map[int][]row{1: left, -1: right} {
+		for _, r := range rows {
+			if count[r.key] == nil {
+				count[r.key] = map[string]int{}
+			}
+			count[r.key][r.image()] += by
+		}
+	}
+	for key, images := range count {
+		for _, n := range images {
+			if n != 0 {
+				differ = append(differ, key)
+				break
+			}
+		}
+	}
+	slices.Sort(differ)
+	return differ, nil
+}

@@ -1,0 +1,330 @@
+package reshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// maxKeys is how many keys a statement lists. From a thousand on, MariaDB makes a table of them.
+const maxKeys = 500
+
+// inOne reports whether both tables are in one database.
+func (mv *move) inOne() bool { return mv.from.side.d == mv.to.side.d }
+
+// belongs is the condition that the row with a key is one that this move copies.
+func (m *machine) belongs(mv *move, key string) string {
+	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.Mask, mv.modulus, mv.residue)
+}
+
+// copies reports whether the row with a key is one that this move copies.
+func (m *machine) copies(mv *move, key int64) bool { return int(key&m.Mask)%mv.modulus == mv.residue }
+
+// copyAll copies all rows that are not copied yet.
+func (m *machine) copyAll(ctx context.Context) error {
+	for _, mv := range m.moves {
+		of, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+" WHERE "+
+			m.belongs(mv, mv.from.side.d.Quote(mv.from.Key)))
+		if err != nil {
+			return err
+		}
+		since, before := time.Now(), int64(-1)
+		for done := false; !done; {
+			var r record
+			if r, done, err = m.copyChunk(ctx, mv); err != nil {
+				return fmt.Errorf("%s from %s: %w", mv.to.Name, mv.from.now, err)
+			}
+			if before < 0 {
+				before = r.copied
+				continue
+			}
+			p := Progress{Step: "copy", Table: mv.to.Name, Rows: r.copied, Of: max(of, r.copied)}
+			if taken := time.Since(since).Seconds(); taken > 0 && r.copied > before {
+				p.PerSecond = float64(r.copied-before) / taken
+				p.Left = time.Duration(float64(p.Of-p.Rows) / p.PerSecond * float64(time.Second))
+			}
+			m.Progress(p)
+			if err := m.reached(stepCopied); err != nil {
+				return err
+			}
+			if m.RowsPerSecond == 0 {
+				continue
+			}
+			due := since.Add(time.Duration(float64(r.copied-before) / float64(m.RowsPerSecond) * float64(time.Second)))
+			select {
+			case <-ctx.Done():
+				return errs.Ended(ctx)
+			case <-time.After(time.Until(due)):
+			}
+		}
+	}
+	return nil
+}
+
+// copyChunk copies the next rows of a move, and notes that in the same transaction. It is done when there are
+// none left.
+func (m *machine) copyChunk(ctx context.Context, mv *move) (r record, done bool, err error) {
+	d, src := mv.to.side.d, mv.from.side.d
+	err = d.transaction(ctx, func(q gorm.ConnPool) error {
+		if r, err = m.hold(ctx, d, q, mv.id); err != nil {
+			return err
+		}
+		if done = r.last == math.MaxInt64; done {
+			return nil
+		}
+		reader := q
+		if !mv.inOne() {
+			reader = src.pool
+		}
+		key := src.Quote(mv.from.Key)
+		ends, err := numbers(ctx, reader, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s "+
+			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), r.last, m.belongs(mv, key), m.Chunk-1))
+		if err != nil {
+			return err
+		}
+		end := append(ends, math.MaxInt64)[0]
+		n, err := m.insert(ctx, mv, reader, q, fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, r.last, end))
+		if err != nil {
+			return err
+		}
+		r.last, r.copied = end, r.copied+n
+		return m.save(ctx, d, q, mv.id, r)
+	})
+	return r, done, err
+}
+
+// insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy still
+// has. Somebody has written to such a row since its copy was made, so its key is listed.
+func (m *machine) insert(
+	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
+) (copied int64, err error) {
+	d := mv.to.side.d
+	var names []string
+	for _, c := range mv.columns {
+		names = append(names, c.name)
+	}
+	begin, end := "INSERT INTO "+mv.to.quoted()+" ("+d.QuoteAll(names)+") ", " ON CONFLICT DO NOTHING"
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		begin += "OVERRIDING SYSTEM VALUE "
+	case dialect.MySQL:
+		// IGNORE would also ignore values that do not fit.
+		end = " ON DUPLICATE KEY UPDATE " + d.Quote(mv.to.Key) + " = " + mv.to.quoted() + "." + d.Quote(mv.to.Key)
+	}
+	if !mv.inOne() {
+		rows, err := m.readRows(ctx, mv, mv.from, reader, where)
+		if err != nil {
+			return 0, err
+		}
+		return int64(len(rows)), m.insertRows(ctx, mv, q, rows, begin, end)
+	}
+	key := d.Quote(mv.from.Key)
+	result, err := q.ExecContext(ctx, begin+"SELECT "+d.QuoteAll(names)+" FROM "+mv.from.quoted()+" WHERE "+
+		m.belongs(mv, key)+" AND "+where+end)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// maxArguments bounds the arguments of one statement. SQLite allows 32,766.
+const maxArguments = 30_000
+
+// insertRows writes rows that were read from another database.
+func (m *machine) insertRows(
+	ctx context.Context, mv *move, q gorm.ConnPool, rows []row, begin, end string,
+) error {
+	for some := range slices.Chunk(rows, max(1, maxArguments/len(mv.columns))) {
+		s := dialect.Write(mv.to.side.d.Kind, begin, "VALUES ")
+		for i, r := range some {
+			if i > 0 {
+				s.Add(", ")
+			}
+			s.Add("(").BindAll(r.values...).Add(")")
+		}
+		if _, err := q.ExecContext(ctx, s.Add(end).String(), s.Args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// approach copies what was written meanwhile until little is left of that, compares everything, and does so
+// again with what differs.
+func (m *machine) approach(ctx context.Context) error {
+	if err := m.drainOpen(ctx); err != nil {
+		return err
+	}
+	for _, mv := range m.moves {
+		if err := m.compareAll(ctx, mv); err != nil {
+			return fmt.Errorf("comparing %s with %s: %w", mv.to.Name, mv.from.now, err)
+		}
+		m.Progress(Progress{Step: "compare", Table: mv.to.Name})
+	}
+	if err := m.reached(stepCompared); err != nil {
+		return err
+	}
+	return m.drainOpen(ctx)
+}
+
+// drainOpen goes through the list while others add to it, until a round is short.
+func (m *machine) drainOpen(ctx context.Context) error {
+	// A longer round takes less time for each key, so in the end it is faster than those who write.
+	for limit := m.Chunk; ; limit = min(2*limit, maxRound*m.Chunk) {
+		all, since := int64(0), time.Now()
+		for _, s := range m.from {
+			n, _, err := m.drain(ctx, s, held{}, limit)
+			if err != nil {
+				return err
+			}
+			all += n
+		}
+		m.Progress(Progress{Step: "drain", Rows: all})
+		if err := m.reached(stepDrained); err != nil {
+			return err
+		}
+		if all < int64(limit) && time.Since(since) < shortRound {
+			return nil
+		}
+	}
+}
+
+// shortRound is what is left to the cutover, which takes as long for what is written meanwhile.
+const shortRound = 100 * time.Millisecond
+
+// maxRound is how many chunks a round of the list may have.
+const maxRound = 100
+
+// errUnseen is wrapped by the error of a cutover that has met rows which no trigger has seen, or a table that
+// was emptied.
+var errUnseen = errors.New("rows were written that no trigger has seen")
+
+// errMisplaced is the error of a row in a table where the router would not look for it.
+func errMisplaced(t *table, keys []int64) error {
+	return fmt.Errorf("%w: the table %s has rows that do not belong to its shard, such as %d: move them to where "+
+		"their keys belong first", errs.ErrSharding, t.now, keys[0])
+}
+
+// drain copies the rows again whose keys are the first ones of the list, and removes those from the list that
+// it has read. It does not go by numbers that follow others, because transactions do not commit in the order
+// of their numbers. It returns how many it has read, and which rows differ still. Those are listed again.
+func (m *machine) drain(
+	ctx context.Context, s *side, h held, limit int,
+) (read int64, differ []int64, err error) {
+	all, err := s.listedKeys(ctx, h.reader(s.d), limit)
+	if err != nil || len(all) == 0 {
+		return 0, nil, err
+	}
+	var numbers []int64
+	keys := make([][]int64, len(s.tables))
+	whole := make([]bool, len(s.tables))
+	for _, l := range all {
+		numbers = append(numbers, l.n)
+		switch {
+		case l.key.Valid:
+			keys[l.table] = append(keys[l.table], l.key.Int64)
+		case h[s.d] != nil:
+			return 0, nil, fmt.Errorf("%w: the table %s was emptied", errUnseen, s.tables[l.table].now)
+		default:
+			whole[l.table] = true
+		}
+	}
+	again := make([][]int64, len(s.tables))
+	for n, t := range s.tables {
+		slices.Sort(keys[n])
+		keys[n] = slices.Compact(keys[n])
+		left := keys[n]
+		for _, mv := range m.moves {
+			if mv.from != t {
+				continue
+			}
+			if whole[n] {
+				if err := m.compareAll(ctx, mv); err != nil {
+					return 0, nil, err
+				}
+			}
+			var own, others []int64
+			for _, key := range left {
+				if m.copies(mv, key) {
+					own = append(own, key)
+				} else {
+					others = append(others, key)
+				}
+			}
+			left = others
+			found, err := m.apply(ctx, mv, h, own)
+			if err != nil {
+				return 0, nil, fmt.Errorf("%s from %s: %w", mv.to.Name, t.now, err)
+			}
+			again[n] = append(again[n], found...)
+		}
+		if len(left) > 0 {
+			found, err := numbersIn(ctx, h.reader(s.d), t, left)
+			if err == nil && len(found) > 0 {
+				err = errMisplaced(t, found)
+			}
+			if err != nil {
+				return 0, nil, err
+			}
+		}
+	}
+	if err := m.reached(stepApplied); err != nil {
+		return 0, nil, err
+	}
+	err = h.write(ctx, s.d, func(q gorm.ConnPool) error {
+		for n, t := range s.tables {
+			if err := s.enlist(ctx, q, t, again[n]); err != nil {
+				return err
+			}
+			differ = append(differ, again[n]...)
+		}
+		return s.strike(ctx, q, numbers)
+	})
+	return int64(len(all)), differ, err
+}
+
+// numbersIn returns those of some keys that a table has.
+func numbersIn(ctx context.Context, q gorm.ConnPool, t *table, keys []int64) ([]int64, error) {
+	key := t.side.d.Quote(t.Key)
+	return numbers(ctx, q, "SELECT "+key+" FROM "+t.quoted()+" WHERE "+key+" IN ("+list(keys)+")")
+}
+
+// apply makes the copies of some rows new, and returns the keys of those that differ still: somebody has
+// written to them meanwhile, or another copy still has a unique value of theirs.
+func (m *machine) apply(ctx context.Context, mv *move, h held, keys []int64) (differ []int64, err error) {
+	for some := range slices.Chunk(keys, maxKeys) {
+		err := h.write(ctx, mv.to.side.d, func(q gorm.ConnPool) error {
+			if _, err := m.hold(ctx, mv.to.side.d, q, mv.id); err != nil {
+				return err
+			}
+			reader := q
+			if !mv.inOne() {
+				reader = h.reader(mv.from.side.d)
+			}
+			key := mv.to.side.d.Quote(mv.to.Key)
+			// The range keeps PostgreSQL from reading the whole table if it knows little about it.
+			where := fmt.Sprintf("%s BETWEEN %d AND %d AND %[1]s IN (%[4]s)", key, some[0], some[len(some)-1], list(some))
+			if err := run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv, key)+" AND "+where); err != nil {
+				return err
+			}
+			if _, err := m.insert(ctx, mv, reader, q, where); err != nil {
+				return err
+			}
+			found, err := m.compare(ctx, mv, reader, q, where)
+			differ = append(differ, found...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return differ, nil
+}

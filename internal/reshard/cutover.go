@@ -1,0 +1,229 @@
+package reshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// cutover makes the new tables the valid ones, or leaves everything as it was. It returns for how long nobody
+// could write.
+func (m *machine) cutover(ctx context.Context) (stopped time.Duration, err error) {
+	begun, err := m.locate(ctx)
+	if err == nil && !begun {
+		err = m.check(ctx) // Copying may have taken hours.
+	}
+	if err != nil {
+		return 0, err
+	}
+	since := time.Now()
+	if !m.atomic {
+		if err := m.note(ctx, phaseCutting); err != nil {
+			return 0, err
+		}
+		err = m.reached(stepCutting)
+		if err == nil {
+			err = m.Map.Close(ctx)
+		}
+		if err == nil {
+			err = m.reached(stepClosed)
+		}
+	}
+	if err == nil {
+		stopped, err = m.locked(ctx, func(h held) error { return m.cut(ctx, h) })
+	}
+	if err == nil {
+		err = m.reached(stepCut)
+	}
+	if m.atomic {
+		return stopped, err
+	}
+	if err != nil {
+		// Whatever has ended this process's work, the entries must not stay closed for that.
+		return stopped, errors.Join(err, m.retreat(context.WithoutCancel(ctx)))
+	}
+	if err := m.note(ctx, phaseReplacing); err != nil {
+		return stopped, err
+	}
+	if err := m.reached(stepReplacing); err != nil {
+		return stopped, err
+	}
+	err = m.finish(ctx)
+	return time.Since(since), err
+}
+
+// cut is what a cutover does under the lock.
+func (m *machine) cut(ctx context.Context, h held) error {
+	err := h.write(ctx, m.home, func(q gorm.ConnPool) error {
+		_, err := m.hold(ctx, m.home, q, m.id())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.reached(stepLocked); err != nil {
+		return err
+	}
+	if err := m.settle(ctx, h); err != nil {
+		return err
+	}
+	if err := m.reached(stepSettled); err != nil {
+		return err
+	}
+	for _, s := range m.from {
+		for _, t := range s.tables {
+			if err := m.rename(ctx, h[s.d], t, t.away); err != nil {
+				return err
+			}
+			if err := m.reached(stepRenamed); err != nil {
+				return err
+			}
+		}
+	}
+	if !m.atomic {
+		return nil
+	}
+	q := h[m.home]
+	if err := m.noteIn(ctx, q, phaseCut); err != nil {
+		return err
+	}
+	if err := m.Map.Replace(ctx, m.home.handle(ctx, q)); err != nil {
+		return err
+	}
+	return m.reached(stepReplaced)
+}
+
+// settle copies and compares what is listed, while nobody can add to that.
+func (m *machine) settle(ctx context.Context, h held) error {
+	for _, mv := range m.moves {
+		columns, err := mv.from.side.d.columnsOf(ctx, h[mv.from.side.d], mv.from.now)
+		if err == nil && !slices.Equal(columns, mv.columns) {
+			err = fmt.Errorf("%w: somebody has changed the columns of %s meanwhile: call the step again",
+				errs.ErrSharding, mv.from.now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, s := range m.from {
+		// What differs in one round has had a copy in its way that is right by the next one.
+		for round := 0; ; round++ {
+			n, differ, err := m.drain(ctx, s, h, maxRound*m.Chunk)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				break
+			}
+			if len(differ) > 0 && round > maxRounds {
+				return fmt.Errorf("%w: %d copies of rows of %s differ from them, such as that of %d", errs.ErrSharding,
+					len(differ), s.tables[0].now, differ[0])
+			}
+		}
+	}
+	if m.home.Kind == dialect.PostgreSQL {
+		return m.addForeignKeys(ctx, h)
+	}
+	// No trigger runs when MySQL or MariaDB empties a table, nor on SQLite for a row that another one replaces.
+	for n := range m.from[0].tables {
+		rows, err := m.count(ctx, h, m.from, n)
+		if err != nil {
+			return err
+		}
+		copies, err := m.count(ctx, h, m.to, n)
+		if err != nil {
+			return err
+		}
+		if rows != copies {
+			return fmt.Errorf("%w: %s has %d rows, and %d copies", errUnseen, m.from[0].tables[n].now, rows, copies)
+		}
+	}
+	return nil
+}
+
+// maxRounds bounds how often the same differences are looked at while nobody writes.
+const maxRounds = 1000
+
+// count counts the rows of the tables of one model.
+func (m *machine) count(ctx context.Context, h held, sides []*side, n int) (all int64, err error) {
+	for _, s := range sides {
+		rows, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+s.tables[n].quoted())
+		if err != nil {
+			return 0, err
+		}
+		all += rows
+	}
+	return all, nil
+}
+
+// rename gives an old table another name, if it has another one.
+func (m *machine) rename(ctx context.Context, q gorm.ConnPool, t *table, name string) error {
+	if t.now == name {
+		return nil
+	}
+	d := t.side.d
+	var statements []string
+	switch d.Kind {
+	case dialect.MySQL:
+		// MariaDB does not let RENAME TABLE under a lock. With the checks, a foreign key follows the table.
+		statements = []string{"SET foreign_key_checks = 1",
+			"ALTER TABLE " + t.quoted() + " RENAME " + d.Quoted(name), "SET foreign_key_checks = 0"}
+	default:
+		_, only := splitName(name)
+		statements = []string{"ALTER TABLE " + t.quoted() + " RENAME TO " + d.Quote(only)}
+	}
+	if err := run(ctx, q, statements...); err != nil {
+		return err
+	}
+	t.now = name
+	return nil
+}
+
+// retreat gives the old tables their names back, and opens their entries. These are still valid.
+func (m *machine) retreat(ctx context.Context) error {
+	err := m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
+		if _, err := m.locate(ctx); err != nil {
+			return err
+		}
+		for _, s := range m.from {
+			for _, t := range s.tables {
+				if err := m.rename(ctx, on(s.d), t, t.Name); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.Map.Open(ctx)
+}
+
+// finish ends a cutover whose tables are all renamed.
+func (m *machine) finish(ctx context.Context) error {
+	at, err := m.phaseNow(ctx)
+	if err != nil || at == phaseCut {
+		return err
+	}
+	if err := m.Map.Replace(ctx, nil); err != nil {
+		return err
+	}
+	if err := m.reached(stepEntered); err != nil {
+		return err
+	}
+	if err := m.Map.Open(ctx); err != nil {
+		return err
+	}
+	if err := m.reached(stepOpened); err != nil {
+		return err
+	}
+	return m.note(ctx, phaseCut)
+}

@@ -1,0 +1,469 @@
+// Package reshard moves the rows of shards to tables of a new generation, while programs read and write them.
+//
+// The unit is a job: it empties the tables of some entries of the shard map, and fills those of others. A
+// split fills several entries from one, a join fills one from several, and a move fills one in another
+// database from one. The new tables have names that no table ever had, and the old ones are renamed away in
+// the end. So a statement that comes late finds no table, whatever kind of statement it is.
+//
+//  1. Make: what cannot be moved is refused by name, before anything is made. Then the new tables are made.
+//  2. Capture: triggers on the old tables list the key of each row that is written.
+//  3. Copy: the rows are copied in the order of their keys, each chunk in one transaction with the journal.
+//  4. Drain: the listed keys are copied again, and what is in the list is removed from it. Then all rows are
+//     compared once. From there on, only rows whose keys are listed can differ.
+//  5. Cutover: under a lock of the old tables, what is still listed is copied and compared, the old tables
+//     are renamed, and the entries of the shard map are replaced. On PostgreSQL and SQLite, in one database,
+//     these are one transaction. Elsewhere the entries are closed meanwhile, so that nobody is routed to a
+//     table that is gone, and the journal says where the next process goes on.
+//  6. Clean drops the old tables. Before the cutover, Drop removes the new ones.
+//
+// Every step can be repeated by another process. Whoever begins one takes the job over: he writes a number of
+// his own into the journal, and whoever does not find his number there any more changes nothing. The rows
+// of the old tables are the valid ones until the entries are replaced, so until then the way back is open.
+package reshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// Job says what becomes of which shards. It is not safe for concurrent use; several processes may run the
+// same job, and the last one that took it over gets through.
+type Job struct {
+	// Name tells the job from every other one in its databases, of before and of later. It has at most 20
+	// letters, digits and underscores, because names of triggers begin with it.
+	Name     string
+	From, To []Entry
+	// Mask has the bits of a key that are the sequence, of which a class is the remainder.
+	Mask int64
+	Map  Map
+	// Make makes the tables of To that are not there yet.
+	Make func(ctx context.Context) error
+
+	Chunk         int           // rows or keys of one transaction; the default is 1000
+	RowsPerSecond int           // that are copied at most; 0 is no limit
+	Budget        time.Duration // how long the cutover tries to get its lock; the default is one second
+	Progress      func(Progress)
+
+	failpoint func(step) error // only tests have one
+}
+
+// Entry is a shard: where the rows of a class are.
+type Entry struct {
+	DB               *gorm.DB
+	Residue, Modulus int
+	Tables           []Table // in all entries of a job, those of the same models in the same order
+}
+
+// Table is a table of a shard. Its key is the column of integers that tells the shard of a row. Several rows
+// may have the same.
+type Table struct{ Name, Key string }
+
+// Map is what a job changes in the shard map. Each function does nothing if it has been done, and is an error
+// if the map has gone on since.
+type Map interface {
+	// Close keeps statements from the entries of the job until Open.
+	Close(ctx context.Context) error
+	// Replace replaces the entries of From by those of To. If the cutover is one transaction, tx is that
+	// transaction, and the entries are not closed. Otherwise tx is nil.
+	Replace(ctx context.Context, tx *gorm.DB) error
+	// Open lets statements go on, by the entries that are there.
+	Open(ctx context.Context) error
+}
+
+// Progress says how far a job is.
+type Progress struct {
+	Step      string // copy, drain, compare, cutover
+	Table     string // the one that is filled, or read
+	Rows, Of  int64  // done, and in all, as far as they are known
+	PerSecond float64
+	Left      time.Duration
+}
+
+// The defaults of a job.
+const (
+	defaultChunk  = 1000
+	defaultBudget = time.Second
+)
+
+// machine is a job with its databases open.
+type machine struct {
+	*Job
+	home     *database   // of To[0], whose journal has the phase of the job
+	dbs      []*database // all of them, each once
+	from, to []*side
+	moves    []*move
+	owner    int64
+	atomic   bool // the cutover is one transaction
+}
+
+// side is an entry.
+type side struct {
+	*Entry
+	d      *database
+	tables []*table
+	begin  string // of the names of all that the job makes beside the tables
+	keys   string // the table of the keys that were written
+}
+
+// table is a table of an entry.
+type table struct {
+	Table
+	side *side
+	n    int    // the position in the entry
+	away string // what an old table is called in the end
+	now  string // what it is called
+}
+
+func (t *table) quoted() string { return t.side.d.Quoted(t.now) }
+
+// move is the copying of those rows of an old table that belong in a new one.
+type move struct {
+	from, to         *table
+	id               string // in the journal
+	residue, modulus int    // the class of these rows
+	columns, into    []column
+}
+
+// open opens the databases of a job.
+func (j *Job) open() (*machine, error) {
+	m := &machine{Job: j, owner: rand.Int64()} //nolint:gosec // It is no secret.
+	if j.Chunk <= 0 {
+		j.Chunk = defaultChunk
+	}
+	if j.Budget <= 0 {
+		j.Budget = defaultBudget
+	}
+	if j.Progress == nil {
+		j.Progress = func(Progress) {}
+	}
+	for _, of := range [...]struct {
+		entries []Entry
+		sides   *[]*side
+	}{{j.To, &m.to}, {j.From, &m.from}} {
+		for i := range of.entries {
+			s, err := m.openSide(&of.entries[i], i)
+			if err != nil {
+				return nil, err
+			}
+			*of.sides = append(*of.sides, s)
+		}
+	}
+	m.home = m.to[0].d
+	m.atomic = len(m.dbs) == 1 && m.home.Kind != dialect.MySQL
+	for _, from := range m.from {
+		for _, to := range m.to {
+			finer := to
+			if from.Modulus > to.Modulus {
+				finer = from
+			}
+			for i, t := range from.tables {
+				m.moves = append(m.moves, &move{from: t, to: to.tables[i], residue: finer.Residue,
+					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1)})
+			}
+		}
+	}
+	return m, nil
+}
+
+func (m *machine) openSide(e *Entry, i int) (*side, error) {
+	s := &side{Entry: e, begin: fmt.Sprintf("snowflake_%s_%d", m.Name, i)}
+	for _, d := range m.dbs {
+		if d.db.ConnPool == e.DB.ConnPool {
+			s.d = d
+		}
+	}
+	if s.d == nil {
+		d, err := openDatabase(e.DB)
+		if err != nil {
+			return nil, err
+		}
+		if len(m.dbs) > 0 && d.Kind != m.dbs[0].Kind {
+			return nil, fmt.Errorf("%w: rows can be moved only between databases of one kind, and these are %s and %s",
+				errs.ErrSharding, m.dbs[0].Kind, d.Kind)
+		}
+		s.d, m.dbs = d, append(m.dbs, d)
+	}
+	s.keys = beside(e.Tables[0].Name, s.begin+"_keys")
+	for n, of := range e.Tables {
+		s.tables = append(s.tables, &table{Table: of, side: s, n: n, now: of.Name, away: awayName(of.Name)})
+	}
+	return s, nil
+}
+
+// Run does the job to the end of its cutover, from wherever it stands. It returns how long writes to the
+// shards had to wait at the most.
+func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
+	m, err := j.open()
+	if err != nil {
+		return 0, err
+	}
+	at, err := m.phaseNow(ctx)
+	if err == nil && at == "" { // Nothing is made yet, not even the journal.
+		err = m.check(ctx)
+	}
+	if err == nil {
+		at, err = m.take(ctx)
+	}
+	if err == nil {
+		err = m.reached(stepTaken)
+	}
+	if err != nil {
+		return 0, m.failed("beginning", err)
+	}
+	switch at {
+	case phaseDropping:
+		return 0, fmt.Errorf("%w: job %s is being dropped: call Drop again", errs.ErrSharding, m.Name)
+	case phaseReplacing, phaseCut:
+		return 0, m.failed("ending the cutover", m.finish(ctx))
+	}
+	if err := m.prepare(ctx); err != nil {
+		return 0, m.failed("preparing", err)
+	}
+	if err := m.copyAll(ctx); err != nil {
+		return 0, m.failed("copying", err)
+	}
+	for range maxCutovers {
+		if err = m.approach(ctx); err == nil {
+			stopped, err = m.cutover(ctx)
+		}
+		if !errors.Is(err, errUnseen) {
+			break
+		}
+	}
+	return stopped, m.failed("cutting over", err)
+}
+
+// maxCutovers is how often a cutover is tried while rows are written that no trigger sees.
+const maxCutovers = 3
+
+// failed says which job an error is of.
+func (m *machine) failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("snowflakeplugin: reshard %s: %s: %w", m.Name, doing, err)
+}
+
+// Check refuses what Run would refuse, and makes nothing. It also returns how many rows there are to copy.
+func (j *Job) Check(ctx context.Context) (rows int64, err error) {
+	m, err := j.open()
+	if err == nil {
+		err = m.check(ctx)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range m.from {
+		for _, t := range s.tables {
+			n, err := number(ctx, s.d.pool, "SELECT COUNT(*) FROM "+t.quoted())
+			if err != nil {
+				return 0, m.failed("counting", err)
+			}
+			rows += n
+		}
+	}
+	return rows, nil
+}
+
+// prepare brings a job to where rows can be copied.
+func (m *machine) prepare(ctx context.Context) error {
+	begun, err := m.locate(ctx)
+	if err != nil {
+		return err
+	}
+	if !begun {
+		if err := m.check(ctx); err != nil {
+			return err
+		}
+		if err := m.Make(ctx); err != nil {
+			return err
+		}
+		if err := m.reached(stepMade); err != nil {
+			return err
+		}
+	}
+	if err := m.readColumns(ctx); err != nil || begun {
+		return err
+	}
+	if err := m.dress(ctx); err != nil {
+		return err
+	}
+	for _, s := range m.from {
+		if err := m.capture(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// locate finds out what the old tables are called, and whether one of them was renamed already.
+func (m *machine) locate(ctx context.Context) (begun bool, err error) {
+	for _, s := range m.from {
+		for _, t := range s.tables {
+			gone, err := s.d.exists(ctx, s.d.pool, t.away)
+			if err != nil {
+				return false, err
+			}
+			if t.now = t.Name; gone {
+				t.now, begun = t.away, true
+			}
+		}
+	}
+	return begun, nil
+}
+
+// Drop ends a job before its cutover, and removes all that it has made.
+func (j *Job) Drop(ctx context.Context) error {
+	m, err := j.open()
+	if err != nil {
+		return err
+	}
+	at, err := m.take(ctx)
+	if err == nil && (at == phaseReplacing || at == phaseCut) {
+		err = fmt.Errorf("%w: the cutover is over, so the way back is another job", errs.ErrSharding)
+	}
+	if err == nil {
+		err = m.note(ctx, phaseDropping)
+	}
+	if err == nil {
+		err = m.retreat(ctx)
+	}
+	for _, s := range m.from {
+		if err == nil {
+			err = m.release(ctx, s)
+		}
+	}
+	if err == nil {
+		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error { return m.dropTables(ctx, on, m.to, false) })
+	}
+	if err == nil {
+		err = m.forget(ctx)
+	}
+	return m.failed("dropping", err)
+}
+
+// Clean drops the old tables after the cutover, and forgets the job.
+func (j *Job) Clean(ctx context.Context) error {
+	m, err := j.open()
+	if err != nil {
+		return err
+	}
+	at, err := m.phaseNow(ctx)
+	switch {
+	case err != nil:
+		return m.failed("cleaning", err)
+	case at == "":
+		return nil
+	case at != phaseCut:
+		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding, m.Name)
+	}
+	if _, err = m.take(ctx); err == nil {
+		_, err = m.locate(ctx)
+	}
+	for _, s := range m.from {
+		if err == nil {
+			err = m.checkLate(ctx, s)
+		}
+	}
+	if err == nil {
+		err = m.validateForeignKeys(ctx)
+	}
+	if err == nil {
+		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error { return m.dropTables(ctx, on, m.from, true) })
+	}
+	for _, s := range m.from {
+		if err == nil {
+			err = m.release(ctx, s)
+		}
+	}
+	if err == nil {
+		err = m.forget(ctx)
+	}
+	return m.failed("cleaning", err)
+}
+
+// checkLate refuses to drop a table that somebody has written to under its new name.
+func (m *machine) checkLate(ctx context.Context, s *side) error {
+	there, err := s.d.exists(ctx, s.d.pool, s.keys)
+	if err != nil || !there {
+		return err
+	}
+	late, err := number(ctx, s.d.pool, "SELECT COUNT(*) FROM "+s.d.Quoted(s.keys))
+	if err == nil && late > 0 {
+		err = fmt.Errorf("%w: %d writes to the old tables came after the cutover, whose keys are in %s: move these "+
+			"rows by hand, and empty that table", errs.ErrSharding, late, s.keys)
+	}
+	return err
+}
+
+// dropTables drops the tables of some entries that are there, whatever foreign keys they have to each other.
+func (m *machine) dropTables(
+	ctx context.Context, on func(*database) gorm.ConnPool, sides []*side, away bool,
+) error {
+	for _, s := range sides {
+		var names []string
+		for _, t := range s.tables {
+			name := t.Name
+			if away {
+				name = t.away
+			}
+			names = append(names, s.d.Quoted(name))
+		}
+		if s.d.Kind == dialect.PostgreSQL {
+			names = []string{strings.Join(names, ", ")} // It drops both ends of a foreign key only together.
+		}
+		for _, name := range names {
+			if err := run(ctx, on(s.d), "DROP TABLE IF EXISTS "+name); err != nil {
+				return err
+			}
+			if err := m.reached(stepDropped); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step is a point at which a process may be killed. Tests do so.
+type step int
+
+// The steps, in the order in which a job comes to them.
+const (
+	stepTaken step = iota + 1
+	stepMade
+	stepListed // the table of the keys is there
+	stepCaught // there is one more trigger
+	stepCopied // one more chunk is copied
+	stepApplied
+	stepDrained
+	stepCompared
+	stepCutting
+	stepClosed
+	stepLocked
+	stepSettled
+	stepRenamed // one more table has its new name
+	stepReplaced
+	stepCut // committed, or unlocked
+	stepReplacing
+	stepEntered
+	stepOpened
+	stepDropped
+	lastStep
+)
+
+// reached tells a test where the job is.
+func (m *machine) reached(s step) error {
+	if m.failpoint == nil {
+		return nil
+	}
+	return m.failpoint(s)
+}

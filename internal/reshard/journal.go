@@ -1,0 +1,202 @@
+package reshard
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// journalTable is in every database that has new tables. It has one row for each move into them, and in the
+// database of the first entry one for the job.
+const journalTable = "snowflake_copies"
+
+// phase is where a job stands. The journal says it before the phase begins.
+type phase string
+
+const (
+	phaseCopying   phase = "copying"   // the old tables are valid; also in a cutover that is one transaction
+	phaseCutting   phase = "cutting"   // they still are, but the entries may be closed, and some tables renamed
+	phaseReplacing phase = "replacing" // all rows are in the new tables, and the old ones are renamed
+	phaseCut       phase = "cut"
+	phaseDropping  phase = "dropping"
+)
+
+// record is a row of the journal.
+type record struct {
+	owner        int64
+	phase        phase
+	last, copied int64
+}
+
+func (m *machine) id() string { return m.Name + "/0" }
+
+// take makes the journals, and takes the job over. It returns the phase.
+func (m *machine) take(ctx context.Context) (at phase, err error) {
+	ids := map[*database][]string{m.home: {m.id()}}
+	for _, mv := range m.moves {
+		ids[mv.to.side.d] = append(ids[mv.to.side.d], mv.id)
+	}
+	for _, d := range m.dbs {
+		if ids[d] == nil {
+			continue
+		}
+		names := []string{"id", "owner", "phase", "last_key", "copied"}
+		types := []string{d.Text, d.Integer, d.Time, d.Integer, d.Integer}
+		if err := run(ctx, d.pool, d.CreateTable(d.journal, names, types)); err != nil {
+			return "", err
+		}
+		err := d.transaction(ctx, func(q gorm.ConnPool) error {
+			for _, id := range ids[d] {
+				into, unless := d.InsertUnlessThere(d.journal, names)
+				s := dialect.Write(d.Kind, into, "VALUES (").
+					BindAll(id, m.owner, string(phaseCopying), int64(math.MinInt64), int64(0)).Add(")", unless)
+				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+					return err
+				}
+				s = dialect.Write(d.Kind, "UPDATE ", d.journal, " SET owner = ").Bind(m.owner).Add(" WHERE id = ").Bind(id)
+				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return m.phaseNow(ctx)
+}
+
+// phaseNow reads the phase. It is empty if there is no job of this name.
+func (m *machine) phaseNow(ctx context.Context) (at phase, err error) {
+	query := "SELECT phase FROM " + m.home.journal + " WHERE id = " + m.home.Bind(1)
+	err = m.home.pool.QueryRowContext(ctx, query, m.id()).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) || dialect.Missing(err) {
+		return "", nil
+	}
+	return at, err
+}
+
+// hold locks a row of the journal until the end of a transaction, and refuses to go on if another process has
+// taken the job over.
+func (m *machine) hold(ctx context.Context, d *database, q gorm.ConnPool, id string) (r record, err error) {
+	// It writes first, because a read might see the row as it was when the transaction began.
+	s := dialect.Write(d.Kind, "UPDATE ", d.journal, " SET phase = phase WHERE id = ").Bind(id)
+	if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+		return r, err
+	}
+	query := "SELECT owner, phase, last_key, copied FROM " + d.journal + " WHERE id = " + d.Bind(1)
+	err = q.QueryRowContext(ctx, query, id).Scan(&r.owner, &r.phase, &r.last, &r.copied)
+	if err == nil && r.owner != m.owner || errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: another process has gone on with the job %s, or has ended it: look at its state, and "+
+			"call the step again", errs.ErrSharding, m.Name)
+	}
+	return r, err
+}
+
+// save writes a row of the journal that the transaction holds.
+func (m *machine) save(ctx context.Context, d *database, q gorm.ConnPool, id string, r record) error {
+	s := dialect.Write(d.Kind, "UPDATE ", d.journal, " SET phase = ").Bind(string(r.phase)).
+		Add(", last_key = ").Bind(r.last).Add(", copied = ").Bind(r.copied).Add(" WHERE id = ").Bind(id)
+	_, err := q.ExecContext(ctx, s.String(), s.Args...)
+	return err
+}
+
+// note writes the phase that begins.
+func (m *machine) note(ctx context.Context, at phase) error {
+	return m.home.transaction(ctx, func(q gorm.ConnPool) error { return m.noteIn(ctx, q, at) })
+}
+
+func (m *machine) noteIn(ctx context.Context, q gorm.ConnPool, at phase) error {
+	r, err := m.hold(ctx, m.home, q, m.id())
+	if err != nil {
+		return err
+	}
+	r.phase = at
+	return m.save(ctx, m.home, q, m.id(), r)
+}
+
+// fenced changes tables while no other process can take the job over. The connections that it gives to do are
+// those on which no foreign key is checked, or the transaction itself where a database has one writer.
+func (m *machine) fenced(ctx context.Context, do func(on func(*database) gorm.ConnPool) error) error {
+	return m.home.transaction(ctx, func(q gorm.ConnPool) error {
+		if _, err := m.hold(ctx, m.home, q, m.id()); err != nil {
+			return err
+		}
+		open := map[*database]gorm.ConnPool{}
+		if m.home.Kind != dialect.MySQL { // where such a statement would end the transaction
+			open[m.home] = q
+		}
+		return m.withConnections(ctx, m.dbs, open, func() error {
+			return do(func(d *database) gorm.ConnPool { return open[d] })
+		})
+	})
+}
+
+// withConnections opens a connection to each database that has none in the map yet.
+func (m *machine) withConnections(
+	ctx context.Context, dbs []*database, open map[*database]gorm.ConnPool, do func() error,
+) error {
+	if len(dbs) == 0 {
+		return do()
+	}
+	if open[dbs[0]] != nil {
+		return m.withConnections(ctx, dbs[1:], open, do)
+	}
+	return dbs[0].onConnection(ctx, func(c *sql.Conn) error {
+		open[dbs[0]] = c
+		return m.withConnections(ctx, dbs[1:], open, do)
+	})
+}
+
+// forget removes the job from the journals. The row of the job goes last, because by it a process finds the
+// others.
+func (m *machine) forget(ctx context.Context) error {
+	ids := []string{m.id()}
+	for _, mv := range m.moves {
+		ids = append(ids, mv.id)
+	}
+	for i := len(m.dbs) - 1; i >= 0; i-- { // The home is the first one.
+		d := m.dbs[i]
+		there, err := d.exists(ctx, d.pool, d.db.NamingStrategy.TableName(journalTable))
+		if err != nil {
+			return err
+		}
+		if !there {
+			continue
+		}
+		s := dialect.Write(d.Kind, "DELETE FROM ", d.journal, " WHERE id").In(ids)
+		if _, err := d.pool.ExecContext(ctx, s.String(), s.Args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
+const maxName = 63
+
+// awayName is what an old table is called after the cutover.
+func awayName(table string) string {
+	_, name := splitName(table)
+	return beside(table, shorten(name, "_away"))
+}
+
+// shorten puts an end behind a name. If that is too long, the middle makes way for a digest of the whole.
+func shorten(name, end string) string {
+	if len(name)+len(end) <= maxName {
+		return name + end
+	}
+	sum := sha256.Sum256([]byte(name))
+	end = "_" + hex.EncodeToString(sum[:4]) + end
+	return name[:maxName-len(end)] + end
+}

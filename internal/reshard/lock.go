@@ -1,0 +1,286 @@
+package reshard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// lockWait is how long one try waits for a lock. Whoever writes to the table meanwhile waits behind it, so
+// between two tries there is as much time for writes.
+const lockWait = 50 * time.Millisecond
+
+// refused is the error of a lock that could not be had in time.
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
+// held are the connections that have the tables of a database locked.
+type held map[*database]gorm.ConnPool
+
+// reader returns where rows of a database can be read.
+func (h held) reader(d *database) gorm.ConnPool {
+	if q := h[d]; q != nil {
+		return q
+	}
+	return d.pool
+}
+
+// write runs a transaction, or goes on with the one that holds the lock.
+func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) error) error {
+	if q := h[d]; q != nil {
+		return do(q)
+	}
+	return d.transaction(ctx, do)
+}
+
+// patiently tries to do what needs a lock, until the budget is spent. The error of the last try says who was
+// in the way.
+func (m *machine) patiently(ctx context.Context, sides []*side, try func() error) error {
+	end := time.Now().Add(m.Budget)
+	for {
+		err := try()
+		if err == nil || ctx.Err() != nil || !errors.As(err, &refused{}) && !dialect.Locked(err) {
+			return err
+		}
+		if time.Now().After(end) {
+			var who []string
+			for _, s := range sides {
+				who = append(who, s.inTheWay(ctx))
+			}
+			return fmt.Errorf("%w: a transaction that uses the tables of the shard has not ended within %v, and "+
+				"writes go on as before. %s. End it, and call this again: %w", errs.ErrSharding, m.Budget,
+				strings.Join(who, "; "), err)
+		}
+		select {
+		case <-ctx.Done():
+			return errs.Ended(ctx)
+		case <-time.After(lockWait):
+		}
+	}
+}
+
+// shortWait bounds how long a transaction of PostgreSQL waits for each lock.
+func (d *database) shortWait() string {
+	return fmt.Sprintf("SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
+}
+
+// impatiently gives a statement of MySQL or MariaDB up that waits for a lock. The shortest timeout of the
+// server's own is a second, for which all writers would wait, too. So a second connection ends it.
+func (d *database) impatiently(ctx context.Context, c *sql.Conn, do func() error) error {
+	if d.Kind != dialect.MySQL {
+		return do()
+	}
+	id, err := number(ctx, c, "SELECT CONNECTION_ID()")
+	if err != nil {
+		return err
+	}
+	// It is taken now, because all others may soon be waiting for the lock.
+	killer, err := d.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	done, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		select {
+		case <-done:
+			ended <- nil
+		case <-time.After(lockWait):
+			ended <- run(context.WithoutCancel(ctx), killer, fmt.Sprintf("KILL QUERY %d", id))
+		}
+	}()
+	err = do()
+	close(done)
+	killed := <-ended
+	_ = killer.Close()
+	if dialect.State(err) == "1317" || dialect.State(err) == "1969" {
+		return refused{err}
+	}
+	if err == nil && killed == nil {
+		// It may have come after the end of the statement, and would then meet the next one.
+		for range 2 {
+			if err := run(ctx, c, "DO 0"); err != nil && dialect.State(err) != "1317" {
+				return err
+			}
+		}
+	}
+	return errors.Join(err, killed)
+}
+
+// locked calls do while nobody can write to the old tables, and commits what it has done. It returns for how
+// long nobody could.
+func (m *machine) locked(ctx context.Context, do func(h held) error) (stopped time.Duration, err error) {
+	tables := map[*database][]string{}
+	for _, s := range m.from {
+		for _, t := range s.tables {
+			tables[s.d] = append(tables[s.d], t.quoted())
+		}
+	}
+	var dbs []*database
+	for _, d := range m.dbs {
+		if tables[d] != nil {
+			dbs = append(dbs, d)
+		}
+	}
+	for d := range maps.Keys(tables) {
+		if d.Kind == dialect.MySQL {
+			tables[d] = append(tables[d], m.others(d)...)
+		}
+	}
+	err = m.patiently(ctx, m.from, func() error {
+		since := time.Now()
+		err := m.lockEach(ctx, dbs, tables, held{}, do)
+		stopped = time.Since(since)
+		return err
+	})
+	return stopped, err
+}
+
+// others are the tables that a connection of MySQL or MariaDB has to lock as well, because it may use no others
+// until it unlocks them.
+func (m *machine) others(d *database) []string {
+	var names []string
+	for _, s := range m.from {
+		if s.d == d {
+			names = append(names, d.Quoted(s.keys))
+		}
+	}
+	filled := false
+	for _, s := range m.to {
+		for _, t := range s.tables {
+			if s.d == d {
+				names, filled = append(names, t.quoted()), true
+			}
+		}
+	}
+	if filled {
+		names = append(names, d.journal)
+	}
+	return names
+}
+
+// lockEach locks the tables of one database after the other.
+func (m *machine) lockEach(
+	ctx context.Context, dbs []*database, tables map[*database][]string, h held, do func(h held) error,
+) error {
+	if len(dbs) == 0 {
+		return do(h)
+	}
+	d := dbs[0]
+	next := func(q gorm.ConnPool) error {
+		h[d] = q
+		return m.lockEach(ctx, dbs[1:], tables, h, do)
+	}
+	return d.onConnection(ctx, func(c *sql.Conn) error {
+		switch d.Kind {
+		case dialect.MySQL:
+			return d.lockTables(ctx, c, tables[d], next)
+		case dialect.SQLite:
+			return d.lockFile(ctx, c, m.Budget, tables[d][0], next)
+		}
+		tx, err := d.begin(ctx, c)
+		if err != nil {
+			return err
+		}
+		err = run(ctx, tx, d.shortWait(), "LOCK TABLE "+strings.Join(tables[d], ", ")+" IN ACCESS EXCLUSIVE MODE")
+		if err == nil {
+			err = next(tx)
+		}
+		if err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
+	})
+}
+
+// lockTables locks tables of MySQL or MariaDB. Foreign keys follow a table that is renamed, so they are not
+// switched off meanwhile by onConnection for renames; see rename.
+func (d *database) lockTables(
+	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
+) (err error) {
+	// Without a transaction, each statement commits what it has done, and UNLOCK TABLES has nothing to commit.
+	err = d.impatiently(ctx, c, func() error {
+		return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
+	return do(c)
+}
+
+// lockFile begins the transaction of the one writer that SQLite lets in. Nobody waits behind it before, so it
+// waits for the whole budget at once.
+func (d *database) lockFile(
+	ctx context.Context, c *sql.Conn, budget time.Duration, table string, do func(q gorm.ConnPool) error,
+) (err error) {
+	before, err := number(ctx, c, "PRAGMA busy_timeout")
+	if err != nil {
+		return err
+	}
+	var wait int64
+	set := func(n int64) error {
+		set := fmt.Sprintf("PRAGMA busy_timeout = %d", n)
+		return c.QueryRowContext(context.WithoutCancel(ctx), set).Scan(&wait)
+	}
+	if err := set(budget.Milliseconds()); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, set(before)) }()
+	tx, err := d.begin(ctx, c)
+	if err != nil {
+		return err
+	}
+	// A transaction that begins with a read would not be let in later.
+	if err = run(ctx, tx, "DELETE FROM "+table+" WHERE 1 = 0"); err == nil {
+		err = do(tx)
+	}
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// inTheWay says whose transactions are open, as far as the login may know it.
+func (s *side) inTheWay(ctx context.Context) string {
+	d := s.d
+	var query string
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		var tables []string
+		for _, t := range s.tables {
+			tables = append(tables, "to_regclass('"+strings.ReplaceAll(t.quoted(), "'", "''")+"')")
+		}
+		query = "SELECT concat('process ', pid, ' of ', usename, ' (', nullif(application_name, ''), '), in a " +
+			"transaction since ', xact_start) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND pid IN " +
+			"(SELECT pid FROM pg_locks WHERE granted AND relation IN (" + strings.Join(tables, ", ") + ")) " +
+			"ORDER BY xact_start LIMIT 3"
+	case dialect.MySQL:
+		query = "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started) " +
+			"FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> connection_id() " +
+			"ORDER BY trx_started LIMIT 3"
+	default:
+		return "It is one of another connection to the file"
+	}
+	rows, err := texts(ctx, d.pool, 1, query)
+	if err != nil {
+		return "A login with the right PROCESS finds it in information_schema.innodb_trx"
+	}
+	if len(rows) == 0 {
+		return "It has ended by now"
+	}
+	var found []string
+	for _, row := range rows {
+		found = append(found, row[0])
+	}
+	return "In the way is " + strings.Join(found, ", or ")
+}

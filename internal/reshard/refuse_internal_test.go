@@ -1,0 +1,272 @@
+package reshard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+func says(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", words)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is missing in: %v", word, err)
+		}
+	}
+}
+
+// What would be broken or left behind is refused by name, and nothing has been made by then.
+func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target.Shared(t).Privileged(), split)
+		db := dbs[0]
+		w := newWorld(t, split, dbs)
+		w.fill(10)
+		type obstacle struct {
+			make, drop []string
+			words      []string
+		}
+		must(t, db.Exec("CREATE TABLE audits (id bigint PRIMARY KEY, what varchar(20))").Error, "a table")
+		trigger := "CREATE TRIGGER noting AFTER DELETE ON items_10 FOR EACH ROW "
+		body := map[string]string{
+			"mysql": "INSERT INTO audits VALUES (1, 'x')", "sqlite": "BEGIN INSERT INTO audits VALUES (1, 'x'); END",
+			"postgres": "EXECUTE FUNCTION noting()",
+		}[db.Name()]
+		drop := map[bool]string{false: "DROP TRIGGER noting", true: "DROP TRIGGER noting ON items_10"}[db.Name() == "postgres"]
+		all := []obstacle{
+			{[]string{"CREATE VIEW seen AS SELECT id, note FROM items_10"}, []string{"DROP VIEW seen"}, []string{"seen", "items_10"}},
+			{[]string{"CREATE TABLE outer_rows (id bigint PRIMARY KEY, order_id bigint, CONSTRAINT outer_key FOREIGN KEY (order_id) REFERENCES orders_10 (id))"},
+				[]string{"DROP TABLE outer_rows"}, []string{"outer_", "orders_10"}},
+			{[]string{trigger + body}, []string{drop}, []string{"noting", "items_10", "drop it first"}},
+		}
+		switch db.Name() {
+		case "postgres":
+			must(t, db.Exec("CREATE FUNCTION noting() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$").Error,
+				"a function")
+			all = append(all, obstacle{[]string{"ALTER TABLE tags_10 ENABLE ROW LEVEL SECURITY"},
+				[]string{"ALTER TABLE tags_10 DISABLE ROW LEVEL SECURITY"}, []string{"row security", "tags_10"}},
+				obstacle{[]string{"CREATE PUBLICATION told FOR TABLE tags_10"}, []string{"DROP PUBLICATION told"},
+					[]string{"told", "tags_10"}},
+				obstacle{[]string{"CREATE RULE kept AS ON DELETE TO tags_10 DO INSTEAD NOTHING"},
+					[]string{"DROP RULE kept ON tags_10"}, []string{"kept", "tags_10"}},
+				obstacle{[]string{"CREATE POLICY own ON tags_10 USING (true)"}, []string{"DROP POLICY own ON tags_10"},
+					[]string{"own", "tags_10"}})
+		case "mysql":
+			all = append(all, obstacle{
+				[]string{"ALTER TABLE items_10 ADD CONSTRAINT falls FOREIGN KEY (order_id) REFERENCES orders_10 (id) ON DELETE CASCADE"},
+				[]string{"ALTER TABLE items_10 DROP FOREIGN KEY falls"}, []string{"falls", "items_10", "RESTRICT"}})
+		case "sqlite":
+			all = append(all, obstacle{[]string{"CREATE TRIGGER elsewhere AFTER INSERT ON audits BEGIN DELETE FROM items_10; END"},
+				[]string{"DROP TRIGGER elsewhere"}, []string{"elsewhere"}})
+		}
+		for _, o := range all {
+			for _, statement := range o.make {
+				must(t, db.Exec(statement).Error, statement)
+			}
+			_, err := w.job.Check(t.Context())
+			says(t, err, o.words...)
+			_, err = w.job.Run(t.Context())
+			says(t, err, o.words...)
+			if w.has("snowflake") || w.has("_g1") {
+				t.Errorf("after a Run that was refused there are %v", w.tables())
+			}
+			for _, statement := range o.drop {
+				must(t, db.Exec(statement).Error, statement)
+			}
+		}
+		rows, err := w.job.Check(t.Context())
+		must(t, err, "Check")
+		if rows != 40 {
+			t.Errorf("there are %d rows to copy, want 40", rows)
+		}
+		_, err = w.job.Run(t.Context())
+		must(t, err, "Run")
+		w.check(true)
+	})
+}
+
+// With its binary log, MySQL lets few logins make triggers. The error names the right, before anything is made.
+func TestALoginWithoutTheRightToMakeTriggersIsToldWhichItLacks(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Named("mysql")
+	if !target.IsMySQL(t) {
+		t.Skip("the server is not MySQL")
+	}
+	_, dbs := open(t, target, split)
+	w := newWorld(t, split, dbs)
+	_, err := w.job.Check(t.Context())
+	says(t, err, "1419", "SUPER", "log_bin_trust_function_creators")
+	_, err = w.job.Run(t.Context())
+	says(t, err, "SUPER")
+	if w.has("snowflake") || w.has("_g1") {
+		t.Errorf("there are %v", w.tables())
+	}
+}
+
+// A transaction that does not end keeps a cutover from its lock. Nobody else waits for that longer than for one try.
+func TestATransactionInTheWayIsNamedAndWritesGoOn(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("nobody writes beside a transaction of SQLite that has written")
+		}
+		_, dbs := open(t, target.Privileged(), split)
+		w := newWorld(t, split, dbs)
+		w.fill(100)
+		must(t, dbs[0].Exec("DELETE FROM orders_10 WHERE id = 5").Error, "a key that nobody uses")
+		must(t, dbs[0].Exec("DELETE FROM items_10 WHERE id = 5").Error, "a key that nobody uses")
+		must(t, dbs[0].Exec("DELETE FROM tags_10 WHERE order_id = 5").Error, "a key that nobody uses")
+		delete(w.rows, 5)
+		w.job.Budget = 300 * time.Millisecond
+		var idle *gorm.DB
+		var id int64
+		w.job.failpoint = func(s step) error {
+			if s == stepCompared && idle == nil {
+				idle = dbs[0].Begin()
+				query := map[string]string{"postgres": "SELECT pg_backend_pid()", "mysql": "SELECT connection_id()"}[dbs[0].Name()]
+				must(t, idle.Raw(query).Scan(&id).Error, "the connection")
+				must(t, idle.Exec("INSERT INTO orders_10 (id) VALUES (5)").Error, "a write")
+			}
+			return nil
+		}
+		stop := w.write(2)
+		_, err := w.job.Run(t.Context())
+		done, longest := stop()
+		name := fmt.Sprint(id)
+		if target.IsMySQL(t) {
+			name = "the right PROCESS" // which the login does not have
+		}
+		says(t, err, "writes go on as before", "within 300ms", name)
+		t.Logf("%v; %d transactions, the longest %v", err, done, longest)
+		if longest > 250*time.Millisecond {
+			t.Errorf("a writer waited for %v", longest)
+		}
+		w.check(false)
+		must(t, idle.Rollback().Error, "Rollback")
+		stop = w.write(2)
+		_, err = w.job.Run(t.Context())
+		stop()
+		must(t, err, "Run")
+		w.check(true)
+	})
+}
+
+// What no trigger sees is found before the cutover.
+func TestWhatNoTriggerSeesIsFound(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target.Shared(t).Privileged(), split)
+		w := newWorld(t, split, dbs)
+		w.fill(500)
+		emptied := 0
+		w.job.failpoint = func(s step) error {
+			if s != stepCompared && s != stepCopied || emptied > 1 {
+				return nil
+			}
+			emptied++
+			if dbs[0].Name() == "sqlite" { // The row that had the value is gone, and no trigger has run.
+				delete(w.rows, int64(emptied*2+1))
+				w.rows[int64(999999+emptied*2)] = content(0)
+				for _, statement := range []string{
+					fmt.Sprintf("INSERT OR REPLACE INTO orders_10 VALUES (%d, 'v0', 'mail%d', 1.5, 'v0')", 999999+emptied*2, emptied*2+1),
+					fmt.Sprintf("UPDATE items_10 SET id = %d WHERE id = %d", 999999+emptied*2, emptied*2+1),
+					fmt.Sprintf("UPDATE tags_10 SET order_id = %d WHERE order_id = %d", 999999+emptied*2, emptied*2+1),
+				} {
+					must(t, dbs[0].Exec(statement).Error, statement)
+				}
+				return nil
+			}
+			for _, table := range []string{"orders_10", "items_10", "tags_10"} {
+				must(t, dbs[0].Exec("TRUNCATE TABLE "+table).Error, "TRUNCATE")
+			}
+			w.rows = map[int64]string{}
+			w.fill(20)
+			return nil
+		}
+		_, err := w.job.Run(t.Context())
+		must(t, err, "Run")
+		if emptied != 2 {
+			t.Errorf("the tables were emptied %d times", emptied)
+		}
+		w.check(true)
+	})
+}
+
+// Drop leaves nothing behind, and the job can be done afterwards.
+func TestDropUndoesEverything(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target.Shared(t).Privileged(), moved)
+		w := newWorld(t, moved, dbs)
+		w.fill(300)
+		w.job.failpoint = func(s step) error {
+			if s == stepRenamed {
+				return errStop
+			}
+			return nil
+		}
+		stop := w.write(2)
+		_, err := w.job.Run(t.Context())
+		says(t, err, errStop.Error())
+		must(t, w.job.Drop(t.Context()), "Drop")
+		stop()
+		w.check(false)
+		if w.has("_g1") || w.has("snowflake_t1") || w.has("_away") {
+			t.Errorf("after Drop there are %v", w.tables())
+		}
+		must(t, w.job.Drop(t.Context()), "Drop again")
+		w.job.failpoint = nil
+		_, err = w.job.Run(t.Context())
+		must(t, err, "Run")
+		says(t, w.job.Drop(t.Context()), "the cutover is over")
+		w.check(true)
+	})
+}
+
+// The foreign keys between the tables of the shard and to others hold on the new tables, and so do rights and options.
+func TestTheNewTablesHaveWhatTheOldOnesHad(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("SQLite cannot add foreign keys, and knows no rights")
+		}
+		_, dbs := open(t, target.Shared(t).Privileged(), split)
+		db := dbs[0]
+		w := newWorld(t, split, dbs)
+		w.fill(300)
+		rule := map[string]string{"postgres": " ON DELETE CASCADE ON UPDATE CASCADE"}[db.Name()]
+		must(t, db.Exec("ALTER TABLE items_10 ADD CONSTRAINT of_order FOREIGN KEY (order_id) REFERENCES orders_10 (id)"+rule).Error,
+			"a foreign key")
+		if db.Name() == "postgres" {
+			must(t, db.Exec("GRANT SELECT ON items_10 TO PUBLIC").Error, "GRANT")
+			must(t, db.Exec("ALTER TABLE items_10 SET (fillfactor = 70)").Error, "an option")
+		}
+		_, err := w.job.Run(t.Context())
+		must(t, err, "Run")
+		w.check(true)
+		if db.Exec("INSERT INTO items_01_g1 VALUES (40001, 40001, 'alone')").Error == nil {
+			t.Error("a row without its order was stored")
+		}
+		must(t, w.job.Clean(t.Context()), "Clean")
+		if db.Name() == "postgres" {
+			must(t, db.Exec("DELETE FROM orders_01_g1 WHERE id = 1").Error, "DELETE")
+			var left, granted int
+			must(t, db.Raw("SELECT count(*) FROM items_01_g1 WHERE id = 1").Scan(&left).Error, "the items")
+			must(t, db.Raw("SELECT count(*) FROM pg_class c, aclexplode(c.relacl) a WHERE c.relname = 'items_01_g1' AND "+
+				"a.grantee = 0 AND c.relnamespace = current_schema()::regnamespace AND "+
+				"c.reloptions::text LIKE '%fillfactor=70%'").Scan(&granted).Error, "the rights")
+			if left != 0 || granted != 1 {
+				t.Errorf("%d items are left of the order; the rights and options are there %d times", left, granted)
+			}
+		}
+	})
+}

@@ -1,0 +1,313 @@
+package shardmap
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+)
+
+// Class is a part of all IDs: those whose sequence has a residue by a modulus.
+type Class struct{ Residue, Modulus int }
+
+// String names it in errors.
+func (c Class) String() string { return fmt.Sprintf("%d of %d", c.Residue, c.Modulus) }
+
+// meets reports whether two classes have an ID in common.
+func (c Class) meets(other Class) bool {
+	return (c.Residue-other.Residue)%greatestDivisor(c.Modulus, other.Modulus) == 0
+}
+
+func greatestDivisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// Entry is one shard of the map: a class, the database that has its tables, and how often the tables have been
+// made anew. A table of generation 0 is orders_03, and one of generation 1 orders_03_g1, so no generation has
+// the name of another one.
+//
+// The classes of a map have no ID in common, so no two of them have the same residue, which is the number of
+// the shard. The column held of the records lists the entries of a database. In 0-2,5!,3/16.1 the first ones
+// are of the record's own number of shards and of generation 0, 5 is closed, and the last one is the class 3 of
+// 16 in generation 1.
+type Entry struct {
+	Class
+	Generation, Database int
+	// Closed is set from before the tables get other names until the entries that replace this one are
+	// recorded, on databases that cannot do both in one transaction. Whoever finds no table waits for that.
+	Closed bool
+}
+
+// TableOn returns the name of a table of the entry.
+func (e Entry) TableOn(base string) string {
+	if e.Generation == 0 {
+		return TableOn(base, e.Residue)
+	}
+	return fmt.Sprintf("%s_g%d", TableOn(base, e.Residue), e.Generation)
+}
+
+// open returns the entry as it is when it is not closed.
+func (e Entry) open() Entry {
+	e.Closed = false
+	return e
+}
+
+// isPlain reports whether the entry is one of the record's own number of shards.
+func (e Entry) isPlain(first int) bool { return e.Generation == 0 && e.Modulus == first }
+
+// formatEntries is the text of the entries in the column held.
+func formatEntries(entries []Entry, first int) string {
+	var parts []string
+	from, to := -1, -2 // the run of consecutive shards under way
+	end := func() {
+		switch {
+		case from > to:
+		case from == to:
+			parts = append(parts, strconv.Itoa(from))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", from, to))
+		}
+		from, to = -1, -2
+	}
+	for _, e := range entries {
+		if e.isPlain(first) && !e.Closed {
+			if e.Residue != to+1 || from < 0 {
+				end()
+				from = e.Residue
+			}
+			to = e.Residue
+			continue
+		}
+		end()
+		text := strconv.Itoa(e.Residue)
+		if !e.isPlain(first) {
+			text += fmt.Sprintf("/%d.%d", e.Modulus, e.Generation)
+		}
+		if e.Closed {
+			text += "!"
+		}
+		parts = append(parts, text)
+	}
+	end()
+	return strings.Join(parts, ",")
+}
+
+// readEntries is the inverse of formatEntries.
+func readEntries(held string, first, database int) ([]Entry, error) {
+	var entries []Entry
+	if held == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(held, ",") {
+		text, closed := strings.CutSuffix(part, "!")
+		e := Entry{Class{0, first}, 0, database, closed}
+		numbers, of, explicit := strings.Cut(text, "/")
+		begin, last, isRun := strings.Cut(numbers, "-")
+		var failures [4]error
+		var end int
+		e.Residue, failures[0] = strconv.Atoi(begin)
+		end = e.Residue
+		if isRun {
+			end, failures[1] = strconv.Atoi(last)
+		}
+		if explicit {
+			modulus, generation, _ := strings.Cut(of, ".")
+			e.Modulus, failures[2] = strconv.Atoi(modulus)
+			e.Generation, failures[3] = strconv.Atoi(generation)
+		}
+		if failures != [4]error{} || e.Residue < 0 || end >= e.Modulus || e.Generation < 0 || isRun && explicit {
+			return nil, fmt.Errorf("the entry %q is none that this version of the module can read", part)
+		}
+		for ; e.Residue <= end; e.Residue++ {
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+func sortEntries(entries []Entry) {
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Residue, b.Residue), cmp.Compare(a.Modulus, b.Modulus),
+			cmp.Compare(a.Generation, b.Generation))
+	})
+}
+
+// commonModulus is the least number that all moduli divide.
+func commonModulus(entries []Entry) int {
+	common := 1
+	for _, e := range entries {
+		common *= e.Modulus / greatestDivisor(common, e.Modulus)
+	}
+	return common
+}
+
+// valid returns the entries that are in use, of those that all databases have recorded. Two databases change
+// their records one after the other. So an entry gives way to those of later generations as soon as these have
+// its whole class, and until then they are not in use. whole is false if an ID is of no entry.
+func valid(all []Entry) (entries []Entry, whole bool) {
+	common := commonModulus(all)
+	left := slices.Clone(all)
+	slices.SortStableFunc(left, func(a, b Entry) int { return cmp.Compare(a.Generation, b.Generation) })
+	for i := 0; i < len(left); i++ {
+		e := left[i]
+		later := make(map[int]bool)
+		for _, other := range left[i+1:] {
+			if other.Generation > e.Generation && other.meets(e.Class) {
+				for residue := other.Residue; residue < common; residue += other.Modulus {
+					if residue%e.Modulus == e.Residue {
+						later[residue] = true
+					}
+				}
+			}
+		}
+		if len(later) == common/e.Modulus {
+			continue
+		}
+		entries = append(entries, e)
+		left = append(left[:i+1:i+1], slices.DeleteFunc(slices.Clone(left[i+1:]), func(other Entry) bool {
+			return other.meets(e.Class)
+		})...)
+	}
+	covered := 0
+	for _, e := range entries {
+		covered += common / e.Modulus
+	}
+	sortEntries(entries)
+	return entries, covered == common
+}
+
+// Entries returns the entries of the map, by their residues. The index of an entry is the number of its shard
+// inside this module.
+func (t *Topology) Entries() []Entry { return slices.Clone(t.entries) }
+
+// EntryOf returns the entry of a class.
+func (t *Topology) EntryOf(c Class) (Entry, error) {
+	for _, e := range t.entries {
+		if e.Class == c {
+			return e, nil
+		}
+	}
+	var near []string
+	for _, e := range t.entries {
+		if c.Modulus > 0 && e.meets(c) {
+			near = append(near, e.Class.String())
+		}
+	}
+	return Entry{}, fmt.Errorf("%w: no shard of the map is the class %s; those that share IDs with it are %s",
+		errs.ErrSharding, c, strings.Join(near, " and "))
+}
+
+// Entry returns the entry of a shard.
+func (t *Topology) Entry(shard int) Entry { return t.entries[shard] }
+
+// setEntries makes a topology use entries that are sorted and have all IDs.
+func (t *Topology) setEntries(entries []Entry) {
+	t.entries, t.ShardCount, t.Place, t.index = entries, len(entries), nil, nil
+	common := commonModulus(entries)
+	if common != len(entries) {
+		t.index = make([]int32, common)
+	}
+	for shard, e := range entries {
+		t.Place = append(t.Place, e.Database)
+		if t.index != nil {
+			for residue := e.Residue; residue < common; residue += e.Modulus {
+				t.index[residue] = int32(shard) //nolint:gosec // A sequence has far fewer numbers.
+			}
+		}
+	}
+}
+
+// checkModulus refuses a modulus by which IDs do not spread evenly.
+func (t *Topology) checkModulus(modulus int) error {
+	switch spread := t.Engine.Generator().Shards(); {
+	case (t.Mask+1)%int64(modulus) != 0:
+		return fmt.Errorf("%w: the modulus %d does not divide %d, the size of the sequence in layout %s",
+			errs.ErrSharding, modulus, t.Mask+1, t.Layout.Name)
+	case spread%modulus != 0:
+		return fmt.Errorf("%w: the modulus %d does not divide %d, over which the plugin spreads its IDs: pass "+
+			"WithShards(%d) to snowflakeplugin.New in every program first", errs.ErrSharding, modulus, spread,
+			modulus)
+	}
+	return nil
+}
+
+func (t *Topology) checkDatabase(database int) error {
+	if database < 0 || database >= len(t.Databases) {
+		return fmt.Errorf("%w: there is no database %d: the router has %d", errs.ErrSharding, database,
+			len(t.Databases))
+	}
+	return nil
+}
+
+// Split returns the entry of a class, and those of its parts, which replace it. The part i lies in the i-th of
+// the databases, or where the class lies if none are given.
+func (t *Topology) Split(c Class, factor int, databases ...int) (from, to []Entry, err error) {
+	e, err := t.EntryOf(c)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case factor < 2 || len(databases) != 0 && len(databases) != factor:
+		return nil, nil, fmt.Errorf("%w: shard %s into %d parts in %d databases: the factor is 2 or more, and "+
+			"there is no database or one for each part", errs.ErrSharding, c, factor, len(databases))
+	}
+	if err := t.checkModulus(c.Modulus * factor); err != nil {
+		return nil, nil, err
+	}
+	for i := range factor {
+		part := Entry{
+			Class{c.Residue + i*c.Modulus, c.Modulus * factor}, e.Generation + 1, e.Database, false,
+		}
+		if len(databases) > 0 {
+			part.Database = databases[i]
+		}
+		if err := t.checkDatabase(part.Database); err != nil {
+			return nil, nil, err
+		}
+		to = append(to, part)
+	}
+	return []Entry{e}, to, nil
+}
+
+// Join returns the entries that have the IDs of a class together, and the one that replaces them.
+func (t *Topology) Join(c Class, database int) (from, to []Entry, err error) {
+	if err := t.checkDatabase(database); err != nil {
+		return nil, nil, err
+	}
+	into := Entry{c, 0, database, false}
+	for _, e := range t.entries {
+		if c.Modulus < 1 || !e.meets(c) {
+			continue
+		}
+		if e.Modulus <= c.Modulus || e.Modulus%c.Modulus != 0 || len(from) > 0 && e.Modulus != from[0].Modulus {
+			from = nil
+			break
+		}
+		from, into.Generation = append(from, e), max(into.Generation, e.Generation+1)
+	}
+	if len(from) == 0 {
+		return nil, nil, fmt.Errorf("%w: the class %s is not one that shards of one modulus have together",
+			errs.ErrSharding, c)
+	}
+	return from, []Entry{into}, nil
+}
+
+// Move returns the entry of a class, and the one that replaces it in another database.
+func (t *Topology) Move(c Class, database int) (from, to []Entry, err error) {
+	e, err := t.EntryOf(c)
+	if err == nil {
+		err = t.checkDatabase(database)
+	}
+	if err == nil && e.Database == database {
+		err = fmt.Errorf("%w: shard %s is in database %d already", errs.ErrSharding, c, database)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return []Entry{e}, []Entry{{c, e.Generation + 1, database, false}}, nil
+}

@@ -1,0 +1,108 @@
+package shardmap
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+)
+
+// Status is what some databases say about the shards in them.
+type Status struct {
+	Models      []MapStatus `json:"models"`
+	Reshardings []JobStatus `json:"reshardings"`
+}
+
+// MapStatus is the shard map of one model.
+type MapStatus struct {
+	Table  string       `json:"table"` // without the number of a shard
+	First  int          `json:"first"` // the number of shards at the first start
+	Tables []ShardTable `json:"tables"`
+}
+
+// ShardTable is the table of a shard.
+type ShardTable struct {
+	Table      string `json:"table"`
+	Shard      int    `json:"shard"` // the residue
+	Modulus    int    `json:"modulus"`
+	Generation int    `json:"generation"`
+	Database   int    `json:"database"`
+	Closed     bool   `json:"closed"`
+	Rows       int64  `json:"rows"`
+}
+
+// JobStatus is a resharding whose old tables are not dropped yet.
+type JobStatus struct {
+	Name string   `json:"name"`
+	Base string   `json:"table"` // of the first model of the router
+	From []string `json:"from"`  // classes, such as 3 of 16
+	To   []string `json:"to"`
+	Over bool     `json:"over"` // the map has the new shards
+}
+
+// ReadStatus reads the records, and counts the rows of each table.
+func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
+	status := Status{Models: []MapStatus{}, Reshardings: []JobStatus{}}
+	held := map[string][]Entry{}
+	for database, db := range dbs {
+		var records []Record
+		err := ReadAll(ctx, db, ShardsTable, &records, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
+		if err != nil {
+			return status, fmt.Errorf("snowflakeplugin: the shard map in database %d: %w", database, err)
+		}
+		for _, c := range records {
+			entries, err := readEntries(c.Held, c.Shards, database)
+			if err != nil {
+				return status, fmt.Errorf("snowflakeplugin: the shard map in database %d: %s: %w", database, c.Name, err)
+			}
+			if held[c.Name] == nil {
+				status.Models = append(status.Models, MapStatus{Table: c.Name, First: c.Shards, Tables: []ShardTable{}})
+			}
+			held[c.Name] = append(held[c.Name], entries...)
+		}
+	}
+	slices.SortFunc(status.Models, func(a, b MapStatus) int { return cmp.Compare(a.Table, b.Table) })
+	for i := range status.Models {
+		m := &status.Models[i]
+		entries, _ := valid(held[m.Table]) // Of a router, some databases may not have been given.
+		for _, e := range entries {
+			table := ShardTable{e.TableOn(m.Table), e.Residue, e.Modulus, e.Generation, e.Database, e.Closed, 0}
+			db := dbs[e.Database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+			err := db.Raw("SELECT COUNT(*) FROM " + db.Statement.Quote(table.Table)).Scan(&table.Rows).Error
+			if err != nil {
+				return status, fmt.Errorf("snowflakeplugin: counting %s in database %d: %w", table.Table, e.Database, err)
+			}
+			m.Tables = append(m.Tables, table)
+		}
+	}
+	return status, status.addJobs(ctx, dbs, held)
+}
+
+// addJobs adds the reshardings.
+func (s *Status) addJobs(ctx context.Context, dbs []*gorm.DB, held map[string][]Entry) error {
+	for database, db := range dbs {
+		var jobs []Job
+		err := ReadAll(ctx, db, JobsTable, &jobs, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
+		for i := 0; err == nil && i < len(jobs); i++ {
+			err = jobs[i].read()
+		}
+		if err != nil {
+			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", JobsTable, database, err)
+		}
+		for _, j := range jobs {
+			of := JobStatus{Name: j.Name, Base: j.Base, Over: true}
+			entries, _ := valid(held[j.Base])
+			for _, e := range j.From {
+				of.From = append(of.From, e.Class.String())
+				of.Over = of.Over && !slices.ContainsFunc(entries, func(other Entry) bool { return other.open() == e })
+			}
+			for _, e := range j.To {
+				of.To = append(of.To, e.Class.String())
+			}
+			s.Reshardings = append(s.Reshardings, of)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,399 @@
+// Package resharding changes the shards of a router while programs read and write them. The unit is one shard:
+// a class of IDs, given by a residue and a modulus. At the first start of a router with 16 shards these are the
+// classes 0 of 16 to 15 of 16. [Split] divides a class into parts, [Join] is the way back, and [Move] brings a
+// class to another database. [Resize] does that for all shards.
+//
+//	stopped, err := resharding.Split(ctx, router, resharding.Class{Residue: 3, Modulus: 16}, 2)
+//	...
+//	err = resharding.Clean(ctx, router) // drops the old tables
+//
+// The rows go to tables of a new generation, whose names no old table ever had, such as orders_03_g1 and
+// orders_19_g1. While they are copied, programs read and write the old tables, and triggers on these list the
+// keys of the rows that are written, whoever writes them. The cutover stops the writes to this one shard,
+// copies the rows that are still listed, gives the old tables other names, and records the new map. All running
+// programs follow by themselves: a statement that comes late finds no table, on which the router reads the map
+// again and repeats it. A statement in a transaction is not repeated, and its error wraps
+// [snowflakeplugin.ErrShardMap]. Programs that start later need no other configuration, because
+// ShardingConfig.Shards is the number of the first start, and the databases record what has changed since.
+//
+// After an error, or the end of the process, [Resume] goes on where the work has stopped, in the same or another
+// process, and [Drop] gives up what has not cut over. There is no undo after the cutover: [Join] is the way back.
+package resharding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/reshard"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
+)
+
+// Class is a part of all IDs: those with id & MaxSequence % Modulus = Residue.
+type Class struct{ Residue, Modulus int }
+
+// Settings say how a shard is changed. The zero value is what the functions of the package use.
+type Settings struct {
+	// Chunk is how many rows are copied in one transaction. The default is 1,000.
+	Chunk int
+	// RowsPerSecond is how many rows are copied in a second at the most. 0 is no limit.
+	RowsPerSecond int
+	// Budget is how long a cutover tries to lock the tables, 50 milliseconds at a time. The default is one
+	// second. If a transaction is in the way for longer, the error names it, and the call can be repeated.
+	Budget time.Duration
+	// Progress, if it is set, is called after each chunk.
+	Progress func(Progress)
+}
+
+// Progress is how far a change is.
+type Progress struct {
+	Step      string // copy, drain, compare or cutover
+	Table     string
+	Rows, Of  int64 // done, and in all, as far as they are known
+	PerSecond float64
+	Left      time.Duration
+}
+
+// Split divides the shard of a class into factor parts. The part i has the residue of the class plus i times its
+// modulus. The parts go to the databases with these indexes, or all of them stay where the shard is if none are
+// given. It returns how long writes to the shard were stopped.
+//
+// The modulus of the parts must divide the size of the layout's sequence, and the number over which the plugin
+// spreads its IDs. The error wraps [snowflakeplugin.ErrSharding], or is that of a database.
+func Split(
+	ctx context.Context, r *snowflakeplugin.Router, of Class, factor int, databases ...int,
+) (stopped time.Duration, err error) {
+	return Settings{}.Split(ctx, r, of, factor, databases...)
+}
+
+// Join makes one shard in a database of all those that have the IDs of a class together. They must have one
+// modulus.
+func Join(
+	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+) (stopped time.Duration, err error) {
+	return Settings{}.Join(ctx, r, of, database)
+}
+
+// Move brings the shard of a class to another database of the router, which must be of the same kind.
+func Move(
+	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+) (stopped time.Duration, err error) {
+	return Settings{}.Move(ctx, r, of, database)
+}
+
+// Resize splits or joins all shards, one after the other, until all of them have a modulus. Every shard stays in
+// its database, and joined ones come to that of the first. It returns the longest of the stops.
+func Resize(ctx context.Context, r *snowflakeplugin.Router, modulus int) (stopped time.Duration, err error) {
+	return Settings{}.Resize(ctx, r, modulus)
+}
+
+// Resume goes on with everything that was interrupted.
+func Resume(ctx context.Context, r *snowflakeplugin.Router) error { return Settings{}.Resume(ctx, r) }
+
+// Split is the function [Split] with settings.
+func (s Settings) Split(
+	ctx context.Context, r *snowflakeplugin.Router, of Class, factor int, databases ...int,
+) (stopped time.Duration, err error) {
+	return s.change(ctx, r, func(t *shardmap.Topology) (from, to []shardmap.Entry, err error) {
+		return t.Split(shardmap.Class(of), factor, databases...)
+	})
+}
+
+// Join is the function [Join] with settings.
+func (s Settings) Join(
+	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+) (stopped time.Duration, err error) {
+	return s.change(ctx, r, func(t *shardmap.Topology) (from, to []shardmap.Entry, err error) {
+		return t.Join(shardmap.Class(of), database)
+	})
+}
+
+// Move is the function [Move] with settings.
+func (s Settings) Move(
+	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+) (stopped time.Duration, err error) {
+	return s.change(ctx, r, func(t *shardmap.Topology) (from, to []shardmap.Entry, err error) {
+		return t.Move(shardmap.Class(of), database)
+	})
+}
+
+// Resize is the function [Resize] with settings.
+func (s Settings) Resize(
+	ctx context.Context, r *snowflakeplugin.Router, modulus int,
+) (stopped time.Duration, err error) {
+	if err := s.Resume(ctx, r); err != nil {
+		return 0, err
+	}
+	for {
+		current, err := r.Inner().Adopt(ctx)
+		if err != nil {
+			return stopped, err
+		}
+		entries := current.Entries()
+		i := slices.IndexFunc(entries, func(e shardmap.Entry) bool { return e.Modulus != modulus })
+		if i < 0 {
+			return stopped, nil
+		}
+		var once time.Duration
+		switch e := entries[i]; {
+		case modulus < 1 || e.Modulus%modulus != 0 && modulus%e.Modulus != 0:
+			return stopped, fmt.Errorf("%w: the modulus %d of shard %s is neither a multiple nor a divisor of %d",
+				errs.ErrSharding, e.Modulus, e.Class, modulus)
+		case e.Modulus < modulus:
+			once, err = s.Split(ctx, r, Class(e.Class), modulus/e.Modulus)
+		default:
+			once, err = s.Join(ctx, r, Class{e.Residue % modulus, modulus}, e.Database)
+		}
+		if stopped = max(stopped, once); err != nil {
+			return stopped, err
+		}
+	}
+}
+
+// Resume is the function [Resume] with settings.
+func (s Settings) Resume(ctx context.Context, r *snowflakeplugin.Router) error {
+	current, err := r.Inner().Adopt(ctx)
+	if err != nil {
+		return err
+	}
+	jobs, err := shardmap.Registry{Topology: current.Topology}.Jobs(ctx)
+	for _, j := range jobs {
+		if err == nil {
+			_, err = s.run(ctx, current, j)
+		}
+	}
+	return err
+}
+
+// hasAny reports whether the map has one of the entries.
+func hasAny(r *router.Router, entries []shardmap.Entry) bool {
+	return slices.ContainsFunc(r.Entries(), func(e shardmap.Entry) bool {
+		e.Closed = false
+		return slices.Contains(entries, e)
+	})
+}
+
+// Drop gives up everything that has not cut over, and removes what it has made.
+func Drop(ctx context.Context, r *snowflakeplugin.Router) error {
+	return each(ctx, r, func(current *router.Router, j shardmap.Job, of *reshard.Job) (done bool, err error) {
+		if !hasAny(current, j.From) {
+			return false, nil
+		}
+		return true, of.Drop(ctx)
+	})
+}
+
+// Clean drops the old tables of everything that has cut over. It refuses to drop one to which somebody has
+// written after that under its new name.
+func Clean(ctx context.Context, r *snowflakeplugin.Router) error {
+	return each(ctx, r, func(current *router.Router, j shardmap.Job, of *reshard.Job) (done bool, err error) {
+		if hasAny(current, j.From) {
+			return false, nil
+		}
+		return true, of.Clean(ctx)
+	})
+}
+
+// each calls do for every resharding, and forgets those that do has ended.
+func each(
+	ctx context.Context, r *snowflakeplugin.Router,
+	do func(current *router.Router, j shardmap.Job, of *reshard.Job) (done bool, err error),
+) error {
+	current, err := r.Inner().Adopt(ctx)
+	if err != nil {
+		return err
+	}
+	registry := shardmap.Registry{Topology: current.Topology}
+	jobs, err := registry.Jobs(ctx)
+	for _, j := range jobs {
+		of, err := (Settings{}).job(current, j)
+		if err != nil {
+			return err
+		}
+		done, err := do(current, j, of)
+		if err == nil && done {
+			err = registry.Forget(ctx, j)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// change finds out what becomes of which entries, and does it.
+func (s Settings) change(
+	ctx context.Context, r *snowflakeplugin.Router,
+	what func(t *shardmap.Topology) (from, to []shardmap.Entry, err error),
+) (stopped time.Duration, err error) {
+	current, err := r.Inner().Adopt(ctx)
+	if err != nil {
+		return 0, err
+	}
+	from, to, err := what(current.Topology)
+	if err != nil {
+		return 0, err
+	}
+	for i := range from {
+		from[i].Closed = false // A cutover was interrupted, and goes on.
+	}
+	return s.run(ctx, current, shardmap.NewJob(current.Topology, from, to))
+}
+
+func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (time.Duration, error) {
+	of, err := s.job(r, j)
+	if err != nil {
+		return 0, err
+	}
+	registry := shardmap.Registry{Topology: r.Topology}
+	begun, err := registry.HasBegun(ctx, j)
+	if err == nil && !begun {
+		if err = checkColocated(ctx, r, j); err == nil {
+			_, err = of.Check(ctx)
+		}
+		if err == nil {
+			err = registry.Begin(ctx, j)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	stopped, err := of.Run(ctx)
+	if err != nil {
+		return stopped, err
+	}
+	_, err = r.Adopt(ctx)
+	return stopped, err
+}
+
+// checkColocated refuses to part rows from those that their keys are like. Keys from when WithShards was smaller
+// may be colocated by the old modulus only.
+func checkColocated(ctx context.Context, r *router.Router, j shardmap.Job) error {
+	modulus := 0
+	for _, e := range j.To {
+		modulus = max(modulus, e.Modulus)
+	}
+	for _, e := range j.From {
+		db := r.Databases[e.Database]
+		for _, table := range r.Tables(e) {
+			for _, check := range table.Checks[min(1, len(table.Checks)):] {
+				key := table.Checks[0].Column
+				query := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND (%[1]s & %[4]d) %% %[5]d <> "+
+					"(%[3]s & %[4]d) %% %[5]d LIMIT 1", key, db.Statement.Quote(table.Name), check.Column, r.Mask, modulus)
+				var apart []int64
+				err := db.WithContext(ctx).Raw(query).Scan(&apart).Error
+				if err != nil {
+					return fmt.Errorf("snowflakeplugin: %s: %w", table.Name, err)
+				}
+				if len(apart) > 0 {
+					return fmt.Errorf("%w: the row %d of %s would not be colocated with that of its %s by the modulus %d: its "+
+						"key was made when WithShards was smaller: give such rows new keys, or keep the shard as it is",
+						errs.ErrSharding, apart[0], table.Name, check.Column, modulus)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// job describes a resharding to the machine that does it.
+func (s Settings) job(r *router.Router, j shardmap.Job) (*reshard.Job, error) {
+	of := &reshard.Job{
+		Name: j.Name, Mask: r.Mask, Map: entries{r.Topology, j}, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond,
+		Budget: s.Budget,
+		Make: func(ctx context.Context) error {
+			for _, e := range j.To {
+				if err := r.MakeTables(ctx, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	if s.Progress != nil {
+		of.Progress = func(p reshard.Progress) { s.Progress(Progress(p)) }
+	}
+	for _, side := range []struct {
+		entries []shardmap.Entry
+		into    *[]reshard.Entry
+	}{{j.From, &of.From}, {j.To, &of.To}} {
+		for _, e := range side.entries {
+			if e.Database >= len(r.Databases) {
+				return nil, fmt.Errorf("%w: shard %s is in database %d, and this router has %d", errs.ErrSharding,
+					e.Class, e.Database, len(r.Databases))
+			}
+			entry := reshard.Entry{DB: r.Databases[e.Database], Residue: e.Residue, Modulus: e.Modulus}
+			for _, table := range r.Tables(e) {
+				if table.Column == "" {
+					return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
+						errs.ErrSharding, table.Base)
+				}
+				entry.Tables = append(entry.Tables, reshard.Table{Name: table.Name, Key: table.Column})
+			}
+			*side.into = append(*side.into, entry)
+		}
+	}
+	return of, nil
+}
+
+// entries are those of a resharding in the shard map.
+type entries struct {
+	t *shardmap.Topology
+	j shardmap.Job
+}
+
+// Close marks the old entries.
+func (e entries) Close(ctx context.Context) error {
+	return shardmap.Registry{Topology: e.t}.Close(ctx, e.j.From)
+}
+
+// Open removes the marks.
+func (e entries) Open(ctx context.Context) error {
+	return shardmap.Registry{Topology: e.t}.Reopen(ctx, e.j.From)
+}
+
+// Replace records the new entries in place of the old ones.
+func (e entries) Replace(ctx context.Context, tx *gorm.DB) error {
+	registry := shardmap.Registry{Topology: e.t}
+	if tx != nil {
+		return registry.Replace(ctx, tx, e.j.To[0].Database, e.j.From, e.j.To)
+	}
+	var failures []error
+	for _, database := range e.inOrder() {
+		db := e.t.Databases[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+		failures = append(failures, db.Transaction(func(tx *gorm.DB) error {
+			return registry.Replace(ctx, tx, database, e.j.From, e.j.To)
+		}))
+		if failures[len(failures)-1] != nil {
+			break
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// inOrder lists the databases: those that only get entries, then those that also lose some, then the others.
+func (e entries) inOrder() []int {
+	in := func(list []shardmap.Entry, database int) bool {
+		return slices.ContainsFunc(list, func(of shardmap.Entry) bool { return of.Database == database })
+	}
+	var order [3][]int
+	for database := range e.t.Databases {
+		gets, loses := in(e.j.To, database), in(e.j.From, database)
+		switch {
+		case gets && !loses:
+			order[0] = append(order[0], database)
+		case gets:
+			order[1] = append(order[1], database)
+		case loses:
+			order[2] = append(order[2], database)
+		}
+	}
+	return slices.Concat(order[:]...)
+}

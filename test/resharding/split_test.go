@@ -1,0 +1,322 @@
+package resharding_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/resharding"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+type splitOrder struct {
+	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name  string             `gorm:"index:idx_split_name;size:100"`
+	Items []splitItem        `gorm:"foreignKey:OrderID"`
+	Tags  []splitTag         `gorm:"many2many:split_order_tags"`
+}
+
+// splitTag is the same in every database.
+type splitTag struct {
+	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name string             `gorm:"size:20"`
+}
+
+type splitItem struct {
+	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:OrderID"`
+	OrderID snowflakeplugin.ID
+	Amount  int64
+}
+
+// splitFrom is the number of shards at the first start.
+const splitFrom = 4
+
+// program is a program with a router on the databases of a test.
+type program struct {
+	*testing.T
+	router *snowflakeplugin.Router
+}
+
+func startRouter(t *testing.T, dbs ...*gorm.DB) *program {
+	t.Helper()
+	leased(t, dbs[0])
+	for _, db := range dbs[1:] {
+		must(t, db.Use(dbs[0].Plugins["snowflake"]), "Use")
+	}
+	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+		Shards: splitFrom, Databases: dbs, Place: func(int) int { return 0 },
+	}, &splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
+	must(t, err, "NewRouter")
+	must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+	return &program{t, r}
+}
+
+// create stores orders with two items each.
+func (p *program) create(n int) []splitOrder {
+	p.Helper()
+	orders := make([]splitOrder, n)
+	for i := range orders {
+		orders[i] = splitOrder{Name: fmt.Sprintf("order %d", i), Items: []splitItem{{Amount: 1}, {Amount: 2}}}
+	}
+	must(p.T, p.router.Create(p.Context(), orders), "Create")
+	return orders
+}
+
+// handle returns a handle for a model on the shard of an ID.
+func (p *program) handle(model any, id snowflakeplugin.ID) *gorm.DB {
+	p.Helper()
+	db, err := p.router.DB(p.Context(), model, id)
+	must(p.T, err, "DB")
+	return db
+}
+
+// finds fails unless each way of reading has the orders, and no others.
+func (p *program) finds(orders []splitOrder, when string) {
+	p.Helper()
+	var ids []snowflakeplugin.ID
+	for _, o := range orders {
+		ids = append(ids, o.ID)
+	}
+	var found []splitOrder
+	must(p.T, p.router.Find(p.Context(), &found, ids), when+": Find")
+	same(p.T, when+": rows of Find", len(found), len(orders))
+	must(p.T, p.router.Latest(p.Context(), &found, 10*len(orders)), when+": Latest")
+	slices.Reverse(found)
+	for i := range found {
+		same(p.T, when+": a row of Latest", found[i].ID, orders[i].ID)
+	}
+	same(p.T, when+": rows of Latest", len(found), len(orders))
+	n, err := p.router.Count(p.Context(), &splitItem{})
+	must(p.T, err, when+": Count")
+	same(p.T, when+": items", n, int64(2*len(orders)))
+	must(p.T, p.router.Check(p.Context()), when+": Check")
+	for _, o := range orders[:8] {
+		var one splitOrder
+		must(p.T, p.handle(&splitOrder{}, o.ID).Preload("Items").First(&one, o.ID).Error, when+": First")
+		same(p.T, when+": items of a row", len(one.Items), 2)
+	}
+}
+
+// on returns the first order of a shard.
+func (p *program) on(orders []splitOrder, shard int) splitOrder {
+	p.Helper()
+	for _, o := range orders {
+		if at, err := p.router.Shard(o.ID); err == nil && at == shard {
+			return o
+		}
+	}
+	p.Fatalf("no order is on shard %d", shard)
+	return splitOrder{}
+}
+
+func TestAShardIsSplitAndJoinedWhileOtherProcessesUseIt(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		late := startRouter(t, target.OpenDSN(t, dsn, nil))
+		orders := mover.create(200)
+		one := late.on(orders, 1)
+		tag := splitTag{Name: "new"}
+		must(t, mover.router.Create(t.Context(), &tag), "Create a tag")
+		must(t, late.handle(&splitOrder{}, one.ID).Exec("INSERT INTO split_order_tags_01 (split_order_id, split_tag_id) "+
+			"VALUES (?, ?)", one.ID, tag.ID).Error, "INSERT into the join table")
+		tags := func(db *gorm.DB) int {
+			var found splitOrder
+			must(t, db.Preload("Tags").First(&found, one.ID).Error, "Preload of tags")
+			return len(found.Tags)
+		}
+		same(t, "tags before", tags(late.handle(&splitOrder{}, one.ID)), 1)
+		late.finds(orders, "before")
+		before := late.handle(&splitOrder{}, one.ID)
+		items := late.handle(&splitItem{}, one.ID)
+		var ofAll *gorm.DB
+		must(t, late.router.Each(t.Context(), &splitOrder{}, func(shard int, tx *gorm.DB) error {
+			if shard == 1 {
+				ofAll = tx
+			}
+			return nil
+		}), "Each")
+
+		_, err := resharding.Split(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 2)
+		must(t, err, "Split")
+		same(t, "shards", mover.router.Shards(), splitFrom+1)
+		mover.finds(orders, "after the split")
+
+		// The other process has not heard of it. What it begins is repeated.
+		same(t, "tags of an old handle", tags(before), 1)
+		must(t, before.Save(&splitOrder{ID: one.ID, Name: "saved", Items: []splitItem{{OrderID: one.ID, Amount: 3}}}).Error,
+			"Save by an old handle")
+		must(t, items.Where("order_id = ? AND amount = ?", one.ID, 3).Delete(&splitItem{}).Error, "Delete by an old handle")
+		must(t, items.Create(&splitItem{OrderID: one.ID, Amount: 3}).Error, "Create by an old handle")
+		must(t, before.Where("id = ?", one.ID).Update("name", "changed").Error, "Update by an old handle")
+		var found splitOrder
+		must(t, before.Preload("Items").First(&found, one.ID).Error, "First by an old handle")
+		same(t, "the name", found.Name, "changed")
+		same(t, "items", len(found.Items), 3)
+		must(t, items.Where("order_id = ? AND amount = ?", one.ID, 3).Delete(&splitItem{}).Error, "Delete")
+		late.finds(orders, "in the other process")
+		same(t, "tags", tags(late.handle(&splitOrder{}, one.ID)), 1)
+		if err := ofAll.Find(&[]splitOrder{}).Error; !errors.Is(err, snowflakeplugin.ErrShardMap) {
+			t.Errorf("a handle for the whole of a shard that is split: %v", err)
+		}
+
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		_, err = resharding.Join(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 0)
+		must(t, err, "Join")
+		late.finds(orders, "after the join")
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		late.finds(orders, "after cleaning")
+		startRouter(t, target.OpenDSN(t, dsn, nil)).finds(orders, "in a new process")
+	})
+}
+
+// writer is a goroutine of a program that writes to its own orders, and remembers what was acknowledged.
+type writer struct {
+	*program
+	amounts map[snowflakeplugin.ID]int64 // of the item of each order
+	refused int                          // transactions that the map has overtaken
+}
+
+// write does one thing of each kind.
+func (w *writer) write(round int) error {
+	ctx := w.Context()
+	order := splitOrder{Name: "busy"}
+	if err := w.router.Create(ctx, &order); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	items, err := w.router.DB(ctx, &splitItem{}, order.ID)
+	if err != nil {
+		return fmt.Errorf("DB: %w", err)
+	}
+	item := splitItem{OrderID: order.ID, Amount: int64(round)}
+	if err := items.Create(&item).Error; err != nil {
+		return fmt.Errorf("create by a handle: %w", err)
+	}
+	w.amounts[item.ID] = item.Amount
+	for id, amount := range w.amounts {
+		db, err := w.router.DB(ctx, &splitItem{}, id)
+		if err != nil {
+			return fmt.Errorf("DB: %w", err)
+		}
+		changed := db.Where("id = ?", id).Update("amount", amount+1)
+		if changed.Error != nil || changed.RowsAffected != 1 {
+			return fmt.Errorf("update of %d rows: %w", changed.RowsAffected, changed.Error)
+		}
+		w.amounts[id] = amount + 1
+		var found splitItem
+		if err := db.First(&found, id).Error; err != nil || found.Amount != amount+1 {
+			return fmt.Errorf("%d was read, and %d was written: %w", found.Amount, amount+1, err)
+		}
+		break
+	}
+	err = w.router.Transaction(ctx, item.ID, func(tx *snowflakeplugin.ShardTx) error {
+		db, err := tx.DB(&splitItem{}, item.ID)
+		if err != nil {
+			return err
+		}
+		return db.Where("id = ?", item.ID).Update("amount", gorm.Expr("amount + 10")).Error
+	})
+	switch {
+	case errors.Is(err, snowflakeplugin.ErrShardMap):
+		w.refused++
+	case err != nil:
+		return fmt.Errorf("transaction: %w", err)
+	default:
+		w.amounts[item.ID] += 10
+	}
+	var page []splitOrder
+	if err := w.router.Latest(ctx, &page, 5); err != nil {
+		return fmt.Errorf("latest: %w", err)
+	}
+	return nil
+}
+
+func TestNoAcknowledgedWriteIsLostWhileShardsAreSplitAndJoined(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		mover.create(100)
+		var writers []*writer
+		var busy sync.WaitGroup
+		over := make(chan struct{})
+		for range 2 {
+			late := startRouter(t, target.OpenDSN(t, dsn, nil))
+			for range 2 {
+				w := &writer{program: late, amounts: map[snowflakeplugin.ID]int64{}}
+				writers = append(writers, w)
+				busy.Go(func() {
+					for round := 0; ; round++ {
+						select {
+						case <-over:
+							return
+						default:
+						}
+						if err := w.write(round); err != nil {
+							t.Errorf("round %d: %v", round, err)
+							return
+						}
+					}
+				})
+			}
+		}
+		for _, modulus := range []int{2 * splitFrom, splitFrom} {
+			stopped, err := resharding.Resize(t.Context(), mover.router, modulus)
+			if err != nil {
+				t.Errorf("Resize to %d: %v", modulus, err)
+			}
+			t.Logf("to %d: stopped for %v", modulus, stopped)
+		}
+		close(over)
+		busy.Wait()
+		rounds, refused := 0, 0
+		for _, w := range writers {
+			rounds, refused = rounds+len(w.amounts), refused+w.refused
+			for id, amount := range w.amounts {
+				var found splitItem
+				must(t, mover.handle(&splitItem{}, id).First(&found, id).Error, "First")
+				same(t, "amount", found.Amount, amount)
+			}
+		}
+		n, err := mover.router.Count(t.Context(), &splitItem{})
+		must(t, err, "Count")
+		same(t, "items", n, int64(200+rounds))
+		t.Logf("%d rounds, %d transactions refused", rounds, refused)
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		must(t, mover.router.Check(t.Context()), "Check")
+	})
+}
+
+func TestAShardMovesToAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsns := []string{target.DSN(t), target.DSN(t)}
+		open := func() *program {
+			return startRouter(t, target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil))
+		}
+		mover, late := open(), open()
+		orders := mover.create(200)
+		one := late.on(orders, 1)
+		before := late.handle(&splitOrder{}, one.ID)
+		_, err := resharding.Move(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 1)
+		must(t, err, "Move")
+		if err := before.First(&splitOrder{}, one.ID).Error; !errors.Is(err, snowflakeplugin.ErrShardMap) {
+			t.Errorf("a handle for the other database: %v", err)
+		}
+		late.finds(orders, "after the move")
+		_, err = resharding.Split(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 2, 1, 0)
+		must(t, err, "Split")
+		late.finds(orders, "after a split over two databases")
+		_, err = resharding.Join(t.Context(), mover.router, resharding.Class{Residue: 1, Modulus: splitFrom}, 0)
+		must(t, err, "Join")
+		late.finds(orders, "after the way back")
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		open().finds(orders, "in a new process")
+	})
+}
