@@ -25,6 +25,13 @@
 //	snowflake.window.extensions   how often the window has grown or moved
 //	snowflake.layout.remaining    seconds until the time bits of the layout run out
 //
+// [Shards] is a plugin of GORM that counts the statements of a router by the attribute "shard", which is
+// "several" for a statement over several shards:
+//
+//	snowflake.shard.rows          rows that statements have read or written
+//	snowflake.shard.errors        statements that failed
+//	snowflake.shard.statement     statements, a histogram of their seconds
+//
 // # Attributes of spans
 //
 //	snowflake.model               the name of the model

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -27,6 +28,11 @@ type order struct {
 type item struct {
 	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	OrderID snowflakeplugin.ID
+}
+
+// plainOrder is stored on shards.
+type plainOrder struct {
+	ID snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 }
 
 // plain has no ID of the plugin.
@@ -176,4 +182,56 @@ func has(set attribute.Set, key attribute.Key, want string) bool {
 	return slices.ContainsFunc(set.ToSlice(), func(kv attribute.KeyValue) bool {
 		return kv.Key == key && kv.Value.AsString() == want
 	})
+}
+
+func TestShardsAreCountedApart(t *testing.T) {
+	t.Parallel()
+	db, _ := open(t)
+	router, err := snowflakeplugin.NewRouter(
+		snowflakeplugin.ShardingConfig{Shards: 4, Databases: []*gorm.DB{db}}, &plainOrder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := router.AutoMigrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	reader := sdkmetric.NewManualReader()
+	shards, err := otelobserve.Shards(
+		sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"), router)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Use(shards); err != nil {
+		t.Fatal(err)
+	}
+	row := &plainOrder{}
+	if err := router.Create(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	handle, err := router.DB(t.Context(), row, row.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := handle.Take(new(plainOrder), row.ID).Error; err != nil {
+		t.Fatal(err)
+	}
+	if err := handle.Where("no_such_column = 1").Take(new(plainOrder)).Error; err == nil {
+		t.Fatal("a row was found")
+	}
+	shard, err := router.Shard(row.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := attribute.NewSet(attribute.String("shard", strconv.Itoa(shard)))
+	found := collect(t, reader)
+	for name, value := range map[string]int64{"snowflake.shard.rows": 2, "snowflake.shard.errors": 1} {
+		sum, _ := found[name].(metricdata.Sum[int64])
+		if len(sum.DataPoints) != 1 || sum.DataPoints[0].Value != value || !sum.DataPoints[0].Attributes.Equals(&want) {
+			t.Errorf("%s is %+v, want %d on shard %d", name, sum.DataPoints, value, shard)
+		}
+	}
+	times, _ := found["snowflake.shard.statement"].(metricdata.Histogram[float64])
+	if len(times.DataPoints) != 1 || times.DataPoints[0].Count != 3 || !times.DataPoints[0].Attributes.Equals(&want) {
+		t.Errorf("the times are %+v", times.DataPoints)
+	}
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/observe/promobserve"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
+	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
 )
 
 type order struct {
@@ -216,6 +218,55 @@ func TestTheCollectorShowsWhatThePluginHasDone(t *testing.T) {
 	if end := values["snowflake_layout_end_timestamp_seconds"]; end != float64(plugin.Layout().End().UnixMilli())/1000 {
 		t.Errorf("the layout ends at %v", end)
 	}
+}
+
+func TestTheCollectorShowsTheSourcesOfNumbers(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	store, err := gormsegment.New(db)
+	must(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	invoices, err := segment.New(store, "invoice", segment.WithBlock(10, 10))
+	must(t, err)
+	t.Cleanup(func() { _ = invoices.Close() })
+	plugin := used(t, db, snowflakeplugin.WithNumbers("invoice", invoices))
+	must(t, invoices.Fill(t.Context(), make([]int64, 3)))
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(promobserve.New(plugin))
+	faults, err := testutil.GatherAndLint(registry)
+	if err != nil || len(faults) > 0 {
+		t.Errorf("lint: %v %v", faults, err)
+	}
+	const want = `
+# HELP snowflake_source_claim_failures_total Claims of blocks that failed.
+# TYPE snowflake_source_claim_failures_total counter
+snowflake_source_claim_failures_total{source="invoice"} 0
+# HELP snowflake_source_numbers_total Numbers that the source has given out.
+# TYPE snowflake_source_numbers_total counter
+snowflake_source_numbers_total{source="invoice"} 3
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "snowflake_source_numbers_total",
+		"snowflake_source_claim_failures_total", "snowflake_source_failing_since_timestamp_seconds"); err != nil {
+		t.Error(err)
+	}
+	if left := metric(t, registry, "snowflake_source_left"); left < 7 {
+		t.Errorf("%v numbers are left", left)
+	}
+}
+
+// metric returns the sum of all series of a name.
+func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	must(t, err)
+	for _, family := range families {
+		for _, one := range family.GetMetric() {
+			if family.GetName() == name {
+				sum += valueOf(one)
+			}
+		}
+	}
+	return sum
 }
 
 // Nobody asks the store at a scrape, so the scrape tells the truth while the store is gone.

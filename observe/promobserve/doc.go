@@ -24,6 +24,17 @@
 //	snowflake_failing_since_timestamp_seconds when the failures of extensions began; absent if there is none
 //	snowflake_layout_end_timestamp_seconds    when the time bits of the layout run out
 //
+// Each source of numbers has these, with its name as the label source, which is empty for that of WithSource:
+//
+//	snowflake_source_numbers_total{source="invoice"}  numbers that it has given out
+//	snowflake_source_left                             numbers that it can give out without its store
+//	snowflake_source_lasts_seconds                    how long these last; absent while the rate is not known
+//	snowflake_source_claims_total                     claims of blocks that the store has granted
+//	snowflake_source_claim_failures_total             claims of blocks that failed
+//	snowflake_source_failing_since_timestamp_seconds  when the failures of claims began; absent if there is none
+//
+// The service has these metrics under the same names; package idcollector has what both share.
+//
 // [Shards] makes a collector of a router, which counts by shard. The shard of a statement over several shards
 // is "several":
 //

@@ -1,14 +1,11 @@
 package promobserve
 
 import (
-	"errors"
-	"strconv"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardwatch"
 )
 
 // A Router tells the shard of a statement. A *snowflakeplugin.Router is one.
@@ -82,53 +79,13 @@ func (*ShardCollector) Name() string { return shardsName }
 
 // Initialize implements gorm.Plugin.
 func (c *ShardCollector) Initialize(db *gorm.DB) error {
-	const after = shardsName + "_after"
-	callbacks := db.Callback()
-	return errors.Join(
-		callbacks.Create().Before("*").Register(shardsName, c.begin),
-		callbacks.Create().After("*").Register(after, c.end),
-		callbacks.Query().Before("*").Register(shardsName, c.begin),
-		callbacks.Query().After("*").Register(after, c.end),
-		callbacks.Update().Before("*").Register(shardsName, c.begin),
-		callbacks.Update().After("*").Register(after, c.end),
-		callbacks.Delete().Before("*").Register(shardsName, c.begin),
-		callbacks.Delete().After("*").Register(after, c.end),
-		callbacks.Row().Before("*").Register(shardsName, c.begin),
-		callbacks.Row().After("*").Register(after, c.end),
-		callbacks.Raw().Before("*").Register(shardsName, c.begin),
-		callbacks.Raw().After("*").Register(after, c.end),
-	)
+	return shardwatch.Register(db, shardsName, c.router, c.count)
 }
 
-// begun is the key of the time at which a statement began, in the settings of the statement.
-type begun struct{ of *ShardCollector }
-
-func (c *ShardCollector) begin(tx *gorm.DB) {
-	if !tx.DryRun {
-		tx.Statement.Settings.Store(begun{c}, time.Now())
-	}
-}
-
-func (c *ShardCollector) end(tx *gorm.DB) {
-	// A statement that runs once more would find the time of the first one.
-	value, _ := tx.Statement.Settings.LoadAndDelete(begun{c})
-	began, ok := value.(time.Time)
-	if !ok {
-		return
-	}
-	shard, routed := c.router.ShardOf(tx)
-	if !routed {
-		return
-	}
-	label := "several"
-	if shard >= 0 {
-		label = strconv.Itoa(shard)
-	}
-	c.seconds.WithLabelValues(label).Observe(time.Since(began).Seconds())
-	switch {
-	case tx.Error == nil:
-		c.rows.WithLabelValues(label).Add(float64(max(tx.RowsAffected, 0))) // -1 for open rows
-	case !errors.Is(tx.Error, gorm.ErrRecordNotFound):
-		c.errors.WithLabelValues(label).Inc()
+func (c *ShardCollector) count(s shardwatch.Statement) {
+	c.seconds.WithLabelValues(s.Shard).Observe(s.Took.Seconds())
+	c.rows.WithLabelValues(s.Shard).Add(float64(s.Rows))
+	if s.Failed {
+		c.errors.WithLabelValues(s.Shard).Inc()
 	}
 }

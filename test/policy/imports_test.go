@@ -195,12 +195,24 @@ var rules = []rule{
 	},
 	{
 		dir: "observe/promobserve",
-		may: []string{"./", "./generator", "github.com/prometheus/client_golang", "gorm.io/gorm"},
+		may: []string{
+			"./", "./generator", "./internal/shardwatch", "./observe/promobserve/idcollector",
+			"github.com/prometheus/client_golang", "gorm.io/gorm",
+		},
 		why: "it reads what the plugin says of itself, and counts the statements of shards, for one client",
 	},
 	{
+		dir: "observe/promobserve/idcollector",
+		may: []string{"./generator", "./segment", "github.com/prometheus/client_golang"},
+		why: "the service has the metrics of the plugin, and needs no ORM",
+	},
+	{
+		dir: "internal/shardwatch", may: []string{"gorm.io/gorm"},
+		why: "modules for several clients count the statements of shards in the same way",
+	},
+	{
 		dir: "observe/otelobserve",
-		may: []string{"./", "./generator", "go.opentelemetry.io/otel", "gorm.io/gorm"},
+		may: []string{"./", "./generator", "./internal/shardwatch", "go.opentelemetry.io/otel", "gorm.io/gorm"},
 		why: "it reads what the plugin says of itself, for one client",
 	},
 	{
@@ -230,7 +242,8 @@ var rules = []rule{
 	{
 		dir: "server/internal/...",
 		may: []string{
-			"./generator", "./internal/dsn", "./lease", "./lease/sqllease", "./segment", "./segment/sqlsegment",
+			"./generator", "./internal/dsn", "./lease", "./lease/sqllease", "./observe/promobserve/idcollector",
+			"./segment", "./segment/sqlsegment", "github.com/prometheus/client_golang",
 			"./server/internal/access", "./server/internal/issue", "./server/internal/metrics", "./server/internal/netbatch",
 			"./server/internal/netlimit", "./server/internal/resp", "./server/internal/settings", "./server/internal/sources",
 			"./server/internal/unwrap", "./server/internal/web", "./server/snowflakev1", "./server/snowflakev1/snowflakev1connect",

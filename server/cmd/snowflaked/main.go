@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/daemon"
@@ -34,9 +35,21 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills the process
+	tuneMemory()
 	code := execute(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// tuneMemory lets the heap of the service, which is so small that it would be collected dozens of times a second,
+// grow to some 64 MiB first. A heap that is large because there are many connections is collected as the limit
+// demands. GOGC and GOMEMLIMIT in the environment are before this.
+func tuneMemory() {
+	const growth, limit = 1600, 512 << 20
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetGCPercent(growth)
+		debug.SetMemoryLimit(limit)
+	}
 }
 
 // execute is main with everything that it uses of the process.

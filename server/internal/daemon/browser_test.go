@@ -66,10 +66,10 @@ func TestABrowserCannotSpeakToThePortOfRedis(t *testing.T) {
 		}
 	}
 	_, text := s.get(t, "/metrics")
-	if strings.Contains(text, "snowflaked_ids_total{") {
+	if strings.Contains(text, "snowflake_server_ids_total{") {
 		t.Errorf("IDs were made: %s", text)
 	}
-	if !strings.Contains(text, fmt.Sprintf("\nsnowflaked_resp_strayed_total %d\n", strayed)) {
+	if !strings.Contains(text, fmt.Sprintf("_count{code=\"strayed\",protocol=\"resp\"} %d\n", strayed)) {
 		t.Errorf("the metrics do not count %d connections:\n%s", strayed, text)
 	}
 	checkExposition(t, text)
@@ -161,7 +161,7 @@ func TestWithoutAuthenticationOnlyKnownNamesAreAnswered(t *testing.T) {
 	if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
 		t.Errorf("the health over gRPC: %v", err)
 	}
-	if _, text := plain.get(t, "/metrics"); !strings.Contains(text, `{protocol="http",code="permission_denied"}`) {
+	if _, text := plain.get(t, "/metrics"); !strings.Contains(text, `{code="permission_denied",protocol="http"`) {
 		t.Errorf("the metrics do not tell:\n%s", text)
 	}
 }

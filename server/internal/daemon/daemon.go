@@ -15,19 +15,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/observe/promobserve/idcollector"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
@@ -47,10 +48,6 @@ const (
 	// settle is the part of drain for which a connection has to be idle until it is closed at the end. A client
 	// that is about to send a request does so before, and is told to leave.
 	settle = 10
-	// ballastSize is added to the heap, so that the collector runs after so many bytes at least. The heap of
-	// the service is so small that it would run dozens of times a second. A greater GOGC would not do: it would
-	// also multiply a heap that is large because there are many connections.
-	ballastSize = 64 << 20
 )
 
 // Daemon is a running service. Make one with [Start], and call Run once.
@@ -65,13 +62,14 @@ type Daemon struct {
 	limiter   *netlimit.Limiter
 	metrics   *metrics.Set
 	started   time.Time
-	ballast   []byte // never touched, so it takes no memory; see ballastSize
 
-	web        *web.Server
-	resp       *resp.Server
-	webListen  *netbatch.Listener
-	respListen net.Listener // nil if it is off
-	listeners  []*listener  // inside of both
+	web         *web.Server
+	resp        *resp.Server
+	admin       *http.Server
+	webListen   *netbatch.Listener
+	respListen  net.Listener // nil if it is off, as is the next
+	adminListen net.Listener
+	listeners   []*listener // inside of the first two
 
 	draining atomic.Pointer[time.Time] // since when; nil before
 	hurried  chan struct{}             // closed by Hurry
@@ -85,11 +83,9 @@ type Daemon struct {
 func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 	d = &Daemon{
 		settings: s, log: log, metrics: metrics.New(),
-		limiter: netlimit.New(netlimit.Limits{
-			Connections: s.MaxConnections, PerAddress: s.MaxConnectionsPerAddress, Rate: s.MaxRatePerAddress,
-		}),
-		stopping: make(chan struct{}), hurried: make(chan struct{}), failed: make(chan error, 2),
-		started: time.Now(), ballast: make([]byte, ballastSize),
+		limiter:  netlimit.New(s.MaxConnections),
+		stopping: make(chan struct{}), hurried: make(chan struct{}), failed: make(chan error, 3),
+		started: time.Now(),
 	}
 	if s.TokenFile != "" {
 		if d.tokens, err = access.Load(s.TokenFile, s.SourceNames()); err != nil {
@@ -123,14 +119,15 @@ func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 		all[name] = source
 	}
 	desk := issue.New(all, int64(s.MaxCount), s.MaxTime, d.metrics, log)
-	d.web = web.New(web.Options{
+	serving := web.Options{
 		Desk: desk, Layout: options.Layout, Tokens: d.tokens, Metrics: d.metrics, Log: log,
 		Certificates: d.clients.Load() != nil,
 		Ready:        d.Ready, Stopping: d.stopping, Draining: d.drainsSince,
 		Settle:  s.Drain / settle,
 		Origins: settings.List(s.Origins), Hosts: s.HostList(),
 		MaxBody: s.MaxBody, MaxRequests: s.MaxRequests, Idle: s.Idle, Slow: s.MaxTime,
-	})
+	}
+	d.web, d.admin = web.New(serving), web.Admin(serving)
 	d.resp = resp.New(resp.Options{
 		Desk: desk, Tokens: d.tokens, Metrics: d.metrics, Log: log, Info: d.info,
 		Idle: s.Idle, Greeting: min(greeting, s.Idle), Slow: s.MaxTime,
@@ -175,7 +172,9 @@ func checkAddresses(s *settings.Settings) error {
 	var faults []error
 	listening := 0
 	type port struct{ what, address string }
-	for _, one := range []port{{"HTTP", s.Listen}, {"the protocol of Redis", s.RESP}} {
+	for _, one := range []port{
+		{"HTTP", s.Listen}, {"the protocol of Redis", s.RESP}, {"operators", s.Admin},
+	} {
 		if one.address == "off" {
 			continue
 		}
@@ -257,14 +256,24 @@ func (d *Daemon) listen() error {
 		return fmt.Errorf("listening for HTTP: %w", err)
 	}
 	d.webListen = netbatch.Listen(plain, d.settings.MaxTime)
-	if d.settings.RESP == "off" {
+	if d.settings.RESP != "off" {
+		respListen, err := d.open(d.settings.RESP)
+		if err != nil {
+			return errors.Join(fmt.Errorf("listening for the protocol of Redis: %w", err), d.webListen.Close())
+		}
+		d.respListen = respListen
+	}
+	if d.settings.Admin == "off" {
 		return nil
 	}
-	if d.respListen, err = d.open(d.settings.RESP); err != nil {
-		d.respListen = nil
-		return errors.Join(fmt.Errorf("listening for the protocol of Redis: %w", err), d.webListen.Close())
+	var config net.ListenConfig
+	if d.adminListen, err = config.Listen(context.Background(), "tcp", d.settings.Admin); err != nil {
+		err = errors.Join(fmt.Errorf("listening for operators: %w", err), d.webListen.Close())
+		if d.respListen != nil {
+			err = errors.Join(err, d.respListen.Close())
+		}
 	}
-	return nil
+	return err
 }
 
 func (d *Daemon) open(address string) (net.Listener, error) {
@@ -326,83 +335,31 @@ func (d *Daemon) loadAuthorities() error {
 
 // describe declares the metrics that are read when somebody asks.
 func (d *Daemon) describe() {
-	m := d.metrics
-	m.Gauge("snowflaked_ready", "gauge", "1 if the service should get requests.", func() []metrics.Value {
-		if ready, _ := d.Ready(); ready {
-			return metrics.Number(1)
-		}
-		return metrics.Number(0)
-	})
-	m.Gauge("snowflaked_node", "gauge", "The node number. There is none before it is leased.",
-		func() []metrics.Value {
-			if stats, ok := d.generator.Stats(); ok {
-				return metrics.Number(float64(stats.Node))
-			}
-			return nil
-		})
-	m.Gauge("snowflaked_window_seconds", "gauge", "How long IDs go on if the database does not answer.",
-		func() []metrics.Value {
-			stats, ok := d.generator.Stats()
-			if !ok || stats.WindowEnd.IsZero() {
-				return metrics.Number(0)
-			}
-			return metrics.Number(max(time.Until(stats.WindowEnd).Seconds(), 0))
-		})
-	m.Gauge("snowflaked_counter_left", "gauge", "How many numbers a source can give out without its database.",
-		func() (all []metrics.Value) {
-			for _, name := range slices.Sorted(maps.Keys(d.counters.ByName)) {
-				stats := d.counters.ByName[name].Stats()
-				all = append(all, metrics.Value{Labels: fmt.Sprintf("source=%q", name), Value: float64(stats.Left)})
-			}
-			return all
-		})
-	m.Gauge("snowflaked_clock_waits_total", "counter", "How often a request waited for the clock.",
-		func() []metrics.Value {
-			stats, _ := d.generator.Stats()
-			return metrics.Number(float64(stats.Waits))
-		})
-	m.Gauge("snowflaked_clock_steps_total", "counter", "How often the clock was set back.",
-		func() []metrics.Value {
-			stats, _ := d.generator.Stats()
-			return metrics.Number(float64(stats.ClockSteps))
-		})
-	m.Gauge("snowflaked_connections", "gauge", "How many connections there are.", func() []metrics.Value {
-		c := d.limiter.Counts()
-		return []metrics.Value{
-			{Labels: `state="idle"`, Value: float64(c.Idle)},
-			{Labels: `state="active"`, Value: float64(c.Open - c.Idle)},
-		}
-	})
-	m.Gauge("snowflaked_connections_ended_total", "counter",
-		"How many connections were ended because there were too many.", func() []metrics.Value {
-			c := d.limiter.Counts()
-			return []metrics.Value{
-				{Labels: `state="idle"`, Value: float64(c.Evicted)},
-				{Labels: `state="refused"`, Value: float64(c.Refused)},
-			}
-		})
-	m.Gauge("snowflaked_address_refused_total", "counter",
-		"What was refused because one client address had or made too many.", func() []metrics.Value {
-			c := d.limiter.Counts()
-			return []metrics.Value{
-				{Labels: `what="connection"`, Value: float64(c.Crowded)},
-				{Labels: `what="request"`, Value: float64(c.Slowed)},
-			}
-		})
-	m.Gauge("snowflaked_resp_strayed_total", "counter",
-		"Connections of the protocol of Redis that were ended because they spoke HTTP.", func() []metrics.Value {
-			return metrics.Number(float64(d.resp.Strayed()))
-		})
-	m.Gauge("snowflaked_addresses", "gauge", "How many client addresses are remembered for their limits.",
-		func() []metrics.Value { return metrics.Number(float64(d.limiter.Counts().Addresses)) })
-	m.Gauge("snowflaked_heap_bytes", "gauge", "The memory of the heap.", func() []metrics.Value {
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return metrics.Number(max(float64(stats.HeapAlloc)-float64(len(d.ballast)), 0))
-	})
-	m.Gauge("snowflaked_info", "gauge", "The version, and the version of Go.", func() []metrics.Value {
-		return []metrics.Value{{Labels: fmt.Sprintf("version=%q,go=%q", Version(), runtime.Version()), Value: 1}}
-	})
+	d.metrics.Add(idcollector.New(d.reading))
+	const connections, ended = "connections", "connections_ended_total"
+	const open, many = "Connections.", "Connections that were ended because there were too many."
+	read := func(name, help string, kind prometheus.ValueType, state string, of func(netlimit.Counts) float64) {
+		d.metrics.Read(name, help, kind, state, func() float64 { return of(d.limiter.Counts()) })
+	}
+	read(connections, open, prometheus.GaugeValue, "idle",
+		func(c netlimit.Counts) float64 { return float64(c.Idle) })
+	read(connections, open, prometheus.GaugeValue, "active",
+		func(c netlimit.Counts) float64 { return float64(c.Open - c.Idle) })
+	read(ended, many, prometheus.CounterValue, "idle",
+		func(c netlimit.Counts) float64 { return float64(c.Evicted) })
+	read(ended, many, prometheus.CounterValue, "refused",
+		func(c netlimit.Counts) float64 { return float64(c.Refused) })
+}
+
+// reading is what the service shows under the names that the plugin has, too.
+func (d *Daemon) reading() idcollector.Reading {
+	r := d.generator.Reading()
+	r.Ready, _ = d.Ready()
+	r.Sources = make(map[string]segment.Stats, len(d.counters.ByName))
+	for name, source := range d.counters.ByName {
+		r.Sources[name] = source.Stats()
+	}
+	return r
 }
 
 // Version is the version of the module, or of the checkout.
@@ -443,6 +400,14 @@ func (d *Daemon) RESPAddr() string {
 	return d.respListen.Addr().String()
 }
 
+// AdminAddr returns the address for operators, or "".
+func (d *Daemon) AdminAddr() string {
+	if d.adminListen == nil {
+		return ""
+	}
+	return d.adminListen.Addr().String()
+}
+
 // Ready says whether the service should get requests, and why not.
 func (d *Daemon) Ready() (ready bool, why string) {
 	if d.draining.Load() != nil {
@@ -468,7 +433,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.respListen != nil {
 		serving.Go(func() { d.report("the protocol of Redis", d.serveRESP()) })
 	}
-	d.log.Info("snowflaked: serving", "http", d.HTTPAddr(), "resp", d.RESPAddr(),
+	if d.adminListen != nil {
+		go func() { d.report("operators", d.admin.Serve(d.adminListen)) }() // until the end
+	}
+	d.log.Info("snowflaked: serving", "http", d.HTTPAddr(), "resp", d.RESPAddr(), "admin", d.AdminAddr(),
 		"tls", d.cert.Load() != nil, "tokens", d.tokens.Required(), "certificates", d.clients.Load() != nil)
 	var failure error
 	select {
@@ -562,7 +530,7 @@ func (d *Daemon) drain(atOnce bool, accepted func()) error {
 	// Nobody asks any more, so the number can go back.
 	closing, cancel := context.WithTimeout(context.Background(), giveBack)
 	defer cancel()
-	err := errors.Join(webErr, respErr, d.generator.Close(closing), d.counters.Close())
+	err := errors.Join(webErr, respErr, d.generator.Close(closing), d.counters.Close(), d.admin.Close())
 	d.log.Info("snowflaked: ended", "uptime", time.Since(d.started).Round(time.Second))
 	return err
 }

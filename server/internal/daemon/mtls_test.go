@@ -218,7 +218,7 @@ func TestClientsNeedTheirCertificate(t *testing.T) {
 		}
 	}
 	right := show(ours, x509.ExtKeyUsageClientAuth, later)
-	if _, text := right.http(t, s, "/metrics"); !strings.Contains(text, `{protocol="http",code="unauthenticated"} 3`) {
+	if _, text := right.http(t, s, "/metrics"); !strings.Contains(text, `_count{code="unauthenticated",protocol="http"} 3`) {
 		t.Errorf("the metrics do not count those without a certificate:\n%s", text)
 	}
 }

@@ -69,8 +69,8 @@ sources:
 		t.Errorf("INCR nobody: %s", got)
 	}
 	_, text := s.get(t, "/metrics")
-	if !strings.Contains(text, `snowflaked_counter_left{source="orders"} `) ||
-		!strings.Contains(text, `snowflaked_ids_total{source="legacy"} 400`) {
+	if !strings.Contains(text, `snowflake_source_left{source="orders"} `) ||
+		!strings.Contains(text, `snowflake_server_ids_total{client="",source="legacy"} 400`) {
 		t.Errorf("the metrics lack the sources: %s", text)
 	}
 	checkExposition(t, text)

@@ -78,7 +78,7 @@ func TestUnknownFieldsAndACountOfZeroAreErrors(t *testing.T) {
 	if err := conn.Invoke(t.Context(), procedure, &snowflakev1.NextRequest{}, &one); err != nil || len(one.GetIds()) != 1 {
 		t.Errorf("without a count: %d IDs, %v", len(one.GetIds()), err)
 	}
-	if _, text := s.get(t, "/metrics"); !strings.Contains(text, "\nsnowflaked_ids_total{source=\"snowflake\"} 1\n") {
+	if _, text := s.get(t, "/metrics"); !strings.Contains(text, "\nsnowflake_server_ids_total{client=\"\",source=\"snowflake\"} 1\n") {
 		t.Error("a request that was refused has made IDs")
 	}
 }

@@ -73,8 +73,8 @@ func TestTheMetricsAndTheLogNameTheClientAndNeverItsToken(t *testing.T) {
 	s.post(t, "Next", `{"count":2}`, "Authorization", "Bearer "+billingToken)
 	_, metrics := s.get(t, "/metrics", "Authorization", "Bearer "+shopToken)
 	for _, want := range []string{
-		`snowflaked_ids_total{source="snowflake",client="shop"} 7`,
-		`snowflaked_ids_total{source="invoice",client="billing"} 1`,
+		`snowflake_server_ids_total{client="shop",source="snowflake"} 7`,
+		`snowflake_server_ids_total{client="billing",source="invoice"} 1`,
 		`code="permission_denied"`,
 	} {
 		if !strings.Contains(metrics, want) {

@@ -1,5 +1,5 @@
 // Package issue is the desk at which every protocol of the service asks for IDs. It finds the source, checks
-// the count, charges the client, limits the time, and turns every error into a [Fault], which says in public
+// the count, limits the time, and turns every error into a [Fault], which says in public
 // words what happened. What the database said stays in the log.
 //
 //	ids, err := desk.Issue(ctx, issue.Caller{Client: client, Token: token}, "", 100)
@@ -17,7 +17,6 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
-	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 )
 
 // Source makes IDs. Fill sets every element of ids, or returns an error. It is safe for concurrent use.
@@ -25,27 +24,10 @@ type Source interface {
 	Fill(ctx context.Context, ids []int64) error
 }
 
-// Client is who asks. The desk compares clients, because each has its turn.
-type Client interface {
-	// Take says whether the client may have n IDs now, and charges it for them. The first one is charged
-	// already, with the request.
-	Take(n int64) bool
-	// Return takes the charge for n IDs back, because they could not be made.
-	Return(n int64)
-}
-
-// Nobody is the client of requests from inside. It has no limits.
-type Nobody struct{}
-
-// Take implements Client.
-func (Nobody) Take(int64) bool { return true }
-
-// Return implements Client.
-func (Nobody) Return(int64) {}
-
 // Caller is who asks, and the token that it has shown.
 type Caller struct {
-	Client Client
+	// Client can be compared, because each client has its turn: it is the connection as a rule. It may be nil.
+	Client any
 	Token  *access.Token // nil where none is required
 }
 
@@ -99,20 +81,16 @@ func (d *Desk) Issue(ctx context.Context, caller Caller, name string, count int6
 	if err != nil {
 		return nil, err
 	}
-	client, who := caller.Client, caller.Token.Name()
+	who := caller.Token.Name()
 	if !caller.Token.Opens(name) {
 		d.log.Warn(Denied.String()+who, "snowflaked: a client may not have IDs of this source", "client", who,
 			"source", name)
 		return nil, &Fault{Denied, fmt.Sprintf("the token of %s does not open the source %s", who, name)}
 	}
-	if !client.Take(count) {
-		return nil, &Fault{Kind: Unavailable, Text: netlimit.ErrTooMany.Error()}
-	}
 	ctx, end := withLimit(ctx, d.maxTime)
 	defer end()
 	ids := make([]int64, count)
-	if err := d.fill(ctx, client, name, ids); err != nil {
-		client.Return(count)
+	if err := d.fill(ctx, caller.Client, name, ids); err != nil {
 		fault := explain(ctx, err)
 		if fault.Kind != Canceled && fault.Kind != Deadline {
 			d.log.Warn(fault.Kind.String(), "snowflaked: no IDs could be made", "client", who, "source", name,
@@ -126,7 +104,7 @@ func (d *Desk) Issue(ctx context.Context, caller Caller, name string, count int6
 
 // fill makes the IDs. The generator makes many of them in portions, between which other clients have their
 // turn. A counter makes them at once, because what it has made of an answer that fails would be a gap.
-func (d *Desk) fill(ctx context.Context, client Client, name string, ids []int64) error {
+func (d *Desk) fill(ctx context.Context, client any, name string, ids []int64) error {
 	source := d.sources[name]
 	if name != DefaultSource || len(ids) <= portion {
 		return source.Fill(ctx, ids)

@@ -23,20 +23,20 @@ type turns struct {
 	mu      sync.Mutex
 	count   uint64 // of all turns so far
 	current uint64 // the turn of now, 0 if there is none
-	lines   map[Client]*line
+	lines   map[any]*line
 	order   list.List // of *line, the one whose turn is next in front
 	timer   *time.Timer
 }
 
 // line has the requests of one client that wait.
 type line struct {
-	client Client
+	client any
 	place  *list.Element // in the order
 	queue  list.List     // of chan uint64
 }
 
 // take waits for a turn. The caller ends it with the number that it gets.
-func (t *turns) take(ctx context.Context, client Client) (number uint64, err error) {
+func (t *turns) take(ctx context.Context, client any) (number uint64, err error) {
 	t.mu.Lock()
 	if t.current == 0 { // so nobody waits
 		t.count++
@@ -49,7 +49,7 @@ func (t *turns) take(ctx context.Context, client Client) (number uint64, err err
 		l = &line{client: client}
 		l.place = t.order.PushBack(l)
 		if t.lines == nil {
-			t.lines = make(map[Client]*line)
+			t.lines = make(map[any]*line)
 		}
 		t.lines[client] = l
 	}

@@ -35,11 +35,8 @@ func (p *pace) Fill(ctx context.Context, ids []int64) error {
 	return nil
 }
 
-// free is a client without limits.
+// free is a client.
 type free struct{ _ byte }
-
-func (*free) Take(int64) bool { return true }
-func (*free) Return(int64)    {}
 
 func newDesk(source issue.Source, maxTime time.Duration) *issue.Desk {
 	return issue.New(map[string]issue.Source{issue.DefaultSource: source}, 1_000_000, maxTime, metrics.New(),

@@ -114,7 +114,7 @@ func (r *replica) connections() (int, error) {
 	}
 	all := -1
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "snowflaked_connections{"); ok {
+		if rest, ok := strings.CutPrefix(line, "snowflake_server_connections{"); ok {
 			_, number, _ := strings.Cut(strings.TrimSpace(rest), " ")
 			n, err := strconv.Atoi(number)
 			if err != nil {

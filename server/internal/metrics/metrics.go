@@ -1,178 +1,73 @@
-// Package metrics counts what the service does, and writes the counts in the text format of Prometheus.
+// Package metrics counts what the service does for its clients, for Prometheus.
 //
 //	m := metrics.New()
 //	m.Observe("resp", "ok", took)
-//	m.WriteTo(w)
+//	http.Handle("GET /metrics", m.Handler())
 //
 // The label values come from lists in the code, in the settings and in the token file, never from a request,
 // so their number is bounded.
 package metrics
 
 import (
-	"cmp"
-	"fmt"
-	"io"
-	"maps"
-	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"net/http"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// bounds are the upper ends of the buckets of latency.
-func bounds() []time.Duration {
-	return []time.Duration{
-		100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond,
-		2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
-		100 * time.Millisecond, 250 * time.Millisecond, time.Second, 5 * time.Second,
-	}
-}
+// prefix begins the names of what only a server has.
+const prefix = "snowflake_server_"
 
 // Set holds all metrics of a service. Make one with [New]. Its methods are safe for concurrent use.
 type Set struct {
-	bounds []time.Duration
-
-	mu       sync.RWMutex
-	requests map[requestKey]*series
-	issued   map[issuedKey]*atomic.Uint64
-	gauges   []gauge
+	registry *prometheus.Registry
+	requests *prometheus.HistogramVec
+	issued   *prometheus.CounterVec
 }
 
-type requestKey struct{ protocol, code string }
-
-type issuedKey struct{ source, client string }
-
-// series is the histogram of one protocol and result.
-type series struct {
-	buckets []atomic.Uint64 // one for each bound, and one for what is beyond
-	count   atomic.Uint64
-	nanos   atomic.Int64
-}
-
-type gauge struct {
-	name, help, kind string
-	read             func() []Value
-}
-
-// Value is one reading of a gauge. Labels is empty or of the form name="value".
-type Value struct {
-	Labels string
-	Value  float64
-}
-
-// New returns an empty set.
+// New returns a set with the metrics of the process and of Go, and without those that Read and Add add.
 func New() *Set {
-	return &Set{
-		bounds:   bounds(),
-		requests: make(map[requestKey]*series),
-		issued:   make(map[issuedKey]*atomic.Uint64),
+	s := &Set{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: prefix + "request_seconds", Help: "How long answered requests took.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .002, .005, .01, .025, .1, .25, 1, 5},
+		}, []string{"protocol", "code"}),
+		issued: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "ids_total", Help: "IDs and numbers in answers, by the client's token.",
+		}, []string{"source", "client"}),
 	}
+	s.Add(s.requests, s.issued, collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return s
+}
+
+// Add adds collectors whose names are not there yet. Call it before the set is read.
+func (s *Set) Add(all ...prometheus.Collector) { s.registry.MustRegister(all...) }
+
+// Read adds a metric with the state as its label, which is read at each scrape. Call it before the set is read.
+func (s *Set) Read(name, help string, kind prometheus.ValueType, state string, read func() float64) {
+	labels := prometheus.Labels{"state": state}
+	if kind == prometheus.CounterValue {
+		s.Add(prometheus.NewCounterFunc(
+			prometheus.CounterOpts{Name: prefix + name, Help: help, ConstLabels: labels}, read))
+		return
+	}
+	s.Add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help, ConstLabels: labels}, read))
 }
 
 // Observe counts an answered request. The protocol and the code have to come from a fixed list.
 func (s *Set) Observe(protocol, code string, took time.Duration) {
-	key := requestKey{protocol, code}
-	s.mu.RLock()
-	one := s.requests[key]
-	s.mu.RUnlock()
-	if one == nil {
-		s.mu.Lock()
-		if one = s.requests[key]; one == nil {
-			one = &series{buckets: make([]atomic.Uint64, len(s.bounds)+1)}
-			s.requests[key] = one
-		}
-		s.mu.Unlock()
-	}
-	at, _ := slices.BinarySearch(s.bounds, took)
-	one.buckets[at].Add(1)
-	one.nanos.Add(int64(took))
-	one.count.Add(1)
+	s.requests.WithLabelValues(protocol, code).Observe(took.Seconds())
 }
 
 // Issued counts IDs of a source that is configured, for a client by the name of its token, which is empty
 // where no token is required.
 func (s *Set) Issued(source, client string, n int) {
-	key := issuedKey{source, client}
-	s.mu.RLock()
-	counter := s.issued[key]
-	s.mu.RUnlock()
-	if counter == nil {
-		s.mu.Lock()
-		if counter = s.issued[key]; counter == nil {
-			counter = new(atomic.Uint64)
-			s.issued[key] = counter
-		}
-		s.mu.Unlock()
-	}
-	counter.Add(uint64(n)) //nolint:gosec // it is the length of a slice
+	s.issued.WithLabelValues(source, client).Add(float64(n))
 }
 
-// Gauge adds a metric that is read when somebody asks. The kind is "gauge" or "counter". Call it before
-// the set is used.
-func (s *Set) Gauge(name, kind, help string, read func() []Value) {
-	s.gauges = append(s.gauges, gauge{name, help, kind, read})
-}
-
-// Number is a reading without labels.
-func Number(v float64) []Value { return []Value{{Value: v}} }
-
-// WriteTo writes all metrics.
-func (s *Set) WriteTo(w io.Writer) (int64, error) {
-	var b strings.Builder
-	s.mu.RLock()
-	requests, issued := maps.Clone(s.requests), maps.Clone(s.issued)
-	s.mu.RUnlock()
-
-	head(&b, "snowflaked_request_seconds", "histogram", "How long answered requests took, in seconds.")
-	keys := slices.SortedFunc(maps.Keys(requests), func(a, b requestKey) int {
-		return cmp.Or(cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.code, b.code))
-	})
-	for _, key := range keys {
-		s.histogram(&b, key, requests[key])
-	}
-	head(&b, "snowflaked_ids_total", "counter", "How many IDs were issued.")
-	for _, key := range slices.SortedFunc(maps.Keys(issued), func(a, b issuedKey) int {
-		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.client, b.client))
-	}) {
-		labels := fmt.Sprintf("source=%q", key.source)
-		if key.client != "" {
-			labels += fmt.Sprintf(",client=%q", key.client)
-		}
-		fmt.Fprintf(&b, "snowflaked_ids_total{%s} %d\n", labels, issued[key].Load())
-	}
-	for _, g := range s.gauges {
-		head(&b, g.name, g.kind, g.help)
-		for _, v := range g.read() {
-			labels := ""
-			if v.Labels != "" {
-				labels = "{" + v.Labels + "}"
-			}
-			fmt.Fprintf(&b, "%s%s %g\n", g.name, labels, v.Value)
-		}
-	}
-	n, err := io.WriteString(w, b.String())
-	return int64(n), err
-}
-
-func head(b *strings.Builder, name, kind, help string) {
-	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-// histogram writes cumulative buckets. The count is that of the last bucket, so that a reader never finds
-// them contradicting each other while requests go on.
-func (s *Set) histogram(b *strings.Builder, key requestKey, one *series) {
-	const name = "snowflaked_request_seconds"
-	labels := fmt.Sprintf("protocol=%q,code=%q", key.protocol, key.code)
-	var sum uint64
-	for i := range one.buckets {
-		sum += one.buckets[i].Load()
-		bound := "+Inf"
-		if i < len(s.bounds) {
-			bound = fmt.Sprint(s.bounds[i].Seconds())
-		}
-		fmt.Fprintf(b, "%s_bucket{%s,le=%q} %d\n", name, labels, bound, sum)
-	}
-	fmt.Fprintf(b, "%s_sum{%s} %g\n", name, labels, time.Duration(one.nanos.Load()).Seconds())
-	fmt.Fprintf(b, "%s_count{%s} %d\n", name, labels, sum)
-}
+// Handler answers scrapes.
+func (s *Set) Handler() http.Handler { return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}) }

@@ -1,18 +1,15 @@
 // Package netlimit bounds how many connections a service has. When the limit is reached, the connection that
 // has been idle for longest gives way to a new one, so idle connections cannot keep clients out. If no
-// connection is idle, the new one is closed. It can also bound the connections of each client address, and
-// the IDs that it takes.
+// connection is idle, the new one is closed.
 //
-//	limiter := netlimit.New(netlimit.Limits{Connections: 4096})
+//	limiter := netlimit.New(4096)
 //	listener = limiter.Listen(listener)
 package netlimit
 
 import (
 	"container/list"
 	"net"
-	"net/netip"
 	"sync"
-	"sync/atomic"
 
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/unwrap"
 )
@@ -20,54 +17,29 @@ import (
 // Limiter counts the connections of any number of listeners. Make one with [New]. Its methods are safe
 // for concurrent use.
 type Limiter struct {
-	limits Limits
-	slowed atomic.Uint64
+	most int
 
-	mu        sync.Mutex
-	addresses map[netip.Addr]*address
-	resting   *list.List // of *address, the one that has rested for longest in front
-	crowded   uint64
-	open      int
-	idle      *list.List // of *Conn, the one that has been idle for longest in front
-	evicted   uint64
-	refused   uint64
-}
-
-// Limits says what a limiter allows.
-type Limits struct {
-	// Connections is how many there may be, at least 1.
-	Connections int
-	// PerAddress is how many of them one address may have, and Rate how many IDs it may take in a second, and
-	// at once. A request that gets no ID counts as one. An address of IPv6 stands for its network of 64 bits.
-	// 0 means no limit.
-	PerAddress, Rate int
+	mu      sync.Mutex
+	open    int
+	idle    *list.List // of *Conn, the one that has been idle for longest in front
+	evicted uint64
+	refused uint64
 }
 
 // Counts is a snapshot of a limiter.
 type Counts struct {
 	Open, Idle       int
 	Evicted, Refused uint64
-	Addresses        int    // that are remembered; 0 without a limit for each
-	Crowded          uint64 // connections that were refused because their address had too many
-	Slowed           uint64 // requests that were refused because their address took too many IDs
 }
 
-// New returns a limiter.
-func New(limits Limits) *Limiter {
-	limits.Connections = max(limits.Connections, 1)
-	return &Limiter{
-		limits: limits, idle: list.New(), addresses: make(map[netip.Addr]*address), resting: list.New(),
-	}
-}
+// New returns a limiter that allows so many connections, and at least one.
+func New(most int) *Limiter { return &Limiter{most: max(most, 1), idle: list.New()} }
 
 // Counts returns how many connections there are and were.
 func (l *Limiter) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Counts{
-		Open: l.open, Idle: l.idle.Len(), Evicted: l.evicted, Refused: l.refused,
-		Addresses: len(l.addresses), Crowded: l.crowded, Slowed: l.slowed.Load(),
-	}
+	return Counts{Open: l.open, Idle: l.idle.Len(), Evicted: l.evicted, Refused: l.refused}
 }
 
 // Listen wraps a listener. Its connections are of type *[Conn] and idle at first.
@@ -103,29 +75,17 @@ func (l *Limiter) admit(inner net.Conn) *Conn {
 	}()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	from := l.enter(inner)
-	if from != nil && l.limits.PerAddress > 0 && from.open >= l.limits.PerAddress {
-		l.crowded++
-		return nil
-	}
-	if from != nil {
-		from.open++ // before another connection of the address gives way, which could be its last
-	}
-	if l.open >= l.limits.Connections {
+	if l.open >= l.most {
 		front := l.idle.Front()
 		if front == nil {
 			l.refused++
-			if from != nil {
-				from.open--
-				l.leave(from)
-			}
 			return nil
 		}
 		victim = front.Value.(*Conn)
 		l.remove(victim)
 		l.evicted++
 	}
-	conn := &Conn{Conn: inner, limiter: l, address: from}
+	conn := &Conn{Conn: inner, limiter: l}
 	conn.element = l.idle.PushBack(conn)
 	l.open++
 	return conn
@@ -142,10 +102,6 @@ func (l *Limiter) remove(c *Conn) {
 		l.idle.Remove(c.element)
 		c.element = nil
 	}
-	if c.address != nil {
-		c.address.open--
-		l.leave(c.address)
-	}
 }
 
 // Conn is a counted connection.
@@ -153,7 +109,6 @@ type Conn struct {
 	net.Conn
 
 	limiter *Limiter
-	address *address      // nil if addresses are not limited
 	element *list.Element // guarded by the limiter's mu; nil if the connection works
 	gone    bool          // guarded by the limiter's mu
 }

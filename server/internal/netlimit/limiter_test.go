@@ -43,7 +43,7 @@ func ended(conn net.Conn) bool {
 
 func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
 	t.Parallel()
-	limiter := netlimit.New(netlimit.Limits{Connections: 3})
+	limiter := netlimit.New(3)
 	listener := listen(t, limiter)
 	first, one := dial(t, listener)
 	second, two := dial(t, listener)
@@ -68,7 +68,7 @@ func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
 
 func TestANewConnectionIsRefusedIfAllWork(t *testing.T) {
 	t.Parallel()
-	limiter := netlimit.New(netlimit.Limits{Connections: 1})
+	limiter := netlimit.New(1)
 	listener := listen(t, limiter)
 	_, one := dial(t, listener)
 	one.SetIdle(false)
@@ -98,7 +98,7 @@ func TestANewConnectionIsRefusedIfAllWork(t *testing.T) {
 
 func TestAClosedConnectionMakesRoomOnce(t *testing.T) {
 	t.Parallel()
-	limiter := netlimit.New(netlimit.Limits{Connections: 2})
+	limiter := netlimit.New(2)
 	listener := listen(t, limiter)
 	_, one := dial(t, listener)
 	_, _ = dial(t, listener)

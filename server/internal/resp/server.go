@@ -49,8 +49,7 @@ type Server struct {
 	log      *issue.QuietLog
 	context  context.Context
 	cancel   context.CancelFunc
-	strayed  atomic.Uint64 // connections that spoke HTTP
-	sessions atomic.Int64  // all so far
+	sessions atomic.Int64 // all so far
 
 	settle atomic.Int64 // how long an idle connection may stay, once the service is ending; before that 0
 
@@ -90,9 +89,6 @@ func (s *Server) Serve(listener net.Listener) error {
 		}()
 	}
 }
-
-// Strayed is how many connections were ended because they spoke HTTP.
-func (s *Server) Strayed() uint64 { return s.strayed.Load() }
 
 // Shutdown ends the service without losing a command. Close the listener first. Every command that comes from
 // now on is answered with an error that tells the client to ask another replica. A connection ends when its

@@ -39,12 +39,9 @@ type session struct {
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{
 		server: s, conn: conn, idle: netlimit.Of(conn), id: s.sessions.Add(1),
-		caller: issue.Caller{Client: issue.Nobody{}},
-		known:  !s.options.Tokens.Required(),
+		known: !s.options.Tokens.Required(),
 	}
-	if c.idle != nil {
-		c.caller.Client = c.idle
-	}
+	c.caller.Client = c
 	c.in = newReader(conn)
 	c.out = &writer{Writer: bufio.NewWriterSize(slowWriter{conn, s.options.Slow}, readBuffer)}
 	return c
@@ -208,7 +205,6 @@ func (c *session) answer(args []string) bool {
 	began := time.Now()
 	name := strings.ToUpper(args[0])
 	if strays(name) {
-		c.server.strayed.Add(1)
 		c.server.options.Metrics.Observe(protocol, "strayed", 0)
 		c.server.log.Warn("strayed", "snowflaked: a client spoke HTTP to the port of the protocol of Redis, as "+
 			"a browser does when a page misuses it; the connection was ended",
@@ -219,9 +215,6 @@ func (c *session) answer(args []string) bool {
 	if stopping, _ := c.server.stops(); stopping && name != "QUIT" {
 		c.refused = true
 		return c.observe(began, &issue.Fault{Kind: issue.Unavailable, Text: errEnding.Error()})
-	}
-	if c.idle != nil && !c.idle.Allow() {
-		return c.observe(began, &issue.Fault{Kind: issue.Unavailable, Text: netlimit.ErrTooMany.Error()})
 	}
 	if !c.known && name != "AUTH" && name != "HELLO" && name != "QUIT" {
 		c.out.fail("NOAUTH", "Authentication required.")

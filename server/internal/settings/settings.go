@@ -23,24 +23,22 @@ import (
 
 // Settings is the configuration of a service. The flags document it.
 type Settings struct {
-	Listen, RESP    string
-	DSN, DSNFile    string
-	Table, Layout   string
-	Nodes           string
-	Span            time.Duration
-	TLSCert, TLSKey string
-	TLSClientCA     string
-	TokenFile       string
-	Insecure        bool
-	Origins         string
-	Hosts           string
-	MaxCount        int
-	MaxBody         int
-	MaxConnections  int
-	MaxRequests     int
-	// These are 0 for no limit.
-	MaxConnectionsPerAddress, MaxRatePerAddress int
-
+	Listen, RESP      string
+	Admin             string
+	DSN, DSNFile      string
+	Table, Layout     string
+	Nodes             string
+	Span              time.Duration
+	TLSCert, TLSKey   string
+	TLSClientCA       string
+	TokenFile         string
+	Insecure          bool
+	Origins           string
+	Hosts             string
+	MaxCount          int
+	MaxBody           int
+	MaxConnections    int
+	MaxRequests       int
 	MaxTime           time.Duration
 	Idle              time.Duration
 	DrainDelay, Drain time.Duration
@@ -67,6 +65,8 @@ func (s *Settings) flags(set *flag.FlagSet) {
 		"serve gRPC, gRPC-Web, JSON, probes and metrics on this `ADDRESS`")
 	set.StringVar(&s.RESP, "resp", "127.0.0.1:7071",
 		"serve the protocol of Redis on this `ADDRESS`; \"off\" for not at all")
+	set.StringVar(&s.Admin, "admin", "off",
+		"serve probes, metrics and the profiles of pprof, without tokens or TLS, on this `ADDRESS`")
 	set.StringVar(&s.DSN, "dsn", "", "the `DSN` of the database with the leases (default "+DefaultDSN+
 		"); use --dsn-file or the environment if it holds a password")
 	set.StringVar(&s.DSNFile, "dsn-file", "", "read the DSN from this `FILE`")
@@ -93,12 +93,6 @@ func (s *Settings) flags(set *flag.FlagSet) {
 	set.IntVar(&s.MaxBody, "max-body", 16<<10, "how many `BYTES` the body of a request may have")
 	set.IntVar(&s.MaxConnections, "max-connections", 4096,
 		"how many connections there may be; idle ones give way")
-	set.IntVar(&s.MaxConnectionsPerAddress, "max-connections-per-address", 0,
-		"how many connections one client address (in IPv6, one network of 64 bits) may have; 0 for no limit, "+
-			"as behind a proxy")
-	set.IntVar(&s.MaxRatePerAddress, "max-rate-per-address", 0,
-		"how many IDs one client address may take a second, where a request counts as one at least; "+
-			"0 for no limit, as behind a proxy")
 	set.IntVar(&s.MaxRequests, "max-requests", 1024, "how many HTTP requests are worked on at once")
 	set.DurationVar(&s.MaxTime, "max-time", 5*time.Second,
 		"how long a request may take, to arrive and to be answered")
@@ -219,8 +213,8 @@ func (s *Settings) complete() error {
 		faults = append(faults, fmt.Errorf("log-format is json or text, not %q", s.LogFormat))
 	}
 	faults = append(faults, s.checkHosts())
-	for name, address := range map[string]string{"listen": s.Listen, "resp": s.RESP} {
-		if name == "resp" && address == "off" {
+	for name, address := range map[string]string{"listen": s.Listen, "resp": s.RESP, "admin": s.Admin} {
+		if name != "listen" && address == "off" {
 			continue
 		}
 		faults = append(faults, s.checkAddress(name, address))
@@ -257,9 +251,6 @@ func (s *Settings) checkLimits() error {
 		"max-body":        {s.MaxBody, 64, 1 << 20},
 		"max-connections": {s.MaxConnections, 1, 1_000_000},
 		"max-requests":    {s.MaxRequests, 1, 1_000_000},
-
-		"max-connections-per-address": {s.MaxConnectionsPerAddress, 0, 1_000_000},
-		"max-rate-per-address":        {s.MaxRatePerAddress, 0, 1_000_000},
 	} {
 		if limit[0] < limit[1] || limit[0] > limit[2] {
 			faults = append(faults, outside(name, limit[0], limit[1], limit[2]))
@@ -292,6 +283,10 @@ func (s *Settings) checkAddress(name, address string) error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() || s.Insecure {
 		return nil
 	}
+	if name == "admin" {
+		return fmt.Errorf("admin is %q, which others can reach, and it asks for neither TLS nor tokens: take an "+
+			"address of loopback, or say insecure", address)
+	}
 	if s.TLSCert == "" || s.TokenFile == "" && s.TLSClientCA == "" {
 		return fmt.Errorf("%s is %q, which others can reach: set tls-cert, tls-key, and token-file or "+
 			"tls-client-ca, or say insecure", name, address)
@@ -312,11 +307,12 @@ func (s *Settings) checkHosts() error {
 	return nil
 }
 
-// HostList returns the names by which clients may call the service, that of listen among them.
+// HostList returns the names by which clients may call the service, those of listen and admin among them.
 func (s *Settings) HostList() []string {
 	hosts := List(s.Hosts)
-	if host, _, err := net.SplitHostPort(s.Listen); err == nil && host != "" {
-		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+	for _, address := range []string{s.Listen, s.Admin} {
+		host, _, err := net.SplitHostPort(address)
+		if ip := net.ParseIP(host); err == nil && host != "" && (ip == nil || !ip.IsUnspecified()) {
 			hosts = append(hosts, host)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+	"github.com/snowflakeplugin/snowflakeplugin/observe/promobserve/idcollector"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 )
 
@@ -224,6 +225,27 @@ func (g *Generator) Ready() (ready bool, why string) {
 			s.Window.Until.UTC().Format(time.RFC3339), s.FailingSince.UTC().Format(time.RFC3339))
 	}
 	return true, "ready"
+}
+
+// Reading returns how the generator is, for the metrics, in the words of snowflakeplugin.Health.
+func (g *Generator) Reading() idcollector.Reading {
+	h := g.held.Load()
+	if h == nil {
+		return idcollector.Reading{State: "idle"}
+	}
+	s := h.keeper.Status()
+	r := idcollector.Reading{
+		State: "leased", WindowUntil: s.Window.Until, FailingSince: s.FailingSince, Stats: h.generator.Stats(),
+	}
+	switch {
+	case s.Closed:
+		r.State = "closed"
+	case s.Window.Until.IsZero():
+		r.State = "lost"
+	case s.Overdue:
+		r.State = "overdue"
+	}
+	return r
 }
 
 // Stats returns what the generator has done, and the end of its window. It is zero without a number.

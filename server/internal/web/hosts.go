@@ -15,7 +15,14 @@ import (
 // ask with the browser of a person who can reach the service. To the browser that is one and the same web
 // site. The probes answer to every name: load balancers use addresses, and there is nothing to be had.
 func (o Options) called(next http.Handler) http.Handler {
-	if o.Tokens.Required() || o.Certificates || slices.Contains(o.Hosts, "*") {
+	if o.Tokens.Required() || o.Certificates {
+		return next
+	}
+	return o.named(next)
+}
+
+func (o Options) named(next http.Handler) http.Handler {
+	if slices.Contains(o.Hosts, "*") {
 		return next
 	}
 	known := map[string]bool{"localhost": true}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -98,10 +100,9 @@ func New(o Options) *Server {
 		WriteTimeout:      o.Slow + o.Desk.MaxTime(),
 		IdleTimeout:       o.Idle,
 		MaxHeaderBytes:    maxHeader,
-		// The messages are about clients that went away and bad handshakes, and may quote what was sent.
-		ErrorLog: slog.NewLogLogger(discardBody{o.Log.Handler()}, slog.LevelDebug),
+		ErrorLog:          o.errorLog(),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, &connection{netlimit.Of(conn), netbatch.Of(conn), time.Now()})
+			return context.WithValue(ctx, connKey{}, &connection{netbatch.Of(conn), time.Now()})
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			s.conns.note(conn, state)
@@ -142,22 +143,8 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 		path, reflection := version(reflector, small)
 		top.Handle(path, o.gate(o.called(o.authorized(reflection))))
 	}
-	top.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, http.StatusOK, "alive")
-	})
-	top.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		ready, why := o.Ready()
-		if !ready {
-			say(w, http.StatusServiceUnavailable, why)
-			return
-		}
-		say(w, http.StatusOK, why)
-	})
-	tell := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = o.Metrics.WriteTo(w) // who does not wait for the answer does not get it
-	})
-	top.Handle("GET /metrics", o.called(o.authorized(tell)))
+	o.probes(top)
+	top.Handle("GET /metrics", o.called(o.authorized(o.Metrics.Handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		joinWrites(r)
 		if o.leave(r) {
@@ -173,6 +160,38 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 	})
 }
 
+// probes adds the paths that tell how the service is.
+func (o Options) probes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusOK, "alive")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		ready, why := o.Ready()
+		if !ready {
+			say(w, http.StatusServiceUnavailable, why)
+			return
+		}
+		say(w, http.StatusOK, why)
+	})
+}
+
+// Admin returns the server for operators: the probes, the metrics, and the profiles of the process. It asks
+// for neither a token nor a certificate.
+func Admin(o Options) *http.Server {
+	mux := http.NewServeMux()
+	o.probes(mux)
+	mux.Handle("GET /metrics", o.named(o.Metrics.Handler()))
+	mux.Handle("GET /debug/pprof/", o.named(http.HandlerFunc(pprof.Index)))
+	mux.Handle("GET /debug/pprof/profile", o.named(http.HandlerFunc(pprof.Profile)))
+	mux.Handle("GET /debug/pprof/trace", o.named(http.HandlerFunc(pprof.Trace)))
+	return &http.Server{Handler: mux, ReadHeaderTimeout: o.Slow, ErrorLog: o.errorLog()}
+}
+
+// errorLog is for messages about clients that went away and bad handshakes, which may quote what was sent.
+func (o Options) errorLog() *log.Logger {
+	return slog.NewLogLogger(discardBody{o.Log.Handler()}, slog.LevelDebug)
+}
+
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
@@ -182,12 +201,9 @@ func say(w http.ResponseWriter, status int, text string) {
 // connKey is the key of the *connection in the context of its requests.
 type connKey struct{}
 
-// connection has what the listeners have put around a connection, each nil if there is none, and when it
-// came.
+// connection has what joins the writes of a connection, nil if nothing does, and when it came.
 type connection struct {
-	limited *netlimit.Conn
-	batched *netbatch.Conn
-
+	batched  *netbatch.Conn
 	accepted time.Time
 }
 
@@ -218,26 +234,15 @@ type tokenKey struct{}
 
 // callerOf returns who makes a request.
 func callerOf(ctx context.Context) issue.Caller {
-	caller := issue.Caller{Client: issue.Nobody{}}
-	if c, ok := ctx.Value(connKey{}).(*connection); ok && c.limited != nil {
-		caller.Client = c.limited
-	}
-	caller.Token, _ = ctx.Value(tokenKey{}).(*access.Token)
-	return caller
+	token, _ := ctx.Value(tokenKey{}).(*access.Token)
+	return issue.Caller{Client: ctx.Value(connKey{}), Token: token}
 }
 
-// gate bounds how many requests are worked on, and with them the memory that they need, and how many one
-// address makes.
+// gate bounds how many requests are worked on, and with them the memory that they need.
 func (o Options) gate(next http.Handler) http.Handler {
 	places := make(chan struct{}, o.MaxRequests)
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(*connection); ok && c.limited != nil && !c.limited.Allow() {
-			o.Metrics.Observe("http", "unavailable", 0)
-			tooMany := connect.NewError(connect.CodeUnavailable, netlimit.ErrTooMany)
-			reject(refuse, w, r, tooMany, http.StatusServiceUnavailable)
-			return
-		}
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
