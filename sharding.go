@@ -279,7 +279,8 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // It records the number of shards in the table snowflake_shards of each database, so that no router with
 // another number can use these tables.
 //
-// It may be called at every start. If shards fail, it goes on with the others and returns a
+// It may be called at every start. It first reads the shard map of every database, and makes nothing if one of
+// them cannot be read: the error is that of the database. If shards fail later, it goes on with the others and returns a
 // [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails there ends
 // the call.
 func (r *Router) AutoMigrate(ctx context.Context) error {
@@ -295,7 +296,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 // of database. It changes nothing.
 //
 // If there are differences, the error wraps [ErrSharding] and names up to ten of them, with the table and
-// what to do. It is a [*PartialError] if shards could not be examined.
+// what to do. It is a [*PartialError] if shards could not be examined, and that of a database whose shard map
+// could not be read.
 func (r *Router) Check(ctx context.Context) error {
 	current, err := r.r.Settled(ctx)
 	if err != nil {

@@ -13,11 +13,14 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// capturer lists the keys of rows that are written while a job is under way.
+type capturer struct{ *machine }
+
 // trigger is one of those that list the keys of the rows that are written.
 type trigger struct{ name, create string }
 
 // triggersFor returns the triggers of a table.
-func (m *machine) triggersFor(s *side, t *table) []trigger {
+func (m *capturer) triggersFor(s *side, t *table) []trigger {
 	d := s.d
 	key := d.Quote(t.Key)
 	begin := fmt.Sprintf("%s_%d", s.begin, t.n)
@@ -55,7 +58,7 @@ func onTable(d *database, table string) string {
 // function is the one that the triggers of a table of PostgreSQL call. It has the rights of its owner,
 // because programs have none on the table of the keys, and finds nothing by a search path of theirs. Without
 // a key, every row may have changed.
-func (m *machine) function(s *side, t *table) string {
+func (m *capturer) function(s *side, t *table) string {
 	keys, key := s.d.Quoted(s.keys), s.d.Quote(t.Key)
 	if space, _ := splitName(s.keys); space == "" {
 		keys = "%s." + keys
@@ -73,7 +76,7 @@ func (m *machine) function(s *side, t *table) string {
 
 // capture makes the triggers of an entry that are not there yet. Whoever has written to a table before it has
 // its triggers has ended his transaction by then, because the database makes none meanwhile.
-func (m *machine) capture(ctx context.Context, s *side) error {
+func (m *capturer) capture(ctx context.Context, s *side) error {
 	d := s.d
 	number := map[dialect.Kind]string{
 		dialect.PostgreSQL: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -110,7 +113,7 @@ func (m *machine) capture(ctx context.Context, s *side) error {
 
 // makeTrigger makes one trigger, for which the database waits until all transactions have ended that have
 // written to the table. Whoever wants to write then waits behind it, so it waits as briefly as a cutover.
-func (m *machine) makeTrigger(ctx context.Context, s *side, t *table, of trigger) error {
+func (m *capturer) makeTrigger(ctx context.Context, s *side, t *table, of trigger) error {
 	d := s.d
 	statements := []string{of.create}
 	if d.Kind == dialect.PostgreSQL {
@@ -130,9 +133,9 @@ func (m *machine) makeTrigger(ctx context.Context, s *side, t *table, of trigger
 }
 
 // alter changes a table that is in use. It waits for transactions as briefly at a time as a cutover does.
-func (m *machine) alter(ctx context.Context, t *table, statements ...string) error {
+func (m *capturer) alter(ctx context.Context, t *table, statements ...string) error {
 	d := t.side.d
-	return m.patiently(ctx, []*side{t.side}, func() error {
+	return (&locker{m.machine}).patiently(ctx, []*side{t.side}, func() error {
 		if d.Kind == dialect.PostgreSQL {
 			return d.transaction(ctx, func(q gorm.ConnPool) error {
 				return run(ctx, q, append([]string{d.shortWait()}, statements...)...)
@@ -145,7 +148,7 @@ func (m *machine) alter(ctx context.Context, t *table, statements ...string) err
 }
 
 // checkRight refuses a login that may not make triggers, by trying to make one.
-func (m *machine) checkRight(ctx context.Context, s *side) error {
+func (m *capturer) checkRight(ctx context.Context, s *side) error {
 	d := s.d
 	if d.Kind != dialect.MySQL {
 		return nil // PostgreSQL lets the owner do so, which is checked, and SQLite everybody.
@@ -184,37 +187,8 @@ func (m *machine) checkRight(ctx context.Context, s *side) error {
 	return err
 }
 
-// triggersOn lists the triggers of a table by name.
-func (d *database) triggersOn(ctx context.Context, table string) (names []string, err error) {
-	space, name := splitName(table)
-	var rows [][]string
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		rows, err = texts(ctx, d.pool, 1, "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) "+
-			"AND NOT tgisinternal", d.Quoted(table))
-	case dialect.MySQL:
-		rows, err = texts(ctx, d.pool, 1, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE "+
-			"EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())", name, space)
-	default:
-		rows, err = texts(ctx, d.pool, 1, "SELECT name FROM "+d.master(space)+
-			" WHERE type = 'trigger' AND lower(tbl_name) = lower(?)", name)
-	}
-	for _, row := range rows {
-		names = append(names, row[0])
-	}
-	return names, err
-}
-
-// master is the catalog of SQLite.
-func (d *database) master(space string) string {
-	if space == "" {
-		space = "main"
-	}
-	return d.Quote(space) + ".sqlite_master"
-}
-
 // release removes the triggers of an entry and the list of its keys.
-func (m *machine) release(ctx context.Context, s *side) error {
+func (m *capturer) release(ctx context.Context, s *side) error {
 	d := s.d
 	for _, t := range s.tables {
 		there, err := d.triggersOn(ctx, t.now)

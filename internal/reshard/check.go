@@ -13,11 +13,14 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// checker looks for what a job would lose or change besides rows.
+type checker struct{ *machine }
+
 // check refuses by name what a job would break, and what it could not take along.
-func (m *machine) check(ctx context.Context) error {
+func (m *checker) check(ctx context.Context) error {
 	var found []string
 	for _, s := range m.from {
-		if err := m.checkRight(ctx, s); err != nil {
+		if err := (&capturer{m.machine}).checkRight(ctx, s); err != nil {
 			return err
 		}
 		for _, t := range s.tables {
@@ -52,7 +55,7 @@ func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (b
 }
 
 // obstacles lists what is in the way of a job at one old table.
-func (m *machine) obstacles(ctx context.Context, t *table) (found []string, err error) {
+func (m *checker) obstacles(ctx context.Context, t *table) (found []string, err error) {
 	d := t.side.d
 	there, err := d.exists(ctx, d.pool, t.now)
 	if err != nil || !there {
@@ -64,7 +67,7 @@ func (m *machine) obstacles(ctx context.Context, t *table) (found []string, err 
 	var own, siblings []string
 	for _, other := range t.side.tables {
 		siblings = append(siblings, other.now)
-		for _, of := range m.triggersFor(t.side, other) {
+		for _, of := range (&capturer{m.machine}).triggersFor(t.side, other) {
 			own = append(own, of.name)
 		}
 	}
@@ -193,7 +196,7 @@ func (d *database) sqliteDependents(ctx context.Context, t *table, siblings []st
 }
 
 // dress gives the new tables what the old ones have beside columns and indexes.
-func (m *machine) dress(ctx context.Context) error {
+func (m *checker) dress(ctx context.Context) error {
 	for _, s := range m.to {
 		for i, t := range s.tables {
 			from := m.from[0].tables[i]
@@ -308,7 +311,7 @@ func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, a
 
 // addForeignKeys gives the new tables of PostgreSQL the foreign keys of the old ones. Clean validates them,
 // because that reads both tables.
-func (m *machine) addForeignKeys(ctx context.Context, h held) error {
+func (m *checker) addForeignKeys(ctx context.Context, h held) error {
 	for _, s := range m.to {
 		for i, t := range s.tables {
 			from := m.from[0].tables[i]
@@ -337,7 +340,7 @@ func (m *machine) addForeignKeys(ctx context.Context, h held) error {
 }
 
 // validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old ones.
-func (m *machine) validateForeignKeys(ctx context.Context) error {
+func (m *checker) validateForeignKeys(ctx context.Context) error {
 	for _, s := range m.to {
 		for i, t := range s.tables {
 			if s.d.Kind != dialect.PostgreSQL {

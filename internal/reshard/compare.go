@@ -14,6 +14,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// comparer compares rows with their copies.
+type comparer struct{ *machine }
+
 // A job copies the columns that the table has, which is not what the model may read and write. So rows are
 // read and written by SQL of its own, in a form that no driver rounds or converts.
 
@@ -25,7 +28,7 @@ type column struct {
 }
 
 // readColumns reads the columns of all tables. It refuses a column that the new table lacks.
-func (m *machine) readColumns(ctx context.Context) error {
+func (m *comparer) readColumns(ctx context.Context) error {
 	for _, mv := range m.moves {
 		from, err := mv.from.side.d.columnsOf(ctx, mv.from.side.d.pool, mv.from.now)
 		if err != nil {
@@ -49,41 +52,9 @@ func (m *machine) readColumns(ctx context.Context) error {
 	return nil
 }
 
-// columnsOf reads the columns of a table from the catalog, without those that the database computes.
-func (d *database) columnsOf(
-	ctx context.Context, q gorm.ConnPool, table string,
-) (columns []column, err error) {
-	space, name := splitName(table)
-	query := "SELECT name, '', '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
-	args := []any{name, space}
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute " +
-			"WHERE attrelid = to_regclass($1) AND attnum > 0 " +
-			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
-		args = []any{d.Quoted(table)}
-	case dialect.MySQL:
-		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') FROM information_schema.COLUMNS " +
-			"WHERE TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
-			"AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
-	default:
-		if space == "" {
-			args[1] = "main"
-		}
-	}
-	rows, err := texts(ctx, q, 3, query, args...)
-	for _, row := range rows {
-		columns = append(columns, column{row[0], strings.ToLower(row[1]), row[2]})
-	}
-	if err == nil && columns == nil {
-		err = fmt.Errorf("%w: the table %s is not there", errs.ErrSharding, table)
-	}
-	return columns, err
-}
-
 // compareAll compares all rows of a move with their copies while others write, and lists the keys of those
 // that differ.
-func (m *machine) compareAll(ctx context.Context, mv *move) error {
+func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 	s := mv.from.side
 	enlist := func(differ []int64) error { return s.enlist(ctx, s.d.pool, mv.from, differ) }
 	if mv.inOne() {
@@ -96,7 +67,7 @@ func (m *machine) compareAll(ctx context.Context, mv *move) error {
 	key := s.d.Quote(mv.from.Key)
 	for last := int64(math.MinInt64); last < math.MaxInt64; {
 		ends, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s "+
-			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, m.belongs(mv, key), m.Chunk-1))
+			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, (&copier{m.machine}).belongs(mv, key), m.Chunk-1))
 		if err != nil {
 			return err
 		}
@@ -116,7 +87,7 @@ func (m *machine) compareAll(ctx context.Context, mv *move) error {
 
 // compare compares the rows that meet a condition with their copies, and returns the keys of those that
 // differ. Inside a database the server does that, so that only these keys travel.
-func (m *machine) compare(
+func (m *comparer) compare(
 	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
 ) (differ []int64, err error) {
 	if !mv.inOne() {
@@ -129,7 +100,7 @@ func (m *machine) compare(
 		// Under a lock, MySQL knows no aliases, and each table only once in a statement.
 		found, err := numbers(ctx, q, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND %[4]s AND NOT EXISTS "+
 			"(SELECT 1 FROM %[5]s WHERE %[5]s.%[2]s = %[1]s.%[2]s AND %[6]s)",
-			this, key, m.belongs(mv, key), where, that, m.sameSQL(mv, this, that)))
+			this, key, (&copier{m.machine}).belongs(mv, key), where, that, m.sameSQL(mv, this, that)))
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +111,7 @@ func (m *machine) compare(
 }
 
 // sameSQL is the condition that all columns of two rows are the same, byte for byte, and NULL is a value.
-func (m *machine) sameSQL(mv *move, this, that string) string {
+func (m *comparer) sameSQL(mv *move, this, that string) string {
 	d := mv.to.side.d
 	var conditions, left, right []string
 	for i, c := range mv.columns {
@@ -216,24 +187,6 @@ func isGeometry(kind string) bool {
 	return false
 }
 
-// exactly returns an expression for the exact value of a column, and whether that is text.
-func (d *database) exactly(c column) (read string, isText bool) {
-	name := d.Quote(c.name)
-	switch {
-	case d.Kind == dialect.PostgreSQL:
-		return name + "::text", true
-	case d.Kind == dialect.SQLite:
-		return "+" + name, false // The driver converts the values of columns, but not of expressions.
-	case c.kind == "float":
-		return "CAST(" + name + " AS DOUBLE)", true // As it is, the server rounds it to six digits.
-	case c.kind == "double":
-		return name, true
-	case c.kind == "bit" || isBytes(c.kind) || isGeometry(c.kind):
-		return name, false
-	}
-	return "CAST(" + name + " AS CHAR)", true
-}
-
 // row is a row as it is copied to another database. Its values are numbers, text, bytes or nil.
 type row struct {
 	key    int64
@@ -254,7 +207,7 @@ func (r row) image() string {
 }
 
 // readRows reads rows of a table that meet a condition, in the order of their keys.
-func (m *machine) readRows(
+func (m *comparer) readRows(
 	ctx context.Context, mv *move, t *table, q gorm.ConnPool, where string,
 ) (all []row, err error) {
 	d := t.side.d
@@ -286,13 +239,13 @@ func (m *machine) readRows(
 		}
 		all = append(all, r)
 		return nil
-	}, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+m.belongs(mv, key)+" AND "+where+
+	}, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+(&copier{m.machine}).belongs(mv, key)+" AND "+where+
 		" ORDER BY 1")
 	return all, err
 }
 
 // compareRows compares rows of two databases.
-func (m *machine) compareRows(
+func (m *comparer) compareRows(
 	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
 ) (differ []int64, err error) {
 	left, err := m.readRows(ctx, mv, mv.from, reader, where)

@@ -14,6 +14,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// copier copies rows, first all of them and then those that are listed.
+type copier struct{ *machine }
+
 // maxKeys is how many keys a statement lists. From a thousand on, MariaDB makes a table of them.
 const maxKeys = 500
 
@@ -21,15 +24,15 @@ const maxKeys = 500
 func (mv *move) inOne() bool { return mv.from.side.d == mv.to.side.d }
 
 // belongs is the condition that the row with a key is one that this move copies.
-func (m *machine) belongs(mv *move, key string) string {
+func (m *copier) belongs(mv *move, key string) string {
 	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.Mask, mv.modulus, mv.residue)
 }
 
 // copies reports whether the row with a key is one that this move copies.
-func (m *machine) copies(mv *move, key int64) bool { return int(key&m.Mask)%mv.modulus == mv.residue }
+func (m *copier) copies(mv *move, key int64) bool { return int(key&m.Mask)%mv.modulus == mv.residue }
 
 // copyAll copies all rows that are not copied yet.
-func (m *machine) copyAll(ctx context.Context) error {
+func (m *copier) copyAll(ctx context.Context) error {
 	for _, mv := range m.moves {
 		of, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+" WHERE "+
 			m.belongs(mv, mv.from.side.d.Quote(mv.from.Key)))
@@ -71,7 +74,7 @@ func (m *machine) copyAll(ctx context.Context) error {
 
 // copyChunk copies the next rows of a move, and notes that in the same transaction. It is done when there are
 // none left.
-func (m *machine) copyChunk(ctx context.Context, mv *move) (r record, done bool, err error) {
+func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, err error) {
 	d, src := mv.to.side.d, mv.from.side.d
 	err = d.transaction(ctx, func(q gorm.ConnPool) error {
 		if r, err = m.hold(ctx, d, q, mv.id); err != nil {
@@ -103,7 +106,7 @@ func (m *machine) copyChunk(ctx context.Context, mv *move) (r record, done bool,
 
 // insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy still
 // has. Somebody has written to such a row since its copy was made, so its key is listed.
-func (m *machine) insert(
+func (m *copier) insert(
 	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
 ) (copied int64, err error) {
 	d := mv.to.side.d
@@ -120,7 +123,7 @@ func (m *machine) insert(
 		end = " ON DUPLICATE KEY UPDATE " + d.Quote(mv.to.Key) + " = " + mv.to.quoted() + "." + d.Quote(mv.to.Key)
 	}
 	if !mv.inOne() {
-		rows, err := m.readRows(ctx, mv, mv.from, reader, where)
+		rows, err := (&comparer{m.machine}).readRows(ctx, mv, mv.from, reader, where)
 		if err != nil {
 			return 0, err
 		}
@@ -139,7 +142,7 @@ func (m *machine) insert(
 const maxArguments = 30_000
 
 // insertRows writes rows that were read from another database.
-func (m *machine) insertRows(
+func (m *copier) insertRows(
 	ctx context.Context, mv *move, q gorm.ConnPool, rows []row, begin, end string,
 ) error {
 	for some := range slices.Chunk(rows, max(1, maxArguments/len(mv.columns))) {
@@ -159,12 +162,12 @@ func (m *machine) insertRows(
 
 // approach copies what was written meanwhile until little is left of that, compares everything, and does so
 // again with what differs.
-func (m *machine) approach(ctx context.Context) error {
+func (m *copier) approach(ctx context.Context) error {
 	if err := m.drainOpen(ctx); err != nil {
 		return err
 	}
 	for _, mv := range m.moves {
-		if err := m.compareAll(ctx, mv); err != nil {
+		if err := (&comparer{m.machine}).compareAll(ctx, mv); err != nil {
 			return fmt.Errorf("comparing %s with %s: %w", mv.to.Name, mv.from.now, err)
 		}
 		m.Progress(Progress{Step: "compare", Table: mv.to.Name})
@@ -176,7 +179,7 @@ func (m *machine) approach(ctx context.Context) error {
 }
 
 // drainOpen goes through the list while others add to it, until a round is short.
-func (m *machine) drainOpen(ctx context.Context) error {
+func (m *copier) drainOpen(ctx context.Context) error {
 	// A longer round takes less time for each key, so in the end it is faster than those who write.
 	for limit := m.Chunk; ; limit = min(2*limit, maxRound*m.Chunk) {
 		all, since := int64(0), time.Now()
@@ -216,7 +219,7 @@ func errMisplaced(t *table, keys []int64) error {
 // drain copies the rows again whose keys are the first ones of the list, and removes those from the list that
 // it has read. It does not go by numbers that follow others, because transactions do not commit in the order
 // of their numbers. It returns how many it has read, and which rows differ still. Those are listed again.
-func (m *machine) drain(
+func (m *copier) drain(
 	ctx context.Context, s *side, h held, limit int,
 ) (read int64, differ []int64, err error) {
 	all, err := s.listedKeys(ctx, h.reader(s.d), limit)
@@ -247,7 +250,7 @@ func (m *machine) drain(
 				continue
 			}
 			if whole[n] {
-				if err := m.compareAll(ctx, mv); err != nil {
+				if err := (&comparer{m.machine}).compareAll(ctx, mv); err != nil {
 					return 0, nil, err
 				}
 			}
@@ -299,7 +302,7 @@ func numbersIn(ctx context.Context, q gorm.ConnPool, t *table, keys []int64) ([]
 
 // apply makes the copies of some rows new, and returns the keys of those that differ still: somebody has
 // written to them meanwhile, or another copy still has a unique value of theirs.
-func (m *machine) apply(ctx context.Context, mv *move, h held, keys []int64) (differ []int64, err error) {
+func (m *copier) apply(ctx context.Context, mv *move, h held, keys []int64) (differ []int64, err error) {
 	for some := range slices.Chunk(keys, maxKeys) {
 		err := h.write(ctx, mv.to.side.d, func(q gorm.ConnPool) error {
 			if _, err := m.hold(ctx, mv.to.side.d, q, mv.id); err != nil {
@@ -318,7 +321,7 @@ func (m *machine) apply(ctx context.Context, mv *move, h held, keys []int64) (di
 			if _, err := m.insert(ctx, mv, reader, q, where); err != nil {
 				return err
 			}
-			found, err := m.compare(ctx, mv, reader, q, where)
+			found, err := (&comparer{m.machine}).compare(ctx, mv, reader, q, where)
 			differ = append(differ, found...)
 			return err
 		})

@@ -13,12 +13,15 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// cutter goes over from the old tables to the new ones.
+type cutter struct{ *machine }
+
 // cutover makes the new tables the valid ones, or leaves everything as it was. It returns for how long nobody
 // could write.
-func (m *machine) cutover(ctx context.Context) (stopped time.Duration, err error) {
+func (m *cutter) cutover(ctx context.Context) (stopped time.Duration, err error) {
 	begun, err := m.locate(ctx)
 	if err == nil && !begun {
-		err = m.check(ctx) // Copying may have taken hours.
+		err = (&checker{m.machine}).check(ctx) // Copying may have taken hours.
 	}
 	if err != nil {
 		return 0, err
@@ -37,7 +40,7 @@ func (m *machine) cutover(ctx context.Context) (stopped time.Duration, err error
 		}
 	}
 	if err == nil {
-		stopped, err = m.locked(ctx, func(h held) error { return m.cut(ctx, h) })
+		stopped, err = (&locker{m.machine}).locked(ctx, func(h held) error { return m.cut(ctx, h) })
 	}
 	if err == nil {
 		err = m.reached(stepCut)
@@ -60,7 +63,7 @@ func (m *machine) cutover(ctx context.Context) (stopped time.Duration, err error
 }
 
 // cut is what a cutover does under the lock.
-func (m *machine) cut(ctx context.Context, h held) error {
+func (m *cutter) cut(ctx context.Context, h held) error {
 	err := h.write(ctx, m.home, func(q gorm.ConnPool) error {
 		_, err := m.hold(ctx, m.home, q, m.id())
 		return err
@@ -101,7 +104,7 @@ func (m *machine) cut(ctx context.Context, h held) error {
 }
 
 // settle copies and compares what is listed, while nobody can add to that.
-func (m *machine) settle(ctx context.Context, h held) error {
+func (m *cutter) settle(ctx context.Context, h held) error {
 	for _, mv := range m.moves {
 		columns, err := mv.from.side.d.columnsOf(ctx, h[mv.from.side.d], mv.from.now)
 		if err == nil && !slices.Equal(columns, mv.columns) {
@@ -115,7 +118,7 @@ func (m *machine) settle(ctx context.Context, h held) error {
 	for _, s := range m.from {
 		// What differs in one round has had a copy in its way that is right by the next one.
 		for round := 0; ; round++ {
-			n, differ, err := m.drain(ctx, s, h, maxRound*m.Chunk)
+			n, differ, err := (&copier{m.machine}).drain(ctx, s, h, maxRound*m.Chunk)
 			if err != nil {
 				return err
 			}
@@ -129,7 +132,7 @@ func (m *machine) settle(ctx context.Context, h held) error {
 		}
 	}
 	if m.home.Kind == dialect.PostgreSQL {
-		return m.addForeignKeys(ctx, h)
+		return (&checker{m.machine}).addForeignKeys(ctx, h)
 	}
 	// No trigger runs when MySQL or MariaDB empties a table, nor on SQLite for a row that another one replaces.
 	for n := range m.from[0].tables {
@@ -152,7 +155,7 @@ func (m *machine) settle(ctx context.Context, h held) error {
 const maxRounds = 1000
 
 // count counts the rows of the tables of one model.
-func (m *machine) count(ctx context.Context, h held, sides []*side, n int) (all int64, err error) {
+func (m *cutter) count(ctx context.Context, h held, sides []*side, n int) (all int64, err error) {
 	for _, s := range sides {
 		rows, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+s.tables[n].quoted())
 		if err != nil {
@@ -164,7 +167,7 @@ func (m *machine) count(ctx context.Context, h held, sides []*side, n int) (all 
 }
 
 // rename gives an old table another name, if it has another one.
-func (m *machine) rename(ctx context.Context, q gorm.ConnPool, t *table, name string) error {
+func (m *cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name string) error {
 	if t.now == name {
 		return nil
 	}
@@ -187,7 +190,7 @@ func (m *machine) rename(ctx context.Context, q gorm.ConnPool, t *table, name st
 }
 
 // retreat gives the old tables their names back, and opens their entries. These are still valid.
-func (m *machine) retreat(ctx context.Context) error {
+func (m *cutter) retreat(ctx context.Context) error {
 	err := m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
 		if _, err := m.locate(ctx); err != nil {
 			return err
@@ -208,7 +211,7 @@ func (m *machine) retreat(ctx context.Context) error {
 }
 
 // finish ends a cutover whose tables are all renamed.
-func (m *machine) finish(ctx context.Context) error {
+func (m *cutter) finish(ctx context.Context) error {
 	at, err := m.phaseNow(ctx)
 	if err != nil || at == phaseCut {
 		return err

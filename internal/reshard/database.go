@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -188,4 +189,178 @@ func list(keys []int64) string {
 		b.WriteString(strconv.FormatInt(key, 10))
 	}
 	return b.String()
+}
+
+// triggersOn lists the triggers of a table by name.
+func (d *database) triggersOn(ctx context.Context, table string) (names []string, err error) {
+	space, name := splitName(table)
+	var rows [][]string
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		rows, err = texts(ctx, d.pool, 1, "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) "+
+			"AND NOT tgisinternal", d.Quoted(table))
+	case dialect.MySQL:
+		rows, err = texts(ctx, d.pool, 1, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE "+
+			"EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())", name, space)
+	default:
+		rows, err = texts(ctx, d.pool, 1, "SELECT name FROM "+d.master(space)+
+			" WHERE type = 'trigger' AND lower(tbl_name) = lower(?)", name)
+	}
+	for _, row := range rows {
+		names = append(names, row[0])
+	}
+	return names, err
+}
+
+// master is the catalog of SQLite.
+func (d *database) master(space string) string {
+	if space == "" {
+		space = "main"
+	}
+	return d.Quote(space) + ".sqlite_master"
+}
+
+// exactly returns an expression for the exact value of a column, and whether that is text.
+func (d *database) exactly(c column) (read string, isText bool) {
+	name := d.Quote(c.name)
+	switch {
+	case d.Kind == dialect.PostgreSQL:
+		return name + "::text", true
+	case d.Kind == dialect.SQLite:
+		return "+" + name, false // The driver converts the values of columns, but not of expressions.
+	case c.kind == "float":
+		return "CAST(" + name + " AS DOUBLE)", true // As it is, the server rounds it to six digits.
+	case c.kind == "double":
+		return name, true
+	case c.kind == "bit" || isBytes(c.kind) || isGeometry(c.kind):
+		return name, false
+	}
+	return "CAST(" + name + " AS CHAR)", true
+}
+
+// shortWait bounds how long a transaction of PostgreSQL waits for each lock.
+func (d *database) shortWait() string {
+	return fmt.Sprintf("SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
+}
+
+// impatiently gives a statement of MySQL or MariaDB up that waits for a lock. The shortest timeout of the
+// server's own is a second, for which all writers would wait, too. So a second connection ends it.
+func (d *database) impatiently(ctx context.Context, c *sql.Conn, do func() error) error {
+	if d.Kind != dialect.MySQL {
+		return do()
+	}
+	id, err := number(ctx, c, "SELECT CONNECTION_ID()")
+	if err != nil {
+		return err
+	}
+	// It is taken now, because all others may soon be waiting for the lock.
+	killer, err := d.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	done, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		select {
+		case <-done:
+			ended <- nil
+		case <-time.After(lockWait):
+			ended <- run(context.WithoutCancel(ctx), killer, fmt.Sprintf("KILL QUERY %d", id))
+		}
+	}()
+	err = do()
+	close(done)
+	killed := <-ended
+	_ = killer.Close()
+	if dialect.State(err) == "1317" || dialect.State(err) == "1969" {
+		return refused{err}
+	}
+	if err == nil && killed == nil {
+		// It may have come after the end of the statement, and would then meet the next one.
+		for range 2 {
+			if err := run(ctx, c, "DO 0"); err != nil && dialect.State(err) != "1317" {
+				return err
+			}
+		}
+	}
+	return errors.Join(err, killed)
+}
+
+// columnsOf reads the columns of a table from the catalog, without those that the database computes.
+func (d *database) columnsOf(
+	ctx context.Context, q gorm.ConnPool, table string,
+) (columns []column, err error) {
+	space, name := splitName(table)
+	query := "SELECT name, '', '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
+	args := []any{name, space}
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute " +
+			"WHERE attrelid = to_regclass($1) AND attnum > 0 " +
+			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+		args = []any{d.Quoted(table)}
+	case dialect.MySQL:
+		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') FROM information_schema.COLUMNS " +
+			"WHERE TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
+			"AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
+	default:
+		if space == "" {
+			args[1] = "main"
+		}
+	}
+	rows, err := texts(ctx, q, 3, query, args...)
+	for _, row := range rows {
+		columns = append(columns, column{row[0], strings.ToLower(row[1]), row[2]})
+	}
+	if err == nil && columns == nil {
+		err = fmt.Errorf("%w: the table %s is not there", errs.ErrSharding, table)
+	}
+	return columns, err
+}
+
+// lockTables locks tables of MySQL or MariaDB. Foreign keys follow a table that is renamed, so they are not
+// switched off meanwhile by onConnection for renames; see rename.
+func (d *database) lockTables(
+	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
+) (err error) {
+	// Without a transaction, each statement commits what it has done, and UNLOCK TABLES has nothing to commit.
+	err = d.impatiently(ctx, c, func() error {
+		return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
+	return do(c)
+}
+
+// lockFile begins the transaction of the one writer that SQLite lets in. Nobody waits behind it before, so it
+// waits for the whole budget at once.
+func (d *database) lockFile(
+	ctx context.Context, c *sql.Conn, budget time.Duration, table string, do func(q gorm.ConnPool) error,
+) (err error) {
+	before, err := number(ctx, c, "PRAGMA busy_timeout")
+	if err != nil {
+		return err
+	}
+	var wait int64
+	set := func(n int64) error {
+		set := fmt.Sprintf("PRAGMA busy_timeout = %d", n)
+		return c.QueryRowContext(context.WithoutCancel(ctx), set).Scan(&wait)
+	}
+	if err := set(budget.Milliseconds()); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, set(before)) }()
+	tx, err := d.begin(ctx, c)
+	if err != nil {
+		return err
+	}
+	// A transaction that begins with a read would not be let in later.
+	if err = run(ctx, tx, "DELETE FROM "+table+" WHERE 1 = 0"); err == nil {
+		err = do(tx)
+	}
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }

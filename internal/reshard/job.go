@@ -208,7 +208,7 @@ func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
 	}
 	at, err := m.phaseNow(ctx)
 	if err == nil && at == "" { // Nothing is made yet, not even the journal.
-		err = m.check(ctx)
+		err = (&checker{m}).check(ctx)
 	}
 	if err == nil {
 		at, err = m.take(ctx)
@@ -223,17 +223,17 @@ func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
 	case phaseDropping:
 		return 0, fmt.Errorf("%w: job %s is being dropped: call Drop again", errs.ErrSharding, m.Name)
 	case phaseReplacing, phaseCut:
-		return 0, m.failed("ending the cutover", m.finish(ctx))
+		return 0, m.failed("ending the cutover", (&cutter{m}).finish(ctx))
 	}
 	if err := m.prepare(ctx); err != nil {
 		return 0, m.failed("preparing", err)
 	}
-	if err := m.copyAll(ctx); err != nil {
+	if err := (&copier{m}).copyAll(ctx); err != nil {
 		return 0, m.failed("copying", err)
 	}
 	for range maxCutovers {
-		if err = m.approach(ctx); err == nil {
-			stopped, err = m.cutover(ctx)
+		if err = (&copier{m}).approach(ctx); err == nil {
+			stopped, err = (&cutter{m}).cutover(ctx)
 		}
 		if !errors.Is(err, errUnseen) {
 			break
@@ -257,7 +257,7 @@ func (m *machine) failed(doing string, err error) error {
 func (j *Job) Check(ctx context.Context) (rows int64, err error) {
 	m, err := j.open()
 	if err == nil {
-		err = m.check(ctx)
+		err = (&checker{m}).check(ctx)
 	}
 	if err != nil {
 		return 0, err
@@ -281,7 +281,7 @@ func (m *machine) prepare(ctx context.Context) error {
 		return err
 	}
 	if !begun {
-		if err := m.check(ctx); err != nil {
+		if err := (&checker{m}).check(ctx); err != nil {
 			return err
 		}
 		if err := m.Make(ctx); err != nil {
@@ -291,14 +291,14 @@ func (m *machine) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.readColumns(ctx); err != nil || begun {
+	if err := (&comparer{m}).readColumns(ctx); err != nil || begun {
 		return err
 	}
-	if err := m.dress(ctx); err != nil {
+	if err := (&checker{m}).dress(ctx); err != nil {
 		return err
 	}
 	for _, s := range m.from {
-		if err := m.capture(ctx, s); err != nil {
+		if err := (&capturer{m}).capture(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -335,11 +335,11 @@ func (j *Job) Drop(ctx context.Context) error {
 		err = m.note(ctx, phaseDropping)
 	}
 	if err == nil {
-		err = m.retreat(ctx)
+		err = (&cutter{m}).retreat(ctx)
 	}
 	for _, s := range m.from {
 		if err == nil {
-			err = m.release(ctx, s)
+			err = (&capturer{m}).release(ctx, s)
 		}
 	}
 	if err == nil {
@@ -375,14 +375,14 @@ func (j *Job) Clean(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = m.validateForeignKeys(ctx)
+		err = (&checker{m}).validateForeignKeys(ctx)
 	}
 	if err == nil {
 		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error { return m.dropTables(ctx, on, m.from, true) })
 	}
 	for _, s := range m.from {
 		if err == nil {
-			err = m.release(ctx, s)
+			err = (&capturer{m}).release(ctx, s)
 		}
 	}
 	if err == nil {

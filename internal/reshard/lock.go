@@ -15,6 +15,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// locker keeps others from the old tables for a moment.
+type locker struct{ *machine }
+
 // lockWait is how long one try waits for a lock. Whoever writes to the table meanwhile waits behind it, so
 // between two tries there is as much time for writes.
 const lockWait = 50 * time.Millisecond
@@ -45,7 +48,7 @@ func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) e
 
 // patiently tries to do what needs a lock, until the budget is spent. The error of the last try says who was
 // in the way.
-func (m *machine) patiently(ctx context.Context, sides []*side, try func() error) error {
+func (m *locker) patiently(ctx context.Context, sides []*side, try func() error) error {
 	end := time.Now().Add(m.Budget)
 	for {
 		err := try()
@@ -69,56 +72,9 @@ func (m *machine) patiently(ctx context.Context, sides []*side, try func() error
 	}
 }
 
-// shortWait bounds how long a transaction of PostgreSQL waits for each lock.
-func (d *database) shortWait() string {
-	return fmt.Sprintf("SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
-}
-
-// impatiently gives a statement of MySQL or MariaDB up that waits for a lock. The shortest timeout of the
-// server's own is a second, for which all writers would wait, too. So a second connection ends it.
-func (d *database) impatiently(ctx context.Context, c *sql.Conn, do func() error) error {
-	if d.Kind != dialect.MySQL {
-		return do()
-	}
-	id, err := number(ctx, c, "SELECT CONNECTION_ID()")
-	if err != nil {
-		return err
-	}
-	// It is taken now, because all others may soon be waiting for the lock.
-	killer, err := d.pool.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	done, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		select {
-		case <-done:
-			ended <- nil
-		case <-time.After(lockWait):
-			ended <- run(context.WithoutCancel(ctx), killer, fmt.Sprintf("KILL QUERY %d", id))
-		}
-	}()
-	err = do()
-	close(done)
-	killed := <-ended
-	_ = killer.Close()
-	if dialect.State(err) == "1317" || dialect.State(err) == "1969" {
-		return refused{err}
-	}
-	if err == nil && killed == nil {
-		// It may have come after the end of the statement, and would then meet the next one.
-		for range 2 {
-			if err := run(ctx, c, "DO 0"); err != nil && dialect.State(err) != "1317" {
-				return err
-			}
-		}
-	}
-	return errors.Join(err, killed)
-}
-
 // locked calls do while nobody can write to the old tables, and commits what it has done. It returns for how
 // long nobody could.
-func (m *machine) locked(ctx context.Context, do func(h held) error) (stopped time.Duration, err error) {
+func (m *locker) locked(ctx context.Context, do func(h held) error) (stopped time.Duration, err error) {
 	tables := map[*database][]string{}
 	for _, s := range m.from {
 		for _, t := range s.tables {
@@ -147,7 +103,7 @@ func (m *machine) locked(ctx context.Context, do func(h held) error) (stopped ti
 
 // others are the tables that a connection of MySQL or MariaDB has to lock as well, because it may use no others
 // until it unlocks them.
-func (m *machine) others(d *database) []string {
+func (m *locker) others(d *database) []string {
 	var names []string
 	for _, s := range m.from {
 		if s.d == d {
@@ -169,7 +125,7 @@ func (m *machine) others(d *database) []string {
 }
 
 // lockEach locks the tables of one database after the other.
-func (m *machine) lockEach(
+func (m *locker) lockEach(
 	ctx context.Context, dbs []*database, tables map[*database][]string, h held, do func(h held) error,
 ) error {
 	if len(dbs) == 0 {
@@ -200,54 +156,6 @@ func (m *machine) lockEach(
 		}
 		return tx.Commit()
 	})
-}
-
-// lockTables locks tables of MySQL or MariaDB. Foreign keys follow a table that is renamed, so they are not
-// switched off meanwhile by onConnection for renames; see rename.
-func (d *database) lockTables(
-	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
-) (err error) {
-	// Without a transaction, each statement commits what it has done, and UNLOCK TABLES has nothing to commit.
-	err = d.impatiently(ctx, c, func() error {
-		return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
-	return do(c)
-}
-
-// lockFile begins the transaction of the one writer that SQLite lets in. Nobody waits behind it before, so it
-// waits for the whole budget at once.
-func (d *database) lockFile(
-	ctx context.Context, c *sql.Conn, budget time.Duration, table string, do func(q gorm.ConnPool) error,
-) (err error) {
-	before, err := number(ctx, c, "PRAGMA busy_timeout")
-	if err != nil {
-		return err
-	}
-	var wait int64
-	set := func(n int64) error {
-		set := fmt.Sprintf("PRAGMA busy_timeout = %d", n)
-		return c.QueryRowContext(context.WithoutCancel(ctx), set).Scan(&wait)
-	}
-	if err := set(budget.Milliseconds()); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, set(before)) }()
-	tx, err := d.begin(ctx, c)
-	if err != nil {
-		return err
-	}
-	// A transaction that begins with a read would not be let in later.
-	if err = run(ctx, tx, "DELETE FROM "+table+" WHERE 1 = 0"); err == nil {
-		err = do(tx)
-	}
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
 }
 
 // inTheWay says whose transactions are open, as far as the login may know it.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -274,7 +275,10 @@ func readsWithoutDatabase(t *testing.T, target dbtest.Target) {
 			same(t, "what is found with the error", some, false)
 		}
 		same(t, "the sum with the error", total, 42)
-		s.partial(s.router.AutoMigrate(ctx), "AutoMigrate", gone...)
+		// AutoMigrate reads the shard map of every database before it makes anything.
+		if err = s.router.AutoMigrate(ctx); err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("AutoMigrate without a database: %v", err)
+		}
 		var found []trade
 		must(t, s.router.Find(ctx, &found, []snowflakeplugin.ID{made[1-away].ID}), "Find of a row that can be had")
 		same(t, "its rows", len(found), 1)
