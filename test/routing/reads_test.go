@@ -8,8 +8,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"gorm.io/gorm"
