@@ -386,7 +386,11 @@ func (r *runner) balance(ctx context.Context) error {
 	var differ []string
 	for _, j := range r.ws.order {
 		planned := r.ws.plan.GivesUp[j.name]
-		present, err := r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", k.Quote(j.name)))
+		table := k.Quote(j.name)
+		if j.to.Heirs { // whose rows are not its own
+			table = "ONLY " + table
+		}
+		present, err := r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", table))
 		if err != nil {
 			return err
 		}

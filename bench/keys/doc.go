@@ -9,6 +9,6 @@
 //
 //	SNOWFLAKE_KEYS=1000000 go test . -run TestMeasureKeys -count 1 -v -timeout 10h
 //
-// This writes results/keys.json, and the tables of docs/benchmarks.md. Without the variable the test only checks
+// This writes results/keys.json, and tables of docs/benchmarks.md. Without the variable the test only checks
 // with a few rows that every kind of key works on every server.
 package keys

@@ -77,9 +77,24 @@ func (l *lists) offsets(ctx context.Context, j *job) error {
 	})
 }
 
+// heirs reports whether other tables of PostgreSQL inherit from a table. Their rows are read with it here, and
+// the merge has copied them by themselves.
+func (l *lists) heirs(ctx context.Context, j *job) (bool, error) {
+	t := l.v.target
+	if t.kind != postgres {
+		return false, nil
+	}
+	n, err := t.text(ctx, "SELECT COUNT(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE "+
+		"c.relkind = 'r' AND c.oid = to_regclass('"+strings.ReplaceAll(t.kind.quote(j.name), "'", "''")+"')")
+	return n != "0", err
+}
+
 // copies compares how many rows of a table were read.
 func (l *lists) copies(ctx context.Context, j *job) error {
 	t := l.v.target
+	if heirs, err := l.heirs(ctx, j); err != nil || heirs {
+		return err
+	}
 	return t.each(ctx, "SELECT server, rows_read, done FROM "+t.kind.quote(listOfCopies)+
 		" WHERE step = 'copy' AND tbl = "+t.kind.placeholder(1), []any{j.name}, func(values []any) error {
 		i := l.v.position(textOf(values[0]))
