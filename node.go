@@ -60,7 +60,8 @@ func (n *node) start() {
 				return
 			}
 		}
-		n.giveUp(ctx)
+		// Somebody else may close the node at the same time, which ends ctx, and not what is under way here.
+		n.giveUp(context.WithoutCancel(ctx))
 	}()
 }
 
