@@ -37,8 +37,8 @@ type ShardingConfig struct {
 //	(id & MaxSequence) % Shards
 //
 // For a power of two that is id % Shards, in any SQL. The table of shard 7 is orders_07. Package resharding
-// splits, joins and moves single shards, whose tables then have other names, such as orders_07_g1. The same number
-// decides on the table and on the database, so the rows spread over all combinations that exist.
+// splits, joins and moves single shards, whose tables then have other names, such as orders_07_g1. The same
+// number decides on the table and on the database, so the rows spread over all combinations that exist.
 //
 // The models of a router share their shards. A row whose key is tagged
 //
@@ -122,9 +122,9 @@ func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
 func (r *Router) Shard(id ID) (int, error) { return r.r.Known().Shard(int64(id)) }
 
 // Table returns the name of the table where the model's row with that ID is, such as orders_07. The number
-// has at least two digits. After a split, a join or a move the name is another one. A model marked by [Broadcast] has
-// one table with its own name. The errors are those of [Router.Shard], and one wrapping [ErrNotSharded]
-// for a model that the router does not know.
+// has at least two digits. After a split, a join or a move the name is another one. A model marked by
+// [Broadcast] has one table with its own name. The errors are those of [Router.Shard], and one wrapping
+// [ErrNotSharded] for a model that the router does not know.
 func (r *Router) Table(model any, id ID) (string, error) {
 	return r.r.Known().Table(model, int64(id))
 }
@@ -279,10 +279,10 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // It records the number of shards in the table snowflake_shards of each database, so that no router with
 // another number can use these tables.
 //
-// It may be called at every start. It first reads the shard map of every database, and makes nothing if one of
-// them cannot be read: the error is that of the database. If shards fail later, it goes on with the others and returns a
-// [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails there ends
-// the call.
+// It may be called at every start. It first reads the shard map of every database, and makes nothing if one
+// of them cannot be read: the error is that of the database. If shards fail later, it goes on with the others
+// and returns a [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails
+// there ends the call.
 func (r *Router) AutoMigrate(ctx context.Context) error {
 	current, err := r.r.Settled(ctx)
 	if err != nil {

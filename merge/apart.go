@@ -154,7 +154,8 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 	for _, t := range tables {
 		for _, s := range t.spans { // keys of deleted rows may still stand somewhere
 			if s.greatest >= 0 {
-				free = intersect(free, numberRanges{{1, s.least - 1}, {s.greatest + 1, narrowest.bound}}).atLeast(need)
+				free = intersect(free, numberRanges{{1, s.least - 1}, {s.greatest + 1,
+					narrowest.bound}}).atLeast(need)
 			}
 		}
 	}
@@ -186,8 +187,8 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 	return &gap, nil
 }
 
-// holders are the columns in which an old key may stand: those that refer to the table, and those that hold its
-// keys more often than by chance.
+// holders are the columns in which an old key may stand: those that refer to the table, and those that hold
+// its keys more often than by chance.
 func (g *gapSearch) holders(t *apartTable) []census.Column {
 	all := append([]census.Column{{Table: t.name, Name: t.key}}, g.refer[t.name]...)
 	for table, locked := range g.survey.Tables {
@@ -230,8 +231,8 @@ func intersect(a, b numberRanges) (both numberRanges) {
 // taken, up to the greatest value.
 const mostGaps = 10_000
 
-// freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has no
-// value.
+// freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has
+// no value.
 func freeOf(
 	ctx context.Context, d *sqldb.DB, col census.Column, need, bound int64,
 ) (free numberRanges, err error) {
@@ -247,7 +248,8 @@ func freeOf(
 	if err != nil || ends[0][0] == "" {
 		return whole, err
 	}
-	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT x, y FROM (SELECT x, LEAD(x) OVER (ORDER BY x)",
+	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT x, y FROM (SELECT x, LEAD(x) OVER (ORDER "+
+		"BY x)",
 		" AS y FROM ", values, ") AS w WHERE y - x > ", strconv.FormatInt(need, 10), " ORDER BY x LIMIT ",
 		strconv.Itoa(mostGaps)))
 	if err != nil {

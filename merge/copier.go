@@ -95,16 +95,16 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 	if err != nil {
 		return err
 	}
-	return c.written(ctx, next)
+	c.written(next)
+	return nil
 }
 
 // written goes on behind a chunk that the target has.
-func (c *copier) written(ctx context.Context, next entry) error {
+func (c *copier) written(next entry) {
 	read := int(next.read - c.entry.read)
 	*c.entry = next
 	c.ws.failpoint("committed")
 	c.progress.add(c.src.job.name, c.server().Name, read)
-	return nil
 }
 
 // values returns what is written now. Columns that a second pass fills are NULL.

@@ -133,5 +133,6 @@ func (c *copier) writePack(ctx context.Context, chunk rowChunk) error {
 		}
 		return err
 	}
-	return c.written(ctx, next)
+	c.written(next)
+	return nil
 }

@@ -120,7 +120,8 @@ func (c *tableCopier) named(ctx context.Context) (bool, error) {
 	return able, err
 }
 
-// whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of numbers.
+// whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of
+// numbers.
 func (c *tableCopier) whole(ctx context.Context, column string) (bool, error) {
 	from := c.server().db
 	if from.Kind != sqldb.SQLite {
@@ -135,7 +136,8 @@ func (c *tableCopier) whole(ctx context.Context, column string) (bool, error) {
 // shifted reports whether rows change by nothing but what is added to keys, so that the databases can add it.
 func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
 	a, number := c.applier, c.server().Number
-	if a.decides(c.src) || a.drops[tableServer{c.src.job.name, number}] > 0 || c.src.job.plan.Policy == Custom ||
+	if a.decides(c.src) || a.drops[tableServer{c.src.job.name,
+		number}] > 0 || c.src.job.plan.Policy == Custom ||
 		c.src.job.plan.Orphans == "null" || len(c.src.job.plan.Set)+len(c.late) > 0 {
 		return false, nil
 	}

@@ -59,9 +59,7 @@ func (c *directCopier) all(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := c.written(ctx, next); err != nil {
-			return err
-		}
+		c.written(next)
 	}
 	return nil
 }

@@ -339,9 +339,9 @@ const heading = `# What is merged into what, and what becomes of every table.
 #
 # Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip, custom.
 # A table that is undecided has to get one of them before anything is merged.
-# With apart: all, keys that were counted on any server become others, in a range that was free on all of them, so
-# that a reference that nobody knows of leads to no row. The table merge_offsets of the target has old and new keys,
-# for websites and logs. apart: others leaves those of the first server as they are.
+# With apart: all, keys that were counted on any server become others, in a range that was free on all of
+# them, so that a reference that nobody knows of leads to no row. The table merge_offsets of the target says
+# by how much, for websites and logs. apart: others leaves those of the first server as they are.
 # The order of the servers counts: where something is kept, it is what the first server has.
 # A DSN may be $NAME, the name of an environment variable, so that no password stands here.
 

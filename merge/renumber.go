@@ -20,8 +20,8 @@ type keyOffsets struct {
 	gapless  map[string]string     // tables for which there is no gap, and why
 }
 
-// keySpan is the range of the keys that a server has counted in a table, also of rows that are deleted. Without
-// any, greatest is -1.
+// keySpan is the range of the keys that a server has counted in a table, also of rows that are deleted.
+// Without any, greatest is -1.
 type keySpan struct{ least, greatest int64 }
 
 // width is how many numbers the range has.
@@ -94,8 +94,8 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 	return spans, nil
 }
 
-// behind lets the keys of each server begin behind the greatest key that the servers before it have given out,
-// even if the rows were deleted since.
+// behind lets the keys of each server begin behind the greatest key that the servers before it have given
+// out, even if the rows were deleted since.
 func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
 	last := int64(-1) // the greatest new key that was given out so far
 	for i, s := range o.ws.servers {
@@ -159,7 +159,8 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 
 // span returns the range of the keys that a server has counted in a table. Those of deleted rows are known by
 // its counter, unless that stands behind the last ID of a generator.
-func (o *keyOffsets) span(ctx context.Context, server int, table, key string, counter int64) (keySpan, error) {
+func (o *keyOffsets) span(ctx context.Context, server int, table, key string, counter int64) (keySpan,
+	error) {
 	least, greatest, made, err := o.counted(ctx, server, table, key)
 	if counter > 0 && (counter < o.ws.minGenerated || !made) {
 		if greatest = max(greatest, counter); least < 0 {

@@ -1,7 +1,7 @@
-// Package resharding changes the shards of a router while programs read and write them. The unit is one shard:
-// a class of IDs, given by a residue and a modulus. At the first start of a router with 16 shards these are the
-// classes 0 of 16 to 15 of 16. [Split] divides a class into parts, [Join] is the way back, and [Move] brings a
-// class to another database. [Resize] does that for all shards.
+// Package resharding changes the shards of a router while programs read and write them. The unit is one
+// shard: a class of IDs, given by a residue and a modulus. At the first start of a router with 16 shards
+// these are the classes 0 of 16 to 15 of 16. [Split] divides a class into parts, [Join] is the way back, and
+// [Move] brings a class to another database. [Resize] does that for all shards.
 //
 //	stopped, err := resharding.Split(ctx, router, resharding.Class{Residue: 3, Modulus: 16}, 2)
 //	...
@@ -10,14 +10,15 @@
 // The rows go to tables of a new generation, whose names no old table ever had, such as orders_03_g1 and
 // orders_19_g1. While they are copied, programs read and write the old tables, and triggers on these list the
 // keys of the rows that are written, whoever writes them. The cutover stops the writes to this one shard,
-// copies the rows that are still listed, gives the old tables other names, and records the new map. All running
-// programs follow by themselves: a statement that comes late finds no table, on which the router reads the map
-// again and repeats it. A statement in a transaction is not repeated, and its error wraps
+// copies the rows that are still listed, gives the old tables other names, and records the new map. All
+// running programs follow by themselves: a statement that comes late finds no table, on which the router
+// reads the map again and repeats it. A statement in a transaction is not repeated, and its error wraps
 // [snowflakeplugin.ErrShardMap]. Programs that start later need no other configuration, because
 // ShardingConfig.Shards is the number of the first start, and the databases record what has changed since.
 //
-// After an error, or the end of the process, [Resume] goes on where the work has stopped, in the same or another
-// process, and [Drop] gives up what has not cut over. There is no undo after the cutover: [Join] is the way back.
+// After an error, or the end of the process, [Resume] goes on where the work has stopped, in the same or
+// another process, and [Drop] gives up what has not cut over. There is no undo after the cutover: [Join] is
+// the way back.
 package resharding
 
 import (
@@ -61,12 +62,12 @@ type Progress struct {
 	Left      time.Duration
 }
 
-// Split divides the shard of a class into factor parts. The part i has the residue of the class plus i times its
-// modulus. The parts go to the databases with these indexes, or all of them stay where the shard is if none are
-// given. It returns how long writes to the shard were stopped.
+// Split divides the shard of a class into factor parts. The part i has the residue of the class plus i times
+// its modulus. The parts go to the databases with these indexes, or all of them stay where the shard is if
+// none are given. It returns how long writes to the shard were stopped.
 //
-// The modulus of the parts must divide the size of the layout's sequence, and the number over which the plugin
-// spreads its IDs. The error wraps [snowflakeplugin.ErrSharding], or is that of a database.
+// The modulus of the parts must divide the size of the layout's sequence, and the number over which the
+// plugin spreads its IDs. The error wraps [snowflakeplugin.ErrSharding], or is that of a database.
 func Split(
 	ctx context.Context, r *snowflakeplugin.Router, of Class, factor int, databases ...int,
 ) (stopped time.Duration, err error) {
@@ -88,8 +89,8 @@ func Move(
 	return Settings{}.Move(ctx, r, of, database)
 }
 
-// Resize splits or joins all shards, one after the other, until all of them have a modulus. Every shard stays in
-// its database, and joined ones come to that of the first. It returns the longest of the stops.
+// Resize splits or joins all shards, one after the other, until all of them have a modulus. Every shard stays
+// in its database, and joined ones come to that of the first. It returns the longest of the stops.
 func Resize(ctx context.Context, r *snowflakeplugin.Router, modulus int) (stopped time.Duration, err error) {
 	return Settings{}.Resize(ctx, r, modulus)
 }
@@ -273,8 +274,8 @@ func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (ti
 	return stopped, err
 }
 
-// checkColocated refuses to part rows from those that their keys are like. Keys from when WithShards was smaller
-// may be colocated by the old modulus only.
+// checkColocated refuses to part rows from those that their keys are like. Keys from when WithShards was
+// smaller may be colocated by the old modulus only.
 func checkColocated(ctx context.Context, r *router.Router, j shardmap.Job) error {
 	modulus := 0
 	for _, e := range j.To {
@@ -286,14 +287,16 @@ func checkColocated(ctx context.Context, r *router.Router, j shardmap.Job) error
 			for _, check := range table.Checks[min(1, len(table.Checks)):] {
 				key := table.Checks[0].Column
 				query := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND (%[1]s & %[4]d) %% %[5]d <> "+
-					"(%[3]s & %[4]d) %% %[5]d LIMIT 1", key, db.Statement.Quote(table.Name), check.Column, r.Mask, modulus)
+					"(%[3]s & %[4]d) %% %[5]d LIMIT 1", key, db.Statement.Quote(table.Name), check.Column,
+					r.Mask, modulus)
 				var apart []int64
 				err := db.WithContext(ctx).Raw(query).Scan(&apart).Error
 				if err != nil {
 					return fmt.Errorf("snowflakeplugin: %s: %w", table.Name, err)
 				}
 				if len(apart) > 0 {
-					return fmt.Errorf("%w: the row %d of %s would not be colocated with that of its %s by the modulus %d: its "+
+					return fmt.Errorf("%w: the row %d of %s would not be colocated with that of its %s by the "+
+						"modulus %d: its "+
 						"key was made when WithShards was smaller: give such rows new keys, or keep the shard as it is",
 						errs.ErrSharding, apart[0], table.Name, check.Column, modulus)
 				}

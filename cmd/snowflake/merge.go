@@ -526,7 +526,8 @@ func printCheckTables(w io.Writer, plan *merge.Plan, r *merge.CheckReport) {
 // printGaps says where keys move apart.
 func printGaps(w io.Writer, gaps []merge.Gap) {
 	for _, g := range gaps {
-		say(w, "\n%s\n", wrap(fmt.Sprintf("The counted keys of %s move to numbers from %s to %s, which no column has that "+
+		say(w, "\n%s\n", wrap(fmt.Sprintf("The counted keys of %s move to numbers from %s to %s, which no "+
+			"column has that "+
 			"may hold them. %s above are free.", plain(strings.Join(g.Tables, ", ")), comma(g.From), comma(g.To),
 			plural(g.Room, "number")), ""))
 	}

@@ -49,9 +49,9 @@ func shardsStatusCommand() command {
 	return command{
 		name: "shards status", short: "show the shards, their rows, and what is being changed",
 		help: `
-Shows each model with its tables: the class of IDs of each, its database and its rows. Below are the shards that
-are being split, joined or moved, and those whose old tables are not dropped yet. It counts the rows, which takes
-a while for large tables, and it changes nothing.
+Shows each model with its tables: the class of IDs of each, its database and its rows. Below are the shards
+that are being split, joined or moved, and those whose old tables are not dropped yet. It counts the rows,
+which takes a while for large tables, and it changes nothing.
 ` + shardsDSNHelp + `
 
   snowflake shards status --dsn "$DSN"
@@ -141,7 +141,8 @@ func printShards(w io.Writer, s shardmap.Status, table string) error {
 		if j.Over {
 			state = "cut over: resharding.Clean drops the old tables"
 		}
-		say(w, "%s, %s -> %s: %s.\n", plain(j.Base), strings.Join(j.From, " and "), strings.Join(j.To, " and "), state)
+		say(w, "%s, %s -> %s: %s.\n", plain(j.Base), strings.Join(j.From, " and "), strings.Join(j.To, " and "),
+			state)
 	}
 	return nil
 }

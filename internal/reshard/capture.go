@@ -30,8 +30,8 @@ func (m *capturer) triggersFor(s *side, t *table) []trigger {
 	other := fmt.Sprintf("%sSELECT %d, NEW.%s%s WHERE NEW.%[3]s <> OLD.%[3]s", into, t.n, key, d.From)
 	if d.Kind == dialect.PostgreSQL {
 		quoted := d.Quoted(beside(t.Name, begin))
-		return []trigger{{begin, "CREATE TRIGGER " + d.Quote(begin) + " AFTER INSERT OR UPDATE OR DELETE ON " + t.quoted() +
-			" FOR EACH ROW EXECUTE FUNCTION " + quoted + "()"},
+		return []trigger{{begin, "CREATE TRIGGER " + d.Quote(begin) + " AFTER INSERT OR UPDATE OR DELETE ON " +
+			t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + quoted + "()"},
 			{begin + "_all", "CREATE TRIGGER " + d.Quote(begin+"_all") + " AFTER TRUNCATE ON " + t.quoted() +
 				" FOR EACH STATEMENT EXECUTE FUNCTION " + quoted + "()"}}
 	}
@@ -40,8 +40,8 @@ func (m *capturer) triggersFor(s *side, t *table) []trigger {
 		{"INSERT", list("NEW")}, {"UPDATE", list("OLD") + "; " + other}, {"DELETE", list("OLD")},
 	} {
 		name := begin + "_" + strings.ToLower(of.event)
-		all = append(all, trigger{name, "CREATE TRIGGER " + d.Quoted(beside(t.Name, name)) + " AFTER " + of.event +
-			" ON " + d.Quoted(onTable(d, t.now)) + " FOR EACH ROW BEGIN " + of.body + "; END"})
+		all = append(all, trigger{name, "CREATE TRIGGER " + d.Quoted(beside(t.Name, name)) + " AFTER " +
+			of.event + " ON " + d.Quoted(onTable(d, t.now)) + " FOR EACH ROW BEGIN " + of.body + "; END"})
 	}
 	return all
 }
@@ -83,7 +83,8 @@ func (m *capturer) capture(ctx context.Context, s *side) error {
 		dialect.MySQL:      "bigint AUTO_INCREMENT PRIMARY KEY",
 		dialect.SQLite:     "integer PRIMARY KEY AUTOINCREMENT", // No number comes twice.
 	}[d.Kind]
-	create := "CREATE TABLE IF NOT EXISTS " + d.Quoted(s.keys) + " (n " + number + ", t integer NOT NULL, k bigint)" +
+	create := "CREATE TABLE IF NOT EXISTS " + d.Quoted(s.keys) + " (n " + number +
+		", t integer NOT NULL, k bigint)" +
 		d.Suffix
 	if err := run(ctx, d.pool, create); err != nil {
 		return err
@@ -120,8 +121,8 @@ func (m *capturer) makeTrigger(ctx context.Context, s *side, t *table, of trigge
 		function := m.function(s, t)
 		if strings.Contains(function, "%s.") {
 			var schema string
-			err := d.pool.QueryRowContext(ctx, "SELECT quote_ident(nspname) FROM pg_namespace n JOIN pg_class c ON "+
-				"c.relnamespace = n.oid WHERE c.oid = to_regclass($1)", d.Quoted(s.keys)).Scan(&schema)
+			err := d.pool.QueryRowContext(ctx, "SELECT quote_ident(nspname) FROM pg_namespace n JOIN pg_class c "+
+				"ON c.relnamespace = n.oid WHERE c.oid = to_regclass($1)", d.Quoted(s.keys)).Scan(&schema)
 			if err != nil {
 				return err
 			}
@@ -154,15 +155,16 @@ func (m *capturer) checkRight(ctx context.Context, s *side) error {
 		return nil // PostgreSQL lets the owner do so, which is checked, and SQLite everybody.
 	}
 	if d.pool.Stats().MaxOpenConnections == 1 {
-		return fmt.Errorf("%w: the pool of the database has one connection, and a cutover needs a second one, to "+
-			"end what waits too long: let it have more", errs.ErrSharding)
+		return fmt.Errorf("%w: the pool of the database has one connection, and a cutover needs a second one, "+
+			"to end what waits too long: let it have more", errs.ErrSharding)
 	}
 	version, err := texts(ctx, d.pool, 1, "SELECT VERSION()")
 	if err != nil {
 		return err
 	}
 	if strings.Contains(version[0][0], "TiDB") {
-		return fmt.Errorf("%w: TiDB has no triggers, so nothing tells which rows are written while others are copied",
+		return fmt.Errorf("%w: TiDB has no triggers, so nothing tells which rows are written while others are "+
+			"copied",
 			errs.ErrSharding)
 	}
 	trial := beside(s.tables[0].Name, s.begin+"_trial")
@@ -258,8 +260,8 @@ func (s *side) enlist(ctx context.Context, q gorm.ConnPool, t *table, keys []int
 }
 
 // strike removes entries from the list. It must not read the whole list for that, which would wait for
-// transactions that have added to it and have not ended. By a join in this order and with this index, MySQL and
-// MariaDB look at these entries alone.
+// transactions that have added to it and have not ended. By a join in this order and with this index, MySQL
+// and MariaDB look at these entries alone.
 func (s *side) strike(ctx context.Context, q gorm.ConnPool, numbers []int64) error {
 	keys := s.d.Quoted(s.keys)
 	for some := range slices.Chunk(numbers, maxKeys) {

@@ -48,7 +48,8 @@ func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (b
 		query = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = ? " +
 			"AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
 	default:
-		query, args = "SELECT COUNT(*) FROM "+d.master(space)+" WHERE type = 'table' AND name = ? COLLATE NOCASE", args[:1]
+		query, args = "SELECT COUNT(*) FROM "+d.master(space)+" WHERE type = 'table' AND name = ? COLLATE "+
+			"NOCASE", args[:1]
 	}
 	n, err := number(ctx, q, query, args...)
 	return n > 0, err
@@ -107,8 +108,8 @@ func (d *database) postgresDependents(ctx context.Context, t *table, siblings []
 	// PostgreSQL knows whatever refers to a table, but for texts of functions.
 	dependents := "SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0), " +
 		"COALESCE((SELECT g.tgname::text FROM pg_trigger g WHERE d.classid = 'pg_trigger'::regclass " +
-		"AND g.oid = d.objid), ''), '" + dropFirst + "' FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass " +
-		"AND d.refobjid = to_regclass($1) AND d.deptype IN ('n', 'a', 'i') " +
+		"AND g.oid = d.objid), ''), '" + dropFirst + "' FROM pg_depend d WHERE d.refclassid = " +
+		"'pg_class'::regclass AND d.refobjid = to_regclass($1) AND d.deptype IN ('n', 'a', 'i') " +
 		"AND d.classid NOT IN ('pg_class'::regclass, 'pg_attrdef'::regclass, 'pg_type'::regclass) " +
 		"AND NOT EXISTS (SELECT 1 FROM pg_constraint o WHERE d.classid = 'pg_constraint'::regclass " +
 		"AND o.oid = d.objid AND o.conrelid IN (" + strings.Join(of, ", ") + ")) " +
@@ -118,20 +119,22 @@ func (d *database) postgresDependents(ctx context.Context, t *table, siblings []
 	for _, one := range [][2]string{
 		{"'row security of ' || c.relname", "c.relrowsecurity"},
 		{"'the kind of ' || c.relname", "(c.relkind <> 'r' OR c.relpersistence <> 'p')"},
-		{"'the parent or child of ' || c.relname", "EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))"},
+		{"'the parent or child of ' || c.relname", "EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN " +
+			"(inhrelid, inhparent))"},
 		{"'the tablespace of ' || c.relname", "c.reltablespace <> 0"},
 		{"'rights on single columns of ' || c.relname",
 			"EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attacl IS NOT NULL)"},
 	} {
 		dependents += " UNION ALL SELECT " + one[0] + ", '', '" + notTaken + "'" + itself + one[1]
 	}
-	dependents += " UNION ALL SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner), '', " +
-		"'only he may rename it: run the resharding as a member of that role'" + itself +
+	dependents += " UNION ALL SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner), " +
+		"'', 'only he may rename it: run the resharding as a member of that role'" + itself +
 		"NOT pg_has_role(c.relowner, 'USAGE')"
 	return texts(ctx, d.pool, 3, dependents, args...)
 }
 
-func (d *database) mysqlDependents(ctx context.Context, t *table, siblings []string) (all [][]string, err error) {
+func (d *database) mysqlDependents(ctx context.Context, t *table, siblings []string) (all [][]string,
+	err error) {
 	space, name := splitName(t.now)
 	const here = "COALESCE(NULLIF(?, ''), DATABASE())"
 	args := []any{name, space, name, space, name, space, name, space, name, space}
@@ -143,17 +146,20 @@ func (d *database) mysqlDependents(ctx context.Context, t *table, siblings []str
 	args = append(args, others...)
 	query := "SELECT CONCAT('the trigger ', TRIGGER_NAME), TRIGGER_NAME, '" + dropFirst + "' FROM " +
 		"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA = " + here +
-		" UNION ALL SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', COALESCE(ENGINE, '')), '', '" +
+		" UNION ALL SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', COALESCE(ENGINE, '')), " +
+		"'', '" +
 		notTaken + "' FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA = " + here +
 		" AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' OR CREATE_OPTIONS LIKE '%partitioned%')" +
-		" UNION ALL SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '', '" + notTaken +
-		"' FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA = " + here +
+		" UNION ALL SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '', '" +
+		notTaken + "' FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA = " + here +
 		" UNION ALL SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', " +
-		"'what it does to rows runs no trigger, so these changes would be lost: drop it first, or make it RESTRICT' " +
+		"'what it does to rows runs no trigger, so these changes would be lost: drop it first, or make it " +
+		"RESTRICT' " +
 		"FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA = " + here +
 		" AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION'))" +
-		" UNION ALL SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', '" + dropFirst +
-		"' FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND REFERENCED_TABLE_SCHEMA = " +
+		" UNION ALL SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', '" +
+		dropFirst + "' FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND " +
+		"REFERENCED_TABLE_SCHEMA = " +
 		here + " AND NOT (TABLE_SCHEMA = REFERENCED_TABLE_SCHEMA AND TABLE_NAME IN (" +
 		strings.TrimSuffix(strings.Repeat("?, ", len(others)), ", ") + "))"
 	if all, err = texts(ctx, d.pool, 3, query, args...); err != nil {
@@ -168,7 +174,8 @@ func (d *database) mysqlDependents(ctx context.Context, t *table, siblings []str
 	return all, err
 }
 
-func (d *database) sqliteDependents(ctx context.Context, t *table, siblings []string) (all [][]string, err error) {
+func (d *database) sqliteDependents(ctx context.Context, t *table, siblings []string) (all [][]string,
+	err error) {
 	space, name := splitName(t.now)
 	word, err := regexp.Compile(`(?i)(^|\W)` + regexp.QuoteMeta(name) + `(\W|$)`)
 	if err != nil {
@@ -188,7 +195,10 @@ func (d *database) sqliteDependents(ctx context.Context, t *table, siblings []st
 	keys, err := texts(ctx, d.pool, 1, "SELECT DISTINCT m.name FROM "+d.master(space)+
 		" m, pragma_foreign_key_list(m.name) k WHERE m.type = 'table' AND lower(k.\"table\") = lower(?)", name)
 	for _, key := range keys {
-		if !slices.ContainsFunc(siblings, func(s string) bool { return strings.EqualFold(s, beside(t.now, key[0])) }) {
+		if !slices.ContainsFunc(siblings, func(s string) bool {
+			return strings.EqualFold(s, beside(t.now,
+				key[0]))
+		}) {
 			all = append(all, []string{"the foreign key of the table " + key[0], "", dropFirst})
 		}
 	}
@@ -221,8 +231,8 @@ func (d *database) finery(ctx context.Context, from, to *table) (statements []st
 	switch d.Kind {
 	case dialect.PostgreSQL:
 		args = []any{d.Quoted(from.now), to.quoted()}
-		query = "SELECT format('ALTER TABLE %s OWNER TO %I', $2::text, pg_get_userbyid(relowner)) FROM pg_class " +
-			"WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
+		query = "SELECT format('ALTER TABLE %s OWNER TO %I', $2::text, pg_get_userbyid(relowner)) FROM " +
+			"pg_class WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
 			"UNION ALL SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, $2::text, CASE a.grantee " +
 			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
 			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
@@ -269,7 +279,8 @@ func (d *database) finery(ctx context.Context, from, to *table) (statements []st
 	return statements, nil
 }
 
-// foreignKeys returns the names and the definitions of the foreign keys of a table, as those of another entry.
+// foreignKeys returns the names and the definitions of the foreign keys of a table, as those of another
+// entry.
 func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]string, error) {
 	renamed := map[string]string{}
 	for _, sibling := range t.side.tables {
@@ -339,7 +350,8 @@ func (m *checker) addForeignKeys(ctx context.Context, h held) error {
 	return nil
 }
 
-// validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old ones.
+// validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old
+// ones.
 func (m *checker) validateForeignKeys(ctx context.Context) error {
 	for _, s := range m.to {
 		for i, t := range s.tables {
@@ -363,14 +375,14 @@ func (m *checker) validateForeignKeys(ctx context.Context) error {
 	return nil
 }
 
-// checkForeignKeys refuses a new table of SQLite that lacks a foreign key of the old one, because it cannot be
-// added.
+// checkForeignKeys refuses a new table of SQLite that lacks a foreign key of the old one, because it cannot
+// be added.
 func (d *database) checkForeignKeys(ctx context.Context, from, to *table) error {
 	lists := [2]map[string]string{{}, {}}
 	for i, t := range [...]*table{from, to} {
 		_, name := splitName(t.now)
-		rows, err := texts(ctx, t.side.d.pool, 3, "SELECT \"table\", \"from\", COALESCE(\"to\", '') || on_update || on_delete "+
-			"FROM pragma_foreign_key_list(?)", name)
+		rows, err := texts(ctx, t.side.d.pool, 3, "SELECT \"table\", \"from\", COALESCE(\"to\", '') || "+
+			"on_update || on_delete FROM pragma_foreign_key_list(?)", name)
 		if err != nil {
 			return err
 		}
@@ -386,7 +398,8 @@ func (d *database) checkForeignKeys(ctx context.Context, from, to *table) error 
 	for column, to := range lists[0] {
 		if lists[1][column] != to {
 			return fmt.Errorf("%w: %s has a foreign key on its column %s that the new table does not have, and "+
-				"SQLite cannot add one: drop it from the old table, or have it in the model", errs.ErrSharding, from.now,
+				"SQLite cannot add one: drop it from the old table, or have it in the "+
+				"model", errs.ErrSharding, from.now,
 				column)
 		}
 	}

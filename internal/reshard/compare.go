@@ -42,8 +42,8 @@ func (m *comparer) readColumns(ctx context.Context) error {
 		for _, c := range from {
 			i := slices.IndexFunc(into, func(o column) bool { return o.name == c.name })
 			if i < 0 {
-				return fmt.Errorf("%w: the table %s has a column %s that the model does not have, and so the new table "+
-					"%s has none: add it to the model, or to the new table as it is in the old one",
+				return fmt.Errorf("%w: the table %s has a column %s that the model does not have, and so the new "+
+					"table %s has none: add it to the model, or to the new table as it is in the old one",
 					errs.ErrSharding, mv.from.now, c.name, mv.to.Name)
 			}
 			mv.into = append(mv.into, into[i])
@@ -67,7 +67,8 @@ func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 	key := s.d.Quote(mv.from.Key)
 	for last := int64(math.MinInt64); last < math.MaxInt64; {
 		ends, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s "+
-			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, (&copier{m.machine}).belongs(mv, key), m.Chunk-1))
+			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, (&copier{m.machine}).belongs(mv,
+			key), m.Chunk-1))
 		if err != nil {
 			return err
 		}
@@ -98,8 +99,8 @@ func (m *comparer) compare(
 	for _, one := range [...][2]*table{{mv.from, mv.to}, {mv.to, mv.from}} {
 		this, that := one[0].quoted(), one[1].quoted()
 		// Under a lock, MySQL knows no aliases, and each table only once in a statement.
-		found, err := numbers(ctx, q, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND %[4]s AND NOT EXISTS "+
-			"(SELECT 1 FROM %[5]s WHERE %[5]s.%[2]s = %[1]s.%[2]s AND %[6]s)",
+		found, err := numbers(ctx, q, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND %[4]s AND NOT "+
+			"EXISTS (SELECT 1 FROM %[5]s WHERE %[5]s.%[2]s = %[1]s.%[2]s AND %[6]s)",
 			this, key, (&copier{m.machine}).belongs(mv, key), where, that, m.sameSQL(mv, this, that)))
 		if err != nil {
 			return nil, err
@@ -122,7 +123,8 @@ func (m *comparer) sameSQL(mv *move, this, that string) string {
 			continue
 		case d.Kind == dialect.SQLite:
 			// The plus sign removes the affinity of a column, by which text could be compared as a number.
-			conditions = append(conditions, fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS (+%[2]s)",
+			conditions = append(conditions, fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS "+
+				"(+%[2]s)",
 				a, b))
 			continue
 		case c.kind != mv.into[i].kind:
@@ -239,8 +241,8 @@ func (m *comparer) readRows(
 		}
 		all = append(all, r)
 		return nil
-	}, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+(&copier{m.machine}).belongs(mv, key)+" AND "+where+
-		" ORDER BY 1")
+	}, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+
+		(&copier{m.machine}).belongs(mv, key)+" AND "+where+" ORDER BY 1")
 	return all, err
 }
 

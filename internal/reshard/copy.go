@@ -61,7 +61,8 @@ func (m *copier) copyAll(ctx context.Context) error {
 			if m.RowsPerSecond == 0 {
 				continue
 			}
-			due := since.Add(time.Duration(float64(r.copied-before) / float64(m.RowsPerSecond) * float64(time.Second)))
+			seconds := float64(r.copied-before) / float64(m.RowsPerSecond)
+			due := since.Add(time.Duration(seconds * float64(time.Second)))
 			select {
 			case <-ctx.Done():
 				return errs.Ended(ctx)
@@ -104,8 +105,8 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 	return r, done, err
 }
 
-// insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy still
-// has. Somebody has written to such a row since its copy was made, so its key is listed.
+// insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy
+// still has. Somebody has written to such a row since its copy was made, so its key is listed.
 func (m *copier) insert(
 	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
 ) (copied int64, err error) {
@@ -212,8 +213,8 @@ var errUnseen = errors.New("rows were written that no trigger has seen")
 
 // errMisplaced is the error of a row in a table where the router would not look for it.
 func errMisplaced(t *table, keys []int64) error {
-	return fmt.Errorf("%w: the table %s has rows that do not belong to its shard, such as %d: move them to where "+
-		"their keys belong first", errs.ErrSharding, t.now, keys[0])
+	return fmt.Errorf("%w: the table %s has rows that do not belong to its shard, such as %d: move them to "+
+		"where their keys belong first", errs.ErrSharding, t.now, keys[0])
 }
 
 // drain copies the rows again whose keys are the first ones of the list, and removes those from the list that
@@ -314,8 +315,10 @@ func (m *copier) apply(ctx context.Context, mv *move, h held, keys []int64) (dif
 			}
 			key := mv.to.side.d.Quote(mv.to.Key)
 			// The range keeps PostgreSQL from reading the whole table if it knows little about it.
-			where := fmt.Sprintf("%s BETWEEN %d AND %d AND %[1]s IN (%[4]s)", key, some[0], some[len(some)-1], list(some))
-			if err := run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv, key)+" AND "+where); err != nil {
+			where := fmt.Sprintf("%s BETWEEN %d AND %d AND %[1]s IN (%[4]s)", key, some[0], some[len(some)-1],
+				list(some))
+			if err := run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv,
+				key)+" AND "+where); err != nil {
 				return err
 			}
 			if _, err := m.insert(ctx, mv, reader, q, where); err != nil {

@@ -126,7 +126,8 @@ func (m *cutter) settle(ctx context.Context, h held) error {
 				break
 			}
 			if len(differ) > 0 && round > maxRounds {
-				return fmt.Errorf("%w: %d copies of rows of %s differ from them, such as that of %d", errs.ErrSharding,
+				return fmt.Errorf("%w: %d copies of rows of %s differ from them, such as that of %d",
+					errs.ErrSharding,
 					len(differ), s.tables[0].now, differ[0])
 			}
 		}

@@ -128,7 +128,8 @@ func numbers(ctx context.Context, q gorm.ConnPool, query string) (list []int64, 
 }
 
 // texts reads rows of some texts. NULL is the empty one.
-func texts(ctx context.Context, q gorm.ConnPool, columns int, query string, args ...any) (list [][]string, err error) {
+func texts(ctx context.Context, q gorm.ConnPool, columns int, query string, args ...any) (list [][]string,
+	err error) {
 	err = each(ctx, q, func(rows *sql.Rows) error {
 		row, into := make([]sql.NullString, columns), make([]any, columns)
 		for i := range row {
@@ -299,7 +300,8 @@ func (d *database) columnsOf(
 			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
 		args = []any{d.Quoted(table)}
 	case dialect.MySQL:
-		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') FROM information_schema.COLUMNS " +
+		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') FROM " +
+			"information_schema.COLUMNS " +
 			"WHERE TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
 			"AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
 	default:

@@ -187,7 +187,8 @@ func (m *machine) openSide(e *Entry, i int) (*side, error) {
 			return nil, err
 		}
 		if len(m.dbs) > 0 && d.Kind != m.dbs[0].Kind {
-			return nil, fmt.Errorf("%w: rows can be moved only between databases of one kind, and these are %s and %s",
+			return nil, fmt.Errorf("%w: rows can be moved only between databases of one kind, and these are %s "+
+				"and %s",
 				errs.ErrSharding, m.dbs[0].Kind, d.Kind)
 		}
 		s.d, m.dbs = d, append(m.dbs, d)
@@ -343,7 +344,10 @@ func (j *Job) Drop(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error { return m.dropTables(ctx, on, m.to, false) })
+		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
+			return m.dropTables(ctx, on, m.to,
+				false)
+		})
 	}
 	if err == nil {
 		err = m.forget(ctx)
@@ -364,7 +368,8 @@ func (j *Job) Clean(ctx context.Context) error {
 	case at == "":
 		return nil
 	case at != phaseCut:
-		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding, m.Name)
+		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding,
+			m.Name)
 	}
 	if _, err = m.take(ctx); err == nil {
 		_, err = m.locate(ctx)
@@ -378,7 +383,10 @@ func (j *Job) Clean(ctx context.Context) error {
 		err = (&checker{m}).validateForeignKeys(ctx)
 	}
 	if err == nil {
-		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error { return m.dropTables(ctx, on, m.from, true) })
+		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
+			return m.dropTables(ctx, on, m.from,
+				true)
+		})
 	}
 	for _, s := range m.from {
 		if err == nil {
@@ -399,8 +407,8 @@ func (m *machine) checkLate(ctx context.Context, s *side) error {
 	}
 	late, err := number(ctx, s.d.pool, "SELECT COUNT(*) FROM "+s.d.Quoted(s.keys))
 	if err == nil && late > 0 {
-		err = fmt.Errorf("%w: %d writes to the old tables came after the cutover, whose keys are in %s: move these "+
-			"rows by hand, and empty that table", errs.ErrSharding, late, s.keys)
+		err = fmt.Errorf("%w: %d writes to the old tables came after the cutover, whose keys are in %s: move "+
+			"these rows by hand, and empty that table", errs.ErrSharding, late, s.keys)
 	}
 	return err
 }

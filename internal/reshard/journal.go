@@ -62,7 +62,8 @@ func (m *machine) take(ctx context.Context) (at phase, err error) {
 				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
 					return err
 				}
-				s = dialect.Write(d.Kind, "UPDATE ", d.journal, " SET owner = ").Bind(m.owner).Add(" WHERE id = ").Bind(id)
+				s = dialect.Write(d.Kind, "UPDATE ", d.journal, " SET owner = ").Bind(m.owner).Add(" WHERE id = " +
+					"").Bind(id)
 				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
 					return err
 				}
@@ -97,8 +98,8 @@ func (m *machine) hold(ctx context.Context, d *database, q gorm.ConnPool, id str
 	query := "SELECT owner, phase, last_key, copied FROM " + d.journal + " WHERE id = " + d.Bind(1)
 	err = q.QueryRowContext(ctx, query, id).Scan(&r.owner, &r.phase, &r.last, &r.copied)
 	if err == nil && r.owner != m.owner || errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("%w: another process has gone on with the job %s, or has ended it: look at its state, and "+
-			"call the step again", errs.ErrSharding, m.Name)
+		err = fmt.Errorf("%w: another process has gone on with the job %s, or has ended it: look at its state, "+
+			"and call the step again", errs.ErrSharding, m.Name)
 	}
 	return r, err
 }

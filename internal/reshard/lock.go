@@ -101,8 +101,8 @@ func (m *locker) locked(ctx context.Context, do func(h held) error) (stopped tim
 	return stopped, err
 }
 
-// others are the tables that a connection of MySQL or MariaDB has to lock as well, because it may use no others
-// until it unlocks them.
+// others are the tables that a connection of MySQL or MariaDB has to lock as well, because it may use no
+// others until it unlocks them.
 func (m *locker) others(d *database) []string {
 	var names []string
 	for _, s := range m.from {

@@ -56,8 +56,8 @@ func (f *current) reread(ctx context.Context, from *cluster) error {
 	return nil
 }
 
-// await is reread that waits while the map is being changed. It reports whether the tables of the valid map are
-// others than those of a cluster that did not find its own.
+// await is reread that waits while the map is being changed. It reports whether the tables of the valid map
+// are others than those of a cluster that did not find its own.
 func (f *current) await(ctx context.Context, from *cluster) (changed bool, err error) {
 	for began := time.Now(); ; {
 		err := f.reread(ctx, f.cluster.Load())
@@ -93,8 +93,8 @@ func hasClosed(c *cluster) bool {
 }
 
 // errMissed is the reason of an ErrShardMap for a statement that is not repeated alone.
-var errMissed = errors.New("a table of the shard was not there: if the shard has been split, joined or moved, " +
-	"its rows are in others by now, and what was done in this transaction is done again in a new one")
+var errMissed = errors.New("a table of the shard was not there: if the shard has been split, joined or " +
+	"moved, its rows are in others by now, and what was done in this transaction is done again in a new one")
 
 // attempt is a statement that the guard has routed, before it runs.
 type attempt struct {
@@ -204,8 +204,8 @@ func isAlone(stmt *gorm.Statement, what verb) bool {
 }
 
 // routeAgain gives a statement the table of the map that is valid now. It waits while that is being changed,
-// and reports whether there is another table. If not, the statement may run once more, because the cutover may
-// have been given up in between.
+// and reports whether there is another table. If not, the statement may run once more, because the cutover
+// may have been given up in between.
 func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (changed bool, err error) {
 	stmt := db.Statement
 	for awaited := false; ; awaited = true {

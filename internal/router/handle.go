@@ -129,7 +129,8 @@ func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err erro
 	to, routed = h.carried(stmt)
 	if inContext && routed {
 		if of.shard != to.shard && of.of == to.of && !of.all || of.all != to.all {
-			return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle a "+
+			return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the "+
+				"handle a "+
 				"context of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
 		}
 		if !of.all && of.of == h.Topology || of.locked || of.id != 0 && of.of == to.of {
@@ -145,9 +146,10 @@ func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err erro
 	return to, true, err
 }
 
-// follow returns the route that takes the place of one of an older map. A route for an ID goes where the ID is
-// now, and one for a whole shard where the tables of that have gone. A transaction that began before sees the
-// new tables as they were then, so it is refused, as is a statement that needs the pool of another database.
+// follow returns the route that takes the place of one of an older map. A route for an ID goes where the ID
+// is now, and one for a whole shard where the tables of that have gone. A transaction that began before sees
+// the new tables as they were then, so it is refused, as is a statement that needs the pool of another
+// database.
 func (h *handles) follow(to route, inside bool) (route, error) {
 	before := to.of.Entry(to.shard)
 	shard := h.ShardOf(int64(before.Residue))

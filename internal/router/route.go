@@ -324,8 +324,8 @@ func namesAlias(stmt *gorm.Statement, table string) bool {
 	return more && strings.Trim(first, "`\"") == table
 }
 
-// checkBefore looks at the database of a statement with the route of a shard before its first use. A route of an
-// older map is refused where it cannot be followed.
+// checkBefore looks at the database of a statement with the route of a shard before its first use. A route of
+// an older map is refused where it cannot be followed.
 func (g *shardGuard) checkBefore(db *gorm.DB) {
 	stmt := db.Statement
 	if db.Error != nil || stmt.DryRun {

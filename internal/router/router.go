@@ -110,8 +110,8 @@ func (r *Router) Adopt(ctx context.Context) (*Router, error) {
 }
 
 // Missed reports whether a method of the router failed because a table of its map was not there, and another
-// call is worth it. If the map is being changed, it waits for that. The first call is always repeated, because
-// the cutover may have been given up in between.
+// call is worth it. If the map is being changed, it waits for that. The first call is always repeated,
+// because the cutover may have been given up in between.
 func (r *Router) Missed(ctx context.Context, err error, first bool) (again bool, _ error) {
 	if !dialect.Missing(err) {
 		return false, nil
@@ -279,7 +279,10 @@ func (r *Router) Check(ctx context.Context) error {
 	for shard, of := range shapes {
 		for _, s := range of {
 			database := r.Place[shard]
-			add := func(what string) { e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table, what}) }
+			add := func(what string) {
+				e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table,
+					what})
+			}
 			for _, what := range s.missing {
 				add(what)
 			}
@@ -347,7 +350,8 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 	for shard, rows := range byShard {
 		if rows.IsValid() {
 			at := r.Place[shard]
-			batches[at] = append(batches[at], shardBatch{r.Entry(shard).Residue, r.to(shard), rows.Interface(), made})
+			batches[at] = append(batches[at], shardBatch{r.Entry(shard).Residue, r.to(shard), rows.Interface(),
+				made})
 		}
 	}
 	return r.store(ctx, batches)

@@ -28,14 +28,14 @@ func greatestDivisor(a, b int) int {
 	return a
 }
 
-// Entry is one shard of the map: a class, the database that has its tables, and how often the tables have been
-// made anew. A table of generation 0 is orders_03, and one of generation 1 orders_03_g1, so no generation has
-// the name of another one.
+// Entry is one shard of the map: a class, the database that has its tables, and how often the tables have
+// been made anew. A table of generation 0 is orders_03, and one of generation 1 orders_03_g1, so no
+// generation has the name of another one.
 //
 // The classes of a map have no ID in common, so no two of them have the same residue, which is the number of
 // the shard. The column held of the records lists the entries of a database. In 0-2,5!,3/16.1 the first ones
-// are of the record's own number of shards and of generation 0, 5 is closed, and the last one is the class 3 of
-// 16 in generation 1.
+// are of the record's own number of shards and of generation 0, 5 is closed, and the last one is the class 3
+// of 16 in generation 1.
 type Entry struct {
 	Class
 	Generation, Database int
@@ -148,8 +148,8 @@ func commonModulus(entries []Entry) int {
 }
 
 // valid returns the entries that are in use, of those that all databases have recorded. Two databases change
-// their records one after the other. So an entry gives way to those of later generations as soon as these have
-// its whole class, and until then they are not in use. whole is false if an ID is of no entry.
+// their records one after the other. So an entry gives way to those of later generations as soon as these
+// have its whole class, and until then they are not in use. whole is false if an ID is of no entry.
 func valid(all []Entry) (entries []Entry, whole bool) {
 	common := commonModulus(all)
 	left := slices.Clone(all)
@@ -196,7 +196,7 @@ func (t *Topology) EntryOf(c Class) (Entry, error) {
 	var near []string
 	for _, e := range t.entries {
 		if c.Modulus > 0 && e.meets(c) {
-			near = append(near, e.Class.String())
+			near = append(near, e.String())
 		}
 	}
 	return Entry{}, fmt.Errorf("%w: no shard of the map is the class %s; those that share IDs with it are %s",
@@ -245,8 +245,8 @@ func (t *Topology) checkDatabase(database int) error {
 	return nil
 }
 
-// Split returns the entry of a class, and those of its parts, which replace it. The part i lies in the i-th of
-// the databases, or where the class lies if none are given.
+// Split returns the entry of a class, and those of its parts, which replace it. The part i lies in the i-th
+// of the databases, or where the class lies if none are given.
 func (t *Topology) Split(c Class, factor int, databases ...int) (from, to []Entry, err error) {
 	e, err := t.EntryOf(c)
 	switch {

@@ -84,7 +84,8 @@ func (r Registry) Jobs(ctx context.Context) ([]Job, error) {
 			err = found[n].read()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("snowflakeplugin: table %s in database %d: %w", InternalTable(db, JobsTable), i, err)
+			return nil, fmt.Errorf("snowflakeplugin: table %s in database %d: %w", InternalTable(db, JobsTable), i,
+				err)
 		}
 		all = append(all, found...)
 	}
@@ -101,8 +102,8 @@ func (r Registry) HasBegun(ctx context.Context, j Job) (bool, error) {
 		}
 		for _, e := range j.From {
 			if slices.Contains(other.From, e) {
-				return false, fmt.Errorf("%w: shard %s is part of another resharding, %s, which is not over: resume or "+
-					"drop that first", errs.ErrSharding, e.Class, other.Name)
+				return false, fmt.Errorf("%w: shard %s is part of another resharding, %s, which is not over: "+
+					"resume or drop that first", errs.ErrSharding, e.Class, other.Name)
 			}
 		}
 	}

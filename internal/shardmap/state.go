@@ -33,8 +33,8 @@ type Record struct {
 // Registry is what the databases of a topology have recorded about its shards.
 type Registry struct{ *Topology }
 
-// Compare checks the topology against the records, and returns the entries of a map that has changed since the
-// first start, or nil. A database without the table is new, or older than the table.
+// Compare checks the topology against the records, and returns the entries of a map that has changed since
+// the first start, or nil. A database without the table is new, or older than the table.
 func (r Registry) Compare() ([]Entry, error) {
 	ctx := r.Databases[0].Statement.Context
 	names := r.shardedTables()
@@ -103,8 +103,8 @@ func entriesOf(all [][]Record) (entries []Entry, err error) {
 			case err != nil:
 				return nil, fmt.Errorf("database %d: the record of %s: %w", database, c.Name, err)
 			case c.NextShards != 0 || c.StaleShards != 0:
-				return nil, fmt.Errorf("%s in database %d is being resharded by an earlier version of this module: end "+
-					"that with the earlier version first", c.Name, database)
+				return nil, fmt.Errorf("%s in database %d is being resharded by an earlier version of this module: "+
+					"end that with the earlier version first", c.Name, database)
 			case i == 0:
 				entries = append(entries, held...)
 			case c.Held != records[0].Held && strings.Contains(c.Held+records[0].Held, "/"):
@@ -121,7 +121,8 @@ func entriesOf(all [][]Record) (entries []Entry, err error) {
 func (r Registry) compareRecord(database int, c Record, held string) error {
 	table := InternalTable(r.Databases[database], ShardsTable)
 	if c.Shards != r.FirstCount {
-		return fmt.Errorf("%s had %d shards at the first start, according to table %s in database %d: set Shards to "+
+		return fmt.Errorf("%s had %d shards at the first start, according to table %s in database %d: set "+
+			"Shards to "+
 			"that number, and use the package resharding to split or join them", c.Name, c.Shards, table, database)
 	}
 	if c.Held != held {

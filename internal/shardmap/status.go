@@ -55,10 +55,12 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 		for _, c := range records {
 			entries, err := readEntries(c.Held, c.Shards, database)
 			if err != nil {
-				return status, fmt.Errorf("snowflakeplugin: the shard map in database %d: %s: %w", database, c.Name, err)
+				return status, fmt.Errorf("snowflakeplugin: the shard map in database %d: %s: %w", database, c.Name,
+					err)
 			}
 			if held[c.Name] == nil {
-				status.Models = append(status.Models, MapStatus{Table: c.Name, First: c.Shards, Tables: []ShardTable{}})
+				status.Models = append(status.Models, MapStatus{Table: c.Name, First: c.Shards,
+					Tables: []ShardTable{}})
 			}
 			held[c.Name] = append(held[c.Name], entries...)
 		}
@@ -72,7 +74,8 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 			db := dbs[e.Database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
 			err := db.Raw("SELECT COUNT(*) FROM " + db.Statement.Quote(table.Table)).Scan(&table.Rows).Error
 			if err != nil {
-				return status, fmt.Errorf("snowflakeplugin: counting %s in database %d: %w", table.Table, e.Database, err)
+				return status, fmt.Errorf("snowflakeplugin: counting %s in database %d: %w", table.Table, e.Database,
+					err)
 			}
 			m.Tables = append(m.Tables, table)
 		}
@@ -95,11 +98,12 @@ func (s *Status) addJobs(ctx context.Context, dbs []*gorm.DB, held map[string][]
 			of := JobStatus{Name: j.Name, Base: j.Base, Over: true}
 			entries, _ := valid(held[j.Base])
 			for _, e := range j.From {
-				of.From = append(of.From, e.Class.String())
-				of.Over = of.Over && !slices.ContainsFunc(entries, func(other Entry) bool { return other.open() == e })
+				of.From = append(of.From, e.String())
+				of.Over = of.Over && !slices.ContainsFunc(entries,
+					func(other Entry) bool { return other.open() == e })
 			}
 			for _, e := range j.To {
-				of.To = append(of.To, e.Class.String())
+				of.To = append(of.To, e.String())
 			}
 			s.Reshardings = append(s.Reshardings, of)
 		}

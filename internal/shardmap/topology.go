@@ -481,8 +481,8 @@ type look struct {
 	done  atomic.Bool
 }
 
-// LookOnce looks at the tables of a database before its first use, if the router has not made them. A statement
-// in a transaction leaves that to others, because it may hold the only connection.
+// LookOnce looks at the tables of a database before its first use, if the router has not made them. A
+// statement in a transaction leaves that to others, because it may hold the only connection.
 func (t *Topology) LookOnce(ctx context.Context, database int, inside bool) error {
 	l := t.looks[database]
 	if l.done.Load() || inside {
@@ -503,8 +503,8 @@ var ErrMapClosed = errors.New("the cutover of a shard has not ended: if it was i
 	"resharding.Resume, in any process")
 
 // ErrMapReplaced is the reason of an ErrShardMap for a handle that is older than the tables of its shard.
-var ErrMapReplaced = errors.New("the shard has been split, joined or moved since this handle was made, so it was " +
-	"refused: get a handle from the router again")
+var ErrMapReplaced = errors.New("the shard has been split, joined or moved since this handle was made, so " +
+	"it was refused: get a handle from the router again")
 
 // Invalid wraps a reason in the sentinel.
 func Invalid(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }

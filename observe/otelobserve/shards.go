@@ -25,10 +25,10 @@ type shards struct {
 	seconds      metric.Float64Histogram
 }
 
-// Shards returns a plugin of GORM that counts the statements of a router by shard, with their rows, errors and
-// times, in the databases that use it. A row that is not found is no error. The time is that of the callbacks
-// of GORM: it includes hooks, and of a write the transaction that GORM begins for it. It returns the errors of
-// the meter.
+// Shards returns a plugin of GORM that counts the statements of a router by shard, with their rows, errors
+// and times, in the databases that use it. A row that is not found is no error. The time is that of the
+// callbacks of GORM: it includes hooks, and of a write the transaction that GORM begins for it. It returns
+// the errors of the meter.
 func Shards(meter metric.Meter, router Router) (gorm.Plugin, error) {
 	s := &shards{router: router}
 	var err error
@@ -42,7 +42,8 @@ func Shards(meter metric.Meter, router Router) (gorm.Plugin, error) {
 	}
 	if s.seconds, err = meter.Float64Histogram("snowflake.shard.statement", metric.WithUnit("s"),
 		metric.WithDescription("Statements of the shard, by the time that they took."),
-		metric.WithExplicitBucketBoundaries(0.0005, 0.002, 0.008, 0.032, 0.128, 0.512, 2.048, 8.192)); err != nil {
+		metric.WithExplicitBucketBoundaries(0.0005, 0.002, 0.008, 0.032, 0.128, 0.512, 2.048,
+			8.192)); err != nil {
 		return nil, fmt.Errorf("otelobserve: %w", err)
 	}
 	return s, nil

@@ -31,7 +31,7 @@
 //	snowflake_source_lasts_seconds                    how long these last; absent while the rate is not known
 //	snowflake_source_claims_total                     claims of blocks that the store has granted
 //	snowflake_source_claim_failures_total             claims of blocks that failed
-//	snowflake_source_failing_since_timestamp_seconds  when the failures of claims began; absent if there is none
+//	snowflake_source_failing_since_timestamp_seconds  when claims began to fail; absent if none does
 //
 // The service has these metrics under the same names; package idcollector has what both share.
 //

@@ -10,15 +10,12 @@ import (
 )
 
 var (
-	must    = suite.Must
-	wantErr = suite.WantErr
-	says    = suite.Says
-	silent  = suite.Silent
-	leased  = suite.Leased
+	must   = suite.Must
+	leased = suite.Leased
 )
 
 // each runs fn on the databases of dbtest.EachShared. All tests of this package get their databases from here,
-// from onServers or from named, because tests of resharding make triggers.
+// because tests of resharding make triggers.
 func each(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
 	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
@@ -26,18 +23,6 @@ func each(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 		fn(t, mayMakeTriggers(target))
 	})
 }
-
-// onServers is each for some targets, in both tiers.
-func onServers(t *testing.T, targets []dbtest.Target, fn func(t *testing.T, target dbtest.Target)) {
-	t.Helper()
-	dbtest.Run(t, targets, func(t *testing.T, target dbtest.Target) {
-		t.Helper()
-		fn(t, mayMakeTriggers(target.Shared(t)))
-	})
-}
-
-// named returns the target with a name.
-func named(name string) dbtest.Target { return mayMakeTriggers(dbtest.Named(name)) }
 
 // mayMakeTriggers returns a target that logs in as a user who may create triggers.
 func mayMakeTriggers(target dbtest.Target) dbtest.Target { return target.Privileged() }

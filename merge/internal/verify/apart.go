@@ -9,8 +9,8 @@ import (
 // shifts looks at what became of keys that were renumbered, beyond the rows that hold them.
 type shifts struct{ v *verifier }
 
-// left looks for keys that a renumbered table has no more, in the columns that refer to it. All of its keys have
-// moved, so none of them may be left.
+// left looks for keys that a renumbered table has no more, in the columns that refer to it. All of its keys
+// have moved, so none of them may be left.
 func (s *shifts) left(ctx context.Context, j *job) error {
 	v := s.v
 	k := v.target.kind
@@ -25,7 +25,8 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 			continue
 		}
 		name := k.quote(r.columns[0])
-		n, err := v.target.text(ctx, "SELECT COUNT(*) FROM "+k.quote(j.name)+" WHERE "+name+" > 0 AND "+name+" < "+
+		n, err := v.target.text(ctx, "SELECT COUNT(*) FROM "+k.quote(j.name)+" WHERE "+name+" > 0 AND "+name+" "+
+			"< "+
 			strconv.FormatInt(v.plan.Counted, 10)+" AND NOT ("+name+" BETWEEN "+
 			strconv.FormatInt(parent.lowest, 10)+" AND "+strconv.FormatInt(last, 10)+")")
 		if err != nil {
@@ -36,8 +37,9 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 	return nil
 }
 
-// watched says what became of a column that held keys which have changed. If they are apart now, its rows lead
-// nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other servers.
+// watched says what became of a column that held keys which have changed. If they are apart now, its rows
+// lead nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other
+// servers.
 func (s *shifts) watched(ctx context.Context, w Watched) error {
 	v := s.v
 	child, parent := v.jobs[w.Table], v.jobs[w.Of]

@@ -77,8 +77,8 @@ func (l *lists) offsets(ctx context.Context, j *job) error {
 	})
 }
 
-// heirs reports whether other tables of PostgreSQL inherit from a table. Their rows are read with it here, and
-// the merge has copied them by themselves.
+// heirs reports whether other tables of PostgreSQL inherit from a table. Their rows are read with it here,
+// and the merge has copied them by themselves.
 func (l *lists) heirs(ctx context.Context, j *job) (bool, error) {
 	t := l.v.target
 	if t.kind != postgres {

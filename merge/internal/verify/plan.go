@@ -34,8 +34,8 @@ type Server struct {
 	Shared func(*sql.DB) bool
 }
 
-// Watched is a column that holds numbers which are keys of a table. Likely means that it may refer to it, and that
-// nobody has said that it does not.
+// Watched is a column that holds numbers which are keys of a table. Likely means that it may refer to it, and
+// that nobody has said that it does not.
 type Watched struct {
 	Table, Column, Of string
 	Likely            bool

@@ -53,9 +53,10 @@ func New(read func() Reading) *Collector {
 	}
 	source := func(name, help string) *prometheus.Desc { return desc("source_"+name, help, "source") }
 	return &Collector{
-		read:       read,
-		ready:      desc("ready", "Whether an ID can be made now."),
-		state:      desc("state", "The state of the generator: 1 for the current one, 0 for the others.", "state"),
+		read:  read,
+		ready: desc("ready", "Whether an ID can be made now."),
+		state: desc("state", "The state of the generator: 1 for the current one, 0 for the others.",
+			"state"),
 		node:       desc("node", "The node number in use."),
 		issued:     desc("ids_total", "IDs issued."),
 		waits:      desc("waits_total", "Completed waits for the clock."),

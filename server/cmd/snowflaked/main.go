@@ -41,9 +41,9 @@ func main() {
 	os.Exit(code)
 }
 
-// tuneMemory lets the heap of the service, which is so small that it would be collected dozens of times a second,
-// grow to some 64 MiB first. A heap that is large because there are many connections is collected as the limit
-// demands. GOGC and GOMEMLIMIT in the environment are before this.
+// tuneMemory lets the heap of the service, which is so small that it would be collected dozens of times a
+// second, grow to some 64 MiB first. A heap that is large because there are many connections is collected as
+// the limit demands. GOGC and GOMEMLIMIT in the environment are before this.
 func tuneMemory() {
 	const growth, limit = 1600, 512 << 20
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {

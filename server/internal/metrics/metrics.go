@@ -47,7 +47,8 @@ func New() *Set {
 // Add adds collectors whose names are not there yet. Call it before the set is read.
 func (s *Set) Add(all ...prometheus.Collector) { s.registry.MustRegister(all...) }
 
-// Read adds a metric with the state as its label, which is read at each scrape. Call it before the set is read.
+// Read adds a metric with the state as its label, which is read at each scrape. Call it before the set is
+// read.
 func (s *Set) Read(name, help string, kind prometheus.ValueType, state string, read func() float64) {
 	labels := prometheus.Labels{"state": state}
 	if kind == prometheus.CounterValue {
@@ -55,7 +56,8 @@ func (s *Set) Read(name, help string, kind prometheus.ValueType, state string, r
 			prometheus.CounterOpts{Name: prefix + name, Help: help, ConstLabels: labels}, read))
 		return
 	}
-	s.Add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help, ConstLabels: labels}, read))
+	s.Add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help, ConstLabels: labels},
+		read))
 }
 
 // Observe counts an answered request. The protocol and the code have to come from a fixed list.
