@@ -144,6 +144,9 @@ func TestATableThatIsEmptiedInATransactionStaysEmptied(t *testing.T) {
 	for name, target := range servers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if target.IsTiDB() {
+				t.Skip("TiDB reads a snapshot and waits for no other transaction: docs/tidb.md")
+			}
 			dsn := target.DSN(t)
 			db := target.OpenDSN(t, dsn, nil)
 			store := newStore(t, db)
