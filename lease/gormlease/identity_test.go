@@ -144,7 +144,7 @@ func TestATableThatIsEmptiedInATransactionStaysEmptied(t *testing.T) {
 	for name, target := range servers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if target.IsTiDB() {
+			if target.IsTiDB(t) {
 				t.Skip("TiDB reads a snapshot and waits for no other transaction: docs/tidb.md")
 			}
 			dsn := target.DSN(t)
