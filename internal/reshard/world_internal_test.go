@@ -236,7 +236,7 @@ func (w *world) write(n int) (stop func() (done int, longest time.Duration)) {
 		w.mu.Unlock()
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if err := one.step(); err != nil {
+				if err := one.step(); err != nil { //nolint:contextcheck // what has begun is not cut off
 					w.Errorf("a writer: %v", err)
 					return
 				}
