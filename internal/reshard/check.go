@@ -165,9 +165,12 @@ func (d *database) mysqlDependents(ctx context.Context, t *table, siblings []str
 	if all, err = texts(ctx, d.pool, 3, query, args...); err != nil {
 		return nil, err
 	}
-	views, err := texts(ctx, d.pool, 2, "SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS")
+	// A definition names the database of each table, and the views of other databases may have tables of this
+	// name.
+	views, err := texts(ctx, d.pool, 3, "SELECT TABLE_NAME, VIEW_DEFINITION, "+here+
+		" FROM information_schema.VIEWS", space)
 	for _, view := range views {
-		if strings.Contains(view[1], d.Quote(name)) {
+		if strings.Contains(view[1], d.Quote(view[2])+"."+d.Quote(name)) {
 			all = append(all, []string{"the view " + view[0], "", dropFirst})
 		}
 	}
