@@ -127,8 +127,7 @@ func (m *cutter) settle(ctx context.Context, h held) error {
 			}
 			if len(differ) > 0 && round > maxRounds {
 				return fmt.Errorf("%w: %d copies of rows of %s differ from them, such as that of %d",
-					errs.ErrSharding,
-					len(differ), s.tables[0].now, differ[0])
+					errs.ErrSharding, len(differ), s.tables[0].now, differ[0])
 			}
 		}
 	}
