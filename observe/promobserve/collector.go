@@ -22,8 +22,8 @@ type Collector = idcollector.Collector
 
 // New returns a collector of a plugin. The plugin does not have to be in use yet.
 func New(subject Subject) *Collector {
-	return idcollector.New(func() idcollector.Reading {
-		health := subject.Health(context.Background())
+	return idcollector.New(func(ctx context.Context) idcollector.Reading {
+		health := subject.Health(ctx)
 		return idcollector.Reading{
 			State: health.State, Ready: health.Ready, WindowUntil: health.WindowUntil,
 			FailingSince: health.FailingSince, Stats: subject.Stats(), Sources: health.Sources,

@@ -1,7 +1,7 @@
 // Package idcollector shows to Prometheus whatever makes IDs: package promobserve a plugin, and the service
 // itself. So both have the same names. A program that uses package generator by itself can use it, too.
 //
-//	registry.MustRegister(idcollector.New(func() idcollector.Reading {
+//	registry.MustRegister(idcollector.New(func(context.Context) idcollector.Reading {
 //		return idcollector.Reading{State: "by_hand", Ready: true, Stats: ids.Stats()}
 //	}))
 //
@@ -9,6 +9,7 @@
 package idcollector
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,7 +37,7 @@ type Reading struct {
 // A Collector reads at each scrape. Make it with [New]; the zero Collector cannot be used. It is safe for
 // concurrent use if its function is.
 type Collector struct {
-	read func() Reading
+	read func(context.Context) Reading
 
 	ready, state, node, issued, waits, waited, steps *prometheus.Desc
 	lead, windowEnd, extensions, failing, layoutEnd  *prometheus.Desc
@@ -47,7 +48,7 @@ type Collector struct {
 var _ prometheus.Collector = (*Collector)(nil)
 
 // New returns a collector. It calls the function once for each scrape.
-func New(read func() Reading) *Collector {
+func New(read func(context.Context) Reading) *Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("snowflake_"+name, help, labels, nil)
 	}
@@ -92,7 +93,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	r := c.read()
+	r := c.read(context.Background()) // a scrape brings no context
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}

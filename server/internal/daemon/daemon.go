@@ -352,7 +352,7 @@ func (d *Daemon) describe() {
 }
 
 // reading is what the service shows under the names that the plugin has, too.
-func (d *Daemon) reading() idcollector.Reading {
+func (d *Daemon) reading(context.Context) idcollector.Reading {
 	r := d.generator.Reading()
 	r.Ready, _ = d.Ready()
 	r.Sources = make(map[string]segment.Stats, len(d.counters.ByName))
