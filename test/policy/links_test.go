@@ -33,6 +33,10 @@ func TestTheDocsPointAtWhatIsThere(t *testing.T) {
 			tree: map[string]string{"CHANGELOG.md": "```sh\ngo run ./examples/a && go doc .\n```"},
 			want: "CHANGELOG.md has a command for ./examples/a, which does not exist",
 		},
+		"a test that is not there": {
+			tree: map[string]string{"README.md": "`TestA` holds, `TestB` does not", "a_test.go": "package a\n\nfunc TestA(t *testing.T) {}\n"},
+			want: "README.md names TestB, which does not exist",
+		},
 		"no fault in code that looks like a link": {
 			tree: map[string]string{"README.md": "`[a](b)`\n\n```go\nf[a](b)\n```\n[web](https://a.b/c#d) [c](d)"},
 			want: "README.md links to d,",
@@ -44,6 +48,7 @@ var (
 	inline  = regexp.MustCompile("`[^`\n]*`")
 	link    = regexp.MustCompile(`\]\(([^)\s]*)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
+	named   = regexp.MustCompile("`(Test[A-Z]\\w*)`")
 	command = regexp.MustCompile(`go (?:run|test|doc|build) (\./[\w/]+)`)
 )
 
@@ -66,8 +71,8 @@ func listDocuments(tree fs.FS) ([]string, error) {
 	return append(top, below...), err
 }
 
-// links returns the broken links and commands of the documents.
-func links(tree fs.FS, _ []source) []string {
+// links returns the links, commands and names of tests in the documents that lead nowhere.
+func links(tree fs.FS, sources []source) []string {
 	list, err := listDocuments(tree)
 	if err != nil {
 		return []string{err.Error()}
@@ -104,6 +109,13 @@ func links(tree fs.FS, _ []source) []string {
 		for _, match := range command.FindAllStringSubmatch(texts[document], -1) {
 			if _, err := fs.Stat(tree, path.Clean(match[1])); err != nil {
 				fault("%s has a command for %s, which does not exist", document, match[1])
+			}
+		}
+		for _, match := range named.FindAllStringSubmatch(texts[document], -1) {
+			if !slices.ContainsFunc(sources, func(s source) bool {
+				return s.isTest() && strings.Contains(s.text, "\nfunc "+match[1]+"(")
+			}) {
+				fault("%s names %s, which does not exist", document, match[1])
 			}
 		}
 	}
