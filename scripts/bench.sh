@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the benchmarks COUNT times (6 by default). For each figure that has a target, it prints the
-# median and the target (test/benchtable). Each turn runs all benchmarks once, so a temporary
-# slowdown of the machine affects all of them. If BENCH is set to a pattern, only the benchmarks
-# with matching names run, and their output is shown unchanged.
+# Runs the benchmarks that have a target COUNT times (6 by default), and prints the median and the target of
+# each figure (test/benchtable). Each turn runs all of them once, so a temporary slowdown of the machine affects
+# all. If BENCH is set to a pattern, the benchmarks with matching names run instead, and their output is shown
+# unchanged.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,11 +23,13 @@ if [ -n "${BENCH:-}" ]; then
 	exit
 fi
 
+pattern=$(go run ./test/benchtable -pattern)
+readonly pattern
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 for turn in $(seq "$count"); do
 	printf 'turn %s of %s\n' "$turn" "$count" >&2
-	if ! run . >>"$results"; then
+	if ! run "$pattern" >>"$results"; then
 		cat "$results" >&2
 		exit 1
 	fi

@@ -42,7 +42,7 @@ part() {
 	hostile) make hostile SEEDS=20 ;;
 	load) make load LOAD=20s ;;
 	fuzz) make fuzz FUZZTIME=20s ;;
-	bench) make bench ;;
+	bench) make bench COUNT=3 ;;
 	release) release ;;
 	*)
 		say "there is no part \"$1\": use $all"

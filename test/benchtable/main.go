@@ -2,7 +2,8 @@
 // the project's speed targets. Each row shows the measured value, the target and whether the target
 // was reached. Every figure is the median over the runs in the input. A comparison is the ratio of
 // two medians of the same input, so the speed of the machine does not matter. The exit status is 1
-// if a figure is missing. With -strict it is also 1 if a figure misses its target.
+// if a figure is missing. With -strict it is also 1 if a figure misses its target. With -pattern it reads
+// nothing, and prints the pattern for go test -bench that runs what has a target.
 package main
 
 import (
@@ -15,7 +16,12 @@ import (
 
 func main() {
 	strict := flag.Bool("strict", false, "fail if a target is missed")
+	pattern := flag.Bool("pattern", false, "print the pattern of the benchmarks with a target")
 	flag.Parse()
+	if *pattern {
+		fmt.Println(benchmarks())
+		return
+	}
 	if err := run(os.Stdin, os.Stdout, *strict); err != nil {
 		fmt.Fprintln(os.Stderr, "benchtable:", err)
 		os.Exit(1)

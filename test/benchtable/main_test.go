@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -81,6 +82,21 @@ func TestMissingOrBrokenInputIsAnError(t *testing.T) {
 	} {
 		if err := run(strings.NewReader(input), &strings.Builder{}, false); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// The pattern is what go test makes of it: each half is matched by itself.
+func TestThePatternRunsWhatHasATargetAndNothingElse(t *testing.T) {
+	name, part, _ := strings.Cut(benchmarks(), "/")
+	for benchmark, want := range map[string]bool{
+		"BenchmarkNext": true, "BenchmarkFloor": true, "BenchmarkPair/sqlite-postgres": true,
+		"BenchmarkNextLike": false, "BenchmarkRenames/sqlite": false, "BenchmarkPair/mysql-postgres": false,
+	} {
+		top, below, has := strings.Cut(benchmark, "/")
+		runs := regexp.MustCompile(name).MatchString(top) && (!has || regexp.MustCompile(part).MatchString(below))
+		if runs != want {
+			t.Errorf("%s runs: %t, want %t", benchmark, runs, want)
 		}
 	}
 }

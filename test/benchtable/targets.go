@@ -1,6 +1,11 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // target is one line of the table. It bounds a figure or the ratio of two figures.
 type target struct {
@@ -78,6 +83,29 @@ func targets() []target {
 		what: "rows a second merged from mysql into mysql / by hand", atLeast: true, bound: 0.7, unit: "x",
 		figure: key{"BenchmarkPair/mysql-mysql", "x-of-by-hand"},
 	})
+}
+
+// benchmarks is the pattern of the benchmarks with a target, and of their parts. A benchmark without parts runs
+// whatever the second half says.
+func benchmarks() string {
+	names, parts := map[string]bool{}, map[string]bool{}
+	add := func(k key) {
+		name, part, has := strings.Cut(k.benchmark, "/")
+		names[name] = true
+		if has {
+			parts[part] = true
+		}
+	}
+	for _, t := range targets() {
+		add(t.figure)
+		if t.over != (key{}) {
+			add(t.over)
+		}
+	}
+	either := func(set map[string]bool) string {
+		return "^(" + strings.Join(slices.Sorted(maps.Keys(set)), "|") + ")$"
+	}
+	return either(names) + "/" + either(parts)
 }
 
 // measure returns the median figure, or the ratio of two medians, and the number of runs.
