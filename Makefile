@@ -83,6 +83,7 @@ bench: ## Print the medians of the benchmarks and their targets (COUNT=6, BENCH=
 	@BENCH='$(BENCH)' COUNT='$(COUNT)' scripts/bench.sh
 
 evidence: services ## Write the tables and plots of docs/benchmarks.md anew
+	@PAGE=docs/benchmarks.md COUNT='$(COUNT)' scripts/bench.sh
 	cd bench && $(GO) run . -out results -page ../docs/benchmarks.md
 	@$(MAKE) keys
 

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +147,18 @@ func BenchmarkShareOfBatch(b *testing.B) {
 func BenchmarkShareOfCreate(b *testing.B) {
 	newBench(b).share(b, turn{statements: 50, size: 1}, 600, func(db *gorm.DB, rows []benchRow) error {
 		return db.Create(&rows[0]).Error
+	})
+}
+
+// BenchmarkShareOfMap measures the time that the plugin adds to Create of one map, compared with the same map with
+// its key already set.
+func BenchmarkShareOfMap(b *testing.B) {
+	newBench(b).share(b, turn{statements: 50, size: 1}, 600, func(db *gorm.DB, rows []benchRow) error {
+		row := map[string]any{"name": rows[0].Name, "amount": rows[0].Amount, "active": rows[0].Active}
+		if rows[0].ID != 0 {
+			row["id"] = rows[0].ID
+		}
+		return db.Model(&benchRow{}).Create(row).Error
 	})
 }
 
@@ -345,45 +356,6 @@ func compareCreate(s *shardBench) {
 	})
 }
 
-func BenchmarkShardLatest(b *testing.B) {
-	eachShardBench(b, 64, 64_000, func(s *shardBench) {
-		var union strings.Builder
-		for shard := range 64 {
-			if shard > 0 {
-				union.WriteString(" UNION ALL ")
-			}
-			const one = "SELECT * FROM (SELECT * FROM sharded_rows_%02d ORDER BY id DESC LIMIT 100) AS s%d"
-			fmt.Fprintf(&union, one, shard, shard)
-		}
-		union.WriteString(" ORDER BY id DESC LIMIT 100")
-		byHand := union.String()
-		s.ratio(func(int) {
-			var rows []shardedRow
-			s.check(s.router.Latest(s.Context(), &rows, 100))
-		}, func(int) {
-			var rows []shardedRow
-			s.check(s.db.Raw(byHand).Scan(&rows).Error)
-		})
-	})
-}
-
-func BenchmarkShardPointRead(b *testing.B) {
-	eachShardBench(b, 64, 64_000, func(s *shardBench) {
-		s.ratio(func(i int) {
-			var row shardedRow
-			id := s.ids[i%len(s.ids)]
-			db, err := s.router.DB(s.Context(), &shardedRow{}, id)
-			s.check(err)
-			s.check(db.First(&row, id).Error)
-		}, func(i int) {
-			var row shardedRow
-			id := s.ids[i%len(s.ids)]
-			table := fmt.Sprintf("sharded_rows_%02d", id%64)
-			s.check(s.db.WithContext(s.Context()).Table(table).First(&row, id).Error)
-		})
-	})
-}
-
 // BenchmarkShardConstraint measures what the CHECK constraint of a shard's table costs an INSERT. Both tables
 // have the same columns and get the same rows.
 func BenchmarkShardConstraint(b *testing.B) {
@@ -399,20 +371,5 @@ func BenchmarkShardConstraint(b *testing.B) {
 		}
 		first := func(i int) snowflakeplugin.ID { return snowflakeplugin.ID(1<<40 + i*1000*shards) }
 		s.ratio(func(i int) { insert("sharded_rows_00", first(i)) }, func(i int) { insert("bench_rows", first(i)) })
-	})
-}
-
-func BenchmarkShardCreate(b *testing.B) {
-	eachShardBench(b, 16, 0, func(s *shardBench) {
-		s.ratio(func(int) {
-			s.check(s.router.Create(s.Context(), s.batch()))
-		}, func(int) {
-			rows := s.batch()
-			plain := make([]benchRow, len(rows))
-			for i, row := range rows {
-				plain[i] = benchRow(row)
-			}
-			s.check(s.plain.WithContext(s.Context()).Create(&plain).Error)
-		})
 	})
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the benchmarks that have a target COUNT times (6 by default), and prints the median and the target of
-# each figure (test/benchtable). Each turn runs all of them once, so a temporary slowdown of the machine affects
+# each figure (test/benchtable). If PAGE names a document, the table is written there, too. Each turn runs all of them once, so a temporary slowdown of the machine affects
 # all. If BENCH is set to a pattern, the benchmarks with matching names run instead, and their output is shown
 # unchanged.
 set -euo pipefail
@@ -34,4 +34,4 @@ for turn in $(seq "$count"); do
 		exit 1
 	fi
 done
-go run ./test/benchtable <"$results"
+go run ./test/benchtable ${PAGE:+-page "$PAGE"} <"$results"

@@ -11,49 +11,108 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 func main() {
 	strict := flag.Bool("strict", false, "fail if a target is missed")
 	pattern := flag.Bool("pattern", false, "print the pattern of the benchmarks with a target")
+	page := flag.String("page", "", "a document that gets the table, too, between the lines that mark its place")
 	flag.Parse()
 	if *pattern {
 		fmt.Println(benchmarks())
 		return
 	}
-	if err := run(os.Stdin, os.Stdout, *strict); err != nil {
+	if err := run(os.Stdin, os.Stdout, *page, *strict); err != nil {
 		fmt.Fprintln(os.Stderr, "benchtable:", err)
 		os.Exit(1)
 	}
 }
 
 // run prints the table for the benchmark output in r.
-func run(r io.Reader, w io.Writer, strict bool) error {
-	figures, err := parse(r)
+func run(r io.Reader, w io.Writer, page string, strict bool) error {
+	rows, err := rowsOf(r)
 	if err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "what\tmeasured\ttarget\treached\truns\n")
 	missed := 0
-	for _, t := range targets() {
-		value, runs, err := t.measure(figures)
-		if err != nil {
-			return err
-		}
-		reached := "yes"
-		if !t.met(value) {
-			reached = "NO"
+	for _, row := range rows {
+		if !row.met {
 			missed++
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", t.what, t.show(value), t.goal(), reached, runs)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", row.what, row.measured, row.goal, row.reached(), row.runs)
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	if page != "" {
+		if err := replace(page, rows); err != nil {
+			return err
+		}
 	}
 	if strict && missed > 0 {
 		return fmt.Errorf("%d targets missed", missed)
 	}
 	return nil
+}
+
+// row is a line of the table.
+type row struct {
+	what, measured, goal string
+	met                  bool
+	runs                 int
+}
+
+func (r row) reached() string {
+	if r.met {
+		return "yes"
+	}
+	return "NO"
+}
+
+func rowsOf(r io.Reader) ([]row, error) {
+	figures, err := parse(r)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]row, 0, len(targets()))
+	for _, t := range targets() {
+		value, runs, err := t.measure(figures)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row{what: t.what, measured: t.show(value), goal: t.goal(), met: t.met(value), runs: runs})
+	}
+	return rows, nil
+}
+
+const (
+	beginMark = "<!-- ratios: begin, made by test/benchtable -->\n"
+	endMark   = "<!-- ratios: end -->\n"
+)
+
+// replace writes the table into a document, in the place of an earlier one.
+func replace(page string, rows []row) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, begun := strings.Cut(string(text), beginMark)
+	_, tail, ended := strings.Cut(rest, endMark)
+	if !begun || !ended {
+		return fmt.Errorf("%s lacks the lines that mark the place of the table", page)
+	}
+	var table strings.Builder
+	fmt.Fprintf(&table, "Measured on %s with %s on %d cores. Medians of %d runs.\n\n",
+		time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), rows[0].runs)
+	table.WriteString("| what | measured | goal | reached |\n|---|---|---|---|\n")
+	for _, row := range rows {
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", row.what, row.measured, row.goal, row.reached())
+	}
+	return os.WriteFile(page, []byte(head+beginMark+table.String()+endMark+tail), 0o600)
 }

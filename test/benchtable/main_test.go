@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,12 +24,23 @@ BenchmarkSource/Fill1000-2   100  1000 ns/op  1.0 ns/id  0 B/op  0 allocs/op
 BenchmarkOpaque/Seal-2       100  100.0 ns/op  24 B/op  1 allocs/op
 BenchmarkOpaque/Open-2       100  100.0 ns/op  0 B/op  0 allocs/op
 BenchmarkShardTable-2        100  150.0 ns/op  1 allocs/op
-BenchmarkShardLatest/postgres-2    10  20 ns/op  1.5 of-by-hand
-BenchmarkShardPointRead/postgres-2 10  20 ns/op  1.1 of-by-hand
-BenchmarkShardPointRead/sqlite-2   10  20 ns/op  1.1 of-by-hand
 BenchmarkShardConstraint/sqlite-2  10  20 ns/op  1.03 of-by-hand
 BenchmarkShardConstraint/postgres-2 10  20 ns/op  1.03 of-by-hand
-BenchmarkShardCreate/postgres-2    10  20 ns/op  2.0 of-by-hand
+BenchmarkShards/of4/postgres/point-2 10  20 ns/op  1.05 of-by-hand
+BenchmarkShards/of16/postgres/point-2 10  20 ns/op  1.08 of-by-hand  68 routed-allocs  66 by-hand-allocs
+BenchmarkShards/of64/postgres/point-2 10  20 ns/op  1.1 of-by-hand
+BenchmarkShards/of4/postgres/newest-2 10  20 ns/op  1.3 of-by-hand
+BenchmarkShards/of16/postgres/newest-2 10  20 ns/op  1.5 of-by-hand
+BenchmarkShards/of64/postgres/newest-2 10  20 ns/op  3.0 of-by-hand
+BenchmarkShards/of4/sqlite/newest-2 10  20 ns/op  2.0 of-by-hand
+BenchmarkShards/of16/sqlite/newest-2 10  20 ns/op  3.0 of-by-hand
+BenchmarkShards/of64/sqlite/newest-2 10  20 ns/op  6.0 of-by-hand
+BenchmarkShards/of4/postgres/find-2 10  20 ns/op  1.2 of-by-hand
+BenchmarkShards/of16/postgres/find-2 10  20 ns/op  1.5 of-by-hand
+BenchmarkShards/of64/postgres/find-2 10  20 ns/op  2.0 of-by-hand
+BenchmarkShards/of4/postgres/create-2 10  20 ns/op  1.2 of-by-hand
+BenchmarkShards/of16/postgres/create-2 10  20 ns/op  1.5 of-by-hand
+BenchmarkShards/of64/postgres/create-2 10  20 ns/op  2.5 of-by-hand
 BenchmarkPair/sqlite-sqlite-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/sqlite-postgres-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/sqlite-mariadb-2 1  20 ns/op  0.7 x-of-by-hand
@@ -40,13 +53,14 @@ BenchmarkPair/mariadb-mariadb-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/mysql-mysql-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/sqlite-sqlite-portable-2 1  20 ns/op  0.5 x-of-by-hand
 BenchmarkShareOfBatch-2      1  2000 ns/op  2.0 %of-gorm  3.0 share-allocs/statement  40.0 share-ns/row
+BenchmarkShareOfMap-2        1  2000 ns/op  5.0 %of-gorm  1.0 share-allocs/statement  300.0 share-ns/row
 BenchmarkShareOfCreate-2     1  2000 ns/op  3.0 %of-gorm  1.0 share-allocs/statement  300.0 share-ns/row
 PASS
 `
 
 func TestTheTableShowsMediansAndRatios(t *testing.T) {
 	var out strings.Builder
-	if err := run(strings.NewReader(lines), &out, true); err != nil {
+	if err := run(strings.NewReader(lines), &out, "", true); err != nil {
 		t.Fatalf("every target is met, but run returned %v", err)
 	}
 	for _, want := range []string{"0.50x", "2.00x", "99.00 %", ">= 99 %", "<= 3 %"} {
@@ -62,13 +76,13 @@ func TestTheTableShowsMediansAndRatios(t *testing.T) {
 func TestAMissedTargetIsShownAndFailsOnlyWhenStrict(t *testing.T) {
 	slow := strings.ReplaceAll(lines, "3.0 %of-gorm", "3.1 %of-gorm")
 	var out strings.Builder
-	if err := run(strings.NewReader(slow), &out, false); err != nil {
+	if err := run(strings.NewReader(slow), &out, "", false); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Count(out.String(), "NO") != 1 {
 		t.Errorf("want one missed target:\n%s", out.String())
 	}
-	if err := run(strings.NewReader(slow), &out, true); err == nil {
+	if err := run(strings.NewReader(slow), &out, "", true); err == nil {
 		t.Error("with -strict, a missed target returned no error")
 	}
 }
@@ -80,21 +94,57 @@ func TestMissingOrBrokenInputIsAnError(t *testing.T) {
 		"failed run":   lines + "FAIL\n",
 		"not a number": lines + "BenchmarkNext-2 100 fast ns/op\n",
 	} {
-		if err := run(strings.NewReader(input), &strings.Builder{}, false); err == nil {
+		if err := run(strings.NewReader(input), &strings.Builder{}, "", false); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-// The pattern is what go test makes of it: each half is matched by itself.
+func TestTheTableIsWrittenIntoItsPlaceOnAPage(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	write := func(text string) {
+		if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before\n" + beginMark + "old\n" + endMark + "after\n")
+	rows, err := rowsOf(strings.NewReader(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(page, rows); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"before\n" + beginMark, "| segment, Next | 10.00 ns | <= 10 ns | yes |\n", endMark + "after\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "old") {
+		t.Errorf("the old table is there:\n%s", text)
+	}
+	write("no marks\n")
+	if err := replace(page, rows); err == nil {
+		t.Error("a page without marks was written")
+	}
+}
+
+// The pattern is what go test makes of it: each level is matched by itself.
 func TestThePatternRunsWhatHasATargetAndNothingElse(t *testing.T) {
-	name, part, _ := strings.Cut(benchmarks(), "/")
+	levels := strings.Split(benchmarks(), "/")
 	for benchmark, want := range map[string]bool{
 		"BenchmarkNext": true, "BenchmarkFloor": true, "BenchmarkPair/sqlite-postgres": true,
+		"BenchmarkShards/of16/postgres/find": true, "BenchmarkShards/of16/mysql/find": false,
 		"BenchmarkNextLike": false, "BenchmarkRenames/sqlite": false, "BenchmarkPair/mysql-postgres": false,
 	} {
-		top, below, has := strings.Cut(benchmark, "/")
-		runs := regexp.MustCompile(name).MatchString(top) && (!has || regexp.MustCompile(part).MatchString(below))
+		runs := true
+		for level, name := range strings.Split(benchmark, "/") {
+			runs = runs && regexp.MustCompile(levels[level]).MatchString(name)
+		}
 		if runs != want {
 			t.Errorf("%s runs: %t, want %t", benchmark, runs, want)
 		}

@@ -46,6 +46,8 @@ func targets() []target {
 			figure: key{"BenchmarkShareOfCreate", "%of-gorm"}, bound: 3, unit: " %"},
 		{what: "plugin's share of Create, allocations",
 			figure: key{"BenchmarkShareOfCreate", "share-allocs/statement"}, bound: 1},
+		{what: "plugin's share of Create of a map, part of GORM's own time",
+			figure: key{"BenchmarkShareOfMap", "%of-gorm"}, bound: 5, unit: " %"},
 		{what: "segment, Next", figure: key{"BenchmarkSource/Next", perOp}, bound: 10, unit: " ns"},
 		{what: "segment, Next, allocations", figure: key{"BenchmarkSource/Next", alloc}, bound: 0},
 		{what: "segment, Fill of 1000, per number",
@@ -57,19 +59,12 @@ func targets() []target {
 		{what: "opaque, Open, allocations", figure: key{"BenchmarkOpaque/Open", alloc}, bound: 0},
 		{what: "shard and table of an ID", figure: key{"BenchmarkShardTable", perOp}, bound: 150, unit: " ns"},
 		{what: "shard and table of an ID, allocations", figure: key{"BenchmarkShardTable", alloc}, bound: 1},
-		{what: "newest 100 of 64 shards / by a UNION ALL by hand, on PostgreSQL",
-			figure: key{"BenchmarkShardLatest/postgres", "of-by-hand"}, bound: 1.5, unit: "x"},
-		{what: "a row by its ID / without the router, on PostgreSQL",
-			figure: key{"BenchmarkShardPointRead/postgres", "of-by-hand"}, bound: 1.1, unit: "x"},
-		{what: "a row by its ID / without the router, on SQLite",
-			figure: key{"BenchmarkShardPointRead/sqlite", "of-by-hand"}, bound: 1.1, unit: "x"},
 		{what: "1,000 rows into a table with the CHECK of its shard / without, on SQLite",
 			figure: key{"BenchmarkShardConstraint/sqlite", "of-by-hand"}, bound: 1.03, unit: "x"},
 		{what: "1,000 rows into a table with the CHECK of its shard / without, on PostgreSQL",
 			figure: key{"BenchmarkShardConstraint/postgres", "of-by-hand"}, bound: 1.03, unit: "x"},
-		{what: "1,000 rows into 16 shards / into one table, on PostgreSQL",
-			figure: key{"BenchmarkShardCreate/postgres", "of-by-hand"}, bound: 2, unit: "x"},
 	}
+	list = append(list, routes()...)
 	kinds := []string{"sqlite", "postgres", "mariadb"}
 	for _, from := range kinds {
 		for _, to := range kinds {
@@ -85,27 +80,53 @@ func targets() []target {
 	})
 }
 
-// benchmarks is the pattern of the benchmarks with a target, and of their parts. A benchmark without parts runs
-// whatever the second half says.
+// routes returns the targets of a router beside GORM on one table that has all the rows.
+func routes() (list []target) {
+	shards := [...]int{4, 16, 64}
+	for _, kind := range []struct {
+		what, figure, database, name string
+		bounds                       [len(shards)]float64
+	}{
+		{"a row by its ID", "point", "postgres", "PostgreSQL", [...]float64{1.05, 1.08, 1.1}},
+		{"the newest 50 rows", "newest", "postgres", "PostgreSQL", [...]float64{1.3, 1.5, 3}},
+		{"the newest 50 rows", "newest", "sqlite", "SQLite", [...]float64{2, 3, 6}},
+		{"Find of 20 rows", "find", "postgres", "PostgreSQL", [...]float64{1.2, 1.5, 2}},
+		{"Create of 100 rows", "create", "postgres", "PostgreSQL", [...]float64{1.2, 1.5, 2.5}},
+	} {
+		for n, bound := range kind.bounds {
+			list = append(list, target{
+				what:   fmt.Sprintf("%s, %d shards / one table, on %s", kind.what, shards[n], kind.name),
+				figure: key{fmt.Sprintf("BenchmarkShards/of%d/%s/%s", shards[n], kind.database, kind.figure), "of-by-hand"},
+				bound:  bound, unit: "x",
+			})
+		}
+	}
+	const point = "BenchmarkShards/of16/postgres/point"
+	return append(list, target{
+		what:   "a row by its ID, 16 shards / one table, on PostgreSQL, allocations",
+		figure: key{point, "routed-allocs"}, over: key{point, "by-hand-allocs"}, bound: 1.03, unit: "x",
+	})
+}
+
+// benchmarks is the pattern of the benchmarks with a target, and of their parts, level by level.
 func benchmarks() string {
-	names, parts := map[string]bool{}, map[string]bool{}
-	add := func(k key) {
-		name, part, has := strings.Cut(k.benchmark, "/")
-		names[name] = true
-		if has {
-			parts[part] = true
-		}
-	}
+	var levels []map[string]bool
 	for _, t := range targets() {
-		add(t.figure)
-		if t.over != (key{}) {
-			add(t.over)
+		for _, k := range []key{t.figure, t.over} {
+			for level, name := range strings.Split(k.benchmark, "/") {
+				if level == len(levels) {
+					levels = append(levels, map[string]bool{})
+				}
+				levels[level][name] = true
+			}
 		}
 	}
-	either := func(set map[string]bool) string {
-		return "^(" + strings.Join(slices.Sorted(maps.Keys(set)), "|") + ")$"
+	var pattern []string
+	for _, names := range levels {
+		delete(names, "") // of a target that divides by nothing
+		pattern = append(pattern, "^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$")
 	}
-	return either(names) + "/" + either(parts)
+	return strings.Join(pattern, "/")
 }
 
 // measure returns the median figure, or the ratio of two medians, and the number of runs.
