@@ -27,6 +27,7 @@ type frame struct {
 
 	named    madeBy       // the numbers of named sources; nil if there are none
 	structs  structRows   // backing of rows
+	maps     mapRows      // backing of rows
 	selects  *[]string    // the caller's Selects, if the plugin replaced them
 	upsert   *upsert      // what to reconcile, if anything
 	judge    *judge       // what decides on new keys under ON CONFLICT; nil if nothing has to
@@ -205,13 +206,9 @@ func (f *frame) context() context.Context {
 // written to, so they are copied, and the statement then creates the copy.
 func (f *frame) openRows() error {
 	stmt := f.stmt
-	maps, err := newMapRows(f.plan, stmt.Dest)
-	if err != nil {
+	if isMaps, err := f.maps.pointAt(f.plan, stmt.Dest); isMaps {
+		f.rows = &f.maps
 		return err
-	}
-	if maps != nil {
-		f.rows = maps
-		return nil
 	}
 	v := stmt.ReflectValue
 	if !v.IsValid() || !f.structs.pointAt(f.plan, v) {

@@ -240,26 +240,40 @@ func (r *structRows) value(ctx context.Context, i int, field *schema.Field) (any
 type mapRows struct {
 	plan *Plan
 	maps []map[string]any
-	was  map[mapCell]mapValue
+	was  []mapValue // one for each cell, row by row; nil until the first is written to
+
+	// Most creates from maps have one row with one column to fill, which then need no other memory.
+	oneMap  [1]map[string]any
+	oneCell [1]mapValue
 }
 
-// mapCell names a cell. mapValue is what the cell held before the plugin wrote to it.
-type mapCell struct{ row, column int }
-
+// mapValue is what a cell held before the plugin wrote to it. It is known once that has happened.
 type mapValue struct {
-	value   any
-	present bool
+	value          any
+	known, present bool
 }
 
-// newMapRows returns nil for a destination that GORM does not take for maps, and an error for
-// maps that cannot take an ID.
-func newMapRows(p *Plan, dest any) (*mapRows, error) {
-	maps, ok := mapsOf(dest)
-	if !ok {
-		return nil, nil
+// pointAt points r at a destination. It returns false for one that GORM does not take for maps, and an error
+// for maps that cannot take an ID.
+func (r *mapRows) pointAt(p *Plan, dest any) (bool, error) {
+	switch dest := dest.(type) {
+	case map[string]any:
+		r.oneMap[0] = dest
+	case *map[string]any:
+		if dest == nil {
+			return false, nil
+		}
+		r.oneMap[0] = *dest
+	default:
+		maps, ok := mapsOf(dest)
+		if !ok {
+			return false, nil
+		}
+		r.plan, r.maps = p, maps
+		return true, r.check()
 	}
-	r := &mapRows{plan: p, maps: maps, was: map[mapCell]mapValue{}}
-	return r, r.check()
+	r.plan, r.maps = p, r.oneMap[:]
+	return true, r.check()
 }
 
 // check refuses a nil map, which cannot be written to, and a map that names a tagged column twice,
@@ -322,10 +336,11 @@ func (r *mapRows) vacant(c int) int {
 
 func (r *mapRows) write(c int, ids []int64) ([]int64, error) {
 	for i := 0; len(ids) > 0 && i < len(r.maps); i++ {
-		if !r.isVacant(i, c) {
+		key, present := r.key(i, r.plan.columns[c].field)
+		if present && !isEmpty(r.maps[i][key]) {
 			continue
 		}
-		if err := r.put(i, c, ids[0]); err != nil {
+		if err := r.putAt(i, c, key, present, ids[0]); err != nil {
 			return nil, err
 		}
 		ids = ids[1:]
@@ -335,12 +350,11 @@ func (r *mapRows) write(c int, ids []int64) ([]int64, error) {
 
 func (r *mapRows) isVacant(i, c int) bool {
 	key, present := r.key(i, r.plan.columns[c].field)
-	if !present {
-		return true
-	}
-	v := r.maps[i][key]
-	return v == nil || reflect.ValueOf(v).IsZero()
+	return !present || isEmpty(r.maps[i][key])
 }
+
+// isEmpty reports whether a value waits for an ID.
+func isEmpty(v any) bool { return v == nil || reflect.ValueOf(v).IsZero() }
 
 func (r *mapRows) get(i, c int) (int64, bool) {
 	key, present := r.key(i, r.plan.columns[c].field)
@@ -354,8 +368,14 @@ func (r *mapRows) get(i, c int) (int64, bool) {
 }
 
 func (r *mapRows) put(i, c int, id int64) error {
+	key, present := r.key(i, r.plan.columns[c].field)
+	return r.putAt(i, c, key, present, id)
+}
+
+// putAt writes an ID under the key at which the map has the column, or gets it.
+func (r *mapRows) putAt(i, c int, key string, present bool, id int64) error {
 	column := r.plan.columns[c]
-	key := r.remember(i, c)
+	r.remember(i, c, key, present)
 	switch {
 	case column.kind == kindScan && column.text:
 		r.maps[i][key] = column.textOf(id)
@@ -371,6 +391,10 @@ func (r *mapRows) put(i, c int, id int64) error {
 		r.maps[i][key] = r.plan.wrap(id) // a value that the column takes; a map needs no wrapper
 		return nil
 	}
+	if wrapped := r.plan.wrap(id); reflect.TypeOf(wrapped) == column.value {
+		r.maps[i][key] = wrapped
+		return nil
+	}
 	v := reflect.New(column.value).Elem()
 	if err := column.write(v, id); err != nil {
 		return err
@@ -379,19 +403,27 @@ func (r *mapRows) put(i, c int, id int64) error {
 	return nil
 }
 
-// remember notes what a cell holds, the first time, and returns its key.
-func (r *mapRows) remember(i, c int) (key string) {
-	key, present := r.key(i, r.plan.columns[c].field)
-	cell := mapCell{i, c}
-	if _, known := r.was[cell]; !known {
-		r.was[cell] = mapValue{r.maps[i][key], present}
+// cell returns the place of what a cell held, and makes all of them the first time.
+func (r *mapRows) cell(i, c int) *mapValue {
+	if r.was == nil {
+		r.was = r.oneCell[:]
+		if n := len(r.maps) * len(r.plan.columns); n > 1 {
+			r.was = make([]mapValue, n)
+		}
 	}
-	return key
+	return &r.was[i*len(r.plan.columns)+c]
+}
+
+// remember notes what a cell holds, the first time.
+func (r *mapRows) remember(i, c int, key string, present bool) {
+	if was := r.cell(i, c); !was.known {
+		*was = mapValue{value: r.maps[i][key], known: true, present: present}
+	}
 }
 
 func (r *mapRows) restore(i, c int) {
-	was, known := r.was[mapCell{i, c}]
-	if !known {
+	was := r.cell(i, c)
+	if !was.known {
 		return
 	}
 	key, _ := r.key(i, r.plan.columns[c].field)
@@ -403,7 +435,8 @@ func (r *mapRows) restore(i, c int) {
 }
 
 func (r *mapRows) load(i, c int, v reflect.Value) {
-	key := r.remember(i, c)
+	key, present := r.key(i, r.plan.columns[c].field)
+	r.remember(i, c, key, present)
 	switch {
 	case !v.IsValid():
 		r.maps[i][key] = nil
