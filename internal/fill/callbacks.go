@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -108,7 +110,7 @@ func Register(
 			wrap(p, gormCommit, func(db *gorm.DB, commit func(*gorm.DB)) {
 				f.finish(db)
 				commit(db)
-				f.witnesses.ask(db, f.notes)
+				f.witnesses.ask(db, f.notes.poolOf)
 			}),
 		); err != nil {
 			return fmt.Errorf("%w: %w", errs.ErrCallbacks, err)
@@ -534,7 +536,7 @@ func (f *filler) afterInsert(db *gorm.DB) {
 	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
 		p.afterOneCell(db)
 		if isContested(before, db.Error) {
-			f.suspect(db, sentRowOf(f, db, p.one.id))
+			f.suspect(db, f.sentRowOf(db, p.one.id))
 		}
 		return
 	}
@@ -544,7 +546,7 @@ func (f *filler) afterInsert(db *gorm.DB) {
 	}
 	f.afterFrame(db, fr)
 	if isContested(before, db.Error) {
-		f.suspect(db, sentKeysOf(f, fr, db))
+		f.suspect(db, f.sentKeysOf(fr, db))
 	}
 }
 
@@ -672,7 +674,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 
 // finish takes the IDs back if the statement failed, and ends the frame.
 func (f *filler) finish(db *gorm.DB) {
-	defer f.witnesses.ask(db, f.notes)
+	defer f.witnesses.ask(db, f.notes.poolOf)
 	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
 		p.finishOneCell(db)
 		return
@@ -712,4 +714,99 @@ func (f *filler) track(db *gorm.DB) {
 		f.open.adopt(fr)
 		f.open.add(fr)
 	}
+}
+
+// A number of a source that was just taken, and that a unique index has refused, is a witness for its source
+// as a key is for the node: the counter may have gone back, or somebody else gives out the same numbers.
+
+// Doubter is an optional ability of a [Source]: it wants to know that somebody else has one of its numbers.
+// It must not wait, and is told no number that another column has refused.
+type Doubter interface{ Refused(number int64) }
+
+// doubt finds out whether a failed INSERT was refused for numbers that sources have made for it. It says so
+// in the error, and has the rows looked at that have them.
+func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
+	d, is := duplicateOf(db.Statement, cause)
+	if !is {
+		return
+	}
+	index := d.fields(f.plans, fr.plan)
+	var rows []sentRow
+	var numbers []string
+	var words string
+	for c, column := range fr.plan.columns {
+		if !fr.mask.has(c) || !f.isForeign(column) || index != nil && !slices.Contains(index, column.field) {
+			continue
+		}
+		by := index
+		if by == nil {
+			by = []*schema.Field{column.field}
+		}
+		for i := range fr.rows.count() {
+			id, ok := fr.get(i, c)
+			if !ok || !fr.made(c, id) || column.kind != kindBytes && !d.has(column.textOf(id)) {
+				continue
+			}
+			row := sentRowAt(fr, i, id)
+			row.by, row.tell = by, f.teller(column)
+			rows, numbers = append(rows, row), append(numbers, column.textOf(id))
+			words = fr.plan.names(1 << c)
+			if column.source != nil {
+				words += ", which come from " + column.source.String()
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	if !errors.Is(db.Error, errs.ErrContested) {
+		setError(db, fmt.Errorf("snowflakeplugin: a row of %s has one of the numbers already that were just "+
+			"taken for %s: %s. Unless somebody has set it by hand, the counter went back, or another store gives "+
+			"out the same numbers. The numbers that are left are given up, so the next create has others, or "+
+			"tells what is wrong: %w", db.Statement.Table, words, shown(numbers), db.Error))
+	}
+	f.suspect(db, rows)
+}
+
+// isForeign reports whether the numbers of a column are not those of the plugin's own generator.
+func (f *filler) isForeign(c *column) bool { return c.source != nil || f.numbers.generator == nil }
+
+// teller returns who wants to know that somebody else has a number of a column; nil if nobody does.
+func (f *filler) teller(c *column) func(table string, id int64) {
+	if !f.isForeign(c) {
+		return f.witnesses.tell
+	}
+	source := f.numbers.source
+	if c.source != nil {
+		source = c.source.source
+	}
+	if doubter, ok := source.(Doubter); ok {
+		return func(_ string, id int64) { doubter.Refused(id) }
+	}
+	return nil
+}
+
+// sentKeysOf lists the rows of a statement that have new keys. GORM may have replaced the rows by those that
+// came back, and then nobody knows what was sent.
+func (f *filler) sentKeysOf(fr *frame, db *gorm.DB) (rows []sentRow) {
+	j := fr.judged(db)
+	if j == nil || j.values != nil {
+		return nil
+	}
+	for n, i := range j.rows {
+		row := sentRowAt(fr, i, j.keys[n].id)
+		row.tell = f.teller(fr.plan.columns[j.keys[n].column])
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// sentRowOf is the row of a statement that has one cell.
+func (f *filler) sentRowOf(db *gorm.DB, id int64) []sentRow {
+	stmt := db.Statement
+	value := func(field *schema.Field) (any, bool) {
+		value, _ := field.ValueOf(stmt.Context, stmt.ReflectValue)
+		return value, true
+	}
+	return []sentRow{{id: id, value: value, tell: f.teller(f.plans.planOf(stmt).columns[0])}}
 }

@@ -2,15 +2,11 @@ package fill
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
-
-	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // duplicate is what a database says of a unique index that has refused a row.
@@ -128,74 +124,4 @@ func (d duplicate) has(text string) bool {
 		}
 	}
 	return false
-}
-
-// A number of a source that was just taken, and that a unique index has refused, is a witness for its source
-// as a key is for the node: the counter may have gone back, or somebody else gives out the same numbers.
-
-// Doubter is an optional ability of a [Source]: it wants to know that somebody else has one of its numbers.
-// It must not wait, and is told no number that another column has refused.
-type Doubter interface{ Refused(number int64) }
-
-// doubt finds out whether a failed INSERT was refused for numbers that sources have made for it. It says so
-// in the error, and has the rows looked at that have them.
-func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
-	d, is := duplicateOf(db.Statement, cause)
-	if !is {
-		return
-	}
-	index := d.fields(f.plans, fr.plan)
-	var rows []sentRow
-	var numbers []string
-	var words string
-	for c, column := range fr.plan.columns {
-		if !fr.mask.has(c) || !f.isForeign(column) || index != nil && !slices.Contains(index, column.field) {
-			continue
-		}
-		by := index
-		if by == nil {
-			by = []*schema.Field{column.field}
-		}
-		for i := range fr.rows.count() {
-			id, ok := fr.get(i, c)
-			if !ok || !fr.made(c, id) || column.kind != kindBytes && !d.has(column.textOf(id)) {
-				continue
-			}
-			row := sentRowAt(fr, i, id)
-			row.by, row.tell = by, f.teller(column)
-			rows, numbers = append(rows, row), append(numbers, column.textOf(id))
-			words = fr.plan.names(1 << c)
-			if column.source != nil {
-				words += ", which come from " + column.source.String()
-			}
-		}
-	}
-	if len(rows) == 0 {
-		return
-	}
-	if !errors.Is(db.Error, errs.ErrContested) {
-		setError(db, fmt.Errorf("snowflakeplugin: a row of %s has one of the numbers already that were just "+
-			"taken for %s: %s. Unless somebody has set it by hand, the counter went back, or another store gives "+
-			"out the same numbers. The numbers that are left are given up, so the next create has others, or "+
-			"tells what is wrong: %w", db.Statement.Table, words, shown(numbers), db.Error))
-	}
-	f.suspect(db, rows)
-}
-
-// isForeign reports whether the numbers of a column are not those of the plugin's own generator.
-func (f *filler) isForeign(c *column) bool { return c.source != nil || f.numbers.generator == nil }
-
-// teller returns who wants to know that somebody else has a number of a column; nil if nobody does.
-func (f *filler) teller(c *column) func(table string, id int64) {
-	if !f.isForeign(c) {
-		return f.witnesses.tell
-	}
-	source := f.numbers.source
-	if c.source != nil {
-		source = c.source.source
-	}
-	if doubter, ok := source.(Doubter); ok {
-		return func(_ string, id int64) { doubter.Refused(id) }
-	}
-	return nil
 }

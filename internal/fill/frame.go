@@ -657,3 +657,8 @@ func (o *openFrames) tree(f *frame) []*frame {
 	}
 	return frames
 }
+
+// InTransaction reports whether a handle leads into a transaction that was begun on its database.
+func InTransaction(db *gorm.DB) bool {
+	return db.Statement != nil && inTransaction(db.Statement.ConnPool) && !inTransaction(db.ConnPool)
+}

@@ -21,8 +21,3 @@ const (
 
 // IsInUse reports whether the callbacks are registered.
 func IsInUse(db *gorm.DB) bool { return db.Callback().Create().Get(callbackFill) != nil }
-
-// InTransaction reports whether a handle leads into a transaction that was begun on its database.
-func InTransaction(db *gorm.DB) bool {
-	return db.Statement != nil && inTransaction(db.Statement.ConnPool) && !inTransaction(db.ConnPool)
-}

@@ -58,17 +58,6 @@ type Destination struct {
 	Conn gorm.ConnPool
 }
 
-// Numbered is a column with numbers of a named source.
-type Numbered struct {
-	Column, Name string
-	Source       Source
-	// Field is the field of the column, with its model, for messages.
-	Field string
-	// Unique means that no two rows have the same number, whatever else they have: the column is the primary
-	// key or has a unique index by itself.
-	Unique bool
-}
-
 // NumbersNote notes where the numbers of columns come from. lasts reports whether that is noted for good, and
 // not only as long as a transaction is not rolled back.
 type NumbersNote func(

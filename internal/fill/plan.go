@@ -337,6 +337,17 @@ func (c *PlanCache) uniqueIndexes(p *Plan) map[string][]*schema.Field {
 	return p.indexes
 }
 
+// Numbered is a column with numbers of a named source.
+type Numbered struct {
+	Column, Name string
+	Source       Source
+	// Field is the field of the column, with its model, for messages.
+	Field string
+	// Unique means that no two rows have the same number, whatever else they have: the column is the primary
+	// key or has a unique index by itself.
+	Unique bool
+}
+
 // numbered lists the columns with numbers of named sources.
 func (c *PlanCache) numbered(p *Plan) (columns []Numbered) {
 	for _, column := range p.columns {

@@ -96,13 +96,13 @@ func boundTo(db *gorm.DB) *sql.Conn {
 }
 
 // ask asks what waits, unless the statement is in a transaction, which may have the only connection. The
-// handle of a statement may have it as well, and lends it.
-func (w *Witnesses) ask(db *gorm.DB, notes *Notes) {
+// handle of a statement may have it as well, and lends it. poolOf knows the pool of a connection.
+func (w *Witnesses) ask(db *gorm.DB, poolOf func(gorm.ConnPool) (pool *sql.DB, pinned bool)) {
 	if w == nil || w.count.Load() == 0 || inTransaction(db.Statement.ConnPool) {
 		return
 	}
 	conn := boundTo(db)
-	pool, _ := notes.poolOf(conn) // none if it is closed, and the handle lives longer
+	pool, _ := poolOf(conn) // none if it is closed, and the handle lives longer
 	w.askNow(orBackground(db.Statement.Context), conn, pool)
 }
 
@@ -163,31 +163,6 @@ func sentRowAt(f *frame, i int, id int64) sentRow {
 	return sentRow{id: id, value: func(field *schema.Field) (any, bool) {
 		return f.rows.value(f.context(), i, field)
 	}}
-}
-
-// sentKeysOf lists the rows of a statement that have new keys. GORM may have replaced the rows by those that
-// came back, and then nobody knows what was sent.
-func sentKeysOf(f *filler, fr *frame, db *gorm.DB) (rows []sentRow) {
-	j := fr.judged(db)
-	if j == nil || j.values != nil {
-		return nil
-	}
-	for n, i := range j.rows {
-		row := sentRowAt(fr, i, j.keys[n].id)
-		row.tell = f.teller(fr.plan.columns[j.keys[n].column])
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// sentRowOf is the row of a statement that has one cell.
-func sentRowOf(f *filler, db *gorm.DB, id int64) []sentRow {
-	stmt := db.Statement
-	value := func(field *schema.Field) (any, bool) {
-		value, _ := field.ValueOf(stmt.Context, stmt.ReflectValue)
-		return value, true
-	}
-	return []sentRow{{id: id, value: value, tell: f.teller(f.plans.planOf(stmt).columns[0])}}
 }
 
 // questionOf builds the question about rows of a statement, or returns nil if no column can tell them apart.
