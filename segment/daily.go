@@ -199,10 +199,6 @@ func (d *daily) open(ctx context.Context, ledger Ledger, date int64) error {
 	return err
 }
 
-// closedDays begins the name of the counter that notes which days are closed: those before its next number.
-// No claim can have such a name.
-const closedDays = "closed\t"
-
 // closedEarlier is the first day that is not closed, by the note of an earlier version, or 0. It lies under
 // the name alone, which may be that of a counter of another kind now.
 func (d *daily) closedEarlier(ctx context.Context, ledger Ledger) (int64, error) {

@@ -594,3 +594,26 @@ func (l *lane) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
+
+// halt freezes the counter, which went back, as the refusal of a claim on those terms says. Processes that
+// begin later know no number of it, and would get numbers that are in use. If it cannot be frozen, the next
+// claim is refused as this one was.
+func (l *lane) halt(ctx context.Context, t Terms, refusal error) error {
+	var known *haltedError
+	ledger, ok := l.store.(Ledger)
+	if !ok || errors.As(refusal, &known) && known.above >= l.fetch.highest {
+		return refusal
+	}
+	var after Counter
+	err := change(ctx, ledger, l.name, func(c Counter) (Counter, error) {
+		after = c.halted(t, l.fetch.highest)
+		return after, nil
+	})
+	switch {
+	case errors.Is(err, ErrWentBack):
+		return refusal // the store was emptied, and grants nothing to those who knew it
+	case err != nil:
+		return fmt.Errorf("%w; the counter could not be frozen for the others: %w", refusal, err)
+	}
+	return Refusal(after, 1, t)
+}
