@@ -6,28 +6,8 @@ import (
 	"log/slog"
 	"strings"
 
-	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 )
-
-// log is where the plugin reports: to the logger of its options, and otherwise only what somebody must know.
-// That goes where GORM logs, or, as long as no database is known, to slog's default.
-func (p *Plugin) log() *slog.Logger {
-	if p.config.logger != nil {
-		return p.config.logger
-	}
-	if fallback := p.fallback.Load(); fallback != nil {
-		return fallback
-	}
-	return slog.New(warnings{slog.Default().Handler()})
-}
-
-// logsTo makes the logger of a handle the one of the plugin, unless there is one.
-func (p *Plugin) logsTo(db *gorm.DB) {
-	if db.Config != nil && db.Logger != nil && p.fallback.Load() == nil {
-		p.fallback.CompareAndSwap(nil, slog.New(warnings{gormLog{to: db.Logger}}))
-	}
-}
 
 // warnings is a handler that takes nothing below a warning.
 type warnings struct{ slog.Handler }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -17,13 +15,13 @@ import (
 )
 
 // noteNumbers returns what notes from which counters columns get their numbers, in the databases to which the
-// statements of a handle lead.
-func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
+// statements of a handle lead. The node is asked for at each note, because it may change.
+func noteNumbers(c *config, currentNode func() *node, db *gorm.DB) fill.NumbersNote {
 	var places sync.Map // has where the table lies, by the pool, where no node knows it
 	return func(
 		ctx context.Context, d fill.Destination, table string, columns []fill.Numbered,
 	) (lasts bool, err error) {
-		if p.config.isOwnSchema(d.Schema) {
+		if c.isOwnSchema(d.Schema) {
 			return true, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, lateNoteTimeout)
@@ -41,7 +39,7 @@ func noteNumbers(p *Plugin, db *gorm.DB) fill.NumbersNote {
 					Unique: column.Unique,
 				}
 			}
-			database, err := placeOfNumbers(ctx, p.node.Load(), &places, database, d.Schema)
+			database, err := placeOfNumbers(ctx, currentNode(), &places, database, d.Schema)
 			if err != nil {
 				return err
 			}
@@ -85,37 +83,6 @@ func placeOfNumbers(
 		return own, err
 	}
 	return database.OfSchema(schema), nil
-}
-
-// checkKinds returns an error if two named sources of package segment have one counter of one store, and use
-// it in different ways: each claim of one would be refused, or those of the other. Stores that are opened
-// twice are only told apart by the claims.
-func checkKinds(named map[string]fill.Source) error {
-	type counter struct {
-		store any
-		name  string
-	}
-	type use struct{ kind, source string }
-	uses := make(map[counter]use)
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		counted, ok := named[name].(interface{ Counters() []segment.Origin })
-		if !ok {
-			continue
-		}
-		for _, o := range counted.Counters() {
-			if !reflect.ValueOf(o.Store).Comparable() {
-				continue
-			}
-			at := counter{o.Store, o.Counter}
-			if other, taken := uses[at]; taken && other.kind != o.Kind {
-				return fmt.Errorf("WithNumbers(%q) and WithNumbers(%q): both have the counter %q of one store, one "+
-					"as a counter of the kind %q and the other of the kind %q: give one of them another name",
-					other.source, name, o.Counter, other.kind, o.Kind)
-			}
-			uses[at] = use{o.Kind, name}
-		}
-	}
-	return nil
 }
 
 // sharesOf returns where the numbers of a source come from.

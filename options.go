@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
 // Option sets one property of a [Plugin]. A fault in an option surfaces in Initialize, and so in
@@ -320,4 +322,35 @@ func (c config) layoutOrDefault() generator.Layout {
 		return generator.Default()
 	}
 	return *c.layout
+}
+
+// checkKinds returns an error if two named sources of package segment have one counter of one store, and use
+// it in different ways: each claim of one would be refused, or those of the other. Stores that are opened
+// twice are only told apart by the claims.
+func checkKinds(named map[string]fill.Source) error {
+	type counter struct {
+		store any
+		name  string
+	}
+	type use struct{ kind, source string }
+	uses := make(map[counter]use)
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		counted, ok := named[name].(interface{ Counters() []segment.Origin })
+		if !ok {
+			continue
+		}
+		for _, o := range counted.Counters() {
+			if !reflect.ValueOf(o.Store).Comparable() {
+				continue
+			}
+			at := counter{o.Store, o.Counter}
+			if other, taken := uses[at]; taken && other.kind != o.Kind {
+				return fmt.Errorf("WithNumbers(%q) and WithNumbers(%q): both have the counter %q of one store, one "+
+					"as a counter of the kind %q and the other of the kind %q: give one of them another name",
+					other.source, name, o.Counter, other.kind, o.Kind)
+			}
+			uses[at] = use{o.Kind, name}
+		}
+	}
+	return nil
 }

@@ -124,9 +124,9 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 	// rest.
 	later := registered && p.node.Load() != nil
 	numbers, err := p.numbers(db.Statement.Context, db)
-	notes := fill.NewNotes(nil, noteNumbers(p, db))
+	notes := fill.NewNotes(nil, noteNumbers(&p.config, p.node.Load, db))
 	if n := p.node.Load(); err == nil && n != nil {
-		notes = fill.NewNotes(n.notes(db), noteNumbers(p, db))
+		notes = fill.NewNotes(n.notes(db), noteNumbers(&p.config, p.node.Load, db))
 		if !later {
 			err = n.noteOwn(db, notes)
 		}
@@ -509,6 +509,25 @@ func (p *Plugin) firstNode(ctx context.Context, db *gorm.DB) (*node, error) {
 	n.start() //nolint:contextcheck // the look for the end of the pool outlives the call
 	p.node.Store(&n)
 	return &n, nil
+}
+
+// log is where the plugin reports: to the logger of its options, and otherwise only what somebody must know.
+// That goes where GORM logs, or, as long as no database is known, to slog's default.
+func (p *Plugin) log() *slog.Logger {
+	if p.config.logger != nil {
+		return p.config.logger
+	}
+	if fallback := p.fallback.Load(); fallback != nil {
+		return fallback
+	}
+	return slog.New(warnings{slog.Default().Handler()})
+}
+
+// logsTo makes the logger of a handle the one of the plugin, unless there is one.
+func (p *Plugin) logsTo(db *gorm.DB) {
+	if db.Config != nil && db.Logger != nil && p.fallback.Load() == nil {
+		p.fallback.CompareAndSwap(nil, slog.New(warnings{gormLog{to: db.Logger}}))
+	}
 }
 
 // warnOfEnd warns in good time that the layout runs out of time bits.
