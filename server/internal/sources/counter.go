@@ -136,7 +136,7 @@ func (l *lazyStore) store(ctx context.Context) (*sqlsegment.Store, error) {
 	dialect := sqlsegment.Dialect(l.database.Dialect)
 	opened, err = sqlsegment.New(ctx, pool, dialect, sqlsegment.WithDedicatedPool())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", segment.ErrStore, err), pool.Close())
+		return nil, errors.Join(err, pool.Close())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
