@@ -3,10 +3,8 @@ package load_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -109,26 +107,10 @@ func overStub(t *testing.T, replicas []*replica) ordinary {
 	}
 }
 
-// overRedis is go-redis as it comes. What is in front of the replicas leads new connections to one that is ready.
+// overRedis is go-redis as it comes.
 func overRedis(t *testing.T, replicas []*replica) ordinary {
 	t.Helper()
-	var turn atomic.Int64
-	client := redis.NewClient(&redis.Options{
-		Dialer: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
-			place := int(turn.Add(1))
-			for i := range replicas {
-				r := replicas[(place+i)%len(replicas)]
-				if code, text := r.ready(); code != http.StatusOK {
-					err = errors.New(text)
-					continue
-				}
-				if conn, err = (&net.Dialer{}).DialContext(ctx, network, r.resp); err == nil {
-					return conn, nil
-				}
-			}
-			return nil, err
-		},
-	})
+	client := redis.NewClient(&redis.Options{Addr: balance(t, replicas)})
 	t.Cleanup(func() { client.Close() })
 	return func(ctx context.Context) (int64, error) { return client.Incr(ctx, "snowflake").Result() }
 }
