@@ -33,23 +33,29 @@ func balance(t *testing.T, replicas []*replica) string {
 		_ = to.(*net.TCPConn).CloseWrite() //nolint:forcetypeassert // both are
 	}
 	var turn atomic.Int64
-	serve := func(client net.Conn) {
-		defer client.Close()
+	choose := func() (server net.Conn, err error) {
 		place := int(turn.Add(1))
 		for i := range replicas {
 			r := replicas[(place+i)%len(replicas)]
-			if code, _ := r.ready(); code != http.StatusOK {
+			code, text := r.ready()
+			if err = errors.New(text); code != http.StatusOK {
 				continue
 			}
-			server, err := net.Dial("tcp", r.resp) //nolint:noctx // it is local
-			if err != nil {
-				continue
+			if server, err = net.Dial("tcp", r.resp); err == nil { //nolint:noctx // it is local
+				break
 			}
-			defer server.Close()
-			go pass(server, client)
-			pass(client, server)
+		}
+		return server, err
+	}
+	serve := func(client net.Conn) {
+		defer client.Close()
+		server, err := choose()
+		if err != nil {
 			return
 		}
+		defer server.Close()
+		go pass(server, client)
+		pass(client, server)
 	}
 	go func() {
 		for {
@@ -157,7 +163,7 @@ func TestClientsOfOtherLanguagesDoAsThePageSays(t *testing.T) {
 	}
 	addresses := strings.NewReplacer("127.0.0.1:7070", replicas[0].http, "127.0.0.1:7080", replicas[1].http,
 		"7071", port)
-	blocks := regexp.MustCompile("(?ms)^## ([^\n]+)$[^#]*?^```(sh|js|python)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	blocks := regexp.MustCompile("(?s)\n## ([^\n]+)\n[^#]*?\n```(sh|js|python)\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 5 {
 		t.Fatalf("the page has %d blocks that can be run", len(blocks))
 	}

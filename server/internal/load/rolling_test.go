@@ -140,7 +140,7 @@ func TestOrdinaryClientsLoseNoRequestWhenReplicasAreReplaced(t *testing.T) {
 						for ctx.Err() == nil {
 							began := time.Now()
 							limit, end := context.WithTimeout(context.Background(), servers.Patience)
-							id, err := next(limit)
+							id, err := next(limit) //nolint:contextcheck // a request under way may end
 							end()
 							l.note([]int64{id}, time.Since(began), err)
 							time.Sleep(time.Millisecond)

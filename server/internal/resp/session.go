@@ -97,9 +97,9 @@ func (c *session) serve() {
 	}
 }
 
-// leave tells the client that no command is answered any more, so it repeats those that are under way on another
-// connection. It waits until the client has closed its side, too: a connection that is closed while something
-// comes in loses the last answers.
+// leave tells the client that no command is answered any more, so it repeats those that are under way on
+// another connection. It waits until the client has closed its side, too: a connection that is closed while
+// something comes in loses the last answers.
 func (c *session) leave(settle time.Duration) {
 	c.mu.Lock()
 	c.waiting = true

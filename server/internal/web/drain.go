@@ -35,8 +35,8 @@ func (c *conns) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// settled says whether every connection was idle all the time since then, which is not before the beginning, or
-// there is none.
+// settled says whether every connection was idle all the time since then, which is not before the beginning,
+// or there is none.
 func (c *conns) settled(since, began time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
