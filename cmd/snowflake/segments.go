@@ -68,7 +68,7 @@ type counterInfo struct {
 	Name      string    `json:"name"`
 	State     string    `json:"state"`
 	Next      int64     `json:"next,string"`
-	Left      *int64    `json:"left,string,omitempty"` // not claimed yet, whatever their residue; nil if unknown
+	Left      *int64    `json:"left,string,omitempty"` // not claimed yet, of any residue; nil if unknown
 	Remainder int64     `json:"remainder"`
 	Modulus   int64     `json:"modulus"`
 	Kind      string    `json:"kind"`                     // segment, daily, or empty if it is not known yet

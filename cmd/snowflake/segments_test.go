@@ -95,7 +95,7 @@ func TestOfADailyCounterNobodyIsToldHowManyNumbersAreLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer source.Close() //nolint:errcheck // it returns nil
+		defer source.Close()
 		number, err := source.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)

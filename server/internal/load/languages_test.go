@@ -127,6 +127,22 @@ func grpcurl(t *testing.T) string {
 	return filepath.Join(dir, "grpcurl")
 }
 
+// blocksOf returns what each block of the page in some languages has: all of it, the title above, the language,
+// and the code.
+func blocksOf(t *testing.T, languages string) [][]string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/languages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)\n## ([^\n]+)\n[^#]*?\n```(" + languages + ")\n(.*?)\n```\n")
+	blocks := block.FindAllStringSubmatch(string(text), -1)
+	if len(blocks) == 0 {
+		t.Fatalf("the page has no block of %s", languages)
+	}
+	return blocks
+}
+
 // exactly fails unless a program has printed three IDs, digit for digit.
 func exactly(t *testing.T, text string, err error) {
 	t.Helper()
@@ -150,10 +166,6 @@ func exactly(t *testing.T, text string, err error) {
 func TestClientsOfOtherLanguagesDoAsThePageSays(t *testing.T) {
 	t.Parallel()
 	length(t)
-	text, err := os.ReadFile("../../../docs/languages.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dsn := postgres(t)
 	replicas := []*replica{newReplica(t, dsn), newReplica(t, dsn)}
 	balancer := balance(t, replicas)
@@ -163,7 +175,7 @@ func TestClientsOfOtherLanguagesDoAsThePageSays(t *testing.T) {
 	}
 	addresses := strings.NewReplacer("127.0.0.1:7070", replicas[0].http, "127.0.0.1:7080", replicas[1].http,
 		"7071", port)
-	blocks := regexp.MustCompile("(?s)\n## ([^\n]+)\n[^#]*?\n```(sh|js|python)\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1)
+	blocks := blocksOf(t, "sh|js|python")
 	if len(blocks) != 5 {
 		t.Fatalf("the page has %d blocks that can be run", len(blocks))
 	}

@@ -78,8 +78,9 @@ func overFetch(replicas []*replica) ordinary {
 	}
 }
 
-// overStub is grpc-go with a policy for retries. A connection that was lost is made again after a pause that grows,
-// so for a moment there may be none to either replica: waitForReady waits for it, and without it requests fail.
+// overStub is grpc-go with the configuration of the page on other languages. A connection that was lost is made
+// again after a pause that grows, so for a moment there may be none to either replica: waitForReady waits for it,
+// and without it requests fail.
 func overStub(t *testing.T, replicas []*replica) ordinary {
 	t.Helper()
 	both := manual.NewBuilderWithScheme("replicas")
@@ -90,9 +91,7 @@ func overStub(t *testing.T, replicas []*replica) ordinary {
 	both.InitialState(state)
 	conn, err := grpc.NewClient("replicas:///", grpc.WithResolvers(both),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [{"name": [{}],
-			"waitForReady": true, "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.01s", "maxBackoff": "1s", "backoffMultiplier": 2,
-				"retryableStatusCodes": ["UNAVAILABLE"]}}]}`))
+		grpc.WithDefaultServiceConfig(blocksOf(t, "json")[0][3]))
 	if err != nil {
 		t.Fatal(err)
 	}
