@@ -43,7 +43,7 @@ nightly: ## Run everything that is statistical, exhaustive or slow: hours (PARTS
 	@PARTS='$(PARTS)' scripts/nightly.sh
 
 services: ## Start or install all servers and programs of the tests
-	@scripts/services.sh postgres mariadb mysql redis etcd zookeeper pgbouncer chromium >/dev/null
+	@scripts/services.sh postgres mariadb mysql redis etcd zookeeper pgbouncer chromium languages >/dev/null
 
 vet: ## Check formatting, and vet every module, also for 32 bits
 	@files=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); \

@@ -27,7 +27,7 @@ failed=""
 
 say() { printf 'nightly: %5d s  %s\n' "$SECONDS" "$*"; }
 
-require=$(scripts/services.sh postgres mariadb mysql redis etcd zookeeper pgbouncer chromium)
+require=$(scripts/services.sh postgres mariadb mysql redis etcd zookeeper pgbouncer chromium languages)
 export SNOWFLAKE_REQUIRE=sqlite,$require
 
 part() {

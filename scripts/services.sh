@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes sure that the servers of the tests answer:
 #
-#     scripts/services.sh [postgres] [mariadb] [mysql] [redis] [etcd] [zookeeper] [pgbouncer] [chromium]
+#     scripts/services.sh [postgres] [mariadb] [mysql] [redis] [etcd] [zookeeper] [pgbouncer] [chromium] [languages]
 #
-# Without an argument it looks after those that "make test" needs, which are all but ZooKeeper and Chromium.
-# PgBouncer and Chromium are only installed: the tests start them.
+# Without an argument it looks after those that "make test" needs, which are all but ZooKeeper, Chromium
+# and the languages. PgBouncer, Chromium and the languages are only installed: the tests start them. The languages are
+# the programs of docs/languages.md: Node with npm, curl, and Python with redis-py.
 #
 # A server that answers is used as it is. Otherwise the script starts the installed server. What is not
 # installed, it installs with the system's package manager, all packages in one go. MySQL is not installed
@@ -117,6 +118,9 @@ package_of() {
 	brew-zookeeper) echo zookeeper ;;
 	*-pgbouncer) echo pgbouncer ;;
 	brew-chromium) echo --cask chromium ;;
+	apt-languages) echo nodejs npm curl python3-redis ;;
+	dnf-languages) echo nodejs npm curl python3-redis ;;
+	apk-languages) echo nodejs npm curl py3-redis ;;
 	*-chromium) echo chromium ;;
 	*) return 1 ;;
 	esac
@@ -379,11 +383,17 @@ store_ping() {
 	printf '%s answers on %s:%s\n' "$server" "$host" "$port"
 }
 
-# PgBouncer and Chromium are programs that tests start.
+# PgBouncer, Chromium and the languages are programs that tests start.
 
 pgbouncer_installed() { have pgbouncer; }
 
 chromium_installed() { have chromium || have chromium-browser || have google-chrome; }
+
+# A version manager may hide the interpreter of the system, to which the packages belong.
+languages_installed() {
+	have node && have npm && have curl &&
+		{ python3 -c 'import redis' || /usr/bin/python3 -c 'import redis'; } 2>/dev/null
+}
 
 # --- All ------------------------------------------------------------------------------------------
 
@@ -438,6 +448,7 @@ title() {
 	zookeeper) echo ZooKeeper ;;
 	pgbouncer) echo PgBouncer ;;
 	chromium) echo Chromium ;;
+	languages) echo "one of Node, npm, curl and redis-py" ;;
 	*) return 1 ;;
 	esac
 }
@@ -464,7 +475,7 @@ port() {
 }
 
 # is_program SERVER tells a program that tests start from a server.
-is_program() { [ "$1" = pgbouncer ] || [ "$1" = chromium ]; }
+is_program() { [ "$1" = pgbouncer ] || [ "$1" = chromium ] || [ "$1" = languages ]; }
 
 # missing SERVER tells whether something has to be installed for it.
 missing() {
@@ -516,7 +527,8 @@ ensure() {
 	title=$(title "$server") variable=$(variable "$server") port=$(port "$server")
 	if is_program "$server"; then
 		if "${server}_installed"; then
-			say "$title is installed"
+			say "$server: installed"
+			[ "$server" != languages ] || answers+=${answers:+,}languages # a test may be told to need them
 		elif [ -n "${SNOWFLAKE_NO_INSTALL:-}" ]; then
 			say "$title is missing; its tests are skipped"
 		else
@@ -570,7 +582,7 @@ ensure() {
 [ $# -gt 0 ] || set -- postgres mariadb mysql redis etcd pgbouncer
 for server in "$@"; do
 	title "$server" >/dev/null || fail "unknown server \"$server\": use postgres, mariadb, mysql, redis, etcd," \
-		"zookeeper, pgbouncer or chromium"
+		"zookeeper, pgbouncer, chromium or languages"
 done
 mkdir -p .bin
 : >"$log"

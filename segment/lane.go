@@ -434,7 +434,7 @@ func (l *lane) claim(ctx context.Context, size int64) (*block, error) {
 	if errors.Is(err, ErrWentBack) {
 		err = l.halt(ctx, t, err)
 	}
-	if err == nil || lasting(err) || errors.Is(err, ErrFrozen) {
+	if err == nil || lasting(err) || errors.Is(err, ErrFrozen) || errors.Is(err, ErrStore) {
 		return b, err
 	}
 	return nil, fmt.Errorf("%w: counter %q: %w", ErrStore, l.name, err)

@@ -68,7 +68,7 @@ type counterInfo struct {
 	Name      string    `json:"name"`
 	State     string    `json:"state"`
 	Next      int64     `json:"next,string"`
-	Left      int64     `json:"left,string"` // numbers that are not claimed yet, whatever their residue
+	Left      *int64    `json:"left,string,omitempty"` // not claimed yet, of any residue; nil if unknown
 	Remainder int64     `json:"remainder"`
 	Modulus   int64     `json:"modulus"`
 	Kind      string    `json:"kind"`                     // segment, daily, or empty if it is not known yet
@@ -78,20 +78,25 @@ type counterInfo struct {
 
 func newCounterInfo(c segment.Counter) counterInfo {
 	info := counterInfo{
-		Name: c.Name, State: stateOpen, Next: c.Next, Left: lastNumber - c.Next + 1, Remainder: c.Remainder,
-		Modulus: c.Modulus, UpdatedAt: c.UpdatedAt.UTC(),
+		Name: c.Name, State: stateOpen, Next: c.Next, Remainder: c.Remainder, Modulus: c.Modulus,
+		UpdatedAt: c.UpdatedAt.UTC(),
 	}
+	left := lastNumber - c.Next + 1
 	info.Kind, _, _ = strings.Cut(c.Kind, ":")
 	claimed, wentBack := c.WentBack()
 	switch {
 	case wentBack:
 		info.State, info.Claimed = stateBack, claimed
 	case info.Kind == "closed":
-		info.State, info.Left = stateNote, 0
+		info.State = stateNote
 	case c.Modulus == 0:
 		info.State = stateFrozen
-	case info.Left < 1:
+	case left < 1:
 		info.State = stateFull
+	}
+	// How many numbers a day has is an option of the programs, which the database does not know.
+	if info.Kind != "daily" && info.State != stateNote {
+		info.Left = &left
 	}
 	return info
 }
@@ -184,7 +189,8 @@ func segmentsShowCommand() command {
 		name: "segments show", args: "NAME", short: "show one counter",
 		help: `
 Shows the next number of a counter, how many numbers are left, its residue, and when it was last changed, by
-the clock of the process that changed it. It is an error if there is no such counter.
+the clock of the process that changed it. How many are left of a daily counter is not shown: that depends on
+the digits, which the programs know. It is an error if there is no such counter.
 ` + dsnHelp + `
 
   snowflake segments show orders --dsn "$DSN"
@@ -221,7 +227,9 @@ func runSegmentsShow(ctx context.Context, e *env, o *options, args []string) (er
 	say(table, "counter\t%s\n", plain(info.Name))
 	say(table, "state\t%s\n", info.State)
 	say(table, "next\t%d\n", info.Next)
-	say(table, "left\t%d\n", info.Left)
+	if info.Left != nil {
+		say(table, "left\t%d\n", *info.Left)
+	}
 	say(table, "residue\t%s\n", info.residue())
 	if info.Kind != "" {
 		say(table, "kind\t%s\n", plain(info.Kind))

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -69,18 +70,47 @@ func TestCountersAreListedAndShownAsTheyAre(t *testing.T) {
 		}
 		infos := decode[[]counterInfo](t, c.succeed(t, "segments", "list", "ticket", "--json"))
 		if len(infos) != 1 || infos[0].Name != "tickets" || infos[0].Remainder != 1 || infos[0].Modulus != 2 ||
-			infos[0].State != stateOpen || infos[0].Next+infos[0].Left-1 != lastNumber {
+			infos[0].State != stateOpen || infos[0].Left == nil || infos[0].Next+*infos[0].Left-1 != lastNumber {
 			t.Errorf("as JSON: %+v", infos)
 		}
 		has(t, c.succeed(t, "segments", "show", "order"), "next", "10", "9223372036854775797", "none", "open")
 		c.claim(t, "full", lastNumber)
 		full := decode[counterInfo](t, c.succeed(t, "segments", "show", "full", "--json"))
-		if full.State != stateFull || full.Left != 0 {
+		if full.State != stateFull || full.Left == nil || *full.Left != 0 {
 			t.Errorf("a counter that is used up: %+v", full)
 		}
 		code, stdout, stderr := call(t, c.dsn, "segments", "show", "orde")
 		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `no counter "orde"`) {
 			t.Errorf("the beginning of a name: exit code %d, %s%s", code, stdout, stderr)
+		}
+	})
+}
+
+// How many digits the numbers of a day have is an option of the programs, which the database does not know.
+func TestOfADailyCounterNobodyIsToldHowManyNumbersAreLeft(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		c := openCounterStore(t, target)
+		source, err := segment.Daily(c.store, "invoice", 6, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer source.Close()
+		number, err := source.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("invoice/%d", number/1_000_000)
+		got := c.succeed(t, "segments", "show", name)
+		has(t, got, "daily", "open", "next     2")
+		if strings.Contains(got, "left") {
+			t.Errorf("a daily counter is shown as\n%s", got)
+		}
+		for _, args := range [][]string{{"show", name}, {"list", name}} {
+			text := c.succeed(t, append(append([]string{"segments"}, args...), "--json")...)
+			if strings.Contains(text, `"left"`) || !strings.Contains(text, `"next": "2"`) {
+				t.Errorf("%v: as JSON\n%s", args, text)
+			}
 		}
 	})
 }

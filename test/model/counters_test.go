@@ -7,6 +7,7 @@ const (
 	oneNumber  = "No number is given twice."
 	oneCounter = "A counter that was emptied or replaced gives nothing to those who know its identity."
 	oneStore   = "The numbers of a column come from one store, or have other remainders."
+	frozen     = "What somebody has found to be claimed, in a counter that went back, is claimed by nobody else."
 	above      = "Nobody claims a number twice, and whose number was refused uses no other one of that claim."
 )
 
@@ -24,6 +25,8 @@ const (
 	columnIsReadAgain                       // after it was noted
 	refusalGivesBlockUp                     // what is left of it
 	standingLooksAgain                      // whether the counter was raised
+	refusalFreezes                          // the counter that went back, for those who do not know that
+	claimComparesFrozen                     // whether the counter is frozen
 	counterMechanisms                       // how many there are, and one
 )
 
@@ -32,6 +35,7 @@ type counterTable struct {
 	mark     int8 // the identity that lies in the table; 0 if that is not there or was emptied
 	identity int8 // of the store that made the counter
 	next     int8 // the first number that was not claimed; 0 if there is no counter
+	frozen   int8 // the greatest number that is known to be claimed, if the counter went back; 0 otherwise
 }
 
 // column has numbers, which a unique index keeps apart, and the notes of where they come from.
@@ -62,6 +66,7 @@ const (
 	claims          // claims a block
 	creates         // makes the counter, because there is none
 	uses            // has a block
+	freezes         // the counter, because it went back
 	stands          // is not served until the counter is above what it knows
 	turnedAway      // its column has numbers of another store
 )
@@ -83,6 +88,7 @@ type counterState struct {
 	marks                int8
 	lost, empty, restore int8 // what may still happen: answers that are lost, and acts of the operator
 	saved, harmed        bool
+	found                [2]int8 // the greatest claimed number of a counter that somebody found to have gone back
 }
 
 // counting is a program with a source: where its counter is, for which column, and which numbers it takes.
@@ -149,8 +155,10 @@ func (w *counterWorld) steps(s counterState) []step[counterState] {
 			does("makes the counter", w.create)
 		case uses:
 			w.add(i, name(i), "inserts a row with its next number", chance, w.insert)
+		case freezes:
+			does("freezes the counter", w.freeze)
 		case stands:
-			if table.identity == p.knows && table.next > p.above && w.without != standingLooksAgain {
+			if table.identity == p.knows && table.next > p.above && table.frozen == 0 && w.without != standingLooksAgain {
 				does("tries once more", func(v *counterView) { v.at = claims })
 			}
 		}
@@ -192,9 +200,15 @@ func (w *counterWorld) claim(i int, p source, table counterTable) {
 	switch {
 	case table.next == 0:
 		w.add(i, name(i), "finds no counter", progress, func(v *counterView) { v.at = creates })
+	case table.frozen != 0 && w.without != claimComparesFrozen:
+		w.add(i, name(i), "is told that the counter is frozen", progress, func(v *counterView) {
+			if v.at = stands; p.above > table.frozen {
+				v.at = freezes // and notes the greater number
+			}
+		})
 	case table.identity != p.knows && w.without != claimComparesIdentity,
 		table.next <= p.above && w.without != claimComparesAbove:
-		w.add(i, name(i), "is told that the counter went back", progress, func(v *counterView) { v.at = stands })
+		w.add(i, name(i), "is told that the counter went back", progress, func(v *counterView) { v.at = freezes })
 	case table.next+width <= maxNumber:
 		w.add(i, name(i), "claims a block", progress, func(v *counterView) {
 			v.table.next += width
@@ -221,6 +235,23 @@ func (w *counterWorld) got(v *counterView, first, identity int8) {
 		v.breaks = oneCounter
 	case first <= known:
 		v.breaks = above
+	case first <= v.s.found[v.program.table]:
+		v.breaks = frozen
+	}
+}
+
+// freeze lets nobody claim from a counter that went back. A counter of another store is left alone, and one
+// that is not there is made. Whoever knows that much waits for the operator.
+func (w *counterWorld) freeze(v *counterView) {
+	v.at = stands
+	if v.table.mark != v.knows || v.table.next != 0 && v.table.identity != v.knows {
+		return
+	}
+	found := &v.s.found[v.program.table]
+	*found = max(*found, v.above)
+	if w.without != refusalFreezes {
+		v.table.identity, v.table.next = v.knows, max(v.table.next, 1)
+		v.table.frozen = max(v.table.frozen, v.above)
 	}
 }
 
@@ -231,7 +262,7 @@ func (w *counterWorld) create(v *counterView) {
 	case v.table.next != 0 && w.without != counterIsMadeOnce:
 		v.at = claims
 	case mark != v.knows && w.without != firstClaimComparesMark, v.above > 0 && w.without != claimComparesAbove:
-		v.at = stands
+		v.at = freezes
 	default:
 		v.table.identity, v.table.next = v.knows, 1+w.width*v.program.modulus
 		w.got(v, 1, mark)
@@ -271,7 +302,7 @@ func (w *counterWorld) operate() {
 	if w.s.empty > 0 && w.s.tables[here].mark != 0 {
 		w.add(0, "the operator", "empties the counters", chance, func(v *counterView) {
 			v.s.empty--
-			v.s.harmed, v.s.tables[here] = true, counterTable{}
+			v.s.harmed, v.s.found[here], v.s.tables[here] = true, 0, counterTable{}
 		})
 	}
 	if w.s.restore > 0 && !w.s.saved {
@@ -282,7 +313,7 @@ func (w *counterWorld) operate() {
 	if w.s.restore > 0 && w.s.saved {
 		w.add(0, "the operator", "restores the backup of the counters", chance, func(v *counterView) {
 			v.s.restore--
-			v.s.harmed, v.s.tables[here] = true, v.s.backup
+			v.s.harmed, v.s.found[here], v.s.tables[here] = true, 0, v.s.backup
 		})
 	}
 }
@@ -297,8 +328,8 @@ func (w *counterWorld) patience(s counterState) (step[counterState], bool) {
 			continue
 		}
 		w.add(i, "the operator", "raises the counter", progress, func(v *counterView) {
-			known := max(p.above, v.s.columns[0].greatest(), v.s.columns[1].greatest())
-			*v.table = counterTable{p.knows, p.knows, known + 1}
+			known := max(p.above, v.table.frozen, v.s.columns[0].greatest(), v.s.columns[1].greatest())
+			*v.table = counterTable{p.knows, p.knows, known + 1, 0}
 		})
 		return w.out[0], true
 	}

@@ -164,7 +164,7 @@ func TestTheClausesOfCountersHoldAndNeedEachMechanism(t *testing.T) {
 			counterWorld{programs: []counting{all, all}, restore: 1, width: 2},
 			map[counterMechanism]string{
 				refusalGivesBlockUp: above, claimComparesAbove: above,
-				standingLooksAgain: resting,
+				standingLooksAgain: resting, refusalFreezes: frozen, claimComparesFrozen: frozen,
 			},
 		},
 	} {

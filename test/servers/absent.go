@@ -46,7 +46,8 @@ const RequireVariable = "SNOWFLAKE_REQUIRE"
 // Required reports whether SNOWFLAKE_REQUIRE names a server. An unknown word in the list is an
 // error, because a typing error would otherwise turn failures into skips.
 func Required(server string) (bool, error) {
-	known := []string{"sqlite", "postgres", "mariadb", "mysql", "tidb", "redis", "etcd", "zookeeper"}
+	known := []string{"sqlite", "postgres", "mariadb", "mysql", "tidb", "redis", "etcd", "zookeeper",
+		"languages"}
 	found := false
 	for word := range strings.SplitSeq(os.Getenv(RequireVariable), ",") {
 		word = strings.TrimSpace(word)

@@ -101,3 +101,29 @@ sources:
 		t.Error("the log has the password of a ticket server")
 	}
 }
+
+// Every layer says that the database failed, and the log says it once.
+func TestALineOfTheLogSaysOnceThatADatabaseIsDown(t *testing.T) {
+	t.Parallel()
+	path := write(t, "sources:\n  orders: {kind: segment}\n  invoice: {kind: daily, digits: 6, zone: UTC}\n")
+	dsn := fmt.Sprintf("postgres://nobody:secret-password@127.0.0.1:%s/none", servers.Reserve(t))
+	s := begin(t, "--config", path, "--dsn", dsn, "--max-time", "100ms")
+	for _, source := range []string{"orders", "invoice"} {
+		servers.Eventually(t, func() error { // a request whose time is over first is not logged
+			if code, answer := s.post(t, "Next", `{"source":"`+source+`"}`); code != http.StatusServiceUnavailable {
+				return fmt.Errorf("%d %s", code, answer)
+			}
+			return nil
+		})
+	}
+	for line := range strings.Lines(s.log.String()) {
+		if strings.Count(line, "store failed") > 1 {
+			t.Errorf("it says a thing twice: %s", line)
+		}
+	}
+	for _, want := range []string{`"counter":"orders"`, `"counter":"invoice`, `no numbers left: counter`} {
+		if !strings.Contains(s.log.String(), want) {
+			t.Errorf("the log does not contain %s", want)
+		}
+	}
+}

@@ -127,6 +127,9 @@ func (c *Conn) SetIdle(idle bool) {
 	}
 }
 
+// NetConn returns the connection inside.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
 // Close closes the connection and makes room for another one.
 func (c *Conn) Close() error {
 	c.limiter.mu.Lock()

@@ -90,10 +90,9 @@ func (s *Server) Serve(listener net.Listener) error {
 	}
 }
 
-// Shutdown ends the service without losing a command. Close the listener first. Every command that comes from
-// now on is answered with an error that tells the client to ask another replica. A connection ends when its
-// client leaves, when it stays idle for so long as settle says and nothing was refused on it, or when ctx
-// ends. Shutdown returns the error of ctx if commands were cut off then.
+// Shutdown ends the service. Close the listener first. A connection is answered what has come on it, and then
+// its client sees the end of it, as also one that stays idle for so long as settle says. If ctx ends first,
+// Shutdown closes all connections, and returns the error of ctx if commands were cut off.
 func (s *Server) Shutdown(ctx context.Context, settle time.Duration) error {
 	s.mu.Lock()
 	s.stopping = true

@@ -2,8 +2,10 @@ package resp
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"path"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
+	"github.com/snowflakeplugin/snowflakeplugin/server/internal/unwrap"
 )
 
 // session is one connection.
@@ -30,7 +33,6 @@ type session struct {
 	name     string
 	known    bool // a token was shown, or none is required
 	failures int  // of AUTH
-	refused  bool // a command, because the service is ending
 
 	mu      sync.Mutex
 	waiting bool // for the first byte of a command
@@ -87,7 +89,27 @@ func (c *session) serve() {
 			if c.out.Flush() != nil || !more {
 				return
 			}
+			if stopping, settle := c.server.stops(); stopping {
+				c.leave(settle)
+				return
+			}
 		}
+	}
+}
+
+// leave tells the client that no command is answered any more, so it repeats those that are under way on
+// another connection. It waits until the client has closed its side, too: a connection that is closed while
+// something comes in loses the last answers.
+func (c *session) leave(settle time.Duration) {
+	c.mu.Lock()
+	c.waiting = true
+	err := c.conn.SetReadDeadline(time.Now().Add(settle))
+	c.mu.Unlock()
+	if secure, ok := c.conn.(*tls.Conn); ok {
+		_ = secure.CloseWrite()
+	}
+	if plain := unwrap.To[*net.TCPConn](c.conn); err == nil && plain != nil && plain.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, c.conn)
 	}
 }
 
@@ -136,14 +158,13 @@ func (c *session) waits() bool {
 	return c.waiting
 }
 
-// patience is how long the next command may take to begin. A client that was told to leave may take all the
-// time that the end of the service has: Shutdown closes the connection then.
+// patience is how long the next command may take to begin.
 func (c *session) patience() time.Duration {
 	limit := c.server.options.Idle
 	if !c.known {
 		limit = c.server.options.Greeting
 	}
-	if stopping, settle := c.server.stops(); stopping && !c.refused {
+	if stopping, settle := c.server.stops(); stopping {
 		limit = min(limit, settle)
 	}
 	return limit
@@ -156,9 +177,6 @@ const (
 	// unauthorized is the code of Redis for it, and the one of the metrics.
 	unauthorized = "unauthenticated"
 )
-
-// errEnding is what a client is told while the service is ending.
-var errEnding = errors.New("this replica is ending; ask another one")
 
 // command is a command, and what COMMAND tells of it.
 type command struct {
@@ -211,10 +229,6 @@ func (c *session) answer(args []string) bool {
 			"client", c.conn.RemoteAddr().String())
 		c.out.fail("ERR", "this port does not speak HTTP")
 		return false
-	}
-	if stopping, _ := c.server.stops(); stopping && name != "QUIT" {
-		c.refused = true
-		return c.observe(began, &issue.Fault{Kind: issue.Unavailable, Text: errEnding.Error()})
 	}
 	if !c.known && name != "AUTH" && name != "HELLO" && name != "QUIT" {
 		c.out.fail("NOAUTH", "Authentication required.")

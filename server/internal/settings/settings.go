@@ -6,6 +6,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -245,33 +246,24 @@ func (s *Settings) readDSN() error {
 }
 
 func (s *Settings) checkLimits() error {
-	var faults []error
-	for name, limit := range map[string][3]int{
-		"max-count":       {s.MaxCount, 1, 1_000_000},
-		"max-body":        {s.MaxBody, 64, 1 << 20},
-		"max-connections": {s.MaxConnections, 1, 1_000_000},
-		"max-requests":    {s.MaxRequests, 1, 1_000_000},
-	} {
-		if limit[0] < limit[1] || limit[0] > limit[2] {
-			faults = append(faults, outside(name, limit[0], limit[1], limit[2]))
-		}
-	}
-	for name, limit := range map[string][3]time.Duration{
-		"span":        {s.Span, 10 * time.Millisecond, 24 * time.Hour},
-		"max-time":    {s.MaxTime, time.Millisecond, time.Hour},
-		"idle":        {s.Idle, time.Millisecond, 24 * time.Hour},
-		"drain-delay": {s.DrainDelay, 0, time.Hour},
-		"drain":       {s.Drain, 0, time.Hour},
-	} {
-		if limit[0] < limit[1] || limit[0] > limit[2] {
-			faults = append(faults, outside(name, limit[0], limit[1], limit[2]))
-		}
-	}
-	return errors.Join(faults...)
+	return errors.Join(
+		within("max-count", s.MaxCount, 1, 1_000_000),
+		within("max-body", s.MaxBody, 64, 1<<20),
+		within("max-connections", s.MaxConnections, 1, 1_000_000),
+		within("max-requests", s.MaxRequests, 1, 1_000_000),
+		within("span", s.Span, 10*time.Millisecond, 24*time.Hour),
+		within("max-time", s.MaxTime, time.Millisecond, time.Hour),
+		within("idle", s.Idle, time.Millisecond, 24*time.Hour),
+		within("drain-delay", s.DrainDelay, 0, time.Hour),
+		within("drain", s.Drain, 0, time.Hour),
+	)
 }
 
-func outside(name string, value, least, most any) error {
-	return fmt.Errorf("%s is %v, but has to be from %v to %v", name, value, least, most)
+func within[N cmp.Ordered](name string, value, least, most N) error {
+	if value < least || value > most {
+		return fmt.Errorf("%s is %v, but has to be from %v to %v", name, value, least, most)
+	}
+	return nil
 }
 
 // checkAddress refuses to serve strangers without protection, unless that is what the operator says.

@@ -136,7 +136,7 @@ func (l *lazyStore) store(ctx context.Context) (*sqlsegment.Store, error) {
 	dialect := sqlsegment.Dialect(l.database.Dialect)
 	opened, err = sqlsegment.New(ctx, pool, dialect, sqlsegment.WithDedicatedPool())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", segment.ErrStore, err), pool.Close())
+		return nil, errors.Join(err, pool.Close())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,67 +147,44 @@ func (l *lazyStore) store(ctx context.Context) (*sqlsegment.Store, error) {
 	return opened, nil
 }
 
-// Claim implements segment.Store.
-func (l *lazyStore) Claim(ctx context.Context, name string, n int64) (int64, error) {
-	if err := segment.CheckClaim(name, n); err != nil {
-		return 0, err
-	}
+// call opens the store if necessary, and calls a method of it.
+func call[T any](ctx context.Context, l *lazyStore, method func(*sqlsegment.Store) (T, error)) (T, error) {
 	s, err := l.store(ctx)
 	if err != nil {
-		return 0, err
+		var none T
+		return none, err
 	}
-	return s.Claim(ctx, name, n)
+	return method(s)
+}
+
+// Claim implements segment.Store.
+func (l *lazyStore) Claim(ctx context.Context, name string, n int64) (int64, error) {
+	return call(ctx, l, func(s *sqlsegment.Store) (int64, error) { return s.Claim(ctx, name, n) })
 }
 
 // ClaimOn implements segment.TermsStore.
 func (l *lazyStore) ClaimOn(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
-	if err := segment.CheckTerms(name, n, t); err != nil {
-		return 0, err
-	}
-	s, err := l.store(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.ClaimOn(ctx, name, n, t)
+	return call(ctx, l, func(s *sqlsegment.Store) (int64, error) { return s.ClaimOn(ctx, name, n, t) })
 }
 
 // Counters implements segment.Ledger.
 func (l *lazyStore) Counters(ctx context.Context, prefix string) ([]segment.Counter, error) {
-	s, err := l.store(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.Counters(ctx, prefix)
+	return call(ctx, l, func(s *sqlsegment.Store) ([]segment.Counter, error) { return s.Counters(ctx, prefix) })
 }
 
 // Change implements segment.Ledger.
 func (l *lazyStore) Change(ctx context.Context, prev, next segment.Counter) (bool, error) {
-	if err := segment.CheckChange(prev, next); err != nil {
-		return false, err
-	}
-	s, err := l.store(ctx)
-	if err != nil {
-		return false, err
-	}
-	return s.Change(ctx, prev, next)
+	return call(ctx, l, func(s *sqlsegment.Store) (bool, error) { return s.Change(ctx, prev, next) })
 }
 
 // Remove implements segment.Ledger.
 func (l *lazyStore) Remove(ctx context.Context, prev segment.Counter) (bool, error) {
-	s, err := l.store(ctx)
-	if err != nil {
-		return false, err
-	}
-	return s.Remove(ctx, prev)
+	return call(ctx, l, func(s *sqlsegment.Store) (bool, error) { return s.Remove(ctx, prev) })
 }
 
 // Now implements segment.Ledger.
 func (l *lazyStore) Now(ctx context.Context) (time.Time, error) {
-	s, err := l.store(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return s.Now(ctx)
+	return call(ctx, l, func(s *sqlsegment.Store) (time.Time, error) { return s.Now(ctx) })
 }
 
 // Close closes the store if it was opened.

@@ -35,12 +35,13 @@ func (c *conns) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// settled says whether every connection was idle all the time since then.
-func (c *conns) settled(since time.Time) bool {
+// settled says whether every connection was idle all the time since then, which is not before the beginning,
+// or there is none.
+func (c *conns) settled(since, began time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, idle := range c.all {
-		if idle.IsZero() || idle.After(since) {
+		if since.Before(began) || idle.IsZero() || idle.After(since) {
 			return false
 		}
 	}
@@ -55,8 +56,7 @@ func (s *Server) Settle(ctx context.Context, began time.Time, idle time.Duration
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		since := time.Now().Add(-idle)
-		if s.conns.none() || !since.Before(began) && s.conns.settled(since) {
+		if s.conns.settled(time.Now().Add(-idle), began) {
 			return
 		}
 		select {
@@ -65,11 +65,4 @@ func (s *Server) Settle(ctx context.Context, began time.Time, idle time.Duration
 		case <-ticker.C:
 		}
 	}
-}
-
-// none says whether there is no connection.
-func (c *conns) none() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.all) == 0
 }

@@ -101,25 +101,10 @@ func connectError(ctx context.Context, err error) error {
 	return connect.NewError(codeOf(fault.Kind), fault)
 }
 
-func codeOf(k issue.Kind) connect.Code {
-	switch k {
-	case issue.Invalid:
-		return connect.CodeInvalidArgument
-	case issue.Unknown:
-		return connect.CodeNotFound
-	case issue.Unavailable:
-		return connect.CodeUnavailable
-	case issue.Exhausted:
-		return connect.CodeResourceExhausted
-	case issue.Broken:
-		return connect.CodeFailedPrecondition
-	case issue.Canceled:
-		return connect.CodeCanceled
-	case issue.Deadline:
-		return connect.CodeDeadlineExceeded
-	case issue.Denied:
-		return connect.CodePermissionDenied
-	case issue.Internal:
+// codeOf returns the code of Connect, which has the name of the kind.
+func codeOf(k issue.Kind) (code connect.Code) {
+	if err := code.UnmarshalText([]byte(k.String())); err != nil {
+		return connect.CodeInternal
 	}
-	return connect.CodeInternal
+	return code
 }
