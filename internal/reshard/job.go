@@ -255,6 +255,10 @@ func (m *machine) failed(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if dialect.Missing(err) && !errors.Is(err, errs.ErrSharding) {
+		err = fmt.Errorf("%w: a table is gone, which happens when another process goes on with the job: look at "+
+			"its state, and call the step again: %w", errs.ErrSharding, err)
+	}
 	return fmt.Errorf("snowflakeplugin: reshard %s: %s: %w", m.Name, doing, err)
 }
 
