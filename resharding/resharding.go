@@ -22,6 +22,7 @@
 package resharding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/reshard"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
@@ -218,10 +220,13 @@ func each(
 		if err != nil {
 			return err
 		}
-		done, err := do(current, j, of)
-		if err == nil && done {
-			err = registry.Forget(ctx, j)
-		}
+		err = (Settings{}).patiently(ctx, new(bool), func() error {
+			done, err := do(current, j, of)
+			if err == nil && done {
+				err = registry.Forget(ctx, j)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -248,11 +253,58 @@ func (s Settings) change(
 	return s.run(ctx, current, shardmap.NewJob(current.Topology, from, to))
 }
 
-func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (time.Duration, error) {
+// patiently does something again that another writer has kept from its lock, as SQLite has only one. It does
+// so for the budget, which begins anew when rows have moved. Every step can be repeated.
+func (s Settings) patiently(ctx context.Context, moved *bool, do func() error) error {
+	var since time.Time
+	for {
+		err := do()
+		if !dialect.Locked(err) || errors.Is(err, errs.ErrSharding) {
+			return err
+		}
+		if since.IsZero() || *moved {
+			since, *moved = time.Now(), false
+		}
+		if time.Since(since) > cmp.Or(s.Budget, defaultBudget) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errs.Ended(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+const (
+	defaultBudget = time.Second
+	pause         = 50 * time.Millisecond // before a step is repeated
+)
+
+// run begins a resharding, or goes on with it.
+func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (stopped time.Duration, err error) {
 	of, err := s.job(r, j)
 	if err != nil {
 		return 0, err
 	}
+	moved := false
+	of.Progress = func(p reshard.Progress) {
+		moved = moved || p.Step == "copy"
+		if s.Progress != nil {
+			s.Progress(Progress(p))
+		}
+	}
+	err = s.patiently(ctx, &moved, func() error {
+		stopped, err = s.attempt(ctx, r, j, of)
+		return err
+	})
+	return stopped, err
+}
+
+// attempt is run until another writer is in the way.
+func (s Settings) attempt(
+	ctx context.Context, r *router.Router, j shardmap.Job, of *reshard.Job,
+) (stopped time.Duration, err error) {
 	registry := shardmap.Registry{Topology: r.Topology}
 	begun, err := registry.HasBegun(ctx, j)
 	if err == nil && !begun {
@@ -266,11 +318,9 @@ func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (ti
 	if err != nil {
 		return 0, err
 	}
-	stopped, err := of.Run(ctx)
-	if err != nil {
-		return stopped, err
+	if stopped, err = of.Run(ctx); err == nil {
+		_, err = r.Adopt(ctx)
 	}
-	_, err = r.Adopt(ctx)
 	return stopped, err
 }
 
@@ -310,7 +360,7 @@ func checkColocated(ctx context.Context, r *router.Router, j shardmap.Job) error
 func (s Settings) job(r *router.Router, j shardmap.Job) (*reshard.Job, error) {
 	of := &reshard.Job{
 		Name: j.Name, Mask: r.Mask, Map: entries{r.Topology, j}, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond,
-		Budget: s.Budget,
+		Budget: cmp.Or(s.Budget, defaultBudget),
 		Make: func(ctx context.Context) error {
 			for _, e := range j.To {
 				if err := r.MakeTables(ctx, e); err != nil {
@@ -319,9 +369,6 @@ func (s Settings) job(r *router.Router, j shardmap.Job) (*reshard.Job, error) {
 			}
 			return nil
 		},
-	}
-	if s.Progress != nil {
-		of.Progress = func(p reshard.Progress) { s.Progress(Progress(p)) }
 	}
 	for _, side := range []struct {
 		entries []shardmap.Entry

@@ -271,3 +271,74 @@ func TestACutoverThatBrokeOffBetweenTwoDatabasesIsFinished(t *testing.T) {
 		p.finds(orders, "in the process whose move broke off")
 	})
 }
+
+// Somebody writes to the file of SQLite for some seconds, and the busy timeout is shorter.
+func TestAReshardingWaitsForAnotherWriterOfSQLite(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Named("sqlite")
+	dsn := target.DSN(t)
+	db := target.OpenDSN(t, dsn, nil)
+	p := startRouter(t, db)
+	orders := p.create(100)
+	other := target.OpenDSN(t, dsn, nil)
+	pool, err := db.DB()
+	must(t, err, "DB")
+	pool.SetMaxOpenConns(1)
+	must(t, db.Exec("PRAGMA busy_timeout = 50").Error, "PRAGMA")
+	for _, step := range []string{"", "copy", "drain", "compare"} {
+		held := make(chan error, 1)
+		hold := func() {
+			tx := other.Begin()
+			must(t, tx.Exec("UPDATE split_tags SET name = name").Error, "the lock")
+			go func() {
+				time.Sleep(2 * time.Second)
+				held <- tx.Rollback().Error
+			}()
+		}
+		settings := once(step, hold)
+		if settings.Budget = 10 * time.Second; step == "" {
+			hold()
+		}
+		modulus := 2 * splitFrom
+		if p.router.Shards() > splitFrom {
+			modulus = splitFrom
+		}
+		_, err := settings.Resize(t.Context(), p.router, modulus)
+		must(t, err, "Resize with a writer at "+step)
+		must(t, <-held, "Rollback")
+		p.finds(orders, "afterwards")
+		must(t, resharding.Clean(t.Context(), p.router), "Clean")
+	}
+}
+
+// A program starts while another one splits a shard. Late statements must not find tables under the old names.
+func TestAutoMigrateMakesNoTableThatACutoverHasRenamed(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		orders := mover.create(100)
+		db := target.OpenDSN(t, dsn, nil)
+		starting := startRouter(t, db)
+		done := false
+		must(t, db.Callback().Row().Before("gorm:row").Register("split", func(tx *gorm.DB) {
+			about := fmt.Sprint(tx.Statement.SQL.String(), tx.Statement.Vars)
+			if !done && strings.Contains(about, "split_orders_01") {
+				done = true
+				_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
+				must(t, err, "Split")
+			}
+		}), "a callback")
+		if err := starting.router.AutoMigrate(t.Context()); err != nil && !errors.Is(err, snowflakeplugin.ErrShardMap) {
+			t.Errorf("AutoMigrate: %v", err)
+		}
+		same(t, "AutoMigrate was overtaken", done, true)
+		for _, table := range []string{"split_orders_01", "split_items_01", "split_order_tags_01"} {
+			if db.Migrator().HasTable(table) {
+				t.Errorf("%s was made again", table)
+			}
+		}
+		must(t, starting.router.AutoMigrate(t.Context()), "AutoMigrate again")
+		starting.finds(orders, "afterwards")
+	})
+}
