@@ -192,8 +192,7 @@ func (m *machine) openSide(e *Entry, i int) (*side, error) {
 		}
 		if len(m.dbs) > 0 && d.Kind != m.dbs[0].Kind {
 			return nil, fmt.Errorf("%w: rows can be moved only between databases of one kind, and these are %s "+
-				"and %s",
-				errs.ErrSharding, m.dbs[0].Kind, d.Kind)
+				"and %s", errs.ErrSharding, m.dbs[0].Kind, d.Kind)
 		}
 		s.d, m.dbs = d, append(m.dbs, d)
 	}
@@ -353,8 +352,7 @@ func (j *Job) Drop(ctx context.Context) error {
 	}
 	if err == nil {
 		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
-			return m.dropTables(ctx, on, m.to,
-				false)
+			return m.dropTables(ctx, on, m.to, false)
 		})
 	}
 	if err == nil {
@@ -392,8 +390,7 @@ func (j *Job) Clean(ctx context.Context) error {
 	}
 	if err == nil {
 		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
-			return m.dropTables(ctx, on, m.from,
-				true)
+			return m.dropTables(ctx, on, m.from, true)
 		})
 	}
 	for _, s := range m.from {

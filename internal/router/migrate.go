@@ -438,9 +438,8 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 			"WHERE contype = 'c' AND conrelid = to_regclass(?)"
 		args = []any{db.Statement.Quote(table)}
 	case dialect.MySQL:
-		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
-			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
-			"AND TABLE_NAME = ?"
+		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS WHERE CONSTRAINT_TYPE = " +
+			"'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?"
 		args = []any{space, name}
 	case dialect.SQLite:
 		query = "SELECT sql, 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
