@@ -22,7 +22,6 @@
 package resharding
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/reshard"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
@@ -49,7 +47,8 @@ type Settings struct {
 	// RowsPerSecond is how many rows are copied in a second at the most. 0 is no limit.
 	RowsPerSecond int
 	// Budget is how long a cutover tries to lock the tables, 50 milliseconds at a time. The default is one
-	// second. If a transaction is in the way for longer, the error names it, and the call can be repeated.
+	// second. If a transaction is in the way for longer, the error names it, and the call can be repeated. On
+	// SQLite, the other steps wait as long for another writer, beside the busy timeout of the connection.
 	Budget time.Duration
 	// Progress, if it is set, is called after each chunk.
 	Progress func(Progress)
@@ -220,7 +219,7 @@ func each(
 		if err != nil {
 			return err
 		}
-		err = (Settings{}).patiently(ctx, new(bool), func() error {
+		err = reshard.Patiently(ctx, 0, new(bool), func() error {
 			done, err := do(current, j, of)
 			if err == nil && done {
 				err = registry.Forget(ctx, j)
@@ -253,36 +252,10 @@ func (s Settings) change(
 	return s.run(ctx, current, shardmap.NewJob(current.Topology, from, to))
 }
 
-// patiently does something again that another writer has kept from its lock, as SQLite has only one. It does
-// so for the budget, which begins anew when rows have moved. Every step can be repeated.
-func (s Settings) patiently(ctx context.Context, moved *bool, do func() error) error {
-	var since time.Time
-	for {
-		err := do()
-		if !dialect.Locked(err) || errors.Is(err, errs.ErrSharding) {
-			return err
-		}
-		if since.IsZero() || *moved {
-			since, *moved = time.Now(), false
-		}
-		if time.Since(since) > cmp.Or(s.Budget, defaultBudget) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errs.Ended(ctx)
-		case <-time.After(pause):
-		}
-	}
-}
-
-const (
-	defaultBudget = time.Second
-	pause         = 50 * time.Millisecond // before a step is repeated
-)
-
 // run begins a resharding, or goes on with it.
-func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (stopped time.Duration, err error) {
+func (s Settings) run(
+	ctx context.Context, r *router.Router, j shardmap.Job,
+) (stopped time.Duration, err error) {
 	of, err := s.job(r, j)
 	if err != nil {
 		return 0, err
@@ -294,7 +267,7 @@ func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (st
 			s.Progress(Progress(p))
 		}
 	}
-	err = s.patiently(ctx, &moved, func() error {
+	err = reshard.Patiently(ctx, s.Budget, &moved, func() error {
 		stopped, err = s.attempt(ctx, r, j, of)
 		return err
 	})
@@ -360,7 +333,7 @@ func checkColocated(ctx context.Context, r *router.Router, j shardmap.Job) error
 func (s Settings) job(r *router.Router, j shardmap.Job) (*reshard.Job, error) {
 	of := &reshard.Job{
 		Name: j.Name, Mask: r.Mask, Map: entries{r.Topology, j}, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond,
-		Budget: cmp.Or(s.Budget, defaultBudget),
+		Budget: s.Budget,
 		Make: func(ctx context.Context) error {
 			for _, e := range j.To {
 				if err := r.MakeTables(ctx, e); err != nil {

@@ -139,8 +139,8 @@ func (m *cutter) settle(ctx context.Context, h held) error {
 }
 
 // testify finds out what no trigger has seen: on MySQL and MariaDB whether somebody has emptied an old table,
-// which takes as long for many rows as for few, unless all witnesses were written to. On SQLite a row may have
-// replaced another one, so its rows are counted.
+// which takes as long for many rows as for few, unless all witnesses were written to. On SQLite a row may
+// have replaced another one, so its rows are counted.
 func (m *cutter) testify(ctx context.Context, h held) error {
 	for n, first := range m.from[0].tables {
 		counted := false

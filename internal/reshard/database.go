@@ -151,7 +151,7 @@ func texts(ctx context.Context, q gorm.ConnPool, columns int, query string, args
 func each(
 	ctx context.Context, q gorm.ConnPool, read func(*sql.Rows) error, query string, args ...any,
 ) error {
-	rows, err := q.QueryContext(ctx, query, args...) //nolint:sqlclosecheck,rowserrcheck // EachRow does both.
+	rows, err := q.QueryContext(ctx, query, args...) //nolint:rowserrcheck // EachRow does both.
 	return dialect.EachRow(rows, err, read)
 }
 

@@ -64,8 +64,8 @@ func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) e
 		case dialect.Missing(err):
 			continue
 		case err == nil && rows:
-			err = fmt.Errorf("%w: rows were written to %s, which was made after a cutover had renamed it: move them "+
-				"by hand, and drop it", errs.ErrSharding, table)
+			err = fmt.Errorf("%w: rows were written to %s, which was made after a cutover had renamed it: move "+
+				"them by hand, and drop it", errs.ErrSharding, table)
 		case err == nil:
 			err = g.execute(ctx, e.Database, "DROP TABLE "+db.Statement.Quote(table))
 		}

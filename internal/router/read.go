@@ -986,7 +986,7 @@ func (r *Router) figures(
 		return err
 	}
 	return q.run(func(_ int, tx *gorm.DB) error {
-		rows, err := tx.Rows() //nolint:sqlclosecheck,rowserrcheck // EachRow does both.
+		rows, err := tx.Rows() //nolint:rowserrcheck // EachRow does both.
 		return dialect.EachRow(rows, err, read)
 	})
 }

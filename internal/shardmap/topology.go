@@ -336,7 +336,7 @@ func (t *Topology) EachPlainRow(
 	ctx context.Context, db *gorm.DB, read func(*sql.Rows) error, query string, args ...any,
 ) error {
 	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-	rows, err := tx.Raw(query, args...).Rows() //nolint:sqlclosecheck,rowserrcheck // EachRow does both.
+	rows, err := tx.Raw(query, args...).Rows() //nolint:rowserrcheck // EachRow does both.
 	return dialect.EachRow(rows, err, read)
 }
 

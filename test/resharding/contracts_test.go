@@ -174,7 +174,7 @@ func TestCleanDoesNotDropARowThatCameLate(t *testing.T) {
 		orders := p.create(100)
 		_, err := resharding.Split(t.Context(), p.router, shardOne, 2)
 		must(t, err, "Split")
-		late := p.on(orders, 1).ID - 4096
+		late := p.onOne(orders).ID - 4096
 		must(t, db.Exec("INSERT INTO split_orders_01_away (id, name) VALUES (?, 'late')", late).Error, "a late row")
 		err = resharding.Clean(t.Context(), p.router)
 		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "Clean")
@@ -191,7 +191,7 @@ func TestRowsAreNotPartedFromThoseTheyAreKeyedLike(t *testing.T) {
 	each(t, func(t *testing.T, target dbtest.Target) {
 		db := target.Open(t, nil)
 		p := startRouter(t, db)
-		one := p.on(p.create(100), 1)
+		one := p.onOne(p.create(100))
 		apart := one.ID - 4096 + splitFrom
 		if apart&^(2*splitFrom-1) != (one.ID-4096)&^(2*splitFrom-1) {
 			apart = one.ID - 4096 - splitFrom
@@ -212,13 +212,13 @@ func TestRowsAreNotPartedFromThoseTheyAreKeyedLike(t *testing.T) {
 func TestAReshardingEndsWithPoolsOfAnySize(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
 		for _, size := range []int{1, 2} {
 			var dbs []*gorm.DB
 			for range 2 {
 				dbs = append(dbs, target.OpenDSN(t, target.DSN(t), nil, dbtest.MaxOpenConns(size)))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
 			p := startRouter(t, dbs...)
 			orders := p.create(100)
 			_, err := resharding.Split(ctx, p.router, shardOne, 2, 0, 1)

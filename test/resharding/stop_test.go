@@ -20,7 +20,7 @@ const longestStop = 300 * time.Millisecond
 // fillShard gives the shard 1 so many orders by plain SQL. It returns the ID of one.
 func (p *program) fillShard(plain *gorm.DB, rows int) snowflakeplugin.ID {
 	p.Helper()
-	one := p.on(p.create(8), 1)
+	one := p.onOne(p.create(8))
 	const table = "split_orders_01"
 	must(p.T, plain.Exec("DELETE FROM "+table+" WHERE id <> ?", one.ID).Error, "the other rows")
 	for n := 1; n < rows; n += min(n, rows-n) {
