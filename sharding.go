@@ -76,16 +76,18 @@ func NewRouter(cfg ShardingConfig, models ...any) (*Router, error) {
 // may use any.
 func Broadcast(model any) any { return shardmap.Broadcast(model) }
 
+// maxTries is how often something is done at the most that a cutover overtakes.
+const maxTries = 8
+
 // route calls do with the router of the shard map that is valid now. If a cutover comes in between, so
 // that nothing was done, it calls do again.
 func (r *Router) route(ctx context.Context, do func(current *router.Router) error) error {
-	const tries = 8
 	for try := 1; ; try++ {
 		current, err := r.r.At(ctx)
 		if err != nil {
 			return err
 		}
-		if err = do(current); err == nil || try == tries {
+		if err = do(current); err == nil || try == maxTries {
 			return publicError(err)
 		}
 		again, failed := current.Missed(ctx, err, try == 1)
@@ -284,11 +286,15 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // and returns a [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails
 // there ends the call.
 func (r *Router) AutoMigrate(ctx context.Context) error {
-	current, err := r.r.Settled(ctx)
-	if err != nil {
-		return err
+	for try := 1; ; try++ {
+		current, err := r.r.Settled(ctx)
+		if err != nil {
+			return err
+		}
+		if err = current.AutoMigrate(ctx); try == maxTries || !errors.Is(err, errs.ErrShardMap) {
+			return publicError(err)
+		}
 	}
-	return publicError(current.AutoMigrate(ctx))
 }
 
 // Check compares the tables of all shards with the models and with each other. It looks for missing

@@ -47,7 +47,8 @@ type Settings struct {
 	// RowsPerSecond is how many rows are copied in a second at the most. 0 is no limit.
 	RowsPerSecond int
 	// Budget is how long a cutover tries to lock the tables, 50 milliseconds at a time. The default is one
-	// second. If a transaction is in the way for longer, the error names it, and the call can be repeated.
+	// second. If a transaction is in the way for longer, the error names it, and the call can be repeated. On
+	// SQLite, the other steps wait as long for another writer, beside the busy timeout of the connection.
 	Budget time.Duration
 	// Progress, if it is set, is called after each chunk.
 	Progress func(Progress)
@@ -218,10 +219,13 @@ func each(
 		if err != nil {
 			return err
 		}
-		done, err := do(current, j, of)
-		if err == nil && done {
-			err = registry.Forget(ctx, j)
-		}
+		err = reshard.Patiently(ctx, 0, new(bool), func() error {
+			done, err := do(current, j, of)
+			if err == nil && done {
+				err = registry.Forget(ctx, j)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -248,11 +252,32 @@ func (s Settings) change(
 	return s.run(ctx, current, shardmap.NewJob(current.Topology, from, to))
 }
 
-func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (time.Duration, error) {
+// run begins a resharding, or goes on with it.
+func (s Settings) run(
+	ctx context.Context, r *router.Router, j shardmap.Job,
+) (stopped time.Duration, err error) {
 	of, err := s.job(r, j)
 	if err != nil {
 		return 0, err
 	}
+	moved := false
+	of.Progress = func(p reshard.Progress) {
+		moved = moved || p.Step == "copy"
+		if s.Progress != nil {
+			s.Progress(Progress(p))
+		}
+	}
+	err = reshard.Patiently(ctx, s.Budget, &moved, func() error {
+		stopped, err = s.attempt(ctx, r, j, of)
+		return err
+	})
+	return stopped, err
+}
+
+// attempt is run until another writer is in the way.
+func (s Settings) attempt(
+	ctx context.Context, r *router.Router, j shardmap.Job, of *reshard.Job,
+) (stopped time.Duration, err error) {
 	registry := shardmap.Registry{Topology: r.Topology}
 	begun, err := registry.HasBegun(ctx, j)
 	if err == nil && !begun {
@@ -266,11 +291,9 @@ func (s Settings) run(ctx context.Context, r *router.Router, j shardmap.Job) (ti
 	if err != nil {
 		return 0, err
 	}
-	stopped, err := of.Run(ctx)
-	if err != nil {
-		return stopped, err
+	if stopped, err = of.Run(ctx); err == nil {
+		_, err = r.Adopt(ctx)
 	}
-	_, err = r.Adopt(ctx)
 	return stopped, err
 }
 
@@ -319,9 +342,6 @@ func (s Settings) job(r *router.Router, j shardmap.Job) (*reshard.Job, error) {
 			}
 			return nil
 		},
-	}
-	if s.Progress != nil {
-		of.Progress = func(p reshard.Progress) { s.Progress(Progress(p)) }
 	}
 	for _, side := range []struct {
 		entries []shardmap.Entry

@@ -69,8 +69,7 @@ func (m *capturer) function(s *side, t *table) string {
 		"IF TG_OP <> 'INSERT' THEN INSERT INTO %[2]s (t, k) VALUES (%[3]d, OLD.%[4]s); END IF;\n"+
 		"IF TG_OP = 'INSERT' THEN INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s);\n"+
 		"ELSIF TG_OP = 'UPDATE' AND NEW.%[4]s <> OLD.%[4]s THEN "+
-		"INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s); END IF;\n"+
-		"RETURN NULL; END $snowflake$",
+		"INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s); END IF;\nRETURN NULL; END $snowflake$",
 		s.d.Quoted(beside(t.Name, fmt.Sprintf("%s_%d", s.begin, t.n))), keys, t.n, key)
 }
 
@@ -84,8 +83,7 @@ func (m *capturer) capture(ctx context.Context, s *side) error {
 		dialect.SQLite:     "integer PRIMARY KEY AUTOINCREMENT", // No number comes twice.
 	}[d.Kind]
 	create := "CREATE TABLE IF NOT EXISTS " + d.Quoted(s.keys) + " (n " + number +
-		", t integer NOT NULL, k bigint)" +
-		d.Suffix
+		", t integer NOT NULL, k bigint)" + d.Suffix
 	if err := run(ctx, d.pool, create); err != nil {
 		return err
 	}
@@ -164,8 +162,7 @@ func (m *capturer) checkRight(ctx context.Context, s *side) error {
 	}
 	if strings.Contains(version[0][0], "TiDB") {
 		return fmt.Errorf("%w: TiDB has no triggers, so nothing tells which rows are written while others are "+
-			"copied",
-			errs.ErrSharding)
+			"copied", errs.ErrSharding)
 	}
 	trial := beside(s.tables[0].Name, s.begin+"_trial")
 	err = run(ctx, d.pool, "CREATE TABLE IF NOT EXISTS "+d.Quoted(trial)+" (n bigint PRIMARY KEY)"+d.Suffix)

@@ -124,8 +124,7 @@ func (m *comparer) sameSQL(mv *move, this, that string) string {
 		case d.Kind == dialect.SQLite:
 			// The plus sign removes the affinity of a column, by which text could be compared as a number.
 			conditions = append(conditions, fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS "+
-				"(+%[2]s)",
-				a, b))
+				"(+%[2]s)", a, b))
 			continue
 		case c.kind != mv.into[i].kind:
 			a, b = a+"::text", b+"::text"

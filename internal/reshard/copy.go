@@ -167,6 +167,13 @@ func (m *copier) approach(ctx context.Context) error {
 	if err := m.drainOpen(ctx); err != nil {
 		return err
 	}
+	for _, s := range m.from {
+		for _, t := range s.tables {
+			if err := t.choose(ctx); err != nil {
+				return err
+			}
+		}
+	}
 	for _, mv := range m.moves {
 		if err := (&comparer{m.machine}).compareAll(ctx, mv); err != nil {
 			return fmt.Errorf("comparing %s with %s: %w", mv.to.Name, mv.from.now, err)
@@ -177,6 +184,34 @@ func (m *copier) approach(ctx context.Context) error {
 		return err
 	}
 	return m.drainOpen(ctx)
+}
+
+// maxWitnesses is how many rows witness that nobody has emptied a table.
+const maxWitnesses = 64
+
+// choose chooses the witnesses of a table, from the least key to the greatest one. Each takes one look at the
+// index.
+func (t *table) choose(ctx context.Context) error {
+	d := t.side.d
+	t.witnesses = map[int64]bool{}
+	if d.Kind != dialect.MySQL {
+		return nil
+	}
+	keys := func(where, order string) ([]int64, error) {
+		return numbers(ctx, d.pool, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %[1]s %[4]s LIMIT 1",
+			d.Quote(t.Key), t.quoted(), where, order))
+	}
+	greatest, err := keys("1 = 1", "DESC")
+	if err != nil || len(greatest) == 0 {
+		return err
+	}
+	next, err := keys("1 = 1", "ASC")
+	for least := next; err == nil && len(next) > 0 && next[0] <= greatest[0]; {
+		t.witnesses[next[0]] = true
+		after := next[0] + (greatest[0]-least[0])/maxWitnesses
+		next, err = keys(fmt.Sprintf("%s > %d", d.Quote(t.Key), after), "ASC")
+	}
+	return err
 }
 
 // drainOpen goes through the list while others add to it, until a round is short.
@@ -232,6 +267,7 @@ func (m *copier) drain(
 	whole := make([]bool, len(s.tables))
 	for _, l := range all {
 		numbers = append(numbers, l.n)
+		delete(s.tables[l.table].witnesses, l.key.Int64)
 		switch {
 		case l.key.Valid:
 			keys[l.table] = append(keys[l.table], l.key.Int64)

@@ -150,18 +150,9 @@ func texts(ctx context.Context, q gorm.ConnPool, columns int, query string, args
 
 func each(
 	ctx context.Context, q gorm.ConnPool, read func(*sql.Rows) error, query string, args ...any,
-) (err error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := read(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+) error {
+	rows, err := q.QueryContext(ctx, query, args...) //nolint:rowserrcheck // EachRow does both.
+	return dialect.EachRow(rows, err, read)
 }
 
 // splitName separates the schema of a table from its name.
@@ -295,15 +286,13 @@ func (d *database) columnsOf(
 	args := []any{name, space}
 	switch d.Kind {
 	case dialect.PostgreSQL:
-		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute " +
-			"WHERE attrelid = to_regclass($1) AND attnum > 0 " +
-			"AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute WHERE attrelid = " +
+			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
 		args = []any{d.Quoted(table)}
 	case dialect.MySQL:
 		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') FROM " +
-			"information_schema.COLUMNS " +
-			"WHERE TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
-			"AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
+			"information_schema.COLUMNS WHERE TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), " +
+			"DATABASE()) AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
 	default:
 		if space == "" {
 			args[1] = "main"

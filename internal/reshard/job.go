@@ -121,6 +121,10 @@ type table struct {
 	n    int    // the position in the entry
 	away string // what an old table is called in the end
 	now  string // what it is called
+	// witnesses are keys of rows that were there when the comparison began, and to which nobody has written
+	// since. If one of them is still there, nobody has emptied the table meanwhile: whoever does so and stores
+	// the row again is seen by a trigger.
+	witnesses map[int64]bool
 }
 
 func (t *table) quoted() string { return t.side.d.Quoted(t.now) }
@@ -188,8 +192,7 @@ func (m *machine) openSide(e *Entry, i int) (*side, error) {
 		}
 		if len(m.dbs) > 0 && d.Kind != m.dbs[0].Kind {
 			return nil, fmt.Errorf("%w: rows can be moved only between databases of one kind, and these are %s "+
-				"and %s",
-				errs.ErrSharding, m.dbs[0].Kind, d.Kind)
+				"and %s", errs.ErrSharding, m.dbs[0].Kind, d.Kind)
 		}
 		s.d, m.dbs = d, append(m.dbs, d)
 	}
@@ -250,6 +253,10 @@ const maxCutovers = 3
 func (m *machine) failed(doing string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if dialect.Missing(err) && !errors.Is(err, errs.ErrSharding) {
+		err = fmt.Errorf("%w: a table is gone, which happens when another process goes on with the job: look at "+
+			"its state, and call the step again: %w", errs.ErrSharding, err)
 	}
 	return fmt.Errorf("snowflakeplugin: reshard %s: %s: %w", m.Name, doing, err)
 }
@@ -345,8 +352,7 @@ func (j *Job) Drop(ctx context.Context) error {
 	}
 	if err == nil {
 		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
-			return m.dropTables(ctx, on, m.to,
-				false)
+			return m.dropTables(ctx, on, m.to, false)
 		})
 	}
 	if err == nil {
@@ -384,8 +390,7 @@ func (j *Job) Clean(ctx context.Context) error {
 	}
 	if err == nil {
 		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
-			return m.dropTables(ctx, on, m.from,
-				true)
+			return m.dropTables(ctx, on, m.from, true)
 		})
 	}
 	for _, s := range m.from {

@@ -1,6 +1,7 @@
 package reshard
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -63,6 +64,29 @@ func (m *locker) patiently(ctx context.Context, sides []*side, try func() error)
 			return fmt.Errorf("%w: a transaction that uses the tables of the shard has not ended within %v, and "+
 				"writes go on as before. %s. End it, and call this again: %w", errs.ErrSharding, m.Budget,
 				strings.Join(who, "; "), err)
+		}
+		select {
+		case <-ctx.Done():
+			return errs.Ended(ctx)
+		case <-time.After(lockWait):
+		}
+	}
+}
+
+// Patiently does something again that another writer has kept from its lock, as SQLite has only one. It does
+// so for the budget, which begins anew when rows have moved. Every step of a job can be repeated.
+func Patiently(ctx context.Context, budget time.Duration, moved *bool, do func() error) error {
+	var since time.Time
+	for {
+		err := do()
+		if !dialect.Locked(err) || errors.Is(err, errs.ErrSharding) {
+			return err
+		}
+		if since.IsZero() || *moved {
+			since, *moved = time.Now(), false
+		}
+		if time.Since(since) > cmp.Or(budget, defaultBudget) {
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -129,9 +129,8 @@ func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err erro
 	to, routed = h.carried(stmt)
 	if inContext && routed {
 		if of.shard != to.shard && of.of == to.of && !of.all || of.all != to.all {
-			return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the "+
-				"handle a "+
-				"context of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
+			return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle "+
+				"a context of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
 		}
 		if !of.all && of.of == h.Topology || of.locked || of.id != 0 && of.of == to.of {
 			to = of

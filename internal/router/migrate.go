@@ -30,19 +30,56 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 		return errs.Ended(ctx)
 	}
 	var failures []error
+	var made []string
 	e := g.cluster.Entry(shard)
 	for _, table := range g.cluster.Tables(e) {
-		if err := g.migrateTable(ctx, e, table); err != nil {
+		absent, err := g.migrateTable(ctx, e, table)
+		if err != nil {
 			failures = append(failures, fmt.Errorf("table %s: %w", table.Name, err))
+		}
+		if absent {
+			made = append(made, table.Name)
+		}
+	}
+	if len(made) > 0 {
+		if err := g.unmake(ctx, e, made); err != nil {
+			return err
 		}
 	}
 	return errors.Join(failures...)
 }
 
+// unmake drops tables that were made for an entry after a cutover had renamed those. Late statements must not
+// find them.
+func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) error {
+	of := g.cluster.current
+	changed, err := of.await(ctx, g.cluster)
+	if err != nil || !changed || slices.Contains(of.cluster.Load().Entries(), e) {
+		return err
+	}
+	db := g.cluster.Databases[e.Database]
+	for _, table := range made {
+		rows, err := g.hasRows(ctx, e.Database, table)
+		switch {
+		case dialect.Missing(err):
+			continue
+		case err == nil && rows:
+			err = fmt.Errorf("%w: rows were written to %s, which was made after a cutover had renamed it: move "+
+				"them by hand, and drop it", errs.ErrSharding, table)
+		case err == nil:
+			err = g.execute(ctx, e.Database, "DROP TABLE "+db.Statement.Quote(table))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return shardmap.Invalid(shardmap.ErrMapReplaced)
+}
+
 // makeTables makes the tables of an entry that the map does not have yet.
 func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) error {
 	for _, table := range g.cluster.Tables(e) {
-		if err := g.migrateTable(ctx, e, table); err != nil {
+		if _, err := g.migrateTable(ctx, e, table); err != nil {
 			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, e.Database, err)
 		}
 	}
@@ -241,44 +278,45 @@ func (g migrator) missingIndexes(tx *gorm.DB, m *shardmap.Model, e shardmap.Entr
 
 // migrateTable makes a table with its constraints, or brings it up to date. A table with rows gets
 // constraints only on PostgreSQL, where that takes no time. Everywhere else it would stop writes for as
-// long as the table is copied, so that is left to the operator, and Check says how.
+// long as the table is copied, so that is left to the operator, and Check says how. absent says that it was
+// not there.
 func (g migrator) migrateTable(
 	ctx context.Context, e shardmap.Entry, table shardmap.Table,
-) error {
+) (absent bool, err error) {
 	db := g.cluster.Databases[e.Database]
 	defer g.cluster.Engine.LockTables(db)()
 	tx := g.sessionFor(ctx, e.Database, table.Name)
 	stmt := &gorm.Statement{DB: tx}
 	if err := g.parse(stmt, table.Model, table.Name, e); err != nil {
-		return err
+		return false, err
 	}
 	missing, err := g.lacking(ctx, e, table)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var later []shardmap.Check
 	if missing.rows {
 		missing.checks, later = nil, missing.checks
 		for _, check := range later {
 			if err := g.refuseStrangers(ctx, e.Database, table.Name, check, stmt.Quote(table.Name)); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
 	defer withChecks(stmt.Schema, missing.checks)()
 	if err := shardmap.AutoMigrate(tx, table.Model); err != nil {
-		return err
+		return missing.absent, err
 	}
 	if db.Name() != dialect.PostgreSQL {
-		return nil
+		return missing.absent, nil
 	}
 	for _, check := range later {
 		if err := g.execute(ctx, e.Database, "ALTER TABLE "+stmt.Quote(table.Name)+" ADD "+check.Definition()+
 			" NOT VALID"); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return missing.absent, nil
 }
 
 // withChecks adds constraints to the schema by which GORM makes a table, and returns what removes them.
@@ -400,9 +438,8 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 			"WHERE contype = 'c' AND conrelid = to_regclass(?)"
 		args = []any{db.Statement.Quote(table)}
 	case dialect.MySQL:
-		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
-			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
-			"AND TABLE_NAME = ?"
+		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS WHERE CONSTRAINT_TYPE = " +
+			"'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?"
 		args = []any{space, name}
 	case dialect.SQLite:
 		query = "SELECT sql, 1 FROM sqlite_master WHERE type = 'table' AND name = ?"

@@ -985,18 +985,9 @@ func (r *Router) figures(
 	if err != nil {
 		return err
 	}
-	return q.run(func(_ int, tx *gorm.DB) (err error) {
-		rows, err := tx.Rows()
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			if err := read(rows); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
+	return q.run(func(_ int, tx *gorm.DB) error {
+		rows, err := tx.Rows() //nolint:rowserrcheck // EachRow does both.
+		return dialect.EachRow(rows, err, read)
 	})
 }
 

@@ -143,18 +143,12 @@ func describeShards(held string) string {
 
 // recordsIn reads the records about the router's models, if the table exists.
 func (r Registry) recordsIn(ctx context.Context, database int) ([]Record, error) {
-	db := r.Databases[database]
-	table := InternalTable(db, ShardsTable)
 	var records []Record
-	if !db.Session(&gorm.Session{NewDB: true, Context: ctx}).Migrator().HasTable(table) {
-		// GORM also answers no if it cannot ask.
-		if err := Ping(ctx, db); err != nil {
-			return nil, fmt.Errorf("table %s in database %d: %w", table, database, err)
-		}
-		return nil, nil
-	}
-	err := r.PlainOn(ctx, database, table).Where("name IN ?", r.shardedTables()).Find(&records).Error
+	err := ReadAll(ctx, r.Databases[database], ShardsTable, &records, func(tx *gorm.DB) *gorm.DB {
+		return tx.Where("name IN ?", r.shardedTables())
+	})
 	if err != nil {
+		table := InternalTable(r.Databases[database], ShardsTable)
 		return nil, fmt.Errorf("table %s in database %d: %w", table, database, err)
 	}
 	return records, nil

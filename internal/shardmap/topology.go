@@ -21,6 +21,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
@@ -333,19 +334,10 @@ func (t *Topology) PlainOn(ctx context.Context, database int, table string) *gor
 // EachPlainRow runs a query of the router's own and reads its rows.
 func (t *Topology) EachPlainRow(
 	ctx context.Context, db *gorm.DB, read func(*sql.Rows) error, query string, args ...any,
-) (err error) {
+) error {
 	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-	rows, err := tx.Raw(query, args...).Rows()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := read(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	rows, err := tx.Raw(query, args...).Rows() //nolint:rowserrcheck // EachRow does both.
+	return dialect.EachRow(rows, err, read)
 }
 
 // A statement on a shard sees the rows of one shard. A relation can be followed there only if all rows at

@@ -1,0 +1,344 @@
+package resharding_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/resharding"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
+)
+
+// shardOne is the shard that these tests split.
+var shardOne = resharding.Class{Residue: 1, Modulus: splitFrom}
+
+// once returns settings with which something happens once, at the first progress of a step.
+func once(step string, do func()) resharding.Settings {
+	return resharding.Settings{Chunk: 5, Progress: func(p resharding.Progress) {
+		if p.Step == step && do != nil {
+			now := do
+			do = nil
+			now()
+		}
+	}}
+}
+
+// interrupt begins to split the shard 1, and ends that at the first progress of a step.
+func (p *program) interrupt(step string) {
+	p.Helper()
+	ctx, cancel := context.WithCancel(p.Context())
+	defer cancel()
+	if _, err := once(step, cancel).Split(ctx, p.router, shardOne, 2); !errors.Is(err, context.Canceled) {
+		p.Fatalf("a split that was interrupted at %s: %v", step, err)
+	}
+}
+
+func tablesOf(t *testing.T, db *gorm.DB) string {
+	t.Helper()
+	names, err := db.Migrator().GetTables()
+	must(t, err, "GetTables")
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func TestAReshardingThatWasInterruptedIsResumedByAnyProcess(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db := target.OpenDSN(t, dsn, nil)
+		first := startRouter(t, db)
+		orders := first.create(100)
+		first.interrupt("drain")
+		first.finds(orders, "after the interruption")
+		_, err := resharding.Join(t.Context(), first.router, resharding.Class{Residue: 1, Modulus: 1}, 0)
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "another resharding of the shard")
+		// The journal says that all rows are copied.
+		must(t, db.Exec("DROP TABLE split_orders_05_g1").Error, "dropping a new table")
+		must(t, db.Exec("DELETE FROM split_orders_01_g1").Error, "emptying a new table")
+		second := startRouter(t, target.OpenDSN(t, dsn, nil))
+		must(t, resharding.Resume(t.Context(), second.router), "Resume")
+		same(t, "shards", second.router.Shards(), splitFrom+1)
+		second.finds(orders, "after Resume")
+		first.finds(orders, "in the process that was interrupted")
+		must(t, resharding.Resume(t.Context(), first.router), "Resume of what is over")
+		must(t, resharding.Drop(t.Context(), first.router), "Drop of what is over")
+		first.finds(orders, "after Drop, which has had nothing to do")
+	})
+}
+
+func TestDropTakesAReshardingBack(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db := target.OpenDSN(t, dsn, nil)
+		p := startRouter(t, db)
+		orders := p.create(100)
+		before := tablesOf(t, db)
+		p.interrupt("drain")
+		must(t, resharding.Clean(t.Context(), p.router), "Clean of what has not cut over")
+		other := startRouter(t, target.OpenDSN(t, dsn, nil))
+		must(t, resharding.Drop(t.Context(), other.router), "Drop")
+		same(t, "shards", other.router.Shards(), splitFrom)
+		left := strings.NewReplacer(" snowflake_copies", "", " snowflake_reshardings", "", " sqlite_sequence", "").
+			Replace(tablesOf(t, db)) // SQLite makes the last one itself, and keeps it.
+		same(t, "tables", left, before)
+		p.finds(orders, "after Drop")
+		_, err := resharding.Split(t.Context(), p.router, shardOne, 2)
+		must(t, err, "Split")
+		p.finds(orders, "after a split")
+	})
+}
+
+// A migration adds a column to the tables that are in use. Its values must not stay behind.
+func TestAColumnThatIsAddedMeanwhileIsMoved(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		p := startRouter(t, db)
+		orders := p.create(100)
+		add := func(table string) {
+			must(t, db.Exec("ALTER TABLE "+table+" ADD COLUMN extra integer").Error, "ALTER TABLE")
+		}
+		_, err := once("compare", func() {
+			add("split_orders_01")
+			must(t, db.Exec("UPDATE split_orders_01 SET extra = 7").Error, "values")
+		}).Split(t.Context(), p.router, shardOne, 2)
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a split")
+		suite.Says(t, err, "columns of split_orders_01")
+		p.finds(orders, "after a split that was refused")
+		err = resharding.Resume(t.Context(), p.router)
+		suite.Says(t, err, "split_orders_01 has a column extra")
+		add("split_orders_01_g1")
+		add("split_orders_05_g1")
+		must(t, resharding.Resume(t.Context(), p.router), "Resume")
+		var without int64
+		must(t, db.Raw("SELECT (SELECT COUNT(*) FROM split_orders_01_g1 WHERE extra IS NULL) + "+
+			"(SELECT COUNT(*) FROM split_orders_05_g1 WHERE extra IS NULL)").Scan(&without).Error, "reading")
+		same(t, "rows without the value", without, 0)
+		p.finds(orders, "after Resume")
+	})
+}
+
+func TestWhatIsAddedMeanwhileStandsInTheWayOfACutover(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		p := startRouter(t, db)
+		orders := p.create(100)
+		_, err := once("copy", func() {
+			must(t, db.Exec("CREATE VIEW seen AS SELECT id, amount FROM split_items_01").Error, "a view")
+		}).Split(t.Context(), p.router, shardOne, 2)
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a split")
+		suite.Says(t, err, "seen", "drop it first")
+		p.finds(orders, "after a split that was refused")
+		must(t, db.Exec("DROP VIEW seen").Error, "DROP VIEW")
+		must(t, resharding.Resume(t.Context(), p.router), "Resume")
+		p.finds(orders, "after Resume")
+	})
+}
+
+// A process is paused, another one goes on, and programs write to the new tables. When the first one continues, it
+// must not change a row.
+func TestAProcessThatWasPausedChangesNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		for _, step := range []string{"copy", "drain", "compare"} {
+			dsn := target.DSN(t)
+			paused := startRouter(t, target.OpenDSN(t, dsn, nil))
+			orders := paused.create(100)
+			_, err := once(step, func() {
+				other := startRouter(t, target.OpenDSN(t, dsn, nil))
+				must(t, resharding.Resume(t.Context(), other.router), step+": Resume")
+				orders = append(orders, other.create(50)...)
+			}).Split(t.Context(), paused.router, shardOne, 2)
+			suite.WantErr(t, err, snowflakeplugin.ErrSharding, step+": the first process")
+			paused.finds(orders, step+": afterwards")
+		}
+	})
+}
+
+// Somebody writes to an old table under its new name, by which nobody reads.
+func TestCleanDoesNotDropARowThatCameLate(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		p := startRouter(t, db)
+		orders := p.create(100)
+		_, err := resharding.Split(t.Context(), p.router, shardOne, 2)
+		must(t, err, "Split")
+		late := p.onOne(orders).ID - 4096
+		must(t, db.Exec("INSERT INTO split_orders_01_away (id, name) VALUES (?, 'late')", late).Error, "a late row")
+		err = resharding.Clean(t.Context(), p.router)
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "Clean")
+		suite.Says(t, err, "came after the cutover", "by hand")
+		var n int64
+		must(t, db.Table("split_orders_01_away").Where("id = ?", late).Count(&n).Error, "counting")
+		same(t, "late rows", n, 1)
+	})
+}
+
+// Keys from when WithShards was smaller are colocated by a smaller modulus only.
+func TestRowsAreNotPartedFromThoseTheyAreKeyedLike(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		p := startRouter(t, db)
+		one := p.onOne(p.create(100))
+		apart := one.ID - 4096 + splitFrom
+		if apart&^(2*splitFrom-1) != (one.ID-4096)&^(2*splitFrom-1) {
+			apart = one.ID - 4096 - splitFrom
+		}
+		before := tablesOf(t, db)
+		must(t, db.Exec("INSERT INTO split_items_01 (id, order_id, amount) VALUES (?, ?, 1)", apart, one.ID).Error,
+			"an item with an old key")
+		_, err := resharding.Split(t.Context(), p.router, shardOne, 2)
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "Split")
+		suite.Says(t, err, fmt.Sprint(apart), "split_items_01", "WithShards was smaller")
+		same(t, "tables", tablesOf(t, db), before)
+		must(t, db.Exec("DELETE FROM split_items_01 WHERE id = ?", apart).Error, "DELETE")
+		_, err = resharding.Split(t.Context(), p.router, shardOne, 2)
+		must(t, err, "Split")
+	})
+}
+
+func TestAReshardingEndsWithPoolsOfAnySize(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		for _, size := range []int{1, 2} {
+			var dbs []*gorm.DB
+			for range 2 {
+				dbs = append(dbs, target.OpenDSN(t, target.DSN(t), nil, dbtest.MaxOpenConns(size)))
+			}
+			p := startRouter(t, dbs...)
+			orders := p.create(100)
+			_, err := resharding.Split(ctx, p.router, shardOne, 2, 0, 1)
+			if size == 1 && target.Dialect == "mysql" {
+				suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a cutover without a second connection")
+				suite.Says(t, err, "one connection")
+				continue
+			}
+			must(t, err, fmt.Sprintf("Split over two databases with %d connections", size))
+			_, err = resharding.Join(ctx, p.router, shardOne, 0)
+			must(t, err, fmt.Sprintf("Join with %d connections", size))
+			must(t, resharding.Clean(ctx, p.router), "Clean")
+			p.finds(orders, "afterwards")
+		}
+	})
+}
+
+// Two databases do not commit together. What breaks off between their records leaves databases that disagree.
+func TestACutoverThatBrokeOffBetweenTwoDatabasesIsFinished(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsns := []string{target.DSN(t), target.DSN(t)}
+		dbs := []*gorm.DB{target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil)}
+		p := startRouter(t, dbs...)
+		orders := p.create(100)
+		recorded := false // in the database that gets the shard
+		broken := errors.New("broken by the test")
+		for i, db := range dbs {
+			must(t, db.Callback().Update().Before("gorm:update").Register("break", func(tx *gorm.DB) {
+				values, ok := tx.Statement.Dest.(map[string]any)
+				switch {
+				case tx.Statement.Table != "snowflake_shards" || !ok || values["held"] == nil:
+				case i == 1:
+					recorded = true
+				case recorded:
+					_ = tx.AddError(broken)
+				}
+			}), "a callback")
+		}
+		_, err := resharding.Move(t.Context(), p.router, shardOne, 1)
+		if !errors.Is(err, broken) {
+			t.Fatalf("the move: %v", err)
+		}
+		other := startRouter(t, target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil))
+		must(t, resharding.Resume(t.Context(), other.router), "Resume")
+		other.finds(orders, "after Resume")
+		for _, db := range dbs {
+			must(t, db.Callback().Update().Remove("break"), "Remove")
+		}
+		p.finds(orders, "in the process whose move broke off")
+	})
+}
+
+// Somebody writes to the file of SQLite for some seconds, and the busy timeout is shorter.
+func TestAReshardingWaitsForAnotherWriterOfSQLite(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Named("sqlite")
+	dsn := target.DSN(t)
+	db := target.OpenDSN(t, dsn, nil)
+	p := startRouter(t, db)
+	orders := p.create(100)
+	other := target.OpenDSN(t, dsn, nil)
+	pool, err := db.DB()
+	must(t, err, "DB")
+	pool.SetMaxOpenConns(1)
+	must(t, db.Exec("PRAGMA busy_timeout = 50").Error, "PRAGMA")
+	for _, step := range []string{"", "copy", "drain", "compare"} {
+		held := make(chan error, 1)
+		hold := func() {
+			tx := other.Begin()
+			must(t, tx.Exec("UPDATE split_tags SET name = name").Error, "the lock")
+			go func() {
+				time.Sleep(2 * time.Second)
+				held <- tx.Rollback().Error
+			}()
+		}
+		settings := once(step, hold)
+		if settings.Budget = 10 * time.Second; step == "" {
+			hold()
+		}
+		modulus := 2 * splitFrom
+		if p.router.Shards() > splitFrom {
+			modulus = splitFrom
+		}
+		_, err := settings.Resize(t.Context(), p.router, modulus)
+		must(t, err, "Resize with a writer at "+step)
+		must(t, <-held, "Rollback")
+		p.finds(orders, "afterwards")
+		must(t, resharding.Clean(t.Context(), p.router), "Clean")
+	}
+}
+
+// A program starts while another one splits a shard. Late statements must not find tables under the old names.
+func TestAutoMigrateMakesNoTableThatACutoverHasRenamed(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		orders := mover.create(100)
+		db := target.OpenDSN(t, dsn, nil)
+		starting := startRouter(t, db)
+		done := false
+		must(t, db.Callback().Row().Before("gorm:row").Register("split", func(tx *gorm.DB) {
+			about := fmt.Sprint(tx.Statement.SQL.String(), tx.Statement.Vars)
+			if !done && strings.Contains(about, "split_orders_01") {
+				done = true
+				_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
+				must(t, err, "Split")
+			}
+		}), "a callback")
+		if err := starting.router.AutoMigrate(t.Context()); err != nil && !errors.Is(err, snowflakeplugin.ErrShardMap) {
+			t.Errorf("AutoMigrate: %v", err)
+		}
+		same(t, "AutoMigrate was overtaken", done, true)
+		for _, table := range []string{"split_orders_01", "split_items_01", "split_order_tags_01"} {
+			if db.Migrator().HasTable(table) {
+				t.Errorf("%s was made again", table)
+			}
+		}
+		must(t, starting.router.AutoMigrate(t.Context()), "AutoMigrate again")
+		starting.finds(orders, "afterwards")
+	})
+}
