@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"gorm.io/driver/sqlite"
@@ -15,7 +16,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
 )
 
-type countedInvoice struct {
+type CountedInvoice struct {
 	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Number string             `gorm:"size:24;uniqueIndex" snowflake:"from:invoice"`
 	Serial int32              `snowflake:"from:serial"`
@@ -25,12 +26,10 @@ type countedInvoice struct {
 func ExampleWithNumbers() {
 	db, err := gorm.Open(sqlite.Open("file:invoices?mode=memory&cache=shared"), &gorm.Config{})
 	must(err)
-	noon := func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
-
 	store, err := gormsegment.New(db)
 	must(err)
 	defer store.Close()
-	invoices, err := segment.Daily(store, "invoice", 6, time.UTC, segment.WithClock(noon),
+	invoices, err := segment.Daily(store, "invoice", 6, time.UTC,
 		segment.WithText(func(n int64) string { return fmt.Sprintf("SO-%d-%06d", n/1e6, n%1e6) }))
 	must(err)
 	defer invoices.Close()
@@ -44,15 +43,15 @@ func ExampleWithNumbers() {
 	)
 	must(db.Use(plugin))
 	defer plugin.Close(context.Background())
-	must(db.AutoMigrate(&countedInvoice{}))
-	rows := []countedInvoice{{}, {}}
+	must(db.AutoMigrate(&CountedInvoice{}))
+	rows := []CountedInvoice{{}, {}}
 	must(db.Create(&rows).Error)
 	for _, row := range rows {
-		fmt.Println(row.Number, row.Serial)
+		fmt.Println(row.Number[strings.LastIndexByte(row.Number, '-')+1:], row.Serial) // without the day
 	}
 	// Output:
-	// SO-20261121-000001 5000
-	// SO-20261121-000002 5001
+	// 000001 5000
+	// 000002 5001
 }
 
 // must ends the program if something cannot be done.

@@ -189,11 +189,22 @@ func ExamplePlugin_Close() {
 // The time is part of the key, so a range of times is a range of keys.
 func ExampleID_range() {
 	db := exampleDB()
-	exampleCheck(db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))))
+	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
+	exampleCheck(db.Use(plugin))
 	exampleCheck(db.AutoMigrate(&Invoice{}, &Line{}))
 	exampleCheck(db.Create(&[]Invoice{{Total: 1}, {Total: 2}}).Error)
 
 	var invoices []Invoice
+	yesterday := func() error {
+		year, month, day := time.Now().Date()
+		today := time.Date(year, month, day, 0, 0, 0, 0, time.Local)
+		first, end, err := plugin.Range(today.AddDate(0, 0, -1), today)
+		if err != nil {
+			return err
+		}
+		return db.Where("id >= ? AND id < ?", first, end).Find(&invoices).Error
+	}
+	exampleCheck(yesterday())
 	lastMinute := func() error {
 		now := time.Now()
 		first, _, err := generator.Default().Range(now.Add(-time.Minute), now)
