@@ -45,11 +45,9 @@ func registerCodec(m *pgtype.Map) {
 	// An array codec holds its element type, so a new one is needed for the wrapped type. An array
 	// codec of another kind was registered by the caller, so it stays.
 	if c, standard := array.Codec.(*pgtype.ArrayCodec); standard && c.ElementType != scalar {
-		m.RegisterType(&pgtype.Type{
-			Name:  int8ArrayName,
-			OID:   pgtype.Int8ArrayOID,
-			Codec: &pgtype.ArrayCodec{ElementType: scalar, Delimiter: c.Delimiter},
-		})
+		wrapped := *c
+		wrapped.ElementType = scalar
+		m.RegisterType(&pgtype.Type{Name: int8ArrayName, OID: pgtype.Int8ArrayOID, Codec: &wrapped})
 	}
 }
 

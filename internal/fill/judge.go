@@ -442,12 +442,11 @@ func translated(db *gorm.DB, original *gorm.Config) {
 	}
 }
 
-// setError replaces the error of a statement.
+// setError replaces the error of a statement. AddError also notes it in the result of the statement, which has no
+// field for it before GORM 1.31.2.
 func setError(db *gorm.DB, err error) {
-	db.Error = err
-	if db.Statement.Result != nil {
-		db.Statement.Result.Error = err
-	}
+	db.Error = nil
+	_ = db.AddError(err)
 }
 
 // refusalOf reports whether an INSERT has failed because a row was there with the primary key of a new one,

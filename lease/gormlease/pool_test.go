@@ -2,6 +2,7 @@ package gormlease_test
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -85,7 +86,7 @@ func TestTheApplicationsDialectorIsNotWrittenTo(t *testing.T) {
 				d.DontSupportRenameIndex, d.ServerVersion = false, "the application's"
 				config, values = d.Config, func() any { return *d.Config }
 			case *pgdriver.Dialector:
-				values = func() any { return len(d.OptionOpenDB) }
+				values = func() any { return fmt.Sprint(*d.Config) }
 			}
 			before, callbacks := values(), db.Callback()
 			newStore(t, db)
@@ -93,7 +94,7 @@ func TestTheApplicationsDialectorIsNotWrittenTo(t *testing.T) {
 				t.Errorf("the dialector was %+v and is %+v", before, values())
 			}
 			if config == nil && before != values() {
-				t.Errorf("the dialector has %v options now", values())
+				t.Errorf("the dialector was %v and is %v", before, values())
 			}
 			if db.Callback() != callbacks {
 				t.Error("the callbacks are others")
