@@ -209,9 +209,13 @@ func (p *Plugin) Layout() generator.Layout {
 // their key alone. Times are rounded up to ticks of the layout. IDs may be up to ten ticks ahead of
 // the clock, so for "until now" leave hi out.
 //
-// It returns the errors of [generator.Layout.Range], among them one wrapping
-// generator.ErrInvalidLayout under [WithSource].
+// It returns the errors of [generator.Layout.Range], and one wrapping generator.ErrInvalidLayout
+// under [WithSource]: call Range of the layout there.
 func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
+	if p.config.source != nil {
+		return 0, 0, fmt.Errorf("%w: the plugin does not know that of a source (WithSource, snowflaketest): "+
+			"call Range of the generator.Layout that made the IDs", generator.ErrInvalidLayout)
+	}
 	low, high, err := p.Layout().Range(from, to)
 	return ID(low), ID(high), err
 }

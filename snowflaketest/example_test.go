@@ -42,6 +42,28 @@ func ExampleAt() {
 	// Output: 153833648947200000 <nil>
 }
 
+// Fields with the tag from: count as well.
+func ExampleCounting_numbers() {
+	type Invoice struct {
+		ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+		Number int64              `gorm:"uniqueIndex" snowflake:"from:invoice"`
+	}
+	db, err := gorm.Open(sqlite.Open(":memory:"), &gorm.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	numbers := snowflaketest.Counting(snowflakeplugin.WithNumbers("invoice", &snowflaketest.Counter{}))
+	if err := db.Use(numbers); err != nil {
+		log.Fatal(err)
+	}
+	if err := db.AutoMigrate(&Invoice{}); err != nil {
+		log.Fatal(err)
+	}
+	invoices := make([]Invoice, 2)
+	fmt.Println(db.Create(&invoices).Error, invoices[0].Number, invoices[1].Number)
+	// Output: <nil> 1 2
+}
+
 func ExampleCounter() {
 	counter := &snowflaketest.Counter{}
 	plugin := snowflakeplugin.New(snowflakeplugin.WithSource(counter))

@@ -13,6 +13,7 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+	"gorm.io/gorm/logger"
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
@@ -260,7 +261,9 @@ func (g migrator) missingIndexes(tx *gorm.DB, m *shardmap.Model, e shardmap.Entr
 		return nil, err
 	}
 	var there []string
-	indexes, err := tx.Migrator().GetIndexes(m.Value)
+	// The driver of SQLite logs this query by Debug, so that a check without findings would fill the log.
+	quiet := tx.Session(&gorm.Session{Logger: logger.Discard})
+	indexes, err := quiet.Migrator().GetIndexes(m.Value)
 	if err != nil {
 		return nil, fmt.Errorf("indexes of %s: %w", table, err)
 	}

@@ -152,8 +152,10 @@ func TestARangeHoldsTheIDsOfItsTime(t *testing.T) {
 func TestASourceHasNoLayout(t *testing.T) {
 	t.Parallel()
 	plugin := snowflakeplugin.New(snowflakeplugin.WithSource(counter{}))
-	if _, _, err := plugin.Range(time.Now(), time.Now()); !errors.Is(err, generator.ErrInvalidLayout) {
-		t.Errorf("Range: %v, want generator.ErrInvalidLayout", err)
+	_, _, err := plugin.Range(time.Now(), time.Now())
+	if !errors.Is(err, generator.ErrInvalidLayout) || !strings.Contains(err.Error(), "WithSource") ||
+		strings.Contains(err.Error(), "Epoch") {
+		t.Errorf("Range: %v, want generator.ErrInvalidLayout and what to do, not faults of a layout that nobody wrote", err)
 	}
 	if _, err := plugin.NextLike(t.Context(), 5); !errors.Is(err, snowflakeplugin.ErrSource) {
 		t.Errorf("NextLike: %v, want ErrSource", err)

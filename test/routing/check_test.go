@@ -3,12 +3,15 @@ package routing_test
 import (
 	"database/sql"
 	"errors"
+	"log"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
@@ -74,6 +77,25 @@ func TestCheckFindsTablesThatAreNotAsTheirModels(t *testing.T) {
 		must(t, db.Exec(alter).Error, alter)
 		if whats := found(); len(whats) != 1 || whats[0][:24] != "drifteds_03: column size" {
 			t.Errorf("with another type: %q", whats)
+		}
+	})
+}
+
+// The driver of SQLite logs its query for the indexes of a table as if somebody had asked for that.
+func TestACheckThatFindsNothingLogsNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		var logged strings.Builder
+		db := target.Open(t, nil)
+		leased(t, db)
+		db.Logger = logger.New(log.New(&logged, "", 0), logger.Config{LogLevel: logger.Error})
+		r, err := snowflakeplugin.NewRouter(
+			snowflakeplugin.ShardingConfig{Shards: 1, Databases: []*gorm.DB{db}}, &drifted{})
+		must(t, err, "NewRouter")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		must(t, r.Check(t.Context()), "Check")
+		if logged.Len() > 0 {
+			t.Errorf("logged:\n%s", &logged)
 		}
 	})
 }
