@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -107,12 +106,10 @@ func (m *locker) locked(ctx context.Context, do func(h held) error) (stopped tim
 	}
 	var dbs []*database
 	for _, d := range m.dbs {
-		if tables[d] != nil {
-			dbs = append(dbs, d)
+		if tables[d] == nil {
+			continue
 		}
-	}
-	for d := range maps.Keys(tables) {
-		if d.Kind == dialect.MySQL {
+		if dbs = append(dbs, d); d.Kind == dialect.MySQL {
 			tables[d] = append(tables[d], m.others(d)...)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
 )
 
@@ -150,7 +151,7 @@ func TestWhatIsAddedMeanwhileStandsInTheWayOfACutover(t *testing.T) {
 func TestAProcessThatWasPausedChangesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
-		for _, step := range []string{"copy", "drain", "compare"} {
+		for _, step := range nightly.Pick([]string{"drain"}, []string{"copy", "drain", "compare"}) {
 			dsn := target.DSN(t)
 			paused := startRouter(t, target.OpenDSN(t, dsn, nil))
 			orders := paused.create(100)
@@ -272,7 +273,7 @@ func TestACutoverThatBrokeOffBetweenTwoDatabasesIsFinished(t *testing.T) {
 	})
 }
 
-// Somebody writes to the file of SQLite for some seconds, and the busy timeout is shorter.
+// Somebody writes to the file of SQLite for longer than its busy timeout.
 func TestAReshardingWaitsForAnotherWriterOfSQLite(t *testing.T) {
 	t.Parallel()
 	target := dbtest.Named("sqlite")
@@ -291,7 +292,7 @@ func TestAReshardingWaitsForAnotherWriterOfSQLite(t *testing.T) {
 			tx := other.Begin()
 			must(t, tx.Exec("UPDATE split_tags SET name = name").Error, "the lock")
 			go func() {
-				time.Sleep(2 * time.Second)
+				time.Sleep(nightly.Pick(700*time.Millisecond, 3*time.Second))
 				held <- tx.Rollback().Error
 			}()
 		}
