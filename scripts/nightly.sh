@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs everything that is statistical, exhaustive or slow, one part after the other. It takes hours:
 #
-#     make nightly [PARTS="tests plain declared simulate chaos count reshard hostile load fuzz bench release"]
+#     make nightly [PARTS="tests plain declared newest simulate chaos count reshard hostile load fuzz bench release"]
 #
 # A part that fails does not keep the others from running. The name of each part is printed with the seconds since
 # the start when it begins, so that a run that is cut off says where.
@@ -9,6 +9,7 @@
 #     tests      every test on every server, with the race detector: all seeds, kills and pairs of databases
 #     plain      the generator, without the race detector, which makes it create a tenth of its IDs
 #     declared   the tests of tier one on the Go version of go.mod
+#     newest     the tests of tier one with the newest GORM, drivers and pgx, in a clone
 #     simulate   the simulations of leases and counters, over many seeds
 #     chaos      processes that make IDs, and the servers of their leases, killed and frozen
 #     count      the same with counters
@@ -21,7 +22,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly all="tests plain declared simulate chaos count reshard hostile load fuzz bench release"
+readonly all="tests plain declared newest simulate chaos count reshard hostile load fuzz bench release"
 parts=${PARTS:-$all}
 failed=""
 
@@ -35,6 +36,7 @@ part() {
 	tests) go run ./test/testrun -nightly ;;
 	plain) SNOWFLAKE_NIGHTLY=1 go test -count 1 -timeout 60m ./generator ;;
 	declared) make declared && GOTOOLCHAIN=go$(sed -n 's/^DECLARED_GO := //p' Makefile) go test -count 1 -timeout 60m ./... ;;
+	newest) newest ;;
 	simulate) make simulate SEEDS=1500 ;;
 	chaos) make chaos SECONDS=60 ;;
 	count) make count SECONDS=60 ;;
@@ -56,6 +58,16 @@ release() (
 	clone=$(mktemp -d)
 	trap 'rm -rf "$clone"' EXIT
 	git clone -q . "$clone" && cd "$clone" && scripts/release.sh --dry-run v0.9.0-night
+)
+
+# newest tests the root with the newest versions, where go.mod has the lowest.
+newest() (
+	clone=$(mktemp -d)
+	trap 'rm -rf "$clone"' EXIT
+	git clone -q . "$clone" && cd "$clone" &&
+		go get gorm.io/gorm@latest gorm.io/driver/{mysql,postgres,sqlite}@latest \
+			github.com/go-sql-driver/mysql@latest github.com/jackc/pgx/v5@latest &&
+		go mod tidy && go test -count 1 -timeout 60m ./...
 )
 
 for name in $parts; do
