@@ -20,7 +20,7 @@ func TestNothingIsLostWhileOthersWrite(t *testing.T) {
 				w := newWorld(t, k, dbs)
 				w.fill(1000)
 				stop := w.write(4)
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
 				begun := time.Now()
 				w.job.Progress = func(p Progress) { t.Logf("%v %+v", time.Since(begun), p) }

@@ -68,7 +68,7 @@ func killedAt(t *testing.T, target dbtest.Target, k kind, s step, then string) b
 	if met && !strings.Contains(err.Error(), "killed") || !met && !strings.Contains(string(said), "DONE") {
 		t.Fatalf("step %d: the process ended with %v:\n%s", s, err, said)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	m, err := w.job.open()
 	must(t, err, "open")

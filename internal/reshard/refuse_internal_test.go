@@ -126,7 +126,7 @@ func TestATransactionInTheWayIsNamedAndWritesGoOn(t *testing.T) {
 		must(t, dbs[0].Exec("DELETE FROM items_10 WHERE id = 5").Error, "a key that nobody uses")
 		must(t, dbs[0].Exec("DELETE FROM tags_10 WHERE order_id = 5").Error, "a key that nobody uses")
 		delete(w.rows, 5)
-		w.job.Budget = 300 * time.Millisecond
+		w.job.Budget = time.Second
 		var idle *gorm.DB
 		var id int64
 		w.job.failpoint = func(s step) error {
@@ -145,9 +145,9 @@ func TestATransactionInTheWayIsNamedAndWritesGoOn(t *testing.T) {
 		if target.IsMySQL(t) {
 			name = "the right PROCESS" // which the login does not have
 		}
-		says(t, err, "writes go on as before", "within 300ms", name)
+		says(t, err, "writes go on as before", "within 1s", name)
 		t.Logf("%v; %d transactions, the longest %v", err, done, longest)
-		if longest > 250*time.Millisecond {
+		if longest > 800*time.Millisecond { // one try takes 50 ms, and a busy machine its time
 			t.Errorf("a writer waited for %v", longest)
 		}
 		w.check(false)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -23,6 +24,10 @@ func appendBehaviors() []behavior {
 		{
 			Name: "structs and maps that replace an association are filled",
 			Run:  replaceAssociations,
+		},
+		{
+			Name: "the generic way to create in an association is filled",
+			Run:  genericAssociation,
 		},
 		{
 			Name: "what could not be appended has no ID",
@@ -152,6 +157,25 @@ func replaceAssociations(t *testing.T, target dbtest.Target) {
 	clubOf(t, db, p, id, "map")
 	same(t, "join rows at last", plainOne[int](t, db, "SELECT count(*) FROM person_clubs"), 1)
 	noOrphanedPersons(t, db)
+}
+
+func genericAssociation(t *testing.T, target dbtest.Target) {
+	db, p := openRoot(t, target)
+	added := clause.Association{
+		Association: "Dogs", Type: clause.OpCreate,
+		Set: []clause.Assignment{{Column: clause.Column{Name: "note"}, Value: "generic"}},
+	}
+	appended := clause.Association{
+		Association: "Dogs", Type: clause.OpCreate, Values: []any{&dog{Note: p.Note}},
+	}
+	for _, op := range []clause.Association{added, appended} {
+		_, err := gorm.G[person](db).Where("id = ?", p.ID).Set(op).Update(t.Context())
+		must(t, err, "create in the association")
+	}
+	dogs := allStored[dog](t, db)
+	same(t, "dogs", len(dogs), 2)
+	dogOf(t, db, p, dogs[0].ID, "generic")
+	dogOf(t, db, p, dogs[1].ID, "root")
 }
 
 func failedAppend(t *testing.T, target dbtest.Target) {

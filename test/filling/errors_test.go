@@ -58,11 +58,11 @@ func contextEndsWait(t *testing.T, target dbtest.Target) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	short, end := context.WithTimeout(t.Context(), time.Millisecond)
-	defer end()
+	impatient := watched.Session(&gorm.Session{})
+	impatient.DefaultContextTimeout = time.Millisecond
 	a := account{Email: "ann@example.com"}
-	wantErr(t, watched.WithContext(short).Create(&a).Error, context.DeadlineExceeded, "create with a timeout")
-	same(t, "the ID after the timeout", a.ID, 0)
+	wantErr(t, impatient.Create(&a).Error, context.DeadlineExceeded, "create with DefaultContextTimeout")
+	same(t, "the ID after DefaultContextTimeout", a.ID, 0)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	numbers.step = func(ctx context.Context, _ int) error {
