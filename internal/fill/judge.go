@@ -3,6 +3,7 @@ package fill
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -442,11 +443,15 @@ func translated(db *gorm.DB, original *gorm.Config) {
 	}
 }
 
-// setError replaces the error of a statement. AddError also notes it in the result of the statement, which has no
-// field for it before GORM 1.31.2.
+// setError replaces the error of a statement, and that in its result, which has had one since GORM 1.31.2. AddError
+// would have it translated, and the words of it lost.
 func setError(db *gorm.DB, err error) {
-	db.Error = nil
-	_ = db.AddError(err)
+	db.Error = err
+	if result := reflect.ValueOf(db.Statement).Elem().FieldByName("Result"); result.IsValid() && !result.IsNil() {
+		if field := result.Elem().FieldByName("Error"); field.IsValid() {
+			field.Set(reflect.ValueOf(err))
+		}
+	}
 }
 
 // refusalOf reports whether an INSERT has failed because a row was there with the primary key of a new one,
