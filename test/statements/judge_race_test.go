@@ -3,6 +3,7 @@ package statements_test
 import (
 	"database/sql"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -45,6 +46,7 @@ func TestOfTwoWritersAtOnceOneIsRefused(t *testing.T) {
 						switch {
 						case err == nil:
 							winner += []string{"theirs", "ours"}[i]
+						case strings.Contains(err.Error(), "Error 1213"): // a deadlock of InnoDB stores nothing either
 						case !errors.Is(err, snowflakeplugin.ErrContested):
 							t.Errorf("the error is %v", err)
 						}
