@@ -443,14 +443,15 @@ func translated(db *gorm.DB, original *gorm.Config) {
 	}
 }
 
-// setError replaces the error of a statement, and that in its result, which has had one since GORM 1.31.2. AddError
-// would have it translated, and the words of it lost.
+// setError replaces the error of a statement, and that in its result, which has had one since GORM 1.31.2.
+// AddError would have it translated, and the words of it lost.
 func setError(db *gorm.DB, err error) {
 	db.Error = err
-	if result := reflect.ValueOf(db.Statement).Elem().FieldByName("Result"); result.IsValid() && !result.IsNil() {
-		if field := result.Elem().FieldByName("Error"); field.IsValid() {
-			field.Set(reflect.ValueOf(err))
-		}
+	if db.Statement.Result == nil {
+		return
+	}
+	if field := reflect.ValueOf(db.Statement.Result).Elem().FieldByName("Error"); field.IsValid() {
+		field.Set(reflect.ValueOf(err))
 	}
 }
 
