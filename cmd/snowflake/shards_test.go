@@ -70,6 +70,9 @@ func TestTheShardsOfARouterAreShownWithoutItsProgram(t *testing.T) {
 		s := newSharded(t, target.Privileged())
 		has(t, s.run("status"), "parcels: 2 shards, 2 at the first start", "parcels_01", "1 of 2",
 			"No shard is being changed")
+		if target.IsTiDB(t) {
+			return // it has no triggers, so no shard is changed there
+		}
 		_, err := resharding.Split(t.Context(), s.router, resharding.Class{Residue: 1, Modulus: 2}, 2, 0, 1)
 		s.must(err)
 		has(t, s.run("status"), "parcels: 3 shards, 2 at the first start", "parcels_03_g1", "3 of 4",

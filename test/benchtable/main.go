@@ -20,7 +20,7 @@ import (
 func main() {
 	strict := flag.Bool("strict", false, "fail if a target is missed")
 	pattern := flag.Bool("pattern", false, "print the pattern of the benchmarks with a target")
-	page := flag.String("page", "", "a document that gets the table, too, between the lines that mark its place")
+	page := flag.String("page", "", "a document that gets the table, too, between its marks")
 	flag.Parse()
 	if *pattern {
 		fmt.Println(benchmarks())
@@ -86,7 +86,9 @@ func rowsOf(r io.Reader) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{what: t.what, measured: t.show(value), goal: t.goal(), met: t.met(value), runs: runs})
+		rows = append(rows, row{
+			what: t.what, measured: t.show(value), goal: t.goal(), met: t.met(value), runs: runs,
+		})
 	}
 	return rows, nil
 }

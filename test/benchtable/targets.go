@@ -94,10 +94,10 @@ func routes() (list []target) {
 		{"Create of 100 rows", "create", "postgres", "PostgreSQL", [...]float64{1.2, 1.5, 2.5}},
 	} {
 		for n, bound := range kind.bounds {
+			benchmark := fmt.Sprintf("BenchmarkShards/of%d/%s/%s", shards[n], kind.database, kind.figure)
 			list = append(list, target{
 				what:   fmt.Sprintf("%s, %d shards / one table, on %s", kind.what, shards[n], kind.name),
-				figure: key{fmt.Sprintf("BenchmarkShards/of%d/%s/%s", shards[n], kind.database, kind.figure), "of-by-hand"},
-				bound:  bound, unit: "x",
+				figure: key{benchmark, "of-by-hand"}, bound: bound, unit: "x",
 			})
 		}
 	}
@@ -108,8 +108,8 @@ func routes() (list []target) {
 	})
 }
 
-// benchmarks is the pattern of the benchmarks with a target, and of their parts. Those with as many parts make one
-// alternative, level by level, because go test does not measure a benchmark that a longer pattern matches in part.
+// benchmarks is the pattern of the benchmarks with a target, and of their parts. Those with as many parts make
+// one alternative, level by level, because go test does not measure what a longer pattern matches in part.
 func benchmarks() string {
 	byDepth := map[int][]map[string]bool{}
 	for _, t := range targets() {
