@@ -109,7 +109,8 @@ func routes() (list []target) {
 }
 
 // benchmarks is the pattern of the benchmarks with a target, and of their parts. Those with as many parts
-// make one alternative, level by level, because go test does not measure what a longer pattern matches in part.
+// make one alternative, level by level, because go test does not measure what a longer pattern matches in
+// part.
 func benchmarks() string {
 	byDepth := map[int][]map[string]bool{}
 	for _, t := range targets() {
