@@ -419,11 +419,11 @@ func isAboutOther(s *schema.Schema, conflict clause.OnConflict) bool {
 // shownKeys is how many keys an error names.
 const shownKeys = 10
 
-// plainErrors keeps GORM from translating the error of the INSERT, until afterInsert does so: for SQLite and
-// MySQL the translation does not say any more which key it was. It returns the configuration of the handle,
-// or nil if that stays.
+// plainErrors keeps GORM from translating the error of the INSERT, until afterInsert does so: the translation
+// of most drivers does not say any more which key it was. It returns the configuration of the handle, or nil
+// if that stays.
 func plainErrors(db *gorm.DB) *gorm.Config {
-	if !db.TranslateError || db.Name() != dialectMySQL && db.Name() != dialectSQLite {
+	if !db.TranslateError {
 		return nil
 	}
 	original, plain := db.Config, *db.Config
