@@ -112,8 +112,9 @@ func (d *database) postgresDependents(ctx context.Context, t *table, siblings []
 		"'pg_class'::regclass AND d.refobjid = to_regclass($1) AND d.deptype IN ('n', 'a', 'i') " +
 		"AND d.classid NOT IN ('pg_class'::regclass, 'pg_attrdef'::regclass, 'pg_type'::regclass) " +
 		"AND NOT EXISTS (SELECT 1 FROM pg_constraint o WHERE d.classid = 'pg_constraint'::regclass " +
-		"AND o.oid = d.objid AND o.conrelid IN (" + strings.Join(of, ", ") + ")) AND NOT EXISTS (SELECT 1 FROM " +
-		"pg_trigger g WHERE d.classid = 'pg_trigger'::regclass AND g.oid = d.objid AND g.tgisinternal)"
+		"AND o.oid = d.objid AND o.conrelid IN (" + strings.Join(of, ", ") + ")) " +
+		"AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE d.classid = 'pg_trigger'::regclass " +
+		"AND g.oid = d.objid AND g.tgisinternal)"
 	const itself = " FROM pg_class c WHERE c.oid = to_regclass($1) AND "
 	for _, one := range [][2]string{
 		{"'row security of ' || c.relname", "c.relrowsecurity"},
@@ -150,9 +151,10 @@ func (d *database) mysqlDependents(ctx context.Context, t *table, siblings []str
 		" AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' OR CREATE_OPTIONS LIKE '%partitioned%')" +
 		" UNION ALL SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '', '" +
 		notTaken + "' FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA = " + here +
-		" UNION ALL SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', 'what it does " +
-		"to rows runs no trigger, so these changes would be lost: drop it first, or make it RESTRICT' FROM " +
-		"information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA = " + here +
+		" UNION ALL SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', " +
+		"'what it does to rows runs no trigger, so these changes would be lost: drop it first, or make it " +
+		"RESTRICT' " +
+		"FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA = " + here +
 		" AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION'))" +
 		" UNION ALL SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', '" +
 		dropFirst + "' FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND " +
@@ -231,19 +233,21 @@ func (d *database) finery(ctx context.Context, from, to *table) (statements []st
 	case dialect.PostgreSQL:
 		args = []any{d.Quoted(from.now), to.quoted()}
 		query = "SELECT format('ALTER TABLE %s OWNER TO %I', $2::text, pg_get_userbyid(relowner)) FROM " +
-			"pg_class WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user UNION ALL SELECT " +
-			"format('GRANT %s ON %s TO %s%s', a.privilege_type, $2::text, CASE a.grantee WHEN 0 THEN 'PUBLIC' " +
-			"ELSE quote_ident(pg_get_userbyid(a.grantee)) END, CASE WHEN a.is_grantable THEN ' WITH GRANT " +
-			"OPTION' ELSE '' END) FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND " +
-			"a.grantee <> c.relowner UNION ALL SELECT format('ALTER TABLE %s SET (%s)', $2::text, " +
-			"array_to_string(reloptions, ', ')) FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT " +
-			"NULL UNION ALL SELECT format('ALTER TABLE %s REPLICA IDENTITY FULL', $2::text) FROM pg_class WHERE " +
-			"oid = to_regclass($1) AND relreplident = 'f'"
+			"pg_class WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
+			"UNION ALL SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, $2::text, CASE a.grantee " +
+			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
+			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
+			"FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner " +
+			"UNION ALL SELECT format('ALTER TABLE %s SET (%s)', $2::text, array_to_string(reloptions, ', ')) " +
+			"FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT NULL " +
+			"UNION ALL SELECT format('ALTER TABLE %s REPLICA IDENTITY FULL', $2::text) " +
+			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'"
 	case dialect.MySQL:
 		args = []any{to.quoted(), name, space}
-		query = "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON ', ?, ' TO ', GRANTEE, CASE IS_GRANTABLE WHEN " +
-			"'YES' THEN ' WITH GRANT OPTION' ELSE '' END) FROM information_schema.TABLE_PRIVILEGES WHERE " +
-			"TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
+		query = "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON ', ?, ' TO ', GRANTEE, " +
+			"CASE IS_GRANTABLE WHEN 'YES' THEN ' WITH GRANT OPTION' ELSE '' END) " +
+			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? " +
+			"AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
 	default:
 		return nil, d.checkForeignKeys(ctx, from, to)
 	}
@@ -298,11 +302,12 @@ func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, a
 	default:
 		const names = "GROUP_CONCAT(CONCAT('`', REPLACE(k.%s, '`', '``'), '`') ORDER BY k.ORDINAL_POSITION)"
 		query = "SELECT k.CONSTRAINT_NAME, CONCAT('FOREIGN KEY (', " + fmt.Sprintf(names, "COLUMN_NAME") +
-			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), CASE WHEN " +
-			"k.REFERENCED_TABLE_SCHEMA = DATABASE() THEN '' ELSE CONCAT('`', k.REFERENCED_TABLE_SCHEMA, '`.') " +
-			"END, k.REFERENCED_TABLE_NAME FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? AND " +
-			"k.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND k.REFERENCED_TABLE_NAME IS NOT NULL GROUP " +
-			"BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1"
+			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), " +
+			"CASE WHEN k.REFERENCED_TABLE_SCHEMA = DATABASE() THEN '' " +
+			"ELSE CONCAT('`', k.REFERENCED_TABLE_SCHEMA, '`.') END, k.REFERENCED_TABLE_NAME " +
+			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? " +
+			"AND k.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
+			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1"
 	}
 	rows, err := texts(ctx, q, 4, query, args...)
 	for _, row := range rows {

@@ -51,7 +51,7 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 }
 
 // unmake drops tables that were made for an entry after a cutover had renamed those. Late statements must not
-// find them.
+// find them. Each gets another name first, so that no row comes in between the look into it and its end.
 func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) error {
 	of := g.cluster.current
 	changed, err := of.await(ctx, g.cluster)
@@ -60,17 +60,28 @@ func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) e
 	}
 	db := g.cluster.Databases[e.Database]
 	for _, table := range made {
-		rows, err := g.hasRows(ctx, e.Database, table)
-		switch {
-		case dialect.Missing(err):
-			continue
-		case err == nil && rows:
-			err = fmt.Errorf("%w: rows were written to %s, which was made after a cutover had renamed it: move "+
-				"them by hand, and drop it", errs.ErrSharding, table)
-		case err == nil:
-			err = g.execute(ctx, e.Database, "DROP TABLE "+db.Statement.Quote(table))
+		apart := table + "_unmade"
+		name := apart
+		if db.Name() != dialect.MySQL { // which takes a name without its database for one of the present database
+			name = name[strings.LastIndexByte(name, '.')+1:]
 		}
-		if err != nil {
+		err := g.execute(ctx, e.Database,
+			"ALTER TABLE "+db.Statement.Quote(table)+" RENAME TO "+db.Statement.Quote(name))
+		if dialect.Missing(err) {
+			continue
+		}
+		rows := false
+		if err == nil {
+			rows, err = g.hasRows(ctx, e.Database, apart)
+		}
+		switch {
+		case err != nil:
+			return err
+		case rows:
+			return fmt.Errorf("%w: rows were written to %s, which was made after a cutover had renamed it: they "+
+				"are in %s now; move them by hand, and drop it", errs.ErrSharding, table, apart)
+		}
+		if err := g.execute(ctx, e.Database, "DROP TABLE "+db.Statement.Quote(apart)); err != nil {
 			return err
 		}
 	}
@@ -441,8 +452,9 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 			"WHERE contype = 'c' AND conrelid = to_regclass(?)"
 		args = []any{db.Statement.Quote(table)}
 	case dialect.MySQL:
-		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS WHERE CONSTRAINT_TYPE = " +
-			"'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?"
+		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
+			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
+			"AND TABLE_NAME = ?"
 		args = []any{space, name}
 	case dialect.SQLite:
 		query = "SELECT sql, 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
