@@ -256,23 +256,11 @@ type mapValue struct {
 // pointAt points r at a destination. It returns false for one that GORM does not take for maps, and an error
 // for maps that cannot take an ID.
 func (r *mapRows) pointAt(p *Plan, dest any) (bool, error) {
-	switch dest := dest.(type) {
-	case map[string]any:
-		r.oneMap[0] = dest
-	case *map[string]any:
-		if dest == nil {
-			return false, nil
-		}
-		r.oneMap[0] = *dest
-	default:
-		maps, ok := mapsOf(dest)
-		if !ok {
-			return false, nil
-		}
-		r.plan, r.maps = p, maps
-		return true, r.check()
+	maps, ok := mapsOf(dest, &r.oneMap)
+	if !ok {
+		return false, nil
 	}
-	r.plan, r.maps = p, r.oneMap[:]
+	r.plan, r.maps = p, maps
 	return true, r.check()
 }
 

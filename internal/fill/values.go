@@ -76,14 +76,17 @@ func IsNull(value any) bool {
 	return false
 }
 
-// mapsOf lists the maps of a destination. GORM knows these four types and no others.
-func mapsOf(dest any) (maps []map[string]any, ok bool) {
+// mapsOf lists the maps of a destination, a single one in the memory that one is. GORM knows these four types
+// and no others.
+func mapsOf(dest any, one *[1]map[string]any) (maps []map[string]any, ok bool) {
 	switch dest := dest.(type) {
 	case map[string]any:
-		return []map[string]any{dest}, true
+		one[0] = dest
+		return one[:], true
 	case *map[string]any:
 		if dest != nil {
-			return []map[string]any{*dest}, true
+			one[0] = *dest
+			return one[:], true
 		}
 	case []map[string]any:
 		return dest, true

@@ -100,7 +100,8 @@ func (c keyClause) refuse(stmt *gorm.Statement, row int) {
 
 // zeroRow finds the first row that would store a zero.
 func (c keyClause) zeroRow(stmt *gorm.Statement) (int, bool) {
-	if maps, ok := mapsOf(stmt.Dest); ok {
+	var one [1]map[string]any
+	if maps, ok := mapsOf(stmt.Dest, &one); ok {
 		for i, m := range maps {
 			for key, value := range m {
 				if stmt.Schema.LookUpField(key) == c.field && isZeroID(value) {
