@@ -118,12 +118,19 @@ package_of() {
 	brew-zookeeper) echo zookeeper ;;
 	*-pgbouncer) echo pgbouncer ;;
 	brew-chromium) echo --cask chromium ;;
-	apt-languages) echo nodejs npm curl python3-redis ;;
-	dnf-languages) echo nodejs npm curl python3-redis ;;
-	apk-languages) echo nodejs npm curl py3-redis ;;
+	apt-languages | dnf-languages) missing_languages python3-redis ;;
+	apk-languages) missing_languages py3-redis ;;
 	*-chromium) echo chromium ;;
 	*) return 1 ;;
 	esac
+}
+
+# missing_languages REDIS_PACKAGE leaves out what is there: a Node from elsewhere conflicts with the npm of the system.
+missing_languages() {
+	have node || echo nodejs
+	have npm || echo npm
+	have curl || echo curl
+	have_redis_py || echo "$1"
 }
 
 package_manager() {
@@ -389,11 +396,10 @@ pgbouncer_installed() { have pgbouncer; }
 
 chromium_installed() { have chromium || have chromium-browser || have google-chrome; }
 
+languages_installed() { have node && have npm && have curl && have_redis_py; }
+
 # A version manager may hide the interpreter of the system, to which the packages belong.
-languages_installed() {
-	have node && have npm && have curl &&
-		{ python3 -c 'import redis' || /usr/bin/python3 -c 'import redis'; } 2>/dev/null
-}
+have_redis_py() { { python3 -c 'import redis' || /usr/bin/python3 -c 'import redis'; } 2>/dev/null; }
 
 # --- All ------------------------------------------------------------------------------------------
 
@@ -506,7 +512,12 @@ install() {
 			say "the package manager of this system has no $(title "$server")"
 		fi
 	done
-	[ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}" || tail -n 20 "$log" >&2
+	[ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}" && return
+	tail -n 20 "$log" >&2
+	# One package that cannot be had must not keep the others away.
+	for package in "${packages[@]}"; do
+		install_packages "$package" || true
+	done
 }
 
 # lack SERVER WHY... is what happens if a server cannot be had. Without MySQL and the programs, the tests that
