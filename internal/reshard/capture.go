@@ -27,7 +27,11 @@ func (m *capturer) triggersFor(s *side, t *table) []trigger {
 	into := "INSERT INTO " + d.Quoted(onTable(d, s.keys)) + " (t, k) "
 	list := func(row string) string { return fmt.Sprintf("%sVALUES (%d, %s.%s)", into, t.n, row, key) }
 	// A row that gets another key is two rows that have changed.
-	other := fmt.Sprintf("%sSELECT %d, NEW.%s%s WHERE NEW.%[3]s <> OLD.%[3]s", into, t.n, key, d.From)
+	other := fmt.Sprintf("%sSELECT %d, NEW.%s WHERE NEW.%[3]s <> OLD.%[3]s", into, t.n, key)
+	if d.Kind == dialect.MySQL {
+		// An INSERT that reads a SELECT locks the numbers of the list on MariaDB, for as long as the statement runs.
+		other = fmt.Sprintf("IF NEW.%s <> OLD.%[1]s THEN %s; END IF", key, list("NEW"))
+	}
 	if d.Kind == dialect.PostgreSQL {
 		quoted := d.Quoted(beside(t.Name, begin))
 		return []trigger{{begin, "CREATE TRIGGER " + d.Quote(begin) + " AFTER INSERT OR UPDATE OR DELETE ON " +

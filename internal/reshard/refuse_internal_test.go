@@ -160,6 +160,48 @@ func TestATransactionInTheWayIsNamedAndWritesGoOn(t *testing.T) {
 	})
 }
 
+// Where an INSERT reads a SELECT, MariaDB locks the numbers of the whole list until the statement has ended. A writer
+// that changes a key then waits for one that waits for him, and reads error 1467 where a deadlock is meant.
+func TestAWriterThatChangesKeysWaitsForNoOtherOne(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect != "mysql" {
+			t.Skip("the lists of the others take their numbers without a lock")
+		}
+		_, dbs := open(t, target.Privileged(), split)
+		w := newWorld(t, split, dbs)
+		w.fill(100)
+		tried := false
+		w.job.failpoint = func(s step) error {
+			if s != stepCopied || tried {
+				return nil
+			}
+			tried = true
+			first := dbs[0].Begin()
+			must(t, first.Exec("INSERT INTO items_10 (id, order_id) VALUES (4099, 1)").Error, "the first writer")
+			second, ended := dbs[0].Begin(), make(chan error)
+			go func() { ended <- second.Exec("UPDATE items_10 SET id = id + 4096 WHERE id IN (1, 3)").Error }()
+			for { // until the second writer has changed one key, and waits with the other
+				err := dbs[0].Exec("SELECT id FROM items_10 WHERE id = 4097 FOR UPDATE NOWAIT").Error
+				if err != nil {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			must(t, first.Exec("UPDATE items_10 SET id = 4101 WHERE id = 5").Error, "the first writer changes a key")
+			must(t, first.Rollback().Error, "Rollback")
+			must(t, <-ended, "the second writer")
+			return second.Rollback().Error
+		}
+		_, err := w.job.Run(t.Context())
+		must(t, err, "Run")
+		if !tried {
+			t.Error("no chunk was copied")
+		}
+		w.check(true)
+	})
+}
+
 // What no trigger sees is found before the cutover.
 func TestWhatNoTriggerSeesIsFound(t *testing.T) {
 	t.Parallel()
