@@ -97,8 +97,8 @@ fuzz: ## Fuzz every target for a while (FUZZTIME=10s)
 tidb: ## Build TiDB once, and run the tests of the plugin, leases and command on it (SECONDS=60)
 	@LENGTH='$(or $(SECONDS),60)' scripts/tidb.sh test
 
-simulate: ## Run the simulations of leases and of counters over many seeds (SEEDS=1500)
-	SNOWFLAKE_SIMULATE=$(or $(SEEDS),1500) $(GO) test ./lease ./segment -run Simulation -count 1 -v -timeout 60m
+simulate: ## Run the simulations of leases and of counters over many seeds (SEEDS=400)
+	SNOWFLAKE_SIMULATE=$(or $(SEEDS),400) $(GO) test ./lease ./segment -run Simulation -count 1 -v -timeout 60m
 
 chaos: ## Disturb processes and servers, and check the IDs (STORE=postgres, SECONDS=180, SEED=)
 	@# The shell has a SECONDS of its own, hence another name.

@@ -37,7 +37,7 @@ part() {
 	plain) SNOWFLAKE_NIGHTLY=1 go test -count 1 -timeout 60m ./generator ;;
 	declared) make declared && GOTOOLCHAIN=go$(sed -n 's/^DECLARED_GO := //p' Makefile) go test -count 1 -timeout 60m ./... ;;
 	newest) newest ;;
-	simulate) make simulate SEEDS=1500 ;;
+	simulate) make simulate ;;
 	chaos) make chaos SECONDS=60 ;;
 	count) make count SECONDS=60 ;;
 	reshard) make reshard ;;
