@@ -17,6 +17,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -353,6 +354,41 @@ func compareCreate(s *shardBench) {
 			rows[i] = benchRow(row)
 		}
 		s.check(s.plain.WithContext(s.Context()).Create(&rows).Error)
+	})
+}
+
+// BenchmarkResharding splits a shard of 64,000 rows and joins it again, and copies the same rows by hand, which
+// keeps nobody from writing what is lost then.
+func BenchmarkResharding(b *testing.B) {
+	eachShardBench(b, 1, 64_000, func(s *shardBench) {
+		whole, half := resharding.Class{Residue: 0, Modulus: 1}, "CREATE TABLE half_%d (LIKE bench_rows INCLUDING ALL)"
+		switch s.db.Name() {
+		case "mysql":
+			half = "CREATE TABLE half_%d LIKE bench_rows"
+			if s.Name() == "BenchmarkResharding/mysql" {
+				s.Skip("the login may not make triggers")
+			}
+		case "sqlite":
+			half = "CREATE TABLE half_%d (id bigint PRIMARY KEY, name text, amount integer, active numeric)"
+		}
+		s.ratio(func(int) {
+			_, err := resharding.Split(s.Context(), s.router, whole, 2)
+			s.check(err)
+			s.check(resharding.Clean(s.Context(), s.router))
+			_, err = resharding.Join(s.Context(), s.router, whole, 0)
+			s.check(err)
+			s.check(resharding.Clean(s.Context(), s.router))
+		}, func(int) {
+			for n := range 2 {
+				s.check(s.plain.Exec(fmt.Sprintf(half, n)).Error)
+				s.check(s.plain.Exec(fmt.Sprintf("INSERT INTO half_%d SELECT * FROM bench_rows WHERE id %% 2 = %[1]d", n)).Error)
+			}
+			s.check(s.plain.Exec(fmt.Sprintf(half, 2)).Error)
+			s.check(s.plain.Exec("INSERT INTO half_2 SELECT * FROM half_0 UNION ALL SELECT * FROM half_1").Error)
+			for n := range 3 {
+				s.check(s.plain.Exec(fmt.Sprintf("DROP TABLE half_%d", n)).Error)
+			}
+		})
 	})
 }
 

@@ -65,6 +65,16 @@ func targets() []target {
 			figure: key{"BenchmarkShardConstraint/postgres", "of-by-hand"}, bound: 1.03, unit: "x"},
 	}
 	list = append(list, routes()...)
+	for _, kind := range []string{"sqlite", "postgres", "mariadb"} {
+		list = append(list, target{
+			what:   "a shard of 64,000 rows split and joined while others may write / copied by hand, on " + kind,
+			figure: key{"BenchmarkResharding/" + kind, "of-by-hand"}, bound: 6, unit: "x",
+		})
+	}
+	list = append(list, target{
+		what: "requests for one ID over RESP, 16 connections / INCR of Redis", atLeast: true, bound: 1.5, unit: "x",
+		figure: key{"BenchmarkIncr", "of-redis"},
+	})
 	kinds := []string{"sqlite", "postgres", "mariadb"}
 	for _, from := range kinds {
 		for _, to := range kinds {

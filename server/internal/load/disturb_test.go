@@ -88,7 +88,7 @@ func (l *ledger) progress(t *testing.T) {
 	})
 }
 
-func postgres(t *testing.T) string {
+func postgres(t testing.TB) string {
 	t.Helper()
 	for _, target := range dbtest.Targets() {
 		if target.Name == "postgres" {

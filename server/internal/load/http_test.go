@@ -13,7 +13,7 @@ import (
 
 // overJSON sends requests that were written before, and reads the answers with as little work as their
 // check allows: the machine is shared, and what the client takes the service does not have.
-func overJSON(t *testing.T, address string) maker {
+func overJSON(t testing.TB, address string) maker {
 	t.Helper()
 	return func() (call, error) {
 		conn, err := dial(t, address)

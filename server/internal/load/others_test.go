@@ -17,7 +17,7 @@ import (
 )
 
 // overRESP sends one command for single IDs and another one for many.
-func overRESP(t *testing.T, address, single, many string) maker {
+func overRESP(t testing.TB, address, single, many string) maker {
 	t.Helper()
 	return func() (call, error) {
 		conn, err := dial(t, address)
@@ -70,7 +70,7 @@ func overRESP(t *testing.T, address, single, many string) maker {
 }
 
 // dial opens a connection that ends with the test.
-func dial(t *testing.T, address string) (net.Conn, error) {
+func dial(t testing.TB, address string) (net.Conn, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address) //nolint:noctx // it is local
 	if err == nil {
@@ -104,7 +104,7 @@ func overSequence(t *testing.T) maker {
 }
 
 // redisAddress is the Redis of the tests, if that is on this machine and answers.
-func redisAddress(t *testing.T) string {
+func redisAddress(t testing.TB) string {
 	t.Helper()
 	const address = "127.0.0.1:6379"
 	if os.Getenv("SNOWFLAKE_REDIS_URL") != "" {

@@ -58,14 +58,14 @@ func TestMain(m *testing.M) {
 
 // replica is a process of the service on loopback.
 type replica struct {
-	t          *testing.T
+	t          testing.TB
 	args       []string
 	http, resp string
 	log        string // the path
 	command    *exec.Cmd
 }
 
-func newReplica(t *testing.T, dsn string, args ...string) *replica {
+func newReplica(t testing.TB, dsn string, args ...string) *replica {
 	t.Helper()
 	r := &replica{
 		t: t, http: "127.0.0.1:" + servers.Reserve(t), resp: "127.0.0.1:" + servers.Reserve(t),
