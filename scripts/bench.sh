@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the benchmarks that have a target COUNT times (6 by default), and prints the median and the target of
 # each figure (test/benchtable). If PAGE names a document, the table is written there, too. Each turn runs all of
-# them once, so a temporary slowdown of the machine affects all. If BENCH is set to a pattern, the benchmarks with matching names run instead, and their output is shown
-# unchanged.
+# them once, so a temporary slowdown of the machine affects all. If BENCH is set to a pattern, the benchmarks with
+# matching names run instead, and their output is shown unchanged.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

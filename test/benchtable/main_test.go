@@ -41,6 +41,10 @@ BenchmarkShards/of64/postgres/find-2 10  20 ns/op  2.0 of-by-hand
 BenchmarkShards/of4/postgres/create-2 10  20 ns/op  1.2 of-by-hand
 BenchmarkShards/of16/postgres/create-2 10  20 ns/op  1.5 of-by-hand
 BenchmarkShards/of64/postgres/create-2 10  20 ns/op  2.5 of-by-hand
+BenchmarkResharding/sqlite-2 1  20 ns/op  6.0 of-by-hand
+BenchmarkResharding/postgres-2 1  20 ns/op  6.0 of-by-hand
+BenchmarkResharding/mariadb-2 1  20 ns/op  6.0 of-by-hand
+BenchmarkIncr-2 1  20 ns/op  1.5 of-redis
 BenchmarkPair/sqlite-sqlite-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/sqlite-postgres-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/sqlite-mariadb-2 1  20 ns/op  0.7 x-of-by-hand
