@@ -34,9 +34,7 @@ type Plugin struct {
 	closed    atomic.Bool
 	used      sync.Map // has the *gorm.Config of every database on which db.Use was called
 	hot       sync.Map // has the schema of every model that warnOfHotRegion has warned about
-	rounded   sync.Map // has the type of every model that warnOfRounding has warned about
-	replaced  sync.Map // has the type of every model that warnOfHook has warned about
-	unguarded sync.Map // has the *schema.Field of every column that warnOfUnguarded has warned about
+	said      sync.Map // has every saying of warn
 
 	contest   contest
 	witnesses *fill.Witnesses
@@ -66,7 +64,9 @@ func New(opts ...Option) *Plugin {
 	}
 	p.plans = fill.NewPlans(digits, func(n int64) any { return ID(n) }, named)
 	p.plans.FillKeysOf(p.config.models)
-	p.plans.Watch(fill.Watcher{Planned: p.warnOfRounding, Replaced: p.warnOfHook})
+	p.plans.Watch(fill.Watcher{
+		Planned: p.warnOfRounding, Replaced: p.warnOfHook, Counted: p.warnOfCounting,
+	})
 	p.engine = &fill.Engine{
 		Plans:   p.plans,
 		Numbers: func(ctx context.Context) (*fill.Numbers, error) { return p.numbers(ctx, nil) },
@@ -317,17 +317,27 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string, seen map[*schema.
 	return errors.Join(faults...)
 }
 
+// saying is a text of a warning, and the model or the column that it is about.
+type saying struct {
+	text  string
+	about any
+}
+
+// warn says something about a model or a column, once.
+func (p *Plugin) warn(about any, text string, args ...any) {
+	if _, said := p.said.LoadOrStore(saying{text, about}, true); !said {
+		p.log().Warn("snowflakeplugin: "+text, args...)
+	}
+}
+
 // warnOfUnguarded warns, once for each column, that nothing refuses a number that a counter gives twice.
 func (p *Plugin) warnOfUnguarded(s *schema.Schema, plan *fill.Plan) {
 	for _, field := range p.plans.Unguarded(plan) {
-		if _, said := p.unguarded.LoadOrStore(field, true); said {
-			continue
-		}
 		tag := "uniqueIndex"
 		if settings := field.Tag.Get("gorm"); settings != "" {
 			tag = settings + ";" + tag
 		}
-		p.log().Warn("snowflakeplugin: this column gets numbers of a counter and has no unique index. "+
+		p.warn(field, "this column gets numbers of a counter and has no unique index. "+
 			"The index would refuse a number that is given twice, after a failover or by a second counter, and "+
 			"would tell the source so; add the tag, unless numbers may repeat here",
 			"field", s.Name+"."+field.Name, "table", s.Table, "tag", fmt.Sprintf("gorm:%q", tag))
@@ -347,10 +357,7 @@ func (p *Plugin) warnOfRounding(plan *fill.Plan) {
 	if len(fields) == 0 {
 		return
 	}
-	if _, said := p.rounded.LoadOrStore(s.ModelType, true); said {
-		return
-	}
-	p.log().Warn("snowflakeplugin: JSON writes this ID as a number of more than 53 bits, which JavaScript and "+
+	p.warn(s.ModelType, "JSON writes this ID as a number of more than 53 bits, which JavaScript and "+
 		"many other readers round, often to the key of another row. Give the field the type "+
 		"snowflakeplugin.ID, which is text in JSON, or make IDs of 53 bits, by "+
 		"WithLayout(generator.JavaScript()). If all who read the JSON keep such numbers, say so by "+
@@ -361,12 +368,18 @@ func (p *Plugin) warnOfRounding(plan *fill.Plan) {
 // warnOfHook warns, once for each model, that a hook of the application makes its keys.
 func (p *Plugin) warnOfHook(plan *fill.Plan, field *schema.Field) {
 	s := plan.Schema()
-	if _, said := p.replaced.LoadOrStore(s.ModelType, true); said {
-		return
-	}
-	p.log().Warn("snowflakeplugin: a hook of the model (BeforeCreate or BeforeSave) has put another value in "+
-		"place of the ID that was made for this field, so its values are not those of the plugin. Delete the "+
-		"hook, or the tag of the field", "field", s.Name+"."+field.Name, "table", s.Table)
+	p.warn(s.ModelType, "a hook of the model (BeforeCreate or BeforeSave) has put another value in place of the "+
+		"ID that was made for this field, so its values are not those of the plugin. Delete the hook, or the tag "+
+		"of the field", "field", s.Name+"."+field.Name, "table", s.Table)
+}
+
+// warnOfCounting warns, once for each model, that its table still makes the keys that the plugin fills.
+func (p *Plugin) warnOfCounting(plan *fill.Plan, field *schema.Field) {
+	s := plan.Schema()
+	p.warn(s.ModelType, "the database makes a value for this column where a row has none (by nextval, an "+
+		"identity, AUTO_INCREMENT or a rowid), so a program without the plugin goes on counting. AutoMigrate does "+
+		"not change that: run what the command \"snowflake migrate\" prints (docs/migrating.md)",
+		"table", s.Table, "column", field.DBName, "field", s.Name+"."+field.Name)
 }
 
 // witness is told of a row of somebody else.

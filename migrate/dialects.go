@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // bitsOf returns how many bits an integer type has, or 0 for another type.
@@ -326,12 +328,8 @@ func (r *reader) readSQLite() (err error) {
 		if strings.Contains(strings.ToUpper(c.Type), "INT") {
 			c.Bits = 64 // whatever the name of the type is
 		}
-		if r.keyOf(c.Table) != c || !strings.EqualFold(c.Type, "INTEGER") ||
-			withoutRowid.MatchString(r.ddl[c.Table]) {
-			continue
-		}
-		if c.Counts = "its rowid"; strings.Contains(strings.ToUpper(r.ddl[c.Table]), "AUTOINCREMENT") {
-			c.Counts = "AUTOINCREMENT"
+		if r.keyOf(c.Table) == c {
+			c.Counts = dialect.Rowid(c.Type, r.ddl[c.Table])
 		}
 	}
 	foreigns, err := scan[foreignRow](r, sqliteForeigns)
@@ -340,7 +338,6 @@ func (r *reader) readSQLite() (err error) {
 }
 
 var (
-	withoutRowid  = regexp.MustCompile(`(?i)\bWITHOUT\s+ROWID\b[^)]*$`)
 	autoIncrement = regexp.MustCompile(`(?i)\s+AUTOINCREMENT\b`)
 	notNull       = regexp.MustCompile(`(?i)\bNOT\s+NULL\b`)
 	primaryKey    = regexp.MustCompile(`(?i)\bPRIMARY\s+KEY(\s+(ASC|DESC))?`)

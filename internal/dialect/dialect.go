@@ -4,6 +4,7 @@
 package dialect
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -250,6 +251,21 @@ func (d Dialect) SchemaOf(quoted string) (query string, args []any) {
 	}
 	return "SELECT nspname::text, relpersistence::text FROM pg_class c JOIN pg_namespace n " +
 		"ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)", []any{quoted}
+}
+
+// withoutRowid is how the statement ends that makes a table of SQLite without a rowid.
+var withoutRowid = regexp.MustCompile(`(?i)\bWITHOUT\s+ROWID\b[^)]*$`)
+
+// Rowid says how SQLite counts a column that is the whole primary key, by the type of the column and the
+// statement that made the table. It is empty if SQLite does not.
+func Rowid(kind, ddl string) string {
+	switch {
+	case !strings.EqualFold(kind, "INTEGER") || withoutRowid.MatchString(ddl):
+		return ""
+	case strings.Contains(strings.ToUpper(ddl), "AUTOINCREMENT"):
+		return "AUTOINCREMENT"
+	}
+	return "its rowid"
 }
 
 // Forgets returns a query, with its arguments, that has a row with a word for how a table is stored if the

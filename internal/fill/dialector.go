@@ -187,12 +187,39 @@ func (m tables) AlterColumn(model any, field string) error {
 	return m.Migrator.AlterColumn(model, field)
 }
 
-// MigrateColumn gives a column what its field has and it lacks.
+// MigrateColumn gives a column what its field has and it lacks. GORM calls it for each column of a table that
+// was there already, and has read the catalog then.
 func (m tables) MigrateColumn(model any, field *schema.Field, column gorm.ColumnType) error {
 	if err := m.prepare(model); err != nil {
 		return err
 	}
+	plan := m.plans.Of(field.Schema)
+	if m.plans.watcher.Counted != nil && plan.Fills(field) && m.counts(field, column) {
+		m.plans.watcher.Counted(plan, field)
+	}
 	return m.Migrator.MigrateColumn(model, field, column)
+}
+
+// counts reports whether the database makes the values of a column itself. Drivers tell it, but those of
+// SQLite, and that of PostgreSQL for a sequence with a name of its own.
+func (m tables) counts(field *schema.Field, column gorm.ColumnType) bool {
+	if counts, _ := column.AutoIncrement(); counts {
+		return true
+	}
+	kind, s := column.DatabaseTypeName(), field.Schema
+	switch {
+	case m.db.Name() == dialect.PostgreSQL:
+		value, _ := column.DefaultValue()
+		return strings.HasPrefix(value, "nextval(")
+	case m.db.Name() != dialect.SQLite || !field.PrimaryKey || len(s.PrimaryFields) > 1 ||
+		dialect.Rowid(kind, "") == "":
+		return false
+	}
+	var ddl string
+	db := m.db.Session(&gorm.Session{NewDB: true})
+	db.DryRun = false
+	query := "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
+	return db.Raw(query, s.Table).Scan(&ddl).Error == nil && dialect.Rowid(kind, ddl) != ""
 }
 
 // FullDataTypeOf returns the type of a column. On SQLite, an integer that is the primary key would be the

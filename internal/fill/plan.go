@@ -87,6 +87,8 @@ type Watcher struct {
 	Planned func(*Plan)
 	// Replaced is called when a hook has put another value in place of an ID that was made for a field.
 	Replaced func(*Plan, *schema.Field)
+	// Counted is called when AutoMigrate finds that the database makes the values of a field itself.
+	Counted func(*Plan, *schema.Field)
 }
 
 // Watch names the watcher. Call it before the first plan is made.

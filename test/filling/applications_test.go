@@ -3,6 +3,7 @@ package filling_test
 import (
 	"context"
 	"fmt"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/migrate"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
@@ -31,6 +33,10 @@ func applicationBehaviors() []behavior {
 		{
 			Name: "a hook that replaces a made ID is named at the first create",
 			Run:  hooksThatReplaceAreNamed,
+		},
+		{
+			Name: "AutoMigrate names a key that the database still counts, once a model", Everywhere: true,
+			Run: countingKeysAreNamed,
 		},
 		{
 			Name: "models without a tag are filled if they are named, and checked like others",
@@ -203,6 +209,51 @@ func hooksThatReplaceAreNamed(t *testing.T, target dbtest.Target) {
 	lines.want(t, "WARN", "hookKeyed.ID", "BeforeCreate", "Delete the hook")
 	must(t, db.Create(&hookKeyed{Name: "replaced"}).Error, "create")
 	lines.wantNone(t)
+}
+
+func countingKeysAreNamed(t *testing.T, target dbtest.Target) {
+	lines := &gormLines{}
+	dsn := target.DSN(t)
+	opened := func(opts ...snowflakeplugin.Option) *gorm.DB {
+		db := target.OpenDSN(t, dsn, &gorm.Config{Logger: lines})
+		must(t, db.Use(snowflakeplugin.New(append(opts, snowflakeplugin.WithNode(1))...)), "Use")
+		return db
+	}
+	must(t, target.OpenDSN(t, dsn, nil).AutoMigrate(&quotedKeyed{}, &account{}), "AutoMigrate of the old program")
+	db := opened()
+	must(t, db.AutoMigrate(&quotedKeyed{}, &account{}, &textKeyed{}), "AutoMigrate")
+	lines.want(t, "WARN", "quoted_keyeds", "column: id", "snowflake migrate")
+	must(t, db.AutoMigrate(&quotedKeyed{}), "AutoMigrate")
+	must(t, opened(snowflakeplugin.WithoutDialector()).AutoMigrate(&quotedKeyed{}), "AutoMigrate without the dialector")
+	lines.wantNone(t)
+
+	plan, err := migrate.Read(t.Context(), db, &quotedKeyed{})
+	must(t, err, "Read")
+	must(t, db.Connection(func(tx *gorm.DB) error {
+		plainExec(t, tx, plan.Forward...)
+		return nil
+	}), "the switch-over")
+	must(t, opened().AutoMigrate(&quotedKeyed{}), "AutoMigrate after the switch-over")
+	lines.wantNone(t)
+	for _, ddl := range map[string][]string{
+		"postgres": {
+			"CREATE SEQUENCE counter", "ALTER TABLE quoted_keyeds ALTER COLUMN id SET DEFAULT nextval('counter')",
+		},
+		"sqlite": {
+			"DROP TABLE quoted_keyeds", "CREATE TABLE quoted_keyeds (id integer PRIMARY KEY, name text)",
+		},
+		"mysql": {"ALTER TABLE quoted_keyeds MODIFY id bigint unsigned AUTO_INCREMENT"},
+	}[target.Dialect] {
+		plainExec(t, db, ddl)
+	}
+	must(t, opened().AutoMigrate(&quotedKeyed{}), "AutoMigrate of a table that was made by hand")
+	lines.want(t, "quoted_keyeds")
+	if target.Dialect == "sqlite" {
+		plainExec(t, db, "DROP TABLE quoted_keyeds",
+			"CREATE TABLE quoted_keyeds (id integer PRIMARY KEY, name text) WITHOUT ROWID")
+		must(t, opened().AutoMigrate(&quotedKeyed{}), "AutoMigrate of a table without a rowid")
+		lines.wantNone(t)
+	}
 }
 
 // The models of an application that nobody wants to change, and those of a library that nobody can.
@@ -403,4 +454,34 @@ func TestTheFirstStartHasNoStatementThatFails(t *testing.T) {
 				"SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"), 0)
 		}
 	})
+}
+
+// The driver of MySQL has a goroutine for each connection. PostgreSQL drops no database that has one.
+func TestAPoolThatIsClosedWithoutClosingThePluginLeavesNothing(t *testing.T) {
+	t.Parallel()
+	servers := slices.DeleteFunc(dbtest.Servers(), func(target dbtest.Target) bool { return target.Dialect == "sqlite" })
+	dbtest.Run(t, servers, func(t *testing.T, target dbtest.Target) {
+		dsn, admin := target.DSN(t), target.Open(t, nil)
+		var name string
+		pprof.Do(t.Context(), pprof.Labels("pool", t.Name()), func(context.Context) {
+			db := target.OpenDSN(t, dsn, nil)
+			name = db.Migrator().CurrentDatabase()
+			use(t, db, snowflakeplugin.New(silent()), &account{})
+			must(t, db.Create(&account{Email: "a"}).Error, "create")
+			if n := labeled(t); n == 0 {
+				t.Error("the lease has no goroutine")
+			}
+			closePool(t, db)
+		})
+		eventually(t, "the end of all goroutines", func() bool { return labeled(t) == 0 })
+		must(t, admin.Exec("DROP DATABASE "+name).Error, "DROP DATABASE")
+	})
+}
+
+// labeled counts the goroutines that were started with the label of the test.
+func labeled(t *testing.T) int {
+	t.Helper()
+	var profile strings.Builder
+	must(t, pprof.Lookup("goroutine").WriteTo(&profile, 1), "the profile of goroutines")
+	return strings.Count(profile.String(), fmt.Sprintf("%q", t.Name()))
 }

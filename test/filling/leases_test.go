@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,10 @@ func leaseBehaviors() []behavior {
 		{
 			Name: "without options a node is leased from the database, and given back by Close",
 			Run:  leasedByDefault,
+		},
+		{
+			Name: "the plugin's own tables appear at db.Use, and nothing adds one later",
+			Run:  tablesAppearAtUse,
 		},
 		{
 			Name: "two plugins on one database have two nodes",
@@ -97,6 +102,39 @@ func nodeOf(t *testing.T, id snowflakeplugin.ID) int64 {
 	parts, err := generator.Default().Decompose(id.Int64())
 	must(t, err, "Decompose")
 	return parts.Node
+}
+
+// A program learns at its start that it may not make the tables, or that its IDs come from somewhere else.
+func tablesAppearAtUse(t *testing.T, target dbtest.Target) {
+	const nodes, authority = "snowflake_nodes", "snowflake_authority"
+	tables := func(db *gorm.DB) (own string) {
+		all, err := db.Migrator().GetTables()
+		must(t, err, "the tables")
+		all = slices.DeleteFunc(all, func(table string) bool { return !strings.HasPrefix(table, "snowflake_") })
+		return strings.Join(slices.Sorted(slices.Values(all)), " ")
+	}
+	elsewhere := target.Open(t, nil)
+	store, err := gormlease.New(elsewhere)
+	must(t, err, "a store elsewhere")
+	t.Cleanup(func() { _ = store.Close() })
+	for _, c := range []struct {
+		option snowflakeplugin.Option
+		want   string
+	}{
+		{silent(), authority + " " + nodes},
+		{snowflakeplugin.WithNode(1), authority},
+		{snowflakeplugin.WithLease(store), authority},
+		{snowflakeplugin.WithSource(newLedger(t)), ""},
+	} {
+		db := target.Open(t, nil)
+		plugin := leased(t, db, c.option)
+		same(t, "the tables after db.Use", tables(db), c.want)
+		must(t, plugin.Prepare(db, &account{}), "Prepare")
+		must(t, db.AutoMigrate(&account{}), "AutoMigrate")
+		must(t, db.Create(&account{Email: "a"}).Error, "create")
+		same(t, "the tables after a create", tables(db), c.want)
+	}
+	same(t, "the tables of the store elsewhere", tables(elsewhere), authority+" "+nodes)
 }
 
 func leasedByDefault(t *testing.T, target dbtest.Target) {

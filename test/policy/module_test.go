@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,8 +32,8 @@ var required = map[string]string{
 type goMod struct {
 	Module  struct{ Path string }
 	Require []struct {
-		Path     string
-		Indirect bool
+		Path, Version string
+		Indirect      bool
 	}
 	Replace []struct{ Old, New struct{ Path string } }
 	Tool    []struct{ Path string }
@@ -58,6 +59,68 @@ func TestTheRootModuleCanBeConsumed(t *testing.T) {
 			tree: map[string]string{"go.mod": "module example.com/other\n"}, want: "example.com/other",
 		},
 	})
+}
+
+// The page on what the module adds to a go.mod says which versions it requires, and why no lower ones do.
+func TestTheVersionsInTheDocsAreThoseOfGoMod(t *testing.T) {
+	t.Parallel()
+	tree := map[string]string{
+		"go.mod": "module " + module + "\n\nrequire example.com/a v1.2.0\n",
+	}
+	page := func(text string) map[string]string {
+		return map[string]string{"go.mod": tree["go.mod"], versionsPage: text}
+	}
+	const row = "| `example.com/a` | v1.2.0 | lower ones lack a function |\n"
+	hold(t, versionsInTheDocs, map[string]breach{
+		"no row":          {tree: page("nothing\n"), want: "does not say that example.com/a v1.2.0 is required"},
+		"a row too many":  {tree: page(row + "| `example.com/b` | v1.0.0 | a reason |\n"), want: "example.com/b v1.0.0"},
+		"no reason":       {tree: page("| `example.com/a` | v1.2.0 |  |\n"), want: "does not say that example.com/a"},
+		"an old go.mod":   {tree: page(row + "+\texample.com/a v1.1.0\n"), want: "shows example.com/a v1.1.0"},
+		"another old one": {tree: page(row + " \texample.com/a v1.1.0\n"), want: "shows example.com/a v1.1.0"},
+	})
+}
+
+const versionsPage = "docs/choosing.md"
+
+var (
+	versionRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (v[^ ]+) \\| [^| ]")
+	versionLine = regexp.MustCompile(`(?m)^[+ ]\t(\S+) (v\S+)$`)
+)
+
+// versionsInTheDocs compares the direct requirements of go.mod with the page.
+func versionsInTheDocs(tree fs.FS, _ []source) []string {
+	mod, err := readGoMod(context.Background(), tree, "go.mod")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	text, err := fs.ReadFile(tree, versionsPage)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var faults []string
+	fault := func(format string, args ...any) {
+		faults = append(faults, versionsPage+" "+fmt.Sprintf(format, args...))
+	}
+	required, said := map[string]string{}, map[string]string{}
+	for _, match := range versionRow.FindAllStringSubmatch(string(text), -1) {
+		said[match[1]] = match[2]
+	}
+	for _, r := range mod.Require {
+		if required[r.Path] = r.Version; !r.Indirect && said[r.Path] != r.Version {
+			fault("does not say that %s %s is required, and why no lower version does", r.Path, r.Version)
+		}
+	}
+	for path, version := range said {
+		if required[path] != version {
+			fault("says that %s %s is required, and go.mod has %q", path, version, required[path])
+		}
+	}
+	for _, match := range versionLine.FindAllStringSubmatch(string(text), -1) {
+		if version := required[match[1]]; version != "" && version != match[2] {
+			fault("shows %s %s in a go.mod, and ours has %s", match[1], match[2], version)
+		}
+	}
+	return faults
 }
 
 func TestNestedModulesBuildOnThisCheckout(t *testing.T) {
