@@ -28,6 +28,19 @@ const (
 	refillShare = 10
 )
 
+// New returns a source of the numbers of a counter. It does not ask the store: the first call that needs a
+// number does. It returns an error wrapping [ErrInvalidOption].
+func New(s Store, name string, opts ...Option) (*Source, error) {
+	c, err := configure(s, name, defaultLeast, defaultMost, opts)
+	if err != nil {
+		return nil, err
+	}
+	source := &Source{text: c.text}
+	source.current.Store(&block{})
+	source.supply = newLane(s, name, kindSegment, c, &source.current)
+	return source, nil
+}
+
 // A lane supplies the numbers of one counter: the current block, and one that was claimed ahead. At most
 // one claim is under way at a time.
 type lane struct {

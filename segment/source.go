@@ -29,24 +29,6 @@ type supply interface {
 	close() error
 }
 
-// New returns a source of the numbers of a counter. It does not ask the store: the first call that needs a
-// number does. It returns an error wrapping [ErrInvalidOption].
-func New(s Store, name string, opts ...Option) (*Source, error) {
-	c, err := configure(s, name, defaultLeast, defaultMost, opts)
-	if err != nil {
-		return nil, err
-	}
-	return newSource(s, name, c), nil
-}
-
-// newSource returns the source of one counter.
-func newSource(s Store, name string, c config) *Source {
-	source := &Source{text: c.text}
-	source.current.Store(&block{})
-	source.supply = newLane(s, name, kindSegment, c, &source.current)
-	return source
-}
-
 // Next returns a new number. It is greater than every number that this source returned before the call,
 // except for sources of [Tickets], of [Daily] when the date goes back, and of a counter without blocks
 // (WithBlock(1, 1)), where calls at the same time may get their numbers in any order.

@@ -108,6 +108,17 @@ func (k Kind) Bind(n int) string {
 	return "?"
 }
 
+// EqualOrNull is the comparison for which two NULLs are equal.
+func (k Kind) EqualOrNull() string {
+	switch k {
+	case MySQL:
+		return " <=> "
+	case SQLite:
+		return " IS "
+	}
+	return " IS NOT DISTINCT FROM "
+}
+
 // Dialect is what the databases of a kind do differently.
 type Dialect struct {
 	Kind

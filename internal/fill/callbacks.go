@@ -18,6 +18,7 @@ import (
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -451,7 +452,7 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 	if fr.upsert = newUpsert(db, fr, ignores); db.Error != nil || isShardingPool(stmt.ConnPool) {
 		return
 	}
-	if db.Name() == dialectMySQL {
+	if db.Name() == dialect.MySQL {
 		j.guardDuplicates(stmt, fr)
 		j.send(stmt, fr, fr.unrepeated(j))
 		return
@@ -492,7 +493,7 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 func (f *filler) isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
 	others := f.plans.hasOtherUnique(fr.plan)
 	if targetsPrimaryKey(fr.plan.schema, conflict) {
-		return db.Name() != dialectMySQL || !others
+		return db.Name() != dialect.MySQL || !others
 	}
 	return !others && isAssociation(db.Statement, conflict)
 }
@@ -650,7 +651,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 	// Without RETURNING the affected rows are the inserted ones. If all were inserted, no row met
 	// another. MySQL counts in another way.
 	_, returns := db.Statement.Clauses[clauseReturning]
-	if upsert.conflict.DoNothing && !returns && db.Name() != dialectMySQL &&
+	if upsert.conflict.DoNothing && !returns && db.Name() != dialect.MySQL &&
 		(db.RowsAffected == int64(upsert.sent) || fr.judge.allInserted(upsert)) {
 		return nil
 	}

@@ -3,10 +3,13 @@ package fill
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // duplicate is what a database says of a unique index that has refused a row.
@@ -14,24 +17,25 @@ type duplicate struct {
 	columns []string // of the index; nil if the database does not name them
 	key     string   // the values that are there already; empty if the database does not say them
 	index   string   // its name; empty if the database does not say it
+	primary bool     // it is that of the primary key
 }
 
 // duplicateOf reads the error of an INSERT. It returns false for every other error.
 func duplicateOf(stmt *gorm.Statement, err error) (duplicate, bool) {
 	switch stmt.Name() {
-	case dialectMySQL:
-		return duplicateOfMySQL(err.Error())
-	case dialectSQLite:
+	case dialect.MySQL:
+		return duplicateOfMySQL(stmt, err.Error())
+	case dialect.SQLite:
 		return duplicateOfSQLite(stmt, err.Error())
-	case dialectPostgres:
-		return duplicateOfPostgres(err)
+	case dialect.PostgreSQL:
+		return duplicateOfPostgres(stmt, err)
 	}
 	return duplicate{}, false
 }
 
 // duplicateOfMySQL reads: Error 1062 (23000): Duplicate entry '5' for key 'orders.PRIMARY'. MariaDB and older
 // versions do not name the table. The words between may be of any language.
-func duplicateOfMySQL(text string) (d duplicate, is bool) {
+func duplicateOfMySQL(stmt *gorm.Statement, text string) (d duplicate, is bool) {
 	text, ok := strings.CutSuffix(text, "'")
 	if !ok || !strings.Contains(text, "1062") {
 		return d, false
@@ -44,7 +48,11 @@ func duplicateOfMySQL(text string) (d duplicate, is bool) {
 	if first < 0 || last <= first {
 		return d, false
 	}
-	return duplicate{key: text[first+1 : last], index: text[opening+1:]}, true
+	d = duplicate{key: text[first+1 : last], index: text[opening+1:]}
+	table, primary := strings.CutSuffix(d.index, "PRIMARY")
+	table = strings.TrimSuffix(table, ".")
+	d.primary = primary && (table == "" || strings.EqualFold(table, tableOf(stmt)))
+	return d, true
 }
 
 // duplicateOfSQLite reads: UNIQUE constraint failed: orders.shop, orders.id. An index on an expression is
@@ -62,13 +70,14 @@ func duplicateOfSQLite(stmt *gorm.Statement, text string) (d duplicate, is bool)
 		}
 		d.columns = append(d.columns, column[len(table)+1:])
 	}
+	d.primary = arePrimaryKey(stmt.Schema, d.columns)
 	return d, true
 }
 
 // duplicateOfPostgres looks into the error of the driver, which it knows by its method and its fields only:
 // its detail is "Key (shop, id)=(1, 5) already exists." in the language of the server. Without the right to
 // read the columns there is no detail, and the name of the constraint has to tell.
-func duplicateOfPostgres(err error) (d duplicate, is bool) {
+func duplicateOfPostgres(stmt *gorm.Statement, err error) (d duplicate, is bool) {
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) || state.SQLState() != "23505" {
 		return d, false
@@ -86,6 +95,7 @@ func duplicateOfPostgres(err error) (d duplicate, is bool) {
 	d.index = field("ConstraintName") + field("Constraint")
 	list, rest, found := strings.Cut(field("Detail"), ")=(")
 	if !found {
+		d.primary = strings.HasSuffix(d.index, "_pkey")
 		return d, true
 	}
 	d.columns = strings.Split(list[strings.IndexByte(list, '(')+1:], ", ")
@@ -95,8 +105,26 @@ func duplicateOfPostgres(err error) (d duplicate, is bool) {
 	if end := strings.LastIndexByte(rest, ')'); end >= 0 {
 		rest = rest[:end]
 	}
-	d.key = rest
+	d.key, d.primary = rest, arePrimaryKey(stmt.Schema, d.columns)
 	return d, true
+}
+
+// tableOf returns the name of the statement's table, without a schema.
+func tableOf(stmt *gorm.Statement) string {
+	return stmt.Table[strings.LastIndexByte(stmt.Table, '.')+1:]
+}
+
+// arePrimaryKey reports whether columns are those of the primary key.
+func arePrimaryKey(s *schema.Schema, columns []string) bool {
+	if len(columns) != len(s.PrimaryFields) {
+		return false
+	}
+	for _, field := range s.PrimaryFields {
+		if !slices.Contains(columns, field.DBName) {
+			return false
+		}
+	}
+	return true
 }
 
 // fields returns the columns of the index, or nil if nothing tells them.

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -206,7 +207,7 @@ func (j *judge) guardDuplicates(stmt *gorm.Statement, f *frame) {
 // guardUpdates makes the guard the condition of DO UPDATE.
 func (j *judge) guardUpdates(stmt *gorm.Statement, f *frame, conflict clause.OnConflict) {
 	conflict.Where = clause.Where{Exprs: []clause.Expression{guard{
-		frame: f, judge: j, sqlite: stmt.Name() == dialectSQLite, rest: conflict.Where,
+		frame: f, judge: j, sqlite: stmt.Name() == dialect.SQLite, rest: conflict.Where,
 		meets: !targetsPrimaryKey(f.plan.schema, conflict),
 	}}}
 	j.guarded = true
@@ -458,64 +459,28 @@ func setError(db *gorm.DB, err error) {
 // refusalOf reports whether an INSERT has failed because a row was there with the primary key of a new one,
 // and what the database calls this key, if it says so.
 func refusalOf(db *gorm.DB, fr *frame, err error) (key string, is bool) {
-	text, guarded := err.Error(), fr != nil && fr.judge != nil && fr.judge.guarded
-	switch db.Name() {
-	case dialectMySQL:
-		if guarded && strings.Contains(text, "1690") && strings.Contains(text, guardMySQL) {
-			return "", true
-		}
-		return refusedByMySQL(db.Statement, text)
-	case dialectSQLite:
-		return "", guarded && strings.Contains(text, guardSQLite) || refusedBySQLite(db.Statement, text)
-	case dialectPostgres:
-		if _, rest, found := strings.Cut(text, guardPostgres); guarded && found {
-			key, _, _ = strings.Cut(rest, `"`)
+	if fr != nil && fr.judge != nil && fr.judge.guarded {
+		if key, is = refusedByGuard(db.Name(), err.Error()); is {
 			return key, true
 		}
-		return refusedByPostgres(db.Statement, err)
+	}
+	d, is := duplicateOf(db.Statement, err)
+	return d.key, is && d.primary
+}
+
+// refusedByGuard reports whether an error is that of a guard, and which key it names.
+func refusedByGuard(kind, text string) (key string, is bool) {
+	switch kind {
+	case dialect.MySQL:
+		return "", strings.Contains(text, "1690") && strings.Contains(text, guardMySQL)
+	case dialect.SQLite:
+		return "", strings.Contains(text, guardSQLite)
+	case dialect.PostgreSQL:
+		_, rest, found := strings.Cut(text, guardPostgres)
+		key, _, _ = strings.Cut(rest, `"`)
+		return key, found
 	}
 	return "", false
-}
-
-// refusedByMySQL reports whether MySQL has refused a primary key, and which.
-func refusedByMySQL(stmt *gorm.Statement, text string) (key string, is bool) {
-	d, is := duplicateOfMySQL(text)
-	table, ok := strings.CutSuffix(d.index, "PRIMARY")
-	table = strings.TrimSuffix(table, ".")
-	return d.key, is && ok && (table == "" || strings.EqualFold(table, tableOf(stmt)))
-}
-
-// refusedBySQLite reports whether SQLite has refused a primary key.
-func refusedBySQLite(stmt *gorm.Statement, text string) bool {
-	d, is := duplicateOfSQLite(stmt, text)
-	return is && arePrimaryKey(stmt.Schema, d.columns)
-}
-
-// refusedByPostgres reports whether PostgreSQL has refused a primary key, and which, if it says so.
-func refusedByPostgres(stmt *gorm.Statement, err error) (key string, is bool) {
-	d, is := duplicateOfPostgres(err)
-	if is && d.columns == nil {
-		return "", strings.HasSuffix(d.index, "_pkey")
-	}
-	return d.key, is && arePrimaryKey(stmt.Schema, d.columns)
-}
-
-// tableOf returns the name of the statement's table, without a schema.
-func tableOf(stmt *gorm.Statement) string {
-	return stmt.Table[strings.LastIndexByte(stmt.Table, '.')+1:]
-}
-
-// arePrimaryKey reports whether columns are those of the primary key.
-func arePrimaryKey(s *schema.Schema, columns []string) bool {
-	if len(columns) != len(s.PrimaryFields) {
-		return false
-	}
-	for _, field := range s.PrimaryFields {
-		if !slices.Contains(columns, field.DBName) {
-			return false
-		}
-	}
-	return true
 }
 
 // judged is the judge of a statement, which needs none before it is refused unless it has ON CONFLICT.

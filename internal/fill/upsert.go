@@ -28,9 +28,6 @@ const (
 	clauseOnConflict = "ON CONFLICT"
 	clauseReturning  = "RETURNING"
 	clauseInsert     = "INSERT"
-	dialectMySQL     = dialect.MySQL
-	dialectSQLite    = dialect.SQLite
-	dialectPostgres  = dialect.PostgreSQL
 )
 
 // newUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs over those of
@@ -100,7 +97,7 @@ func rowsWithoutKey(f *frame, cells []cellID) map[int]bool {
 func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict, ignores bool) []cellID {
 	// ON CONFLICT (primary key): a row with a new key that meets another row by it is refused, see judge, and
 	// a conflict on another unique key fails the statement. MySQL knows no conflict target.
-	freshKeyIsNew := db.Name() != dialectMySQL && targetsPrimaryKey(f.plan.schema, conflict) && !ignores
+	freshKeyIsNew := db.Name() != dialect.MySQL && targetsPrimaryKey(f.plan.schema, conflict) && !ignores
 	var cells []cellID
 	for i := range f.rows.count() {
 		start, freshKey := len(cells), false
@@ -206,7 +203,7 @@ func searchKeys(
 	// Under REPEATABLE READ a plain SELECT may not see the row that was met, but a locking SELECT
 	// does. It comes last and only here, because it locks the gap around a key that it does not find,
 	// and so delays the inserts of others.
-	if db.Name() == dialectMySQL {
+	if db.Name() == dialect.MySQL {
 		for _, key := range others {
 			key.lock = true
 			keys = append(keys, key)

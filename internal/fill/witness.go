@@ -13,6 +13,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 const (
@@ -62,7 +64,7 @@ func (w *Witnesses) note(db *gorm.DB, q *question) {
 	if q == nil || q.pool == nil {
 		return
 	}
-	if inTransaction(db.Statement.ConnPool) && !beganTransaction(db) && db.Name() != dialectSQLite {
+	if inTransaction(db.Statement.ConnPool) && !beganTransaction(db) && db.Name() != dialect.SQLite {
 		ctx := orBackground(db.Statement.Context)
 		time.AfterFunc(askAfter, func() { w.askNow(ctx, nil, nil) })
 	}
@@ -175,6 +177,7 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 		DB: db, Context: own.Context, Schema: own.Schema,
 		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
 	}
+	equalOrNull := dialect.Kind(db.Name()).EqualOrNull()
 	q := &question{pool: pool, table: own.Table}
 	rows = slices.DeleteFunc(rows, func(row sentRow) bool { return row.tell == nil })
 	for _, row := range rows[:min(len(rows), maxAsked)] {
@@ -212,7 +215,7 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 			}
 			value, _ := row.value(field)
 			b.WriteQuoted(clause.Column{Name: field.DBName})
-			_, _ = b.WriteString(equalOrNull(db.Name()))
+			_, _ = b.WriteString(equalOrNull)
 			b.AddVar(b, value)
 		}
 		_, _ = b.WriteString(")")
@@ -252,15 +255,4 @@ func tellsRowsApart(field *schema.Field) bool {
 	declared := strings.ToLower(string(field.DataType))
 	return strings.Contains(declared, "int") && !strings.HasPrefix(declared, "interval") ||
 		strings.HasPrefix(declared, "varchar") || declared == "text"
-}
-
-// equalOrNull is the comparison for which two NULLs are equal.
-func equalOrNull(dialect string) string {
-	switch dialect {
-	case dialectMySQL:
-		return " <=> "
-	case dialectSQLite:
-		return " IS "
-	}
-	return " IS NOT DISTINCT FROM "
 }
