@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
@@ -137,7 +139,8 @@ func find(ctx context.Context, f flavor) (*server, error) {
 func silent(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func greet(ctx context.Context, driverName, dsn string) (version string, err error) {
