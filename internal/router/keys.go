@@ -41,10 +41,7 @@ func (t keyRules) checkKeys(stmt *gorm.Statement, shard int, writes bool) error 
 	if m == nil {
 		return nil
 	}
-	fields := shardFields{key: stmt.Schema.PrioritizedPrimaryField}
-	if m.Like != nil {
-		fields.like = stmt.Schema.FieldsByName[m.Like.Name]
-	}
+	fields := fieldsOf(stmt, m)
 	model, dest := reflect.ValueOf(stmt.Model), reflect.ValueOf(stmt.Dest)
 	if err := t.checkRows(stmt, fields, model, shard, writes); err != nil {
 		return err
@@ -57,6 +54,19 @@ func (t keyRules) checkKeys(stmt *gorm.Statement, shard int, writes bool) error 
 	}
 	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
 	return t.checkConditions(stmt, fields, where.Exprs, shard)
+}
+
+func fieldsOf(stmt *gorm.Statement, m *shardmap.Model) shardFields {
+	fields := shardFields{key: stmt.Schema.PrioritizedPrimaryField}
+	if m.Like != nil {
+		fields.like = stmt.Schema.FieldsByName[m.Like.Name]
+	}
+	return fields
+}
+
+// checkRow refuses a row that is written with a key of another shard.
+func (t keyRules) checkRow(stmt *gorm.Statement, m *shardmap.Model, row reflect.Value, shard int) error {
+	return t.checkRows(stmt, fieldsOf(stmt, m), row, shard, true)
 }
 
 // checkRows checks a struct or a slice of structs that have a key already, or the values of a map.

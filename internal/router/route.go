@@ -1,7 +1,6 @@
 package router
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -247,6 +246,8 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 				"Router.Each", errs.ErrNotRouted, m.Base.Name)
 		}
 		return c.relations.checkFollowed(stmt)
+	case to.together && what == creates && m != nil:
+		return nil // createTogether names the tables.
 	case namesTable(stmt) && !c.hasNamed(stmt, to, routed):
 		if m != nil && (stmt.Table == m.Base.Table || namesAlias(stmt, m.Base.Table)) {
 			return c.notRouted(stmt)
@@ -259,7 +260,7 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	}
 	if carried, ok := c.carried(stmt); ok && carried.of != to.of {
 		// What hooks and relations do belongs to this statement, and has its map.
-		stmt.Context = context.WithValue(stmt.Context, routeKey{c.current}, to)
+		stmt.Context = &routeContext{stmt.Context, c.current, to}
 	}
 	on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
 	if err != nil {

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/callbacks"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -134,7 +136,7 @@ func (r *Router) on(c *cluster) *Router {
 
 // isLocked reports whether a context is that of a transaction, which may hold the only connection.
 func (c *cluster) isLocked(ctx context.Context) bool {
-	to, ok := ctx.Value(routeKey{c.current}).(route)
+	to, ok := c.current.routeIn(ctx)
 	return ok && to.locked
 }
 
@@ -477,12 +479,26 @@ type storeTx struct {
 
 // run begins the transaction and writes the batches. It leaves the transaction open.
 func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
-	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin()
-	if tx.Error != nil {
-		t.err = tx.Error
+	if t.begin(ctx, db); t.err != nil {
 		return
 	}
-	t.tx = tx
+	if rows := t.together(ctx, c, db); rows.IsValid() {
+		err := shardmap.RecoverPanic(func() error {
+			on := t.tx.Session(&gorm.Session{NewDB: true})
+			return c.handle(ctx, on, route{all: true, together: true}, nil).
+				Set(fill.KeysMade, t.batches[0].made).Create(rows.Interface()).Error
+		})
+		if err == nil {
+			return
+		}
+		// By a statement for each shard, the error says which of them it is of.
+		_ = t.tx.Rollback()
+		t.tx = nil
+		if t.begin(ctx, db); t.err != nil {
+			return
+		}
+	}
+	tx := t.tx
 	for _, b := range t.batches {
 		err := shardmap.RecoverPanic(func() error {
 			on := tx.Session(&gorm.Session{NewDB: true})
@@ -492,6 +508,98 @@ func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
 			t.err = fmt.Errorf("shard %d: %w", b.shard, err)
 			return
 		}
+	}
+}
+
+func (t *storeTx) begin(ctx context.Context, db *gorm.DB) {
+	if tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin(); tx.Error != nil {
+		t.err = tx.Error
+	} else {
+		t.tx = tx
+	}
+}
+
+// maxTogether bounds the arguments of a statement that stores rows of several shards. With more, what a
+// statement for each shard costs hardly counts.
+const maxTogether = 10_000
+
+// together returns the rows of all batches if one statement can store them: PostgreSQL takes one for several
+// tables, the database has no values to return, and neither hooks nor relations need the handle of a shard.
+func (t *storeTx) together(ctx context.Context, c *cluster, db *gorm.DB) (rows reflect.Value) {
+	if db.Name() != dialect.PostgreSQL || len(t.batches) < 2 {
+		return rows
+	}
+	slice := reflect.ValueOf(t.batches[0].rows)
+	m := c.ByType[slice.Type().Elem().Elem()]
+	s := m.Base
+	if s.BeforeCreate || s.BeforeSave || s.AfterCreate || s.AfterSave || len(s.CreateClauses) > 0 ||
+		len(s.FieldsWithDefaultDBValue) > 0 {
+		return rows
+	}
+	all := reflect.MakeSlice(slice.Type(), 0, len(t.batches)*slice.Len())
+	for _, b := range t.batches {
+		all = reflect.AppendSlice(all, reflect.ValueOf(b.rows))
+	}
+	for _, relation := range allRelations(s) {
+		if holdsRows(&gorm.Statement{Schema: s, Context: ctx}, relation, all) {
+			return rows
+		}
+	}
+	if all.Len()*len(s.DBNames) > maxTogether {
+		return rows
+	}
+	return all
+}
+
+// createTogether does what GORM's own callback does for the rows of one table. Each table but the last one
+// gets its rows in a WITH. The statement is prepared and closed by itself, because drivers would keep it, and
+// hardly any is ever the same as another one.
+func (c *cluster) createTogether(db *gorm.DB) {
+	stmt := db.Statement
+	if db.Error != nil {
+		return
+	}
+	m := c.ByType[stmt.Schema.ModelType]
+	values := callbacks.ConvertToCreateValues(stmt)
+	byShard, last := make([][][]any, c.ShardCount), 0
+	for i, row := range values.Values {
+		of := reflect.Indirect(stmt.ReflectValue.Index(i))
+		shard := c.ShardOf(m.IDOf(stmt.Context, of))
+		_ = db.AddError(keyRules{c.Topology}.checkRow(stmt, m, of, shard))
+		byShard[shard], last = append(byShard[shard], row), max(last, shard)
+	}
+	for _, name := range stmt.BuildClauses {
+		if _, found := stmt.Clauses[name]; found { // A callback of the application has added it.
+			_ = db.AddError(fmt.Errorf("%w: %s in a statement for several tables", gorm.ErrInvalidData, name))
+		}
+	}
+	begin := "WITH "
+	for shard, rows := range byShard {
+		if rows == nil {
+			continue
+		}
+		into := "INSERT INTO " + stmt.Quote(m.Table(shard)) + " "
+		if shard < last {
+			into, begin = fmt.Sprintf("%ss%d AS (%s", begin, shard, into), ", "
+		} else {
+			into = " " + into
+		}
+		stmt.SQL.WriteString(into)
+		clause.Values{Columns: values.Columns, Values: rows}.Build(stmt)
+		if shard < last {
+			stmt.SQL.WriteByte(')')
+		}
+	}
+	if db.DryRun || db.Error != nil {
+		return
+	}
+	prepared, err := stmt.ConnPool.PrepareContext(stmt.Context, stmt.SQL.String())
+	if err == nil {
+		_, err = prepared.ExecContext(stmt.Context, stmt.Vars...)
+		err = errors.Join(err, prepared.Close())
+	}
+	if db.AddError(err) == nil {
+		db.RowsAffected = int64(len(values.Values))
 	}
 }
 

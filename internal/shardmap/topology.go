@@ -148,7 +148,9 @@ func (t *Topology) addDatabase(i int, db *gorm.DB) error {
 		}
 	}
 	t.Engine = engine
-	t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
+	// Model begins a statement, so that the session has one without the conditions of the handle.
+	clean := db.Session(&gorm.Session{NewDB: true}).Model(nil)
+	t.Databases = append(t.Databases, clean.Session(&gorm.Session{NewDB: true}))
 	t.looks = append(t.looks, &look{})
 	return nil
 }
