@@ -157,6 +157,7 @@ func (r *Router) findTogether(
 			parts = append(parts, part)
 		}
 	}
+	whole := len(parts) == 1 && r.askWhole(&parts[0], ids)
 	q, err := r.query(ctx, m, parts, func(tx *gorm.DB, shard int) *gorm.DB {
 		tx = namedColumns(tx, m)
 		if shard == openShard {
@@ -167,8 +168,34 @@ func (r *Router) findTogether(
 	if err != nil || q.preloads {
 		return nil, err
 	}
-	q.ids, q.once = ids, true
+	q.ids, q.once = ids, !whole
 	return q.find(slice)
+}
+
+// askWhole makes a part ask all shards of its database if most of them are asked anyway, each for as many IDs.
+// PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and to make a plan
+// takes it longer than to look for an ID that no row has.
+func (r *Router) askWhole(part *unionPart, ids map[int][]int64) bool {
+	var all []int
+	most := 1
+	for shard, at := range r.Place {
+		if at == part.database {
+			all = append(all, shard)
+			for most < len(ids[shard]) {
+				most *= 2
+			}
+		}
+	}
+	const maxMost = 16
+	if r.Databases[part.database].Name() != dialect.PostgreSQL || 2*len(part.shards) < len(all) ||
+		len(all) > maxTablesPerStatement || most > maxMost {
+		return false
+	}
+	part.shards = all
+	for _, shard := range all {
+		ids[shard] = append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...)
+	}
+	return true
 }
 
 // findApart asks each shard by statements of its own, in which scopes may preload.

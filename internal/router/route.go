@@ -22,6 +22,7 @@ type cluster struct {
 	handles
 	schemas   schemas
 	relations relations
+	repeated  repeatedTexts
 	guards    []*shardGuard // by database; empty until install
 	// doubted is set when a table of the map was not found, until the map has been read again.
 	doubted atomic.Bool
@@ -247,7 +248,11 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 		}
 		return c.relations.checkFollowed(stmt)
 	case to.together && what == creates && m != nil:
-		return nil // createTogether names the tables.
+		on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
+		if err == nil {
+			on.name(stmt, what, false) // The plugin looks at the database of this table.
+		}
+		return err
 	case namesTable(stmt) && !c.hasNamed(stmt, to, routed):
 		if m != nil && (stmt.Table == m.Base.Table || namesAlias(stmt, m.Base.Table)) {
 			return c.notRouted(stmt)

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"reflect"
 	"slices"
 	"strings"
@@ -485,7 +486,7 @@ func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
 	if rows := t.together(ctx, c, db); rows.IsValid() {
 		err := shardmap.RecoverPanic(func() error {
 			on := t.tx.Session(&gorm.Session{NewDB: true})
-			return c.handle(ctx, on, route{all: true, together: true}, nil).
+			return c.handle(ctx, on, route{shard: t.batches[0].to.shard, all: true, together: true}, nil).
 				Set(fill.KeysMade, t.batches[0].made).Create(rows.Interface()).Error
 		})
 		if err == nil {
@@ -532,8 +533,7 @@ func (t *storeTx) together(ctx context.Context, c *cluster, db *gorm.DB) (rows r
 	slice := reflect.ValueOf(t.batches[0].rows)
 	m := c.ByType[slice.Type().Elem().Elem()]
 	s := m.Base
-	if s.BeforeCreate || s.BeforeSave || s.AfterCreate || s.AfterSave || len(s.CreateClauses) > 0 ||
-		len(s.FieldsWithDefaultDBValue) > 0 {
+	if s.BeforeCreate || s.BeforeSave || s.AfterCreate || s.AfterSave || len(s.FieldsWithDefaultDBValue) > 0 {
 		return rows
 	}
 	all := reflect.MakeSlice(slice.Type(), 0, len(t.batches)*slice.Len())
@@ -552,12 +552,16 @@ func (t *storeTx) together(ctx context.Context, c *cluster, db *gorm.DB) (rows r
 }
 
 // createTogether does what GORM's own callback does for the rows of one table. Each table but the last one
-// gets its rows in a WITH. The statement is prepared and closed by itself, because drivers would keep it, and
-// hardly any is ever the same as another one.
+// gets its rows in a WITH.
 func (c *cluster) createTogether(db *gorm.DB) {
 	stmt := db.Statement
 	if db.Error != nil {
 		return
+	}
+	if !stmt.Unscoped {
+		for _, of := range stmt.Schema.CreateClauses {
+			stmt.AddClause(of)
+		}
 	}
 	m := c.ByType[stmt.Schema.ModelType]
 	values := callbacks.ConvertToCreateValues(stmt)
@@ -593,14 +597,57 @@ func (c *cluster) createTogether(db *gorm.DB) {
 	if db.DryRun || db.Error != nil {
 		return
 	}
-	prepared, err := stmt.ConnPool.PrepareContext(stmt.Context, stmt.SQL.String())
-	if err == nil {
+	text, err := stmt.SQL.String(), error(nil)
+	if c.repeated.has(text) {
+		_, err = stmt.ConnPool.ExecContext(stmt.Context, text, stmt.Vars...)
+	} else if prepared, failed := stmt.ConnPool.PrepareContext(stmt.Context, text); failed != nil {
+		err = failed
+	} else {
 		_, err = prepared.ExecContext(stmt.Context, stmt.Vars...)
 		err = errors.Join(err, prepared.Close())
 	}
 	if db.AddError(err) == nil {
 		db.RowsAffected = int64(len(values.Values))
 	}
+}
+
+// repeatedTexts are long statements that have come more than once. Drivers keep the statements that they
+// prepare, in which PostgreSQL needs a hundred times the length of the text on each connection. So few of
+// them may be kept, and the others are closed at once.
+type repeatedTexts struct {
+	mu   sync.Mutex
+	seed maphash.Seed
+	seen map[uint64]bool // by the hash of a text, whether it has come again
+	size int             // of those
+}
+
+// The bounds of what is remembered. For more rows than a longer text has, its plan hardly counts.
+const (
+	maxSeen     = 4096
+	maxText     = 16 << 10
+	maxRepeated = 256 << 10 // of all texts
+)
+
+// has reports whether a text is one of them.
+func (r *repeatedTexts) has(text string) bool {
+	if len(text) > maxText {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen == nil || len(r.seen) > maxSeen && r.size == 0 {
+		r.seed, r.seen = maphash.MakeSeed(), map[uint64]bool{}
+	}
+	sum := maphash.String(r.seed, text)
+	again, known := r.seen[sum]
+	switch {
+	case known && !again && r.size+len(text) <= maxRepeated:
+		r.seen[sum], again = true, true
+		r.size += len(text)
+	case !known && len(r.seen) <= maxSeen:
+		r.seen[sum] = false
+	}
+	return again
 }
 
 // storeTxs are the transactions of one Create.
