@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
@@ -291,7 +292,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err = current.AutoMigrate(ctx); try == maxTries || !errors.Is(err, errs.ErrShardMap) {
+		// A cutover may change the records at the same time.
+		if err = current.AutoMigrate(ctx); try == maxTries || !errors.Is(err, errs.ErrShardMap) && !dialect.Busy(err) {
 			return publicError(err)
 		}
 	}

@@ -314,7 +314,7 @@ func ReadAll(
 	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
 ) error {
 	table := InternalTable(db, name)
-	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	tx := AtSource(db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}))
 	if !tx.Migrator().HasTable(table) {
 		return Ping(ctx, db) // GORM also answers no if it cannot ask.
 	}
