@@ -292,8 +292,9 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// A cutover may change the records at the same time.
-		if err = current.AutoMigrate(ctx); try == maxTries || !errors.Is(err, errs.ErrShardMap) && !dialect.Busy(err) {
+		err = current.AutoMigrate(ctx)
+		overtaken := errors.Is(err, errs.ErrShardMap) || dialect.Busy(err) // by a cutover
+		if try == maxTries || !overtaken {
 			return publicError(err)
 		}
 	}

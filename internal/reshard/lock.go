@@ -38,8 +38,8 @@ func (h held) reader(d *database) gorm.ConnPool {
 	return d.pool
 }
 
-// write runs a transaction, or goes on with the one that holds the lock. On MySQL no transaction holds it, and
-// BEGIN would unlock the tables.
+// write runs a transaction, or goes on with the one that holds the lock. On MySQL no transaction holds it,
+// and BEGIN would unlock the tables.
 func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) error) error {
 	q := h[d]
 	switch {

@@ -97,8 +97,8 @@ func newHandles(t *shardmap.Topology, of *current) handles {
 // to returns the route of a shard as a whole.
 func (h *handles) to(shard int) route { return route{shard: shard, of: h.Topology} }
 
-// handle returns a handle made from a session without conditions, for any number of statements. They take the route and
-// are bound to the model, unless that is nil.
+// handle returns a handle made from a session without conditions, for any number of statements. They take
+// the route and are bound to the model, unless that is nil.
 func (h *handles) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
 	// The session copies the configuration, and the statement of the one that it is made from.
 	tx := db.Session(&gorm.Session{Context: &routeContext{ctx, h.current, to}})

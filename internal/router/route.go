@@ -214,7 +214,7 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 	if c == nil && len(stmt.Preloads) == 0 && len(stmt.Joins) == 0 {
 		return
 	}
-	if c != nil && c != at.of { // It is a model of another router than the handle, or the map has changed since.
+	if c != nil && c != at.of { // The handle is that of another router, or the map has changed since.
 		at = located{of: c}
 		at.to, at.routed, at.err = c.routeOf(stmt)
 	}
