@@ -8,7 +8,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/router"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
@@ -292,9 +291,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = current.AutoMigrate(ctx)
-		overtaken := errors.Is(err, errs.ErrShardMap) || dialect.Busy(err) // by a cutover
-		if try == maxTries || !overtaken {
+		if err = current.AutoMigrate(ctx); try == maxTries || !errors.Is(err, errs.ErrShardMap) {
 			return publicError(err)
 		}
 	}

@@ -264,7 +264,12 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	if err := shardmap.PartialOf(failures); err != nil {
 		return aboutShards(r.Topology, err, func(shard int) []int { return []int{shard} })
 	}
-	return shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
+	for try := 1; ; try++ {
+		err := shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
+		if try == maxTries || !dialect.Busy(err) { // A cutover changes the same records.
+			return err
+		}
+	}
 }
 
 // Check looks at all tables first, and then compares those of one kind of database with each other.
