@@ -104,7 +104,7 @@ func (t keyRules) checkRows(
 		return nil
 	}
 	value, _ := fields.like.ValueOf(stmt.Context, v)
-	return t.checkReference(stmt.Schema, fields.like, value, shard)
+	return t.checkID(stmt.Schema, fields.like, value, shard)
 }
 
 // checkMap checks the values that an update sets by a map.
@@ -129,7 +129,7 @@ func (t keyRules) checkValue(
 	case fields.key:
 		return t.checkKey(stmt.Schema, value, shard)
 	default:
-		return t.checkReference(stmt.Schema, field, value, shard)
+		return t.checkID(stmt.Schema, field, value, shard)
 	}
 }
 
@@ -310,28 +310,26 @@ func isWordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// checkKey refuses an ID of another shard. It ignores values that are not IDs.
+// checkKey refuses an ID of another shard.
 func (t keyRules) checkKey(s *schema.Schema, value any, shard int) error {
-	id, ok := fill.IDOf(value)
-	if !ok || id <= 0 {
-		return nil
-	}
-	if at := t.ShardOf(id); at != shard {
-		return fmt.Errorf("%w: %s %d is on shard %d, the statement is for shard %d",
-			errs.ErrCrossShard, s.Name, id, t.Entry(at).Residue, t.Entry(shard).Residue)
-	}
-	return nil
+	return t.checkID(s, nil, value, shard)
 }
 
-// checkReference refuses the key of a row on another shard in the field that keys are like.
-func (t keyRules) checkReference(s *schema.Schema, like *schema.Field, value any, shard int) error {
+// checkID refuses an ID of another shard in a key, or in the field that keys are like. It ignores values that
+// are not IDs.
+func (t keyRules) checkID(s *schema.Schema, like *schema.Field, value any, shard int) error {
 	id, ok := fill.IDOf(value)
 	if !ok || id <= 0 {
 		return nil
 	}
-	if at := t.ShardOf(id); at != shard {
-		return fmt.Errorf("%w: %s.%s %d is on shard %d, the statement is for shard %d",
-			errs.ErrCrossShard, s.Name, like.Name, id, t.Entry(at).Residue, t.Entry(shard).Residue)
+	at := t.ShardOf(id)
+	if at == shard {
+		return nil
 	}
-	return nil
+	what := s.Name
+	if like != nil {
+		what += "." + like.Name
+	}
+	return fmt.Errorf("%w: %s %d is on shard %d, the statement is for shard %d",
+		errs.ErrCrossShard, what, id, t.Entry(at).Residue, t.Entry(shard).Residue)
 }

@@ -173,8 +173,8 @@ func (r *Router) findTogether(
 }
 
 // askWhole makes a part ask all shards of its database if most of them are asked anyway, each for as many
-// IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and to make a plan
-// takes it longer than to look for an ID that no row has.
+// IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and to make a
+// plan takes it longer than to look for an ID that no row has.
 func (r *Router) askWhole(part *unionPart, ids map[int][]int64) bool {
 	var all []int
 	most := 1

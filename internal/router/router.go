@@ -169,28 +169,34 @@ func (r *Router) shardOf(id int64) (int, error) {
 
 // Table looks the name up in the list that NewRouter made.
 func (r *Router) Table(model any, id int64) (string, error) {
-	m, err := r.ModelOf(model)
-	if err != nil {
-		return "", err
-	}
-	shard, err := r.shardOf(id)
+	m, shard, err := r.find(context.Background(), model, id)
 	if err != nil {
 		return "", err
 	}
 	return m.Table(shard), nil
 }
 
+// find returns the model of a value, and the shard of an ID, which a context may refuse.
+func (r *Router) find(ctx context.Context, model any, id int64) (m *shardmap.Model, shard int, err error) {
+	if m, err = r.ModelOf(model); err == nil {
+		shard, err = r.reach(ctx, id)
+	}
+	return m, shard, err
+}
+
+// reach returns the shard of an ID, unless the context is that of a transaction on another one.
+func (r *Router) reach(ctx context.Context, id int64) (int, error) {
+	shard, err := r.shardOf(id)
+	if err == nil {
+		err = r.checkLocked(ctx, shard)
+	}
+	return shard, err
+}
+
 // DB returns a handle with the route of the shard.
 func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) {
-	m, err := r.ModelOf(model)
+	m, shard, err := r.find(ctx, model, id)
 	if err != nil {
-		return nil, err
-	}
-	shard, err := r.shardOf(id)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.checkLocked(ctx, shard); err != nil {
 		return nil, err
 	}
 	to := r.to(shard)
@@ -409,10 +415,7 @@ func (r *Router) group(
 	byShard := make([]reflect.Value, r.ShardCount)
 	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
 	for i, row := range rows {
-		shard, err := r.shardOf(m.IDOf(ctx, row))
-		if err == nil {
-			err = r.checkLocked(ctx, shard)
-		}
+		shard, err := r.reach(ctx, m.IDOf(ctx, row))
 		if err != nil {
 			return nil, fmt.Errorf("create %s: row %d: %w", m.Base.Name, i, err)
 		}
@@ -714,11 +717,8 @@ func (txs storeTxs) commit() error {
 
 // Transaction gives fn a handle with a locked route.
 func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *ShardTx) error) error {
-	shard, err := r.shardOf(id)
+	shard, err := r.reach(ctx, id)
 	if err != nil {
-		return err
-	}
-	if err := r.checkLocked(ctx, shard); err != nil {
 		return err
 	}
 	to := route{shard: shard, of: r.Topology, id: id, locked: true}
@@ -743,15 +743,8 @@ func (t *ShardTx) Context() context.Context { return t.ctx }
 
 // DB returns a handle of the transaction for the model.
 func (t *ShardTx) DB(model any, id int64) (*gorm.DB, error) {
-	m, err := t.router.ModelOf(model)
+	m, _, err := t.router.find(t.ctx, model, id)
 	if err != nil {
-		return nil, err
-	}
-	shard, err := t.router.shardOf(id)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.router.checkLocked(t.ctx, shard); err != nil {
 		return nil, err
 	}
 	return t.tx.Model(m.Subject(t.ctx, model)).Session(&gorm.Session{}), nil
