@@ -282,7 +282,7 @@ func (s Settings) attempt(
 	begun, err := registry.HasBegun(ctx, j)
 	if err == nil && !begun {
 		if err = checkColocated(ctx, r, j); err == nil {
-			_, err = of.Check(ctx)
+			err = of.Check(ctx)
 		}
 		if err == nil {
 			err = registry.Begin(ctx, j)

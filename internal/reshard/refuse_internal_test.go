@@ -72,7 +72,7 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 			for _, statement := range o.make {
 				must(t, db.Exec(statement).Error, statement)
 			}
-			_, err := w.job.Check(t.Context())
+			err := w.job.Check(t.Context())
 			says(t, err, o.words...)
 			_, err = w.job.Run(t.Context())
 			says(t, err, o.words...)
@@ -83,12 +83,8 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 				must(t, db.Exec(statement).Error, statement)
 			}
 		}
-		rows, err := w.job.Check(t.Context())
-		must(t, err, "Check")
-		if rows != 40 {
-			t.Errorf("there are %d rows to copy, want 40", rows)
-		}
-		_, err = w.job.Run(t.Context())
+		must(t, w.job.Check(t.Context()), "Check")
+		_, err := w.job.Run(t.Context())
 		must(t, err, "Run")
 		w.check(true)
 	})
@@ -103,7 +99,7 @@ func TestALoginWithoutTheRightToMakeTriggersIsToldWhichItLacks(t *testing.T) {
 	}
 	_, dbs := open(t, target, split)
 	w := newWorld(t, split, dbs)
-	_, err := w.job.Check(t.Context())
+	err := w.job.Check(t.Context())
 	says(t, err, "1419", "SUPER", "log_bin_trust_function_creators")
 	_, err = w.job.Run(t.Context())
 	says(t, err, "SUPER")
