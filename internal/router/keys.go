@@ -95,9 +95,11 @@ func (t keyRules) checkRows(
 		}
 		return t.checkType(stmt, v.Type())
 	}
-	if value, zero := fields.key.ValueOf(stmt.Context, v); !zero {
-		if err := t.checkKey(stmt.Schema, value, shard); err != nil {
-			return err
+	if !isEmpty(fields.key, v) {
+		if value, zero := fields.key.ValueOf(stmt.Context, v); !zero {
+			if err := t.checkKey(stmt.Schema, value, shard); err != nil {
+				return err
+			}
 		}
 	}
 	if !writes || fields.like == nil {
@@ -105,6 +107,12 @@ func (t keyRules) checkRows(
 	}
 	value, _ := fields.like.ValueOf(stmt.Context, v)
 	return t.checkID(stmt.Schema, fields.like, value, shard)
+}
+
+// isEmpty reports that a field of a row is zero, if that can be seen at once: ValueOf allocates for each value.
+func isEmpty(f *schema.Field, row reflect.Value) bool {
+	at := f.StructField.Index
+	return len(at) == 1 && at[0] >= 0 && row.Field(at[0]).IsZero()
 }
 
 // checkMap checks the values that an update sets by a map.
