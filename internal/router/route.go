@@ -218,7 +218,7 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 		at = located{of: c}
 		at.to, at.routed, at.err = c.routeOf(stmt)
 	}
-	err := error(nil)
+	var err error
 	if c == nil {
 		err = g.checkUnsharded(stmt)
 	} else {

@@ -605,16 +605,7 @@ func (c *cluster) createTogether(db *gorm.DB) {
 	if db.DryRun || db.Error != nil {
 		return
 	}
-	text, err := stmt.SQL.String(), error(nil)
-	if c.repeated.has(text) {
-		_, err = stmt.ConnPool.ExecContext(stmt.Context, text, stmt.Vars...)
-	} else if prepared, failed := stmt.ConnPool.PrepareContext(stmt.Context, text); failed != nil {
-		err = failed
-	} else {
-		_, err = prepared.ExecContext(stmt.Context, stmt.Vars...)
-		err = errors.Join(err, prepared.Close())
-	}
-	if db.AddError(err) == nil {
+	if db.AddError(c.repeated.exec(stmt)) == nil {
 		db.RowsAffected = int64(len(values.Values))
 	}
 }
@@ -635,6 +626,22 @@ const (
 	maxText     = 16 << 10
 	maxRepeated = 256 << 10 // of all texts
 )
+
+// exec runs a statement, and lets the driver keep it only if its text is one of them.
+func (r *repeatedTexts) exec(stmt *gorm.Statement) (err error) {
+	text := stmt.SQL.String()
+	if r.has(text) {
+		_, err = stmt.ConnPool.ExecContext(stmt.Context, text, stmt.Vars...)
+		return err
+	}
+	prepared, err := stmt.ConnPool.PrepareContext(stmt.Context, text)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, prepared.Close()) }()
+	_, err = prepared.ExecContext(stmt.Context, stmt.Vars...)
+	return err
+}
 
 // has reports whether a text is one of them.
 func (r *repeatedTexts) has(text string) bool {
