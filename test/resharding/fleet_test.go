@@ -217,14 +217,14 @@ func inTheWay(err error) bool {
 // use writes and reads once in each way. What was acknowledged before a read has to be in its answer.
 func (u *user) use(round int) {
 	ctx := u.Context()
-	order := splitOrder{Name: "fleet", Items: []splitItem{{Amount: 1}}}
-	more := []splitOrder{order, order, order, order, order, order}
-	more[0].Items = nil
+	more := make([]splitOrder, 6)
 	for i := range more[1:] {
-		more[i+1].Items = []splitItem{{Amount: 1}}
+		more[i+1] = splitOrder{Name: "fleet", Items: []splitItem{{Amount: 1}}}
 	}
 	again(u, "Create", func() error { return u.router.Create(ctx, more) })
-	for _, o := range more {
+	plain := make([]splitOrder, 6) // PostgreSQL stores them by one statement.
+	again(u, "Create of plain rows", func() error { return u.router.Create(ctx, plain) })
+	for _, o := range append(more, plain...) {
 		u.note("order", o.ID, 0)
 		u.ids = append(u.ids, o.ID)
 		for _, item := range o.Items {
