@@ -82,8 +82,16 @@ const maxTries = 8
 // route calls do with the router of the shard map that is valid now. If a cutover comes in between, so
 // that nothing was done, it calls do again.
 func (r *Router) route(ctx context.Context, do func(current *router.Router) error) error {
+	return repeat(ctx, r.r.At, do)
+}
+
+// repeat is route for a router that is had otherwise.
+func repeat(
+	ctx context.Context, get func(context.Context) (*router.Router, error),
+	do func(current *router.Router) error,
+) error {
 	for try := 1; ; try++ {
-		current, err := r.r.At(ctx)
+		current, err := get(ctx)
 		if err != nil {
 			return err
 		}
@@ -286,15 +294,7 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // and returns a [*PartialError]. Models marked by [Broadcast] come first, and the first database that fails
 // there ends the call.
 func (r *Router) AutoMigrate(ctx context.Context) error {
-	for try := 1; ; try++ {
-		current, err := r.r.Settled(ctx)
-		if err != nil {
-			return err
-		}
-		if err = current.AutoMigrate(ctx); try == maxTries || !errors.Is(err, errs.ErrShardMap) {
-			return publicError(err)
-		}
-	}
+	return repeat(ctx, r.r.Settled, func(current *router.Router) error { return current.AutoMigrate(ctx) })
 }
 
 // Check compares the tables of all shards with the models and with each other. It looks for missing
@@ -305,11 +305,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 // what to do. It is a [*PartialError] if shards could not be examined, and that of a database whose shard map
 // could not be read.
 func (r *Router) Check(ctx context.Context) error {
-	current, err := r.r.Settled(ctx)
-	if err != nil {
-		return err
-	}
-	return publicError(current.Check(ctx))
+	return repeat(ctx, r.r.Settled, func(current *router.Router) error { return current.Check(ctx) })
 }
 
 // Distribution returns the number of rows of a model on each shard, in the order of their numbers. The errors

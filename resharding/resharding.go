@@ -282,7 +282,7 @@ func (s Settings) attempt(
 	begun, err := registry.HasBegun(ctx, j)
 	if err == nil && !begun {
 		if err = checkColocated(ctx, r, j); err == nil {
-			_, err = of.Check(ctx)
+			err = of.Check(ctx)
 		}
 		if err == nil {
 			err = registry.Begin(ctx, j)
@@ -313,7 +313,7 @@ func checkColocated(ctx context.Context, r *router.Router, j shardmap.Job) error
 					"(%[3]s & %[4]d) %% %[5]d LIMIT 1", key, db.Statement.Quote(table.Name), check.Column,
 					r.Mask, modulus)
 				var apart []int64
-				err := db.WithContext(ctx).Raw(query).Scan(&apart).Error
+				err := shardmap.AtSource(db.WithContext(ctx)).Raw(query).Scan(&apart).Error
 				if err != nil {
 					return fmt.Errorf("snowflakeplugin: %s: %w", table.Name, err)
 				}

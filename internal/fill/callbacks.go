@@ -291,7 +291,11 @@ func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
 	if len(plan.columns) == 0 {
 		return true
 	}
-	if err := f.notes.ensure(db, f.plans, plan); err != nil {
+	err := refuseRival(db, plan)
+	if err == nil {
+		err = f.notes.ensure(db, f.plans, plan)
+	}
+	if err != nil {
 		_ = db.AddError(plan.noID(1<<len(plan.columns)-1, err))
 		return false
 	}

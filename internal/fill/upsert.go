@@ -16,6 +16,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // An INSERT with ON CONFLICT may meet a row that is there already. Then the generated ID is in no
@@ -251,6 +252,34 @@ func supportsReturning(db *gorm.DB) bool {
 func isShardingPool(pool gorm.ConnPool) bool {
 	named, ok := pool.(fmt.Stringer)
 	return ok && named.String() == "gorm:sharding:conn_pool"
+}
+
+// refuseRival refuses to make the key of a row that gorm.io/sharding spreads by keys of its own. It takes the
+// node in a key for the number of a table. By another key, it would look for the row in a wrong table, change
+// and delete it there, and find nothing, without an error. What it knows of its models has no exported names.
+func refuseRival(db *gorm.DB, plan *Plan) error {
+	rival := db.Plugins["gorm:sharding"]
+	if rival == nil || !slices.ContainsFunc(plan.columns, func(c *column) bool { return c.field.PrimaryKey }) {
+		return nil
+	}
+	of := reflect.Indirect(reflect.ValueOf(rival))
+	if of.Kind() != reflect.Struct {
+		return nil
+	}
+	tables, settings := of.FieldByName("configs"), of.FieldByName("_config")
+	if tables.Kind() != reflect.Map || tables.Type().Key().Kind() != reflect.String ||
+		settings.Kind() != reflect.Struct || !tables.MapIndex(reflect.ValueOf(plan.schema.Table)).IsValid() {
+		return nil
+	}
+	maker := settings.FieldByName("PrimaryKeyGenerator")
+	leads := settings.FieldByName("ShardingAlgorithmByPrimaryKey")
+	if maker.Kind() != reflect.Int || maker.Int() != 0 || leads.Kind() != reflect.Func || !leads.IsNil() {
+		return nil // The application says how a key leads to a table, or that none does.
+	}
+	return fmt.Errorf("%w: gorm.io/sharding spreads %s, and takes the node in a key for the number of a "+
+		"table, so it would not find rows with keys of this plugin: let only one of the two make keys of the "+
+		"model, or set ShardingAlgorithmByPrimaryKey; docs/migrating.md says how to come from there", errs.ErrSharding,
+		plan.schema.Table)
 }
 
 // searchChunk is how many rows one query looks for. It is below the 500 terms that SQLite allows

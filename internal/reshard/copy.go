@@ -95,7 +95,19 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 			return err
 		}
 		end := append(ends, math.MaxInt64)[0]
-		n, err := m.insert(ctx, mv, reader, q, fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, r.last, end))
+		where := fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, r.last, end)
+		strangers, err := numbers(ctx, q, "SELECT "+key+" FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv, key)+
+			" AND "+where+" LIMIT 1")
+		if err == nil && len(strangers) > 0 {
+			err = errStranger(mv, strangers[0])
+		}
+		if err == nil {
+			err = m.insert(ctx, mv, reader, q, where)
+		}
+		n := int64(0)
+		if err == nil {
+			n, err = m.copied(ctx, mv, q, where)
+		}
 		if err != nil {
 			return err
 		}
@@ -107,9 +119,7 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 
 // insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy
 // still has. Somebody has written to such a row since its copy was made, so its key is listed.
-func (m *copier) insert(
-	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
-) (copied int64, err error) {
+func (m *copier) insert(ctx context.Context, mv *move, reader, q gorm.ConnPool, where string) error {
 	d := mv.to.side.d
 	var names []string
 	for _, c := range mv.columns {
@@ -126,17 +136,18 @@ func (m *copier) insert(
 	if !mv.inOne() {
 		rows, err := (&comparer{m.machine}).readRows(ctx, mv, mv.from, reader, where)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		return int64(len(rows)), m.insertRows(ctx, mv, q, rows, begin, end)
+		return m.insertRows(ctx, mv, q, rows, begin, end)
 	}
-	key := d.Quote(mv.from.Key)
-	result, err := q.ExecContext(ctx, begin+"SELECT "+d.QuoteAll(names)+" FROM "+mv.from.quoted()+" WHERE "+
-		m.belongs(mv, key)+" AND "+where+end)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return run(ctx, q, begin+"SELECT "+d.QuoteAll(names)+" FROM "+mv.from.quoted()+" WHERE "+
+		m.belongs(mv, d.Quote(mv.from.Key))+" AND "+where+end)
+}
+
+// copied counts the copies that meet a condition.
+func (m *copier) copied(ctx context.Context, mv *move, q gorm.ConnPool, where string) (int64, error) {
+	return number(ctx, q, "SELECT COUNT(*) FROM "+mv.to.quoted()+" WHERE "+
+		m.belongs(mv, mv.to.side.d.Quote(mv.to.Key))+" AND "+where)
 }
 
 // maxArguments bounds the arguments of one statement. SQLite allows 32,766.
@@ -246,6 +257,13 @@ const maxRound = 100
 // was emptied.
 var errUnseen = errors.New("rows were written that no trigger has seen")
 
+// errStranger is the error of a row in a new table that the job has not put there.
+func errStranger(mv *move, key int64) error {
+	return fmt.Errorf("%w: the table %s has a row with %s = %d that somebody has written to it before the "+
+		"cutover, when programs use %s: store the row by the router if it is wanted, delete it from %[2]s, and "+
+		"call this again", errs.ErrSharding, mv.to.Name, mv.to.Key, key, mv.from.now)
+}
+
 // errMisplaced is the error of a row in a table where the router would not look for it.
 func errMisplaced(t *table, keys []int64) error {
 	return fmt.Errorf("%w: the table %s has rows that do not belong to its shard, such as %d: move them to "+
@@ -342,7 +360,8 @@ func numbersIn(ctx context.Context, q gorm.ConnPool, t *table, keys []int64) ([]
 func (m *copier) apply(ctx context.Context, mv *move, h held, keys []int64) (differ []int64, err error) {
 	for some := range slices.Chunk(keys, maxKeys) {
 		err := h.write(ctx, mv.to.side.d, func(q gorm.ConnPool) error {
-			if _, err := m.hold(ctx, mv.to.side.d, q, mv.id); err != nil {
+			r, err := m.hold(ctx, mv.to.side.d, q, mv.id)
+			if err != nil {
 				return err
 			}
 			reader := q
@@ -353,12 +372,24 @@ func (m *copier) apply(ctx context.Context, mv *move, h held, keys []int64) (dif
 			// The range keeps PostgreSQL from reading the whole table if it knows little about it.
 			where := fmt.Sprintf("%s BETWEEN %d AND %d AND %[1]s IN (%[4]s)", key, some[0], some[len(some)-1],
 				list(some))
-			if err := run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv,
-				key)+" AND "+where); err != nil {
+			before, err := m.copied(ctx, mv, q, where)
+			if err == nil {
+				err = run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv, key)+" AND "+where)
+			}
+			if err == nil {
+				err = m.insert(ctx, mv, reader, q, where)
+			}
+			after := int64(0)
+			if err == nil {
+				after, err = m.copied(ctx, mv, q, where)
+			}
+			if err != nil {
 				return err
 			}
-			if _, err := m.insert(ctx, mv, reader, q, where); err != nil {
-				return err
+			if r.copied += after - before; after != before {
+				if err := m.save(ctx, mv.to.side.d, q, mv.id, r); err != nil {
+					return err
+				}
 			}
 			found, err := (&comparer{m.machine}).compare(ctx, mv, reader, q, where)
 			differ = append(differ, found...)

@@ -38,12 +38,25 @@ func (h held) reader(d *database) gorm.ConnPool {
 	return d.pool
 }
 
-// write runs a transaction, or goes on with the one that holds the lock.
+// write runs a transaction, or goes on with the one that holds the lock. On MySQL no transaction holds it,
+// and BEGIN would unlock the tables.
 func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) error) error {
-	if q := h[d]; q != nil {
+	q := h[d]
+	switch {
+	case q == nil:
+		return d.transaction(ctx, do)
+	case d.Kind != dialect.MySQL:
 		return do(q)
 	}
-	return d.transaction(ctx, do)
+	err := run(ctx, q, "SET autocommit = 0")
+	if err == nil {
+		err = do(q)
+	}
+	end := "COMMIT"
+	if err != nil {
+		end = "ROLLBACK"
+	}
+	return errors.Join(err, run(context.WithoutCancel(ctx), q, end, "SET autocommit = 1"))
 }
 
 // patiently tries to do what needs a lock, until the budget is spent. The error of the last try says who was

@@ -72,7 +72,7 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 			for _, statement := range o.make {
 				must(t, db.Exec(statement).Error, statement)
 			}
-			_, err := w.job.Check(t.Context())
+			err := w.job.Check(t.Context())
 			says(t, err, o.words...)
 			_, err = w.job.Run(t.Context())
 			says(t, err, o.words...)
@@ -83,12 +83,8 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 				must(t, db.Exec(statement).Error, statement)
 			}
 		}
-		rows, err := w.job.Check(t.Context())
-		must(t, err, "Check")
-		if rows != 40 {
-			t.Errorf("there are %d rows to copy, want 40", rows)
-		}
-		_, err = w.job.Run(t.Context())
+		must(t, w.job.Check(t.Context()), "Check")
+		_, err := w.job.Run(t.Context())
 		must(t, err, "Run")
 		w.check(true)
 	})
@@ -103,7 +99,7 @@ func TestALoginWithoutTheRightToMakeTriggersIsToldWhichItLacks(t *testing.T) {
 	}
 	_, dbs := open(t, target, split)
 	w := newWorld(t, split, dbs)
-	_, err := w.job.Check(t.Context())
+	err := w.job.Check(t.Context())
 	says(t, err, "1419", "SUPER", "log_bin_trust_function_creators")
 	_, err = w.job.Run(t.Context())
 	says(t, err, "SUPER")
@@ -312,4 +308,51 @@ func TestTheNewTablesHaveWhatTheOldOnesHad(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A program that writes to a new table before the cutover finds its row there afterwards, or the job names it. It may
+// not vanish, as an outdated copy does.
+func TestARowOfAStrangerInANewTableIsNamedBeforeTheCutover(t *testing.T) {
+	t.Parallel()
+	for _, k := range []kind{split, joined, moved} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+				_, dbs := open(t, target.Shared(t).Privileged(), k)
+				w := newWorld(t, k, dbs)
+				w.fill(300)
+				// The first row comes before the rows around its key are copied, and the second one after that.
+				strangers := map[step]int64{stepMade: 1001, stepDrained: 2001}
+				e := w.job.To[0]
+				w.job.failpoint = func(s step) error {
+					key, found := strangers[s]
+					if !found {
+						return nil
+					}
+					delete(strangers, s)
+					return e.DB.Exec(fmt.Sprintf("INSERT INTO %s (id, name) VALUES (%d, 'v0')", e.Tables[0].Name, key)).Error
+				}
+				for _, key := range []int64{1001, 2001} {
+					stop := func() (int, time.Duration) { return 0, 0 }
+					if key > 2000 { // The keys of writers are greater, and so is what they list meanwhile.
+						stop = w.write(1)
+					}
+					_, err := w.job.Run(t.Context())
+					stop()
+					says(t, err, e.Tables[0].Name, fmt.Sprint(key), "before the cutover", "delete it from")
+					w.check(false)
+					var there int64
+					must(t, e.DB.Raw(fmt.Sprintf("SELECT COUNT(*) FROM %s WHERE id = %d", e.Tables[0].Name, key)).Scan(&there).Error,
+						"the row of the stranger")
+					if there != 1 {
+						t.Errorf("there are %d rows with the key %d", there, key)
+					}
+					must(t, e.DB.Exec(fmt.Sprintf("DELETE FROM %s WHERE id = %d", e.Tables[0].Name, key)).Error, "the remedy")
+				}
+				_, err := w.job.Run(t.Context())
+				must(t, err, "Run")
+				w.check(true)
+			})
+		})
+	}
 }

@@ -113,6 +113,12 @@ func (g *shardGuard) repeating(run func(*gorm.DB), what verb) func(*gorm.DB) {
 		if what == reads {
 			_, a.rows = stmt.Settings.Load("rows")
 		}
+		if c := g.clusterOf(stmt); c != nil && what == creates {
+			if to, _ := c.current.routeIn(stmt.Context); to.together {
+				c.createTogether(db)
+				return
+			}
+		}
 		run(db)
 		err := failureOf(db)
 		if err == nil || stmt.DryRun {
@@ -146,7 +152,7 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 		return nil
 	}
 	to, routed := c.carried(stmt)
-	if of, inContext := stmt.Context.Value(routeKey{c.current}).(route); inContext && !routed {
+	if of, inContext := c.current.routeIn(stmt.Context); inContext && !routed {
 		to, routed = of, true
 	}
 	if !routed || to.all {
@@ -259,7 +265,7 @@ func (g *shardGuard) reroute(
 		stmt.Clauses["FROM"] = a.from
 	}
 	stmt.Schema = on.schema
-	stmt.Context = context.WithValue(stmt.Context, routeKey{c.current}, to)
+	stmt.Context = &routeContext{stmt.Context, c.current, to}
 	aliased := on.name(stmt, a.what, false)
 	names := on.renames(aliased)
 	names.tables = map[string]string{}

@@ -24,6 +24,8 @@ type route struct {
 	id int64
 	// all marks a statement of the router itself over several shards or databases.
 	all bool
+	// together marks a create that stores rows of several shards by one statement.
+	together bool
 	// open, if set, leaves the name of the table open, because the statement becomes a template.
 	open *opening
 	// locked marks a statement of a transaction, which cannot reach other shards.
@@ -45,6 +47,29 @@ type opening struct {
 // hooks get a new session with the old context, and WithContext makes a new context with the old
 // settings.
 type routeKey struct{ of *current }
+
+// routeContext is a context with a route. One takes an allocation, where context.WithValue takes two.
+type routeContext struct {
+	context.Context //nolint:containedctx // It is a context itself.
+	of              *current
+	to              route
+}
+
+// Value returns the route by its key.
+func (c *routeContext) Value(key any) any {
+	if k, ok := key.(routeKey); ok && k.of == c.of {
+		return &c.to
+	}
+	return c.Context.Value(key)
+}
+
+// routeIn returns the route that a context has.
+func (f *current) routeIn(ctx context.Context) (to route, ok bool) {
+	if at, found := ctx.Value(routeKey{f}).(*route); found {
+		return *at, true
+	}
+	return to, false
+}
 
 // handleRoute is the route of a handle. It is kept among the plugins of the handle's own copy of the
 // configuration, because gorm.G makes a new session with a new context.
@@ -72,12 +97,12 @@ func newHandles(t *shardmap.Topology, of *current) handles {
 // to returns the route of a shard as a whole.
 func (h *handles) to(shard int) route { return route{shard: shard, of: h.Topology} }
 
-// handle returns a handle made from a session, for any number of statements. They take the route and
-// are bound to the model, unless that is nil.
+// handle returns a handle made from a session without conditions, for any number of statements. They take
+// the route and are bound to the model, unless that is nil.
 func (h *handles) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
-	tx := db.Model(model)
-	tx.Statement.Context = context.WithValue(ctx, routeKey{h.current}, to)
-	tx = tx.Session(&gorm.Session{}) // which copies the configuration
+	// The session copies the configuration, and the statement of the one that it is made from.
+	tx := db.Session(&gorm.Session{Context: &routeContext{ctx, h.current, to}})
+	tx.Statement.Model = model
 	tx.Plugins = h.withRoute(tx.Plugins, to)
 	return tx
 }
@@ -116,7 +141,7 @@ func (h *handles) session(ctx context.Context, database int, to route) *gorm.DB 
 // session must be new. It is cheaper than handle, which copies the configuration of the database.
 func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
 	tx := db.Model(model)
-	tx.Statement.Context = context.WithValue(ctx, routeKey{h.current}, to)
+	tx.Statement.Context = &routeContext{ctx, h.current, to}
 	tx.Statement.Settings.Store(routeKey{h.current}, to)
 	return tx
 }
@@ -125,7 +150,7 @@ func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *g
 // has one in hooks, where GORM makes a new session with the context of the statement. If both have one they
 // have to agree, because a context can come from anywhere. The route is one of the cluster's map.
 func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
-	of, inContext := stmt.Context.Value(routeKey{h.current}).(route)
+	of, inContext := h.current.routeIn(stmt.Context)
 	to, routed = h.carried(stmt)
 	if inContext && routed {
 		if of.shard != to.shard && of.of == to.of && !of.all || of.all != to.all {
@@ -197,7 +222,7 @@ func (to route) number() int { return to.of.Entry(to.shard).Residue }
 
 // checkLocked refuses to leave the shard of the transaction that a context belongs to.
 func (h *handles) checkLocked(ctx context.Context, shard int) error {
-	to, ok := ctx.Value(routeKey{h.current}).(route)
+	to, ok := h.current.routeIn(ctx)
 	if !ok || !to.locked {
 		return nil
 	}

@@ -41,10 +41,7 @@ func (t keyRules) checkKeys(stmt *gorm.Statement, shard int, writes bool) error 
 	if m == nil {
 		return nil
 	}
-	fields := shardFields{key: stmt.Schema.PrioritizedPrimaryField}
-	if m.Like != nil {
-		fields.like = stmt.Schema.FieldsByName[m.Like.Name]
-	}
+	fields := fieldsOf(stmt, m)
 	model, dest := reflect.ValueOf(stmt.Model), reflect.ValueOf(stmt.Dest)
 	if err := t.checkRows(stmt, fields, model, shard, writes); err != nil {
 		return err
@@ -57,6 +54,19 @@ func (t keyRules) checkKeys(stmt *gorm.Statement, shard int, writes bool) error 
 	}
 	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
 	return t.checkConditions(stmt, fields, where.Exprs, shard)
+}
+
+func fieldsOf(stmt *gorm.Statement, m *shardmap.Model) shardFields {
+	fields := shardFields{key: stmt.Schema.PrioritizedPrimaryField}
+	if m.Like != nil {
+		fields.like = stmt.Schema.FieldsByName[m.Like.Name]
+	}
+	return fields
+}
+
+// checkRow refuses a row that is written with a key of another shard.
+func (t keyRules) checkRow(stmt *gorm.Statement, m *shardmap.Model, row reflect.Value, shard int) error {
+	return t.checkRows(stmt, fieldsOf(stmt, m), row, shard, true)
 }
 
 // checkRows checks a struct or a slice of structs that have a key already, or the values of a map.
@@ -85,16 +95,24 @@ func (t keyRules) checkRows(
 		}
 		return t.checkType(stmt, v.Type())
 	}
-	if value, zero := fields.key.ValueOf(stmt.Context, v); !zero {
-		if err := t.checkKey(stmt.Schema, value, shard); err != nil {
-			return err
+	if !isEmpty(fields.key, v) {
+		if value, zero := fields.key.ValueOf(stmt.Context, v); !zero {
+			if err := t.checkKey(stmt.Schema, value, shard); err != nil {
+				return err
+			}
 		}
 	}
 	if !writes || fields.like == nil {
 		return nil
 	}
 	value, _ := fields.like.ValueOf(stmt.Context, v)
-	return t.checkReference(stmt.Schema, fields.like, value, shard)
+	return t.checkID(stmt.Schema, fields.like, value, shard)
+}
+
+// isEmpty reports that a field of a row is zero, if that can be seen at once: ValueOf allocates for each value.
+func isEmpty(f *schema.Field, row reflect.Value) bool {
+	at := f.StructField.Index
+	return len(at) == 1 && at[0] >= 0 && row.Field(at[0]).IsZero()
 }
 
 // checkMap checks the values that an update sets by a map.
@@ -119,7 +137,7 @@ func (t keyRules) checkValue(
 	case fields.key:
 		return t.checkKey(stmt.Schema, value, shard)
 	default:
-		return t.checkReference(stmt.Schema, field, value, shard)
+		return t.checkID(stmt.Schema, field, value, shard)
 	}
 }
 
@@ -300,28 +318,26 @@ func isWordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// checkKey refuses an ID of another shard. It ignores values that are not IDs.
+// checkKey refuses an ID of another shard.
 func (t keyRules) checkKey(s *schema.Schema, value any, shard int) error {
-	id, ok := fill.IDOf(value)
-	if !ok || id <= 0 {
-		return nil
-	}
-	if at := t.ShardOf(id); at != shard {
-		return fmt.Errorf("%w: %s %d is on shard %d, the statement is for shard %d",
-			errs.ErrCrossShard, s.Name, id, t.Entry(at).Residue, t.Entry(shard).Residue)
-	}
-	return nil
+	return t.checkID(s, nil, value, shard)
 }
 
-// checkReference refuses the key of a row on another shard in the field that keys are like.
-func (t keyRules) checkReference(s *schema.Schema, like *schema.Field, value any, shard int) error {
+// checkID refuses an ID of another shard in a key, or in the field that keys are like. It ignores values that
+// are not IDs.
+func (t keyRules) checkID(s *schema.Schema, like *schema.Field, value any, shard int) error {
 	id, ok := fill.IDOf(value)
 	if !ok || id <= 0 {
 		return nil
 	}
-	if at := t.ShardOf(id); at != shard {
-		return fmt.Errorf("%w: %s.%s %d is on shard %d, the statement is for shard %d",
-			errs.ErrCrossShard, s.Name, like.Name, id, t.Entry(at).Residue, t.Entry(shard).Residue)
+	at := t.ShardOf(id)
+	if at == shard {
+		return nil
 	}
-	return nil
+	what := s.Name
+	if like != nil {
+		what += "." + like.Name
+	}
+	return fmt.Errorf("%w: %s %d is on shard %d, the statement is for shard %d",
+		errs.ErrCrossShard, what, id, t.Entry(at).Residue, t.Entry(shard).Residue)
 }

@@ -157,6 +157,7 @@ func (r *Router) findTogether(
 			parts = append(parts, part)
 		}
 	}
+	whole := len(parts) == 1 && r.askWhole(&parts[0], ids)
 	q, err := r.query(ctx, m, parts, func(tx *gorm.DB, shard int) *gorm.DB {
 		tx = namedColumns(tx, m)
 		if shard == openShard {
@@ -167,8 +168,34 @@ func (r *Router) findTogether(
 	if err != nil || q.preloads {
 		return nil, err
 	}
-	q.ids, q.once = ids, true
+	q.ids, q.once = ids, !whole
 	return q.find(slice)
+}
+
+// askWhole makes a part ask all shards of its database if most of them are asked anyway, each for as many
+// IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and to make a
+// plan takes it longer than to look for an ID that no row has.
+func (r *Router) askWhole(part *unionPart, ids map[int][]int64) bool {
+	var all []int
+	most := 1
+	for shard, at := range r.Place {
+		if at == part.database {
+			all = append(all, shard)
+			for most < len(ids[shard]) {
+				most *= 2
+			}
+		}
+	}
+	const maxMost = 16
+	if r.Databases[part.database].Name() != dialect.PostgreSQL || 2*len(part.shards) < len(all) ||
+		len(all) > maxTablesPerStatement || most > maxMost {
+		return false
+	}
+	part.shards = all
+	for _, shard := range all {
+		ids[shard] = append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...)
+	}
+	return true
 }
 
 // findApart asks each shard by statements of its own, in which scopes may preload.
@@ -654,6 +681,9 @@ func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
 func (q *query) union(part unionPart) (*statement, error) {
 	s := &statement{}
 	several := len(part.shards) > 1
+	t := q.templates[part.database]
+	// PostgreSQL takes as long to make a plan of a SELECT in a SELECT as of two of them.
+	wrapped := several && (q.end != nil || t.special || t.locks || t.dialect.Name() != dialect.PostgreSQL)
 	// SQLite would put the rows of a UNION ALL in order by as many merges as it has parts, one in the other.
 	// What has a limit of its own it reads first, and sorts then.
 	apart := several && q.end != nil && q.Databases[part.database].Name() == dialect.SQLite
@@ -664,15 +694,15 @@ func (q *query) union(part unionPart) (*statement, error) {
 		if i > 0 {
 			s.sql.WriteString(" UNION ALL ")
 		}
-		if several {
+		if wrapped {
 			s.sql.WriteString("SELECT * FROM (")
 		}
-		if t := q.templates[part.database]; !t.special {
+		if !t.special {
 			t.fill(s, q.m.Table(shard), shard, q.ids[shard])
 		} else if err := q.build(part.database, shard, s); err != nil {
 			return nil, err
 		}
-		if several {
+		if wrapped {
 			s.sql.WriteString(") AS s")
 			s.sql.WriteString(strconv.Itoa(shard))
 		}
@@ -759,6 +789,7 @@ type template struct {
 	sql     string
 	vars    []any
 	quote   string // of the dialect
+	locks   bool   // it has FOR UPDATE or FOR SHARE
 	// special marks a SELECT that differs between shards by more than can be left open.
 	special bool
 }
@@ -788,6 +819,7 @@ func (q *query) template(database, shard int) (*template, error) {
 		dialect: db.Dialector, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars,
 		quote: db.Statement.Quote("x")[:1],
 	}
+	_, t.locks = tx.Statement.Clauses["FOR"]
 	// A subquery by a handle of the application has placeholders of its own.
 	t.special = to.open != nil && to.open.others ||
 		strings.Count(t.sql, string(openArgument)) != len(t.vars)

@@ -29,7 +29,7 @@ func relationsOf(t *shardmap.Topology) relations {
 	proven := map[*shardmap.Model]map[string]bool{}
 	for _, m := range t.Models {
 		for _, relation := range allRelations(m.Base) {
-			crosses := t.KindOf(relation) == shardmap.RelationCrossing
+			crosses := t.Crosses(relation)
 			if crosses {
 				if r.crossing[m.Base.ModelType] == nil {
 					r.crossing[m.Base.ModelType] = map[string]bool{}
@@ -108,7 +108,7 @@ func (r relations) crosses(relation *schema.Relationship) bool {
 	if r.of.ByType[relation.Schema.ModelType] != nil {
 		return r.crossing[relation.Schema.ModelType][pathOf(relation)]
 	}
-	return r.of.KindOf(relation) == shardmap.RelationCrossing
+	return r.of.Crosses(relation)
 }
 
 // checkFollowed refuses joins and preloads in a statement that may lead to other shards.

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,6 +22,7 @@ type cluster struct {
 	handles
 	schemas   schemas
 	relations relations
+	repeated  repeatedTexts
 	guards    []*shardGuard // by database; empty until install
 	// doubted is set when a table of the map was not found, until the map has been read again.
 	doubted atomic.Bool
@@ -102,7 +102,7 @@ func (g *shardGuard) Initialize(db *gorm.DB) error {
 	}
 	return errors.Join(
 		callbacks.Create().Before("*").Register(callbackRoute, g.routeCreate),
-		callbacks.Raw().Before("*").Register(callbackRoute, g.checkBefore),
+		callbacks.Raw().Before("*").Register(callbackRoute, func(db *gorm.DB) { g.locate(db) }),
 		callbacks.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkCreated),
 		callbacks.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkUpdated),
 		callbacks.Create().Before("gorm:create").Register(callbackCheck, fill.CheckShard(g.plans)),
@@ -206,7 +206,7 @@ func (g *shardGuard) routeUpdate(db *gorm.DB) {
 // route gives a statement the schema and the table of its shard.
 func (g *shardGuard) route(db *gorm.DB, what verb) {
 	stmt := db.Statement
-	g.checkBefore(db)
+	at := g.locate(db)
 	if db.Error != nil || stmt.Schema == nil || stmt.SQL.Len() > 0 {
 		return
 	}
@@ -214,7 +214,17 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 	if c == nil && len(stmt.Preloads) == 0 && len(stmt.Joins) == 0 {
 		return
 	}
-	if err := g.apply(c, stmt, what); err != nil {
+	if c != nil && c != at.of { // The handle is that of another router, or the map has changed since.
+		at = located{of: c}
+		at.to, at.routed, at.err = c.routeOf(stmt)
+	}
+	var err error
+	if c == nil {
+		err = g.checkUnsharded(stmt)
+	} else {
+		err = g.apply(at, stmt, what)
+	}
+	if err != nil {
 		_ = db.AddError(err)
 		if stmt.DryRun {
 			// It may be a subquery, whose error GORM drops. Without any text it would become IN (), which
@@ -225,21 +235,24 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 }
 
 // apply finds the table of a statement, or the reason to refuse it.
-func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, what verb) error {
-	if c == nil {
-		return g.checkUnsharded(stmt)
-	}
+func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
+	c, to, routed := at.of, at.to, at.routed
 	m := c.ByType[stmt.Schema.ModelType]
-	to, routed, err := c.routeOf(stmt)
 	switch {
-	case err != nil:
-		return err
+	case at.err != nil:
+		return at.err
 	case m != nil && m.Broadcast:
 		if what != reads && !to.all {
 			return fmt.Errorf("%w: %s has its rows in every database of the router: use Router.Create or "+
 				"Router.Each", errs.ErrNotRouted, m.Base.Name)
 		}
 		return c.relations.checkFollowed(stmt)
+	case to.together && what == creates && m != nil:
+		on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
+		if err == nil {
+			on.name(stmt, what, false) // The plugin looks at the database of this table.
+		}
+		return err
 	case namesTable(stmt) && !c.hasNamed(stmt, to, routed):
 		if m != nil && (stmt.Table == m.Base.Table || namesAlias(stmt, m.Base.Table)) {
 			return c.notRouted(stmt)
@@ -252,7 +265,7 @@ func (g *shardGuard) apply(c *cluster, stmt *gorm.Statement, what verb) error {
 	}
 	if carried, ok := c.carried(stmt); ok && carried.of != to.of {
 		// What hooks and relations do belongs to this statement, and has its map.
-		stmt.Context = context.WithValue(stmt.Context, routeKey{c.current}, to)
+		stmt.Context = &routeContext{stmt.Context, c.current, to}
 	}
 	on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
 	if err != nil {
@@ -324,22 +337,30 @@ func namesAlias(stmt *gorm.Statement, table string) bool {
 	return more && strings.Trim(first, "`\"") == table
 }
 
-// checkBefore looks at the database of a statement with the route of a shard before its first use. A route of
-// an older map is refused where it cannot be followed.
-func (g *shardGuard) checkBefore(db *gorm.DB) {
+// located is where a statement goes, by the cluster that its handle belongs to.
+type located struct {
+	of     *cluster // nil for a statement that is none of a router's
+	to     route
+	routed bool
+	err    error
+}
+
+// locate finds out where a statement goes, and looks at the database of a shard before its first use. A route
+// of an older map is refused where it cannot be followed.
+func (g *shardGuard) locate(db *gorm.DB) (at located) {
 	stmt := db.Statement
-	if db.Error != nil || stmt.DryRun {
-		return
+	if at.of = g.clusterOf(stmt); db.Error != nil || at.of == nil {
+		return at
 	}
-	c := g.clusterOf(stmt)
-	if c == nil {
-		return
+	if at.to, at.routed, at.err = at.of.routeOf(stmt); stmt.DryRun {
+		return at
 	}
-	to, routed, err := c.routeOf(stmt)
-	if err == nil && routed && !to.all { // Reads of all shards look themselves.
-		err = c.LookOnce(stmt.Context, c.Place[to.shard], inTransaction(stmt))
+	err := at.err
+	if err == nil && at.routed && !at.to.all { // Reads of all shards look themselves.
+		err = at.of.LookOnce(stmt.Context, at.of.Place[at.to.shard], inTransaction(stmt))
 	}
 	_ = db.AddError(err)
+	return at
 }
 
 // clusterOf returns the cluster that a statement belongs to, or nil.

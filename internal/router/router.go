@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/callbacks"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -134,7 +137,7 @@ func (r *Router) on(c *cluster) *Router {
 
 // isLocked reports whether a context is that of a transaction, which may hold the only connection.
 func (c *cluster) isLocked(ctx context.Context) bool {
-	to, ok := ctx.Value(routeKey{c.current}).(route)
+	to, ok := c.current.routeIn(ctx)
 	return ok && to.locked
 }
 
@@ -166,28 +169,34 @@ func (r *Router) shardOf(id int64) (int, error) {
 
 // Table looks the name up in the list that NewRouter made.
 func (r *Router) Table(model any, id int64) (string, error) {
-	m, err := r.ModelOf(model)
-	if err != nil {
-		return "", err
-	}
-	shard, err := r.shardOf(id)
+	m, shard, err := r.find(context.Background(), model, id)
 	if err != nil {
 		return "", err
 	}
 	return m.Table(shard), nil
 }
 
+// find returns the model of a value, and the shard of an ID, which a context may refuse.
+func (r *Router) find(ctx context.Context, model any, id int64) (m *shardmap.Model, shard int, err error) {
+	if m, err = r.ModelOf(model); err == nil {
+		shard, err = r.reach(ctx, id)
+	}
+	return m, shard, err
+}
+
+// reach returns the shard of an ID, unless the context is that of a transaction on another one.
+func (r *Router) reach(ctx context.Context, id int64) (int, error) {
+	shard, err := r.shardOf(id)
+	if err == nil {
+		err = r.checkLocked(ctx, shard)
+	}
+	return shard, err
+}
+
 // DB returns a handle with the route of the shard.
 func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) {
-	m, err := r.ModelOf(model)
+	m, shard, err := r.find(ctx, model, id)
 	if err != nil {
-		return nil, err
-	}
-	shard, err := r.shardOf(id)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.checkLocked(ctx, shard); err != nil {
 		return nil, err
 	}
 	to := r.to(shard)
@@ -261,7 +270,12 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	if err := shardmap.PartialOf(failures); err != nil {
 		return aboutShards(r.Topology, err, func(shard int) []int { return []int{shard} })
 	}
-	return shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
+	for try := 1; ; try++ {
+		err := shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
+		if try == maxTries || !dialect.Busy(err) { // A cutover changes the same records.
+			return err
+		}
+	}
 }
 
 // Check looks at all tables first, and then compares those of one kind of database with each other.
@@ -401,10 +415,7 @@ func (r *Router) group(
 	byShard := make([]reflect.Value, r.ShardCount)
 	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
 	for i, row := range rows {
-		shard, err := r.shardOf(m.IDOf(ctx, row))
-		if err == nil {
-			err = r.checkLocked(ctx, shard)
-		}
+		shard, err := r.reach(ctx, m.IDOf(ctx, row))
 		if err != nil {
 			return nil, fmt.Errorf("create %s: row %d: %w", m.Base.Name, i, err)
 		}
@@ -477,12 +488,26 @@ type storeTx struct {
 
 // run begins the transaction and writes the batches. It leaves the transaction open.
 func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
-	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin()
-	if tx.Error != nil {
-		t.err = tx.Error
+	if t.begin(ctx, db); t.err != nil {
 		return
 	}
-	t.tx = tx
+	if rows := t.together(ctx, c, db); rows.IsValid() {
+		err := shardmap.RecoverPanic(func() error {
+			on := t.tx.Session(&gorm.Session{NewDB: true})
+			return c.handle(ctx, on, route{shard: t.batches[0].to.shard, all: true, together: true}, nil).
+				Set(fill.KeysMade, t.batches[0].made).Create(rows.Interface()).Error
+		})
+		if err == nil {
+			return
+		}
+		// By a statement for each shard, the error says which of them it is of.
+		_ = t.tx.Rollback()
+		t.tx = nil
+		if t.begin(ctx, db); t.err != nil {
+			return
+		}
+	}
+	tx := t.tx
 	for _, b := range t.batches {
 		err := shardmap.RecoverPanic(func() error {
 			on := tx.Session(&gorm.Session{NewDB: true})
@@ -493,6 +518,151 @@ func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
 			return
 		}
 	}
+}
+
+func (t *storeTx) begin(ctx context.Context, db *gorm.DB) {
+	if tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin(); tx.Error != nil {
+		t.err = tx.Error
+	} else {
+		t.tx = tx
+	}
+}
+
+// maxTogether bounds the arguments of a statement that stores rows of several shards. With more, what a
+// statement for each shard costs hardly counts.
+const maxTogether = 10_000
+
+// together returns the rows of all batches if one statement can store them: PostgreSQL takes one for several
+// tables, the database has no values to return, and neither hooks nor relations need the handle of a shard.
+func (t *storeTx) together(ctx context.Context, c *cluster, db *gorm.DB) (rows reflect.Value) {
+	if db.Name() != dialect.PostgreSQL || len(t.batches) < 2 {
+		return rows
+	}
+	slice := reflect.ValueOf(t.batches[0].rows)
+	m := c.ByType[slice.Type().Elem().Elem()]
+	s := m.Base
+	if s.BeforeCreate || s.BeforeSave || s.AfterCreate || s.AfterSave || len(s.FieldsWithDefaultDBValue) > 0 {
+		return rows
+	}
+	all := reflect.MakeSlice(slice.Type(), 0, len(t.batches)*slice.Len())
+	for _, b := range t.batches {
+		all = reflect.AppendSlice(all, reflect.ValueOf(b.rows))
+	}
+	for _, relation := range allRelations(s) {
+		if holdsRows(&gorm.Statement{Schema: s, Context: ctx}, relation, all) {
+			return rows
+		}
+	}
+	if all.Len()*len(s.DBNames) > maxTogether {
+		return rows
+	}
+	return all
+}
+
+// createTogether does what GORM's own callback does for the rows of one table. Each table but the last one
+// gets its rows in a WITH.
+func (c *cluster) createTogether(db *gorm.DB) {
+	stmt := db.Statement
+	if db.Error != nil {
+		return
+	}
+	if !stmt.Unscoped {
+		for _, of := range stmt.Schema.CreateClauses {
+			stmt.AddClause(of)
+		}
+	}
+	m := c.ByType[stmt.Schema.ModelType]
+	values := callbacks.ConvertToCreateValues(stmt)
+	byShard, last := make([][][]any, c.ShardCount), 0
+	for i, row := range values.Values {
+		of := reflect.Indirect(stmt.ReflectValue.Index(i))
+		shard := c.ShardOf(m.IDOf(stmt.Context, of))
+		_ = db.AddError(keyRules{c.Topology}.checkRow(stmt, m, of, shard))
+		byShard[shard], last = append(byShard[shard], row), max(last, shard)
+	}
+	for _, name := range stmt.BuildClauses {
+		if _, found := stmt.Clauses[name]; found { // A callback of the application has added it.
+			_ = db.AddError(fmt.Errorf("%w: %s in a statement for several tables", gorm.ErrInvalidData, name))
+		}
+	}
+	begin := "WITH "
+	for shard, rows := range byShard {
+		if rows == nil {
+			continue
+		}
+		into := "INSERT INTO " + stmt.Quote(m.Table(shard)) + " "
+		if shard < last {
+			into, begin = fmt.Sprintf("%ss%d AS (%s", begin, shard, into), ", "
+		} else {
+			into = " " + into
+		}
+		stmt.SQL.WriteString(into)
+		clause.Values{Columns: values.Columns, Values: rows}.Build(stmt)
+		if shard < last {
+			stmt.SQL.WriteByte(')')
+		}
+	}
+	if db.DryRun || db.Error != nil {
+		return
+	}
+	if db.AddError(c.repeated.exec(stmt)) == nil {
+		db.RowsAffected = int64(len(values.Values))
+	}
+}
+
+// repeatedTexts are long statements that have come more than once. Drivers keep the statements that they
+// prepare, in which PostgreSQL needs a hundred times the length of the text on each connection. So few of
+// them may be kept, and the others are closed at once.
+type repeatedTexts struct {
+	mu   sync.Mutex
+	seed maphash.Seed
+	seen map[uint64]bool // by the hash of a text, whether it has come again
+	size int             // of those
+}
+
+// The bounds of what is remembered. For more rows than a longer text has, its plan hardly counts.
+const (
+	maxSeen     = 4096
+	maxText     = 16 << 10
+	maxRepeated = 256 << 10 // of all texts
+)
+
+// exec runs a statement, and lets the driver keep it only if its text is one of them.
+func (r *repeatedTexts) exec(stmt *gorm.Statement) (err error) {
+	text := stmt.SQL.String()
+	if r.has(text) {
+		_, err = stmt.ConnPool.ExecContext(stmt.Context, text, stmt.Vars...)
+		return err
+	}
+	prepared, err := stmt.ConnPool.PrepareContext(stmt.Context, text)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, prepared.Close()) }()
+	_, err = prepared.ExecContext(stmt.Context, stmt.Vars...)
+	return err
+}
+
+// has reports whether a text is one of them.
+func (r *repeatedTexts) has(text string) bool {
+	if len(text) > maxText {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen == nil || len(r.seen) > maxSeen && r.size == 0 {
+		r.seed, r.seen = maphash.MakeSeed(), map[uint64]bool{}
+	}
+	sum := maphash.String(r.seed, text)
+	again, known := r.seen[sum]
+	switch {
+	case known && !again && r.size+len(text) <= maxRepeated:
+		r.seen[sum], again = true, true
+		r.size += len(text)
+	case !known && len(r.seen) <= maxSeen:
+		r.seen[sum] = false
+	}
+	return again
 }
 
 // storeTxs are the transactions of one Create.
@@ -554,11 +724,8 @@ func (txs storeTxs) commit() error {
 
 // Transaction gives fn a handle with a locked route.
 func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *ShardTx) error) error {
-	shard, err := r.shardOf(id)
+	shard, err := r.reach(ctx, id)
 	if err != nil {
-		return err
-	}
-	if err := r.checkLocked(ctx, shard); err != nil {
 		return err
 	}
 	to := route{shard: shard, of: r.Topology, id: id, locked: true}
@@ -583,15 +750,8 @@ func (t *ShardTx) Context() context.Context { return t.ctx }
 
 // DB returns a handle of the transaction for the model.
 func (t *ShardTx) DB(model any, id int64) (*gorm.DB, error) {
-	m, err := t.router.ModelOf(model)
+	m, _, err := t.router.find(t.ctx, model, id)
 	if err != nil {
-		return nil, err
-	}
-	shard, err := t.router.shardOf(id)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.router.checkLocked(t.ctx, shard); err != nil {
 		return nil, err
 	}
 	return t.tx.Model(m.Subject(t.ctx, model)).Session(&gorm.Session{}), nil

@@ -115,6 +115,9 @@ func (s *schemas) planShard(shard int) *fill.Shard {
 	})
 }
 
+// usualText is the length of a text that most SELECTs do not exceed.
+const usualText = 256
+
 // name makes a statement use the table of the shard, and reports whether it does so under the name that the
 // table has in the model. An INSERT does not. If open is set, the table of the shard is left open.
 func (on *shardSchema) name(stmt *gorm.Statement, what verb, open bool) (aliased bool) {
@@ -127,6 +130,7 @@ func (on *shardSchema) name(stmt *gorm.Statement, what verb, open bool) (aliased
 		if len(from.Tables) > 0 && !on.of.texts[from.Tables[0].Name] {
 			break // The application names the tables.
 		}
+		stmt.SQL.Grow(usualText) // GORM's own guess has no room for the alias.
 		of.Name, of.Expression = "FROM", on.from
 		if open {
 			from.Tables = []clause.Table{{Name: on.open(stmt), Raw: true}}

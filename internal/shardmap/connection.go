@@ -42,3 +42,10 @@ func OnOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
 func AutoMigrate(db *gorm.DB, model any) error {
 	return OnOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
 }
+
+// atSource is the setting by which dbresolver sends a statement to the source of a database, and not to one
+// of its replicas: these may be behind, and know an older map and older tables.
+const atSource = "gorm:db_resolver:write"
+
+// AtSource returns a handle whose statements go to the source.
+func AtSource(db *gorm.DB) *gorm.DB { return db.Set(atSource, true).Session(&gorm.Session{}) }

@@ -74,12 +74,20 @@ func (j *Job) read() (err error) {
 
 // Jobs reads the reshardings of the router whose old tables are not dropped yet, the oldest generation first.
 func (r Registry) Jobs(ctx context.Context) ([]Job, error) {
-	var all []Job
-	for i, db := range r.Databases {
+	all, err := readJobs(ctx, r.Databases, func(tx *gorm.DB) *gorm.DB {
+		return tx.Where("base = ?", r.shardedTables()[0])
+	})
+	slices.SortStableFunc(all, func(a, b Job) int { return a.To[0].Generation - b.To[0].Generation })
+	return all, err
+}
+
+// readJobs reads the reshardings in the tables of some databases.
+func readJobs(
+	ctx context.Context, dbs []*gorm.DB, scope func(*gorm.DB) *gorm.DB,
+) (all []Job, err error) {
+	for i, db := range dbs {
 		var found []Job
-		err := ReadAll(ctx, db, JobsTable, &found, func(tx *gorm.DB) *gorm.DB {
-			return tx.Where("base = ?", r.shardedTables()[0])
-		})
+		err := ReadAll(ctx, db, JobsTable, &found, scope)
 		for n := 0; err == nil && n < len(found); n++ {
 			err = found[n].read()
 		}
@@ -89,7 +97,6 @@ func (r Registry) Jobs(ctx context.Context) ([]Job, error) {
 		}
 		all = append(all, found...)
 	}
-	slices.SortStableFunc(all, func(a, b Job) int { return a.To[0].Generation - b.To[0].Generation })
 	return all, nil
 }
 

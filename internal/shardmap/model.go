@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -99,9 +98,4 @@ func (m *Model) IDOf(ctx context.Context, row reflect.Value) int64 {
 	value, _ := m.Key.ValueOf(ctx, row)
 	id, _ := fill.IDOf(value)
 	return id
-}
-
-// PlacedBy reports whether a column tells the shard of its row.
-func (m *Model) PlacedBy(column string) bool {
-	return strings.EqualFold(column, m.Key.DBName) || m.Like != nil && strings.EqualFold(column, m.Like.DBName)
 }

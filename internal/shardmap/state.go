@@ -250,11 +250,12 @@ func (r Registry) change(
 	failed := func(err error) error {
 		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
 	}
-	if _, err := r.Hold(tx, "shards > 0"); err != nil {
+	// It writes first, because a read might see the records as they were when the transaction began.
+	if err := r.recordsOf(tx).Update("shards", gorm.Expr("shards")).Error; err != nil {
 		return failed(err)
 	}
 	var records []Record
-	if err := r.RecordsOf(tx).Find(&records).Error; err != nil {
+	if err := r.recordsOf(tx).Find(&records).Error; err != nil {
 		return failed(err)
 	}
 	if len(records) != len(r.shardedTables()) {
@@ -273,14 +274,15 @@ func (r Registry) change(
 	}
 	entries, expected := to(entries)
 	if !expected {
-		return TakenOver(database)
+		return fmt.Errorf("%w: another process has gone on with this resharding, or has ended it, as the records "+
+			"of database %d say: look at its state, and call the step again", errs.ErrSharding, database)
 	}
 	sortEntries(entries)
 	held := formatEntries(entries, first.Shards)
 	if held == first.Held {
 		return nil
 	}
-	if err := r.RecordsOf(tx).Update("held", held).Error; err != nil {
+	if err := r.recordsOf(tx).Update("held", held).Error; err != nil {
 		return failed(err)
 	}
 	return nil
@@ -314,36 +316,15 @@ func ReadAll(
 	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
 ) error {
 	table := InternalTable(db, name)
-	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	tx := AtSource(db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}))
 	if !tx.Migrator().HasTable(table) {
 		return Ping(ctx, db) // GORM also answers no if it cannot ask.
 	}
 	return scope(tx.Table(table)).Find(into).Error
 }
 
-// TakenOver is wrapped by the error of a process that another one has overtaken.
-func TakenOver(database int) error {
-	return fmt.Errorf("%w: another process has gone on with this resharding, or has ended it, as the records "+
-		"of database %d say: look at its state, and call the step again", errs.ErrSharding, database)
-}
-
-// Hold locks the records of a database until the end of a transaction, and reports whether all of them meet
-// a condition.
-func (r Registry) Hold(tx *gorm.DB, condition string, args ...any) (bool, error) {
-	// It writes first, because a read might see the records as they were when the transaction began.
-	if err := r.RecordsOf(tx).Update("shards", gorm.Expr("shards")).Error; err != nil {
-		return false, err
-	}
-	var all, met int64
-	if err := r.RecordsOf(tx).Count(&all).Error; err != nil {
-		return false, err
-	}
-	err := r.RecordsOf(tx).Where(condition, args...).Count(&met).Error
-	return all > 0 && met == all, err
-}
-
-// RecordsOf returns a handle for the records in a transaction.
-func (r Registry) RecordsOf(tx *gorm.DB) *gorm.DB {
+// recordsOf returns a handle for the records in a transaction.
+func (r Registry) recordsOf(tx *gorm.DB) *gorm.DB {
 	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(InternalTable(tx, ShardsTable)).
 		Where("name IN ?", r.shardedTables())
 }

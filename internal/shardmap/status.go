@@ -85,28 +85,19 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 
 // addJobs adds the reshardings.
 func (s *Status) addJobs(ctx context.Context, dbs []*gorm.DB, held map[string][]Entry) error {
-	for database, db := range dbs {
-		var jobs []Job
-		err := ReadAll(ctx, db, JobsTable, &jobs, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
-		for i := 0; err == nil && i < len(jobs); i++ {
-			err = jobs[i].read()
+	jobs, err := readJobs(ctx, dbs, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
+	for _, j := range jobs {
+		of := JobStatus{Name: j.Name, Base: j.Base, Over: true}
+		entries, _ := valid(held[j.Base])
+		for _, e := range j.From {
+			of.From = append(of.From, e.String())
+			of.Over = of.Over && !slices.ContainsFunc(entries,
+				func(other Entry) bool { return other.open() == e })
 		}
-		if err != nil {
-			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", JobsTable, database, err)
+		for _, e := range j.To {
+			of.To = append(of.To, e.String())
 		}
-		for _, j := range jobs {
-			of := JobStatus{Name: j.Name, Base: j.Base, Over: true}
-			entries, _ := valid(held[j.Base])
-			for _, e := range j.From {
-				of.From = append(of.From, e.String())
-				of.Over = of.Over && !slices.ContainsFunc(entries,
-					func(other Entry) bool { return other.open() == e })
-			}
-			for _, e := range j.To {
-				of.To = append(of.To, e.String())
-			}
-			s.Reshardings = append(s.Reshardings, of)
-		}
+		s.Reshardings = append(s.Reshardings, of)
 	}
-	return nil
+	return err
 }

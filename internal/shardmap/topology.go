@@ -148,7 +148,9 @@ func (t *Topology) addDatabase(i int, db *gorm.DB) error {
 		}
 	}
 	t.Engine = engine
-	t.Databases = append(t.Databases, db.Session(&gorm.Session{NewDB: true}))
+	// Model begins a statement, so that the session has one without the conditions of the handle.
+	clean := db.Session(&gorm.Session{NewDB: true}).Model(nil)
+	t.Databases = append(t.Databases, clean.Session(&gorm.Session{NewDB: true}))
 	t.looks = append(t.looks, &look{})
 	return nil
 }
@@ -328,64 +330,42 @@ func (t *Topology) shardsIn(database int) string {
 // PlainOn returns a handle for the router's own statements. Its table is named explicitly, so the
 // guard lets it pass.
 func (t *Topology) PlainOn(ctx context.Context, database int, table string) *gorm.DB {
-	return t.Databases[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}).Table(table)
+	tx := t.Databases[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	return AtSource(tx).Table(table)
 }
 
 // EachPlainRow runs a query of the router's own and reads its rows.
 func (t *Topology) EachPlainRow(
 	ctx context.Context, db *gorm.DB, read func(*sql.Rows) error, query string, args ...any,
 ) error {
-	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	tx := AtSource(db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}))
 	rows, err := tx.Raw(query, args...).Rows() //nolint:rowserrcheck // EachRow does both.
 	return dialect.EachRow(rows, err, read)
 }
 
-// A statement on a shard sees the rows of one shard. A relation can be followed there only if all rows at
-// its other end are there too. Each relation is therefore proven to be of one of the kinds below, or it is
-// crossing, and statements that follow it are refused. Nothing is concluded from the names of models.
-
-// RelationKind says where the rows at the other end of a relation are.
-type RelationKind int
-
-const (
-	// RelationCrossing means that they may be on other shards.
-	RelationCrossing RelationKind = iota
-	// relationColocated: both ends of the reference are shard columns, which a constraint holds to the shard
-	// of their row. Equal values are on one shard.
-	relationColocated
-	// relationBroadcast: all of them are in every database.
-	relationBroadcast
-	// relationLocal: they are reached through a join table of the shard, whose columns a constraint holds
-	// to it, or they are in the only database of the router.
-	relationLocal
-)
-
-// KindOf proves where the rows at the other end of a relation are.
-func (t *Topology) KindOf(relation *schema.Relationship) RelationKind {
+// Crosses reports whether the rows at the other end of a relation may be on other shards. A statement on a
+// shard sees the rows of one shard, so it may follow a relation only if all rows at its other end are proven to
+// be there too. Nothing is concluded from the names of models.
+func (t *Topology) Crosses(relation *schema.Relationship) bool {
 	own, other := t.ByType[relation.Schema.ModelType], t.ByType[relation.FieldSchema.ModelType]
 	sharded := func(m *Model) bool { return m != nil && !m.Broadcast }
 	switch {
 	case other != nil && other.Broadcast:
-		return relationBroadcast
+		return false // All of them are in every database.
 	case other == nil && (own == nil || len(t.Databases) == 1):
-		return relationLocal // The router has nothing to do with it.
+		return false // The router has nothing to do with it.
 	case !sharded(own) || !sharded(other):
-		return RelationCrossing
+		return true
+	case relation.JoinTable != nil:
+		// The join table is one of the shard, and a constraint holds its columns to that.
+		return slices.ContainsFunc(relation.References, func(ref *schema.Reference) bool {
+			return ref.PrimaryValue == "" && !t.holdsShard(ref.PrimaryKey)
+		})
 	}
-	if relation.JoinTable != nil {
-		for _, ref := range relation.References {
-			if ref.PrimaryValue == "" && !t.holdsShard(ref.PrimaryKey) {
-				return RelationCrossing
-			}
-		}
-		return relationLocal
-	}
-	for _, ref := range relation.References {
-		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && t.holdsShard(ref.ForeignKey) {
-			return relationColocated
-		}
-	}
-	return RelationCrossing
+	// A constraint holds such columns to the shard of their row, so equal values are on one shard.
+	return !slices.ContainsFunc(relation.References, func(ref *schema.Reference) bool {
+		return ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && t.holdsShard(ref.ForeignKey)
+	})
 }
 
 // TablesOf returns the tables of a model on a shard.

@@ -44,6 +44,14 @@ type program struct {
 
 func startRouter(t *testing.T, dbs ...*gorm.DB) *program {
 	t.Helper()
+	p := openRouter(t, dbs...)
+	must(t, p.router.AutoMigrate(t.Context()), "AutoMigrate")
+	return p
+}
+
+// openRouter is startRouter for a program that makes no tables.
+func openRouter(t *testing.T, dbs ...*gorm.DB) *program {
+	t.Helper()
 	leased(t, dbs[0])
 	for _, db := range dbs[1:] {
 		must(t, db.Use(dbs[0].Plugins["snowflake"]), "Use")
@@ -52,7 +60,6 @@ func startRouter(t *testing.T, dbs ...*gorm.DB) *program {
 		Shards: splitFrom, Databases: dbs, Place: func(int) int { return 0 },
 	}, &splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
 	must(t, err, "NewRouter")
-	must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
 	return &program{t, r}
 }
 

@@ -31,6 +31,8 @@ func shardCreateBehaviors() []behavior {
 		{Name: "a context that is over stores nothing, whoever made the IDs", Run: createAfterTheEnd},
 		{Name: "a hook that panics is an error, and nothing is stored", Run: createHookPanics},
 		{Name: "creates that need the same two databases do not wait for each other in a circle", Run: createsMeet},
+		{Name: "PostgreSQL stores plain rows of all shards by one statement, and says which shard refuses one",
+			Run: createsTogether},
 		{Name: "no row is no work", Run: createNothing},
 	}
 }
@@ -373,6 +375,65 @@ func createsMeet(t *testing.T, target dbtest.Target) {
 	}
 	creates.Wait()
 	s.hold("pledges", creators*rounds*2*shards)
+}
+
+func createsTogether(t *testing.T, target dbtest.Target) {
+	eachTrades(t, target, func(s *sharded) {
+		var affected []int64
+		var texts []string
+		for _, db := range s.dbs {
+			must(t, db.Callback().Create().After("gorm:create").Register("note", func(tx *gorm.DB) {
+				affected, texts = append(affected, tx.RowsAffected), append(texts, tx.Statement.SQL.String())
+			}), "Register")
+		}
+		on := map[int]int{} // statements, by the database
+		for shard := range shards {
+			of := shard % len(s.dbs)
+			if on[of]++; s.dbs[of].Name() == "postgres" {
+				on[of] = 1
+			}
+		}
+		want := 0
+		for _, n := range on {
+			want += n
+		}
+		rows := make([]trade, 3*shards)
+		for i := range rows {
+			rows[i] = trade{ID: s.id(i % shards), Code: fmt.Sprint("c", i), Total: int64(i)}
+		}
+		must(t, s.router.Create(t.Context(), rows), "Create")
+		sum := int64(0)
+		for _, n := range affected {
+			sum += n
+		}
+		if len(texts) != want || sum != int64(len(rows)) {
+			t.Errorf("%d statements for %d rows, want %d for %d: %q", len(texts), sum, want, len(rows), texts)
+		}
+		var found []trade
+		must(t, s.router.Find(t.Context(), &found, idsOf(rows)), "Find")
+		for i := range found {
+			if found[i].Code != rows[i].Code || found[i].Total != rows[i].Total {
+				t.Errorf("row %d is %+v, want %+v", i, found[i], rows[i])
+			}
+		}
+		for shard := range shards {
+			more := make([]trade, shards)
+			for i := range more {
+				more[i] = trade{ID: s.id(i), Code: fmt.Sprint("more", shard, i)}
+			}
+			more[shard].ID = rows[shard].ID
+			err := s.router.Create(t.Context(), more)
+			if err == nil {
+				t.Fatalf("a row with a key that is there on shard %d was stored", shard)
+			}
+			says(t, err, fmt.Sprintf("shard %d", shard), "nothing was stored")
+			s.hold("trades", len(rows))
+		}
+		// A child whose key is on another shard than its parent's is refused before any database sees it.
+		stray := []tradeItem{{ID: s.id(0), TradeID: s.id(0)}, {ID: s.id(1), TradeID: s.id(2)}}
+		wantErr(t, s.router.Create(t.Context(), stray), snowflakeplugin.ErrCrossShard, "Create of a stray child")
+		s.hold("trade_items", 0)
+	})
 }
 
 func createNothing(t *testing.T, target dbtest.Target) {
