@@ -383,9 +383,9 @@ func names(column, table string) bool {
 // singulars returns the name of a table, and what it may be the plural of.
 func singulars(table string) []string {
 	all := []string{table}
-	for ending, whole := range map[string]string{"s": "", "es": "", "ies": "y", "ves": "f", "people": "person"} {
-		if stem, is := strings.CutSuffix(table, ending); is && stem+whole != "" {
-			all = append(all, stem+whole)
+	for ending, end := range map[string]string{"s": "", "es": "", "ies": "y", "ves": "f", "people": "person"} {
+		if stem, is := strings.CutSuffix(table, ending); is && stem+end != "" {
+			all = append(all, stem+end)
 		}
 	}
 	return all
