@@ -27,7 +27,7 @@ func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handle
 
 // gormLog is a handler that writes to a logger of GORM, whose level decides.
 type gormLog struct {
-	to     logger.Interface
+	output logger.Interface
 	prefix string // of the keys
 	attrs  string
 }
@@ -43,12 +43,12 @@ func (g gormLog) Handle(ctx context.Context, r slog.Record) error {
 		text.WriteString(g.written(a))
 		return true
 	})
-	write := g.to.Info
+	write := g.output.Info
 	switch {
 	case r.Level >= slog.LevelError:
-		write = g.to.Error
+		write = g.output.Error
 	case r.Level >= slog.LevelWarn:
-		write = g.to.Warn
+		write = g.output.Warn
 	}
 	write(ctx, "%s", text.String())
 	return nil

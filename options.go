@@ -343,13 +343,13 @@ func checkKinds(named map[string]fill.Source) error {
 			if !reflect.ValueOf(o.Store).Comparable() {
 				continue
 			}
-			at := counter{o.Store, o.Counter}
-			if other, taken := uses[at]; taken && other.kind != o.Kind {
+			used := counter{o.Store, o.Counter}
+			if other, taken := uses[used]; taken && other.kind != o.Kind {
 				return fmt.Errorf("WithNumbers(%q) and WithNumbers(%q): both have the counter %q of one store, one "+
 					"as a counter of the kind %q and the other of the kind %q: give one of them another name",
 					other.source, name, o.Counter, other.kind, o.Kind)
 			}
-			uses[at] = use{o.Kind, name}
+			uses[used] = use{o.Kind, name}
 		}
 	}
 	return nil

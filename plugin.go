@@ -543,7 +543,7 @@ func (p *Plugin) log() *slog.Logger {
 // logsTo makes the logger of a handle the one of the plugin, unless there is one.
 func (p *Plugin) logsTo(db *gorm.DB) {
 	if db.Config != nil && db.Logger != nil && p.fallback.Load() == nil {
-		p.fallback.CompareAndSwap(nil, slog.New(warnings{gormLog{to: db.Logger}}))
+		p.fallback.CompareAndSwap(nil, slog.New(warnings{gormLog{output: db.Logger}}))
 	}
 }
 

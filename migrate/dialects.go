@@ -26,12 +26,12 @@ type indexRow struct {
 
 // addIndexes adds the indexes whose columns come in their order.
 func (r *reader) addIndexes(rows []indexRow) {
-	at := map[[2]string]int{}
+	places := map[[2]string]int{}
 	for _, row := range rows {
 		key := [2]string{row.Table, row.Index}
-		i, known := at[key]
+		i, known := places[key]
 		if !known {
-			i, at[key] = len(r.uniques), len(r.uniques)
+			i, places[key] = len(r.uniques), len(r.uniques)
 			r.uniques = append(r.uniques, unique{table: row.Table, primary: row.Primary})
 		}
 		r.uniques[i].columns = append(r.uniques[i].columns, row.Column)
@@ -42,12 +42,12 @@ func (r *reader) addIndexes(rows []indexRow) {
 type foreignRow struct{ Table, Name, Column, Parent, Refers, Definition string }
 
 func (r *reader) addForeigns(rows []foreignRow) {
-	at := map[[2]string]int{}
+	places := map[[2]string]int{}
 	for _, row := range rows {
 		key := [2]string{row.Table, row.Name}
-		i, known := at[key]
+		i, known := places[key]
 		if !known {
-			i, at[key] = len(r.foreigns), len(r.foreigns)
+			i, places[key] = len(r.foreigns), len(r.foreigns)
 			r.foreigns = append(r.foreigns, foreign{
 				Name: row.Name, Table: row.Table, Parent: row.Parent, Definition: row.Definition,
 			})
@@ -399,8 +399,8 @@ func (r *reader) rebuild(keys []*column, other change) ([]string, error) {
 func rewritten(ddl string, key *column, other change) (string, error) {
 	open, end := strings.IndexByte(ddl, '('), strings.LastIndexByte(ddl, ')')
 	if name := tableName.FindString(ddl); name != "" { // the name itself may have a parenthesis
-		if at := strings.IndexByte(ddl[len(name):], '('); at >= 0 {
-			open = len(name) + at
+		if bracket := strings.IndexByte(ddl[len(name):], '('); bracket >= 0 {
+			open = len(name) + bracket
 		}
 	}
 	if open < 0 || end < open {
@@ -448,8 +448,8 @@ func countingKey(definition string, rest []string) (string, []string) {
 			if first, after := word(part); strings.EqualFold(first, "CONSTRAINT") {
 				_, part = word(after) // its name
 			}
-			at := primaryKey.FindStringIndex(strings.TrimSpace(part))
-			return len(at) > 0 && at[0] == 0
+			found := primaryKey.FindStringIndex(strings.TrimSpace(part))
+			return len(found) > 0 && found[0] == 0
 		})
 	}
 	constraints = strings.Replace(constraints, inline, inline+" AUTOINCREMENT", 1)

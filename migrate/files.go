@@ -29,11 +29,11 @@ type File struct {
 // Files returns the migrations that make the plugin's own tables, for logins that may not make any: those of
 // the leases, of the authority, and of the counters. The dialect is postgres, mysql or sqlite. Each table has
 // a migration of its own, because some drivers take one statement at a time, and the versions are the seconds
-// from at on. Goose and golang-migrate also get the way back, which drops the tables; drop them only when no
-// program uses the plugin. For Atlas, run "atlas migrate hash" when the files are in their directory.
+// from first on. Goose and golang-migrate also get the way back, which drops the tables; drop them only when
+// no program uses the plugin. For Atlas, run "atlas migrate hash" when the files are in their directory.
 //
 // It returns an error for another dialect or tool.
-func Files(tool Tool, dialect string, at time.Time) ([]File, error) {
+func Files(tool Tool, dialect string, first time.Time) ([]File, error) {
 	if !slices.Contains([]Tool{Goose, Atlas, GolangMigrate}, tool) {
 		return nil, fmt.Errorf("migrate: there are files for %s, %s and %s, and not for %q", Goose, Atlas,
 			GolangMigrate, tool)
@@ -56,7 +56,7 @@ func Files(tool Tool, dialect string, at time.Time) ([]File, error) {
 	} {
 		up := strings.TrimSuffix(strings.TrimSpace(table.ddl), ";") + ";\n"
 		down := "DROP TABLE " + table.name + ";\n"
-		name := at.UTC().Add(time.Duration(i)*time.Second).Format("20060102150405") + "_" + table.name
+		name := first.UTC().Add(time.Duration(i)*time.Second).Format("20060102150405") + "_" + table.name
 		switch tool {
 		case Goose:
 			files = append(files, File{name + ".sql", "-- +goose Up\n" + up + "\n-- +goose Down\n" + down})

@@ -309,9 +309,9 @@ func (r *reader) inspect() error {
 	}
 	// What is made wider may be referred to itself, so the list grows while it is read.
 	seen := slices.Clone(r.keys)
-	for at := 0; at < len(seen); at++ {
-		for _, ref := range append(r.declared(seen[at]), undeclared...) {
-			if ref.key != seen[at] || slices.Contains(seen, ref.child) {
+	for next := 0; next < len(seen); next++ {
+		for _, ref := range append(r.declared(seen[next]), undeclared...) {
+			if ref.key != seen[next] || slices.Contains(seen, ref.child) {
 				continue
 			}
 			if seen = append(seen, ref.child); ref.child.Bits > 0 && ref.child.Bits < 64 {
@@ -383,9 +383,9 @@ func names(column, table string) bool {
 // singulars returns the name of a table, and what it may be the plural of.
 func singulars(table string) []string {
 	all := []string{table}
-	for ending, of := range map[string]string{"s": "", "es": "", "ies": "y", "ves": "f", "people": "person"} {
-		if stem, is := strings.CutSuffix(table, ending); is && stem+of != "" {
-			all = append(all, stem+of)
+	for ending, end := range map[string]string{"s": "", "es": "", "ies": "y", "ves": "f", "people": "person"} {
+		if stem, is := strings.CutSuffix(table, ending); is && stem+end != "" {
+			all = append(all, stem+end)
 		}
 	}
 	return all

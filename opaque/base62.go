@@ -22,11 +22,11 @@ func encode(b *[aes.BlockSize]byte) string {
 	top, middle := bits.Div64(high, low, chunk) // high is less than 22
 	var text [Size]byte
 	// Each division of a chunk waits for the one before it, so two digits of both chunks are cut off.
-	for at := Size - 2; at >= Size-chunkDigits; at -= 2 {
+	for i := Size - 2; i >= Size-chunkDigits; i -= 2 {
 		two, other := uint32(bottom%(base*base)), uint32(middle%(base*base))
 		bottom, middle = bottom/(base*base), middle/(base*base)
-		text[at], text[at+1] = alphabet[two/uint32(base)], alphabet[two%uint32(base)]
-		text[at-chunkDigits], text[at-chunkDigits+1] = alphabet[other/uint32(base)], alphabet[other%uint32(base)]
+		text[i], text[i+1] = alphabet[two/uint32(base)], alphabet[two%uint32(base)]
+		text[i-chunkDigits], text[i-chunkDigits+1] = alphabet[other/uint32(base)], alphabet[other%uint32(base)]
 	}
 	text[1], text[0] = alphabet[top%base], alphabet[top/base]
 	return string(text[:])

@@ -166,10 +166,10 @@ func newKey(secret []byte) (k key, err error) {
 func (c *Codec) Seal(kind string, id int64) string {
 	b := c.spare.Get().(*[aes.BlockSize]byte)
 	defer c.spare.Put(b)
-	of := c.tagsOf(kind)
-	tag := of.plain
+	own := c.tagsOf(kind)
+	tag := own.plain
 	if c.keyed {
-		tag = of.keyed[0]
+		tag = own.keyed[0]
 	}
 	binary.BigEndian.PutUint64(b[:8], uint64(id))
 	binary.BigEndian.PutUint64(b[8:], tag)
@@ -199,24 +199,24 @@ func (c *Codec) Open(kind, text string) (int64, error) {
 func (c *Codec) tagsOf(kind string) tags {
 	known := c.tags.Load()
 	if known != nil {
-		if of, ok := (*known)[kind]; ok {
-			return of
+		if found, ok := (*known)[kind]; ok {
+			return found
 		}
 	}
-	of := tags{plain: plainTag(kind), keyed: make([]uint64, len(c.keys))}
+	made := tags{plain: plainTag(kind), keyed: make([]uint64, len(c.keys))}
 	for i, k := range c.keys {
 		sum := cmac(k.tag, []byte(kind))
-		of.keyed[i] = binary.BigEndian.Uint64(sum[:])
+		made.keyed[i] = binary.BigEndian.Uint64(sum[:])
 	}
 	if known == nil {
 		known = &map[string]tags{}
 	}
 	if len(*known) < maxKinds {
 		more := maps.Clone(*known)
-		more[strings.Clone(kind)] = of
+		more[strings.Clone(kind)] = made
 		c.tags.Store(&more) // if another goroutine adds one now, either of them is derived again later
 	}
-	return of
+	return made
 }
 
 // plainTag returns 8 bytes for a kind. They are no secret. They only differ for different kinds.

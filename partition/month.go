@@ -41,11 +41,11 @@ func byMonth(db *gorm.DB, model any, first, last time.Time) ([]string, error) {
 		return nil, err
 	}
 	var months []partitionMonth
-	for at := monthOf(first); !at.After(monthOf(last)); at = at.AddDate(0, 1, 0) {
+	for begin := monthOf(first); !begin.After(monthOf(last)); begin = begin.AddDate(0, 1, 0) {
 		if len(months) == maxPartitions-1 {
 			return nil, fmt.Errorf("more than %d months", maxPartitions-1)
 		}
-		month, err := t.month(at)
+		month, err := t.month(begin)
 		if err != nil {
 			return nil, err
 		}
@@ -103,12 +103,12 @@ type partitionMonth struct {
 }
 
 // month computes the range of a month that begins at an instant.
-func (t partitionTable) month(at time.Time) (partitionMonth, error) {
-	first, end, err := t.layout.Range(at, at.AddDate(0, 1, 0))
+func (t partitionTable) month(begin time.Time) (partitionMonth, error) {
+	first, end, err := t.layout.Range(begin, begin.AddDate(0, 1, 0))
 	if err == nil && first == end {
-		err = fmt.Errorf("no ID of layout %s is made in %s", t.layout.Name, at.Format("January 2006"))
+		err = fmt.Errorf("no ID of layout %s is made in %s", t.layout.Name, begin.Format("January 2006"))
 	}
-	return partitionMonth{at.Format("2006_01"), first, end}, err
+	return partitionMonth{begin.Format("2006_01"), first, end}, err
 }
 
 // mysql is the definition of the month's partition for MySQL and MariaDB.

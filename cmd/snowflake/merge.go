@@ -124,11 +124,11 @@ func (m *merging) keep(e *env, report *merge.CheckReport) {
 // logger logs warnings and errors next to the progress, without secrets.
 func (m *merging) logger(o *options) *slog.Logger {
 	settings := &slog.HandlerOptions{Level: slog.LevelWarn}
-	to := m.secrets.Writer(m.meter)
+	output := m.secrets.Writer(m.meter)
 	if o.json {
-		return slog.New(slog.NewJSONHandler(to, settings))
+		return slog.New(slog.NewJSONHandler(output, settings))
 	}
-	return slog.New(slog.NewTextHandler(to, settings))
+	return slog.New(slog.NewTextHandler(output, settings))
 }
 
 // openDatabase opens a database of a plan.
@@ -282,8 +282,8 @@ func parseServer(text string) (s merge.Server, ok bool) {
 		return s, false
 	}
 	s.DSN = source
-	if at := strings.LastIndex(left, ":"); at >= 0 {
-		s.Name, left = left[:at], left[at+1:]
+	if colon := strings.LastIndex(left, ":"); colon >= 0 {
+		s.Name, left = left[:colon], left[colon+1:]
 	}
 	for i, digits := range strings.Split(left, ",") {
 		n, err := strconv.ParseInt(digits, 10, 64)

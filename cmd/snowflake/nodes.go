@@ -260,11 +260,11 @@ func release(ctx context.Context, store lease.Store, node int64, force, endNow b
 	if err != nil {
 		return nodeInfo{}, err
 	}
-	at := slices.IndexFunc(records, func(r lease.Record) bool { return r.Node == node })
-	if at < 0 {
+	i := slices.IndexFunc(records, func(r lease.Record) bool { return r.Node == node })
+	if i < 0 {
 		return nodeInfo{}, fmt.Errorf("node %d has no record: it was never leased here", node)
 	}
-	prev := records[at]
+	prev := records[i]
 	if leaseops.State(prev, now) == leaseops.Retired {
 		return nodeInfo{}, fmt.Errorf("%w: node %d was %s: its IDs are in the tables there, so no process may "+
 			"ever lease the number again", errRefused, node, plain(prev.Owner))

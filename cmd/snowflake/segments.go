@@ -431,8 +431,8 @@ func greatestIn(ctx context.Context, dsn, column string) (greatest int64, err er
 	}
 	// Digits are a number only in a column of numbers: as texts, "9" is greater than "10".
 	kind := strings.ToUpper(types[0].DatabaseTypeName())
-	numeric := slices.ContainsFunc([]string{"INT", "NUMERIC", "DECIMAL"}, func(of string) bool {
-		return strings.Contains(kind, of)
+	numeric := slices.ContainsFunc([]string{"INT", "NUMERIC", "DECIMAL"}, func(word string) bool {
+		return strings.Contains(kind, word)
 	})
 	if digits, ok := value.([]byte); ok {
 		value = string(digits)

@@ -80,9 +80,9 @@ func (d Database) Placed(place sqltable.Place) Database {
 // OfSchema returns the database with the table in a schema in which rows lie, wherever the connections would
 // make it.
 func (d Database) OfSchema(schema string) Database {
-	in := d.Quote(schema) + "."
+	prefix := d.Quote(schema) + "."
 	d = d.Placed(sqltable.Place{
-		Schema: schema, Table: DefaultLeases, BesideSchema: schema, In: in, Beside: in,
+		Schema: schema, Table: DefaultLeases, BesideSchema: schema, In: prefix, Beside: prefix,
 	})
 	d.table, d.foreign = schema+"."+Table, true
 	return d
@@ -441,18 +441,18 @@ func (d Database) whereabouts(ctx context.Context, leases string) string {
 }
 
 // inMemory reports whether the database is one of SQLite in memory.
-func (d Database) inMemory(ctx context.Context) (in bool, err error) {
+func (d Database) inMemory(ctx context.Context) (is bool, err error) {
 	if !d.Embedded {
 		return false, nil
 	}
 	err = retry(ctx, func() (err error) {
-		in, err = d.hasNoFile(ctx)
+		is, err = d.hasNoFile(ctx)
 		return err
 	})
 	if err != nil {
 		return false, d.failed(ctx, err)
 	}
-	return in, nil
+	return is, nil
 }
 
 func (d Database) hasNoFile(ctx context.Context) (bool, error) {

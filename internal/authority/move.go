@@ -134,7 +134,7 @@ func (m Move) source(ctx context.Context, was Origin) (from Origin, err error) {
 }
 
 // drain ends all windows of From and returns its records, which have the ends of the last ones.
-func (m Move) drain(ctx context.Context, to Origin) ([]lease.Record, error) {
+func (m Move) drain(ctx context.Context, target Origin) ([]lease.Record, error) {
 	now, err := m.From.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (m Move) drain(ctx context.Context, to Origin) ([]lease.Record, error) {
 			return nil, err
 		}
 	}
-	return leaseops.Drain(ctx, m.From, cmp.Or(to.ID, "another"))
+	return leaseops.Drain(ctx, m.From, cmp.Or(target.ID, "another"))
 }
 
 // check refuses a store that cannot take over. Its clock, and not that of the old one, says what is held

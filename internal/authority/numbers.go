@@ -32,8 +32,8 @@ type Share struct {
 }
 
 // External is the origin of numbers of something that has no identity.
-func External(of any) Origin {
-	return Origin{ID: idExternal, Place: fmt.Sprintf("a store or a source of type %T", of)}
+func External(source any) Origin {
+	return Origin{ID: idExternal, Place: fmt.Sprintf("a store or a source of type %T", source)}
 }
 
 // Counted is the origin of numbers of a counter in a store that has an identity.

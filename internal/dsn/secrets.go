@@ -40,8 +40,8 @@ func passwordsOf(dsn string) []string {
 	login, _ := loginOf(dsn)
 	authority, _, _ := strings.Cut(login, "/") // a path may contain @, and a password may contain /
 	for _, part := range []string{login, authority} {
-		if at := strings.LastIndex(part, "@"); at >= 0 {
-			_, password, _ := strings.Cut(part[:at], ":")
+		if end := strings.LastIndex(part, "@"); end >= 0 {
+			_, password, _ := strings.Cut(part[:end], ":")
 			add(password, url.PathUnescape)
 		}
 	}
@@ -82,11 +82,11 @@ func (s Secrets) Writer(w io.Writer) io.Writer { return cleaner{s, w} }
 
 type cleaner struct {
 	Secrets
-	to io.Writer
+	output io.Writer
 }
 
 func (c cleaner) Write(line []byte) (int, error) {
-	if _, err := io.WriteString(c.to, c.Clean(string(line))); err != nil {
+	if _, err := io.WriteString(c.output, c.Clean(string(line))); err != nil {
 		return 0, err
 	}
 	return len(line), nil
@@ -96,8 +96,8 @@ func (c cleaner) Write(line []byte) (int, error) {
 // cannot parse holds parts of it, so then nothing of the message is kept.
 func Redact(message, dsn string) string {
 	if login, isURL := loginOf(dsn); isURL {
-		if at := strings.LastIndex(login, "@"); at >= 0 {
-			_, password, _ := strings.Cut(login[:at], ":")
+		if end := strings.LastIndex(login, "@"); end >= 0 {
+			_, password, _ := strings.Cut(login[:end], ":")
 			if _, err := url.PathUnescape(password); err != nil || strings.ContainsAny(password, "@/?#[] ") {
 				return "the DSN cannot be understood: write special characters of the password as %40 and the like"
 			}

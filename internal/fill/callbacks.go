@@ -743,9 +743,9 @@ func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
 		if !fr.mask.has(c) || !f.isForeign(column) || index != nil && !slices.Contains(index, column.field) {
 			continue
 		}
-		by := index
-		if by == nil {
-			by = []*schema.Field{column.field}
+		columns := index
+		if columns == nil {
+			columns = []*schema.Field{column.field}
 		}
 		for i := range fr.rows.count() {
 			id, ok := fr.get(i, c)
@@ -753,7 +753,7 @@ func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
 				continue
 			}
 			row := sentRowAt(fr, i, id)
-			row.by, row.tell = by, f.teller(column)
+			row.columns, row.tell = columns, f.teller(column)
 			rows, numbers = append(rows, row), append(numbers, column.textOf(id))
 			words = fr.plan.names(1 << c)
 			if column.source != nil {

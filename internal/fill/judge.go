@@ -507,7 +507,7 @@ func (f *frame) refusedKeys(db *gorm.DB, refused string) (keys []string, is bool
 		texts, known = append(texts, text), known && same
 	}
 	if refused != "" && known {
-		n := slices.IndexFunc(texts, func(text string) bool { return isPartOf(text, refused) })
+		n := slices.IndexFunc(texts, func(text string) bool { return duplicate{key: refused}.has(text) })
 		if n < 0 {
 			return nil, false
 		}
@@ -542,13 +542,6 @@ func (j *judge) keyText(f *frame, n int) (text string, same bool) {
 		}
 	}
 	return strconv.FormatInt(j.keys[n].id, 10), column.kind != kindBytes
-}
-
-// isPartOf reports whether a key, as a database writes it, consists of a text or has it as the value of one
-// of its columns.
-func isPartOf(text, key string) bool {
-	return key == text || slices.Contains(strings.Split(key, ", "), text) ||
-		slices.Contains(strings.Split(key, "-"), text)
 }
 
 // find lists those of the new keys, but the ones that except has, that are in the table, as indexes into

@@ -198,9 +198,9 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 		return where, nil
 	}
 	connections := n.asked(stmt.ConnPool, pool)
-	for i, on := range connections {
+	for i, candidate := range connections {
 		last := i == len(connections)-1
-		where, err = n.ask(orBackground(stmt.Context), on, last, where, query, args)
+		where, err = n.ask(orBackground(stmt.Context), candidate, last, where, query, args)
 		if where.known {
 			return where, nil
 		}
@@ -228,7 +228,7 @@ func (*Notes) asked(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
 // another connection can be asked after this one. The last one has as long as the INSERT, which comes next,
 // and a question that is broken off would end a transaction.
 func (n *Notes) ask(
-	ctx context.Context, on gorm.ConnPool, last bool, where location, query string, args []any,
+	ctx context.Context, pool gorm.ConnPool, last bool, where location, query string, args []any,
 ) (found location, err error) {
 	limited := ctx
 	if !last {
@@ -236,12 +236,12 @@ func (n *Notes) ask(
 		limited, cancel = context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 	}
-	if inTransaction(on) {
+	if inTransaction(pool) {
 		n.asking.Lock()
 		defer n.asking.Unlock()
 	}
 	var kind string
-	switch err = on.QueryRowContext(limited, query, args...).Scan(&where.schema, &kind); {
+	switch err = pool.QueryRowContext(limited, query, args...).Scan(&where.schema, &kind); {
 	case errors.Is(err, sql.ErrNoRows):
 		return where, nil
 	case err != nil && ctx.Err() != nil:

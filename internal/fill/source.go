@@ -102,8 +102,8 @@ func (n *Numbers) columns() (source ColumnSource, has bool) {
 
 // takeOf is Take for a column, where the source has numbers for each.
 func (n *Numbers) takeOf(ctx context.Context, source ColumnSource, c *column, ids []int64) error {
-	of := ofColumn{source, c.field.Schema.Table, c.field.DBName}
-	return NewNumbers(of, nil, n.closed, nil).Take(ctx, ids)
+	one := ofColumn{source, c.field.Schema.Table, c.field.DBName}
+	return NewNumbers(one, nil, n.closed, nil).Take(ctx, ids)
 }
 
 // nextOf is Next for a column.

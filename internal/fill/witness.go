@@ -109,7 +109,7 @@ func (w *Witnesses) ask(db *gorm.DB, poolOf func(gorm.ConnPool) (pool *sql.DB, p
 }
 
 // askNow asks what waits: on a connection if it belongs to the pool, and otherwise on the pool itself.
-func (w *Witnesses) askNow(ctx context.Context, conn *sql.Conn, of *sql.DB) {
+func (w *Witnesses) askNow(ctx context.Context, conn *sql.Conn, bound *sql.DB) {
 	w.asking.Lock()
 	defer w.asking.Unlock()
 	w.mu.Lock()
@@ -121,11 +121,11 @@ func (w *Witnesses) askNow(ctx context.Context, conn *sql.Conn, of *sql.DB) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
 	for _, q := range waiting {
-		var on gorm.ConnPool = q.pool
-		if of != nil && of == q.pool {
-			on = conn
+		var pool gorm.ConnPool = q.pool
+		if bound != nil && bound == q.pool {
+			pool = conn
 		}
-		for _, n := range q.strangers(ctx, on) {
+		for _, n := range q.strangers(ctx, pool) {
 			q.tell[n](q.table, q.ids[n])
 		}
 	}
@@ -133,8 +133,8 @@ func (w *Witnesses) askNow(ctx context.Context, conn *sql.Conn, of *sql.DB) {
 
 // strangers returns which of the rows somebody else has made. A database that does not answer tells of none:
 // the next refusal asks again.
-func (q *question) strangers(ctx context.Context, on gorm.ConnPool) (found []int) {
-	rows, err := on.QueryContext(ctx, q.text, q.vars...)
+func (q *question) strangers(ctx context.Context, pool gorm.ConnPool) (found []int) {
+	rows, err := pool.QueryContext(ctx, q.text, q.vars...)
 	if err != nil {
 		return nil
 	}
@@ -154,10 +154,10 @@ func (q *question) strangers(ctx context.Context, on gorm.ConnPool) (found []int
 
 // sentRow is a row with a key or a number that was made for it, and how it was sent.
 type sentRow struct {
-	id    int64
-	by    []*schema.Field // the columns that were refused; nil for the primary key
-	tell  func(table string, id int64)
-	value func(field *schema.Field) (v any, known bool)
+	id      int64
+	columns []*schema.Field // the columns that were refused; nil for the primary key
+	tell    func(table string, id int64)
+	value   func(field *schema.Field) (v any, known bool)
 }
 
 // sentRowAt is the row of a frame that has a key or a number.
@@ -181,14 +181,14 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 	q := &question{pool: pool, table: own.Table}
 	rows = slices.DeleteFunc(rows, func(row sentRow) bool { return row.tell == nil })
 	for _, row := range rows[:min(len(rows), maxAsked)] {
-		by := row.by
-		if by == nil {
-			by = own.Schema.PrimaryFields
+		columns := row.columns
+		if columns == nil {
+			columns = own.Schema.PrimaryFields
 		}
-		key, keyed := valuesOf(by, row)
+		key, keyed := valuesOf(columns, row)
 		var others []*schema.Field
 		for _, field := range own.Schema.Fields {
-			if sent(field) && (tellsRowsApart(field) || field.PrimaryKey) && !slices.Contains(by, field) {
+			if sent(field) && (tellsRowsApart(field) || field.PrimaryKey) && !slices.Contains(columns, field) {
 				if _, known := row.value(field); known {
 					others = append(others, field)
 				}
@@ -202,7 +202,7 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 		}
 		_, _ = b.WriteString("SELECT " + strconv.Itoa(len(q.ids)) + " FROM ")
 		b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
-		for i, field := range by {
+		for i, field := range columns {
 			_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
 			b.WriteQuoted(clause.Column{Name: field.DBName})
 			_, _ = b.WriteString(" = ")

@@ -73,12 +73,12 @@ func located(dsn, file string) string {
 // path is empty if another connection would not get to the same data, or not get to it at all.
 func fileOf(ctx context.Context, pool *sql.DB) (path string, schema int64, err error) {
 	var locking string
-	for query, to := range map[string]any{
+	for query, answer := range map[string]any{
 		"SELECT file FROM pragma_database_list WHERE name = 'main'": &path,
 		"PRAGMA main.locking_mode":                                  &locking,
 		"PRAGMA main.schema_version":                                &schema,
 	} {
-		err = errors.Join(err, pool.QueryRowContext(ctx, query).Scan(to))
+		err = errors.Join(err, pool.QueryRowContext(ctx, query).Scan(answer))
 	}
 	if locking != "normal" {
 		path = ""

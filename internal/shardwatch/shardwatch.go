@@ -55,7 +55,7 @@ type watcher struct {
 }
 
 // begun is the key of the time at which a statement began, in the settings of the statement.
-type begun struct{ of *watcher }
+type begun struct{ watcher *watcher }
 
 func (w *watcher) begin(tx *gorm.DB) {
 	if !tx.DryRun {

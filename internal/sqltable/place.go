@@ -73,8 +73,8 @@ func Named(d dialect.Dialect, table string) (p Place, inSchema bool) {
 	if dot < 0 {
 		return Place{Table: table}, false
 	}
-	schema, in := table[:dot], d.Quoted(table[:dot])+"."
-	return Place{Schema: schema, Table: table[dot+1:], BesideSchema: schema, In: in, Beside: in}, true
+	schema, prefix := table[:dot], d.Quoted(table[:dot])+"."
+	return Place{Schema: schema, Table: table[dot+1:], BesideSchema: schema, In: prefix, Beside: prefix}, true
 }
 
 type applicationKey struct{}

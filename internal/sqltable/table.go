@@ -154,11 +154,11 @@ func (s Spec) making(name string) string {
 }
 
 func (s Spec) typeOf(c Column) string {
-	of := []string{s.Dialect.Integer, s.Dialect.Text, s.Dialect.Time}[c.Type]
+	definition := []string{s.Dialect.Integer, s.Dialect.Text, s.Dialect.Time}[c.Type]
 	if c.Late {
-		of += " DEFAULT ''"
+		definition += " DEFAULT ''"
 	}
-	return of
+	return definition
 }
 
 // adding are the statements that add the late columns to a table, whose name is quoted.
@@ -941,8 +941,8 @@ func (t *Table) keyed(ctx context.Context, q Querier) (bool, error) {
 			columns[key] = append(columns[key], column)
 		}
 	}
-	for _, of := range columns {
-		if len(of) == 1 && strings.EqualFold(of[0], t.spec.Columns[0].Name) {
+	for _, key := range columns {
+		if len(key) == 1 && strings.EqualFold(key[0], t.spec.Columns[0].Name) {
 			return true, nil
 		}
 	}

@@ -134,8 +134,8 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 func (s *Store) checkIdentity(ctx context.Context, row sqltable.Row) error {
 	var name, identity, ignored string
 	var number int64
-	var at time.Time
-	err := s.table.Scan(row, &name, &number, &number, &number, &at, &ignored, &identity)
+	var updated time.Time
+	err := s.table.Scan(row, &name, &number, &number, &number, &updated, &ignored, &identity)
 	if err != nil || identity == "" || identity == s.table.Identity() {
 		return err
 	}

@@ -60,19 +60,19 @@ func newEndpoints(addresses []string, c config) *endpoints {
 // fetch returns count IDs of some replica. It goes on until ctx ends.
 func (e *endpoints) fetch(ctx context.Context, count int) ([]int64, error) {
 	for {
-		for _, at := range e.order() {
-			ids, err := e.attempt(ctx, at, count)
+		for _, replica := range e.order() {
+			ids, err := e.attempt(ctx, replica, count)
 			if err == nil {
-				e.succeeded(at)
+				e.succeeded(replica)
 				return ids, nil
 			}
 			if lasting(err) {
-				return nil, fmt.Errorf("%w: %w", ErrRefused, attemptError(e.list[at].address, err))
+				return nil, fmt.Errorf("%w: %w", ErrRefused, attemptError(e.list[replica].address, err))
 			}
 			if ctx.Err() != nil {
 				return nil, e.unavailable(context.Cause(ctx))
 			}
-			e.failed(at, err)
+			e.failed(replica, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func (e *endpoints) fetch(ctx context.Context, count int) ([]int64, error) {
 }
 
 // attempt asks one replica.
-func (e *endpoints) attempt(ctx context.Context, at, count int) ([]int64, error) {
+func (e *endpoints) attempt(ctx context.Context, replica, count int) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.attempt)
 	defer cancel()
 	wanted := int32(count) //nolint:gosec // it is at most mostBlock
@@ -91,7 +91,7 @@ func (e *endpoints) attempt(ctx context.Context, at, count int) ([]int64, error)
 	if e.config.token != "" {
 		request.Header().Set("Authorization", "Bearer "+e.config.token)
 	}
-	answer, err := e.list[at].api.Next(ctx, request)
+	answer, err := e.list[replica].api.Next(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -113,32 +113,32 @@ func (e *endpoints) order() []int {
 	now := time.Now()
 	var first, last []int
 	for i := range e.list {
-		at := (e.current + i) % len(e.list)
-		if now.Before(e.list[at].until) {
-			last = append(last, at)
+		replica := (e.current + i) % len(e.list)
+		if now.Before(e.list[replica].until) {
+			last = append(last, replica)
 		} else {
-			first = append(first, at)
+			first = append(first, replica)
 		}
 	}
 	return append(first, last...)
 }
 
-func (e *endpoints) succeeded(at int) {
+func (e *endpoints) succeeded(replica int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.current = at
-	e.list[at].rest, e.list[at].until, e.list[at].err = 0, time.Time{}, nil
+	e.current = replica
+	e.list[replica].rest, e.list[replica].until, e.list[replica].err = 0, time.Time{}, nil
 }
 
-func (e *endpoints) failed(at int, err error) {
+func (e *endpoints) failed(replica int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	one := e.list[at]
+	one := e.list[replica]
 	one.rest = min(max(2*one.rest, firstRest), lastRest)
 	one.until = time.Now().Add(one.rest)
 	one.err = err
-	if e.current == at {
-		e.current = (at + 1) % len(e.list)
+	if e.current == replica {
+		e.current = (replica + 1) % len(e.list)
 	}
 }
 

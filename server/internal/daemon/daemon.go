@@ -338,8 +338,10 @@ func (d *Daemon) describe() {
 	d.metrics.Add(idcollector.New(d.reading))
 	const connections, ended = "connections", "connections_ended_total"
 	const open, many = "Connections.", "Connections that were ended because there were too many."
-	read := func(name, help string, kind prometheus.ValueType, state string, of func(netlimit.Counts) float64) {
-		d.metrics.Read(name, help, kind, state, func() float64 { return of(d.limiter.Counts()) })
+	read := func(
+		name, help string, kind prometheus.ValueType, state string, count func(netlimit.Counts) float64,
+	) {
+		d.metrics.Read(name, help, kind, state, func() float64 { return count(d.limiter.Counts()) })
 	}
 	read(connections, open, prometheus.GaugeValue, "idle",
 		func(c netlimit.Counts) float64 { return float64(c.Idle) })

@@ -345,9 +345,9 @@ func (s *Settings) LayoutOf() (generator.Layout, error) {
 		generator.JavaScript(), generator.Game(), generator.GameLong(), generator.GameSecond(),
 		generator.Game16(), generator.Game16Fast(),
 	}
-	at := slices.IndexFunc(all, func(l generator.Layout) bool { return strings.EqualFold(l.Name, s.Layout) })
-	if at >= 0 {
-		return all[at], nil
+	i := slices.IndexFunc(all, func(l generator.Layout) bool { return strings.EqualFold(l.Name, s.Layout) })
+	if i >= 0 {
+		return all[i], nil
 	}
 	var names []string
 	for _, l := range all {
