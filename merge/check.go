@@ -239,7 +239,7 @@ func (c *checker) overflow() {
 			if !renumbered || l.path+l.list != "" {
 				continue
 			}
-			if col := j.to.Column(l.column); !col.Holds(c.ws.target.Kind, sum) {
+			if col := j.to.Column(l.column); !c.ws.holdsKey(j.name, l, sum) {
 				c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: col.Name,
 					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.of, sum,
 						col.Declared),

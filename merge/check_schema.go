@@ -45,11 +45,6 @@ func (c *schemaCheck) tables() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(ws.plan.Tables)) {
 		p := ws.plan.Tables[name]
-		if p.Policy == Custom && ws.funcs[p.Func] == nil {
-			c.report.problem(Problem{Code: CodePlan, Table: name,
-				Message: fmt.Sprintf("no function %q is registered", p.Func),
-				Remedy:  "register it by merge.WithFunc in a program of your own"})
-		}
 		if !ws.known(name) {
 			c.report.problem(Problem{Code: CodeMissingTable, Table: name, Message: "no database has the table",
 				Remedy: "correct its name in the plan, or remove it"})
@@ -272,7 +267,7 @@ func (c *schemaCheck) named(j *tableJob) {
 		if slices.Contains(j.to.Primary, name) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
 				Message: "set changes the primary key, by which rows are known",
-				Remedy:  "use renumber, or a custom function"})
+				Remedy:  "use renumber, or change the rows on their server"})
 		}
 		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
 		if strings.Contains(p.Set[name], wordRenamed) &&

@@ -64,6 +64,8 @@ func disputants(a, b link) string {
 		switch {
 		case l.path != "":
 			ways = append(ways, "path: "+l.path)
+		case l.bits.used():
+			ways = append(ways, "bits: "+l.bits.String())
 		case l.list != "":
 			ways = append(ways, fmt.Sprintf("list: %q", l.list))
 		default:

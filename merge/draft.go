@@ -171,10 +171,12 @@ func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
 	}
 	all := slices.Clone(t.References)
 	for _, r := range p.References {
-		if r.Path+r.List == "" {
-			all = append(all, sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target,
-				When: r.When})
+		ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When,
+			Path: r.Path, List: r.List, Bits: r.Bits}
+		if r.Bits != "" {
+			ref.Columns, ref.Rest = ref.Columns[:1], ref.Columns[1:]
 		}
+		all = append(all, ref)
 	}
 	return all
 }
@@ -285,7 +287,7 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (
 		return choice{plan: p}, nil
 	}
 	if len(open) > 0 {
-		return d.openUnique(t, open[0], absent), nil
+		return d.openUnique(t, open[0], p.Renumber != "", absent), nil
 	}
 	names := &nameFinder{d}
 	found, err := names.find(ctx, t)
@@ -336,11 +338,13 @@ func (d *drafter) openKeys(
 
 // moveApart lets the keys that are renumbered move apart, where there is a range for them.
 func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
-	g := &gapSearch{ws: d.ws, survey: lock, refer: map[string][]census.Column{}}
+	g := &gapSearch{ws: d.ws, survey: lock, refer: map[string][]holding{}}
 	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
 		for _, ref := range d.references(d.ws.target.Tables[name]) {
 			if len(ref.Columns) == 1 {
-				g.refer[ref.Parent] = append(g.refer[ref.Parent], census.Column{Table: name, Name: ref.Columns[0]})
+				b, _ := parseBits(ref.Bits, append(ref.Columns[:1:1], ref.Rest...)) // the plan is valid
+				g.refer[ref.Parent] = append(g.refer[ref.Parent],
+					holding{census.Column{Table: name, Name: ref.Columns[0]}, b})
 			}
 		}
 	}
@@ -409,7 +413,7 @@ func (d *drafter) openPrimary(t *sqldb.Table, absent []string) choice {
 }
 
 // openUnique is openPrimary for another unique key.
-func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, absent []string) choice {
+func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, counted bool, absent []string) choice {
 	var candidates []string
 	if column := onlyText(t, k); column != "" && len(t.Primary) > 0 {
 		candidates = append(candidates,
@@ -420,9 +424,13 @@ func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, absent []string)
 	}
 	candidates = append(candidates, orCopy)
 	if len(t.Primary) > 0 {
-		candidates = append(candidates, orKeepFirst)
+		also := ""
+		if counted {
+			also = " (either with renumber: true, since the keys are counted)"
+		}
+		candidates = append(candidates, orKeepFirst+also)
 		if d.adds(t) {
-			candidates = append(candidates, orSum)
+			candidates = append(candidates, orSum+also)
 		}
 	}
 	return undecided(absent, "rows of different servers may be equal in the unique key "+covered(t, k),
@@ -489,7 +497,7 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 	for _, ref := range d.references(t) {
 		at := slices.Index(ref.Columns, column)
 		parent := d.ws.target.Tables[ref.Parent]
-		if at < 0 || parent == nil || parent == t || ref.When != "" {
+		if at < 0 || parent == nil || parent == t || ref.When != "" || ref.Inside() {
 			continue
 		}
 		name := ""
@@ -581,6 +589,14 @@ func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
 	return found
 }
 
+// calledKey returns what reports call a unique key: its columns, since databases make up names of indexes.
+func calledKey(t *sqldb.Table, k sqldb.UniqueKey) string {
+	if k.Name == sqldb.PrimaryName {
+		return k.Name
+	}
+	return covered(t, k)
+}
+
 // covered returns the names of the columns of a unique key, in brackets.
 func covered(t *sqldb.Table, k sqldb.UniqueKey) string {
 	var names []string
@@ -601,7 +617,7 @@ func (d *drafter) copiesOf(parent string) []NameCopy {
 	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
 		t := d.ws.target.Tables[name]
 		for _, ref := range d.references(t) {
-			if ref.Parent != parent || len(ref.Columns) != 1 || ref.When != "" {
+			if ref.Parent != parent || len(ref.Columns) != 1 || ref.When != "" || ref.Inside() {
 				continue
 			}
 			stem, ok := strings.CutSuffix(ref.Columns[0], "_id")

@@ -130,7 +130,7 @@ func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) b
 func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 	f, column := j.follows, ref.Columns[i]
 	return slices.ContainsFunc(f.links, func(l link) bool {
-		return l.column == column && l.of != ref.Parent && l.path+l.list == "" &&
+		return l.column == column && l.of != ref.Parent && !l.inside() &&
 			(l.when == "" || l.when == ref.When)
 	}) || slices.ContainsFunc(f.whole, func(w wholeLink) bool {
 		return w.of != ref.Parent && slices.Contains(w.columns, column)
@@ -140,7 +140,7 @@ func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 // stays reports whether every row of a table keeps what it has in a column.
 func (e *elsewhere) stays(j *tableJob, column string) bool {
 	p, f := j.plan, j.follows
-	if p.Renumber != "" && slices.Contains(j.to.Primary, column) || p.Policy == Custom || p.Set[column] != "" {
+	if p.Renumber != "" && slices.Contains(j.to.Primary, column) || p.Set[column] != "" {
 		return false
 	}
 	if p.Rename != nil && (p.Rename.Column == column || slices.ContainsFunc(p.Rename.Derived,

@@ -59,6 +59,10 @@ type LockedKey struct {
 	Column string `yaml:"column"`
 	// When is the condition for the rows that refer; "" means all.
 	When string `yaml:"when,omitempty"`
+	// Bits are those of the column in which the keys are, and With are the columns that have more of them, with
+	// + between them.
+	Bits string `yaml:"bits,omitempty"`
+	With string `yaml:"with,omitempty"`
 }
 
 // says is the verdict, with the tables that a reference leads to.
@@ -81,7 +85,7 @@ func (c LockedColumn) holds(key LockedKey) bool {
 // refers reports whether the column refers to a key, or may.
 func (c LockedColumn) refers(key LockedKey) bool {
 	return slices.ContainsFunc(c.Of, func(of LockedKey) bool {
-		return of.Table == key.Table && of.Column == key.Column
+		return of.Table == key.Table && of.Column == key.Column && of.Bits == ""
 	})
 }
 

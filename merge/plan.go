@@ -115,7 +115,6 @@ const (
 	Newest    Policy = "newest"
 	Rebuild   Policy = "rebuild"
 	Skip      Policy = "skip"
-	Custom    Policy = "custom"
 	// NotDecided is what Draft writes where only somebody who knows the game can tell what becomes of rows.
 	// Check reports each such table, with the policies to choose from, and Run refuses the plan.
 	NotDecided Policy = "undecided"
@@ -144,8 +143,6 @@ type TablePlan struct {
 	Max []string `yaml:"max,omitempty" json:"max,omitempty"`
 	// By is the column that the policy newest compares.
 	By string `yaml:"by,omitempty" json:"by,omitempty"`
-	// Func is the name of the function of the policy custom.
-	Func string `yaml:"func,omitempty" json:"func,omitempty"`
 	// Where is an SQL condition for the rows that are copied, such as "level > 5 OR paid > 0". A row that
 	// refers to a row that is not copied is an orphan.
 	Where string `yaml:"where,omitempty" json:"where,omitempty"`
@@ -240,6 +237,9 @@ type Reference struct {
 	// List is the separator of a column that holds several keys as text, such as 17,18,19. The list of a
 	// PostgreSQL array is "array".
 	List string `yaml:"list,omitempty" json:"list,omitempty"`
+	// Bits are the first and the last bit of a whole number in which the key is, such as 24-47. Columns then
+	// are several that hold parts of one key in these bits, the lowest part first.
+	Bits string `yaml:"bits,omitempty" json:"bits,omitempty"`
 	// Note says what speaks for the reference, for those who review the plan.
 	Note string `yaml:"note,omitempty" json:"-"`
 }
@@ -249,6 +249,8 @@ type OpenColumn struct {
 	Column string `yaml:"column" json:"column"`
 	// Candidate is the column whose keys the values may be, such as characters.id.
 	Candidate string `yaml:"candidate" json:"candidate"`
+	// Bits are those of the number in which the keys may be, such as 24-47; see [Reference].
+	Bits string `yaml:"bits,omitempty" json:"bits,omitempty"`
 	// Evidence says what speaks for it and what against it.
 	Evidence string `yaml:"evidence,omitempty" json:"-"`
 }
@@ -337,7 +339,7 @@ func (p *Plan) Save(path string) (err error) {
 const heading = `# What is merged into what, and what becomes of every table.
 
 #
-# Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip, custom.
+# Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip.
 # A table that is undecided has to get one of them before anything is merged.
 # With apart: all, keys that were counted on any server become others, in a range that was free on all of
 # them, so that a reference that nobody knows of leads to no row. The table merge_offsets of the target says
@@ -418,13 +420,11 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 }
 
 func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
-	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, Custom, NotDecided}
+	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, NotDecided}
 	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", at, t.Policy, all)
 	errs.check((t.Policy == Rename) == (t.Rename != nil),
 		"%sthe policy rename and the entry rename belong together", at)
 	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together", at)
-	errs.check((t.Policy == Custom) == (t.Func != ""), "%sthe policy custom and the entry func belong together",
-		at)
 	errs.check(t.Policy == Sum || len(t.Sum)+len(t.Min)+len(t.Max) == 0,
 		"%ssum, min and max belong to the policy sum", at)
 	errs.check(t.Policy != Sum || len(t.Sum) > 0, "%sthe policy sum needs the entry sum, the columns to add",
@@ -434,7 +434,7 @@ func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
 		"%sorphans is %q, not refuse, drop or null", at, t.Orphans)
 	errs.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
 		"%sbad_rows is %q, not stop or quarantine", at, t.BadRows)
-	errs.check(t.Renumber == "" || t.Policy != Custom && t.Policy.copies(),
+	errs.check(t.Renumber == "" || t.Policy.copies(),
 		"%srenumber goes with copy, rename, sum, keep_first and newest only", at)
 	errs.check(t.Renumber != Apart || t.Policy == Copy || t.Policy == Rename,
 		"%srenumber: apart goes with copy and rename only", at)
@@ -449,9 +449,12 @@ func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
 		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", at, r.Table)
 		errs.check((r.Column == "") != (len(r.Columns) == 0), "%sreferences: each needs either column or "+
 			"columns", at)
-		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()),
+		_, err := parseBits(r.Bits, r.columns())
+		errs.check(err == nil, "%sreferences: %v", at, err)
+		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()) || r.Bits != "" && len(r.Target) == 1,
 			"%sreferences: target needs as many columns as the reference", at)
-		errs.check(r.Path == "" || r.List == "", "%sreferences: path and list exclude each other", at)
+		errs.check(r.Path == "" && r.List == "" || r.Path == "" && r.Bits == "" || r.List == "" && r.Bits == "",
+			"%sreferences: path, list and bits exclude each other", at)
 		errs.check(r.Path == "" && r.List == "" || len(r.columns()) == 1,
 			"%sreferences: path and list need one column", at)
 	}

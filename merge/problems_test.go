@@ -102,9 +102,6 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 				"items": {Policy: merge.Copy}},
 			code: merge.CodeOrphan, says: "not copied",
 		},
-		"a function that is not registered": {
-			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Custom, Func: "wash"}}, code: merge.CodePlan, says: "wash",
-		},
 		"a column that is not there": {
 			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Newest, Key: []string{"id"}, By: "age"}}, code: merge.CodePlan, says: "age",
 		},

@@ -65,7 +65,7 @@ func (r *resolver) note(key sqldb.UniqueKey, keeper, other stagedRow, resolution
 	}
 	r.noted[r.ref(other)] = len(r.report.Conflicts)
 	r.report.Conflicts = append(r.report.Conflicts, Conflict{
-		Table: r.job.name, Key: key.Name, Value: r.valueOf(key, other), Resolution: resolution, NewName: name,
+		Table: r.job.name, Key: calledKey(r.job.to, key), Value: r.valueOf(key, other), Resolution: resolution, NewName: name,
 		Keeper: r.ref(keeper), Other: r.ref(other),
 	})
 }
@@ -113,7 +113,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	})
 	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
 		Count:   count,
-		Message: "equal to another row in " + key.Name + ", as the target compares them",
+		Message: "equal to another row in " + calledKey(r.job.to, key) + ", as the target compares them",
 	}
 	named := r.job.plan.Rename != nil && r.job.plan.Rename.changes(key)
 	primary := key.Name == sqldb.PrimaryName

@@ -185,18 +185,16 @@ func (s *stage) drop(ctx context.Context) error {
 	return nil
 }
 
-// load adds the rows of one server, as they would be written: with redirected references, new keys, and
-// the changes of the policy custom.
+// load adds the rows of one server, as they would be written: with redirected references and new
+// keys.
 func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sqldb.Writer,
 	tick func(n int)) error {
 	names := sqldb.ColumnNames(s.columns)
-	if s.job.plan.Policy != Custom { // a function has to see the whole row
-		needed := slices.Clone(names)
-		for _, ref := range s.job.refs {
-			needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
-		}
-		src = src.part(needed)
+	needed := slices.Clone(names)
+	for _, ref := range s.job.refs {
+		needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
 	}
+	src = src.part(needed)
 	in := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
 	apply := &applier{s.decisions}
 	positions := src.positions(names)
@@ -210,9 +208,6 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 			return err
 		}
 		if err := apply.references(ctx, src, rows); err != nil {
-			return err
-		}
-		if rows, err = apply.custom(ctx, src, rows); err != nil {
 			return err
 		}
 		batch := make([][]any, len(rows))

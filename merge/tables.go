@@ -77,8 +77,7 @@ func (j *tableJob) computed(k sqldb.UniqueKey) bool {
 // refers reports whether a column is part of a known reference.
 func (j *tableJob) refers(column string) bool {
 	return slices.ContainsFunc(j.refs, func(ref sqldb.Reference) bool {
-		return slices.Contains(ref.Columns,
-			column)
+		return slices.Contains(ref.Columns, column) || slices.Contains(ref.Rest, column)
 	})
 }
 
@@ -220,8 +219,9 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		}
 	}
 	for _, l := range j.follows.links {
-		if src.has(l.column) && exists(l.of) {
+		if !slices.Contains(src.positions(l.bits.columns(l.column)), -1) && exists(l.of) {
 			src.links = append(src.links, sourceLink{link: l, at: src.at(l.column), when: condition(l.when),
+				all: src.positions(l.bits.columns(l.column)),
 				own: l.of == j.name && len(j.to.Primary) == 1 && j.to.Primary[0] == l.column})
 		}
 	}

@@ -69,7 +69,7 @@ func declareIt(reference, column string) string {
 
 // inPlan says in words how a plan declares that a column refers to keys.
 func inPlan(col census.Column, of LockedKey) string {
-	if e := (holder{col.Table, col.Name, of.When}); e.plain() {
+	if e := (holder{col.Table, strings.Trim(col.Name+"+"+of.With, "+"), of.Bits, of.When}); e.plain() {
 		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), of.Table, of.Column)
 	}
 	text := "{column: " + col.Name + ", table: " + of.Table + ", target: [" + of.Column + "]"

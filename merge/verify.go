@@ -179,7 +179,7 @@ func (v *verifier) table(name string, t *TablePlan) *verify.Table {
 		out.References = append(
 			out.References,
 			verify.Reference{Columns: r.columns(), Target: r.Target, Table: r.Table,
-				When: r.When, Path: r.Path, List: r.List},
+				When: r.When, Path: r.Path, List: r.List, Bits: r.Bits},
 		)
 	}
 	if r := t.Rename; r != nil {
@@ -190,22 +190,6 @@ func (v *verifier) table(name string, t *TablePlan) *verify.Table {
 		}
 		for _, d := range r.Derived {
 			out.Rename.Derived = append(out.Rename.Derived, verify.Derived(d))
-		}
-	}
-	if fn := v.ws.funcs[t.Func]; fn != nil {
-		out.Func = func(ctx context.Context, server int, names []string, values []any) (bool, error) {
-			keep, err := fn(ctx, &Row{server: v.ws.servers[server].Server, names: names, values: values})
-			if err != nil {
-				return false, fmt.Errorf(
-					"%w: %s: table %s: function %s: %w",
-					ErrRow,
-					v.ws.servers[server].Name,
-					name,
-					t.Func,
-					err,
-				)
-			}
-			return keep, nil
 		}
 	}
 	return out

@@ -419,5 +419,5 @@ func Outside(ctx context.Context, d *sqldb.DB, col, key Column, when string) (st
 	if counts[0] != counts[1] || counts[0] < minValues || -chance < minChance {
 		return "", nil
 	}
-	return fmt.Sprintf("%d of %d values are keys; by chance 10^%.0f", counts[1], counts[0], chance), nil
+	return fmt.Sprintf("%d of %d values are keys; %s", counts[1], counts[0], odds(chance)), nil
 }

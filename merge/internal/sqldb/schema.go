@@ -84,10 +84,13 @@ type Reference struct {
 	// When is the condition, in SQL, under which a row refers at all; "" for every row. Path and List say
 	// where the keys are inside of a JSON column or a list. Only plans declare such references.
 	When, Path, List string
+	// Bits are the first and the last bit of the key in the column, and Rest are the columns with more of them.
+	Bits string
+	Rest []string
 }
 
 // Inside reports whether the keys are inside of a value, so that SQL cannot compare them.
-func (r Reference) Inside() bool { return r.Path+r.List != "" }
+func (r Reference) Inside() bool { return r.Path+r.List+r.Bits != "" }
 
 // Column returns a column by its name, or nil.
 func (t *Table) Column(name string) *Column {

@@ -16,7 +16,7 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 	k := v.target.kind
 	for _, r := range j.links {
 		parent := v.jobs[r.parent]
-		if parent == nil || parent.offsets == nil || !parent.plan.First || r.when+r.path+r.list != "" ||
+		if parent == nil || parent.offsets == nil || !parent.plan.First || r.inside() || r.when != "" ||
 			!slices.Equal(r.targets, parent.to.primary) {
 			continue
 		}

@@ -181,7 +181,7 @@ func (s *stream) relation(name string) *relation { return s.d.tables[name] }
 func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 	k := s.d.kind
 	// In the target, no condition of the plan tells which rows have the reference.
-	if r.path != "" || r.list != "" || r.when != "" && s.server < 0 {
+	if r.inside() || r.when != "" && s.server < 0 {
 		return "", "", ""
 	}
 	p := s.v.plan.Tables[r.parent]
@@ -355,7 +355,7 @@ func (v *verifier) missing(j *job, r reference, server int, alias string, above 
 
 // refers returns the condition under which a row of a source has a reference, or "" if nobody looks.
 func (v *verifier) refers(j *job, r reference, server int, alias string) string {
-	if r.path != "" || r.list != "" {
+	if r.inside() {
 		return ""
 	}
 	var all []string
@@ -815,7 +815,7 @@ func (v *verifier) settle(j *job, want, got []tally, attributed bool) {
 func (v *verifier) orphanLines(j *job, held tally) {
 	for n, r := range j.links {
 		p := v.plan.Tables[r.parent]
-		if p == nil || p.Policy == policySkip && !r.enforced || r.path != "" || r.list != "" || r.when != "" {
+		if p == nil || p.Policy == policySkip && !r.enforced || r.inside() || r.when != "" {
 			continue
 		}
 		orphans := int64(0)

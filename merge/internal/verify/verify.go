@@ -185,12 +185,17 @@ type reference struct {
 	when       string
 	passed     []string // the tables over which another reference has led here
 	path, list string
+	bits       string   // the first and the last bit of the key in the column
+	rest       []string // the columns that have more of the key in these bits
 	enforced   bool     // the target declares it
 	natural    []string // columns of the parent that tell its rows apart and stay as they are
 	joinable   bool     // no database has two parents for one child
 	means      bool     // a value is the same row for all servers and in the target
 	far        far
 }
+
+// inside reports whether keys are only a part of what the column holds.
+func (r reference) inside() bool { return r.path+r.list+r.bits != "" }
 
 // relate finds the tables, their columns and their references.
 func (v *verifier) relate() error {
@@ -255,14 +260,14 @@ func (v *verifier) leaveOutComputed() {
 func (v *verifier) describe(j *job, r *reference) {
 	parent := v.jobs[r.parent]
 	r.means = v.means(j, *r)
-	if parent == nil || r.path != "" || r.list != "" || r.when != "" {
+	if parent == nil || r.inside() || r.when != "" {
 		return
 	}
 	r.joinable = parent.to.identifies(r.targets)
 	for i, f := range parent.from {
 		r.joinable = r.joinable && (j.from[i] == nil || f != nil && f.identifies(r.targets))
 	}
-	if !r.joinable || parent.plan.joins() || parent.plan.Policy == policyCustom {
+	if !r.joinable || parent.plan.joins() {
 		return
 	}
 	r.natural = v.natural(parent)
@@ -332,7 +337,7 @@ func (v *verifier) references(j *job) []reference {
 	add := func(r reference) {
 		if j.to.column(r.columns[0]) == nil || slices.ContainsFunc(all, func(o reference) bool {
 			return o.parent == r.parent && o.when == r.when && o.path == r.path && o.list == r.list &&
-				slices.Equal(o.columns, r.columns) && slices.Equal(o.targets, r.targets)
+				o.bits == r.bits && slices.Equal(o.rest, r.rest) && slices.Equal(o.columns, r.columns) && slices.Equal(o.targets, r.targets)
 		}) {
 			return
 		}
@@ -351,8 +356,12 @@ func (v *verifier) references(j *job) []reference {
 		if parent := v.target.tables[r.Table]; len(l.targets) == 0 && parent != nil {
 			l.targets = parent.primary
 		}
-		if len(l.targets) == len(l.columns) {
-			add(reference{link: l, when: r.When, path: r.Path, list: r.List})
+		full := reference{link: l, when: r.When, path: r.Path, list: r.List, bits: r.Bits}
+		if r.Bits != "" {
+			full.columns, full.rest = l.columns[:1], l.columns[1:]
+		}
+		if len(l.targets) == len(full.columns) {
+			add(full)
 		}
 	}
 	for _, f := range j.from {
@@ -375,7 +384,7 @@ func (v *verifier) natural(j *job) []string {
 		changes[j.to.primary[0]] = true
 	}
 	for _, r := range j.links {
-		for _, name := range r.columns {
+		for _, name := range slices.Concat(r.columns, r.rest) {
 			changes[name] = true
 		}
 	}
@@ -592,7 +601,7 @@ func (v *verifier) targetHolds(
 // means reports whether a value of a reference means the same row for all servers and in the target.
 func (v *verifier) means(j *job, r reference) bool {
 	table, parent := v.target.tables[r.parent], v.jobs[r.parent]
-	if r.path != "" || r.list != "" || table == nil {
+	if r.inside() || table == nil {
 		return false
 	}
 	for i, name := range r.columns {
@@ -627,7 +636,7 @@ func (v *verifier) pulled(j *job, r reference, i int) bool {
 	}
 	return slices.ContainsFunc(j.links, func(o reference) bool {
 		at, parent := slices.Index(o.columns, r.columns[i]), v.jobs[o.parent]
-		return at >= 0 && parent != nil && o.parent != r.parent && o.path+o.list == "" &&
+		return at >= 0 && parent != nil && o.parent != r.parent && !o.inside() &&
 			(o.when == "" || o.when == r.when) && (parent.plan.joins() || !v.steady(parent, o.targets[at], j.name))
 	})
 }
@@ -647,7 +656,7 @@ func (v *verifier) repeatsName(j *job, column string) bool {
 // no other row.
 func (v *verifier) steady(j *job, column string, above ...string) bool {
 	p := j.plan
-	if p.Renumber && slices.Contains(j.to.primary, column) || p.Policy == policyCustom || p.Set[column] != "" ||
+	if p.Renumber && slices.Contains(j.to.primary, column) || p.Set[column] != "" ||
 		slices.Contains(above, j.name) || v.repeatsName(j, column) {
 		return false
 	}
@@ -657,6 +666,9 @@ func (v *verifier) steady(j *job, column string, above ...string) bool {
 	}
 	return !slices.ContainsFunc(j.links, func(r reference) bool {
 		at, parent := slices.Index(r.columns, column), v.jobs[r.parent]
+		if slices.Contains(r.rest, column) {
+			at = 0
+		}
 		return at >= 0 && parent != nil && parent != j &&
 			(parent.plan.joins() || !v.steady(parent, r.targets[at], append(above, j.name)...))
 	})
