@@ -205,8 +205,8 @@ func (g *gapSearch) holders(t *apartTable) []holding {
 				all = append(all, holding{Column: at})
 			}
 			for _, of := range c.Of {
-				b, err := parseBits(of.Bits, strings.Split(strings.Trim(name+"+"+of.With, "+"), "+"))
-				if err == nil && b.used() && of.Table == t.name {
+				b, err := parseBits(strings.TrimPrefix(of.As, "bits "), strings.Split(strings.Trim(name+"+"+of.With, "+"), "+"))
+				if of.Table == t.name && of.As != "" && (err == nil || !strings.HasPrefix(of.As, "bits ")) {
 					all = append(all, holding{at, b})
 				}
 			}

@@ -137,3 +137,58 @@ func TestBitsThatCannotBeFollowedAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// Beside each reference in a part of a column is a false friend: a number, a document, a list and a text that
+// look alike and refer to nothing.
+func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := append(slices.Clone(packed),
+			"CREATE TABLE scrolls (id BIGINT NOT NULL PRIMARY KEY, props TEXT NOT NULL, decoy TEXT NOT NULL)",
+			"CREATE TABLE circles (id BIGINT NOT NULL PRIMARY KEY, members VARCHAR(200) NOT NULL, decoy VARCHAR(200) NOT NULL)",
+			"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL)",
+			"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, hero BIGINT NOT NULL, author VARCHAR(20) NOT NULL, decoy VARCHAR(200) NOT NULL)",
+			"CREATE TABLE decoys (id BIGINT NOT NULL PRIMARY KEY, wild BIGINT NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL)")
+		server := func(server, least, rows int) []string {
+			all := packedRows(server, least, rows)
+			values := map[string][]string{}
+			add := func(table, format string, args ...any) {
+				values[table] = append(values[table], fmt.Sprintf("("+format+")", args...))
+			}
+			for n := range rows {
+				key, mixed := least+n*7%rows, n*48271%65521
+				add("scrolls", `%s, '{"owner": %d, "bag": [{"n": %d}]}', '{"price": %d, "bag": [{"n": %d}]}'`, id(server, n), key,
+					n%9, mixed*30, n%7)
+				add("circles", "%s, '%d,%d', '%d,%d'", id(server, n), key, least+(n+3)%rows, mixed*30, mixed*7)
+				add("heroes", "%s, 'Heron%d'", id(server, n), n)
+				add("letters", "%s, %s, 'Heron%d', 'Dear %d, greetings of %d friends'", id(server, n), id(server, n%80), n%80, key, n)
+				add("decoys", "%s, %d, %d, %d", id(server, n), mixed*9_000_000, mixed%30_000, n%9)
+			}
+			for table, rows := range values {
+				all = append(all, "INSERT INTO "+table+" VALUES "+strings.Join(rows, ", "))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, server(1, 100_000, 300), server(2, 99_900, 250))
+		draft := draftOf(t, plan)
+		var found []string
+		for table, p := range draft.Tables {
+			for _, o := range p.Undecided {
+				found = append(found, strings.TrimSpace(fmt.Sprintf("%s.%s %s: %s %s", table, o.Column, o.As, o.Candidate, o.With)))
+			}
+		}
+		slices.Sort(found)
+		want := []string{"auras.caster bits 24-47: pets.id", "cards.card1 bits 0-15: players.id card2", "circles.members list ,: players.id",
+			"letters.author names: heroes.name", "scrolls.props path $.owner: players.id", "stamps.mark bits 32-62: players.id"}
+		if !slices.Equal(found, want) {
+			t.Errorf("undecided are %q, want %q", found, want)
+		}
+		_, problems := problems(t, open(t, draft))
+		for _, says := range []string{`"stamps.mark bits 32-62" under identities: players`, `path: "$.owner"`, `list: ","`,
+			`"cards.card1+card2 bits 0-15 when card0 = 254"`, "column: author, ref: ...} under copies:"} {
+			if !slices.ContainsFunc(problems[merge.CodeUndecided], func(p merge.Problem) bool { return strings.Contains(p.Remedy, says) }) {
+				t.Errorf("no remedy says %s: %v", says, problems[merge.CodeUndecided])
+			}
+		}
+	})
+}

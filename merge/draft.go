@@ -59,6 +59,9 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 			drafted.Tables[name] = c.plan
 		}
 	}
+	if err := (&nameFinder{d}).repeated(ctx, &drafted); err != nil {
+		return nil, nil, fmt.Errorf("copies of names cannot be looked for: %w", err)
+	}
 	if err := d.moveApart(ctx, &drafted, lock); err != nil {
 		return nil, nil, fmt.Errorf("a range for keys cannot be found: %w", err)
 	}
@@ -154,8 +157,8 @@ func (d *drafter) refer(table string, p *TablePlan) {
 			}
 			p.References = append(p.References, r)
 		default:
-			p.Undecided = append(p.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(),
-				Evidence: f.Evidence})
+			p.Undecided = append(p.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(), As: f.As,
+				With: f.With, When: f.When, Evidence: f.Evidence})
 		}
 	}
 }

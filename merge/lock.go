@@ -59,9 +59,9 @@ type LockedKey struct {
 	Column string `yaml:"column"`
 	// When is the condition for the rows that refer; "" means all.
 	When string `yaml:"when,omitempty"`
-	// Bits are those of the column in which the keys are, and With are the columns that have more of them, with
-	// + between them.
-	Bits string `yaml:"bits,omitempty"`
+	// As says where in the column the keys may be, such as bits 24-47 or path $.id, and With is the column that
+	// has their higher half.
+	As   string `yaml:"as,omitempty"`
 	With string `yaml:"with,omitempty"`
 }
 
@@ -85,7 +85,7 @@ func (c LockedColumn) holds(key LockedKey) bool {
 // refers reports whether the column refers to a key, or may.
 func (c LockedColumn) refers(key LockedKey) bool {
 	return slices.ContainsFunc(c.Of, func(of LockedKey) bool {
-		return of.Table == key.Table && of.Column == key.Column && of.Bits == ""
+		return of.Table == key.Table && of.Column == key.Column && of.As == ""
 	})
 }
 
@@ -249,7 +249,8 @@ func (l *Lock) add(found []census.Finding) {
 			seen[f.Column] = true
 		}
 		if f.Verdict >= census.Possible {
-			c.Of = append(c.Of, LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When})
+			c.Of = append(c.Of, LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When,
+				As: f.As, With: f.With})
 		}
 		for key, hits := range f.Hits {
 			c.Hits[key.String()] = hits

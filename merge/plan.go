@@ -249,8 +249,12 @@ type OpenColumn struct {
 	Column string `yaml:"column" json:"column"`
 	// Candidate is the column whose keys the values may be, such as characters.id.
 	Candidate string `yaml:"candidate" json:"candidate"`
-	// Bits are those of the number in which the keys may be, such as 24-47; see [Reference].
-	Bits string `yaml:"bits,omitempty" json:"bits,omitempty"`
+	// As says where in the column the keys may be: bits 24-47, path $.id, list ",", or names that may change.
+	// With is the column that has their higher half.
+	As   string `yaml:"as,omitempty" json:"as,omitempty"`
+	With string `yaml:"with,omitempty" json:"with,omitempty"`
+	// When is the condition for the rows in which they may be.
+	When string `yaml:"when,omitempty" json:"when,omitempty"`
 	// Evidence says what speaks for it and what against it.
 	Evidence string `yaml:"evidence,omitempty" json:"-"`
 }

@@ -41,7 +41,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 					continue
 				}
 				is, report := "are", c.report.problem
-				if col.Verdict != census.Reference.String() { // a few small numbers are keys by chance
+				if col.Verdict != census.Reference.String() || of.As != "" { // a few small numbers are keys by chance
 					is, report = "may be", c.report.warn
 				}
 				r := inPlan(census.Column{Table: j.name, Name: to.Name}, of)
@@ -69,10 +69,25 @@ func declareIt(reference, column string) string {
 
 // inPlan says in words how a plan declares that a column refers to keys.
 func inPlan(col census.Column, of LockedKey) string {
-	if e := (holder{col.Table, strings.Trim(col.Name+"+"+of.With, "+"), of.Bits, of.When}); e.plain() {
+	columns := strings.Trim(col.Name+"+"+of.With, "+")
+	in, packed := strings.CutPrefix(of.As, "bits ")
+	if e := (holder{col.Table, columns, in, of.When}); e.plain() && (packed || of.As == "") {
 		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), of.Table, of.Column)
 	}
+	if of.As == asNames {
+		return "{table: " + col.Table + ", column: " + col.Name + ", ref: " + cmp.Or(of.With, "...") + "} under " +
+			"copies: of the rename of " + of.Table + ", where ref is the column that leads to the row of the name"
+	}
 	text := "{column: " + col.Name + ", table: " + of.Table + ", target: [" + of.Column + "]"
+	switch word, where, _ := strings.Cut(of.As, " "); {
+	case packed:
+		text += ", bits: " + in
+	case word == "path" || word == "list":
+		text += fmt.Sprintf(", %s: %q", word, cmp.Or(where, ","))
+	case word != "":
+		return "no reference, since none leads to a number within such a text: give the column a value by set:, " +
+			"or let the keys of " + of.Table + " stay as they are"
+	}
 	if of.When != "" {
 		text += ", when: '" + strings.ReplaceAll(of.When, "'", "''") + "'"
 	}
@@ -86,7 +101,7 @@ func (c *schemaCheck) openColumns(name string) {
 		return
 	}
 	for _, o := range p.Undecided {
-		of := LockedKey{Table: o.Candidate}
+		of := LockedKey{Table: o.Candidate, As: o.As, With: o.With, When: o.When}
 		if at := strings.LastIndex(o.Candidate, "."); at >= 0 {
 			of.Table, of.Column = o.Candidate[:at], o.Candidate[at+1:]
 		}

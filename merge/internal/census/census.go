@@ -44,10 +44,14 @@ type Finding struct {
 	Verdict  Verdict
 	Parent   Column // whose keys they are
 	When     string // the condition for the rows that refer, in SQL; "" for all rows
+	As       string // where in the column the keys are, such as bits 24-47 or path $.id; "" if it is the key
+	With     string // the column that has the higher half of the keys
 	Evidence string
 	// Hits has, for each key that the values may be, how many different values of each server are such keys,
 	// and how many are not.
 	Hits map[Column]string
+	// partly means that only the rows of one kind refer.
+	partly bool
 }
 
 // Census is what is known of the integer columns of several servers.
@@ -111,6 +115,7 @@ func Take(
 		}
 	}
 	var all []Finding
+	closed := map[Column]bool{} // they refer as a whole
 	for _, col := range c.columns {
 		if !looks(col.Table) {
 			continue
@@ -121,6 +126,20 @@ func Take(
 		}
 		for i := range found {
 			found[i].Hits = hitsOf(found[i].Hits, matches[col])
+			closed[col] = closed[col] || found[i].Verdict >= Possible && !found[i].partly
+		}
+		all = append(all, found...)
+	}
+	for _, name := range c.tables {
+		if !looks(name) {
+			continue
+		}
+		found, err := (&packer{c: c}).find(ctx, name, func(column string) bool { return !closed[Column{name, column}] })
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			all = slices.DeleteFunc(all, func(o Finding) bool { return o.Column == f.Column && o.Verdict <= Plain })
 		}
 		all = append(all, found...)
 	}

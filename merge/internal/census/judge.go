@@ -62,7 +62,9 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	}
 	var all []Finding
 	for _, found := range conditions {
-		all = append(all, finding(Reference, found.match, found.when))
+		f := finding(Reference, found.match, found.when)
+		f.partly = true
+		all = append(all, f)
 	}
 	for _, m := range matches {
 		if len(all) > 0 || !m.possible() {
@@ -115,6 +117,9 @@ func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string
 	}
 	return all[:min(3, len(all))], nil
 }
+
+// wideNumber is the condition for keys below numbers of 64 bits, which are other things.
+const wideNumber = " < 4294967296"
 
 // conditional is a match of the rows that meet a condition.
 type conditional struct {
@@ -293,7 +298,7 @@ func (c *Census) selectedOf(ctx context.Context, col, by Column, partial []match
 		slices.Sort(whole.of)
 		whole.when = c.equals(ctx, by, whole.of, text)
 		if by == col {
-			whole.when = c.bare(ctx, col) + " < 4294967296"
+			whole.when = c.bare(ctx, col) + wideNumber
 		}
 		all = append(all, whole)
 	}
