@@ -328,7 +328,7 @@ func referring(ws *workspace) map[string][]holding {
 	all := map[string][]holding{}
 	for _, name := range slices.Sorted(maps.Keys(ws.jobs)) {
 		for _, l := range ws.jobs[name].follows.links {
-			if l.of != name || l.column != ws.jobs[name].to.Primary[0] {
+			if l.of != name || l.column != ws.jobs[name].key().Name {
 				all[l.of] = append(all[l.of], holding{census.Column{Table: name, Name: l.column}, l.bits})
 			}
 		}

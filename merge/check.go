@@ -221,7 +221,7 @@ func (c *checker) collapsedParent(parent *tableJob) {
 func (c *checker) overflow() {
 	for _, j := range c.ws.order {
 		if last, ok := c.decisions.offsets.beyond[j.name]; ok {
-			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.to.Primary[0],
+			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
 				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
 					"and from %d on a key looks like that of a generator of the layout", last, c.ws.minGenerated),
 				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
@@ -229,7 +229,7 @@ func (c *checker) overflow() {
 					"the game, made by a generator"})
 		}
 		if why, ok := c.decisions.offsets.gapless[j.name]; ok {
-			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.to.Primary[0],
+			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
 				Message: "renumber: apart: " + why,
 				Remedy: "widen that column in the target; or choose renumber: true, by which the keys of later " +
 					"servers move behind those of the first"})

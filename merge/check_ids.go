@@ -114,7 +114,7 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 			}
 		}
 	}
-	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.to.Primary[0] {
+	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.key().Name {
 		return c.offsets.separates(ctx, j)
 	}
 	proven := false

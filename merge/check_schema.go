@@ -278,9 +278,11 @@ func (c *schemaCheck) named(j *tableJob) {
 				Remedy: "set another column by {renamed}"})
 		}
 	}
-	if p.Renumber != "" && !j.counted() {
+	if key := j.key(); p.Renumber != "" && (key == nil || key.Family != sqldb.FamilyInt ||
+		p.BadRows == "quarantine" && len(j.to.Primary) != 1) {
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
-			Message: "renumber needs a primary key of one integer column",
+			Message: "renumber needs a primary key of one integer column; or, with copy and rename and without a " +
+				"quarantine, one other unique key of one integer column",
 			Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
 				"server, or their rows become one by keep_first or newest, if they mean the same"})
 	}

@@ -320,8 +320,10 @@ func (d *drafter) openKeys(
 		p.Renumber = Behind // until it is known whether they can be apart
 	}
 	for _, k := range t.Keys() {
-		if k.Name == sqldb.PrimaryName && p.Renumber != "" {
-			notes = append(notes, "REVIEW: counted keys; keep_first, if a key means the same on all servers")
+		if counted && k.Covers(identityOf(t).Name) {
+			if len(k.Columns()) == 1 {
+				notes = append(notes, "REVIEW: counted keys; keep_first, if a key means the same on all servers")
+			}
 			continue
 		}
 		apart := false
@@ -357,7 +359,7 @@ func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
 		if d.known[name] != nil || p.Tables[name].Renumber == "" {
 			continue
 		}
-		t := &apartTable{name: name, key: d.ws.target.Tables[name].Primary[0]}
+		t := &apartTable{name: name, key: identityOf(d.ws.target.Tables[name]).Name}
 		for i, s := range d.ws.servers {
 			from := s.db.Tables[name]
 			if from == nil || from.Column(t.key) == nil {
@@ -453,10 +455,10 @@ func (d *drafter) adds(t *sqldb.Table) bool {
 // renumbered reports whether the database has counted the keys of a table on a server: two servers have equal
 // ones by chance. Keys that a generator made, and keys of other tables, stay as they are.
 func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) {
-	if len(t.Primary) != 1 {
+	c := identityOf(t)
+	if c == nil {
 		return false, nil
 	}
-	c := t.Column(t.Primary[0])
 	refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
 	if c.Family != sqldb.FamilyInt || !c.HasDefault || slices.ContainsFunc(d.references(t), refers) {
 		return false, nil
@@ -514,7 +516,7 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 			continue
 		}
 		apart, err := d.renumbered(ctx, parent)
-		apart = apart && parent.Primary[0] == name
+		apart = apart && identityOf(parent).Name == name
 		if err == nil && !apart {
 			apart, err = d.apart(ctx, parent, key)
 		}

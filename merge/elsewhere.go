@@ -140,7 +140,7 @@ func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 // stays reports whether every row of a table keeps what it has in a column.
 func (e *elsewhere) stays(j *tableJob, column string) bool {
 	p, f := j.plan, j.follows
-	if p.Renumber != "" && slices.Contains(j.to.Primary, column) || p.Set[column] != "" {
+	if p.Renumber != "" && j.key() != nil && j.key().Name == column || p.Set[column] != "" {
 		return false
 	}
 	if p.Rename != nil && (p.Rename.Column == column || slices.ContainsFunc(p.Rename.Derived,

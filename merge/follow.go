@@ -55,7 +55,7 @@ func (ws *workspace) follow() {
 	origins := map[place][]link{}
 	for _, j := range ws.jobs {
 		if j.key() != nil && (j.plan.Renumber != "" || j.plan.Policy.collapses()) {
-			p := place{j.name, j.to.Primary[0]}
+			p := place{j.name, j.key().Name}
 			origins[p] = append(origins[p], link{column: p.column, of: j.name})
 		}
 	}
@@ -151,8 +151,19 @@ func (ws *workspace) followNames(named map[place][]nameLink) {
 		}
 		for _, c := range r.Copies {
 			j := ws.jobs[c.Table]
-			if j == nil || j.to.Column(c.Column) == nil || j.to.Column(c.Ref) == nil ||
-				len(parent.to.Primary) != 1 {
+			if j == nil || j.to.Column(c.Column) == nil || j.to.Column(c.Ref) == nil {
+				continue
+			}
+			if id := identityOf(parent.to); len(parent.to.Primary) != 1 {
+				if id == nil || !slices.Contains(parent.to.Primary, id.Name) {
+					ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
+						Message: "copies: no one column of the primary key tells its rows apart, so " + c.Table + "." + c.Ref +
+							" does not say whose name is beside it",
+						Remedy: "remove the entry, and change such copies on their server; or another policy"})
+					continue
+				}
+				j.follows.names = append(j.follows.names, nameLink{column: c.Column, of: parent.name,
+					key: keyOfNamed(parent, sqldb.Reference{Columns: []string{c.Ref}, Target: []string{id.Name}})})
 				continue
 			}
 			j.follows.names = append(j.follows.names, nameLink{column: c.Column, of: parent.name,

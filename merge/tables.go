@@ -47,12 +47,33 @@ type pair struct {
 	native   bool // both have the same type on the same kind of database
 }
 
-// key returns the column of a primary key that consists of one column, or nil.
+// key returns the column that identifies rows: the primary key, if it consists of one column, or, of a table
+// whose keys are renumbered, the one unique column of whole numbers. It is nil without one.
 func (j *tableJob) key() *sqldb.Column {
-	if len(j.to.Primary) != 1 {
-		return nil
+	if len(j.to.Primary) == 1 || j.plan.Renumber != "" && !j.plan.Policy.collapses() {
+		return identityOf(j.to)
 	}
-	return j.to.Column(j.to.Primary[0])
+	return nil
+}
+
+// identityOf returns the column that identifies the rows of a table, or nil if there are none or several.
+func identityOf(t *sqldb.Table) (found *sqldb.Column) {
+	if len(t.Primary) == 1 {
+		return t.Column(t.Primary[0])
+	}
+	for _, k := range t.Unique {
+		if !k.Simple() || len(k.Parts) != 1 {
+			continue
+		}
+		switch c := t.Column(k.Parts[0].Column); {
+		case c == nil || c.Family != sqldb.FamilyInt || c == found:
+		case found != nil:
+			return nil
+		default:
+			found = c
+		}
+	}
+	return found
 }
 
 // nullable returns a column of a reference that can be NULL until the parent row exists, or "".
@@ -222,7 +243,7 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		if !slices.Contains(src.positions(l.bits.columns(l.column)), -1) && exists(l.of) {
 			src.links = append(src.links, sourceLink{link: l, at: src.at(l.column), when: condition(l.when),
 				all: src.positions(l.bits.columns(l.column)),
-				own: l.of == j.name && len(j.to.Primary) == 1 && j.to.Primary[0] == l.column})
+				own: l.of == j.name && j.key() != nil && j.key().Name == l.column})
 		}
 	}
 	for n := range src.links {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
 // closed refuses what the plan does not know of the columns of the servers: those of which an earlier lock
@@ -16,7 +17,7 @@ import (
 func (c *schemaCheck) closed(ctx context.Context) error {
 	earlier := c.ws.lock
 	changes := func(j *tableJob) bool {
-		return j != nil && j.counted() && (j.plan.Renumber != "" || j.plan.Policy.collapses())
+		return j != nil && j.key() != nil && j.key().Family == sqldb.FamilyInt && (j.plan.Renumber != "" || j.plan.Policy.collapses())
 	}
 	if earlier == nil && !slices.ContainsFunc(c.ws.order, changes) {
 		return nil
@@ -37,7 +38,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 			col := now.Tables[j.name].Columns[to.Name]
 			for _, of := range col.Of {
 				parent := c.ws.jobs[of.Table]
-				if !changes(parent) || parent.to.Primary[0] != of.Column || c.answered(j, to.Name, of.Table) {
+				if !changes(parent) || parent.key().Name != of.Column || c.answered(j, to.Name, of.Table) {
 					continue
 				}
 				is, report := "are", c.report.problem

@@ -114,14 +114,14 @@ func (v *verifier) watch(all *verify.Plan) {
 		columns := v.ws.lock.Tables[table].Columns
 		for _, name := range slices.Sorted(maps.Keys(columns)) {
 			own := v.ws.jobs[table]
-			if own == nil || own.refers(name) || own.plan.Renumber != "" && slices.Contains(own.to.Primary, name) {
+			if own == nil || own.refers(name) || own.plan.Renumber != "" && own.key().Name == name {
 				continue
 			}
 			for _, j := range v.ws.order {
 				if j.plan.Renumber == "" {
 					continue
 				}
-				key := LockedKey{Table: j.name, Column: j.to.Primary[0]}
+				key := LockedKey{Table: j.name, Column: j.key().Name}
 				if !columns[name].holds(key) {
 					continue
 				}

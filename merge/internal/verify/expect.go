@@ -56,6 +56,9 @@ func (e *expecter) findCopies() {
 			at, hasToo := e.at[c.Column]
 			if c.Table == e.j.name && has && hasToo {
 				key := []*column{owner.to.column(owner.to.primary[0])}
+				if len(owner.to.primary) > 1 {
+					key[0] = owner.identity()
+				}
 				e.copies = append(e.copies, copied{owner, key, ref, at})
 			}
 		}
@@ -109,7 +112,7 @@ func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
 		return false, err
 	}
 	if e.j.offsets != nil {
-		if at, has := e.at[e.j.to.primary[0]]; has {
+		if at, has := e.at[e.j.identity().name]; has {
 			e.changes[at] = e.v.shifted(e.j, e.server, values[at])
 		}
 	}
@@ -194,7 +197,7 @@ func (e *expecter) moved(r reference, parent *job, values []any, changes map[int
 	for i, name := range r.columns {
 		at := e.at[name]
 		switch {
-		case parent.offsets != nil && r.targets[i] == parent.to.primary[0]:
+		case parent.offsets != nil && r.targets[i] == parent.identity().name:
 			changes[at] = e.stored(at, e.v.shifted(parent, e.server, values[at]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
 			text, ok, err := parent.names.get(

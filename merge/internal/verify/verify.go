@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -380,8 +381,8 @@ const naturalColumns = 3
 // natural returns the columns of a table that no merge changes: first those of unique keys, then short ones.
 func (v *verifier) natural(j *job) []string {
 	changes := map[string]bool{}
-	if j.plan.Renumber && len(j.to.primary) == 1 {
-		changes[j.to.primary[0]] = true
+	if c := j.identity(); j.plan.Renumber && c != nil {
+		changes[c.name] = true
 	}
 	for _, r := range j.links {
 		for _, name := range slices.Concat(r.columns, r.rest) {
@@ -469,9 +470,27 @@ func (j *job) lost(server int) string {
 }
 
 // counted reports whether the primary key is one whole number.
-func (j *job) counted() bool {
-	return len(j.to.primary) == 1 && j.to.column(j.to.primary[0]) != nil &&
-		j.to.column(j.to.primary[0]).class == classNumber
+func (j *job) counted() bool { return len(j.to.primary) == 1 && j.identity() != nil }
+
+// identity is the column whose numbers were counted: the primary key, or the one other unique column of whole
+// numbers. It is nil without one.
+func (j *job) identity() (found *column) {
+	if len(j.to.primary) == 1 {
+		found = j.to.column(j.to.primary[0])
+	} else {
+		for _, k := range j.to.unique {
+			if c := j.to.column(k.columns[0]); len(k.columns) == 1 && c != nil && c.class == classNumber && c != found {
+				if found != nil {
+					return nil
+				}
+				found = c
+			}
+		}
+	}
+	if found == nil || found.class != classNumber {
+		return nil
+	}
+	return found
 }
 
 // findFar finds the values of the references of a table that lead to rows of other servers, and those that
@@ -656,7 +675,7 @@ func (v *verifier) repeatsName(j *job, column string) bool {
 // no other row.
 func (v *verifier) steady(j *job, column string, above ...string) bool {
 	p := j.plan
-	if p.Renumber && slices.Contains(j.to.primary, column) || p.Set[column] != "" ||
+	if c := j.identity(); p.Renumber && c != nil && c.name == column || p.Set[column] != "" ||
 		slices.Contains(above, j.name) || v.repeatsName(j, column) {
 		return false
 	}
@@ -677,12 +696,12 @@ func (v *verifier) steady(j *job, column string, above ...string) bool {
 // findOffsets finds out by how much the counted keys of each server were moved: from where its keys begin in
 // the target, behind those of the servers before it.
 func (v *verifier) findOffsets(ctx context.Context, j *job) error {
-	if !j.plan.Renumber || !j.counted() || j.plan.joins() {
+	if !j.plan.Renumber || j.identity() == nil || j.plan.joins() {
 		return nil
 	}
 	j.offsets, j.upper = make([]int64, len(v.sources)), slices.Repeat([]int64{-1}, len(v.sources))
 	j.zeros, j.counts = make([]bool, len(v.sources)), make([]bool, len(v.sources))
-	name := j.to.primary[0]
+	name := j.identity().name
 	last := int64(-1)
 	for i, d := range v.sources {
 		if j.from[i] == nil || j.from[i].column(name) == nil {
@@ -725,7 +744,7 @@ func (v *verifier) span(
 	server int,
 	d *database,
 ) (least, greatest int64, err error) {
-	key := "s." + d.kind.quote(j.to.primary[0])
+	key := "s." + d.kind.quote(j.identity().name)
 	where := " AND " + key + " < " + strconv.FormatInt(v.plan.Counted, 10)
 	if kept := v.kept(j, server, "s"); kept != "" {
 		where += " AND " + kept
@@ -949,6 +968,18 @@ func ratText(n *big.Rat) string {
 	return strings.TrimRight(n.FloatString(6), "0")
 }
 
+// identified returns by what others refer to a row whose key has several columns, out of this key.
+func (j *job) identified(key string) string {
+	var parts []string
+	if len(j.to.primary) < 2 || j.identity() == nil || json.Unmarshal([]byte(key), &parts) != nil {
+		return ""
+	}
+	if at := slices.Index(j.to.primary, j.identity().name); at >= 0 && at < len(parts) {
+		return parts[at]
+	}
+	return ""
+}
+
 // readNames reads the list of renames, which the players are told by. That each entry is right, and that no
 // row has another name, is checked later.
 func (v *verifier) readNames(ctx context.Context, j *job) error {
@@ -967,6 +998,11 @@ func (v *verifier) readNames(ctx context.Context, j *job) error {
 		}
 		if err := j.names.set(rowAt(n.server, n.key), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
 			return err
+		}
+		if part := j.identified(n.key); part != "" {
+			if err := j.names.set(rowAt(n.server, part), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
+				return err
+			}
 		}
 		return j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
 	})
