@@ -25,7 +25,7 @@ import (
 //	ref item.unique_id char.char_id bits 32-62           one to some bits; with COLUMN, share N and base NUMBER
 //	name char.name                                       names that the game keeps unique
 //	copy mail.send_name char.name send_id                a copy of a name
-//	policy guild_castle rebuild                          what a person decides about a table
+//	policy login rename userid                           what a person decides about a table
 const gameFile = "SNOWFLAKE_GAME"
 
 // truth is a line of a truth file.
@@ -502,8 +502,8 @@ func (g *gameJudge) judge() {
 		case "policy":
 			p := g.plan.Tables[l.table]
 			p.Policy, p.Renumber, p.Rename, p.References = merge.Policy(l.is[0]), "", nil, nil
-			if p.Key = l.is[1:]; p.Policy == merge.Sum {
-				p.Sum, p.Key = l.is[1:2], l.is[2:]
+			if p.Policy == merge.Rename {
+				p.Rename, p.Renumber = &merge.RenamePlan{Column: l.is[1]}, merge.Apart
 			}
 		case "ref":
 			if all++; drafted[l] {
@@ -512,7 +512,7 @@ func (g *gameJudge) judge() {
 			if !asked[l] {
 				missed = append(missed, strings.TrimSpace(l.table+"."+l.column+" "+l.bits))
 			}
-			r := merge.Reference{Column: l.column, Table: l.parent, Bits: l.bits, When: l.condition()}
+			r := merge.Reference{Column: l.column, Table: l.parent, Target: []string{l.key}, Bits: l.bits, When: l.condition()}
 			if l.with != "" {
 				r.Column, r.Columns = "", []string{l.column, l.with}
 			}

@@ -344,5 +344,5 @@ func (m match) packedScore() float64 {
 // packed reports whether keys are likely enough to ask somebody.
 func (m match) packed() bool {
 	values, hits := m.counts()
-	return values >= minValues && (m.full() && m.packedScore() >= 4 || hits < values && m.packedScore() >= 10)
+	return values >= minValues && (m.full() && m.packedScore() >= 4 || hits < values && m.packedScore() >= 10 && m.excess() >= 6)
 }
