@@ -501,9 +501,11 @@ func (g *gameJudge) judge() {
 		switch l.what {
 		case "policy":
 			p := g.plan.Tables[l.table]
-			p.Policy, p.Renumber, p.Rename, p.References = merge.Policy(l.is[0]), "", nil, nil
+			p.Policy, p.Renumber, p.Rename = merge.Policy(l.is[0]), "", nil
 			if p.Policy == merge.Rename {
 				p.Rename, p.Renumber = &merge.RenamePlan{Column: l.is[1]}, merge.Apart
+			} else if len(l.is) > 1 {
+				p.Renumber = merge.Renumbering(l.is[1])
 			}
 		case "ref":
 			if all++; drafted[l] {

@@ -198,11 +198,15 @@ func (s span) covers(number string) string {
 func spanOf(rows string, texts []string) (s span) {
 	s.rows, _ = strconv.ParseInt(rows, 10, 64)
 	s.zero = texts[1] != "0"
-	least, errMin := strconv.ParseInt(texts[2], 10, 64)
-	greatest, errMax := strconv.ParseInt(texts[3], 10, 64)
-	if _, err := strconv.ParseUint(texts[3], 10, 64); errMax != nil && err == nil {
-		errMax = nil // it is beyond any key, and ParseInt has returned the greatest number
+	number := func(text string) (int64, error) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if _, large := strconv.ParseUint(text, 10, 64); large == nil {
+			err = nil // it is beyond any key, and ParseInt has returned the greatest number
+		}
+		return n, err
 	}
+	least, errMin := number(texts[2])
+	greatest, errMax := number(texts[3])
 	if errMin == nil && errMax == nil {
 		s.distinct, _ = strconv.ParseInt(texts[0], 10, 64)
 		s.min, s.max = least, greatest
