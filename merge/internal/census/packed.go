@@ -64,7 +64,7 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 				s := p.c.spans[Column{table, col.Name}][i]
 				if s.max >= half || s.min < 0 {
 					err = p.numbers(ctx, i, table, col.Name, s)
-				} else if before != nil && p.c.spans[Column{table, before.Name}][i].max >= half/16 {
+				} else if before != nil && s.max > 0 && p.c.spans[Column{table, before.Name}][i].max >= half/16 {
 					err = p.halves(ctx, i, t, before.Name, col.Name)
 				}
 				if before = nil; s.max < half && s.min >= 0 {
@@ -110,16 +110,20 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 		return err
 	}
 	bare := p.c.bare(ctx, Column{table, column})
+	var names []string
+	for _, bits := range packings {
+		names = append(names, fmt.Sprintf("bits %d-%d", bits[0], bits[1]))
+	}
 	for _, row := range rows {
 		n, err := strconv.ParseUint(row[0], 10, 64)
 		if signed, err2 := strconv.ParseInt(row[0], 10, 64); err != nil && err2 == nil {
 			n, err = uint64(signed), nil
 		}
-		for _, bits := range packings {
+		for i, bits := range packings {
 			if err != nil || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
-			at := part{column: column, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: column}
+			at := part{column: column, as: names[i], member: column}
 			v := int64(n >> bits[0] & (1<<(bits[1]-bits[0]+1) - 1))
 			if n>>48 > 0 && bits[1] < 48 {
 				at.when = fmt.Sprintf("(%s >> 48) & 65535 = %d", bare, n>>48)
@@ -146,26 +150,46 @@ func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, hi
 	if err != nil {
 		return err
 	}
-	most := int64(0)
-	number := func(row []string) int64 {
+	numbers, most := make([]int64, len(rows)), int64(0)
+	for n, row := range rows {
 		a, _ := strconv.ParseInt(row[0], 10, 64)
 		b, _ := strconv.ParseInt(row[1], 10, 64)
-		return a + b*half
+		numbers[n] = a + b*half
+		most = max(most, numbers[n])
 	}
-	for _, row := range rows {
-		most = max(most, number(row))
-	}
-	for _, row := range rows {
-		at := part{column: low, with: high, as: "bits 0-15", member: low}
-		p.add(at, server, number(row), 0)
-		for i, name := range bare {
+	at := part{column: low, with: high, as: "bits 0-15", member: low}
+	p.addAll(at, server, numbers, 0)
+	for i, name := range bare {
+		kinds := map[string][]int64{}
+		for n, row := range rows {
 			if row[2+i] != "" {
-				at.when = name + " = " + row[2+i]
-				p.add(at, server, number(row), most)
+				kinds[row[2+i]] = append(kinds[row[2+i]], numbers[n])
 			}
+		}
+		for kind, some := range kinds {
+			at.when = name + " = " + kind
+			p.addAll(at, server, some, most)
 		}
 	}
 	return nil
+}
+
+// addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
+func (p *packer) addAll(at part, server int, numbers []int64, most int64) {
+	if len(numbers) < minValues || !slices.ContainsFunc(p.c.keys, func(key Column) bool {
+		s, within := p.c.spans[key][server], 0
+		for _, n := range numbers {
+			if s.min <= n && n <= s.max {
+				within++
+			}
+		}
+		return within*10 >= len(numbers)*9
+	}) {
+		return
+	}
+	for _, n := range numbers {
+		p.add(at, server, n, most)
+	}
 }
 
 var (
@@ -290,13 +314,24 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 
 // compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
 func (p *packer) compare(ctx context.Context, called Column, at part, key Column) (match, error) {
+	e := p.parts[at]
+	for i := range p.c.servers { // the range first, since that costs nothing
+		keys, within := p.c.spans[key][i], 0
+		for n := range e.values[i] {
+			if keys.min <= n && n <= keys.max {
+				within++
+			}
+		}
+		if within*10 < len(e.values[i])*9 {
+			return match{}, nil
+		}
+	}
 	named, ends := p.c.named(called, key)
 	m := match{key: key, named: named, ends: ends, begins: p.c.begins(key)}
 	if strings.HasPrefix(at.as, "number ") && letters.MatchString(at.as[len("number "):]) && named < 2 &&
 		strings.Contains(at.as, "#") {
 		return match{}, nil // digits in words are mostly names
 	}
-	e := p.parts[at]
 	for i, d := range p.c.servers {
 		values, keys := slices.Sorted(maps.Keys(e.values[i])), p.c.spans[key][i]
 		if len(values) == 0 {
