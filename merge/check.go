@@ -145,7 +145,7 @@ func (c *checker) conflicts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(keys) > 0 || len(j.to.Exclusions) > 0 {
+		if len(keys) > 0 {
 			before := c.report.table(j.name, j.plan.Policy).Dropped
 			if err := c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) }); err != nil {
 				return err
@@ -267,11 +267,6 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 	// No policy has decided the conflicts that are left now.
 	for _, key := range keys {
 		if err := r.undecided(ctx, key); err != nil {
-			return err
-		}
-	}
-	for _, x := range j.to.Exclusions {
-		if err := r.excluded(ctx, x); err != nil {
 			return err
 		}
 	}

@@ -301,6 +301,11 @@ func (c *schemaCheck) named(j *tableJob) {
 			Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none",
 			Remedy:  remedyOfNoKey})
 	}
+	for _, name := range j.to.Exclusions {
+		c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: name,
+			Message: "whether rows of several servers break the exclusion constraint is not tried beforehand",
+			Remedy:  "a row that it refuses will be named by the run"})
+	}
 	for _, k := range j.to.Keys() {
 		if j.computed(k) {
 			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: k.Name,

@@ -175,6 +175,22 @@ type TablePlan struct {
 	BadRows string `yaml:"bad_rows,omitempty" json:"bad_rows,omitempty"`
 }
 
+// MarshalYAML writes a table on one line, if that is not too long.
+func (t *TablePlan) MarshalYAML() (any, error) {
+	const longest = 200
+	type bare TablePlan
+	node := &yaml.Node{}
+	if err := node.Encode((*bare)(t)); err != nil {
+		return nil, err
+	}
+	node.Style = yaml.FlowStyle
+	text, err := yaml.Marshal(node)
+	if err == nil && len(text) > longest {
+		node.Style = 0
+	}
+	return node, err
+}
+
 // RenamePlan says which row keeps a name that several rows have, and how the others are named.
 type RenamePlan struct {
 	// Column is the column of the name.

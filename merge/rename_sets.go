@@ -21,7 +21,7 @@ import (
 func (r *renamer) atOnce(keys []sqldb.UniqueKey) bool {
 	by, _ := keys[0].Terms(r.ws.target.Kind)
 	return len(keys) == 1 && by != "" && !keys[0].Computed() && r.job.plan.Rename.Keep != "none" &&
-		len(r.job.to.Exclusions) == 0 && (r.job.plan.Rename.When == "" || keys[0].Name == anyName)
+		(r.job.plan.Rename.When == "" || keys[0].Name == anyName)
 }
 
 // renameAtOnce gives new names in one key.

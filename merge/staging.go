@@ -98,8 +98,8 @@ func (s *stage) analyze(ctx context.Context, name string) error {
 
 // stagedColumns returns the columns that conflicts and their resolution depend on.
 func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
-	if len(j.to.Exclusions) > 0 || j.plan.Policy.collapses() {
-		return j.to.Writable() // they may be about any column, and rows that become one are compared in each
+	if j.plan.Policy.collapses() {
+		return j.to.Writable() // rows that become one are compared in each
 	}
 	names := slices.Clone(j.to.Primary)
 	p := j.plan

@@ -16,7 +16,7 @@ type Table struct {
 	Columns    []*Column
 	Primary    []string
 	Unique     []UniqueKey // besides the primary key
-	Exclusions []Exclusion // of PostgreSQL
+	Exclusions []string    // the names of those constraints of PostgreSQL
 	References []Reference
 	Triggers   []string
 	// Engine is the engine of a table of MySQL or MariaDB that has no transactions; "" if it has them.
@@ -29,12 +29,6 @@ type Table struct {
 	// Hidden says that row-level security of PostgreSQL may hide rows from this login.
 	Hidden      bool
 	partitioned bool
-}
-
-// Exclusion is a constraint of PostgreSQL that a row breaks beside another row, as bookings do that overlap.
-type Exclusion struct {
-	Name       string
-	Definition string // as it stands behind ADD CONSTRAINT, and checked at once
 }
 
 // Column is a column of a table.
