@@ -292,9 +292,8 @@ func freeOf(ctx context.Context, d *sqldb.DB, of holding, need, bound int64) (fr
 
 // spelled is freeOf for a column that is no whole number. Each run of digits in it may be a key: of a decimal,
 // of a text, of a list or of a document.
-func spelled(
-	ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64, free numberRanges,
-) (numberRanges, error) {
+func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64,
+	free numberRanges) (numberRanges, error) {
 	q := sqldb.NewStatement(d.Kind, "SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")
 	err := d.Each(ctx, q, func(values []any) error {
 		text := sqldb.Text(values[0])

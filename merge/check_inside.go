@@ -101,9 +101,8 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 }
 
 // existing returns which of some keys the copied rows of a table of a server have.
-func existing(
-	ctx context.Context, ws *workspace, parent *tableJob, server int, asked map[string]any,
-) (map[string]bool, error) {
+func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
+	asked map[string]any) (map[string]bool, error) {
 	there := make(map[string]bool, len(asked))
 	src := parent.sources[server]
 	db := ws.servers[server].db

@@ -26,9 +26,8 @@ func (c *insideCheck) disputed(ctx context.Context) error {
 	})
 }
 
-func (c *insideCheck) dispute(
-	ctx context.Context, j *tableJob, src *sourceTable, s *server, a, b link,
-) error {
+func (c *insideCheck) dispute(ctx context.Context, j *tableJob, src *sourceTable, s *server,
+	a, b link) error {
 	sel := newSelection(c.ws, src.server)
 	p := src.pairs[src.at(a.column)]
 	value := "s." + s.db.Kind.Quote(p.from.Name)

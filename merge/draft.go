@@ -309,9 +309,8 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (
 
 // openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
 // first. Of a counted primary key it says that it is renumbered.
-func (d *drafter) openKeys(
-	ctx context.Context, t *sqldb.Table, p *TablePlan,
-) (notes []string, open []sqldb.UniqueKey, err error) {
+func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
+	p *TablePlan) (notes []string, open []sqldb.UniqueKey, err error) {
 	counted, err := d.renumbered(ctx, t)
 	if err != nil {
 		return nil, nil, err

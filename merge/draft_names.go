@@ -96,9 +96,8 @@ func (f *nameFinder) candidates(t *sqldb.Table) []*sqldb.Column {
 }
 
 // count counts the names in some columns on one server, by one statement.
-func (f *nameFinder) count(
-	ctx context.Context, t *sqldb.Table, server int, all []foundName, doubled map[*sqldb.Column]bool,
-) error {
+func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all []foundName,
+	doubled map[*sqldb.Column]bool) error {
 	db := f.d.ws.servers[server].db
 	from := db.Tables[t.Name]
 	if from == nil {
@@ -194,9 +193,8 @@ func (f *nameFinder) shared(ctx context.Context, t *sqldb.Table, n foundName) (b
 }
 
 // had reports whether one of the servers before one has a name.
-func (f *nameFinder) had(
-	ctx context.Context, t *sqldb.Table, n foundName, before int, text string,
-) (bool, error) {
+func (f *nameFinder) had(ctx context.Context, t *sqldb.Table, n foundName, before int,
+	text string) (bool, error) {
 	for i, s := range f.d.ws.servers[:before] {
 		if n.counts[i] == 0 {
 			continue

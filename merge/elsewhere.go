@@ -174,9 +174,8 @@ type verdict struct {
 var errMany = errors.New("too many values")
 
 // look finds the values of a reference that lead to no row of their own server.
-func (e *elsewhere) look(
-	ctx context.Context, j *tableJob, src *sourceTable, ref sqldb.Reference,
-) (v verdict, err error) {
+func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
+	ref sqldb.Reference) (v verdict, err error) {
 	sel := newSelection(e.ws, src.server)
 	skipped := e.ws.jobs[ref.Parent] == nil
 	missing := sel.orphan(j, ref, "s")
@@ -249,9 +248,8 @@ func constants(k sqldb.Kind, key []any) string {
 
 // there tells which of some values lead to a row of another server or, if the plan skips the parent, of the
 // target. It reports whether the others may all the same lead to a row, in other letters.
-func (e *elsewhere) there(
-	ctx context.Context, src *sourceTable, ref sqldb.Reference, keys [][]any,
-) (there []bool, open bool, err error) {
+func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Reference,
+	keys [][]any) (there []bool, open bool, err error) {
 	there = make([]bool, len(keys))
 	parent := e.ws.jobs[ref.Parent]
 	if parent == nil {

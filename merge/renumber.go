@@ -172,9 +172,8 @@ func (o *keyOffsets) span(ctx context.Context, server int, table, key string, co
 
 // counted returns the least and the greatest key of a table of a server that was counted, each -1 without
 // one, and whether there are keys that a generator made.
-func (o *keyOffsets) counted(
-	ctx context.Context, server int, table, column string,
-) (least, greatest int64, made bool, err error) {
+func (o *keyOffsets) counted(ctx context.Context, server int,
+	table, column string) (least, greatest int64, made bool, err error) {
 	db := o.ws.servers[server].db
 	key := db.Kind.Quote(column)
 	limit := strconv.FormatInt(o.ws.minGenerated, 10)

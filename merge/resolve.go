@@ -26,9 +26,8 @@ type resolver struct {
 }
 
 // newResolver loads the keys of a table into a stage.
-func newResolver(
-	ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey, report *CheckReport, tick func(int),
-) (*resolver, error) {
+func newResolver(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey, report *CheckReport,
+	tick func(int)) (*resolver, error) {
 	ws := d.ws
 	s, err := newStage(ctx, d, j, keys, tick)
 	if err != nil {

@@ -50,9 +50,8 @@ func fixedColumns() []*sqldb.Column {
 }
 
 // newStage makes the temporary table and fills it with the rows as they would be written.
-func newStage(
-	ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey, tick func(n int),
-) (*stage, error) {
+func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey,
+	tick func(n int)) (*stage, error) {
 	ws := d.ws
 	ws.stages++
 	s := &stage{ws: ws, decisions: d, job: j, columns: stagedColumns(j, keys),

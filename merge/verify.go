@@ -159,9 +159,7 @@ func (v *verifier) server(s Server) verify.Server {
 
 func (v *verifier) table(name string, t *TablePlan) *verify.Table {
 	out := &verify.Table{
-		Policy: string(
-			t.Policy,
-		),
+		Policy:   string(t.Policy),
 		Where:    t.Where,
 		Orphans:  t.Orphans,
 		Key:      t.Key,

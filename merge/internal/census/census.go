@@ -76,9 +76,8 @@ type span struct {
 // Take asks the servers and returns the findings about the integer columns of the tables for which looks is
 // true, in the order of tables and columns. A key is only looked for if some server has counted it: the other
 // ones are never renumbered.
-func Take(
-	ctx context.Context, servers []*sqldb.DB, minGenerated int64, looks func(table string) bool,
-) ([]Finding, error) {
+func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
+	looks func(table string) bool) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
 		above: map[Column][]Column{}, selectors: map[string][]Column{}}
 	names := map[string]bool{}

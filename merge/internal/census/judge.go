@@ -307,9 +307,8 @@ func (c *Census) selectedOf(ctx context.Context, col, by Column, partial []match
 
 // selections compares the values that a column has in the rows of each value of another column with the keys
 // of tables. It returns the matches of each table by that value.
-func (c *Census) selections(
-	ctx context.Context, col, by Column, with []match, sample bool,
-) ([]map[string]match, error) {
+func (c *Census) selections(ctx context.Context, col, by Column, with []match,
+	sample bool) ([]map[string]match, error) {
 	found := make([]map[string]match, len(with))
 	for n := range found {
 		found[n] = map[string]match{}

@@ -137,10 +137,7 @@ func (s *stream) text() string {
 		if kept != "" {
 			kept = " WHERE " + kept
 		}
-		from = "(SELECT " + strings.Join(
-			inner,
-			", ",
-		) + " FROM " + k.quote(
+		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + k.quote(
 			s.from.name,
 		) + " AS s" + kept + ") AS c"
 	}
@@ -257,10 +254,7 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 		return "CASE WHEN " + keys[0] + " IS NOT NULL" + there + " THEN 1 ELSE 0 END",
 			" LEFT JOIN " + from + " AS " + alias + " ON " + strings.Join(on, " AND "), alias
 	}
-	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " AS " + alias + " WHERE " + strings.Join(
-		on,
-		" AND ",
-	) +
+	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " AS " + alias + " WHERE " + strings.Join(on, " AND ") +
 		")" + there + " THEN 1 ELSE 0 END", "", alias
 }
 
@@ -796,14 +790,9 @@ func (v *verifier) settle(j *job, want, got []tally, attributed bool) {
 			}
 			line(s.Name, want[i], got[i])
 			if len(j.extra[i]) > 0 {
-				v.compare(
-					"checksum",
-					j.name,
-					s.Name,
-					fmt.Sprintf("%d columns that not every server has", len(j.extra[i])),
-					want[i].extra.String(),
-					got[i].extra.String(),
-				)
+				v.compare("checksum", j.name, s.Name,
+					fmt.Sprintf("%d columns that not every server has", len(j.extra[i])), want[i].extra.String(),
+					got[i].extra.String())
 			}
 		}
 		v.compare("rows", j.name, "", "of no server", "0", fmt.Sprint(got[len(want)].rows.rows))

@@ -579,9 +579,8 @@ func (v *verifier) findFarOf(ctx context.Context, j *job, r reference, server in
 }
 
 // targetHolds tells which of some values a row of the target has, as the target compares them.
-func (v *verifier) targetHolds(
-	ctx context.Context, r reference, from *relation, asked []string,
-) ([]bool, error) {
+func (v *verifier) targetHolds(ctx context.Context, r reference, from *relation,
+	asked []string) ([]bool, error) {
 	held := make([]bool, len(asked))
 	k, parent := v.target.kind, v.target.tables[r.parent]
 	var parts []string
@@ -738,12 +737,8 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 }
 
 // span returns the least and the greatest counted key of the rows of a source that are in the target, or -1.
-func (v *verifier) span(
-	ctx context.Context,
-	j *job,
-	server int,
-	d *database,
-) (least, greatest int64, err error) {
+func (v *verifier) span(ctx context.Context, j *job, server int,
+	d *database) (least, greatest int64, err error) {
 	key := "s." + d.kind.quote(j.identity().name)
 	where := " AND " + key + " < " + strconv.FormatInt(v.plan.Counted, 10)
 	if kept := v.kept(j, server, "s"); kept != "" {
@@ -793,10 +788,8 @@ func (v *verifier) readRefused(ctx context.Context, j *job) error {
 
 // position returns which server has a number, or -1.
 func (v *verifier) position(number string) int {
-	return slices.IndexFunc(
-		v.plan.Servers,
-		func(s Server) bool { return strconv.FormatInt(s.Number, 10) == number },
-	)
+	return slices.IndexFunc(v.plan.Servers,
+		func(s Server) bool { return strconv.FormatInt(s.Number, 10) == number })
 }
 
 // duplicates counts the groups of rows of the target that are equal in a key. A database prevents them, but
@@ -1007,14 +1000,8 @@ func (v *verifier) readNames(ctx context.Context, j *job) error {
 		return j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
 	})
 	if entries > 0 {
-		v.compare(
-			"names",
-			j.name,
-			"",
-			strings.TrimSpace("new names of another form than the plan's "+first),
-			"0",
-			strconv.Itoa(malformed),
-		)
+		v.compare("names", j.name, "", strings.TrimSpace("new names of another form than the plan's "+first), "0",
+			strconv.Itoa(malformed))
 	}
 	return err
 }
@@ -1122,25 +1109,13 @@ func (v *verifier) keepers(ctx context.Context, j *job) error {
 			met = j.metNames[i]
 		}
 		if listed[i] > 0 || met > 0 {
-			v.compare(
-				"names",
-				j.name,
-				s.Name,
-				"entries of the list that a row of the source has",
-				fmt.Sprint(listed[i]),
-				fmt.Sprint(met),
-			)
+			v.compare("names", j.name, s.Name, "entries of the list that a row of the source has",
+				fmt.Sprint(listed[i]), fmt.Sprint(met))
 		}
 	}
 	if r.Keep != "none" {
-		v.compare(
-			"keeper",
-			j.name,
-			"",
-			strings.TrimSpace("rows that lost their name to no row before them "+first),
-			"0",
-			fmt.Sprint(wrong),
-		)
+		v.compare("keeper", j.name, "",
+			strings.TrimSpace("rows that lost their name to no row before them "+first), "0", fmt.Sprint(wrong))
 	}
 	return nil
 }
