@@ -69,6 +69,7 @@ type Census struct {
 // span is what one server has in a column. Zero is no value: it means none.
 type span struct {
 	rows, distinct int64
+	atMost         bool // there may be fewer different values, which nobody has to know
 	zero           bool // some rows have 0
 	min, max       int64
 }
@@ -95,6 +96,13 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		}
 	}
 	c.findKeys()
+	for i := range servers {
+		for _, name := range c.tables {
+			if err := c.tell(ctx, i, name); err != nil {
+				return nil, err
+			}
+		}
+	}
 	matches := map[Column][]match{}
 	for _, col := range c.columns {
 		if !looks(col.Table) && !slices.Contains(c.keys, col) {
@@ -130,7 +138,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		all = append(all, found...)
 	}
 	for _, name := range c.tables {
-		if !looks(name) {
+		if !looks(name) || len(c.keys) == 0 {
 			continue
 		}
 		found, err := (&packer{c: c}).find(ctx, name, func(column string) bool { return !closed[Column{name, column}] })
@@ -152,8 +160,7 @@ func usable(c *sqldb.Column) bool {
 		!strings.HasPrefix(declared, "bit")
 }
 
-// maxMeasured is how many columns one statement measures. A database counts the different values of all of
-// them at once.
+// maxMeasured is how many columns one statement measures.
 const maxMeasured = 40
 
 // measure reads the spans of the columns of a table of a server.
@@ -168,7 +175,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error 
 		for _, col := range part {
 			name := d.Kind.Quote(col.Name)
 			value := "NULLIF(" + name + ", 0)"
-			q.Add(", COUNT(DISTINCT ", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
+			q.Add(", COUNT(", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
 				"), MAX(", value, ")")
 		}
 		rows, err := d.Strings(ctx, q.Add(" FROM ", d.Kind.Quote(t.Name)))
@@ -182,6 +189,34 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error 
 				c.columns = append(c.columns, at)
 			}
 			c.spans[at][server] = spanOf(rows[0][0], texts)
+			c.spans[at][server].atMost = !identifies(t, col.Name)
+		}
+	}
+	return nil
+}
+
+// tell counts the different values of the columns of a table that may hold keys, by their range.
+func (c *Census) tell(ctx context.Context, server int, table string) error {
+	var columns []Column
+	for _, col := range c.columns {
+		s := c.spans[col][server]
+		if col.Table == table && s.distinct > 0 && !identifies(c.servers[server].Tables[table], col.Name) &&
+			slices.ContainsFunc(c.keys, func(key Column) bool { return c.overlaps(key, server, s) }) {
+			columns = append(columns, col)
+		}
+	}
+	d := c.servers[server]
+	for part := range slices.Chunk(columns, maxMeasured) {
+		q := sqldb.NewStatement(d.Kind, "SELECT 1")
+		for _, col := range part {
+			q.Add(", COUNT(DISTINCT NULLIF(", d.Kind.Quote(col.Name), ", 0))")
+		}
+		found, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(table)))
+		if err != nil {
+			return err
+		}
+		for i, col := range part {
+			c.spans[col][server].distinct, c.spans[col][server].atMost = found[1+i], false
 		}
 	}
 	return nil

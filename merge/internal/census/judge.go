@@ -205,7 +205,7 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 		for _, other := range t.Columns {
 			at := Column{table, other.Name}
 			text := other.Family == sqldb.FamilyText && other.MaxChars > 0 && other.MaxChars <= 32
-			many := i < len(c.spans[at]) && c.spans[at][i].distinct > maxKinds
+			many := i < len(c.spans[at]) && !c.spans[at][i].atMost && c.spans[at][i].distinct > maxKinds
 			if !text && other.Family != sqldb.FamilyInt || many {
 				continue
 			}
