@@ -593,9 +593,10 @@ func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
 	return found
 }
 
-// calledKey returns what reports call a unique key: its columns, since databases make up names of indexes.
+// calledKey returns what reports call a unique key: its columns, since databases
+// make up names of indexes. An expression has none.
 func calledKey(t *sqldb.Table, k sqldb.UniqueKey) string {
-	if k.Name == sqldb.PrimaryName {
+	if k.Name == sqldb.PrimaryName || !k.Simple() {
 		return k.Name
 	}
 	return covered(t, k)
