@@ -103,6 +103,12 @@ type ConservedSum struct {
 	Expression string `yaml:"expression" json:"expression"`
 }
 
+// MarshalYAML writes the sum on one line.
+func (s ConservedSum) MarshalYAML() (any, error) {
+	type bare ConservedSum
+	return onOneLine(bare(s))
+}
+
 // Policy says what happens to the rows of a table.
 type Policy string
 
@@ -179,11 +185,10 @@ type TablePlan struct {
 func (t *TablePlan) MarshalYAML() (any, error) {
 	const longest = 200
 	type bare TablePlan
-	node := &yaml.Node{}
-	if err := node.Encode((*bare)(t)); err != nil {
+	node, err := onOneLine((*bare)(t))
+	if err != nil {
 		return nil, err
 	}
-	node.Style = yaml.FlowStyle
 	text, err := yaml.Marshal(node)
 	if err == nil && len(text) > longest {
 		node.Style = 0
@@ -273,6 +278,19 @@ type OpenColumn struct {
 	When string `yaml:"when,omitempty" json:"when,omitempty"`
 	// Evidence says what speaks for it and what against it.
 	Evidence string `yaml:"evidence,omitempty" json:"-"`
+}
+
+// MarshalYAML writes the column on one line.
+func (o OpenColumn) MarshalYAML() (any, error) {
+	type bare OpenColumn
+	return onOneLine(bare(o))
+}
+
+func onOneLine(v any) (*yaml.Node, error) {
+	node := &yaml.Node{}
+	err := node.Encode(v)
+	node.Style = yaml.FlowStyle
+	return node, err
 }
 
 // columns returns the columns of the reference.
