@@ -170,7 +170,19 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 			return all
 		}
 		_, _, plan := small(t, target, schema, nil, server(1, 100_000, 300), server(2, 99_900, 250))
-		draft := draftOf(t, plan)
+		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What a sample says is kept in the lock, but another sample makes no other lock.
+		hash, mark := lock.Hash(), lock.Tables["stamps"].Columns["mark"]
+		if mark.Verdict != "plain" || len(mark.Of) != 1 || mark.Of[0].As != "bits 32-62" {
+			t.Errorf("the lock says of mark %+v", mark)
+		}
+		mark.Of = nil
+		if lock.Tables["stamps"].Columns["mark"] = mark; lock.Hash() != hash {
+			t.Error("the hash of the lock covers a sample")
+		}
 		var found []string
 		for table, p := range draft.Tables {
 			for _, o := range p.Undecided {

@@ -69,7 +69,8 @@ type LockedKey struct {
 func (c LockedColumn) says() string {
 	text := c.Verdict
 	if text == census.Reference.String() {
-		for i, k := range c.Of {
+		whole := slices.DeleteFunc(slices.Clone(c.Of), func(k LockedKey) bool { return k.As != "" })
+		for i, k := range whole {
 			text += []string{" of ", " and "}[min(i, 1)] + k.Table + "." + k.Column
 		}
 	}
@@ -244,7 +245,7 @@ func (l *Lock) add(found []census.Finding) {
 	seen := map[census.Column]bool{}
 	for _, f := range found {
 		c := l.Tables[f.Table].Columns[f.Name]
-		if !seen[f.Column] {
+		if !seen[f.Column] && f.As == "" { // what a sample says of a part is no verdict
 			c = LockedColumn{Type: c.Type, Verdict: f.Verdict.String(), Hits: map[string]string{}}
 			seen[f.Column] = true
 		}

@@ -155,9 +155,6 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		if err != nil {
 			return nil, err
 		}
-		for _, f := range found {
-			all = slices.DeleteFunc(all, func(o Finding) bool { return o.Column == f.Column && o.Verdict <= Plain })
-		}
 		all = append(all, found...)
 	}
 	return all, nil
