@@ -129,7 +129,8 @@ func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
 // bind finds the narrowest column that has to hold the new keys of a table.
 func (g *gapSearch) bind(t *apartTable) {
 	t.bound, t.narrowest = g.ws.minGenerated-1, "the layout of the plan, because greater ones look generated"
-	for _, c := range append([]holding{{Column: census.Column{Table: t.name, Name: t.key}}}, g.refer[t.name]...) {
+	own := holding{Column: census.Column{Table: t.name, Name: t.key}}
+	for _, c := range append([]holding{own}, g.refer[t.name]...) {
 		l := link{column: c.Name, bits: c.bits}
 		if of := g.ws.target.Tables[c.Table]; of == nil || of.Column(c.Name) == nil ||
 			g.ws.holdsKey(c.Table, l, t.bound) {
@@ -205,7 +206,8 @@ func (g *gapSearch) holders(t *apartTable) []holding {
 				all = append(all, holding{Column: at})
 			}
 			for _, of := range c.Of {
-				b, err := parseBits(strings.TrimPrefix(of.As, "bits "), strings.Split(strings.Trim(name+"+"+of.With, "+"), "+"))
+				columns := strings.Split(strings.Trim(name+"+"+of.With, "+"), "+")
+				b, err := parseBits(strings.TrimPrefix(of.As, "bits "), columns)
 				if of.Table == t.name && of.As != "" && (err == nil || !strings.HasPrefix(of.As, "bits ")) {
 					all = append(all, holding{at, b})
 				}
@@ -290,8 +292,8 @@ func freeOf(ctx context.Context, d *sqldb.DB, of holding, need, bound int64) (fr
 	return free, nil
 }
 
-// spelled is freeOf for a column that is no whole number. Each run of digits in it may be a key: of a decimal,
-// of a text, of a list or of a document.
+// spelled is freeOf for a column that is no whole number. Each run of digits in it may be a key: of a
+// decimal, of a text, of a list or of a document.
 func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64,
 	free numberRanges) (numberRanges, error) {
 	q := sqldb.NewStatement(d.Kind, "SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")

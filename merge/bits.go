@@ -111,7 +111,8 @@ func (b bits) sql(kind sqldb.Kind, columns []string) string {
 		if name = kind.Quote(name); kind == sqldb.PostgreSQL {
 			name += "::bigint"
 		}
-		parts = append(parts, fmt.Sprintf("((%s >> %d) & %d) * %d", name, b.low, b.mask(), uint64(1)<<(i*b.width)))
+		parts = append(parts, fmt.Sprintf("((%s >> %d) & %d) * %d", name, b.low, b.mask(),
+			uint64(1)<<(i*b.width)))
 	}
 	return "(" + strings.Join(parts, " + ") + ")"
 }

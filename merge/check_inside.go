@@ -88,7 +88,8 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 	}
 	for i, keys := range found {
 		for _, v := range keys {
-			if there[sqldb.KeyText([]any{v})] || l.bits.used() && v == any(int64(0)) { // no bit is set: it means none
+			none := l.bits.used() && v == any(int64(0)) // no bit is set
+			if none || there[sqldb.KeyText([]any{v})] {
 				continue
 			}
 			if l.lost++; l.lost == 1 {

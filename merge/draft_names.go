@@ -300,8 +300,8 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 			}
 			continue
 		}
-		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", k.Quote(named), ") FROM ", sel.table(parent), " WHERE ",
-			k.Quote(named), " IN (")
+		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", k.Quote(named), ") FROM ", sel.table(parent),
+			" WHERE ", k.Quote(named), " IN (")
 		for n, row := range rows {
 			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
 		}

@@ -157,8 +157,8 @@ func (ws *workspace) followNames(named map[place][]nameLink) {
 			if id := identityOf(parent.to); len(parent.to.Primary) != 1 {
 				if id == nil || !slices.Contains(parent.to.Primary, id.Name) {
 					ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
-						Message: "copies: no one column of the primary key tells its rows apart, so " + c.Table + "." + c.Ref +
-							" does not say whose name is beside it",
+						Message: "copies: no one column of the primary key tells its rows apart, so " + c.Table + "." +
+							c.Ref + " does not say whose name is beside it",
 						Remedy: "remove the entry, and change such copies on their server; or another policy"})
 					continue
 				}
@@ -294,13 +294,15 @@ func (l link) meets(o link) bool {
 	shared := slices.ContainsFunc(l.bits.columns(l.column), func(name string) bool {
 		return slices.Contains(o.bits.columns(o.column), name)
 	})
-	return shared && l.bits.meets(o.bits) && (l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))
+	return shared && l.bits.meets(o.bits) &&
+		(l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))
 }
 
 // repeats reports whether two references say the same of every key: that it is a key of one table, in one
 // place.
 func (l link) repeats(o link) bool {
-	return l.of == o.of && l.list == o.list && l.bits == o.bits && (l.path == "") == (o.path == "") && l.meets(o)
+	return l.of == o.of && l.list == o.list && l.bits == o.bits &&
+		(l.path == "") == (o.path == "") && l.meets(o)
 }
 
 // steps returns the steps of the path, so that a path is the same however it is written.

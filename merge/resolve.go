@@ -64,8 +64,9 @@ func (r *resolver) note(key sqldb.UniqueKey, keeper, other stagedRow, resolution
 	}
 	r.noted[r.ref(other)] = len(r.report.Conflicts)
 	r.report.Conflicts = append(r.report.Conflicts, Conflict{
-		Table: r.job.name, Key: calledKey(r.job.to, key), Value: r.valueOf(key, other), Resolution: resolution, NewName: name,
-		Keeper: r.ref(keeper), Other: r.ref(other),
+		Table: r.job.name, Key: calledKey(r.job.to, key), Value: r.valueOf(key, other), Resolution: resolution,
+		NewName: name,
+		Keeper:  r.ref(keeper), Other: r.ref(other),
 	})
 }
 

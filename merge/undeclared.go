@@ -17,7 +17,8 @@ import (
 func (c *schemaCheck) closed(ctx context.Context) error {
 	earlier := c.ws.lock
 	changes := func(j *tableJob) bool {
-		return j != nil && j.key() != nil && j.key().Family == sqldb.FamilyInt && (j.plan.Renumber != "" || j.plan.Policy.collapses())
+		return j != nil && j.key() != nil && j.key().Family == sqldb.FamilyInt &&
+			(j.plan.Renumber != "" || j.plan.Policy.collapses())
 	}
 	if earlier == nil && !slices.ContainsFunc(c.ws.order, changes) {
 		return nil
@@ -76,8 +77,9 @@ func inPlan(col census.Column, of LockedKey) string {
 		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), of.Table, of.Column)
 	}
 	if of.As == asNames {
-		return "{table: " + col.Table + ", column: " + col.Name + ", ref: " + cmp.Or(of.With, "...") + "} under " +
-			"copies: of the rename of " + of.Table + ", where ref is the column that leads to the row of the name"
+		return "{table: " + col.Table + ", column: " + col.Name + ", ref: " +
+			cmp.Or(of.With, "...") + "} under copies: of the rename of " +
+			of.Table + ", where ref is the column that leads to the row of the name"
 	}
 	text := "{column: " + col.Name + ", table: " + of.Table + ", target: [" + of.Column + "]"
 	switch word, where, _ := strings.Cut(of.As, " "); {
@@ -86,8 +88,8 @@ func inPlan(col census.Column, of LockedKey) string {
 	case word == "path" || word == "list":
 		text += fmt.Sprintf(", %s: %q", word, cmp.Or(where, ","))
 	case word != "":
-		return "no reference, since none leads to a number within such a text: give the column a value by set:, " +
-			"or let the keys of " + of.Table + " stay as they are"
+		return "no reference, since none leads to a number within such a text: give the column a value by " +
+			"set:, or let the keys of " + of.Table + " stay as they are"
 	}
 	if of.When != "" {
 		text += ", when: '" + strings.ReplaceAll(of.When, "'", "''") + "'"

@@ -151,7 +151,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		if !looks(name) || len(c.keys) == 0 {
 			continue
 		}
-		found, err := (&packer{c: c}).find(ctx, name, func(column string) bool { return !closed[Column{name, column}] })
+		open := func(column string) bool { return !closed[Column{name, column}] }
+		found, err := (&packer{c: c}).find(ctx, name, open)
 		if err != nil {
 			return nil, err
 		}
@@ -200,8 +201,8 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 	})
 	if !unique && len(c.keys) == 0 {
 		for _, col := range columns {
-			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(t.Name), " WHERE ",
-				d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
+			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(t.Name),
+				" WHERE ", d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
 			if err != nil {
 				return err
 			}

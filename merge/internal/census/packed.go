@@ -338,8 +338,10 @@ func (p *packer) compare(ctx context.Context, called Column, at part, key Column
 			continue
 		}
 		s := span{distinct: int64(len(values)), min: values[0], max: values[len(values)-1]}
-		within := slices.DeleteFunc(slices.Clone(values), func(n int64) bool { return n < keys.min || n > keys.max })
-		if keys.distinct == 0 || len(within)*10 < len(values)*9 || float64(s.max) < 0.3*float64(keys.max) && named < 2 {
+		within := slices.DeleteFunc(slices.Clone(values),
+			func(n int64) bool { return n < keys.min || n > keys.max })
+		if keys.distinct == 0 || len(within)*10 < len(values)*9 ||
+			float64(s.max) < 0.3*float64(keys.max) && named < 2 {
 			return match{}, nil
 		}
 		hits := int64(0)
@@ -379,5 +381,6 @@ func (m match) packedScore() float64 {
 // packed reports whether keys are likely enough to ask somebody.
 func (m match) packed() bool {
 	values, hits := m.counts()
-	return values >= minValues && (m.full() && m.packedScore() >= 4 || hits < values && m.packedScore() >= 10 && m.excess() >= 6)
+	return values >= minValues && (m.full() && m.packedScore() >= 4 ||
+		hits < values && m.packedScore() >= 10 && m.excess() >= 6)
 }

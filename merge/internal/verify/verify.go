@@ -338,7 +338,8 @@ func (v *verifier) references(j *job) []reference {
 	add := func(r reference) {
 		if j.to.column(r.columns[0]) == nil || slices.ContainsFunc(all, func(o reference) bool {
 			return o.parent == r.parent && o.when == r.when && o.path == r.path && o.list == r.list &&
-				o.bits == r.bits && slices.Equal(o.rest, r.rest) && slices.Equal(o.columns, r.columns) && slices.Equal(o.targets, r.targets)
+				o.bits == r.bits && slices.Equal(o.rest, r.rest) && slices.Equal(o.columns, r.columns) &&
+				slices.Equal(o.targets, r.targets)
 		}) {
 			return
 		}
@@ -479,7 +480,8 @@ func (j *job) identity() (found *column) {
 		found = j.to.column(j.to.primary[0])
 	} else {
 		for _, k := range j.to.unique {
-			if c := j.to.column(k.columns[0]); len(k.columns) == 1 && c != nil && c.class == classNumber && c != found {
+			c := j.to.column(k.columns[0])
+			if len(k.columns) == 1 && c != nil && c.class == classNumber && c != found {
 				if found != nil {
 					return nil
 				}
