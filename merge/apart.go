@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -72,8 +71,22 @@ type Gap struct {
 // gapSearch looks for ranges in which keys are apart from everything that may be one of the old keys.
 type gapSearch struct {
 	ws     *workspace
-	survey *Lock                      // which columns hold keys of which tables
-	refer  map[string][]census.Column // by table, the columns that are known to refer to it
+	survey *Lock                // which columns hold keys of which tables
+	refer  map[string][]holding // by table, the columns that are known to refer to it
+}
+
+// holding is a column that may hold keys, in all of it or in some bits.
+type holding struct {
+	census.Column
+	bits bits
+}
+
+func (h holding) String() string {
+	text := h.Table + "." + strings.Join(h.bits.columns(h.Name), "+")
+	if h.bits.used() {
+		text += " bits " + h.bits.String()
+	}
+	return text
 }
 
 // apartTable is a table whose keys move into a gap.
@@ -116,19 +129,16 @@ func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
 // bind finds the narrowest column that has to hold the new keys of a table.
 func (g *gapSearch) bind(t *apartTable) {
 	t.bound, t.narrowest = g.ws.minGenerated-1, "the layout of the plan, because greater ones look generated"
-	for _, c := range append([]census.Column{{Table: t.name, Name: t.key}}, g.refer[t.name]...) {
-		of := g.ws.target.Tables[c.Table]
-		if of == nil || of.Column(c.Name) == nil {
+	own := holding{Column: census.Column{Table: t.name, Name: t.key}}
+	for _, c := range append([]holding{own}, g.refer[t.name]...) {
+		l := link{column: c.Name, bits: c.bits}
+		if of := g.ws.target.Tables[c.Table]; of == nil || of.Column(c.Name) == nil ||
+			g.ws.holdsKey(c.Table, l, t.bound) {
 			continue
 		}
-		col := of.Column(c.Name)
-		if col.Holds(g.ws.target.Kind, t.bound) {
-			continue
-		}
-		t.bound = int64(sort.Search(63, func(bits int) bool {
-			return !col.Holds(g.ws.target.Kind, 1<<bits-1)
-		}))
-		t.bound, t.narrowest = 1<<(t.bound-1)-1, c.String()+" ("+col.Declared+")"
+		t.bound = int64(sort.Search(63, func(bits int) bool { return !g.ws.holdsKey(c.Table, l, 1<<bits-1) }))
+		t.bound, t.narrowest = 1<<(t.bound-1)-1, c.String()+" ("+
+			g.ws.target.Tables[c.Table].Column(c.Name).Declared+")"
 	}
 }
 
@@ -138,7 +148,7 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 	gap := Gap{}
 	var need, above int64
 	narrowest := tables[0]
-	var columns []census.Column
+	var columns []holding
 	for _, t := range tables {
 		gap.Tables = append(gap.Tables, t.name)
 		need, above = max(need, t.need()), max(above, t.above)
@@ -147,9 +157,7 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 		}
 		columns = append(columns, g.holders(t)...)
 	}
-	slices.SortFunc(columns, func(a, b census.Column) int {
-		return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(columns, func(a, b holding) int { return strings.Compare(a.String(), b.String()) })
 	free := numberRanges{{above + 1, narrowest.bound}}.atLeast(need)
 	for _, t := range tables {
 		for _, s := range t.spans { // keys of deleted rows may still stand somewhere
@@ -189,12 +197,20 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 
 // holders are the columns in which an old key may stand: those that refer to the table, and those that hold
 // its keys more often than by chance.
-func (g *gapSearch) holders(t *apartTable) []census.Column {
-	all := append([]census.Column{{Table: t.name, Name: t.key}}, g.refer[t.name]...)
+func (g *gapSearch) holders(t *apartTable) []holding {
+	all := append([]holding{{Column: census.Column{Table: t.name, Name: t.key}}}, g.refer[t.name]...)
 	for table, locked := range g.survey.Tables {
 		for name, c := range locked.Columns {
+			at := census.Column{Table: table, Name: name}
 			if c.holds(LockedKey{Table: t.name, Column: t.key}) {
-				all = append(all, census.Column{Table: table, Name: name})
+				all = append(all, holding{Column: at})
+			}
+			for _, of := range c.Of {
+				columns := strings.Split(strings.Trim(name+"+"+of.With, "+"), "+")
+				b, err := parseBits(strings.TrimPrefix(of.As, "bits "), columns)
+				if of.Table == t.name && of.As != "" && (err == nil || !strings.HasPrefix(of.As, "bits ")) {
+					all = append(all, holding{at, b})
+				}
 			}
 		}
 	}
@@ -233,16 +249,19 @@ const mostGaps = 10_000
 
 // freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has
 // no value.
-func freeOf(
-	ctx context.Context, d *sqldb.DB, col census.Column, need, bound int64,
-) (free numberRanges, err error) {
+func freeOf(ctx context.Context, d *sqldb.DB, of holding, need, bound int64) (free numberRanges, err error) {
 	whole := numberRanges{{1, bound}}
-	t := d.Tables[col.Table]
-	if t == nil || t.Column(col.Name) == nil || t.Column(col.Name).Family != sqldb.FamilyInt {
+	t, columns := d.Tables[of.Table], of.bits.columns(of.Name)
+	if t == nil || slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
 		return whole, nil
 	}
-	name := d.Kind.Quote(col.Name)
-	values := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(col.Table) + " WHERE " + name +
+	name := d.Kind.Quote(of.Name)
+	if of.bits.used() {
+		name = of.bits.sql(d.Kind, columns)
+	} else if t.Column(of.Name).Family != sqldb.FamilyInt {
+		return spelled(ctx, d, t.Column(of.Name), t.Name, need, whole)
+	}
+	values := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(of.Table) + " WHERE " + name +
 		" > 0 AND " + name + " <= " + strconv.FormatInt(bound, 10) + ") AS v"
 	ends, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT MIN(x), MAX(x) FROM ", values))
 	if err != nil || ends[0][0] == "" {
@@ -273,13 +292,45 @@ func freeOf(
 	return free, nil
 }
 
+// spelled is freeOf for a column that is no whole number. Each run of digits in it may be a key: of a
+// decimal, of a text, of a list or of a document.
+func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64,
+	free numberRanges) (numberRanges, error) {
+	q := sqldb.NewStatement(d.Kind, "SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")
+	err := d.Each(ctx, q, func(values []any) error {
+		text := sqldb.Text(values[0])
+		if f, ok := values[0].(float64); ok {
+			text = strconv.FormatFloat(f, 'f', -1, 64)
+		}
+		for _, run := range strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }) {
+			if n, err := strconv.ParseInt(run, 10, 64); err == nil {
+				free = free.without(n, need)
+			}
+		}
+		return nil
+	})
+	return free, err
+}
+
+// without takes a number out, and ranges of fewer numbers than needed that this leaves.
+func (all numberRanges) without(n, need int64) numberRanges {
+	i := sort.Search(len(all), func(i int) bool { return all[i].to >= n })
+	if i == len(all) || all[i].from > n {
+		return all
+	}
+	r := all[i]
+	both := numberRanges{{r.from, n - 1}, {n + 1, r.to}}.atLeast(need)
+	all = slices.Replace(all, i, i+1, both...)
+	return all[:min(len(all), mostGaps)]
+}
+
 // referring returns the columns of copied tables that follow the keys of each table.
-func referring(ws *workspace) map[string][]census.Column {
-	all := map[string][]census.Column{}
+func referring(ws *workspace) map[string][]holding {
+	all := map[string][]holding{}
 	for _, name := range slices.Sorted(maps.Keys(ws.jobs)) {
 		for _, l := range ws.jobs[name].follows.links {
-			if l.path+l.list == "" && (l.of != name || l.column != ws.jobs[name].to.Primary[0]) {
-				all[l.of] = append(all[l.of], census.Column{Table: name, Name: l.column})
+			if l.of != name || l.column != ws.jobs[name].key().Name {
+				all[l.of] = append(all[l.of], holding{census.Column{Table: name, Name: l.column}, l.bits})
 			}
 		}
 	}

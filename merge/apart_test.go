@@ -102,8 +102,9 @@ func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 		more            []string
 	}
 	for name, c := range map[string]struct {
-		columns string // of the clans, in place of their own
-		counts  bool   // the database counts the players
+		columns string          // of the clans, in place of their own
+		refers  merge.Reference // of the leader, in place of that of the whole column
+		counts  bool            // the database counts the players
 		apart   string
 		servers []server
 		gap     string // or what the problem says
@@ -116,13 +117,32 @@ func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 		"behind keys of rows that are deleted": {counts: true,
 			servers: []server{{1, 20, nil}, {1, 100, []string{"DELETE FROM clans", "DELETE FROM players WHERE id > 30"}}}, gap: "101 to 220"},
 		"as the first server stays": {apart: "others", servers: []server{{300, 340, nil}, {1, 20, nil}}, gap: "341 to 360"},
+		"between values of a text that refers": {columns: "leader VARCHAR(20), rival INTEGER, wild BIGINT",
+			servers: []server{{1, 20, nil}, {1, 20, []string{
+				"INSERT INTO clans VALUES (" + id(2, 900) + ", '2000000000', NULL, 0)",
+				"INSERT INTO clans VALUES (" + id(2, 901) + ", '45', NULL, 0)"}}}, gap: "46 to 85"},
+		"between values of a decimal that refers": {columns: "leader DECIMAL(12,2), rival INTEGER, wild BIGINT",
+			servers: []server{{1, 20, []string{"INSERT INTO clans VALUES (" + id(1, 901) + ", 45, NULL, 0)"}},
+				{1, 20, nil}}, gap: "46 to 85"},
+		"between values of a list that refers": {columns: "leader VARCHAR(20), rival INTEGER, wild BIGINT",
+			refers: merge.Reference{Column: "leader", Table: "players", List: ",", When: "wild = 0"},
+			servers: []server{{1, 20, nil}, {1, 20, []string{
+				"INSERT INTO clans VALUES (" + id(2, 901) + ", '44,45', NULL, 1)"}}}, gap: "46 to 85"},
+		"between values of bits that refer": {columns: "leader BIGINT, rival INTEGER, wild BIGINT",
+			refers: merge.Reference{Column: "leader", Table: "players", Bits: "8-31", When: "wild = 0"},
+			servers: []server{{1, 20, []string{"UPDATE clans SET leader = leader * 256 + 3"}}, {1, 20, []string{
+				"UPDATE clans SET leader = leader * 256 + 200",
+				fmt.Sprintf("INSERT INTO clans VALUES (%s, %d, NULL, 1)", id(2, 901), 45*256+7)}}}, gap: "46 to 85"},
+		"in few bits": {columns: "leader BIGINT, rival INTEGER, wild BIGINT",
+			refers:  merge.Reference{Column: "leader", Table: "players", Bits: "0-4"},
+			servers: []server{{1, 20, nil}, {1, 20, nil}}, gap: "40 numbers are needed, and up to 31"},
 		"in a narrow column": {columns: "leader SMALLINT, rival INTEGER, wild BIGINT",
 			servers: []server{{1, 20000, nil}, {1, 12760, nil}}, gap: "32760 numbers are needed, and up to 32767"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			databases(t, func(t *testing.T, target dbtest.Target) {
-				if target.Dialect == "sqlite" && c.columns != "" {
+				if target.Dialect == "sqlite" && name == "in a narrow column" {
 					t.Skip("a column of SQLite holds numbers of any size")
 				}
 				schema := slices.Clone(clans)
@@ -147,6 +167,9 @@ func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 				}
 				tables := playersApart()
 				tables["clans"].Orphans = "null"
+				if c.refers.Table != "" {
+					tables["clans"].References = []merge.Reference{c.refers}
+				}
 				_, _, plan := small(t, target, schema, tables, rows...)
 				plan.Apart, plan.Plain = c.apart, []string{"clans.rival"}
 				report, found := problems(t, open(t, plan))

@@ -2,7 +2,6 @@ package merge
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -70,7 +69,7 @@ func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]ro
 	if err := a.references(ctx, src, rows); err != nil {
 		return nil, err
 	}
-	return a.custom(ctx, src, rows)
+	return rows, nil
 }
 
 func (a *applier) setValues(ctx context.Context, src *sourceTable, of tableServer, rows []row,
@@ -145,35 +144,10 @@ func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) e
 	return nil
 }
 
-// custom passes rows to the function that the plan names.
-func (a *applier) custom(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
-	if src.job.plan.Policy != Custom {
-		return rows, nil
-	}
-	fn := a.ws.funcs[src.job.plan.Func]
-	if fn == nil {
-		return nil, fmt.Errorf("%w: table %s: no function %q is registered: use WithFunc", ErrPlan, src.job.name,
-			src.job.plan.Func)
-	}
-	kept := rows[:0]
-	names := src.names()
-	for _, r := range rows {
-		keep, err := fn(ctx, &Row{server: a.ws.servers[src.server].Server, names: names, values: r.values})
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: table %s, row %s: function %s: %w", ErrRow,
-				a.ws.servers[src.server].Name, src.job.name, sqldb.KeyText(r.key), src.job.plan.Func, err)
-		}
-		if keep {
-			kept = append(kept, r)
-		}
-	}
-	return kept, nil
-}
-
 // touches reports whether rows of a source table may change on their way.
 func (a *applier) touches(src *sourceTable) bool {
 	number := a.ws.servers[src.server].Number
-	return a.moved(src) || src.job.plan.Policy == Custom || len(src.job.plan.Set) > 0 ||
+	return a.moved(src) || len(src.job.plan.Set) > 0 ||
 		a.drops[tableServer{src.job.name, number}] > 0 || a.decides(src)
 }
 

@@ -22,7 +22,7 @@ type GivenUp struct {
 	Differing int64 `yaml:"differing,omitempty" json:"differing,omitempty"`
 	// Orphans were dropped because the target does not have the row that they refer to.
 	Orphans int64 `yaml:"orphans,omitempty" json:"orphans,omitempty"`
-	// Filtered rows do not meet the condition of the plan, or its function has left them out.
+	// Filtered rows do not meet the condition of the plan.
 	Filtered int64 `yaml:"filtered,omitempty" json:"filtered,omitempty"`
 	// Skipped and Rebuilt are all rows of a table with the policy skip or rebuild.
 	Skipped int64 `yaml:"skipped,omitempty" json:"skipped,omitempty"`

@@ -127,3 +127,59 @@ func benchmarkPair(b *testing.B, from, to dbtest.Target, rows int, opts ...merge
 	b.ReportMetric(all/whole, "run-rows/s")
 	b.ReportMetric(all/verified, "verified/s")
 }
+
+// BenchmarkWhole goes the whole way with one table of two servers, from the draft until it is verified, in turns
+// with the statements by hand that only copy the table; see byHand.
+//
+//	draft, check, run, verify   each part of the way, by the time of the statements
+//	x-of-by-hand                all of it: at most 2.5 is wanted on servers, and 3.5 on SQLite
+func BenchmarkWhole(b *testing.B) {
+	rows := 200_000
+	if testing.Short() {
+		rows = 20_000
+	}
+	for _, target := range dbtest.Servers() {
+		b.Run(target.Name, func(b *testing.B) {
+			sources, plan := itemServers(b, target, rows)
+			plan.Tables = nil
+			var hand float64
+			parts := map[string]float64{}
+			for b.Loop() {
+				b.StopTimer()
+				into := emptyItems(b, target)
+				for _, source := range sources {
+					hand += byHand(b, source, into).Seconds()
+				}
+				into = emptyItems(b, target)
+				plan.Target = merge.Target{Name: "1", Number: 1, DSN: into.dsn}
+				began := time.Now()
+				lap := func(part string) { parts[part] += time.Since(began).Seconds(); began = time.Now() }
+				b.StartTimer()
+				draft, lock, err := merge.Draft(b.Context(), plan, merge.WithOpener(opener))
+				if err != nil {
+					b.Fatal(err)
+				}
+				lap("draft")
+				m := opened(b, draft, merge.WithLock(lock))
+				if _, err := m.Check(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				lap("check")
+				if _, err := m.Run(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				lap("run")
+				if v, err := m.Verify(b.Context()); err != nil || !v.OK {
+					b.Fatal(v, err)
+				}
+				lap("verify")
+			}
+			all := 0.0
+			for part, took := range parts {
+				b.ReportMetric(took/hand, part)
+				all += took
+			}
+			b.ReportMetric(all/hand, "x-of-by-hand")
+		})
+	}
+}

@@ -99,6 +99,9 @@ func TestADraftFindsTheReferencesThatNobodyDeclared(t *testing.T) {
 			t.Fatalf("the identities are %+v, want heroes in %q", draft.Identities, want)
 		}
 		text, err := draft.YAML()
+		if strings.Contains(string(text), "by chance") || !strings.Contains(string(text), "would all be keys once in 10^") {
+			t.Errorf("the plan does not say in words how likely it is:\n%s", text)
+		}
 		if err != nil || strings.Count(string(text), "# s1: ") != len(want) {
 			t.Errorf("the plan does not say what speaks for each column (%v):\n%s", err, text)
 		}

@@ -145,7 +145,7 @@ func (c *checker) conflicts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(keys) > 0 || len(j.to.Exclusions) > 0 {
+		if len(keys) > 0 {
 			before := c.report.table(j.name, j.plan.Policy).Dropped
 			if err := c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) }); err != nil {
 				return err
@@ -221,7 +221,7 @@ func (c *checker) collapsedParent(parent *tableJob) {
 func (c *checker) overflow() {
 	for _, j := range c.ws.order {
 		if last, ok := c.decisions.offsets.beyond[j.name]; ok {
-			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.to.Primary[0],
+			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
 				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
 					"and from %d on a key looks like that of a generator of the layout", last, c.ws.minGenerated),
 				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
@@ -229,7 +229,7 @@ func (c *checker) overflow() {
 					"the game, made by a generator"})
 		}
 		if why, ok := c.decisions.offsets.gapless[j.name]; ok {
-			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.to.Primary[0],
+			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
 				Message: "renumber: apart: " + why,
 				Remedy: "widen that column in the target; or choose renumber: true, by which the keys of later " +
 					"servers move behind those of the first"})
@@ -239,7 +239,7 @@ func (c *checker) overflow() {
 			if !renumbered || l.path+l.list != "" {
 				continue
 			}
-			if col := j.to.Column(l.column); !col.Holds(c.ws.target.Kind, sum) {
+			if col := j.to.Column(l.column); !c.ws.holdsKey(j.name, l, sum) {
 				c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: col.Name,
 					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.of, sum,
 						col.Declared),
@@ -267,11 +267,6 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 	// No policy has decided the conflicts that are left now.
 	for _, key := range keys {
 		if err := r.undecided(ctx, key); err != nil {
-			return err
-		}
-	}
-	for _, x := range j.to.Exclusions {
-		if err := r.excluded(ctx, x); err != nil {
 			return err
 		}
 	}

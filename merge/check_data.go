@@ -113,9 +113,8 @@ func (c *dataCheck) values(ctx context.Context) error {
 const maxCounts = 1000
 
 // count reports those problems that some rows have.
-func (c *dataCheck) count(
-	ctx context.Context, j *tableJob, src *sourceTable, s *server, all []valueCount,
-) error {
+func (c *dataCheck) count(ctx context.Context, j *tableJob, src *sourceTable, s *server,
+	all []valueCount) error {
 	q := sqldb.NewStatement(s.db.Kind, "SELECT ")
 	for i, v := range all {
 		if i > 0 {

@@ -103,7 +103,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 // disjoint reports whether no two rows can be equal in a key. That is so if one column of the key holds
 // only IDs of its own server, and if every server itself enforces the same key in the same way.
 func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) (bool, error) {
-	if !k.Simple() || j.plan.Policy == Custom {
+	if !k.Simple() {
 		return false, nil
 	}
 	for _, name := range k.Columns() {
@@ -114,7 +114,7 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 			}
 		}
 	}
-	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.to.Primary[0] {
+	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.key().Name {
 		return c.offsets.separates(ctx, j)
 	}
 	proven := false

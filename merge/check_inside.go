@@ -23,7 +23,7 @@ func (c *insideCheck) check(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		var links []*insideLink
 		for _, l := range src.links {
-			if l.path+l.list != "" {
+			if l.inside() {
 				links = append(links, &insideLink{sourceLink: l})
 			}
 		}
@@ -65,10 +65,11 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 	found := make([][]any, len(rows)) // by row, its keys
 	asked := map[string]any{}
 	for i, r := range rows {
-		if r.values[l.at] == nil || !r.holds(l.when) {
+		values := l.parts(r)
+		if values == nil {
 			continue
 		}
-		keys, err := l.keys(r.values[l.at])
+		keys, err := l.keys(values)
 		if err != nil {
 			if l.broken++; l.broken == 1 {
 				l.brokenRow, l.brokenBy = sqldb.KeyText(r.key), err.Error()
@@ -87,7 +88,8 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 	}
 	for i, keys := range found {
 		for _, v := range keys {
-			if there[sqldb.KeyText([]any{v})] {
+			none := l.bits.used() && v == any(int64(0)) // no bit is set
+			if none || there[sqldb.KeyText([]any{v})] {
 				continue
 			}
 			if l.lost++; l.lost == 1 {
@@ -100,9 +102,8 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 }
 
 // existing returns which of some keys the copied rows of a table of a server have.
-func existing(
-	ctx context.Context, ws *workspace, parent *tableJob, server int, asked map[string]any,
-) (map[string]bool, error) {
+func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
+	asked map[string]any) (map[string]bool, error) {
 	there := make(map[string]bool, len(asked))
 	src := parent.sources[server]
 	db := ws.servers[server].db
@@ -179,7 +180,10 @@ func comparableKey(v any, key, from *sqldb.Column, raw bool, kind sqldb.Kind) (a
 
 // tell adds what was found to the report.
 func (l *insideLink) tell(report *CheckReport, s *server, j *tableJob) {
-	place := strings.TrimSpace(l.column + " " + l.path)
+	place := strings.TrimSpace(strings.Join(l.bits.columns(l.column), "+") + " " + l.path)
+	if l.bits.used() {
+		place += " bits " + l.bits.String()
+	}
 	if l.broken > 0 {
 		report.problem(Problem{Code: CodeRefused, Server: s.Name, Table: j.name, Column: place, Count: l.broken,
 			Message: fmt.Sprintf("the references cannot be read, such as in row %s: %s", l.brokenRow, l.brokenBy),

@@ -70,7 +70,7 @@ func TestTheRemedyForOrphansCanBeWrittenAsItStands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err = merge.Parse(bytes.Replace(text, []byte("policy: copy"), []byte("policy: copy\n    orphans: null"), 1))
+	plan, err = merge.Parse(bytes.Replace(text, []byte("policy: copy"), []byte("policy: copy, orphans: null"), 1))
 	if err != nil {
 		t.Fatal(err)
 	}

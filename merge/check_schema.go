@@ -45,11 +45,6 @@ func (c *schemaCheck) tables() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(ws.plan.Tables)) {
 		p := ws.plan.Tables[name]
-		if p.Policy == Custom && ws.funcs[p.Func] == nil {
-			c.report.problem(Problem{Code: CodePlan, Table: name,
-				Message: fmt.Sprintf("no function %q is registered", p.Func),
-				Remedy:  "register it by merge.WithFunc in a program of your own"})
-		}
 		if !ws.known(name) {
 			c.report.problem(Problem{Code: CodeMissingTable, Table: name, Message: "no database has the table",
 				Remedy: "correct its name in the plan, or remove it"})
@@ -272,7 +267,7 @@ func (c *schemaCheck) named(j *tableJob) {
 		if slices.Contains(j.to.Primary, name) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
 				Message: "set changes the primary key, by which rows are known",
-				Remedy:  "use renumber, or a custom function"})
+				Remedy:  "use renumber, or change the rows on their server"})
 		}
 		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
 		if strings.Contains(p.Set[name], wordRenamed) &&
@@ -283,9 +278,11 @@ func (c *schemaCheck) named(j *tableJob) {
 				Remedy: "set another column by {renamed}"})
 		}
 	}
-	if p.Renumber != "" && !j.counted() {
+	if key := j.key(); p.Renumber != "" && (key == nil || key.Family != sqldb.FamilyInt ||
+		p.BadRows == "quarantine" && len(j.to.Primary) != 1) {
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
-			Message: "renumber needs a primary key of one integer column",
+			Message: "renumber needs a primary key of one integer column; or, with copy and rename and without a " +
+				"quarantine, one other unique key of one integer column",
 			Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
 				"server, or their rows become one by keep_first or newest, if they mean the same"})
 	}
@@ -303,6 +300,11 @@ func (c *schemaCheck) named(j *tableJob) {
 		c.report.problem(Problem{Code: CodeNoKey, Table: j.name,
 			Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none",
 			Remedy:  remedyOfNoKey})
+	}
+	for _, name := range j.to.Exclusions {
+		c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: name,
+			Message: "whether rows of several servers break the exclusion constraint is not tried beforehand",
+			Remedy:  "a row that it refuses will be named by the run"})
 	}
 	for _, k := range j.to.Keys() {
 		if j.computed(k) {

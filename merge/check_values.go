@@ -82,7 +82,7 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 	if c.grows(src) {
 		return true, nil
 	}
-	if source.Kind != c.ws.target.Kind || p.Policy == Custom || len(p.Set) > 0 || len(p.Convert) > 0 {
+	if source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
 		return true, nil
 	}
 	from, err := source.Definition(ctx, src.from)

@@ -137,8 +137,7 @@ func (c *tableCopier) whole(ctx context.Context, column string) (bool, error) {
 func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
 	a, number := c.applier, c.server().Number
 	if a.decides(c.src) || a.drops[tableServer{c.src.job.name,
-		number}] > 0 || c.src.job.plan.Policy == Custom ||
-		c.src.job.plan.Orphans == "null" || len(c.src.job.plan.Set)+len(c.late) > 0 {
+		number}] > 0 || c.src.job.plan.Orphans == "null" || len(c.src.job.plan.Set)+len(c.late) > 0 {
 		return false, nil
 	}
 	var shifts []shift
@@ -153,7 +152,7 @@ func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
 		}
 		other := slices.ContainsFunc(shifts, func(other shift) bool { return other.at == s.at })
 		column := c.src.pairs[l.at].from
-		if other || l.path+l.list != "" || column.Family != sqldb.FamilyInt ||
+		if other || l.inside() || column.Family != sqldb.FamilyInt ||
 			strings.Contains(strings.ToLower(s.when), "select") {
 			return false, nil
 		}

@@ -134,10 +134,8 @@ func total(counts map[tableServer]int64) (n int64) {
 
 // lookup reads the decisions about some rows of a table, which are named by their keys. It calls fn with the
 // columns that were asked for.
-func (d *decisions) lookup(
-	ctx context.Context, table string, columns []string, of tableServer, keys []string,
-	fn func(key string, values []string) error,
-) error {
+func (d *decisions) lookup(ctx context.Context, table string, columns []string, of tableServer, keys []string,
+	fn func(key string, values []string) error) error {
 	batch := 1000
 	if d.ws.target.Kind == sqldb.PostgreSQL {
 		batch = 10_000 // which are bound as one array

@@ -26,9 +26,8 @@ func (c *insideCheck) disputed(ctx context.Context) error {
 	})
 }
 
-func (c *insideCheck) dispute(
-	ctx context.Context, j *tableJob, src *sourceTable, s *server, a, b link,
-) error {
+func (c *insideCheck) dispute(ctx context.Context, j *tableJob, src *sourceTable, s *server,
+	a, b link) error {
 	sel := newSelection(c.ws, src.server)
 	p := src.pairs[src.at(a.column)]
 	value := "s." + s.db.Kind.Quote(p.from.Name)
@@ -64,6 +63,8 @@ func disputants(a, b link) string {
 		switch {
 		case l.path != "":
 			ways = append(ways, "path: "+l.path)
+		case l.bits.used():
+			ways = append(ways, "bits: "+l.bits.String())
 		case l.list != "":
 			ways = append(ways, fmt.Sprintf("list: %q", l.list))
 		default:

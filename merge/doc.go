@@ -27,7 +27,6 @@
 //	newest       of rows with an equal key, the row with the greatest value of a column stays
 //	rebuild      no row is copied: the game computes the table anew
 //	skip         the table is ignored
-//	custom       a registered Go function gets every row, and may change it or leave it out
 //	undecided    nobody has said yet; Check lists what there is to choose from, and Run refuses
 //
 // Draft writes only what keeps every row, copy and rename, and undecided where that may be wrong.
@@ -51,7 +50,7 @@
 //
 //	collapsed     the row became one with another row
 //	orphans       it refers to a row that the target does not have, and the plan drops such rows
-//	filtered      it does not meet the condition of the plan, or a function has left it out
+//	filtered      it does not meet the condition of the plan
 //	skipped       the policy of the table is skip
 //	rebuilt       the policy of the table is rebuild
 //	quarantined   the target has refused it

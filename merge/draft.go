@@ -59,6 +59,9 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 			drafted.Tables[name] = c.plan
 		}
 	}
+	if err := (&nameFinder{d}).repeated(ctx, &drafted); err != nil {
+		return nil, nil, fmt.Errorf("copies of names cannot be looked for: %w", err)
+	}
 	if err := d.moveApart(ctx, &drafted, lock); err != nil {
 		return nil, nil, fmt.Errorf("a range for keys cannot be found: %w", err)
 	}
@@ -154,8 +157,8 @@ func (d *drafter) refer(table string, p *TablePlan) {
 			}
 			p.References = append(p.References, r)
 		default:
-			p.Undecided = append(p.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(),
-				Evidence: f.Evidence})
+			p.Undecided = append(p.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(), As: f.As,
+				With: f.With, When: f.When, Evidence: f.Evidence})
 		}
 	}
 }
@@ -171,10 +174,12 @@ func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
 	}
 	all := slices.Clone(t.References)
 	for _, r := range p.References {
-		if r.Path+r.List == "" {
-			all = append(all, sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target,
-				When: r.When})
+		ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When,
+			Path: r.Path, List: r.List, Bits: r.Bits}
+		if r.Bits != "" {
+			ref.Columns, ref.Rest = ref.Columns[:1], ref.Columns[1:]
 		}
+		all = append(all, ref)
 	}
 	return all
 }
@@ -285,7 +290,7 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (
 		return choice{plan: p}, nil
 	}
 	if len(open) > 0 {
-		return d.openUnique(t, open[0], absent), nil
+		return d.openUnique(t, open[0], p.Renumber != "", absent), nil
 	}
 	names := &nameFinder{d}
 	found, err := names.find(ctx, t)
@@ -304,9 +309,8 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (
 
 // openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
 // first. Of a counted primary key it says that it is renumbered.
-func (d *drafter) openKeys(
-	ctx context.Context, t *sqldb.Table, p *TablePlan,
-) (notes []string, open []sqldb.UniqueKey, err error) {
+func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
+	p *TablePlan) (notes []string, open []sqldb.UniqueKey, err error) {
 	counted, err := d.renumbered(ctx, t)
 	if err != nil {
 		return nil, nil, err
@@ -315,8 +319,10 @@ func (d *drafter) openKeys(
 		p.Renumber = Behind // until it is known whether they can be apart
 	}
 	for _, k := range t.Keys() {
-		if k.Name == sqldb.PrimaryName && p.Renumber != "" {
-			notes = append(notes, "REVIEW: counted keys; keep_first, if a key means the same on all servers")
+		if counted && k.Covers(identityOf(t).Name) {
+			if len(k.Columns()) == 1 {
+				notes = append(notes, "REVIEW: counted keys; keep_first, if a key means the same on all servers")
+			}
 			continue
 		}
 		apart := false
@@ -336,11 +342,13 @@ func (d *drafter) openKeys(
 
 // moveApart lets the keys that are renumbered move apart, where there is a range for them.
 func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
-	g := &gapSearch{ws: d.ws, survey: lock, refer: map[string][]census.Column{}}
+	g := &gapSearch{ws: d.ws, survey: lock, refer: map[string][]holding{}}
 	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
 		for _, ref := range d.references(d.ws.target.Tables[name]) {
 			if len(ref.Columns) == 1 {
-				g.refer[ref.Parent] = append(g.refer[ref.Parent], census.Column{Table: name, Name: ref.Columns[0]})
+				b, _ := parseBits(ref.Bits, append(ref.Columns[:1:1], ref.Rest...)) // the plan is valid
+				g.refer[ref.Parent] = append(g.refer[ref.Parent],
+					holding{census.Column{Table: name, Name: ref.Columns[0]}, b})
 			}
 		}
 	}
@@ -350,7 +358,7 @@ func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
 		if d.known[name] != nil || p.Tables[name].Renumber == "" {
 			continue
 		}
-		t := &apartTable{name: name, key: d.ws.target.Tables[name].Primary[0]}
+		t := &apartTable{name: name, key: identityOf(d.ws.target.Tables[name]).Name}
 		for i, s := range d.ws.servers {
 			from := s.db.Tables[name]
 			if from == nil || from.Column(t.key) == nil {
@@ -409,7 +417,7 @@ func (d *drafter) openPrimary(t *sqldb.Table, absent []string) choice {
 }
 
 // openUnique is openPrimary for another unique key.
-func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, absent []string) choice {
+func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, counted bool, absent []string) choice {
 	var candidates []string
 	if column := onlyText(t, k); column != "" && len(t.Primary) > 0 {
 		candidates = append(candidates,
@@ -420,9 +428,13 @@ func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, absent []string)
 	}
 	candidates = append(candidates, orCopy)
 	if len(t.Primary) > 0 {
-		candidates = append(candidates, orKeepFirst)
+		also := ""
+		if counted {
+			also = " (either with renumber: true, since the keys are counted)"
+		}
+		candidates = append(candidates, orKeepFirst+also)
 		if d.adds(t) {
-			candidates = append(candidates, orSum)
+			candidates = append(candidates, orSum+also)
 		}
 	}
 	return undecided(absent, "rows of different servers may be equal in the unique key "+covered(t, k),
@@ -442,10 +454,10 @@ func (d *drafter) adds(t *sqldb.Table) bool {
 // renumbered reports whether the database has counted the keys of a table on a server: two servers have equal
 // ones by chance. Keys that a generator made, and keys of other tables, stay as they are.
 func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) {
-	if len(t.Primary) != 1 {
+	c := identityOf(t)
+	if c == nil {
 		return false, nil
 	}
-	c := t.Column(t.Primary[0])
 	refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
 	if c.Family != sqldb.FamilyInt || !c.HasDefault || slices.ContainsFunc(d.references(t), refers) {
 		return false, nil
@@ -489,7 +501,7 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 	for _, ref := range d.references(t) {
 		at := slices.Index(ref.Columns, column)
 		parent := d.ws.target.Tables[ref.Parent]
-		if at < 0 || parent == nil || parent == t || ref.When != "" {
+		if at < 0 || parent == nil || parent == t || ref.When != "" || ref.Inside() {
 			continue
 		}
 		name := ""
@@ -503,7 +515,7 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 			continue
 		}
 		apart, err := d.renumbered(ctx, parent)
-		apart = apart && parent.Primary[0] == name
+		apart = apart && identityOf(parent).Name == name
 		if err == nil && !apart {
 			apart, err = d.apart(ctx, parent, key)
 		}
@@ -581,6 +593,15 @@ func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
 	return found
 }
 
+// calledKey returns what reports call a unique key: its columns, since databases
+// make up names of indexes. An expression has none.
+func calledKey(t *sqldb.Table, k sqldb.UniqueKey) string {
+	if k.Name == sqldb.PrimaryName || !k.Simple() {
+		return k.Name
+	}
+	return covered(t, k)
+}
+
 // covered returns the names of the columns of a unique key, in brackets.
 func covered(t *sqldb.Table, k sqldb.UniqueKey) string {
 	var names []string
@@ -601,7 +622,7 @@ func (d *drafter) copiesOf(parent string) []NameCopy {
 	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
 		t := d.ws.target.Tables[name]
 		for _, ref := range d.references(t) {
-			if ref.Parent != parent || len(ref.Columns) != 1 || ref.When != "" {
+			if ref.Parent != parent || len(ref.Columns) != 1 || ref.When != "" || ref.Inside() {
 				continue
 			}
 			stem, ok := strings.CutSuffix(ref.Columns[0], "_id")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -95,9 +96,8 @@ func (f *nameFinder) candidates(t *sqldb.Table) []*sqldb.Column {
 }
 
 // count counts the names in some columns on one server, by one statement.
-func (f *nameFinder) count(
-	ctx context.Context, t *sqldb.Table, server int, all []foundName, doubled map[*sqldb.Column]bool,
-) error {
+func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all []foundName,
+	doubled map[*sqldb.Column]bool) error {
 	db := f.d.ws.servers[server].db
 	from := db.Tables[t.Name]
 	if from == nil {
@@ -193,9 +193,8 @@ func (f *nameFinder) shared(ctx context.Context, t *sqldb.Table, n foundName) (b
 }
 
 // had reports whether one of the servers before one has a name.
-func (f *nameFinder) had(
-	ctx context.Context, t *sqldb.Table, n foundName, before int, text string,
-) (bool, error) {
+func (f *nameFinder) had(ctx context.Context, t *sqldb.Table, n foundName, before int,
+	text string) (bool, error) {
 	for i, s := range f.d.ws.servers[:before] {
 		if n.counts[i] == 0 {
 			continue
@@ -231,4 +230,86 @@ func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []st
 		notes = append(notes, "REVIEW: so are those in "+other.column.Name)
 	}
 	return notes
+}
+
+// asNames is how a column may refer that repeats names which may change.
+const asNames = "names"
+
+// repeated leaves open what becomes of texts that are names of rows which may be renamed.
+func (f *nameFinder) repeated(ctx context.Context, p *Plan) error {
+	for _, parent := range slices.Sorted(maps.Keys(p.Tables)) {
+		r := p.Tables[parent].Rename
+		if r == nil {
+			continue
+		}
+		for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
+			t := f.d.ws.target.Tables[table]
+			if t == nil || f.d.known[table] != nil || !p.Tables[table].Policy.copies() {
+				continue
+			}
+			for _, c := range t.Writable() {
+				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
+				own := p.Tables[table].Rename
+				if c.Family != sqldb.FamilyText || own != nil && own.Column == c.Name ||
+					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
+					continue
+				}
+				evidence, err := f.repeats(ctx, table, c.Name, parent, r.Column)
+				if err != nil {
+					return err
+				}
+				if evidence != "" {
+					p.Tables[table].Undecided = append(p.Tables[table].Undecided, OpenColumn{Column: c.Name,
+						Candidate: parent + "." + r.Column, As: asNames, With: f.beside(t, parent), Evidence: evidence})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// beside returns the one column of a table that leads to another table, or "".
+func (f *nameFinder) beside(t *sqldb.Table, parent string) (column string) {
+	for _, ref := range f.d.references(t) {
+		if ref.Parent != parent || len(ref.Columns) != 1 || ref.Inside() {
+			continue
+		}
+		if column != "" && column != ref.Columns[0] {
+			return ""
+		}
+		column = ref.Columns[0]
+	}
+	return column
+}
+
+// repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
+func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named string) (string, error) {
+	const sampled, least = 500, 20
+	var parts []string
+	for i, s := range f.d.ws.servers {
+		of, names := s.db.Tables[table], s.db.Tables[parent]
+		if of == nil || names == nil || of.Column(column) == nil || names.Column(named) == nil {
+			continue
+		}
+		k, sel := s.db.Kind, newSelection(f.d.ws, i)
+		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", k.Quote(column), " FROM ",
+			sel.table(table), " WHERE ", k.Quote(column), " <> '' LIMIT ", strconv.Itoa(sampled)))
+		if err != nil || len(rows) == 0 {
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", k.Quote(named), ") FROM ", sel.table(parent),
+			" WHERE ", k.Quote(named), " IN (")
+		for n, row := range rows {
+			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
+		}
+		hits, err := s.db.Number(ctx, q.Add(")"))
+		if err != nil || len(rows) < least || hits*10 < int64(len(rows))*9 {
+			return "", err
+		}
+		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(rows)))
+	}
+	return strings.Join(parts, "; "), nil
 }

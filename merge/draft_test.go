@@ -72,6 +72,7 @@ func TestADraftDropsNoRow(t *testing.T) {
 			"CREATE TABLE arena_rank (id BIGINT NOT NULL PRIMARY KEY, place INTEGER)",
 			"CREATE TABLE schema_migrations (version VARCHAR(20) NOT NULL PRIMARY KEY)",
 			"CREATE TABLE codes (id BIGINT NOT NULL PRIMARY KEY, code VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE accounts (COUNTED, login VARCHAR(20) NOT NULL UNIQUE, paid INTEGER)",
 			"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
 			"CREATE TABLE hero_stats (hero_id BIGINT NOT NULL PRIMARY KEY, hp INTEGER, " +
 				"FOREIGN KEY (hero_id) REFERENCES heroes (id))",
@@ -88,6 +89,7 @@ func TestADraftDropsNoRow(t *testing.T) {
 				item("codes", key+", 'x'"), item("heroes", key+", 'Ann'"), item("hero_stats", key+", 5"),
 				item("bags", key+", 1"), item("days", "1, 5"), item("realm_days", fmt.Sprint(server, ", 1")),
 				"INSERT INTO visits (id, day) VALUES (1, 1), (2, 1)",
+				"INSERT INTO accounts (id, login, paid) VALUES (1, 'Ann', 5), (2, 'Bob', 5)",
 			}
 		}
 		servers, into, plan := small(t, target, schema, nil, append(rows(1), "INSERT INTO texts VALUES ('a')"),
@@ -99,11 +101,14 @@ func TestADraftDropsNoRow(t *testing.T) {
 			}
 		}
 		draft := draftOf(t, plan)
+		if note := draft.Tables["accounts"].Note; !strings.Contains(note, "added up (either with renumber: true") {
+			t.Errorf("the note of counted accounts does not say what sum needs: %s", note)
+		}
 		for name, want := range map[string]merge.Policy{
 			"player_settings": merge.Copy, "arena_rank": merge.Copy, "heroes": merge.Rename,
 			"hero_stats": merge.Copy, "bags": merge.Copy, "realm_days": merge.Copy, "visits": merge.Copy,
 			"texts":             merge.Copy, // only one server has a row
-			"schema_migrations": merge.NotDecided, "codes": merge.NotDecided, "days": merge.NotDecided,
+			"schema_migrations": merge.NotDecided, "codes": merge.NotDecided, "accounts": merge.NotDecided, "days": merge.NotDecided,
 			"pets": merge.NotDecided, "holders": merge.NotDecided,
 		} {
 			if p := draft.Tables[name]; p == nil || p.Policy != want || p.Note == "" {
@@ -127,8 +132,8 @@ func TestADraftDropsNoRow(t *testing.T) {
 				t.Errorf("%s: check found %v, want a remedy that says %q", name, found[merge.CodeUndecided], says)
 			}
 		}
-		if n := len(found[merge.CodeUndecided]); n != 5 {
-			t.Errorf("%d tables are undecided, want 5: %v", n, found)
+		if n := len(found[merge.CodeUndecided]); n != 6 {
+			t.Errorf("%d tables are undecided, want 6: %v", n, found)
 		}
 		if _, err := m.Run(t.Context()); !errors.Is(err, merge.ErrUndecided) {
 			t.Errorf("the run ended with %v", err)
@@ -146,6 +151,7 @@ func TestADraftDropsNoRow(t *testing.T) {
 		}
 		draft.Tables["codes"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"code"}}
 		draft.Tables["days"] = &merge.TablePlan{Policy: merge.Sum, Key: []string{"day"}, Sum: []string{"logins"}}
+		draft.Tables["accounts"] = &merge.TablePlan{Policy: merge.Sum, Key: []string{"login"}, Sum: []string{"paid"}, Renumber: merge.Behind}
 		run(t, open(t, draft))
 	})
 }

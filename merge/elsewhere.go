@@ -130,7 +130,7 @@ func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) b
 func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 	f, column := j.follows, ref.Columns[i]
 	return slices.ContainsFunc(f.links, func(l link) bool {
-		return l.column == column && l.of != ref.Parent && l.path+l.list == "" &&
+		return l.column == column && l.of != ref.Parent && !l.inside() &&
 			(l.when == "" || l.when == ref.When)
 	}) || slices.ContainsFunc(f.whole, func(w wholeLink) bool {
 		return w.of != ref.Parent && slices.Contains(w.columns, column)
@@ -140,7 +140,7 @@ func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 // stays reports whether every row of a table keeps what it has in a column.
 func (e *elsewhere) stays(j *tableJob, column string) bool {
 	p, f := j.plan, j.follows
-	if p.Renumber != "" && slices.Contains(j.to.Primary, column) || p.Policy == Custom || p.Set[column] != "" {
+	if p.Renumber != "" && j.key() != nil && j.key().Name == column || p.Set[column] != "" {
 		return false
 	}
 	if p.Rename != nil && (p.Rename.Column == column || slices.ContainsFunc(p.Rename.Derived,
@@ -174,9 +174,8 @@ type verdict struct {
 var errMany = errors.New("too many values")
 
 // look finds the values of a reference that lead to no row of their own server.
-func (e *elsewhere) look(
-	ctx context.Context, j *tableJob, src *sourceTable, ref sqldb.Reference,
-) (v verdict, err error) {
+func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
+	ref sqldb.Reference) (v verdict, err error) {
 	sel := newSelection(e.ws, src.server)
 	skipped := e.ws.jobs[ref.Parent] == nil
 	missing := sel.orphan(j, ref, "s")
@@ -249,9 +248,8 @@ func constants(k sqldb.Kind, key []any) string {
 
 // there tells which of some values lead to a row of another server or, if the plan skips the parent, of the
 // target. It reports whether the others may all the same lead to a row, in other letters.
-func (e *elsewhere) there(
-	ctx context.Context, src *sourceTable, ref sqldb.Reference, keys [][]any,
-) (there []bool, open bool, err error) {
+func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Reference,
+	keys [][]any) (there []bool, open bool, err error) {
 	there = make([]bool, len(keys))
 	parent := e.ws.jobs[ref.Parent]
 	if parent == nil {

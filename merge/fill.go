@@ -44,14 +44,11 @@ func (f *filler) all(ctx context.Context) error {
 
 func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *entry, p *progress) error {
 	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return !src.has(name) })
-	part := src
-	if src.job.plan.Policy != Custom { // a function has to see the whole row
-		names := append(slices.Clone(src.job.to.Primary), late...)
-		for _, ref := range src.job.refs {
-			names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
-		}
-		part = src.part(names)
+	names := append(slices.Clone(src.job.to.Primary), late...)
+	for _, ref := range src.job.refs {
+		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
 	}
+	part := src.part(names)
 	var conditions []string
 	kind := f.ws.servers[src.server].db.Kind
 	for _, name := range late {

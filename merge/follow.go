@@ -19,7 +19,11 @@ type link struct {
 	when   string // a condition in SQL; "" for all rows
 	path   string // where the keys are in a JSON column
 	list   string // what separates the keys of a list
+	bits   bits   // where the key is in a number
 }
+
+// inside reports whether keys are only a part of what the column holds.
+func (l link) inside() bool { return l.path+l.list != "" || l.bits.used() }
 
 // wholeLink is a reference of several columns to the primary key of a table whose rows may become one.
 type wholeLink struct {
@@ -51,7 +55,7 @@ func (ws *workspace) follow() {
 	origins := map[place][]link{}
 	for _, j := range ws.jobs {
 		if j.key() != nil && (j.plan.Renumber != "" || j.plan.Policy.collapses()) {
-			p := place{j.name, j.to.Primary[0]}
+			p := place{j.name, j.key().Name}
 			origins[p] = append(origins[p], link{column: p.column, of: j.name})
 		}
 	}
@@ -65,7 +69,10 @@ func (ws *workspace) follow() {
 					for _, o := range origins[from] {
 						l := link{column: column, of: o.of, when: both(ref.When, o.when, ref.Parent == j.name),
 							path: ref.Path, list: ref.List}
-						if o.path+o.list != "" || o.when != "" && ref.Parent != j.name ||
+						if ref.Bits != "" { // it can be read, since the plan is valid
+							l.bits, _ = parseBits(ref.Bits, append([]string{column}, ref.Rest...))
+						}
+						if o.inside() || o.when != "" && ref.Parent != j.name ||
 							slices.Contains(origins[at], l) || at == from {
 							continue
 						}
@@ -144,8 +151,19 @@ func (ws *workspace) followNames(named map[place][]nameLink) {
 		}
 		for _, c := range r.Copies {
 			j := ws.jobs[c.Table]
-			if j == nil || j.to.Column(c.Column) == nil || j.to.Column(c.Ref) == nil ||
-				len(parent.to.Primary) != 1 {
+			if j == nil || j.to.Column(c.Column) == nil || j.to.Column(c.Ref) == nil {
+				continue
+			}
+			if id := identityOf(parent.to); len(parent.to.Primary) != 1 {
+				if id == nil || !slices.Contains(parent.to.Primary, id.Name) {
+					ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
+						Message: "copies: no one column of the primary key tells its rows apart, so " + c.Table + "." +
+							c.Ref + " does not say whose name is beside it",
+						Remedy: "remove the entry, and change such copies on their server; or another policy"})
+					continue
+				}
+				j.follows.names = append(j.follows.names, nameLink{column: c.Column, of: parent.name,
+					key: keyOfNamed(parent, sqldb.Reference{Columns: []string{c.Ref}, Target: []string{id.Name}})})
 				continue
 			}
 			j.follows.names = append(j.follows.names, nameLink{column: c.Column, of: parent.name,
@@ -157,9 +175,9 @@ func (ws *workspace) followNames(named map[place][]nameLink) {
 				if ref.Parent != parent.name || at < 0 {
 					continue
 				}
-				if ref.When+ref.Path+ref.List != "" {
+				if ref.When != "" || ref.Inside() {
 					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[at],
-						Message: "a reference to a name that may change cannot have when:, path: or list:",
+						Message: "a reference to a name that may change cannot have when:, path:, list: or bits:",
 						Remedy:  "list the column under copies: of the rename"})
 					continue
 				}
@@ -222,6 +240,7 @@ type (
 	sourceLink struct {
 		link
 		at, when int
+		all      []int // the positions of all columns that hold parts of the key
 		own      bool  // it is the primary key itself
 		rivals   []int // links before it that may lead to the same keys
 	}
@@ -272,13 +291,18 @@ func identity(v any, c *sqldb.Column, raw bool) any {
 // meets reports whether two references out of one column may lead to the same key. Only different paths never
 // do: no key of a document is in two places.
 func (l link) meets(o link) bool {
-	return l.column == o.column && (l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))
+	shared := slices.ContainsFunc(l.bits.columns(l.column), func(name string) bool {
+		return slices.Contains(o.bits.columns(o.column), name)
+	})
+	return shared && l.bits.meets(o.bits) &&
+		(l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))
 }
 
 // repeats reports whether two references say the same of every key: that it is a key of one table, in one
 // place.
 func (l link) repeats(o link) bool {
-	return l.of == o.of && l.list == o.list && (l.path == "") == (o.path == "") && l.meets(o)
+	return l.of == o.of && l.list == o.list && l.bits == o.bits &&
+		(l.path == "") == (o.path == "") && l.meets(o)
 }
 
 // steps returns the steps of the path, so that a path is the same however it is written.

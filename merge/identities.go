@@ -50,17 +50,27 @@ func (id *Identity) table(name string) string {
 	return name
 }
 
-// holder is a text under in: of an identity.
-type holder struct{ table, column, when string }
+// holder is a text under in: of an identity. Several columns have + between them.
+type holder struct{ table, column, bits, when string }
 
-// parseHolder reads "table.column when condition".
+// parseHolder reads "table.column bits 24-47 when condition".
 func parseHolder(text string) (e holder, err error) {
 	at, when, conditional := strings.Cut(text, " when ")
+	at, in, packed := strings.Cut(at, " bits ")
 	dot := strings.LastIndex(at, ".")
 	if dot < 1 || dot == len(at)-1 || conditional && strings.TrimSpace(when) == "" {
-		return e, fmt.Errorf("%q is not written as table.column or table.column when condition", text)
+		return e, fmt.Errorf("%q is not written as table.column, table.column when condition, or table.column "+
+			"bits 24-47", text)
 	}
 	e = holder{table: at[:dot], column: strings.TrimSpace(at[dot+1:]), when: strings.TrimSpace(when)}
+	if packed {
+		if e.bits = strings.TrimSpace(in); e.bits == "" {
+			return e, fmt.Errorf("%q has no bits", text)
+		}
+		if _, err := parseBits(e.bits, strings.Split(e.column, "+")); err != nil {
+			return e, err
+		}
+	}
 	for _, pattern := range []string{e.table, e.column} {
 		if _, err := path.Match(pattern, ""); errors.Is(err, path.ErrBadPattern) {
 			return e, fmt.Errorf("%q is no pattern that can be read", pattern)
@@ -70,10 +80,14 @@ func parseHolder(text string) (e holder, err error) {
 }
 
 func (e holder) String() string {
-	if e.when == "" {
-		return e.table + "." + e.column
+	text := e.table + "." + e.column
+	if e.bits != "" {
+		text += " bits " + e.bits
 	}
-	return e.table + "." + e.column + " when " + e.when
+	if e.when != "" {
+		text += " when " + e.when
+	}
+	return text
 }
 
 // many reports whether the entry is a pattern.
@@ -159,7 +173,7 @@ func (p *Plan) resolved(target map[string]*sqldb.Table) (*Plan, []Problem) {
 // anything.
 func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sqldb.Table) (found bool) {
 	parent, key := target[id.table(name)], id.Key
-	r := Reference{Table: id.table(name), When: e.when}
+	r := Reference{Table: id.table(name), When: e.when, Bits: e.bits}
 	if parent != nil && len(parent.Primary) == 1 {
 		if key == "" {
 			key = parent.Primary[0]
@@ -169,7 +183,9 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 		r.Target = []string{key}
 	}
 	if !e.many() {
-		r.Column = e.column
+		if r.Column = e.column; e.bits != "" && strings.Contains(e.column, "+") {
+			r.Column, r.Columns = "", strings.Split(e.column, "+")
+		}
 		p.Tables[e.table].References = append(p.Tables[e.table].References, r)
 		return true
 	}
@@ -196,7 +212,7 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 // identify puts a reference that was found in the data under its identity, and reports whether it can be
 // written there.
 func (p *Plan) identify(f census.Finding) bool {
-	e := holder{f.Table, f.Name, f.When}
+	e := holder{table: f.Table, column: f.Name, when: f.When}
 	if !e.plain() {
 		return false
 	}

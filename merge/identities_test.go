@@ -2,6 +2,7 @@ package merge_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,4 +85,40 @@ func mustParse(t *testing.T, text string) *merge.Plan {
 		t.Fatal(err)
 	}
 	return plan
+}
+
+// A table may have its counted key beside a primary key of several columns, as guilds do that are known by their
+// leader, too.
+func TestAUniqueColumnBesideThePrimaryKeyIsAnIdentity(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE guilds (id INTEGER NOT NULL, leader BIGINT NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id, leader), UNIQUE (id))",
+			"CREATE TABLE ranks (guild INTEGER NOT NULL, pos INTEGER NOT NULL, guild_name VARCHAR(20) NOT NULL, tag VARCHAR(20) NOT NULL, " +
+				"PRIMARY KEY (guild, pos))",
+		}
+		rows := func(server int) (all []string) {
+			for n := 3; n < 30; n++ {
+				all = append(all, fmt.Sprintf("INSERT INTO guilds VALUES (%d, %s, 'Guild%d')", n, id(server, n), n),
+					fmt.Sprintf("INSERT INTO ranks VALUES (%d, %d, 'Guild%d', '%s')", n, n%4, n, id(server, n)))
+			}
+			return all
+		}
+		for _, renumber := range []merge.Renumbering{merge.Apart, merge.Behind} {
+			_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+				"guilds": {Policy: merge.Rename, Renumber: renumber, Rename: &merge.RenamePlan{Column: "name",
+					Copies: []merge.NameCopy{{Table: "ranks", Column: "guild_name", Ref: "guild"}}}},
+				"ranks": {Policy: merge.Copy}}, rows(1), rows(2))
+			plan.Identities = map[string]*merge.Identity{"guilds": {Key: "id", In: []string{"ranks.guild"}}}
+			run(t, open(t, plan))
+			const right = "SELECT COUNT(*) FROM ranks r JOIN guilds g ON g.id = r.guild AND g.name = r.guild_name WHERE r.tag = "
+			text := map[string]string{"postgres": "g.leader::text", "sqlite": "CAST(g.leader AS TEXT)", "mysql": "CAST(g.leader AS CHAR)"}
+			if n := into.number(t, right+text[target.Dialect]); n != 54 {
+				t.Errorf("renumber %s: %d of 54 ranks are right", renumber, n)
+			}
+			if n := into.number(t, "SELECT COUNT(DISTINCT name) FROM guilds"); n != 54 {
+				t.Errorf("renumber %s: %d names of 54 guilds", renumber, n)
+			}
+		}
+	})
 }

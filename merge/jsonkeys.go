@@ -12,20 +12,37 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// keys returns the keys inside a JSON document or a list.
-func (l sourceLink) keys(v any) ([]any, error) {
+// parts returns what a row has in the columns of the reference, or nil if that is no reference.
+func (l sourceLink) parts(r row) []any {
+	values := make([]any, len(l.all))
+	for i, at := range l.all {
+		if values[i] = r.values[at]; values[i] == nil {
+			return nil
+		}
+	}
+	if !r.holds(l.when) {
+		return nil
+	}
+	return values
+}
+
+// keys returns the keys inside a JSON document, a list or numbers.
+func (l sourceLink) keys(values []any) ([]any, error) {
 	var all []any
-	_, err := l.replace(v, func(v any) (any, error) {
+	_, err := l.replace(values, func(v any) (any, error) {
 		all = append(all, v)
 		return v, nil
 	})
 	return all, err
 }
 
-// replace calls fn for every key inside a JSON document or a list and puts what it returns in its place. All
-// else stays as it is, to the byte.
-func (l sourceLink) replace(v any, fn func(any) (any, error)) (any, error) {
-	text := sqldb.Text(v)
+// replace calls fn for every key inside a JSON document, a list or numbers and puts what it returns in its
+// place. All else stays as it is, to the byte.
+func (l sourceLink) replace(values []any, fn func(any) (any, error)) ([]any, error) {
+	if l.bits.used() {
+		return l.bits.replace(values, fn)
+	}
+	text := sqldb.Text(values[0])
 	var err error
 	switch {
 	case l.path != "":
@@ -41,10 +58,10 @@ func (l sourceLink) replace(v any, fn func(any) (any, error)) (any, error) {
 	default:
 		text, err = replaceInList(text, l.list, fn)
 	}
-	if _, isBytes := v.([]byte); isBytes {
-		return []byte(text), err
+	if _, isBytes := values[0].([]byte); isBytes {
+		return []any{[]byte(text)}, err
 	}
-	return text, err
+	return []any{text}, err
 }
 
 // arrayList is the list of a column that is an array of PostgreSQL.

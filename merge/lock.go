@@ -59,13 +59,18 @@ type LockedKey struct {
 	Column string `yaml:"column"`
 	// When is the condition for the rows that refer; "" means all.
 	When string `yaml:"when,omitempty"`
+	// As says where in the column the keys may be, such as bits 24-47 or path $.id, and With is the column that
+	// has their higher half.
+	As   string `yaml:"as,omitempty"`
+	With string `yaml:"with,omitempty"`
 }
 
 // says is the verdict, with the tables that a reference leads to.
 func (c LockedColumn) says() string {
 	text := c.Verdict
 	if text == census.Reference.String() {
-		for i, k := range c.Of {
+		whole := slices.DeleteFunc(slices.Clone(c.Of), func(k LockedKey) bool { return k.As != "" })
+		for i, k := range whole {
 			text += []string{" of ", " and "}[min(i, 1)] + k.Table + "." + k.Column
 		}
 	}
@@ -81,7 +86,7 @@ func (c LockedColumn) holds(key LockedKey) bool {
 // refers reports whether the column refers to a key, or may.
 func (c LockedColumn) refers(key LockedKey) bool {
 	return slices.ContainsFunc(c.Of, func(of LockedKey) bool {
-		return of.Table == key.Table && of.Column == key.Column
+		return of.Table == key.Table && of.Column == key.Column && of.As == ""
 	})
 }
 
@@ -240,12 +245,13 @@ func (l *Lock) add(found []census.Finding) {
 	seen := map[census.Column]bool{}
 	for _, f := range found {
 		c := l.Tables[f.Table].Columns[f.Name]
-		if !seen[f.Column] {
+		if !seen[f.Column] && f.As == "" { // what a sample says of a part is no verdict
 			c = LockedColumn{Type: c.Type, Verdict: f.Verdict.String(), Hits: map[string]string{}}
 			seen[f.Column] = true
 		}
 		if f.Verdict >= census.Possible {
-			c.Of = append(c.Of, LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When})
+			c.Of = append(c.Of, LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When,
+				As: f.As, With: f.With})
 		}
 		for key, hits := range f.Hits {
 			c.Hits[key.String()] = hits

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
-	"slices"
 )
 
 // Opener opens the database that a DSN of the plan names, with a driver that the caller has registered:
@@ -16,7 +15,6 @@ type options struct {
 	log          *slog.Logger
 	onProgress   func(Progress)
 	hooks        Hooks
-	funcs        map[string]Func
 	chunkRows    int
 	maxConflicts int // how many conflicts a report lists for each table
 	portable     bool
@@ -41,9 +39,6 @@ func WithProgress(fn func(Progress)) Option { return func(o *options) { o.onProg
 
 // WithHooks sets functions that Run calls.
 func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }
-
-// WithFunc registers a function for the policy custom, under the name that the plan uses.
-func WithFunc(name string, fn Func) Option { return func(o *options) { o.funcs[name] = fn } }
 
 // WithChunk sets how many rows are written in one transaction, 10,000 by default, or fewer if they have
 // more than 8 MB and go through this program. Values below 1 change nothing. The journal is only the same
@@ -78,37 +73,4 @@ type Hooks struct {
 	AfterTable func(ctx context.Context, table string) error
 	// AfterMerge is called before the run is marked as done.
 	AfterMerge func(ctx context.Context) error
-}
-
-// Func is a function of the policy custom. It may change the row, and returns false to leave it out. It
-// must do the same to a row every time: rows are read once to find conflicts, again to be copied and
-// verified, and once more after a crash.
-type Func func(ctx context.Context, r *Row) (keep bool, err error)
-
-// Row is a row on its way to the target. It is valid only during the call of a [Func].
-type Row struct {
-	server Server
-	names  []string
-	values []any
-}
-
-// Server returns the server that the row comes from.
-func (r *Row) Server() Server { return r.server }
-
-// Get returns the value of a column: nil, int64, uint64, float64, string or []byte. It is nil if there is no
-// such column.
-func (r *Row) Get(column string) any {
-	if at := slices.Index(r.names, column); at >= 0 {
-		return r.values[at]
-	}
-	return nil
-}
-
-// Set changes a column; it returns false if there is none of that name. The types are those of Get.
-func (r *Row) Set(column string, value any) bool {
-	at := slices.Index(r.names, column)
-	if at >= 0 {
-		r.values[at] = value
-	}
-	return at >= 0
 }

@@ -103,6 +103,12 @@ type ConservedSum struct {
 	Expression string `yaml:"expression" json:"expression"`
 }
 
+// MarshalYAML writes the sum on one line.
+func (s ConservedSum) MarshalYAML() (any, error) {
+	type bare ConservedSum
+	return onOneLine(bare(s))
+}
+
 // Policy says what happens to the rows of a table.
 type Policy string
 
@@ -115,7 +121,6 @@ const (
 	Newest    Policy = "newest"
 	Rebuild   Policy = "rebuild"
 	Skip      Policy = "skip"
-	Custom    Policy = "custom"
 	// NotDecided is what Draft writes where only somebody who knows the game can tell what becomes of rows.
 	// Check reports each such table, with the policies to choose from, and Run refuses the plan.
 	NotDecided Policy = "undecided"
@@ -144,8 +149,6 @@ type TablePlan struct {
 	Max []string `yaml:"max,omitempty" json:"max,omitempty"`
 	// By is the column that the policy newest compares.
 	By string `yaml:"by,omitempty" json:"by,omitempty"`
-	// Func is the name of the function of the policy custom.
-	Func string `yaml:"func,omitempty" json:"func,omitempty"`
 	// Where is an SQL condition for the rows that are copied, such as "level > 5 OR paid > 0". A row that
 	// refers to a row that is not copied is an orphan.
 	Where string `yaml:"where,omitempty" json:"where,omitempty"`
@@ -176,6 +179,21 @@ type TablePlan struct {
 	Set map[string]string `yaml:"set,omitempty" json:"set,omitempty"`
 	// BadRows is stop, the default, or quarantine.
 	BadRows string `yaml:"bad_rows,omitempty" json:"bad_rows,omitempty"`
+}
+
+// MarshalYAML writes a table on one line, if that is not too long.
+func (t *TablePlan) MarshalYAML() (any, error) {
+	const longest = 200
+	type bare TablePlan
+	node, err := onOneLine((*bare)(t))
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.Marshal(node)
+	if err == nil && len(text) > longest {
+		node.Style = 0
+	}
+	return node, err
 }
 
 // RenamePlan says which row keeps a name that several rows have, and how the others are named.
@@ -240,6 +258,9 @@ type Reference struct {
 	// List is the separator of a column that holds several keys as text, such as 17,18,19. The list of a
 	// PostgreSQL array is "array".
 	List string `yaml:"list,omitempty" json:"list,omitempty"`
+	// Bits are the first and the last bit of a whole number in which the key is, such as 24-47. Columns then
+	// are several that hold parts of one key in these bits, the lowest part first.
+	Bits string `yaml:"bits,omitempty" json:"bits,omitempty"`
 	// Note says what speaks for the reference, for those who review the plan.
 	Note string `yaml:"note,omitempty" json:"-"`
 }
@@ -249,8 +270,27 @@ type OpenColumn struct {
 	Column string `yaml:"column" json:"column"`
 	// Candidate is the column whose keys the values may be, such as characters.id.
 	Candidate string `yaml:"candidate" json:"candidate"`
+	// As says where in the column the keys may be: bits 24-47, path $.id, list ",", or names that may change.
+	// With is the column that has their higher half.
+	As   string `yaml:"as,omitempty" json:"as,omitempty"`
+	With string `yaml:"with,omitempty" json:"with,omitempty"`
+	// When is the condition for the rows in which they may be.
+	When string `yaml:"when,omitempty" json:"when,omitempty"`
 	// Evidence says what speaks for it and what against it.
 	Evidence string `yaml:"evidence,omitempty" json:"-"`
+}
+
+// MarshalYAML writes the column on one line.
+func (o OpenColumn) MarshalYAML() (any, error) {
+	type bare OpenColumn
+	return onOneLine(bare(o))
+}
+
+func onOneLine(v any) (*yaml.Node, error) {
+	node := &yaml.Node{}
+	err := node.Encode(v)
+	node.Style = yaml.FlowStyle
+	return node, err
 }
 
 // columns returns the columns of the reference.
@@ -337,7 +377,7 @@ func (p *Plan) Save(path string) (err error) {
 const heading = `# What is merged into what, and what becomes of every table.
 
 #
-# Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip, custom.
+# Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip.
 # A table that is undecided has to get one of them before anything is merged.
 # With apart: all, keys that were counted on any server become others, in a range that was free on all of
 # them, so that a reference that nobody knows of leads to no row. The table merge_offsets of the target says
@@ -418,13 +458,11 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 }
 
 func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
-	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, Custom, NotDecided}
+	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, NotDecided}
 	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", at, t.Policy, all)
 	errs.check((t.Policy == Rename) == (t.Rename != nil),
 		"%sthe policy rename and the entry rename belong together", at)
 	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together", at)
-	errs.check((t.Policy == Custom) == (t.Func != ""), "%sthe policy custom and the entry func belong together",
-		at)
 	errs.check(t.Policy == Sum || len(t.Sum)+len(t.Min)+len(t.Max) == 0,
 		"%ssum, min and max belong to the policy sum", at)
 	errs.check(t.Policy != Sum || len(t.Sum) > 0, "%sthe policy sum needs the entry sum, the columns to add",
@@ -434,7 +472,7 @@ func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
 		"%sorphans is %q, not refuse, drop or null", at, t.Orphans)
 	errs.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
 		"%sbad_rows is %q, not stop or quarantine", at, t.BadRows)
-	errs.check(t.Renumber == "" || t.Policy != Custom && t.Policy.copies(),
+	errs.check(t.Renumber == "" || t.Policy.copies(),
 		"%srenumber goes with copy, rename, sum, keep_first and newest only", at)
 	errs.check(t.Renumber != Apart || t.Policy == Copy || t.Policy == Rename,
 		"%srenumber: apart goes with copy and rename only", at)
@@ -449,9 +487,12 @@ func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
 		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", at, r.Table)
 		errs.check((r.Column == "") != (len(r.Columns) == 0), "%sreferences: each needs either column or "+
 			"columns", at)
-		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()),
+		_, err := parseBits(r.Bits, r.columns())
+		errs.check(err == nil, "%sreferences: %v", at, err)
+		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()) || r.Bits != "" && len(r.Target) == 1,
 			"%sreferences: target needs as many columns as the reference", at)
-		errs.check(r.Path == "" || r.List == "", "%sreferences: path and list exclude each other", at)
+		errs.check(r.Path == "" && r.List == "" || r.Path == "" && r.Bits == "" || r.List == "" && r.Bits == "",
+			"%sreferences: path, list and bits exclude each other", at)
 		errs.check(r.Path == "" && r.List == "" || len(r.columns()) == 1,
 			"%sreferences: path and list need one column", at)
 	}

@@ -98,26 +98,6 @@ func TestRowsBecomeOneByTheKeyOfThePlanOnly(t *testing.T) {
 	})
 }
 
-func TestAFunctionOfTheGameSeesEveryRow(t *testing.T) {
-	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
-		schema := []string{"CREATE TABLE flags (name VARCHAR(20) NOT NULL PRIMARY KEY, value INTEGER)"}
-		_, into, plan := small(t, target, schema,
-			map[string]*merge.TablePlan{"flags": {Policy: merge.Custom, Func: "prefix"}},
-			[]string{"INSERT INTO flags VALUES ('a', 1), ('gone', 2)"}, []string{"INSERT INTO flags VALUES ('a', 3)"})
-		prefix := func(_ context.Context, r *merge.Row) (bool, error) {
-			if r.Get("name") == "gone" {
-				return false, nil
-			}
-			return r.Set("name", r.Server().Name+"."+r.Get("name").(string)), nil
-		}
-		run(t, open(t, plan, merge.WithFunc("prefix", prefix)))
-		if got := into.texts(t, "SELECT name FROM flags ORDER BY name"); fmt.Sprint(got) != "[s1.a s2.a]" {
-			t.Errorf("flags are %v", got)
-		}
-	})
-}
-
 func TestWhatDoesNotMeetTheConditionStaysBehind(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {

@@ -102,9 +102,6 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 				"items": {Policy: merge.Copy}},
 			code: merge.CodeOrphan, says: "not copied",
 		},
-		"a function that is not registered": {
-			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Custom, Func: "wash"}}, code: merge.CodePlan, says: "wash",
-		},
 		"a column that is not there": {
 			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Newest, Key: []string{"id"}, By: "age"}}, code: merge.CodePlan, says: "age",
 		},
@@ -198,6 +195,20 @@ func TestOrphansAreDroppedOrLoseTheirReference(t *testing.T) {
 			if n := into.number(t, "SELECT COUNT(*) FROM roles"); n != 120 {
 				t.Errorf("%d roles", n)
 			}
+		}
+	})
+}
+
+func TestAUniqueKeyIsCalledByItsColumns(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, []string{"CREATE TABLE accounts (id BIGINT NOT NULL PRIMARY KEY, login VARCHAR(20) NOT NULL UNIQUE)"},
+			map[string]*merge.TablePlan{"accounts": {Policy: merge.Copy}},
+			[]string{"INSERT INTO accounts VALUES (" + id(1, 1) + ", 'Ann')"}, []string{"INSERT INTO accounts VALUES (" + id(2, 1) + ", 'Ann')"})
+		report, found := problems(t, open(t, plan))
+		if p := found[merge.CodeUniqueKey]; len(p) != 1 || !strings.Contains(p[0].Message, "in (login)") ||
+			len(report.Conflicts) != 1 || report.Conflicts[0].Key != "(login)" {
+			t.Errorf("check found %v, %v", found, report.Conflicts)
 		}
 	})
 }

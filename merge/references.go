@@ -62,17 +62,18 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 			continue
 		}
 		parent := a.ws.jobs[l.of].key()
-		keysIn := func(v any) ([]any, error) { return []any{v}, nil }
-		if l.path+l.list != "" {
+		keysIn := func(values []any) ([]any, error) { return values, nil }
+		if l.inside() {
 			keysIn = l.keys
 		}
 		var keys []string
 		if a.moves[of] > 0 && !l.own {
 			for _, r := range rows {
-				if r.values[l.at] == nil || !r.holds(l.when) {
+				values := l.parts(r)
+				if values == nil {
 					continue
 				}
-				found, err := keysIn(r.values[l.at])
+				found, err := keysIn(values)
 				if err != nil {
 					return a.unreadable(src, r, l, err)
 				}
@@ -86,7 +87,8 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 			return err
 		}
 		for i, r := range rows {
-			if r.values[l.at] == nil || !r.holds(l.when) {
+			whole := l.parts(r)
+			if whole == nil {
 				continue
 			}
 			done, err := src.settled(n, r)
@@ -97,20 +99,23 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 				continue
 			}
 			to := src.pairs[l.at].to
-			if l.path+l.list != "" {
-				at, whole := [2]int{i, l.at}, r.values[l.at]
-				if changed, ok := inside[at]; ok {
-					whole = changed
+			if l.inside() {
+				for n, at := range l.all {
+					if changed, ok := inside[[2]int{i, at}]; ok {
+						whole[n] = changed
+					}
 				}
-				v, err := l.replace(whole, func(v any) (any, error) {
+				now, err := l.replace(whole, func(v any) (any, error) {
 					now, err := a.newValue(of, identity(v, parent, src.raw), moves)
 					return numberKey(now, parent), err
 				})
 				if err != nil {
 					return a.unreadable(src, r, l, err)
 				}
-				inside[at] = v
-				changes = append(changes, change{i, l.at, v})
+				for n, at := range l.all {
+					inside[[2]int{i, at}] = now[n]
+					changes = append(changes, change{i, at, now[n]})
+				}
 				continue
 			}
 			old := identity(r.values[l.at], parent, src.raw)
@@ -192,7 +197,7 @@ func (a *applier) finalKey(ctx context.Context, j *tableJob, server int64, key [
 	final := slices.Clone(key)
 	for _, l := range j.follows.links {
 		at := slices.Index(j.to.Primary, l.column)
-		if at < 0 || l.when+l.path+l.list != "" || key[at] == nil {
+		if at < 0 || l.when != "" || l.inside() || key[at] == nil {
 			continue
 		}
 		of := tableServer{l.of, server}

@@ -89,9 +89,8 @@ func (r *renamer) rename(ctx context.Context) error {
 }
 
 // renameFound gives new names to the rows that were found, and then numbers to those that were only cut.
-func (r *renamer) renameFound(
-	ctx context.Context, key sqldb.UniqueKey, round int, found int64,
-) (changed int64, err error) {
+func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey, round int,
+	found int64) (changed int64, err error) {
 	var keeper stagedRow
 	r.most = r.greatest + 2*found // those that count on move the greatest by as much
 	cut := int64(0)
@@ -181,9 +180,8 @@ func (r *renamer) preference() []string {
 // renamePage gives the next name to every row of a page except the first of each group. It returns how many
 // rows got a name, and how many of these were only cut and still need a number: they have negative tries, and
 // get their number when they come again with their rank. Then there is no keeper.
-func (r *renamer) renamePage(
-	ctx context.Context, key sqldb.UniqueKey, round int, page []stagedRow, keeper *stagedRow,
-) (named, open int64, err error) {
+func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, round int, page []stagedRow,
+	keeper *stagedRow) (named, open int64, err error) {
 	p := r.job.plan.Rename
 	at := r.stage.at(p.Column)
 	var losers []stagedRow

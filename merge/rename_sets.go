@@ -21,7 +21,7 @@ import (
 func (r *renamer) atOnce(keys []sqldb.UniqueKey) bool {
 	by, _ := keys[0].Terms(r.ws.target.Kind)
 	return len(keys) == 1 && by != "" && !keys[0].Computed() && r.job.plan.Rename.Keep != "none" &&
-		len(r.job.to.Exclusions) == 0 && (r.job.plan.Rename.When == "" || keys[0].Name == anyName)
+		(r.job.plan.Rename.When == "" || keys[0].Name == anyName)
 }
 
 // renameAtOnce gives new names in one key.
@@ -252,9 +252,8 @@ func (r *renamer) noteNamed(ctx context.Context, key sqldb.UniqueKey, count int6
 
 // eachNamed calls fn for the rows with new names, in their order, as many as the report may list. The row is
 // that of the stage to which a column leads, and the values are the expressions of the list.
-func (r *renamer) eachNamed(
-	ctx context.Context, column string, list []string, fn func(g stagedRow, values []any) error,
-) error {
+func (r *renamer) eachNamed(ctx context.Context, column string, list []string,
+	fn func(g stagedRow, values []any) error) error {
 	t := r.ws.target
 	q := sqldb.NewStatement(t.Kind, "SELECT ", strings.Join(append([]string{"k.merge_server", "k.merge_key"},
 		list...), ", "), " FROM ", r.stage.named, " AS s JOIN ", r.stage.name, " AS k ON k.merge_n = ", column,

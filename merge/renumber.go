@@ -172,9 +172,8 @@ func (o *keyOffsets) span(ctx context.Context, server int, table, key string, co
 
 // counted returns the least and the greatest key of a table of a server that was counted, each -1 without
 // one, and whether there are keys that a generator made.
-func (o *keyOffsets) counted(
-	ctx context.Context, server int, table, column string,
-) (least, greatest int64, made bool, err error) {
+func (o *keyOffsets) counted(ctx context.Context, server int,
+	table, column string) (least, greatest int64, made bool, err error) {
 	db := o.ws.servers[server].db
 	key := db.Kind.Quote(column)
 	limit := strconv.FormatInt(o.ws.minGenerated, 10)
@@ -219,10 +218,10 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	for of := range added { // the sources are what they were, so this has not changed either
 		i := slices.IndexFunc(o.ws.servers, func(s *server) bool { return s.Number == of.server })
 		j := o.ws.jobs[of.table]
-		if i < 0 || j.sources[i] == nil || j.sources[i].from.Column(j.to.Primary[0]) == nil {
+		if i < 0 || j.sources[i] == nil || j.sources[i].from.Column(j.key().Name) == nil {
 			continue
 		}
-		least, _, _, err := o.counted(ctx, i, of.table, j.to.Primary[0])
+		least, _, _, err := o.counted(ctx, i, of.table, j.key().Name)
 		if err != nil {
 			return false, err
 		}
@@ -278,7 +277,7 @@ func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 			continue
 		}
 		db := o.ws.servers[i].db
-		key := db.Kind.Quote(j.to.Primary[0])
+		key := db.Kind.Quote(j.key().Name)
 		n, err := db.Number(ctx, sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ",
 			newSelection(o.ws, i).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
 			key, " >= ", strconv.FormatInt(o.ws.minGenerated, 10)))

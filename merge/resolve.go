@@ -26,9 +26,8 @@ type resolver struct {
 }
 
 // newResolver loads the keys of a table into a stage.
-func newResolver(
-	ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey, report *CheckReport, tick func(int),
-) (*resolver, error) {
+func newResolver(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey, report *CheckReport,
+	tick func(int)) (*resolver, error) {
 	ws := d.ws
 	s, err := newStage(ctx, d, j, keys, tick)
 	if err != nil {
@@ -65,8 +64,9 @@ func (r *resolver) note(key sqldb.UniqueKey, keeper, other stagedRow, resolution
 	}
 	r.noted[r.ref(other)] = len(r.report.Conflicts)
 	r.report.Conflicts = append(r.report.Conflicts, Conflict{
-		Table: r.job.name, Key: key.Name, Value: r.valueOf(key, other), Resolution: resolution, NewName: name,
-		Keeper: r.ref(keeper), Other: r.ref(other),
+		Table: r.job.name, Key: calledKey(r.job.to, key), Value: r.valueOf(key, other), Resolution: resolution,
+		NewName: name,
+		Keeper:  r.ref(keeper), Other: r.ref(other),
 	})
 }
 
@@ -113,7 +113,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	})
 	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
 		Count:   count,
-		Message: "equal to another row in " + key.Name + ", as the target compares them",
+		Message: "equal to another row in " + calledKey(r.job.to, key) + ", as the target compares them",
 	}
 	named := r.job.plan.Rename != nil && r.job.plan.Rename.changes(key)
 	primary := key.Name == sqldb.PrimaryName

@@ -239,9 +239,8 @@ func (r *runner) keepCounters(ctx context.Context) error {
 }
 
 // expect opens the journal for one table of one server. The check has compared its fingerprint at its end.
-func (r *runner) expect(
-	ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport, fingerprints map[tableServer]string,
-) error {
+func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport,
+	fingerprints map[tableServer]string) error {
 	s := r.ws.servers[src.server]
 	fingerprint := fingerprints[tableServer{j.name, s.Number}]
 	steps := []string{stepCopy}

@@ -50,9 +50,8 @@ func fixedColumns() []*sqldb.Column {
 }
 
 // newStage makes the temporary table and fills it with the rows as they would be written.
-func newStage(
-	ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey, tick func(n int),
-) (*stage, error) {
+func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey,
+	tick func(n int)) (*stage, error) {
 	ws := d.ws
 	ws.stages++
 	s := &stage{ws: ws, decisions: d, job: j, columns: stagedColumns(j, keys),
@@ -98,8 +97,8 @@ func (s *stage) analyze(ctx context.Context, name string) error {
 
 // stagedColumns returns the columns that conflicts and their resolution depend on.
 func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
-	if len(j.to.Exclusions) > 0 || j.plan.Policy.collapses() {
-		return j.to.Writable() // they may be about any column, and rows that become one are compared in each
+	if j.plan.Policy.collapses() {
+		return j.to.Writable() // rows that become one are compared in each
 	}
 	names := slices.Clone(j.to.Primary)
 	p := j.plan
@@ -185,18 +184,16 @@ func (s *stage) drop(ctx context.Context) error {
 	return nil
 }
 
-// load adds the rows of one server, as they would be written: with redirected references, new keys, and
-// the changes of the policy custom.
+// load adds the rows of one server, as they would be written: with redirected references and new
+// keys.
 func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sqldb.Writer,
 	tick func(n int)) error {
 	names := sqldb.ColumnNames(s.columns)
-	if s.job.plan.Policy != Custom { // a function has to see the whole row
-		needed := slices.Clone(names)
-		for _, ref := range s.job.refs {
-			needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
-		}
-		src = src.part(needed)
+	needed := slices.Clone(names)
+	for _, ref := range s.job.refs {
+		needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
 	}
+	src = src.part(needed)
 	in := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
 	apply := &applier{s.decisions}
 	positions := src.positions(names)
@@ -210,9 +207,6 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 			return err
 		}
 		if err := apply.references(ctx, src, rows); err != nil {
-			return err
-		}
-		if rows, err = apply.custom(ctx, src, rows); err != nil {
 			return err
 		}
 		batch := make([][]any, len(rows))

@@ -47,12 +47,33 @@ type pair struct {
 	native   bool // both have the same type on the same kind of database
 }
 
-// key returns the column of a primary key that consists of one column, or nil.
+// key returns the column that identifies rows: the primary key, if it consists of one column, or, of a table
+// whose keys are renumbered, the one unique column of whole numbers. It is nil without one.
 func (j *tableJob) key() *sqldb.Column {
-	if len(j.to.Primary) != 1 {
-		return nil
+	if len(j.to.Primary) == 1 || j.plan.Renumber != "" && !j.plan.Policy.collapses() {
+		return identityOf(j.to)
 	}
-	return j.to.Column(j.to.Primary[0])
+	return nil
+}
+
+// identityOf returns the column that identifies the rows of a table, or nil if there are none or several.
+func identityOf(t *sqldb.Table) (found *sqldb.Column) {
+	if len(t.Primary) == 1 {
+		return t.Column(t.Primary[0])
+	}
+	for _, k := range t.Unique {
+		if !k.Simple() || len(k.Parts) != 1 {
+			continue
+		}
+		switch c := t.Column(k.Parts[0].Column); {
+		case c == nil || c.Family != sqldb.FamilyInt || c == found:
+		case found != nil:
+			return nil
+		default:
+			found = c
+		}
+	}
+	return found
 }
 
 // nullable returns a column of a reference that can be NULL until the parent row exists, or "".
@@ -77,8 +98,7 @@ func (j *tableJob) computed(k sqldb.UniqueKey) bool {
 // refers reports whether a column is part of a known reference.
 func (j *tableJob) refers(column string) bool {
 	return slices.ContainsFunc(j.refs, func(ref sqldb.Reference) bool {
-		return slices.Contains(ref.Columns,
-			column)
+		return slices.Contains(ref.Columns, column) || slices.Contains(ref.Rest, column)
 	})
 }
 
@@ -220,9 +240,10 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		}
 	}
 	for _, l := range j.follows.links {
-		if src.has(l.column) && exists(l.of) {
+		if !slices.Contains(src.positions(l.bits.columns(l.column)), -1) && exists(l.of) {
 			src.links = append(src.links, sourceLink{link: l, at: src.at(l.column), when: condition(l.when),
-				own: l.of == j.name && len(j.to.Primary) == 1 && j.to.Primary[0] == l.column})
+				all: src.positions(l.bits.columns(l.column)),
+				own: l.of == j.name && j.key() != nil && j.key().Name == l.column})
 		}
 	}
 	for n := range src.links {

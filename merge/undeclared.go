@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
 // closed refuses what the plan does not know of the columns of the servers: those of which an earlier lock
@@ -16,7 +17,8 @@ import (
 func (c *schemaCheck) closed(ctx context.Context) error {
 	earlier := c.ws.lock
 	changes := func(j *tableJob) bool {
-		return j != nil && j.counted() && (j.plan.Renumber != "" || j.plan.Policy.collapses())
+		return j != nil && j.key() != nil && j.key().Family == sqldb.FamilyInt &&
+			(j.plan.Renumber != "" || j.plan.Policy.collapses())
 	}
 	if earlier == nil && !slices.ContainsFunc(c.ws.order, changes) {
 		return nil
@@ -37,11 +39,11 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 			col := now.Tables[j.name].Columns[to.Name]
 			for _, of := range col.Of {
 				parent := c.ws.jobs[of.Table]
-				if !changes(parent) || parent.to.Primary[0] != of.Column || c.answered(j, to.Name, of.Table) {
+				if !changes(parent) || parent.key().Name != of.Column || c.answered(j, to.Name, of.Table) {
 					continue
 				}
 				is, report := "are", c.report.problem
-				if col.Verdict != census.Reference.String() { // a few small numbers are keys by chance
+				if col.Verdict != census.Reference.String() || of.As != "" { // a few small numbers are keys by chance
 					is, report = "may be", c.report.warn
 				}
 				r := inPlan(census.Column{Table: j.name, Name: to.Name}, of)
@@ -69,10 +71,26 @@ func declareIt(reference, column string) string {
 
 // inPlan says in words how a plan declares that a column refers to keys.
 func inPlan(col census.Column, of LockedKey) string {
-	if e := (holder{col.Table, col.Name, of.When}); e.plain() {
+	columns := strings.Trim(col.Name+"+"+of.With, "+")
+	in, packed := strings.CutPrefix(of.As, "bits ")
+	if e := (holder{col.Table, columns, in, of.When}); e.plain() && (packed || of.As == "") {
 		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), of.Table, of.Column)
 	}
+	if of.As == asNames {
+		return "{table: " + col.Table + ", column: " + col.Name + ", ref: " +
+			cmp.Or(of.With, "...") + "} under copies: of the rename of " +
+			of.Table + ", where ref is the column that leads to the row of the name"
+	}
 	text := "{column: " + col.Name + ", table: " + of.Table + ", target: [" + of.Column + "]"
+	switch word, where, _ := strings.Cut(of.As, " "); {
+	case packed:
+		text += ", bits: " + in
+	case word == "path" || word == "list":
+		text += fmt.Sprintf(", %s: %q", word, cmp.Or(where, ","))
+	case word != "":
+		return "no reference, since none leads to a number within such a text: give the column a value by " +
+			"set:, or let the keys of " + of.Table + " stay as they are"
+	}
 	if of.When != "" {
 		text += ", when: '" + strings.ReplaceAll(of.When, "'", "''") + "'"
 	}
@@ -86,7 +104,7 @@ func (c *schemaCheck) openColumns(name string) {
 		return
 	}
 	for _, o := range p.Undecided {
-		of := LockedKey{Table: o.Candidate}
+		of := LockedKey{Table: o.Candidate, As: o.As, With: o.With, When: o.When}
 		if at := strings.LastIndex(o.Candidate, "."); at >= 0 {
 			of.Table, of.Column = o.Candidate[:at], o.Candidate[at+1:]
 		}

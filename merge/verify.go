@@ -114,14 +114,14 @@ func (v *verifier) watch(all *verify.Plan) {
 		columns := v.ws.lock.Tables[table].Columns
 		for _, name := range slices.Sorted(maps.Keys(columns)) {
 			own := v.ws.jobs[table]
-			if own == nil || own.refers(name) || own.plan.Renumber != "" && slices.Contains(own.to.Primary, name) {
+			if own == nil || own.refers(name) || own.plan.Renumber != "" && own.key().Name == name {
 				continue
 			}
 			for _, j := range v.ws.order {
 				if j.plan.Renumber == "" {
 					continue
 				}
-				key := LockedKey{Table: j.name, Column: j.to.Primary[0]}
+				key := LockedKey{Table: j.name, Column: j.key().Name}
 				if !columns[name].holds(key) {
 					continue
 				}
@@ -159,9 +159,7 @@ func (v *verifier) server(s Server) verify.Server {
 
 func (v *verifier) table(name string, t *TablePlan) *verify.Table {
 	out := &verify.Table{
-		Policy: string(
-			t.Policy,
-		),
+		Policy:   string(t.Policy),
 		Where:    t.Where,
 		Orphans:  t.Orphans,
 		Key:      t.Key,
@@ -179,7 +177,7 @@ func (v *verifier) table(name string, t *TablePlan) *verify.Table {
 		out.References = append(
 			out.References,
 			verify.Reference{Columns: r.columns(), Target: r.Target, Table: r.Table,
-				When: r.When, Path: r.Path, List: r.List},
+				When: r.When, Path: r.Path, List: r.List, Bits: r.Bits},
 		)
 	}
 	if r := t.Rename; r != nil {
@@ -190,22 +188,6 @@ func (v *verifier) table(name string, t *TablePlan) *verify.Table {
 		}
 		for _, d := range r.Derived {
 			out.Rename.Derived = append(out.Rename.Derived, verify.Derived(d))
-		}
-	}
-	if fn := v.ws.funcs[t.Func]; fn != nil {
-		out.Func = func(ctx context.Context, server int, names []string, values []any) (bool, error) {
-			keep, err := fn(ctx, &Row{server: v.ws.servers[server].Server, names: names, values: values})
-			if err != nil {
-				return false, fmt.Errorf(
-					"%w: %s: table %s: function %s: %w",
-					ErrRow,
-					v.ws.servers[server].Name,
-					name,
-					t.Func,
-					err,
-				)
-			}
-			return keep, nil
 		}
 	}
 	return out

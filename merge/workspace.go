@@ -86,7 +86,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 
 func newWorkspace(plan *Plan, opts []Option) *workspace {
 	ws := &workspace{given: plan, plan: plan, jobs: map[string]*tableJob{}, options: options{
-		chunkRows: 10_000, maxConflicts: 10_000, funcs: map[string]Func{}, log: slog.New(slog.DiscardHandler),
+		chunkRows: 10_000, maxConflicts: 10_000, log: slog.New(slog.DiscardHandler),
 	}}
 	ws.elsewhere = &elsewhere{ws: ws}
 	for _, o := range opts {
@@ -221,7 +221,10 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 			continue
 		}
 		ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When,
-			Path: r.Path, List: r.List}
+			Path: r.Path, List: r.List, Bits: r.Bits}
+		if r.Bits != "" {
+			ref.Columns, ref.Rest = ref.Columns[:1], ref.Columns[1:]
+		}
 		parent := ws.target.Tables[r.Table]
 		if parent != nil && len(ref.Target) == 0 {
 			ref.Target = parent.Primary
@@ -233,10 +236,15 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		case len(ref.Target) != len(ref.Columns):
 			problem = fmt.Sprintf("it has %d columns, and %s is referred to by %d",
 				len(ref.Columns), r.Table, len(ref.Target))
-		case slices.ContainsFunc(ref.Columns, func(name string) bool { return j.to.Column(name) == nil }):
+		case slices.ContainsFunc(r.columns(), func(name string) bool { return j.to.Column(name) == nil }):
 			problem = "the target lacks a column of it"
 		case slices.ContainsFunc(ref.Target, func(name string) bool { return parent.Column(name) == nil }):
 			problem = "the table that it refers to lacks a column of it"
+		case ref.Bits != "" && slices.ContainsFunc(r.columns(), func(name string) bool {
+			c := j.to.Column(name)
+			return c == nil || c.Family != sqldb.FamilyInt
+		}) || ref.Bits != "" && parent.Column(ref.Target[0]).Family != sqldb.FamilyInt:
+			problem = "bits are those of columns of whole numbers, and of keys of that kind"
 		case ref.Path != "":
 			if _, err := parsePath(ref.Path); err != nil {
 				problem = err.Error()
@@ -343,6 +351,21 @@ func (ws *workspace) late(j *tableJob) []string {
 
 // declared reports whether the target or the plan says what a column refers to. A condition speaks for the
 // rows that meet it, and so for one table only.
+// holdsKey reports whether the columns of a link can hold a key in the target, of a table that it has.
+func (ws *workspace) holdsKey(table string, l link, key int64) bool {
+	t := ws.target.Tables[table]
+	if !l.bits.used() {
+		return t.Column(l.column).Holds(ws.target.Kind, key)
+	}
+	var columns []*sqldb.Column
+	for _, name := range l.bits.columns(l.column) {
+		if c := t.Column(name); c != nil {
+			columns = append(columns, c)
+		}
+	}
+	return l.bits.holds(ws.target.Kind, columns, key)
+}
+
 func (ws *workspace) declared(table, column, parent string) bool {
 	if t := ws.target.Tables[table]; t != nil && slices.ContainsFunc(t.References,
 		func(r sqldb.Reference) bool { return slices.Contains(r.Columns, column) }) {

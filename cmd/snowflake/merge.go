@@ -784,6 +784,7 @@ func runMergeVerify(ctx context.Context, e *env, o *options, args []string) erro
 // verified is one line of the report: the result of every comparison of a table.
 type verified struct {
 	rows                                 int64
+	tallied                              bool // rows were counted
 	differ                               bool // in rows
 	checksum, orphans, duplicates, names string
 }
@@ -844,7 +845,7 @@ func (v *verified) note(c merge.Comparison) {
 	switch c.What {
 	case "rows", "empty":
 		n, _ := strconv.ParseInt(c.Got, 10, 64)
-		v.rows += n
+		v.rows, v.tallied = v.rows+n, true
 		v.differ = v.differ || !c.OK
 		return
 	case "orphans":
@@ -874,6 +875,9 @@ func number(text string) string {
 const differs = "DIFFER"
 
 func (v *verified) counted() string {
+	if !v.tallied { // of a table of the merge itself, what it says is compared
+		return ""
+	}
 	if v.differ {
 		return comma(v.rows) + " " + differs
 	}

@@ -84,6 +84,12 @@ func targets() []target {
 			})
 		}
 	}
+	for _, kind := range append(kinds, "mysql") {
+		list = append(list, target{
+			what:   "a merge within " + kind + ", from its draft until it is verified / copying by hand",
+			figure: key{"BenchmarkWhole/" + kind, "x-of-by-hand"}, bound: 4, unit: "x",
+		})
+	}
 	return append(list, target{
 		what: "rows a second merged from mysql into mysql / by hand", atLeast: true, bound: 0.7, unit: "x",
 		figure: key{"BenchmarkPair/mysql-mysql", "x-of-by-hand"},

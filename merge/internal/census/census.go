@@ -44,10 +44,14 @@ type Finding struct {
 	Verdict  Verdict
 	Parent   Column // whose keys they are
 	When     string // the condition for the rows that refer, in SQL; "" for all rows
+	As       string // where in the column the keys are, such as bits 24-47 or path $.id; "" if it is the key
+	With     string // the column that has the higher half of the keys
 	Evidence string
 	// Hits has, for each key that the values may be, how many different values of each server are such keys,
 	// and how many are not.
 	Hits map[Column]string
+	// partly means that only the rows of one kind refer.
+	partly bool
 }
 
 // Census is what is known of the integer columns of several servers.
@@ -65,6 +69,7 @@ type Census struct {
 // span is what one server has in a column. Zero is no value: it means none.
 type span struct {
 	rows, distinct int64
+	atMost         bool // there may be fewer different values, which nobody has to know
 	zero           bool // some rows have 0
 	min, max       int64
 }
@@ -72,9 +77,8 @@ type span struct {
 // Take asks the servers and returns the findings about the integer columns of the tables for which looks is
 // true, in the order of tables and columns. A key is only looked for if some server has counted it: the other
 // ones are never renumbered.
-func Take(
-	ctx context.Context, servers []*sqldb.DB, minGenerated int64, looks func(table string) bool,
-) ([]Finding, error) {
+func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
+	looks func(table string) bool) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
 		above: map[Column][]Column{}, selectors: map[string][]Column{}}
 	names := map[string]bool{}
@@ -84,14 +88,31 @@ func Take(
 		}
 	}
 	c.tables = slices.Sorted(maps.Keys(names))
-	for i, d := range servers {
+	measure := func(unique bool) error {
+		for i, d := range servers {
+			for _, name := range c.tables {
+				if err := c.measure(ctx, i, d.Tables[name], unique); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := measure(true); err != nil {
+		return nil, err
+	}
+	c.findKeys()
+	if err := measure(false); err != nil {
+		return nil, err
+	}
+	c.inOrder()
+	for i := range servers {
 		for _, name := range c.tables {
-			if err := c.measure(ctx, i, d.Tables[name]); err != nil {
+			if err := c.tell(ctx, i, name); err != nil {
 				return nil, err
 			}
 		}
 	}
-	c.findKeys()
 	matches := map[Column][]match{}
 	for _, col := range c.columns {
 		if !looks(col.Table) && !slices.Contains(c.keys, col) {
@@ -111,6 +132,7 @@ func Take(
 		}
 	}
 	var all []Finding
+	closed := map[Column]bool{} // they refer as a whole
 	for _, col := range c.columns {
 		if !looks(col.Table) {
 			continue
@@ -121,6 +143,18 @@ func Take(
 		}
 		for i := range found {
 			found[i].Hits = hitsOf(found[i].Hits, matches[col])
+			closed[col] = closed[col] || found[i].Verdict >= Possible && !found[i].partly
+		}
+		all = append(all, found...)
+	}
+	for _, name := range c.tables {
+		if !looks(name) || len(c.keys) == 0 {
+			continue
+		}
+		open := func(column string) bool { return !closed[Column{name, column}] }
+		found, err := (&packer{c: c}).find(ctx, name, open)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, found...)
 	}
@@ -134,23 +168,54 @@ func usable(c *sqldb.Column) bool {
 		!strings.HasPrefix(declared, "bit")
 }
 
-// maxMeasured is how many columns one statement measures. A database counts the different values of all of
-// them at once.
+// maxMeasured is how many columns one statement measures.
 const maxMeasured = 40
 
-// measure reads the spans of the columns of a table of a server.
-func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error {
+// inOrder puts the columns into the order of their tables.
+func (c *Census) inOrder() {
+	c.columns = nil
+	for _, d := range c.servers {
+		for _, name := range c.tables {
+			if d.Tables[name] == nil {
+				continue
+			}
+			for _, col := range d.Tables[name].Columns {
+				at := Column{name, col.Name}
+				if c.spans[at] != nil && !slices.Contains(c.columns, at) {
+					c.columns = append(c.columns, at)
+				}
+			}
+		}
+	}
+}
+
+// measure reads the spans of the unique columns of a table of a server, or of its other columns. Without any
+// key, it is enough to know whether these have a value.
+func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique bool) error {
 	if t == nil {
 		return nil
 	}
 	d := c.servers[server]
-	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(c *sqldb.Column) bool { return !usable(c) })
+	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
+		return !usable(col) || c.identifies(t.Name, col.Name) != unique
+	})
+	if !unique && len(c.keys) == 0 {
+		for _, col := range columns {
+			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(t.Name),
+				" WHERE ", d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
+			if err != nil {
+				return err
+			}
+			c.spanAt(Column{t.Name, col.Name})[server] = span{distinct: int64(len(rows)), atMost: true}
+		}
+		return nil
+	}
 	for part := range slices.Chunk(columns, maxMeasured) {
 		q := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)")
 		for _, col := range part {
 			name := d.Kind.Quote(col.Name)
 			value := "NULLIF(" + name + ", 0)"
-			q.Add(", COUNT(DISTINCT ", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
+			q.Add(", COUNT(", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
 				"), MAX(", value, ")")
 		}
 		rows, err := d.Strings(ctx, q.Add(" FROM ", d.Kind.Quote(t.Name)))
@@ -159,11 +224,45 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error 
 		}
 		for i, col := range part {
 			at, texts := Column{t.Name, col.Name}, rows[0][1+4*i:]
-			if c.spans[at] == nil {
-				c.spans[at] = make([]span, len(c.servers))
-				c.columns = append(c.columns, at)
-			}
-			c.spans[at][server] = spanOf(rows[0][0], texts)
+			s := c.spanAt(at)
+			s[server] = spanOf(rows[0][0], texts)
+			s[server].atMost = !identifies(t, col.Name)
+		}
+	}
+	return nil
+}
+
+// spanAt returns the spans of a column.
+func (c *Census) spanAt(at Column) []span {
+	if c.spans[at] == nil {
+		c.spans[at] = make([]span, len(c.servers))
+		c.columns = append(c.columns, at)
+	}
+	return c.spans[at]
+}
+
+// tell counts the different values of the columns of a table that may hold keys, by their range.
+func (c *Census) tell(ctx context.Context, server int, table string) error {
+	var columns []Column
+	for _, col := range c.columns {
+		s := c.spans[col][server]
+		if col.Table == table && s.distinct > 0 && !identifies(c.servers[server].Tables[table], col.Name) &&
+			slices.ContainsFunc(c.keys, func(key Column) bool { return c.overlaps(key, server, s) }) {
+			columns = append(columns, col)
+		}
+	}
+	d := c.servers[server]
+	for part := range slices.Chunk(columns, maxMeasured) {
+		q := sqldb.NewStatement(d.Kind, "SELECT 1")
+		for _, col := range part {
+			q.Add(", COUNT(DISTINCT NULLIF(", d.Kind.Quote(col.Name), ", 0))")
+		}
+		found, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(table)))
+		if err != nil {
+			return err
+		}
+		for i, col := range part {
+			c.spans[col][server].distinct, c.spans[col][server].atMost = found[1+i], false
 		}
 	}
 	return nil
@@ -179,11 +278,15 @@ func (s span) covers(number string) string {
 func spanOf(rows string, texts []string) (s span) {
 	s.rows, _ = strconv.ParseInt(rows, 10, 64)
 	s.zero = texts[1] != "0"
-	least, errMin := strconv.ParseInt(texts[2], 10, 64)
-	greatest, errMax := strconv.ParseInt(texts[3], 10, 64)
-	if _, err := strconv.ParseUint(texts[3], 10, 64); errMax != nil && err == nil {
-		errMax = nil // it is beyond any key, and ParseInt has returned the greatest number
+	number := func(text string) (int64, error) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if _, large := strconv.ParseUint(text, 10, 64); large == nil {
+			err = nil // it is beyond any key, and ParseInt has returned the greatest number
+		}
+		return n, err
 	}
+	least, errMin := number(texts[2])
+	greatest, errMax := number(texts[3])
 	if errMin == nil && errMax == nil {
 		s.distinct, _ = strconv.ParseInt(texts[0], 10, 64)
 		s.min, s.max = least, greatest
@@ -208,6 +311,13 @@ func (c *Census) findKeys() {
 			c.keys = append(c.keys, col)
 		}
 	}
+}
+
+// identifies reports whether a column is a unique key of a table on some server.
+func (c *Census) identifies(table, column string) bool {
+	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+		return d.Tables[table] != nil && identifies(d.Tables[table], column)
+	})
 }
 
 // identifies reports whether a column is a unique key of a table.

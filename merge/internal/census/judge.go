@@ -62,7 +62,9 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	}
 	var all []Finding
 	for _, found := range conditions {
-		all = append(all, finding(Reference, found.match, found.when))
+		f := finding(Reference, found.match, found.when)
+		f.partly = true
+		all = append(all, f)
 	}
 	for _, m := range matches {
 		if len(all) > 0 || !m.possible() {
@@ -115,6 +117,9 @@ func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string
 	}
 	return all[:min(3, len(all))], nil
 }
+
+// wideNumber is the condition for keys below numbers of 64 bits, which are other things.
+const wideNumber = " < 4294967296"
 
 // conditional is a match of the rows that meet a condition.
 type conditional struct {
@@ -200,7 +205,7 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 		for _, other := range t.Columns {
 			at := Column{table, other.Name}
 			text := other.Family == sqldb.FamilyText && other.MaxChars > 0 && other.MaxChars <= 32
-			many := i < len(c.spans[at]) && c.spans[at][i].distinct > maxKinds
+			many := i < len(c.spans[at]) && !c.spans[at][i].atMost && c.spans[at][i].distinct > maxKinds
 			if !text && other.Family != sqldb.FamilyInt || many {
 				continue
 			}
@@ -293,7 +298,7 @@ func (c *Census) selectedOf(ctx context.Context, col, by Column, partial []match
 		slices.Sort(whole.of)
 		whole.when = c.equals(ctx, by, whole.of, text)
 		if by == col {
-			whole.when = c.bare(ctx, col) + " < 4294967296"
+			whole.when = c.bare(ctx, col) + wideNumber
 		}
 		all = append(all, whole)
 	}
@@ -302,9 +307,8 @@ func (c *Census) selectedOf(ctx context.Context, col, by Column, partial []match
 
 // selections compares the values that a column has in the rows of each value of another column with the keys
 // of tables. It returns the matches of each table by that value.
-func (c *Census) selections(
-	ctx context.Context, col, by Column, with []match, sample bool,
-) ([]map[string]match, error) {
+func (c *Census) selections(ctx context.Context, col, by Column, with []match,
+	sample bool) ([]map[string]match, error) {
 	found := make([]map[string]match, len(with))
 	for n := range found {
 		found[n] = map[string]match{}
@@ -419,5 +423,5 @@ func Outside(ctx context.Context, d *sqldb.DB, col, key Column, when string) (st
 	if counts[0] != counts[1] || counts[0] < minValues || -chance < minChance {
 		return "", nil
 	}
-	return fmt.Sprintf("%d of %d values are keys; by chance 10^%.0f", counts[1], counts[0], chance), nil
+	return fmt.Sprintf("%d of %d values are keys; %s", counts[1], counts[0], odds(chance)), nil
 }

@@ -148,8 +148,8 @@ func (m match) evidence(zeros bool, counter []string) string {
 		parts = append(parts, fmt.Sprintf("%s: %d of %d values are keys of %s", a.server, a.hits, a.values,
 			m.key))
 	}
-	if m.full() {
-		parts = append(parts, fmt.Sprintf("by chance 10^%.0f", m.chance()))
+	if odds := odds(m.chance()); m.full() && odds != "" {
+		parts = append(parts, odds)
 	}
 	if len(counter) > 0 {
 		parts = append(parts, "not "+strings.Join(counter, ", "))
@@ -158,6 +158,14 @@ func (m match) evidence(zeros bool, counter []string) string {
 		parts = append(parts, "0 means none")
 	}
 	return strings.Join(parts, "; ")
+}
+
+// odds says in words what a decimal logarithm of chance means, and nothing of one that proves nothing.
+func odds(chance float64) string {
+	if chance > -1 {
+		return ""
+	}
+	return fmt.Sprintf("other numbers of this range would all be keys once in 10^%.0f times", -chance)
 }
 
 // hitsOf adds the counts of matches to others, which stay as they are. Samples count nothing.

@@ -31,9 +31,8 @@ func addTriggers(tables map[string]*Table, rows [][]string) {
 }
 
 // readTables makes the tables that a query names and has each reader add its part.
-func readTables(
-	ctx context.Context, d *DB, names string, readers ...func(context.Context, *DB, map[string]*Table) error,
-) (map[string]*Table, error) {
+func readTables(ctx context.Context, d *DB, names string,
+	readers ...func(context.Context, *DB, map[string]*Table) error) (map[string]*Table, error) {
 	rows, err := d.Strings(ctx, NewStatement(d.Kind, names))
 	if err != nil {
 		return nil, err

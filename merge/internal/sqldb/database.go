@@ -257,9 +257,7 @@ type Fetch struct {
 }
 
 // Fetch calls fn for every row of a result. Unless they are fleeting, fn may keep the values.
-func (d *DB) Fetch(
-	ctx context.Context, s *Statement, f Fetch, fn func(values []any) error,
-) (err error) {
+func (d *DB) Fetch(ctx context.Context, s *Statement, f Fetch, fn func(values []any) error) (err error) {
 	asked := ctx
 	if f.Steady {
 		asked = d.steady(ctx)

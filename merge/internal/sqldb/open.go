@@ -12,10 +12,8 @@ import (
 
 // Open opens a database, sets up the session and reads the catalog. Only a target can be written to. The
 // error wraps [ErrOpen] and holds no DSN.
-func Open(
-	ctx context.Context, open func(ctx context.Context, dsn string) (*sql.DB, error), name, text string,
-	target bool,
-) (*DB, error) {
+func Open(ctx context.Context, open func(ctx context.Context, dsn string) (*sql.DB, error), name, text string,
+	target bool) (*DB, error) {
 	pool, err := open(ctx, text)
 	if err != nil {
 		// Drivers tend to repeat the DSN, with its password, in their errors.

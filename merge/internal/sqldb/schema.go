@@ -16,7 +16,7 @@ type Table struct {
 	Columns    []*Column
 	Primary    []string
 	Unique     []UniqueKey // besides the primary key
-	Exclusions []Exclusion // of PostgreSQL
+	Exclusions []string    // the names of those constraints of PostgreSQL
 	References []Reference
 	Triggers   []string
 	// Engine is the engine of a table of MySQL or MariaDB that has no transactions; "" if it has them.
@@ -29,12 +29,6 @@ type Table struct {
 	// Hidden says that row-level security of PostgreSQL may hide rows from this login.
 	Hidden      bool
 	partitioned bool
-}
-
-// Exclusion is a constraint of PostgreSQL that a row breaks beside another row, as bookings do that overlap.
-type Exclusion struct {
-	Name       string
-	Definition string // as it stands behind ADD CONSTRAINT, and checked at once
 }
 
 // Column is a column of a table.
@@ -84,10 +78,13 @@ type Reference struct {
 	// When is the condition, in SQL, under which a row refers at all; "" for every row. Path and List say
 	// where the keys are inside of a JSON column or a list. Only plans declare such references.
 	When, Path, List string
+	// Bits are the first and the last bit of the key in the column, and Rest are the columns with more of them.
+	Bits string
+	Rest []string
 }
 
 // Inside reports whether the keys are inside of a value, so that SQL cannot compare them.
-func (r Reference) Inside() bool { return r.Path+r.List != "" }
+func (r Reference) Inside() bool { return r.Path+r.List+r.Bits != "" }
 
 // Column returns a column by its name, or nil.
 func (t *Table) Column(name string) *Column {

@@ -145,13 +145,12 @@ func postgresIndexes(ctx context.Context, d *DB, tables map[string]*Table) error
 }
 
 func postgresExclusions(ctx context.Context, d *DB, tables map[string]*Table) error {
-	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT c.relname, o.conname, "+
-		"regexp_replace(pg_get_constraintdef(o.oid), ' DEFERRABLE( INITIALLY DEFERRED)?$', '') "+
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT c.relname, o.conname "+
 		"FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid "+
 		"WHERE o.contype = 'x' AND c.relnamespace = "+currentNamespace+" ORDER BY 1, 2"))
 	for _, row := range rows {
 		if t := tables[row[0]]; t != nil {
-			t.Exclusions = append(t.Exclusions, Exclusion{Name: row[1], Definition: row[2]})
+			t.Exclusions = append(t.Exclusions, row[1])
 		}
 	}
 	return err

@@ -37,9 +37,8 @@ func trialKey() *Column {
 }
 
 // NewTrial makes the temporary table. Only the given columns are written.
-func NewTrial(
-	ctx context.Context, d *DB, t *Table, name string, columns []*Column, raw bool,
-) (*Trial, error) {
+func NewTrial(ctx context.Context, d *DB, t *Table, name string, columns []*Column,
+	raw bool) (*Trial, error) {
 	r := &Trial{d: d, name: name, columns: columns, raw: raw, singles: map[int]*Writer{},
 		written: map[string]int{}}
 	statements, err := r.definition(ctx, t)

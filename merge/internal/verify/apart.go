@@ -16,12 +16,12 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 	k := v.target.kind
 	for _, r := range j.links {
 		parent := v.jobs[r.parent]
-		if parent == nil || parent.offsets == nil || !parent.plan.First || r.when+r.path+r.list != "" ||
-			!slices.Equal(r.targets, parent.to.primary) {
+		if parent == nil || parent.offsets == nil || !parent.plan.First || r.inside() || r.when != "" ||
+			!slices.Equal(r.targets, []string{parent.identity().name}) {
 			continue
 		}
 		last := slices.Max(parent.upper)
-		if last < 0 || parent == j && slices.Equal(r.columns, j.to.primary) {
+		if last < 0 || parent == j && r.columns[0] == j.identity().name {
 			continue
 		}
 		name := k.quote(r.columns[0])
@@ -56,7 +56,7 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 	}
 	keys := func(d *database) string {
 		return " AND EXISTS (SELECT 1 FROM " + d.kind.quote(parent.name) + " AS p WHERE p." +
-			d.kind.quote(parent.to.primary[0]) + " = c." + d.kind.quote(w.Column) + ")"
+			d.kind.quote(parent.identity().name) + " = c." + d.kind.quote(w.Column) + ")"
 	}
 	var before, stay int64 // rows that led to a parent, and those whose parents have kept their keys
 	only := true           // each value is a key

@@ -273,10 +273,8 @@ func (d *database) sqliteCatalog(ctx context.Context) (map[string]*relation, err
 			t.columns = append(t.columns, column{name: c[0], declared: declared, class: classOf(sqlite, declared),
 				nullable: c[2] == "0" && c[3] == "0", digits: -1, computed: c[4] != "0"})
 		}
-		slices.SortStableFunc(
-			columns,
-			func(a, b []string) int { return len(a[3]) - len(b[3]) + strings.Compare(a[3], b[3]) },
-		)
+		slices.SortStableFunc(columns,
+			func(a, b []string) int { return len(a[3]) - len(b[3]) + strings.Compare(a[3], b[3]) })
 		for _, c := range columns {
 			if c[3] != "0" {
 				t.primary = append(t.primary, c[0])
@@ -310,11 +308,8 @@ func (d *database) sqliteKeys(ctx context.Context, t *relation) error {
 		return err
 	}
 	for _, index := range indexes {
-		parts, err := d.texts(
-			ctx,
-			`SELECT COALESCE(name, ''), coll FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno`,
-			index[0],
-		)
+		parts, err := d.texts(ctx,
+			`SELECT COALESCE(name, ''), coll FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno`, index[0])
 		if err != nil {
 			return err
 		}

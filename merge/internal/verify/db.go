@@ -150,9 +150,8 @@ func (d *database) steadily(ctx context.Context, text string, fn func(values []a
 }
 
 // read is each for a statement with a context of its own.
-func (d *database) read(
-	ctx, asked context.Context, text string, args []any, fn func(values []any) error,
-) (err error) {
+func (d *database) read(ctx, asked context.Context, text string, args []any,
+	fn func(values []any) error) (err error) {
 	rows, err := d.conn.QueryContext(asked, text, args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,9 @@ func (e *expecter) findCopies() {
 			at, hasToo := e.at[c.Column]
 			if c.Table == e.j.name && has && hasToo {
 				key := []*column{owner.to.column(owner.to.primary[0])}
+				if len(owner.to.primary) > 1 {
+					key[0] = owner.identity()
+				}
 				e.copies = append(e.copies, copied{owner, key, ref, at})
 			}
 		}
@@ -108,7 +112,7 @@ func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
 		return false, err
 	}
 	if e.j.offsets != nil {
-		if at, has := e.at[e.j.to.primary[0]]; has {
+		if at, has := e.at[e.j.identity().name]; has {
 			e.changes[at] = e.v.shifted(e.j, e.server, values[at])
 		}
 	}
@@ -121,9 +125,6 @@ func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
 	if e.listed != nil && (e.v.keyless || e.listed.key == e.newKey(values)) {
 		e.met++
 	}
-	if e.j.plan.Policy == policyCustom {
-		return e.custom(ctx, values)
-	}
 	return true, nil
 }
 
@@ -135,7 +136,7 @@ func (e *expecter) follow(values []any, changes map[int]any) error {
 			continue
 		}
 		parent := e.v.jobs[r.parent]
-		held := !slices.ContainsFunc(r.columns, func(name string) bool {
+		held := !slices.ContainsFunc(slices.Concat(r.columns, r.rest), func(name string) bool {
 			at, ok := e.at[name]
 			return !ok || values[at] == nil
 		})
@@ -153,7 +154,13 @@ func (e *expecter) follow(values []any, changes map[int]any) error {
 		if parent == nil {
 			continue
 		}
-		if r.path != "" || r.list != "" {
+		if r.bits != "" {
+			if err := e.packed(r, parent, values, changes); err != nil {
+				return err
+			}
+			continue
+		}
+		if r.inside() {
 			if err := e.inside(r, parent, values, changes); err != nil {
 				return err
 			}
@@ -190,7 +197,7 @@ func (e *expecter) moved(r reference, parent *job, values []any, changes map[int
 	for i, name := range r.columns {
 		at := e.at[name]
 		switch {
-		case parent.offsets != nil && r.targets[i] == parent.to.primary[0]:
+		case parent.offsets != nil && r.targets[i] == parent.identity().name:
 			changes[at] = e.stored(at, e.v.shifted(parent, e.server, values[at]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
 			text, ok, err := parent.names.get(
@@ -237,7 +244,7 @@ func (e *expecter) onward(r reference, i int, parent *job, values []any, changes
 	for _, next := range parent.links {
 		far := e.v.jobs[next.parent]
 		if far == nil || far == parent || len(next.columns) != 1 || next.columns[0] != r.targets[i] ||
-			next.path+next.list+next.when != "" || slices.Contains(r.passed, parent.name) {
+			next.inside() || next.when != "" || slices.Contains(r.passed, parent.name) {
 			continue
 		}
 		l := link{columns: r.columns[i : i+1], parent: next.parent, targets: next.targets}
@@ -295,20 +302,6 @@ func derived(as, name string) string {
 		return strings.ToUpper(name)
 	}
 	return name
-}
-
-// custom asks the function of the plan.
-func (e *expecter) custom(ctx context.Context, values []any) (bool, error) {
-	if e.j.plan.Func == nil {
-		return true, nil
-	}
-	names, row := make([]string, len(e.s.columns)), make([]any, len(e.s.columns))
-	for i, c := range e.s.columns {
-		names[i], row[i] = c.name, e.forms[i].goValue(values[i])
-	}
-	keep, err := e.j.plan.Func(ctx, e.server, names, row)
-	copy(values, row)
-	return keep, err
 }
 
 // passage is what a reference made of the keys at one place of a column.
@@ -411,6 +404,49 @@ func (e *expecter) one(r reference, parent *job, key string) (string, error) {
 		return plainNumber(textOf(now)), err
 	}
 	return textOf(now), err
+}
+
+// packed makes the key in some bits of one number, or of several, follow its parent.
+func (e *expecter) packed(r reference, parent *job, values []any, changes map[int]any) error {
+	var first, last int
+	if _, err := fmt.Sscanf(r.bits, "%d-%d", &first, &last); err != nil {
+		return err
+	}
+	size := uint(last - first + 1)
+	ones := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), size), big.NewInt(1))
+	columns := slices.Concat(r.columns, r.rest)
+	numbers, key := make([]*big.Int, len(columns)), new(big.Int)
+	for i, name := range columns {
+		n, ok := new(big.Int).SetString(plainNumber(textOf(values[e.at[name]])), 10)
+		if !ok {
+			return nil // the target has to have what it was
+		}
+		numbers[i] = n
+		part := new(big.Int).And(new(big.Int).Rsh(n, uint(first)), ones)
+		key.Or(key, part.Lsh(part, uint(i)*size))
+	}
+	now, err := e.one(r, parent, key.String())
+	if err != nil || now == key.String() {
+		return err
+	}
+	next, ok := new(big.Int).SetString(now, 10)
+	if !ok {
+		return fmt.Errorf("table %s, column %s: the new key %q is no number", e.j.name, r.columns[0], now)
+	}
+	for i, name := range columns {
+		at, whole := e.at[name], numbers[i]
+		if changed, ok := changes[at]; ok { // other bits of it
+			whole, _ = new(big.Int).SetString(plainNumber(textOf(changed)), 10)
+		}
+		old := new(big.Int).And(new(big.Int).Rsh(numbers[i], uint(first)), ones)
+		part := new(big.Int).And(new(big.Int).Rsh(next, uint(i)*size), ones)
+		difference := part.Sub(part, old)
+		whole = new(big.Int).Add(whole, difference.Lsh(difference, uint(first)))
+		if changes[at] = whole.String(); whole.IsInt64() {
+			changes[at] = e.stored(at, whole.Int64())
+		}
+	}
+	return nil
 }
 
 // keys is what the keys that a reference holds are compared as.

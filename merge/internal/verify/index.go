@@ -47,10 +47,8 @@ func (x *index) get(s sum) (string, bool, error) {
 		return "", false, err
 	}
 	text := make([]byte, binary.BigEndian.Uint64(slot[24:]))
-	_, err = x.texts.ReadAt(
-		text,
-		int64(binary.BigEndian.Uint64(slot[16:]))-1,
-	) //nolint:gosec // a position in a file
+	_, err = x.texts.ReadAt(text,
+		int64(binary.BigEndian.Uint64(slot[16:]))-1) //nolint:gosec // a position in a file
 	return string(text), true, failed(err)
 }
 

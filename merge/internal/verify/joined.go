@@ -291,33 +291,15 @@ func (n *joiner) settle(ctx context.Context) error {
 	}
 	n.j.present = rows
 	n.v.compare("rows", n.j.name, "", "of the target that are no row of a server", "0", fmt.Sprint(n.unowned))
-	n.v.compare(
-		"rows",
-		n.j.name,
-		"",
-		strings.TrimSpace("of servers that became no row of the target "+n.example),
-		"0",
-		fmt.Sprint(n.lost),
-	)
-	n.v.compare(
-		"checksum",
-		n.j.name,
-		"",
-		"rows that differ from the row that the policy keeps",
-		"0",
-		fmt.Sprint(n.other),
-	)
+	n.v.compare("rows", n.j.name, "",
+		strings.TrimSpace("of servers that became no row of the target "+n.example), "0", fmt.Sprint(n.lost))
+	n.v.compare("checksum", n.j.name, "", "rows that differ from the row that the policy keeps", "0",
+		fmt.Sprint(n.other))
 	if n.j.plan.Policy == policySum {
 		n.v.compare("totals", n.j.name, "", "rows with other totals", "0", fmt.Sprint(totals))
 	}
-	n.v.compare(
-		"rows",
-		n.j.name,
-		"",
-		"rows of the target, each found once",
-		fmt.Sprint(n.state.len()),
-		fmt.Sprint(rows),
-	)
+	n.v.compare("rows", n.j.name, "", "rows of the target, each found once", fmt.Sprint(n.state.len()),
+		fmt.Sprint(rows))
 	return nil
 }
 
@@ -500,16 +482,8 @@ func (n *joiner) by(row *joinedRow) string {
 func (n *joiner) add(o *outcome, row *joinedRow) {
 	p := n.j.plan
 	if o.Totals == nil {
-		o.Totals, o.Least, o.Most = make(
-			[]string,
-			len(p.Sum),
-		), make(
-			[]*string,
-			len(p.Min),
-		), make(
-			[]*string,
-			len(p.Max),
-		)
+		o.Totals, o.Least, o.Most = make([]string, len(p.Sum)), make([]*string, len(p.Min)), make([]*string,
+			len(p.Max))
 	}
 	for i, name := range p.Sum {
 		v := row.values[n.at(name)]

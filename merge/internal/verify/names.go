@@ -25,10 +25,7 @@ func (r *Rename) formed(old, now string, server int64, declared string) bool {
 	if form == "" {
 		form = "{name}.s{server}"
 	}
-	begin, end, _ := strings.Cut(
-		strings.ReplaceAll(form, "{server}", strconv.FormatInt(server, 10)),
-		"{name}",
-	)
+	begin, end, _ := strings.Cut(strings.ReplaceAll(form, "{server}", strconv.FormatInt(server, 10)), "{name}")
 	limit := r.Max
 	if m := lengthOf.FindStringSubmatch(declared); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil && (limit == 0 || n < limit) {
@@ -87,18 +84,8 @@ func (c *contest) decide(ctx context.Context, batch []renamed) (wrong int64, exa
 		if own[i] = c.ownKey(n); k == postgres {
 			own[i] = typed(own[i], primary)
 		}
-		parts = append(parts, fmt.Sprintf(
-			"SELECT %d AS i, 0 AS w, %s, %s FROM %s AS k WHERE k.%s = %s",
-			i,
-			c.v.target.expression(
-				"k",
-				primary,
-			),
-			by,
-			k.quote(j.name),
-			k.quote(primary.name),
-			bind(own[i], primary),
-		))
+		parts = append(parts, fmt.Sprintf("SELECT %d AS i, 0 AS w, %s, %s FROM %s AS k WHERE k.%s = %s", i,
+			c.v.target.expression("k", primary), by, k.quote(j.name), k.quote(primary.name), bind(own[i], primary)))
 		for _, key := range keys {
 			var on []string
 			for at, name := range key.columns {

@@ -62,8 +62,6 @@ type Table struct {
 	// Set has SQL expressions over the row of the source, with {server} and {target} in place of numbers, and
 	// {renamed} in place of 1 in a row with a new name and 0 in the others.
 	Set map[string]string
-	// Func is the function of the policy custom. The values are nil, int64, uint64, float64, string or []byte.
-	Func func(ctx context.Context, server int, names []string, values []any) (bool, error)
 }
 
 // GivenUp counts the rows of a table that the target does not get. Differing are those of the collapsed rows
@@ -91,6 +89,7 @@ type Reference struct {
 	Table           string
 	When            string // an SQL condition over the row of the source
 	Path, List      string // where the keys are inside the column
+	Bits            string // the first and the last bit of the key in a number, or of its parts in several
 }
 
 // The policies.
@@ -101,7 +100,6 @@ const (
 	policyNewest    = "newest"
 	policyRebuild   = "rebuild"
 	policySkip      = "skip"
-	policyCustom    = "custom"
 )
 
 // The tables in which the merge tells its user what it has done.

@@ -137,10 +137,7 @@ func (s *stream) text() string {
 		if kept != "" {
 			kept = " WHERE " + kept
 		}
-		from = "(SELECT " + strings.Join(
-			inner,
-			", ",
-		) + " FROM " + k.quote(
+		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + k.quote(
 			s.from.name,
 		) + " AS s" + kept + ") AS c"
 	}
@@ -181,7 +178,7 @@ func (s *stream) relation(name string) *relation { return s.d.tables[name] }
 func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 	k := s.d.kind
 	// In the target, no condition of the plan tells which rows have the reference.
-	if r.path != "" || r.list != "" || r.when != "" && s.server < 0 {
+	if r.inside() || r.when != "" && s.server < 0 {
 		return "", "", ""
 	}
 	p := s.v.plan.Tables[r.parent]
@@ -257,10 +254,7 @@ func (s *stream) parent(n int, r reference) (expression, join, alias string) {
 		return "CASE WHEN " + keys[0] + " IS NOT NULL" + there + " THEN 1 ELSE 0 END",
 			" LEFT JOIN " + from + " AS " + alias + " ON " + strings.Join(on, " AND "), alias
 	}
-	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " AS " + alias + " WHERE " + strings.Join(
-		on,
-		" AND ",
-	) +
+	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " AS " + alias + " WHERE " + strings.Join(on, " AND ") +
 		")" + there + " THEN 1 ELSE 0 END", "", alias
 }
 
@@ -355,7 +349,7 @@ func (v *verifier) missing(j *job, r reference, server int, alias string, above 
 
 // refers returns the condition under which a row of a source has a reference, or "" if nobody looks.
 func (v *verifier) refers(j *job, r reference, server int, alias string) string {
-	if r.path != "" || r.list != "" {
+	if r.inside() {
 		return ""
 	}
 	var all []string
@@ -796,14 +790,9 @@ func (v *verifier) settle(j *job, want, got []tally, attributed bool) {
 			}
 			line(s.Name, want[i], got[i])
 			if len(j.extra[i]) > 0 {
-				v.compare(
-					"checksum",
-					j.name,
-					s.Name,
-					fmt.Sprintf("%d columns that not every server has", len(j.extra[i])),
-					want[i].extra.String(),
-					got[i].extra.String(),
-				)
+				v.compare("checksum", j.name, s.Name,
+					fmt.Sprintf("%d columns that not every server has", len(j.extra[i])), want[i].extra.String(),
+					got[i].extra.String())
 			}
 		}
 		v.compare("rows", j.name, "", "of no server", "0", fmt.Sprint(got[len(want)].rows.rows))
@@ -815,7 +804,7 @@ func (v *verifier) settle(j *job, want, got []tally, attributed bool) {
 func (v *verifier) orphanLines(j *job, held tally) {
 	for n, r := range j.links {
 		p := v.plan.Tables[r.parent]
-		if p == nil || p.Policy == policySkip && !r.enforced || r.path != "" || r.list != "" || r.when != "" {
+		if p == nil || p.Policy == policySkip && !r.enforced || r.inside() || r.when != "" {
 			continue
 		}
 		orphans := int64(0)

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -313,40 +312,6 @@ func unpacked(b []byte) any {
 	default:
 		return text
 	}
-}
-
-// goValue returns a value as a function of the policy custom gets it.
-func (f form) goValue(v any) any {
-	if v == nil {
-		return nil
-	}
-	if f.exact {
-		if b, ok := v.([]byte); ok {
-			return bytes.Clone(b)
-		}
-		return v
-	}
-	text := textOf(v)
-	switch f.class {
-	case classNumber:
-		if n, err := strconv.ParseInt(plainNumber(text), 10, 64); err == nil {
-			return n
-		}
-		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-			return n
-		}
-	case classFloat:
-		if n, err := strconv.ParseFloat(text, 64); err == nil {
-			return n
-		}
-	case classBytes:
-		return []byte(text)
-	case classInstant, classDate:
-		return f.instant(v)
-	case classClock:
-		return clockText(text, f.digits)
-	}
-	return text
 }
 
 // instant returns a time in UTC. What is no time of the calendar, such as infinity, stays as it is.

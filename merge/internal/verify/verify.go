@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -185,12 +186,17 @@ type reference struct {
 	when       string
 	passed     []string // the tables over which another reference has led here
 	path, list string
+	bits       string   // the first and the last bit of the key in the column
+	rest       []string // the columns that have more of the key in these bits
 	enforced   bool     // the target declares it
 	natural    []string // columns of the parent that tell its rows apart and stay as they are
 	joinable   bool     // no database has two parents for one child
 	means      bool     // a value is the same row for all servers and in the target
 	far        far
 }
+
+// inside reports whether keys are only a part of what the column holds.
+func (r reference) inside() bool { return r.path+r.list+r.bits != "" }
 
 // relate finds the tables, their columns and their references.
 func (v *verifier) relate() error {
@@ -255,14 +261,14 @@ func (v *verifier) leaveOutComputed() {
 func (v *verifier) describe(j *job, r *reference) {
 	parent := v.jobs[r.parent]
 	r.means = v.means(j, *r)
-	if parent == nil || r.path != "" || r.list != "" || r.when != "" {
+	if parent == nil || r.inside() || r.when != "" {
 		return
 	}
 	r.joinable = parent.to.identifies(r.targets)
 	for i, f := range parent.from {
 		r.joinable = r.joinable && (j.from[i] == nil || f != nil && f.identifies(r.targets))
 	}
-	if !r.joinable || parent.plan.joins() || parent.plan.Policy == policyCustom {
+	if !r.joinable || parent.plan.joins() {
 		return
 	}
 	r.natural = v.natural(parent)
@@ -332,7 +338,8 @@ func (v *verifier) references(j *job) []reference {
 	add := func(r reference) {
 		if j.to.column(r.columns[0]) == nil || slices.ContainsFunc(all, func(o reference) bool {
 			return o.parent == r.parent && o.when == r.when && o.path == r.path && o.list == r.list &&
-				slices.Equal(o.columns, r.columns) && slices.Equal(o.targets, r.targets)
+				o.bits == r.bits && slices.Equal(o.rest, r.rest) && slices.Equal(o.columns, r.columns) &&
+				slices.Equal(o.targets, r.targets)
 		}) {
 			return
 		}
@@ -351,8 +358,12 @@ func (v *verifier) references(j *job) []reference {
 		if parent := v.target.tables[r.Table]; len(l.targets) == 0 && parent != nil {
 			l.targets = parent.primary
 		}
-		if len(l.targets) == len(l.columns) {
-			add(reference{link: l, when: r.When, path: r.Path, list: r.List})
+		full := reference{link: l, when: r.When, path: r.Path, list: r.List, bits: r.Bits}
+		if r.Bits != "" {
+			full.columns, full.rest = l.columns[:1], l.columns[1:]
+		}
+		if len(l.targets) == len(full.columns) {
+			add(full)
 		}
 	}
 	for _, f := range j.from {
@@ -371,11 +382,11 @@ const naturalColumns = 3
 // natural returns the columns of a table that no merge changes: first those of unique keys, then short ones.
 func (v *verifier) natural(j *job) []string {
 	changes := map[string]bool{}
-	if j.plan.Renumber && len(j.to.primary) == 1 {
-		changes[j.to.primary[0]] = true
+	if c := j.identity(); j.plan.Renumber && c != nil {
+		changes[c.name] = true
 	}
 	for _, r := range j.links {
-		for _, name := range r.columns {
+		for _, name := range slices.Concat(r.columns, r.rest) {
 			changes[name] = true
 		}
 	}
@@ -460,9 +471,28 @@ func (j *job) lost(server int) string {
 }
 
 // counted reports whether the primary key is one whole number.
-func (j *job) counted() bool {
-	return len(j.to.primary) == 1 && j.to.column(j.to.primary[0]) != nil &&
-		j.to.column(j.to.primary[0]).class == classNumber
+func (j *job) counted() bool { return len(j.to.primary) == 1 && j.identity() != nil }
+
+// identity is the column whose numbers were counted: the primary key, or the one other unique column of whole
+// numbers. It is nil without one.
+func (j *job) identity() (found *column) {
+	if len(j.to.primary) == 1 {
+		found = j.to.column(j.to.primary[0])
+	} else {
+		for _, k := range j.to.unique {
+			c := j.to.column(k.columns[0])
+			if len(k.columns) == 1 && c != nil && c.class == classNumber && c != found {
+				if found != nil {
+					return nil
+				}
+				found = c
+			}
+		}
+	}
+	if found == nil || found.class != classNumber {
+		return nil
+	}
+	return found
 }
 
 // findFar finds the values of the references of a table that lead to rows of other servers, and those that
@@ -551,9 +581,8 @@ func (v *verifier) findFarOf(ctx context.Context, j *job, r reference, server in
 }
 
 // targetHolds tells which of some values a row of the target has, as the target compares them.
-func (v *verifier) targetHolds(
-	ctx context.Context, r reference, from *relation, asked []string,
-) ([]bool, error) {
+func (v *verifier) targetHolds(ctx context.Context, r reference, from *relation,
+	asked []string) ([]bool, error) {
 	held := make([]bool, len(asked))
 	k, parent := v.target.kind, v.target.tables[r.parent]
 	var parts []string
@@ -592,7 +621,7 @@ func (v *verifier) targetHolds(
 // means reports whether a value of a reference means the same row for all servers and in the target.
 func (v *verifier) means(j *job, r reference) bool {
 	table, parent := v.target.tables[r.parent], v.jobs[r.parent]
-	if r.path != "" || r.list != "" || table == nil {
+	if r.inside() || table == nil {
 		return false
 	}
 	for i, name := range r.columns {
@@ -627,7 +656,7 @@ func (v *verifier) pulled(j *job, r reference, i int) bool {
 	}
 	return slices.ContainsFunc(j.links, func(o reference) bool {
 		at, parent := slices.Index(o.columns, r.columns[i]), v.jobs[o.parent]
-		return at >= 0 && parent != nil && o.parent != r.parent && o.path+o.list == "" &&
+		return at >= 0 && parent != nil && o.parent != r.parent && !o.inside() &&
 			(o.when == "" || o.when == r.when) && (parent.plan.joins() || !v.steady(parent, o.targets[at], j.name))
 	})
 }
@@ -647,7 +676,7 @@ func (v *verifier) repeatsName(j *job, column string) bool {
 // no other row.
 func (v *verifier) steady(j *job, column string, above ...string) bool {
 	p := j.plan
-	if p.Renumber && slices.Contains(j.to.primary, column) || p.Policy == policyCustom || p.Set[column] != "" ||
+	if c := j.identity(); p.Renumber && c != nil && c.name == column || p.Set[column] != "" ||
 		slices.Contains(above, j.name) || v.repeatsName(j, column) {
 		return false
 	}
@@ -657,6 +686,9 @@ func (v *verifier) steady(j *job, column string, above ...string) bool {
 	}
 	return !slices.ContainsFunc(j.links, func(r reference) bool {
 		at, parent := slices.Index(r.columns, column), v.jobs[r.parent]
+		if slices.Contains(r.rest, column) {
+			at = 0
+		}
 		return at >= 0 && parent != nil && parent != j &&
 			(parent.plan.joins() || !v.steady(parent, r.targets[at], append(above, j.name)...))
 	})
@@ -665,12 +697,12 @@ func (v *verifier) steady(j *job, column string, above ...string) bool {
 // findOffsets finds out by how much the counted keys of each server were moved: from where its keys begin in
 // the target, behind those of the servers before it.
 func (v *verifier) findOffsets(ctx context.Context, j *job) error {
-	if !j.plan.Renumber || !j.counted() || j.plan.joins() {
+	if !j.plan.Renumber || j.identity() == nil || j.plan.joins() {
 		return nil
 	}
 	j.offsets, j.upper = make([]int64, len(v.sources)), slices.Repeat([]int64{-1}, len(v.sources))
 	j.zeros, j.counts = make([]bool, len(v.sources)), make([]bool, len(v.sources))
-	name := j.to.primary[0]
+	name := j.identity().name
 	last := int64(-1)
 	for i, d := range v.sources {
 		if j.from[i] == nil || j.from[i].column(name) == nil {
@@ -707,13 +739,9 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 }
 
 // span returns the least and the greatest counted key of the rows of a source that are in the target, or -1.
-func (v *verifier) span(
-	ctx context.Context,
-	j *job,
-	server int,
-	d *database,
-) (least, greatest int64, err error) {
-	key := "s." + d.kind.quote(j.to.primary[0])
+func (v *verifier) span(ctx context.Context, j *job, server int,
+	d *database) (least, greatest int64, err error) {
+	key := "s." + d.kind.quote(j.identity().name)
 	where := " AND " + key + " < " + strconv.FormatInt(v.plan.Counted, 10)
 	if kept := v.kept(j, server, "s"); kept != "" {
 		where += " AND " + kept
@@ -762,10 +790,8 @@ func (v *verifier) readRefused(ctx context.Context, j *job) error {
 
 // position returns which server has a number, or -1.
 func (v *verifier) position(number string) int {
-	return slices.IndexFunc(
-		v.plan.Servers,
-		func(s Server) bool { return strconv.FormatInt(s.Number, 10) == number },
-	)
+	return slices.IndexFunc(v.plan.Servers,
+		func(s Server) bool { return strconv.FormatInt(s.Number, 10) == number })
 }
 
 // duplicates counts the groups of rows of the target that are equal in a key. A database prevents them, but
@@ -937,6 +963,18 @@ func ratText(n *big.Rat) string {
 	return strings.TrimRight(n.FloatString(6), "0")
 }
 
+// identified returns by what others refer to a row whose key has several columns, out of this key.
+func (j *job) identified(key string) string {
+	var parts []string
+	if len(j.to.primary) < 2 || j.identity() == nil || json.Unmarshal([]byte(key), &parts) != nil {
+		return ""
+	}
+	if at := slices.Index(j.to.primary, j.identity().name); at >= 0 && at < len(parts) {
+		return parts[at]
+	}
+	return ""
+}
+
 // readNames reads the list of renames, which the players are told by. That each entry is right, and that no
 // row has another name, is checked later.
 func (v *verifier) readNames(ctx context.Context, j *job) error {
@@ -956,17 +994,16 @@ func (v *verifier) readNames(ctx context.Context, j *job) error {
 		if err := j.names.set(rowAt(n.server, n.key), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
 			return err
 		}
+		if part := j.identified(n.key); part != "" {
+			if err := j.names.set(rowAt(n.server, part), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
+				return err
+			}
+		}
 		return j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
 	})
 	if entries > 0 {
-		v.compare(
-			"names",
-			j.name,
-			"",
-			strings.TrimSpace("new names of another form than the plan's "+first),
-			"0",
-			strconv.Itoa(malformed),
-		)
+		v.compare("names", j.name, "", strings.TrimSpace("new names of another form than the plan's "+first), "0",
+			strconv.Itoa(malformed))
 	}
 	return err
 }
@@ -1074,25 +1111,13 @@ func (v *verifier) keepers(ctx context.Context, j *job) error {
 			met = j.metNames[i]
 		}
 		if listed[i] > 0 || met > 0 {
-			v.compare(
-				"names",
-				j.name,
-				s.Name,
-				"entries of the list that a row of the source has",
-				fmt.Sprint(listed[i]),
-				fmt.Sprint(met),
-			)
+			v.compare("names", j.name, s.Name, "entries of the list that a row of the source has",
+				fmt.Sprint(listed[i]), fmt.Sprint(met))
 		}
 	}
 	if r.Keep != "none" {
-		v.compare(
-			"keeper",
-			j.name,
-			"",
-			strings.TrimSpace("rows that lost their name to no row before them "+first),
-			"0",
-			fmt.Sprint(wrong),
-		)
+		v.compare("keeper", j.name, "",
+			strings.TrimSpace("rows that lost their name to no row before them "+first), "0", fmt.Sprint(wrong))
 	}
 	return nil
 }

@@ -1,0 +1,386 @@
+package census
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// packer looks for keys in parts of what columns hold: in some bits of a number, in two numbers that are the
+// halves of one, and among the digits of texts. It looks at samples, and only ever finds what is possible.
+type packer struct {
+	c     *Census
+	parts map[part]*evidence
+}
+
+// part is a place in the rows of a table where keys may be.
+type part struct {
+	column string
+	as     string // bits 24-47, path $.a or list ,
+	with   string // the column with the higher half
+	when   string
+	member string // what a key there is called
+}
+
+// evidence is what was found there, by server.
+type evidence struct {
+	values []map[int64]bool
+	most   []int64 // the greatest number that stands there in rows of any kind
+}
+
+const (
+	packedSample = 4000 // how many rows of a column are looked at
+	packedChars  = 4000 // how many characters of a text
+	packedKinds  = 8    // how many kinds of numbers or texts a column may have
+	half         = 1 << 16
+)
+
+// packings are the bits in which keys stand that share a number with others.
+var packings = [][2]int{{8, 62}, {16, 62}, {24, 62}, {32, 62}, {0, 23}, {0, 31}, {24, 47}}
+
+// find returns what the columns of a table may refer to. Numbers are looked at if open says so.
+func (p *packer) find(ctx context.Context, table string, open func(column string) bool) ([]Finding, error) {
+	p.parts = map[part]*evidence{}
+	for i, d := range p.c.servers {
+		t := d.Tables[table]
+		if t == nil {
+			continue
+		}
+		var before *sqldb.Column
+		for _, col := range t.Columns {
+			var err error
+			switch {
+			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON:
+				err = p.texts(ctx, i, t, col)
+			case usable(col) && open(col.Name):
+				s := p.c.spans[Column{table, col.Name}][i]
+				if s.max >= half || s.min < 0 {
+					err = p.numbers(ctx, i, table, col.Name, s)
+				} else if before != nil && s.max > 0 && p.c.spans[Column{table, before.Name}][i].max >= half/16 {
+					err = p.halves(ctx, i, t, before.Name, col.Name)
+				}
+				if before = nil; s.max < half && s.min >= 0 {
+					before = col
+				}
+			default:
+				before = nil
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p.judge(ctx, table)
+}
+
+// add notes a number that stands at a part.
+func (p *packer) add(at part, server int, n, most int64) {
+	e := p.parts[at]
+	if e == nil {
+		e = &evidence{values: make([]map[int64]bool, len(p.c.servers)), most: make([]int64, len(p.c.servers))}
+		p.parts[at] = e
+	}
+	if e.values[server] == nil {
+		e.values[server] = map[int64]bool{}
+	}
+	if e.most[server] = max(e.most[server], most); n > 0 {
+		e.values[server][n] = true
+	}
+}
+
+// numbers looks at the bits of large numbers. The highest of them may tell which kind of number it is.
+func (p *packer) numbers(ctx context.Context, server int, table, column string, s span) error {
+	d := p.c.servers[server]
+	name := d.Kind.Quote(column)
+	q := sqldb.NewStatement(d.Kind, "SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(table), " WHERE (", name,
+		" >= ", strconv.Itoa(half), " OR ", name, " < 0)")
+	if sample := s.sample(name); sample != "" {
+		q.Add(" AND ", sample)
+	}
+	rows, err := d.Strings(ctx, q.Add(" LIMIT ", strconv.Itoa(packedSample)))
+	if err != nil {
+		return err
+	}
+	bare := p.c.bare(ctx, Column{table, column})
+	var names []string
+	for _, bits := range packings {
+		names = append(names, fmt.Sprintf("bits %d-%d", bits[0], bits[1]))
+	}
+	for _, row := range rows {
+		n, err := strconv.ParseUint(row[0], 10, 64)
+		if signed, err2 := strconv.ParseInt(row[0], 10, 64); err != nil && err2 == nil {
+			n, err = uint64(signed), nil
+		}
+		for i, bits := range packings {
+			if err != nil || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
+				continue
+			}
+			at := part{column: column, as: names[i], member: column}
+			v := int64(n >> bits[0] & (1<<(bits[1]-bits[0]+1) - 1))
+			if n>>48 > 0 && bits[1] < 48 {
+				at.when = fmt.Sprintf("(%s >> 48) & 65535 = %d", bare, n>>48)
+			}
+			p.add(at, server, v, 0)
+		}
+	}
+	return nil
+}
+
+// halves looks at two small numbers beside each other, in the rows of each value that another column has.
+func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, high string) error {
+	d := p.c.servers[server]
+	selectors := slices.DeleteFunc(slices.Clone(t.Columns), func(c *sqldb.Column) bool {
+		return c.Family != sqldb.FamilyInt || c.Name == low || c.Name == high || identifies(t, c.Name)
+	})
+	names, bare := []string{low, high}, []string{}
+	for _, c := range selectors {
+		names, bare = append(names, c.Name), append(bare, p.c.bare(ctx, Column{t.Name, c.Name}))
+	}
+	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.QuoteAll(names), " FROM ",
+		d.Kind.Quote(t.Name), " WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0 LIMIT ",
+		strconv.Itoa(packedSample)))
+	if err != nil {
+		return err
+	}
+	numbers, most := make([]int64, len(rows)), int64(0)
+	for n, row := range rows {
+		a, _ := strconv.ParseInt(row[0], 10, 64)
+		b, _ := strconv.ParseInt(row[1], 10, 64)
+		numbers[n] = a + b*half
+		most = max(most, numbers[n])
+	}
+	at := part{column: low, with: high, as: "bits 0-15", member: low}
+	p.addAll(at, server, numbers, 0)
+	for i, name := range bare {
+		kinds := map[string][]int64{}
+		for n, row := range rows {
+			if row[2+i] != "" {
+				kinds[row[2+i]] = append(kinds[row[2+i]], numbers[n])
+			}
+		}
+		for kind, some := range kinds {
+			at.when = name + " = " + kind
+			p.addAll(at, server, some, most)
+		}
+	}
+	return nil
+}
+
+// addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
+func (p *packer) addAll(at part, server int, numbers []int64, most int64) {
+	if len(numbers) < minValues || !slices.ContainsFunc(p.c.keys, func(key Column) bool {
+		s, within := p.c.spans[key][server], 0
+		for _, n := range numbers {
+			if s.min <= n && n <= s.max {
+				within++
+			}
+		}
+		return within*10 >= len(numbers)*9
+	}) {
+		return
+	}
+	for _, n := range numbers {
+		p.add(at, server, n, most)
+	}
+}
+
+var (
+	digits  = regexp.MustCompile(`[0-9]+`)
+	letters = regexp.MustCompile(`\pL[\pL\pN_]*`)
+)
+
+// texts looks at the digits of documents, of lists, and of texts that are the same but for the digits.
+func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sqldb.Column) error {
+	d := p.c.servers[server]
+	name := d.Kind.Quote(col.Name)
+	text := name
+	if d.Kind == sqldb.PostgreSQL {
+		text += "::text"
+	}
+	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT SUBSTR(", text, ", 1, ",
+		strconv.Itoa(packedChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL LIMIT ",
+		strconv.Itoa(packedSample)))
+	if err != nil {
+		return err
+	}
+	kinds := map[string]bool{}
+	for _, row := range rows {
+		var document any
+		reads := json.NewDecoder(strings.NewReader(row[0]))
+		reads.UseNumber()
+		if text := strings.TrimSpace(row[0]); text != "" && strings.ContainsAny(text[:1], "{[") &&
+			reads.Decode(&document) == nil {
+			p.document(server, col.Name, "$", col.Name, document)
+			continue
+		}
+		runs := digits.FindAllStringIndex(row[0], -1)
+		if len(runs) == 0 || len(runs) > 1000 {
+			continue
+		}
+		kind := digits.ReplaceAllString(row[0], "#")
+		if words := letters.FindAllString(kind, 1); len(words) == 0 {
+			kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
+		}
+		if kinds[kind] = true; len(kinds) > packedKinds {
+			return nil // it is free text
+		}
+		for i, run := range runs {
+			n, err := strconv.ParseInt(row[0][run[0]:run[1]], 10, 64)
+			if err != nil {
+				continue
+			}
+			at := part{column: col.Name, as: "list " + kind, member: col.Name}
+			if words := letters.FindAllString(row[0][:run[0]], -1); len(words) > 0 || len(kind) > 1 {
+				at.as = fmt.Sprintf("number %d of %s", i+1, kind)
+				if len(words) > 0 {
+					at.member = words[len(words)-1]
+				}
+			}
+			p.add(at, server, n, 0)
+		}
+	}
+	return nil
+}
+
+// document looks at the numbers of a document, and at texts that are numbers.
+func (p *packer) document(server int, column, path, member string, document any) {
+	switch v := document.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			p.document(server, column, path+"."+name, name, inner)
+		}
+	case []any:
+		for _, inner := range v {
+			p.document(server, column, path+"[*]", member, inner)
+		}
+	default:
+		if n, err := strconv.ParseInt(fmt.Sprint(v), 10, 64); err == nil && v != nil {
+			p.add(part{column: column, as: "path " + path, member: member}, server, n, 0)
+		}
+	}
+}
+
+// judge returns, for each column and each table, the part in which keys of the table are most likely.
+func (p *packer) judge(ctx context.Context, table string) (found []Finding, err error) {
+	type choice struct{ column, with, parent string }
+	best := map[choice]match{}
+	of := map[choice]part{}
+	for _, at := range slices.SortedFunc(maps.Keys(p.parts), func(a, b part) int {
+		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+	}) {
+		if !slices.ContainsFunc(p.parts[at].values, func(v map[int64]bool) bool { return len(v) >= minValues }) {
+			continue
+		}
+		for _, key := range p.c.keys {
+			if len(p.c.above[key]) > 0 {
+				continue // whoever refers to it refers to the table that it is taken from
+			}
+			m, err := p.compare(ctx, Column{table, at.member}, at, key)
+			if err != nil {
+				return nil, err
+			}
+			c := choice{at.column, at.with, key.Table}
+			if other, ok := best[c]; m.packed() && (!ok || m.packedScore() > other.packedScore()) {
+				best[c], of[c] = m, at
+			}
+		}
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(best), func(a, b choice) int {
+		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+	}) {
+		at, m := of[c], best[c]
+		if slices.ContainsFunc(slices.Collect(maps.Keys(best)), func(o choice) bool {
+			return o != c && o.column == c.column && best[o].packedScore() > m.packedScore()+margin
+		}) {
+			continue
+		}
+		how := at.as
+		if at.when != "" {
+			how += " in rows with " + at.when
+		}
+		found = append(found, Finding{Column: Column{table, at.column}, Verdict: Possible, Parent: m.key,
+			As: at.as, With: at.with, When: at.when, Evidence: how + ", by a sample: " + m.evidence(false, nil)})
+	}
+	return found, nil
+}
+
+// compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
+func (p *packer) compare(ctx context.Context, called Column, at part, key Column) (match, error) {
+	e := p.parts[at]
+	for i := range p.c.servers { // the range first, since that costs nothing
+		keys, within := p.c.spans[key][i], 0
+		for n := range e.values[i] {
+			if keys.min <= n && n <= keys.max {
+				within++
+			}
+		}
+		if within*10 < len(e.values[i])*9 {
+			return match{}, nil
+		}
+	}
+	named, ends := p.c.named(called, key)
+	m := match{key: key, named: named, ends: ends, begins: p.c.begins(key)}
+	if strings.HasPrefix(at.as, "number ") && letters.MatchString(at.as[len("number "):]) && named < 2 &&
+		strings.Contains(at.as, "#") {
+		return match{}, nil // digits in words are mostly names
+	}
+	for i, d := range p.c.servers {
+		values, keys := slices.Sorted(maps.Keys(e.values[i])), p.c.spans[key][i]
+		if len(values) == 0 {
+			continue
+		}
+		s := span{distinct: int64(len(values)), min: values[0], max: values[len(values)-1]}
+		within := slices.DeleteFunc(slices.Clone(values),
+			func(n int64) bool { return n < keys.min || n > keys.max })
+		if keys.distinct == 0 || len(within)*10 < len(values)*9 ||
+			float64(s.max) < 0.3*float64(keys.max) && named < 2 {
+			return match{}, nil
+		}
+		hits := int64(0)
+		for some := range slices.Chunk(within, sampled) {
+			text := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
+			n, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+				" WHERE ", d.Kind.Quote(key.Name), " IN (", text, ")"))
+			if err != nil {
+				return match{}, err
+			}
+			hits += n
+		}
+		a := p.c.against(key, i, s, s.distinct, hits, 0)
+		if a.within = int64(len(within)); e.most[i] > keys.max {
+			a.density = float64(keys.distinct) / float64(e.most[i])
+			a.chance = float64(s.distinct) * math.Log10(a.density)
+		}
+		if m.servers = append(m.servers, a); hits*10 < s.distinct*9 {
+			return match{}, nil
+		}
+	}
+	return m, nil
+}
+
+// packedScore is the score of a part of a column. That its values end where the keys do says more on each
+// further server, because other numbers have no reason to.
+func (m match) packedScore() float64 {
+	score := m.score()
+	for _, a := range m.servers {
+		if a.reach >= 0.95 {
+			score += 1.3
+		}
+	}
+	return score
+}
+
+// packed reports whether keys are likely enough to ask somebody.
+func (m match) packed() bool {
+	values, hits := m.counts()
+	return values >= minValues && (m.full() && m.packedScore() >= 4 ||
+		hits < values && m.packedScore() >= 10 && m.excess() >= 6)
+}
