@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,6 +79,24 @@ func TestTheTableShowsMediansAndRatios(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "NO") {
 		t.Errorf("a met target is shown as missed:\n%s", out.String())
+	}
+}
+
+// On one processor go test adds none to the names, some of which have a dash of their own.
+func TestNamesWithoutTheNumberOfProcessorsAreRead(t *testing.T) {
+	of := func(text string) string {
+		t.Helper()
+		f, err := parse(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, _, err := f.median(key{"BenchmarkPair/sqlite-sqlite", "x-of-by-hand"})
+		return fmt.Sprint(value, err)
+	}
+	for _, name := range []string{"BenchmarkPair/sqlite-sqlite", "BenchmarkPair/sqlite-sqlite-2"} {
+		if got := of(name + " 1 20 ns/op 0.7 x-of-by-hand"); got != "0.7 <nil>" {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 

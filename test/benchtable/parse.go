@@ -4,10 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
+
+// processors is how a name ends where there is more than one.
+var processors = regexp.MustCompile(`-[0-9]+$`)
 
 // key identifies a figure by its benchmark, without the number of processors, and its unit.
 type key struct{ benchmark, unit string }
@@ -29,10 +33,7 @@ func parse(r io.Reader) (figures, error) {
 		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
 		}
-		name := fields[0]
-		if dash := strings.LastIndexByte(name, '-'); dash > 0 {
-			name = name[:dash]
-		}
+		name := processors.ReplaceAllString(fields[0], "")
 		for i := 2; i+1 < len(fields); i += 2 {
 			value, err := strconv.ParseFloat(fields[i], 64)
 			if err != nil {
