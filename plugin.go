@@ -368,17 +368,17 @@ func (p *Plugin) warnOfRounding(plan *fill.Plan) {
 // warnOfHook warns, once for each model, that a hook of the application makes its keys.
 func (p *Plugin) warnOfHook(plan *fill.Plan, field *schema.Field) {
 	s := plan.Schema()
-	p.warn(s.ModelType, "a hook of the model (BeforeCreate or BeforeSave) has put another value in place of the "+
-		"ID that was made for this field, so its values are not those of the plugin. Delete the hook, or the tag "+
-		"of the field", "field", s.Name+"."+field.Name, "table", s.Table)
+	p.warn(s.ModelType, "a hook of the model (BeforeCreate or BeforeSave) has put another value in place of "+
+		"the ID that was made for this field, so its values are not those of the plugin. Delete the hook, or "+
+		"the tag of the field", "field", s.Name+"."+field.Name, "table", s.Table)
 }
 
 // warnOfCounting warns, once for each model, that its table still makes the keys that the plugin fills.
 func (p *Plugin) warnOfCounting(plan *fill.Plan, field *schema.Field) {
 	s := plan.Schema()
 	p.warn(s.ModelType, "the database makes a value for this column where a row has none (by nextval, an "+
-		"identity, AUTO_INCREMENT or a rowid), so a program without the plugin goes on counting. AutoMigrate does "+
-		"not change that: run what the command \"snowflake migrate\" prints (docs/migrating.md)",
+		"identity, AUTO_INCREMENT or a rowid), so a program without the plugin goes on counting. AutoMigrate "+
+		"does not change that: run what the command \"snowflake migrate\" prints (docs/migrating.md)",
 		"table", s.Table, "column", field.DBName, "field", s.Name+"."+field.Name)
 }
 

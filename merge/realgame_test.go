@@ -97,7 +97,7 @@ func (l truth) condition() string {
 	case l.when != "":
 		return "`" + l.when + "` IN (" + strings.Join(l.is, ", ") + ")"
 	case l.base != 0:
-		return fmt.Sprintf("(`%s` >> 48) & 65535 = %d", l.column, l.base>>48)
+		return fmt.Sprintf("(%#q >> 48) & 65535 = %d", l.column, l.base>>48)
 	case l.zero < 0: // the column holds larger numbers as well
 		return "`" + l.column + "` < 4294967296"
 	}
@@ -360,10 +360,9 @@ func TestARealGame(t *testing.T) {
 		schema = append(schema, line)
 	}
 	for i, s := range strings.Split(strings.Join(schema, ""), ";\n") {
-		if schema = append(schema[:i:i], s); !strings.Contains(s, "CREATE TABLE") {
-			schema[i] = ""
-		} else {
-			schema[i] = strings.ReplaceAll(s[strings.Index(s, "CREATE TABLE"):], "MyISAM", "InnoDB")
+		schema = append(schema[:i:i], "")
+		if _, of, found := strings.Cut(s, "CREATE TABLE"); found {
+			schema[i] = "CREATE TABLE" + strings.ReplaceAll(of, "MyISAM", "InnoDB")
 		}
 	}
 	schema = slices.DeleteFunc(schema, func(s string) bool { return s == "" })
@@ -603,7 +602,7 @@ func (g *gameJudge) moved(table, column string, server int, into base) string {
 	value := "`" + column + "`"
 	if p := g.plan.Tables[table]; p.Renumber != "" {
 		if n := offset(table, ""); n != 0 && strings.EqualFold(column, g.primary(table, into)) {
-			return fmt.Sprintf("`%s` + %d", column, n)
+			return fmt.Sprintf("%#q + %d", column, n)
 		}
 	}
 	text := ""
@@ -616,7 +615,7 @@ func (g *gameJudge) moved(table, column string, server int, into base) string {
 		now, condition := fmt.Sprintf("%s + %d", value, n), l.condition()
 		switch {
 		case l.with != "":
-			whole := fmt.Sprintf("(`%s` + 65536 * `%s` + %d)", l.column, l.with, n)
+			whole := fmt.Sprintf("(%#q + 65536 * %#q + %d)", l.column, l.with, n)
 			if now = whole + " % 65536"; column == l.with {
 				now = whole + " DIV 65536"
 			}

@@ -98,7 +98,7 @@ func (v *verifier) promises(p *progress) *verify.Plan {
 		all.Sums = append(all.Sums, verify.Sum(s))
 	}
 	for name, t := range plan.Tables {
-		all.Tables[name] = v.table(name, t)
+		all.Tables[name] = v.table(t)
 		all.Tables[name].GivesUp = verify.GivenUp(plan.GivesUp[name])
 	}
 	v.watch(all)
@@ -157,7 +157,7 @@ func (v *verifier) server(s Server) verify.Server {
 	}
 }
 
-func (v *verifier) table(name string, t *TablePlan) *verify.Table {
+func (v *verifier) table(t *TablePlan) *verify.Table {
 	out := &verify.Table{
 		Policy:   string(t.Policy),
 		Where:    t.Where,

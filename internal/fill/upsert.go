@@ -278,8 +278,8 @@ func refuseRival(db *gorm.DB, plan *Plan) error {
 	}
 	return fmt.Errorf("%w: gorm.io/sharding spreads %s, and takes the node in a key for the number of a "+
 		"table, so it would not find rows with keys of this plugin: let only one of the two make keys of the "+
-		"model, or set ShardingAlgorithmByPrimaryKey; docs/migrating.md says how to come from there", errs.ErrSharding,
-		plan.schema.Table)
+		"model, or set ShardingAlgorithmByPrimaryKey; docs/migrating.md says how to come from there",
+		errs.ErrSharding, plan.schema.Table)
 }
 
 // searchChunk is how many rows one query looks for. It is below the 500 terms that SQLite allows

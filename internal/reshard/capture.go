@@ -29,7 +29,7 @@ func (m *capturer) triggersFor(s *side, t *table) []trigger {
 	// A row that gets another key is two rows that have changed.
 	other := fmt.Sprintf("%sSELECT %d, NEW.%s WHERE NEW.%[3]s <> OLD.%[3]s", into, t.n, key)
 	if d.Kind == dialect.MySQL {
-		// An INSERT that reads a SELECT locks the numbers of the list on MariaDB, for as long as the statement runs.
+		// An INSERT that reads a SELECT locks the numbers of the list on MariaDB, as long as the statement runs.
 		other = fmt.Sprintf("IF NEW.%s <> OLD.%[1]s THEN %s; END IF", key, list("NEW"))
 	}
 	if d.Kind == dialect.PostgreSQL {

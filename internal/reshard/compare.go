@@ -92,9 +92,9 @@ func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 }
 
 // refuseStrangers refuses to go on if one of the rows that differ is in the new table, and was not put there
-// by the job. It would be removed as an outdated copy. What is in neither the old table nor the list can also be
-// the copy of a row that has vanished without a trigger, so the rows are counted first: the journal says how
-// many the job has put there. A row in the list was written to by a program that uses the old table.
+// by the job. It would be removed as an outdated copy. What is in neither the old table nor the list can also
+// be the copy of a row that has vanished without a trigger, so the rows are counted first: the journal says
+// how many the job has put there. A row in the list was written to by a program that uses the old table.
 func (m *comparer) refuseStrangers(ctx context.Context, mv *move, differ []int64) error {
 	d, s, more := mv.to.side.d, mv.from.side, int64(0)
 	if len(differ) == 0 {

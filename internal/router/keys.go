@@ -109,7 +109,7 @@ func (t keyRules) checkRows(
 	return t.checkID(stmt.Schema, fields.like, value, shard)
 }
 
-// isEmpty reports that a field of a row is zero, if that can be seen at once: ValueOf allocates for each value.
+// isEmpty reports that a field of a row is zero, if that can be seen at once: ValueOf allocates for each.
 func isEmpty(f *schema.Field, row reflect.Value) bool {
 	at := f.StructField.Index
 	return len(at) == 1 && at[0] >= 0 && row.Field(at[0]).IsZero()

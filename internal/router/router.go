@@ -169,7 +169,11 @@ func (r *Router) shardOf(id int64) (int, error) {
 
 // Table looks the name up in the list that NewRouter made.
 func (r *Router) Table(model any, id int64) (string, error) {
-	m, shard, err := r.find(context.Background(), model, id)
+	m, err := r.ModelOf(model)
+	if err != nil {
+		return "", err
+	}
+	shard, err := r.shardOf(id)
 	if err != nil {
 		return "", err
 	}

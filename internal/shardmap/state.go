@@ -274,8 +274,8 @@ func (r Registry) change(
 	}
 	entries, expected := to(entries)
 	if !expected {
-		return fmt.Errorf("%w: another process has gone on with this resharding, or has ended it, as the records "+
-			"of database %d say: look at its state, and call the step again", errs.ErrSharding, database)
+		return fmt.Errorf("%w: another process has gone on with this resharding, or has ended it, as the "+
+			"records of database %d say: look at its state, and call the step again", errs.ErrSharding, database)
 	}
 	sortEntries(entries)
 	held := formatEntries(entries, first.Shards)

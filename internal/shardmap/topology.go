@@ -344,8 +344,8 @@ func (t *Topology) EachPlainRow(
 }
 
 // Crosses reports whether the rows at the other end of a relation may be on other shards. A statement on a
-// shard sees the rows of one shard, so it may follow a relation only if all rows at its other end are proven to
-// be there too. Nothing is concluded from the names of models.
+// shard sees the rows of one shard, so it may follow a relation only if all rows at its other end are proven
+// to be there too. Nothing is concluded from the names of models.
 func (t *Topology) Crosses(relation *schema.Relationship) bool {
 	own, other := t.ByType[relation.Schema.ModelType], t.ByType[relation.FieldSchema.ModelType]
 	sharded := func(m *Model) bool { return m != nil && !m.Broadcast }

@@ -72,8 +72,8 @@ func targets() []target {
 		})
 	}
 	list = append(list, target{
-		what: "requests for one ID over RESP, 16 connections / INCR of Redis", atLeast: true, bound: 1.5, unit: "x",
-		figure: key{"BenchmarkIncr", "of-redis"},
+		what:   "requests for one ID over RESP, 16 connections / INCR of Redis",
+		figure: key{"BenchmarkIncr", "of-redis"}, atLeast: true, bound: 1.5, unit: "x",
 	})
 	kinds := []string{"sqlite", "postgres", "mariadb"}
 	for _, from := range kinds {

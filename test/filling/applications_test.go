@@ -464,7 +464,7 @@ func TestAPoolThatIsClosedWithoutClosingThePluginLeavesNothing(t *testing.T) {
 		dsn, admin := target.DSN(t), target.Open(t, nil)
 		var name string
 		pprof.Do(t.Context(), pprof.Labels("pool", t.Name()), func(context.Context) {
-			db := target.OpenDSN(t, dsn, nil)
+			db := target.OpenDSN(t, dsn, nil) //nolint:contextcheck // it takes the context of the test
 			name = db.Migrator().CurrentDatabase()
 			use(t, db, snowflakeplugin.New(silent()), &account{})
 			must(t, db.Create(&account{Email: "a"}).Error, "create")

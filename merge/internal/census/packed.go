@@ -43,8 +43,10 @@ const (
 	half         = 1 << 16
 )
 
-// packings are the bits in which keys stand that share a number with others.
-var packings = [][2]int{{8, 62}, {16, 62}, {24, 62}, {32, 62}, {0, 23}, {0, 31}, {24, 47}}
+// packings returns the bits in which keys stand that share a number with others.
+func packings() [][2]int {
+	return [][2]int{{8, 62}, {16, 62}, {24, 62}, {32, 62}, {0, 23}, {0, 31}, {24, 47}}
+}
 
 // find returns what the columns of a table may refer to. Numbers are looked at if open says so.
 func (p *packer) find(ctx context.Context, table string, open func(column string) bool) ([]Finding, error) {
@@ -111,7 +113,7 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 	}
 	bare := p.c.bare(ctx, Column{table, column})
 	var names []string
-	for _, bits := range packings {
+	for _, bits := range packings() {
 		names = append(names, fmt.Sprintf("bits %d-%d", bits[0], bits[1]))
 	}
 	for _, row := range rows {
@@ -119,7 +121,7 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 		if signed, err2 := strconv.ParseInt(row[0], 10, 64); err != nil && err2 == nil {
 			n, err = uint64(signed), nil
 		}
-		for i, bits := range packings {
+		for i, bits := range packings() {
 			if err != nil || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}

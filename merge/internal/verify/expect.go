@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -97,7 +96,7 @@ func moveKey(server int, targets []string, values []byte) sum {
 
 // row changes the values of a row to those that it has to have in the target. It returns false if the row is
 // not there.
-func (e *expecter) row(ctx context.Context, values []any) (bool, error) {
+func (e *expecter) row(values []any) (bool, error) {
 	key := ""
 	if e.j.refused != nil || e.j.names != nil { // for nothing else it is needed
 		key = e.keyOf(values)

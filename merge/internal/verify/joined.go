@@ -86,7 +86,7 @@ func (n *joiner) each(ctx context.Context, server int, fn func(context.Context, 
 	err := s.each(ctx, func(values []any) error {
 		n.j.read[server]++
 		row := &joinedRow{server: server, key: e.keyOf(values), before: owned(values[:len(n.columns)])}
-		keep, err := e.row(ctx, values)
+		keep, err := e.row(values)
 		if err != nil || !keep {
 			n.j.left++
 			return err

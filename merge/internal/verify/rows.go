@@ -715,7 +715,7 @@ func (v *verifier) wanted(ctx context.Context, j *job) (want []tally, attributed
 		e, m := v.newExpecter(s), v.newSummer(s)
 		err := s.each(ctx, func(values []any) error {
 			j.read[i]++
-			keep, err := e.row(ctx, values)
+			keep, err := e.row(values)
 			if err != nil || !keep {
 				j.left++
 				return err
