@@ -70,8 +70,11 @@ func assign(fr *frame, numbers *Numbers) error {
 	if byColumn {
 		return assignColumns(fr, numbers, source, columns)
 	}
-	before := len(fr.ids)
-	ids := slices.Grow(fr.ids, empty)[:before+empty]
+	before, ids := len(fr.ids), fr.ids
+	if before == 0 {
+		ids = fr.one[:0] // A single ID needs no other memory.
+	}
+	ids = slices.Grow(ids, empty)[:before+empty]
 	if err := numbers.Take(fr.context(), ids[before:]); err != nil {
 		return fr.plan.noID(columns, err)
 	}

@@ -62,7 +62,7 @@ BenchmarkWhole/mariadb-2    1  20 ns/op  4.0 x-of-by-hand
 BenchmarkWhole/mysql-2      1  20 ns/op  4.0 x-of-by-hand
 BenchmarkPair/sqlite-sqlite-portable-2 1  20 ns/op  0.5 x-of-by-hand
 BenchmarkShareOfBatch-2      1  2000 ns/op  2.0 %of-gorm  3.0 share-allocs/statement  40.0 share-ns/row
-BenchmarkShareOfMap-2        1  2000 ns/op  5.0 %of-gorm  1.0 share-allocs/statement  300.0 share-ns/row
+BenchmarkShareOfMap-2        1  2000 ns/op  5.0 %of-gorm  0.0 share-allocs/statement  300.0 share-ns/row
 BenchmarkShareOfCreate-2     1  2000 ns/op  3.0 %of-gorm  1.0 share-allocs/statement  300.0 share-ns/row
 PASS
 `
