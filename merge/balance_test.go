@@ -51,7 +51,7 @@ func lossy(t testing.TB, target dbtest.Target) ([]base, base, *merge.Plan, map[s
 
 func TestEveryRowThatIsLostNeedsItsNumberInThePlan(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		servers, into, plan, lost := lossy(t, target)
 		report, found := problems(t, opened(t, plan))
 		if len(found[merge.CodeGivesUp]) != len(lost) || len(report.Problems) != len(lost) || !maps.Equal(report.GivesUp, lost) {
@@ -100,7 +100,7 @@ func TestANumberThatDoesNotFitStopsTheMerge(t *testing.T) {
 
 func TestRowsInTheQuarantineNeedTheirNumberBeforeARunEnds(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		target = target.Privileged() // it makes triggers
 		for given, fits := range map[int64]bool{0: false, 1: true, 2: false} {
 			plain := "CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, level INTEGER NOT NULL)"

@@ -99,7 +99,7 @@ func TestAKeyInSomeBitsOfNumbersFollowsItsRow(t *testing.T) {
 
 func TestBitsThatCannotBeFollowedAreRefused(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		second := packedRows(2, 99_900, 250)
 		for name, c := range map[string]struct {
 			players []string // the entries of the identity

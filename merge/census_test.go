@@ -173,7 +173,7 @@ func forgotten(mistake func(tables map[string]*merge.TablePlan)) map[string]*mer
 
 func TestADeclaredReferenceThatTheDataContradictsIsAProblem(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		for name, c := range map[string]struct {
 			mistake func(tables map[string]*merge.TablePlan)
 			second  string // what is done to the second server

@@ -15,7 +15,7 @@ import (
 // Guilds have a leader and roles a guild: that is one circle, and is said once.
 func TestACircleIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		_, _, plan := games(t, []dbtest.Target{target}, target, gameworld.Config{Roles: 20})
 		report, _ := problems(t, open(t, plan))
 		var said []string

@@ -25,7 +25,7 @@ func draftOf(t *testing.T, plan *merge.Plan) *merge.Plan {
 
 func TestADraftHasAPolicyForEveryTable(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		_, _, plan := games(t, []dbtest.Target{target, target}, target, gameworld.Config{Roles: 40, Clash: 0.3,
 			Faults: gameworld.Faults{MissingTable: "friends"}})
 		plan.Tables, plan.Conserve = map[string]*merge.TablePlan{"mail": {Policy: merge.Rebuild}}, nil
@@ -65,7 +65,7 @@ func TestADraftHasAPolicyForEveryTable(t *testing.T) {
 // What a table is called says nothing. A row is dropped, or becomes one with another, by somebody's word only.
 func TestADraftDropsNoRow(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		item := func(table, values string) string { return "INSERT INTO " + table + " VALUES (" + values + ")" }
 		schema := []string{
 			"CREATE TABLE player_settings (id BIGINT NOT NULL PRIMARY KEY, volume INTEGER)",

@@ -17,12 +17,20 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/gameworld"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
 
 // databases runs fn on SQLite, PostgreSQL, MariaDB and MySQL.
 func databases(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
 	t.Helper()
 	dbtest.EachServer(t, fn)
+}
+
+// plans runs fn, which tests what a plan says and not what a database does with it, on SQLite by day and on all
+// of them by night.
+func plans(t *testing.T, fn func(t *testing.T, target dbtest.Target)) {
+	t.Helper()
+	dbtest.Run(t, nightly.Pick(dbtest.ServersOf("sqlite"), dbtest.Servers()), fn)
 }
 
 // base is a database of a test.

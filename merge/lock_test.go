@@ -82,7 +82,7 @@ func TestALockSaysWhatIsInEachColumn(t *testing.T) {
 
 func TestWhatALockDoesNotSayIsRefusedByName(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		for name, c := range map[string]struct {
 			since  []string // what happens on the second server between the draft and the check
 			column string   // which is refused; "" if none is
@@ -135,7 +135,7 @@ func TestWhatALockDoesNotSayIsRefusedByName(t *testing.T) {
 
 func TestAnUndeclaredReferenceStopsARun(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		tables := forgotten(func(tables map[string]*merge.TablePlan) { tables["swords"].References = nil })
 		_, into, plan := small(t, target, nobodySaid, tables, nobodySaidRows(1, 200), nobodySaidRows(2, 230))
 		giveUp(t, plan)

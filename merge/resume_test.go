@@ -81,7 +81,7 @@ func TestASourceThatWasWrittenToEndsTheRun(t *testing.T) {
 
 func TestAnotherPlanCannotGoOn(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		_, _, plan := interrupted(t, target)
 		plan.Tables["mail"].Where = "gold > 1"
 		m := open(t, plan)

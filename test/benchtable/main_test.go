@@ -42,9 +42,9 @@ BenchmarkShards/of64/postgres/find-2 10  20 ns/op  2.0 of-by-hand
 BenchmarkShards/of4/postgres/create-2 10  20 ns/op  1.2 of-by-hand
 BenchmarkShards/of16/postgres/create-2 10  20 ns/op  1.5 of-by-hand
 BenchmarkShards/of64/postgres/create-2 10  20 ns/op  2.5 of-by-hand
-BenchmarkResharding/sqlite-2 1  20 ns/op  6.0 of-by-hand
-BenchmarkResharding/postgres-2 1  20 ns/op  6.0 of-by-hand
-BenchmarkResharding/mariadb-2 1  20 ns/op  6.0 of-by-hand
+BenchmarkResharding/sqlite-2 1  20 ns/op  8.0 of-by-hand
+BenchmarkResharding/postgres-2 1  20 ns/op  8.0 of-by-hand
+BenchmarkResharding/mariadb-2 1  20 ns/op  8.0 of-by-hand
 BenchmarkIncr-2 1  20 ns/op  1.5 of-redis
 BenchmarkPair/sqlite-sqlite-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/sqlite-postgres-2 1  20 ns/op  0.7 x-of-by-hand
@@ -56,10 +56,10 @@ BenchmarkPair/mariadb-sqlite-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/mariadb-postgres-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/mariadb-mariadb-2 1  20 ns/op  0.7 x-of-by-hand
 BenchmarkPair/mysql-mysql-2 1  20 ns/op  0.7 x-of-by-hand
-BenchmarkWhole/sqlite-2     1  20 ns/op  4.0 x-of-by-hand
-BenchmarkWhole/postgres-2   1  20 ns/op  4.0 x-of-by-hand
-BenchmarkWhole/mariadb-2    1  20 ns/op  4.0 x-of-by-hand
-BenchmarkWhole/mysql-2      1  20 ns/op  4.0 x-of-by-hand
+BenchmarkWhole/sqlite-2     1  20 ns/op  3.5 x-of-by-hand
+BenchmarkWhole/postgres-2   1  20 ns/op  2.5 x-of-by-hand
+BenchmarkWhole/mariadb-2    1  20 ns/op  2.5 x-of-by-hand
+BenchmarkWhole/mysql-2      1  20 ns/op  2.5 x-of-by-hand
 BenchmarkPair/sqlite-sqlite-portable-2 1  20 ns/op  0.5 x-of-by-hand
 BenchmarkShareOfBatch-2      1  2000 ns/op  2.0 %of-gorm  3.0 share-allocs/statement  40.0 share-ns/row
 BenchmarkShareOfMap-2        1  2000 ns/op  5.0 %of-gorm  0.0 share-allocs/statement  300.0 share-ns/row
