@@ -109,9 +109,13 @@ func replace(page string, rows []row) error {
 	if !begun || !ended {
 		return fmt.Errorf("%s lacks the lines that mark the place of the table", page)
 	}
+	runs := "One run"
+	if n := rows[0].runs; n > 1 {
+		runs = fmt.Sprintf("Medians of %d runs", n)
+	}
 	var table strings.Builder
-	fmt.Fprintf(&table, "Measured on %s with %s on %d cores. Medians of %d runs.\n\n",
-		time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), rows[0].runs)
+	fmt.Fprintf(&table, "Measured on %s with %s on %d cores. %s.\n\n",
+		time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), runs)
 	table.WriteString("| what | measured | goal | reached |\n|---|---|---|---|\n")
 	for _, row := range rows {
 		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", row.what, row.measured, row.goal, row.reached())
