@@ -357,8 +357,8 @@ func compareCreate(s *shardBench) {
 	})
 }
 
-// BenchmarkResharding splits a shard of 64,000 rows and joins it again, and copies the same rows by hand, which
-// keeps nobody from writing what is lost then.
+// BenchmarkResharding splits a shard of 64,000 rows and joins it again, while programs may write. Beside it, plain
+// statements copy the same rows. They would lose what a program writes meanwhile.
 func BenchmarkResharding(b *testing.B) {
 	eachShardBench(b, 1, 64_000, func(s *shardBench) {
 		whole, half := resharding.Class{Residue: 0, Modulus: 1}, "CREATE TABLE half_%d (LIKE bench_rows INCLUDING ALL)"

@@ -92,27 +92,13 @@ func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 }
 
 // refuseStrangers refuses to go on if one of the rows that differ is in the new table, and was not put there
-// by the job. It would be removed as an outdated copy. What is in neither the old table nor the list can also
-// be the copy of a row that has vanished without a trigger, so the rows are counted first: the journal says
-// how many the job has put there. A row in the list was written to by a program that uses the old table.
+// by the job. It would be removed as an outdated copy. If its key is in the list, a program has written to
+// the row in the old table. If not, it can also be the copy of a row that has vanished without a trigger. So
+// the rows are counted then: the journal says how many the job has put there.
 func (m *comparer) refuseStrangers(ctx context.Context, mv *move, differ []int64) error {
-	d, s, more := mv.to.side.d, mv.from.side, int64(0)
-	if len(differ) == 0 {
-		return nil
-	}
-	err := d.transaction(ctx, func(q gorm.ConnPool) error {
-		r, err := m.hold(ctx, d, q, mv.id)
-		if err == nil {
-			more, err = (&copier{m.machine}).copied(ctx, mv, q, "1 = 1")
-			more -= r.copied
-		}
-		return err
-	})
-	if err != nil || more <= 0 {
-		return err
-	}
+	s := mv.from.side
 	for some := range slices.Chunk(differ, maxKeys) {
-		there, err := numbersIn(ctx, d.pool, mv.to, some)
+		there, err := numbersIn(ctx, mv.to.side.d.pool, mv.to, some)
 		if err != nil {
 			return err
 		}
@@ -124,13 +110,32 @@ func (m *comparer) refuseStrangers(ctx context.Context, mv *move, differ []int64
 		if err != nil {
 			return err
 		}
-		for _, key := range there {
-			if !slices.Contains(listed, key) {
-				return errStranger(mv, key)
-			}
+		n := slices.IndexFunc(there, func(key int64) bool { return !slices.Contains(listed, key) })
+		if n < 0 {
+			continue
+		}
+		if has, err := m.hasStrangers(ctx, mv); err != nil {
+			return err
+		} else if has {
+			return errStranger(mv, there[n])
 		}
 	}
 	return nil
+}
+
+// hasStrangers reports whether the new table has more rows than the job has put there.
+func (m *comparer) hasStrangers(ctx context.Context, mv *move) (has bool, err error) {
+	d := mv.to.side.d
+	err = d.transaction(ctx, func(q gorm.ConnPool) error {
+		r, err := m.hold(ctx, d, q, mv.id)
+		if err != nil {
+			return err
+		}
+		rows, err := (&copier{m.machine}).copied(ctx, mv, q, "1 = 1")
+		has = rows > r.copied
+		return err
+	})
+	return has, err
 }
 
 // compare compares the rows that meet a condition with their copies, and returns the keys of those that
