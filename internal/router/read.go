@@ -682,11 +682,19 @@ func (q *query) union(part unionPart) (*statement, error) {
 	s := &statement{}
 	several := len(part.shards) > 1
 	t := q.templates[part.database]
-	// PostgreSQL takes as long to make a plan of a SELECT in a SELECT as of two of them.
-	wrapped := several && (q.end != nil || t.special || t.locks || t.dialect.Name() != dialect.PostgreSQL)
+	sqlite := t.dialect.Name() == dialect.SQLite
+	open, shut := "", ""
+	switch {
+	case !several:
+	case sqlite || t.special || t.locks:
+		open, shut = "SELECT * FROM (", ") AS s"
+	case q.end != nil:
+		// MariaDB would store the rows of a SELECT in a SELECT on disk, for each shard, if a column is a text.
+		open, shut = "(", ")"
+	}
 	// SQLite would put the rows of a UNION ALL in order by as many merges as it has parts, one in the other.
 	// What has a limit of its own it reads first, and sorts then.
-	apart := several && q.end != nil && q.Databases[part.database].Name() == dialect.SQLite
+	apart := several && q.end != nil && sqlite
 	if apart {
 		s.sql.WriteString("SELECT * FROM (")
 	}
@@ -694,16 +702,14 @@ func (q *query) union(part unionPart) (*statement, error) {
 		if i > 0 {
 			s.sql.WriteString(" UNION ALL ")
 		}
-		if wrapped {
-			s.sql.WriteString("SELECT * FROM (")
-		}
+		s.sql.WriteString(open)
 		if !t.special {
 			t.fill(s, q.m.Table(shard), shard, q.ids[shard])
 		} else if err := q.build(part.database, shard, s); err != nil {
 			return nil, err
 		}
-		if wrapped {
-			s.sql.WriteString(") AS s")
+		s.sql.WriteString(shut)
+		if len(shut) > 1 {
 			s.sql.WriteString(strconv.Itoa(shard))
 		}
 	}

@@ -36,6 +36,9 @@ BenchmarkShards/of64/postgres/newest-2 10  20 ns/op  3.0 of-by-hand
 BenchmarkShards/of4/sqlite/newest-2 10  20 ns/op  2.0 of-by-hand
 BenchmarkShards/of16/sqlite/newest-2 10  20 ns/op  3.0 of-by-hand
 BenchmarkShards/of64/sqlite/newest-2 10  20 ns/op  6.0 of-by-hand
+BenchmarkShards/of4/mariadb/newest-2 10  20 ns/op  3.0 of-by-hand
+BenchmarkShards/of16/mariadb/newest-2 10  20 ns/op  4.5 of-by-hand
+BenchmarkShards/of64/mariadb/newest-2 10  20 ns/op  6.0 of-by-hand
 BenchmarkShards/of4/postgres/find-2 10  20 ns/op  1.2 of-by-hand
 BenchmarkShards/of16/postgres/find-2 10  20 ns/op  1.5 of-by-hand
 BenchmarkShards/of64/postgres/find-2 10  20 ns/op  2.0 of-by-hand

@@ -112,6 +112,7 @@ func routes() (list []target) {
 		{"a row by its ID", "point", "postgres", "PostgreSQL", [...]float64{1.05, 1.08, 1.1}},
 		{"the newest 50 rows", "newest", "postgres", "PostgreSQL", [...]float64{1.3, 1.5, 3}},
 		{"the newest 50 rows", "newest", "sqlite", "SQLite", [...]float64{2, 3, 6}},
+		{"the newest 50 rows", "newest", "mariadb", "MariaDB", [...]float64{3, 4.5, 6}},
 		{"Find of 20 rows", "find", "postgres", "PostgreSQL", [...]float64{1.2, 1.5, 2}},
 		{"Create of 100 rows", "create", "postgres", "PostgreSQL", [...]float64{1.2, 1.5, 2.5}},
 	} {
