@@ -92,7 +92,8 @@ func (h holding) String() string {
 // apartTable is a table whose keys move into a gap.
 type apartTable struct {
 	name, key string
-	spans     []keySpan // of the servers whose keys move
+	own       []keySpan // of the servers whose keys move
+	spans     []keySpan // how many numbers each server takes: those of its own keys, or of several tables
 	above     int64     // the gap has to lie above this number
 	gap       Gap
 	why       string // why there is no gap, or ""
@@ -109,21 +110,106 @@ func (t *apartTable) need() (n int64) {
 }
 
 // place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
-// each of them.
+// each of them, or for those that count by one number.
 func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
 	for _, t := range tables {
 		g.bind(t)
 	}
-	shared, err := g.find(ctx, tables)
-	if err != nil || shared != nil || len(tables) == 1 {
+	groups, err := together(ctx, g.ws, tables)
+	if err != nil {
 		return err
 	}
-	for _, t := range tables {
-		if _, err := g.find(ctx, []*apartTable{t}); err != nil {
+	shared, err := g.find(ctx, tables)
+	if err != nil || shared != nil || len(groups) == 1 {
+		return err
+	}
+	for _, group := range groups {
+		if _, err := g.find(ctx, group); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// together finds the tables that count by one number: on no server do two of them have an equal key, though
+// their keys lie in one range. A game may rely on that, and keep the rows of all in one map. So the keys of such
+// tables move by the same number, and each of them takes the range in which those of all lie.
+func together(ctx context.Context, ws *workspace, tables []*apartTable) (groups [][]*apartTable, err error) {
+	for _, t := range tables {
+		t.spans = t.own
+		group := []*apartTable{t}
+		for i := 0; i < len(groups); i++ {
+			one := false
+			for _, other := range groups[i] {
+				if one, err = oneNumber(ctx, ws, t, other); err != nil {
+					return nil, err
+				} else if one {
+					break
+				}
+			}
+			if one {
+				group = append(group, groups[i]...)
+				groups = slices.Delete(groups, i, i+1)
+				i--
+			}
+		}
+		groups = append(groups, group)
+	}
+	for _, group := range groups {
+		spans := slices.Clone(group[0].own)
+		for _, t := range group[1:] {
+			for i, s := range t.own {
+				spans[i] = spans[i].with(s)
+			}
+		}
+		for _, t := range group {
+			t.spans = spans
+		}
+	}
+	return groups, nil
+}
+
+const (
+	// expectedInCommon is how many equal keys two tables would have, if each counted by a number of its own, for
+	// it to be no chance that they have none. By chance that happens once in e^5 = 148 times.
+	expectedInCommon = 5
+	// ordinary is the end of the numbers from which tables count by themselves.
+	ordinary = 1000
+)
+
+// oneNumber reports whether two tables have no key in common on any server, and not by chance: in one range, or
+// side by side in a range that no table begins with by itself.
+func oneNumber(ctx context.Context, ws *workspace, a, b *apartTable) (bool, error) {
+	expected := 0.0
+	for i, s := range ws.servers[len(ws.servers)-len(a.own):] {
+		both := keySpan{max(a.own[i].least, b.own[i].least), min(a.own[i].greatest, b.own[i].greatest)}
+		switch widths := a.own[i].width() + b.own[i].width(); {
+		case a.own[i].width() == 0 || b.own[i].width() == 0:
+			continue
+		case both.least <= both.greatest:
+		case min(a.own[i].least, b.own[i].least) < ordinary || both.least-both.greatest > widths:
+			return false, nil
+		default:
+			expected += expectedInCommon
+			continue
+		}
+		quote := s.db.Kind.Quote
+		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT 1 FROM ", quote(a.name), " AS a JOIN ",
+			quote(b.name), " AS b ON a.", quote(a.key), " = b.", quote(b.key), " WHERE a.", quote(a.key), " > 0 LIMIT 1"))
+		if err != nil || len(rows) > 0 {
+			return false, err
+		}
+		common := float64(both.greatest - both.least + 1)
+		for _, t := range []*apartTable{a, b} {
+			rows, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", quote(t.name)))
+			if err != nil {
+				return false, err
+			}
+			common *= float64(rows) / float64(t.own[i].width())
+		}
+		expected += common
+	}
+	return expected >= expectedInCommon, nil
 }
 
 // bind finds the narrowest column that has to hold the new keys of a table.

@@ -160,7 +160,7 @@ func TestCountersThatCannotBeSetApartAreRefused(t *testing.T) {
 	databases(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE logs (COUNTED, tag VARCHAR(9))"}
 		two := []string{"INSERT INTO logs (id, tag) VALUES (1, 'a'), (2, 'b')"}
-		const limit = 1 << 30 // of keys that were counted, in the layout game
+		const limit = int64(1) << 32 // of keys that were counted
 		for name, counters := range map[string][]int64{
 			"at the limit":         {limit + 1, 0},
 			"behind the limit":     {0, limit + 7},

@@ -358,7 +358,8 @@ func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
 		if d.known[name] != nil || p.Tables[name].Renumber == "" {
 			continue
 		}
-		t := &apartTable{name: name, key: identityOf(d.ws.target.Tables[name]).Name}
+		t := &apartTable{name: name, key: identityOf(d.ws.target.Tables[name]).Name,
+			own: slices.Repeat([]keySpan{{-1, -1}}, len(d.ws.servers))}
 		for i, s := range d.ws.servers {
 			from := s.db.Tables[name]
 			if from == nil || from.Column(t.key) == nil {
@@ -368,11 +369,9 @@ func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
 			if err != nil {
 				return err
 			}
-			span, err := o.span(ctx, i, name, t.key, counter)
-			if err != nil {
+			if t.own[i], err = o.span(ctx, i, name, t.key, counter); err != nil {
 				return err
 			}
-			t.spans = append(t.spans, span)
 		}
 		tables = append(tables, t)
 	}

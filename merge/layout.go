@@ -62,6 +62,13 @@ func presets() map[string]func() generator.Layout {
 	}
 }
 
+// leastGenerated is the least ID that a generator of a layout may have made. A database has counted smaller keys.
+// They have no time in them, or fit into 32 bits: real games count that far, and a generator is past them within
+// minutes of its epoch.
+func leastGenerated(l generator.Layout) int64 {
+	return max(int64(1)<<32, int64(1)<<(l.NodeBits()+l.SequenceBits))
+}
+
 // Resolve returns the layout that a plan describes, by the name of a preset or by its bits, in the form of
 // package generator.
 func (l Layout) Resolve() (generator.Layout, error) {

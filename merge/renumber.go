@@ -32,6 +32,17 @@ func (s keySpan) width() int64 {
 	return s.greatest - s.least + 1
 }
 
+// with is the range of both.
+func (s keySpan) with(other keySpan) keySpan {
+	switch {
+	case s.greatest < 0:
+		return other
+	case other.greatest < 0:
+		return s
+	}
+	return keySpan{min(s.least, other.least), max(s.greatest, other.greatest)}
+}
+
 // allServers stands for all servers together in a tableServer.
 const allServers = -1
 
@@ -46,7 +57,7 @@ func (o *keyOffsets) find(ctx context.Context) error {
 	}
 	found := &keyOffsets{ws: o.ws, added: map[tableServer]int64{}, counters: map[tableServer]int64{},
 		zeros: map[tableServer]bool{}, beyond: map[string]int64{}, gapless: map[string]string{}}
-	var apart []*apartTable
+	var apart, behind []*apartTable
 	for _, j := range o.ws.order {
 		c := j.key()
 		if c == nil || c.Family != sqldb.FamilyInt {
@@ -58,13 +69,19 @@ func (o *keyOffsets) find(ctx context.Context) error {
 		}
 		switch j.plan.Renumber {
 		case Behind:
-			found.behind(j, spans)
+			behind = append(behind, &apartTable{name: j.name, key: c.Name, own: spans})
 		case Apart:
-			apart = append(apart, &apartTable{name: j.name, key: c.Name, spans: spans})
+			apart = append(apart, &apartTable{name: j.name, key: c.Name, own: spans})
 		}
 	}
 	if err := found.apart(ctx, apart); err != nil {
 		return fmt.Errorf("a range for the keys cannot be found: %w", err)
+	}
+	if _, err := together(ctx, o.ws, behind); err != nil {
+		return fmt.Errorf("keys cannot be compared: %w", err)
+	}
+	for _, t := range behind {
+		found.behind(t)
 	}
 	*o = *found
 	return nil
@@ -96,22 +113,22 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 
 // behind lets the keys of each server begin behind the greatest key that the servers before it have given
 // out, even if the rows were deleted since.
-func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
+func (o *keyOffsets) behind(t *apartTable) {
 	last := int64(-1) // the greatest new key that was given out so far
 	for i, s := range o.ws.servers {
-		of := tableServer{j.name, s.Number}
-		if o.added[of] = max(last, 0); o.zeros[of] {
+		of := tableServer{t.name, s.Number}
+		if o.added[of] = max(last, 0); t.spans[i].least == 0 {
 			o.added[of] = last + 1
 		}
-		if spans[i].greatest >= 0 {
-			last = spans[i].greatest + o.added[of]
+		if t.spans[i].greatest >= 0 {
+			last = t.spans[i].greatest + o.added[of]
 		}
 		if last >= o.ws.minGenerated {
-			o.beyond[j.name] = last
+			o.beyond[t.name] = last
 			return
 		}
 	}
-	o.added[tableServer{j.name, allServers}] = max(last, 0)
+	o.added[tableServer{t.name, allServers}] = max(last, 0)
 }
 
 // apart lets the keys of the servers follow each other in a gap.
@@ -124,10 +141,10 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 		first = 1
 	}
 	for _, t := range tables {
-		for _, s := range t.spans[:first] {
+		for _, s := range t.own[:first] {
 			t.above = max(t.above, s.greatest)
 		}
-		t.spans = t.spans[first:]
+		t.own = t.own[first:]
 	}
 	g := &gapSearch{ws: o.ws, refer: referring(o.ws)}
 	var err error
@@ -142,14 +159,15 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 			o.gapless[t.name] = t.why
 			continue
 		}
-		next := t.gap.From
+		next, last := t.gap.From, t.gap.From-1
 		for i, s := range t.spans {
-			if s.greatest >= 0 {
+			if t.own[i].greatest >= 0 {
 				o.added[tableServer{t.name, o.ws.servers[first+i].Number}] = next - s.least
-				next += s.width()
+				last = t.own[i].greatest + next - s.least
 			}
+			next += s.width()
 		}
-		o.added[tableServer{t.name, allServers}] = next - 1
+		o.added[tableServer{t.name, allServers}] = last
 		if !slices.ContainsFunc(o.gaps, func(gap Gap) bool { return slices.Equal(gap.Tables, t.gap.Tables) }) {
 			o.gaps = append(o.gaps, t.gap)
 		}

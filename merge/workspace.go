@@ -21,7 +21,7 @@ type workspace struct {
 	given        *Plan // as people wrote it
 	plan         *Plan // the same with all references at their tables
 	layout       decoder
-	minGenerated int64 // smaller IDs have no time in them, so a database counted them
+	minGenerated int64 // see leastGenerated
 	servers      []*server
 	target       *sqldb.DB
 	jobs         map[string]*tableJob
@@ -56,7 +56,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	if ws.layout, err = plan.Layout.decoder(); err != nil {
 		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
 	}
-	ws.minGenerated = 1 << (layout.NodeBits() + layout.SequenceBits)
+	ws.minGenerated = leastGenerated(layout)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, ws.close())

@@ -249,7 +249,8 @@ func outline(name string, o *options) (*merge.Plan, error) {
 	case f.target == "":
 		return nil, usagef("%s: the target is missing: give --target NUMBER=DSN", name)
 	case o.layout == "":
-		return nil, usagef("%s: the layout is missing: give --layout NAME; \"snowflake layout\" lists them", name)
+		return nil, usagef("%s: the layout is missing: give --layout NAME; \"snowflake layout\" lists them; "+
+			"for a game whose keys the database counts, take default", name)
 	}
 	layout, err := layoutOf(o.layout)
 	if err != nil {
