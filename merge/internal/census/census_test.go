@@ -35,7 +35,7 @@ func realm(server int) []string {
 		"CREATE TABLE swords (id INTEGER NOT NULL PRIMARY KEY, holder INTEGER, maker INTEGER, sort INTEGER, twin_sword INTEGER)",
 		"CREATE TABLE letters (id INTEGER NOT NULL PRIMARY KEY, kind VARCHAR(9), channel INTEGER, sender INTEGER, reader INTEGER)",
 		"CREATE TABLE seats (hall INTEGER NOT NULL, place INTEGER NOT NULL, ticket INTEGER NOT NULL UNIQUE, PRIMARY KEY (hall, place))",
-		"CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY, ticket INTEGER, swords_left INTEGER, wide BIGINT, lost_hero INTEGER)",
+		"CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY, ticket INTEGER, swords_left INTEGER, wide BIGINT, lost_hero INTEGER, guide INTEGER)",
 		"CREATE TABLE empties (id INTEGER NOT NULL PRIMARY KEY, hero_id INTEGER)",
 	}
 	rows := map[string][]string{}
@@ -86,7 +86,11 @@ func realm(server int) []string {
 		if i%11 == 0 {
 			lost = 2000 + i // this hero was deleted
 		}
-		add("visits", i+1, of(tickets, i+8), pick(i, 5), wide, lost)
+		guide := of(heroes, i+2)
+		if i%4 == 0 {
+			guide = -1 - i%8/4 // the town, and nobody
+		}
+		add("visits", i+1, of(tickets, i+8), pick(i, 5), wide, lost, guide)
 	}
 	for table, all := range rows {
 		statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(all, ", "))
@@ -155,6 +159,7 @@ func TestReferencesAreFoundInTheDataAndOrdinaryNumbersAreNot(t *testing.T) {
 			"swords.twin_sword": "swords.id", "letters.reader": "heroes.id",
 			"letters.sender": "heroes.id when kind = 'hero'", "visits.ticket": "seats.ticket",
 			"visits.wide": "heroes.id when wide < 4294967296", "visits.lost_hero": "perhaps heroes.id",
+			"visits.guide":    "heroes.id when guide > 0",
 			"empties.hero_id": "none",
 			"heroes.id":       "plain", "swords.id": "plain", "letters.id": "plain", "seats.ticket": "plain", "visits.id": "plain",
 			"heroes.level": "plain", "heroes.gold": "plain", "heroes.made": "plain", "heroes.party": "plain",

@@ -36,7 +36,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		zero, filled = zero || s.zero, filled || s.distinct > 0
 	}
 	finding := func(v Verdict, m match, when string, counter ...string) Finding {
-		if bare := c.bare(ctx, col); zero && bare != "" {
+		if bare := c.bare(ctx, col); zero && bare != "" && !strings.Contains(when, bare+" > 0") {
 			when = strings.TrimPrefix(when+" AND "+bare+" <> 0", " AND ")
 		}
 		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: m.evidence(zero, counter),
@@ -118,8 +118,18 @@ func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string
 	return all[:min(3, len(all))], nil
 }
 
-// wideNumber is the condition for keys below numbers of 64 bits, which are other things.
-const wideNumber = " < 4294967296"
+// ordinary is the condition for values of a column that may be keys, beside those that are other things: negative
+// numbers, which mean none, and numbers of 64 bits.
+func (c *Census) ordinary(col Column, name string) string {
+	var all []string
+	if slices.ContainsFunc(c.spans[col], func(s span) bool { return s.min < 0 }) {
+		all = append(all, name+" > 0")
+	}
+	if slices.ContainsFunc(c.spans[col], func(s span) bool { return s.max >= 1<<32 }) {
+		all = append(all, name+" < 4294967296")
+	}
+	return strings.Join(all, " AND ")
+}
 
 // conditional is a match of the rows that meet a condition.
 type conditional struct {
@@ -161,8 +171,8 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([
 		return nil, err
 	}
 	selectors = slices.DeleteFunc(slices.Clone(selectors), func(by Column) bool { return by == col })
-	if slices.ContainsFunc(c.spans[col], func(s span) bool { return s.max >= 1<<32 }) {
-		selectors = append(selectors, col) // keys may lie below numbers of 64 bits, as those of players do
+	if c.ordinary(col, col.Name) != "" {
+		selectors = append(selectors, col)
 	}
 	for _, by := range selectors {
 		found, err := c.selected(ctx, col, by, partial)
@@ -298,7 +308,7 @@ func (c *Census) selectedOf(ctx context.Context, col, by Column, partial []match
 		slices.Sort(whole.of)
 		whole.when = c.equals(ctx, by, whole.of, text)
 		if by == col {
-			whole.when = c.bare(ctx, col) + wideNumber
+			whole.when = c.ordinary(col, c.bare(ctx, col))
 		}
 		all = append(all, whole)
 	}
@@ -320,7 +330,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 		}
 		name, kind := d.Kind.Quote(col.Name), d.Kind.Quote(by.Name)
 		if by == col {
-			kind = "CASE WHEN " + name + " < 4294967296 THEN 1 ELSE 0 END"
+			kind = "CASE WHEN " + c.ordinary(col, name) + " THEN 1 ELSE 0 END"
 		}
 		q, joins := sqldb.NewStatement(d.Kind, "SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)"), joined{d: d}
 		for _, m := range with {
