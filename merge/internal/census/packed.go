@@ -239,7 +239,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			if err != nil {
 				continue
 			}
-			at := part{column: col.Name, as: "list " + kind, member: col.Name}
+			at := part{column: col.Name, as: strings.TrimSpace("list " + kind), member: col.Name}
 			if words := letters.FindAllString(row[0][:run[0]], -1); len(words) > 0 || len(kind) > 1 {
 				at.as = fmt.Sprintf("number %d of %s", i+1, kind)
 				if len(words) > 0 {
