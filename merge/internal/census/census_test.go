@@ -15,8 +15,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
-// minGenerated is the least number with a time in it, of a layout of 22 bits for node and sequence.
-const minGenerated = 1 << 22
+// minGenerated is the least number that a generator may have made.
+const minGenerated = 1 << 32
 
 // pick returns a number below n that looks random, and is the same in every run.
 func pick(seed, n int) int {
@@ -174,6 +174,29 @@ func TestReferencesAreFoundInTheDataAndOrdinaryNumbersAreNot(t *testing.T) {
 }
 
 // A generator makes keys that are equal on no two servers, and the merge leaves them as they are.
+// The tables of a real game have the two clans of a war as texts.
+func TestAFewKeysInTextsAreAskedAboutIfTheyCannotBeChance(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE clans (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20))",
+				"CREATE TABLE wars (clan1 VARCHAR(20) NOT NULL, since VARCHAR(20), PRIMARY KEY (clan1))"}
+			for n := range 40 {
+				clan := 268_435_457 + 300*n + pick(seed+n, 299)
+				statements = append(statements, fmt.Sprintf("INSERT INTO clans VALUES (%d, 'c%d')", clan, n))
+				if n%5 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO wars VALUES ('%d', '%d')", clan, 1+pick(n, 40)))
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(1), server(2))
+		if found["wars.clan1"] != "perhaps clans.id" || found["wars.since"] != "" {
+			t.Errorf("%q", found)
+		}
+	})
+}
+
 func TestKeysOfAGeneratorAreNotLookedFor(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {

@@ -278,7 +278,7 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 	for _, at := range slices.SortedFunc(maps.Keys(p.parts), func(a, b part) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 	}) {
-		if !slices.ContainsFunc(p.parts[at].values, func(v map[int64]bool) bool { return len(v) >= minValues }) {
+		if !slices.ContainsFunc(p.parts[at].values, func(v map[int64]bool) bool { return len(v) >= fewValues }) {
 			continue
 		}
 		for _, key := range p.c.keys {
@@ -380,9 +380,17 @@ func (m match) packedScore() float64 {
 	return score
 }
 
+// fewValues is how many different values are enough where they can hardly be keys by chance.
+const fewValues = 5
+
 // packed reports whether keys are likely enough to ask somebody.
 func (m match) packed() bool {
-	values, hits := m.counts()
-	return values >= minValues && (m.full() && m.packedScore() >= 4 ||
-		hits < values && m.packedScore() >= 10 && m.excess() >= 6)
+	values, _ := m.counts()
+	switch {
+	case values < minValues:
+		return values >= fewValues && m.full() && m.packedScore() >= 12
+	case m.full():
+		return m.packedScore() >= 4
+	}
+	return m.packedScore() >= 10 && m.excess() >= 6
 }
