@@ -186,6 +186,8 @@ func oneNumber(ctx context.Context, ws *workspace, a, b *apartTable) (bool, erro
 		switch widths := a.own[i].width() + b.own[i].width(); {
 		case a.own[i].width() == 0 || b.own[i].width() == 0:
 			continue
+		case a.own[i].least == b.own[i].least: // as of tables that begin with 1
+			return false, nil
 		case both.least <= both.greatest:
 		case min(a.own[i].least, b.own[i].least) < ordinary || both.least-both.greatest > widths:
 			return false, nil
