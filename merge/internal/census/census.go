@@ -125,6 +125,9 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		matches[col] = found
 	}
 	for _, key := range c.keys {
+		if c.counts(key) {
+			matches[key] = slices.DeleteFunc(matches[key], func(m match) bool { return m.full() && -m.chance() < 3 })
+		}
 		for _, m := range matches[key] {
 			if m.full() && m.possible() && c.isAbove(m.key, key) {
 				c.above[key] = append(c.above[key], m.key)
@@ -311,6 +314,15 @@ func (c *Census) findKeys() {
 			c.keys = append(c.keys, col)
 		}
 	}
+}
+
+// counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1 are
+// keys of the longer one, which says nothing.
+func (c *Census) counts(key Column) bool {
+	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+		t := d.Tables[key.Table]
+		return t != nil && t.Column(key.Name) != nil && t.Column(key.Name).Counts()
+	})
 }
 
 // identifies reports whether a column is a unique key of a table on some server.

@@ -197,6 +197,29 @@ func TestAFewKeysInTextsAreAskedAboutIfTheyCannotBeChance(t *testing.T) {
 	})
 }
 
+func TestATableThatIsCountedIsNoPartOfALongerOne(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		counted := map[string]string{"sqlite": "id INTEGER PRIMARY KEY AUTOINCREMENT", "postgres": "id SERIAL PRIMARY KEY",
+			"mysql": "id INTEGER PRIMARY KEY AUTO_INCREMENT"}[target.Dialect]
+		server := []string{"CREATE TABLE guilds (" + counted + ", name VARCHAR(20))",
+			"CREATE TABLE guild_ranks (" + counted + ", guild_id INTEGER NOT NULL)",
+			"CREATE TABLE guild_wars (" + counted + ", guild2 INTEGER NOT NULL)"}
+		for guild := 1; guild <= 25; guild++ {
+			server = append(server, fmt.Sprintf("INSERT INTO guilds (name) VALUES ('g%d')", guild),
+				fmt.Sprintf("INSERT INTO guild_ranks (guild_id) VALUES (%[1]d), (%[1]d), (%[1]d)", guild),
+				fmt.Sprintf("INSERT INTO guild_wars (guild2) VALUES (%d)", 26-guild))
+		}
+		found := taken(t, target, server, server)
+		for column, want := range map[string]string{"guilds.id": "plain", "guild_wars.id": "plain",
+			"guild_ranks.guild_id": "perhaps guilds.id", "guild_wars.guild2": "perhaps guilds.id"} {
+			if found[column] != want {
+				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}
+
 func TestKeysOfAGeneratorAreNotLookedFor(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
