@@ -68,7 +68,7 @@ func Request[T any](
 	if ctx.Err() != nil {
 		return answer, t.Wrap(what, context.Cause(ctx))
 	}
-	do := func() (T, error) { return persist(ctx, func() (T, error) { return attempt(ctx, t, k, ask) }) }
+	do := func() (T, error) { return Persist(ctx, func() (T, error) { return attempt(ctx, t, k, ask) }) }
 	if c.Dialect.Embedded {
 		answer, err = detached(ctx, do)
 	} else {
@@ -81,10 +81,11 @@ func Request[T any](
 	return none, t.Wrap(what, t.explain(ctx, err))
 }
 
-// persist does something again, until the context ends, as long as nothing was done because somebody
+// Persist does something again, until the context ends, as long as nothing was done because somebody
 // else was at work. It also tries again if a connection turns out to be dead before it was used, as
 // often as database/sql itself does.
-func persist[T any](ctx context.Context, do func() (T, error)) (answer T, err error) {
+func Persist[T any](ctx context.Context, do func() (T, error)) (answer T, err error) {
+	var busy error
 	dead := 0
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		if answer, err = do(); err == nil {
@@ -95,8 +96,12 @@ func persist[T any](ctx context.Context, do func() (T, error)) (answer T, err er
 			continue
 		}
 		if !rolledBack(err) {
+			if busy != nil && ctx.Err() != nil {
+				err = busy // which says more than that the time is over
+			}
 			return answer, err
 		}
+		busy = err
 		select {
 		case <-ctx.Done():
 			return answer, err

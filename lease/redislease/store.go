@@ -64,7 +64,7 @@ func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, e
 	kept, err := redisstore.Open(context.Background(), client, prefix, redisstore.Config{
 		Package: "redislease", Name: "nodes", Holds: "records", Harm: "IDs can be made twice",
 		ErrOption: lease.ErrInvalidOption, ErrValue: lease.ErrInvalidRecord,
-	}, opts, Option.apply)
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
