@@ -14,6 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
@@ -267,29 +269,13 @@ func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Coun
 func openCounters(
 	ctx context.Context, dsn, table string, makeTable bool,
 ) (*gormsegment.Store, func() error, error) {
-	db, pool, err := openGORM(dsn)
-	if err != nil {
-		return nil, nil, err
+	wanted := wantedTable{
+		name: table, column: "name", empty: "nothing has claimed a number from a counter", make: makeTable,
 	}
-	db = db.WithContext(ctx)
-	if !makeTable {
-		// It reads from the table, because a login without the right to read does not find it in the catalog.
-		var names []string
-		err := db.Table(table).Limit(1).Pluck("name", &names).Error
-		if dialect.Missing(err) {
-			err = fmt.Errorf("%w %s: nothing has claimed a number from a counter here yet, or the table has "+
-				"another name; give it with --table", errNoTable, table)
-		}
-		if err != nil {
-			return nil, nil, errors.Join(err, pool.Close())
-		}
-	}
-	//nolint:contextcheck // it waits under the context of db
-	store, err := gormsegment.New(db, gormsegment.WithTable(table))
-	if err != nil {
-		return nil, nil, errors.Join(err, pool.Close())
-	}
-	return store, func() error { return errors.Join(store.Close(), pool.Close()) }, nil
+	return openTable(ctx, dsn, wanted,
+		func(db *gorm.DB) (*gormsegment.Store, error) {
+			return gormsegment.New(db, gormsegment.WithTable(table))
+		})
 }
 
 func segmentsRaiseCommand() command {
