@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -41,36 +42,46 @@ func dsnFlags(set *flag.FlagSet, o *options) {
 func openStore(
 	ctx context.Context, e *env, o *options, makeTable bool,
 ) (*gormlease.Store, func() error, error) {
-	db, pool, err := openGORM(cmp.Or(o.dsn, e.getenv(dsnVariable)))
-	if err != nil {
-		return nil, nil, err
-	}
-	if !makeTable {
-		if err := findTable(db.WithContext(ctx), o.table); err != nil {
-			return nil, nil, errors.Join(err, pool.Close())
-		}
-	}
-	//nolint:contextcheck // it waits under the context of db
-	store, err := gormlease.New(db.WithContext(ctx), gormlease.WithTable(o.table))
-	if err != nil {
-		return nil, nil, errors.Join(err, pool.Close())
-	}
-	return store, func() error { return errors.Join(store.Close(), pool.Close()) }, nil
+	wanted := wantedTable{name: o.table, column: "node", empty: "no process has leased a node", make: makeTable}
+	return openTable(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), wanted,
+		func(db *gorm.DB) (*gormlease.Store, error) { return gormlease.New(db, gormlease.WithTable(o.table)) })
 }
 
-// errNoTable is returned if the database has no table of leases.
+// errNoTable is returned if the database has no such table.
 var errNoTable = errors.New("the database has no table")
 
-// findTable returns an error that wraps errNoTable if there is no such table. It reads from the table,
-// because a login without the right to read it does not find it in the catalog.
-func findTable(db *gorm.DB, table string) error {
-	var node []int64
-	err := db.Table(table).Limit(1).Pluck("node", &node).Error
-	if dialect.Missing(err) {
-		return fmt.Errorf("%w %s: no process has leased a node here yet, or the table has another name; "+
-			"give it with --table", errNoTable, table)
+// wantedTable is a table of leases or of counters.
+type wantedTable struct {
+	name, column string
+	empty        string // what has not happened yet, if it is not there
+	make         bool   // it need not be there
+}
+
+// openTable opens the store of a table in the database of a DSN, and returns the function that closes it. The
+// error wraps errNoTable if the table has to be there and is not.
+func openTable[S io.Closer](
+	ctx context.Context, dsn string, t wantedTable, open func(*gorm.DB) (S, error),
+) (store S, done func() error, err error) {
+	db, pool, err := openGORM(dsn)
+	if err != nil {
+		return store, nil, err
 	}
-	return err
+	db = db.WithContext(ctx)
+	if !t.make {
+		// It reads from the table, because a login without the right to read does not find it in the catalog.
+		var found []any
+		if err = db.Table(t.name).Limit(1).Pluck(t.column, &found).Error; dialect.Missing(err) {
+			err = fmt.Errorf("%w %s: %s here yet, or the table has another name; give it with --table", errNoTable,
+				t.name, t.empty)
+		}
+	}
+	if err == nil {
+		store, err = open(db)
+	}
+	if err != nil {
+		return store, nil, errors.Join(err, pool.Close())
+	}
+	return store, func() error { return errors.Join(store.Close(), pool.Close()) }, nil
 }
 
 // dialectorOf returns the dialect for a DSN. No error repeats the DSN, because it may hold a password.

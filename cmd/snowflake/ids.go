@@ -52,10 +52,8 @@ from one of two places:
 	}
 }
 
-func runNew(ctx context.Context, e *env, o *options, args []string) (err error) {
+func runNew(ctx context.Context, e *env, o *options, _ []string) (err error) {
 	switch {
-	case len(args) > 0:
-		return usagef("new: unexpected argument %q: there are only flags", args[0])
 	case o.count < 1 || o.count > maxIDs:
 		return usagef("new: -n %d is out of range: it must be from 1 to %d", o.count, maxIDs)
 	case o.node >= 0 && o.dsn != "":

@@ -170,6 +170,9 @@ func (c command) call(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return usagef("%s: %s; see \"snowflake help %s\"", c.name, err, c.name)
 	}
+	if c.args == "" && len(positional) > 0 {
+		return usagef("%s: unexpected argument %q: there are only flags", c.name, positional[0])
+	}
 	return c.run(ctx, e, &o, positional)
 }
 

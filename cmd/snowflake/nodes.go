@@ -87,10 +87,7 @@ func newNodeInfo(r lease.Record, now time.Time) nodeInfo {
 // left is the rest of the window. It is negative when the window is over.
 func (n nodeInfo) left() time.Duration { return time.Duration(n.SecondsLeft * float64(time.Second)) }
 
-func runList(ctx context.Context, e *env, o *options, args []string) (err error) {
-	if len(args) > 0 {
-		return usagef("nodes list: unexpected argument %q: there are only flags", args[0])
-	}
+func runList(ctx context.Context, e *env, o *options, _ []string) (err error) {
 	store, done, err := openStore(ctx, e, o, false)
 	if errors.Is(err, errNoTable) && o.table == defaultTable {
 		// This is an answer and not a failure: many games have never leased a number.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -268,29 +269,13 @@ func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Coun
 func openCounters(
 	ctx context.Context, dsn, table string, makeTable bool,
 ) (*gormsegment.Store, func() error, error) {
-	db, pool, err := openGORM(dsn)
-	if err != nil {
-		return nil, nil, err
+	wanted := wantedTable{
+		name: table, column: "name", empty: "nothing has claimed a number from a counter", make: makeTable,
 	}
-	db = db.WithContext(ctx)
-	if !makeTable {
-		// It reads from the table, because a login without the right to read does not find it in the catalog.
-		var names []string
-		err := db.Table(table).Limit(1).Pluck("name", &names).Error
-		if dialect.Missing(err) {
-			err = fmt.Errorf("%w %s: nothing has claimed a number from a counter here yet, or the table has "+
-				"another name; give it with --table", errNoTable, table)
-		}
-		if err != nil {
-			return nil, nil, errors.Join(err, pool.Close())
-		}
-	}
-	//nolint:contextcheck // it waits under the context of db
-	store, err := gormsegment.New(db, gormsegment.WithTable(table))
-	if err != nil {
-		return nil, nil, errors.Join(err, pool.Close())
-	}
-	return store, func() error { return errors.Join(store.Close(), pool.Close()) }, nil
+	return openTable(ctx, dsn, wanted,
+		func(db *gorm.DB) (*gormsegment.Store, error) {
+			return gormsegment.New(db, gormsegment.WithTable(table))
+		})
 }
 
 func segmentsRaiseCommand() command {
@@ -500,8 +485,8 @@ residues.
 
 A database that you forget would give numbers that the others give too. The command refuses (exit code 3)
 if the databases do not have all the remainders of their old modulus. Use --force if the one that is missing
-never gave a number, or is out of use for good. DSNs of one and the same database are refused always. To find
-that out, the command makes a counter in each database for a moment, and removes it again.
+never gave a number, or is out of use for good. DSNs of one and the same database are refused always, and so
+is a copy of one, which has the counters of the first.
 ` + dsnHelp + `
 
   snowflake segments residues tickets a.db b.db --dry-run
@@ -655,7 +640,7 @@ func setResidues(
 ) (err error) {
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
-	ledgers := make([]segment.Ledger, len(servers))
+	stores, ledgers := make([]*gormsegment.Store, len(servers)), make([]segment.Ledger, len(servers))
 	for i, s := range servers {
 		store := s.store
 		if store == nil {
@@ -666,9 +651,9 @@ func setResidues(
 			open = append(open, done)
 			store = made
 		}
-		ledgers[i] = store
+		stores[i], ledgers[i] = store, store
 	}
-	if err := distinct(ctx, ledgers, servers); err != nil {
+	if err := distinct(ctx, stores, servers); err != nil {
 		return err
 	}
 	if err := segment.SetResidues(ctx, name, ledgers...); err != nil {
@@ -685,37 +670,19 @@ func setResidues(
 	return nil
 }
 
-// distinct makes sure that no two stores are one table. It makes a counter in each of them, and then each has
-// to see its own only.
-func distinct(ctx context.Context, ledgers []segment.Ledger, servers []ticketServer) (err error) {
-	var made closers
-	defer func() { err = errors.Join(err, made.close()) }()
-	token := "snowflake segments residues " + rand.Text()
-	for i, s := range ledgers {
-		probe := segment.Counter{Name: fmt.Sprintf("%s %d", token, i), Next: 1, Modulus: 1}
-		ok, failure := s.Change(ctx, segment.Counter{Name: probe.Name}, probe)
-		if failure == nil && !ok {
-			failure = errors.New("the counter is there already")
-		}
-		if failure != nil {
-			return fmt.Errorf("%s: making a counter to tell the databases apart: %w", servers[i].label, failure)
-		}
-		made = append(made, func() error {
-			if _, err := s.Remove(context.WithoutCancel(ctx), probe); err != nil {
-				return fmt.Errorf("%s: removing the counter %q: %w", servers[i].label, probe.Name, err)
-			}
-			return nil
-		})
-	}
-	for i, s := range ledgers {
-		seen, err := s.Counters(ctx, token)
+// distinct makes sure that no two databases have one table of counters, by the identities of the tables.
+func distinct(ctx context.Context, stores []*gormsegment.Store, servers []ticketServer) error {
+	seen := make(map[string]string) // the label of a database by the identity of its table
+	for i, s := range stores {
+		is, err := s.Identity(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", servers[i].label, err)
 		}
-		if len(seen) != 1 {
-			return usagef("segments residues: %s is there %d times, with different DSNs; nothing was changed",
-				servers[i].label, len(seen))
+		if first := seen[is.ID]; first != "" {
+			return usagef("segments residues: %s and %s have one table of counters, with different DSNs, or one "+
+				"of them is a copy of the other; nothing was changed", first, servers[i].label)
 		}
+		seen[is.ID] = servers[i].label
 	}
 	return nil
 }

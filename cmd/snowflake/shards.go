@@ -90,10 +90,7 @@ func openShards(e *env, o *options) (dbs []*gorm.DB, closeAll func() error, err 
 	return dbs, closeAll, nil
 }
 
-func runShardsStatus(ctx context.Context, e *env, o *options, args []string) (err error) {
-	if len(args) > 0 {
-		return usagef("shards status: unexpected argument %q: there are only flags", args[0])
-	}
+func runShardsStatus(ctx context.Context, e *env, o *options, _ []string) (err error) {
 	dbs, done, err := openShards(e, o)
 	if err != nil {
 		return err

@@ -31,10 +31,7 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
-func runVersion(_ context.Context, e *env, o *options, args []string) error {
-	if len(args) > 0 {
-		return usagef("version: unexpected argument %q", args[0])
-	}
+func runVersion(_ context.Context, e *env, o *options, _ []string) error {
 	info, _ := debug.ReadBuildInfo()
 	v := versionOf(info)
 	if o.json {

@@ -243,3 +243,24 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// Detached does something, but does not wait for it beyond the end of ctx, for drivers and clients that do not
+// look at the context while they wait. Then it is left to itself.
+func Detached[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type outcome struct {
+		answer T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		answer, err := do()
+		done <- outcome{answer, err}
+	}()
+	select {
+	case o := <-done:
+		return o.answer, o.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}

@@ -34,10 +34,7 @@ const maxText = 255
 const setUpTimeout = 30 * time.Second
 
 // Pool is a pool, a connection or a transaction of database/sql.
-type Pool interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
+type Pool = sqltable.Querier
 
 // Database is a database that may have the table.
 type Database struct {
@@ -155,15 +152,10 @@ type Claimed struct {
 // Nothing is noted in a database in memory, whose rows no other process sees. Nothing can be noted in a
 // database that is read-only, and the error wraps ErrReadOnly.
 func (d Database) Claim(ctx context.Context, want Origin) (is Claimed, err error) {
-	if !d.IsSupported() || d.Pool == nil {
-		return is, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
-		return is, err
-	}
-	if d, err = d.Locate(ctx); err != nil {
+	d, notes, err := d.enter(ctx)
+	if !notes {
 		return is, err
 	}
 	rows, err := d.ensure(ctx, subjectRows, func(rows map[string]Note) (Note, error) {
@@ -191,6 +183,19 @@ func (d Database) Claim(ctx context.Context, want Origin) (is Claimed, err error
 	return is, err
 }
 
+// enter returns the database with the table where its connections find it, and whether anything is noted in
+// it: nothing is in one of another dialect or in memory.
+func (d Database) enter(ctx context.Context) (located Database, notes bool, err error) {
+	if !d.IsSupported() || d.Pool == nil {
+		return d, false, nil
+	}
+	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
+		return d, false, err
+	}
+	located, err = d.Locate(ctx)
+	return located, err == nil, err
+}
+
 // unclaimed returns an error if nothing is noted, but processes have leased from the default table of
 // this database, perhaps processes of an earlier version, which noted nothing.
 func (d Database) unclaimed(ctx context.Context, rows map[string]Note, want Origin) error {
@@ -216,16 +221,10 @@ func (d Database) unclaimed(ctx context.Context, rows map[string]Note, want Orig
 // CheckOwn returns an error wrapping errs.ErrAuthority if the rows of the database come from somewhere else
 // than its own default table of leases. Call it before that table is made.
 func (d Database) CheckOwn(ctx context.Context) error {
-	if !d.IsSupported() || d.Pool == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
-		return err
-	}
-	d, err := d.Locate(ctx)
-	if err != nil {
+	d, notes, err := d.enter(ctx)
+	if !notes {
 		return err
 	}
 	rows, err := d.rows(ctx)
@@ -445,11 +444,7 @@ func (d Database) inMemory(ctx context.Context) (is bool, err error) {
 	if !d.Embedded {
 		return false, nil
 	}
-	err = retry(ctx, func() (err error) {
-		is, err = d.hasNoFile(ctx)
-		return err
-	})
-	if err != nil {
+	if is, err = sqltable.Persist(ctx, func() (bool, error) { return d.hasNoFile(ctx) }); err != nil {
 		return false, d.failed(ctx, err)
 	}
 	return is, nil
@@ -704,48 +699,29 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 // been set to commit nothing by itself. A transaction, which cannot begin another, does it as it is. While
 // somebody else writes, it is tried again.
 func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error) error {
-	return retry(ctx, func() error { return d.transactOnce(ctx, needed, do) })
-}
-
-// retry does something again as long as the database does nothing because somebody else is writing.
-func retry(ctx context.Context, do func() error) error {
-	var busy error
-	for {
-		err := do()
-		if err != nil && !isBusy(err) && busy != nil && ctx.Err() != nil {
-			return busy // which says more than that the time is over
-		}
-		if err == nil || !isBusy(err) {
-			return err
-		}
-		busy = err
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	_, err := sqltable.Persist(ctx, func() (struct{}, error) {
+		return struct{}{}, d.transactOnce(ctx, needed, do)
+	})
+	return err
 }
 
 func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) error) (err error) {
 	if !needed {
 		return do(d.Pool)
 	}
-	switch pool := d.Pool.(type) {
-	case *sql.DB:
-		if !d.Autocommits {
-			break
-		}
-		conn, err := pool.Conn(ctx)
-		if err != nil {
+	conn, isConn := d.Pool.(*sql.Conn)
+	if pool, isPool := d.Pool.(*sql.DB); isPool && d.Autocommits {
+		if conn, err = pool.Conn(ctx); err != nil {
 			return err
 		}
 		defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
-		return transactOn(ctx, conn, do)
-	case *sql.Conn:
-		if d.Autocommits {
-			return transactOn(ctx, pool, do)
-		}
+		isConn = true
+	}
+	if isConn && d.Autocommits { // whatever the session is set to
+		_, err = sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) (struct{}, error) {
+			return struct{}{}, do(q)
+		})
+		return err
 	}
 	beginner, ok := d.Pool.(interface {
 		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
@@ -767,36 +743,10 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 	return tx.Commit()
 }
 
-// transactOn does something in a transaction of MySQL on one connection, whatever its session is set to.
-func transactOn(ctx context.Context, conn *sql.Conn, do func(Pool) error) error {
-	_, err := sqltable.Transact(ctx, conn, func(_ context.Context, q sqltable.Querier) (struct{}, error) {
-		return struct{}{}, do(q)
-	})
-	return err
-}
-
 // query reads all rows as text.
 func query(ctx context.Context, q Pool, statement string, args ...any) (all [][]string, err error) {
-	rows, err := q.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	names, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	for rows.Next() {
-		row, dest := make([]string, len(names)), make([]any, len(names))
-		for i := range row {
-			dest[i] = &row[i]
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
-		all = append(all, row)
-	}
-	return all, rows.Err()
+	_, all, err = sqltable.Query[[]string](ctx, q, statement, args...)
+	return all, err
 }
 
 // fit shortens a text that is for people to what the columns hold.

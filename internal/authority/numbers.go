@@ -105,16 +105,10 @@ func subjectOf(table, column string) string {
 // [Database.Claim] it notes nothing in a database in memory, and refuses one that is read-only. It takes one
 // statement if all is noted, and the place is known.
 func ClaimNumbers(ctx context.Context, d Database, table string, columns []Numbered) error {
-	if !d.IsSupported() || d.Pool == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	if inMemory, err := d.inMemory(ctx); err != nil || inMemory {
-		return err
-	}
-	d, err := d.Locate(ctx)
-	if err != nil {
+	d, notes, err := d.enter(ctx)
+	if !notes {
 		return err
 	}
 	var subjects []any

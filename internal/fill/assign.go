@@ -34,8 +34,8 @@ func AssignAll(
 	return made, err
 }
 
-// assign makes one reservation for all empty cells of a frame and writes the IDs into them.
-func assign(fr *frame, numbers *Numbers) error {
+// assign fills all empty cells of a frame, with one reservation for those that get their numbers together.
+func assign(fr *frame, numbers *Numbers) (err error) {
 	if fr.rows == nil {
 		return nil
 	}
@@ -44,42 +44,20 @@ func assign(fr *frame, numbers *Numbers) error {
 	}
 	sent, unselected := fr.sentColumns()
 	empty, columns := fr.countVacant(sent | unselected)
-	if empty == 0 {
-		return nil
-	}
 	fr.alsoSelect(columns & unselected)
 	fr.mask |= columns
-	source, byColumn := numbers.columns()
-	if fr.plan.bound && !byColumn {
-		bound, err := assignBound(fr, numbers, columns)
-		if err != nil {
-			return err
+	rest := columns
+	for c := range fr.plan.columns {
+		if !rest.has(c) || err != nil {
+			continue
 		}
-		columns &^= bound
-		empty, columns = fr.countVacant(columns)
-	}
-	if fr.plan.named {
-		named, err := assignNamed(fr, numbers, columns)
-		if err != nil {
-			return err
+		batch := fr.plan.batchOf(c, rest, numbers)
+		rest &^= batch
+		if batch != columns {
+			empty, _ = fr.countVacant(batch)
 		}
-		if empty, columns = fr.countVacant(columns &^ named); empty == 0 {
-			return nil
-		}
+		err = assignBatch(fr, numbers, c, batch, empty)
 	}
-	if byColumn {
-		return assignColumns(fr, numbers, source, columns)
-	}
-	before, ids := len(fr.ids), fr.ids
-	if before == 0 {
-		ids = fr.one[:0] // A single ID needs no other memory.
-	}
-	ids = slices.Grow(ids, empty)[:before+empty]
-	if err := numbers.Take(fr.context(), ids[before:]); err != nil {
-		return fr.plan.noID(columns, err)
-	}
-	fr.ids = ids
-	err := fr.write(columns, ids[before:])
 	// The plugin's own numbers come in order. Those of an application's source may not.
 	if !slices.IsSorted(fr.ids) {
 		slices.Sort(fr.ids)
@@ -87,24 +65,61 @@ func assign(fr *frame, numbers *Numbers) error {
 	return err
 }
 
-// assignColumns fills the empty cells of each column from a source that has numbers for each.
-func assignColumns(fr *frame, numbers *Numbers, source ColumnSource, columns columnMask) error {
-	for c, column := range fr.plan.columns {
-		if !columns.has(c) {
-			continue
-		}
-		empty, found := fr.countVacant(1 << c)
-		ids := make([]int64, empty)
-		if err := numbers.takeOf(fr.context(), source, column, ids); err != nil {
-			return fr.plan.noID(found, err)
-		}
-		fr.ids = append(fr.ids, ids...)
-		if err := fr.write(found, ids); err != nil {
-			return err
+// batchOf returns those of the columns that get their numbers together with column c: all of one source. A
+// column whose IDs lie on a certain shard stays alone, and so does one whose source has numbers for it.
+func (p *Plan) batchOf(c int, columns columnMask, numbers *Numbers) columnMask {
+	_, byColumn := numbers.columns()
+	isAlone := func(column *column) bool { return byColumn && column.source == nil || p.isBound(column) }
+	batch := columnMask(1) << c
+	if isAlone(p.columns[c]) {
+		return batch
+	}
+	for d, column := range p.columns {
+		if columns.has(d) && !isAlone(column) && column.sourceName() == p.columns[c].sourceName() {
+			batch |= 1 << d
 		}
 	}
-	slices.Sort(fr.ids)
-	return nil
+	return batch
+}
+
+// assignBatch fills the empty cells of a batch, whose first column is c.
+func assignBatch(fr *frame, numbers *Numbers, c int, batch columnMask, empty int) error {
+	before, ids := len(fr.ids), fr.ids
+	if before == 0 {
+		ids = fr.one[:0] // A single ID needs no other memory.
+	}
+	ids = slices.Grow(ids, empty)[:before+empty]
+	if err := take(fr, numbers, c, ids[before:]); err != nil {
+		return fr.plan.noID(batch, err)
+	}
+	if fr.plan.columns[c].source != nil {
+		return fr.writeNamed(batch, ids[before:])
+	}
+	fr.ids = ids
+	return fr.write(batch, ids[before:])
+}
+
+// take sets all elements of ids to new numbers for the batch of column c. IDs that have to lie on a certain
+// shard, that of another row or the one that the statement is routed to, are reservations of their own,
+// because the numbers in between belong to other shards.
+func take(fr *frame, numbers *Numbers, c int, ids []int64) (err error) {
+	column := fr.plan.columns[c]
+	source, byColumn := numbers.columns()
+	switch {
+	case fr.plan.isBound(column) && !byColumn:
+		for i := 0; len(ids) > 0 && err == nil; i++ {
+			if fr.rows.isVacant(i, c) {
+				ids[0], err = nextBound(fr, numbers, i, column)
+				ids = ids[1:]
+			}
+		}
+		return err
+	case column.source != nil:
+		return numbers.takeFrom(fr.context(), column.source, ids)
+	case byColumn:
+		return numbers.takeOf(fr.context(), source, column, ids)
+	}
+	return numbers.Take(fr.context(), ids)
 }
 
 // assignOne fills a single cell.
@@ -120,39 +135,6 @@ func assignOne(fr *frame, numbers *Numbers, cell reflect.Value) error {
 	fr.one[0] = id
 	fr.ids, fr.mask = fr.one[:], 1
 	return nil
-}
-
-// assignBound fills the empty cells of the columns whose IDs have to lie on a certain shard: that of
-// another row, or the one that the statement is routed to. It returns these columns. Each ID is a
-// reservation of its own, because the numbers in between belong to other shards.
-func assignBound(fr *frame, numbers *Numbers, columns columnMask) (bound columnMask, err error) {
-	for c, column := range fr.plan.columns {
-		if !columns.has(c) || column.like == nil && !fr.plan.routes(column) {
-			continue
-		}
-		bound |= 1 << c
-		before := len(fr.ids)
-		for i := range fr.rows.count() {
-			if !fr.rows.isVacant(i, c) {
-				continue
-			}
-			id, err := nextBound(fr, numbers, i, column)
-			if err != nil {
-				return bound, fr.plan.noID(1<<c, err)
-			}
-			fr.ids = append(fr.ids, id)
-		}
-		ids := fr.ids[before:]
-		if column.source != nil {
-			fr.ids = fr.ids[:before]
-			ids = slices.Clone(ids)
-			fr.note(column, ids)
-		}
-		if err := fr.write(1<<c, ids); err != nil {
-			return bound, err
-		}
-	}
-	return bound, nil
 }
 
 // nextBound returns a new ID for one row.
@@ -205,33 +187,4 @@ func checkShard(fr *frame) error {
 		}
 	}
 	return nil
-}
-
-// assignNamed fills the empty cells of the columns whose numbers come from named sources, with one
-// reservation for each source. It returns these columns.
-func assignNamed(fr *frame, numbers *Numbers, columns columnMask) (named columnMask, err error) {
-	for c, first := range fr.plan.columns {
-		if first.source == nil || !columns.has(c) || named.has(c) {
-			continue
-		}
-		var same columnMask
-		for d, column := range fr.plan.columns {
-			if column.source != nil && column.source.name == first.source.name && columns.has(d) {
-				same |= 1 << d
-			}
-		}
-		named |= same
-		empty, found := fr.countVacant(same)
-		if empty == 0 {
-			continue
-		}
-		ids := make([]int64, empty)
-		if err := numbers.takeFrom(fr.context(), first.source, ids); err != nil {
-			return named, fr.plan.noID(found, err)
-		}
-		if err := fr.writeNamed(found, ids); err != nil {
-			return named, err
-		}
-	}
-	return named, nil
 }

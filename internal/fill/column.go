@@ -191,6 +191,14 @@ func (n *namedSource) String() string {
 	return words
 }
 
+// sourceName is the name of the named source, or nothing.
+func (c *column) sourceName() string {
+	if c.source == nil {
+		return ""
+	}
+	return c.source.name
+}
+
 // hasText reports whether the numbers of the column are kept as texts of the source.
 func (c *column) hasText() bool {
 	return c.source != nil && c.source.texter != nil && (c.kind == kindString || c.text)

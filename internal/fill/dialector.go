@@ -12,84 +12,59 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
-// applier is what a driver implements to change the configuration that gorm.Open is given.
-type applier interface {
-	Apply(config *gorm.Config) error
-}
-
 // dialector is a driver's dialector whose migrators know which columns are filled. GORM has no other place
-// where the models of AutoMigrate can be seen before it makes their tables.
+// where the models of AutoMigrate can be seen before it makes their tables. It has all optional interfaces of
+// a dialector. Where the driver lacks one of them, it does what GORM does without that.
 type dialector struct {
 	gorm.Dialector
 	plans *PlanCache
 }
 
 // Dialector returns a dialector around a driver's, for a database whose tables AutoMigrate is to make as the
-// plans say. It has an optional interface of GORM exactly if the driver's has it, because GORM decides by
-// that how it goes on. Its method Unwrap returns the driver's.
+// plans say. Its method Unwrap returns the driver's.
 func (c *PlanCache) Dialector(driver gorm.Dialector) gorm.Dialector {
 	for d := driver; d != nil; d = unwrapped(d) {
-		if own, ok := d.(interface{ knows(*PlanCache) bool }); ok && own.knows(c) {
+		if own, ok := d.(*dialector); ok && own.plans == c {
 			return driver
 		}
 	}
-	d := &dialector{driver, c}
-	errs, translates := driver.(gorm.ErrorTranslator)
-	points, saves := driver.(gorm.SavePointerDialectorInterface)
-	config, applies := driver.(applier)
-	type (
-		translator = gorm.ErrorTranslator
-		saver      = gorm.SavePointerDialectorInterface
-	)
-	switch {
-	case translates && saves && applies:
-		return struct {
-			*dialector
-			translator
-			saver
-			applier
-		}{d, errs, points, config}
-	case translates && saves:
-		return struct {
-			*dialector
-			translator
-			saver
-		}{d, errs, points}
-	case translates && applies:
-		return struct {
-			*dialector
-			translator
-			applier
-		}{d, errs, config}
-	case saves && applies:
-		return struct {
-			*dialector
-			saver
-			applier
-		}{d, points, config}
-	case translates:
-		return struct {
-			*dialector
-			translator
-		}{d, errs}
-	case saves:
-		return struct {
-			*dialector
-			saver
-		}{d, points}
-	case applies:
-		return struct {
-			*dialector
-			applier
-		}{d, config}
+	return &dialector{driver, c}
+}
+
+// Apply changes the configuration that gorm.Open is given.
+func (d *dialector) Apply(config *gorm.Config) error {
+	if driver, ok := d.Dialector.(interface{ Apply(*gorm.Config) error }); ok {
+		return driver.Apply(config)
 	}
-	return d
+	return nil
+}
+
+// Translate implements gorm.ErrorTranslator.
+func (d *dialector) Translate(err error) error {
+	if driver, ok := d.Dialector.(gorm.ErrorTranslator); ok {
+		return driver.Translate(err)
+	}
+	return err
+}
+
+// SavePoint implements gorm.SavePointerDialectorInterface.
+func (d *dialector) SavePoint(tx *gorm.DB, name string) error {
+	if driver, ok := d.Dialector.(gorm.SavePointerDialectorInterface); ok {
+		return driver.SavePoint(tx, name)
+	}
+	return gorm.ErrUnsupportedDriver
+}
+
+// RollbackTo implements gorm.SavePointerDialectorInterface.
+func (d *dialector) RollbackTo(tx *gorm.DB, name string) error {
+	if driver, ok := d.Dialector.(gorm.SavePointerDialectorInterface); ok {
+		return driver.RollbackTo(tx, name)
+	}
+	return gorm.ErrUnsupportedDriver
 }
 
 // Unwrap returns the driver's dialector.
 func (d *dialector) Unwrap() gorm.Dialector { return d.Dialector }
-
-func (d *dialector) knows(plans *PlanCache) bool { return d.plans == plans }
 
 // unwrapped returns what a dialector is around, or nil.
 func unwrapped(d gorm.Dialector) gorm.Dialector {

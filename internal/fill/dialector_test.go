@@ -11,74 +11,46 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
 
-// The drivers below have every set of GORM's optional interfaces of a dialector.
+// The drivers below have GORM's optional interfaces of a dialector, or none of them.
 type (
-	bareDriver   struct{ gorm.Dialector }
-	applyDriver  struct{ gorm.Dialector }
-	saveDriver   struct{ gorm.Dialector }
-	errorsDriver struct{ gorm.Dialector }
+	bareDriver struct{ gorm.Dialector }
+	ableDriver struct{ gorm.Dialector }
 )
 
 var errTranslated = errors.New("translated")
 
-func (applyDriver) Apply(c *gorm.Config) error       { c.PrepareStmt = true; return nil }
-func (saveDriver) SavePoint(*gorm.DB, string) error  { return errTranslated }
-func (saveDriver) RollbackTo(*gorm.DB, string) error { return errTranslated }
-func (errorsDriver) Translate(error) error           { return errTranslated }
+func (ableDriver) Apply(c *gorm.Config) error        { c.PrepareStmt = true; return nil }
+func (ableDriver) SavePoint(*gorm.DB, string) error  { return errTranslated }
+func (ableDriver) RollbackTo(*gorm.DB, string) error { return errTranslated }
+func (ableDriver) Translate(error) error             { return errTranslated }
 
-func TestADialectorHasTheOptionalInterfacesOfItsDriver(t *testing.T) {
+func TestADialectorDoesWhatItsDriverDoesOrGORMWithoutIt(t *testing.T) {
 	t.Parallel()
-	type (
-		applies interface{ Apply(*gorm.Config) error }
-		saves   = gorm.SavePointerDialectorInterface
-		errs    = gorm.ErrorTranslator
-	)
-	plain := bareDriver{sqlite.Open("")}
-	for name, driver := range map[string]gorm.Dialector{
-		"none":  plain,
-		"apply": applyDriver{plain},
-		"save":  saveDriver{plain},
-		"errs":  errorsDriver{plain},
-		"apply and save": struct {
-			bareDriver
-			applies
-			saves
-		}{plain, applyDriver{}, saveDriver{}},
-		"apply and errs": struct {
-			bareDriver
-			applies
-			errs
-		}{plain, applyDriver{}, errorsDriver{}},
-		"save and errs": struct {
-			bareDriver
-			saves
-			errs
-		}{plain, saveDriver{}, errorsDriver{}},
-		"all": struct {
-			bareDriver
-			applies
-			saves
-			errs
-		}{plain, applyDriver{}, saveDriver{}, errorsDriver{}},
+	other := errors.New("other")
+	for _, c := range []struct {
+		driver            gorm.Dialector
+		applies           bool
+		saves, translates error
+	}{
+		{bareDriver{sqlite.Open("")}, false, gorm.ErrUnsupportedDriver, other},
+		{ableDriver{sqlite.Open("")}, true, errTranslated, errTranslated},
 	} {
-		around := plans().Dialector(driver)
+		around := plans().Dialector(c.driver)
 		config := &gorm.Config{}
-		a, wantA := driver.(applies)
-		got, gotA := around.(applies)
-		if gotA != wantA || gotA && (got.Apply(config) != nil || !config.PrepareStmt || a == nil) {
-			t.Errorf("%s: Apply is there: %t, want %t", name, gotA, wantA)
+		applier, _ := around.(interface{ Apply(*gorm.Config) error })
+		if err := applier.Apply(config); err != nil || config.PrepareStmt != c.applies {
+			t.Errorf("%T: Apply returned %v, and has applied: %t", c.driver, err, config.PrepareStmt)
 		}
-		s, gotS := around.(saves)
-		if _, want := driver.(saves); gotS != want ||
-			gotS && (!errors.Is(s.SavePoint(nil, ""), errTranslated) || !errors.Is(s.RollbackTo(nil, ""), errTranslated)) {
-			t.Errorf("%s: SavePoint is there: %t, want %t", name, gotS, want)
+		saver, _ := around.(gorm.SavePointerDialectorInterface)
+		if err := errors.Join(saver.SavePoint(nil, ""), saver.RollbackTo(nil, "")); !errors.Is(err, c.saves) {
+			t.Errorf("%T: SavePoint and RollbackTo returned %v", c.driver, err)
 		}
-		e, gotE := around.(errs)
-		if _, want := driver.(errs); gotE != want || gotE && !errors.Is(e.Translate(nil), errTranslated) {
-			t.Errorf("%s: Translate is there: %t, want %t", name, gotE, want)
+		translator, _ := around.(gorm.ErrorTranslator)
+		if err := translator.Translate(other); !errors.Is(err, c.translates) {
+			t.Errorf("%T: Translate returned %v", c.driver, err)
 		}
-		if u, ok := around.(interface{ Unwrap() gorm.Dialector }); !ok || u.Unwrap() != driver {
-			t.Errorf("%s: Unwrap does not return the driver's", name)
+		if u, ok := around.(interface{ Unwrap() gorm.Dialector }); !ok || u.Unwrap() != c.driver {
+			t.Errorf("%T: Unwrap does not return the driver's", c.driver)
 		}
 	}
 }

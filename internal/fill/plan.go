@@ -502,8 +502,11 @@ func (p *Plan) LikeOf(field *schema.Field) *schema.Field {
 	return nil
 }
 
-// routes reports whether the statement's shard decides where the IDs of a column lie.
-func (p *Plan) routes(column *column) bool { return p.shard != nil && column.field.PrimaryKey }
+// isBound reports whether the IDs of a column have to lie on a certain shard: that of another row, or that of
+// the statement.
+func (p *Plan) isBound(column *column) bool {
+	return column.like != nil || p.shard != nil && column.field.PrimaryKey
+}
 
 // RoutingKey returns the field that a router can route by: the only field of the primary key, if it is
 // tagged and an integer. Otherwise it returns nil.

@@ -80,10 +80,15 @@ func (n *Numbers) Take(ctx context.Context, ids []int64) error {
 	if n.generator != nil {
 		return n.closedBy(n.generator.Fill(ctx, ids))
 	}
+	return drawn(ctx, n.source, ids)
+}
+
+// drawn sets all elements of ids to new numbers of a source of the application.
+func drawn(ctx context.Context, source Source, ids []int64) error {
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
-	if err := n.source.Fill(ctx, ids); err != nil {
+	if err := source.Fill(ctx, ids); err != nil {
 		return err
 	}
 	for _, id := range ids {
@@ -102,8 +107,10 @@ func (n *Numbers) columns() (source ColumnSource, has bool) {
 
 // takeOf is Take for a column, where the source has numbers for each.
 func (n *Numbers) takeOf(ctx context.Context, source ColumnSource, c *column, ids []int64) error {
-	one := ofColumn{source, c.field.Schema.Table, c.field.DBName}
-	return NewNumbers(one, nil, n.closed, nil).Take(ctx, ids)
+	if n.closed.Load() {
+		return errs.ErrClosed
+	}
+	return drawn(orBackground(ctx), ofColumn{source, c.field.Schema.Table, c.field.DBName}, ids)
 }
 
 // nextOf is Next for a column.
@@ -148,21 +155,11 @@ func (n *Numbers) chosen(key int64, next func() (int64, error)) (int64, error) {
 
 // takeFrom sets all elements of ids to new numbers of a named source.
 func (n *Numbers) takeFrom(ctx context.Context, named *namedSource, ids []int64) error {
-	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return errs.ErrClosed
 	}
-	if ctx.Err() != nil {
-		return errs.Ended(ctx)
-	}
-	if err := named.source.Fill(ctx, ids); err != nil {
+	if err := drawn(orBackground(ctx), named.source, ids); err != nil {
 		return fmt.Errorf("source %q: %w", named.name, err)
-	}
-	for _, id := range ids {
-		if id <= 0 {
-			return fmt.Errorf("%w: the source %q returned %d where a positive number is needed", errs.ErrSource,
-				named.name, id)
-		}
 	}
 	return nil
 }

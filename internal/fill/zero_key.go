@@ -111,7 +111,7 @@ func (c keyClause) zeroRow(stmt *gorm.Statement) (int, bool) {
 		}
 		return 0, false
 	}
-	if !c.isSent(stmt) {
+	if !sentFields(stmt)(c.field) {
 		return 0, false
 	}
 	rv := reflect.Indirect(stmt.ReflectValue)
@@ -126,19 +126,6 @@ func (c keyClause) zeroRow(stmt *gorm.Statement) (int, bool) {
 		return 0, c.isZeroIn(rv)
 	}
 	return 0, false
-}
-
-// isSent reports whether the INSERT has the column.
-func (c keyClause) isSent(stmt *gorm.Statement) bool {
-	switch {
-	case !c.field.Creatable:
-		return false
-	case len(stmt.Selects) == 0 && len(stmt.Omits) == 0:
-		return true
-	}
-	chosen, restricted := stmt.SelectAndOmitColumns(true, false)
-	wanted, named := chosen[c.field.DBName]
-	return wanted || !named && !restricted
 }
 
 // isZeroIn reports whether a struct, or the struct that a pointer leads to, has a zero in the field.

@@ -3,6 +3,7 @@ package leaseops
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,28 @@ func Mark(identity string) lease.Record {
 		Node: MarkNode, Owner: markOwner + identity, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
 		Version: 1, Layout: lease.UnboundLayout, UpdatedAt: time.Unix(0, 0).UTC(),
 	}
+}
+
+// MarkText is the mark in the form that stores of texts keep.
+func MarkText(identity string) string {
+	text, _ := Mark(identity).MarshalJSON() // a note that is no UTF-8 makes no mark
+	return string(text)
+}
+
+// Decode reads the record of the node that a store keeps under a name, which is the number. The error wraps
+// [lease.ErrInvalidRecord].
+func Decode(name string, value []byte) (r lease.Record, err error) {
+	node, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || node < 0 || strconv.FormatInt(node, 10) != name {
+		return r, fmt.Errorf("%w: %q is no node number", lease.ErrInvalidRecord, name)
+	}
+	if err := r.UnmarshalJSON(value); err != nil {
+		return lease.Record{}, err
+	}
+	if r.Node != node {
+		return lease.Record{}, fmt.Errorf("%w: it is one of node %d", lease.ErrInvalidRecord, r.Node)
+	}
+	return r, nil
 }
 
 // IdentityIn returns the identity that a mark tells. It returns an error wrapping [lease.ErrInvalidRecord]

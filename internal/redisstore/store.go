@@ -46,11 +46,9 @@ type Store struct {
 
 // Open applies the options and returns the store. It asks the server only if that has to be strict. The
 // errors about client, prefix and options wrap ErrOption.
-func Open[O comparable](
-	ctx context.Context, client redis.UniversalClient, prefix string, c Config, options []O,
-	apply func(O, *Config) error,
+func Open(
+	ctx context.Context, client redis.UniversalClient, prefix string, c Config, options []Option,
 ) (*Store, error) {
-	var none O
 	var faults []error
 	switch client.(type) {
 	case nil:
@@ -63,10 +61,10 @@ func Open[O comparable](
 		faults = append(faults, errors.New("no prefix; name one, like \"snowflake:\""))
 	}
 	c.Log = slog.Default()
-	for _, o := range options {
-		if o == none {
+	for _, apply := range options {
+		if apply == nil {
 			faults = append(faults, errors.New("an option is nil"))
-		} else if err := apply(o, &c); err != nil {
+		} else if err := apply(&c); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -82,19 +80,26 @@ func Open[O comparable](
 	return s, nil
 }
 
+// Option changes one property of a store.
+type Option func(*Config) error
+
 // WithStrict asks for a strictness.
-func (c *Config) WithStrict(replicas int, timeout time.Duration) error {
-	c.Strict = &Strictness{Replicas: replicas, Timeout: timeout}
-	return c.Strict.Validate()
+func WithStrict(replicas int, timeout time.Duration) Option {
+	return func(c *Config) error {
+		c.Strict = &Strictness{Replicas: replicas, Timeout: timeout}
+		return c.Strict.Validate()
+	}
 }
 
 // WithLogger sets where warnings go.
-func (c *Config) WithLogger(l *slog.Logger) error {
-	if l == nil {
-		return errors.New("WithLogger: no logger; to silence the store use slog.New(slog.DiscardHandler)")
+func WithLogger(l *slog.Logger) Option {
+	return func(c *Config) error {
+		if l == nil {
+			return errors.New("WithLogger: no logger; to silence the store use slog.New(slog.DiscardHandler)")
+		}
+		c.Log = l
+		return nil
 	}
-	c.Log = l
-	return nil
 }
 
 // Beside returns the store of another key under the prefix.

@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -25,27 +24,15 @@ var (
 	errStore  = errors.New("the store failed")
 )
 
-type option func(*redisstore.Config) error
-
-func strictly(replicas int, timeout time.Duration) *option {
-	o := option(func(c *redisstore.Config) error { return c.WithStrict(replicas, timeout) })
-	return &o
-}
-
-func logging(l *slog.Logger) *option {
-	o := option(func(c *redisstore.Config) error { return c.WithLogger(l) })
-	return &o
-}
-
-func tryOpen(t *testing.T, client redis.UniversalClient, prefix string, opts ...*option) (*redisstore.Store, error) {
+func tryOpen(t *testing.T, client redis.UniversalClient, prefix string, opts ...redisstore.Option) (*redisstore.Store, error) {
 	t.Helper()
 	return redisstore.Open(t.Context(), client, prefix, redisstore.Config{
 		Package: "redistest", Name: "things", Holds: "things", Harm: "things are lost",
 		ErrOption: errOption, ErrValue: errValue, ErrStore: errStore,
-	}, opts, func(o *option, c *redisstore.Config) error { return (*o)(c) })
+	}, opts)
 }
 
-func open(t *testing.T, client redis.UniversalClient, prefix string, opts ...*option) *redisstore.Store {
+func open(t *testing.T, client redis.UniversalClient, prefix string, opts ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	store, err := tryOpen(t, client, prefix, opts...)
 	if err != nil {
@@ -115,15 +102,15 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		client redis.UniversalClient
 		prefix string
-		opts   []*option
+		opts   []redisstore.Option
 	}{
 		"no client":          {nil, "p:", nil},
 		"no prefix":          {client, "", nil},
 		"a ring":             {ring, "p:", nil},
-		"a nil option":       {client, "p:", []*option{nil}},
-		"no logger":          {client, "p:", []*option{logging(nil)}},
-		"a negative number":  {client, "p:", []*option{strictly(-1, time.Second)}},
-		"a client of others": {struct{ redis.UniversalClient }{client}, "p:", []*option{strictly(0, time.Second)}},
+		"a nil option":       {client, "p:", []redisstore.Option{nil}},
+		"no logger":          {client, "p:", []redisstore.Option{redisstore.WithLogger(nil)}},
+		"a negative number":  {client, "p:", []redisstore.Option{redisstore.WithStrict(-1, time.Second)}},
+		"a client of others": {struct{ redis.UniversalClient }{client}, "p:", []redisstore.Option{redisstore.WithStrict(0, time.Second)}},
 	} {
 		if _, err := tryOpen(t, c.client, c.prefix, c.opts...); !errors.Is(err, errOption) || errors.Is(err, errStore) {
 			t.Errorf("%s: %v", name, err)
@@ -132,7 +119,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 	if _, err := tryOpen(t, client, "p:"); err != nil {
 		t.Errorf("without strictness nothing is asked: %v", err)
 	}
-	if _, err := tryOpen(t, client, "p:", strictly(0, time.Second)); !errors.Is(err, errStore) || errors.Is(err, errOption) {
+	if _, err := tryOpen(t, client, "p:", redisstore.WithStrict(0, time.Second)); !errors.Is(err, errStore) || errors.Is(err, errOption) {
 		t.Errorf("a server that does not answer: %v", err)
 	}
 }
@@ -141,7 +128,7 @@ func TestARequestEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	_, master := redistest.Private(t, redistest.Durable()...)
 	server, _ := redistest.Replica(t, master.Options().Addr, redistest.Durable()...)
-	store := open(t, master, "p:", strictly(1, redistest.Ample))
+	store := open(t, master, "p:", redisstore.WithStrict(1, redistest.Ample))
 	server.Pause()
 	defer server.Resume()
 	why := errors.New("nobody waits any longer")
@@ -168,7 +155,7 @@ func TestStrictnessRefusesAServerThatForgetsAndSaysWhy(t *testing.T) {
 	_, master := redistest.Private(t, "--maxmemory-policy", "allkeys-lru")
 	refused := func(words ...string) {
 		t.Helper()
-		_, err := tryOpen(t, master, "p:", strictly(0, time.Second))
+		_, err := tryOpen(t, master, "p:", redisstore.WithStrict(0, time.Second))
 		says(t, err, errStore, words...)
 	}
 	set := func(name, value string) {
@@ -187,7 +174,7 @@ func TestStrictnessRefusesAServerThatForgetsAndSaysWhy(t *testing.T) {
 	}
 	refused("no-appendfsync-on-rewrite")
 	set("no-appendfsync-on-rewrite", "no")
-	store := open(t, master, "p:", strictly(0, time.Second))
+	store := open(t, master, "p:", redisstore.WithStrict(0, time.Second))
 	if err := write(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +187,7 @@ func TestStrictnessSaysWhichRightsItNeeds(t *testing.T) {
 	t.Parallel()
 	_, master := redistest.Private(t, redistest.Durable()...)
 	for _, right := range []string{"config", "info", "command"} {
-		_, err := tryOpen(t, redistest.Denied(t, master, right), "p:", strictly(0, time.Second))
+		_, err := tryOpen(t, redistest.Denied(t, master, right), "p:", redisstore.WithStrict(0, time.Second))
 		says(t, err, errStore, "CONFIG GET, INFO, WAIT")
 	}
 }
@@ -208,25 +195,25 @@ func TestStrictnessSaysWhichRightsItNeeds(t *testing.T) {
 func TestStrictnessKnowsHowManyReplicasThereAre(t *testing.T) {
 	t.Parallel()
 	_, master := redistest.Private(t, redistest.Durable()...)
-	store := open(t, master, "p:", strictly(0, time.Second))
+	store := open(t, master, "p:", redisstore.WithStrict(0, time.Second))
 	if err := write(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	server, behind := redistest.Replica(t, master.Options().Addr, redistest.Durable()...)
 	// One more than has to confirm: a failover to it could lose what was acknowledged.
 	says(t, write(t.Context(), store), errStore, `"1" replicas`)
-	_, err := tryOpen(t, master, "p:", strictly(0, time.Second))
+	_, err := tryOpen(t, master, "p:", redisstore.WithStrict(0, time.Second))
 	says(t, err, errStore, `"1" replicas`)
-	_, err = tryOpen(t, behind, "p:", strictly(1, time.Second))
+	_, err = tryOpen(t, behind, "p:", redisstore.WithStrict(1, time.Second))
 	says(t, err, errStore, "has to be the master")
-	if err := write(t.Context(), open(t, master, "p:", strictly(1, redistest.Ample))); err != nil {
+	if err := write(t.Context(), open(t, master, "p:", redisstore.WithStrict(1, redistest.Ample))); err != nil {
 		t.Error(err)
 	}
 	// One less: nobody can know whether it will come, but nothing is believed until then.
-	says(t, write(t.Context(), open(t, master, "p:", strictly(2, 20*time.Millisecond))), errStore, "of 2 replicas")
+	says(t, write(t.Context(), open(t, master, "p:", redisstore.WithStrict(2, 20*time.Millisecond))), errStore, "of 2 replicas")
 	server.Pause()
 	defer server.Resume()
-	answer, err := open(t, master, "p:", strictly(1, 50*time.Millisecond)).Write(t.Context(), redisstore.Once, count, "x")
+	answer, err := open(t, master, "p:", redisstore.WithStrict(1, 50*time.Millisecond)).Write(t.Context(), redisstore.Once, count, "x")
 	says(t, err, errStore, "0 of 1 replicas")
 	if len(answer) != 2 {
 		t.Errorf("the answer of a script that is not confirmed is %q", answer)
@@ -238,7 +225,7 @@ func TestStrictnessWorksInACluster(t *testing.T) {
 	address := redistest.Cluster(t, redistest.Durable()...)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}})
 	t.Cleanup(func() { client.Close() })
-	store := open(t, client, "p:", strictly(0, redistest.Ample))
+	store := open(t, client, "p:", redisstore.WithStrict(0, redistest.Ample))
 	if err := write(t.Context(), store); err != nil {
 		t.Error(err)
 	}
@@ -248,7 +235,7 @@ func TestAServerThatForgetsIsWarnedOfOnce(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Private(t, "--maxmemory-policy", "allkeys-lru")
 	var log storetest.Log
-	store := open(t, client, "p:", logging(log.Logger()))
+	store := open(t, client, "p:", redisstore.WithLogger(log.Logger()))
 	store.Warn(t.Context())
 	store.Warn(t.Context())
 	log.Want(t, "WARN", 1, "redistest: the server may forget what it has acknowledged", `appendonly is \"no\"`,
@@ -260,7 +247,7 @@ func TestAServerThatComesLaterIsWarnedOfThen(t *testing.T) {
 	server, client := redistest.Private(t)
 	server.Kill()
 	var log storetest.Log
-	store := open(t, client, "p:", logging(log.Logger()))
+	store := open(t, client, "p:", redisstore.WithLogger(log.Logger()))
 	store.Warn(t.Context())
 	log.Want(t, "WARN", 0)
 	server.Restart()
@@ -273,8 +260,8 @@ func TestAServerThatForgetsNothingIsNotWarnedOf(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Private(t, redistest.Durable()...)
 	var log storetest.Log
-	open(t, client, "p:", logging(log.Logger())).Warn(t.Context())
-	open(t, client, "p:", logging(log.Logger()), strictly(0, redistest.Ample)).Warn(t.Context())
+	open(t, client, "p:", redisstore.WithLogger(log.Logger())).Warn(t.Context())
+	open(t, client, "p:", redisstore.WithLogger(log.Logger()), redisstore.WithStrict(0, redistest.Ample)).Warn(t.Context())
 	log.Want(t, "WARN", 0)
 }
 
@@ -282,6 +269,6 @@ func TestAServerThatMayNotBeLookedAtIsSaidToBeUnknown(t *testing.T) {
 	t.Parallel()
 	_, master := redistest.Private(t)
 	var log storetest.Log
-	open(t, redistest.Denied(t, master, "config"), "p:", logging(log.Logger())).Warn(t.Context())
+	open(t, redistest.Denied(t, master, "config"), "p:", redisstore.WithLogger(log.Logger())).Warn(t.Context())
 	log.Want(t, "INFO", 1, "could not be checked", "CONFIG GET")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
@@ -68,9 +69,9 @@ func Request[T any](
 	if ctx.Err() != nil {
 		return answer, t.Wrap(what, context.Cause(ctx))
 	}
-	do := func() (T, error) { return persist(ctx, func() (T, error) { return attempt(ctx, t, k, ask) }) }
+	do := func() (T, error) { return Persist(ctx, func() (T, error) { return once(ctx, t, k, ask) }) }
 	if c.Dialect.Embedded {
-		answer, err = detached(ctx, do)
+		answer, err = attempt.Detached(ctx, do)
 	} else {
 		answer, err = do()
 	}
@@ -81,10 +82,11 @@ func Request[T any](
 	return none, t.Wrap(what, t.explain(ctx, err))
 }
 
-// persist does something again, until the context ends, as long as nothing was done because somebody
+// Persist does something again, until the context ends, as long as nothing was done because somebody
 // else was at work. It also tries again if a connection turns out to be dead before it was used, as
 // often as database/sql itself does.
-func persist[T any](ctx context.Context, do func() (T, error)) (answer T, err error) {
+func Persist[T any](ctx context.Context, do func() (T, error)) (answer T, err error) {
+	var busy error
 	dead := 0
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		if answer, err = do(); err == nil {
@@ -95,8 +97,12 @@ func persist[T any](ctx context.Context, do func() (T, error)) (answer T, err er
 			continue
 		}
 		if !rolledBack(err) {
+			if busy != nil && ctx.Err() != nil {
+				err = busy // which says more than that the time is over
+			}
 			return answer, err
 		}
+		busy = err
 		select {
 		case <-ctx.Done():
 			return answer, err
@@ -145,7 +151,7 @@ func Translate(err error) error {
 	return err
 }
 
-// attempt asks once, on one connection, in such a way that nothing it writes can be undone once it
+// once asks once, on one connection, in such a way that nothing it writes can be undone once it
 // is answered:
 //
 //   - A connection of the store's own commits each statement by itself, and reads nothing that is not
@@ -154,7 +160,7 @@ func Translate(err error) error {
 //   - A connection of a pool that is shared may be in any state. So the store checks that it is
 //     outside all transactions, and where autocommit can be switched off it uses a transaction.
 //   - On SQLite every request is a transaction, because SQLite refuses one within another one.
-func attempt[T any](
+func once[T any](
 	ctx context.Context, t *Table, k Kind, ask func(context.Context, Querier) (T, error),
 ) (answer T, err error) {
 	if t.turn != nil && k != probes {
@@ -432,24 +438,3 @@ func (t *Table) rollBack(ctx context.Context, conn *sql.Conn) {
 
 // discard closes the physical connection instead of giving it back to the pool.
 func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
-
-// detached does something but does not wait for a driver that, while it waits for a lock, does not
-// look at the context: the request is left to itself then.
-func detached[T any](ctx context.Context, do func() (T, error)) (T, error) {
-	type outcome struct {
-		answer T
-		err    error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		answer, err := do()
-		done <- outcome{answer, err}
-	}()
-	select {
-	case o := <-done:
-		return o.answer, o.err
-	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
-	}
-}

@@ -110,21 +110,21 @@ func (m *Mark) in(row Row) (identity string, isMark bool) {
 	return identity, true
 }
 
+// Option changes one property of a table.
+type Option func(*Spec) error
+
 // Configure names the dialect of a table, and applies the options. It reports all faults at once.
-func Configure[O comparable](
-	s Spec, name string, options []O, apply func(O, *Spec) error,
-) (Spec, error) {
-	var none O
+func Configure(s Spec, name string, options []Option) (Spec, error) {
 	var faults []error
 	known := false
 	if s.Dialect, known = dialect.Of(name); !known {
 		faults = append(faults, fmt.Errorf("%w: dialect %q: %s can be kept in sqlite, postgres and mysql, "+
 			"which is MariaDB too%s", s.ErrDatabase, name, s.Holds, s.Instead))
 	}
-	for i, o := range options {
-		if o == none {
+	for i, apply := range options {
+		if apply == nil {
 			faults = append(faults, fmt.Errorf("%w: option %d is nil", s.ErrOption, i))
-		} else if err := apply(o, &s); err != nil {
+		} else if err := apply(&s); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -132,13 +132,23 @@ func Configure[O comparable](
 }
 
 // WithTable names the table.
-func (s *Spec) WithTable(name string) error {
-	if slices.Contains(strings.Split(name, "."), "") {
-		return fmt.Errorf("%w: WithTable(%q): there is an empty name in it; leave the option out for the "+
-			"default", s.ErrOption, name)
+func WithTable(name string) Option {
+	return func(s *Spec) error {
+		if slices.Contains(strings.Split(name, "."), "") {
+			return fmt.Errorf("%w: WithTable(%q): there is an empty name in it; leave the option out for the "+
+				"default", s.ErrOption, name)
+		}
+		s.Table = name
+		return nil
 	}
-	s.Table = name
-	return nil
+}
+
+// WithDedicatedPool says that nobody else uses the pool.
+func WithDedicatedPool() Option {
+	return func(s *Spec) error {
+		s.Dedicated = true
+		return nil
+	}
 }
 
 // DDL returns the statement that makes the table.
@@ -318,9 +328,21 @@ func (t *Table) Find(ctx context.Context, key any) ([]Row, error) {
 }
 
 func (t *Table) rows(ctx context.Context, what string, s *dialect.SQL) ([]Row, error) {
+	return t.query(ctx, what, s.String(), s.Args...)
+}
+
+// query asks for rows of any tables.
+func (t *Table) query(ctx context.Context, what, statement string, args ...any) ([]Row, error) {
 	return Request(ctx, t, Reads, what, func(ctx context.Context, q Querier) ([]Row, error) {
-		_, rows, err := Query(ctx, q, s.String(), s.Args...)
+		_, rows, err := Query[Row](ctx, q, statement, args...)
 		return rows, err
+	})
+}
+
+// number asks for a single number, which needs no table.
+func (t *Table) number(ctx context.Context, k Kind, what, statement string) (int64, error) {
+	return Request(ctx, t, k, what, func(ctx context.Context, q Querier) (int64, error) {
+		return number(ctx, q, statement)
 	})
 }
 
@@ -532,10 +554,11 @@ func (t *Table) DDL() string { return t.spec.DDL() }
 // Now returns the clock of the database's server, or on SQLite of this machine, as the database
 // reads it: to the microsecond, and on SQLite to the millisecond.
 func (t *Table) Now(ctx context.Context) (time.Time, error) {
-	return Request(ctx, t, Aside, "reading the clock", func(ctx context.Context, q Querier) (time.Time, error) {
-		micros, err := number(ctx, q, "SELECT "+t.spec.Dialect.Clock)
-		return time.UnixMicro(micros).UTC(), err
-	})
+	micros, err := t.number(ctx, Aside, "reading the clock", "SELECT "+t.spec.Dialect.Clock)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(micros).UTC(), nil
 }
 
 // Probe returns nil when the database has answered on a connection on which the store waits for nothing
@@ -546,8 +569,7 @@ func (t *Table) Probe(ctx context.Context) error {
 		return fmt.Errorf("%s: %w: there is no other connection to a server",
 			t.spec.Package, errors.ErrUnsupported)
 	}
-	probe := func(ctx context.Context, q Querier) (int64, error) { return number(ctx, q, "SELECT 1") }
-	_, err := Request(ctx, t, probes, "probing the server", probe)
+	_, err := t.number(ctx, probes, "probing the server", "SELECT 1")
 	return err
 }
 
@@ -642,11 +664,7 @@ func (t *Table) refuseForgetful(ctx context.Context) error {
 		return nil
 	}
 	query, args := d.Forgets(t.name, t.place.Schema, t.place.Table)
-	words, err := Request(ctx, t, Reads, "asking how it is stored",
-		func(ctx context.Context, q Querier) ([]Row, error) {
-			_, rows, err := Query(ctx, q, query, args...)
-			return rows, err
-		})
+	words, err := t.query(ctx, "asking how it is stored", query, args...)
 	if err != nil {
 		return t.notAnswered(err)
 	}
@@ -708,7 +726,7 @@ func (t *Table) look(ctx context.Context) error {
 	}
 	read := func(ctx context.Context, q Querier) (rows []Row, err error) {
 		if err = Check(ctx, q, t.spec.Dialect, t.place.IsThere, t.name); err == nil {
-			_, rows, err = Query(ctx, q, s.String(), s.Args...)
+			_, rows, err = Query[Row](ctx, q, s.String(), s.Args...)
 		}
 		return rows, err
 	}
@@ -885,33 +903,12 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 	if why == lacksColumns {
 		statement = strings.Join(t.spec.adding(t.name), ";\n")
 	}
-	said := ""
+	fault := errors.New(why + ".")
 	if cause != nil {
-		said = "\nThe database says: " + cause.Error()
+		fault = fmt.Errorf("%s.\nThe database says: %w", why, cause)
 	}
-	return &tableError{
-		sentinel: t.spec.ErrTable,
-		cause:    cause,
-		text: fmt.Sprintf("%v: %s: %s.%s\nRun this as a user who may, and grant the application "+
-			"%s on the table:\n\n%s;\n", t.spec.ErrTable, t.spec.Table, why, said,
-			t.spec.Rights, statement),
-	}
-}
-
-// tableError wraps the sentinel and what the database said, and ends with the statement to run.
-type tableError struct {
-	text     string
-	sentinel error
-	cause    error // nil if the store itself found the fault
-}
-
-func (e *tableError) Error() string { return e.text }
-
-func (e *tableError) Unwrap() []error {
-	if e.cause == nil {
-		return []error{e.sentinel}
-	}
-	return []error{e.sentinel, e.cause}
+	return fmt.Errorf("%w: %s: %w\nRun this as a user who may, and grant the application %s on the table:\n\n%s;\n",
+		t.spec.ErrTable, t.spec.Table, fault, t.spec.Rights, statement)
 }
 
 func (t *Table) run(ctx context.Context, k Kind, what, statement string) error {
@@ -925,7 +922,7 @@ func (t *Table) run(ctx context.Context, k Kind, what, statement string) error {
 // keyed looks for a unique index on the key alone. MySQL does without one where the other
 // databases refuse a statement.
 func (t *Table) keyed(ctx context.Context, q Querier) (bool, error) {
-	header, rows, err := Query(ctx, q, "SHOW KEYS FROM "+t.name)
+	header, rows, err := Query[Row](ctx, q, "SHOW KEYS FROM "+t.name)
 	if err != nil {
 		return false, err
 	}
@@ -952,10 +949,7 @@ func (t *Table) keyed(ctx context.Context, q Querier) (bool, error) {
 // inMemory tells whether the database lies in no file, so that another connection may lead to
 // another one.
 func (t *Table) inMemory(ctx context.Context) (bool, error) {
-	const count = "SELECT count(*) FROM pragma_database_list WHERE name = 'main' AND file <> ''"
-	return Request(ctx, t, Aside, "asking for the file of the database",
-		func(ctx context.Context, q Querier) (bool, error) {
-			files, err := number(ctx, q, count)
-			return files == 0, err
-		})
+	files, err := t.number(ctx, Aside, "asking for the file of the database",
+		"SELECT count(*) FROM pragma_database_list WHERE name = 'main' AND file <> ''")
+	return files == 0, err
 }

@@ -77,10 +77,11 @@ func ceilMicros(t time.Time) int64 {
 	return floorMicros(t.Add(time.Microsecond - time.Nanosecond))
 }
 
-// Query reads all rows of a statement, as the driver gives the values, and the names of their columns.
-func Query(
+// Query reads all rows of a statement, as a [Row] with the values of the driver or as texts, and the names of
+// their columns.
+func Query[R ~[]V, V any](
 	ctx context.Context, q Querier, statement string, args ...any,
-) (names []string, all []Row, err error) {
+) (names []string, all []R, err error) {
 	rows, err := q.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +91,7 @@ func Query(
 		return nil, nil, err
 	}
 	for rows.Next() {
-		row, dest := make(Row, len(names)), make([]any, len(names))
+		row, dest := make(R, len(names)), make([]any, len(names))
 		for i := range row {
 			dest[i] = &row[i]
 		}
@@ -104,7 +105,7 @@ func Query(
 
 // number asks for a single number.
 func number(ctx context.Context, q Querier, statement string) (int64, error) {
-	_, rows, err := Query(ctx, q, statement)
+	_, rows, err := Query[Row](ctx, q, statement)
 	if err != nil {
 		return 0, err
 	}

@@ -130,9 +130,7 @@ func (s *Store) configure(options []Option) error {
 	for _, o := range options {
 		if o == nil {
 			faults = append(faults, errors.New("an option is nil"))
-			continue
-		}
-		if err := o.apply(s); err != nil {
+		} else if err := o.apply(s); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -230,12 +228,12 @@ func (s *Store) missing(is state) (unless []clientv3.Cmp, made []clientv3.Op) {
 	switch {
 	case is.value == "" && is.noted == "":
 		id := rand.Text()
-		made = []clientv3.Op{clientv3.OpPut(s.markKey(), markOf(id)), clientv3.OpPut(s.noteKey(), id)}
+		made = []clientv3.Op{clientv3.OpPut(s.markKey(), leaseops.MarkText(id)), clientv3.OpPut(s.noteKey(), id)}
 	case is.noted == "":
 		unless[0] = clientv3.Compare(clientv3.Value(s.markKey()), "=", is.value)
 		made = []clientv3.Op{clientv3.OpPut(s.noteKey(), is.identity)}
 	case is.value == "" && is.used: // an earlier version has made the records
-		made = []clientv3.Op{clientv3.OpPut(s.markKey(), markOf(is.noted))}
+		made = []clientv3.Op{clientv3.OpPut(s.markKey(), leaseops.MarkText(is.noted))}
 	}
 	return unless, made
 }
@@ -249,13 +247,7 @@ func (s *Store) records() string { return "the keys " + s.prefix + "..." }
 
 // marking is the command that gives the records an identity.
 func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("etcdctl put %s '%s'", s.markKey(), markOf(identity))
-}
-
-// markOf is the value of the key that tells an identity.
-func markOf(identity string) string {
-	value, _ := leaseops.Mark(identity).MarshalJSON() // a note that is no UTF-8 makes no mark
-	return string(value)
+	return fmt.Sprintf("etcdctl put %s '%s'", s.markKey(), leaseops.MarkText(identity))
 }
 
 // markIn returns the mark that a key has.
@@ -266,7 +258,7 @@ func (s *Store) markIn(kv *mvccpb.KeyValue) (mark, error) {
 	}
 	identity, err := leaseops.IdentityIn(record)
 	if err != nil {
-		_, err = invalid(string(kv.Key), err)
+		err = invalid(string(kv.Key), err)
 	}
 	return mark{identity: identity, value: string(kv.Value)}, err
 }
@@ -520,22 +512,14 @@ func (s *Store) reconnect() {
 
 func (s *Store) decode(kv *mvccpb.KeyValue) (lease.Record, error) {
 	key := string(kv.Key)
-	number := strings.TrimPrefix(key, s.prefix)
-	node, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || node < 0 || strconv.FormatInt(node, 10) != number {
-		return invalid(key, fmt.Errorf("%w: %q is no node number", lease.ErrInvalidRecord, number))
+	record, err := leaseops.Decode(strings.TrimPrefix(key, s.prefix), kv.Value)
+	if err != nil {
+		err = invalid(key, err)
 	}
-	var record lease.Record
-	if err := record.UnmarshalJSON(kv.Value); err != nil {
-		return invalid(key, err)
-	}
-	if record.Node != node {
-		return invalid(key, fmt.Errorf("%w: it is one of node %d", lease.ErrInvalidRecord, record.Node))
-	}
-	return record, nil
+	return record, err
 }
 
-func invalid(key string, cause error) (lease.Record, error) {
-	return lease.Record{}, fmt.Errorf("etcdlease: key %s: %w: no keeper wrote this: write what it was before "+
+func invalid(key string, cause error) error {
+	return fmt.Errorf("etcdlease: key %s: %w: no keeper wrote this: write what it was before "+
 		"(etcdctl get --rev), or delete the key once no process has had the number for a span", key, cause)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -13,12 +12,17 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 )
 
-// Store is a [lease.Store] in a table. Make one with [New]; it must not be copied. Its methods are
-// safe for concurrent use.
+// records is the store of package sqllease under a name that is not exported.
+type records = sqllease.Store
+
+// Store is a [lease.Store] in a table. Make one with [New]; it must not be copied. Its methods are those of
+// [sqllease.Store], and safe for concurrent use. Close closes the connection that the store has opened, if it
+// has, and leaves the application's pool alone.
 type Store struct {
-	records *sqllease.Store
-	pool    *sql.DB // the one that records works on
-	own     bool    // New has opened it
+	*records
+
+	pool *sql.DB // the one that records works on
+	own  bool    // New has opened it
 }
 
 var (
@@ -41,7 +45,7 @@ func New(db *gorm.DB, opts ...Option) (*Store, error) {
 	if _, err := DDL(db, opts...); err != nil {
 		return nil, err
 	}
-	records, pool, own, err := gormpool.Open(db, gormpool.Config{
+	table, pool, own, err := gormpool.Open(db, gormpool.Config{
 		Package: "gormlease", Option: "WithLease", Purpose: "lease", ErrDatabase: ErrDatabase,
 	}, func(ctx context.Context, pool *sql.DB, own bool) (*sqllease.Store, error) {
 		all := unwrap(opts)
@@ -53,7 +57,7 @@ func New(db *gorm.DB, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{records: records, pool: pool, own: own}, nil
+	return &Store{table, pool, own}, nil
 }
 
 // DDL returns the statement that makes the table of the store that [New] would return, for those
@@ -75,48 +79,3 @@ func AuthorityDDL(db *gorm.DB, opts ...Option) (string, error) {
 	}
 	return sqllease.AuthorityDDL(sqllease.Dialect(db.Name()), unwrap(opts)...)
 }
-
-// Now returns the clock of the database's server, or on SQLite of this machine, as the database
-// reads it: to the microsecond, and on SQLite to the millisecond.
-func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.records.Now(ctx) }
-
-// List returns all records.
-func (s *Store) List(ctx context.Context) ([]lease.Record, error) { return s.records.List(ctx) }
-
-// Swap replaces a record, or makes the first of its node, with a single statement. When it returns
-// true the change is committed.
-func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
-	return s.records.Swap(ctx, prev, next)
-}
-
-// SwapWithin is Swap, but compares the clock of the database too, in the same statement.
-func (s *Store) SwapWithin(
-	ctx context.Context, prev, next lease.Record, earliest, latest time.Time,
-) (bool, error) {
-	return s.records.SwapWithin(ctx, prev, next, earliest, latest)
-}
-
-// Probe returns nil when the database has answered on a connection on which the store waits for nothing
-// else. On SQLite it returns an error at once. See [lease.Prober].
-func (s *Store) Probe(ctx context.Context) error { return s.records.Probe(ctx) }
-
-// Identity returns the random identity of the table of leases, which lies in the table
-// snowflake_authority of the same schema. The errors are those of [sqllease.Store.Identity].
-func (s *Store) Identity(ctx context.Context) (lease.Identity, error) { return s.records.Identity(ctx) }
-
-// Close closes the connection that the store opened, if it did, and leaves the application's pool
-// alone. Close the keepers first: afterwards the store's methods return an error wrapping
-// [lease.ErrClosed]. It may be called more than once.
-func (s *Store) Close() error { return s.records.Close() }
-
-// SpanHint returns 10 minutes where one transaction of the application can keep the store from
-// writing, so that windows outlast it: on SQLite, and on a shared pool that was limited to one
-// connection when New was called. Otherwise it is 0, for the default of package lease. The windows of a
-// process reach that length when it has lived as long; see [lease.WithSpan].
-func (s *Store) SpanHint() time.Duration { return s.records.SpanHint() }
-
-// Table returns the name of the table as it was named, with its schema if it was named with one.
-func (s *Store) Table() string { return s.records.Table() }
-
-// DDL returns the statement that makes the table.
-func (s *Store) DDL() string { return s.records.DDL() }

@@ -8,13 +8,7 @@ import (
 )
 
 // Option changes what [New] does by default. The options of this package are the only ones.
-type Option interface {
-	apply(*redisstore.Config) error
-}
-
-type option func(*redisstore.Config) error
-
-func (o option) apply(c *redisstore.Config) error { return o(c) }
+type Option = redisstore.Option
 
 // WithStrict tells the store to believe only what Redis cannot forget: what is on the disk of the
 // master and has arrived at that many replicas, on their disks too if the server can tell (WAITAOF,
@@ -42,7 +36,7 @@ func (o option) apply(c *redisstore.Config) error { return o(c) }
 // By default, Redis is believed, whatever it is set to, and the log says what that may cost; see
 // [WithLogger].
 func WithStrict(replicas int, timeout time.Duration) Option {
-	return option(func(c *redisstore.Config) error { return c.WithStrict(replicas, timeout) })
+	return redisstore.WithStrict(replicas, timeout)
 }
 
 // WithLogger sets where the store says that Redis may forget what it has acknowledged. By default it
@@ -52,6 +46,4 @@ func WithStrict(replicas int, timeout time.Duration) Option {
 // lease.Acquire does. It warns if the server does not write to its disk before it answers, or may
 // evict the records, and names the settings. [WithStrict] refuses such a server instead. If the user
 // may not run CONFIG GET, an INFO says that nobody has looked.
-func WithLogger(l *slog.Logger) Option {
-	return option(func(c *redisstore.Config) error { return c.WithLogger(l) })
-}
+func WithLogger(l *slog.Logger) Option { return redisstore.WithLogger(l) }

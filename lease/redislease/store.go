@@ -64,7 +64,7 @@ func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, e
 	kept, err := redisstore.Open(context.Background(), client, prefix, redisstore.Config{
 		Package: "redislease", Name: "nodes", Holds: "records", Harm: "IDs can be made twice",
 		ErrOption: lease.ErrInvalidOption, ErrValue: lease.ErrInvalidRecord,
-	}, opts, Option.apply)
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -176,22 +176,15 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within ...any
 }
 
 func (s *Store) decode(field, value string) (lease.Record, error) {
-	node, err := strconv.ParseInt(field, 10, 64)
-	if err != nil || node < 0 || strconv.FormatInt(node, 10) != field {
-		return s.invalid(field, fmt.Errorf("%w: %q is no node number", lease.ErrInvalidRecord, field))
+	record, err := leaseops.Decode(field, []byte(value))
+	if err != nil {
+		err = s.invalid(field, err)
 	}
-	var record lease.Record
-	if err := record.UnmarshalJSON([]byte(value)); err != nil {
-		return s.invalid(field, err)
-	}
-	if record.Node != node {
-		return s.invalid(field, fmt.Errorf("%w: it is one of node %d", lease.ErrInvalidRecord, record.Node))
-	}
-	return record, nil
+	return record, err
 }
 
-func (s *Store) invalid(field string, cause error) (lease.Record, error) {
-	return lease.Record{}, fmt.Errorf("redislease: %s, field %s: %w: no keeper wrote this: write what it was "+
+func (s *Store) invalid(field string, cause error) error {
+	return fmt.Errorf("redislease: %s, field %s: %w: no keeper wrote this: write what it was "+
 		"before, or delete the field once no process has had the number for a span", s.kept.Key(), field, cause)
 }
 
@@ -221,9 +214,9 @@ func (s *Store) identify(ctx context.Context) (string, error) {
 	}
 	wanted := []any{leaseops.MarkName}
 	if noted == "" {
-		wanted = append(wanted, s.mark(rand.Text()))
+		wanted = append(wanted, leaseops.MarkText(rand.Text()))
 	} else {
-		wanted = append(wanted, s.mark(noted), "noted")
+		wanted = append(wanted, leaseops.MarkText(noted), "noted")
 	}
 	mark, err := s.ask(ctx, s.kept, markScript, wanted...)
 	if err != nil {
@@ -276,13 +269,7 @@ func (s *Store) records() string { return "the records in the hash " + s.kept.Ke
 
 // marking is the command that gives the hash an identity.
 func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("HSET %s %s '%s'", s.kept.Key(), leaseops.MarkName, s.mark(identity))
-}
-
-// mark is the value of the field that tells an identity.
-func (s *Store) mark(identity string) string {
-	value, _ := leaseops.Mark(identity).MarshalJSON() // a note that is no UTF-8 makes no mark
-	return string(value)
+	return fmt.Sprintf("HSET %s %s '%s'", s.kept.Key(), leaseops.MarkName, leaseops.MarkText(identity))
 }
 
 // identityIn returns the identity that the value of the mark tells.
@@ -293,7 +280,7 @@ func (s *Store) identityIn(value string) (string, error) {
 	}
 	identity, err := leaseops.IdentityIn(record)
 	if err != nil {
-		_, err = s.invalid(leaseops.MarkName, err)
+		err = s.invalid(leaseops.MarkName, err)
 	}
 	return identity, err
 }

@@ -25,12 +25,8 @@ const (
 	SQLite     Dialect = dialect.SQLite
 )
 
-// Option changes one property of a [Store].
-type Option interface{ apply(*sqltable.Spec) error }
-
-type option func(*sqltable.Spec) error
-
-func (o option) apply(s *sqltable.Spec) error { return o(s) }
+// Option changes one property of a [Store]. The options of this package are the only ones.
+type Option = sqltable.Option
 
 // WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
 // A dot separates the schema, or on MySQL the database, from the table. The default is
@@ -38,20 +34,13 @@ func (o option) apply(s *sqltable.Spec) error { return o(s) }
 //
 // Stores on different tables do not know of each other and hand out the same numbers. All programs
 // that insert into the same tables need the same table of leases.
-func WithTable(name string) Option {
-	return option(func(s *sqltable.Spec) error { return s.WithTable(name) })
-}
+func WithTable(name string) Option { return sqltable.WithTable(name) }
 
 // WithDedicatedPool tells the store that nobody else uses its *sql.DB, now or later. The store then
 // keeps one connection, prepares it for its requests, and closes the pool when it is closed itself.
 // A renewal is one statement, and no transaction of the application delays it. Do not use it for a
 // database of SQLite in memory, whose only connection the application needs too.
-func WithDedicatedPool() Option {
-	return option(func(s *sqltable.Spec) error {
-		s.Dedicated = true
-		return nil
-	})
-}
+func WithDedicatedPool() Option { return sqltable.WithDedicatedPool() }
 
 // configure returns the table that the options name. It reports all faults at once.
 func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
@@ -76,5 +65,5 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 		Instead:   "; lease from another store (WithLease), or give each process a number by hand (WithNode)",
 		ErrOption: ErrOption, ErrTable: ErrTable, ErrDatabase: ErrDatabase,
 		ErrStore: lease.ErrStore, ErrClosed: lease.ErrClosed, ErrRow: lease.ErrInvalidRecord,
-	}, string(d), opts, Option.apply)
+	}, string(d), opts)
 }

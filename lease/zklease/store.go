@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -85,9 +86,7 @@ func (s *Store) configure(options []Option) error {
 	for _, o := range options {
 		if o == nil {
 			faults = append(faults, errors.New("an option is nil"))
-			continue
-		}
-		if err := o.apply(s); err != nil {
+		} else if err := o.apply(s); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -230,7 +229,7 @@ func (s *Store) missing(is state) (made []any) {
 		return nil
 	}
 	if !is.marked {
-		made = append(made, s.creation(s.markNode(), markOf(id)))
+		made = append(made, s.creation(s.markNode(), leaseops.MarkText(id)))
 	}
 	if is.found == "" {
 		made = append(made, s.creation(s.markNode()+"/"+id, ""))
@@ -251,13 +250,7 @@ func (s *Store) records() string { return "the znodes " + s.znode("...") }
 
 // marking are the commands that give the records an identity.
 func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), markOf(identity), identity)
-}
-
-// markOf is the data of the mark. Only versions that know no mark read it.
-func markOf(identity string) string {
-	data, _ := leaseops.Mark(identity).MarshalJSON() // a note that is no UTF-8 makes no mark
-	return string(data)
+	return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), leaseops.MarkText(identity), identity)
 }
 
 // Now returns the leader's clock.
@@ -507,58 +500,34 @@ func (s *Store) make(ctx context.Context, znode string, data []byte) error {
 
 // request asks ZooKeeper about a znode, and returns when it has answered or ctx has ended.
 func request[T any](ctx context.Context, s *Store, znode string, ask func() (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	wrap := func(err error) error { return fmt.Errorf("zklease: %s: %w", znode, err) }
 	var none T
 	if ctx.Err() != nil {
-		return none, wrap(context.Cause(ctx))
+		return none, fmt.Errorf("zklease: %s: %w", znode, context.Cause(ctx))
 	}
 	select {
 	case s.slots <- struct{}{}:
 	case <-ctx.Done():
-		return none, wrap(context.Cause(ctx))
+		return none, fmt.Errorf("zklease: %s: %w", znode, context.Cause(ctx))
 	}
-	answered := make(chan answer, 1)
-	go func() {
+	answer, err := attempt.Detached(ctx, func() (T, error) {
 		defer func() { <-s.slots }()
-		value, err := ask()
-		answered <- answer{value, err}
-	}()
-	select {
-	case a := <-answered:
-		switch {
-		case a.err == nil:
-			return a.value, nil
-		case errors.Is(a.err, zk.ErrNoAuth):
-			return none, fmt.Errorf("zklease: %s: %w: give this process the rights to read, to write and to "+
-				"create there (the option ACL, and AddAuth of the connection)", znode, a.err)
-		}
-		return none, wrap(a.err)
-	case <-ctx.Done():
-		return none, wrap(context.Cause(ctx))
+		return ask()
+	})
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return none, fmt.Errorf("zklease: %s: %w: give this process the rights to read, to write and to create "+
+			"there (the option ACL, and AddAuth of the connection)", znode, err)
 	}
+	return none, fmt.Errorf("zklease: %s: %w", znode, err)
 }
 
 func (s *Store) decode(znode string, data []byte) (lease.Record, error) {
-	number := strings.TrimPrefix(znode, s.znode(""))
-	node, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || node < 0 || strconv.FormatInt(node, 10) != number {
-		return invalid(znode, fmt.Errorf("%w: %q is no node number", lease.ErrInvalidRecord, number))
+	record, err := leaseops.Decode(strings.TrimPrefix(znode, s.znode("")), data)
+	if err != nil {
+		err = fmt.Errorf("zklease: %s: %w: no keeper wrote this: write what it was before, "+
+			"or delete the znode once no process has had the number for a span", znode, err)
 	}
-	var record lease.Record
-	if err := record.UnmarshalJSON(data); err != nil {
-		return invalid(znode, err)
-	}
-	if record.Node != node {
-		return invalid(znode, fmt.Errorf("%w: it is one of node %d", lease.ErrInvalidRecord, record.Node))
-	}
-	return record, nil
-}
-
-func invalid(znode string, cause error) (lease.Record, error) {
-	return lease.Record{}, fmt.Errorf("zklease: %s: %w: no keeper wrote this: write what it was before, "+
-		"or delete the znode once no process has had the number for a span", znode, cause)
+	return record, err
 }

@@ -26,7 +26,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -78,9 +77,13 @@ func unwrap(opts []Option) []sqlsegment.Option {
 	return all
 }
 
-// Store is a [segment.Store] in a table. Make one with [New]; it must not be copied. Its methods are
-// safe for concurrent use.
-type Store struct{ counters *sqlsegment.Store }
+// counters is the store of package sqlsegment under a name that is not exported.
+type counters = sqlsegment.Store
+
+// Store is a [segment.Store] in a table. Make one with [New]; it must not be copied. Its methods are those of
+// [sqlsegment.Store], and safe for concurrent use. Close closes the connection that the store has opened, if
+// it has, and leaves the application's pool alone.
+type Store struct{ *counters }
 
 var (
 	_ segment.TermsStore = (*Store)(nil)
@@ -101,7 +104,7 @@ func New(db *gorm.DB, opts ...Option) (*Store, error) {
 	if _, err := DDL(db, opts...); err != nil {
 		return nil, err
 	}
-	counters, _, _, err := gormpool.Open(db, gormpool.Config{
+	table, _, _, err := gormpool.Open(db, gormpool.Config{
 		Package: "gormsegment", Option: "segment.New", Purpose: "segment", ErrDatabase: ErrDatabase,
 	}, func(ctx context.Context, pool *sql.DB, own bool) (*sqlsegment.Store, error) {
 		all := unwrap(opts)
@@ -113,7 +116,7 @@ func New(db *gorm.DB, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{counters}, nil
+	return &Store{table}, nil
 }
 
 // DDL returns the statement that makes the table of the store that [New] would return, for those
@@ -125,49 +128,3 @@ func DDL(db *gorm.DB, opts ...Option) (string, error) {
 	}
 	return sqlsegment.DDL(sqlsegment.Dialect(db.Name()), unwrap(opts)...)
 }
-
-// Claim reserves n numbers with a single statement. When it returns, the change is committed.
-func (s *Store) Claim(ctx context.Context, name string, n int64) (int64, error) {
-	return s.counters.Claim(ctx, name, n)
-}
-
-// ClaimOn reserves n numbers on terms, which the statement itself checks.
-func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
-	return s.counters.ClaimOn(ctx, name, n, t)
-}
-
-// Counters returns the counters whose names begin with prefix, sorted by name.
-func (s *Store) Counters(ctx context.Context, prefix string) ([]segment.Counter, error) {
-	return s.counters.Counters(ctx, prefix)
-}
-
-// Change replaces a counter, or makes it, with a single statement.
-func (s *Store) Change(ctx context.Context, prev, next segment.Counter) (bool, error) {
-	return s.counters.Change(ctx, prev, next)
-}
-
-// Remove removes a counter with a single statement.
-func (s *Store) Remove(ctx context.Context, prev segment.Counter) (bool, error) {
-	return s.counters.Remove(ctx, prev)
-}
-
-// Identity returns the random identity of the table of counters. See [sqlsegment.Store.Identity].
-func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
-	return s.counters.Identity(ctx)
-}
-
-// Now returns the clock of the database's server, or on SQLite of this machine.
-func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.counters.Now(ctx) }
-
-// DDL returns the statement that makes the table.
-func (s *Store) DDL() string { return s.counters.DDL() }
-
-// Close closes the connection that the store opened, if it did, and leaves the application's pool
-// alone. Close the sources first: afterwards the store's methods return an error wrapping
-// [segment.ErrClosed]. It may be called more than once.
-func (s *Store) Close() error { return s.counters.Close() }
-
-// Probe returns nil when the database has answered on a connection on which the store waits for nothing
-// else. It returns an error at once on SQLite, and on a shared pool of one connection. See
-// [segment.Prober].
-func (s *Store) Probe(ctx context.Context) error { return s.counters.Probe(ctx) }

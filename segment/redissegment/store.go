@@ -58,7 +58,7 @@ func New(ctx context.Context, client redis.UniversalClient, prefix string, opts 
 	kept, err := redisstore.Open(ctx, client, prefix, redisstore.Config{
 		Package: "redissegment", Name: "counters", Holds: "counters", Harm: "numbers are given twice",
 		ErrOption: segment.ErrInvalidOption, ErrValue: segment.ErrInvalidCounter, ErrStore: segment.ErrStore,
-	}, opts, Option.apply)
+	}, opts)
 	if err != nil {
 		return nil, err
 	}

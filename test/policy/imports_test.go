@@ -62,7 +62,10 @@ var rules = []rule{
 		why: "a store needs the protocol and one client, and has the mark of all stores",
 	},
 	{
-		dir: "lease/zklease", may: []string{"./generator", "./lease", "./internal/leaseops", "github.com/go-zookeeper/zk"},
+		dir: "lease/zklease",
+		may: []string{
+			"./generator", "./lease", "./internal/attempt", "./internal/leaseops", "github.com/go-zookeeper/zk",
+		},
 		why: "a store needs the protocol and one client, and has the mark of all stores",
 	},
 	{
@@ -70,7 +73,7 @@ var rules = []rule{
 		why: "it is what all that writes SQL knows of the databases, in every module, so it imports no other package",
 	},
 	{
-		dir: "internal/sqltable", may: []string{"./internal/dialect"},
+		dir: "internal/sqltable", may: []string{"./internal/attempt", "./internal/dialect"},
 		why: "stores of every kind make their requests with it, without GORM and without a driver",
 	},
 	{

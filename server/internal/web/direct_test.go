@@ -170,17 +170,7 @@ func requests() (all []request) {
 	add := func(kind, body string, header ...string) {
 		all = append(all, request{next, body, append([]string{"Content-Type", kind}, header...)})
 	}
-	for _, body := range []string{
-		`{}`, `{"count":1}`, `{"count":3}`, " {\t\"count\" :\r\n 3 } \n", `{"count":5000}`, `{"count":0}`, `{"count":null}`, `{"count":-1}`,
-		`{"count":-0}`, `{"count":01}`, `{"count":5001}`, `{"count":2147483647}`, `{"count":2147483648}`, `{"count":--1}`,
-		`{"count":"2"}`, `{"count":1e2}`, `{"count":1.0}`, `{"count":-}`, `{"count":}`, `{"count":null}`, `{"count":1,}`,
-		`{"count":1,"count":2}`, `{"source":"orders"}`, `{"source":"orders","count":2}`, `{"source":"nobody"}`,
-		`{"source":"ord\u0065rs"}`, `{"source":"größe"}`, "{\"source\":\"\xff\"}", "{\"source\":\"a\nb\"}", `{"source":5}`,
-		`{"source":"gone"}`, `{"source":"odd"}`, `{"unknown":1}`, `{"Count":1}`, `{"count":1}x`, `{"count":1`, `{`, ``, `null`,
-		`[]`, `{"count":2}{"count":2}`, "\ufeff{}", `{"source":"` + strings.Repeat("x", 200) + `"}`,
-		`{}` + strings.Repeat(" ", maxBody-2), `{}` + strings.Repeat(" ", maxBody-1), strings.Repeat(" ", 9*maxBody) + `{}`,
-		`{}` + strings.Repeat(" ", 9*maxBody) + `{}`,
-	} {
+	for _, body := range []string{`{}`, `{"count":3}`, `{"source":"gone"}`, `{"unknown":1}`, `{`, ``} {
 		add(asJSON, body)
 	}
 	for _, kind := range []string{asProto, asGRPC, "application/grpc+proto", "application/grpc-web", "application/grpc-web+proto"} {
@@ -201,7 +191,8 @@ func requests() (all []request) {
 	for _, text := range []string{"", "\x00", one[:4], one + one, one + "x", "\x01" + one[1:], "\x80" + one[1:], "\x00\xff\xff\xff\xff", one[:6]} {
 		add(asGRPC, text)
 	}
-	for _, body := range []string{`{"count":3}`, `{"count":300}`, `{"count":-1}`} {
+	for _, count := range []int32{3, 2000, -1} {
+		body := message(asProto, &snowflakev1.NextRequest{Count: &count})
 		for _, header := range [][]string{
 			{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "br, gzip;q=1"}, {"Accept-Encoding", "deflate, gzip, br"},
 			{"Accept-Encoding", "identity"}, {"Content-Encoding", "identity"}, {"Content-Encoding", "br"},
@@ -210,11 +201,10 @@ func requests() (all []request) {
 			{"Connect-Timeout-Ms", "99999999999"}, {"Connect-Timeout-Ms", "9999999999"}, {"Origin", "https://shop.example"},
 			{"Origin", "https://evil.example"}, {"Expect", "100-continue"}, {"Connect-Timeout-Ms", "+60000"},
 		} {
-			add(asJSON, body, header...)
+			add(asProto, body, header...)
 		}
 	}
-	add(asJSON, zipped(`{"count":3}`), "Content-Encoding", "gzip")
-	add(asJSON, zipped(`{"count":300}`), "Content-Encoding", "gzip")
+	add(asProto, zipped(message(asProto, &snowflakev1.NextRequest{Count: proto.Int32(3)})), "Content-Encoding", "gzip")
 	for _, count := range []int32{3, 2000, -1} {
 		for _, header := range [][]string{
 			{"Grpc-Accept-Encoding", "gzip"}, {"Grpc-Accept-Encoding", "identity,deflate,gzip"}, {"Grpc-Encoding", "br"},
@@ -288,7 +278,7 @@ func compare(t *testing.T, version int) {
 func TestDirectRequestsEndInTheTimeOfTheClient(t *testing.T) {
 	t.Parallel()
 	for _, r := range []request{
-		{next, `{"source":"slow"}`, []string{"Content-Type", asJSON, "Connect-Timeout-Ms", "1"}},
+		{next, message(asProto, &snowflakev1.NextRequest{Source: "slow"}), []string{"Content-Type", asProto, "Connect-Timeout-Ms", "1"}},
 		{next, message(asGRPC, &snowflakev1.NextRequest{Source: "slow"}), []string{"Content-Type", asGRPC, "Grpc-Timeout", "1m"}},
 	} {
 		p := newPair(time.Minute)
@@ -307,11 +297,8 @@ func TestDirectRequestsThatAreOverBeforeTheyBeginEndAlike(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	for _, kind := range []string{asJSON, asGRPC} {
-		body := `{"source":"slow"}`
-		if kind == asGRPC {
-			body = message(asGRPC, &snowflakev1.NextRequest{Source: "slow"})
-		}
+	for _, kind := range []string{asProto, asGRPC} {
+		body := message(kind, &snowflakev1.NextRequest{Source: "slow"})
 		p := newPair(time.Minute)
 		var got [2]string
 		for i := range got {
