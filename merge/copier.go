@@ -45,28 +45,70 @@ type shift struct {
 }
 
 // of returns SQL for what becomes of the value of an expression.
-func (s shift) of(k sqldb.Kind, expression, declared string, below int64) string {
+func (s shift) of(expression string, below int64) string {
 	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
 	if s.when != "" {
 		condition = "(" + s.when + ") AND " + condition
 	}
-	text := fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, expression, s.offset)
-	if k == sqldb.PostgreSQL { // the binary form of COPY takes no other type
-		return "(" + text + ")::" + declared
-	}
-	return text
+	return fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, expression, s.offset)
 }
 
 // selected returns what another database of the same kind selects for the pairs of the source table.
 func (c *copier) selected(s selection, empty ...string) []string {
 	list := s.expressions(c.src, true, empty...)
 	for _, shift := range c.shifts {
-		list[shift.at] = shift.of(s.kind, list[shift.at], c.src.pairs[shift.at].to.Declared, c.ws.minGenerated)
+		list[shift.at] = shift.of(list[shift.at], c.ws.minGenerated)
 	}
 	return list
 }
 
 func (c *copier) server() *server { return c.ws.servers[c.src.server] }
+
+// rowChunk is what was read of a table at a time.
+type rowChunk struct {
+	rows  []row
+	after []any // the position of the last one
+	ended bool
+	err   error
+}
+
+// byRows copies the rest of a table through this program, which always works. It reads the next chunk while
+// it writes one.
+func (c *copier) byRows(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	chunks, stopped := make(chan rowChunk), make(chan struct{})
+	in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, after: c.entry.after}
+	go func() {
+		defer close(stopped)
+		for next := (rowChunk{}); next.err == nil && !next.ended; {
+			next.rows, next.err = in.next(ctx)
+			next.after, next.ended = in.after, in.ended
+			select {
+			case chunks <- next:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	// The source's connection is not free before the reader has stopped.
+	defer func() {
+		cancel()
+		<-stopped
+	}()
+	for {
+		select {
+		case next := <-chunks:
+			if next.err != nil {
+				return next.err
+			}
+			if err := c.writeChunk(ctx, next.rows, next.after, next.ended); err != nil || next.ended {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
 
 // writeChunk writes rows and the journal in one transaction.
 func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended bool) error {

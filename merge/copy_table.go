@@ -33,14 +33,10 @@ func (c *tableCopier) all(ctx context.Context) (way string, err error) {
 	if err != nil {
 		return way, err
 	}
-	direct := &directCopier{copier: c.copier, way: way}
-	switch key := direct.streamKey(); {
-	case way == wayRows:
+	if way == wayRows {
 		err = c.byRows(ctx)
-	case key != nil:
-		err = (&streamCopier{directCopier: direct, key: key}).all(ctx)
-	default:
-		err = direct.all(ctx)
+	} else {
+		err = (&directCopier{copier: c.copier, way: way}).all(ctx)
 	}
 	if err := errors.Join(err, end()); err != nil {
 		return way, err

@@ -22,8 +22,6 @@ type reader struct {
 	// refused is told of values that cannot be converted, and their rows are left out; without it they are
 	// errors.
 	refused func(key string, p pair, err error)
-	// each takes the values of a row and does not keep them. Without it, the reader returns the rows.
-	each func(values []any) error
 	// before is the size of the previous chunk, which is most likely the size of the next one.
 	before int
 	// limit is how many rows are asked for at a time. It follows the size of the rows.
@@ -86,7 +84,7 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 	s.from(q, r.src, r.where)
 	ordered := len(positions) > 0
 	if ordered {
-		s.behind(q, r.src, r.after, ">")
+		s.behind(q, r.src, r.after)
 	}
 	s.order(q, r.src)
 	if r.limit == 0 {
@@ -98,15 +96,12 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 		read, _ = r.after[0].(int64)
 		q.Add(" OFFSET ", strconv.FormatInt(read, 10))
 	}
-	var rows []row
-	if r.each == nil {
-		rows = make([]row, 0, max(r.before, min(r.limit, 1024)))
-	}
+	rows := make([]row, 0, max(r.before, min(r.limit, 1024)))
 	// The key is stored behind the values.
 	room := max(1, len(r.src.key))
 	last := make([]any, max(1, len(positions)))
 	fetched, bytes := 0, 0
-	how := sqldb.Fetch{Texts: r.texts(list), More: room, Steady: r.steady(s), Fleeting: r.each != nil}
+	how := sqldb.Fetch{Texts: r.texts(list), More: room, Steady: r.steady(s)}
 	err := source.Fetch(ctx, q, how, func(values []any) error {
 		n, behind := len(r.src.pairs), len(list)
 		key := values[behind : behind+room : behind+room]
@@ -131,12 +126,6 @@ func (r *reader) next(ctx context.Context) ([]row, error) {
 			full = errEnough // with this row
 		}
 		if skip {
-			return full
-		}
-		if r.each != nil {
-			if err := r.each(values[:n]); err != nil {
-				return err
-			}
 			return full
 		}
 		for i, at := range r.src.key {

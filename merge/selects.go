@@ -224,9 +224,9 @@ func (s selection) from(q *sqldb.Statement, src *sourceTable, condition ...strin
 	q.Add(" WHERE ", strings.Join(append([]string{"1 = 1"}, all...), " AND "))
 }
 
-// behind appends the condition that the position of a row is behind another one, or at most equal to it,
-// depending on the operator. The first term alone bounds the range, so that every database can use the index.
-func (s selection) behind(q *sqldb.Statement, src *sourceTable, position []any, operator string) {
+// behind appends the condition that the position of a row is behind another one. The first term alone bounds
+// the range, so that every database can use the index.
+func (s selection) behind(q *sqldb.Statement, src *sourceTable, position []any) {
 	if position == nil {
 		return
 	}
@@ -235,9 +235,8 @@ func (s selection) behind(q *sqldb.Statement, src *sourceTable, position []any, 
 		q.Add(terms[i].By(), " ", operator, " ")
 		terms[i].Bound(q, position[i], s.literally)
 	}
-	strict := operator[:1]
 	if q.Add(" AND "); len(terms) > 1 {
-		compare(0, strict+"=")
+		compare(0, ">=")
 		q.Add(" AND ")
 	}
 	q.Add("(")
@@ -250,11 +249,7 @@ func (s selection) behind(q *sqldb.Statement, src *sourceTable, position []any, 
 			compare(j, "=")
 			q.Add(" AND ")
 		}
-		if i == len(terms)-1 {
-			compare(i, operator)
-		} else {
-			compare(i, strict)
-		}
+		compare(i, ">")
 		q.Add(")")
 	}
 	q.Add(")")
