@@ -26,12 +26,12 @@ func NewWriter(d *DB, name string, columns []*Column, raw bool) *Writer {
 	return &Writer{d: d, table: d.Kind.Quote(name), columns: columns, Raw: raw}
 }
 
-// NewReplacer returns a writer whose rows take the place of those with an equal primary key. PostgreSQL has
-// no statement for that, so there the caller removes those first, and replaces is false.
-func NewReplacer(d *DB, name string, columns []*Column, raw bool) (w *Writer, replaces bool) {
-	w = NewWriter(d, name, columns, raw)
+// NewReplacer returns a writer whose rows take the place of those with an equal key, but for PostgreSQL, which
+// has no such statement.
+func NewReplacer(d *DB, name string, columns []*Column, raw bool) *Writer {
+	w := NewWriter(d, name, columns, raw)
 	w.replace = d.Kind != PostgreSQL
-	return w, w.replace
+	return w
 }
 
 // Close releases the prepared statement.
