@@ -81,7 +81,7 @@ func streams(t *testing.T, key, refused string) {
 				len(want), strings.Join(want, "\n"))
 		}
 		journals[n] = append(into.texts(t, "SELECT concat(tbl, row_key, contents) FROM merge_quarantine ORDER BY 1"),
-			into.texts(t, "SELECT concat(tbl, ' ', position, ' ', rows_read, ' ', rows_written, ' ', done) "+
+			into.texts(t, "SELECT concat(tbl, ' ', rows_read, ' ', rows_written, ' ', done) "+
 				"FROM merge_journal WHERE step = 'copy' ORDER BY 1")...)
 	}
 	if !slices.Equal(journals[0], journals[1]) {

@@ -64,55 +64,42 @@ func (c *copier) selected(s selection, empty ...string) []string {
 
 func (c *copier) server() *server { return c.ws.servers[c.src.server] }
 
-// rowChunk is what was read of a table at a time.
-type rowChunk struct {
-	rows  []row
-	after []any // the position of the last one
-	ended bool
-	err   error
-}
-
 // byRows copies the rest of a table through this program, which always works. It reads the next chunk while
 // it writes one.
 func (c *copier) byRows(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	chunks, stopped := make(chan rowChunk), make(chan struct{})
-	in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, after: c.entry.after}
+	defer cancel()
+	chunks := make(chan chunk)
+	var failed error // valid when there are no more chunks
+	in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
 	go func() {
-		defer close(stopped)
-		for next := (rowChunk{}); next.err == nil && !next.ended; {
-			next.rows, next.err = in.next(ctx)
-			next.after, next.ended = in.after, in.ended
+		defer close(chunks)
+		failed = in.all(ctx, func(next chunk) error {
 			select {
 			case chunks <- next:
+				return nil
 			case <-ctx.Done():
-				return
+				return ctx.Err()
 			}
-		}
+		})
 	}()
-	// The source's connection is not free before the reader has stopped.
-	defer func() {
-		cancel()
-		<-stopped
-	}()
-	for {
-		select {
-		case next := <-chunks:
-			if next.err != nil {
-				return next.err
+	var err error
+	for next := range chunks {
+		if err == nil {
+			if err = c.writeChunk(ctx, next); err != nil {
+				cancel()
 			}
-			if err := c.writeChunk(ctx, next.rows, next.after, next.ended); err != nil || next.ended {
-				return err
-			}
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
+	if err != nil {
+		return err
+	}
+	return failed
 }
 
 // writeChunk writes rows and the journal in one transaction.
-func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended bool) error {
-	read := len(rows)
+func (c *copier) writeChunk(ctx context.Context, read chunk) error {
+	rows := read.rows
 	if c.touched {
 		var err error
 		if rows, err = c.applier.apply(ctx, c.src, rows); err != nil {
@@ -120,8 +107,7 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 		}
 	}
 	next := *c.entry
-	next.after, next.read, next.done = after, next.read+int64(read), ended
-	next.written += int64(len(rows))
+	next.read, next.written, next.done = next.read+read.read, next.written+int64(len(rows)), read.ended
 	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
 		if err := c.out.Write(ctx, c.values(rows)); err != nil {
 			return false, err

@@ -3,9 +3,9 @@ package merge
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,11 +15,16 @@ import (
 // directCopier copies chunk by chunk from database to database. The program only asks where a chunk ends.
 type directCopier struct {
 	*copier
-	way string
+	way   string
+	after []string // the position of the last row that was copied
 }
 
-func (c *directCopier) all(ctx context.Context) error {
+func (c *directCopier) all(ctx context.Context) (err error) {
+	if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
+		return err
+	}
 	for !c.entry.done {
+		end := c.after
 		next := *c.entry
 		err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
 			copyRows := c.insertSelect
@@ -33,7 +38,7 @@ func (c *directCopier) all(ctx context.Context) error {
 			c.ws.failpoint("written")
 			next.read, next.written = next.read+n, next.written+n
 			next.done = n < int64(c.ws.chunkRows)
-			if next.after, err = c.last(ctx, n); err != nil {
+			if end, err = c.position(ctx, c.after, n); err != nil {
 				return false, err
 			}
 			return next.done, c.journal.recorded(ctx, &next)
@@ -41,11 +46,15 @@ func (c *directCopier) all(ctx context.Context) error {
 		switch {
 		case err == nil:
 			c.written(next)
+			c.after = end
 		case ctx.Err() != nil:
 			return err
 		default:
 			// The target refused something. Row by row it turns out which row that was.
 			if err := c.again(ctx, err); err != nil {
+				return err
+			}
+			if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
 				return err
 			}
 		}
@@ -55,47 +64,50 @@ func (c *directCopier) all(ctx context.Context) error {
 
 // again copies the next chunk through this program.
 func (c *directCopier) again(ctx context.Context, cause error) error {
-	in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, after: c.entry.after}
-	rows, err := in.next(ctx)
+	next, err := (&reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}).page(ctx)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	return c.writeChunk(ctx, rows, in.after, in.ended)
+	return c.writeChunk(ctx, next)
 }
 
-// last returns the position of the last of the next rows, of which there are so many.
-func (c *directCopier) last(ctx context.Context, rows int64) ([]any, error) {
+// position returns where the last of so many rows is that follow a position. All its values are whole numbers,
+// as they stand in statements.
+func (c *directCopier) position(ctx context.Context, after []string, rows int64) ([]string, error) {
 	if rows == 0 {
-		return c.entry.after, nil
+		return after, nil
 	}
 	from := c.server().db
-	s := newSelection(c.ws, c.src.server)
-	key, into := make([]any, len(c.src.order)), make([]any, len(c.src.order))
 	list := make([]string, len(c.src.order))
 	for i, term := range c.src.order {
-		list[i], into[i] = term.Read(from.Kind), &key[i]
+		list[i] = term.Read(from.Kind)
 	}
 	q := sqldb.NewStatement(from.Kind, "SELECT ", strings.Join(list, ", "))
-	s.from(q, c.src)
-	s.behind(q, c.src, c.entry.after)
-	s.order(q, c.src)
-	q.Add(" LIMIT 1 OFFSET ", strconv.FormatInt(rows-1, 10))
-	err := from.Row(ctx, q, into...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ErrSourceChanged
+	c.rest(q, newSelection(c.ws, c.src.server), after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))
+	found, err := from.Strings(ctx, q)
+	if err == nil && len(found) == 0 {
+		err = ErrSourceChanged
 	}
-	for i, term := range c.src.order {
-		key[i] = term.Position(from.Kind, key[i])
+	if err != nil {
+		return nil, err
 	}
-	return key, err
+	return found[0], nil
 }
 
-// chunk appends the rest of a statement that selects the next rows.
-func (c *directCopier) chunk(q *sqldb.Statement, s selection) {
+// rest appends the rest of a statement that selects rows behind a position. The first term alone bounds the
+// range, so that every database can use the index.
+func (c *directCopier) rest(q *sqldb.Statement, s selection, after []string, limit string) {
 	s.from(q, c.src)
-	s.behind(q, c.src, c.entry.after)
+	if after != nil {
+		var either, same []string
+		for i, term := range c.src.order {
+			either = append(either, strings.Join(append(slices.Clone(same), term.By()+" > "+after[i]), " AND "))
+			same = append(same, term.By()+" = "+after[i])
+		}
+		q.Add(" AND ", c.src.order[0].By(), " >= ", after[0], " AND ((", strings.Join(either, ") OR ("), "))")
+	}
 	s.order(q, c.src)
-	q.Add(" LIMIT ", strconv.Itoa(c.ws.chunkRows))
+	q.Add(" LIMIT ", limit)
 }
 
 // insertSelect lets the target read the source.
@@ -121,7 +133,7 @@ func (c *directCopier) insertSelect(ctx context.Context) (int64, error) {
 			q.Add(expression)
 		}
 	}
-	c.chunk(q, s)
+	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
 	return c.ws.target.Run(ctx, q)
 }
 
@@ -141,13 +153,12 @@ func (c *directCopier) newName(q *sqldb.Statement, old string) {
 func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 	k := c.ws.target.Kind
 	s := newSelection(c.ws, c.src.server)
-	s.literally = true // COPY cannot bind
 	empty := make([]string, 0, len(c.late))
 	for _, at := range c.late {
 		empty = append(empty, c.src.pairs[at].to.Name)
 	}
 	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "))
-	c.chunk(q, s)
+	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
 	q.Add(") TO STDOUT")
 
 	in, out := io.Pipe()

@@ -196,12 +196,8 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 	in := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
 	apply := &applier{s.decisions}
 	positions := src.positions(names)
-	for {
-		rows, err := in.next(ctx)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		read := len(rows)
+	return in.all(ctx, func(read chunk) error {
+		rows := read.rows
 		if err := apply.copyNames(ctx, src, rows); err != nil {
 			return err
 		}
@@ -237,8 +233,9 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 		if err := s.shorten(ctx, long); err != nil {
 			return err
 		}
-		tick(read)
-	}
+		tick(int(read.read))
+		return nil
+	})
 }
 
 // exempt is 1 for a row that keeps its name, and 0 for one that competes for it.
