@@ -363,10 +363,9 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	in := &reader{ws: c.ws, src: largest, size: 10_000, limit: 10_000, refused: func(string, pair, error) {}}
-	rows, err := in.next(ctx)
-	if err == nil && len(rows) > 0 {
-		c.report.Estimate = time.Since(began) * 4 / time.Duration(len(rows)) * time.Duration(c.total)
+	sample, err := (&reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}).page(ctx)
+	if err == nil && sample.read > 0 {
+		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
 	}
 	return err
 }

@@ -31,13 +31,13 @@ func (c *insideCheck) check(ctx context.Context) error {
 			return nil
 		}
 		in := &reader{ws: c.ws, src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
-		for !in.ended {
-			rows, err := in.next(ctx)
-			if err != nil {
+		for page := (chunk{}); !page.ended; {
+			var err error
+			if page, err = in.page(ctx); err != nil {
 				return err
 			}
 			for _, l := range links {
-				if err := l.look(ctx, c.ws, src, rows); err != nil {
+				if err := l.look(ctx, c.ws, src, page.rows); err != nil {
 					return fmt.Errorf("the references in %s: %w", l.column, err)
 				}
 			}

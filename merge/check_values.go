@@ -198,11 +198,11 @@ func (r *rehearsal) run(ctx context.Context) error {
 	}
 	in := &reader{ws: r.ws, src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
 	apply := &applier{r.decisions}
-	for !in.ended && r.named < maxRefused {
-		rows, err := in.next(ctx)
-		if err != nil {
-			return err
+	err := in.all(ctx, func(read chunk) (err error) {
+		if r.named >= maxRefused {
+			return errEnough
 		}
+		rows := read.rows
 		r.progress.add(r.src.job.name, r.server.Name, len(rows))
 		var before [][]any
 		if r.decided {
@@ -221,11 +221,12 @@ func (r *rehearsal) run(ctx context.Context) error {
 				r.missing.add(r.of(), GivenUp{Filtered: int64(len(all) - len(rows))})
 			}
 		}
-		if err := r.try(ctx, r.complete(rows)); err != nil {
-			return err
-		}
+		return r.try(ctx, r.complete(rows))
+	})
+	if errors.Is(err, errEnough) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 func (r *rehearsal) of() tableServer { return tableServer{r.src.job.name, r.server.Number} }

@@ -31,11 +31,11 @@ func (c *collapser) collapse(ctx context.Context) error {
 		q := c.ws.target.Kind.Quote(by)
 		preference = []string{"CASE WHEN " + q + " IS NULL THEN 1 ELSE 0 END", q + " DESC"}
 	}
-	n, err := c.stage.group(ctx, c.key, preference)
+	n, err := c.stage.group(ctx, c.key, preference, 1)
 	if err != nil || n == 0 {
 		return err
 	}
-	err = c.stage.groups(ctx, c.stage.name, func(page []stagedRow) error { return c.page(ctx, page) })
+	err = c.stage.groups(ctx, func(page []stagedRow) error { return c.page(ctx, page) })
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 	if err := c.drops.Write(ctx, drops); err != nil {
 		return err
 	}
-	return c.stage.remove(ctx, c.stage.name, gone)
+	return c.stage.remove(ctx, gone)
 }
 
 // compared finds the columns in which rows of a group are compared.

@@ -45,32 +45,61 @@ type shift struct {
 }
 
 // of returns SQL for what becomes of the value of an expression.
-func (s shift) of(k sqldb.Kind, expression, declared string, below int64) string {
+func (s shift) of(expression string, below int64) string {
 	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
 	if s.when != "" {
 		condition = "(" + s.when + ") AND " + condition
 	}
-	text := fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, expression, s.offset)
-	if k == sqldb.PostgreSQL { // the binary form of COPY takes no other type
-		return "(" + text + ")::" + declared
-	}
-	return text
+	return fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, expression, s.offset)
 }
 
 // selected returns what another database of the same kind selects for the pairs of the source table.
 func (c *copier) selected(s selection, empty ...string) []string {
 	list := s.expressions(c.src, true, empty...)
 	for _, shift := range c.shifts {
-		list[shift.at] = shift.of(s.kind, list[shift.at], c.src.pairs[shift.at].to.Declared, c.ws.minGenerated)
+		list[shift.at] = shift.of(list[shift.at], c.ws.minGenerated)
 	}
 	return list
 }
 
 func (c *copier) server() *server { return c.ws.servers[c.src.server] }
 
+// byRows copies the rest of a table through this program, which always works. It reads the next chunk while
+// it writes one.
+func (c *copier) byRows(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	chunks := make(chan chunk)
+	var failed error // valid when there are no more chunks
+	in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
+	go func() {
+		defer close(chunks)
+		failed = in.all(ctx, func(next chunk) error {
+			select {
+			case chunks <- next:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	var err error
+	for next := range chunks {
+		if err == nil {
+			if err = c.writeChunk(ctx, next); err != nil {
+				cancel()
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
 // writeChunk writes rows and the journal in one transaction.
-func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended bool) error {
-	read := len(rows)
+func (c *copier) writeChunk(ctx context.Context, read chunk) error {
+	rows := read.rows
 	if c.touched {
 		var err error
 		if rows, err = c.applier.apply(ctx, c.src, rows); err != nil {
@@ -78,8 +107,7 @@ func (c *copier) writeChunk(ctx context.Context, rows []row, after []any, ended 
 		}
 	}
 	next := *c.entry
-	next.after, next.read, next.done = after, next.read+int64(read), ended
-	next.written += int64(len(rows))
+	next.read, next.written, next.done = next.read+read.read, next.written+int64(len(rows)), read.ended
 	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
 		if err := c.out.Write(ctx, c.values(rows)); err != nil {
 			return false, err

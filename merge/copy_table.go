@@ -33,14 +33,10 @@ func (c *tableCopier) all(ctx context.Context) (way string, err error) {
 	if err != nil {
 		return way, err
 	}
-	direct := &directCopier{copier: c.copier, way: way}
-	switch key := direct.streamKey(); {
-	case way == wayRows:
+	if way == wayRows {
 		err = c.byRows(ctx)
-	case key != nil:
-		err = (&streamCopier{directCopier: direct, key: key}).all(ctx)
-	default:
-		err = direct.all(ctx)
+	} else {
+		err = (&directCopier{copier: c.copier, way: way}).all(ctx)
 	}
 	if err := errors.Join(err, end()); err != nil {
 		return way, err
@@ -57,7 +53,7 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 	j, from, to := c.src.job, c.server().db, c.ws.target
 	converted := slices.ContainsFunc(c.src.pairs, func(p pair) bool { return p.from.Family != p.to.Family })
 	switch {
-	case c.ws.portable, from.Kind != to.Kind, len(c.src.order) == 0, converted,
+	case c.ws.portable, from.Kind != to.Kind, !c.numbered(), converted,
 		// A subquery in a condition would read tables of the target.
 		c.elsewhere():
 		return wayRows, none, nil
@@ -101,6 +97,13 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 		}
 	}
 	return wayRows, none, nil
+}
+
+// numbered reports whether whole numbers say where a chunk ends.
+func (c *tableCopier) numbered() bool {
+	return len(c.src.order) > 0 && !slices.ContainsFunc(c.src.order, func(o sqldb.OrderTerm) bool {
+		return !o.Whole(c.server().db.Kind)
+	})
 }
 
 // named reports whether rows change by nothing but new names, and the target can look these up while it reads

@@ -1,9 +1,11 @@
 package merge
 
 import (
+	"bufio"
 	"context"
-	"database/sql"
 	"errors"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,152 +15,103 @@ import (
 // directCopier copies chunk by chunk from database to database. The program only asks where a chunk ends.
 type directCopier struct {
 	*copier
-	way string
+	way   string
+	after []string // the position of the last row that was copied
 }
 
-func (c *directCopier) all(ctx context.Context) error {
-	var ahead *boundaryAhead
-	defer func() { _, _ = ahead.wait() }() // the connection must be free when this returns
+func (c *directCopier) all(ctx context.Context) (err error) {
+	if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
+		return err
+	}
 	for !c.entry.done {
-		if ahead == nil {
-			ahead = c.lookAhead(ctx, c.entry.after)
-		}
-		end, err := ahead.wait()
-		if err != nil {
-			return err
-		}
-		ahead = nil
+		end := c.after
 		next := *c.entry
-		err = c.ws.target.Unflushed(ctx, func() (last bool, err error) {
-			n, err := c.chunk(ctx, end, func() {
-				if end != nil {
-					ahead = c.lookAhead(ctx, end)
-				}
-			})
+		err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
+			copyRows := c.insertSelect
+			if c.way == wayCopy {
+				copyRows = c.pipe
+			}
+			n, err := copyRows(ctx)
 			if err != nil {
 				return false, err
 			}
 			c.ws.failpoint("written")
 			next.read, next.written = next.read+n, next.written+n
-			if next.done = end == nil; !next.done {
-				next.after = end
-			} else if next.after, err = c.last(ctx); err != nil {
+			next.done = n < int64(c.ws.chunkRows)
+			if end, err = c.position(ctx, c.after, n); err != nil {
 				return false, err
 			}
 			return next.done, c.journal.recorded(ctx, &next)
 		})
-		if err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
-			_, _ = ahead.wait() // the chunk ends elsewhere now
-			ahead = nil
+		switch {
+		case err == nil:
+			c.written(next)
+			c.after = end
+		case ctx.Err() != nil:
+			return err
+		default:
 			// The target refused something. Row by row it turns out which row that was.
 			if err := c.again(ctx, err); err != nil {
 				return err
 			}
-			continue
+			if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
+				return err
+			}
 		}
-		c.written(next)
 	}
 	return nil
 }
 
-// chunk copies the rows up to a key. It calls idle as soon as the connection of the source is free.
-func (c *directCopier) chunk(ctx context.Context, end []any, idle func()) (int64, error) {
-	if c.way != wayCopy {
-		idle() // the target reads the source itself
-		return c.insertSelect(ctx, end)
-	}
-	n, err := c.pipe(ctx, end)
-	if err == nil {
-		idle()
-	}
-	return n, err
-}
-
-// boundaryAhead is a search for the end of the next chunk, while the target writes this one.
-type boundaryAhead struct {
-	done chan struct{}
-	key  []any
-	err  error
-}
-
-func (c *directCopier) lookAhead(ctx context.Context, after []any) *boundaryAhead {
-	b := &boundaryAhead{done: make(chan struct{})}
-	go func() {
-		defer close(b.done)
-		b.key, b.err = c.boundary(ctx, after)
-	}()
-	return b
-}
-
-// wait returns the key when it is found. Without a search it returns none.
-func (b *boundaryAhead) wait() ([]any, error) {
-	if b == nil {
-		return nil, nil
-	}
-	<-b.done
-	return b.key, b.err
-}
-
 // again copies the next chunk through this program.
 func (c *directCopier) again(ctx context.Context, cause error) error {
-	in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, after: c.entry.after}
-	rows, err := in.next(ctx)
+	next, err := (&reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}).page(ctx)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	return c.writeChunk(ctx, rows, in.after, in.ended)
+	return c.writeChunk(ctx, next)
 }
 
-// boundary returns the last key of the chunk that follows a key, or nil if that is the last chunk.
-func (c *directCopier) boundary(ctx context.Context, after []any) ([]any, error) {
-	return c.keyAt(ctx, after, " LIMIT 1 OFFSET "+strconv.Itoa(c.ws.chunkRows-1), false)
-}
-
-// last returns the last key of the table, which ends up in the journal.
-func (c *directCopier) last(ctx context.Context) ([]any, error) {
-	key, err := c.keyAt(ctx, c.entry.after, " LIMIT 1", true)
-	if key == nil {
-		key = c.entry.after
+// position returns where the last of so many rows is that follow a position. All its values are whole numbers,
+// as they stand in statements.
+func (c *directCopier) position(ctx context.Context, after []string, rows int64) ([]string, error) {
+	if rows == 0 {
+		return after, nil
 	}
-	return key, err
-}
-
-func (c *directCopier) keyAt(ctx context.Context, after []any, limit string, backwards bool) ([]any, error) {
 	from := c.server().db
-	s := newSelection(c.ws, c.src.server)
-	var list, order []string
-	for _, term := range c.src.order {
-		list = append(list, term.Read(from.Kind))
-		by := term.By()
-		if backwards {
-			by += " DESC"
-		}
-		order = append(order, by)
+	list := make([]string, len(c.src.order))
+	for i, term := range c.src.order {
+		list[i] = term.Read(from.Kind)
 	}
 	q := sqldb.NewStatement(from.Kind, "SELECT ", strings.Join(list, ", "))
+	c.rest(q, newSelection(c.ws, c.src.server), after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))
+	found, err := from.Strings(ctx, q)
+	if err == nil && len(found) == 0 {
+		err = ErrSourceChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// rest appends the rest of a statement that selects rows behind a position. The first term alone bounds the
+// range, so that every database can use the index.
+func (c *directCopier) rest(q *sqldb.Statement, s selection, after []string, limit string) {
 	s.from(q, c.src)
-	s.behind(q, c.src, after, ">")
-	q.Add(" ORDER BY ", strings.Join(order, ", "), limit)
-	key := make([]any, len(list))
-	into := make([]any, len(list))
-	for i := range key {
-		into[i] = &key[i]
+	if after != nil {
+		var either, same []string
+		for i, term := range c.src.order {
+			either = append(either, strings.Join(append(slices.Clone(same), term.By()+" > "+after[i]), " AND "))
+			same = append(same, term.By()+" = "+after[i])
+		}
+		q.Add(" AND ", c.src.order[0].By(), " >= ", after[0], " AND ((", strings.Join(either, ") OR ("), "))")
 	}
-	err := from.Row(ctx, q, into...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	for i, term := range c.src.order {
-		key[i] = term.Position(from.Kind, key[i])
-	}
-	return key, err
+	s.order(q, c.src)
+	q.Add(" LIMIT ", limit)
 }
 
 // insertSelect lets the target read the source.
-func (c *directCopier) insertSelect(ctx context.Context, end []any) (int64, error) {
+func (c *directCopier) insertSelect(ctx context.Context) (int64, error) {
 	k := c.ws.target.Kind
 	s := newSelection(c.ws, c.src.server)
 	s.prefix = "merge_source."
@@ -180,10 +133,7 @@ func (c *directCopier) insertSelect(ctx context.Context, end []any) (int64, erro
 			q.Add(expression)
 		}
 	}
-	s.from(q, c.src)
-	s.behind(q, c.src, c.entry.after, ">")
-	s.behind(q, c.src, end, "<=")
-	s.order(q, c.src)
+	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
 	return c.ws.target.Run(ctx, q)
 }
 
@@ -197,4 +147,54 @@ func (c *directCopier) newName(q *sqldb.Statement, old string) {
 	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.applier.name(tableRenames), " AS merge_r ",
 		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.server().Number).
 		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
+}
+
+// pipe connects COPY TO of the source with COPY FROM of the target.
+func (c *directCopier) pipe(ctx context.Context) (int64, error) {
+	k := c.ws.target.Kind
+	s := newSelection(c.ws, c.src.server)
+	empty := make([]string, 0, len(c.late))
+	for _, at := range c.late {
+		empty = append(empty, c.src.pairs[at].to.Name)
+	}
+	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "))
+	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
+	q.Add(") TO STDOUT")
+
+	in, out := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		// The driver writes row by row, and every write to a pipe waits for its reader.
+		patient := &patientWriter{out: out}
+		buffered := bufio.NewWriterSize(patient, 256<<10)
+		_, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
+		if err == nil {
+			err = errors.Join(buffered.Flush(), patient.err)
+		}
+		// COPY FROM ends its command when its input ends, and fails when that fails.
+		out.CloseWithError(err)
+		sent <- err
+	}()
+	n, err := sqldb.CopyFrom(ctx, c.ws.target, in, "COPY "+k.Quote(c.src.job.name)+" ("+
+		k.QuoteAll(c.src.names())+") FROM STDIN")
+	in.CloseWithError(io.ErrClosedPipe)
+	// An error of the target may have its cause in the source.
+	if from := <-sent; from != nil && !errors.Is(from, io.ErrClosedPipe) {
+		return 0, from
+	}
+	return n, err
+}
+
+// patientWriter accepts data even when nobody reads it any more. If it returned an error, the driver would
+// close its connection, which is still needed to find the row that was refused.
+type patientWriter struct {
+	out io.Writer
+	err error
+}
+
+func (w *patientWriter) Write(p []byte) (int, error) {
+	if w.err == nil {
+		_, w.err = w.out.Write(p)
+	}
+	return len(p), nil
 }

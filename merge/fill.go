@@ -57,21 +57,15 @@ func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *e
 	if len(late) == 0 {
 		conditions = []string{"1 = 0"}
 	}
-	in := &reader{ws: f.ws, src: part, size: f.ws.chunkRows, after: e.after, where: "(" +
-		strings.Join(conditions,
-			" OR ") + ")"}
-	for {
-		rows, err := in.next(ctx)
+	in := &reader{ws: f.ws, src: part, size: f.ws.chunkRows, skip: e.read,
+		where: "(" + strings.Join(conditions, " OR ") + ")"}
+	return in.all(ctx, func(read chunk) error {
+		rows, err := f.applier.apply(ctx, part, read.rows)
 		if err != nil {
 			return err
 		}
-		read := len(rows)
-		if rows, err = f.applier.apply(ctx, part, rows); err != nil {
-			return err
-		}
 		next := *e
-		next.after, next.read, next.written, next.done = in.after, e.read+int64(read),
-			e.written+int64(len(rows)), in.ended
+		next.read, next.written, next.done = e.read+read.read, e.written+int64(len(rows)), read.ended
 		err = f.ws.target.Transaction(ctx, func() error {
 			if err := f.update(ctx, part, late, rows); err != nil {
 				return err
@@ -84,11 +78,9 @@ func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *e
 		}
 		*e = next
 		f.ws.failpoint("committed")
-		p.add(src.job.name, f.ws.servers[src.server].Name, read)
-		if e.done {
-			return nil
-		}
-	}
+		p.add(src.job.name, f.ws.servers[src.server].Name, int(read.read))
+		return nil
+	})
 }
 
 // update sets columns of the rows that the primary keys name. Only PostgreSQL needs it, so it is

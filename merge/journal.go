@@ -77,7 +77,6 @@ type entry struct {
 	of            tableServer
 	expected      int64
 	fingerprint   string
-	after         []any
 	read, written int64
 	done          bool
 }
@@ -95,19 +94,16 @@ func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*ent
 	all := map[string]map[tableServer]*entry{stepCopy: {}, stepFill: {}}
 	rows, err := jr.target.Strings(ctx, sqldb.NewStatement(jr.target.Kind,
 		"SELECT step, tbl, server, expected, fingerprint, "+
-			"position, rows_read, rows_written, done FROM ", jr.target.Kind.Quote(tableJournal)))
+			"rows_read, rows_written, done FROM ", jr.target.Kind.Quote(tableJournal)))
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
-		e := &entry{step: row[0], fingerprint: row[4], done: row[8] != "0"}
+		e := &entry{step: row[0], fingerprint: row[4], done: row[7] != "0"}
 		e.of.table = row[1]
-		if _, err := fmt.Sscan(row[2]+" "+row[3]+" "+row[6]+" "+row[7], &e.of.server, &e.expected, &e.read,
+		if _, err := fmt.Sscan(row[2]+" "+row[3]+" "+row[5]+" "+row[6], &e.of.server, &e.expected, &e.read,
 			&e.written); err != nil {
 			return nil, fmt.Errorf("the journal cannot be read: %w", err)
-		}
-		if e.after, err = sqldb.ReadCursor(row[5]); err != nil {
-			return nil, err
 		}
 		if all[e.step] == nil {
 			return nil, fmt.Errorf("the journal has a step %q that this program does not know", e.step)
@@ -119,23 +115,15 @@ func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*ent
 
 // record writes an entry, in the transaction of its chunk.
 func (jr *journal) record(ctx context.Context, e *entry) error {
-	position, err := sqldb.WriteCursor(e.after)
-	if err != nil {
-		return err
-	}
-	if e.after == nil {
-		position = ""
-	}
 	done := int64(0)
 	if e.done {
 		done = 1
 	}
-	q := sqldb.NewStatement(jr.target.Kind, "UPDATE ", jr.target.Kind.Quote(tableJournal), " SET position = ").
-		Bind(position).
-		Add(", rows_read = ").Bind(e.read).Add(", rows_written = ").Bind(e.written).Add(", done = ").Bind(done).
+	q := sqldb.NewStatement(jr.target.Kind, "UPDATE ", jr.target.Kind.Quote(tableJournal), " SET rows_read = ").
+		Bind(e.read).Add(", rows_written = ").Bind(e.written).Add(", done = ").Bind(done).
 		Add(" WHERE step = ").Bind(e.step).Add(" AND tbl = ").Bind(e.of.table).Add(" AND server = ").
 		Bind(e.of.server)
-	_, err = jr.target.Run(ctx, q)
+	_, err := jr.target.Run(ctx, q)
 	return err
 }
 

@@ -96,7 +96,7 @@ func needed(kind sqldb.Kind, name string) bool {
 const (
 	runColumns     = "id INTEGER NOT NULL PRIMARY KEY, plan VARCHAR(64) NOT NULL, state VARCHAR(16) NOT NULL"
 	journalColumns = "step VARCHAR(16) NOT NULL, tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, " +
-		"expected BIGINT NOT NULL, fingerprint VARCHAR(700) NOT NULL, position TEXT NOT NULL, " +
+		"expected BIGINT NOT NULL, fingerprint VARCHAR(700) NOT NULL, " +
 		"rows_read BIGINT NOT NULL, rows_written BIGINT NOT NULL, done INTEGER NOT NULL, " +
 		"PRIMARY KEY (step, tbl, server)"
 	offsetsColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, added BIGINT NOT NULL, " +

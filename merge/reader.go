@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,46 +12,25 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// reader reads the rows of a source table in chunks, ordered by the primary key.
+// reader reads the rows of a source table in the order of its primary key, by one statement. It returns them
+// in chunks.
 type reader struct {
 	ws    *workspace
 	src   *sourceTable
 	size  int
 	where string // one more condition
-	after []any  // the position of the last row that was read
-	ended bool
+	skip  int64  // how many rows were read before
 	// refused is told of values that cannot be converted, and their rows are left out; without it they are
 	// errors.
 	refused func(key string, p pair, err error)
-	// each takes the values of a row and does not keep them. Without it, the reader returns the rows.
-	each func(values []any) error
-	// before is the size of the previous chunk, which is most likely the size of the next one.
-	before int
-	// limit is how many rows are asked for at a time. It follows the size of the rows.
-	limit int
 }
 
-// errEnough ends the reading of a chunk that has enough bytes.
+// errEnough ends the reading of rows before the last one.
 var errEnough = errors.New("enough")
 
-// The size of a chunk. While one chunk is written, the next one is read, and drivers and statements hold
-// copies of parts of them, so the memory that they take is several times as large. The first chunk of a
-// table is small, because nobody knows how large its rows are: rows that are asked for and do not fit into
-// the chunk would be read in vain.
-const (
-	maxChunkBytes  = 8 << 20
-	firstChunkRows = 500
-)
-
-// nextLimit returns how many rows to ask for after a chunk of so many rows and bytes.
-func nextLimit(rows, bytes, size int) int {
-	const growth = 4
-	if rows == 0 {
-		return min(firstChunkRows, size)
-	}
-	fits := maxChunkBytes / max(1, bytes/rows)
-	return max(1, min(size, fits, rows*growth))
-}
+// maxChunkBytes bounds a chunk. While one chunk is written, the next one is read, and drivers and statements
+// hold copies of parts of them, so the memory that they take is several times as large.
+const maxChunkBytes = 8 << 20
 
 // sizeOf returns how many bytes a row takes, about.
 func sizeOf(values []any) int {
@@ -74,117 +54,107 @@ type row struct {
 	extra  []any // the further expressions of the source table
 }
 
-// next reads the next chunk. At the end it returns no rows.
-func (r *reader) next(ctx context.Context) ([]row, error) {
-	if r.ended {
-		return nil, nil
+// chunk is what was read of a table at a time. The last one of a table may have no rows.
+type chunk struct {
+	rows  []row
+	read  int64 // how many there were, with those that are left out
+	ended bool
+}
+
+// page reads one chunk. It is for those who need the connection of the source in between: whoever reads the
+// next one waits until the database has passed over the rows of all pages before.
+func (r *reader) page(ctx context.Context) (page chunk, err error) {
+	err = r.read(ctx, r.size, func(next chunk) error {
+		page = next
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
+	r.skip += page.read
+	return page, err
+}
+
+// all calls fn for every chunk. The connection of the source is not free before the end.
+func (r *reader) all(ctx context.Context, fn func(next chunk) error) error { return r.read(ctx, 0, fn) }
+
+// read calls fn for the chunks of at most so many rows, or of all rows.
+func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error) error {
 	source := r.ws.servers[r.src.server].db
 	s := newSelection(r.ws, r.src.server)
-	list, positions, extras := r.list(s)
+	list := s.expressions(r.src, false)
+	extras := len(list)
+	for _, expression := range r.src.extras {
+		list = append(list, expression(s))
+	}
 	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
 	s.from(q, r.src, r.where)
-	ordered := len(positions) > 0
-	if ordered {
-		s.behind(q, r.src, r.after, ">")
-	}
 	s.order(q, r.src)
-	if r.limit == 0 {
-		r.limit = nextLimit(0, 0, r.size)
-	}
-	q.Add(" LIMIT ", strconv.Itoa(r.limit))
-	read := int64(0)
-	if !ordered && r.after != nil { // without a key, rows can only be counted, which is slow
-		read, _ = r.after[0].(int64)
-		q.Add(" OFFSET ", strconv.FormatInt(read, 10))
-	}
-	var rows []row
-	if r.each == nil {
-		rows = make([]row, 0, max(r.before, min(r.limit, 1024)))
+	if limit > 0 || r.skip > 0 {
+		if limit == 0 {
+			limit = math.MaxInt
+		}
+		q.Add(" LIMIT ", strconv.Itoa(limit), " OFFSET ", strconv.FormatInt(r.skip, 10))
 	}
 	// The key is stored behind the values.
 	room := max(1, len(r.src.key))
-	last := make([]any, max(1, len(positions)))
-	fetched, bytes := 0, 0
-	how := sqldb.Fetch{Texts: r.texts(list), More: room, Steady: r.steady(s), Fleeting: r.each != nil}
+	how := sqldb.Fetch{Texts: r.texts(list), More: room, Steady: r.steady(s)}
+	next, bytes, before := chunk{}, 0, 0
 	err := source.Fetch(ctx, q, how, func(values []any) error {
-		n, behind := len(r.src.pairs), len(list)
-		key := values[behind : behind+room : behind+room]
-		read++
-		fetched++
-		skip := false
-		for i, at := range positions {
-			last[i] = r.src.order[i].Position(source.Kind, values[at])
+		if next.rows == nil {
+			next.rows = make([]row, 0, before)
 		}
-		for i, p := range r.src.pairs {
-			var err error
-			if values[i], err = r.src.value(values[i], p); err != nil && r.refused != nil {
-				r.refused(sqldb.KeyText(last), p, err)
-				skip = true
-			} else if err != nil {
-				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, source.Name, r.src.from.Name,
-					sqldb.KeyText(last), err)
-			}
+		next.read++
+		bytes += sizeOf(values)
+		row, err := r.row(values, extras, room, r.skip+next.read)
+		if err != nil {
+			return err
 		}
-		full := error(nil)
-		if bytes += sizeOf(values[:len(list)]); bytes > maxChunkBytes {
-			full = errEnough // with this row
+		if row.values != nil {
+			next.rows = append(next.rows, row)
 		}
-		if skip {
-			return full
+		if bytes <= maxChunkBytes && int(next.read) < r.size {
+			return nil
 		}
-		if r.each != nil {
-			if err := r.each(values[:n]); err != nil {
-				return err
-			}
-			return full
-		}
-		for i, at := range r.src.key {
-			key[i] = identity(values[at], r.src.pairs[at].to, r.src.raw)
-		}
-		if len(r.src.key) == 0 {
-			key[0] = read
-		}
-		rows = append(rows, row{values: values[:n:n], key: key, extra: values[extras : extras+len(r.src.extras)]})
-		return full
+		full := next
+		next, bytes, before = chunk{}, 0, len(full.rows)
+		return fn(full)
 	})
-	full := errors.Is(err, errEnough)
-	if err != nil && !full {
-		return nil, err
+	if err != nil {
+		return err
 	}
-	asked := r.limit
-	r.limit = nextLimit(fetched, bytes, r.size)
-	r.before = len(rows)
-	if r.ended = !full && fetched < asked; fetched > 0 {
-		if !ordered {
-			last[0] = read
-		}
-		r.after = last
-	}
-	return rows, nil
+	next.ended = true
+	return fn(next)
 }
 
-// list returns the expressions to select: the columns, and behind them what says the position of a row,
-// unless a column that is selected says it. Then come the extras. It also returns where the terms of the
-// position and the extras are.
-func (r *reader) list(s selection) (list []string, positions []int, extras int) {
-	list = s.expressions(r.src, false)
-	for _, term := range r.src.order {
-		expression, at := term.Read(s.kind), -1
-		if c := term.Column(); c != nil && c.Family == sqldb.FamilyInt && s.kind != sqldb.SQLite {
-			at = r.src.at(c.Name)
-		}
-		if at < 0 || list[at] != expression { // the copied value may differ from the source
-			list = append(list, expression)
-			at = len(list) - 1
-		}
-		positions = append(positions, at)
+// row makes a row of what was read. It has no values if it is left out.
+func (r *reader) row(values []any, extras, room int, number int64) (row, error) {
+	end := len(values) - room
+	key := values[end:]
+	for i, at := range r.src.key {
+		key[i] = values[at]
 	}
-	extras = len(list)
-	for _, fn := range r.src.extras {
-		list = append(list, fn(s))
+	if len(r.src.key) == 0 {
+		key[0] = number
 	}
-	return list, positions, extras
+	left := false
+	for i, p := range r.src.pairs {
+		var err error
+		if values[i], err = r.src.value(values[i], p); err != nil && r.refused != nil {
+			r.refused(sqldb.KeyText(key), p, err)
+			left = true
+		} else if err != nil {
+			return row{}, fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, r.ws.servers[r.src.server].db.Name,
+				r.src.from.Name, sqldb.KeyText(key), err)
+		}
+	}
+	if left {
+		return row{}, nil
+	}
+	for i, at := range r.src.key {
+		key[i] = identity(values[at], r.src.pairs[at].to, r.src.raw)
+	}
+	return row{values: values[:extras:extras], key: key, extra: values[extras:end]}, nil
 }
 
 // texts tells of each column whether bytes can be treated as text.

@@ -13,24 +13,29 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// renamer gives new names to rows whose name is taken.
+// renamer gives new names to rows whose name is taken. The new rows are collected beside the stage, and take
+// the place of the old ones when all rows of a key were looked at.
 type renamer struct {
 	*resolver
-	unnamed Problem       // the problem of the rows that cannot be renamed
-	place   string        // the table with the rows that get new names
-	again   *sqldb.Writer // writes them there once more
-	removes bool          // they have to be removed before that
-	// The greatest number in a new name, what it was before the current round, and what it can become in it.
-	greatest, used, most int64
-	quiet                bool // the conflicts are reported later
+	unnamed  Problem // the problem of the rows that cannot be renamed
+	renamed  *sqldb.Writer
+	greatest int64       // the greatest number in a new name
+	last     []beginning // of each server
 }
 
-// maxRounds is how many times a row gets a new name before the renamer gives up. The first name has no
-// number. The second and the third one count on by the rank of the row among those of the same name. From the
-// fourth one on, rows are ranked among those whose names begin alike when they are cut for the number, and
-// count on from the greatest number that any row has got. So one such round names all rows of all beginnings,
-// and what collides again is only a name that a row has had before.
+// beginning is what the names of rows that follow each other have in common when they are cut.
+type beginning struct {
+	name string // the new name without a number
+	rest string // the other columns of the key
+	rows int64
+}
+
+// maxRounds is how many times a row gets a new name before the renamer gives up.
 const maxRounds = 7
+
+// rankedRounds is how many names of a row count on by its rank among the rows of the same name. From the next
+// one on, each row gets a number that no other row has, and only a name that a row had before can be equal.
+const rankedRounds = 3
 
 // anyName is what reports call the name of a table that no unique key keeps apart.
 const anyName = "the name"
@@ -59,26 +64,14 @@ func (r *renamer) rename(ctx context.Context) error {
 			keys[i] = keys[i].Among("merge_exempt = 0")
 		}
 	}
-	if r.atOnce(keys) {
-		return r.renameAtOnce(ctx, keys[0])
+	if err := r.stage.create(ctx, r.stage.named); err != nil {
+		return err
 	}
-	r.writeTo(r.stage.name)
-	err := r.rounds(func(round int) (changed int64, err error) {
-		for _, key := range keys {
-			n, err := r.stage.group(ctx, key, r.preference())
-			if err != nil {
-				return 0, err
-			}
-			if n > 0 {
-				n, err = r.renameFound(ctx, key, round, n)
-			}
-			if changed += n; err != nil {
-				return 0, err
-			}
-		}
-		return changed, nil
-	})
-	if err != nil {
+	t := r.ws.target
+	r.last = make([]beginning, len(r.ws.servers))
+	r.renamed = sqldb.NewWriter(t, r.stage.named, append(fixedColumns(), r.stage.columns...),
+		t.Kind == sqldb.SQLite)
+	if err := r.rounds(ctx, keys); err != nil {
 		return err
 	}
 	for _, key := range keys {
@@ -88,59 +81,26 @@ func (r *renamer) rename(ctx context.Context) error {
 	return r.keepRenames(ctx)
 }
 
-// renameFound gives new names to the rows that were found, and then numbers to those that were only cut.
-func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey, round int,
-	found int64) (changed int64, err error) {
-	var keeper stagedRow
-	r.most = r.greatest + 2*found // those that count on move the greatest by as much
-	cut := int64(0)
-	err = r.stage.groups(ctx, r.place, func(page []stagedRow) error {
-		named, open, err := r.renamePage(ctx, key, round, page, &keeper)
-		changed, cut = changed+named, cut+open
-		return err
-	})
-	if err != nil || cut == 0 {
-		return changed, err
-	}
-	if _, err := r.stage.find(ctx, r.rankCut(key)); err != nil {
-		return 0, err
-	}
-	r.used = r.greatest
-	return changed, r.stage.groups(ctx, r.place, func(page []stagedRow) error {
-		_, _, err := r.renamePage(ctx, key, round, page, nil)
-		return err
-	})
-}
-
-// rankCut returns the statement that ranks the rows whose names were only cut among those that begin alike.
-func (r *renamer) rankCut(key sqldb.UniqueKey) *sqldb.Statement {
-	k := r.ws.target.Kind
-	by, conditions := key.Terms(k)
-	order := strings.Join(append(r.preference(), "merge_n"), ", ")
-	return sqldb.NewStatement(k, "INSERT INTO ", r.stage.found,
-		" (merge_position, merge_member, merge_group, merge_rank) ",
-		"SELECT ROW_NUMBER() OVER (ORDER BY merge_n), merge_n, 0, merge_r FROM (SELECT merge_n, ",
-		"ROW_NUMBER() OVER (PARTITION BY merge_tries, ", by, " ORDER BY ", order, ") AS merge_r FROM ", r.place,
-		" WHERE merge_tries < 0 AND ", conditions, ") AS x")
-}
-
-// writeTo names the table with the rows that get new names.
-func (r *renamer) writeTo(table string) {
-	t := r.ws.target
-	replaces := false
-	r.place = table
-	r.again, replaces = sqldb.NewReplacer(t, table, append(fixedColumns(), r.stage.columns...),
-		t.Kind == sqldb.SQLite)
-	r.removes = !replaces
-}
-
-// rounds calls fn until no row gets a new name any more. Every round asks the target again, because a new
+// rounds gives new names until no row gets one any more. Every round asks the target again, because a new
 // name may be equal to any other name, old or new.
-func (r *renamer) rounds(fn func(round int) (changed int64, err error)) error {
+func (r *renamer) rounds(ctx context.Context, keys []sqldb.UniqueKey) error {
 	for round := 1; ; round++ {
-		changed, err := fn(round)
-		if err != nil {
-			return err
+		changed := int64(0)
+		least := 2
+		if round == 1 && r.job.plan.Rename.Keep == "none" {
+			least = 1
+		}
+		for _, key := range keys {
+			n, err := r.stage.group(ctx, key, r.preference(), least)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				n, err = r.renameFound(ctx, key)
+			}
+			if changed += n; err != nil {
+				return err
+			}
 		}
 		if changed == 0 {
 			break
@@ -155,7 +115,24 @@ func (r *renamer) rounds(fn func(round int) (changed int64, err error)) error {
 	if r.unnamed.Count = int64(len(r.nameless)); r.unnamed.Count > 0 {
 		r.report.problem(r.unnamed)
 	}
-	return r.again.Close()
+	return r.renamed.Close()
+}
+
+// renameFound gives new names to the rows that were found, and returns how many got one.
+func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey) (changed int64, err error) {
+	keepers, err := r.stage.keepers(ctx, r.ws.maxConflicts-len(r.noted))
+	if err != nil {
+		return 0, err
+	}
+	err = r.stage.groups(ctx, func(page []stagedRow) error {
+		n, err := r.renamePage(ctx, key, page, keepers)
+		changed += n
+		return err
+	})
+	if err != nil || changed == 0 {
+		return 0, err
+	}
+	return changed, r.stage.replace(ctx)
 }
 
 // preference returns the order of the rows of a group: first those with their old name, then those that got
@@ -177,26 +154,20 @@ func (r *renamer) preference() []string {
 	return preference
 }
 
-// renamePage gives the next name to every row of a page except the first of each group. It returns how many
-// rows got a name, and how many of these were only cut and still need a number: they have negative tries, and
-// get their number when they come again with their rank. Then there is no keeper.
-func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, round int, page []stagedRow,
-	keeper *stagedRow) (named, open int64, err error) {
+// renamePage gives the next name to every row of a page. It returns how many got one.
+func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []stagedRow,
+	keepers map[int64]stagedRow) (int64, error) {
 	p := r.job.plan.Rename
 	at := r.stage.at(p.Column)
-	var losers []stagedRow
 	var rows [][]any
 	for _, g := range page {
-		if g.rank == 1 && keeper != nil {
-			*keeper = g
-			if p.Keep != "none" || round > 1 || g.tries > 0 {
-				continue
-			}
+		if g.rank == 1 && g.tries > 0 {
+			continue // by another key
 		}
 		if g.old == nil {
 			g.old = sqldb.Text(g.values[at])
 		}
-		name, ok := r.next(&g)
+		name, ok := r.next(&g, key)
 		if !ok {
 			if len(r.nameless) == 0 {
 				r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: p.Column,
@@ -207,63 +178,67 @@ func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, round int
 			r.nameless[g.n] = true
 			continue
 		}
-		if g.tries < 0 {
-			open++
-		} else if i, ok := r.noted[r.ref(g)]; ok {
+		if i, ok := r.noted[r.ref(g)]; ok {
 			r.report.Conflicts[i].NewName = name
-		} else if g.tries == 1 && !r.quiet {
-			r.note(key, *keeper, g, "renamed", name)
+		} else if g.tries == 1 {
+			r.note(key, keepers[g.n], g, "renamed", name)
 		}
 		values := slices.Clone(g.values)
 		values[at] = name
 		for _, d := range p.Derived {
 			values[r.stage.at(d.Column)] = derive(d.As, name)
 		}
-		losers = append(losers, g)
 		var short any
 		if text := sqldb.ShortKey(g.key); text != g.key {
 			short = text
 		}
-		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries, g.keeper, short, int64(0)},
+		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries, short, int64(0)},
 			values...))
 	}
-	if r.removes {
-		if err := r.stage.remove(ctx, r.place, losers); err != nil {
-			return 0, 0, err
-		}
-	}
-	return int64(len(losers)), open, r.again.Write(ctx, rows)
+	return int64(len(rows)), r.renamed.Write(ctx, rows)
 }
 
-// countedOn is how many names a row gets before its number is one that no row has.
-const countedOn = 3
-
 // next returns the next name of a row, and counts it. It returns false if there is none of the right length.
-func (r *renamer) next(g *stagedRow) (string, bool) {
-	limit, number := r.job.renameLimit(), int64(1)
-	switch {
-	case g.tries >= countedOn: // cut it for the number, and for the dash before it
-		g.tries = -g.tries - 1
-		if limit > 0 {
-			limit -= 1 + len(strconv.FormatInt(r.most, 10))
-			if limit < 1 {
-				return "", false
-			}
+func (r *renamer) next(g *stagedRow, key sqldb.UniqueKey) (string, bool) {
+	format, old, server := r.job.plan.Rename.Format, sqldb.Text(g.old), r.ws.servers[g.server].Number
+	limit := r.job.renameLimit()
+	name, ok := newName(format, old, server, 1, limit)
+	if !ok {
+		return "", false
+	}
+	number := int64(1)
+	switch last := &r.last[g.server]; {
+	case g.tries == 0:
+		if now := (beginning{name, r.besides(key, g), last.rows}); now != *last {
+			*last = beginning{name: name, rest: now.rest}
 		}
-	case g.tries < 0:
-		g.tries = -g.tries
-		number = r.used + g.rank
-	case g.tries > 0:
-		if g.tries > 1 {
-			number = numberOf(sqldb.Text(g.values[r.stage.at(r.job.plan.Rename.Column)]))
+		last.rows++
+		number = last.rows
+	case g.tries < rankedRounds:
+		if had := sqldb.Text(g.values[r.stage.at(r.job.plan.Rename.Column)]); had != name {
+			number = numberOf(had)
 		}
 		number += g.rank - 1
-		fallthrough
 	default:
-		g.tries++
+		number = r.greatest + 1
 	}
+	g.tries++
 	r.greatest = max(r.greatest, number)
-	return newName(r.job.plan.Rename.Format, sqldb.Text(g.old), r.ws.servers[g.server].Number, number, limit)
+	if number == 1 {
+		return name, true
+	}
+	return newName(format, old, server, number, limit)
+}
+
+// besides returns what a row has in the columns of a key besides its name.
+func (r *renamer) besides(key sqldb.UniqueKey, g *stagedRow) string {
+	var rest strings.Builder
+	for _, name := range key.Columns() {
+		if name != r.job.plan.Rename.Column {
+			rest.WriteString(sqldb.Text(g.values[r.stage.at(name)]) + "\x00")
+		}
+	}
+	return rest.String()
 }
 
 // numberOf returns the number at the end of a new name, or 1.
@@ -324,11 +299,7 @@ func cut(text string, runes int) string {
 // keepRenames records the rows that have a new name.
 func (r *renamer) keepRenames(ctx context.Context) error {
 	column, t := r.job.plan.Rename.Column, r.ws.target
-	key, from := "COALESCE(s.merge_row, s.merge_key)", " FROM "+r.place+" AS s"
-	if r.place == r.stage.named {
-		key = "COALESCE(k.merge_row, k.merge_key)"
-		from += " JOIN " + r.stage.name + " AS k ON k.merge_n = s.merge_n"
-	}
+	key, from := "COALESCE(s.merge_row, s.merge_key)", " FROM "+r.stage.name+" AS s"
 	numbers := "CASE s.merge_server"
 	for i, s := range r.ws.servers {
 		numbers += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
@@ -359,7 +330,7 @@ func (r *renamer) wholeKeys(ctx context.Context) (bool, error) {
 	if !r.job.counted() || t.Kind != sqldb.SQLite { // which may have anything in a column of numbers
 		return r.job.counted(), nil
 	}
-	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 FROM ", r.place,
+	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 FROM ", r.stage.name,
 		" WHERE merge_tries > 0 AND TYPEOF(", t.Kind.Quote(r.job.to.Primary[0]), ") <> 'integer' LIMIT 1)"))
 	return n == 0, err
 }

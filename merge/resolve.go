@@ -94,13 +94,13 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	if r.settled[key.Name] {
 		return nil
 	}
-	n, err := r.stage.group(ctx, key, nil)
+	n, err := r.stage.group(ctx, key, nil, 1)
 	if err != nil || n == 0 {
 		return err
 	}
 	var keeper stagedRow
 	count := int64(0)
-	err = r.stage.groups(ctx, r.stage.name, func(page []stagedRow) error {
+	err = r.stage.groups(ctx, func(page []stagedRow) error {
 		for _, g := range page {
 			if g.rank == 1 {
 				keeper = g

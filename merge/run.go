@@ -250,9 +250,9 @@ func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, chec
 	for _, step := range steps {
 		q := sqldb.NewStatement(r.ws.target.Kind, "INSERT INTO ", r.ws.target.Kind.Quote(tableJournal),
 			" (step, tbl, server, "+
-				"expected, fingerprint, position, rows_read, rows_written, done) VALUES (").
-			BindAll(step, j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name], fingerprint, "",
-				int64(0), int64(0), int64(0)).Add(")")
+				"expected, fingerprint, rows_read, rows_written, done) VALUES (").
+			BindAll(step, j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name], fingerprint, int64(0),
+				int64(0), int64(0)).Add(")")
 		if _, err := r.ws.target.Run(ctx, q); err != nil {
 			return err
 		}

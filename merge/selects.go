@@ -19,8 +19,6 @@ type selection struct {
 	kind   sqldb.Kind
 	server int
 	prefix string // the schema, where the statement runs in the target's connection
-	// literally writes keys into the text, for COPY, which cannot bind values.
-	literally bool
 }
 
 func newSelection(ws *workspace, server int) selection {
@@ -222,42 +220,6 @@ func (s selection) from(q *sqldb.Statement, src *sourceTable, condition ...strin
 	all := slices.DeleteFunc(append([]string{s.kept(src.job, "s")}, condition...),
 		func(c string) bool { return c == "" })
 	q.Add(" WHERE ", strings.Join(append([]string{"1 = 1"}, all...), " AND "))
-}
-
-// behind appends the condition that the position of a row is behind another one, or at most equal to it,
-// depending on the operator. The first term alone bounds the range, so that every database can use the index.
-func (s selection) behind(q *sqldb.Statement, src *sourceTable, position []any, operator string) {
-	if position == nil {
-		return
-	}
-	terms := src.order
-	compare := func(i int, operator string) {
-		q.Add(terms[i].By(), " ", operator, " ")
-		terms[i].Bound(q, position[i], s.literally)
-	}
-	strict := operator[:1]
-	if q.Add(" AND "); len(terms) > 1 {
-		compare(0, strict+"=")
-		q.Add(" AND ")
-	}
-	q.Add("(")
-	for i := range terms {
-		if i > 0 {
-			q.Add(" OR ")
-		}
-		q.Add("(")
-		for j := range i {
-			compare(j, "=")
-			q.Add(" AND ")
-		}
-		if i == len(terms)-1 {
-			compare(i, operator)
-		} else {
-			compare(i, strict)
-		}
-		q.Add(")")
-	}
-	q.Add(")")
 }
 
 // order appends the order in which rows are read. Without a key it is the order by all columns, in which only

@@ -21,8 +21,8 @@ type stage struct {
 	rows      int64
 	// The names of the temporary tables. Each stage has its own, because drivers cache prepared statements.
 	// found lists the rows of groups: merge_position counts them through all groups, merge_member is the
-	// merge_n of the row, merge_group is the same for all rows of a group, and merge_rank is 1 for the row
-	// that stays as it is.
+	// merge_n of the row, merge_rank is 1 for the row of a group that stays as it is, and merge_keeper is the
+	// merge_n of that one. named has rows that are to take the place of those of the stage.
 	name, found, named string
 	filled             bool // there are rows in found
 }
@@ -34,8 +34,8 @@ const stageLoaded = 3
 const columnExempt = "merge_exempt"
 
 // fixedColumns returns the columns that every stage has: a running number, the position of the server, the
-// key of the row, its old name, how many new names were tried, the number of the row that keeps the name, the
-// short form of a long key, and 1 for a row that keeps its name whatever others are called.
+// key of the row, its old name, how many new names were tried, the short form of a long key, and 1 for a row
+// that keeps its name whatever others are called.
 func fixedColumns() []*sqldb.Column {
 	return []*sqldb.Column{
 		{Name: "merge_n", Family: sqldb.FamilyInt, Declared: "bigint"},
@@ -43,7 +43,6 @@ func fixedColumns() []*sqldb.Column {
 		{Name: "merge_key", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: "merge_old", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
-		{Name: "merge_keeper", Family: sqldb.FamilyInt, Declared: "bigint"},
 		{Name: "merge_row", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: columnExempt, Family: sqldb.FamilyInt, Declared: "bigint"},
 	}
@@ -63,7 +62,7 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 	}
 	if err == nil {
 		err = ws.target.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
-			" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_group BIGINT, merge_rank BIGINT)")
+			" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
@@ -123,7 +122,7 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 func (s *stage) create(ctx context.Context, name string) error {
 	t := s.ws.target
 	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
-		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_keeper BIGINT, merge_row VARCHAR(500), " +
+		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), " +
 		"merge_exempt BIGINT DEFAULT 0"
 	names := t.Kind.QuoteAll(sqldb.ColumnNames(s.columns))
 	var text []string
@@ -148,7 +147,7 @@ func (s *stage) create(ctx context.Context, name string) error {
 		text = []string{
 			"CREATE TEMP TABLE " + name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
 				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " +
-				"0::bigint AS merge_keeper, ''::text AS merge_row, 0::bigint AS merge_exempt, " + names +
+				"''::text AS merge_row, 0::bigint AS merge_exempt, " + names +
 				" FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
 			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0, " +
 				"ALTER merge_exempt SET DEFAULT 0",
@@ -197,12 +196,8 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 	in := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
 	apply := &applier{s.decisions}
 	positions := src.positions(names)
-	for {
-		rows, err := in.next(ctx)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		read := len(rows)
+	return in.all(ctx, func(read chunk) error {
+		rows := read.rows
 		if err := apply.copyNames(ctx, src, rows); err != nil {
 			return err
 		}
@@ -238,8 +233,9 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 		if err := s.shorten(ctx, long); err != nil {
 			return err
 		}
-		tick(read)
-	}
+		tick(int(read.read))
+		return nil
+	})
 }
 
 // exempt is 1 for a row that keeps its name, and 0 for one that competes for it.
@@ -262,31 +258,32 @@ func (s *stage) shorten(ctx context.Context, keys map[int64]string) error {
 	return nil
 }
 
-// group finds the rows that are equal in a key. Within a group, rows are in the order of preference: the
-// first row stays as it is.
-func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []string) (int64, error) {
+// group finds the rows that are equal in a key, from a rank on. Within a group, rows are in the order of
+// preference: the first row stays as it is.
+func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []string, rank int) (int64, error) {
 	t := s.ws.target
 	by, conditions := key.Terms(t.Kind)
 	if !key.Computed() {
 		// Mostly no two rows are equal, and a server finds that out in half the time that it needs to rank them.
-		some, err := s.some(ctx, s.name, key, "COUNT(*) > 1")
+		some, err := s.some(ctx, key)
 		if err != nil || !some {
 			return 0, err
 		}
 	}
 	// The names are such that no column of a game has them: MariaDB would take the column for the other.
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", s.found,
-		" (merge_position, merge_member, merge_group, merge_rank) "+
-			"SELECT ROW_NUMBER() OVER (ORDER BY merge_g, merge_r), merge_n, merge_g, merge_r "+
-			"FROM (SELECT merge_n, RANK() OVER (ORDER BY ", by, ") AS merge_g, ROW_NUMBER() OVER (PARTITION BY ",
-		by, " ORDER BY ", strings.Join(append(preference, "merge_n"), ", "),
-		") AS merge_r, COUNT(*) OVER (PARTITION BY ", by, ") AS merge_c FROM ", s.name, " WHERE ", conditions,
-		") AS x WHERE merge_c > 1")
+		" (merge_position, merge_member, merge_rank, merge_keeper) "+
+			"SELECT ROW_NUMBER() OVER (ORDER BY merge_g, merge_r), merge_n, merge_r, merge_k "+
+			"FROM (SELECT merge_n, RANK() OVER (ORDER BY ", by, ") AS merge_g, ROW_NUMBER() OVER w AS merge_r, ",
+		"FIRST_VALUE(merge_n) OVER w AS merge_k, COUNT(*) OVER (PARTITION BY ", by, ") AS merge_c FROM ", s.name,
+		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", by, " ORDER BY ",
+		strings.Join(append(preference, "merge_n"), ", "), ")) AS x WHERE merge_c > 1 AND merge_r >= ",
+		strconv.Itoa(rank))
 	return s.find(ctx, q)
 }
 
-// some reports whether some rows that are equal in a key have a property together.
-func (s *stage) some(ctx context.Context, from string, key sqldb.UniqueKey, having string) (bool, error) {
+// some reports whether some rows are equal in a key.
+func (s *stage) some(ctx context.Context, key sqldb.UniqueKey) (bool, error) {
 	t := s.ws.target
 	by, conditions := key.Terms(t.Kind)
 	sorted := ""
@@ -294,8 +291,8 @@ func (s *stage) some(ctx context.Context, from string, key sqldb.UniqueKey, havi
 		sorted = "SQL_BIG_RESULT " // it would keep all keys in a table, on a disk if there are many
 	}
 	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT ", sorted,
-		"1 AS merge_one FROM ", from, " WHERE ", conditions, " GROUP BY ", by, " HAVING ", having,
-		" LIMIT 1) AS x"))
+		"1 AS merge_one FROM ", s.name, " WHERE ", conditions, " GROUP BY ", by,
+		" HAVING COUNT(*) > 1 LIMIT 1) AS x"))
 	return n > 0, err
 }
 
@@ -317,47 +314,42 @@ func (s *stage) find(ctx context.Context, q *sqldb.Statement) (int64, error) {
 
 // stagedRow is a row of a group.
 type stagedRow struct {
-	n, group, rank int64
-	keeper         any // the number of the row that keeps its name
-	server         int
-	key            string
-	old            any // its name in the source
-	tries          int64
-	values         []any
+	n, rank int64
+	server  int
+	key     string
+	old     any // its name in the source
+	tries   int64
+	values  []any
 }
 
 // groups calls fn for pages of the rows that were found, in the order of their groups. A group may continue
-// on the next page. of is the table with the rows.
-func (s *stage) groups(ctx context.Context, of string, fn func(page []stagedRow) error) error {
+// on the next page.
+func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) error {
 	t := s.ws.target
 	raw := t.Kind == sqldb.SQLite
 	list := make([]string, len(s.columns))
 	for i, c := range s.columns {
 		list[i] = ", " + c.ReadExpression(t.Kind)
 	}
-	key, join := "s.merge_key", ""
-	if of == s.named {
-		key, join = "k.merge_key", " JOIN "+s.name+" AS k ON k.merge_n = s.merge_n"
-	}
 	for last := int64(0); ; {
 		q := sqldb.NewStatement(t.Kind,
-			"SELECT g.merge_position, g.merge_member, g.merge_group, g.merge_rank, s.merge_server, ", key,
-			", s.merge_old, s.merge_tries, s.merge_keeper",
-			strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", of, " AS s ON s.merge_n = g.merge_member",
-			join, " WHERE g.merge_position > ").Bind(last).Add(" ORDER BY g.merge_position LIMIT 5000")
+			"SELECT g.merge_position, g.merge_member, g.merge_rank, s.merge_server, s.merge_tries, s.merge_key, ",
+			"s.merge_old", strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", s.name,
+			" AS s ON s.merge_n = g.merge_member WHERE g.merge_position > ").Bind(last).
+			Add(" ORDER BY g.merge_position LIMIT 5000")
 		var page []stagedRow
 		bytes := 0
 		err := t.EachSteady(ctx, q, func(values []any) error {
-			numbers := make([]int64, 8)
-			for _, i := range []int{0, 1, 2, 3, 4, 7} {
+			var numbers [5]int64
+			for i := range numbers {
 				n, err := strconv.ParseInt(sqldb.Text(values[i]), 10, 64)
 				if err != nil {
 					return err
 				}
 				numbers[i] = n
 			}
-			g := stagedRow{n: numbers[1], group: numbers[2], rank: numbers[3], server: int(numbers[4]),
-				key: sqldb.Text(values[5]), tries: numbers[7], keeper: values[8], values: values[9:]}
+			g := stagedRow{n: numbers[1], rank: numbers[2], server: int(numbers[3]), tries: numbers[4],
+				key: sqldb.Text(values[5]), values: values[7:]}
 			if values[6] != nil {
 				g.old = sqldb.Text(values[6])
 			}
@@ -389,10 +381,39 @@ func (s *stage) groups(ctx context.Context, of string, fn func(page []stagedRow)
 	}
 }
 
-// remove deletes rows from a table of the stage.
-func (s *stage) remove(ctx context.Context, of string, rows []stagedRow) error {
+// keepers returns the rows that stay as they are instead of those that were found, at most so many.
+func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, error) {
+	all := map[int64]stagedRow{}
+	q := sqldb.NewStatement(s.ws.target.Kind, "SELECT g.merge_member, k.merge_server, k.merge_key FROM ", s.found,
+		" AS g JOIN ", s.name, " AS k ON k.merge_n = g.merge_keeper ORDER BY g.merge_position LIMIT ",
+		strconv.Itoa(max(limit, 0)))
+	return all, s.ws.target.EachSteady(ctx, q, func(values []any) error {
+		var n int64
+		keeper := stagedRow{key: sqldb.Text(values[2])}
+		_, err := fmt.Sscan(sqldb.Text(values[0])+" "+sqldb.Text(values[1]), &n, &keeper.server)
+		all[n] = keeper
+		return err
+	})
+}
+
+// replace puts the rows of the table beside the stage in the place of those with the same numbers.
+func (s *stage) replace(ctx context.Context) error {
+	for _, text := range []string{
+		"DELETE FROM " + s.name + " WHERE merge_n IN (SELECT merge_n FROM " + s.named + ")",
+		"INSERT INTO " + s.name + " SELECT * FROM " + s.named,
+		"DELETE FROM " + s.named,
+	} {
+		if err := s.ws.target.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes rows from the stage.
+func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
 	for batch := range slices.Chunk(rows, 500) {
-		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", of, " WHERE merge_n IN (")
+		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (")
 		for i, r := range batch {
 			if i > 0 {
 				q.Add(", ")

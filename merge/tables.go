@@ -172,11 +172,6 @@ func (src *sourceTable) columns() []*sqldb.Column {
 	return columns
 }
 
-// plain reports whether all columns have the same types on both sides.
-func (src *sourceTable) plain() bool {
-	return !slices.ContainsFunc(src.pairs, func(p pair) bool { return p.from.Declared != p.to.Declared })
-}
-
 // value converts what a driver returned to the value that is copied.
 func (src *sourceTable) value(v any, p pair) (any, error) {
 	if p.native && !src.raw {

@@ -6,14 +6,22 @@ import (
 	"strconv"
 )
 
-// copyRows is an io.Reader of rows in a format of COPY. It encodes rows while the server works on those
-// before them.
+// copyRows is an io.Reader of rows in the text format of COPY. It encodes rows while the server works on
+// those before them.
 type copyRows struct {
-	rows   [][]any
-	add    func(b []byte, values []any) []byte // appends a row
-	end    string                              // what follows the last row
-	buffer []byte
-	read   int // how much of buffer
+	columns []*Column
+	zoned   []bool
+	rows    [][]any
+	buffer  []byte
+	read    int // how much of buffer
+}
+
+func newCopyRows(columns []*Column, rows [][]any) *copyRows {
+	r := &copyRows{columns: columns, zoned: make([]bool, len(columns)), rows: rows}
+	for i, c := range columns {
+		r.zoned[i] = c.zoned()
+	}
+	return r
 }
 
 // copyBuffer is how many bytes are encoded at a time: as many as the driver sends at once.
@@ -25,10 +33,8 @@ func (r *copyRows) Read(p []byte) (int, error) {
 		r.buffer, r.read = r.buffer[:0], 0
 	}
 	for len(r.rows) > 0 && len(r.buffer) < copyBuffer {
-		r.buffer = r.add(r.buffer, r.rows[0])
-		if r.rows = r.rows[1:]; len(r.rows) == 0 {
-			r.buffer = append(r.buffer, r.end...)
-		}
+		r.buffer = r.append(r.buffer, r.rows[0])
+		r.rows = r.rows[1:]
 	}
 	if r.read == len(r.buffer) {
 		return 0, io.EOF
@@ -38,21 +44,8 @@ func (r *copyRows) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// textRow encodes rows in the text format of COPY.
-type textRow struct {
-	columns []*Column
-	zoned   []bool
-}
-
-func newTextRow(columns []*Column) *textRow {
-	r := &textRow{columns: columns, zoned: make([]bool, len(columns))}
-	for i, c := range columns {
-		r.zoned[i] = c.zoned()
-	}
-	return r
-}
-
-func (r *textRow) append(b []byte, values []any) []byte {
+// append appends a row.
+func (r *copyRows) append(b []byte, values []any) []byte {
 	for i, v := range values {
 		if i > 0 {
 			b = append(b, '\t')

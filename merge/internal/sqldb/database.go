@@ -91,54 +91,14 @@ func (d *DB) Row(ctx context.Context, s *Statement, into ...any) error {
 	return d.failed(err)
 }
 
-// Each calls fn for every row of a result. The values are as the driver returns them, and fn may keep them.
+// Each calls fn for every row of a result. See [DB.Fetch].
 func (d *DB) Each(ctx context.Context, s *Statement, fn func(values []any) error) error {
-	return d.each(ctx, ctx, s, fn)
+	return d.Fetch(ctx, s, Fetch{}, fn)
 }
 
-// EachSteady is Each for a statement that is steady. See [DB.Fetch].
+// EachSteady is Each for a statement that is steady.
 func (d *DB) EachSteady(ctx context.Context, s *Statement, fn func(values []any) error) error {
-	return d.each(ctx, d.steady(ctx), s, fn)
-}
-
-// steady returns the context for a statement that returns row after row without long pauses. It is enough to
-// look at the caller's context between the rows, which matters for SQLite: its usual driver starts a
-// goroutine for every row of a statement whose context can end.
-func (d *DB) steady(ctx context.Context) context.Context {
-	if d.Kind == SQLite {
-		return context.WithoutCancel(ctx)
-	}
-	return ctx
-}
-
-// each is Each for a statement with a context of its own.
-func (d *DB) each(ctx, asked context.Context, s *Statement, fn func(values []any) error) (err error) {
-	rows, err := d.conn.QueryContext(asked, s.String(), s.Args...)
-	if err != nil {
-		return d.failed(err)
-	}
-	defer func() { err = errors.Join(err, d.failed(rows.Close())) }()
-	columns, err := rows.Columns()
-	if err != nil {
-		return d.failed(err)
-	}
-	into := make([]any, len(columns))
-	for rows.Next() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		values := make([]any, len(columns))
-		for i := range values {
-			into[i] = &values[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			return d.failed(err)
-		}
-		if err := fn(values); err != nil {
-			return err
-		}
-	}
-	return d.failed(rows.Err())
+	return d.Fetch(ctx, s, Fetch{Steady: true}, fn)
 }
 
 // Strings reads a whole result as text. NULL becomes "".
@@ -250,37 +210,39 @@ func randomName() (string, error) {
 
 // A Fetch says what the rows of a result are like.
 type Fetch struct {
-	Texts    []bool // of each column: bytes are a text
-	More     int    // each slice of values has room for so many further ones at its end
-	Steady   bool   // the database returns row after row without long pauses
-	Fleeting bool   // the values of a row are overwritten by those of the next one
+	Texts []bool // of each column: bytes are a text
+	More  int    // each slice of values has room for so many further ones at its end
+	// Steady says that the database returns row after row without long pauses, so that it is enough to look at
+	// the context between the rows. The usual driver of SQLite starts a goroutine for every row of a statement
+	// whose context can end.
+	Steady bool
 }
 
-// Fetch calls fn for every row of a result. Unless they are fleeting, fn may keep the values.
+// Fetch calls fn for every row of a result. The values are as the driver returns them, and fn may keep them.
 func (d *DB) Fetch(ctx context.Context, s *Statement, f Fetch, fn func(values []any) error) (err error) {
 	asked := ctx
-	if f.Steady {
-		asked = d.steady(ctx)
+	if f.Steady && d.Kind == SQLite {
+		asked = context.WithoutCancel(ctx)
 	}
 	rows, err := d.conn.QueryContext(asked, s.String(), s.Args...)
 	if err != nil {
 		return d.failed(err)
 	}
 	defer func() { err = errors.Join(err, d.failed(rows.Close())) }()
-	cells := make([]cell, len(f.Texts))
-	into := make([]any, len(f.Texts))
+	columns, err := rows.Columns()
+	if err != nil {
+		return d.failed(err)
+	}
+	cells, into := make([]cell, len(columns)), make([]any, len(columns))
 	for i := range cells {
-		cells[i].text, into[i] = f.Texts[i], &cells[i]
+		cells[i].text, into[i] = i < len(f.Texts) && f.Texts[i], &cells[i]
 	}
 	var memory slab
-	var values []any
 	for rows.Next() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if values == nil || !f.Fleeting {
-			values = memory.take(len(f.Texts) + f.More)
-		}
+		values := memory.take(len(columns) + f.More)
 		for i := range cells {
 			cells[i].into = &values[i]
 		}

@@ -94,7 +94,10 @@ func (c *Column) Key(k Kind, v any) (any, bool) {
 
 // Constant returns a value of [Column.Key] as it stands in a statement, where it cannot be bound.
 func Constant(k Kind, v any) string {
-	switch text := Text(v); {
+	text := Text(v)
+	switch {
+	case isNumber(v):
+		return text
 	case isBytes(v) && k == PostgreSQL:
 		return `'\x` + hex.EncodeToString([]byte(text)) + "'::bytea"
 	case isBytes(v), isString(v) && k == MySQL:
@@ -102,7 +105,7 @@ func Constant(k Kind, v any) string {
 	case isString(v) && k == SQLite && (strings.Contains(text, "\x00") || !utf8.ValidString(text)):
 		return "CAST(X'" + hex.EncodeToString([]byte(text)) + "' AS TEXT)"
 	}
-	return Literal(v)
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
 // Among returns the condition that columns have one of some lists of values.

@@ -1,5 +1,5 @@
 // Package sqldb reads and writes databases of every kind that can be merged: SQLite, MySQL or MariaDB, and
-// PostgreSQL. It holds their kinds and connections, their catalogs, the conversion of values, cursors, and
+// PostgreSQL. It holds their kinds and connections, their catalogs, the conversion of values, and
 // writers with their bulk copies.
 //
 // It works on database/sql and imports no driver. It knows nothing of plans and policies: those are the

@@ -87,6 +87,8 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 			// INSERT SELECT would lock the rows of the source under REPEATABLE READ.
 			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 			"SET SESSION TRANSACTION READ ONLY",
+			// Whole tables are read by one statement, and the target may need a while for some of the rows.
+			"SET SESSION net_write_timeout = 3600",
 		}
 		if target {
 			settings[3] = "SET SESSION foreign_key_checks = 0"

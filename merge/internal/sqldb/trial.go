@@ -55,7 +55,7 @@ func NewTrial(ctx context.Context, d *DB, t *Table, name string, columns []*Colu
 			return nil, errors.Join(err, r.Drop(ctx))
 		}
 	}
-	r.writer, _ = NewReplacer(d, name, append([]*Column{trialKey()}, columns...), raw)
+	r.writer = NewReplacer(d, name, append([]*Column{trialKey()}, columns...), raw)
 	return r, nil
 }
 

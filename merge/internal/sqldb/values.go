@@ -13,18 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// Literal returns a key value as a literal of PostgreSQL, for COPY, which cannot bind values.
-func Literal(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "NULL"
-	case int64:
-		return strconv.FormatInt(v, 10)
-	default:
-		return "'" + strings.ReplaceAll(strings.ReplaceAll(Text(v), "\x00", ""), "'", "''") + "'"
-	}
-}
-
 // Native converts what a driver returned for a column to the form described above. The value goes back to a
 // database of the same kind and to a column of the same type, so its text is not looked at: whatever one
 // database can store, such as infinity, the year 10000, or 0000-00-00, the other one can store too.

@@ -26,12 +26,12 @@ func NewWriter(d *DB, name string, columns []*Column, raw bool) *Writer {
 	return &Writer{d: d, table: d.Kind.Quote(name), columns: columns, Raw: raw}
 }
 
-// NewReplacer returns a writer whose rows take the place of those with an equal primary key. PostgreSQL has
-// no statement for that, so there the caller removes those first, and replaces is false.
-func NewReplacer(d *DB, name string, columns []*Column, raw bool) (w *Writer, replaces bool) {
-	w = NewWriter(d, name, columns, raw)
+// NewReplacer returns a writer whose rows take the place of those with an equal key, but for PostgreSQL, which
+// has no such statement.
+func NewReplacer(d *DB, name string, columns []*Column, raw bool) *Writer {
+	w := NewWriter(d, name, columns, raw)
 	w.replace = d.Kind != PostgreSQL
-	return w, w.replace
+	return w
 }
 
 // Close releases the prepared statement.
@@ -75,24 +75,12 @@ func (w *Writer) Write(ctx context.Context, rows [][]any) error {
 
 // copyIn sends rows by COPY, if the driver can.
 func (w *Writer) copyIn(ctx context.Context, rows [][]any) (bool, error) {
-	text := w.copyText()
-	in := &copyRows{rows: rows, add: newTextRow(w.columns).append}
-	// The server reads the binary format faster, but every value must have exactly the type of its column.
-	// Otherwise rows go as text, and the server reports what is wrong with a value.
-	if r := newBinaryRow(w.columns); r != nil && r.takesAll(rows) {
-		text += binaryFormat
-		in.buffer, in.add, in.end = []byte(binaryHead), r.append, binaryEnd
-	}
-	_, err := CopyFrom(ctx, w.d, in, text)
+	_, err := CopyFrom(ctx, w.d, newCopyRows(w.columns, rows),
+		"COPY "+w.table+" ("+w.d.Kind.QuoteAll(ColumnNames(w.columns))+") FROM STDIN")
 	if errors.Is(err, errNoCopy) {
 		return false, nil
 	}
 	return true, err
-}
-
-// copyText returns the COPY for rows in the text format.
-func (w *Writer) copyText() string {
-	return "COPY " + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) + ") FROM STDIN"
 }
 
 // fitting returns how many of the rows fit into one statement.
