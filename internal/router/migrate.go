@@ -185,20 +185,11 @@ func (e *DriftError) Unwrap() error { return errs.ErrSharding }
 
 // Error names the first of them.
 func (e *DriftError) Error() string {
-	const maxNamed = 10
-	var b strings.Builder
-	b.WriteString(errs.ErrSharding.Error() + ": tables of shards differ from their models")
-	for i, d := range e.Drifts[:min(len(e.Drifts), maxNamed)] {
-		separator := ";"
-		if i == 0 {
-			separator = ":"
-		}
-		fmt.Fprintf(&b, "%s %s in database %d: %s", separator, d.Table, d.Database, d.What)
-	}
-	if len(e.Drifts) > maxNamed {
-		fmt.Fprintf(&b, "; and %d more", len(e.Drifts)-maxNamed)
-	}
-	return b.String()
+	return errs.ErrSharding.Error() + ": tables of shards differ from their models: " +
+		listed(len(e.Drifts), "; ", func(i int) any {
+			d := e.Drifts[i]
+			return fmt.Sprintf("%s in database %d: %s", d.Table, d.Database, d.What)
+		})
 }
 
 // shape is what a table looks like.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -35,17 +36,22 @@ type MissingError struct {
 
 // Error names the first of them.
 func (e *MissingError) Error() string {
+	return fmt.Sprintf("snowflakeplugin: rows are missing: %s with the ID %s", e.Model,
+		listed(len(e.IDs), ", ", func(i int) any { return e.IDs[i] }))
+}
+
+// listed joins what errors have to name, up to ten of them.
+func listed(n int, separator string, what func(i int) any) string {
 	const maxNamed = 10
 	var b strings.Builder
-	fmt.Fprintf(&b, "snowflakeplugin: rows are missing: %s with the ID", e.Model)
-	for i, id := range e.IDs[:min(len(e.IDs), maxNamed)] {
+	for i := range min(n, maxNamed) {
 		if i > 0 {
-			b.WriteString(",")
+			b.WriteString(separator)
 		}
-		fmt.Fprintf(&b, " %d", id)
+		fmt.Fprint(&b, what(i))
 	}
-	if len(e.IDs) > maxNamed {
-		fmt.Fprintf(&b, " and %d more", len(e.IDs)-maxNamed)
+	if n > maxNamed {
+		fmt.Fprintf(&b, " and %d more", n-maxNamed)
 	}
 	return b.String()
 }
@@ -288,72 +294,41 @@ func aboutShards(t *shardmap.Topology, err error, shardsOf func(i int) []int) er
 	return e
 }
 
-// Latest reads the first page, newest rows first.
-func (r *Router) Latest(ctx context.Context, dest any, limit int) error {
-	return r.page(ctx, dest, page{descending: true, limit: limit})
+// Page is a range of all rows in the order of their IDs.
+type Page struct {
+	Descending bool
+	Limit      int
+	Unlimited  bool
+	// The bounds are nil where there are none: Above < id, From <= id, id < Below.
+	Above, From, Below *int64
 }
 
-// Before reads a page of rows older than the cursor, newest first.
-func (r *Router) Before(ctx context.Context, dest any, cursor int64, limit int) error {
-	if cursor <= 0 {
-		return fmt.Errorf("%w: the cursor %d: use Latest for the first page", errs.ErrInvalidID, cursor)
+func (p Page) where(tx *gorm.DB) *gorm.DB {
+	if p.Above != nil {
+		tx = tx.Where(clause.Gt{Column: clause.PrimaryColumn, Value: *p.Above})
 	}
-	return r.page(ctx, dest, page{descending: true, limit: limit, below: &cursor})
-}
-
-// After reads a page of rows newer than the cursor, oldest first.
-func (r *Router) After(ctx context.Context, dest any, cursor int64, limit int) error {
-	if cursor < 0 {
-		return fmt.Errorf("%w: the cursor %d is negative", errs.ErrInvalidID, cursor)
+	if p.From != nil {
+		tx = tx.Where(clause.Gte{Column: clause.PrimaryColumn, Value: *p.From})
 	}
-	return r.page(ctx, dest, page{limit: limit, above: &cursor})
-}
-
-// Between reads all rows from one time to another, oldest first.
-func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
-	first, end, err := r.Layout.Range(from, to)
-	if err != nil {
-		return fmt.Errorf("snowflakeplugin: rows between %s and %s: %w", from.Format(time.RFC3339Nano),
-			to.Format(time.RFC3339Nano), err)
-	}
-	return r.page(ctx, dest, page{unlimited: true, from: &first, below: &end})
-}
-
-// page is a range of all rows in the order of their IDs.
-type page struct {
-	descending bool
-	limit      int
-	unlimited  bool
-	// The bounds are nil where there are none: above < id, from <= id, id < below.
-	above, from, below *int64
-}
-
-func (p page) where(tx *gorm.DB) *gorm.DB {
-	if p.above != nil {
-		tx = tx.Where(clause.Gt{Column: clause.PrimaryColumn, Value: *p.above})
-	}
-	if p.from != nil {
-		tx = tx.Where(clause.Gte{Column: clause.PrimaryColumn, Value: *p.from})
-	}
-	if p.below != nil {
-		tx = tx.Where(clause.Lt{Column: clause.PrimaryColumn, Value: *p.below})
+	if p.Below != nil {
+		tx = tx.Where(clause.Lt{Column: clause.PrimaryColumn, Value: *p.Below})
 	}
 	return tx
 }
 
 // shareOf is how many rows of a page are asked of each shard at first. Shards that are as even as the IDs of
 // this module have half of that in the page, so only rows that are spread otherwise need a second look.
-func (p page) shareOf(t *shardmap.Topology, m *shardmap.Model) int {
+func (p Page) shareOf(t *shardmap.Topology, m *shardmap.Model) int {
 	const reserve = 4
-	if m.Broadcast || t.ShardCount <= 2 || p.limit <= reserve {
-		return p.limit
+	if m.Broadcast || t.ShardCount <= 2 || p.Limit <= reserve {
+		return p.Limit
 	}
-	return min(p.limit, p.limit/t.ShardCount*2+p.limit%t.ShardCount*2/t.ShardCount+reserve)
+	return min(p.Limit, p.Limit/t.ShardCount*2+p.Limit%t.ShardCount*2/t.ShardCount+reserve)
 }
 
-// page asks each shard for its share of the page, and then those for more that have all of their share in
+// Page asks each shard for its share of the page, and then those for more that have all of their share in
 // it. Each row behind the last one of another shard comes after the page.
-func (r *Router) page(ctx context.Context, dest any, p page) error {
+func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	m, err := r.ModelOf(dest)
 	if err != nil {
 		return err
@@ -362,8 +337,8 @@ func (r *Router) page(ctx context.Context, dest any, p page) error {
 	switch {
 	case err != nil:
 		return err
-	case p.limit < 1 && !p.unlimited:
-		return fmt.Errorf("%w: a limit of %d", gorm.ErrInvalidValue, p.limit)
+	case p.Limit < 1 && !p.Unlimited:
+		return fmt.Errorf("%w: a limit of %d", gorm.ErrInvalidValue, p.Limit)
 	case m.Key == nil:
 		return fmt.Errorf("%w: %s has no key of the plugin to page by", errs.ErrNotSharded, m.Base.Name)
 	}
@@ -420,10 +395,10 @@ func (l literalLimit) MergeClause(c *clause.Clause) { c.Name, c.Expression = "",
 func (l literalLimit) Build(b clause.Builder) { _, _ = b.WriteString("LIMIT " + strconv.Itoa(int(l))) }
 
 // pageQuery asks for the share of each shard.
-func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p page) (*query, error) {
+func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*query, error) {
 	q, err := r.query(ctx, m, partsOf(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
 		tx = p.where(namedColumns(tx, m)).Order(p.order())
-		if p.unlimited {
+		if p.Unlimited {
 			return tx
 		}
 		share := p.shareOf(r.Topology, m)
@@ -440,11 +415,11 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p page) (*que
 	}
 	q.end = func(db *gorm.DB, s *statement) {
 		s.sql.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName))
-		if p.descending {
+		if p.Descending {
 			s.sql.WriteString(" DESC")
 		}
-		if !p.unlimited {
-			s.sql.WriteString(" LIMIT " + strconv.Itoa(p.limit))
+		if !p.Unlimited {
+			s.sql.WriteString(" LIMIT " + strconv.Itoa(p.Limit))
 		}
 	}
 	return q, nil
@@ -452,10 +427,10 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p page) (*que
 
 // moreRows asks the shards that have their whole share among the rows for what follows it in the page.
 func (r *Router) moreRows(
-	ctx context.Context, m *shardmap.Model, p page, rows pageRows, slice reflect.Type,
+	ctx context.Context, m *shardmap.Model, p Page, rows pageRows, slice reflect.Type,
 ) ([]reflect.Value, error) {
 	share := p.shareOf(r.Topology, m)
-	if p.unlimited || share == p.limit {
+	if p.Unlimited || share == p.Limit {
 		return nil, nil
 	}
 	counts, last := make([]int, r.ShardCount), make([]int64, r.ShardCount)
@@ -475,34 +450,26 @@ func (r *Router) moreRows(
 		tx := p.after(last[full[i]], rows).where(r.scoped(r.handleOn(ctx, full[i], m.Value)))
 		some := reflect.New(slice)
 		found[i] = some.Elem()
-		return tx.Order(p.order()).Limit(p.limit - share).Find(some.Interface()).Error
+		return tx.Order(p.order()).Limit(p.Limit - share).Find(some.Interface()).Error
 	})
 	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{full[i]} })
 }
 
 // after is the part of a page that follows a row and comes before the last one of a full page.
-func (p page) after(last int64, rows pageRows) page {
-	var end *int64
-	if len(rows) == p.limit {
-		end = &rows[len(rows)-1].id
+func (p Page) after(last int64, rows pageRows) Page {
+	begin, end := &p.Above, &p.Below
+	if p.Descending {
+		begin, end = end, begin
 	}
-	switch {
-	case p.descending:
-		p.below = &last
-		if end != nil {
-			p.above = end
-		}
-	default:
-		p.above = &last
-		if end != nil {
-			p.below = end
-		}
+	*begin = &last
+	if len(rows) == p.Limit {
+		*end = &rows[len(rows)-1].id
 	}
 	return p
 }
 
-func (p page) order() clause.OrderByColumn {
-	return clause.OrderByColumn{Column: clause.PrimaryColumn, Desc: p.descending}
+func (p Page) order() clause.OrderByColumn {
+	return clause.OrderByColumn{Column: clause.PrimaryColumn, Desc: p.Descending}
 }
 
 // pageRows are the rows of a page in its order.
@@ -523,7 +490,7 @@ func (rows pageRows) of(t reflect.Type) reflect.Value {
 }
 
 // merge sorts the rows of all statements by their IDs and cuts them off at the limit.
-func (p page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Value) pageRows {
+func (p Page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Value) pageRows {
 	var all pageRows
 	for _, some := range found {
 		all = slices.Grow(all, some.Len())
@@ -533,13 +500,13 @@ func (p page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Valu
 		}
 	}
 	slices.SortFunc(all, func(a, b pageRow) int {
-		if p.descending {
+		if p.Descending {
 			a, b = b, a
 		}
 		return cmp.Compare(a.id, b.id)
 	})
-	if !p.unlimited {
-		all = all[:min(len(all), p.limit)]
+	if !p.Unlimited {
+		all = all[:min(len(all), p.Limit)]
 	}
 	return all
 }
@@ -870,23 +837,34 @@ func (t *template) fill(s *statement, table string, shard int, ids []int64) {
 }
 
 // Count adds up the counts of the shards.
-func (r *Router) Count(ctx context.Context, model any) (int64, error) {
-	counts, err := r.counts(ctx, model)
-	var sum int64
+func (r *Router) Count(ctx context.Context, model any) (sum int64, err error) {
+	m, err := r.ModelOf(model)
+	if err != nil {
+		return 0, err
+	}
+	counts, err := r.counts(ctx, m)
 	for _, n := range counts {
 		sum += n
 	}
 	return sum, err
 }
 
-// counts returns the number of rows on each shard.
-func (r *Router) counts(ctx context.Context, model any) ([]int64, error) {
+// Distribution counts the rows on each shard.
+func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
 	m, err := r.ModelOf(model)
 	if err != nil {
 		return nil, err
 	}
+	if m.Broadcast {
+		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.Base.Name)
+	}
+	return r.counts(ctx, m)
+}
+
+// counts returns the number of rows on each shard.
+func (r *Router) counts(ctx context.Context, m *shardmap.Model) ([]int64, error) {
 	counts := make([]int64, r.ShardCount)
-	err = r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
+	err := r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
 		return figure(tx, numberIn(shard)+" AS shard, count(*) AS n")
 	}, func(rows *sql.Rows) error {
 		var shard int
@@ -936,11 +914,10 @@ func (r *Router) Aggregate(
 
 // sum adds up the sums of the shards, exactly.
 func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field, dest any) (bool, error) {
-	sums := make([]*big.Rat, r.ShardCount)
+	found, total := false, new(big.Rat)
 	err := r.aggregate(ctx, m, field, "sum", func(rows *sql.Rows) error {
-		var shard int
 		var text sql.NullString // which is exact, whatever type the database adds up in
-		if err := rows.Scan(&shard, &text); err != nil || !text.Valid {
+		if err := rows.Scan(&text); err != nil || !text.Valid {
 			return err
 		}
 		n, ok := new(big.Rat).SetString(text.String)
@@ -948,19 +925,11 @@ func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field
 			return fmt.Errorf("%w: the sum of %s.%s is %q, which is not a number", gorm.ErrInvalidValue,
 				m.Base.Name, field.Name, text.String)
 		}
-		sums[shard] = n
+		found, total = true, total.Add(total, n)
 		return nil
 	})
 	if err != nil {
 		return false, err
-	}
-	found := false
-	total := new(big.Rat)
-	for _, n := range sums {
-		if n != nil {
-			total.Add(total, n)
-			found = true
-		}
 	}
 	return found, storeSum(total, found, dest)
 }
@@ -995,18 +964,17 @@ func figure(tx *gorm.DB, sql string, vars ...any) *gorm.DB {
 	return tx.Clauses(clause.Select{Expression: clause.Expr{SQL: sql, Vars: vars}})
 }
 
-// aggregate asks each shard for its number and a function of a column.
+// aggregate asks each shard for a function of a column.
 func (r *Router) aggregate(
 	ctx context.Context, m *shardmap.Model, field *schema.Field, function string, read func(*sql.Rows) error,
 ) error {
-	return r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
+	return r.figures(ctx, m, func(tx *gorm.DB, _ int) *gorm.DB {
 		column := clause.Column{Table: clause.CurrentTable, Name: field.DBName} // Scopes may join other tables.
-		return figure(tx, numberIn(shard)+" AS shard, "+function+"(?) AS n", column)
+		return figure(tx, function+"(?) AS n", column)
 	}, read)
 }
 
-// figures asks each shard for one line of figures and passes the lines to read, which may be called
-// by several goroutines at a time, for different shards.
+// figures asks each shard for one line of figures and passes the lines to read, one at a time.
 func (r *Router) figures(
 	ctx context.Context, m *shardmap.Model, complete branch, read func(*sql.Rows) error,
 ) error {
@@ -1017,9 +985,14 @@ func (r *Router) figures(
 	if err != nil {
 		return err
 	}
+	var reading sync.Mutex
 	return q.run(func(_ int, tx *gorm.DB) error {
 		rows, err := tx.Rows() //nolint:rowserrcheck // EachRow does both.
-		return dialect.EachRow(rows, err, read)
+		return dialect.EachRow(rows, err, func(rows *sql.Rows) error {
+			reading.Lock()
+			defer reading.Unlock()
+			return read(rows)
+		})
 	})
 }
 
@@ -1035,39 +1008,28 @@ func (r *Router) extreme(
 	if _, err := compareValues(into.Interface(), into.Interface()); err != nil {
 		return false, err
 	}
-	values := make([]reflect.Value, r.ShardCount) // by shard, because several write at a time
+	found := reflect.Value{}
 	err := r.aggregate(ctx, m, field, function, func(rows *sql.Rows) error {
-		var shard int
 		value := reflect.New(reflect.PointerTo(into.Type())) // nil for NULL
 		to := value.Interface()
 		if at, ok := to.(**time.Time); ok {
 			to = &storedTime{at}
 		}
-		if err := rows.Scan(&shard, to); err != nil {
+		if err := rows.Scan(to); err != nil || value.Elem().IsNil() {
 			return err
 		}
-		values[shard] = value.Elem()
+		one := value.Elem().Elem()
+		if found.IsValid() {
+			sign, err := compareValues(one.Interface(), found.Interface())
+			if err != nil || (sign < 0) != (function == "min") {
+				return err
+			}
+		}
+		found = one
 		return nil
 	})
 	if err != nil {
 		return false, err
-	}
-	found := reflect.Value{}
-	for _, value := range values {
-		if !value.IsValid() || value.IsNil() {
-			continue
-		}
-		if !found.IsValid() {
-			found = value.Elem()
-			continue
-		}
-		sign, err := compareValues(value.Elem().Interface(), found.Interface())
-		if err != nil {
-			return false, err
-		}
-		if function == "min" && sign < 0 || function == "max" && sign > 0 {
-			found = value.Elem()
-		}
 	}
 	if found.IsValid() {
 		into.Set(found)
@@ -1128,16 +1090,4 @@ func compareValues(a, b any) (int, error) {
 		return cmp.Compare(v.String(), w.String()), nil
 	}
 	return 0, fmt.Errorf("%w: values of type %T cannot be compared", gorm.ErrInvalidValue, a)
-}
-
-// Distribution counts the rows on each shard.
-func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
-	m, err := r.ModelOf(model)
-	if err != nil {
-		return nil, err
-	}
-	if m.Broadcast {
-		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.Base.Name)
-	}
-	return r.counts(ctx, model)
 }

@@ -22,7 +22,6 @@ type cluster struct {
 	handles
 	schemas   schemas
 	relations relations
-	repeated  repeatedTexts
 	guards    []*shardGuard // by database; empty until install
 	// doubted is set when a table of the map was not found, until the map has been read again.
 	doubted atomic.Bool

@@ -111,7 +111,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 func (s *schemas) planShard(shard int) *fill.Shard {
 	class := s.Entry(shard).Class
 	return fill.NewShard(class.Residue, class.Modulus, func(of *schema.Schema, key any) error {
-		return keyRules{s.Topology}.checkKey(of, key, shard)
+		return keyRules{s.Topology}.checkID(of, of.PrioritizedPrimaryField, key, shard)
 	})
 }
 
