@@ -100,7 +100,7 @@ func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) error {
 
 // session returns a handle for changes of tables.
 func (g migrator) session(ctx context.Context, database int) *gorm.DB {
-	tx := shardmap.AtSource(g.cluster.session(ctx, database, route{all: true}))
+	tx := shardmap.AtSource(g.cluster.handle(ctx, g.cluster.Databases[database], route{all: true}, nil))
 	tx.DisableForeignKeyConstraintWhenMigrating = true // in this session's copy of the configuration
 	tx.IgnoreRelationshipsWhenMigrating = true
 	return tx

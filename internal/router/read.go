@@ -686,7 +686,7 @@ func (q *query) union(part unionPart) (*statement, error) {
 // ready returns a handle that has a finished statement as its next one. It has gone through the scopes
 // as well: they may choose a replica, and hooks see what they set.
 func (q *query) ready(database int, s *statement) *gorm.DB {
-	tx := q.scoped(q.bind(q.ctx, q.Databases[database], route{all: true}, q.m.Value))
+	tx := q.scoped(q.handle(q.ctx, q.Databases[database], route{all: true}, q.m.Value).Model(q.m.Value))
 	if prepared, ok := tx.Statement.ConnPool.(*gorm.PreparedStmtDB); ok && q.once {
 		// GORM would keep a prepared statement for each of these texts.
 		cfg := *tx.Config
@@ -739,7 +739,7 @@ func checkScopes(stmt *gorm.Statement) error {
 
 // build lets GORM build the SELECT for one shard, and appends it to a statement.
 func (q *query) build(database, shard int, s *statement) error {
-	tx := q.bind(q.ctx, q.Databases[database], q.to(shard), q.m.Value)
+	tx := q.handle(q.ctx, q.Databases[database], q.to(shard), q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx = q.complete(q.scoped(tx.Model(q.m.Value)), shard)
 	tx.Statement.Vars = s.vars // because placeholders are numbered by position
@@ -775,7 +775,7 @@ func (q *query) template(database, shard int) (*template, error) {
 		to.open = &opening{of: q.m}
 	}
 	db := q.Databases[database]
-	tx := q.bind(q.ctx, db, to, q.m.Value)
+	tx := q.handle(q.ctx, db, to, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
 	tx = q.complete(q.scoped(tx.Model(q.m.Value)), openShard).Find(q.m.Slice())

@@ -90,7 +90,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 		parsed.Table = s.Entry(shard).TableOn(on.base)
 		of.names[on.base] = parsed.Table
 		on.alias = on.base[strings.LastIndexByte(on.base, '.')+1:]
-		on.expr = &clause.Expr{SQL: db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias)}
+		on.expr = named(db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias))
 		on.table = clause.Table{Name: on.expr.SQL, Raw: true}
 		on.from = clause.From{Tables: []clause.Table{on.table}}
 		of.texts[on.expr.SQL] = true
@@ -146,7 +146,7 @@ func (on *shardSchema) name(stmt *gorm.Statement, what verb, open bool) (aliased
 		return true
 	}
 	if space, table, qualified := strings.Cut(on.schema.Table, "."); qualified {
-		stmt.TableExpr, stmt.Table = &clause.Expr{SQL: stmt.Quote(space) + "." + stmt.Quote(table)}, table
+		stmt.TableExpr, stmt.Table = named(stmt.Quote(space)+"."+stmt.Quote(table)), table
 	}
 	return false
 }
