@@ -26,21 +26,10 @@ type route struct {
 	all bool
 	// together marks a create that stores rows of several shards by one statement.
 	together bool
-	// open, if set, leaves the name of the table open, because the statement becomes a template.
-	open *opening
+	// open marks a statement that is not only for this shard: it becomes a template for others.
+	open bool
 	// locked marks a statement of a transaction, which cannot reach other shards.
 	locked bool
-}
-
-// openTable stands in a template for the name of the table. No SQL contains this character.
-const openTable = '\x00'
-
-// opening is what the guard reports about a statement that is built for a template.
-type opening struct {
-	of *shardmap.Model
-	// others is set when a scope involves other tables of the shard. The template cannot tell their
-	// names from the open one.
-	others bool
 }
 
 // routeKey is the key of a route in a context.

@@ -650,10 +650,10 @@ func (q *query) union(part unionPart) (*statement, error) {
 	several := len(part.shards) > 1
 	t := q.templates[part.database]
 	// PostgreSQL takes as long to make a plan of a SELECT in a SELECT as of two of them.
-	wrapped := several && (q.end != nil || t.special || t.locks || t.dialect.Name() != dialect.PostgreSQL)
+	wrapped := several && (q.end != nil || t.special || t.locks || t.db.Name() != dialect.PostgreSQL)
 	// SQLite would put the rows of a UNION ALL in order by as many merges as it has parts, one in the other.
 	// What has a limit of its own it reads first, and sorts then.
-	apart := several && q.end != nil && q.Databases[part.database].Name() == dialect.SQLite
+	apart := several && q.end != nil && t.db.Name() == dialect.SQLite
 	if apart {
 		s.sql.WriteString("SELECT * FROM (")
 	}
@@ -665,7 +665,7 @@ func (q *query) union(part unionPart) (*statement, error) {
 			s.sql.WriteString("SELECT * FROM (")
 		}
 		if !t.special {
-			t.fill(s, q.m.Table(shard), shard, q.ids[shard])
+			t.fill(s, q.Entry(shard), shard, q.ids[shard])
 		} else if err := q.build(part.database, shard, s); err != nil {
 			return nil, err
 		}
@@ -678,7 +678,7 @@ func (q *query) union(part unionPart) (*statement, error) {
 		s.sql.WriteString(" LIMIT -1) AS s")
 	}
 	if several && q.end != nil {
-		q.end(q.Databases[part.database], s)
+		q.end(t.db, s)
 	}
 	return s, nil
 }
@@ -752,28 +752,29 @@ func (q *query) build(database, shard int, s *statement) error {
 // template is a SELECT that leaves open which shard it is for. GORM needs ten times as long to build a
 // statement as it takes to fill in a template, and a page over 64 shards has 64 of them.
 type template struct {
-	dialect gorm.Dialector
-	sql     string
-	vars    []any
-	quote   string // of the dialect
-	locks   bool   // it has FOR UPDATE or FOR SHARE
+	db    *gorm.DB
+	sql   string
+	vars  []any
+	locks bool // it has FOR UPDATE or FOR SHARE
 	// special marks a SELECT that differs between shards by more than can be left open.
 	special bool
 }
 
-// What stands in a template for the parts that differ from shard to shard. openTable is the third of
-// them. No SQL contains these characters.
+// What stands in a template for the parts that differ from shard to shard. No SQL contains these characters.
 const (
+	openTable    = '\x00' // the name of a table, between two of them as it is in the model
 	openNumber   = '\x01' // the number of the shard
 	openArgument = '\x02' // a placeholder, which some databases number
 )
 
 // template lets GORM build a SELECT without running it.
 func (q *query) template(database, shard int) (*template, error) {
-	to := q.to(shard)
-	if !q.m.Broadcast {
-		to.open = &opening{of: q.m}
+	of, err := q.schemas.of(shard)
+	if err != nil {
+		return nil, err
 	}
+	to := q.to(shard)
+	to.open = true
 	db := q.Databases[database]
 	tx := q.handle(q.ctx, db, to, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
@@ -782,14 +783,13 @@ func (q *query) template(database, shard int) (*template, error) {
 	if tx.Error != nil {
 		return nil, tx.Error
 	}
-	t := &template{
-		dialect: db.Dialector, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars,
-		quote: db.Statement.Quote("x")[:1],
+	t := &template{db: db, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars}
+	for base, name := range of.names {
+		t.sql = strings.ReplaceAll(t.sql, db.Statement.Quote(name), string(openTable)+base+string(openTable))
 	}
 	_, t.locks = tx.Statement.Clauses["FOR"]
 	// A subquery by a handle of the application has placeholders of its own.
-	t.special = to.open != nil && to.open.others ||
-		strings.Count(t.sql, string(openArgument)) != len(t.vars)
+	t.special = strings.Count(t.sql, string(openArgument)) != len(t.vars)
 	return t, nil
 }
 
@@ -802,9 +802,8 @@ func (openPlaceholders) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) {
 }
 
 // fill appends the SELECT for a shard to a statement. ids are those that are wanted from it, if any are.
-func (t *template) fill(s *statement, table string, shard int, ids []int64) {
+func (t *template) fill(s *statement, e shardmap.Entry, shard int, ids []int64) {
 	args := t.vars
-	table = strings.ReplaceAll(table[strings.LastIndexByte(table, '.')+1:], t.quote, t.quote+t.quote)
 	for rest := t.sql; ; {
 		at := strings.IndexAny(rest, string([]rune{openTable, openNumber, openArgument}))
 		if at < 0 {
@@ -814,12 +813,14 @@ func (t *template) fill(s *statement, table string, shard int, ids []int64) {
 		s.sql.WriteString(rest[:at])
 		switch rest[at] {
 		case openTable:
-			s.sql.WriteString(table)
+			base, _, _ := strings.Cut(rest[at+1:], string(openTable))
+			s.sql.WriteString(t.db.Statement.Quote(e.TableOn(base)))
+			at += len(base) + 1
 		case openNumber:
 			s.sql.WriteString(strconv.Itoa(shard))
 		case openArgument:
 			if _, open := args[0].(openIDs); !open {
-				s.bind(t.dialect, args[0])
+				s.bind(t.db.Dialector, args[0])
 			}
 			for i, id := range ids {
 				if _, open := args[0].(openIDs); !open {
@@ -828,7 +829,7 @@ func (t *template) fill(s *statement, table string, shard int, ids []int64) {
 				if i > 0 {
 					s.sql.WriteByte(',')
 				}
-				s.bind(t.dialect, id)
+				s.bind(t.db.Dialector, id)
 			}
 			args = args[1:]
 		}

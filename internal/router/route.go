@@ -243,7 +243,7 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	case to.together && what == creates && m != nil:
 		on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
 		if err == nil {
-			on.name(stmt, what, false) // The plugin looks at the database of this table.
+			on.name(stmt, what) // The plugin looks at the database of this table.
 		}
 		return err
 	case namesTable(stmt):
@@ -268,20 +268,17 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	if err := c.relations.checkFollowed(stmt); err != nil {
 		return err
 	}
-	if to.open == nil {
-		if err := c.relations.checkAssociation(stmt); err != nil {
-			return err
-		}
+	if !to.open {
+		err = c.relations.checkAssociation(stmt)
 	}
-	aliased := on.name(stmt, what, to.open != nil)
-	renamed := on.renames(aliased).in(stmt)
-	if to.open == nil {
-		return keyRules{c.Topology}.checkKeys(stmt, to.shard, what != reads)
+	if err != nil {
+		return err
 	}
-	if renamed || !aliased || len(stmt.Joins) > 0 || m != to.open.of {
-		to.open.others = true
+	on.renames(on.name(stmt, what)).in(stmt)
+	if to.open {
+		return nil
 	}
-	return nil
+	return keyRules{c.Topology}.checkKeys(stmt, to.shard, what != reads)
 }
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
