@@ -78,7 +78,13 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	}
 	found, err := r.findTogether(ctx, m, wanted, into.Type())
 	if found == nil && err == nil {
-		found, err = r.findApart(ctx, m, wanted, into.Type())
+		var shards []int
+		for _, w := range wanted {
+			shards = append(shards, w.shard)
+		}
+		found, err = r.apart(ctx, m, shards, into.Type(), func(i int, tx *gorm.DB) *gorm.DB {
+			return tx.Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(wanted[i].ids)})
+		})
 	}
 	if err != nil {
 		return err
@@ -93,7 +99,7 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	return arrange(into, m, ids, rows)
 }
 
-// shardIDs are the IDs that are wanted from one shard.
+// shardIDs are the IDs that are wanted from one shard, or those of them that one statement asks for.
 type shardIDs struct {
 	shard int
 	ids   []int64
@@ -120,7 +126,7 @@ func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) (
 			shard = 0
 		}
 		i, known := byShard[shard]
-		if !known {
+		if !known || len(wanted[i].ids) == maxIDsPerStatement {
 			i = len(wanted)
 			byShard[shard] = i
 			wanted = append(wanted, shardIDs{shard: shard})
@@ -142,27 +148,14 @@ func (r *Router) findTogether(
 		return nil, nil
 	}
 	ids := make(map[int][]int64, len(wanted))
-	of := make([]unionPart, len(r.Databases)) // the part that is not full yet
-	sizes := make([]int, len(r.Databases))
-	var parts []unionPart
+	var shards []int
 	for _, w := range wanted {
-		at := r.Place[w.shard]
-		if len(w.ids) > maxIDsPerStatement {
+		if ids[w.shard] != nil {
 			return nil, nil
 		}
-		ids[w.shard] = w.ids
-		if sizes[at]+len(w.ids) > maxIDsPerStatement || len(of[at].shards) == maxTablesPerStatement {
-			parts = append(parts, of[at])
-			of[at], sizes[at] = unionPart{}, 0
-		}
-		of[at].database, of[at].shards = at, append(of[at].shards, w.shard)
-		sizes[at] += len(w.ids)
+		ids[w.shard], shards = w.ids, append(shards, w.shard)
 	}
-	for _, part := range of {
-		if len(part.shards) > 0 {
-			parts = append(parts, part)
-		}
-	}
+	parts := partsOf(r.Topology, shards, ids)
 	whole := len(parts) == 1 && r.askWhole(&parts[0], ids)
 	q, err := r.query(ctx, m, parts, func(tx *gorm.DB, shard int) *gorm.DB {
 		tx = namedColumns(tx, m)
@@ -204,33 +197,18 @@ func (r *Router) askWhole(part *unionPart, ids map[int][]int64) bool {
 	return true
 }
 
-// findApart asks each shard by statements of its own, in which scopes may preload.
-func (r *Router) findApart(
-	ctx context.Context, m *shardmap.Model, wanted []shardIDs, slice reflect.Type,
+// apart asks some shards by a statement for each, in which scopes may preload.
+func (r *Router) apart(
+	ctx context.Context, m *shardmap.Model, shards []int, slice reflect.Type,
+	complete func(i int, tx *gorm.DB) *gorm.DB,
 ) ([]reflect.Value, error) {
-	found := make([]reflect.Value, len(wanted))
-	err := shardmap.Scatter(ctx, len(wanted), func(i int) (err error) {
-		found[i], err = r.findOn(ctx, m, wanted[i], slice)
-		return err
-	})
-	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{wanted[i].shard} })
-}
-
-// findOn reads the rows that one shard has, into a slice of the given type.
-func (r *Router) findOn(
-	ctx context.Context, m *shardmap.Model, wanted shardIDs, slice reflect.Type,
-) (reflect.Value, error) {
-	found := reflect.MakeSlice(slice, 0, len(wanted.ids))
-	for ids := range slices.Chunk(wanted.ids, maxIDsPerStatement) {
+	found := make([]reflect.Value, len(shards))
+	err := shardmap.Scatter(ctx, len(shards), func(i int) error {
 		some := reflect.New(slice)
-		tx := r.scoped(r.handleOn(ctx, wanted.shard, m.Value)).
-			Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(ids)})
-		if err := tx.Find(some.Interface()).Error; err != nil {
-			return found, err
-		}
-		found = reflect.AppendSlice(found, some.Elem())
-	}
-	return found, nil
+		found[i] = some.Elem()
+		return complete(i, r.scoped(r.handleOn(ctx, shards[i], m.Value))).Find(some.Interface()).Error
+	})
+	return found, aboutShards(r.Topology, err, func(i int) []int { return shards[i : i+1] })
 }
 
 func anyOf(ids []int64) []any {
@@ -369,10 +347,6 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	return nil
 }
 
-// errPreload is returned when a scope asks for a preload.
-var errPreload = errors.New("a page over several shards cannot preload: " +
-	"take the IDs of its rows and read them by Router.Find")
-
 // namedColumns names the columns of the model, because those of altered tables may be in another order.
 func namedColumns(tx *gorm.DB, m *shardmap.Model) *gorm.DB {
 	if len(tx.Statement.Selects) == 0 && len(tx.Statement.Omits) == 0 && len(tx.Statement.Joins) == 0 {
@@ -396,7 +370,7 @@ func (l literalLimit) Build(b clause.Builder) { _, _ = b.WriteString("LIMIT " + 
 
 // pageQuery asks for the share of each shard.
 func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*query, error) {
-	q, err := r.query(ctx, m, partsOf(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
+	q, err := r.query(ctx, m, allParts(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
 		tx = p.where(namedColumns(tx, m)).Order(p.order())
 		if p.Unlimited {
 			return tx
@@ -411,7 +385,8 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*que
 		return nil, err
 	}
 	if q.preloads {
-		return nil, errPreload
+		return nil, errors.New("a page over several shards cannot preload: take the IDs of its rows and read " +
+			"them by Router.Find")
 	}
 	q.end = func(db *gorm.DB, s *statement) {
 		s.sql.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName))
@@ -445,14 +420,9 @@ func (r *Router) moreRows(
 			full = append(full, shard)
 		}
 	}
-	found := make([]reflect.Value, len(full))
-	err := shardmap.Scatter(ctx, len(full), func(i int) error {
-		tx := p.after(last[full[i]], rows).where(r.scoped(r.handleOn(ctx, full[i], m.Value)))
-		some := reflect.New(slice)
-		found[i] = some.Elem()
-		return tx.Order(p.order()).Limit(p.Limit - share).Find(some.Interface()).Error
+	return r.apart(ctx, m, full, slice, func(i int, tx *gorm.DB) *gorm.DB {
+		return p.after(last[full[i]], rows).where(tx).Order(p.order()).Limit(p.Limit - share)
 	})
-	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{full[i]} })
 }
 
 // after is the part of a page that follows a row and comes before the last one of a full page.
@@ -518,38 +488,36 @@ const maxTablesPerStatement = 200
 type unionPart struct {
 	database int
 	shards   []int
+	ids      int
 }
 
-// partsOf divides all shards of a model into statements.
-func partsOf(t *shardmap.Topology, m *shardmap.Model) []unionPart {
-	if m.Broadcast {
-		return []unionPart{{database: 0, shards: []int{0}}}
-	}
-	of := make([][]int, len(t.Databases))
-	for shard, at := range t.Place {
-		of[at] = append(of[at], shard)
-	}
+// partsOf divides shards into statements. ids are those that are wanted of each, if any are.
+func partsOf(t *shardmap.Topology, shards []int, ids map[int][]int64) []unionPart {
 	var parts []unionPart
-	for at, shards := range of {
-		for len(shards) > 0 {
-			n := min(len(shards), maxTablesPerStatement)
-			parts = append(parts, unionPart{at, shards[:n]})
-			shards = shards[n:]
+	latest := map[int]int{} // the last part, by database
+	for _, shard := range shards {
+		at, n := t.Place[shard], len(ids[shard])
+		i, begun := latest[at]
+		if !begun || len(parts[i].shards) == maxTablesPerStatement || parts[i].ids+n > maxIDsPerStatement {
+			i = len(parts)
+			latest[at] = i
+			parts = append(parts, unionPart{database: at})
 		}
+		parts[i].shards = append(parts[i].shards, shard)
+		parts[i].ids += n
 	}
 	return parts
 }
 
-// acrossParts runs do for each part, several at a time. Its errors are about shards, not parts.
-func acrossParts(ctx context.Context, c *cluster, parts []unionPart, do func(i int) error) error {
-	err := shardmap.Scatter(ctx, len(parts), func(i int) error {
-		at := parts[i].database
-		if err := c.LookOnce(ctx, at, false); err != nil {
-			return err
+// allParts divides all shards of a model.
+func allParts(t *shardmap.Topology, m *shardmap.Model) []unionPart {
+	var shards []int
+	for shard := range t.ShardCount {
+		if shard == 0 || !m.Broadcast {
+			shards = append(shards, shard)
 		}
-		return do(i)
-	})
-	return aboutShards(c.Topology, err, func(i int) []int { return parts[i].shards })
+	}
+	return partsOf(t, shards, nil)
 }
 
 // statement is SQL under construction, with its arguments.
@@ -602,11 +570,8 @@ type query struct {
 func (r *Router) query(
 	ctx context.Context, m *shardmap.Model, parts []unionPart, complete branch,
 ) (*query, error) {
-	q := &query{Router: r, ctx: ctx, m: m, parts: parts, templates: make([]*template, len(r.Databases))}
-	q.complete = func(tx *gorm.DB, shard int) *gorm.DB {
-		q.preloads = q.preloads || len(tx.Statement.Preloads) > 0
-		return complete(tx, shard)
-	}
+	q := &query{Router: r, ctx: ctx, m: m, parts: parts, complete: complete}
+	q.templates = make([]*template, len(r.Databases))
 	for _, part := range parts {
 		if q.templates[part.database] != nil {
 			continue
@@ -617,7 +582,6 @@ func (r *Router) query(
 		}
 		q.templates[part.database] = t
 	}
-	q.complete = complete
 	return q, nil
 }
 
@@ -634,13 +598,18 @@ func (q *query) find(slice reflect.Type) ([]reflect.Value, error) {
 
 // run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
 func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
-	return acrossParts(q.ctx, q.cluster, q.parts, func(i int) error {
+	err := shardmap.Scatter(q.ctx, len(q.parts), func(i int) error {
+		at := q.parts[i].database
+		if err := q.LookOnce(q.ctx, at, false); err != nil {
+			return err
+		}
 		s, err := q.union(q.parts[i])
 		if err != nil {
 			return err
 		}
-		return ask(i, q.ready(q.parts[i].database, s))
+		return ask(i, q.ready(at, s))
 	})
+	return aboutShards(q.Topology, err, func(i int) []int { return q.parts[i].shards })
 }
 
 // union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order. Each SELECT
@@ -788,6 +757,7 @@ func (q *query) template(database, shard int) (*template, error) {
 		t.sql = strings.ReplaceAll(t.sql, db.Statement.Quote(name), string(openTable)+base+string(openTable))
 	}
 	_, t.locks = tx.Statement.Clauses["FOR"]
+	q.preloads = q.preloads || len(tx.Statement.Preloads) > 0
 	// A subquery by a handle of the application has placeholders of its own.
 	t.special = strings.Count(t.sql, string(openArgument)) != len(t.vars)
 	return t, nil
@@ -982,7 +952,7 @@ func (r *Router) figures(
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	q, err := r.query(ctx, m, partsOf(r.Topology, m), complete)
+	q, err := r.query(ctx, m, allParts(r.Topology, m), complete)
 	if err != nil {
 		return err
 	}
