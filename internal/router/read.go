@@ -72,18 +72,14 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	if m.Key == nil {
 		return fmt.Errorf("%w: %s has no key of the plugin to find rows by", errs.ErrNotSharded, m.Base.Name)
 	}
-	wanted, err := r.groupIDs(ctx, m, ids)
+	shards, wanted, err := r.groupIDs(ctx, m, ids)
 	if err != nil {
 		return err
 	}
-	found, err := r.findTogether(ctx, m, wanted, into.Type())
+	found, err := r.findTogether(ctx, m, shards, wanted, into.Type())
 	if found == nil && err == nil {
-		var shards []int
-		for _, w := range wanted {
-			shards = append(shards, w.shard)
-		}
 		found, err = r.apart(ctx, m, shards, into.Type(), func(i int, tx *gorm.DB) *gorm.DB {
-			return tx.Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(wanted[i].ids)})
+			return tx.Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(wanted[i])})
 		})
 	}
 	if err != nil {
@@ -99,41 +95,35 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	return arrange(into, m, ids, rows)
 }
 
-// shardIDs are the IDs that are wanted from one shard, or those of them that one statement asks for.
-type shardIDs struct {
-	shard int
-	ids   []int64
-}
-
-// groupIDs groups the IDs by shard, each ID once.
-func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) ([]shardIDs, error) {
-	byShard := make(map[int]int)
+// groupIDs groups the IDs by shard, each ID once. A shard of which many are wanted is there several times.
+func (r *Router) groupIDs(
+	ctx context.Context, m *shardmap.Model, ids []int64,
+) (shards []int, wanted [][]int64, err error) {
+	latest := make(map[int]int) // the last group of each shard
 	seen := make(map[int64]bool, len(ids))
-	var wanted []shardIDs
 	for _, id := range ids {
-		shard, err := r.shardOf(id)
-		if err == nil && !m.Broadcast {
-			err = r.checkLocked(ctx, shard)
+		shard := 0
+		if m.Broadcast {
+			err = r.CheckID(id)
+		} else {
+			shard, err = r.reach(ctx, id)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if seen[id] {
 			continue
 		}
 		seen[id] = true
-		if m.Broadcast {
-			shard = 0
+		i, known := latest[shard]
+		if !known || len(wanted[i]) == maxIDsPerStatement {
+			i = len(shards)
+			latest[shard] = i
+			shards, wanted = append(shards, shard), append(wanted, nil)
 		}
-		i, known := byShard[shard]
-		if !known || len(wanted[i].ids) == maxIDsPerStatement {
-			i = len(wanted)
-			byShard[shard] = i
-			wanted = append(wanted, shardIDs{shard: shard})
-		}
-		wanted[i].ids = append(wanted[i].ids, id)
+		wanted[i] = append(wanted[i], id)
 	}
-	return wanted, nil
+	return shards, wanted, nil
 }
 
 // openIDs stands in a template for the IDs that are wanted from a shard.
@@ -142,18 +132,17 @@ type openIDs struct{}
 // findTogether reads the rows that all shards of a database have by one statement, into slices of the given
 // type. It returns nil where statements of each shard are needed, or as good.
 func (r *Router) findTogether(
-	ctx context.Context, m *shardmap.Model, wanted []shardIDs, slice reflect.Type,
+	ctx context.Context, m *shardmap.Model, shards []int, wanted [][]int64, slice reflect.Type,
 ) ([]reflect.Value, error) {
-	if len(wanted) < 2 || m.Base.AfterFind { // A hook may read by its handle, which needs a route.
+	if len(shards) < 2 || m.Base.AfterFind { // A hook may read by its handle, which needs a route.
 		return nil, nil
 	}
-	ids := make(map[int][]int64, len(wanted))
-	var shards []int
-	for _, w := range wanted {
-		if ids[w.shard] != nil {
+	ids := make(map[int][]int64, len(shards))
+	for i, shard := range shards {
+		if ids[shard] != nil {
 			return nil, nil
 		}
-		ids[w.shard], shards = w.ids, append(shards, w.shard)
+		ids[shard] = wanted[i]
 	}
 	parts := partsOf(r.Topology, shards, ids)
 	whole := len(parts) == 1 && r.askWhole(&parts[0], ids)
@@ -691,19 +680,22 @@ func (r *Router) scoped(tx *gorm.DB) *gorm.DB {
 
 // checkScopes refuses what means something else on each shard than on all of them together.
 func checkScopes(stmt *gorm.Statement) error {
-	for _, c := range []struct{ name, what string }{
-		{"GROUP BY", "Group or Having"}, {"ORDER BY", "Order"}, {"LIMIT", "Limit or Offset"},
+	what := ""
+	for name, call := range map[string]string{
+		"GROUP BY": "Group or Having", "ORDER BY": "Order", "LIMIT": "Limit or Offset",
 	} {
-		if _, found := stmt.Clauses[c.name]; found {
-			return fmt.Errorf("%w: Scopes with %s: each shard would answer for itself: read the rows, or use "+
-				"Router.Each and put the answers together", gorm.ErrInvalidValue, c.what)
+		if _, found := stmt.Clauses[name]; found {
+			what = call
 		}
 	}
 	if stmt.Distinct {
-		return fmt.Errorf("%w: Scopes with Distinct: each shard would answer for itself: read the rows, or use "+
-			"Router.Each and put the answers together", gorm.ErrInvalidValue)
+		what = "Distinct"
 	}
-	return nil
+	if what == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: Scopes with %s: each shard would answer for itself: read the rows, or use "+
+		"Router.Each and put the answers together", gorm.ErrInvalidValue, what)
 }
 
 // build lets GORM build the SELECT for one shard, and appends it to a statement.
@@ -852,15 +844,6 @@ func (r *Router) counts(ctx context.Context, m *shardmap.Model) ([]int64, error)
 	return counts, nil
 }
 
-// columnOf finds a column by the name of its field or its own.
-func columnOf(m *shardmap.Model, column string) (*schema.Field, error) {
-	field := m.Base.LookUpField(column)
-	if field == nil || field.DBName == "" {
-		return nil, fmt.Errorf("%w: %s has no column %q", gorm.ErrInvalidField, m.Base.Name, column)
-	}
-	return field, nil
-}
-
 // Aggregate puts the sums, or the least or greatest values of the shards together.
 func (r *Router) Aggregate(
 	ctx context.Context, model any, function, column string, dest any,
@@ -869,9 +852,9 @@ func (r *Router) Aggregate(
 	if err != nil {
 		return false, err
 	}
-	field, err := columnOf(m, column)
-	if err != nil {
-		return false, err
+	field := m.Base.LookUpField(column)
+	if field == nil || field.DBName == "" {
+		return false, fmt.Errorf("%w: %s has no column %q", gorm.ErrInvalidField, m.Base.Name, column)
 	}
 	switch function {
 	case "sum":

@@ -248,7 +248,10 @@ func (r *Router) Explain(id int64) (string, error) {
 
 // MakeTables makes the tables of all models for an entry that the map does not have yet.
 func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
-	return migrator{r.cluster}.makeTables(ctx, e)
+	if _, err := (migrator{r.cluster}).makeTables(ctx, e); err != nil {
+		return fmt.Errorf("snowflakeplugin: %w", err)
+	}
+	return nil
 }
 
 // AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of
@@ -301,13 +304,6 @@ func (r *Router) Check(ctx context.Context) error {
 	for shard, of := range shapes {
 		for _, s := range of {
 			database := r.Place[shard]
-			add := func(what string) {
-				e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table,
-					what})
-			}
-			for _, what := range s.missing {
-				add(what)
-			}
 			key := r.Databases[database].Name() + " " + s.model.Base.Name
 			other, seen := first[key]
 			if !seen && len(s.missing) == 0 {
@@ -315,8 +311,12 @@ func (r *Router) Check(ctx context.Context) error {
 			}
 			for _, column := range s.model.Base.DBNames {
 				if a, b := s.types[column], other.types[column]; seen && a != "" && a != b {
-					add(fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.table, b))
+					s.missing = append(s.missing,
+						fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.table, b))
 				}
+			}
+			for _, what := range s.missing {
+				e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table, what})
 			}
 		}
 	}
@@ -588,7 +588,7 @@ func (c *cluster) createTogether(db *gorm.DB) {
 	if db.DryRun || db.Error != nil {
 		return
 	}
-	if db.AddError(execute(stmt, even)) == nil {
+	if db.AddError(insert(stmt, even)) == nil {
 		db.RowsAffected = int64(len(values.Values))
 	}
 }
@@ -597,9 +597,9 @@ func (c *cluster) createTogether(db *gorm.DB) {
 // as much for it on each connection, and for more rows the plan hardly counts.
 const maxKept = 16 << 10
 
-// execute runs a statement. Drivers keep what they prepare, so one whose text hardly ever comes again is closed
+// insert runs a statement. Drivers keep what they prepare, so one whose text hardly ever comes again is closed
 // at once.
-func execute(stmt *gorm.Statement, again bool) (err error) {
+func insert(stmt *gorm.Statement, again bool) (err error) {
 	text := stmt.SQL.String()
 	if again && len(text) <= maxKept {
 		_, err = stmt.ConnPool.ExecContext(stmt.Context, text, stmt.Vars...)
