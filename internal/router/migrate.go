@@ -300,7 +300,6 @@ type lackingChecks struct {
 	unchecked []shardmap.Check // they are there, but the rows before them were not checked
 	rows      bool             // the table exists and has rows
 	absent    bool             // the table does not exist
-	weaker    bool             // the table was made for fewer shards, and has their constraints
 }
 
 // lacking compares the constraints of a table with those that it should have.
@@ -318,8 +317,6 @@ func (g migrator) lacking(
 			if err := check.Fits(name); err != nil {
 				return l, err
 			}
-			begin, _, shards, _ := shardmap.ReadCheckName(name)
-			l.weaker = l.weaker || begin == check.Begin && shards < check.Shards
 		}
 		valid, found := there[check.Name]
 		switch {
@@ -353,7 +350,7 @@ func (g migrator) missingChecks(
 	if errors.Is(err, errs.ErrSharding) {
 		return []string{err.Error()}, nil
 	}
-	if err != nil || l.absent || l.weaker {
+	if err != nil || l.absent {
 		return nil, err
 	}
 	db := g.cluster.Databases[e.Database]
