@@ -601,39 +601,40 @@ func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
 	return aboutShards(q.Topology, err, func(i int) []int { return q.parts[i].shards })
 }
 
-// union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order. Each SELECT
-// is wrapped in another, because SQLite accepts ORDER BY and LIMIT only so.
+// union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order.
 func (q *query) union(part unionPart) (*statement, error) {
 	s := &statement{}
 	several := len(part.shards) > 1
 	t := q.templates[part.database]
-	// PostgreSQL takes as long to make a plan of a SELECT in a SELECT as of two of them.
-	wrapped := several && (q.end != nil || t.special || t.locks || t.db.Name() != dialect.PostgreSQL)
+	// SQLite accepts ORDER BY and LIMIT only in a SELECT of its own, and PostgreSQL a lock. To make a plan of a
+	// SELECT in a SELECT takes as long as of two of them.
+	begin, end := "", ""
+	switch {
+	case several && (t.locks || t.db.Name() == dialect.SQLite):
+		begin, end = "SELECT * FROM (", ") AS s"
+	case several:
+		begin, end = "(", ")"
+	}
 	// SQLite would put the rows of a UNION ALL in order by as many merges as it has parts, one in the other.
 	// What has a limit of its own it reads first, and sorts then.
 	apart := several && q.end != nil && t.db.Name() == dialect.SQLite
 	if apart {
-		s.sql.WriteString("SELECT * FROM (")
+		s.sql.WriteString(begin)
 	}
 	for i, shard := range part.shards {
 		if i > 0 {
 			s.sql.WriteString(" UNION ALL ")
 		}
-		if wrapped {
-			s.sql.WriteString("SELECT * FROM (")
-		}
+		s.sql.WriteString(begin)
 		if !t.special {
 			t.fill(s, q.Entry(shard), shard, q.ids[shard])
 		} else if err := q.build(part.database, shard, s); err != nil {
 			return nil, err
 		}
-		if wrapped {
-			s.sql.WriteString(") AS s")
-			s.sql.WriteString(strconv.Itoa(shard))
-		}
+		s.sql.WriteString(end)
 	}
 	if apart {
-		s.sql.WriteString(" LIMIT -1) AS s")
+		s.sql.WriteString(" LIMIT -1" + end)
 	}
 	if several && q.end != nil {
 		q.end(t.db, s)
@@ -681,11 +682,11 @@ func (r *Router) scoped(tx *gorm.DB) *gorm.DB {
 // checkScopes refuses what means something else on each shard than on all of them together.
 func checkScopes(stmt *gorm.Statement) error {
 	what := ""
-	for name, call := range map[string]string{
-		"GROUP BY": "Group or Having", "ORDER BY": "Order", "LIMIT": "Limit or Offset",
+	for _, of := range [][2]string{
+		{"GROUP BY", "Group or Having"}, {"ORDER BY", "Order"}, {"LIMIT", "Limit or Offset"},
 	} {
-		if _, found := stmt.Clauses[name]; found {
-			what = call
+		if _, found := stmt.Clauses[of[0]]; found {
+			what = of[1]
 		}
 	}
 	if stmt.Distinct {
