@@ -3,6 +3,7 @@ package snowflakeplugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -204,31 +205,42 @@ func (r *Router) Find(ctx context.Context, dest any, ids []ID) error {
 // The error wraps [ErrNotSharded], or gorm.ErrInvalidValue for a limit below 1 or another kind of dest. If
 // a shard fails, dest is empty, and the error is a [*PartialError].
 func (r *Router) Latest(ctx context.Context, dest any, limit int) error {
-	return r.route(ctx, func(current *router.Router) error { return current.Latest(ctx, dest, limit) })
+	return r.page(ctx, dest, router.Page{Descending: true, Limit: limit})
+}
+
+func (r *Router) page(ctx context.Context, dest any, p router.Page) error {
+	return r.route(ctx, func(current *router.Router) error { return current.Page(ctx, dest, p) })
 }
 
 // Before is [Router.Latest] for rows that are older than the cursor. To read the next page, pass the ID of
 // the last row of a page. Rows that are added meanwhile do not shift the pages, so no row is read twice or
 // left out. The cursor need not be the ID of a row.
 func (r *Router) Before(ctx context.Context, dest any, cursor ID, limit int) error {
-	return r.route(ctx, func(current *router.Router) error {
-		return current.Before(ctx, dest, int64(cursor), limit)
-	})
+	if cursor <= 0 {
+		return fmt.Errorf("%w: the cursor %d: use Latest for the first page", ErrInvalidID, cursor)
+	}
+	return r.page(ctx, dest, router.Page{Descending: true, Limit: limit, Below: (*int64)(&cursor)})
 }
 
 // After is [Router.Latest] for rows that are newer than the cursor, oldest first. A cursor of 0 starts at
 // the beginning. A row of an open transaction may appear later, when the cursor is already past it. To
 // read every row exactly once, keep the cursor behind the present by at least your longest transaction.
 func (r *Router) After(ctx context.Context, dest any, cursor ID, limit int) error {
-	return r.route(ctx, func(current *router.Router) error {
-		return current.After(ctx, dest, int64(cursor), limit)
-	})
+	if cursor < 0 {
+		return fmt.Errorf("%w: the cursor %d is negative", ErrInvalidID, cursor)
+	}
+	return r.page(ctx, dest, router.Page{Limit: limit, Above: (*int64)(&cursor)})
 }
 
 // Between reads all rows whose IDs were made at from or later, and before to, oldest first. There is no
 // limit. The errors are those of [Router.Latest] and of [generator.Layout.Range].
 func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
-	return r.route(ctx, func(current *router.Router) error { return current.Between(ctx, dest, from, to) })
+	first, end, err := r.r.Layout.Range(from, to)
+	if err != nil {
+		return fmt.Errorf("snowflakeplugin: rows between %s and %s: %w", from.Format(time.RFC3339Nano),
+			to.Format(time.RFC3339Nano), err)
+	}
+	return r.page(ctx, dest, router.Page{Unlimited: true, From: &first, Below: &end})
 }
 
 // Count returns the number of the model's rows on all shards. Different databases are not counted at the
@@ -338,31 +350,42 @@ func (r *Router) Transaction(ctx context.Context, id ID, fn func(tx *ShardTx) er
 	if err != nil {
 		return err
 	}
-	return current.Transaction(ctx, int64(id), func(tx *router.ShardTx) error { return fn(&ShardTx{tx}) })
+	return current.Transaction(ctx, int64(id), func(tx *gorm.DB) error { return fn(&ShardTx{current, tx}) })
 }
 
 // ShardTx is a transaction on one shard. It is valid until the function that [Router.Transaction] has
 // called returns, and must be used by one goroutine at a time.
-type ShardTx struct{ t *router.ShardTx }
+type ShardTx struct {
+	r  *router.Router
+	tx *gorm.DB
+}
 
 // Shard returns the number of the transaction's shard.
-func (t *ShardTx) Shard() int { return t.t.Shard() }
+func (t *ShardTx) Shard() int {
+	shard, _ := t.r.ShardOf(t.tx)
+	return shard
+}
 
 // Context returns the context of the transaction. With this context, methods of the router refuse to use
 // other shards. They still do not take part in the transaction.
-func (t *ShardTx) Context() context.Context { return t.t.Context() }
+func (t *ShardTx) Context() context.Context { return t.tx.Statement.Context }
 
 // DB returns a handle of the transaction that is bound to the model. If the row with that ID is on another
 // shard, the error wraps [ErrCrossShard].
-func (t *ShardTx) DB(model any, id ID) (*gorm.DB, error) { return t.t.DB(model, int64(id)) }
+func (t *ShardTx) DB(model any, id ID) (*gorm.DB, error) { return t.r.Bind(t.tx, model, int64(id)) }
 
 // Gorm returns a handle of the transaction that is not bound to a model. Each statement goes to the table
 // of its model on this shard.
-func (t *ShardTx) Gorm() *gorm.DB { return t.t.Gorm() }
+func (t *ShardTx) Gorm() *gorm.DB { return t.tx.Session(&gorm.Session{}) }
 
 // Create stores a row or a slice of rows. Rows without an ID get one on this shard. If the ID or the
 // parent of a row is on another shard, the error wraps [ErrCrossShard].
-func (t *ShardTx) Create(rows any) error { return t.t.Create(rows) }
+func (t *ShardTx) Create(rows any) error {
+	if _, err := t.r.ModelOf(rows); err != nil {
+		return err
+	}
+	return t.Gorm().Create(rows).Error
+}
 
 // PartialError says on which shards a call succeeded and on which it failed. [errors.Is] and [errors.As]
 // find the errors of the shards. For a model marked by [Broadcast], the numbers are those of databases.

@@ -266,7 +266,7 @@ func (g *shardGuard) reroute(
 	}
 	stmt.Schema = on.schema
 	stmt.Context = &routeContext{stmt.Context, c.current, to}
-	aliased := on.name(stmt, a.what, false)
+	aliased := on.name(stmt, a.what)
 	names := on.renames(aliased)
 	names.tables = map[string]string{}
 	for base, name := range on.of.names {

@@ -26,26 +26,13 @@ type route struct {
 	all bool
 	// together marks a create that stores rows of several shards by one statement.
 	together bool
-	// open, if set, leaves the name of the table open, because the statement becomes a template.
-	open *opening
+	// open marks a statement that is not only for this shard: it becomes a template for others.
+	open bool
 	// locked marks a statement of a transaction, which cannot reach other shards.
 	locked bool
 }
 
-// openTable stands in a template for the name of the table. No SQL contains this character.
-const openTable = '\x00'
-
-// opening is what the guard reports about a statement that is built for a template.
-type opening struct {
-	of *shardmap.Model
-	// others is set when a scope involves other tables of the shard. The template cannot tell their
-	// names from the open one.
-	others bool
-}
-
-// routeKey is the key of a route in a context and in the settings of a statement. Both are needed:
-// hooks get a new session with the old context, and WithContext makes a new context with the old
-// settings.
+// routeKey is the key of a route in a context.
 type routeKey struct{ of *current }
 
 // routeContext is a context with a route. One takes an allocation, where context.WithValue takes two.
@@ -132,21 +119,7 @@ func (h *handles) withRoute(plugins map[string]gorm.Plugin, to route) map[string
 	return more
 }
 
-// session returns a handle for the router's own statements.
-func (h *handles) session(ctx context.Context, database int, to route) *gorm.DB {
-	return h.bind(ctx, h.Databases[database], to, nil).Session(&gorm.Session{})
-}
-
-// bind begins one statement that takes a route and is bound to a model, unless that is nil. The
-// session must be new. It is cheaper than handle, which copies the configuration of the database.
-func (h *handles) bind(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
-	tx := db.Model(model)
-	tx.Statement.Context = &routeContext{ctx, h.current, to}
-	tx.Statement.Settings.Store(routeKey{h.current}, to)
-	return tx
-}
-
-// routeOf returns the route of a statement. The statement or its handle carries the route. A context alone
+// routeOf returns the route of a statement. Its handle carries the route. A context alone
 // has one in hooks, where GORM makes a new session with the context of the statement. If both have one they
 // have to agree, because a context can come from anywhere. The route is one of the cluster's map.
 func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
@@ -196,12 +169,8 @@ func inTransaction(stmt *gorm.Statement) bool {
 	return inside
 }
 
-// carried returns the route that the statement or its handle carries.
+// carried returns the route that the handle of a statement carries.
 func (h *handles) carried(stmt *gorm.Statement) (route, bool) {
-	value, _ := stmt.Settings.Load(routeKey{h.current})
-	if to, ok := value.(route); ok {
-		return to, true
-	}
 	handle, ok := stmt.Plugins[handleName].(handleRoute)
 	return handle.to, ok && handle.of == h.current
 }

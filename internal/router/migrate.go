@@ -30,24 +30,29 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
-	var failures []error
-	var made []string
 	e := g.cluster.Entry(shard)
-	for _, table := range g.cluster.Tables(e) {
-		absent, err := g.migrateTable(ctx, e, table)
-		if err != nil {
-			failures = append(failures, fmt.Errorf("table %s: %w", table.Name, err))
-		}
-		if absent {
-			made = append(made, table.Name)
-		}
-	}
+	made, failed := g.makeTables(ctx, e)
 	if len(made) > 0 {
 		if err := g.unmake(ctx, e, made); err != nil {
 			return err
 		}
 	}
-	return errors.Join(failures...)
+	return failed
+}
+
+// makeTables makes the tables of an entry, which the map need not have, and returns those that were not there.
+func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) (made []string, err error) {
+	var failures []error
+	for _, table := range g.cluster.Tables(e) {
+		absent, err := g.migrateTable(ctx, e, table)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("table %s in database %d: %w", table.Name, e.Database, err))
+		}
+		if absent {
+			made = append(made, table.Name)
+		}
+	}
+	return made, errors.Join(failures...)
 }
 
 // unmake drops tables that were made for an entry after a cutover had renamed those. Late statements must not
@@ -88,19 +93,9 @@ func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) e
 	return shardmap.Invalid(shardmap.ErrMapReplaced)
 }
 
-// makeTables makes the tables of an entry that the map does not have yet.
-func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) error {
-	for _, table := range g.cluster.Tables(e) {
-		if _, err := g.migrateTable(ctx, e, table); err != nil {
-			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, e.Database, err)
-		}
-	}
-	return nil
-}
-
 // session returns a handle for changes of tables.
 func (g migrator) session(ctx context.Context, database int) *gorm.DB {
-	tx := shardmap.AtSource(g.cluster.session(ctx, database, route{all: true}))
+	tx := shardmap.AtSource(g.cluster.handle(ctx, g.cluster.Databases[database], route{all: true}, nil))
 	tx.DisableForeignKeyConstraintWhenMigrating = true // in this session's copy of the configuration
 	tx.IgnoreRelationshipsWhenMigrating = true
 	return tx
@@ -124,50 +119,23 @@ func (g migrator) parse(stmt *gorm.Statement, model any, table string, e shardma
 	return err
 }
 
+// indexName finds the names that the tag of a field gives to indexes.
+var indexName = regexp.MustCompile(`(?i)((?:^|;)\s*(?:unique)?index\s*:)\s*([^;,]*[^;,\s])\s*`)
+
 // nameShard adds the number of the shard to the names of indexes and checks that the tags of a model
-// give. It changes the tags of this schema, because GORM reads the names from them each time.
+// give. It changes the tags of this schema, because GORM reads the names of indexes from them each time.
 func nameShard(s *schema.Schema, e shardmap.Entry) {
+	number := e.TableOn("")
 	for _, field := range s.Fields {
-		settings := strings.Split(field.Tag.Get("gorm"), ";")
-		for i, setting := range settings {
-			settings[i] = nameOnShard(setting, e)
-		}
-		tag := "gorm:" + strconv.Quote(strings.Join(settings, ";"))
+		tag := "gorm:" + strconv.Quote(indexName.ReplaceAllString(field.Tag.Get("gorm"), "${1}${2}"+number))
 		if own, tagged := field.Tag.Lookup(fill.TagName); tagged {
 			tag += " " + fill.TagName + ":" + strconv.Quote(own)
 		}
 		field.Tag = reflect.StructTag(tag)
-		if check, found := field.TagSettings["CHECK"]; found {
-			_, named, _ := strings.Cut(nameOnShard("check:"+check, e), ":")
-			field.TagSettings["CHECK"] = named
+		if name, condition, found := strings.Cut(field.TagSettings["CHECK"], ","); found {
+			field.TagSettings["CHECK"] = strings.TrimSpace(name) + number + "," + condition
 		}
 	}
-}
-
-// nameOnShard adds the number to the name in a setting such as "index:name,option", if it has one.
-func nameOnShard(setting string, e shardmap.Entry) string {
-	kind, rest, found := strings.Cut(setting, ":")
-	if !found {
-		return setting
-	}
-	name, options, more := strings.Cut(rest, ",")
-	switch strings.ToUpper(strings.TrimSpace(kind)) {
-	case "INDEX", "UNIQUEINDEX":
-		if name == "" {
-			return setting
-		}
-	case "CHECK":
-		if !more {
-			return setting // It is an expression without a name.
-		}
-	default:
-		return setting
-	}
-	setting = kind + ":" + e.TableOn(strings.TrimSpace(name))
-	if more {
-		setting += "," + options
-	}
-	return setting
 }
 
 // Drift is a difference between a table and its model, or between the tables of two shards.
@@ -185,20 +153,11 @@ func (e *DriftError) Unwrap() error { return errs.ErrSharding }
 
 // Error names the first of them.
 func (e *DriftError) Error() string {
-	const maxNamed = 10
-	var b strings.Builder
-	b.WriteString(errs.ErrSharding.Error() + ": tables of shards differ from their models")
-	for i, d := range e.Drifts[:min(len(e.Drifts), maxNamed)] {
-		separator := ";"
-		if i == 0 {
-			separator = ":"
-		}
-		fmt.Fprintf(&b, "%s %s in database %d: %s", separator, d.Table, d.Database, d.What)
-	}
-	if len(e.Drifts) > maxNamed {
-		fmt.Fprintf(&b, "; and %d more", len(e.Drifts)-maxNamed)
-	}
-	return b.String()
+	return errs.ErrSharding.Error() + ": tables of shards differ from their models: " +
+		listed(len(e.Drifts), "; ", func(i int) any {
+			d := e.Drifts[i]
+			return fmt.Sprintf("%s in database %d: %s", d.Table, d.Database, d.What)
+		})
 }
 
 // shape is what a table looks like.
@@ -206,7 +165,7 @@ type shape struct {
 	model   *shardmap.Model
 	table   string
 	types   map[string]string // by column
-	missing []string
+	missing []string          // what is missing, or different
 }
 
 // shapesOf looks at the tables of one shard.
@@ -259,35 +218,21 @@ func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, e shardmap.En
 			s.missing = append(s.missing, "column "+name+" is missing")
 		}
 	}
-	indexes, err := g.missingIndexes(tx, s.model, e)
-	s.missing = append(s.missing, indexes...)
-	return err
-}
-
-// missingIndexes lists the indexes of the model that the table lacks.
-func (g migrator) missingIndexes(tx *gorm.DB, m *shardmap.Model, e shardmap.Entry) ([]string, error) {
-	table := e.TableOn(m.Base.Table)
 	stmt := &gorm.Statement{DB: tx}
-	if err := g.parse(stmt, m.Value, table, e); err != nil {
-		return nil, err
+	if err := g.parse(stmt, s.model.Value, s.table, e); err != nil {
+		return err
 	}
-	var there []string
 	// The driver of SQLite logs this query by Debug, so that a check without findings would fill the log.
-	quiet := tx.Session(&gorm.Session{Logger: logger.Discard})
-	indexes, err := quiet.Migrator().GetIndexes(m.Value)
+	indexes, err := tx.Session(&gorm.Session{Logger: logger.Discard}).Migrator().GetIndexes(s.model.Value)
 	if err != nil {
-		return nil, fmt.Errorf("indexes of %s: %w", table, err)
+		return fmt.Errorf("indexes of %s: %w", s.table, err)
 	}
-	for _, index := range indexes {
-		there = append(there, index.Name())
-	}
-	var missing []string
 	for _, index := range stmt.Schema.ParseIndexes() {
-		if !slices.Contains(there, index.Name) {
-			missing = append(missing, "index "+index.Name+" is missing")
+		if !slices.ContainsFunc(indexes, func(of gorm.Index) bool { return of.Name() == index.Name }) {
+			s.missing = append(s.missing, "index "+index.Name+" is missing")
 		}
 	}
-	return missing, nil
+	return nil
 }
 
 // migrateTable makes a table with its constraints, or brings it up to date. A table with rows gets
@@ -355,7 +300,6 @@ type lackingChecks struct {
 	unchecked []shardmap.Check // they are there, but the rows before them were not checked
 	rows      bool             // the table exists and has rows
 	absent    bool             // the table does not exist
-	weaker    bool             // the table was made for fewer shards, and has their constraints
 }
 
 // lacking compares the constraints of a table with those that it should have.
@@ -373,8 +317,6 @@ func (g migrator) lacking(
 			if err := check.Fits(name); err != nil {
 				return l, err
 			}
-			begin, _, shards, _ := shardmap.ReadCheckName(name)
-			l.weaker = l.weaker || begin == check.Begin && shards < check.Shards
 		}
 		valid, found := there[check.Name]
 		switch {
@@ -408,7 +350,7 @@ func (g migrator) missingChecks(
 	if errors.Is(err, errs.ErrSharding) {
 		return []string{err.Error()}, nil
 	}
-	if err != nil || l.absent || l.weaker {
+	if err != nil || l.absent {
 		return nil, err
 	}
 	db := g.cluster.Databases[e.Database]

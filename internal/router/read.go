@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -35,17 +36,22 @@ type MissingError struct {
 
 // Error names the first of them.
 func (e *MissingError) Error() string {
+	return fmt.Sprintf("snowflakeplugin: rows are missing: %s with the ID %s", e.Model,
+		listed(len(e.IDs), ", ", func(i int) any { return e.IDs[i] }))
+}
+
+// listed joins what errors have to name, up to ten of them.
+func listed(n int, separator string, what func(i int) any) string {
 	const maxNamed = 10
 	var b strings.Builder
-	fmt.Fprintf(&b, "snowflakeplugin: rows are missing: %s with the ID", e.Model)
-	for i, id := range e.IDs[:min(len(e.IDs), maxNamed)] {
+	for i := range min(n, maxNamed) {
 		if i > 0 {
-			b.WriteString(",")
+			b.WriteString(separator)
 		}
-		fmt.Fprintf(&b, " %d", id)
+		fmt.Fprint(&b, what(i))
 	}
-	if len(e.IDs) > maxNamed {
-		fmt.Fprintf(&b, " and %d more", len(e.IDs)-maxNamed)
+	if n > maxNamed {
+		fmt.Fprintf(&b, " and %d more", n-maxNamed)
 	}
 	return b.String()
 }
@@ -66,13 +72,15 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	if m.Key == nil {
 		return fmt.Errorf("%w: %s has no key of the plugin to find rows by", errs.ErrNotSharded, m.Base.Name)
 	}
-	wanted, err := r.groupIDs(ctx, m, ids)
+	shards, wanted, err := r.groupIDs(ctx, m, ids)
 	if err != nil {
 		return err
 	}
-	found, err := r.findTogether(ctx, m, wanted, into.Type())
+	found, err := r.findTogether(ctx, m, shards, wanted, into.Type())
 	if found == nil && err == nil {
-		found, err = r.findApart(ctx, m, wanted, into.Type())
+		found, err = r.apart(ctx, m, shards, into.Type(), func(i int, tx *gorm.DB) *gorm.DB {
+			return tx.Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(wanted[i])})
+		})
 	}
 	if err != nil {
 		return err
@@ -87,41 +95,35 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	return arrange(into, m, ids, rows)
 }
 
-// shardIDs are the IDs that are wanted from one shard.
-type shardIDs struct {
-	shard int
-	ids   []int64
-}
-
-// groupIDs groups the IDs by shard, each ID once.
-func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) ([]shardIDs, error) {
-	byShard := make(map[int]int)
+// groupIDs groups the IDs by shard, each ID once. A shard of which many are wanted is there several times.
+func (r *Router) groupIDs(
+	ctx context.Context, m *shardmap.Model, ids []int64,
+) (shards []int, wanted [][]int64, err error) {
+	latest := make(map[int]int) // the last group of each shard
 	seen := make(map[int64]bool, len(ids))
-	var wanted []shardIDs
 	for _, id := range ids {
-		shard, err := r.shardOf(id)
-		if err == nil && !m.Broadcast {
-			err = r.checkLocked(ctx, shard)
+		shard := 0
+		if m.Broadcast {
+			err = r.CheckID(id)
+		} else {
+			shard, err = r.reach(ctx, id)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if seen[id] {
 			continue
 		}
 		seen[id] = true
-		if m.Broadcast {
-			shard = 0
+		i, known := latest[shard]
+		if !known || len(wanted[i]) == maxIDsPerStatement {
+			i = len(shards)
+			latest[shard] = i
+			shards, wanted = append(shards, shard), append(wanted, nil)
 		}
-		i, known := byShard[shard]
-		if !known {
-			i = len(wanted)
-			byShard[shard] = i
-			wanted = append(wanted, shardIDs{shard: shard})
-		}
-		wanted[i].ids = append(wanted[i].ids, id)
+		wanted[i] = append(wanted[i], id)
 	}
-	return wanted, nil
+	return shards, wanted, nil
 }
 
 // openIDs stands in a template for the IDs that are wanted from a shard.
@@ -130,33 +132,19 @@ type openIDs struct{}
 // findTogether reads the rows that all shards of a database have by one statement, into slices of the given
 // type. It returns nil where statements of each shard are needed, or as good.
 func (r *Router) findTogether(
-	ctx context.Context, m *shardmap.Model, wanted []shardIDs, slice reflect.Type,
+	ctx context.Context, m *shardmap.Model, shards []int, wanted [][]int64, slice reflect.Type,
 ) ([]reflect.Value, error) {
-	if len(wanted) < 2 || m.Base.AfterFind { // A hook may read by its handle, which needs a route.
+	if len(shards) < 2 || m.Base.AfterFind { // A hook may read by its handle, which needs a route.
 		return nil, nil
 	}
-	ids := make(map[int][]int64, len(wanted))
-	of := make([]unionPart, len(r.Databases)) // the part that is not full yet
-	sizes := make([]int, len(r.Databases))
-	var parts []unionPart
-	for _, w := range wanted {
-		at := r.Place[w.shard]
-		if len(w.ids) > maxIDsPerStatement {
+	ids := make(map[int][]int64, len(shards))
+	for i, shard := range shards {
+		if ids[shard] != nil {
 			return nil, nil
 		}
-		ids[w.shard] = w.ids
-		if sizes[at]+len(w.ids) > maxIDsPerStatement || len(of[at].shards) == maxTablesPerStatement {
-			parts = append(parts, of[at])
-			of[at], sizes[at] = unionPart{}, 0
-		}
-		of[at].database, of[at].shards = at, append(of[at].shards, w.shard)
-		sizes[at] += len(w.ids)
+		ids[shard] = wanted[i]
 	}
-	for _, part := range of {
-		if len(part.shards) > 0 {
-			parts = append(parts, part)
-		}
-	}
+	parts := partsOf(r.Topology, shards, ids)
 	whole := len(parts) == 1 && r.askWhole(&parts[0], ids)
 	q, err := r.query(ctx, m, parts, func(tx *gorm.DB, shard int) *gorm.DB {
 		tx = namedColumns(tx, m)
@@ -198,33 +186,18 @@ func (r *Router) askWhole(part *unionPart, ids map[int][]int64) bool {
 	return true
 }
 
-// findApart asks each shard by statements of its own, in which scopes may preload.
-func (r *Router) findApart(
-	ctx context.Context, m *shardmap.Model, wanted []shardIDs, slice reflect.Type,
+// apart asks some shards by a statement for each, in which scopes may preload.
+func (r *Router) apart(
+	ctx context.Context, m *shardmap.Model, shards []int, slice reflect.Type,
+	complete func(i int, tx *gorm.DB) *gorm.DB,
 ) ([]reflect.Value, error) {
-	found := make([]reflect.Value, len(wanted))
-	err := shardmap.Scatter(ctx, len(wanted), func(i int) (err error) {
-		found[i], err = r.findOn(ctx, m, wanted[i], slice)
-		return err
-	})
-	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{wanted[i].shard} })
-}
-
-// findOn reads the rows that one shard has, into a slice of the given type.
-func (r *Router) findOn(
-	ctx context.Context, m *shardmap.Model, wanted shardIDs, slice reflect.Type,
-) (reflect.Value, error) {
-	found := reflect.MakeSlice(slice, 0, len(wanted.ids))
-	for ids := range slices.Chunk(wanted.ids, maxIDsPerStatement) {
+	found := make([]reflect.Value, len(shards))
+	err := shardmap.Scatter(ctx, len(shards), func(i int) error {
 		some := reflect.New(slice)
-		tx := r.scoped(r.handleOn(ctx, wanted.shard, m.Value)).
-			Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(ids)})
-		if err := tx.Find(some.Interface()).Error; err != nil {
-			return found, err
-		}
-		found = reflect.AppendSlice(found, some.Elem())
-	}
-	return found, nil
+		found[i] = some.Elem()
+		return complete(i, r.scoped(r.handleOn(ctx, shards[i], m.Value))).Find(some.Interface()).Error
+	})
+	return found, aboutShards(r.Topology, err, func(i int) []int { return shards[i : i+1] })
 }
 
 func anyOf(ids []int64) []any {
@@ -288,72 +261,41 @@ func aboutShards(t *shardmap.Topology, err error, shardsOf func(i int) []int) er
 	return e
 }
 
-// Latest reads the first page, newest rows first.
-func (r *Router) Latest(ctx context.Context, dest any, limit int) error {
-	return r.page(ctx, dest, page{descending: true, limit: limit})
+// Page is a range of all rows in the order of their IDs.
+type Page struct {
+	Descending bool
+	Limit      int
+	Unlimited  bool
+	// The bounds are nil where there are none: Above < id, From <= id, id < Below.
+	Above, From, Below *int64
 }
 
-// Before reads a page of rows older than the cursor, newest first.
-func (r *Router) Before(ctx context.Context, dest any, cursor int64, limit int) error {
-	if cursor <= 0 {
-		return fmt.Errorf("%w: the cursor %d: use Latest for the first page", errs.ErrInvalidID, cursor)
+func (p Page) where(tx *gorm.DB) *gorm.DB {
+	if p.Above != nil {
+		tx = tx.Where(clause.Gt{Column: clause.PrimaryColumn, Value: *p.Above})
 	}
-	return r.page(ctx, dest, page{descending: true, limit: limit, below: &cursor})
-}
-
-// After reads a page of rows newer than the cursor, oldest first.
-func (r *Router) After(ctx context.Context, dest any, cursor int64, limit int) error {
-	if cursor < 0 {
-		return fmt.Errorf("%w: the cursor %d is negative", errs.ErrInvalidID, cursor)
+	if p.From != nil {
+		tx = tx.Where(clause.Gte{Column: clause.PrimaryColumn, Value: *p.From})
 	}
-	return r.page(ctx, dest, page{limit: limit, above: &cursor})
-}
-
-// Between reads all rows from one time to another, oldest first.
-func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
-	first, end, err := r.Layout.Range(from, to)
-	if err != nil {
-		return fmt.Errorf("snowflakeplugin: rows between %s and %s: %w", from.Format(time.RFC3339Nano),
-			to.Format(time.RFC3339Nano), err)
-	}
-	return r.page(ctx, dest, page{unlimited: true, from: &first, below: &end})
-}
-
-// page is a range of all rows in the order of their IDs.
-type page struct {
-	descending bool
-	limit      int
-	unlimited  bool
-	// The bounds are nil where there are none: above < id, from <= id, id < below.
-	above, from, below *int64
-}
-
-func (p page) where(tx *gorm.DB) *gorm.DB {
-	if p.above != nil {
-		tx = tx.Where(clause.Gt{Column: clause.PrimaryColumn, Value: *p.above})
-	}
-	if p.from != nil {
-		tx = tx.Where(clause.Gte{Column: clause.PrimaryColumn, Value: *p.from})
-	}
-	if p.below != nil {
-		tx = tx.Where(clause.Lt{Column: clause.PrimaryColumn, Value: *p.below})
+	if p.Below != nil {
+		tx = tx.Where(clause.Lt{Column: clause.PrimaryColumn, Value: *p.Below})
 	}
 	return tx
 }
 
 // shareOf is how many rows of a page are asked of each shard at first. Shards that are as even as the IDs of
 // this module have half of that in the page, so only rows that are spread otherwise need a second look.
-func (p page) shareOf(t *shardmap.Topology, m *shardmap.Model) int {
+func (p Page) shareOf(t *shardmap.Topology, m *shardmap.Model) int {
 	const reserve = 4
-	if m.Broadcast || t.ShardCount <= 2 || p.limit <= reserve {
-		return p.limit
+	if m.Broadcast || t.ShardCount <= 2 || p.Limit <= reserve {
+		return p.Limit
 	}
-	return min(p.limit, p.limit/t.ShardCount*2+p.limit%t.ShardCount*2/t.ShardCount+reserve)
+	return min(p.Limit, p.Limit/t.ShardCount*2+p.Limit%t.ShardCount*2/t.ShardCount+reserve)
 }
 
-// page asks each shard for its share of the page, and then those for more that have all of their share in
+// Page asks each shard for its share of the page, and then those for more that have all of their share in
 // it. Each row behind the last one of another shard comes after the page.
-func (r *Router) page(ctx context.Context, dest any, p page) error {
+func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	m, err := r.ModelOf(dest)
 	if err != nil {
 		return err
@@ -362,8 +304,8 @@ func (r *Router) page(ctx context.Context, dest any, p page) error {
 	switch {
 	case err != nil:
 		return err
-	case p.limit < 1 && !p.unlimited:
-		return fmt.Errorf("%w: a limit of %d", gorm.ErrInvalidValue, p.limit)
+	case p.Limit < 1 && !p.Unlimited:
+		return fmt.Errorf("%w: a limit of %d", gorm.ErrInvalidValue, p.Limit)
 	case m.Key == nil:
 		return fmt.Errorf("%w: %s has no key of the plugin to page by", errs.ErrNotSharded, m.Base.Name)
 	}
@@ -394,10 +336,6 @@ func (r *Router) page(ctx context.Context, dest any, p page) error {
 	return nil
 }
 
-// errPreload is returned when a scope asks for a preload.
-var errPreload = errors.New("a page over several shards cannot preload: " +
-	"take the IDs of its rows and read them by Router.Find")
-
 // namedColumns names the columns of the model, because those of altered tables may be in another order.
 func namedColumns(tx *gorm.DB, m *shardmap.Model) *gorm.DB {
 	if len(tx.Statement.Selects) == 0 && len(tx.Statement.Omits) == 0 && len(tx.Statement.Joins) == 0 {
@@ -420,10 +358,10 @@ func (l literalLimit) MergeClause(c *clause.Clause) { c.Name, c.Expression = "",
 func (l literalLimit) Build(b clause.Builder) { _, _ = b.WriteString("LIMIT " + strconv.Itoa(int(l))) }
 
 // pageQuery asks for the share of each shard.
-func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p page) (*query, error) {
-	q, err := r.query(ctx, m, partsOf(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
+func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*query, error) {
+	q, err := r.query(ctx, m, allParts(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
 		tx = p.where(namedColumns(tx, m)).Order(p.order())
-		if p.unlimited {
+		if p.Unlimited {
 			return tx
 		}
 		share := p.shareOf(r.Topology, m)
@@ -436,15 +374,16 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p page) (*que
 		return nil, err
 	}
 	if q.preloads {
-		return nil, errPreload
+		return nil, errors.New("a page over several shards cannot preload: take the IDs of its rows and read " +
+			"them by Router.Find")
 	}
 	q.end = func(db *gorm.DB, s *statement) {
 		s.sql.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName))
-		if p.descending {
+		if p.Descending {
 			s.sql.WriteString(" DESC")
 		}
-		if !p.unlimited {
-			s.sql.WriteString(" LIMIT " + strconv.Itoa(p.limit))
+		if !p.Unlimited {
+			s.sql.WriteString(" LIMIT " + strconv.Itoa(p.Limit))
 		}
 	}
 	return q, nil
@@ -452,10 +391,10 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p page) (*que
 
 // moreRows asks the shards that have their whole share among the rows for what follows it in the page.
 func (r *Router) moreRows(
-	ctx context.Context, m *shardmap.Model, p page, rows pageRows, slice reflect.Type,
+	ctx context.Context, m *shardmap.Model, p Page, rows pageRows, slice reflect.Type,
 ) ([]reflect.Value, error) {
 	share := p.shareOf(r.Topology, m)
-	if p.unlimited || share == p.limit {
+	if p.Unlimited || share == p.Limit {
 		return nil, nil
 	}
 	counts, last := make([]int, r.ShardCount), make([]int64, r.ShardCount)
@@ -470,39 +409,26 @@ func (r *Router) moreRows(
 			full = append(full, shard)
 		}
 	}
-	found := make([]reflect.Value, len(full))
-	err := shardmap.Scatter(ctx, len(full), func(i int) error {
-		tx := p.after(last[full[i]], rows).where(r.scoped(r.handleOn(ctx, full[i], m.Value)))
-		some := reflect.New(slice)
-		found[i] = some.Elem()
-		return tx.Order(p.order()).Limit(p.limit - share).Find(some.Interface()).Error
+	return r.apart(ctx, m, full, slice, func(i int, tx *gorm.DB) *gorm.DB {
+		return p.after(last[full[i]], rows).where(tx).Order(p.order()).Limit(p.Limit - share)
 	})
-	return found, aboutShards(r.Topology, err, func(i int) []int { return []int{full[i]} })
 }
 
 // after is the part of a page that follows a row and comes before the last one of a full page.
-func (p page) after(last int64, rows pageRows) page {
-	var end *int64
-	if len(rows) == p.limit {
-		end = &rows[len(rows)-1].id
+func (p Page) after(last int64, rows pageRows) Page {
+	begin, end := &p.Above, &p.Below
+	if p.Descending {
+		begin, end = end, begin
 	}
-	switch {
-	case p.descending:
-		p.below = &last
-		if end != nil {
-			p.above = end
-		}
-	default:
-		p.above = &last
-		if end != nil {
-			p.below = end
-		}
+	*begin = &last
+	if len(rows) == p.Limit {
+		*end = &rows[len(rows)-1].id
 	}
 	return p
 }
 
-func (p page) order() clause.OrderByColumn {
-	return clause.OrderByColumn{Column: clause.PrimaryColumn, Desc: p.descending}
+func (p Page) order() clause.OrderByColumn {
+	return clause.OrderByColumn{Column: clause.PrimaryColumn, Desc: p.Descending}
 }
 
 // pageRows are the rows of a page in its order.
@@ -523,7 +449,7 @@ func (rows pageRows) of(t reflect.Type) reflect.Value {
 }
 
 // merge sorts the rows of all statements by their IDs and cuts them off at the limit.
-func (p page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Value) pageRows {
+func (p Page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Value) pageRows {
 	var all pageRows
 	for _, some := range found {
 		all = slices.Grow(all, some.Len())
@@ -533,13 +459,13 @@ func (p page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Valu
 		}
 	}
 	slices.SortFunc(all, func(a, b pageRow) int {
-		if p.descending {
+		if p.Descending {
 			a, b = b, a
 		}
 		return cmp.Compare(a.id, b.id)
 	})
-	if !p.unlimited {
-		all = all[:min(len(all), p.limit)]
+	if !p.Unlimited {
+		all = all[:min(len(all), p.Limit)]
 	}
 	return all
 }
@@ -551,38 +477,36 @@ const maxTablesPerStatement = 200
 type unionPart struct {
 	database int
 	shards   []int
+	ids      int
 }
 
-// partsOf divides all shards of a model into statements.
-func partsOf(t *shardmap.Topology, m *shardmap.Model) []unionPart {
-	if m.Broadcast {
-		return []unionPart{{database: 0, shards: []int{0}}}
-	}
-	of := make([][]int, len(t.Databases))
-	for shard, at := range t.Place {
-		of[at] = append(of[at], shard)
-	}
+// partsOf divides shards into statements. ids are those that are wanted of each, if any are.
+func partsOf(t *shardmap.Topology, shards []int, ids map[int][]int64) []unionPart {
 	var parts []unionPart
-	for at, shards := range of {
-		for len(shards) > 0 {
-			n := min(len(shards), maxTablesPerStatement)
-			parts = append(parts, unionPart{at, shards[:n]})
-			shards = shards[n:]
+	latest := map[int]int{} // the last part, by database
+	for _, shard := range shards {
+		at, n := t.Place[shard], len(ids[shard])
+		i, begun := latest[at]
+		if !begun || len(parts[i].shards) == maxTablesPerStatement || parts[i].ids+n > maxIDsPerStatement {
+			i = len(parts)
+			latest[at] = i
+			parts = append(parts, unionPart{database: at})
 		}
+		parts[i].shards = append(parts[i].shards, shard)
+		parts[i].ids += n
 	}
 	return parts
 }
 
-// acrossParts runs do for each part, several at a time. Its errors are about shards, not parts.
-func acrossParts(ctx context.Context, c *cluster, parts []unionPart, do func(i int) error) error {
-	err := shardmap.Scatter(ctx, len(parts), func(i int) error {
-		at := parts[i].database
-		if err := c.LookOnce(ctx, at, false); err != nil {
-			return err
+// allParts divides all shards of a model.
+func allParts(t *shardmap.Topology, m *shardmap.Model) []unionPart {
+	var shards []int
+	for shard := range t.ShardCount {
+		if shard == 0 || !m.Broadcast {
+			shards = append(shards, shard)
 		}
-		return do(i)
-	})
-	return aboutShards(c.Topology, err, func(i int) []int { return parts[i].shards })
+	}
+	return partsOf(t, shards, nil)
 }
 
 // statement is SQL under construction, with its arguments.
@@ -635,11 +559,8 @@ type query struct {
 func (r *Router) query(
 	ctx context.Context, m *shardmap.Model, parts []unionPart, complete branch,
 ) (*query, error) {
-	q := &query{Router: r, ctx: ctx, m: m, parts: parts, templates: make([]*template, len(r.Databases))}
-	q.complete = func(tx *gorm.DB, shard int) *gorm.DB {
-		q.preloads = q.preloads || len(tx.Statement.Preloads) > 0
-		return complete(tx, shard)
-	}
+	q := &query{Router: r, ctx: ctx, m: m, parts: parts, complete: complete}
+	q.templates = make([]*template, len(r.Databases))
 	for _, part := range parts {
 		if q.templates[part.database] != nil {
 			continue
@@ -650,7 +571,6 @@ func (r *Router) query(
 		}
 		q.templates[part.database] = t
 	}
-	q.complete = complete
 	return q, nil
 }
 
@@ -667,57 +587,58 @@ func (q *query) find(slice reflect.Type) ([]reflect.Value, error) {
 
 // run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
 func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
-	return acrossParts(q.ctx, q.cluster, q.parts, func(i int) error {
+	err := shardmap.Scatter(q.ctx, len(q.parts), func(i int) error {
+		at := q.parts[i].database
+		if err := q.LookOnce(q.ctx, at, false); err != nil {
+			return err
+		}
 		s, err := q.union(q.parts[i])
 		if err != nil {
 			return err
 		}
-		return ask(i, q.ready(q.parts[i].database, s))
+		return ask(i, q.ready(at, s))
 	})
+	return aboutShards(q.Topology, err, func(i int) []int { return q.parts[i].shards })
 }
 
-// union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order. Each SELECT
-// is wrapped in another, because SQLite accepts ORDER BY and LIMIT only so.
+// union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order.
 func (q *query) union(part unionPart) (*statement, error) {
 	s := &statement{}
 	several := len(part.shards) > 1
 	t := q.templates[part.database]
-	sqlite := t.dialect.Name() == dialect.SQLite
-	open, shut := "", ""
+	// SQLite accepts ORDER BY and LIMIT only in a SELECT of its own, and PostgreSQL a lock. To make a plan of a
+	// SELECT in a SELECT takes as long as of two of them, and MariaDB stores the rows of each on disk if a column is
+	// a text.
+	begin, end := "", ""
 	switch {
-	case !several:
-	case sqlite || t.special || t.locks:
-		open, shut = "SELECT * FROM (", ") AS s"
-	case q.end != nil:
-		// MariaDB would store the rows of a SELECT in a SELECT on disk, for each shard, if a column is a text.
-		open, shut = "(", ")"
+	case several && (t.locks || t.db.Name() == dialect.SQLite):
+		begin, end = "SELECT * FROM (", ") AS s"
+	case several:
+		begin, end = "(", ")"
 	}
 	// SQLite would put the rows of a UNION ALL in order by as many merges as it has parts, one in the other.
 	// What has a limit of its own it reads first, and sorts then.
-	apart := several && q.end != nil && sqlite
+	apart := several && q.end != nil && t.db.Name() == dialect.SQLite
 	if apart {
-		s.sql.WriteString("SELECT * FROM (")
+		s.sql.WriteString(begin)
 	}
 	for i, shard := range part.shards {
 		if i > 0 {
 			s.sql.WriteString(" UNION ALL ")
 		}
-		s.sql.WriteString(open)
+		s.sql.WriteString(begin)
 		if !t.special {
-			t.fill(s, q.m.Table(shard), shard, q.ids[shard])
+			t.fill(s, q.Entry(shard), shard, q.ids[shard])
 		} else if err := q.build(part.database, shard, s); err != nil {
 			return nil, err
 		}
-		s.sql.WriteString(shut)
-		if len(shut) > 1 {
-			s.sql.WriteString(strconv.Itoa(shard))
-		}
+		s.sql.WriteString(end)
 	}
 	if apart {
-		s.sql.WriteString(" LIMIT -1) AS s")
+		s.sql.WriteString(" LIMIT -1" + end)
 	}
 	if several && q.end != nil {
-		q.end(q.Databases[part.database], s)
+		q.end(t.db, s)
 	}
 	return s, nil
 }
@@ -725,7 +646,7 @@ func (q *query) union(part unionPart) (*statement, error) {
 // ready returns a handle that has a finished statement as its next one. It has gone through the scopes
 // as well: they may choose a replica, and hooks see what they set.
 func (q *query) ready(database int, s *statement) *gorm.DB {
-	tx := q.scoped(q.bind(q.ctx, q.Databases[database], route{all: true}, q.m.Value))
+	tx := q.scoped(q.handle(q.ctx, q.Databases[database], route{all: true}, q.m.Value).Model(q.m.Value))
 	if prepared, ok := tx.Statement.ConnPool.(*gorm.PreparedStmtDB); ok && q.once {
 		// GORM would keep a prepared statement for each of these texts.
 		cfg := *tx.Config
@@ -761,24 +682,27 @@ func (r *Router) scoped(tx *gorm.DB) *gorm.DB {
 
 // checkScopes refuses what means something else on each shard than on all of them together.
 func checkScopes(stmt *gorm.Statement) error {
-	for _, c := range []struct{ name, what string }{
+	what := ""
+	for _, of := range [][2]string{
 		{"GROUP BY", "Group or Having"}, {"ORDER BY", "Order"}, {"LIMIT", "Limit or Offset"},
 	} {
-		if _, found := stmt.Clauses[c.name]; found {
-			return fmt.Errorf("%w: Scopes with %s: each shard would answer for itself: read the rows, or use "+
-				"Router.Each and put the answers together", gorm.ErrInvalidValue, c.what)
+		if _, found := stmt.Clauses[of[0]]; found {
+			what = of[1]
 		}
 	}
 	if stmt.Distinct {
-		return fmt.Errorf("%w: Scopes with Distinct: each shard would answer for itself: read the rows, or use "+
-			"Router.Each and put the answers together", gorm.ErrInvalidValue)
+		what = "Distinct"
 	}
-	return nil
+	if what == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: Scopes with %s: each shard would answer for itself: read the rows, or use "+
+		"Router.Each and put the answers together", gorm.ErrInvalidValue, what)
 }
 
 // build lets GORM build the SELECT for one shard, and appends it to a statement.
 func (q *query) build(database, shard int, s *statement) error {
-	tx := q.bind(q.ctx, q.Databases[database], q.to(shard), q.m.Value)
+	tx := q.handle(q.ctx, q.Databases[database], q.to(shard), q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx = q.complete(q.scoped(tx.Model(q.m.Value)), shard)
 	tx.Statement.Vars = s.vars // because placeholders are numbered by position
@@ -791,44 +715,45 @@ func (q *query) build(database, shard int, s *statement) error {
 // template is a SELECT that leaves open which shard it is for. GORM needs ten times as long to build a
 // statement as it takes to fill in a template, and a page over 64 shards has 64 of them.
 type template struct {
-	dialect gorm.Dialector
-	sql     string
-	vars    []any
-	quote   string // of the dialect
-	locks   bool   // it has FOR UPDATE or FOR SHARE
+	db    *gorm.DB
+	sql   string
+	vars  []any
+	locks bool // it has FOR UPDATE or FOR SHARE
 	// special marks a SELECT that differs between shards by more than can be left open.
 	special bool
 }
 
-// What stands in a template for the parts that differ from shard to shard. openTable is the third of
-// them. No SQL contains these characters.
+// What stands in a template for the parts that differ from shard to shard. No SQL contains these characters.
 const (
+	openTable    = '\x00' // the name of a table, between two of them as it is in the model
 	openNumber   = '\x01' // the number of the shard
 	openArgument = '\x02' // a placeholder, which some databases number
 )
 
 // template lets GORM build a SELECT without running it.
 func (q *query) template(database, shard int) (*template, error) {
-	to := q.to(shard)
-	if !q.m.Broadcast {
-		to.open = &opening{of: q.m}
+	of, err := q.schemas.of(shard)
+	if err != nil {
+		return nil, err
 	}
+	to := q.to(shard)
+	to.open = true
 	db := q.Databases[database]
-	tx := q.bind(q.ctx, db, to, q.m.Value)
+	tx := q.handle(q.ctx, db, to, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
 	tx = q.complete(q.scoped(tx.Model(q.m.Value)), openShard).Find(q.m.Slice())
 	if tx.Error != nil {
 		return nil, tx.Error
 	}
-	t := &template{
-		dialect: db.Dialector, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars,
-		quote: db.Statement.Quote("x")[:1],
+	t := &template{db: db, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars}
+	for base, name := range of.names {
+		t.sql = strings.ReplaceAll(t.sql, db.Statement.Quote(name), string(openTable)+base+string(openTable))
 	}
 	_, t.locks = tx.Statement.Clauses["FOR"]
+	q.preloads = q.preloads || len(tx.Statement.Preloads) > 0
 	// A subquery by a handle of the application has placeholders of its own.
-	t.special = to.open != nil && to.open.others ||
-		strings.Count(t.sql, string(openArgument)) != len(t.vars)
+	t.special = strings.Count(t.sql, string(openArgument)) != len(t.vars)
 	return t, nil
 }
 
@@ -841,9 +766,8 @@ func (openPlaceholders) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) {
 }
 
 // fill appends the SELECT for a shard to a statement. ids are those that are wanted from it, if any are.
-func (t *template) fill(s *statement, table string, shard int, ids []int64) {
+func (t *template) fill(s *statement, e shardmap.Entry, shard int, ids []int64) {
 	args := t.vars
-	table = strings.ReplaceAll(table[strings.LastIndexByte(table, '.')+1:], t.quote, t.quote+t.quote)
 	for rest := t.sql; ; {
 		at := strings.IndexAny(rest, string([]rune{openTable, openNumber, openArgument}))
 		if at < 0 {
@@ -853,12 +777,14 @@ func (t *template) fill(s *statement, table string, shard int, ids []int64) {
 		s.sql.WriteString(rest[:at])
 		switch rest[at] {
 		case openTable:
-			s.sql.WriteString(table)
+			base, _, _ := strings.Cut(rest[at+1:], string(openTable))
+			s.sql.WriteString(t.db.Statement.Quote(e.TableOn(base)))
+			at += len(base) + 1
 		case openNumber:
 			s.sql.WriteString(strconv.Itoa(shard))
 		case openArgument:
 			if _, open := args[0].(openIDs); !open {
-				s.bind(t.dialect, args[0])
+				s.bind(t.db.Dialector, args[0])
 			}
 			for i, id := range ids {
 				if _, open := args[0].(openIDs); !open {
@@ -867,7 +793,7 @@ func (t *template) fill(s *statement, table string, shard int, ids []int64) {
 				if i > 0 {
 					s.sql.WriteByte(',')
 				}
-				s.bind(t.dialect, id)
+				s.bind(t.db.Dialector, id)
 			}
 			args = args[1:]
 		}
@@ -876,23 +802,34 @@ func (t *template) fill(s *statement, table string, shard int, ids []int64) {
 }
 
 // Count adds up the counts of the shards.
-func (r *Router) Count(ctx context.Context, model any) (int64, error) {
-	counts, err := r.counts(ctx, model)
-	var sum int64
+func (r *Router) Count(ctx context.Context, model any) (sum int64, err error) {
+	m, err := r.ModelOf(model)
+	if err != nil {
+		return 0, err
+	}
+	counts, err := r.counts(ctx, m)
 	for _, n := range counts {
 		sum += n
 	}
 	return sum, err
 }
 
-// counts returns the number of rows on each shard.
-func (r *Router) counts(ctx context.Context, model any) ([]int64, error) {
+// Distribution counts the rows on each shard.
+func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
 	m, err := r.ModelOf(model)
 	if err != nil {
 		return nil, err
 	}
+	if m.Broadcast {
+		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.Base.Name)
+	}
+	return r.counts(ctx, m)
+}
+
+// counts returns the number of rows on each shard.
+func (r *Router) counts(ctx context.Context, m *shardmap.Model) ([]int64, error) {
 	counts := make([]int64, r.ShardCount)
-	err = r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
+	err := r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
 		return figure(tx, numberIn(shard)+" AS shard, count(*) AS n")
 	}, func(rows *sql.Rows) error {
 		var shard int
@@ -909,15 +846,6 @@ func (r *Router) counts(ctx context.Context, model any) ([]int64, error) {
 	return counts, nil
 }
 
-// columnOf finds a column by the name of its field or its own.
-func columnOf(m *shardmap.Model, column string) (*schema.Field, error) {
-	field := m.Base.LookUpField(column)
-	if field == nil || field.DBName == "" {
-		return nil, fmt.Errorf("%w: %s has no column %q", gorm.ErrInvalidField, m.Base.Name, column)
-	}
-	return field, nil
-}
-
 // Aggregate puts the sums, or the least or greatest values of the shards together.
 func (r *Router) Aggregate(
 	ctx context.Context, model any, function, column string, dest any,
@@ -926,9 +854,9 @@ func (r *Router) Aggregate(
 	if err != nil {
 		return false, err
 	}
-	field, err := columnOf(m, column)
-	if err != nil {
-		return false, err
+	field := m.Base.LookUpField(column)
+	if field == nil || field.DBName == "" {
+		return false, fmt.Errorf("%w: %s has no column %q", gorm.ErrInvalidField, m.Base.Name, column)
 	}
 	switch function {
 	case "sum":
@@ -942,11 +870,10 @@ func (r *Router) Aggregate(
 
 // sum adds up the sums of the shards, exactly.
 func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field, dest any) (bool, error) {
-	sums := make([]*big.Rat, r.ShardCount)
+	found, total := false, new(big.Rat)
 	err := r.aggregate(ctx, m, field, "sum", func(rows *sql.Rows) error {
-		var shard int
 		var text sql.NullString // which is exact, whatever type the database adds up in
-		if err := rows.Scan(&shard, &text); err != nil || !text.Valid {
+		if err := rows.Scan(&text); err != nil || !text.Valid {
 			return err
 		}
 		n, ok := new(big.Rat).SetString(text.String)
@@ -954,19 +881,11 @@ func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field
 			return fmt.Errorf("%w: the sum of %s.%s is %q, which is not a number", gorm.ErrInvalidValue,
 				m.Base.Name, field.Name, text.String)
 		}
-		sums[shard] = n
+		found, total = true, total.Add(total, n)
 		return nil
 	})
 	if err != nil {
 		return false, err
-	}
-	found := false
-	total := new(big.Rat)
-	for _, n := range sums {
-		if n != nil {
-			total.Add(total, n)
-			found = true
-		}
 	}
 	return found, storeSum(total, found, dest)
 }
@@ -1001,31 +920,35 @@ func figure(tx *gorm.DB, sql string, vars ...any) *gorm.DB {
 	return tx.Clauses(clause.Select{Expression: clause.Expr{SQL: sql, Vars: vars}})
 }
 
-// aggregate asks each shard for its number and a function of a column.
+// aggregate asks each shard for a function of a column.
 func (r *Router) aggregate(
 	ctx context.Context, m *shardmap.Model, field *schema.Field, function string, read func(*sql.Rows) error,
 ) error {
-	return r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
+	return r.figures(ctx, m, func(tx *gorm.DB, _ int) *gorm.DB {
 		column := clause.Column{Table: clause.CurrentTable, Name: field.DBName} // Scopes may join other tables.
-		return figure(tx, numberIn(shard)+" AS shard, "+function+"(?) AS n", column)
+		return figure(tx, function+"(?) AS n", column)
 	}, read)
 }
 
-// figures asks each shard for one line of figures and passes the lines to read, which may be called
-// by several goroutines at a time, for different shards.
+// figures asks each shard for one line of figures and passes the lines to read, one at a time.
 func (r *Router) figures(
 	ctx context.Context, m *shardmap.Model, complete branch, read func(*sql.Rows) error,
 ) error {
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	q, err := r.query(ctx, m, partsOf(r.Topology, m), complete)
+	q, err := r.query(ctx, m, allParts(r.Topology, m), complete)
 	if err != nil {
 		return err
 	}
+	var reading sync.Mutex
 	return q.run(func(_ int, tx *gorm.DB) error {
 		rows, err := tx.Rows() //nolint:rowserrcheck // EachRow does both.
-		return dialect.EachRow(rows, err, read)
+		return dialect.EachRow(rows, err, func(rows *sql.Rows) error {
+			reading.Lock()
+			defer reading.Unlock()
+			return read(rows)
+		})
 	})
 }
 
@@ -1041,39 +964,28 @@ func (r *Router) extreme(
 	if _, err := compareValues(into.Interface(), into.Interface()); err != nil {
 		return false, err
 	}
-	values := make([]reflect.Value, r.ShardCount) // by shard, because several write at a time
+	found := reflect.Value{}
 	err := r.aggregate(ctx, m, field, function, func(rows *sql.Rows) error {
-		var shard int
 		value := reflect.New(reflect.PointerTo(into.Type())) // nil for NULL
 		to := value.Interface()
 		if at, ok := to.(**time.Time); ok {
 			to = &storedTime{at}
 		}
-		if err := rows.Scan(&shard, to); err != nil {
+		if err := rows.Scan(to); err != nil || value.Elem().IsNil() {
 			return err
 		}
-		values[shard] = value.Elem()
+		one := value.Elem().Elem()
+		if found.IsValid() {
+			sign, err := compareValues(one.Interface(), found.Interface())
+			if err != nil || (sign < 0) != (function == "min") {
+				return err
+			}
+		}
+		found = one
 		return nil
 	})
 	if err != nil {
 		return false, err
-	}
-	found := reflect.Value{}
-	for _, value := range values {
-		if !value.IsValid() || value.IsNil() {
-			continue
-		}
-		if !found.IsValid() {
-			found = value.Elem()
-			continue
-		}
-		sign, err := compareValues(value.Elem().Interface(), found.Interface())
-		if err != nil {
-			return false, err
-		}
-		if function == "min" && sign < 0 || function == "max" && sign > 0 {
-			found = value.Elem()
-		}
 	}
 	if found.IsValid() {
 		into.Set(found)
@@ -1134,16 +1046,4 @@ func compareValues(a, b any) (int, error) {
 		return cmp.Compare(v.String(), w.String()), nil
 	}
 	return 0, fmt.Errorf("%w: values of type %T cannot be compared", gorm.ErrInvalidValue, a)
-}
-
-// Distribution counts the rows on each shard.
-func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
-	m, err := r.ModelOf(model)
-	if err != nil {
-		return nil, err
-	}
-	if m.Broadcast {
-		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.Base.Name)
-	}
-	return r.counts(ctx, model)
 }

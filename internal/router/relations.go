@@ -17,52 +17,50 @@ import (
 // relations has what the guard needs to know of the relations of a router's models.
 type relations struct {
 	of *shardmap.Topology
-	// crossing has the relations of each model that may lead to other shards, by their paths.
-	crossing map[reflect.Type]map[string]bool
 	// columns has, for each model, the columns by which only crossing relations look for its rows.
 	columns map[reflect.Type]map[string]*schema.Relationship
 }
 
-// relationsOf classifies every relation of every model.
+// relationsOf looks at every relation of every model: first at those that cross, and then at those that have
+// a column in common with one.
 func relationsOf(t *shardmap.Topology) relations {
-	r := relations{t, map[reflect.Type]map[string]bool{}, map[reflect.Type]map[string]*schema.Relationship{}}
-	proven := map[*shardmap.Model]map[string]bool{}
-	for _, m := range t.Models {
-		for _, relation := range allRelations(m.Base) {
-			crosses := t.Crosses(relation)
-			if crosses {
-				if r.crossing[m.Base.ModelType] == nil {
-					r.crossing[m.Base.ModelType] = map[string]bool{}
+	r := relations{t, map[reflect.Type]map[string]*schema.Relationship{}}
+	for _, crossing := range []bool{true, false} {
+		for _, m := range t.Models {
+			for _, relation := range allRelations(m.Base) {
+				other := t.ByType[relation.FieldSchema.ModelType]
+				if other == nil || other.Broadcast || relation.JoinTable != nil || t.Crosses(relation) != crossing {
+					continue
 				}
-				r.crossing[m.Base.ModelType][pathOf(relation)] = true
+				r.note(other, relation, crossing)
 			}
-			other := t.ByType[relation.FieldSchema.ModelType]
-			if other == nil || other.Broadcast || relation.JoinTable != nil {
-				continue
-			}
-			for _, column := range soughtBy(relation) {
-				switch {
-				case column == other.Key.DBName: // Its values are checked.
-				case !crosses:
-					if proven[other] == nil {
-						proven[other] = map[string]bool{}
-					}
-					proven[other][column] = true
-				default:
-					if r.columns[other.Base.ModelType] == nil {
-						r.columns[other.Base.ModelType] = map[string]*schema.Relationship{}
-					}
-					r.columns[other.Base.ModelType][column] = relation
-				}
-			}
-		}
-	}
-	for m, columns := range proven {
-		for column := range columns {
-			delete(r.columns[m.Base.ModelType], column)
 		}
 	}
 	return r
+}
+
+// note adds the columns by which a crossing relation looks for the rows of a model, or removes those of
+// another one.
+func (r relations) note(m *shardmap.Model, relation *schema.Relationship, crossing bool) {
+	of := r.columns[m.Base.ModelType]
+	if of == nil {
+		of = map[string]*schema.Relationship{}
+		r.columns[m.Base.ModelType] = of
+	}
+	for _, ref := range relation.References {
+		column := ref.PrimaryKey
+		if ref.OwnPrimaryKey {
+			column = ref.ForeignKey
+		}
+		switch {
+		case ref.PrimaryValue != "" || column.DBName == m.Key.DBName:
+			// It is the type of a polymorphic parent, or its values are checked.
+		case crossing:
+			of[column.DBName] = relation
+		default:
+			delete(of, column.DBName)
+		}
+	}
 }
 
 // allRelations lists the relations of a model, those of embedded structs included.
@@ -87,43 +85,19 @@ func pathOf(relation *schema.Relationship) string {
 	return relation.Name
 }
 
-// soughtBy lists the columns by which a statement looks for the rows at the other end.
-func soughtBy(relation *schema.Relationship) []string {
-	var columns []string
-	for _, ref := range relation.References {
-		switch {
-		case ref.PrimaryValue != "": // the type of a polymorphic parent
-		case ref.OwnPrimaryKey:
-			columns = append(columns, ref.ForeignKey.DBName)
-		default:
-			columns = append(columns, ref.PrimaryKey.DBName)
-		}
-	}
-	return columns
-}
-
-// crosses reports whether a relation may lead to other shards. Models that are not the router's are not
-// classified in advance.
-func (r relations) crosses(relation *schema.Relationship) bool {
-	if r.of.ByType[relation.Schema.ModelType] != nil {
-		return r.crossing[relation.Schema.ModelType][pathOf(relation)]
-	}
-	return r.of.Crosses(relation)
-}
-
 // checkFollowed refuses joins and preloads in a statement that may lead to other shards.
 func (r relations) checkFollowed(stmt *gorm.Statement) error {
 	for name := range stmt.Preloads {
 		if name == clause.Associations || strings.HasPrefix(name, clause.Associations+".") {
 			for _, relation := range allRelations(stmt.Schema) {
-				if relation.Schema == stmt.Schema && r.crosses(relation) {
+				if relation.Schema == stmt.Schema && r.of.Crosses(relation) {
 					return crossingError("preload", pathOf(relation), relation)
 				}
 			}
 			continue
 		}
 		// Statements of their own preload the rest of the path.
-		if relation := preloaded(stmt.Schema, name); relation != nil && r.crosses(relation) {
+		if relation := preloaded(stmt.Schema, name); relation != nil && r.of.Crosses(relation) {
 			return crossingError("preload", name, relation)
 		}
 	}
@@ -134,7 +108,7 @@ func (r relations) checkFollowed(stmt *gorm.Statement) error {
 			if relation == nil {
 				break // It is SQL of the application, not the name of a relation.
 			}
-			if r.crosses(relation) {
+			if r.of.Crosses(relation) {
 				return crossingError("join", join.Name, relation)
 			}
 			s = relation.FieldSchema
@@ -209,7 +183,7 @@ func (r relations) checkDeleted(stmt *gorm.Statement) error {
 	}
 	chosen, _ := stmt.SelectAndOmitColumns(true, false)
 	for _, relation := range allRelations(stmt.Schema) {
-		if chosen[relation.Name] && relation.Type != schema.BelongsTo && r.crosses(relation) {
+		if chosen[relation.Name] && relation.Type != schema.BelongsTo && r.of.Crosses(relation) {
 			return crossingError("delete", pathOf(relation), relation)
 		}
 	}
@@ -219,15 +193,12 @@ func (r relations) checkDeleted(stmt *gorm.Statement) error {
 // checkNested refuses rows that would be saved over a crossing relation. creates tells an INSERT from an
 // UPDATE, for which GORM chooses the relations differently.
 func (r relations) checkNested(stmt *gorm.Statement, creates bool) error {
-	if len(r.crossing[stmt.Schema.ModelType]) == 0 {
-		return nil
-	}
-	chosen, restricted := stmt.SelectAndOmitColumns(creates, !creates)
 	for _, relation := range allRelations(stmt.Schema) {
-		if wanted, named := chosen[relation.Name]; named && !wanted || !named && restricted {
+		if !r.of.Crosses(relation) || !holdsRows(stmt, relation, stmt.ReflectValue) {
 			continue
 		}
-		if r.crosses(relation) && holdsRows(stmt, relation, stmt.ReflectValue) {
+		chosen, restricted := stmt.SelectAndOmitColumns(creates, !creates)
+		if wanted, named := chosen[relation.Name]; wanted || !named && !restricted {
 			return crossingError("save", pathOf(relation), relation)
 		}
 	}

@@ -22,12 +22,12 @@ func (n renames) columnsOf(table string) (name string, changed bool) {
 	return name, changed
 }
 
-// in renames the tables in the conditions and joins that GORM holds as values, and reports whether it
-// renamed any. It copies what it changes, because statements share clauses.
-func (n renames) in(stmt *gorm.Statement) (changed bool) {
+// in renames the tables in the conditions and joins that GORM holds as values. It copies what it changes,
+// because statements share clauses.
+func (n renames) in(stmt *gorm.Statement) {
 	if of, ok := stmt.Clauses["WHERE"]; ok {
 		if where, renamed := n.expression(of.Expression); renamed {
-			of.Expression, changed = where, true
+			of.Expression = where
 			stmt.Clauses["WHERE"] = of
 		}
 	}
@@ -36,11 +36,9 @@ func (n renames) in(stmt *gorm.Statement) (changed bool) {
 			joins := make([]clause.Join, len(from.Joins))
 			for i, join := range from.Joins {
 				if name, mine := n.tables[join.Table.Name]; mine {
-					join.Table.Name, changed = name, true
+					join.Table.Name = name
 				}
-				if on, renamed := n.expressions(join.ON.Exprs); renamed {
-					join.ON.Exprs, changed = on, true
-				}
+				join.ON.Exprs, _ = n.expressions(join.ON.Exprs)
 				joins[i] = join
 			}
 			from.Joins = joins
@@ -48,7 +46,6 @@ func (n renames) in(stmt *gorm.Statement) (changed bool) {
 			stmt.Clauses["FROM"] = of
 		}
 	}
-	return changed
 }
 
 func (n renames) expressions(list []clause.Expression) (_ []clause.Expression, changed bool) {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
@@ -22,7 +23,6 @@ type cluster struct {
 	handles
 	schemas   schemas
 	relations relations
-	repeated  repeatedTexts
 	guards    []*shardGuard // by database; empty until install
 	// doubted is set when a table of the map was not found, until the map has been read again.
 	doubted atomic.Bool
@@ -81,6 +81,7 @@ func (g *shardGuard) Name() string { return guardName }
 // Initialize registers the guard before all other callbacks of a statement.
 func (g *shardGuard) Initialize(db *gorm.DB) error {
 	callbacks := db.Callback()
+	route := func(what verb) func(*gorm.DB) { return func(db *gorm.DB) { g.route(db, what) } }
 	for _, of := range []struct {
 		name    string
 		what    verb
@@ -101,15 +102,15 @@ func (g *shardGuard) Initialize(db *gorm.DB) error {
 		}
 	}
 	return errors.Join(
-		callbacks.Create().Before("*").Register(callbackRoute, g.routeCreate),
+		callbacks.Create().Before("*").Register(callbackRoute, route(creates)),
 		callbacks.Raw().Before("*").Register(callbackRoute, func(db *gorm.DB) { g.locate(db) }),
-		callbacks.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkCreated),
-		callbacks.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkUpdated),
+		callbacks.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(true)),
+		callbacks.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(false)),
 		callbacks.Create().Before("gorm:create").Register(callbackCheck, fill.CheckShard(g.plans)),
 		callbacks.Update().Before("*").Register(callbackRoute, g.routeUpdate),
-		callbacks.Delete().Before("*").Register(callbackRoute, g.routeDelete),
-		callbacks.Query().Before("*").Register(callbackRoute, g.routeRead),
-		callbacks.Row().Before("*").Register(callbackRoute, g.routeRead),
+		callbacks.Delete().Before("*").Register(callbackRoute, route(deletes)),
+		callbacks.Query().Before("*").Register(callbackRoute, route(reads)),
+		callbacks.Row().Before("*").Register(callbackRoute, route(reads)),
 	)
 }
 
@@ -148,30 +149,21 @@ const (
 	deletes
 )
 
-func (g *shardGuard) routeCreate(db *gorm.DB)  { g.route(db, creates) }
-func (g *shardGuard) routeRead(db *gorm.DB)    { g.route(db, reads) }
-func (g *shardGuard) checkCreated(db *gorm.DB) { g.checkNested(db, true) }
-func (g *shardGuard) checkUpdated(db *gorm.DB) { g.checkNested(db, false) }
-
-// routeDelete routes a delete, which may take rows of relations along.
-func (g *shardGuard) routeDelete(db *gorm.DB) {
-	g.route(db, deletes)
+// of returns the cluster that has the model of a statement, or nil if there is none, or nothing more to do.
+func (g *shardGuard) of(db *gorm.DB) *cluster {
 	if db.Error != nil || db.Statement.Schema == nil {
-		return
+		return nil
 	}
-	if c := (*g.types.Load())[db.Statement.Schema.ModelType]; c != nil {
-		_ = db.AddError(c.relations.checkDeleted(db.Statement))
-	}
+	return (*g.types.Load())[db.Statement.Schema.ModelType]
 }
 
 // checkNested looks at the rows that GORM is about to save together with those of the statement, after
-// hooks have run.
-func (g *shardGuard) checkNested(db *gorm.DB, creates bool) {
-	if db.Error != nil || db.Statement.Schema == nil {
-		return
-	}
-	if c := (*g.types.Load())[db.Statement.Schema.ModelType]; c != nil {
-		_ = db.AddError(c.relations.checkNested(db.Statement, creates))
+// hooks have run. creates tells an INSERT from an UPDATE.
+func (g *shardGuard) checkNested(creates bool) func(*gorm.DB) {
+	return func(db *gorm.DB) {
+		if c := g.of(db); c != nil {
+			_ = db.AddError(c.relations.checkNested(db.Statement, creates))
+		}
 	}
 }
 
@@ -180,11 +172,7 @@ func (g *shardGuard) checkNested(db *gorm.DB, creates bool) {
 // its place.
 func (g *shardGuard) routeUpdate(db *gorm.DB) {
 	g.route(db, updates)
-	stmt := db.Statement
-	if db.Error != nil || stmt.Schema == nil {
-		return
-	}
-	c := (*g.types.Load())[stmt.Schema.ModelType]
+	stmt, c := db.Statement, g.of(db)
 	if c == nil || c.ByType[stmt.Schema.ModelType] == nil {
 		return
 	}
@@ -238,6 +226,11 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	c, to, routed := at.of, at.to, at.routed
 	m := c.ByType[stmt.Schema.ModelType]
+	if what == deletes {
+		if err := c.relations.checkDeleted(stmt); err != nil {
+			return err
+		}
+	}
 	switch {
 	case at.err != nil:
 		return at.err
@@ -250,10 +243,10 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	case to.together && what == creates && m != nil:
 		on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
 		if err == nil {
-			on.name(stmt, what, false) // The plugin looks at the database of this table.
+			on.name(stmt, what) // The plugin looks at the database of this table.
 		}
 		return err
-	case namesTable(stmt) && !c.hasNamed(stmt, to, routed):
+	case namesTable(stmt):
 		if m != nil && (stmt.Table == m.Base.Table || namesAlias(stmt, m.Base.Table)) {
 			return c.notRouted(stmt)
 		}
@@ -275,29 +268,17 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	if err := c.relations.checkFollowed(stmt); err != nil {
 		return err
 	}
-	if to.open == nil {
-		if err := c.relations.checkAssociation(stmt); err != nil {
-			return err
-		}
+	if !to.open {
+		err = c.relations.checkAssociation(stmt)
 	}
-	aliased := on.name(stmt, what, to.open != nil)
-	renamed := on.renames(aliased).in(stmt)
-	if to.open == nil {
-		return keyRules{c.Topology}.checkKeys(stmt, to.shard, what != reads)
+	if err != nil {
+		return err
 	}
-	if renamed || !aliased || len(stmt.Joins) > 0 || m != to.open.of {
-		to.open.others = true
+	on.renames(on.name(stmt, what)).in(stmt)
+	if to.open {
+		return nil
 	}
-	return nil
-}
-
-// hasNamed reports whether the guard itself has named the table of a statement, which runs once more.
-func (c *cluster) hasNamed(stmt *gorm.Statement, to route, routed bool) bool {
-	if !routed || to.all {
-		return false
-	}
-	on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
-	return err == nil && on.of.texts[stmt.TableExpr.SQL]
+	return keyRules{c.Topology}.checkKeys(stmt, to.shard, what != reads)
 }
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
@@ -322,9 +303,13 @@ func (c *cluster) notRouted(stmt *gorm.Statement) error {
 		errs.ErrNotRouted, stmt.Schema.Name, c.Entry(0).TableOn(base), c.Entry(c.ShardCount-1).TableOn(base))
 }
 
+// named is the name that the guard gives to the table of a statement. The mark, which means nothing in a text
+// without arguments, tells it from that of an application where the statement runs once more.
+func named(table string) *clause.Expr { return &clause.Expr{SQL: table, WithoutParentheses: true} }
+
 // namesTable reports whether the application named the table of the statement by db.Table.
 func namesTable(stmt *gorm.Statement) bool {
-	if stmt.TableExpr == nil {
+	if stmt.TableExpr == nil || stmt.TableExpr.WithoutParentheses {
 		return false
 	}
 	// For a table name that includes a schema, GORM sets the expression itself.

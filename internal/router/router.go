@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,26 +38,31 @@ type Router struct {
 // NewRouter compares the configuration with what the databases have recorded before it installs
 // anything. Its errors wrap [errs.ErrSharding].
 func NewRouter(cfg shardmap.Config, models ...any) (*Router, error) {
-	t, err := shardmap.NewTopology(cfg, models)
+	c, err := firstCluster(cfg, models)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	return &Router{cluster: c}, nil
+}
+
+func firstCluster(cfg shardmap.Config, models []any) (*cluster, error) {
+	t, err := shardmap.NewTopology(cfg, models)
+	if err != nil {
+		return nil, err
 	}
 	entries, err := shardmap.Registry{Topology: t}.Compare()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+		return nil, err
 	}
 	if entries != nil {
 		if t, err = t.WithEntries(entries); err != nil {
-			return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+			return nil, err
 		}
 	}
 	of := &current{}
 	c := newCluster(t, of)
 	of.cluster.Store(c)
-	if err := c.install(nil); err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
-	}
-	return &Router{cluster: c}, nil
+	return c, c.install(nil)
 }
 
 // current is the cluster of the shard map that is valid now. The routers that one call of NewRouter and
@@ -244,7 +248,10 @@ func (r *Router) Explain(id int64) (string, error) {
 
 // MakeTables makes the tables of all models for an entry that the map does not have yet.
 func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
-	return migrator{r.cluster}.makeTables(ctx, e)
+	if _, err := (migrator{r.cluster}).makeTables(ctx, e); err != nil {
+		return fmt.Errorf("snowflakeplugin: %w", err)
+	}
+	return nil
 }
 
 // AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of
@@ -297,13 +304,6 @@ func (r *Router) Check(ctx context.Context) error {
 	for shard, of := range shapes {
 		for _, s := range of {
 			database := r.Place[shard]
-			add := func(what string) {
-				e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table,
-					what})
-			}
-			for _, what := range s.missing {
-				add(what)
-			}
 			key := r.Databases[database].Name() + " " + s.model.Base.Name
 			other, seen := first[key]
 			if !seen && len(s.missing) == 0 {
@@ -311,8 +311,12 @@ func (r *Router) Check(ctx context.Context) error {
 			}
 			for _, column := range s.model.Base.DBNames {
 				if a, b := s.types[column], other.types[column]; seen && a != "" && a != b {
-					add(fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.table, b))
+					s.missing = append(s.missing,
+						fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.table, b))
 				}
+			}
+			for _, what := range s.missing {
+				e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table, what})
 			}
 		}
 	}
@@ -353,24 +357,17 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 	if err != nil {
 		return fmt.Errorf("snowflakeplugin: create %s: %w", m.Base.Name, err)
 	}
-	made, err := r.assignKeys(ctx, m, rows)
+	numbers, err := r.Engine.Numbers(ctx)
 	if err != nil {
 		return err
 	}
-	if m.Broadcast {
-		return r.createEverywhere(ctx, list, made)
-	}
-	byShard, err := r.group(ctx, m, list)
+	made, err := fill.AssignAll(ctx, r.Databases[0], r.Engine.Plans, numbers, m.Base, rows)
 	if err != nil {
 		return err
 	}
-	batches := make([][]shardBatch, len(r.Databases))
-	for shard, rows := range byShard {
-		if rows.IsValid() {
-			at := r.Place[shard]
-			batches[at] = append(batches[at], shardBatch{r.Entry(shard).Residue, r.to(shard), rows.Interface(),
-				made})
-		}
+	batches, err := r.group(ctx, m, list, made)
+	if err != nil {
+		return err
 	}
 	return r.store(ctx, batches)
 }
@@ -403,32 +400,40 @@ func addressable(rows any) ([]reflect.Value, error) {
 	return list, nil
 }
 
-// assignKeys gives IDs to the rows that have none, and returns them.
-func (c *cluster) assignKeys(ctx context.Context, m *shardmap.Model, rows any) (made []int64, err error) {
-	numbers, err := c.Engine.Numbers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return fill.AssignAll(ctx, c.Databases[0], c.Engine.Plans, numbers, m.Base, rows)
-}
-
-// group puts the rows of each shard into a slice of pointers. A shard without rows has the zero Value.
+// group makes a batch for each shard that gets rows. Those of a broadcast model go to every database.
 func (r *Router) group(
-	ctx context.Context, m *shardmap.Model, rows []reflect.Value,
-) ([]reflect.Value, error) {
+	ctx context.Context, m *shardmap.Model, rows []reflect.Value, made []int64,
+) ([][]shardBatch, error) {
 	byShard := make([]reflect.Value, r.ShardCount)
 	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
 	for i, row := range rows {
-		shard, err := r.reach(ctx, m.IDOf(ctx, row))
-		if err != nil {
-			return nil, fmt.Errorf("create %s: row %d: %w", m.Base.Name, i, err)
+		shard := 0
+		if !m.Broadcast {
+			var err error
+			if shard, err = r.reach(ctx, m.IDOf(ctx, row)); err != nil {
+				return nil, fmt.Errorf("create %s: row %d: %w", m.Base.Name, i, err)
+			}
 		}
 		if !byShard[shard].IsValid() {
 			byShard[shard] = reflect.MakeSlice(slice, 0, len(rows)/r.ShardCount+1)
 		}
 		byShard[shard] = reflect.Append(byShard[shard], row.Addr())
 	}
-	return byShard, nil
+	batches := make([][]shardBatch, len(r.Databases))
+	for shard, of := range byShard {
+		if !of.IsValid() {
+			continue
+		}
+		if m.Broadcast {
+			for at := range batches {
+				batches[at] = []shardBatch{{at, route{all: true}, of.Interface(), made}}
+			}
+			break
+		}
+		at := r.Place[shard]
+		batches[at] = append(batches[at], shardBatch{r.Entry(shard).Residue, r.to(shard), of.Interface(), made})
+	}
+	return batches, nil
 }
 
 // shardBatch is what goes to one shard, or, for a broadcast model, to one database.
@@ -437,28 +442,6 @@ type shardBatch struct {
 	to    route
 	rows  any
 	made  []int64 // the keys that were made for them
-}
-
-// createEverywhere stores the rows of a broadcast model in every database, one database after the other
-// because each writes to the same structs.
-func (c *cluster) createEverywhere(ctx context.Context, rows []reflect.Value, made []int64) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	slice := reflect.MakeSlice(reflect.SliceOf(rows[0].Addr().Type()), 0, len(rows))
-	for _, row := range rows {
-		slice = reflect.Append(slice, row.Addr())
-	}
-	var txs storeTxs
-	defer func() { txs.end() }() // of all that are there then
-	for i, db := range c.Databases {
-		t := &storeTx{batches: []shardBatch{{i, route{all: true}, slice.Interface(), made}}}
-		txs = append(txs, t)
-		if t.run(ctx, c, db); t.err != nil {
-			return txs.abandon()
-		}
-	}
-	return txs.commit()
 }
 
 // store writes the batches, which are grouped by database, in one transaction for each database. It goes from
@@ -477,7 +460,7 @@ func (c *cluster) store(ctx context.Context, batches [][]shardBatch) error {
 			t.run(ctx, c, c.Databases[i])
 		}
 		if t.err != nil {
-			return txs.abandon()
+			return fmt.Errorf("snowflakeplugin: nothing was stored: %w", t.err)
 		}
 	}
 	return txs.commit()
@@ -492,27 +475,25 @@ type storeTx struct {
 
 // run begins the transaction and writes the batches. It leaves the transaction open.
 func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
-	if t.begin(ctx, db); t.err != nil {
-		return
-	}
-	if rows := t.together(ctx, c, db); rows.IsValid() {
-		err := shardmap.RecoverPanic(func() error {
-			on := t.tx.Session(&gorm.Session{NewDB: true})
-			return c.handle(ctx, on, route{shard: t.batches[0].to.shard, all: true, together: true}, nil).
-				Set(fill.KeysMade, t.batches[0].made).Create(rows.Interface()).Error
-		})
-		if err == nil {
+	if b, one := t.together(ctx, c, db); one {
+		if t.write(ctx, c, db, b); t.err == nil || t.tx == nil {
 			return
 		}
 		// By a statement for each shard, the error says which of them it is of.
 		_ = t.tx.Rollback()
-		t.tx = nil
-		if t.begin(ctx, db); t.err != nil {
-			return
-		}
+		t.tx, t.err = nil, nil
 	}
-	tx := t.tx
-	for _, b := range t.batches {
+	t.write(ctx, c, db, t.batches...)
+}
+
+// write does what run says by a statement for each of some batches.
+func (t *storeTx) write(ctx context.Context, c *cluster, db *gorm.DB, batches ...shardBatch) {
+	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin()
+	if t.err = tx.Error; t.err != nil {
+		return
+	}
+	t.tx = tx
+	for _, b := range batches {
 		err := shardmap.RecoverPanic(func() error {
 			on := tx.Session(&gorm.Session{NewDB: true})
 			return c.handle(ctx, on, b.to, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
@@ -524,43 +505,39 @@ func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
 	}
 }
 
-func (t *storeTx) begin(ctx context.Context, db *gorm.DB) {
-	if tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin(); tx.Error != nil {
-		t.err = tx.Error
-	} else {
-		t.tx = tx
-	}
-}
+const (
+	// maxTogether bounds the arguments of a statement that stores rows of several shards. With more, what a
+	// statement for each shard costs hardly counts.
+	maxTogether = 10_000
+	// minTogether is how many of many shards have to get rows. For fewer, such a text takes as many round trips
+	// to prepare as statements whose plans are kept.
+	minTogether = 4
+)
 
-// maxTogether bounds the arguments of a statement that stores rows of several shards. With more, what a
-// statement for each shard costs hardly counts.
-const maxTogether = 10_000
-
-// together returns the rows of all batches if one statement can store them: PostgreSQL takes one for several
-// tables, the database has no values to return, and neither hooks nor relations need the handle of a shard.
-func (t *storeTx) together(ctx context.Context, c *cluster, db *gorm.DB) (rows reflect.Value) {
-	if db.Name() != dialect.PostgreSQL || len(t.batches) < 2 {
-		return rows
+// together makes one batch of all if one statement can store it: PostgreSQL takes one for several tables, the
+// database has no values to return, and neither hooks nor relations need the handle of a shard.
+func (t *storeTx) together(ctx context.Context, c *cluster, db *gorm.DB) (b shardBatch, one bool) {
+	few := min(minTogether, c.ShardCount/len(c.Databases))
+	if db.Name() != dialect.PostgreSQL || len(t.batches) < max(2, few) {
+		return b, false
 	}
-	slice := reflect.ValueOf(t.batches[0].rows)
-	m := c.ByType[slice.Type().Elem().Elem()]
-	s := m.Base
+	b = t.batches[0]
+	slice := reflect.TypeOf(b.rows)
+	s := c.ByType[slice.Elem().Elem()].Base
 	if s.BeforeCreate || s.BeforeSave || s.AfterCreate || s.AfterSave || len(s.FieldsWithDefaultDBValue) > 0 {
-		return rows
+		return b, false
 	}
-	all := reflect.MakeSlice(slice.Type(), 0, len(t.batches)*slice.Len())
-	for _, b := range t.batches {
-		all = reflect.AppendSlice(all, reflect.ValueOf(b.rows))
+	all := reflect.MakeSlice(slice, 0, len(b.made))
+	for _, of := range t.batches {
+		all = reflect.AppendSlice(all, reflect.ValueOf(of.rows))
 	}
 	for _, relation := range allRelations(s) {
 		if holdsRows(&gorm.Statement{Schema: s, Context: ctx}, relation, all) {
-			return rows
+			return b, false
 		}
 	}
-	if all.Len()*len(s.DBNames) > maxTogether {
-		return rows
-	}
-	return all
+	b.rows, b.to = all.Interface(), route{shard: b.to.shard, all: true, together: true}
+	return b, all.Len()*len(s.DBNames) <= maxTogether
 }
 
 // createTogether does what GORM's own callback does for the rows of one table. Each table but the last one
@@ -581,7 +558,7 @@ func (c *cluster) createTogether(db *gorm.DB) {
 	for i, row := range values.Values {
 		of := reflect.Indirect(stmt.ReflectValue.Index(i))
 		shard := c.ShardOf(m.IDOf(stmt.Context, of))
-		_ = db.AddError(keyRules{c.Topology}.checkRow(stmt, m, of, shard))
+		_ = db.AddError(keyRules{c.Topology}.checkRows(stmt, m, of, shard, true))
 		byShard[shard], last = append(byShard[shard], row), max(last, shard)
 	}
 	for _, name := range stmt.BuildClauses {
@@ -589,8 +566,10 @@ func (c *cluster) createTogether(db *gorm.DB) {
 			_ = db.AddError(fmt.Errorf("%w: %s in a statement for several tables", gorm.ErrInvalidData, name))
 		}
 	}
-	begin := "WITH "
+	even, begin := true, "WITH "
 	for shard, rows := range byShard {
+		// As many rows on each shard are what comes again.
+		even = even && (len(rows) == len(byShard[last]) || c.Place[shard] != c.Place[last])
 		if rows == nil {
 			continue
 		}
@@ -609,32 +588,20 @@ func (c *cluster) createTogether(db *gorm.DB) {
 	if db.DryRun || db.Error != nil {
 		return
 	}
-	if db.AddError(c.repeated.exec(stmt)) == nil {
+	if db.AddError(insert(stmt, even)) == nil {
 		db.RowsAffected = int64(len(values.Values))
 	}
 }
 
-// repeatedTexts are long statements that have come more than once. Drivers keep the statements that they
-// prepare, in which PostgreSQL needs a hundred times the length of the text on each connection. So few of
-// them may be kept, and the others are closed at once.
-type repeatedTexts struct {
-	mu   sync.Mutex
-	seed maphash.Seed
-	seen map[uint64]bool // by the hash of a text, whether it has come again
-	size int             // of those
-}
+// maxKept is the length of the longest text of a create that drivers may keep. PostgreSQL needs a hundred times
+// as much for it on each connection, and for more rows the plan hardly counts.
+const maxKept = 16 << 10
 
-// The bounds of what is remembered. For more rows than a longer text has, its plan hardly counts.
-const (
-	maxSeen     = 4096
-	maxText     = 16 << 10
-	maxRepeated = 256 << 10 // of all texts
-)
-
-// exec runs a statement, and lets the driver keep it only if its text is one of them.
-func (r *repeatedTexts) exec(stmt *gorm.Statement) (err error) {
+// insert runs a statement. Drivers keep what they prepare, so one whose text hardly ever comes again is closed
+// at once.
+func insert(stmt *gorm.Statement, again bool) (err error) {
 	text := stmt.SQL.String()
-	if r.has(text) {
+	if again && len(text) <= maxKept {
 		_, err = stmt.ConnPool.ExecContext(stmt.Context, text, stmt.Vars...)
 		return err
 	}
@@ -647,28 +614,6 @@ func (r *repeatedTexts) exec(stmt *gorm.Statement) (err error) {
 	return err
 }
 
-// has reports whether a text is one of them.
-func (r *repeatedTexts) has(text string) bool {
-	if len(text) > maxText {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.seen == nil || len(r.seen) > maxSeen && r.size == 0 {
-		r.seed, r.seen = maphash.MakeSeed(), map[uint64]bool{}
-	}
-	sum := maphash.String(r.seed, text)
-	again, known := r.seen[sum]
-	switch {
-	case known && !again && r.size+len(text) <= maxRepeated:
-		r.seen[sum], again = true, true
-		r.size += len(text)
-	case !known && len(r.seen) <= maxSeen:
-		r.seen[sum] = false
-	}
-	return again
-}
-
 // storeTxs are the transactions of one Create.
 type storeTxs []*storeTx
 
@@ -679,19 +624,6 @@ func (txs storeTxs) end() {
 			_ = t.tx.Rollback() // nobody is there to tell
 		}
 	}
-}
-
-// abandon rolls all transactions back.
-func (txs storeTxs) abandon() error {
-	var failures []error
-	for _, t := range txs {
-		failures = append(failures, t.err)
-		if t.tx != nil {
-			failures = append(failures, t.tx.Rollback().Error)
-			t.tx = nil
-		}
-	}
-	return fmt.Errorf("snowflakeplugin: nothing was stored: %w", errors.Join(failures...))
 }
 
 // commit commits all transactions side by side: none of them waits for another one, as their statements may.
@@ -726,48 +658,22 @@ func (txs storeTxs) commit() error {
 	return e
 }
 
-// Transaction gives fn a handle with a locked route.
-func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *ShardTx) error) error {
+// Transaction gives fn a handle with a locked route, which is bound to no model.
+func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *gorm.DB) error) error {
 	shard, err := r.reach(ctx, id)
 	if err != nil {
 		return err
 	}
 	to := route{shard: shard, of: r.Topology, id: id, locked: true}
-	return r.handle(ctx, r.Databases[r.Place[shard]], to, nil).Transaction(func(tx *gorm.DB) error {
-		return fn(&ShardTx{router: r, shard: shard, ctx: tx.Statement.Context, tx: tx})
-	})
+	return r.handle(ctx, r.Databases[r.Place[shard]], to, nil).Transaction(fn)
 }
 
-// ShardTx is a transaction on one shard.
-type ShardTx struct {
-	router *Router
-	shard  int
-	ctx    context.Context //nolint:containedctx // it belongs to the transaction, as that of a *gorm.DB does
-	tx     *gorm.DB
-}
-
-// Shard returns the number of the shard.
-func (t *ShardTx) Shard() int { return t.router.Entry(t.shard).Residue }
-
-// Context returns a context that carries the locked route.
-func (t *ShardTx) Context() context.Context { return t.ctx }
-
-// DB returns a handle of the transaction for the model.
-func (t *ShardTx) DB(model any, id int64) (*gorm.DB, error) {
-	m, _, err := t.router.find(t.ctx, model, id)
+// Bind returns a handle of a transaction that is bound to a model.
+func (r *Router) Bind(tx *gorm.DB, model any, id int64) (*gorm.DB, error) {
+	ctx := tx.Statement.Context
+	m, _, err := r.find(ctx, model, id)
 	if err != nil {
 		return nil, err
 	}
-	return t.tx.Model(m.Subject(t.ctx, model)).Session(&gorm.Session{}), nil
-}
-
-// Gorm returns a handle of the transaction that is bound to no model.
-func (t *ShardTx) Gorm() *gorm.DB { return t.tx.Session(&gorm.Session{}) }
-
-// Create stores rows of any model of the router; the guard and the plans check their shards.
-func (t *ShardTx) Create(rows any) error {
-	if _, err := t.router.ModelOf(rows); err != nil {
-		return err
-	}
-	return t.Gorm().Create(rows).Error
+	return tx.Model(m.Subject(ctx, model)).Session(&gorm.Session{}), nil
 }

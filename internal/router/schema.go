@@ -52,12 +52,18 @@ type shardSchema struct {
 
 func newSchemas(t *shardmap.Topology) schemas { return schemas{t, make([]shardSchemas, t.ShardCount)} }
 
-// on returns the schema of a model or a join table on a shard.
-func (s *schemas) on(shard int, t reflect.Type) (*shardSchema, error) {
+// of returns the schemas of a shard.
+func (s *schemas) of(shard int) (*shardSchemas, error) {
 	of := &s.shard[shard]
 	of.once.Do(func() { of.err = s.parse(shard, of) })
-	if of.err != nil {
-		return nil, of.err
+	return of, of.err
+}
+
+// on returns the schema of a model or a join table on a shard.
+func (s *schemas) on(shard int, t reflect.Type) (*shardSchema, error) {
+	of, err := s.of(shard)
+	if err != nil {
+		return nil, err
 	}
 	if found := of.byType[t]; found != nil {
 		return found, nil
@@ -90,7 +96,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 		parsed.Table = s.Entry(shard).TableOn(on.base)
 		of.names[on.base] = parsed.Table
 		on.alias = on.base[strings.LastIndexByte(on.base, '.')+1:]
-		on.expr = &clause.Expr{SQL: db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias)}
+		on.expr = named(db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias))
 		on.table = clause.Table{Name: on.expr.SQL, Raw: true}
 		on.from = clause.From{Tables: []clause.Table{on.table}}
 		of.texts[on.expr.SQL] = true
@@ -111,7 +117,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 func (s *schemas) planShard(shard int) *fill.Shard {
 	class := s.Entry(shard).Class
 	return fill.NewShard(class.Residue, class.Modulus, func(of *schema.Schema, key any) error {
-		return keyRules{s.Topology}.checkKey(of, key, shard)
+		return keyRules{s.Topology}.checkID(of, of.PrioritizedPrimaryField, key, shard)
 	})
 }
 
@@ -119,8 +125,8 @@ func (s *schemas) planShard(shard int) *fill.Shard {
 const usualText = 256
 
 // name makes a statement use the table of the shard, and reports whether it does so under the name that the
-// table has in the model. An INSERT does not. If open is set, the table of the shard is left open.
-func (on *shardSchema) name(stmt *gorm.Statement, what verb, open bool) (aliased bool) {
+// table has in the model. An INSERT does not.
+func (on *shardSchema) name(stmt *gorm.Statement, what verb) (aliased bool) {
 	stmt.TableExpr, stmt.Table = nil, on.schema.Table
 	switch {
 	case on.alias == "" || what == creates:
@@ -132,10 +138,7 @@ func (on *shardSchema) name(stmt *gorm.Statement, what verb, open bool) (aliased
 		}
 		stmt.SQL.Grow(usualText) // GORM's own guess has no room for the alias.
 		of.Name, of.Expression = "FROM", on.from
-		if open {
-			from.Tables = []clause.Table{{Name: on.open(stmt), Raw: true}}
-			of.Expression = from
-		} else if len(from.Joins) > 0 {
+		if len(from.Joins) > 0 {
 			from.Tables = []clause.Table{on.table}
 			of.Expression = from
 		}
@@ -146,18 +149,9 @@ func (on *shardSchema) name(stmt *gorm.Statement, what verb, open bool) (aliased
 		return true
 	}
 	if space, table, qualified := strings.Cut(on.schema.Table, "."); qualified {
-		stmt.TableExpr, stmt.Table = &clause.Expr{SQL: stmt.Quote(space) + "." + stmt.Quote(table)}, table
+		stmt.TableExpr, stmt.Table = named(stmt.Quote(space)+"."+stmt.Quote(table)), table
 	}
 	return false
-}
-
-// open is expr with a placeholder in the place of the table's name.
-func (on *shardSchema) open(stmt *gorm.Statement) string {
-	text := stmt.Quote(string(openTable)) + " AS " + stmt.Quote(on.alias)
-	if space, _, qualified := strings.Cut(on.schema.Table, "."); qualified {
-		text = stmt.Quote(space) + "." + text
-	}
-	return text
 }
 
 // deletesByAlias reports whether a DELETE can call its table by another name. MySQL and MariaDB before 11.6
