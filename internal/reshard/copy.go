@@ -23,19 +23,14 @@ const maxKeys = 500
 // inOne reports whether both tables are in one database.
 func (mv *move) inOne() bool { return mv.from.side.d == mv.to.side.d }
 
-// belongs is the condition that the row with a key is one that this move copies.
-func (m *copier) belongs(mv *move, key string) string {
-	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.Mask, mv.modulus, mv.residue)
-}
-
 // copies reports whether the row with a key is one that this move copies.
 func (m *copier) copies(mv *move, key int64) bool { return int(key&m.Mask)%mv.modulus == mv.residue }
 
 // copyAll copies all rows that are not copied yet.
 func (m *copier) copyAll(ctx context.Context) error {
 	for _, mv := range m.moves {
-		of, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+" WHERE "+
-			m.belongs(mv, mv.from.side.d.Quote(mv.from.Key)))
+		of, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+
+			" WHERE "+mv.belongs)
 		if err != nil {
 			return err
 		}
@@ -88,16 +83,12 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 		if !mv.inOne() {
 			reader = src.pool
 		}
-		key := src.Quote(mv.from.Key)
-		ends, err := numbers(ctx, reader, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s "+
-			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), r.last, m.belongs(mv, key), m.Chunk-1))
+		where, end, err := (&comparer{m.machine}).nextChunk(ctx, mv, reader, r.last)
 		if err != nil {
 			return err
 		}
-		end := append(ends, math.MaxInt64)[0]
-		where := fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, r.last, end)
-		strangers, err := numbers(ctx, q, "SELECT "+key+" FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv, key)+
-			" AND "+where+" LIMIT 1")
+		strangers, err := numbers(ctx, q, "SELECT "+d.Quote(mv.to.Key)+" FROM "+mv.to.quoted()+" WHERE "+
+			mv.belongs+" AND "+where+" LIMIT 1")
 		if err == nil && len(strangers) > 0 {
 			err = errStranger(mv, strangers[0])
 		}
@@ -141,13 +132,12 @@ func (m *copier) insert(ctx context.Context, mv *move, reader, q gorm.ConnPool, 
 		return m.insertRows(ctx, mv, q, rows, begin, end)
 	}
 	return run(ctx, q, begin+"SELECT "+d.QuoteAll(names)+" FROM "+mv.from.quoted()+" WHERE "+
-		m.belongs(mv, d.Quote(mv.from.Key))+" AND "+where+end)
+		mv.belongs+" AND "+where+end)
 }
 
 // copied counts the copies that meet a condition.
 func (m *copier) copied(ctx context.Context, mv *move, q gorm.ConnPool, where string) (int64, error) {
-	return number(ctx, q, "SELECT COUNT(*) FROM "+mv.to.quoted()+" WHERE "+
-		m.belongs(mv, mv.to.side.d.Quote(mv.to.Key))+" AND "+where)
+	return number(ctx, q, "SELECT COUNT(*) FROM "+mv.to.quoted()+" WHERE "+mv.belongs+" AND "+where)
 }
 
 // maxArguments bounds the arguments of one statement. SQLite allows 32,766.
@@ -374,7 +364,7 @@ func (m *copier) apply(ctx context.Context, mv *move, h held, keys []int64) (dif
 				list(some))
 			before, err := m.copied(ctx, mv, q, where)
 			if err == nil {
-				err = run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv, key)+" AND "+where)
+				err = run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+mv.belongs+" AND "+where)
 			}
 			if err == nil {
 				err = m.insert(ctx, mv, reader, q, where)

@@ -282,25 +282,25 @@ func (d *database) columnsOf(
 	ctx context.Context, q gorm.ConnPool, table string,
 ) (columns []column, err error) {
 	space, name := splitName(table)
-	query := "SELECT name, '', '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
+	query := "SELECT name, '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
 	args := []any{name, space}
 	switch d.Kind {
 	case dialect.PostgreSQL:
-		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute WHERE attrelid = " +
+		query = "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
 			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
 		args = []any{d.Quoted(table)}
 	case dialect.MySQL:
-		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') FROM " +
-			"information_schema.COLUMNS WHERE TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), " +
-			"DATABASE()) AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
+		query = "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND " +
+			"TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND COALESCE(GENERATION_EXPRESSION, '') = '' " +
+			"ORDER BY ORDINAL_POSITION"
 	default:
 		if space == "" {
 			args[1] = "main"
 		}
 	}
-	rows, err := texts(ctx, q, 3, query, args...)
+	rows, err := texts(ctx, q, 2, query, args...)
 	for _, row := range rows {
-		columns = append(columns, column{row[0], strings.ToLower(row[1]), row[2]})
+		columns = append(columns, column{row[0], strings.ToLower(row[1])})
 	}
 	if err == nil && columns == nil {
 		err = fmt.Errorf("%w: the table %s is not there", errs.ErrSharding, table)

@@ -134,6 +134,7 @@ type move struct {
 	from, to         *table
 	id               string // in the journal
 	residue, modulus int    // the class of these rows
+	belongs          string // the condition that a row of one of the tables is one of these
 	columns, into    []column
 }
 
@@ -171,7 +172,9 @@ func (j *Job) open() (*machine, error) {
 			}
 			for i, t := range from.tables {
 				m.moves = append(m.moves, &move{from: t, to: to.tables[i], residue: finer.Residue,
-					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1)})
+					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1),
+					belongs: fmt.Sprintf("(%s & %d) %% %d = %d", from.d.Quote(t.Key), j.Mask, finer.Modulus,
+						finer.Residue)})
 			}
 		}
 	}
