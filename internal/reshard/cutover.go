@@ -216,13 +216,13 @@ func (m *cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name str
 
 // retreat gives the old tables their names back, and opens their entries. These are still valid.
 func (m *cutter) retreat(ctx context.Context) error {
-	err := m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
+	err := m.fenced(ctx, func(on held) error {
 		if _, err := m.locate(ctx); err != nil {
 			return err
 		}
 		for _, s := range m.from {
 			for _, t := range s.tables {
-				if err := m.rename(ctx, on(s.d), t, t.Name); err != nil {
+				if err := m.rename(ctx, on[s.d], t, t.Name); err != nil {
 					return err
 				}
 			}

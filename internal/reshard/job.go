@@ -342,7 +342,7 @@ func (j *Job) Drop(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
+		err = m.fenced(ctx, func(on held) error {
 			return m.dropTables(ctx, on, m.to, false)
 		})
 	}
@@ -380,7 +380,7 @@ func (j *Job) Clean(ctx context.Context) error {
 		err = (&checker{m}).validateForeignKeys(ctx)
 	}
 	if err == nil {
-		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
+		err = m.fenced(ctx, func(on held) error {
 			return m.dropTables(ctx, on, m.from, true)
 		})
 	}
@@ -410,9 +410,7 @@ func (m *machine) checkLate(ctx context.Context, s *side) error {
 }
 
 // dropTables drops the tables of some entries that are there, whatever foreign keys they have to each other.
-func (m *machine) dropTables(
-	ctx context.Context, on func(*database) gorm.ConnPool, sides []*side, away bool,
-) error {
+func (m *machine) dropTables(ctx context.Context, on held, sides []*side, away bool) error {
 	for _, s := range sides {
 		var names []string
 		for _, t := range s.tables {
@@ -426,7 +424,7 @@ func (m *machine) dropTables(
 			names = []string{strings.Join(names, ", ")} // It drops both ends of a foreign key only together.
 		}
 		for _, name := range names {
-			if err := run(ctx, on(s.d), "DROP TABLE IF EXISTS "+name); err != nil {
+			if err := run(ctx, on[s.d], "DROP TABLE IF EXISTS "+name); err != nil {
 				return err
 			}
 			if err := m.reached(stepDropped); err != nil {
