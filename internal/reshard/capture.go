@@ -22,7 +22,7 @@ type trigger struct{ name, create string }
 // triggersFor returns the triggers of a table.
 func (m *capturer) triggersFor(s *side, t *table) []trigger {
 	d := s.d
-	key := d.Quote(t.Key)
+	key := d.Quote(t.Column)
 	begin := fmt.Sprintf("%s_%d", s.begin, t.n)
 	into := "INSERT INTO " + d.Quoted(onTable(d, s.keys)) + " (t, k) "
 	list := func(row string) string { return fmt.Sprintf("%sVALUES (%d, %s.%s)", into, t.n, row, key) }
@@ -63,7 +63,7 @@ func onTable(d *database, table string) string {
 // because programs have none on the table of the keys, and finds nothing by a search path of theirs. Without
 // a key, every row may have changed.
 func (m *capturer) function(s *side, t *table) string {
-	keys, key := s.d.Quoted(s.keys), s.d.Quote(t.Key)
+	keys, key := s.d.Quoted(s.keys), s.d.Quote(t.Column)
 	if space, _ := splitName(s.keys); space == "" {
 		keys = "%s." + keys
 	}

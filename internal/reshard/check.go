@@ -37,6 +37,33 @@ func (m *checker) check(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", errs.ErrSharding, strings.Join(found, "; "))
 }
 
+// checkColocated refuses to part rows from those that their keys are like. Keys from when WithShards was
+// smaller may be colocated by the old modulus only.
+func (m *checker) checkColocated(ctx context.Context) error {
+	modulus := 0
+	for _, s := range m.to {
+		modulus = max(modulus, s.Modulus)
+	}
+	for _, s := range m.from {
+		for _, t := range s.tables {
+			for _, check := range t.Checks[min(1, len(t.Checks)):] {
+				apart, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND "+
+					"(%[1]s & %[4]d) %% %[5]d <> (%[3]s & %[4]d) %% %[5]d LIMIT 1", t.Checks[0].Column, t.quoted(),
+					check.Column, m.Mask, modulus))
+				if err != nil {
+					return fmt.Errorf("looking at %s: %w", t.now, err)
+				}
+				if len(apart) > 0 {
+					return fmt.Errorf("%w: the row %d of %s would not be colocated with that of its %s by the modulus "+
+						"%d: its key was made when WithShards was smaller: give such rows new keys, or keep the shard "+
+						"as it is", errs.ErrSharding, apart[0], t.now, check.Column, modulus)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // exists reports whether a table is there.
 func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
 	space, name := splitName(table)

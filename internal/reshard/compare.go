@@ -78,7 +78,7 @@ func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 func (m *comparer) nextChunk(
 	ctx context.Context, mv *move, q gorm.ConnPool, last int64,
 ) (where string, end int64, err error) {
-	key := mv.from.side.d.Quote(mv.from.Key)
+	key := mv.from.side.d.Quote(mv.from.Column)
 	ends, err := numbers(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s ORDER BY %[1]s "+
 		"LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, mv.belongs, m.Chunk-1))
 	end = append(ends, math.MaxInt64)[0]
@@ -179,7 +179,7 @@ func (m *comparer) readRows(
 	if t == mv.to {
 		columns = mv.into
 	}
-	read := []string{d.Quote(t.Key)}
+	read := []string{d.Quote(t.Column)}
 	isText := make([]bool, len(columns))
 	for i, c := range columns {
 		var expression string

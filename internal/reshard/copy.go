@@ -87,7 +87,7 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 		if err != nil {
 			return err
 		}
-		strangers, err := numbers(ctx, q, "SELECT "+d.Quote(mv.to.Key)+" FROM "+mv.to.quoted()+" WHERE "+
+		strangers, err := numbers(ctx, q, "SELECT "+d.Quote(mv.to.Column)+" FROM "+mv.to.quoted()+" WHERE "+
 			mv.belongs+" AND "+where+" LIMIT 1")
 		if err == nil && len(strangers) > 0 {
 			err = errStranger(mv, strangers[0])
@@ -122,7 +122,8 @@ func (m *copier) insert(ctx context.Context, mv *move, reader, q gorm.ConnPool, 
 		begin += "OVERRIDING SYSTEM VALUE "
 	case dialect.MySQL:
 		// IGNORE would also ignore values that do not fit.
-		end = " ON DUPLICATE KEY UPDATE " + d.Quote(mv.to.Key) + " = " + mv.to.quoted() + "." + d.Quote(mv.to.Key)
+		key := d.Quote(mv.to.Column)
+		end = " ON DUPLICATE KEY UPDATE " + key + " = " + mv.to.quoted() + "." + key
 	}
 	if !mv.inOne() {
 		rows, err := (&comparer{m.machine}).readRows(ctx, mv, mv.from, reader, where)
@@ -200,7 +201,7 @@ func (t *table) choose(ctx context.Context) error {
 	}
 	keys := func(where, order string) ([]int64, error) {
 		return numbers(ctx, d.pool, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %[1]s %[4]s LIMIT 1",
-			d.Quote(t.Key), t.quoted(), where, order))
+			d.Quote(t.Column), t.quoted(), where, order))
 	}
 	greatest, err := keys("1 = 1", "DESC")
 	if err != nil || len(greatest) == 0 {
@@ -210,7 +211,7 @@ func (t *table) choose(ctx context.Context) error {
 	for least := next; err == nil && len(next) > 0 && next[0] <= greatest[0]; {
 		t.witnesses[next[0]] = true
 		after := next[0] + (greatest[0]-least[0])/maxWitnesses
-		next, err = keys(fmt.Sprintf("%s > %d", d.Quote(t.Key), after), "ASC")
+		next, err = keys(fmt.Sprintf("%s > %d", d.Quote(t.Column), after), "ASC")
 	}
 	return err
 }
@@ -251,7 +252,7 @@ var errUnseen = errors.New("rows were written that no trigger has seen")
 func errStranger(mv *move, key int64) error {
 	return fmt.Errorf("%w: the table %s has a row with %s = %d that somebody has written to it before the "+
 		"cutover, when programs use %s: store the row by the router if it is wanted, delete it from %[2]s, and "+
-		"call this again", errs.ErrSharding, mv.to.Name, mv.to.Key, key, mv.from.now)
+		"call this again", errs.ErrSharding, mv.to.Name, mv.to.Column, key, mv.from.now)
 }
 
 // errMisplaced is the error of a row in a table where the router would not look for it.
@@ -341,7 +342,7 @@ func (m *copier) drain(
 
 // numbersIn returns those of some keys that a table has.
 func numbersIn(ctx context.Context, q gorm.ConnPool, t *table, keys []int64) ([]int64, error) {
-	key := t.side.d.Quote(t.Key)
+	key := t.side.d.Quote(t.Column)
 	return numbers(ctx, q, "SELECT "+key+" FROM "+t.quoted()+" WHERE "+key+" IN ("+list(keys)+")")
 }
 
@@ -358,7 +359,7 @@ func (m *copier) apply(ctx context.Context, mv *move, h held, keys []int64) (dif
 			if !mv.inOne() {
 				reader = h.reader(mv.from.side.d)
 			}
-			key := mv.to.side.d.Quote(mv.to.Key)
+			key := mv.to.side.d.Quote(mv.to.Column)
 			// The range keeps PostgreSQL from reading the whole table if it knows little about it.
 			where := fmt.Sprintf("%s BETWEEN %d AND %d AND %[1]s IN (%[4]s)", key, some[0], some[len(some)-1],
 				list(some))

@@ -33,6 +33,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // Job says what becomes of which shards. It is not safe for concurrent use; several processes may run the
@@ -58,14 +59,12 @@ type Job struct {
 
 // Entry is a shard: where the rows of a class are.
 type Entry struct {
-	DB               *gorm.DB
-	Residue, Modulus int
-	Tables           []Table // in all entries of a job, those of the same models in the same order
+	shardmap.Class
+	DB *gorm.DB
+	// Tables are those of the same models in the same order in all entries of a job. The column of a table
+	// tells the shard of a row. Several rows may have the same value there.
+	Tables []shardmap.Table
 }
-
-// Table is a table of a shard. Its key is the column of integers that tells the shard of a row. Several rows
-// may have the same.
-type Table struct{ Name, Key string }
 
 // Map is what a job changes in the shard map. Each function does nothing if it has been done, and is an error
 // if the map has gone on since.
@@ -116,7 +115,7 @@ type side struct {
 
 // table is a table of an entry.
 type table struct {
-	Table
+	shardmap.Table
 	side *side
 	n    int    // the position in the entry
 	away string // what an old table is called in the end
@@ -173,7 +172,7 @@ func (j *Job) open() (*machine, error) {
 			for i, t := range from.tables {
 				m.moves = append(m.moves, &move{from: t, to: to.tables[i], residue: finer.Residue,
 					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1),
-					belongs: fmt.Sprintf("(%s & %d) %% %d = %d", from.d.Quote(t.Key), j.Mask, finer.Modulus,
+					belongs: fmt.Sprintf("(%s & %d) %% %d = %d", from.d.Quote(t.Column), j.Mask, finer.Modulus,
 						finer.Residue)})
 			}
 		}
@@ -201,6 +200,10 @@ func (m *machine) openSide(e *Entry, i int) (*side, error) {
 	}
 	s.keys = beside(e.Tables[0].Name, s.begin+"_keys")
 	for n, of := range e.Tables {
+		if of.Column == "" {
+			return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
+				errs.ErrSharding, of.Base)
+		}
 		s.tables = append(s.tables, &table{Table: of, side: s, n: n, now: of.Name, away: awayName(of.Name)})
 	}
 	return s, nil
@@ -267,6 +270,9 @@ func (m *machine) failed(doing string, err error) error {
 // Check refuses what Run would refuse, and makes nothing.
 func (j *Job) Check(ctx context.Context) error {
 	m, err := j.open()
+	if err == nil {
+		err = (&checker{m}).checkColocated(ctx)
+	}
 	if err == nil {
 		err = (&checker{m}).check(ctx)
 	}

@@ -137,9 +137,8 @@ func (m *machine) fenced(ctx context.Context, do func(on held) error) error {
 		if m.home.Kind != dialect.MySQL { // where such a statement would end the transaction
 			on[m.home] = q
 		}
-		return m.onConnections(ctx, m.dbs, on, func(_ *database, c *sql.Conn, next func(gorm.ConnPool) error) error {
-			return next(c)
-		}, func() error { return do(on) })
+		asTheyAre := func(_ *database, c *sql.Conn, next func(gorm.ConnPool) error) error { return next(c) }
+		return m.onConnections(ctx, m.dbs, on, asTheyAre, func() error { return do(on) })
 	})
 }
 

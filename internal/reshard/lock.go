@@ -73,8 +73,8 @@ func (m *locker) patiently(ctx context.Context, sides []*side, try func() error)
 	for _, s := range sides {
 		who = append(who, s.inTheWay(ctx))
 	}
-	return fmt.Errorf("%w: a transaction that uses the tables of the shard has not ended within %v, and writes "+
-		"go on as before. %s. End it, and call this again: %w", errs.ErrSharding, m.Budget,
+	return fmt.Errorf("%w: a transaction that uses the tables of the shard has not ended within %v, and "+
+		"writes go on as before. %s. End it, and call this again: %w", errs.ErrSharding, m.Budget,
 		strings.Join(who, "; "), err)
 }
 
@@ -121,9 +121,10 @@ func (m *locker) locked(ctx context.Context, do func(h held) error) (stopped tim
 	}
 	err = m.patiently(ctx, m.from, func() error {
 		since, h := time.Now(), held{}
-		err := m.onConnections(ctx, dbs, h, func(d *database, c *sql.Conn, next func(q gorm.ConnPool) error) error {
-			return d.lock(ctx, c, tables[d], next)
-		}, func() error { return do(h) })
+		lock := func(d *database, c *sql.Conn, next func(gorm.ConnPool) error) error {
+			return m.lock(ctx, d, c, tables[d], next)
+		}
+		err := m.onConnections(ctx, dbs, h, lock, func() error { return do(h) })
 		stopped = time.Since(since)
 		return err
 	})
@@ -154,11 +155,11 @@ func (m *locker) others(d *database) []string {
 }
 
 // lock locks tables, and calls do. Where a transaction has the lock, it is committed then.
-func (d *database) lock(
-	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
+func (m *locker) lock(
+	ctx context.Context, d *database, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) (err error) {
 	if d.Kind == dialect.MySQL {
-		// Without a transaction, each statement commits what it has done, and UNLOCK TABLES has nothing to commit.
+		// Without a transaction, each statement commits what it has done, and UNLOCK TABLES commits nothing.
 		err = d.impatiently(ctx, c, func() error {
 			return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
 		})
@@ -172,7 +173,8 @@ func (d *database) lock(
 		// A transaction of SQLite that begins with a read would not be let in later.
 		statements := []string{"DELETE FROM " + tables[0] + " WHERE 1 = 0"}
 		if d.Kind == dialect.PostgreSQL {
-			statements = []string{d.shortWait(), "LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS EXCLUSIVE MODE"}
+			statements = []string{d.shortWait(),
+				"LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS EXCLUSIVE MODE"}
 		}
 		if err := run(ctx, q, statements...); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -116,8 +117,9 @@ func open(t testing.TB, target dbtest.Target, k kind) (dsns []string, dbs []*gor
 }
 
 func (w *world) entry(db *gorm.DB, class [2]int, suffix string) Entry {
-	return Entry{DB: db, Residue: class[0], Modulus: class[1], Tables: []Table{
-		{"orders" + suffix, "id"}, {"items" + suffix, "id"}, {"tags" + suffix, "order_id"},
+	return Entry{DB: db, Class: shardmap.Class{Residue: class[0], Modulus: class[1]}, Tables: []shardmap.Table{
+		{Name: "orders" + suffix, Column: "id"}, {Name: "items" + suffix, Column: "id"},
+		{Name: "tags" + suffix, Column: "order_id"},
 	}}
 }
 

@@ -87,17 +87,15 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 func (s *Status) addJobs(ctx context.Context, dbs []*gorm.DB, held map[string][]Entry) error {
 	jobs, err := readJobs(ctx, dbs, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
 	for _, j := range jobs {
-		of := JobStatus{Name: j.Name, Base: j.Base, Over: true}
 		entries, _ := valid(held[j.Base])
+		status := JobStatus{Name: j.Name, Base: j.Base, Over: j.isOver(entries)}
 		for _, e := range j.From {
-			of.From = append(of.From, e.String())
-			of.Over = of.Over && !slices.ContainsFunc(entries,
-				func(other Entry) bool { return other.open() == e })
+			status.From = append(status.From, e.String())
 		}
 		for _, e := range j.To {
-			of.To = append(of.To, e.String())
+			status.To = append(status.To, e.String())
 		}
-		s.Reshardings = append(s.Reshardings, of)
+		s.Reshardings = append(s.Reshardings, status)
 	}
 	return err
 }
