@@ -47,17 +47,20 @@ type Settings struct {
 	// second. If a transaction is in the way for longer, the error names it, and the call can be repeated. On
 	// SQLite, the other steps wait as long for another writer, beside the busy timeout of the connection.
 	Budget time.Duration
-	// Progress, if it is set, is called after each chunk.
+	// Progress, if it is set, is called before anything is made, and after each chunk.
 	Progress func(Progress)
 }
 
 // Progress is how far a change is.
 type Progress struct {
-	Step      string // copy, drain, compare or cutover
+	Step      string // check, copy, drain or compare
 	Table     string
 	Rows, Of  int64 // done, and in all, as far as they are known
 	PerSecond float64
 	Left      time.Duration
+	// Bytes is the space that the copies will take, in the step check, which comes before anything is made. The
+	// catalog of the database estimates it. On SQLite it is the size of the file, and the copies take less.
+	Bytes int64
 }
 
 // Split divides the shard of a class into factor parts. The part i has the residue of the class plus i times

@@ -64,6 +64,24 @@ func (m *checker) checkColocated(ctx context.Context) error {
 	return nil
 }
 
+// space estimates how many bytes the copies of all rows take.
+func (m *checker) space(ctx context.Context) (bytes int64, err error) {
+	for _, s := range m.from {
+		for _, t := range s.tables {
+			schema, name := splitName(t.now)
+			query, args := s.d.Bytes(t.quoted(), schema, name)
+			n, err := number(ctx, s.d.pool, query, args...)
+			if err != nil {
+				return 0, fmt.Errorf("the size of %s: %w", t.now, err)
+			}
+			if bytes += n; s.d.Embedded { // It is the size of the file.
+				return n, nil
+			}
+		}
+	}
+	return bytes, nil
+}
+
 // exists reports whether a table is there.
 func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
 	space, name := splitName(table)

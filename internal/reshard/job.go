@@ -80,11 +80,12 @@ type Map interface {
 
 // Progress says how far a job is.
 type Progress struct {
-	Step      string // copy, drain, compare, cutover
+	Step      string // check, copy, drain, compare
 	Table     string // the one that is filled, or read
 	Rows, Of  int64  // done, and in all, as far as they are known
 	PerSecond float64
 	Left      time.Duration
+	Bytes     int64 // of the copies, in the step check
 }
 
 // The defaults of a job.
@@ -267,7 +268,7 @@ func (m *machine) failed(doing string, err error) error {
 	return fmt.Errorf("snowflakeplugin: reshard %s: %s: %w", m.Name, doing, err)
 }
 
-// Check refuses what Run would refuse, and makes nothing.
+// Check refuses what Run would refuse, reports how much space the copies need, and makes nothing.
 func (j *Job) Check(ctx context.Context) error {
 	m, err := j.open()
 	if err == nil {
@@ -275,6 +276,13 @@ func (j *Job) Check(ctx context.Context) error {
 	}
 	if err == nil {
 		err = (&checker{m}).check(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	bytes, err := (&checker{m}).space(ctx)
+	if err == nil {
+		m.Progress(Progress{Step: "check", Bytes: bytes})
 	}
 	return err
 }
