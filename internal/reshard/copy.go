@@ -50,9 +50,7 @@ func (m *copier) copyAll(ctx context.Context) error {
 				p.Left = time.Duration(float64(p.Of-p.Rows) / p.PerSecond * float64(time.Second))
 			}
 			m.Progress(p)
-			if err := m.reached(stepCopied); err != nil {
-				return err
-			}
+			m.reached(stepCopied)
 			if m.RowsPerSecond == 0 {
 				continue
 			}
@@ -182,9 +180,7 @@ func (m *copier) approach(ctx context.Context) error {
 		}
 		m.Progress(Progress{Step: "compare", Table: mv.to.Name})
 	}
-	if err := m.reached(stepCompared); err != nil {
-		return err
-	}
+	m.reached(stepCompared)
 	return m.drainOpen(ctx)
 }
 
@@ -229,9 +225,7 @@ func (m *copier) drainOpen(ctx context.Context) error {
 			all += n
 		}
 		m.Progress(Progress{Step: "drain", Rows: all})
-		if err := m.reached(stepDrained); err != nil {
-			return err
-		}
+		m.reached(stepDrained)
 		if all < int64(limit) && time.Since(since) < shortRound {
 			return nil
 		}
@@ -325,9 +319,7 @@ func (m *copier) drain(
 			}
 		}
 	}
-	if err := m.reached(stepApplied); err != nil {
-		return 0, nil, err
-	}
+	m.reached(stepApplied)
 	err = h.write(ctx, s.d, func(q gorm.ConnPool) error {
 		for n, t := range s.tables {
 			if err := s.enlist(ctx, q, t, again[n]); err != nil {

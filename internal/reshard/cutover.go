@@ -32,20 +32,14 @@ func (m *cutter) cutover(ctx context.Context) (stopped time.Duration, err error)
 		if err := m.note(ctx, phaseCutting); err != nil {
 			return 0, err
 		}
-		err = m.reached(stepCutting)
-		if err == nil {
-			err = m.Map.Close(ctx)
-		}
-		if err == nil {
-			err = m.reached(stepClosed)
-		}
+		m.reached(stepCutting)
+		err = m.Map.Close(ctx)
+		m.reached(stepClosed)
 	}
 	if err == nil {
 		stopped, err = (&locker{m.machine}).locked(ctx, func(h held) error { return m.cut(ctx, h) })
 	}
-	if err == nil {
-		err = m.reached(stepCut)
-	}
+	m.reached(stepCut)
 	if m.atomic {
 		return stopped, err
 	}
@@ -56,9 +50,7 @@ func (m *cutter) cutover(ctx context.Context) (stopped time.Duration, err error)
 	if err := m.note(ctx, phaseReplacing); err != nil {
 		return stopped, err
 	}
-	if err := m.reached(stepReplacing); err != nil {
-		return stopped, err
-	}
+	m.reached(stepReplacing)
 	err = m.finish(ctx)
 	return time.Since(since), err
 }
@@ -72,23 +64,17 @@ func (m *cutter) cut(ctx context.Context, h held) error {
 	if err != nil {
 		return err
 	}
-	if err := m.reached(stepLocked); err != nil {
-		return err
-	}
+	m.reached(stepLocked)
 	if err := m.settle(ctx, h); err != nil {
 		return err
 	}
-	if err := m.reached(stepSettled); err != nil {
-		return err
-	}
+	m.reached(stepSettled)
 	for _, s := range m.from {
 		for _, t := range s.tables {
 			if err := m.rename(ctx, h[s.d], t, t.away); err != nil {
 				return err
 			}
-			if err := m.reached(stepRenamed); err != nil {
-				return err
-			}
+			m.reached(stepRenamed)
 		}
 	}
 	if !m.atomic {
@@ -98,10 +84,9 @@ func (m *cutter) cut(ctx context.Context, h held) error {
 	if err := m.noteIn(ctx, q, phaseCut); err != nil {
 		return err
 	}
-	if err := m.Map.Replace(ctx, m.home.handle(ctx, q)); err != nil {
-		return err
-	}
-	return m.reached(stepReplaced)
+	err = m.Map.Replace(ctx, m.home.handle(ctx, q))
+	m.reached(stepReplaced)
+	return err
 }
 
 // settle copies and compares what is listed, while nobody can add to that.
@@ -244,14 +229,10 @@ func (m *cutter) finish(ctx context.Context) error {
 	if err := m.Map.Replace(ctx, nil); err != nil {
 		return err
 	}
-	if err := m.reached(stepEntered); err != nil {
-		return err
-	}
+	m.reached(stepEntered)
 	if err := m.Map.Open(ctx); err != nil {
 		return err
 	}
-	if err := m.reached(stepOpened); err != nil {
-		return err
-	}
+	m.reached(stepOpened)
 	return m.note(ctx, phaseCut)
 }

@@ -54,7 +54,7 @@ type Job struct {
 	Budget        time.Duration // how long the cutover tries to get its lock; the default is one second
 	Progress      func(Progress)
 
-	failpoint func(step) error // only tests have one
+	reached func(step) // tells a test where the job is
 }
 
 // Entry is a shard: where the rows of a class are.
@@ -150,6 +150,9 @@ func (j *Job) open() (*machine, error) {
 	if j.Progress == nil {
 		j.Progress = func(Progress) {}
 	}
+	if j.reached == nil {
+		j.reached = func(step) {}
+	}
 	for _, of := range [...]struct {
 		entries []Entry
 		sides   *[]*side
@@ -224,9 +227,7 @@ func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
 	if err == nil {
 		at, err = m.take(ctx)
 	}
-	if err == nil {
-		err = m.reached(stepTaken)
-	}
+	m.reached(stepTaken)
 	if err != nil {
 		return 0, m.failed("beginning", err)
 	}
@@ -300,9 +301,7 @@ func (m *machine) prepare(ctx context.Context) error {
 		if err := m.Make(ctx); err != nil {
 			return err
 		}
-		if err := m.reached(stepMade); err != nil {
-			return err
-		}
+		m.reached(stepMade)
 	}
 	if err := (&comparer{m}).readColumns(ctx); err != nil || begun {
 		return err
@@ -350,20 +349,24 @@ func (j *Job) Drop(ctx context.Context) error {
 	if err == nil {
 		err = (&cutter{m}).retreat(ctx)
 	}
+	if err == nil {
+		err = m.end(ctx, m.to)
+	}
+	return m.failed("dropping", err)
+}
+
+// end drops tables that nobody reads, removes what the job has made beside them, and forgets the job.
+func (m *machine) end(ctx context.Context, sides []*side) error {
+	err := m.fenced(ctx, func(on held) error { return m.dropTables(ctx, on, sides) })
 	for _, s := range m.from {
 		if err == nil {
 			err = (&capturer{m}).release(ctx, s)
 		}
 	}
 	if err == nil {
-		err = m.fenced(ctx, func(on held) error {
-			return m.dropTables(ctx, on, m.to, false)
-		})
-	}
-	if err == nil {
 		err = m.forget(ctx)
 	}
-	return m.failed("dropping", err)
+	return err
 }
 
 // Clean drops the old tables after the cutover, and forgets the job.
@@ -382,10 +385,11 @@ func (j *Job) Clean(ctx context.Context) error {
 		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding,
 			m.Name)
 	}
-	if _, err = m.take(ctx); err == nil {
-		_, err = m.locate(ctx)
-	}
+	_, err = m.take(ctx)
 	for _, s := range m.from {
+		for _, t := range s.tables {
+			t.now = t.away
+		}
 		if err == nil {
 			err = m.checkLate(ctx, s)
 		}
@@ -394,17 +398,7 @@ func (j *Job) Clean(ctx context.Context) error {
 		err = (&checker{m}).validateForeignKeys(ctx)
 	}
 	if err == nil {
-		err = m.fenced(ctx, func(on held) error {
-			return m.dropTables(ctx, on, m.from, true)
-		})
-	}
-	for _, s := range m.from {
-		if err == nil {
-			err = (&capturer{m}).release(ctx, s)
-		}
-	}
-	if err == nil {
-		err = m.forget(ctx)
+		err = m.end(ctx, m.from)
 	}
 	return m.failed("cleaning", err)
 }
@@ -424,15 +418,11 @@ func (m *machine) checkLate(ctx context.Context, s *side) error {
 }
 
 // dropTables drops the tables of some entries that are there, whatever foreign keys they have to each other.
-func (m *machine) dropTables(ctx context.Context, on held, sides []*side, away bool) error {
+func (m *machine) dropTables(ctx context.Context, on held, sides []*side) error {
 	for _, s := range sides {
 		var names []string
 		for _, t := range s.tables {
-			name := t.Name
-			if away {
-				name = t.away
-			}
-			names = append(names, s.d.Quoted(name))
+			names = append(names, t.quoted())
 		}
 		if s.d.Kind == dialect.PostgreSQL {
 			names = []string{strings.Join(names, ", ")} // It drops both ends of a foreign key only together.
@@ -441,9 +431,7 @@ func (m *machine) dropTables(ctx context.Context, on held, sides []*side, away b
 			if err := run(ctx, on[s.d], "DROP TABLE IF EXISTS "+name); err != nil {
 				return err
 			}
-			if err := m.reached(stepDropped); err != nil {
-				return err
-			}
+			m.reached(stepDropped)
 		}
 	}
 	return nil
@@ -475,11 +463,3 @@ const (
 	stepDropped
 	lastStep
 )
-
-// reached tells a test where the job is.
-func (m *machine) reached(s step) error {
-	if m.failpoint == nil {
-		return nil
-	}
-	return m.failpoint(s)
-}

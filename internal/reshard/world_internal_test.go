@@ -2,7 +2,6 @@ package reshard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -464,5 +463,3 @@ func (w *world) has(word string) bool {
 	}
 	return false
 }
-
-var errStop = errors.New("stopped by the test")
