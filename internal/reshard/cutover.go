@@ -118,14 +118,16 @@ func (m *cutter) settle(ctx context.Context, h held) error {
 		}
 	}
 	if m.home.Kind == dialect.PostgreSQL {
-		return (&checker{m.machine}).addForeignKeys(ctx, h) // Its triggers see everything.
+		if err := (&checker{m.machine}).addForeignKeys(ctx, h); err != nil {
+			return err
+		}
 	}
 	return m.testify(ctx, h)
 }
 
-// testify finds out what no trigger has seen: on MySQL and MariaDB whether somebody has emptied an old table,
-// which takes as long for many rows as for few, unless all witnesses were written to. On SQLite a row may
-// have replaced another one, so its rows are counted.
+// testify finds out what no trigger has seen: whether somebody has emptied an old table, which takes as long
+// for many rows as for few, unless all witnesses were written to. On SQLite a row may have replaced another
+// one, so its rows are counted.
 func (m *cutter) testify(ctx context.Context, h held) error {
 	for n, first := range m.from[0].tables {
 		counted := false
