@@ -67,7 +67,9 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 				[]string{"ALTER TABLE items_10 DROP FOREIGN KEY falls"}, []string{"falls", "items_10", "RESTRICT"}})
 		case "sqlite":
 			all = append(all, obstacle{[]string{"CREATE TRIGGER elsewhere AFTER INSERT ON audits BEGIN DELETE FROM items_10; END"},
-				[]string{"DROP TRIGGER elsewhere"}, []string{"elsewhere"}})
+				[]string{"DROP TRIGGER elsewhere"}, []string{"elsewhere"}}, obstacle{
+				[]string{"ALTER TABLE items_10 ADD COLUMN other bigint REFERENCES audits (id)"},
+				[]string{"ALTER TABLE items_10 DROP COLUMN other"}, []string{"items_10", "the foreign key on the column other"}})
 		}
 		for _, o := range all {
 			for _, statement := range o.make {
