@@ -2,16 +2,15 @@ package snowflakeplugin_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
+	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 )
 
 // Parcel is a row that gorm.io/sharding has spread by UserID. Now it is colocated with its user, whose ID stays
@@ -30,112 +29,6 @@ type Stamp struct {
 	Price    int64
 }
 
-// NewKey is the map from old keys to new ones. It stays, because links outside of the database have old keys.
-type NewKey struct {
-	Old int64 `gorm:"primaryKey;autoIncrement:false"`
-	New snowflakeplugin.ID
-}
-
-// importer brings the rows of gorm.io/sharding to a router.
-type importer struct {
-	db     *gorm.DB // of the old tables and of the map
-	plugin *snowflakeplugin.Plugin
-	router *snowflakeplugin.Router
-}
-
-// parcels imports one old table from where it stands, by chunks. After an error or a crash it is called again:
-// what is done has its keys in the map and its rows in the shards, and is left as it is.
-func (im importer) parcels(ctx context.Context, table string, chunk int) (moved int, err error) {
-	for last := int64(0); ; {
-		var old []struct {
-			ID, UserID int64
-			Name       string
-		}
-		err := im.db.WithContext(ctx).Table(table).Where("id > ?", last).Order("id").Limit(chunk).Find(&old).Error
-		if err != nil || len(old) == 0 {
-			return moved, err
-		}
-		var keys []int64
-		for _, row := range old {
-			keys, last = append(keys, row.ID), row.ID
-		}
-		known, err := im.keysOf(ctx, keys)
-		if err != nil {
-			return moved, err
-		}
-		// The new keys go into the map first. So a row that was stored is always found again by its old key.
-		var made []NewKey
-		for _, row := range old {
-			if known[row.ID] == 0 {
-				id, err := im.plugin.NextLike(ctx, snowflakeplugin.ID(row.UserID))
-				if err != nil {
-					return moved, err
-				}
-				known[row.ID] = id
-				made = append(made, NewKey{row.ID, id})
-			}
-		}
-		if len(made) > 0 {
-			if err := im.db.WithContext(ctx).Create(&made).Error; err != nil {
-				return moved, err
-			}
-		}
-		rows := make([]Parcel, len(old))
-		for i, row := range old {
-			rows[i] = Parcel{ID: known[row.ID], UserID: snowflakeplugin.ID(row.UserID), Name: row.Name}
-		}
-		n, err := im.store(ctx, rows)
-		if moved += n; err != nil {
-			return moved, err
-		}
-	}
-}
-
-// store stores the rows that are not there yet.
-func (im importer) store(ctx context.Context, rows []Parcel) (int, error) {
-	var ids []snowflakeplugin.ID
-	for _, row := range rows {
-		ids = append(ids, row.ID)
-	}
-	var there []Parcel
-	var missing *snowflakeplugin.MissingError
-	switch err := im.router.Find(ctx, &there, ids); {
-	case err == nil:
-		return 0, nil
-	case !errors.As(err, &missing):
-		return 0, err
-	}
-	lacking := map[snowflakeplugin.ID]bool{}
-	for _, id := range missing.IDs {
-		lacking[id] = true
-	}
-	var left []Parcel
-	for _, row := range rows {
-		if lacking[row.ID] {
-			left = append(left, row)
-		}
-	}
-	return len(left), im.router.Create(ctx, left)
-}
-
-// keysOf looks old keys up in the map.
-func (im importer) keysOf(ctx context.Context, old []int64) (map[int64]snowflakeplugin.ID, error) {
-	var found []NewKey
-	err := im.db.WithContext(ctx).Where(clause.IN{Column: "old", Values: anyKeys(old)}).Find(&found).Error
-	known := map[int64]snowflakeplugin.ID{}
-	for _, k := range found {
-		known[k.Old] = k.New
-	}
-	return known, err
-}
-
-func anyKeys(keys []int64) (values []any) {
-	for _, key := range keys {
-		values = append(values, key)
-	}
-	return values
-}
-
 // The keys of gorm.io/sharding end with zeros and have the number of the table as node, so nearly all of them are of
 // shard 0. The rows get new keys, and a map leads from the old ones to them.
 func ExampleRouter_fromGormSharding() {
@@ -146,7 +39,8 @@ func ExampleRouter_fromGormSharding() {
 	exampleCheck(db.Exec("CREATE TABLE old_parcels_1 (id bigint PRIMARY KEY, user_id bigint, name varchar(100))").Error)
 	exampleCheck(db.Exec("INSERT INTO old_parcels_0 VALUES (1801234567890018304, 2, 'a'), (1801234567890022400, 4, 'b')").Error)
 	exampleCheck(db.Exec("INSERT INTO old_parcels_1 VALUES (1801234567890284544, 7, 'c')").Error)
-	exampleCheck(db.AutoMigrate(&NewKey{}))
+	exampleCheck(db.Exec("CREATE TABLE old_stamps (id bigint PRIMARY KEY, parcel_id bigint, price bigint)").Error)
+	exampleCheck(db.Exec("INSERT INTO old_stamps VALUES (1801234567890284544, 1801234567890284544, 80)").Error)
 
 	plugin := snowflakeplugin.New(
 		snowflakeplugin.WithLayout(generator.Twitter()),
@@ -159,26 +53,32 @@ func ExampleRouter_fromGormSharding() {
 		snowflakeplugin.ShardingConfig{Shards: shards, Databases: []*gorm.DB{db}}, &Parcel{}, &Stamp{})
 	exampleCheck(err)
 	exampleCheck(router.AutoMigrate(ctx))
-	im := importer{db, plugin, router}
 	for range 2 { // The second time finds nothing to do.
 		for table := range tables {
-			n, err := im.parcels(ctx, fmt.Sprintf("old_parcels_%d", table), 100)
+			n, err := resharding.Import(ctx, router, &Parcel{}, db.Table(fmt.Sprintf("old_parcels_%d", table)),
+				db.Table("parcel_keys"))
 			exampleCheck(err)
 			fmt.Println("table", table, "has brought", n)
 		}
 	}
-	known, err := im.keysOf(ctx, []int64{1801234567890284544})
+	// The children follow their parents, whose new keys are in the map.
+	stamps := db.Table("old_stamps AS s").Select("s.id, k.new AS parcel_id, s.price").
+		Joins("LEFT JOIN parcel_keys k ON k.old = s.parcel_id")
+	_, err = resharding.Import(ctx, router, &Stamp{}, stamps, db.Table("stamp_keys"))
 	exampleCheck(err)
+
+	var key resharding.NewKey
+	exampleCheck(db.Table("parcel_keys").Where("old = ?", 1801234567890284544).Take(&key).Error)
 	var c Parcel
 	handle, err := router.DB(ctx, &Parcel{}, 7) // the shard of the user
 	exampleCheck(err)
-	exampleCheck(handle.First(&c, known[1801234567890284544]).Error)
-	fmt.Println(c.Name, "of user", c.UserID, "is on shard", int64(c.ID)%shards)
+	exampleCheck(handle.Preload("Stamps").First(&c, key.New).Error)
+	fmt.Println(c.Name, "of user", c.UserID, "is on shard", int64(c.ID)%shards, "with a stamp of", c.Stamps[0].Price)
 	exampleCheck(plugin.Close(ctx))
 	// Output:
 	// table 0 has brought 2
 	// table 1 has brought 1
 	// table 0 has brought 0
 	// table 1 has brought 0
-	// c of user 7 is on shard 3
+	// c of user 7 is on shard 3 with a stamp of 80
 }

@@ -23,12 +23,9 @@ package resharding
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -50,17 +47,20 @@ type Settings struct {
 	// second. If a transaction is in the way for longer, the error names it, and the call can be repeated. On
 	// SQLite, the other steps wait as long for another writer, beside the busy timeout of the connection.
 	Budget time.Duration
-	// Progress, if it is set, is called after each chunk.
+	// Progress, if it is set, is called before anything is made, and after each chunk.
 	Progress func(Progress)
 }
 
 // Progress is how far a change is.
 type Progress struct {
-	Step      string // copy, drain, compare or cutover
+	Step      string // check, copy, drain or compare
 	Table     string
 	Rows, Of  int64 // done, and in all, as far as they are known
 	PerSecond float64
 	Left      time.Duration
+	// Bytes is the space that the copies will take, in the step check, which comes before anything is made. The
+	// catalog of the database estimates it. On SQLite it is the size of the file, and the copies take less.
+	Bytes int64
 }
 
 // Split divides the shard of a class into factor parts. The part i has the residue of the class plus i times
@@ -103,7 +103,7 @@ func Resume(ctx context.Context, r *snowflakeplugin.Router) error { return Setti
 func (s Settings) Split(
 	ctx context.Context, r *snowflakeplugin.Router, of Class, factor int, databases ...int,
 ) (stopped time.Duration, err error) {
-	return s.change(ctx, r, func(t *shardmap.Topology) (from, to []shardmap.Entry, err error) {
+	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
 		return t.Split(shardmap.Class(of), factor, databases...)
 	})
 }
@@ -112,7 +112,7 @@ func (s Settings) Split(
 func (s Settings) Join(
 	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
 ) (stopped time.Duration, err error) {
-	return s.change(ctx, r, func(t *shardmap.Topology) (from, to []shardmap.Entry, err error) {
+	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
 		return t.Join(shardmap.Class(of), database)
 	})
 }
@@ -121,7 +121,7 @@ func (s Settings) Join(
 func (s Settings) Move(
 	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
 ) (stopped time.Duration, err error) {
-	return s.change(ctx, r, func(t *shardmap.Topology) (from, to []shardmap.Entry, err error) {
+	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
 		return t.Move(shardmap.Class(of), database)
 	})
 }
@@ -165,66 +165,48 @@ func (s Settings) Resume(ctx context.Context, r *snowflakeplugin.Router) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := shardmap.Registry{Topology: current.Topology}.Jobs(ctx)
-	for _, j := range jobs {
+	changes, err := shardmap.Registry{Topology: current.Topology}.Changes(ctx)
+	for _, c := range changes {
 		if err == nil {
-			_, err = s.run(ctx, current, j)
+			_, err = s.run(ctx, current, c)
 		}
 	}
 	return err
 }
 
-// hasAny reports whether the map has one of the entries.
-func hasAny(r *router.Router, entries []shardmap.Entry) bool {
-	return slices.ContainsFunc(r.Entries(), func(e shardmap.Entry) bool {
-		e.Closed = false
-		return slices.Contains(entries, e)
-	})
-}
-
 // Drop gives up everything that has not cut over, and removes what it has made.
 func Drop(ctx context.Context, r *snowflakeplugin.Router) error {
-	return each(ctx, r, func(current *router.Router, j shardmap.Job, of *reshard.Job) (done bool, err error) {
-		if !hasAny(current, j.From) {
-			return false, nil
-		}
-		return true, of.Drop(ctx)
-	})
+	return end(ctx, r, false, (*reshard.Job).Drop)
 }
 
 // Clean drops the old tables of everything that has cut over. It refuses to drop one to which somebody has
 // written after that under its new name.
 func Clean(ctx context.Context, r *snowflakeplugin.Router) error {
-	return each(ctx, r, func(current *router.Router, j shardmap.Job, of *reshard.Job) (done bool, err error) {
-		if hasAny(current, j.From) {
-			return false, nil
-		}
-		return true, of.Clean(ctx)
-	})
+	return end(ctx, r, true, (*reshard.Job).Clean)
 }
 
-// each calls do for every resharding, and forgets those that do has ended.
-func each(
-	ctx context.Context, r *snowflakeplugin.Router,
-	do func(current *router.Router, j shardmap.Job, of *reshard.Job) (done bool, err error),
+// end ends all reshardings that have cut over, or all that have not, and forgets them.
+func end(
+	ctx context.Context, r *snowflakeplugin.Router, over bool, do func(*reshard.Job, context.Context) error,
 ) error {
 	current, err := r.Inner().Adopt(ctx)
 	if err != nil {
 		return err
 	}
-	registry := shardmap.Registry{Topology: current.Topology}
-	jobs, err := registry.Jobs(ctx)
-	for _, j := range jobs {
-		of, err := (Settings{}).job(current, j)
+	changes, err := shardmap.Registry{Topology: current.Topology}.Changes(ctx)
+	for _, c := range changes {
+		if c.IsOver() != over {
+			continue
+		}
+		j, err := (Settings{}).job(current, c)
 		if err != nil {
 			return err
 		}
 		err = reshard.Patiently(ctx, 0, new(bool), func() error {
-			done, err := do(current, j, of)
-			if err == nil && done {
-				err = registry.Forget(ctx, j)
+			if err := do(j, ctx); err != nil {
+				return err
 			}
-			return err
+			return c.Forget(ctx)
 		})
 		if err != nil {
 			return err
@@ -235,107 +217,58 @@ func each(
 
 // change finds out what becomes of which entries, and does it.
 func (s Settings) change(
-	ctx context.Context, r *snowflakeplugin.Router,
-	what func(t *shardmap.Topology) (from, to []shardmap.Entry, err error),
+	ctx context.Context, r *snowflakeplugin.Router, what func(t *shardmap.Topology) (shardmap.Change, error),
 ) (stopped time.Duration, err error) {
 	current, err := r.Inner().Adopt(ctx)
 	if err != nil {
 		return 0, err
 	}
-	from, to, err := what(current.Topology)
+	c, err := what(current.Topology)
 	if err != nil {
 		return 0, err
 	}
-	for i := range from {
-		from[i].Closed = false // A cutover was interrupted, and goes on.
-	}
-	return s.run(ctx, current, shardmap.NewJob(current.Topology, from, to))
+	return s.run(ctx, current, c)
 }
 
 // run begins a resharding, or goes on with it.
 func (s Settings) run(
-	ctx context.Context, r *router.Router, j shardmap.Job,
+	ctx context.Context, r *router.Router, c shardmap.Change,
 ) (stopped time.Duration, err error) {
-	of, err := s.job(r, j)
+	j, err := s.job(r, c)
 	if err != nil {
 		return 0, err
 	}
 	moved := false
-	of.Progress = func(p reshard.Progress) {
+	j.Progress = func(p reshard.Progress) {
 		moved = moved || p.Step == "copy"
 		if s.Progress != nil {
 			s.Progress(Progress(p))
 		}
 	}
 	err = reshard.Patiently(ctx, s.Budget, &moved, func() error {
-		stopped, err = s.attempt(ctx, r, j, of)
+		begun, err := c.HasBegun(ctx)
+		if err == nil && !begun {
+			if err = j.Check(ctx); err == nil {
+				err = c.Begin(ctx)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if stopped, err = j.Run(ctx); err == nil {
+			_, err = r.Adopt(ctx)
+		}
 		return err
 	})
 	return stopped, err
 }
 
-// attempt is run until another writer is in the way.
-func (s Settings) attempt(
-	ctx context.Context, r *router.Router, j shardmap.Job, of *reshard.Job,
-) (stopped time.Duration, err error) {
-	registry := shardmap.Registry{Topology: r.Topology}
-	begun, err := registry.HasBegun(ctx, j)
-	if err == nil && !begun {
-		if err = checkColocated(ctx, r, j); err == nil {
-			err = of.Check(ctx)
-		}
-		if err == nil {
-			err = registry.Begin(ctx, j)
-		}
-	}
-	if err != nil {
-		return 0, err
-	}
-	if stopped, err = of.Run(ctx); err == nil {
-		_, err = r.Adopt(ctx)
-	}
-	return stopped, err
-}
-
-// checkColocated refuses to part rows from those that their keys are like. Keys from when WithShards was
-// smaller may be colocated by the old modulus only.
-func checkColocated(ctx context.Context, r *router.Router, j shardmap.Job) error {
-	modulus := 0
-	for _, e := range j.To {
-		modulus = max(modulus, e.Modulus)
-	}
-	for _, e := range j.From {
-		db := r.Databases[e.Database]
-		for _, table := range r.Tables(e) {
-			for _, check := range table.Checks[min(1, len(table.Checks)):] {
-				key := table.Checks[0].Column
-				query := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND (%[1]s & %[4]d) %% %[5]d <> "+
-					"(%[3]s & %[4]d) %% %[5]d LIMIT 1", key, db.Statement.Quote(table.Name), check.Column,
-					r.Mask, modulus)
-				var apart []int64
-				err := shardmap.AtSource(db.WithContext(ctx)).Raw(query).Scan(&apart).Error
-				if err != nil {
-					return fmt.Errorf("snowflakeplugin: %s: %w", table.Name, err)
-				}
-				if len(apart) > 0 {
-					return fmt.Errorf("%w: the row %d of %s would not be colocated with that of its %s by the "+
-						"modulus %d: its "+
-						"key was made when WithShards was smaller: give such rows new keys, or keep the shard as it is",
-						errs.ErrSharding, apart[0], table.Name, check.Column, modulus)
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // job describes a resharding to the machine that does it.
-func (s Settings) job(r *router.Router, j shardmap.Job) (*reshard.Job, error) {
-	of := &reshard.Job{
-		Name: j.Name, Mask: r.Mask, Map: entries{r.Topology, j}, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond,
-		Budget: s.Budget,
+func (s Settings) job(r *router.Router, c shardmap.Change) (*reshard.Job, error) {
+	j := &reshard.Job{
+		Name: c.Name, Mask: r.Mask, Map: c, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond, Budget: s.Budget,
 		Make: func(ctx context.Context) error {
-			for _, e := range j.To {
+			for _, e := range c.To {
 				if err := r.MakeTables(ctx, e); err != nil {
 					return err
 				}
@@ -346,77 +279,16 @@ func (s Settings) job(r *router.Router, j shardmap.Job) (*reshard.Job, error) {
 	for _, side := range []struct {
 		entries []shardmap.Entry
 		into    *[]reshard.Entry
-	}{{j.From, &of.From}, {j.To, &of.To}} {
+	}{{c.From, &j.From}, {c.To, &j.To}} {
 		for _, e := range side.entries {
 			if e.Database >= len(r.Databases) {
 				return nil, fmt.Errorf("%w: shard %s is in database %d, and this router has %d", errs.ErrSharding,
 					e.Class, e.Database, len(r.Databases))
 			}
-			entry := reshard.Entry{DB: r.Databases[e.Database], Residue: e.Residue, Modulus: e.Modulus}
-			for _, table := range r.Tables(e) {
-				if table.Column == "" {
-					return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
-						errs.ErrSharding, table.Base)
-				}
-				entry.Tables = append(entry.Tables, reshard.Table{Name: table.Name, Key: table.Column})
-			}
-			*side.into = append(*side.into, entry)
+			*side.into = append(*side.into, reshard.Entry{
+				DB: r.Databases[e.Database], Class: e.Class, Tables: r.Tables(e),
+			})
 		}
 	}
-	return of, nil
-}
-
-// entries are those of a resharding in the shard map.
-type entries struct {
-	t *shardmap.Topology
-	j shardmap.Job
-}
-
-// Close marks the old entries.
-func (e entries) Close(ctx context.Context) error {
-	return shardmap.Registry{Topology: e.t}.Close(ctx, e.j.From)
-}
-
-// Open removes the marks.
-func (e entries) Open(ctx context.Context) error {
-	return shardmap.Registry{Topology: e.t}.Reopen(ctx, e.j.From)
-}
-
-// Replace records the new entries in place of the old ones.
-func (e entries) Replace(ctx context.Context, tx *gorm.DB) error {
-	registry := shardmap.Registry{Topology: e.t}
-	if tx != nil {
-		return registry.Replace(ctx, tx, e.j.To[0].Database, e.j.From, e.j.To)
-	}
-	var failures []error
-	for _, database := range e.inOrder() {
-		db := e.t.Databases[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-		failures = append(failures, db.Transaction(func(tx *gorm.DB) error {
-			return registry.Replace(ctx, tx, database, e.j.From, e.j.To)
-		}))
-		if failures[len(failures)-1] != nil {
-			break
-		}
-	}
-	return errors.Join(failures...)
-}
-
-// inOrder lists the databases: those that only get entries, then those that also lose some, then the others.
-func (e entries) inOrder() []int {
-	in := func(list []shardmap.Entry, database int) bool {
-		return slices.ContainsFunc(list, func(of shardmap.Entry) bool { return of.Database == database })
-	}
-	var order [3][]int
-	for database := range e.t.Databases {
-		gets, loses := in(e.j.To, database), in(e.j.From, database)
-		switch {
-		case gets && !loses:
-			order[0] = append(order[0], database)
-		case gets:
-			order[1] = append(order[1], database)
-		case loses:
-			order[2] = append(order[2], database)
-		}
-	}
-	return slices.Concat(order[:]...)
+	return j, nil
 }

@@ -49,9 +49,10 @@ func shardsStatusCommand() command {
 	return command{
 		name: "shards status", short: "show the shards, their rows, and what is being changed",
 		help: `
-Shows each model with its tables: the class of IDs of each, its database and its rows. Below are the shards
-that are being split, joined or moved, and those whose old tables are not dropped yet. It counts the rows,
-which takes a while for large tables, and it changes nothing.
+Shows each model with its tables: the class of IDs of each, its database, its rows and its size, which is
+what the catalog says, and 0 on SQLite. A shard that is split, joined or moved takes that space once more
+until its old tables are dropped. Below are the shards that are being changed, and those whose old tables
+are not dropped yet. It counts the rows, which takes a while for large tables, and it changes nothing.
 ` + shardsDSNHelp + `
 
   snowflake shards status --dsn "$DSN"
@@ -123,8 +124,8 @@ func printShards(w io.Writer, s shardmap.Status, table string) error {
 			if t.Closed {
 				closed = " closed"
 			}
-			say(rows, "  %s\t%d of %d\tdatabase %d\t%s\t%s%s\n", plain(t.Table), t.Shard, t.Modulus, t.Database,
-				comma(t.Rows), strings.Repeat("#", int(30*t.Rows/most)), closed)
+			say(rows, "  %s\t%d of %d\tdatabase %d\t%s\t%.1f MB\t%s%s\n", plain(t.Table), t.Shard, t.Modulus,
+				t.Database, comma(t.Rows), float64(t.Bytes)/1e6, strings.Repeat("#", int(30*t.Rows/most)), closed)
 		}
 		if err := rows.Flush(); err != nil {
 			return err

@@ -68,7 +68,7 @@ func TestTheShardsOfARouterAreShownWithoutItsProgram(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
 		s := newSharded(t, target.Privileged())
-		has(t, s.run("status"), "parcels: 2 shards, 2 at the first start", "parcels_01", "1 of 2",
+		has(t, s.run("status"), "parcels: 2 shards, 2 at the first start", "parcels_01", "1 of 2", "MB",
 			"No shard is being changed")
 		if target.IsTiDB(t) {
 			return // it has no triggers, so no shard is changed there
@@ -82,6 +82,9 @@ func TestTheShardsOfARouterAreShownWithoutItsProgram(t *testing.T) {
 		rows := int64(0)
 		for _, table := range status.Models[0].Tables {
 			rows += table.Rows
+			if target.Dialect != "sqlite" && table.Bytes == 0 {
+				t.Errorf("%s has no size", table.Table)
+			}
 		}
 		if rows != 64 || len(status.Reshardings) != 1 || !status.Reshardings[0].Over {
 			t.Errorf("the status is %+v", status)

@@ -279,6 +279,20 @@ func Rowid(kind, ddl string) string {
 	return "its rowid"
 }
 
+// Bytes returns a query, with its arguments, for the bytes of a table and its indexes, as the catalog
+// estimates them. SQLite keeps no sizes of tables, so there they are those of the file. On PostgreSQL the
+// quoted name counts, on MySQL the schema, which may be empty, and the table.
+func (d Dialect) Bytes(quoted, schema, table string) (query string, args []any) {
+	switch d.Kind {
+	case PostgreSQL:
+		return "SELECT pg_total_relation_size(to_regclass($1))", []any{quoted}
+	case MySQL:
+		return "SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = " +
+			"COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?", []any{schema, table}
+	}
+	return "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", nil
+}
+
 // Forgets returns a query, with its arguments, that has a row with a word for how a table is stored if the
 // table may lose what was committed. Durable must not be empty. On PostgreSQL the quoted name counts, on
 // MySQL the schema, which may be empty, and the table.

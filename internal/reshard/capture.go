@@ -22,7 +22,7 @@ type trigger struct{ name, create string }
 // triggersFor returns the triggers of a table.
 func (m *capturer) triggersFor(s *side, t *table) []trigger {
 	d := s.d
-	key := d.Quote(t.Key)
+	key := d.Quote(t.Column)
 	begin := fmt.Sprintf("%s_%d", s.begin, t.n)
 	into := "INSERT INTO " + d.Quoted(onTable(d, s.keys)) + " (t, k) "
 	list := func(row string) string { return fmt.Sprintf("%sVALUES (%d, %s.%s)", into, t.n, row, key) }
@@ -35,9 +35,7 @@ func (m *capturer) triggersFor(s *side, t *table) []trigger {
 	if d.Kind == dialect.PostgreSQL {
 		quoted := d.Quoted(beside(t.Name, begin))
 		return []trigger{{begin, "CREATE TRIGGER " + d.Quote(begin) + " AFTER INSERT OR UPDATE OR DELETE ON " +
-			t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + quoted + "()"},
-			{begin + "_all", "CREATE TRIGGER " + d.Quote(begin+"_all") + " AFTER TRUNCATE ON " + t.quoted() +
-				" FOR EACH STATEMENT EXECUTE FUNCTION " + quoted + "()"}}
+			t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + quoted + "()"}}
 	}
 	var all []trigger
 	for _, of := range []struct{ event, body string }{
@@ -60,17 +58,15 @@ func onTable(d *database, table string) string {
 }
 
 // function is the one that the triggers of a table of PostgreSQL call. It has the rights of its owner,
-// because programs have none on the table of the keys, and finds nothing by a search path of theirs. Without
-// a key, every row may have changed.
+// because programs have none on the table of the keys, and finds nothing by a search path of theirs.
 func (m *capturer) function(s *side, t *table) string {
-	keys, key := s.d.Quoted(s.keys), s.d.Quote(t.Key)
+	keys, key := s.d.Quoted(s.keys), s.d.Quote(t.Column)
 	if space, _ := splitName(s.keys); space == "" {
 		keys = "%s." + keys
 	}
 	return fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "+
 		"SET search_path = pg_catalog, pg_temp AS $snowflake$ BEGIN\n"+
-		"IF TG_OP = 'TRUNCATE' THEN INSERT INTO %s (t, k) VALUES (%d, NULL); RETURN NULL; END IF;\n"+
-		"IF TG_OP <> 'INSERT' THEN INSERT INTO %[2]s (t, k) VALUES (%[3]d, OLD.%[4]s); END IF;\n"+
+		"IF TG_OP <> 'INSERT' THEN INSERT INTO %s (t, k) VALUES (%d, OLD.%s); END IF;\n"+
 		"IF TG_OP = 'INSERT' THEN INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s);\n"+
 		"ELSIF TG_OP = 'UPDATE' AND NEW.%[4]s <> OLD.%[4]s THEN "+
 		"INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s); END IF;\nRETURN NULL; END $snowflake$",
@@ -87,13 +83,11 @@ func (m *capturer) capture(ctx context.Context, s *side) error {
 		dialect.SQLite:     "integer PRIMARY KEY AUTOINCREMENT", // No number comes twice.
 	}[d.Kind]
 	create := "CREATE TABLE IF NOT EXISTS " + d.Quoted(s.keys) + " (n " + number +
-		", t integer NOT NULL, k bigint)" + d.Suffix
+		", t integer NOT NULL, k bigint NOT NULL)" + d.Suffix
 	if err := run(ctx, d.pool, create); err != nil {
 		return err
 	}
-	if err := m.reached(stepListed); err != nil {
-		return err
-	}
+	m.reached(stepListed)
 	for _, t := range s.tables {
 		there, err := d.triggersOn(ctx, t.now)
 		if err != nil {
@@ -106,9 +100,7 @@ func (m *capturer) capture(ctx context.Context, s *side) error {
 			if err := m.makeTrigger(ctx, s, t, of); err != nil {
 				return fmt.Errorf("trigger %s on %s: %w", of.name, t.now, err)
 			}
-			if err := m.reached(stepCaught); err != nil {
-				return err
-			}
+			m.reached(stepCaught)
 		}
 	}
 	return nil
@@ -217,18 +209,15 @@ func (m *capturer) release(ctx context.Context, s *side) error {
 				return err
 			}
 		}
-		if err := m.reached(stepDropped); err != nil {
-			return err
-		}
+		m.reached(stepDropped)
 	}
 	return run(ctx, d.pool, "DROP TABLE IF EXISTS "+d.Quoted(s.keys))
 }
 
 // listed is an entry of the list of keys.
 type listed struct {
-	n     int64
-	table int
-	key   sql.NullInt64 // without one, every row of the table may have changed
+	n, key int64
+	table  int
 }
 
 // listedKeys reads the beginning of the list.

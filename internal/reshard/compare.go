@@ -10,7 +10,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -22,9 +21,8 @@ type comparer struct{ *machine }
 
 // column is a column that can be written to.
 type column struct {
-	name    string
-	kind    string // the type, as the catalog names it
-	charset string // the character set of a text on MySQL and MariaDB
+	name string
+	kind string // the type, as the catalog names it
 }
 
 // readColumns reads the columns of all tables. It refuses a column that the new table lacks.
@@ -56,32 +54,17 @@ func (m *comparer) readColumns(ctx context.Context) error {
 // that differ.
 func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 	s := mv.from.side
-	enlist := func(differ []int64) error {
-		if err := m.refuseStrangers(ctx, mv, differ); err != nil {
-			return err
-		}
-		return s.enlist(ctx, s.d.pool, mv.from, differ)
-	}
-	if mv.inOne() {
-		differ, err := m.compare(ctx, mv, s.d.pool, s.d.pool, "1 = 1")
-		if err != nil {
-			return err
-		}
-		return enlist(differ)
-	}
-	key := s.d.Quote(mv.from.Key)
 	for last := int64(math.MinInt64); last < math.MaxInt64; {
-		ends, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s "+
-			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, (&copier{m.machine}).belongs(mv,
-			key), m.Chunk-1))
+		where, end, err := m.nextChunk(ctx, mv, s.d.pool, last)
 		if err != nil {
 			return err
 		}
-		end := append(ends, math.MaxInt64)[0]
-		differ, err := m.compare(ctx, mv, s.d.pool, mv.to.side.d.pool,
-			fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, last, end))
+		differ, err := m.compare(ctx, mv, s.d.pool, mv.to.side.d.pool, where)
 		if err == nil {
-			err = enlist(differ)
+			err = m.refuseStrangers(ctx, mv, differ)
+		}
+		if err == nil {
+			err = s.enlist(ctx, s.d.pool, mv.from, differ)
 		}
 		if err != nil {
 			return err
@@ -89,6 +72,17 @@ func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 		last = end
 	}
 	return nil
+}
+
+// nextChunk returns the condition for the next rows of a move after a key, and the key with which they end.
+func (m *comparer) nextChunk(
+	ctx context.Context, mv *move, q gorm.ConnPool, last int64,
+) (where string, end int64, err error) {
+	key := mv.from.side.d.Quote(mv.from.Column)
+	ends, err := numbers(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s ORDER BY %[1]s "+
+		"LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, mv.belongs, m.Chunk-1))
+	end = append(ends, math.MaxInt64)[0]
+	return fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, last, end), end, err
 }
 
 // refuseStrangers refuses to go on if one of the rows that differ is in the new table, and was not put there
@@ -138,90 +132,6 @@ func (m *comparer) hasStrangers(ctx context.Context, mv *move) (has bool, err er
 	return has, err
 }
 
-// compare compares the rows that meet a condition with their copies, and returns the keys of those that
-// differ. Inside a database the server does that, so that only these keys travel.
-func (m *comparer) compare(
-	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
-) (differ []int64, err error) {
-	if !mv.inOne() {
-		return m.compareRows(ctx, mv, reader, q, where)
-	}
-	d := mv.to.side.d
-	key := d.Quote(mv.to.Key)
-	for _, one := range [...][2]*table{{mv.from, mv.to}, {mv.to, mv.from}} {
-		this, that := one[0].quoted(), one[1].quoted()
-		// Under a lock, MySQL knows no aliases, and each table only once in a statement.
-		found, err := numbers(ctx, q, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND %[4]s AND NOT "+
-			"EXISTS (SELECT 1 FROM %[5]s WHERE %[5]s.%[2]s = %[1]s.%[2]s AND %[6]s)",
-			this, key, (&copier{m.machine}).belongs(mv, key), where, that, m.sameSQL(mv, this, that)))
-		if err != nil {
-			return nil, err
-		}
-		differ = append(differ, found...)
-	}
-	slices.Sort(differ)
-	return slices.Compact(differ), nil
-}
-
-// sameSQL is the condition that all columns of two rows are the same, byte for byte, and NULL is a value.
-func (m *comparer) sameSQL(mv *move, this, that string) string {
-	d := mv.to.side.d
-	var conditions, left, right []string
-	for i, c := range mv.columns {
-		a, b := this+"."+d.Quote(c.name), that+"."+d.Quote(c.name)
-		switch {
-		case d.Kind == dialect.MySQL:
-			conditions = append(conditions, sameOnMySQL(a, b, c, mv.into[i]))
-			continue
-		case d.Kind == dialect.SQLite:
-			// The plus sign removes the affinity of a column, by which text could be compared as a number.
-			conditions = append(conditions, fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS "+
-				"(+%[2]s)", a, b))
-			continue
-		case c.kind != mv.into[i].kind:
-			a, b = a+"::text", b+"::text"
-		}
-		left, right = append(left, a), append(right, b)
-	}
-	if left != nil {
-		// The image of a value is what INSERT ... SELECT copies. Images differ also where = does not:
-		// between 1.0 and 1.00, or -0 and 0, or texts that a collation takes for equal.
-		// Without the cast to record, PostgreSQL would look for such an operator of each column.
-		return "ROW(" + strings.Join(left, ", ") + ")::record *= ROW(" + strings.Join(right, ", ") + ")::record"
-	}
-	return strings.Join(conditions, " AND ")
-}
-
-// sameOnMySQL is the condition for one column, on MySQL and MariaDB.
-func sameOnMySQL(a, b string, of, into column) string {
-	text := func(c string) string { return "CAST(CONVERT(" + c + " USING utf8mb4) AS BINARY)" }
-	switch {
-	case of.kind != into.kind:
-		return fmt.Sprintf("%s <=> %s", text(a), text(b))
-	case of.kind == "float" || of.kind == "double":
-		// Numbers compare exactly, except that 0 equals -0.
-		return fmt.Sprintf("%s <=> %s AND %s <=> %s", a, b, text(a), text(b))
-	case isGeometry(of.kind):
-		return fmt.Sprintf("HEX(%s) <=> HEX(%s)", a, b)
-	case comparesExactly(of.kind):
-		return fmt.Sprintf("%s <=> %s", a, b)
-	case of.charset != "" && of.charset == into.charset:
-		return fmt.Sprintf("CAST(%s AS BINARY) <=> CAST(%s AS BINARY)", a, b)
-	}
-	return fmt.Sprintf("%s <=> %s", text(a), text(b))
-}
-
-// comparesExactly reports whether equal values of a type of MySQL are the same, so that they need not be
-// converted first.
-func comparesExactly(kind string) bool {
-	switch kind {
-	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year",
-		"date", "time", "datetime", "timestamp":
-		return true
-	}
-	return isBytes(kind)
-}
-
 // isBytes reports whether a type of MySQL has neither a character set nor a collation.
 func isBytes(kind string) bool {
 	switch kind {
@@ -246,14 +156,15 @@ type row struct {
 	values []any
 }
 
-// image is equal for equal rows only.
+// image is equal for equal rows only. A text is equal to the same bytes, which a column of another type may
+// hold.
 func (r row) image() string {
 	var b strings.Builder
 	for _, value := range r.values {
-		text := fmt.Sprint(value)
 		if bytes, ok := value.([]byte); ok {
-			text = string(bytes)
+			value = string(bytes)
 		}
+		text := fmt.Sprint(value)
 		fmt.Fprintf(&b, "%T %d %s ", value, len(text), text)
 	}
 	return b.String()
@@ -264,12 +175,11 @@ func (m *comparer) readRows(
 	ctx context.Context, mv *move, t *table, q gorm.ConnPool, where string,
 ) (all []row, err error) {
 	d := t.side.d
-	key := d.Quote(t.Key)
 	columns := mv.columns
 	if t == mv.to {
 		columns = mv.into
 	}
-	read := []string{key}
+	read := []string{d.Quote(t.Column)}
 	isText := make([]bool, len(columns))
 	for i, c := range columns {
 		var expression string
@@ -292,32 +202,34 @@ func (m *comparer) readRows(
 		}
 		all = append(all, r)
 		return nil
-	}, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+
-		(&copier{m.machine}).belongs(mv, key)+" AND "+where+" ORDER BY 1")
+	}, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+mv.belongs+" AND "+where+" ORDER BY 1")
 	return all, err
 }
 
-// compareRows compares rows of two databases.
-func (m *comparer) compareRows(
+// compare compares the rows that meet a condition with their copies, and returns the keys of those that
+// differ.
+func (m *comparer) compare(
 	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
 ) (differ []int64, err error) {
-	left, err := m.readRows(ctx, mv, mv.from, reader, where)
+	rows, err := m.readRows(ctx, mv, mv.from, reader, where)
 	if err != nil {
 		return nil, err
 	}
-	right, err := m.readRows(ctx, mv, mv.to, q, where)
+	copies, err := m.readRows(ctx, mv, mv.to, q, where)
 	if err != nil {
 		return nil, err
 	}
 	count := map[int64]map[string]int{} // rows less copies, by key and image
-	for by, rows := range map[int][]row{1: left, -1: right} {
+	add := func(rows []row, n int) {
 		for _, r := range rows {
 			if count[r.key] == nil {
 				count[r.key] = map[string]int{}
 			}
-			count[r.key][r.image()] += by
+			count[r.key][r.image()] += n
 		}
 	}
+	add(rows, 1)
+	add(copies, -1)
 	for key, images := range count {
 		for _, n := range images {
 			if n != 0 {

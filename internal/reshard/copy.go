@@ -23,19 +23,14 @@ const maxKeys = 500
 // inOne reports whether both tables are in one database.
 func (mv *move) inOne() bool { return mv.from.side.d == mv.to.side.d }
 
-// belongs is the condition that the row with a key is one that this move copies.
-func (m *copier) belongs(mv *move, key string) string {
-	return fmt.Sprintf("(%s & %d) %% %d = %d", key, m.Mask, mv.modulus, mv.residue)
-}
-
 // copies reports whether the row with a key is one that this move copies.
 func (m *copier) copies(mv *move, key int64) bool { return int(key&m.Mask)%mv.modulus == mv.residue }
 
 // copyAll copies all rows that are not copied yet.
 func (m *copier) copyAll(ctx context.Context) error {
 	for _, mv := range m.moves {
-		of, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+" WHERE "+
-			m.belongs(mv, mv.from.side.d.Quote(mv.from.Key)))
+		of, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+
+			" WHERE "+mv.belongs)
 		if err != nil {
 			return err
 		}
@@ -55,9 +50,7 @@ func (m *copier) copyAll(ctx context.Context) error {
 				p.Left = time.Duration(float64(p.Of-p.Rows) / p.PerSecond * float64(time.Second))
 			}
 			m.Progress(p)
-			if err := m.reached(stepCopied); err != nil {
-				return err
-			}
+			m.reached(stepCopied)
 			if m.RowsPerSecond == 0 {
 				continue
 			}
@@ -88,16 +81,12 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 		if !mv.inOne() {
 			reader = src.pool
 		}
-		key := src.Quote(mv.from.Key)
-		ends, err := numbers(ctx, reader, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s "+
-			"ORDER BY %[1]s LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), r.last, m.belongs(mv, key), m.Chunk-1))
+		where, end, err := (&comparer{m.machine}).nextChunk(ctx, mv, reader, r.last)
 		if err != nil {
 			return err
 		}
-		end := append(ends, math.MaxInt64)[0]
-		where := fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, r.last, end)
-		strangers, err := numbers(ctx, q, "SELECT "+key+" FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv, key)+
-			" AND "+where+" LIMIT 1")
+		strangers, err := numbers(ctx, q, "SELECT "+d.Quote(mv.to.Column)+" FROM "+mv.to.quoted()+" WHERE "+
+			mv.belongs+" AND "+where+" LIMIT 1")
 		if err == nil && len(strangers) > 0 {
 			err = errStranger(mv, strangers[0])
 		}
@@ -131,7 +120,8 @@ func (m *copier) insert(ctx context.Context, mv *move, reader, q gorm.ConnPool, 
 		begin += "OVERRIDING SYSTEM VALUE "
 	case dialect.MySQL:
 		// IGNORE would also ignore values that do not fit.
-		end = " ON DUPLICATE KEY UPDATE " + d.Quote(mv.to.Key) + " = " + mv.to.quoted() + "." + d.Quote(mv.to.Key)
+		key := d.Quote(mv.to.Column)
+		end = " ON DUPLICATE KEY UPDATE " + key + " = " + mv.to.quoted() + "." + key
 	}
 	if !mv.inOne() {
 		rows, err := (&comparer{m.machine}).readRows(ctx, mv, mv.from, reader, where)
@@ -141,13 +131,12 @@ func (m *copier) insert(ctx context.Context, mv *move, reader, q gorm.ConnPool, 
 		return m.insertRows(ctx, mv, q, rows, begin, end)
 	}
 	return run(ctx, q, begin+"SELECT "+d.QuoteAll(names)+" FROM "+mv.from.quoted()+" WHERE "+
-		m.belongs(mv, d.Quote(mv.from.Key))+" AND "+where+end)
+		mv.belongs+" AND "+where+end)
 }
 
 // copied counts the copies that meet a condition.
 func (m *copier) copied(ctx context.Context, mv *move, q gorm.ConnPool, where string) (int64, error) {
-	return number(ctx, q, "SELECT COUNT(*) FROM "+mv.to.quoted()+" WHERE "+
-		m.belongs(mv, mv.to.side.d.Quote(mv.to.Key))+" AND "+where)
+	return number(ctx, q, "SELECT COUNT(*) FROM "+mv.to.quoted()+" WHERE "+mv.belongs+" AND "+where)
 }
 
 // maxArguments bounds the arguments of one statement. SQLite allows 32,766.
@@ -191,9 +180,7 @@ func (m *copier) approach(ctx context.Context) error {
 		}
 		m.Progress(Progress{Step: "compare", Table: mv.to.Name})
 	}
-	if err := m.reached(stepCompared); err != nil {
-		return err
-	}
+	m.reached(stepCompared)
 	return m.drainOpen(ctx)
 }
 
@@ -205,12 +192,12 @@ const maxWitnesses = 64
 func (t *table) choose(ctx context.Context) error {
 	d := t.side.d
 	t.witnesses = map[int64]bool{}
-	if d.Kind != dialect.MySQL {
-		return nil
+	if d.Kind == dialect.SQLite {
+		return nil // It has no TRUNCATE, and its rows are counted.
 	}
 	keys := func(where, order string) ([]int64, error) {
 		return numbers(ctx, d.pool, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %[1]s %[4]s LIMIT 1",
-			d.Quote(t.Key), t.quoted(), where, order))
+			d.Quote(t.Column), t.quoted(), where, order))
 	}
 	greatest, err := keys("1 = 1", "DESC")
 	if err != nil || len(greatest) == 0 {
@@ -220,7 +207,7 @@ func (t *table) choose(ctx context.Context) error {
 	for least := next; err == nil && len(next) > 0 && next[0] <= greatest[0]; {
 		t.witnesses[next[0]] = true
 		after := next[0] + (greatest[0]-least[0])/maxWitnesses
-		next, err = keys(fmt.Sprintf("%s > %d", d.Quote(t.Key), after), "ASC")
+		next, err = keys(fmt.Sprintf("%s > %d", d.Quote(t.Column), after), "ASC")
 	}
 	return err
 }
@@ -238,9 +225,7 @@ func (m *copier) drainOpen(ctx context.Context) error {
 			all += n
 		}
 		m.Progress(Progress{Step: "drain", Rows: all})
-		if err := m.reached(stepDrained); err != nil {
-			return err
-		}
+		m.reached(stepDrained)
 		if all < int64(limit) && time.Since(since) < shortRound {
 			return nil
 		}
@@ -261,7 +246,7 @@ var errUnseen = errors.New("rows were written that no trigger has seen")
 func errStranger(mv *move, key int64) error {
 	return fmt.Errorf("%w: the table %s has a row with %s = %d that somebody has written to it before the "+
 		"cutover, when programs use %s: store the row by the router if it is wanted, delete it from %[2]s, and "+
-		"call this again", errs.ErrSharding, mv.to.Name, mv.to.Key, key, mv.from.now)
+		"call this again", errs.ErrSharding, mv.to.Name, mv.to.Column, key, mv.from.now)
 }
 
 // errMisplaced is the error of a row in a table where the router would not look for it.
@@ -282,18 +267,10 @@ func (m *copier) drain(
 	}
 	var numbers []int64
 	keys := make([][]int64, len(s.tables))
-	whole := make([]bool, len(s.tables))
 	for _, l := range all {
 		numbers = append(numbers, l.n)
-		delete(s.tables[l.table].witnesses, l.key.Int64)
-		switch {
-		case l.key.Valid:
-			keys[l.table] = append(keys[l.table], l.key.Int64)
-		case h[s.d] != nil:
-			return 0, nil, fmt.Errorf("%w: the table %s was emptied", errUnseen, s.tables[l.table].now)
-		default:
-			whole[l.table] = true
-		}
+		delete(s.tables[l.table].witnesses, l.key)
+		keys[l.table] = append(keys[l.table], l.key)
 	}
 	again := make([][]int64, len(s.tables))
 	for n, t := range s.tables {
@@ -303,11 +280,6 @@ func (m *copier) drain(
 		for _, mv := range m.moves {
 			if mv.from != t {
 				continue
-			}
-			if whole[n] {
-				if err := (&comparer{m.machine}).compareAll(ctx, mv); err != nil {
-					return 0, nil, err
-				}
 			}
 			var own, others []int64
 			for _, key := range left {
@@ -334,9 +306,7 @@ func (m *copier) drain(
 			}
 		}
 	}
-	if err := m.reached(stepApplied); err != nil {
-		return 0, nil, err
-	}
+	m.reached(stepApplied)
 	err = h.write(ctx, s.d, func(q gorm.ConnPool) error {
 		for n, t := range s.tables {
 			if err := s.enlist(ctx, q, t, again[n]); err != nil {
@@ -351,7 +321,7 @@ func (m *copier) drain(
 
 // numbersIn returns those of some keys that a table has.
 func numbersIn(ctx context.Context, q gorm.ConnPool, t *table, keys []int64) ([]int64, error) {
-	key := t.side.d.Quote(t.Key)
+	key := t.side.d.Quote(t.Column)
 	return numbers(ctx, q, "SELECT "+key+" FROM "+t.quoted()+" WHERE "+key+" IN ("+list(keys)+")")
 }
 
@@ -368,13 +338,13 @@ func (m *copier) apply(ctx context.Context, mv *move, h held, keys []int64) (dif
 			if !mv.inOne() {
 				reader = h.reader(mv.from.side.d)
 			}
-			key := mv.to.side.d.Quote(mv.to.Key)
+			key := mv.to.side.d.Quote(mv.to.Column)
 			// The range keeps PostgreSQL from reading the whole table if it knows little about it.
 			where := fmt.Sprintf("%s BETWEEN %d AND %d AND %[1]s IN (%[4]s)", key, some[0], some[len(some)-1],
 				list(some))
 			before, err := m.copied(ctx, mv, q, where)
 			if err == nil {
-				err = run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+m.belongs(mv, key)+" AND "+where)
+				err = run(ctx, q, "DELETE FROM "+mv.to.quoted()+" WHERE "+mv.belongs+" AND "+where)
 			}
 			if err == nil {
 				err = m.insert(ctx, mv, reader, q, where)

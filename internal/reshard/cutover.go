@@ -32,20 +32,14 @@ func (m *cutter) cutover(ctx context.Context) (stopped time.Duration, err error)
 		if err := m.note(ctx, phaseCutting); err != nil {
 			return 0, err
 		}
-		err = m.reached(stepCutting)
-		if err == nil {
-			err = m.Map.Close(ctx)
-		}
-		if err == nil {
-			err = m.reached(stepClosed)
-		}
+		m.reached(stepCutting)
+		err = m.Map.Close(ctx)
+		m.reached(stepClosed)
 	}
 	if err == nil {
 		stopped, err = (&locker{m.machine}).locked(ctx, func(h held) error { return m.cut(ctx, h) })
 	}
-	if err == nil {
-		err = m.reached(stepCut)
-	}
+	m.reached(stepCut)
 	if m.atomic {
 		return stopped, err
 	}
@@ -56,9 +50,7 @@ func (m *cutter) cutover(ctx context.Context) (stopped time.Duration, err error)
 	if err := m.note(ctx, phaseReplacing); err != nil {
 		return stopped, err
 	}
-	if err := m.reached(stepReplacing); err != nil {
-		return stopped, err
-	}
+	m.reached(stepReplacing)
 	err = m.finish(ctx)
 	return time.Since(since), err
 }
@@ -72,23 +64,17 @@ func (m *cutter) cut(ctx context.Context, h held) error {
 	if err != nil {
 		return err
 	}
-	if err := m.reached(stepLocked); err != nil {
-		return err
-	}
+	m.reached(stepLocked)
 	if err := m.settle(ctx, h); err != nil {
 		return err
 	}
-	if err := m.reached(stepSettled); err != nil {
-		return err
-	}
+	m.reached(stepSettled)
 	for _, s := range m.from {
 		for _, t := range s.tables {
 			if err := m.rename(ctx, h[s.d], t, t.away); err != nil {
 				return err
 			}
-			if err := m.reached(stepRenamed); err != nil {
-				return err
-			}
+			m.reached(stepRenamed)
 		}
 	}
 	if !m.atomic {
@@ -98,10 +84,9 @@ func (m *cutter) cut(ctx context.Context, h held) error {
 	if err := m.noteIn(ctx, q, phaseCut); err != nil {
 		return err
 	}
-	if err := m.Map.Replace(ctx, m.home.handle(ctx, q)); err != nil {
-		return err
-	}
-	return m.reached(stepReplaced)
+	err = m.Map.Replace(ctx, m.home.handle(ctx, q))
+	m.reached(stepReplaced)
+	return err
 }
 
 // settle copies and compares what is listed, while nobody can add to that.
@@ -133,14 +118,16 @@ func (m *cutter) settle(ctx context.Context, h held) error {
 		}
 	}
 	if m.home.Kind == dialect.PostgreSQL {
-		return (&checker{m.machine}).addForeignKeys(ctx, h) // Its triggers see everything.
+		if err := (&checker{m.machine}).addForeignKeys(ctx, h); err != nil {
+			return err
+		}
 	}
 	return m.testify(ctx, h)
 }
 
-// testify finds out what no trigger has seen: on MySQL and MariaDB whether somebody has emptied an old table,
-// which takes as long for many rows as for few, unless all witnesses were written to. On SQLite a row may
-// have replaced another one, so its rows are counted.
+// testify finds out what no trigger has seen: whether somebody has emptied an old table, which takes as long
+// for many rows as for few, unless all witnesses were written to. On SQLite a row may have replaced another
+// one, so its rows are counted.
 func (m *cutter) testify(ctx context.Context, h held) error {
 	for n, first := range m.from[0].tables {
 		counted := false
@@ -216,13 +203,13 @@ func (m *cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name str
 
 // retreat gives the old tables their names back, and opens their entries. These are still valid.
 func (m *cutter) retreat(ctx context.Context) error {
-	err := m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
+	err := m.fenced(ctx, func(on held) error {
 		if _, err := m.locate(ctx); err != nil {
 			return err
 		}
 		for _, s := range m.from {
 			for _, t := range s.tables {
-				if err := m.rename(ctx, on(s.d), t, t.Name); err != nil {
+				if err := m.rename(ctx, on[s.d], t, t.Name); err != nil {
 					return err
 				}
 			}
@@ -244,14 +231,10 @@ func (m *cutter) finish(ctx context.Context) error {
 	if err := m.Map.Replace(ctx, nil); err != nil {
 		return err
 	}
-	if err := m.reached(stepEntered); err != nil {
-		return err
-	}
+	m.reached(stepEntered)
 	if err := m.Map.Open(ctx); err != nil {
 		return err
 	}
-	if err := m.reached(stepOpened); err != nil {
-		return err
-	}
+	m.reached(stepOpened)
 	return m.note(ctx, phaseCut)
 }

@@ -77,26 +77,26 @@ func (d *database) onConnection(ctx context.Context, do func(c *sql.Conn) error)
 	return do(c)
 }
 
-// transaction runs a transaction. On MySQL, INSERT ... SELECT would lock the rows that it reads, and so stop
-// the writes of programs, if the transactions were isolated as usual there.
+// transaction runs a transaction on a connection of its own.
 func (d *database) transaction(ctx context.Context, do func(q gorm.ConnPool) error) error {
-	return d.onConnection(ctx, func(c *sql.Conn) error {
-		tx, err := d.begin(ctx, c)
-		if err != nil {
-			return err
-		}
-		if err := do(tx); err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		return tx.Commit()
-	})
+	return d.onConnection(ctx, func(c *sql.Conn) error { return d.begun(ctx, c, do) })
 }
 
-func (d *database) begin(ctx context.Context, c *sql.Conn) (*sql.Tx, error) {
+// begun runs a transaction. On MySQL, INSERT ... SELECT would lock the rows that it reads, and so stop the
+// writes of programs, if the transactions were isolated as usual there.
+func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPool) error) error {
+	options := &sql.TxOptions{}
 	if d.Kind == dialect.MySQL {
-		return c.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		options.Isolation = sql.LevelReadCommitted
 	}
-	return c.BeginTx(ctx, nil)
+	tx, err := c.BeginTx(ctx, options)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }
 
 // run runs statements one after the other.
@@ -282,76 +282,28 @@ func (d *database) columnsOf(
 	ctx context.Context, q gorm.ConnPool, table string,
 ) (columns []column, err error) {
 	space, name := splitName(table)
-	query := "SELECT name, '', '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
+	query := "SELECT name, '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
 	args := []any{name, space}
 	switch d.Kind {
 	case dialect.PostgreSQL:
-		query = "SELECT attname, format_type(atttypid, NULL), '' FROM pg_attribute WHERE attrelid = " +
+		query = "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
 			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
 		args = []any{d.Quoted(table)}
 	case dialect.MySQL:
-		query = "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, '') FROM " +
-			"information_schema.COLUMNS WHERE TABLE_NAME = ? AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), " +
-			"DATABASE()) AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION"
+		query = "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND " +
+			"TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND COALESCE(GENERATION_EXPRESSION, '') = '' " +
+			"ORDER BY ORDINAL_POSITION"
 	default:
 		if space == "" {
 			args[1] = "main"
 		}
 	}
-	rows, err := texts(ctx, q, 3, query, args...)
+	rows, err := texts(ctx, q, 2, query, args...)
 	for _, row := range rows {
-		columns = append(columns, column{row[0], strings.ToLower(row[1]), row[2]})
+		columns = append(columns, column{row[0], strings.ToLower(row[1])})
 	}
 	if err == nil && columns == nil {
 		err = fmt.Errorf("%w: the table %s is not there", errs.ErrSharding, table)
 	}
 	return columns, err
-}
-
-// lockTables locks tables of MySQL or MariaDB. Foreign keys follow a table that is renamed, so they are not
-// switched off meanwhile by onConnection for renames; see rename.
-func (d *database) lockTables(
-	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
-) (err error) {
-	// Without a transaction, each statement commits what it has done, and UNLOCK TABLES has nothing to commit.
-	err = d.impatiently(ctx, c, func() error {
-		return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
-	return do(c)
-}
-
-// lockFile begins the transaction of the one writer that SQLite lets in. Nobody waits behind it before, so it
-// waits for the whole budget at once.
-func (d *database) lockFile(
-	ctx context.Context, c *sql.Conn, budget time.Duration, table string, do func(q gorm.ConnPool) error,
-) (err error) {
-	before, err := number(ctx, c, "PRAGMA busy_timeout")
-	if err != nil {
-		return err
-	}
-	var wait int64
-	set := func(n int64) error {
-		set := fmt.Sprintf("PRAGMA busy_timeout = %d", n)
-		return c.QueryRowContext(context.WithoutCancel(ctx), set).Scan(&wait)
-	}
-	if err := set(budget.Milliseconds()); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, set(before)) }()
-	tx, err := d.begin(ctx, c)
-	if err != nil {
-		return err
-	}
-	// A transaction that begins with a read would not be let in later.
-	if err = run(ctx, tx, "DELETE FROM "+table+" WHERE 1 = 0"); err == nil {
-		err = do(tx)
-	}
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
 }

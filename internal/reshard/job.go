@@ -33,6 +33,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
 // Job says what becomes of which shards. It is not safe for concurrent use; several processes may run the
@@ -53,19 +54,17 @@ type Job struct {
 	Budget        time.Duration // how long the cutover tries to get its lock; the default is one second
 	Progress      func(Progress)
 
-	failpoint func(step) error // only tests have one
+	reached func(step) // tells a test where the job is
 }
 
 // Entry is a shard: where the rows of a class are.
 type Entry struct {
-	DB               *gorm.DB
-	Residue, Modulus int
-	Tables           []Table // in all entries of a job, those of the same models in the same order
+	shardmap.Class
+	DB *gorm.DB
+	// Tables are those of the same models in the same order in all entries of a job. The column of a table
+	// tells the shard of a row. Several rows may have the same value there.
+	Tables []shardmap.Table
 }
-
-// Table is a table of a shard. Its key is the column of integers that tells the shard of a row. Several rows
-// may have the same.
-type Table struct{ Name, Key string }
 
 // Map is what a job changes in the shard map. Each function does nothing if it has been done, and is an error
 // if the map has gone on since.
@@ -81,11 +80,12 @@ type Map interface {
 
 // Progress says how far a job is.
 type Progress struct {
-	Step      string // copy, drain, compare, cutover
+	Step      string // check, copy, drain, compare
 	Table     string // the one that is filled, or read
 	Rows, Of  int64  // done, and in all, as far as they are known
 	PerSecond float64
 	Left      time.Duration
+	Bytes     int64 // of the copies, in the step check
 }
 
 // The defaults of a job.
@@ -116,7 +116,7 @@ type side struct {
 
 // table is a table of an entry.
 type table struct {
-	Table
+	shardmap.Table
 	side *side
 	n    int    // the position in the entry
 	away string // what an old table is called in the end
@@ -134,6 +134,7 @@ type move struct {
 	from, to         *table
 	id               string // in the journal
 	residue, modulus int    // the class of these rows
+	belongs          string // the condition that a row of one of the tables is one of these
 	columns, into    []column
 }
 
@@ -148,6 +149,9 @@ func (j *Job) open() (*machine, error) {
 	}
 	if j.Progress == nil {
 		j.Progress = func(Progress) {}
+	}
+	if j.reached == nil {
+		j.reached = func(step) {}
 	}
 	for _, of := range [...]struct {
 		entries []Entry
@@ -171,7 +175,9 @@ func (j *Job) open() (*machine, error) {
 			}
 			for i, t := range from.tables {
 				m.moves = append(m.moves, &move{from: t, to: to.tables[i], residue: finer.Residue,
-					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1)})
+					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1),
+					belongs: fmt.Sprintf("(%s & %d) %% %d = %d", from.d.Quote(t.Column), j.Mask, finer.Modulus,
+						finer.Residue)})
 			}
 		}
 	}
@@ -198,6 +204,10 @@ func (m *machine) openSide(e *Entry, i int) (*side, error) {
 	}
 	s.keys = beside(e.Tables[0].Name, s.begin+"_keys")
 	for n, of := range e.Tables {
+		if of.Column == "" {
+			return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
+				errs.ErrSharding, of.Base)
+		}
 		s.tables = append(s.tables, &table{Table: of, side: s, n: n, now: of.Name, away: awayName(of.Name)})
 	}
 	return s, nil
@@ -217,9 +227,7 @@ func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
 	if err == nil {
 		at, err = m.take(ctx)
 	}
-	if err == nil {
-		err = m.reached(stepTaken)
-	}
+	m.reached(stepTaken)
 	if err != nil {
 		return 0, m.failed("beginning", err)
 	}
@@ -261,11 +269,21 @@ func (m *machine) failed(doing string, err error) error {
 	return fmt.Errorf("snowflakeplugin: reshard %s: %s: %w", m.Name, doing, err)
 }
 
-// Check refuses what Run would refuse, and makes nothing.
+// Check refuses what Run would refuse, reports how much space the copies need, and makes nothing.
 func (j *Job) Check(ctx context.Context) error {
 	m, err := j.open()
 	if err == nil {
+		err = (&checker{m}).checkColocated(ctx)
+	}
+	if err == nil {
 		err = (&checker{m}).check(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	bytes, err := (&checker{m}).space(ctx)
+	if err == nil {
+		m.Progress(Progress{Step: "check", Bytes: bytes})
 	}
 	return err
 }
@@ -283,9 +301,7 @@ func (m *machine) prepare(ctx context.Context) error {
 		if err := m.Make(ctx); err != nil {
 			return err
 		}
-		if err := m.reached(stepMade); err != nil {
-			return err
-		}
+		m.reached(stepMade)
 	}
 	if err := (&comparer{m}).readColumns(ctx); err != nil || begun {
 		return err
@@ -333,20 +349,24 @@ func (j *Job) Drop(ctx context.Context) error {
 	if err == nil {
 		err = (&cutter{m}).retreat(ctx)
 	}
+	if err == nil {
+		err = m.end(ctx, m.to)
+	}
+	return m.failed("dropping", err)
+}
+
+// end drops tables that nobody reads, removes what the job has made beside them, and forgets the job.
+func (m *machine) end(ctx context.Context, sides []*side) error {
+	err := m.fenced(ctx, func(on held) error { return m.dropTables(ctx, on, sides) })
 	for _, s := range m.from {
 		if err == nil {
 			err = (&capturer{m}).release(ctx, s)
 		}
 	}
 	if err == nil {
-		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
-			return m.dropTables(ctx, on, m.to, false)
-		})
-	}
-	if err == nil {
 		err = m.forget(ctx)
 	}
-	return m.failed("dropping", err)
+	return err
 }
 
 // Clean drops the old tables after the cutover, and forgets the job.
@@ -365,10 +385,11 @@ func (j *Job) Clean(ctx context.Context) error {
 		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding,
 			m.Name)
 	}
-	if _, err = m.take(ctx); err == nil {
-		_, err = m.locate(ctx)
-	}
+	_, err = m.take(ctx)
 	for _, s := range m.from {
+		for _, t := range s.tables {
+			t.now = t.away
+		}
 		if err == nil {
 			err = m.checkLate(ctx, s)
 		}
@@ -377,17 +398,7 @@ func (j *Job) Clean(ctx context.Context) error {
 		err = (&checker{m}).validateForeignKeys(ctx)
 	}
 	if err == nil {
-		err = m.fenced(ctx, func(on func(*database) gorm.ConnPool) error {
-			return m.dropTables(ctx, on, m.from, true)
-		})
-	}
-	for _, s := range m.from {
-		if err == nil {
-			err = (&capturer{m}).release(ctx, s)
-		}
-	}
-	if err == nil {
-		err = m.forget(ctx)
+		err = m.end(ctx, m.from)
 	}
 	return m.failed("cleaning", err)
 }
@@ -407,28 +418,20 @@ func (m *machine) checkLate(ctx context.Context, s *side) error {
 }
 
 // dropTables drops the tables of some entries that are there, whatever foreign keys they have to each other.
-func (m *machine) dropTables(
-	ctx context.Context, on func(*database) gorm.ConnPool, sides []*side, away bool,
-) error {
+func (m *machine) dropTables(ctx context.Context, on held, sides []*side) error {
 	for _, s := range sides {
 		var names []string
 		for _, t := range s.tables {
-			name := t.Name
-			if away {
-				name = t.away
-			}
-			names = append(names, s.d.Quoted(name))
+			names = append(names, t.quoted())
 		}
 		if s.d.Kind == dialect.PostgreSQL {
 			names = []string{strings.Join(names, ", ")} // It drops both ends of a foreign key only together.
 		}
 		for _, name := range names {
-			if err := run(ctx, on(s.d), "DROP TABLE IF EXISTS "+name); err != nil {
+			if err := run(ctx, on[s.d], "DROP TABLE IF EXISTS "+name); err != nil {
 				return err
 			}
-			if err := m.reached(stepDropped); err != nil {
-				return err
-			}
+			m.reached(stepDropped)
 		}
 	}
 	return nil
@@ -460,11 +463,3 @@ const (
 	stepDropped
 	lastStep
 )
-
-// reached tells a test where the job is.
-func (m *machine) reached(s step) error {
-	if m.failpoint == nil {
-		return nil
-	}
-	return m.failpoint(s)
-}

@@ -62,8 +62,8 @@ func (m *machine) take(ctx context.Context) (at phase, err error) {
 				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
 					return err
 				}
-				s = dialect.Write(d.Kind, "UPDATE ", d.journal, " SET owner = ").Bind(m.owner).Add(" WHERE id = " +
-					"").Bind(id)
+				s = dialect.Write(d.Kind, "UPDATE ", d.journal, " SET owner = ").Bind(m.owner).
+					Add(" WHERE id = ").Bind(id)
 				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
 					return err
 				}
@@ -128,34 +128,37 @@ func (m *machine) noteIn(ctx context.Context, q gorm.ConnPool, at phase) error {
 
 // fenced changes tables while no other process can take the job over. The connections that it gives to do are
 // those on which no foreign key is checked, or the transaction itself where a database has one writer.
-func (m *machine) fenced(ctx context.Context, do func(on func(*database) gorm.ConnPool) error) error {
+func (m *machine) fenced(ctx context.Context, do func(on held) error) error {
 	return m.home.transaction(ctx, func(q gorm.ConnPool) error {
 		if _, err := m.hold(ctx, m.home, q, m.id()); err != nil {
 			return err
 		}
-		open := map[*database]gorm.ConnPool{}
+		on := held{}
 		if m.home.Kind != dialect.MySQL { // where such a statement would end the transaction
-			open[m.home] = q
+			on[m.home] = q
 		}
-		return m.withConnections(ctx, m.dbs, open, func() error {
-			return do(func(d *database) gorm.ConnPool { return open[d] })
-		})
+		asTheyAre := func(_ *database, c *sql.Conn, next func(gorm.ConnPool) error) error { return next(c) }
+		return m.onConnections(ctx, m.dbs, on, asTheyAre, func() error { return do(on) })
 	})
 }
 
-// withConnections opens a connection to each database that has none in the map yet.
-func (m *machine) withConnections(
-	ctx context.Context, dbs []*database, open map[*database]gorm.ConnPool, do func() error,
+// onConnections opens a connection to each database that has none yet, and lets begin prepare it.
+func (m *machine) onConnections(
+	ctx context.Context, dbs []*database, on held,
+	begin func(d *database, c *sql.Conn, next func(q gorm.ConnPool) error) error, do func() error,
 ) error {
 	if len(dbs) == 0 {
 		return do()
 	}
-	if open[dbs[0]] != nil {
-		return m.withConnections(ctx, dbs[1:], open, do)
+	next := func() error { return m.onConnections(ctx, dbs[1:], on, begin, do) }
+	if on[dbs[0]] != nil {
+		return next()
 	}
 	return dbs[0].onConnection(ctx, func(c *sql.Conn) error {
-		open[dbs[0]] = c
-		return m.withConnections(ctx, dbs[1:], open, do)
+		return begin(dbs[0], c, func(q gorm.ConnPool) error {
+			on[dbs[0]] = q
+			return next()
+		})
 	})
 }
 

@@ -114,24 +114,24 @@ func workUntilKilled(t *testing.T, spec string) {
 			continue
 		}
 		w := newWorld(t, k, dbs)
-		w.job.failpoint = func(s step) error {
+		w.job.reached = func(s step) {
 			if fmt.Sprint(int(s)) == words[2] {
 				must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL), "kill")
 				select {}
 			}
-			return nil
 		}
 		if words[3] == "drop first" {
-			w.job.failpoint = func(s step) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			w.job.reached = func(s step) {
 				if s == stepCopied {
-					return errStop
+					cancel()
 				}
 				if s == stepDropped {
 					must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL), "kill")
 				}
-				return nil
 			}
-			if _, err := w.job.Run(t.Context()); err == nil {
+			if _, err := w.job.Run(ctx); err == nil {
 				t.Fatal("it was not stopped")
 			}
 			must(t, w.job.Drop(t.Context()), "Drop")

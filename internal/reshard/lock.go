@@ -59,39 +59,32 @@ func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) e
 	return errors.Join(err, run(context.WithoutCancel(ctx), q, end, "SET autocommit = 1"))
 }
 
+// isLocked reports whether somebody else has a lock.
+func isLocked(err error) bool { return errors.As(err, &refused{}) || dialect.Locked(err) }
+
 // patiently tries to do what needs a lock, until the budget is spent. The error of the last try says who was
 // in the way.
 func (m *locker) patiently(ctx context.Context, sides []*side, try func() error) error {
-	end := time.Now().Add(m.Budget)
-	for {
-		err := try()
-		if err == nil || ctx.Err() != nil || !errors.As(err, &refused{}) && !dialect.Locked(err) {
-			return err
-		}
-		if time.Now().After(end) {
-			var who []string
-			for _, s := range sides {
-				who = append(who, s.inTheWay(ctx))
-			}
-			return fmt.Errorf("%w: a transaction that uses the tables of the shard has not ended within %v, and "+
-				"writes go on as before. %s. End it, and call this again: %w", errs.ErrSharding, m.Budget,
-				strings.Join(who, "; "), err)
-		}
-		select {
-		case <-ctx.Done():
-			return errs.Ended(ctx)
-		case <-time.After(lockWait):
-		}
+	err := Patiently(ctx, m.Budget, new(bool), try)
+	if !isLocked(err) {
+		return err
 	}
+	var who []string
+	for _, s := range sides {
+		who = append(who, s.inTheWay(ctx))
+	}
+	return fmt.Errorf("%w: a transaction that uses the tables of the shard has not ended within %v, and "+
+		"writes go on as before. %s. End it, and call this again: %w", errs.ErrSharding, m.Budget,
+		strings.Join(who, "; "), err)
 }
 
-// Patiently does something again that another writer has kept from its lock, as SQLite has only one. It does
-// so for the budget, which begins anew when rows have moved. Every step of a job can be repeated.
+// Patiently does something again that somebody else has kept from a lock, as SQLite has only one. It does so
+// for the budget, which begins anew when rows have moved. Every step of a job can be repeated.
 func Patiently(ctx context.Context, budget time.Duration, moved *bool, do func() error) error {
 	var since time.Time
 	for {
 		err := do()
-		if !dialect.Locked(err) || errors.Is(err, errs.ErrSharding) {
+		if !isLocked(err) || errors.Is(err, errs.ErrSharding) {
 			return err
 		}
 		if since.IsZero() || *moved {
@@ -127,8 +120,11 @@ func (m *locker) locked(ctx context.Context, do func(h held) error) (stopped tim
 		}
 	}
 	err = m.patiently(ctx, m.from, func() error {
-		since := time.Now()
-		err := m.lockEach(ctx, dbs, tables, held{}, do)
+		since, h := time.Now(), held{}
+		lock := func(d *database, c *sql.Conn, next func(gorm.ConnPool) error) error {
+			return m.lock(ctx, d, c, tables[d], next)
+		}
+		err := m.onConnections(ctx, dbs, h, lock, func() error { return do(h) })
 		stopped = time.Since(since)
 		return err
 	})
@@ -158,37 +154,32 @@ func (m *locker) others(d *database) []string {
 	return names
 }
 
-// lockEach locks the tables of one database after the other.
-func (m *locker) lockEach(
-	ctx context.Context, dbs []*database, tables map[*database][]string, h held, do func(h held) error,
-) error {
-	if len(dbs) == 0 {
-		return do(h)
-	}
-	d := dbs[0]
-	next := func(q gorm.ConnPool) error {
-		h[d] = q
-		return m.lockEach(ctx, dbs[1:], tables, h, do)
-	}
-	return d.onConnection(ctx, func(c *sql.Conn) error {
-		switch d.Kind {
-		case dialect.MySQL:
-			return d.lockTables(ctx, c, tables[d], next)
-		case dialect.SQLite:
-			return d.lockFile(ctx, c, m.Budget, tables[d][0], next)
-		}
-		tx, err := d.begin(ctx, c)
+// lock locks tables, and calls do. Where a transaction has the lock, it is committed then.
+func (m *locker) lock(
+	ctx context.Context, d *database, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
+) (err error) {
+	if d.Kind == dialect.MySQL {
+		// Without a transaction, each statement commits what it has done, and UNLOCK TABLES commits nothing.
+		err = d.impatiently(ctx, c, func() error {
+			return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
+		})
 		if err != nil {
 			return err
 		}
-		err = run(ctx, tx, d.shortWait(), "LOCK TABLE "+strings.Join(tables[d], ", ")+" IN ACCESS EXCLUSIVE MODE")
-		if err == nil {
-			err = next(tx)
+		defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
+		return do(c)
+	}
+	return d.begun(ctx, c, func(q gorm.ConnPool) error {
+		// A transaction of SQLite that begins with a read would not be let in later.
+		statements := []string{"DELETE FROM " + tables[0] + " WHERE 1 = 0"}
+		if d.Kind == dialect.PostgreSQL {
+			statements = []string{d.shortWait(),
+				"LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS EXCLUSIVE MODE"}
 		}
-		if err != nil {
-			return errors.Join(err, tx.Rollback())
+		if err := run(ctx, q, statements...); err != nil {
+			return err
 		}
-		return tx.Commit()
+		return do(q)
 	})
 }
 

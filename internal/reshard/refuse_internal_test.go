@@ -1,6 +1,7 @@
 package reshard
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -66,7 +67,9 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 				[]string{"ALTER TABLE items_10 DROP FOREIGN KEY falls"}, []string{"falls", "items_10", "RESTRICT"}})
 		case "sqlite":
 			all = append(all, obstacle{[]string{"CREATE TRIGGER elsewhere AFTER INSERT ON audits BEGIN DELETE FROM items_10; END"},
-				[]string{"DROP TRIGGER elsewhere"}, []string{"elsewhere"}})
+				[]string{"DROP TRIGGER elsewhere"}, []string{"elsewhere"}}, obstacle{
+				[]string{"ALTER TABLE items_10 ADD COLUMN other bigint REFERENCES audits (id)"},
+				[]string{"ALTER TABLE items_10 DROP COLUMN other"}, []string{"items_10", "the foreign key on the column other"}})
 		}
 		for _, o := range all {
 			for _, statement := range o.make {
@@ -125,14 +128,13 @@ func TestATransactionInTheWayIsNamedAndWritesGoOn(t *testing.T) {
 		w.job.Budget = time.Second
 		var idle *gorm.DB
 		var id int64
-		w.job.failpoint = func(s step) error {
+		w.job.reached = func(s step) {
 			if s == stepCompared && idle == nil {
 				idle = dbs[0].Begin()
 				query := map[string]string{"postgres": "SELECT pg_backend_pid()", "mysql": "SELECT connection_id()"}[dbs[0].Name()]
 				must(t, idle.Raw(query).Scan(&id).Error, "the connection")
 				must(t, idle.Exec("INSERT INTO orders_10 (id) VALUES (5)").Error, "a write")
 			}
-			return nil
 		}
 		stop := w.write(2)
 		_, err := w.job.Run(t.Context())
@@ -168,9 +170,9 @@ func TestAWriterThatChangesKeysWaitsForNoOtherOne(t *testing.T) {
 		w := newWorld(t, split, dbs)
 		w.fill(100)
 		tried := false
-		w.job.failpoint = func(s step) error {
+		w.job.reached = func(s step) {
 			if s != stepCopied || tried {
-				return nil
+				return
 			}
 			tried = true
 			first := dbs[0].Begin()
@@ -187,7 +189,7 @@ func TestAWriterThatChangesKeysWaitsForNoOtherOne(t *testing.T) {
 			must(t, first.Exec("UPDATE items_10 SET id = 4101 WHERE id = 5").Error, "the first writer changes a key")
 			must(t, first.Rollback().Error, "Rollback")
 			must(t, <-ended, "the second writer")
-			return second.Rollback().Error
+			must(t, second.Rollback().Error, "Rollback")
 		}
 		_, err := w.job.Run(t.Context())
 		must(t, err, "Run")
@@ -206,10 +208,10 @@ func TestWhatNoTriggerSeesIsFound(t *testing.T) {
 		w := newWorld(t, split, dbs)
 		w.fill(500)
 		emptied := 0
-		w.job.failpoint = func(s step) error {
+		w.job.reached = func(s step) {
 			// The rows are compared after the first time, and only the cutover comes after the second one.
 			if emptied > 1 || s != []step{stepCopied, stepCompared}[emptied] {
-				return nil
+				return
 			}
 			emptied++
 			if dbs[0].Name() == "sqlite" { // The row that had the value is gone, and no trigger has run.
@@ -222,14 +224,13 @@ func TestWhatNoTriggerSeesIsFound(t *testing.T) {
 				} {
 					must(t, dbs[0].Exec(statement).Error, statement)
 				}
-				return nil
+				return
 			}
 			for _, table := range []string{"orders_10", "items_10", "tags_10"} {
 				must(t, dbs[0].Exec("TRUNCATE TABLE "+table).Error, "TRUNCATE")
 			}
 			w.rows = map[int64]string{}
 			w.fill(400 - emptied) // The second time, all rows are written again, but for one.
-			return nil
 		}
 		_, err := w.job.Run(t.Context())
 		must(t, err, "Run")
@@ -247,15 +248,16 @@ func TestDropUndoesEverything(t *testing.T) {
 		_, dbs := open(t, target.Shared(t).Privileged(), moved)
 		w := newWorld(t, moved, dbs)
 		w.fill(300)
-		w.job.failpoint = func(s step) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w.job.reached = func(s step) {
 			if s == stepRenamed {
-				return errStop
+				cancel()
 			}
-			return nil
 		}
 		stop := w.write(2)
-		_, err := w.job.Run(t.Context())
-		says(t, err, errStop.Error())
+		_, err := w.job.Run(ctx)
+		says(t, err, context.Canceled.Error())
 		must(t, w.job.Drop(t.Context()), "Drop")
 		stop()
 		w.check(false)
@@ -263,7 +265,7 @@ func TestDropUndoesEverything(t *testing.T) {
 			t.Errorf("after Drop there are %v", w.tables())
 		}
 		must(t, w.job.Drop(t.Context()), "Drop again")
-		w.job.failpoint = nil
+		w.job.reached = nil
 		_, err = w.job.Run(t.Context())
 		must(t, err, "Run")
 		says(t, w.job.Drop(t.Context()), "the cutover is over")
@@ -324,13 +326,14 @@ func TestARowOfAStrangerInANewTableIsNamedBeforeTheCutover(t *testing.T) {
 				// The first row comes before the rows around its key are copied, and the second one after that.
 				strangers := map[step]int64{stepMade: 1001, stepDrained: 2001}
 				e := w.job.To[0]
-				w.job.failpoint = func(s step) error {
+				w.job.reached = func(s step) {
 					key, found := strangers[s]
 					if !found {
-						return nil
+						return
 					}
 					delete(strangers, s)
-					return e.DB.Exec(fmt.Sprintf("INSERT INTO %s (id, name) VALUES (%d, 'v0')", e.Tables[0].Name, key)).Error
+					must(t, e.DB.Exec(fmt.Sprintf("INSERT INTO %s (id, name) VALUES (%d, 'v0')", e.Tables[0].Name, key)).Error,
+						"a row of a stranger")
 				}
 				for _, key := range []int64{1001, 2001} {
 					stop := func() (int, time.Duration) { return 0, 0 }

@@ -2,7 +2,6 @@ package reshard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -116,8 +116,9 @@ func open(t testing.TB, target dbtest.Target, k kind) (dsns []string, dbs []*gor
 }
 
 func (w *world) entry(db *gorm.DB, class [2]int, suffix string) Entry {
-	return Entry{DB: db, Residue: class[0], Modulus: class[1], Tables: []Table{
-		{"orders" + suffix, "id"}, {"items" + suffix, "id"}, {"tags" + suffix, "order_id"},
+	return Entry{DB: db, Class: shardmap.Class{Residue: class[0], Modulus: class[1]}, Tables: []shardmap.Table{
+		{Name: "orders" + suffix, Column: "id"}, {Name: "items" + suffix, Column: "id"},
+		{Name: "tags" + suffix, Column: "order_id"},
 	}}
 }
 
@@ -462,5 +463,3 @@ func (w *world) has(word string) bool {
 	}
 	return false
 }
-
-var errStop = errors.New("stopped by the test")

@@ -245,20 +245,21 @@ func (t *Topology) checkDatabase(database int) error {
 	return nil
 }
 
-// Split returns the entry of a class, and those of its parts, which replace it. The part i lies in the i-th
-// of the databases, or where the class lies if none are given.
-func (t *Topology) Split(c Class, factor int, databases ...int) (from, to []Entry, err error) {
+// Split is the resharding that replaces the entry of a class by those of its parts. The part i lies in the
+// i-th of the databases, or where the class lies if none are given.
+func (t *Topology) Split(c Class, factor int, databases ...int) (Change, error) {
 	e, err := t.EntryOf(c)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return Change{}, err
 	case factor < 2 || len(databases) != 0 && len(databases) != factor:
-		return nil, nil, fmt.Errorf("%w: shard %s into %d parts in %d databases: the factor is 2 or more, and "+
+		return Change{}, fmt.Errorf("%w: shard %s into %d parts in %d databases: the factor is 2 or more, and "+
 			"there is no database or one for each part", errs.ErrSharding, c, factor, len(databases))
 	}
 	if err := t.checkModulus(c.Modulus * factor); err != nil {
-		return nil, nil, err
+		return Change{}, err
 	}
+	var parts []Entry
 	for i := range factor {
 		part := Entry{
 			Class{c.Residue + i*c.Modulus, c.Modulus * factor}, e.Generation + 1, e.Database, false,
@@ -267,38 +268,39 @@ func (t *Topology) Split(c Class, factor int, databases ...int) (from, to []Entr
 			part.Database = databases[i]
 		}
 		if err := t.checkDatabase(part.Database); err != nil {
-			return nil, nil, err
+			return Change{}, err
 		}
-		to = append(to, part)
+		parts = append(parts, part)
 	}
-	return []Entry{e}, to, nil
+	return newChange(t, []Entry{e.open()}, parts), nil
 }
 
-// Join returns the entries that have the IDs of a class together, and the one that replaces them.
-func (t *Topology) Join(c Class, database int) (from, to []Entry, err error) {
+// Join is the resharding that replaces the entries which have the IDs of a class together by one.
+func (t *Topology) Join(c Class, database int) (Change, error) {
 	if err := t.checkDatabase(database); err != nil {
-		return nil, nil, err
+		return Change{}, err
 	}
+	var parts []Entry
 	into := Entry{c, 0, database, false}
 	for _, e := range t.entries {
 		if c.Modulus < 1 || !e.meets(c) {
 			continue
 		}
-		if e.Modulus <= c.Modulus || e.Modulus%c.Modulus != 0 || len(from) > 0 && e.Modulus != from[0].Modulus {
-			from = nil
+		if e.Modulus <= c.Modulus || e.Modulus%c.Modulus != 0 || len(parts) > 0 && e.Modulus != parts[0].Modulus {
+			parts = nil
 			break
 		}
-		from, into.Generation = append(from, e), max(into.Generation, e.Generation+1)
+		parts, into.Generation = append(parts, e.open()), max(into.Generation, e.Generation+1)
 	}
-	if len(from) == 0 {
-		return nil, nil, fmt.Errorf("%w: the class %s is not one that shards of one modulus have together",
+	if len(parts) == 0 {
+		return Change{}, fmt.Errorf("%w: the class %s is not one that shards of one modulus have together",
 			errs.ErrSharding, c)
 	}
-	return from, []Entry{into}, nil
+	return newChange(t, parts, []Entry{into}), nil
 }
 
-// Move returns the entry of a class, and the one that replaces it in another database.
-func (t *Topology) Move(c Class, database int) (from, to []Entry, err error) {
+// Move is the resharding that replaces the entry of a class by one in another database.
+func (t *Topology) Move(c Class, database int) (Change, error) {
 	e, err := t.EntryOf(c)
 	if err == nil {
 		err = t.checkDatabase(database)
@@ -307,7 +309,7 @@ func (t *Topology) Move(c Class, database int) (from, to []Entry, err error) {
 		err = fmt.Errorf("%w: shard %s is in database %d already", errs.ErrSharding, c, database)
 	}
 	if err != nil {
-		return nil, nil, err
+		return Change{}, err
 	}
-	return []Entry{e}, []Entry{{c, e.Generation + 1, database, false}}, nil
+	return newChange(t, []Entry{e.open()}, []Entry{{c, e.Generation + 1, database, false}}), nil
 }

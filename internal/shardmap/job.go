@@ -31,13 +31,27 @@ type Job struct {
 	To   []Entry `gorm:"-"`
 }
 
-// NewJob names the resharding that replaces entries by others. No other one of the same router has the name.
-func NewJob(t *Topology, from, to []Entry) Job {
-	j := Job{Base: t.shardedTables()[0], From: from, To: to, Old: placedEntries(from), New: placedEntries(to)}
+// isOver reports whether a map has none of the old entries any more.
+func (j Job) isOver(entries []Entry) bool {
+	return !slices.ContainsFunc(entries, func(e Entry) bool { return slices.Contains(j.From, e.open()) })
+}
+
+// Change is a resharding of the databases of a topology.
+type Change struct {
+	Registry
+	Job
+}
+
+// newChange names the resharding that replaces entries by others. No other one of the same router has the
+// name.
+func newChange(t *Topology, from, to []Entry) Change {
+	c := Change{Registry{t}, Job{
+		Base: t.shardedTables()[0], From: from, To: to, Old: placedEntries(from), New: placedEntries(to),
+	}}
 	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(j.Base + " " + j.New))
-	j.Name = fmt.Sprintf("g%d_%d_%d_%04x", to[0].Generation, to[0].Modulus, to[0].Residue, sum.Sum32()&0xffff)
-	return j
+	_, _ = sum.Write([]byte(c.Base + " " + c.New))
+	c.Name = fmt.Sprintf("g%d_%d_%d_%04x", to[0].Generation, to[0].Modulus, to[0].Residue, sum.Sum32()&0xffff)
+	return c
 }
 
 func placedEntries(entries []Entry) string {
@@ -72,12 +86,16 @@ func (j *Job) read() (err error) {
 	return err
 }
 
-// Jobs reads the reshardings of the router whose old tables are not dropped yet, the oldest generation first.
-func (r Registry) Jobs(ctx context.Context) ([]Job, error) {
-	all, err := readJobs(ctx, r.Databases, func(tx *gorm.DB) *gorm.DB {
+// Changes reads the reshardings of the router whose old tables are not dropped yet, the oldest generation
+// first.
+func (r Registry) Changes(ctx context.Context) (all []Change, err error) {
+	jobs, err := readJobs(ctx, r.Databases, func(tx *gorm.DB) *gorm.DB {
 		return tx.Where("base = ?", r.shardedTables()[0])
 	})
-	slices.SortStableFunc(all, func(a, b Job) int { return a.To[0].Generation - b.To[0].Generation })
+	for _, j := range jobs {
+		all = append(all, Change{r, j})
+	}
+	slices.SortStableFunc(all, func(a, b Change) int { return a.To[0].Generation - b.To[0].Generation })
 	return all, err
 }
 
@@ -101,13 +119,13 @@ func readJobs(
 }
 
 // HasBegun reports whether a resharding is recorded. It refuses one of a shard that another resharding needs.
-func (r Registry) HasBegun(ctx context.Context, j Job) (bool, error) {
-	jobs, err := r.Jobs(ctx)
-	for _, other := range jobs {
-		if other.Name == j.Name {
+func (c Change) HasBegun(ctx context.Context) (bool, error) {
+	all, err := c.Changes(ctx)
+	for _, other := range all {
+		if other.Name == c.Name {
 			return true, nil
 		}
-		for _, e := range j.From {
+		for _, e := range c.From {
 			if slices.Contains(other.From, e) {
 				return false, fmt.Errorf("%w: shard %s is part of another resharding, %s, which is not over: "+
 					"resume or drop that first", errs.ErrSharding, e.Class, other.Name)
@@ -117,26 +135,108 @@ func (r Registry) HasBegun(ctx context.Context, j Job) (bool, error) {
 	return false, err
 }
 
-// Begin records a resharding.
-func (r Registry) Begin(ctx context.Context, j Job) error {
-	database := j.To[0].Database
-	table := InternalTable(r.Databases[database], JobsTable)
-	err := AutoMigrate(r.PlainOn(ctx, database, table), &Job{})
-	if err == nil {
-		err = r.PlainOn(ctx, database, table).Clauses(clause.OnConflict{DoNothing: true}).Create(&j).Error
-	}
-	if err != nil {
+// IsOver reports whether the topology has none of the old entries any more.
+func (c Change) IsOver() bool { return c.isOver(c.entries) }
+
+// Begin records the resharding.
+func (c Change) Begin(ctx context.Context) error {
+	return c.inJobs(ctx, func(tx *gorm.DB) error {
+		if err := AutoMigrate(tx, &Job{}); err != nil {
+			return err
+		}
+		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&c.Job).Error
+	})
+}
+
+// Forget removes the record of the resharding.
+func (c Change) Forget(ctx context.Context) error {
+	return c.inJobs(ctx, func(tx *gorm.DB) error { return tx.Where("name = ?", c.Name).Delete(&Job{}).Error })
+}
+
+// inJobs calls do with a handle for the table that has the record of the resharding.
+func (c Change) inJobs(ctx context.Context, do func(tx *gorm.DB) error) error {
+	database := c.To[0].Database
+	table := InternalTable(c.Databases[database], JobsTable)
+	if err := do(c.PlainOn(ctx, database, table).Session(&gorm.Session{})); err != nil {
 		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
 	}
 	return nil
 }
 
-// Forget removes the record of a resharding.
-func (r Registry) Forget(ctx context.Context, j Job) error {
-	database := j.To[0].Database
-	table := InternalTable(r.Databases[database], JobsTable)
-	if err := r.PlainOn(ctx, database, table).Where("name = ?", j.Name).Delete(&Job{}).Error; err != nil {
-		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
+// Close marks the old entries as closed.
+func (c Change) Close(ctx context.Context) error { return c.mark(ctx, true) }
+
+// Open takes the marks of those old entries away that are still there.
+func (c Change) Open(ctx context.Context) error { return c.mark(ctx, false) }
+
+func (c Change) mark(ctx context.Context, closed bool) error {
+	for database := range c.Databases {
+		old := entriesIn(database, c.From)
+		if len(old) == 0 {
+			continue
+		}
+		err := c.transaction(ctx, database, func(tx *gorm.DB) error {
+			return c.change(tx, database, func(held []Entry) ([]Entry, bool) {
+				marked := 0
+				for i, e := range held {
+					if slices.Contains(old, e.open()) {
+						held[i].Closed = closed
+						marked++
+					}
+				}
+				return held, !closed || marked == len(old)
+			})
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// Replace records the new entries in place of the old ones, in a transaction on the only database if there is
+// one. It does nothing if that was done before. Of several databases, those come first that only get entries,
+// and last those that only lose some. So every ID is of an entry all the time.
+func (c Change) Replace(ctx context.Context, tx *gorm.DB) error {
+	if tx != nil {
+		return c.replaceIn(tx.WithContext(ctx), c.To[0].Database)
+	}
+	var order [3][]int
+	for database := range c.Databases {
+		gets, loses := len(entriesIn(database, c.To)) > 0, len(entriesIn(database, c.From)) > 0
+		switch {
+		case gets && loses:
+			order[1] = append(order[1], database)
+		case gets:
+			order[0] = append(order[0], database)
+		case loses:
+			order[2] = append(order[2], database)
+		}
+	}
+	for _, database := range slices.Concat(order[:]...) {
+		err := c.transaction(ctx, database, func(tx *gorm.DB) error { return c.replaceIn(tx, database) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Change) replaceIn(tx *gorm.DB, database int) error {
+	return c.change(tx, database, func(held []Entry) ([]Entry, bool) {
+		old, left := entriesIn(database, c.From), len(held)
+		held = slices.DeleteFunc(held, func(e Entry) bool { return slices.Contains(old, e.open()) })
+		missing, before := len(old)-(left-len(held)), len(held)
+		for _, e := range entriesIn(database, c.To) {
+			if !slices.Contains(held, e) {
+				held = append(held, e)
+			}
+		}
+		return held, missing == 0 || len(held) == before
+	})
+}
+
+// entriesIn returns the entries of a database.
+func entriesIn(database int, entries []Entry) []Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Database != database })
 }

@@ -179,66 +179,10 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	return nil
 }
 
-// Close marks entries as closed.
-func (r Registry) Close(ctx context.Context, entries []Entry) error {
-	return r.mark(ctx, entries, true)
-}
-
-// Reopen takes the marks of those entries away that are still there.
-func (r Registry) Reopen(ctx context.Context, entries []Entry) error {
-	return r.mark(ctx, entries, false)
-}
-
-func (r Registry) mark(ctx context.Context, entries []Entry, closed bool) error {
-	for database, db := range r.Databases {
-		of := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Database != database })
-		if len(of) == 0 {
-			continue
-		}
-		err := db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}).
-			Transaction(func(tx *gorm.DB) error {
-				return r.change(tx, database, func(held []Entry) ([]Entry, bool) {
-					marked := 0
-					for i, e := range held {
-						if slices.ContainsFunc(of, func(other Entry) bool { return other.open() == e.open() }) {
-							held[i].Closed = closed
-							marked++
-						}
-					}
-					return held, !closed || marked == len(of)
-				})
-			})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Replace takes entries of a database out of its records, and adds those that replace them there, in a
-// transaction on the database. It does nothing if that was done before. If a resharding is in several
-// databases, those come first that only get entries, and last those that only lose some. So every ID is of an
-// entry all the time.
-func (r Registry) Replace(ctx context.Context, tx *gorm.DB, database int, from, to []Entry) error {
-	return r.change(tx.WithContext(ctx), database, func(held []Entry) ([]Entry, bool) {
-		missing := 0
-		for _, e := range from {
-			if e.Database != database {
-				continue
-			}
-			before := len(held)
-			held = slices.DeleteFunc(held, func(other Entry) bool { return other.open() == e.open() })
-			missing += 1 - (before - len(held))
-		}
-		added := 0
-		for _, e := range to {
-			if e.Database == database && !slices.Contains(held, e) {
-				held = append(held, e)
-				added++
-			}
-		}
-		return held, missing == 0 || added == 0
-	})
+// transaction runs a transaction on a database.
+func (r Registry) transaction(ctx context.Context, database int, do func(tx *gorm.DB) error) error {
+	db := r.Databases[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	return db.Transaction(do)
 }
 
 // change replaces the entries of a database in its records. to returns the new ones, and whether the old ones

@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // Status is what some databases say about the shards in them.
@@ -31,6 +34,7 @@ type ShardTable struct {
 	Database   int    `json:"database"`
 	Closed     bool   `json:"closed"`
 	Rows       int64  `json:"rows"`
+	Bytes      int64  `json:"bytes"` // with the indexes, as the catalog estimates them; 0 on SQLite
 }
 
 // JobStatus is a resharding whose old tables are not dropped yet.
@@ -70,10 +74,9 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 		m := &status.Models[i]
 		entries, _ := valid(held[m.Table]) // Of a router, some databases may not have been given.
 		for _, e := range entries {
-			table := ShardTable{e.TableOn(m.Table), e.Residue, e.Modulus, e.Generation, e.Database, e.Closed, 0}
-			db := dbs[e.Database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-			err := db.Raw("SELECT COUNT(*) FROM " + db.Statement.Quote(table.Table)).Scan(&table.Rows).Error
-			if err != nil {
+			table := ShardTable{Table: e.TableOn(m.Table), Shard: e.Residue, Modulus: e.Modulus,
+				Generation: e.Generation, Database: e.Database, Closed: e.Closed}
+			if err := table.measure(ctx, dbs[e.Database]); err != nil {
 				return status, fmt.Errorf("snowflakeplugin: counting %s in database %d: %w", table.Table, e.Database,
 					err)
 			}
@@ -83,21 +86,37 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 	return status, status.addJobs(ctx, dbs, held)
 }
 
+// measure counts the rows, and asks for the size.
+func (t *ShardTable) measure(ctx context.Context, db *gorm.DB) error {
+	db = db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	quoted := db.Statement.Quote(t.Table)
+	err := db.Raw("SELECT COUNT(*) FROM " + quoted).Scan(&t.Rows).Error
+	d, _ := dialect.Of(db.Name())
+	if err != nil || d.Embedded {
+		return err
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return err
+	}
+	dot := strings.LastIndexByte(t.Table, '.')
+	query, args := d.Bytes(quoted, t.Table[:max(dot, 0)], t.Table[dot+1:])
+	return pool.QueryRowContext(ctx, query, args...).Scan(&t.Bytes)
+}
+
 // addJobs adds the reshardings.
 func (s *Status) addJobs(ctx context.Context, dbs []*gorm.DB, held map[string][]Entry) error {
 	jobs, err := readJobs(ctx, dbs, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
 	for _, j := range jobs {
-		of := JobStatus{Name: j.Name, Base: j.Base, Over: true}
 		entries, _ := valid(held[j.Base])
+		status := JobStatus{Name: j.Name, Base: j.Base, Over: j.isOver(entries)}
 		for _, e := range j.From {
-			of.From = append(of.From, e.String())
-			of.Over = of.Over && !slices.ContainsFunc(entries,
-				func(other Entry) bool { return other.open() == e })
+			status.From = append(status.From, e.String())
 		}
 		for _, e := range j.To {
-			of.To = append(of.To, e.String())
+			status.To = append(status.To, e.String())
 		}
-		s.Reshardings = append(s.Reshardings, of)
+		s.Reshardings = append(s.Reshardings, status)
 	}
 	return err
 }

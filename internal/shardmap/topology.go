@@ -318,13 +318,7 @@ func (t *Topology) shardedTables() []string {
 
 // shardsIn is the text of the entries of a database.
 func (t *Topology) shardsIn(database int) string {
-	var entries []Entry
-	for _, e := range t.entries {
-		if e.Database == database {
-			entries = append(entries, e)
-		}
-	}
-	return formatEntries(entries, t.FirstCount)
+	return formatEntries(entriesIn(database, t.entries), t.FirstCount)
 }
 
 // PlainOn returns a handle for the router's own statements. Its table is named explicitly, so the

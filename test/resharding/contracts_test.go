@@ -98,6 +98,31 @@ func TestDropTakesAReshardingBack(t *testing.T) {
 	})
 }
 
+// Whoever learns that there is no room for the copies can still leave everything as it is.
+func TestTheSpaceThatASplitNeedsIsToldBeforeAnythingIsMade(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		p := startRouter(t, db)
+		p.create(100)
+		before := tablesOf(t, db)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var told []resharding.Progress
+		_, err := resharding.Settings{Progress: func(now resharding.Progress) {
+			told = append(told, now)
+			cancel()
+		}}.Split(ctx, p.router, shardOne, 2)
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("a split that was ended: %v", err)
+		}
+		if len(told) != 1 || told[0].Step != "check" || told[0].Bytes < 3*4096 {
+			t.Errorf("it told %+v, want a check with the bytes of three tables", told)
+		}
+		same(t, "tables", tablesOf(t, db), before)
+	})
+}
+
 // A migration adds a column to the tables that are in use. Its values must not stay behind.
 func TestAColumnThatIsAddedMeanwhileIsMoved(t *testing.T) {
 	t.Parallel()
