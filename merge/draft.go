@@ -55,17 +55,19 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 			if err != nil {
 				return nil, nil, fmt.Errorf("table %s: %w", name, err)
 			}
-			d.refer(name, c.plan)
 			drafted.Tables[name] = c.plan
 		}
 	}
+	d.declare(&drafted)
 	if err := (&nameFinder{d}).repeated(ctx, &drafted); err != nil {
 		return nil, nil, fmt.Errorf("copies of names cannot be looked for: %w", err)
+	}
+	for _, p := range drafted.Tables { // as it is read from a file
+		slices.SortStableFunc(p.Undecided, func(a, b OpenColumn) int { return strings.Compare(a.Candidate, b.Candidate) })
 	}
 	if err := d.moveApart(ctx, &drafted, lock); err != nil {
 		return nil, nil, fmt.Errorf("a range for keys cannot be found: %w", err)
 	}
-	d.identify(&drafted)
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
 	for name, p := range drafted.Tables {
 		if t := ws.target.Tables[name]; t != nil && p.Policy.copies() && p.Policy != KeepFirst &&
@@ -134,52 +136,105 @@ func (d *drafter) find(ctx context.Context) (*Lock, error) {
 	return lock, nil
 }
 
-// identify moves the references that were found in the data under identities, where these can say it.
-func (d *drafter) identify(p *Plan) {
+// declare writes what was found in the data into the plan: references under their identities, where these can
+// say it, and what is only possible as undecided.
+func (d *drafter) declare(p *Plan) {
+	columns, values := map[census.Column][]holder{}, map[census.Column]int64{}
 	for _, f := range d.found {
-		t := p.Tables[f.Table]
-		if f.Verdict != census.Reference || d.known[f.Table] != nil || !p.identify(f) {
-			continue
+		t, e := p.Tables[f.Table], holder{table: f.Table, column: f.Name, when: f.When}
+		switch {
+		case d.known[f.Table] != nil:
+		case f.Verdict != census.Reference:
+			t.Undecided = append(t.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(), As: f.As,
+				With: f.With, When: f.When, Evidence: f.Evidence})
+		case e.plain():
+			columns[f.Parent] = append(columns[f.Parent], e)
+			values[f.Parent] += f.Values
+		default:
+			t.References = append(t.References, Reference{Column: f.Name, Table: f.Parent.Table,
+				Target: []string{f.Parent.Name}, When: f.When, Note: f.Evidence})
 		}
-		t.References = slices.DeleteFunc(t.References, func(r Reference) bool { return r.Column == f.Name })
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(columns), census.Column.Compare) {
+		name, id := of.Table, Identity{Key: of.Name}
+		if known := p.Identities[name]; known != nil && (known.table(name) != of.Table || known.Key != of.Name) {
+			name, id.Table = of.String(), of.Table // the table has another identity
+		}
+		for n, known := range p.Identities {
+			if known.table(n) == of.Table && known.Key == of.Name {
+				name, id = n, *known
+			}
+		}
+		id.note = fmt.Sprintf("columns: %d, with %d different values, which are keys on each server",
+			len(columns[of]), values[of])
+		id.In = d.shorten(of, columns[of], slices.Clone(id.In))
+		p.Identities[name] = &id
 	}
 }
 
-// refer writes the references of a table that were found in the data.
-func (d *drafter) refer(table string, p *TablePlan) {
-	for _, f := range d.found {
-		switch {
-		case f.Table != table:
-		case f.Verdict == census.Reference:
-			r := Reference{Column: f.Name, Table: f.Parent.Table, When: f.When, Note: f.Evidence}
-			if !slices.Equal(d.ws.target.Tables[r.Table].Primary, []string{f.Parent.Name}) {
-				r.Target = []string{f.Parent.Name}
+// shorten adds entries to those of an identity. Some that differ only in their tables become a pattern, if each
+// column that it is about is one of them, or stands beside it in the same list.
+func (d *drafter) shorten(of census.Column, entries []holder, in []string) []string {
+	const least = 3 // fewer are no pattern
+	for len(entries) > 0 {
+		e := entries[0]
+		alike := func(o holder) bool { return o.when == e.when && e.covers(o.table, o.column) }
+		for at := range len(e.table) {
+			if at > 0 && e.table[at-1] != '_' {
+				continue
 			}
-			p.References = append(p.References, r)
-		default:
-			p.Undecided = append(p.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(), As: f.As,
-				With: f.With, When: f.When, Evidence: f.Evidence})
+			one := e
+			e.table = e.table[:at] + "*"
+			if others := slices.DeleteFunc(slices.Clone(entries), alike); len(entries)-len(others) >= least &&
+				d.only(of, e, entries, in) {
+				break
+			}
+			e = one
+		}
+		entries, in = slices.DeleteFunc(entries, alike), append(in, e.String())
+	}
+	return in
+}
+
+// only reports whether a pattern is about no column but those of some entries, and of none that a pattern before
+// it is about. The key itself is about nothing.
+func (d *drafter) only(of census.Column, pattern holder, entries []holder, before []string) bool {
+	for table, t := range d.ws.target.Tables {
+		at := census.Column{Table: table, Name: pattern.column}
+		if at == of || t.Column(at.Name) == nil || !pattern.covers(table, at.Name) {
+			continue
+		}
+		listed := func(e holder) bool { return e.table == table && e.column == at.Name }
+		taken := func(text string) bool {
+			e, err := parseHolder(text)
+			return err == nil && e.many() && e.covers(table, at.Name)
+		}
+		other := func(f census.Finding) bool {
+			return f.Column == at && f.Verdict >= census.Possible && f.Parent != of
+		}
+		if !slices.ContainsFunc(entries, listed) || slices.ContainsFunc(before, taken) ||
+			slices.ContainsFunc(d.found, other) {
+			return false
 		}
 	}
+	return true
 }
 
 // references returns the references of a table: those that the target declares, those that the plan does, and
 // those that were found in the data.
 func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
-	var p TablePlan
-	if declared := d.known[t.Name]; declared != nil {
-		p.References = slices.Clone(declared.References)
-	} else {
-		d.refer(t.Name, &p)
-	}
 	all := slices.Clone(t.References)
-	for _, r := range p.References {
-		ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When,
-			Path: r.Path, List: r.List, Bits: r.Bits}
-		if r.Bits != "" {
-			ref.Columns, ref.Rest = ref.Columns[:1], ref.Columns[1:]
+	if declared := d.known[t.Name]; declared != nil {
+		for _, r := range declared.References {
+			all = append(all, r.of())
 		}
-		all = append(all, ref)
+		return all
+	}
+	for _, f := range d.found {
+		if f.Table == t.Name && f.Verdict == census.Reference {
+			all = append(all, sqldb.Reference{Columns: []string{f.Name}, Parent: f.Parent.Table,
+				Target: []string{f.Parent.Name}, When: f.When})
+		}
 	}
 	return all
 }
@@ -196,8 +251,7 @@ type choice struct {
 // undecided is the choice of a table that somebody has to decide about.
 func undecided(absent []string, why string, candidates ...string) choice {
 	c := choice{why: why, candidates: candidates}
-	c.plan = &TablePlan{Policy: NotDecided, Absent: absent,
-		Note: why + "; choose " + strings.Join(candidates, "; or ")}
+	c.plan = &TablePlan{Policy: NotDecided, Absent: absent, Note: why}
 	return c
 }
 
@@ -280,9 +334,8 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (
 			continue
 		}
 		p.Policy = Rename
-		p.Rename = &RenamePlan{Column: column, Keep: "older", Format: "{name}.s{server}",
-			Copies: d.copiesOf(t.Name)}
-		notes = append([]string{"names in " + column + " are unique: the older row keeps its name"}, notes...)
+		p.Rename = &RenamePlan{Column: column, Copies: d.copiesOf(t.Name)}
+		notes = append([]string{"names are unique, and the older row keeps its own"}, notes...)
 		for _, other := range slices.Delete(slices.Clone(open), i, i+1) {
 			notes = append(notes, "REVIEW: so is "+covered(t, other)+": check says if any are equal")
 		}
@@ -412,8 +465,8 @@ func (d *drafter) openPrimary(t *sqldb.Table, absent []string) choice {
 	if d.adds(t) {
 		candidates = append(candidates, orSum)
 	}
-	return undecided(absent, "rows of different servers may be equal in the primary key ("+
-		strings.Join(t.Primary, ", ")+")", append(candidates, orRebuild, orCopy)...)
+	return undecided(absent, "rows of different servers may be equal in the primary key",
+		append(candidates, orRebuild, orCopy)...)
 }
 
 // openUnique is openPrimary for another unique key.

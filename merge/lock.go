@@ -63,6 +63,8 @@ type LockedKey struct {
 	// has their higher half.
 	As   string `yaml:"as,omitempty"`
 	With string `yaml:"with,omitempty"`
+	// Evidence says what speaks for it and what against it, if it is only possible.
+	Evidence string `yaml:"evidence,omitempty"`
 }
 
 // says is the verdict, with the tables that a reference leads to.
@@ -250,8 +252,11 @@ func (l *Lock) add(found []census.Finding) {
 			seen[f.Column] = true
 		}
 		if f.Verdict >= census.Possible {
-			c.Of = append(c.Of, LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When,
-				As: f.As, With: f.With})
+			of := LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When, As: f.As, With: f.With}
+			if f.Verdict == census.Possible {
+				of.Evidence = f.Evidence
+			}
+			c.Of = append(c.Of, of)
 		}
 		for key, hits := range f.Hits {
 			c.Hits[key.String()] = hits

@@ -22,6 +22,9 @@ type Column struct{ Table, Name string }
 
 func (c Column) String() string { return c.Table + "." + c.Name }
 
+// Compare orders columns by their names.
+func (c Column) Compare(o Column) int { return strings.Compare(c.String(), o.String()) }
+
 // Verdict says what a census thinks of a column.
 type Verdict int
 
@@ -47,6 +50,7 @@ type Finding struct {
 	As       string // where in the column the keys are, such as bits 24-47 or path $.id; "" if it is the key
 	With     string // the column that has the higher half of the keys
 	Evidence string
+	Values   int64 // how many different values the servers have in the rows that refer
 	// Hits has, for each key that the values may be, how many different values of each server are such keys,
 	// and how many are not.
 	Hits map[Column]string
