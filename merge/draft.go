@@ -19,8 +19,8 @@ import (
 // Draft opens the databases of a plan and returns the plan with a policy for every table that it does not
 // mention yet. The policies are suggestions, made from keys and from what is in them, and must be reviewed;
 // the note of each says why. It drafts only what keeps every row: [Copy] and [Rename], with renumbered keys
-// or without. What else there is to choose from is in the note of a table that is [NotDecided]; such a plan
-// does not run.
+// or without. Where that may be wrong, a table is [NotDecided], and Check says what there is to choose from;
+// such a plan does not run.
 //
 // The lock is what it has found in the columns of the servers. Keep it beside the plan; see [WithLock].
 func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, err error) {
