@@ -171,7 +171,7 @@ func (c *schemaCheck) undecided(ctx context.Context) error {
 			Remedy: "give it the policy that a draft would: " + string(choice.plan.Policy) + ", because " +
 				choice.plan.Note}
 		if choice.plan.Renumber != "" {
-			p.Remedy = strings.Replace(p.Remedy, ", because", " with renumber: true, because", 1)
+			p.Remedy = strings.Replace(p.Remedy, ", because", " with renumber: apart, because", 1)
 		}
 		if len(choice.candidates) > 0 {
 			p.Message += ": " + choice.why

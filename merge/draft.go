@@ -62,11 +62,12 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 	if err := (&nameFinder{d}).repeated(ctx, &drafted); err != nil {
 		return nil, nil, fmt.Errorf("copies of names cannot be looked for: %w", err)
 	}
-	for _, p := range drafted.Tables { // as it is read from a file
+	for _, p := range drafted.Tables {
+		if p.Renumber == Apart {
+			drafted.Apart = cmp.Or(drafted.Apart, apartAll)
+		}
+		// As it is read from a file.
 		slices.SortStableFunc(p.Undecided, func(a, b OpenColumn) int { return strings.Compare(a.Candidate, b.Candidate) })
-	}
-	if err := d.moveApart(ctx, &drafted, lock); err != nil {
-		return nil, nil, fmt.Errorf("a range for keys cannot be found: %w", err)
 	}
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
 	for name, p := range drafted.Tables {
@@ -369,7 +370,7 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 		return nil, nil, err
 	}
 	if counted {
-		p.Renumber = Behind // until it is known whether they can be apart
+		p.Renumber = Apart
 	}
 	for _, k := range t.Keys() {
 		if counted && k.Covers(identityOf(t).Name) {
@@ -391,60 +392,6 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 		}
 	}
 	return notes, open, nil
-}
-
-// moveApart lets the keys that are renumbered move apart, where there is a range for them.
-func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
-	g := &gapSearch{ws: d.ws, survey: lock, refer: map[string][]holding{}}
-	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
-		for _, ref := range d.references(d.ws.target.Tables[name]) {
-			if len(ref.Columns) == 1 {
-				b, _ := parseBits(ref.Bits, append(ref.Columns[:1:1], ref.Rest...)) // the plan is valid
-				g.refer[ref.Parent] = append(g.refer[ref.Parent],
-					holding{census.Column{Table: name, Name: ref.Columns[0]}, b})
-			}
-		}
-	}
-	o := &keyOffsets{ws: d.ws}
-	var tables []*apartTable
-	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		if d.known[name] != nil || p.Tables[name].Renumber == "" {
-			continue
-		}
-		t := &apartTable{name: name, key: identityOf(d.ws.target.Tables[name]).Name}
-		for i, s := range d.ws.servers {
-			from := s.db.Tables[name]
-			if from == nil || from.Column(t.key) == nil {
-				continue
-			}
-			counter, err := s.db.Counter(ctx, from, t.key)
-			if err != nil {
-				return err
-			}
-			span, err := o.span(ctx, i, name, t.key, counter)
-			if err != nil {
-				return err
-			}
-			t.spans = append(t.spans, span)
-		}
-		tables = append(tables, t)
-	}
-	if len(tables) == 0 {
-		return nil
-	}
-	if err := g.place(ctx, tables); err != nil {
-		return err
-	}
-	for _, t := range tables {
-		own := p.Tables[t.name]
-		if t.why != "" {
-			own.Note += "; the keys of later servers move behind those of the first, and not apart: " + t.why
-			continue
-		}
-		own.Renumber = Apart
-		p.Apart = cmp.Or(p.Apart, apartAll)
-	}
-	return nil
 }
 
 // openPrimary says what there is to choose from for a table with a primary key that rows of different servers
