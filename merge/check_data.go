@@ -26,16 +26,14 @@ type dataCheck struct {
 // undo a merge.
 func (c *dataCheck) emptyTarget(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
-		t := c.ws.target.Tables[name]
-		if c.ws.plan.Tables[name].Policy == Skip || t == nil {
+		if c.ws.plan.Tables[name].Policy == Skip {
 			continue
 		}
-		rows, err := c.ws.target.Strings(ctx, sqldb.NewStatement(c.ws.target.Kind, "SELECT 1 FROM ",
-			c.ws.target.Kind.Quote(name), " LIMIT 1"))
+		filled, err := c.ws.target.Holds(ctx, name)
 		if err != nil {
 			return err
 		}
-		if len(rows) > 0 {
+		if filled {
 			c.report.problem(Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
 				Message: "the table already holds rows",
 				Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})

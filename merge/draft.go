@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
@@ -51,11 +49,9 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 			if drafted.Tables[name] != nil {
 				continue
 			}
-			c, err := d.suggest(ctx, name)
-			if err != nil {
+			if drafted.Tables[name], _, err = d.suggest(ctx, name); err != nil {
 				return nil, nil, fmt.Errorf("table %s: %w", name, err)
 			}
-			drafted.Tables[name] = c.plan
 		}
 	}
 	d.declare(&drafted)
@@ -240,125 +236,90 @@ func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
 	return all
 }
 
-// choice is what a drafter has found out about a table.
-type choice struct {
-	plan *TablePlan
-	// Why nobody but a person can decide, and what there is to choose from, the likeliest first. It is empty
-	// unless the policy of the plan is NotDecided.
-	why        string
-	candidates []string
-}
-
-// undecided is the choice of a table that somebody has to decide about.
-func undecided(absent []string, why string, candidates ...string) choice {
-	c := choice{why: why, candidates: candidates}
-	c.plan = &TablePlan{Policy: NotDecided, Absent: absent, Note: why}
-	return c
-}
-
-// The candidates of several kinds of tables.
-const (
-	orKeepFirst = "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such " +
-		"as a setting: one of them stays"
-	orSum     = "sum, if they are counters whose numbers are added up"
-	orRebuild = "rebuild, if the game computes the rows anew"
-	orCopy    = "copy, if no two servers have equal ones, which check finds out"
-)
-
-// suggest drafts the policy of a table.
-func (d *drafter) suggest(ctx context.Context, name string) (choice, error) {
+// suggest drafts the policy of a table. If nobody but a person can decide, that is NotDecided, and there are
+// policies to choose from, the likeliest first.
+func (d *drafter) suggest(ctx context.Context, name string) (p *TablePlan, candidates []string, err error) {
 	t := d.ws.target.Tables[name]
-	var absent []string
+	p = &TablePlan{Policy: NotDecided}
 	for _, s := range d.ws.servers {
 		if s.db.Tables[name] == nil {
-			absent = append(absent, s.Name)
+			p.Absent = append(p.Absent, s.Name)
 		}
 	}
 	leases := func(db *sqldb.DB) bool { return holdsLeases(db.Tables[name]) }
+	filled, err := d.ws.target.Holds(ctx, name)
 	switch {
+	case err != nil:
 	case slices.ContainsFunc(d.ws.databases(), leases):
-		return undecided(absent, "it holds leases of node numbers",
-			"skip, the only policy for it: run itself retires the numbers of merged servers"), nil
+		p.Note = "it holds leases of node numbers"
+		candidates = []string{"skip, the only policy for it: run itself retires the numbers of merged servers"}
 	case t == nil:
-		return undecided(absent, "the target does not have it",
-			"copy, after the migrations of the game have made it in the target",
-			"skip, if its rows are not needed any more: they are lost"), nil
+		p.Note = "the target does not have it"
+		candidates = []string{"copy, after the migrations of the game have made it in the target",
+			"skip, if its rows are not needed any more: they are lost"}
+	case filled:
+		p.Note = "the target has rows in it already"
+		candidates = []string{"skip, if the migrations of the game fill it: the rows of the servers are not copied",
+			"another policy, after the rows of the target were deleted"}
+	default:
+		candidates, err = d.byKeys(ctx, t, p)
 	}
-	filled, err := d.holds(ctx, d.ws.target, name)
-	if err != nil {
-		return choice{}, err
-	}
-	if filled {
-		return undecided(absent, "the target has rows in it already",
-			"skip, if the migrations of the game fill it: the rows of the servers are not copied",
-			"another policy, after the rows of the target were deleted"), nil
-	}
-	return d.byKeys(ctx, t, absent)
-}
-
-// holds reports whether a table of a database has rows.
-func (d *drafter) holds(ctx context.Context, db *sqldb.DB, name string) (bool, error) {
-	if db.Tables[name] == nil {
-		return false, nil
-	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1 FROM ", db.Kind.Quote(name), " LIMIT 1"))
-	return len(rows) > 0, err
+	return p, candidates, err
 }
 
 // byKeys drafts the policy of a table by the keys in which rows of different servers may be equal.
-func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (choice, error) {
-	p := &TablePlan{Policy: Copy, Absent: absent}
+func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]string, error) {
 	feeds := 0
 	for _, s := range d.ws.servers {
-		filled, err := d.holds(ctx, s.db, t.Name)
+		filled, err := s.db.Holds(ctx, t.Name)
 		if err != nil {
-			return choice{}, err
+			return nil, err
 		}
 		if filled {
 			feeds++
 		}
 	}
 	if feeds < 2 {
-		p.Note = "no two servers have rows in it"
-		return choice{plan: p}, nil
+		p.Policy, p.Note = Copy, "no two servers have rows in it"
+		return nil, nil
 	}
 	notes, open, err := d.openKeys(ctx, t, p)
 	if err != nil {
-		return choice{}, err
+		return nil, err
 	}
-	if len(open) > 0 && open[0].Name == sqldb.PrimaryName {
-		return d.openPrimary(t, absent), nil
-	}
-	for i, k := range open {
-		column := onlyText(t, k)
-		if column == "" || len(t.Primary) == 0 || !regexp.MustCompile(nameWords).MatchString(column) {
-			continue
-		}
-		p.Policy = Rename
-		p.Rename = &RenamePlan{Column: column, Copies: d.copiesOf(t.Name)}
+	name := slices.IndexFunc(open, func(k sqldb.UniqueKey) bool {
+		return regexp.MustCompile(nameWords).MatchString(onlyText(t, k)) && len(t.Primary) > 0
+	})
+	switch {
+	case name >= 0 && open[0].Name != sqldb.PrimaryName:
+		p.Rename = &RenamePlan{Column: onlyText(t, open[name]), Copies: d.copiesOf(t.Name)}
 		notes = append([]string{"names are unique, and the older row keeps its own"}, notes...)
-		for _, other := range slices.Delete(slices.Clone(open), i, i+1) {
+		for _, other := range slices.Delete(slices.Clone(open), name, name+1) {
 			notes = append(notes, "REVIEW: so is "+covered(t, other)+": check says if any are equal")
 		}
-		p.Note = strings.Join(notes, "; ")
-		return choice{plan: p}, nil
+	case len(open) > 0:
+		counted := p.Renumber != ""
+		p.Renumber = ""
+		p.Note = "rows of different servers may be equal in the unique key " + covered(t, open[0])
+		if open[0].Name == sqldb.PrimaryName {
+			p.Note = "rows of different servers may be equal in the primary key"
+		}
+		return d.candidates(t, open[0], counted), nil
+	default:
+		names := &nameFinder{d}
+		found, err := names.find(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			notes = append(names.propose(found, t.Name, p), notes...)
+		}
 	}
-	if len(open) > 0 {
-		return d.openUnique(t, open[0], p.Renumber != "", absent), nil
+	if p.Policy = Copy; p.Rename != nil {
+		p.Policy = Rename
 	}
-	names := &nameFinder{d}
-	found, err := names.find(ctx, t)
-	if err != nil {
-		return choice{}, err
-	}
-	if len(found) > 0 {
-		notes = append(names.propose(found, t.Name, p), notes...)
-	}
-	if len(notes) == 0 {
-		notes = []string{"no two servers should have rows with equal keys"}
-	}
-	p.Note = strings.Join(notes, "; ")
-	return choice{plan: p}, nil
+	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
+	return nil, nil
 }
 
 // openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
@@ -394,51 +355,38 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 	return notes, open, nil
 }
 
-// openPrimary says what there is to choose from for a table with a primary key that rows of different servers
-// may share.
-func (d *drafter) openPrimary(t *sqldb.Table, absent []string) choice {
-	var candidates []string
-	numbers := slices.ContainsFunc(t.Primary, func(name string) bool {
-		return t.Column(name).Family == sqldb.FamilyInt
+// candidates says what there is to choose from for a table with a key that rows of different servers may
+// share.
+func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (all []string) {
+	either := ""
+	if counted {
+		either = " (either with renumber: true, since the keys are counted)"
+	}
+	primary, keyed := k.Name == sqldb.PrimaryName, len(t.Primary) > 0
+	numbers := slices.ContainsFunc(t.Columns, func(c *sqldb.Column) bool {
+		return k.Covers(c.Name) && c.Family == sqldb.FamilyInt
 	})
-	if numbers {
-		candidates = append(candidates, "copy, with references: for each column of the key that holds keys of "+
-			"another table")
-	}
-	if numbers && len(t.Primary) == 1 {
-		candidates = append(candidates, "copy, with renumber: true, if each server has counted its own rows")
-	}
-	candidates = append(candidates, orKeepFirst)
-	if d.adds(t) {
-		candidates = append(candidates, orSum)
-	}
-	return undecided(absent, "rows of different servers may be equal in the primary key",
-		append(candidates, orRebuild, orCopy)...)
-}
-
-// openUnique is openPrimary for another unique key.
-func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, counted bool, absent []string) choice {
-	var candidates []string
-	if column := onlyText(t, k); column != "" && len(t.Primary) > 0 {
-		candidates = append(candidates,
-			"rename, with column: "+column+", if it is a name that one of the rows can give up")
-	} else {
-		candidates = append(candidates, "copy, with references: for each column of the key that holds keys of "+
-			"another table")
-	}
-	candidates = append(candidates, orCopy)
-	if len(t.Primary) > 0 {
-		also := ""
-		if counted {
-			also = " (either with renumber: true, since the keys are counted)"
-		}
-		candidates = append(candidates, orKeepFirst+also)
-		if d.adds(t) {
-			candidates = append(candidates, orSum+also)
+	name := onlyText(t, k)
+	for _, c := range []struct {
+		fits bool
+		text string
+	}{
+		{!primary && keyed && name != "",
+			"rename, with column: " + name + ", if it is a name that one of the rows can give up"},
+		{numbers, "copy, with references: for each column of the key that holds keys of another table"},
+		{primary && numbers && len(t.Primary) == 1,
+			"copy, with renumber: apart, if each server has counted its own rows"},
+		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as a " +
+			"setting: one of them stays" + either},
+		{keyed && d.adds(t), "sum, if they are counters whose numbers are added up" + either},
+		{true, "rebuild, if the game computes the rows anew"},
+		{true, "copy, if no two servers have equal ones, which check finds out"},
+	} {
+		if c.fits {
+			all = append(all, c.text)
 		}
 	}
-	return undecided(absent, "rows of different servers may be equal in the unique key "+covered(t, k),
-		append(candidates, orRebuild)...)
+	return all
 }
 
 // adds reports whether a table has numbers that are neither part of a key nor a reference.
@@ -467,8 +415,7 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 		return false, err
 	}
 	// The one row that a world has is no row that a database has counted, whatever its key is.
-	first := spans[0]
-	other := func(s [2]int64) bool { return s[0] != s[1] || s != first }
+	other := func(s keySpan) bool { return s.least != s.greatest || s != spans[0] }
 	return len(spans) == 1 || slices.ContainsFunc(spans, other), nil
 }
 
@@ -538,7 +485,7 @@ func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, 
 	spans, err := d.counted(ctx, table, column)
 	for i, a := range spans {
 		for _, b := range spans[:i] {
-			if a[0] <= b[1] && b[0] <= a[1] {
+			if a.least <= b.greatest && b.least <= a.greatest {
 				return false, err
 			}
 		}
@@ -546,31 +493,19 @@ func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, 
 	return err == nil, err
 }
 
-// counted returns the least and the greatest value of a column that no generator made, for each server that
-// has any.
-func (d *drafter) counted(ctx context.Context, table, column string) (spans [][2]int64, err error) {
-	for _, s := range d.ws.servers {
+// counted returns the range of the values of a column that no generator made, for each server that has any.
+func (d *drafter) counted(ctx context.Context, table, column string) (spans []keySpan, err error) {
+	for i, s := range d.ws.servers {
 		if s.db.Tables[table] == nil || s.db.Tables[table].Column(column) == nil {
 			continue
 		}
-		name := s.db.Kind.Quote(column)
-		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT MIN(", name, "), MAX(", name,
-			") FROM ", s.db.Kind.Quote(table), " WHERE ", name, " < ", strconv.FormatInt(d.ws.minGenerated, 10)))
+		least, greatest, _, err := (&keyOffsets{ws: d.ws}).counted(ctx, i, table, column)
 		if err != nil {
 			return nil, err
 		}
-		if len(rows) == 0 || rows[0][0] == "" {
-			continue
+		if greatest >= 0 {
+			spans = append(spans, keySpan{least, greatest})
 		}
-		var span [2]int64
-		for i, text := range rows[0] {
-			if span[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-				// It is a text in a column of SQLite: nothing is known of such values.
-				span = [2]int64{math.MinInt64, math.MaxInt64}
-				break
-			}
-		}
-		spans = append(spans, span)
 	}
 	return spans, nil
 }
