@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -46,23 +44,8 @@ func (g *GivenUp) add(o GivenUp) {
 	g.Quarantined += o.Quarantined
 }
 
-// MarshalYAML writes the numbers of a table on one line.
-func (g GivenUp) MarshalYAML() (any, error) {
-	type plain GivenUp
-	n := &yaml.Node{}
-	err := n.Encode(plain(g))
-	n.Style = yaml.FlowStyle
-	return n, err
-}
-
 // String returns the numbers as they stand in a plan.
-func (g GivenUp) String() string {
-	text, err := yaml.Marshal(g)
-	if err != nil {
-		return fmt.Sprint(err)
-	}
-	return strings.TrimSpace(string(text))
-}
+func (g GivenUp) String() string { return oneLine(g) }
 
 // givenUp has what each server gives up of each table.
 type givenUp map[tableServer]GivenUp
@@ -150,13 +133,7 @@ func unbalanced(table string, all, planned GivenUp, servers []string) Problem {
 }
 
 // line is the line of a table under gives_up.
-func line(table string, g GivenUp) string {
-	text, err := yaml.Marshal(map[string]GivenUp{table: g})
-	if err != nil {
-		return fmt.Sprint(err)
-	}
-	return strings.TrimSpace(string(text))
-}
+func line(table string, g GivenUp) string { return oneLine(table) + ": " + oneLine(g) }
 
 // GivesUpLines returns the lines of the plan for what is given up.
 func (r *CheckReport) GivesUpLines() string {

@@ -1,6 +1,7 @@
 package merge_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -174,14 +175,14 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What a sample says is kept in the lock, but another sample makes no other lock.
+		// What a sample says is part of the lock, as what all values say.
 		hash, mark := lock.Hash(), lock.Tables["stamps"].Columns["mark"]
-		if mark.Verdict != "plain" || len(mark.Of) != 1 || mark.Of[0].As != "bits 32-62" {
+		if mark.Verdict != "plain" || len(mark.Of) != 1 || mark.Of[0].As != "bits 32-62" || mark.Of[0].Evidence == "" {
 			t.Errorf("the lock says of mark %+v", mark)
 		}
 		mark.Of = nil
-		if lock.Tables["stamps"].Columns["mark"] = mark; lock.Hash() != hash {
-			t.Error("the hash of the lock covers a sample")
+		if lock.Tables["stamps"].Columns["mark"] = mark; lock.Hash() == hash {
+			t.Error("the hash of the lock does not cover keys in a part of a column")
 		}
 		var found []string
 		for table, p := range draft.Tables {
@@ -196,11 +197,56 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 			t.Errorf("undecided are %q, want %q", found, want)
 		}
 		_, problems := problems(t, open(t, draft))
-		for _, says := range []string{`"stamps.mark bits 32-62" under identities: players`, `path: "$.owner"`, `list: ","`,
+		for _, says := range []string{`"stamps.mark bits 32-62" under identities: players`, `"scrolls.props path $.owner" under`, `"circles.members list ,"`,
 			`"cards.card1+card2 bits 0-15 when card0 = 254"`, "column: author, ref: ...} under copies:"} {
 			if !slices.ContainsFunc(problems[merge.CodeUndecided], func(p merge.Problem) bool { return strings.Contains(p.Remedy, says) }) {
 				t.Errorf("no remedy says %s: %v", says, problems[merge.CodeUndecided])
 			}
+		}
+	})
+}
+
+// Keys that come into parts of a column behind the back of the lock stop a run, as those that fill it do.
+func TestKeysInPartsOfColumnsAreAPartOfTheVerdict(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		scrolls := "CREATE TABLE scrolls (id BIGINT NOT NULL PRIMARY KEY, props TEXT NOT NULL)"
+		servers, _, plan := small(t, target, append(slices.Clone(packed), scrolls), packedPlan(), packedRows(1, 100_000, 300),
+			packedRows(2, 99_900, 250))
+		plan.Identities, plan.Tables["scrolls"] = packedIdentities(), &merge.TablePlan{Policy: merge.Copy}
+		for _, b := range servers {
+			b.exec(t, "UPDATE stamps SET mark = id % 1000 * 5000000000", "UPDATE cards SET card0 = 5, card1 = 5")
+		}
+		plan.Identities["players"].In = plan.Identities["players"].In[:1]
+		plan.Plain = []string{"stamps.mark"} // somebody has looked at it then
+		_, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		giveUp(t, plan)
+		if report, _ := problems(t, opened(t, plan, merge.WithLock(lock))); len(report.Problems) > 0 {
+			t.Fatalf("nothing has changed, and check found %v", report.Problems)
+		}
+		for i, b := range servers {
+			for n := range 200 {
+				key := []int{100_000, 99_900}[i] + n
+				b.exec(t, fmt.Sprintf("INSERT INTO stamps VALUES (%s, %d, '')", id(i+1, 9000+n), key<<32+n),
+					fmt.Sprintf("INSERT INTO cards VALUES (%s, 254, %d, %d, '')", id(i+1, 9000+n), key%65536, key/65536),
+					fmt.Sprintf(`INSERT INTO scrolls VALUES (%s, '{"owner": %d}')`, id(i+1, 9000+n), key))
+			}
+			b.exec(t, "DELETE FROM stamps WHERE tag <> ''")
+		}
+		_, found := problems(t, opened(t, plan, merge.WithLock(lock)))
+		for column, says := range map[string]string{"mark": "bits 32-62", "card1": "bits 0-15", "props": "path $.owner"} {
+			if !slices.ContainsFunc(found[merge.CodeLock], func(p merge.Problem) bool {
+				return p.Column == column && strings.Contains(p.Message, "was plain") && strings.Contains(p.Message, says) ||
+					p.Column == column && strings.Contains(p.Message, "was none") && strings.Contains(p.Message, says)
+			}) {
+				t.Errorf("%s: check found %v", column, found)
+			}
+		}
+		if _, err := opened(t, plan, merge.WithLock(lock)).Run(t.Context()); !errors.Is(err, merge.ErrUndecided) {
+			t.Errorf("the run ended with %v", err)
 		}
 	})
 }

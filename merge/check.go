@@ -81,7 +81,7 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 		return c.finish(began), nil
 	}
 	for _, step := range []func(context.Context) error{
-		c.data.emptyTarget, c.data.counts, c.data.values, c.ids.check, c.data.orphans,
+		c.data.emptyTarget, c.data.counts, c.ids.check, c.data.orphans,
 		c.inside.disputed, c.inside.check, c.conflicts, c.data.quiet,
 		c.data.estimate, c.balance,
 	} {

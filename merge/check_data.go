@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,16 +26,14 @@ type dataCheck struct {
 // undo a merge.
 func (c *dataCheck) emptyTarget(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
-		t := c.ws.target.Tables[name]
-		if c.ws.plan.Tables[name].Policy == Skip || t == nil {
+		if c.ws.plan.Tables[name].Policy == Skip {
 			continue
 		}
-		rows, err := c.ws.target.Strings(ctx, sqldb.NewStatement(c.ws.target.Kind, "SELECT 1 FROM ",
-			c.ws.target.Kind.Quote(name), " LIMIT 1"))
+		filled, err := c.ws.target.Holds(ctx, name)
 		if err != nil {
 			return err
 		}
-		if len(rows) > 0 {
+		if filled {
 			c.report.problem(Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
 				Message: "the table already holds rows",
 				Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})
@@ -90,100 +87,6 @@ func (c *dataCheck) quiet(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-// values looks for values that the target would refuse or truncate. It reads each table once, or a few times
-// if it has very many columns.
-func (c *dataCheck) values(ctx context.Context) error {
-	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		var all []valueCount
-		for _, p := range src.pairs {
-			all = append(all, c.value(j, src, s, p)...)
-		}
-		for part := range slices.Chunk(all, maxCounts) {
-			if err := c.count(ctx, j, src, s, part); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// maxCounts is how many counts one statement takes. PostgreSQL allows 1,664 results, and SQLite 2,000.
-const maxCounts = 1000
-
-// count reports those problems that some rows have.
-func (c *dataCheck) count(ctx context.Context, j *tableJob, src *sourceTable, s *server,
-	all []valueCount) error {
-	q := sqldb.NewStatement(s.db.Kind, "SELECT ")
-	for i, v := range all {
-		if i > 0 {
-			q.Add(", ")
-		}
-		q.Add("COUNT(CASE WHEN ", v.condition, " THEN 1 END)")
-	}
-	newSelection(c.ws, src.server).from(q, src)
-	counts := make([]int64, len(all))
-	into := make([]any, len(all))
-	for i := range counts {
-		into[i] = &counts[i]
-	}
-	if err := s.db.Row(ctx, q, into...); err != nil {
-		return err
-	}
-	for i, v := range all {
-		if v.Count = counts[i]; v.Count == 0 {
-			continue
-		}
-		if j.plan.BadRows == "quarantine" {
-			c.report.warn(v.Problem)
-		} else {
-			c.report.problem(v.Problem)
-		}
-	}
-	return nil
-}
-
-// valueCount is a problem with the rows that meet a condition.
-type valueCount struct {
-	Problem
-	condition string
-}
-
-func (c *dataCheck) value(j *tableJob, src *sourceTable, s *server, p pair) (all []valueCount) {
-	name := "s." + s.db.Kind.Quote(p.from.Name)
-	if p.set {
-		name = newSelection(c.ws, src.server).set(j.plan.Set[p.to.Name])
-	}
-	count := func(code Code, condition, message, remedy string) {
-		all = append(all, valueCount{condition: condition, Problem: Problem{Code: code, Server: s.Name,
-			Table: j.name, Column: p.to.Name, Message: message, Remedy: remedy}})
-	}
-	if to := p.to.MaxChars; to > 0 && (p.from.MaxChars == 0 || p.from.MaxChars > to ||
-		s.db.Kind == sqldb.SQLite) &&
-		p.from.Family == sqldb.FamilyText {
-		length := "CHAR_LENGTH"
-		if s.db.Kind == sqldb.SQLite {
-			length = "LENGTH"
-		}
-		count(CodeTooLong, length+"("+name+") > "+strconv.Itoa(to),
-			fmt.Sprintf("longer than the %d characters of the target", to),
-			"widen the column in the target, or give it a shorter value by set:")
-	}
-	if p.from.Nullable && !p.to.Nullable && !slices.Contains(src.from.Primary, p.from.Name) {
-		count(CodeNull, name+" IS NULL", "NULL, which the target does not allow",
-			"give it a value on its server or by set:, or make the column nullable in the target")
-	}
-	if from, to := p.from.Bits(), p.to.Bits(); to > 0 && to < 64 && from > 0 &&
-		(from > to || s.db.Kind == sqldb.SQLite) && c.ws.target.Kind != sqldb.SQLite {
-		limit := int64(1) << (to - 1)
-		if strings.Contains(p.to.Declared, "unsigned") {
-			limit <<= 1
-		}
-		count(CodeTooLong, fmt.Sprintf("(%s >= %d OR %s < -%d)", name, limit, name, limit),
-			"too large a number for "+p.to.Declared, "widen the column in the target")
-	}
-	return all
 }
 
 // orphans counts the rows that refer to a row that does not exist or is not copied.

@@ -163,19 +163,15 @@ func (c *schemaCheck) undecided(ctx context.Context) error {
 		if c.ws.policy(name) != NotDecided || !c.ws.known(name) {
 			continue
 		}
-		choice, err := d.suggest(ctx, name)
+		own, candidates, err := d.suggest(ctx, name)
 		if err != nil {
 			return fmt.Errorf("table %s: %w", name, err)
 		}
 		p := Problem{Code: CodeUndecided, Table: name, Message: "nobody has decided what becomes of its rows",
-			Remedy: "give it the policy that a draft would: " + string(choice.plan.Policy) + ", because " +
-				choice.plan.Note}
-		if choice.plan.Renumber != "" {
-			p.Remedy = strings.Replace(p.Remedy, ", because", " with renumber: true, because", 1)
-		}
-		if len(choice.candidates) > 0 {
-			p.Message += ": " + choice.why
-			p.Remedy = "give it a policy: " + strings.Join(choice.candidates, "; or ")
+			Remedy: "give it what a draft would: " + oneLine(own)}
+		if len(candidates) > 0 {
+			p.Message += ": " + own.Note
+			p.Remedy = "give it a policy: " + strings.Join(candidates, "; or ")
 		}
 		c.report.problem(p)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -221,7 +222,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 				r.missing.add(r.of(), GivenUp{Filtered: int64(len(all) - len(rows))})
 			}
 		}
-		return r.try(ctx, r.complete(rows))
+		return r.try(ctx, r.fitting(rows))
 	})
 	if errors.Is(err, errEnough) {
 		return nil
@@ -246,14 +247,23 @@ func changedRows(all []row, before [][]any, kept []row) []row {
 	})
 }
 
-// complete notes rows with a NULL where the target takes none, and returns the others.
-func (r *rehearsal) complete(rows []row) []row {
+// fitting notes rows with a NULL where the target takes none, and with texts that are longer than a column of
+// the target, which SQLite would take all the same. It returns the others.
+func (r *rehearsal) fitting(rows []row) []row {
+	lite := r.ws.target.Kind == sqldb.SQLite
 	return slices.DeleteFunc(rows, func(row row) bool {
 		for i, p := range r.src.pairs {
-			anyway := r.ws.target.Kind == sqldb.SQLite && slices.Contains(r.src.job.to.Primary, p.to.Name)
+			anyway := lite && slices.Contains(r.src.job.to.Primary, p.to.Name)
 			if row.values[i] == nil && !p.to.Nullable && !anyway {
 				r.find(CodeNull, i, true,
 					"NULL, which the target does not allow, such as in row "+sqldb.KeyText(row.key))
+				return true
+			}
+			most := p.to.MaxChars
+			if text, is := row.values[i].(string); is && p.from.Family == sqldb.FamilyText && most > 0 &&
+				len(text) > most && utf8.RuneCountInString(text) > most {
+				r.find(CodeTooLong, i, !lite, fmt.Sprintf("longer than the %d characters of the target, such as in "+
+					"row %s", most, sqldb.KeyText(row.key)))
 				return true
 			}
 		}

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
@@ -19,8 +17,8 @@ import (
 // Draft opens the databases of a plan and returns the plan with a policy for every table that it does not
 // mention yet. The policies are suggestions, made from keys and from what is in them, and must be reviewed;
 // the note of each says why. It drafts only what keeps every row: [Copy] and [Rename], with renumbered keys
-// or without. What else there is to choose from is in the note of a table that is [NotDecided]; such a plan
-// does not run.
+// or without. Where that may be wrong, a table is [NotDecided], and Check says what there is to choose from;
+// such a plan does not run.
 //
 // The lock is what it has found in the columns of the servers. Keep it beside the plan; see [WithLock].
 func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, err error) {
@@ -51,21 +49,22 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 			if drafted.Tables[name] != nil {
 				continue
 			}
-			c, err := d.suggest(ctx, name)
-			if err != nil {
+			if drafted.Tables[name], _, err = d.suggest(ctx, name); err != nil {
 				return nil, nil, fmt.Errorf("table %s: %w", name, err)
 			}
-			d.refer(name, c.plan)
-			drafted.Tables[name] = c.plan
 		}
 	}
+	d.declare(&drafted)
 	if err := (&nameFinder{d}).repeated(ctx, &drafted); err != nil {
 		return nil, nil, fmt.Errorf("copies of names cannot be looked for: %w", err)
 	}
-	if err := d.moveApart(ctx, &drafted, lock); err != nil {
-		return nil, nil, fmt.Errorf("a range for keys cannot be found: %w", err)
+	for _, p := range drafted.Tables {
+		if p.Renumber == Apart {
+			drafted.Apart = cmp.Or(drafted.Apart, apartAll)
+		}
+		// As it is read from a file.
+		slices.SortStableFunc(p.Undecided, func(a, b OpenColumn) int { return strings.Compare(a.Candidate, b.Candidate) })
 	}
-	d.identify(&drafted)
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
 	for name, p := range drafted.Tables {
 		if t := ws.target.Tables[name]; t != nil && p.Policy.copies() && p.Policy != KeepFirst &&
@@ -134,177 +133,193 @@ func (d *drafter) find(ctx context.Context) (*Lock, error) {
 	return lock, nil
 }
 
-// identify moves the references that were found in the data under identities, where these can say it.
-func (d *drafter) identify(p *Plan) {
+// declare writes what was found in the data into the plan: references under their identities, where these can
+// say it, and what is only possible as undecided.
+func (d *drafter) declare(p *Plan) {
+	columns, values := map[census.Column][]holder{}, map[census.Column]int64{}
 	for _, f := range d.found {
-		t := p.Tables[f.Table]
-		if f.Verdict != census.Reference || d.known[f.Table] != nil || !p.identify(f) {
-			continue
+		t, e := p.Tables[f.Table], holder{table: f.Table, column: f.Name, when: f.When}
+		switch {
+		case d.known[f.Table] != nil:
+		case f.Verdict != census.Reference:
+			t.Undecided = append(t.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(), As: f.As,
+				With: f.With, When: f.When, Evidence: f.Evidence})
+		case e.plain():
+			columns[f.Parent] = append(columns[f.Parent], e)
+			values[f.Parent] += f.Values
+		default:
+			t.References = append(t.References, Reference{Column: f.Name, Table: f.Parent.Table,
+				Target: []string{f.Parent.Name}, When: f.When, Note: f.Evidence})
 		}
-		t.References = slices.DeleteFunc(t.References, func(r Reference) bool { return r.Column == f.Name })
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(columns), census.Column.Compare) {
+		name, id := of.Table, Identity{Key: of.Name}
+		if known := p.Identities[name]; known != nil && (known.table(name) != of.Table || known.Key != of.Name) {
+			name, id.Table = of.String(), of.Table // the table has another identity
+		}
+		for n, known := range p.Identities {
+			if known.table(n) == of.Table && known.Key == of.Name {
+				name, id = n, *known
+			}
+		}
+		id.note = fmt.Sprintf("columns: %d, with %d different values, which are keys on each server",
+			len(columns[of]), values[of])
+		id.In = d.shorten(of, columns[of], slices.Clone(id.In))
+		p.Identities[name] = &id
 	}
 }
 
-// refer writes the references of a table that were found in the data.
-func (d *drafter) refer(table string, p *TablePlan) {
-	for _, f := range d.found {
-		switch {
-		case f.Table != table:
-		case f.Verdict == census.Reference:
-			r := Reference{Column: f.Name, Table: f.Parent.Table, When: f.When, Note: f.Evidence}
-			if !slices.Equal(d.ws.target.Tables[r.Table].Primary, []string{f.Parent.Name}) {
-				r.Target = []string{f.Parent.Name}
+// shorten adds entries to those of an identity. Some that differ only in their tables become a pattern, if each
+// column that it is about is one of them, or stands beside it in the same list.
+func (d *drafter) shorten(of census.Column, entries []holder, in []string) []string {
+	const least = 3 // fewer are no pattern
+	for len(entries) > 0 {
+		e := entries[0]
+		alike := func(o holder) bool { return o.when == e.when && e.covers(o.table, o.column) }
+		for at := range len(e.table) {
+			if at > 0 && e.table[at-1] != '_' {
+				continue
 			}
-			p.References = append(p.References, r)
-		default:
-			p.Undecided = append(p.Undecided, OpenColumn{Column: f.Name, Candidate: f.Parent.String(), As: f.As,
-				With: f.With, When: f.When, Evidence: f.Evidence})
+			one := e
+			e.table = e.table[:at] + "*"
+			if others := slices.DeleteFunc(slices.Clone(entries), alike); len(entries)-len(others) >= least &&
+				d.only(of, e, entries, in) {
+				break
+			}
+			e = one
+		}
+		entries, in = slices.DeleteFunc(entries, alike), append(in, e.String())
+	}
+	return in
+}
+
+// only reports whether a pattern is about no column but those of some entries, and of none that a pattern before
+// it is about. The key itself is about nothing.
+func (d *drafter) only(of census.Column, pattern holder, entries []holder, before []string) bool {
+	for table, t := range d.ws.target.Tables {
+		at := census.Column{Table: table, Name: pattern.column}
+		if at == of || t.Column(at.Name) == nil || !pattern.covers(table, at.Name) {
+			continue
+		}
+		listed := func(e holder) bool { return e.table == table && e.column == at.Name }
+		taken := func(text string) bool {
+			e, err := parseHolder(text)
+			return err == nil && e.many() && e.covers(table, at.Name)
+		}
+		other := func(f census.Finding) bool {
+			return f.Column == at && f.Verdict >= census.Possible && f.Parent != of
+		}
+		if !slices.ContainsFunc(entries, listed) || slices.ContainsFunc(before, taken) ||
+			slices.ContainsFunc(d.found, other) {
+			return false
 		}
 	}
+	return true
 }
 
 // references returns the references of a table: those that the target declares, those that the plan does, and
 // those that were found in the data.
 func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
-	var p TablePlan
-	if declared := d.known[t.Name]; declared != nil {
-		p.References = slices.Clone(declared.References)
-	} else {
-		d.refer(t.Name, &p)
-	}
 	all := slices.Clone(t.References)
-	for _, r := range p.References {
-		ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When,
-			Path: r.Path, List: r.List, Bits: r.Bits}
-		if r.Bits != "" {
-			ref.Columns, ref.Rest = ref.Columns[:1], ref.Columns[1:]
+	if declared := d.known[t.Name]; declared != nil {
+		for _, r := range declared.References {
+			all = append(all, r.of())
 		}
-		all = append(all, ref)
+		return all
+	}
+	for _, f := range d.found {
+		if f.Table == t.Name && f.Verdict == census.Reference {
+			all = append(all, sqldb.Reference{Columns: []string{f.Name}, Parent: f.Parent.Table,
+				Target: []string{f.Parent.Name}, When: f.When})
+		}
 	}
 	return all
 }
 
-// choice is what a drafter has found out about a table.
-type choice struct {
-	plan *TablePlan
-	// Why nobody but a person can decide, and what there is to choose from, the likeliest first. It is empty
-	// unless the policy of the plan is NotDecided.
-	why        string
-	candidates []string
-}
-
-// undecided is the choice of a table that somebody has to decide about.
-func undecided(absent []string, why string, candidates ...string) choice {
-	c := choice{why: why, candidates: candidates}
-	c.plan = &TablePlan{Policy: NotDecided, Absent: absent,
-		Note: why + "; choose " + strings.Join(candidates, "; or ")}
-	return c
-}
-
-// The candidates of several kinds of tables.
-const (
-	orKeepFirst = "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such " +
-		"as a setting: one of them stays"
-	orSum     = "sum, if they are counters whose numbers are added up"
-	orRebuild = "rebuild, if the game computes the rows anew"
-	orCopy    = "copy, if no two servers have equal ones, which check finds out"
-)
-
-// suggest drafts the policy of a table.
-func (d *drafter) suggest(ctx context.Context, name string) (choice, error) {
+// suggest drafts the policy of a table. If nobody but a person can decide, that is NotDecided, and there are
+// policies to choose from, the likeliest first.
+func (d *drafter) suggest(ctx context.Context, name string) (p *TablePlan, candidates []string, err error) {
 	t := d.ws.target.Tables[name]
-	var absent []string
+	p = &TablePlan{Policy: NotDecided}
 	for _, s := range d.ws.servers {
 		if s.db.Tables[name] == nil {
-			absent = append(absent, s.Name)
+			p.Absent = append(p.Absent, s.Name)
 		}
 	}
 	leases := func(db *sqldb.DB) bool { return holdsLeases(db.Tables[name]) }
+	filled, err := d.ws.target.Holds(ctx, name)
 	switch {
+	case err != nil:
 	case slices.ContainsFunc(d.ws.databases(), leases):
-		return undecided(absent, "it holds leases of node numbers",
-			"skip, the only policy for it: run itself retires the numbers of merged servers"), nil
+		p.Note = "it holds leases of node numbers"
+		candidates = []string{"skip, the only policy for it: run itself retires the numbers of merged servers"}
 	case t == nil:
-		return undecided(absent, "the target does not have it",
-			"copy, after the migrations of the game have made it in the target",
-			"skip, if its rows are not needed any more: they are lost"), nil
+		p.Note = "the target does not have it"
+		candidates = []string{"copy, after the migrations of the game have made it in the target",
+			"skip, if its rows are not needed any more: they are lost"}
+	case filled:
+		p.Note = "the target has rows in it already"
+		candidates = []string{"skip, if the migrations of the game fill it: the rows of the servers are not copied",
+			"another policy, after the rows of the target were deleted"}
+	default:
+		candidates, err = d.byKeys(ctx, t, p)
 	}
-	filled, err := d.holds(ctx, d.ws.target, name)
-	if err != nil {
-		return choice{}, err
-	}
-	if filled {
-		return undecided(absent, "the target has rows in it already",
-			"skip, if the migrations of the game fill it: the rows of the servers are not copied",
-			"another policy, after the rows of the target were deleted"), nil
-	}
-	return d.byKeys(ctx, t, absent)
-}
-
-// holds reports whether a table of a database has rows.
-func (d *drafter) holds(ctx context.Context, db *sqldb.DB, name string) (bool, error) {
-	if db.Tables[name] == nil {
-		return false, nil
-	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1 FROM ", db.Kind.Quote(name), " LIMIT 1"))
-	return len(rows) > 0, err
+	return p, candidates, err
 }
 
 // byKeys drafts the policy of a table by the keys in which rows of different servers may be equal.
-func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, absent []string) (choice, error) {
-	p := &TablePlan{Policy: Copy, Absent: absent}
+func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]string, error) {
 	feeds := 0
 	for _, s := range d.ws.servers {
-		filled, err := d.holds(ctx, s.db, t.Name)
+		filled, err := s.db.Holds(ctx, t.Name)
 		if err != nil {
-			return choice{}, err
+			return nil, err
 		}
 		if filled {
 			feeds++
 		}
 	}
 	if feeds < 2 {
-		p.Note = "no two servers have rows in it"
-		return choice{plan: p}, nil
+		p.Policy, p.Note = Copy, "no two servers have rows in it"
+		return nil, nil
 	}
 	notes, open, err := d.openKeys(ctx, t, p)
 	if err != nil {
-		return choice{}, err
+		return nil, err
 	}
-	if len(open) > 0 && open[0].Name == sqldb.PrimaryName {
-		return d.openPrimary(t, absent), nil
-	}
-	for i, k := range open {
-		column := onlyText(t, k)
-		if column == "" || len(t.Primary) == 0 || !regexp.MustCompile(nameWords).MatchString(column) {
-			continue
-		}
-		p.Policy = Rename
-		p.Rename = &RenamePlan{Column: column, Keep: "older", Format: "{name}.s{server}",
-			Copies: d.copiesOf(t.Name)}
-		notes = append([]string{"names in " + column + " are unique: the older row keeps its name"}, notes...)
-		for _, other := range slices.Delete(slices.Clone(open), i, i+1) {
+	name := slices.IndexFunc(open, func(k sqldb.UniqueKey) bool {
+		return regexp.MustCompile(nameWords).MatchString(onlyText(t, k)) && len(t.Primary) > 0
+	})
+	switch {
+	case name >= 0 && open[0].Name != sqldb.PrimaryName:
+		p.Rename = &RenamePlan{Column: onlyText(t, open[name]), Copies: d.copiesOf(t.Name)}
+		notes = append([]string{"names are unique, and the older row keeps its own"}, notes...)
+		for _, other := range slices.Delete(slices.Clone(open), name, name+1) {
 			notes = append(notes, "REVIEW: so is "+covered(t, other)+": check says if any are equal")
 		}
-		p.Note = strings.Join(notes, "; ")
-		return choice{plan: p}, nil
+	case len(open) > 0:
+		counted := p.Renumber != ""
+		p.Renumber = ""
+		p.Note = "rows of different servers may be equal in the unique key " + covered(t, open[0])
+		if open[0].Name == sqldb.PrimaryName {
+			p.Note = "rows of different servers may be equal in the primary key"
+		}
+		return d.candidates(t, open[0], counted), nil
+	default:
+		names := &nameFinder{d}
+		found, err := names.find(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			notes = append(names.propose(found, t.Name, p), notes...)
+		}
 	}
-	if len(open) > 0 {
-		return d.openUnique(t, open[0], p.Renumber != "", absent), nil
+	if p.Policy = Copy; p.Rename != nil {
+		p.Policy = Rename
 	}
-	names := &nameFinder{d}
-	found, err := names.find(ctx, t)
-	if err != nil {
-		return choice{}, err
-	}
-	if len(found) > 0 {
-		notes = append(names.propose(found, t.Name, p), notes...)
-	}
-	if len(notes) == 0 {
-		notes = []string{"no two servers should have rows with equal keys"}
-	}
-	p.Note = strings.Join(notes, "; ")
-	return choice{plan: p}, nil
+	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
+	return nil, nil
 }
 
 // openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
@@ -316,7 +331,7 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 		return nil, nil, err
 	}
 	if counted {
-		p.Renumber = Behind // until it is known whether they can be apart
+		p.Renumber = Apart
 	}
 	for _, k := range t.Keys() {
 		if counted && k.Covers(identityOf(t).Name) {
@@ -340,104 +355,38 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 	return notes, open, nil
 }
 
-// moveApart lets the keys that are renumbered move apart, where there is a range for them.
-func (d *drafter) moveApart(ctx context.Context, p *Plan, lock *Lock) error {
-	g := &gapSearch{ws: d.ws, survey: lock, refer: map[string][]holding{}}
-	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
-		for _, ref := range d.references(d.ws.target.Tables[name]) {
-			if len(ref.Columns) == 1 {
-				b, _ := parseBits(ref.Bits, append(ref.Columns[:1:1], ref.Rest...)) // the plan is valid
-				g.refer[ref.Parent] = append(g.refer[ref.Parent],
-					holding{census.Column{Table: name, Name: ref.Columns[0]}, b})
-			}
-		}
+// candidates says what there is to choose from for a table with a key that rows of different servers may
+// share.
+func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (all []string) {
+	either := ""
+	if counted {
+		either = " (either with renumber: true, since the keys are counted)"
 	}
-	o := &keyOffsets{ws: d.ws}
-	var tables []*apartTable
-	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		if d.known[name] != nil || p.Tables[name].Renumber == "" {
-			continue
-		}
-		t := &apartTable{name: name, key: identityOf(d.ws.target.Tables[name]).Name,
-			own: slices.Repeat([]keySpan{{-1, -1}}, len(d.ws.servers))}
-		for i, s := range d.ws.servers {
-			from := s.db.Tables[name]
-			if from == nil || from.Column(t.key) == nil {
-				continue
-			}
-			counter, err := s.db.Counter(ctx, from, t.key)
-			if err != nil {
-				return err
-			}
-			if t.own[i], err = o.span(ctx, i, name, t.key, counter); err != nil {
-				return err
-			}
-		}
-		tables = append(tables, t)
-	}
-	if len(tables) == 0 {
-		return nil
-	}
-	if err := g.place(ctx, tables); err != nil {
-		return err
-	}
-	for _, t := range tables {
-		own := p.Tables[t.name]
-		if t.why != "" {
-			own.Note += "; the keys of later servers move behind those of the first, and not apart: " + t.why
-			continue
-		}
-		own.Renumber = Apart
-		p.Apart = cmp.Or(p.Apart, apartAll)
-	}
-	return nil
-}
-
-// openPrimary says what there is to choose from for a table with a primary key that rows of different servers
-// may share.
-func (d *drafter) openPrimary(t *sqldb.Table, absent []string) choice {
-	var candidates []string
-	numbers := slices.ContainsFunc(t.Primary, func(name string) bool {
-		return t.Column(name).Family == sqldb.FamilyInt
+	primary, keyed := k.Name == sqldb.PrimaryName, len(t.Primary) > 0
+	numbers := slices.ContainsFunc(t.Columns, func(c *sqldb.Column) bool {
+		return k.Covers(c.Name) && c.Family == sqldb.FamilyInt
 	})
-	if numbers {
-		candidates = append(candidates, "copy, with references: for each column of the key that holds keys of "+
-			"another table")
-	}
-	if numbers && len(t.Primary) == 1 {
-		candidates = append(candidates, "copy, with renumber: true, if each server has counted its own rows")
-	}
-	candidates = append(candidates, orKeepFirst)
-	if d.adds(t) {
-		candidates = append(candidates, orSum)
-	}
-	return undecided(absent, "rows of different servers may be equal in the primary key ("+
-		strings.Join(t.Primary, ", ")+")", append(candidates, orRebuild, orCopy)...)
-}
-
-// openUnique is openPrimary for another unique key.
-func (d *drafter) openUnique(t *sqldb.Table, k sqldb.UniqueKey, counted bool, absent []string) choice {
-	var candidates []string
-	if column := onlyText(t, k); column != "" && len(t.Primary) > 0 {
-		candidates = append(candidates,
-			"rename, with column: "+column+", if it is a name that one of the rows can give up")
-	} else {
-		candidates = append(candidates, "copy, with references: for each column of the key that holds keys of "+
-			"another table")
-	}
-	candidates = append(candidates, orCopy)
-	if len(t.Primary) > 0 {
-		also := ""
-		if counted {
-			also = " (either with renumber: true, since the keys are counted)"
-		}
-		candidates = append(candidates, orKeepFirst+also)
-		if d.adds(t) {
-			candidates = append(candidates, orSum+also)
+	name := onlyText(t, k)
+	for _, c := range []struct {
+		fits bool
+		text string
+	}{
+		{!primary && keyed && name != "",
+			"rename, with column: " + name + ", if it is a name that one of the rows can give up"},
+		{numbers, "copy, with references: for each column of the key that holds keys of another table"},
+		{primary && numbers && len(t.Primary) == 1,
+			"copy, with renumber: apart, if each server has counted its own rows"},
+		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as a " +
+			"setting: one of them stays" + either},
+		{keyed && d.adds(t), "sum, if they are counters whose numbers are added up" + either},
+		{true, "rebuild, if the game computes the rows anew"},
+		{true, "copy, if no two servers have equal ones, which check finds out"},
+	} {
+		if c.fits {
+			all = append(all, c.text)
 		}
 	}
-	return undecided(absent, "rows of different servers may be equal in the unique key "+covered(t, k),
-		append(candidates, orRebuild)...)
+	return all
 }
 
 // adds reports whether a table has numbers that are neither part of a key nor a reference.
@@ -466,8 +415,7 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 		return false, err
 	}
 	// The one row that a world has is no row that a database has counted, whatever its key is.
-	first := spans[0]
-	other := func(s [2]int64) bool { return s[0] != s[1] || s != first }
+	other := func(s keySpan) bool { return s.least != s.greatest || s != spans[0] }
 	return len(spans) == 1 || slices.ContainsFunc(spans, other), nil
 }
 
@@ -537,7 +485,7 @@ func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, 
 	spans, err := d.counted(ctx, table, column)
 	for i, a := range spans {
 		for _, b := range spans[:i] {
-			if a[0] <= b[1] && b[0] <= a[1] {
+			if a.least <= b.greatest && b.least <= a.greatest {
 				return false, err
 			}
 		}
@@ -545,31 +493,19 @@ func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, 
 	return err == nil, err
 }
 
-// counted returns the least and the greatest value of a column that no generator made, for each server that
-// has any.
-func (d *drafter) counted(ctx context.Context, table, column string) (spans [][2]int64, err error) {
-	for _, s := range d.ws.servers {
+// counted returns the range of the values of a column that no generator made, for each server that has any.
+func (d *drafter) counted(ctx context.Context, table, column string) (spans []keySpan, err error) {
+	for i, s := range d.ws.servers {
 		if s.db.Tables[table] == nil || s.db.Tables[table].Column(column) == nil {
 			continue
 		}
-		name := s.db.Kind.Quote(column)
-		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT MIN(", name, "), MAX(", name,
-			") FROM ", s.db.Kind.Quote(table), " WHERE ", name, " < ", strconv.FormatInt(d.ws.minGenerated, 10)))
+		least, greatest, _, err := (&keyOffsets{ws: d.ws}).counted(ctx, i, table, column)
 		if err != nil {
 			return nil, err
 		}
-		if len(rows) == 0 || rows[0][0] == "" {
-			continue
+		if greatest >= 0 {
+			spans = append(spans, keySpan{least, greatest})
 		}
-		var span [2]int64
-		for i, text := range rows[0] {
-			if span[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-				// It is a text in a column of SQLite: nothing is known of such values.
-				span = [2]int64{math.MinInt64, math.MaxInt64}
-				break
-			}
-		}
-		spans = append(spans, span)
 	}
 	return spans, nil
 }

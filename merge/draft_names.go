@@ -213,7 +213,7 @@ func (f *nameFinder) had(ctx context.Context, t *sqldb.Table, n foundName, befor
 func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []string {
 	name := found[0].column.Name
 	p.Policy = Rename
-	p.Rename = &RenamePlan{Column: name, Keep: "older", Format: "{name}.s{server}", Copies: f.d.copiesOf(table)}
+	p.Rename = &RenamePlan{Column: name, Copies: f.d.copiesOf(table)}
 	if found[0].empties > 0 {
 		quoted := name
 		if f.rank(found[0]) > 0 || name != strings.ToLower(name) {
@@ -221,8 +221,7 @@ func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []st
 		}
 		p.Rename.When = quoted + " <> ''"
 	}
-	notes := []string{fmt.Sprintf("names in %s are unique on each server, though no index says so, and some "+
-		"are on several: the older row keeps its name", name)}
+	notes := []string{"names are unique on each server, though no index says so, and the older row keeps its own"}
 	if f.rank(found[0]) > 0 {
 		notes[0] = "REVIEW: " + notes[0] + "; copy, if equal ones are no names"
 	}

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -21,56 +19,40 @@ type Identity struct {
 	// Key is the column of the table that the others hold. By default it is the primary key.
 	Key string `yaml:"key,omitempty" json:"key,omitempty"`
 	// In lists these columns: mail.receiver; mail.sender when messageType = 0, with an SQL condition over the
-	// row in the source; and character_*.guid for all tables with such a name and a column of this name and
-	// kind, as path.Match has it, without those columns that another reference of the plan names.
+	// row in the source; auras.caster bits 24-47, items.card1+card2 bits 0-15, scrolls.props path $.owner or
+	// circles.members list , where the key is a part of what is there, as Bits, Path and List of a [Reference]
+	// have it; and character_*.guid for all tables with such a name and a column of this name and kind, as
+	// path.Match has it, without those columns that another reference of the plan names.
 	In []string `yaml:"in" json:"in"`
-	// notes are comments on entries of In, for those who review the plan.
-	notes map[string]string
-}
-
-// MarshalYAML writes the identity, with what speaks for each column as a comment.
-func (id *Identity) MarshalYAML() (any, error) {
-	type bare Identity
-	node := &yaml.Node{}
-	if err := node.Encode((*bare)(id)); err != nil {
-		return nil, err
-	}
-	in := node.Content[len(node.Content)-1]
-	for _, entry := range in.Content {
-		entry.LineComment = id.notes[entry.Value]
-	}
-	return node, nil
+	// note is a comment, for those who review the plan.
+	note string
 }
 
 // table returns the table of an identity of a name.
-func (id *Identity) table(name string) string {
-	if id.Table != "" {
-		return id.Table
-	}
-	return name
-}
+func (id *Identity) table(name string) string { return cmp.Or(id.Table, name) }
 
-// holder is a text under in: of an identity. Several columns have + between them.
-type holder struct{ table, column, bits, when string }
+// holder is a text under in: of an identity, or under undecided:. Several columns have + between them. Where the
+// key is only a part of what is there, as says which: bits 24-47, path $.id, list , or names by a column that
+// leads to the row of the name.
+type holder struct{ table, column, as, when string }
 
 // parseHolder reads "table.column bits 24-47 when condition".
 func parseHolder(text string) (e holder, err error) {
 	at, when, conditional := strings.Cut(text, " when ")
-	at, in, packed := strings.Cut(at, " bits ")
+	for _, kind := range []string{" bits ", " path ", " list ", " number ", " " + asNames + " by "} {
+		if i := strings.Index(at, kind); i >= 0 {
+			at, e.as = at[:i], at[i+1:]
+		}
+	}
+	if before, names := strings.CutSuffix(at, " "+asNames); names {
+		at, e.as = before, asNames
+	}
 	dot := strings.LastIndex(at, ".")
 	if dot < 1 || dot == len(at)-1 || conditional && strings.TrimSpace(when) == "" {
 		return e, fmt.Errorf("%q is not written as table.column, table.column when condition, or table.column "+
 			"bits 24-47", text)
 	}
-	e = holder{table: at[:dot], column: strings.TrimSpace(at[dot+1:]), when: strings.TrimSpace(when)}
-	if packed {
-		if e.bits = strings.TrimSpace(in); e.bits == "" {
-			return e, fmt.Errorf("%q has no bits", text)
-		}
-		if _, err := parseBits(e.bits, strings.Split(e.column, "+")); err != nil {
-			return e, err
-		}
-	}
+	e.table, e.column, e.when = at[:dot], strings.TrimSpace(at[dot+1:]), strings.TrimSpace(when)
 	for _, pattern := range []string{e.table, e.column} {
 		if _, err := path.Match(pattern, ""); errors.Is(err, path.ErrBadPattern) {
 			return e, fmt.Errorf("%q is no pattern that can be read", pattern)
@@ -81,13 +63,34 @@ func parseHolder(text string) (e holder, err error) {
 
 func (e holder) String() string {
 	text := e.table + "." + e.column
-	if e.bits != "" {
-		text += " bits " + e.bits
+	if e.as != "" {
+		text += " " + e.as
 	}
 	if e.when != "" {
 		text += " when " + e.when
 	}
 	return text
+}
+
+// reference returns what an entry of an identity says, without the table that it is about.
+func (e holder) reference() (r Reference, err error) {
+	r = Reference{Column: e.column, When: e.when}
+	switch kind, where, _ := strings.Cut(e.as, " "); {
+	case e.as == "":
+	case kind == "bits" && where != "":
+		if r.Bits = where; strings.Contains(e.column, "+") {
+			r.Column, r.Columns = "", strings.Split(e.column, "+")
+		}
+		_, err = parseBits(where, r.columns())
+	case kind == "path":
+		r.Path = where
+		_, err = parsePath(where)
+	case kind == "list" && where != "":
+		r.List = where
+	default:
+		err = fmt.Errorf("%q is not in whole columns, bits, documents or lists", e.String())
+	}
+	return r, err
 }
 
 // many reports whether the entry is a pattern.
@@ -99,14 +102,39 @@ func (e holder) plain() bool {
 	return err == nil && read == e && !e.many()
 }
 
-// covers reports whether the entry is about a column.
+// covers reports whether the entry is about a column, of several the first.
 func (e holder) covers(table, column string) bool {
+	first, _, _ := strings.Cut(e.column, "+")
 	if !e.many() {
-		return e.table == table && e.column == column
+		return e.table == table && first == column
 	}
 	ofTable, err := path.Match(e.table, table)
-	ofColumn, err2 := path.Match(e.column, column)
+	ofColumn, err2 := path.Match(first, column)
 	return err == nil && err2 == nil && ofTable && ofColumn
+}
+
+// holder returns the column in the form in which it stands in the file of a plan.
+func (o OpenColumn) holder(table string) holder {
+	e := holder{table: table, column: o.Column, as: o.As, when: o.When}
+	switch {
+	case o.With == "":
+	case o.As == asNames:
+		e.as += " by " + o.With
+	default:
+		e.column += "+" + o.With
+	}
+	return e
+}
+
+// open is the opposite of holder.
+func (e holder) open(candidate string) OpenColumn {
+	o := OpenColumn{Column: e.column, Candidate: candidate, As: e.as, When: e.when}
+	if names, with, found := strings.Cut(e.as, " by "); found && names == asNames {
+		o.As, o.With = names, with
+	} else if strings.HasPrefix(e.as, "bits ") {
+		o.Column, o.With, _ = strings.Cut(e.column, "+")
+	}
+	return o
 }
 
 // validateIdentities looks at the identities and at the plain columns.
@@ -121,6 +149,9 @@ func (p *Plan) validateIdentities(errs *planErrors) {
 			id.table(name))
 		for _, text := range id.In {
 			e, err := parseHolder(text)
+			if err == nil {
+				_, err = e.reference()
+			}
 			if err != nil {
 				errs.add("identities: %s: %v", name, err)
 				continue
@@ -173,19 +204,17 @@ func (p *Plan) resolved(target map[string]*sqldb.Table) (*Plan, []Problem) {
 // anything.
 func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sqldb.Table) (found bool) {
 	parent, key := target[id.table(name)], id.Key
-	r := Reference{Table: id.table(name), When: e.when, Bits: e.bits}
-	if parent != nil && len(parent.Primary) == 1 {
-		if key == "" {
-			key = parent.Primary[0]
-		}
+	r, err := e.reference()
+	if err != nil {
+		return false
+	}
+	if r.Table = id.table(name); parent != nil && len(parent.Primary) == 1 {
+		key = cmp.Or(key, parent.Primary[0])
 	}
 	if key != "" && (parent == nil || !slices.Equal(parent.Primary, []string{key})) {
 		r.Target = []string{key}
 	}
 	if !e.many() {
-		if r.Column = e.column; e.bits != "" && strings.Contains(e.column, "+") {
-			r.Column, r.Columns = "", strings.Split(e.column, "+")
-		}
 		p.Tables[e.table].References = append(p.Tables[e.table].References, r)
 		return true
 	}
@@ -198,47 +227,19 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 			named := slices.ContainsFunc(own.References, func(r Reference) bool {
 				return slices.Contains(r.columns(), c.Name)
 			})
-			if !e.covers(table, c.Name) || table == r.Table && c.Name == key || named ||
-				parent != nil && parent.Column(key) != nil && parent.Column(key).Family != c.Family {
+			another := r.Path+r.List == "" && parent != nil && parent.Column(key) != nil &&
+				parent.Column(key).Family != c.Family
+			if !e.covers(table, c.Name) || table == r.Table && c.Name == key || named || another {
 				continue
 			}
-			r.Column, found = c.Name, true
-			own.References = append(own.References, r)
+			one := r
+			if len(r.Columns) > 0 {
+				one.Columns = append([]string{c.Name}, r.Columns[1:]...)
+			} else {
+				one.Column = c.Name
+			}
+			own.References, found = append(own.References, one), true
 		}
 	}
 	return found
-}
-
-// identify puts a reference that was found in the data under its identity, and reports whether it can be
-// written there.
-func (p *Plan) identify(f census.Finding) bool {
-	e := holder{table: f.Table, column: f.Name, when: f.When}
-	if !e.plain() {
-		return false
-	}
-	name := f.Parent.Table
-	for n, id := range p.Identities {
-		if id.table(n) == f.Parent.Table && id.Key == f.Parent.Name {
-			name = n
-		}
-	}
-	id := p.Identities[name]
-	switch {
-	case id == nil:
-		id = &Identity{Key: f.Parent.Name}
-	case id.Key != f.Parent.Name: // the table has another identity
-		name = f.Parent.String()
-		id = &Identity{Table: f.Parent.Table, Key: f.Parent.Name}
-	default:
-		own := *id
-		own.In, own.notes = slices.Clone(id.In), maps.Clone(id.notes)
-		id = &own
-	}
-	if id.notes == nil {
-		id.notes = map[string]string{}
-	}
-	id.In = append(id.In, e.String())
-	id.notes[e.String()] = f.Evidence
-	p.Identities[name] = id
-	return true
 }

@@ -3,6 +3,7 @@ package merge_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +77,86 @@ func TestAnIdentityThatCannotBeReadIsRefused(t *testing.T) {
 	if read.Identities["heroes"].In = nil; read.Hash() == mustParse(t, identitiesOfHeroes).Hash() {
 		t.Error("the hash of the plan does not cover its identities")
 	}
+}
+
+// manySheets is a game in which many tables refer to heroes by a column of one name.
+func manySheets() (schema []string, rows func(server, heroes int) []string) {
+	schema = slices.Clone(nobodySaid)
+	tables := []string{"hero_spells", "hero_skills", "hero_gifts", "pet_owners"}
+	for _, table := range tables {
+		schema = append(schema, "CREATE TABLE "+table+" (hero INTEGER NOT NULL, slot INTEGER NOT NULL, tag VARCHAR(20), PRIMARY KEY (hero, slot))")
+	}
+	return schema, func(server, heroes int) []string {
+		all := nobodySaidRows(server, heroes)
+		for n, table := range tables {
+			all = append(all, fmt.Sprintf("INSERT INTO %s SELECT id, %d, tag FROM heroes WHERE id > %d", table, n, n))
+		}
+		return all
+	}
+}
+
+// A pattern is about tables that nobody has seen as well, so the lock has to refuse those.
+func TestADraftIsShortAndItsPatternsAreAboutNothingElse(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema, rows := manySheets()
+		for _, c := range []struct{ schema, insert, in string }{
+			{in: "*.hero"},
+			{schema: "CREATE TABLE stones (hero INTEGER NOT NULL PRIMARY KEY)", insert: "INSERT INTO stones VALUES (100000), (100001)",
+				in: "bags.hero hero_*.hero pet_owners.hero"},
+			{schema: "CREATE TABLE hero_stones (hero INTEGER NOT NULL PRIMARY KEY)", insert: "INSERT INTO hero_stones VALUES (100000), (100001)",
+				in: "bags.hero hero_gifts.hero hero_sheets.hero hero_skills.hero hero_spells.hero pet_owners.hero"},
+		} {
+			mine, one, two := slices.Clone(schema), rows(1, 200), rows(2, 230)
+			if c.schema != "" {
+				mine, one, two = append(mine, c.schema), append(one, c.insert), append(two, c.insert)
+			}
+			servers, into, plan := small(t, target, mine, nil, one, two)
+			draft, lock := locked(t, plan)
+			text, err := draft.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := mustParse(t, string(text))
+			want := append(strings.Fields(c.in), "letters.sender when kind = 1", "swords.maker when maker <> 0", "graves.lost_hero")
+			if in := read.Identities["heroes"].In; !slices.Equal(slices.Sorted(slices.Values(in)), slices.Sorted(slices.Values(want))) ||
+				read.Hash() != draft.Hash() {
+				t.Errorf("heroes are in %q, want %q", in, want)
+			}
+			if n := strings.Count(string(text), "\n"); n > 30 {
+				t.Errorf("the plan has %d lines:\n%s", n, text)
+			}
+			for _, stones := range []string{"stones", "hero_stones"} {
+				if read.Tables[stones] != nil {
+					read.Tables[stones].Policy, read.Tables[stones].Renumber = merge.Skip, ""
+				}
+			}
+			if c.schema != "" {
+				giveUp(t, read)
+				run(t, opened(t, read, merge.WithLock(lock)))
+				for _, table := range []string{"hero_spells", "hero_gifts", "pet_owners", "bags"} {
+					if n := strangers(t, into, table, "hero"); n > 0 {
+						t.Errorf("%d rows of %s refer to a stranger", n, table)
+					}
+				}
+				continue
+			}
+			for _, b := range append(servers, into) {
+				b.exec(t, "CREATE TABLE hero_pages (hero INTEGER NOT NULL PRIMARY KEY)", "ALTER TABLE graves ADD COLUMN hero INTEGER")
+			}
+			read.Tables["hero_pages"] = &merge.TablePlan{Policy: merge.Copy}
+			_, found := problems(t, opened(t, read, merge.WithLock(lock)))
+			refused := func(table string) bool {
+				return slices.ContainsFunc(found[merge.CodeLock], func(p merge.Problem) bool { return p.Table == table && p.Column == "hero" })
+			}
+			if !refused("hero_pages") || !refused("graves") {
+				t.Errorf("check found %v", found)
+			}
+			if _, err := opened(t, read, merge.WithLock(lock)).Run(t.Context()); !errors.Is(err, merge.ErrUndecided) {
+				t.Errorf("the run ended with %v", err)
+			}
+		}
+	})
 }
 
 func mustParse(t *testing.T, text string) *merge.Plan {

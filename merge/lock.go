@@ -24,12 +24,14 @@ import (
 // data was like then. [Draft] makes the first one, and Check a new one each time. With [WithLock], Check and
 // Run refuse columns that are new, or of which the data says something else now.
 type Lock struct {
-	// Version is the version of this format: 1.
+	// Version is the version of this format: 2.
 	Version int `yaml:"version"`
 	// Sum is the Hash. LoadLock compares it.
 	Sum    string                 `yaml:"hash"`
 	Tables map[string]LockedTable `yaml:"tables"`
 }
+
+const lockVersion = 2
 
 // LockedTable is a table in a [Lock].
 type LockedTable struct {
@@ -63,16 +65,26 @@ type LockedKey struct {
 	// has their higher half.
 	As   string `yaml:"as,omitempty"`
 	With string `yaml:"with,omitempty"`
+	// Evidence says what speaks for it and what against it, if it is only possible.
+	Evidence string `yaml:"evidence,omitempty"`
 }
 
-// says is the verdict, with the tables that a reference leads to.
+// says is the verdict, with the tables that a reference leads to and the parts of the column that may hold keys.
 func (c LockedColumn) says() string {
 	text := c.Verdict
-	if text == census.Reference.String() {
-		whole := slices.DeleteFunc(slices.Clone(c.Of), func(k LockedKey) bool { return k.As != "" })
-		for i, k := range whole {
-			text += []string{" of ", " and "}[min(i, 1)] + k.Table + "." + k.Column
+	var of, parts []string
+	for _, k := range c.Of {
+		if k.As != "" {
+			parts = append(parts, k.As)
+		} else {
+			of = append(of, k.Table+"."+k.Column)
 		}
+	}
+	if len(of) > 0 && text == census.Reference.String() {
+		text += " of " + strings.Join(of, " and ")
+	}
+	if slices.Sort(parts); len(parts) > 0 {
+		text += ", perhaps with keys in " + strings.Join(slices.Compact(parts), " and ")
 	}
 	return text
 }
@@ -120,8 +132,8 @@ func LoadLock(path string) (*Lock, error) {
 	l := &Lock{}
 	err = d.Decode(l)
 	switch {
-	case err == nil && l.Version != 1:
-		err = fmt.Errorf("its version is %d, and this program reads version 1", l.Version)
+	case err == nil && l.Version != lockVersion:
+		err = fmt.Errorf("its version is %d, and this program reads version %d", l.Version, lockVersion)
 	case err == nil && l.Sum != l.Hash():
 		err = errors.New("it does not have its own hash, so somebody has changed it")
 	}
@@ -212,7 +224,7 @@ func (t LockedTable) known(earlier *Lock, table, column string) (LockedColumn, b
 
 // outline returns a lock without verdicts.
 func (s surveyor) outline(ctx context.Context) (*Lock, error) {
-	l := &Lock{Version: 1, Tables: map[string]LockedTable{}}
+	l := &Lock{Version: lockVersion, Tables: map[string]LockedTable{}}
 	for i, server := range s.ws.servers {
 		for _, name := range slices.Sorted(maps.Keys(server.db.Tables)) {
 			t := server.db.Tables[name]
@@ -245,13 +257,16 @@ func (l *Lock) add(found []census.Finding) {
 	seen := map[census.Column]bool{}
 	for _, f := range found {
 		c := l.Tables[f.Table].Columns[f.Name]
-		if !seen[f.Column] && f.As == "" { // what a sample says of a part is no verdict
+		if !seen[f.Column] && f.As == "" {
 			c = LockedColumn{Type: c.Type, Verdict: f.Verdict.String(), Hits: map[string]string{}}
 			seen[f.Column] = true
 		}
 		if f.Verdict >= census.Possible {
-			c.Of = append(c.Of, LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When,
-				As: f.As, With: f.With})
+			of := LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When, As: f.As, With: f.With}
+			if f.Verdict == census.Possible {
+				of.Evidence = f.Evidence
+			}
+			c.Of = append(c.Of, of)
 		}
 		for key, hits := range f.Hits {
 			c.Hits[key.String()] = hits

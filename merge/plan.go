@@ -1,19 +1,13 @@
 package merge
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -44,7 +38,7 @@ type Plan struct {
 	// forgotten reference leads nowhere on every server.
 	Apart string `yaml:"apart,omitempty" json:"apart,omitempty"`
 	// Tables has an entry for every table of every source and of the target.
-	Tables map[string]*TablePlan `yaml:"tables" json:"tables"`
+	Tables map[string]*TablePlan `yaml:"tables,omitempty" json:"tables"`
 	// LeftOut lists what the databases hold besides those tables and what a merge does not copy: views,
 	// tables of other schemas, foreign tables, sequences of no column, triggers and the like. Check reports
 	// what is neither there nor here.
@@ -101,12 +95,6 @@ type ConservedSum struct {
 	// Expression is SQL for one number, such as SUM(gold), that every database involved understands. A name
 	// in braces is quoted in the words of each of them: SUM({Gold}).
 	Expression string `yaml:"expression" json:"expression"`
-}
-
-// MarshalYAML writes the sum on one line.
-func (s ConservedSum) MarshalYAML() (any, error) {
-	type bare ConservedSum
-	return onOneLine(bare(s))
 }
 
 // Policy says what happens to the rows of a table.
@@ -179,21 +167,6 @@ type TablePlan struct {
 	Set map[string]string `yaml:"set,omitempty" json:"set,omitempty"`
 	// BadRows is stop, the default, or quarantine.
 	BadRows string `yaml:"bad_rows,omitempty" json:"bad_rows,omitempty"`
-}
-
-// MarshalYAML writes a table on one line, if that is not too long.
-func (t *TablePlan) MarshalYAML() (any, error) {
-	const longest = 200
-	type bare TablePlan
-	node, err := onOneLine((*bare)(t))
-	if err != nil {
-		return nil, err
-	}
-	text, err := yaml.Marshal(node)
-	if err == nil && len(text) > longest {
-		node.Style = 0
-	}
-	return node, err
 }
 
 // RenamePlan says which row keeps a name that several rows have, and how the others are named.
@@ -280,19 +253,6 @@ type OpenColumn struct {
 	Evidence string `yaml:"evidence,omitempty" json:"-"`
 }
 
-// MarshalYAML writes the column on one line.
-func (o OpenColumn) MarshalYAML() (any, error) {
-	type bare OpenColumn
-	return onOneLine(bare(o))
-}
-
-func onOneLine(v any) (*yaml.Node, error) {
-	node := &yaml.Node{}
-	err := node.Encode(v)
-	node.Style = yaml.FlowStyle
-	return node, err
-}
-
 // columns returns the columns of the reference.
 func (r Reference) columns() []string {
 	if len(r.Columns) > 0 {
@@ -301,91 +261,15 @@ func (r Reference) columns() []string {
 	return []string{r.Column}
 }
 
-// Load reads a plan from a YAML file. The error wraps [ErrPlan] if the file is no plan.
-func Load(path string) (*Plan, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("merge: the plan cannot be read: %w", err)
+// of returns the reference in the form of a catalog.
+func (r Reference) of() sqldb.Reference {
+	ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When, Path: r.Path,
+		List: r.List, Bits: r.Bits}
+	if r.Bits != "" {
+		ref.Columns, ref.Rest = ref.Columns[:1], ref.Columns[1:]
 	}
-	return Parse(text)
+	return ref
 }
-
-// Parse reads a plan from YAML. An unknown field is an error, because it may be a misspelled one. The
-// error wraps [ErrPlan].
-func Parse(text []byte) (*Plan, error) {
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	p := &Plan{}
-	if err := d.Decode(p); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
-	}
-	if err := d.Decode(&Plan{}); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: the file goes on after the plan", ErrPlan)
-	}
-	if err := p.readNulls(text); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
-	}
-	return p, p.Validate()
-}
-
-// readNulls makes "orphans: null" mean the text null. YAML reads it as no value, which would be the default.
-func (p *Plan) readNulls(text []byte) error {
-	var raw struct {
-		Tables map[string]struct {
-			Orphans yaml.Node `yaml:"orphans"`
-		} `yaml:"tables"`
-	}
-	if err := yaml.Unmarshal(text, &raw); err != nil {
-		return err
-	}
-	for name, t := range raw.Tables {
-		if p.Tables[name] != nil && t.Orphans.Tag == "!!null" && strings.EqualFold(t.Orphans.Value, "null") {
-			p.Tables[name].Orphans = "null"
-		}
-	}
-	return nil
-}
-
-// YAML writes the plan.
-func (p *Plan) YAML() ([]byte, error) {
-	var text bytes.Buffer
-	text.WriteString(heading)
-	e := yaml.NewEncoder(&text)
-	e.SetIndent(2)
-	if err := e.Encode(p); err != nil {
-		return nil, fmt.Errorf("%w: it cannot be written: %w", ErrPlan, err)
-	}
-	return text.Bytes(), e.Close()
-}
-
-// Save writes the plan to a new file that only its owner can read, since a DSN may contain a password. It
-// does not overwrite a file.
-func (p *Plan) Save(path string) (err error) {
-	text, err := p.YAML()
-	if err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("merge: the plan cannot be written: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	_, err = file.Write(text)
-	return err
-}
-
-const heading = `# What is merged into what, and what becomes of every table.
-
-#
-# Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip.
-# A table that is undecided has to get one of them before anything is merged.
-# With apart: all, keys that were counted on any server become others, in a range that was free on all of
-# them, so that a reference that nobody knows of leads to no row. The table merge_offsets of the target says
-# by how much, for websites and logs. apart: others leaves those of the first server as they are.
-# The order of the servers counts: where something is kept, it is what the first server has.
-# A DSN may be $NAME, the name of an environment variable, so that no password stands here.
-
-`
 
 // Hash identifies what the plan does. It does not cover DSNs and notes.
 func (p *Plan) Hash() string {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -343,12 +344,12 @@ func (g *gameServer) plain(table string, c gameColumn) string {
 // TestARealGame drafts the plan of a real game of which two servers are filled with rows, lets a person who knows
 // the game decide what is open, merges, verifies, and compares all tables by statements of its own.
 func TestARealGame(t *testing.T) {
-	path := os.Getenv(gameFile)
-	if path == "" {
+	file := os.Getenv(gameFile)
+	if file == "" {
 		t.Skip("the schema of a real game is needed, and none is part of this repository: " + gameFile)
 	}
-	truths := readTruth(t, path+".truth")
-	text, err := os.ReadFile(path + ".sql")
+	truths := readTruth(t, file+".truth")
+	text, err := os.ReadFile(file + ".sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,8 +394,11 @@ func TestARealGame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%d tables, %d lines of the plan", len(draft.Tables), strings.Count(string(written), "\n"))
-		g := &gameJudge{t: t, truths: truths, plan: draft}
+		t.Logf("%d tables, %d lines of the plan:\n%s", len(draft.Tables), strings.Count(string(written), "\n"), written)
+		if read, err := merge.Parse(written); err != nil || read.Hash() != draft.Hash() {
+			t.Errorf("the plan is not read as it was written: %v", err)
+		}
+		g := &gameJudge{t: t, truths: truths, plan: draft, into: into}
 		g.judge()
 		m := opened(t, draft, merge.WithLock(lock))
 		report, err := m.Check(t.Context())
@@ -435,6 +439,7 @@ type gameJudge struct {
 	t      *testing.T
 	truths []truth
 	plan   *merge.Plan
+	into   base
 }
 
 // is returns the true reference of a column to a table, if there is one.
@@ -448,17 +453,41 @@ func (g *gameJudge) is(table, column, parent string, packed bool) *truth {
 	return nil
 }
 
+// matching returns the columns that an entry of an identity is about, without the key itself.
+func (g *gameJudge) matching(at, key string) (all []string) {
+	if !strings.Contains(at, "*") {
+		return []string{at}
+	}
+	for _, found := range g.into.texts(g.t, "SELECT CONCAT(TABLE_NAME, '.', COLUMN_NAME) FROM information_schema.COLUMNS WHERE "+
+		"TABLE_SCHEMA = DATABASE()") {
+		if matches, err := path.Match(at, found); err == nil && matches && found != key {
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
 func (g *gameJudge) judge() {
 	drafted, asked, wrong := map[*truth]bool{}, map[*truth]bool{}, 0
-	for name, id := range g.plan.Identities {
-		for _, in := range id.In {
-			at, _, _ := strings.Cut(in, " ")
-			table, column, _ := strings.Cut(at, ".")
-			if l := g.is(table, column, name, false); l != nil {
-				drafted[l] = true
-			} else {
-				g.t.Errorf("wrong: %s in %s", in, name)
-				wrong++
+	named := map[string]bool{}
+	for _, patterns := range []bool{false, true} {
+		for name, id := range g.plan.Identities {
+			for _, in := range id.In {
+				at, _, _ := strings.Cut(in, " ")
+				if strings.Contains(at, "*") != patterns {
+					continue
+				}
+				for _, at := range g.matching(at, name+"."+id.Key) {
+					table, column, _ := strings.Cut(at, ".")
+					switch l := g.is(table, column, name, false); {
+					case patterns && named[at]:
+					case l == nil:
+						g.t.Errorf("wrong: %s in %s", in, name)
+						wrong++
+					default:
+						drafted[l], named[at] = true, true
+					}
+				}
 			}
 		}
 	}
@@ -621,6 +650,7 @@ func (g *gameJudge) moved(table, column string, server int, into base) string {
 			}
 		case l.bits != "":
 			now = fmt.Sprintf("%s + %d * %d", value, n, uint64(1)<<low)
+			condition = strings.TrimPrefix(condition+" AND "+value+" <> 0", " AND ")
 		default:
 			condition = strings.TrimPrefix(condition+" AND "+value+" <> 0", " AND ")
 		}

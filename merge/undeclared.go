@@ -46,7 +46,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 				if col.Verdict != census.Reference.String() || of.As != "" { // a few small numbers are keys by chance
 					is, report = "may be", c.report.warn
 				}
-				r := inPlan(census.Column{Table: j.name, Name: to.Name}, of)
+				r := inPlan(j.name, OpenColumn{Column: to.Name, As: of.As, With: of.With, When: of.When}, of)
 				report(Problem{Code: CodeUndeclared, Table: j.name, Column: to.Name,
 					Message: fmt.Sprintf("its values %s keys of %s, which change, and the plan does not say so (%s)",
 						is, of.Table, cmp.Or(col.Hits[of.Table+"."+of.Column], "in some rows")),
@@ -70,31 +70,23 @@ func declareIt(reference, column string) string {
 }
 
 // inPlan says in words how a plan declares that a column refers to keys.
-func inPlan(col census.Column, of LockedKey) string {
-	columns := strings.Trim(col.Name+"+"+of.With, "+")
-	in, packed := strings.CutPrefix(of.As, "bits ")
-	if e := (holder{col.Table, columns, in, of.When}); e.plain() && (packed || of.As == "") {
-		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), of.Table, of.Column)
+func inPlan(table string, o OpenColumn, of LockedKey) string {
+	if o.As == asNames {
+		return "{table: " + table + ", column: " + o.Column + ", ref: " + cmp.Or(o.With, "...") +
+			"} under copies: of the rename of " + of.Table + ", where ref is the column that leads to the row of " +
+			"the name"
 	}
-	if of.As == asNames {
-		return "{table: " + col.Table + ", column: " + col.Name + ", ref: " +
-			cmp.Or(of.With, "...") + "} under copies: of the rename of " +
-			of.Table + ", where ref is the column that leads to the row of the name"
-	}
-	text := "{column: " + col.Name + ", table: " + of.Table + ", target: [" + of.Column + "]"
-	switch word, where, _ := strings.Cut(of.As, " "); {
-	case packed:
-		text += ", bits: " + in
-	case word == "path" || word == "list":
-		text += fmt.Sprintf(", %s: %q", word, cmp.Or(where, ","))
-	case word != "":
+	e := o.holder(table)
+	r, err := e.reference()
+	switch {
+	case err != nil:
 		return "no reference, since none leads to a number within such a text: give the column a value by " +
 			"set:, or let the keys of " + of.Table + " stay as they are"
+	case e.plain():
+		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), of.Table, of.Column)
 	}
-	if of.When != "" {
-		text += ", when: '" + strings.ReplaceAll(of.When, "'", "''") + "'"
-	}
-	return text + "} under references: of the table " + col.Table
+	r.Table, r.Target = of.Table, []string{of.Column}
+	return oneLine(r) + " under references: of the table " + table
 }
 
 // openColumns reports the columns about which the plan does not decide.
@@ -104,13 +96,19 @@ func (c *schemaCheck) openColumns(name string) {
 		return
 	}
 	for _, o := range p.Undecided {
-		of := LockedKey{Table: o.Candidate, As: o.As, With: o.With, When: o.When}
-		if at := strings.LastIndex(o.Candidate, "."); at >= 0 {
-			of.Table, of.Column = o.Candidate[:at], o.Candidate[at+1:]
+		at := strings.LastIndex("."+o.Candidate, ".")
+		of := LockedKey{Table: strings.TrimSuffix(o.Candidate[:at], "."), Column: o.Candidate[at:]}
+		evidence := o.Evidence
+		if c.ws.lock != nil && evidence == "" {
+			for _, known := range c.ws.lock.Tables[name].Columns[o.Column].Of {
+				if known.Table == of.Table && known.Column == of.Column && known.As == o.As {
+					evidence = known.Evidence
+				}
+			}
 		}
 		c.report.problem(Problem{Code: CodeUndecided, Table: name, Column: o.Column,
-			Message: fmt.Sprintf("nobody has decided whether it holds keys of %s (%s)", o.Candidate, o.Evidence),
-			Remedy: declareIt(inPlan(census.Column{Table: name, Name: o.Column}, of), name+"."+o.Column) +
-				"; then remove it from undecided: of the table"})
+			Message: strings.TrimSuffix("nobody has decided whether it holds keys of "+o.Candidate+" ("+evidence+")",
+				" ()"),
+			Remedy: declareIt(inPlan(name, o, of), name+"."+o.Column) + "; then remove it from undecided:"})
 	}
 }

@@ -220,11 +220,7 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		if ws.policy(r.Table) == Skip && ws.target.Tables[r.Table] == nil {
 			continue
 		}
-		ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When,
-			Path: r.Path, List: r.List, Bits: r.Bits}
-		if r.Bits != "" {
-			ref.Columns, ref.Rest = ref.Columns[:1], ref.Columns[1:]
-		}
+		ref := r.of()
 		parent := ws.target.Tables[r.Table]
 		if parent != nil && len(ref.Target) == 0 {
 			ref.Target = parent.Primary

@@ -22,6 +22,9 @@ type Column struct{ Table, Name string }
 
 func (c Column) String() string { return c.Table + "." + c.Name }
 
+// Compare orders columns by their names.
+func (c Column) Compare(o Column) int { return strings.Compare(c.String(), o.String()) }
+
 // Verdict says what a census thinks of a column.
 type Verdict int
 
@@ -47,6 +50,7 @@ type Finding struct {
 	As       string // where in the column the keys are, such as bits 24-47 or path $.id; "" if it is the key
 	With     string // the column that has the higher half of the keys
 	Evidence string
+	Values   int64 // how many different values the servers have in the rows that refer
 	// Hits has, for each key that the values may be, how many different values of each server are such keys,
 	// and how many are not.
 	Hits map[Column]string
@@ -88,24 +92,14 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		}
 	}
 	c.tables = slices.Sorted(maps.Keys(names))
-	measure := func(unique bool) error {
+	for _, name := range c.tables {
 		for i, d := range servers {
-			for _, name := range c.tables {
-				if err := c.measure(ctx, i, d.Tables[name], unique); err != nil {
-					return err
-				}
+			if err := c.measure(ctx, i, d.Tables[name]); err != nil {
+				return nil, err
 			}
 		}
-		return nil
-	}
-	if err := measure(true); err != nil {
-		return nil, err
 	}
 	c.findKeys()
-	if err := measure(false); err != nil {
-		return nil, err
-	}
-	c.inOrder()
 	for i := range servers {
 		for _, name := range c.tables {
 			if err := c.tell(ctx, i, name); err != nil {
@@ -174,45 +168,13 @@ func usable(c *sqldb.Column) bool {
 // maxMeasured is how many columns one statement measures.
 const maxMeasured = 40
 
-// inOrder puts the columns into the order of their tables.
-func (c *Census) inOrder() {
-	c.columns = nil
-	for _, d := range c.servers {
-		for _, name := range c.tables {
-			if d.Tables[name] == nil {
-				continue
-			}
-			for _, col := range d.Tables[name].Columns {
-				at := Column{name, col.Name}
-				if c.spans[at] != nil && !slices.Contains(c.columns, at) {
-					c.columns = append(c.columns, at)
-				}
-			}
-		}
-	}
-}
-
-// measure reads the spans of the unique columns of a table of a server, or of its other columns. Without any
-// key, it is enough to know whether these have a value.
-func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique bool) error {
+// measure reads the spans of the columns of a table of a server.
+func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error {
 	if t == nil {
 		return nil
 	}
 	d := c.servers[server]
-	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
-		return !usable(col) || c.identifies(t.Name, col.Name) != unique
-	})
-	if !unique && len(c.keys) == 0 {
-		for _, col := range columns {
-			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(t.Name),
-				" WHERE ", d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
-			if err != nil {
-				return err
-			}
-			c.spanAt(Column{t.Name, col.Name})[server] = span{distinct: int64(len(rows)), atMost: true}
-		}
-		return nil
-	}
+	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool { return !usable(col) })
 	for part := range slices.Chunk(columns, maxMeasured) {
 		q := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)")
 		for _, col := range part {
@@ -226,22 +188,16 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 			return err
 		}
 		for i, col := range part {
-			at, texts := Column{t.Name, col.Name}, rows[0][1+4*i:]
-			s := c.spanAt(at)
-			s[server] = spanOf(rows[0][0], texts)
-			s[server].atMost = !identifies(t, col.Name)
+			at := Column{t.Name, col.Name}
+			if c.spans[at] == nil {
+				c.spans[at] = make([]span, len(c.servers))
+				c.columns = append(c.columns, at)
+			}
+			c.spans[at][server] = spanOf(rows[0][0], rows[0][1+4*i:])
+			c.spans[at][server].atMost = !identifies(t, col.Name)
 		}
 	}
 	return nil
-}
-
-// spanAt returns the spans of a column.
-func (c *Census) spanAt(at Column) []span {
-	if c.spans[at] == nil {
-		c.spans[at] = make([]span, len(c.servers))
-		c.columns = append(c.columns, at)
-	}
-	return c.spans[at]
 }
 
 // tell counts the different values of the columns of a table that may hold keys, by their range.
@@ -322,13 +278,6 @@ func (c *Census) counts(key Column) bool {
 	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
 		t := d.Tables[key.Table]
 		return t != nil && t.Column(key.Name) != nil && t.Column(key.Name).Counts()
-	})
-}
-
-// identifies reports whether a column is a unique key of a table on some server.
-func (c *Census) identifies(table, column string) bool {
-	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		return d.Tables[table] != nil && identifies(d.Tables[table], column)
 	})
 }
 

@@ -39,8 +39,9 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		if bare := c.bare(ctx, col); zero && bare != "" && !strings.Contains(when, bare+" > 0") {
 			when = strings.TrimPrefix(when+" AND "+bare+" <> 0", " AND ")
 		}
+		values, _ := m.counts()
 		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: m.evidence(zero, counter),
-			Hits: hitsOf(nil, []match{m})}
+			Values: values, Hits: hitsOf(nil, []match{m})}
 	}
 	switch {
 	case !filled:

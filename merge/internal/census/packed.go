@@ -43,6 +43,15 @@ const (
 	half         = 1 << 16
 )
 
+// first returns SQL for the rows that are looked at: always the same ones, so that they say the same again.
+func first(d *sqldb.DB, t *sqldb.Table) string {
+	text := " LIMIT " + strconv.Itoa(packedSample)
+	if len(t.Primary) > 0 {
+		text = " ORDER BY " + d.Kind.QuoteAll(t.Primary) + text
+	}
+	return text
+}
+
 // packings returns the bits in which keys stand that share a number with others.
 func packings() [][2]int {
 	return [][2]int{{8, 62}, {16, 62}, {24, 62}, {32, 62}, {0, 23}, {0, 31}, {24, 47}}
@@ -147,8 +156,7 @@ func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, hi
 		names, bare = append(names, c.Name), append(bare, p.c.bare(ctx, Column{t.Name, c.Name}))
 	}
 	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.QuoteAll(names), " FROM ",
-		d.Kind.Quote(t.Name), " WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0 LIMIT ",
-		strconv.Itoa(packedSample)))
+		d.Kind.Quote(t.Name), " WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)))
 	if err != nil {
 		return err
 	}
@@ -208,8 +216,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		text += "::text"
 	}
 	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT SUBSTR(", text, ", 1, ",
-		strconv.Itoa(packedChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL LIMIT ",
-		strconv.Itoa(packedSample)))
+		strconv.Itoa(packedChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
 	if err != nil {
 		return err
 	}

@@ -124,6 +124,15 @@ func (d *DB) Number(ctx context.Context, s *Statement) (int64, error) {
 	return n, err
 }
 
+// Holds reports whether there is a table with rows.
+func (d *DB) Holds(ctx context.Context, table string) (bool, error) {
+	if d.Tables[table] == nil {
+		return false, nil
+	}
+	rows, err := d.Strings(ctx, NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(table), " LIMIT 1"))
+	return len(rows) > 0, err
+}
+
 // Transaction runs fn between BEGIN and COMMIT, and rolls back if either fails.
 func (d *DB) Transaction(ctx context.Context, fn func() error) error {
 	return d.transaction(ctx, func() (string, error) { return "COMMIT", fn() })
