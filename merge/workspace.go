@@ -26,7 +26,7 @@ type workspace struct {
 	target       *sqldb.DB
 	jobs         map[string]*tableJob
 	order        []*tableJob // parents before children
-	cycles       [][]string  // circles of references for which there is no order
+	circles      []circle
 	problems     []Problem   // problems found when plan and databases were related
 	elsewhere    *elsewhere  // parents that the own server of a row does not have
 	stages       int         // how many there were
@@ -169,7 +169,7 @@ func (ws *workspace) relate() {
 	for _, j := range ws.jobs {
 		j.refs = ws.references(j)
 	}
-	ws.order, ws.cycles = sortTables(ws.jobs)
+	ws.order, ws.circles = sortTables(ws.jobs)
 	ws.follow()
 	for _, j := range ws.order {
 		for _, src := range j.sources {
