@@ -27,10 +27,10 @@ type workspace struct {
 	jobs         map[string]*tableJob
 	order        []*tableJob // parents before children
 	circles      []circle
-	problems     []Problem   // problems found when plan and databases were related
-	elsewhere    *elsewhere  // parents that the own server of a row does not have
-	stages       int         // how many there were
-	survey       *Lock       // what the servers have in their columns; nil if nobody has looked yet
+	problems     []Problem  // problems found when plan and databases were related
+	elsewhere    *elsewhere // parents that the own server of a row does not have
+	stages       int        // how many there were
+	survey       *Lock      // what the servers have in their columns; nil if nobody has looked yet
 }
 
 // server is a source of the plan and its database.
