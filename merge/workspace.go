@@ -345,8 +345,6 @@ func (ws *workspace) late(j *tableJob) []string {
 	return names
 }
 
-// declared reports whether the target or the plan says what a column refers to. A condition speaks for the
-// rows that meet it, and so for one table only.
 // holdsKey reports whether the columns of a link can hold a key in the target, of a table that it has.
 func (ws *workspace) holdsKey(table string, l link, key int64) bool {
 	t := ws.target.Tables[table]
@@ -362,6 +360,8 @@ func (ws *workspace) holdsKey(table string, l link, key int64) bool {
 	return l.bits.holds(ws.target.Kind, columns, key)
 }
 
+// declared reports whether the target or the plan says what a column refers to. A condition speaks for the
+// rows that meet it, and so for one table only.
 func (ws *workspace) declared(table, column, parent string) bool {
 	if t := ws.target.Tables[table]; t != nil && slices.ContainsFunc(t.References,
 		func(r sqldb.Reference) bool { return slices.Contains(r.Columns, column) }) {
