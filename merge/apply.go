@@ -20,10 +20,11 @@ func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]ro
 	}
 	if a.drops[of] > 0 {
 		gone := map[string]bool{}
-		err := a.lookup(ctx, tableDrops, []string{"server"}, of, slices.Clone(keys), func(key string, _ []string) error {
+		note := func(key string, _ []string) error {
 			gone[key] = true
 			return nil
-		})
+		}
+		err := a.lookup(ctx, tableDrops, []string{"server"}, of, slices.Clone(keys), note)
 		if err != nil {
 			return nil, err
 		}

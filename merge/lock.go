@@ -69,7 +69,8 @@ type LockedKey struct {
 	Evidence string `yaml:"evidence,omitempty"`
 }
 
-// says is the verdict, with the tables that a reference leads to and the parts of the column that may hold keys.
+// says is the verdict, with the tables that a reference leads to and the parts of the column that may hold
+// keys.
 func (c LockedColumn) says() string {
 	text := c.Verdict
 	var of, parts []string

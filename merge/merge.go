@@ -89,8 +89,9 @@ func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 			if err != nil {
 				return err
 			}
-			return fn(Renamed{Table: j.name, Server: server, Key: sqldb.Text(values[1]), Column: sqldb.Text(values[2]),
-				OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]), NewKey: sqldb.Text(values[5])})
+			return fn(Renamed{Table: j.name, Server: server, Key: sqldb.Text(values[1]),
+				Column: sqldb.Text(values[2]), OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]),
+				NewKey: sqldb.Text(values[5])})
 		})
 		if err != nil {
 			return err
