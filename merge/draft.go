@@ -383,8 +383,8 @@ func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (a
 		{numbers, "copy, with references: for each column of the key that holds keys of another table"},
 		{primary && numbers && len(t.Primary) == 1,
 			"copy, with renumber: apart, if each server has counted its own rows"},
-		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as a " +
-			"setting: one of them stays" + either},
+		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as " +
+			"a setting: one of them stays" + either},
 		{keyed && d.adds(t), "sum, if they are counters whose numbers are added up" + either},
 		{true, "rebuild, if the game computes the rows anew"},
 		{true, "copy, if no two servers have equal ones, which check finds out"},
