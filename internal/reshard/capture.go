@@ -152,7 +152,7 @@ func (m *capturer) checkRight(ctx context.Context, s *side) error {
 		return fmt.Errorf("%w: the pool of the database has one connection, and a cutover needs a second one, "+
 			"to end what waits too long: let it have more", errs.ErrSharding)
 	}
-	version, err := texts(ctx, d.pool, 1, "SELECT VERSION()")
+	version, err := texts(ctx, d.pool, "SELECT VERSION()")
 	if err != nil {
 		return err
 	}
