@@ -154,7 +154,8 @@ func obstacleQueries(kind dialect.Kind) [][2]string {
 				"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA" + inSchema},
 			{notTaken, "SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', " +
 				"COALESCE(ENGINE, '')), '' FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
-				inSchema + " AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' OR CREATE_OPTIONS LIKE '%partitioned%')"},
+				inSchema + " AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' " +
+				"OR CREATE_OPTIONS LIKE '%partitioned%')"},
 			{notTaken, "SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '' " +
 				"FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + inSchema},
 			{cascades, "SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '' FROM " +

@@ -207,7 +207,7 @@ func (t *Topology) EntryOf(c Class) (Entry, error) {
 func (t *Topology) Entry(shard int) Entry { return t.entries[shard] }
 
 // setEntries makes a topology use entries that are sorted and have all IDs.
-func (t *Topology) setEntries(entries []Entry) {
+func (t *Topology) setEntries(entries []Entry) error {
 	t.entries, t.ShardCount, t.Place, t.index = entries, len(entries), nil, nil
 	common := commonModulus(entries)
 	if common != len(entries) {
@@ -220,7 +220,12 @@ func (t *Topology) setEntries(entries []Entry) {
 				t.index[residue] = int32(shard) //nolint:gosec // A sequence has far fewer numbers.
 			}
 		}
+		if spread := t.Engine.Generator().Shards(); spread%e.Modulus != 0 {
+			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
+				"spreads its IDs: pass WithShards(%[2]d) to snowflakeplugin.New", e.Class, e.Modulus, spread)
+		}
 	}
+	return nil
 }
 
 // checkModulus refuses a modulus by which IDs do not spread evenly.

@@ -36,17 +36,12 @@ type Registry struct{ *Topology }
 // Compare checks the topology against the records, and returns the entries of a map that has changed since
 // the first start, or nil. A database without the table is new, or older than the table.
 func (r Registry) Compare() ([]Entry, error) {
-	ctx := r.Databases[0].Statement.Context
 	names := r.shardedTables()
 	complete := map[string]int{} // by name, a database whose record is complete
 	silent := map[string]int{}   // by name, a database that should have a record and has none
-	var all [][]Record           // by database
-	for i := range r.Databases {
-		records, err := r.recordsIn(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records)
+	all, err := r.records(r.Databases[0].Statement.Context)
+	if err != nil {
+		return nil, err
 	}
 	recorded, err := entriesOf(all)
 	if err != nil {
@@ -141,17 +136,19 @@ func describeShards(held string) string {
 	return "shards " + held
 }
 
-// recordsIn reads the records about the router's models, if the table exists.
-func (r Registry) recordsIn(ctx context.Context, database int) ([]Record, error) {
-	var records []Record
-	err := ReadAll(ctx, r.Databases[database], ShardsTable, &records, func(tx *gorm.DB) *gorm.DB {
-		return tx.Where("name IN ?", r.shardedTables())
-	})
-	if err != nil {
-		table := InternalTable(r.Databases[database], ShardsTable)
-		return nil, fmt.Errorf("table %s in database %d: %w", table, database, err)
+// records reads the records about the router's models in each database that has the table.
+func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
+	for database, db := range r.Databases {
+		var records []Record
+		err := ReadAll(ctx, db, ShardsTable, &records, func(tx *gorm.DB) *gorm.DB {
+			return tx.Where("name IN ?", r.shardedTables())
+		})
+		if err != nil {
+			return nil, fmt.Errorf("table %s in database %d: %w", InternalTable(db, ShardsTable), database, err)
+		}
+		all = append(all, records)
 	}
-	return records, nil
+	return all, nil
 }
 
 // RecordMissing writes the records that do not exist yet.
