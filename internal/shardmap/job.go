@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -140,27 +139,14 @@ func (c Change) IsOver() bool { return c.isOver(c.entries) }
 
 // Begin records the resharding.
 func (c Change) Begin(ctx context.Context) error {
-	return c.inJobs(ctx, func(tx *gorm.DB) error {
-		if err := AutoMigrate(tx, &Job{}); err != nil {
-			return err
-		}
-		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&c.Job).Error
-	})
+	return c.insert(ctx, c.To[0].Database, JobsTable, &Job{}, &c.Job)
 }
 
 // Forget removes the record of the resharding.
 func (c Change) Forget(ctx context.Context) error {
-	return c.inJobs(ctx, func(tx *gorm.DB) error { return tx.Where("name = ?", c.Name).Delete(&Job{}).Error })
-}
-
-// inJobs calls do with a handle for the table that has the record of the resharding.
-func (c Change) inJobs(ctx context.Context, do func(tx *gorm.DB) error) error {
-	database := c.To[0].Database
-	table := InternalTable(c.Databases[database], JobsTable)
-	if err := do(c.PlainOn(ctx, database, table).Session(&gorm.Session{})); err != nil {
-		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
-	}
-	return nil
+	return c.within(ctx, c.To[0].Database, JobsTable, func(tx *gorm.DB) error {
+		return tx.Where("name = ?", c.Name).Delete(&Job{}).Error
+	})
 }
 
 // Close marks the old entries as closed.

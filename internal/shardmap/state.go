@@ -92,21 +92,31 @@ func (r Registry) Compare() ([]Entry, error) {
 // entriesOf reads the entries in the records of all databases.
 func entriesOf(all [][]Record) (entries []Entry, err error) {
 	for database, records := range all {
-		for i, c := range records {
-			held, err := readEntries(c.Held, c.Shards, database)
-			switch {
-			case err != nil:
-				return nil, fmt.Errorf("database %d: the record of %s: %w", database, c.Name, err)
-			case c.NextShards != 0 || c.StaleShards != 0:
-				return nil, fmt.Errorf("%s in database %d is being resharded by an earlier version of this module: "+
-					"end that with the earlier version first", c.Name, database)
-			case i == 0:
-				entries = append(entries, held...)
-			case c.Held != records[0].Held && strings.Contains(c.Held+records[0].Held, "/"):
-				return nil, fmt.Errorf("database %d has %s of %s, but %s of %s: both must be models of the router "+
-					"that splits, joins or moves shards", database, describeShards(c.Held), c.Name,
-					describeShards(records[0].Held), records[0].Name)
-			}
+		held, err := heldEntries(database, records)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, held...)
+	}
+	return entries, nil
+}
+
+// heldEntries reads the entries in the records of one database, which are the same in all of them.
+func heldEntries(database int, records []Record) (entries []Entry, err error) {
+	for i, c := range records {
+		held, err := readEntries(c.Held, c.Shards, database)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("database %d: the record of %s: %w", database, c.Name, err)
+		case c.NextShards != 0 || c.StaleShards != 0:
+			return nil, fmt.Errorf("%s in database %d is being resharded by an earlier version of this module: "+
+				"end that with the earlier version first", c.Name, database)
+		case i == 0:
+			entries = held
+		case c.Held != records[0].Held && strings.Contains(c.Held+records[0].Held, "/"):
+			return nil, fmt.Errorf("database %d has %s of %s, but %s of %s: both must be models of the router "+
+				"that splits, joins or moves shards", database, describeShards(c.Held), c.Name,
+				describeShards(records[0].Held), records[0].Name)
 		}
 	}
 	return entries, nil
@@ -153,12 +163,18 @@ func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
 
 // RecordMissing writes the records that do not exist yet.
 func (r Registry) RecordMissing(ctx context.Context) error {
-	names := r.shardedTables()
-	if len(names) == 0 {
+	var records []Record
+	for _, name := range r.shardedTables() {
+		records = append(records, Record{Name: name, Shards: r.FirstCount})
+	}
+	if len(records) == 0 {
 		return nil
 	}
-	for i := range r.Databases {
-		if err := r.recordIn(ctx, i); err != nil {
+	for database := range r.Databases {
+		for i := range records {
+			records[i].Held = r.shardsIn(database)
+		}
+		if err := r.insert(ctx, database, ShardsTable, &Record{}, &records); err != nil {
 			return err
 		}
 	}
@@ -166,12 +182,32 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	// Completed last, because a process that ends before this leaves databases without records.
-	for i, db := range r.Databases {
-		table := InternalTable(db, ShardsTable)
-		tx := r.PlainOn(ctx, i, table).Where("name IN ? AND complete = ?", names, false)
-		if err := tx.Update("complete", true).Error; err != nil {
-			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
+	for database := range r.Databases {
+		err := r.within(ctx, database, ShardsTable, func(tx *gorm.DB) error {
+			return tx.Where("name IN ? AND complete = ?", r.shardedTables(), false).Update("complete", true).Error
+		})
+		if err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// insert puts rows into one of the router's own tables, which it makes, unless they are there.
+func (r Registry) insert(ctx context.Context, database int, table string, model, rows any) error {
+	return r.within(ctx, database, table, func(tx *gorm.DB) error {
+		if err := AutoMigrate(tx, model); err != nil {
+			return err
+		}
+		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(rows).Error
+	})
+}
+
+// within calls do with a handle for one of the router's own tables, which the error names.
+func (r Registry) within(ctx context.Context, database int, name string, do func(tx *gorm.DB) error) error {
+	table := InternalTable(r.Databases[database], name)
+	if err := do(r.PlainOn(ctx, database, table).Session(&gorm.Session{})); err != nil {
+		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
 	}
 	return nil
 }
@@ -203,13 +239,7 @@ func (r Registry) change(
 		return failed(fmt.Errorf("%w: it has records of %d of %d models: call AutoMigrate in a program with all "+
 			"databases first", errs.ErrSharding, len(records), len(r.shardedTables())))
 	}
-	first := records[0]
-	for _, c := range records {
-		if c.Held != first.Held {
-			return failed(fmt.Errorf("%w: the records of %s and %s differ", errs.ErrSharding, first.Name, c.Name))
-		}
-	}
-	entries, err := readEntries(first.Held, first.Shards, database)
+	entries, err := heldEntries(database, records)
 	if err != nil {
 		return failed(fmt.Errorf("%w: %w", errs.ErrSharding, err))
 	}
@@ -219,35 +249,12 @@ func (r Registry) change(
 			"records of database %d say: look at its state, and call the step again", errs.ErrSharding, database)
 	}
 	sortEntries(entries)
-	held := formatEntries(entries, first.Shards)
-	if held == first.Held {
+	held := formatEntries(entries, records[0].Shards)
+	if held == records[0].Held {
 		return nil
 	}
 	if err := r.recordsOf(tx).Update("held", held).Error; err != nil {
 		return failed(err)
-	}
-	return nil
-}
-
-// recordIn writes the records of one database that do not exist yet.
-func (r Registry) recordIn(ctx context.Context, database int) error {
-	var records []Record
-	var common Record
-	common.Shards, common.Held = r.FirstCount, r.shardsIn(database)
-	for _, m := range r.Models {
-		if !m.Broadcast {
-			common.Name = m.Base.Table
-			records = append(records, common)
-		}
-	}
-	table := InternalTable(r.Databases[database], ShardsTable)
-	err := AutoMigrate(r.PlainOn(ctx, database, table), &Record{})
-	if err == nil {
-		err = r.PlainOn(ctx, database, table).Clauses(clause.OnConflict{DoNothing: true}).Create(&records).Error
-	}
-	if err != nil {
-		return fmt.Errorf("snowflakeplugin: table %s in database %d: the number of shards could not be "+
-			"recorded: %w", table, database, err)
 	}
 	return nil
 }
