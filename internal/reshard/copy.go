@@ -266,45 +266,35 @@ func (m *copier) drain(
 		return 0, nil, err
 	}
 	var numbers []int64
-	keys := make([][]int64, len(s.tables))
+	keys, strays := map[*move][]int64{}, map[*table][]int64{}
 	for _, l := range all {
+		t := s.tables[l.table]
 		numbers = append(numbers, l.n)
-		delete(s.tables[l.table].witnesses, l.key)
-		keys[l.table] = append(keys[l.table], l.key)
+		delete(t.witnesses, l.key)
+		i := slices.IndexFunc(m.moves, func(mv *move) bool { return mv.from == t && m.copies(mv, l.key) })
+		if i < 0 {
+			strays[t] = append(strays[t], l.key)
+		} else {
+			keys[m.moves[i]] = append(keys[m.moves[i]], l.key)
+		}
+	}
+	for t, some := range strays {
+		found, err := numbersIn(ctx, h.reader(s.d), t, some)
+		if err == nil && len(found) > 0 {
+			err = errMisplaced(t, found)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
 	}
 	again := make([][]int64, len(s.tables))
-	for n, t := range s.tables {
-		slices.Sort(keys[n])
-		keys[n] = slices.Compact(keys[n])
-		left := keys[n]
-		for _, mv := range m.moves {
-			if mv.from != t {
-				continue
-			}
-			var own, others []int64
-			for _, key := range left {
-				if m.copies(mv, key) {
-					own = append(own, key)
-				} else {
-					others = append(others, key)
-				}
-			}
-			left = others
-			found, err := m.apply(ctx, mv, h, own)
-			if err != nil {
-				return 0, nil, fmt.Errorf("%s from %s: %w", mv.to.Name, t.now, err)
-			}
-			again[n] = append(again[n], found...)
+	for _, mv := range m.moves {
+		slices.Sort(keys[mv])
+		found, err := m.apply(ctx, mv, h, slices.Compact(keys[mv]))
+		if err != nil {
+			return 0, nil, fmt.Errorf("%s from %s: %w", mv.to.Name, mv.from.now, err)
 		}
-		if len(left) > 0 {
-			found, err := numbersIn(ctx, h.reader(s.d), t, left)
-			if err == nil && len(found) > 0 {
-				err = errMisplaced(t, found)
-			}
-			if err != nil {
-				return 0, nil, err
-			}
-		}
+		again[mv.from.n] = append(again[mv.from.n], found...)
 	}
 	m.reached(stepApplied)
 	err = h.write(ctx, s.d, func(q gorm.ConnPool) error {
