@@ -198,10 +198,7 @@ func end(
 		if c.IsOver() != over {
 			continue
 		}
-		j, err := (Settings{}).job(current, c)
-		if err != nil {
-			return err
-		}
+		j := Settings{}.job(current, c)
 		err = reshard.Patiently(ctx, 0, new(bool), func() error {
 			if err := do(j, ctx); err != nil {
 				return err
@@ -234,11 +231,7 @@ func (s Settings) change(
 func (s Settings) run(
 	ctx context.Context, r *router.Router, c shardmap.Change,
 ) (stopped time.Duration, err error) {
-	j, err := s.job(r, c)
-	if err != nil {
-		return 0, err
-	}
-	moved := false
+	j, moved := s.job(r, c), false
 	j.Progress = func(p reshard.Progress) {
 		moved = moved || p.Step == "copy"
 		if s.Progress != nil {
@@ -264,31 +257,9 @@ func (s Settings) run(
 }
 
 // job describes a resharding to the machine that does it.
-func (s Settings) job(r *router.Router, c shardmap.Change) (*reshard.Job, error) {
-	j := &reshard.Job{
-		Name: c.Name, Mask: r.Mask, Map: c, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond, Budget: s.Budget,
-		Make: func(ctx context.Context) error {
-			for _, e := range c.To {
-				if err := r.MakeTables(ctx, e); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+func (s Settings) job(r *router.Router, c shardmap.Change) *reshard.Job {
+	return &reshard.Job{
+		Name: c.Name, From: c.From, To: c.To, Databases: r.Databases, Tables: r.Tables, Make: r.MakeTables,
+		Mask: r.Mask, Map: c, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond, Budget: s.Budget,
 	}
-	for _, side := range []struct {
-		entries []shardmap.Entry
-		into    *[]reshard.Entry
-	}{{c.From, &j.From}, {c.To, &j.To}} {
-		for _, e := range side.entries {
-			if e.Database >= len(r.Databases) {
-				return nil, fmt.Errorf("%w: shard %s is in database %d, and this router has %d", errs.ErrSharding,
-					e.Class, e.Database, len(r.Databases))
-			}
-			*side.into = append(*side.into, reshard.Entry{
-				DB: r.Databases[e.Database], Class: e.Class, Tables: r.Tables(e),
-			})
-		}
-	}
-	return j, nil
 }

@@ -42,12 +42,17 @@ type Job struct {
 	// Name tells the job from every other one in its databases, of before and of later. It has at most 20
 	// letters, digits and underscores, because names of triggers begin with it.
 	Name     string
-	From, To []Entry
+	From, To []shardmap.Entry
+	// Databases are those that the entries have numbers of.
+	Databases []*gorm.DB
+	// Tables returns the tables of an entry, those of the same models in the same order for all entries. The
+	// column of a table tells the shard of a row. Several rows may have the same value there.
+	Tables func(shardmap.Entry) []shardmap.Table
+	// Make makes the tables of an entry that are not there yet.
+	Make func(context.Context, shardmap.Entry) error
 	// Mask has the bits of a key that are the sequence, of which a class is the remainder.
 	Mask int64
 	Map  Map
-	// Make makes the tables of To that are not there yet.
-	Make func(ctx context.Context) error
 
 	Chunk         int           // rows or keys of one transaction; the default is 1000
 	RowsPerSecond int           // that are copied at most; 0 is no limit
@@ -55,15 +60,6 @@ type Job struct {
 	Progress      func(Progress)
 
 	reached func(step) // tells a test where the job is
-}
-
-// Entry is a shard: where the rows of a class are.
-type Entry struct {
-	shardmap.Class
-	DB *gorm.DB
-	// Tables are those of the same models in the same order in all entries of a job. The column of a table
-	// tells the shard of a row. Several rows may have the same value there.
-	Tables []shardmap.Table
 }
 
 // Map is what a job changes in the shard map. Each function does nothing if it has been done, and is an error
@@ -107,7 +103,7 @@ type machine struct {
 
 // side is an entry.
 type side struct {
-	*Entry
+	shardmap.Entry
 	d      *database
 	tables []*table
 	begin  string // of the names of all that the job makes beside the tables
@@ -154,11 +150,11 @@ func (j *Job) open() (*machine, error) {
 		j.reached = func(step) {}
 	}
 	for _, of := range [...]struct {
-		entries []Entry
+		entries []shardmap.Entry
 		sides   *[]*side
 	}{{j.To, &m.to}, {j.From, &m.from}} {
-		for i := range of.entries {
-			s, err := m.openSide(&of.entries[i], i)
+		for i, e := range of.entries {
+			s, err := m.openSide(e, i)
 			if err != nil {
 				return nil, err
 			}
@@ -184,15 +180,19 @@ func (j *Job) open() (*machine, error) {
 	return m, nil
 }
 
-func (m *machine) openSide(e *Entry, i int) (*side, error) {
+func (m *machine) openSide(e shardmap.Entry, i int) (*side, error) {
+	if e.Database >= len(m.Databases) {
+		return nil, fmt.Errorf("%w: shard %s is in database %d, and this router has %d", errs.ErrSharding,
+			e.Class, e.Database, len(m.Databases))
+	}
 	s := &side{Entry: e, begin: fmt.Sprintf("snowflake_%s_%d", m.Name, i)}
 	for _, d := range m.dbs {
-		if d.db.ConnPool == e.DB.ConnPool {
+		if d.db.ConnPool == m.Databases[e.Database].ConnPool {
 			s.d = d
 		}
 	}
 	if s.d == nil {
-		d, err := openDatabase(e.DB)
+		d, err := openDatabase(m.Databases[e.Database])
 		if err != nil {
 			return nil, err
 		}
@@ -202,14 +202,14 @@ func (m *machine) openSide(e *Entry, i int) (*side, error) {
 		}
 		s.d, m.dbs = d, append(m.dbs, d)
 	}
-	s.keys = beside(e.Tables[0].Name, s.begin+"_keys")
-	for n, of := range e.Tables {
+	for n, of := range m.Tables(e) {
 		if of.Column == "" {
 			return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
 				errs.ErrSharding, of.Base)
 		}
 		s.tables = append(s.tables, &table{Table: of, side: s, n: n, now: of.Name, away: awayName(of.Name)})
 	}
+	s.keys = beside(s.tables[0].Name, s.begin+"_keys")
 	return s, nil
 }
 
@@ -298,8 +298,10 @@ func (m *machine) prepare(ctx context.Context) error {
 		if err := (&checker{m}).check(ctx); err != nil {
 			return err
 		}
-		if err := m.Make(ctx); err != nil {
-			return err
+		for _, s := range m.to {
+			if err := m.Make(ctx, s.Entry); err != nil {
+				return err
+			}
 		}
 		m.reached(stepMade)
 	}
