@@ -154,7 +154,7 @@ func (m *copier) insertRows(
 			}
 			s.Add("(").BindAll(r.values...).Add(")")
 		}
-		if _, err := q.ExecContext(ctx, s.Add(end).String(), s.Args...); err != nil {
+		if err := execute(ctx, q, s.Add(end)); err != nil {
 			return err
 		}
 	}

@@ -43,33 +43,24 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 	return tx
 }
 
-// onConnection calls do with one connection on which no foreign key is checked: the rows of two tables do not
-// come in the order in which a foreign key would want them. On PostgreSQL the new tables get theirs later.
+// onConnection calls do with one connection. On MySQL and MariaDB it checks no foreign key: the rows of two
+// tables do not come in the order in which a foreign key would want them. On PostgreSQL the new tables get
+// theirs later, and on SQLite they have none.
 func (d *database) onConnection(ctx context.Context, do func(c *sql.Conn) error) (err error) {
 	c, err := d.pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	var set, back string
-	switch d.Kind {
-	case dialect.MySQL:
-		set = "SET @snowflake_keys = @@foreign_key_checks, foreign_key_checks = 0"
-		back = "SET foreign_key_checks = @snowflake_keys"
-	case dialect.SQLite:
-		on := 0
-		if err := c.QueryRowContext(ctx, "PRAGMA foreign_keys").Scan(&on); err != nil {
-			return err
-		}
-		set, back = "PRAGMA foreign_keys = 0", "PRAGMA foreign_keys = "+strconv.Itoa(on)
-	default:
+	if d.Kind != dialect.MySQL {
 		return do(c)
 	}
-	if _, err := c.ExecContext(ctx, set); err != nil {
+	err = run(ctx, c, "SET @snowflake_keys = @@foreign_key_checks, foreign_key_checks = 0")
+	if err != nil {
 		return err
 	}
 	defer func() {
-		if _, e := c.ExecContext(context.WithoutCancel(ctx), back); e != nil {
+		if e := run(context.WithoutCancel(ctx), c, "SET foreign_key_checks = @snowflake_keys"); e != nil {
 			// The pool must not give out a connection that checks nothing.
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}
@@ -107,6 +98,12 @@ func run(ctx context.Context, q gorm.ConnPool, statements ...string) error {
 		}
 	}
 	return nil
+}
+
+// execute runs a statement with its values.
+func execute(ctx context.Context, q gorm.ConnPool, s *dialect.SQL) error {
+	_, err := q.ExecContext(ctx, s.String(), s.Args...)
+	return err
 }
 
 // number reads one number. NULL is 0.

@@ -59,12 +59,12 @@ func (m *machine) take(ctx context.Context) (at phase, err error) {
 				into, unless := d.InsertUnlessThere(d.journal, names)
 				s := dialect.Write(d.Kind, into, "VALUES (").
 					BindAll(id, m.owner, string(phaseCopying), int64(math.MinInt64), int64(0)).Add(")", unless)
-				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+				if err := execute(ctx, q, s); err != nil {
 					return err
 				}
 				s = dialect.Write(d.Kind, "UPDATE ", d.journal, " SET owner = ").Bind(m.owner).
 					Add(" WHERE id = ").Bind(id)
-				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+				if err := execute(ctx, q, s); err != nil {
 					return err
 				}
 			}
@@ -92,7 +92,7 @@ func (m *machine) phaseNow(ctx context.Context) (at phase, err error) {
 func (m *machine) hold(ctx context.Context, d *database, q gorm.ConnPool, id string) (r record, err error) {
 	// It writes first, because a read might see the row as it was when the transaction began.
 	s := dialect.Write(d.Kind, "UPDATE ", d.journal, " SET phase = phase WHERE id = ").Bind(id)
-	if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+	if err := execute(ctx, q, s); err != nil {
 		return r, err
 	}
 	query := "SELECT owner, phase, last_key, copied FROM " + d.journal + " WHERE id = " + d.Bind(1)
@@ -108,8 +108,7 @@ func (m *machine) hold(ctx context.Context, d *database, q gorm.ConnPool, id str
 func (m *machine) save(ctx context.Context, d *database, q gorm.ConnPool, id string, r record) error {
 	s := dialect.Write(d.Kind, "UPDATE ", d.journal, " SET phase = ").Bind(string(r.phase)).
 		Add(", last_key = ").Bind(r.last).Add(", copied = ").Bind(r.copied).Add(" WHERE id = ").Bind(id)
-	_, err := q.ExecContext(ctx, s.String(), s.Args...)
-	return err
+	return execute(ctx, q, s)
 }
 
 // note writes the phase that begins.
@@ -179,7 +178,7 @@ func (m *machine) forget(ctx context.Context) error {
 			continue
 		}
 		s := dialect.Write(d.Kind, "DELETE FROM ", d.journal, " WHERE id").In(ids)
-		if _, err := d.pool.ExecContext(ctx, s.String(), s.Args...); err != nil {
+		if err := execute(ctx, d.pool, s); err != nil {
 			return err
 		}
 	}
