@@ -70,24 +70,24 @@ type Progress struct {
 // The modulus of the parts must divide the size of the layout's sequence, and the number over which the
 // plugin spreads its IDs. The error wraps [snowflakeplugin.ErrSharding], or is that of a database.
 func Split(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, factor int, databases ...int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, factor int, databases ...int,
 ) (stopped time.Duration, err error) {
-	return Settings{}.Split(ctx, r, of, factor, databases...)
+	return Settings{}.Split(ctx, r, class, factor, databases...)
 }
 
 // Join makes one shard in a database of all those that have the IDs of a class together. They must have one
 // modulus.
 func Join(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, database int,
 ) (stopped time.Duration, err error) {
-	return Settings{}.Join(ctx, r, of, database)
+	return Settings{}.Join(ctx, r, class, database)
 }
 
 // Move brings the shard of a class to another database of the router, which must be of the same kind.
 func Move(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, database int,
 ) (stopped time.Duration, err error) {
-	return Settings{}.Move(ctx, r, of, database)
+	return Settings{}.Move(ctx, r, class, database)
 }
 
 // Resize splits or joins all shards, one after the other, until all of them have a modulus. Every shard stays
@@ -101,28 +101,28 @@ func Resume(ctx context.Context, r *snowflakeplugin.Router) error { return Setti
 
 // Split is the function [Split] with settings.
 func (s Settings) Split(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, factor int, databases ...int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, factor int, databases ...int,
 ) (stopped time.Duration, err error) {
 	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
-		return t.Split(shardmap.Class(of), factor, databases...)
+		return t.Split(shardmap.Class(class), factor, databases...)
 	})
 }
 
 // Join is the function [Join] with settings.
 func (s Settings) Join(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, database int,
 ) (stopped time.Duration, err error) {
 	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
-		return t.Join(shardmap.Class(of), database)
+		return t.Join(shardmap.Class(class), database)
 	})
 }
 
 // Move is the function [Move] with settings.
 func (s Settings) Move(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, database int,
 ) (stopped time.Duration, err error) {
 	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
-		return t.Move(shardmap.Class(of), database)
+		return t.Move(shardmap.Class(class), database)
 	})
 }
 

@@ -23,11 +23,11 @@ func (m *checker) check(ctx context.Context) error {
 			return err
 		}
 		for _, t := range s.tables {
-			of, err := m.obstacles(ctx, t)
+			some, err := m.obstacles(ctx, t)
 			if err != nil {
 				return fmt.Errorf("looking at %s: %w", t.now, err)
 			}
-			found = append(found, of...)
+			found = append(found, some...)
 		}
 	}
 	if len(found) == 0 {
@@ -94,8 +94,8 @@ func (m *checker) obstacles(ctx context.Context, t *table) (found []string, err 
 	var own, siblings []string
 	for _, other := range t.side.tables {
 		siblings = append(siblings, strings.ToLower(other.now))
-		for _, of := range (&capturer{m.machine}).triggersFor(t.side, other) {
-			own = append(own, of.name)
+		for _, trigger := range (&capturer{m.machine}).triggersFor(t.side, other) {
+			own = append(own, trigger.name)
 		}
 	}
 	for _, one := range obstacleQueries(d.Kind) {
@@ -274,12 +274,12 @@ func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, a
 			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1",
 	})
 	for _, row := range rows {
-		to := row[2] + d.Quote(row[3])
-		if other := renamed[strings.ToLower(to)]; other != "" {
-			to = other
+		target := row[2] + d.Quote(row[3])
+		if other := renamed[strings.ToLower(target)]; other != "" {
+			target = other
 		}
 		before, after, _ := strings.Cut(row[1], ") REFERENCES ")
-		row[1] = before + ") REFERENCES " + to + after[strings.IndexByte(after, '('):]
+		row[1] = before + ") REFERENCES " + target + after[strings.IndexByte(after, '('):]
 	}
 	return rows, err
 }

@@ -29,7 +29,7 @@ func (m *copier) copies(mv *move, key int64) bool { return int(key&m.Mask)%mv.mo
 // copyAll copies all rows that are not copied yet.
 func (m *copier) copyAll(ctx context.Context) error {
 	for _, mv := range m.moves {
-		of, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+
+		count, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+
 			" WHERE "+mv.belongs)
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (m *copier) copyAll(ctx context.Context) error {
 				before = r.copied
 				continue
 			}
-			p := Progress{Step: "copy", Table: mv.to.Name, Rows: r.copied, Of: max(of, r.copied)}
+			p := Progress{Step: "copy", Table: mv.to.Name, Rows: r.copied, Of: max(count, r.copied)}
 			if taken := time.Since(since).Seconds(); taken > 0 && r.copied > before {
 				p.PerSecond = float64(r.copied-before) / taken
 				p.Left = time.Duration(float64(p.Of-p.Rows) / p.PerSecond * float64(time.Second))

@@ -149,16 +149,16 @@ func (j *Job) open() (*machine, error) {
 	if j.reached == nil {
 		j.reached = func(step) {}
 	}
-	for _, of := range [...]struct {
+	for _, part := range [...]struct {
 		entries []shardmap.Entry
 		sides   *[]*side
 	}{{j.To, &m.to}, {j.From, &m.from}} {
-		for i, e := range of.entries {
+		for i, e := range part.entries {
 			s, err := m.openSide(e, i)
 			if err != nil {
 				return nil, err
 			}
-			*of.sides = append(*of.sides, s)
+			*part.sides = append(*part.sides, s)
 		}
 	}
 	m.home = m.to[0].d
@@ -202,12 +202,14 @@ func (m *machine) openSide(e shardmap.Entry, i int) (*side, error) {
 		}
 		s.d, m.dbs = d, append(m.dbs, d)
 	}
-	for n, of := range m.Tables(e) {
-		if of.Column == "" {
+	for n, named := range m.Tables(e) {
+		if named.Column == "" {
 			return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
-				errs.ErrSharding, of.Base)
+				errs.ErrSharding, named.Base)
 		}
-		s.tables = append(s.tables, &table{Table: of, side: s, n: n, now: of.Name, away: awayName(of.Name)})
+		s.tables = append(s.tables, &table{
+			Table: named, side: s, n: n, now: named.Name, away: awayName(named.Name),
+		})
 	}
 	s.keys = beside(s.tables[0].Name, s.begin+"_keys")
 	return s, nil
@@ -220,18 +222,18 @@ func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	at, err := m.phaseNow(ctx)
-	if err == nil && at == "" { // Nothing is made yet, not even the journal.
+	current, err := m.phaseNow(ctx)
+	if err == nil && current == "" { // Nothing is made yet, not even the journal.
 		err = (&checker{m}).check(ctx)
 	}
 	if err == nil {
-		at, err = m.take(ctx)
+		current, err = m.take(ctx)
 	}
 	m.reached(stepTaken)
 	if err != nil {
 		return 0, m.failed("beginning", err)
 	}
-	switch at {
+	switch current {
 	case phaseDropping:
 		return 0, fmt.Errorf("%w: job %s is being dropped: call Drop again", errs.ErrSharding, m.Name)
 	case phaseReplacing, phaseCut:
@@ -341,8 +343,8 @@ func (j *Job) Drop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := m.take(ctx)
-	if err == nil && (at == phaseReplacing || at == phaseCut) {
+	current, err := m.take(ctx)
+	if err == nil && (current == phaseReplacing || current == phaseCut) {
 		err = fmt.Errorf("%w: the cutover is over, so the way back is another job", errs.ErrSharding)
 	}
 	if err == nil {
@@ -359,7 +361,7 @@ func (j *Job) Drop(ctx context.Context) error {
 
 // end drops tables that nobody reads, removes what the job has made beside them, and forgets the job.
 func (m *machine) end(ctx context.Context, sides []*side) error {
-	err := m.fenced(ctx, func(on held) error { return m.dropTables(ctx, on, sides) })
+	err := m.fenced(ctx, func(h held) error { return m.dropTables(ctx, h, sides) })
 	for _, s := range m.from {
 		if err == nil {
 			err = (&capturer{m}).release(ctx, s)
@@ -377,13 +379,13 @@ func (j *Job) Clean(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := m.phaseNow(ctx)
+	current, err := m.phaseNow(ctx)
 	switch {
 	case err != nil:
 		return m.failed("cleaning", err)
-	case at == "":
+	case current == "":
 		return nil
-	case at != phaseCut:
+	case current != phaseCut:
 		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding,
 			m.Name)
 	}
@@ -420,7 +422,7 @@ func (m *machine) checkLate(ctx context.Context, s *side) error {
 }
 
 // dropTables drops the tables of some entries that are there, whatever foreign keys they have to each other.
-func (m *machine) dropTables(ctx context.Context, on held, sides []*side) error {
+func (m *machine) dropTables(ctx context.Context, h held, sides []*side) error {
 	for _, s := range sides {
 		var names []string
 		for _, t := range s.tables {
@@ -430,7 +432,7 @@ func (m *machine) dropTables(ctx context.Context, on held, sides []*side) error 
 			names = []string{strings.Join(names, ", ")} // It drops both ends of a foreign key only together.
 		}
 		for _, name := range names {
-			if err := run(ctx, on[s.d], "DROP TABLE IF EXISTS "+name); err != nil {
+			if err := run(ctx, h[s.d], "DROP TABLE IF EXISTS "+name); err != nil {
 				return err
 			}
 			m.reached(stepDropped)

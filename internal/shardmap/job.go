@@ -43,13 +43,14 @@ type Change struct {
 
 // newChange names the resharding that replaces entries by others. No other one of the same router has the
 // name.
-func newChange(t *Topology, from, to []Entry) Change {
+func newChange(t *Topology, old, fresh []Entry) Change {
 	c := Change{Registry{t}, Job{
-		Base: t.shardedTables()[0], From: from, To: to, Old: placedEntries(from), New: placedEntries(to),
+		Base: t.shardedTables()[0], From: old, To: fresh, Old: placedEntries(old), New: placedEntries(fresh),
 	}}
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(c.Base + " " + c.New))
-	c.Name = fmt.Sprintf("g%d_%d_%d_%04x", to[0].Generation, to[0].Modulus, to[0].Residue, sum.Sum32()&0xffff)
+	first := fresh[0]
+	c.Name = fmt.Sprintf("g%d_%d_%d_%04x", first.Generation, first.Modulus, first.Residue, sum.Sum32()&0xffff)
 	return c
 }
 
@@ -68,11 +69,11 @@ func readPlaced(text string) (entries []Entry, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("the entry %q: %w", part, err)
 		}
-		of, err := readEntries(held, 1, database)
+		placed, err := readEntries(held, 1, database)
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, of...)
+		entries = append(entries, placed...)
 	}
 	return entries, nil
 }

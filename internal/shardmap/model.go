@@ -26,7 +26,7 @@ type Model struct {
 // joinTable is a table that GORM makes for a many-to-many relation.
 type joinTable struct {
 	Base     string // its name without a shard number
-	of       reflect.Type
+	row      reflect.Type
 	relation *schema.Relationship
 	checked  []checkedColumn
 }
@@ -53,7 +53,7 @@ func parseModel(i int, given any, db *gorm.DB) (*Model, error) {
 	// the model.
 	for _, relation := range m.Base.Relationships.Many2Many {
 		m.Joins = append(m.Joins, joinTable{
-			Base: relation.JoinTable.Table, of: relation.JoinTable.ModelType, relation: relation,
+			Base: relation.JoinTable.Table, row: relation.JoinTable.ModelType, relation: relation,
 		})
 	}
 	return m, nil

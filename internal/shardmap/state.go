@@ -218,10 +218,10 @@ func (r Registry) transaction(ctx context.Context, database int, do func(tx *gor
 	return db.Transaction(do)
 }
 
-// change replaces the entries of a database in its records. to returns the new ones, and whether the old ones
-// are what it has expected.
+// change replaces the entries of a database in its records. replace returns the new ones, and whether the old
+// ones are what it has expected.
 func (r Registry) change(
-	tx *gorm.DB, database int, to func(held []Entry) (entries []Entry, expected bool),
+	tx *gorm.DB, database int, replace func(held []Entry) (entries []Entry, expected bool),
 ) error {
 	table := InternalTable(r.Databases[database], ShardsTable)
 	failed := func(err error) error {
@@ -243,7 +243,7 @@ func (r Registry) change(
 	if err != nil {
 		return failed(fmt.Errorf("%w: %w", errs.ErrSharding, err))
 	}
-	entries, expected := to(entries)
+	entries, expected := replace(entries)
 	if !expected {
 		return fmt.Errorf("%w: another process has gone on with this resharding, or has ended it, as the "+
 			"records of database %d say: look at its state, and call the step again", errs.ErrSharding, database)

@@ -150,11 +150,12 @@ func (t *Topology) configurePlaces(place func(int) int) error {
 	}
 	var entries []Entry
 	for shard := range t.FirstCount {
-		at := place(shard)
-		if at < 0 || at >= len(t.Databases) {
-			return fmt.Errorf("Place(%d) returned %d, but there are %d databases", shard, at, len(t.Databases))
+		database := place(shard)
+		if database < 0 || database >= len(t.Databases) {
+			return fmt.Errorf("Place(%d) returned %d, but there are %d databases", shard, database,
+				len(t.Databases))
 		}
-		entries = append(entries, Entry{Class{shard, t.FirstCount}, 0, at, false})
+		entries = append(entries, Entry{Class{shard, t.FirstCount}, 0, database, false})
 	}
 	return t.setEntries(entries)
 }
@@ -196,10 +197,10 @@ func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
 	changed := *t
 	changed.Models, changed.ByType = nil, map[reflect.Type]*Model{}
 	for _, m := range t.Models {
-		of := *m
-		of.nameTables(entries)
-		changed.Models = append(changed.Models, &of)
-		changed.ByType[of.Base.ModelType] = &of
+		named := *m
+		named.nameTables(entries)
+		changed.Models = append(changed.Models, &named)
+		changed.ByType[named.Base.ModelType] = &named
 	}
 	return &changed, changed.setEntries(entries)
 }
@@ -358,7 +359,7 @@ func (t *Topology) Tables(e Entry) []Table {
 func (t *Topology) tablesOf(m *Model, e Entry) []Table {
 	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, e)}
 	for _, join := range m.Joins {
-		tables = append(tables, t.tableOf(join.Base, reflect.New(join.of).Interface(), join.checked, e))
+		tables = append(tables, t.tableOf(join.Base, reflect.New(join.row).Interface(), join.checked, e))
 	}
 	return tables
 }
