@@ -161,6 +161,16 @@ func (s Settings) Resize(
 
 // Resume is the function [Resume] with settings.
 func (s Settings) Resume(ctx context.Context, r *snowflakeplugin.Router) error {
+	return each(ctx, r, func(current *router.Router, c shardmap.Change) error {
+		_, err := s.run(ctx, current, c)
+		return err
+	})
+}
+
+// each calls do for every resharding, until one fails.
+func each(
+	ctx context.Context, r *snowflakeplugin.Router, do func(*router.Router, shardmap.Change) error,
+) error {
 	current, err := r.Inner().Adopt(ctx)
 	if err != nil {
 		return err
@@ -168,7 +178,7 @@ func (s Settings) Resume(ctx context.Context, r *snowflakeplugin.Router) error {
 	changes, err := shardmap.Registry{Topology: current.Topology}.Changes(ctx)
 	for _, c := range changes {
 		if err == nil {
-			_, err = s.run(ctx, current, c)
+			err = do(current, c)
 		}
 	}
 	return err
@@ -189,27 +199,17 @@ func Clean(ctx context.Context, r *snowflakeplugin.Router) error {
 func end(
 	ctx context.Context, r *snowflakeplugin.Router, over bool, do func(*reshard.Job, context.Context) error,
 ) error {
-	current, err := r.Inner().Adopt(ctx)
-	if err != nil {
-		return err
-	}
-	changes, err := shardmap.Registry{Topology: current.Topology}.Changes(ctx)
-	for _, c := range changes {
+	return each(ctx, r, func(current *router.Router, c shardmap.Change) error {
 		if c.IsOver() != over {
-			continue
+			return nil
 		}
-		j := Settings{}.job(current, c)
-		err = reshard.Patiently(ctx, 0, new(bool), func() error {
-			if err := do(j, ctx); err != nil {
+		return reshard.Patiently(ctx, 0, new(bool), func() error {
+			if err := do(Settings{}.job(current, c), ctx); err != nil {
 				return err
 			}
 			return c.Forget(ctx)
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return err
+	})
 }
 
 // change finds out what becomes of which entries, and does it.

@@ -34,19 +34,16 @@ func (m *copier) copyAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		since, before := time.Now(), int64(-1)
+		since, moved := time.Now(), int64(0)
 		for done := false; !done; {
-			var r record
-			if r, done, err = m.copyChunk(ctx, mv); err != nil {
+			r, n, err := m.copyChunk(ctx, mv)
+			if err != nil {
 				return fmt.Errorf("%s from %s: %w", mv.to.Name, mv.from.now, err)
 			}
-			if before < 0 {
-				before = r.copied
-				continue
-			}
+			moved, done = moved+n, r.last == math.MaxInt64
 			p := Progress{Step: "copy", Table: mv.to.Name, Rows: r.copied, Of: max(count, r.copied)}
-			if taken := time.Since(since).Seconds(); taken > 0 && r.copied > before {
-				p.PerSecond = float64(r.copied-before) / taken
+			if taken := time.Since(since).Seconds(); taken > 0 && moved > 0 {
+				p.PerSecond = float64(moved) / taken
 				p.Left = time.Duration(float64(p.Of-p.Rows) / p.PerSecond * float64(time.Second))
 			}
 			m.Progress(p)
@@ -54,27 +51,25 @@ func (m *copier) copyAll(ctx context.Context) error {
 			if m.RowsPerSecond == 0 {
 				continue
 			}
-			seconds := float64(r.copied-before) / float64(m.RowsPerSecond)
-			due := since.Add(time.Duration(seconds * float64(time.Second)))
+			seconds := float64(moved) / float64(m.RowsPerSecond)
 			select {
 			case <-ctx.Done():
 				return errs.Ended(ctx)
-			case <-time.After(time.Until(due)):
+			case <-time.After(time.Until(since.Add(time.Duration(seconds * float64(time.Second))))):
 			}
 		}
 	}
 	return nil
 }
 
-// copyChunk copies the next rows of a move, and notes that in the same transaction. It is done when there are
-// none left.
-func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, err error) {
+// copyChunk copies the next rows of a move, and notes that in the same transaction. It returns how many.
+func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, n int64, err error) {
 	d, src := mv.to.side.d, mv.from.side.d
 	err = d.transaction(ctx, func(q gorm.ConnPool) error {
 		if r, err = m.hold(ctx, d, q, mv.id); err != nil {
 			return err
 		}
-		if done = r.last == math.MaxInt64; done {
+		if r.last == math.MaxInt64 {
 			return nil
 		}
 		reader := q
@@ -93,7 +88,6 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 		if err == nil {
 			err = m.insert(ctx, mv, reader, q, where)
 		}
-		n := int64(0)
 		if err == nil {
 			n, err = m.copied(ctx, mv, q, where)
 		}
@@ -103,7 +97,7 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 		r.last, r.copied = end, r.copied+n
 		return m.save(ctx, d, q, mv.id, r)
 	})
-	return r, done, err
+	return r, n, err
 }
 
 // insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy
