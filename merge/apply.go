@@ -11,8 +11,6 @@ import (
 // applier carries out decisions: it changes rows on their way to the target.
 type applier struct{ *decisions }
 
-func clone(keys []string) []string { return append([]string(nil), keys...) }
-
 // apply changes rows as it was decided and returns those that are copied.
 func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
 	of := tableServer{src.job.name, a.ws.servers[src.server].Number}
@@ -22,10 +20,11 @@ func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]ro
 	}
 	if a.drops[of] > 0 {
 		gone := map[string]bool{}
-		err := a.lookup(ctx, tableDrops, []string{"server"}, of, clone(keys), func(key string, _ []string) error {
+		note := func(key string, _ []string) error {
 			gone[key] = true
 			return nil
-		})
+		}
+		err := a.lookup(ctx, tableDrops, []string{"server"}, of, slices.Clone(keys), note)
 		if err != nil {
 			return nil, err
 		}
@@ -43,12 +42,7 @@ func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]ro
 		return nil, err
 	}
 	if at := src.renamed(); at >= 0 && a.renames[of] > 0 {
-		names := map[string]string{}
-		columns := []string{"new_name"}
-		err := a.lookup(ctx, tableRenames, columns, of, clone(keys), func(key string, v []string) error {
-			names[key] = v[0]
-			return nil
-		})
+		names, err := a.newNames(ctx, of, slices.Clone(keys))
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +73,7 @@ func (a *applier) setValues(ctx context.Context, src *sourceTable, of tableServe
 		at[key] = append(at[key], i)
 	}
 	columns := []string{"col", "value"}
-	return a.lookup(ctx, tableValues, columns, of, clone(keys), func(key string, v []string) error {
+	return a.lookup(ctx, tableValues, columns, of, slices.Clone(keys), func(key string, v []string) error {
 		position := src.at(v[0])
 		if position < 0 {
 			return nil
@@ -127,11 +121,7 @@ func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) e
 				asked = append(asked, keys[i])
 			}
 		}
-		names := map[string]string{}
-		err := a.lookup(ctx, tableRenames, []string{"new_name"}, of, asked, func(key string, v []string) error {
-			names[key] = v[0]
-			return nil
-		})
+		names, err := a.newNames(ctx, of, asked)
 		if err != nil {
 			return err
 		}

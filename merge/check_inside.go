@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -104,78 +105,32 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 // existing returns which of some keys the copied rows of a table of a server have.
 func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 	asked map[string]any) (map[string]bool, error) {
+	const batch = 500
 	there := make(map[string]bool, len(asked))
-	src := parent.sources[server]
-	db := ws.servers[server].db
-	key := parent.key()
+	src, db, key := parent.sources[server], ws.servers[server].db, parent.key()
 	from := src.from.Column(key.Name)
-	var ask func(keys []any) error
-	ask = func(keys []any) error {
-		if len(keys) == 0 {
-			return nil
+	var all []string
+	for _, v := range asked {
+		_, err := sqldb.Canonical(v, key, false)
+		v, is := from.Key(db.Kind, v)
+		_, can := from.Asked(db.Kind, v, src.raw)
+		if is && can && (src.raw || err == nil) { // otherwise the column cannot hold it
+			all = append(all, sqldb.Constant(db.Kind, v))
 		}
+	}
+	for some := range slices.Chunk(all, batch) {
 		q := sqldb.NewStatement(db.Kind, "SELECT ", from.ReadExpression(db.Kind))
-		newSelection(ws, server).from(q, src)
-		q.Add(" AND (")
-		for i, v := range keys {
-			if i > 0 {
-				q.Add(" OR ")
-			}
-			q.Add("s.", db.Kind.Quote(from.Name), " = ").Bind(v)
-		}
-		err := db.Each(ctx, q.Add(")"), func(values []any) error {
+		exactly := from.Exactly(db.Kind, "s."+db.Kind.Quote(from.Name))
+		newSelection(ws, server).from(q, src, sqldb.Among(db.Kind, []string{exactly}, some))
+		err := db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
 		})
-		if !sqldb.IsDataError(err) {
-			return err
-		}
-		if len(keys) == 1 {
-			return nil // The database cannot even compare it with its keys, so it is none of them.
-		}
-		middle := len(keys) / 2
-		if err := ask(keys[:middle]); err != nil {
-			return err
-		}
-		return ask(keys[middle:])
-	}
-	const batch = 500
-	var keys []any
-	for _, v := range asked {
-		v, ok := comparableKey(v, key, from, src.raw, db.Kind)
-		if !ok {
-			continue
-		}
-		if keys = append(keys, v); len(keys) == batch {
-			if err := ask(keys); err != nil {
-				return nil, err
-			}
-			keys = keys[:0]
-		}
-	}
-	return there, ask(keys)
-}
-
-// comparableKey returns a key as a driver can bind it beside a column, or false if it cannot be a key of it.
-func comparableKey(v any, key, from *sqldb.Column, raw bool, kind sqldb.Kind) (any, bool) {
-	if key.Family == sqldb.FamilyInt {
-		n, err := sqldb.Integer(v)
 		if err != nil {
-			return nil, false
-		}
-		switch n := n.(type) {
-		case uint64:
-			return n, kind == sqldb.MySQL // The others have no numbers of that size.
-		case int64:
-			bits := from.Bits()
-			return n, kind != sqldb.PostgreSQL || bits == 0 || n>>(bits-1) == 0 || n>>(bits-1) == -1
+			return nil, err
 		}
 	}
-	if raw {
-		return v, true
-	}
-	_, err := sqldb.Canonical(v, key, false)
-	return v, err == nil
+	return there, nil
 }
 
 // tell adds what was found to the report.

@@ -25,12 +25,12 @@ func TestACircleIsReportedOnce(t *testing.T) {
 			}
 		}
 		if len(said) != 1 || !strings.Contains(said[0], "roles.guild_id refers to guilds") ||
-			!strings.Contains(said[0], "guilds.leader_id to roles") {
+			!strings.Contains(said[0], "guilds.leader_id refers to roles") {
 			t.Errorf("said: %q", said)
 		}
 		want := "verify looks at foreign keys"
 		if target.Dialect == "postgres" {
-			want = "roles.guild_id is filled in"
+			want = "roles.guild_id refers to guilds and is filled in"
 		}
 		if !strings.Contains(strings.Join(said, ""), want) {
 			t.Errorf("it does not say %q: %q", want, said)

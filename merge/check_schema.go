@@ -447,98 +447,38 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 	}
 }
 
-// circles reports every circle of foreign keys once, and how the run handles it.
+// circles reports every circle of references once, and how the run handles it.
 func (c *schemaCheck) circles() {
-	seen := map[string]bool{}
-	for _, j := range c.ws.order {
-		for _, ref := range j.circular {
-			if ref.Parent == j.name {
-				c.report.warn(Problem{Code: CodeSelfReference, Table: j.name,
-					Column:  strings.Join(ref.Columns, ", "),
-					Message: "it refers to its own table; " + c.later([]*tableJob{j}, true)})
+	waits := c.ws.target.Kind == sqldb.PostgreSQL
+	for _, of := range c.ws.circles {
+		p := Problem{Code: CodeCircle}
+		if len(of.tables) == 1 {
+			p.Code = CodeSelfReference
+		}
+		var names, says []string
+		for _, j := range of.tables {
+			names = append(names, j.name)
+			for _, ref := range j.circular {
+				text := j.name + "." + strings.Join(ref.Columns, ", ") + " refers to " + ref.Parent
+				if waits && ref.Enforced && j.nullable(ref) != "" {
+					text += " and is filled in when all rows are there"
+				}
+				says = append(says, text)
 			}
 		}
-		if group := c.circle(j); len(group) > 1 && !seen[j.name] {
-			for _, member := range group {
-				seen[member.name] = true
-			}
-			c.circleOf(group)
+		p.Table, p.Message = strings.Join(names, ", "), strings.Join(says, ", ")
+		switch {
+		case of.stuck && waits:
+			c.report.problem(Problem{Code: CodeCircle, Table: p.Table,
+				Message: "the foreign keys form a circle, and none of its columns can be NULL",
+				Remedy: "make one of the columns nullable in the target, or drop the constraint until the merge " +
+					"is done"})
+			continue
+		case !waits:
+			p.Message += "; verify looks at foreign keys when all rows are there"
 		}
+		c.report.warn(p)
 	}
-	if c.ws.target.Kind != sqldb.PostgreSQL {
-		return
-	}
-	for _, group := range c.ws.cycles {
-		c.report.problem(Problem{Code: CodeCircle, Table: strings.Join(group, ", "),
-			Message: "the foreign keys form a circle, and none of its columns can be NULL",
-			Remedy: "make one of the columns nullable in the target, or drop the constraint until the merge " +
-				"is done"})
-	}
-}
-
-// circle returns the tables that form a circle with one table, in the order in which they are copied.
-// Circular references lead only to tables of the same circle.
-func (c *schemaCheck) circle(j *tableJob) []*tableJob {
-	reached := []*tableJob{j}
-	for i := 0; i < len(reached); i++ {
-		for _, ref := range reached[i].circular {
-			if next := c.ws.jobs[ref.Parent]; next != nil && !slices.Contains(reached, next) {
-				reached = append(reached, next)
-			}
-		}
-	}
-	slices.SortFunc(reached, func(a, b *tableJob) int {
-		return slices.Index(c.ws.order, a) - slices.Index(c.ws.order, b)
-	})
-	return reached
-}
-
-// circleOf reports a circle of several tables.
-func (c *schemaCheck) circleOf(group []*tableJob) {
-	var names, refers []string
-	for _, j := range group {
-		names = append(names, j.name)
-		for _, ref := range j.circular {
-			if ref.Parent != j.name {
-				refers = append(refers, qualified(j, ref)+" refers to "+ref.Parent)
-			}
-		}
-	}
-	for i := range refers[1:] { // the verb appears once
-		refers[i+1] = strings.Replace(refers[i+1], " refers to ", " to ", 1)
-	}
-	stuck := slices.ContainsFunc(c.ws.cycles, func(s []string) bool { return slices.Contains(s, names[0]) })
-	if stuck && c.ws.target.Kind == sqldb.PostgreSQL {
-		return // it is reported as a problem
-	}
-	c.report.warn(Problem{Code: CodeCircle, Table: strings.Join(names, ", "),
-		Message: strings.Join(refers, ", ") + "; " + c.later(group, false)})
-}
-
-// later says when the references of a circle are complete.
-func (c *schemaCheck) later(group []*tableJob, self bool) string {
-	if c.ws.target.Kind != sqldb.PostgreSQL {
-		return "verify looks at foreign keys when all rows are there"
-	}
-	var filled []string
-	for _, j := range group {
-		for _, ref := range j.circular {
-			if (ref.Parent == j.name) == self && ref.Enforced && j.nullable(ref) != "" {
-				filled = append(filled, qualified(j, ref))
-			}
-		}
-	}
-	switch len(filled) {
-	case 0: // the reference is only declared in the plan, so no database checks it
-		return "verify looks at it when all rows are there"
-	case 1:
-		return filled[0] + " is filled in when all rows are there"
-	}
-	return strings.Join(filled, ", ") + " are filled in when all rows are there"
-}
-
-func qualified(j *tableJob, ref sqldb.Reference) string {
-	return j.name + "." + strings.Join(ref.Columns, ", ")
 }
 
 // expressions tries the SQL in the plan. Otherwise a mistake in a sum would only show in Verify, when

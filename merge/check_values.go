@@ -251,23 +251,24 @@ func changedRows(all []row, before [][]any, kept []row) []row {
 // the target, which SQLite would take all the same. It returns the others.
 func (r *rehearsal) fitting(rows []row) []row {
 	lite := r.ws.target.Kind == sqldb.SQLite
-	return slices.DeleteFunc(rows, func(row row) bool {
+	return slices.DeleteFunc(rows, func(row row) (misfit bool) {
 		for i, p := range r.src.pairs {
+			text, is := row.values[i].(string)
 			anyway := lite && slices.Contains(r.src.job.to.Primary, p.to.Name)
-			if row.values[i] == nil && !p.to.Nullable && !anyway {
+			switch {
+			case row.values[i] == nil && !p.to.Nullable && !anyway:
 				r.find(CodeNull, i, true,
 					"NULL, which the target does not allow, such as in row "+sqldb.KeyText(row.key))
-				return true
-			}
-			most := p.to.MaxChars
-			if text, is := row.values[i].(string); is && p.from.Family == sqldb.FamilyText && most > 0 &&
-				len(text) > most && utf8.RuneCountInString(text) > most {
+			case is && p.from.Family == sqldb.FamilyText && p.to.MaxChars > 0 && len(text) > p.to.MaxChars &&
+				utf8.RuneCountInString(text) > p.to.MaxChars:
 				r.find(CodeTooLong, i, !lite, fmt.Sprintf("longer than the %d characters of the target, such as in "+
-					"row %s", most, sqldb.KeyText(row.key)))
-				return true
+					"row %s", p.to.MaxChars, sqldb.KeyText(row.key)))
+			default:
+				continue
 			}
+			misfit = true
 		}
-		return false
+		return misfit
 	})
 }
 

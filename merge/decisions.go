@@ -132,6 +132,16 @@ func total(counts map[tableServer]int64) (n int64) {
 	return n
 }
 
+// newNames looks up the new names of some rows of a table, by their keys.
+func (d *decisions) newNames(ctx context.Context, of tableServer, keys []string) (map[string]string, error) {
+	names := map[string]string{}
+	err := d.lookup(ctx, tableRenames, []string{"new_name"}, of, keys, func(key string, v []string) error {
+		names[key] = v[0]
+		return nil
+	})
+	return names, err
+}
+
 // lookup reads the decisions about some rows of a table, which are named by their keys. It calls fn with the
 // columns that were asked for.
 func (d *decisions) lookup(ctx context.Context, table string, columns []string, of tableServer, keys []string,
@@ -159,32 +169,4 @@ func (d *decisions) lookup(ctx context.Context, table string, columns []string, 
 		}
 	}
 	return nil
-}
-
-// renamesOf reads the permanent renames of a table in batches.
-func (d *decisions) renamesOf(ctx context.Context, table string, fn func(batch []Renamed) error) error {
-	t := d.ws.target
-	lastServer, lastKey := int64(-1), ""
-	for {
-		var batch []Renamed
-		q := sqldb.NewStatement(t.Kind, "SELECT server, row_key, col, old_name, new_name, new_key FROM ",
-			t.Kind.Quote(tableRenames),
-			" WHERE tbl = ").Bind(table).Add(" AND (server > ").Bind(lastServer).Add(" OR server = ").
-			Bind(lastServer).
-			Add(" AND row_key > ").Bind(lastKey).Add(") ORDER BY server, row_key LIMIT 500")
-		err := t.EachSteady(ctx, q, func(values []any) error {
-			server, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
-			batch = append(batch, Renamed{Table: table, Server: server, Key: sqldb.Text(values[1]),
-				Column:  sqldb.Text(values[2]),
-				OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]), NewKey: sqldb.Text(values[5])})
-			return err
-		})
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		lastServer, lastKey = batch[len(batch)-1].Server, batch[len(batch)-1].Key
-		if err := fn(batch); err != nil {
-			return err
-		}
-	}
 }

@@ -35,8 +35,8 @@
 // [Lock], which is kept beside the plan. Check looks again, and refuses columns that are new, of which the
 // data says something else now, or which hold keys that change although nobody has said what they are.
 //
-// In its file a plan is short. An identity lists the columns that hold its keys, by name or by a pattern such as
-// character_*.guid. Tables with the same settings share an entry under groups, and what is undecided about
+// In its file a plan is short. An identity lists the columns that hold its keys, by name or by a pattern such
+// as character_*.guid. Tables with the same settings share an entry under groups, and what is undecided about
 // columns is listed by the keys that they may hold.
 //
 // Rows become one, by sum, keep_first and newest, if they are equal in the columns under key. Nobody but the

@@ -58,12 +58,17 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 	if err := (&nameFinder{d}).repeated(ctx, &drafted); err != nil {
 		return nil, nil, fmt.Errorf("copies of names cannot be looked for: %w", err)
 	}
-	for _, p := range drafted.Tables {
+	for name, p := range drafted.Tables {
+		if d.known[name] != nil {
+			continue
+		}
 		if p.Renumber == Apart {
 			drafted.Apart = cmp.Or(drafted.Apart, apartAll)
 		}
 		// As it is read from a file.
-		slices.SortStableFunc(p.Undecided, func(a, b OpenColumn) int { return strings.Compare(a.Candidate, b.Candidate) })
+		slices.SortStableFunc(p.Undecided, func(a, b OpenColumn) int {
+			return strings.Compare(a.Candidate, b.Candidate)
+		})
 	}
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
 	for name, p := range drafted.Tables {
@@ -169,8 +174,8 @@ func (d *drafter) declare(p *Plan) {
 	}
 }
 
-// shorten adds entries to those of an identity. Some that differ only in their tables become a pattern, if each
-// column that it is about is one of them, or stands beside it in the same list.
+// shorten adds entries to those of an identity. Some that differ only in their tables become a pattern, if
+// each column that it is about is one of them, or stands beside it in the same list.
 func (d *drafter) shorten(of census.Column, entries []holder, in []string) []string {
 	const least = 3 // fewer are no pattern
 	for len(entries) > 0 {
@@ -193,8 +198,8 @@ func (d *drafter) shorten(of census.Column, entries []holder, in []string) []str
 	return in
 }
 
-// only reports whether a pattern is about no column but those of some entries, and of none that a pattern before
-// it is about. The key itself is about nothing.
+// only reports whether a pattern is about no column but those of some entries, and of none that a pattern
+// before it is about. The key itself is about nothing.
 func (d *drafter) only(of census.Column, pattern holder, entries []holder, before []string) bool {
 	for table, t := range d.ws.target.Tables {
 		at := census.Column{Table: table, Name: pattern.column}
@@ -259,8 +264,10 @@ func (d *drafter) suggest(ctx context.Context, name string) (p *TablePlan, candi
 			"skip, if its rows are not needed any more: they are lost"}
 	case filled:
 		p.Note = "the target has rows in it already"
-		candidates = []string{"skip, if the migrations of the game fill it: the rows of the servers are not copied",
-			"another policy, after the rows of the target were deleted"}
+		candidates = []string{
+			"skip, if the migrations of the game fill it: the rows of the servers are not copied",
+			"another policy, after the rows of the target were deleted",
+		}
 	default:
 		candidates, err = d.byKeys(ctx, t, p)
 	}
@@ -376,8 +383,8 @@ func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (a
 		{numbers, "copy, with references: for each column of the key that holds keys of another table"},
 		{primary && numbers && len(t.Primary) == 1,
 			"copy, with renumber: apart, if each server has counted its own rows"},
-		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as a " +
-			"setting: one of them stays" + either},
+		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as " +
+			"a setting: one of them stays" + either},
 		{keyed && d.adds(t), "sum, if they are counters whose numbers are added up" + either},
 		{true, "rebuild, if the game computes the rows anew"},
 		{true, "copy, if no two servers have equal ones, which check finds out"},

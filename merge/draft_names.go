@@ -221,7 +221,8 @@ func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []st
 		}
 		p.Rename.When = quoted + " <> ''"
 	}
-	notes := []string{"names are unique on each server, though no index says so, and the older row keeps its own"}
+	notes := []string{"names are unique on each server, though no index says so, and the older row keeps its " +
+		"own"}
 	if f.rank(found[0]) > 0 {
 		notes[0] = "REVIEW: " + notes[0] + "; copy, if equal ones are no names"
 	}

@@ -5,10 +5,17 @@ import (
 	"slices"
 )
 
+// circle are tables that refer to each other in a circle, or one that refers to itself, in the order in which
+// they are copied. If it is stuck, no order keeps references that cannot be NULL.
+type circle struct {
+	tables []*tableJob
+	stuck  bool
+}
+
 // sortTables orders parents before children. Tables that refer to each other in a circle follow each other;
 // their order depends only on the references that cannot be NULL. The result depends on names and references
 // alone, so every run has the same order.
-func sortTables(jobs map[string]*tableJob) (order []*tableJob, stuck [][]string) {
+func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle) {
 	g := &graph{jobs: jobs, index: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		if _, seen := g.index[name]; !seen {
@@ -17,14 +24,14 @@ func sortTables(jobs map[string]*tableJob) (order []*tableJob, stuck [][]string)
 	}
 	for _, group := range g.groups {
 		names, ok := sortCircle(jobs, group)
-		if !ok {
-			stuck = append(stuck, names)
-		}
 		for _, name := range names {
 			order = append(order, jobs[name])
 		}
+		if last := order[len(order)-len(names):]; len(last[0].circular) > 0 {
+			circles = append(circles, circle{slices.Clone(last), !ok})
+		}
 	}
-	return order, stuck
+	return order, circles
 }
 
 // graph finds the circles, which are the strongly connected components. Tarjan's algorithm returns them with

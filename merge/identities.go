@@ -31,9 +31,9 @@ type Identity struct {
 // table returns the table of an identity of a name.
 func (id *Identity) table(name string) string { return cmp.Or(id.Table, name) }
 
-// holder is a text under in: of an identity, or under undecided:. Several columns have + between them. Where the
-// key is only a part of what is there, as says which: bits 24-47, path $.id, list , or names by a column that
-// leads to the row of the name.
+// holder is a text under in: of an identity, or under undecided:. Several columns have + between them. Where
+// the key is only a part of what is there, as says which: bits 24-47, path $.id, list , or names by a column
+// that leads to the row of the name.
 type holder struct{ table, column, as, when string }
 
 // parseHolder reads "table.column bits 24-47 when condition".

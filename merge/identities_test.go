@@ -159,6 +159,47 @@ func TestADraftIsShortAndItsPatternsAreAboutNothingElse(t *testing.T) {
 	})
 }
 
+// The list of an identity says all that a reference of one key can.
+func TestAnIdentityListsKeysInDocumentsListsAndHalves(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := append(slices.Clone(packed),
+			"CREATE TABLE more_cards (id BIGINT NOT NULL PRIMARY KEY, card0 INTEGER NOT NULL, card1 INTEGER NOT NULL, card2 INTEGER NOT NULL, "+
+				"tag VARCHAR(20) NOT NULL)",
+			"CREATE TABLE scrolls (id BIGINT NOT NULL PRIMARY KEY, props TEXT NOT NULL, members VARCHAR(200) NOT NULL)")
+		server := func(server, least, rows int) []string {
+			all := append(packedRows(server, least, rows), "INSERT INTO more_cards SELECT * FROM cards")
+			for n := range 20 {
+				all = append(all, fmt.Sprintf(`INSERT INTO scrolls VALUES (%s, '{"owner": [%d, %d]}', '%d,%d')`, id(server, n),
+					least+n, least+2*n, least+n, least+n+1))
+			}
+			return all
+		}
+		tables := packedPlan()
+		tables["more_cards"], tables["scrolls"] = &merge.TablePlan{Policy: merge.Copy}, &merge.TablePlan{Policy: merge.Copy}
+		_, into, plan := small(t, target, schema, tables, server(1, 100_000, 300), server(2, 99_900, 250))
+		plan.Identities = packedIdentities()
+		players := plan.Identities["players"]
+		players.In = append(players.In[:2], "*.card1+card2 bits 0-15 when card0 = 254", "scrolls.props path $.owner[*]", "scrolls.members list ,")
+		text, err := plan.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, open(t, mustParse(t, string(text))))
+		for _, table := range []string{"cards", "more_cards"} {
+			if n := into.number(t, "SELECT COUNT(*) FROM "+table+" c WHERE card0 = 254 AND NOT EXISTS (SELECT 1 FROM players p WHERE "+
+				"p.id = c.card1 + 65536 * c.card2 AND p.tag = c.tag)"); n != 0 {
+				t.Errorf("%d halves in %s lead to a stranger", n, table)
+			}
+		}
+		first := into.texts(t, "SELECT id FROM players WHERE tag = 's2-p99903'")[0]
+		if got := into.texts(t, "SELECT CONCAT(props, ' ', members) FROM scrolls WHERE id = "+id(2, 3)); len(got) != 1 ||
+			!strings.HasPrefix(got[0], `{"owner": [`+first+", ") || !strings.Contains(got[0], "} "+first+",") {
+			t.Errorf("the scroll of player %s is %q", first, got)
+		}
+	})
+}
+
 func mustParse(t *testing.T, text string) *merge.Plan {
 	t.Helper()
 	plan, err := merge.Parse([]byte(text))

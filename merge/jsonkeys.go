@@ -170,16 +170,18 @@ func (r *jsonReplacer) value(steps []jsonStep) error {
 	}
 	switch token := token.(type) {
 	case json.Delim:
-		if token == '{' {
-			return r.object(steps)
-		}
 		for r.decoder.More() {
-			var next []jsonStep
-			if len(steps) > 0 && steps[0].all {
-				next = steps[1:]
-				if next == nil {
-					next = []jsonStep{}
+			leads := len(steps) > 0 && steps[0].all
+			if token == '{' {
+				name, err := r.decoder.Token()
+				if err != nil {
+					return err
 				}
+				leads = len(steps) > 0 && !steps[0].all && name == steps[0].name
+			}
+			next := []jsonStep(nil)
+			if leads {
+				next = steps[1:len(steps):len(steps)]
 			}
 			if err := r.value(next); err != nil {
 				return err
@@ -197,27 +199,6 @@ func (r *jsonReplacer) value(steps []jsonStep) error {
 		}
 	}
 	return nil
-}
-
-func (r *jsonReplacer) object(steps []jsonStep) error {
-	for r.decoder.More() {
-		name, err := r.decoder.Token()
-		if err != nil {
-			return err
-		}
-		var next []jsonStep
-		if len(steps) > 0 && !steps[0].all && name == steps[0].name {
-			next = steps[1:]
-			if next == nil {
-				next = []jsonStep{}
-			}
-		}
-		if err := r.value(next); err != nil {
-			return err
-		}
-	}
-	_, err := r.decoder.Token()
-	return err
 }
 
 // numberKey returns a key of a column of numbers so that it stays a number in a document. Decimals are texts

@@ -69,7 +69,8 @@ type LockedKey struct {
 	Evidence string `yaml:"evidence,omitempty"`
 }
 
-// says is the verdict, with the tables that a reference leads to and the parts of the column that may hold keys.
+// says is the verdict, with the tables that a reference leads to and the parts of the column that may hold
+// keys.
 func (c LockedColumn) says() string {
 	text := c.Verdict
 	var of, parts []string
@@ -186,21 +187,21 @@ func (s surveyor) survey(ctx context.Context, earlier *Lock) (*Lock, error) {
 	}
 	changed := map[string]bool{}
 	for name, t := range now.Tables {
-		changed[name] = earlier == nil || !maps.Equal(t.Rows, earlier.Tables[name].Rows)
-		for column, c := range t.Columns {
-			if known, ok := t.known(earlier, name, column); ok && !changed[name] {
-				c.Verdict, c.Of, c.Hits = known.Verdict, known.Of, known.Hits
-				t.Columns[column] = c
-			} else {
-				changed[name] = true
-			}
+		var was LockedTable
+		if earlier != nil {
+			was = earlier.Tables[name]
+		}
+		types := func(a, b LockedColumn) bool { return a.Type == b.Type }
+		if maps.Equal(t.Rows, was.Rows) && maps.EqualFunc(t.Columns, was.Columns, types) {
+			now.Tables[name] = was
+		} else {
+			changed[name] = true
 		}
 	}
-	looks := func(table string) bool { return changed[table] }
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(changed)), looks) {
+	if len(changed) == 0 {
 		return now, nil
 	}
-	found, err := s.take(ctx, looks)
+	found, err := s.take(ctx, func(table string) bool { return changed[table] })
 	now.add(found)
 	return now, err
 }
@@ -211,15 +212,6 @@ func (s surveyor) known(ctx context.Context) (*Lock, error) {
 		return s.ws.survey, nil
 	}
 	return s.survey(ctx, s.ws.lock)
-}
-
-// known returns what an earlier lock says of a column, if it is of the same type there.
-func (t LockedTable) known(earlier *Lock, table, column string) (LockedColumn, bool) {
-	if earlier == nil {
-		return LockedColumn{}, false
-	}
-	known, ok := earlier.Tables[table].Columns[column]
-	return known, ok && known.Type == t.Columns[column].Type
 }
 
 // outline returns a lock without verdicts.

@@ -3,9 +3,10 @@ package merge
 import (
 	"context"
 	"encoding/csv"
-	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
 // Merge is an opened plan, with a connection to every database. [Open] returns one. Its methods must not
@@ -79,15 +80,18 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 // Renames calls fn for every row that got a new name, ordered by table, server and key. It is for telling the
 // players. The table merge_renames has the same rows.
 func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
-	d := newDecisions(m.ws, m.offsets, true)
+	t := m.ws.target
 	for _, j := range m.ws.order {
-		err := d.renamesOf(ctx, j.name, func(batch []Renamed) error {
-			for _, r := range batch {
-				if err := fn(r); err != nil {
-					return err
-				}
+		q := sqldb.NewStatement(t.Kind, "SELECT server, row_key, col, old_name, new_name, new_key FROM ",
+			t.Kind.Quote(tableRenames), " WHERE tbl = ").Bind(j.name).Add(" ORDER BY server, row_key")
+		err := t.Each(ctx, q, func(values []any) error {
+			server, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
+			if err != nil {
+				return err
 			}
-			return nil
+			return fn(Renamed{Table: j.name, Server: server, Key: sqldb.Text(values[1]),
+				Column: sqldb.Text(values[2]), OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]),
+				NewKey: sqldb.Text(values[5])})
 		})
 		if err != nil {
 			return err
@@ -99,19 +103,17 @@ func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 // WriteRenames writes the renames as CSV with a header line.
 func (m *Merge) WriteRenames(ctx context.Context, to io.Writer) error {
 	w := csv.NewWriter(to)
-	heading := []string{"table", "column", "server", "key", "old_name", "new_name", "new_key"}
-	if err := w.Write(heading); err != nil {
-		return fmt.Errorf("merge: the list of renames cannot be written: %w", err)
+	err := w.Write([]string{"table", "column", "server", "key", "old_name", "new_name", "new_key"})
+	if err == nil {
+		err = m.Renames(ctx, func(r Renamed) error {
+			return w.Write([]string{r.Table, r.Column, strconv.FormatInt(r.Server, 10), r.Key, r.OldName, r.NewName,
+				r.NewKey})
+		})
 	}
-	err := m.Renames(ctx, func(r Renamed) error {
-		return w.Write([]string{r.Table, r.Column, strconv.FormatInt(r.Server, 10), r.Key, r.OldName, r.NewName,
-			r.NewKey})
-	})
-	if err != nil {
-		return err
+	if w.Flush(); err == nil {
+		err = w.Error()
 	}
-	w.Flush()
-	return w.Error()
+	return err
 }
 
 // Servers returns into which server every old one was merged, for login servers and statistics. The table
@@ -120,11 +122,10 @@ func (m *Merge) Servers() []MergedServer { return m.ws.mergedServers() }
 
 // WriteServers writes the result of Servers as CSV with a header line.
 func (m *Merge) WriteServers(to io.Writer) error {
-	w := csv.NewWriter(to)
 	rows := [][]string{{"number", "name", "merged_into", "target"}}
 	for _, s := range m.ws.mergedServers() {
-		rows = append(rows, []string{strconv.FormatInt(s.Number, 10), s.Name, strconv.FormatInt(s.MergedInto,
-			10), s.Target})
+		rows = append(rows, []string{strconv.FormatInt(s.Number, 10), s.Name,
+			strconv.FormatInt(s.MergedInto, 10), s.Target})
 	}
-	return w.WriteAll(rows)
+	return csv.NewWriter(to).WriteAll(rows)
 }

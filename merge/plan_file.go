@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// planFile is a plan as it stands in its file: tables with the same settings share an entry, and columns about
-// which nobody has decided are listed by the keys that they may hold.
+// planFile is a plan as it stands in its file: tables with the same settings share an entry, and columns
+// about which nobody has decided are listed by the keys that they may hold.
 type planFile struct {
 	Plan      `yaml:",inline"`
 	Groups    []tableGroup        `yaml:"groups,omitempty"`
@@ -27,12 +27,11 @@ type tableGroup struct {
 	TablePlan `yaml:",inline"`
 }
 
-const heading = `# What is merged into what, and what becomes of every table. Where something is kept, it is what the first
-# server has. The policies are copy, rename, sum, keep_first, newest, rebuild (leave empty) and skip. Nothing runs
-# while something is undecided: check says what to choose from, and plan.lock what speaks for a column. List such
-# a column under in: of its identity in place of this, or under plain: if it holds no keys. With apart: all, the
-# keys that any server has counted become others, so that a reference that nobody knows of leads to no row. The
-# table merge_offsets of the target says by how much, for websites and logs.
+const heading = `# Policies: copy, rename, sum, keep_first, newest, rebuild (leave empty), skip. Where
+# something is kept, it is what the first server has. Nothing runs while something is undecided: check says
+# what to choose from, and plan.lock what speaks for a column, which goes under in: of its identity, or under
+# plain: if it holds no keys. apart: all gives new keys to the rows of every server, so that a reference that
+# nobody knows of leads to no row; merge_offsets in the target says by how much, for websites and logs.
 `
 
 // Load reads a plan from a YAML file. The error wraps [ErrPlan] if the file is no plan.
@@ -244,8 +243,8 @@ func wrapped(text string) string {
 	return out.String()
 }
 
-// breakAt returns where a line can be broken behind a comma: at the last place before so many bytes, or else at
-// the first one. It is 0 if there is none.
+// breakAt returns where a line can be broken behind a comma: at the last place before so many bytes, or else
+// at the first one. It is 0 if there is none.
 func breakAt(line string, longest int) (at int) {
 	quote := byte(0)
 	for i := 2; i < len(line); i++ {

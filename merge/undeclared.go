@@ -106,9 +106,11 @@ func (c *schemaCheck) openColumns(name string) {
 				}
 			}
 		}
-		c.report.problem(Problem{Code: CodeUndecided, Table: name, Column: o.Column,
-			Message: strings.TrimSuffix("nobody has decided whether it holds keys of "+o.Candidate+" ("+evidence+")",
-				" ()"),
+		message := "nobody has decided whether it holds keys of " + o.Candidate
+		if evidence != "" {
+			message += " (" + evidence + ")"
+		}
+		c.report.problem(Problem{Code: CodeUndecided, Table: name, Column: o.Column, Message: message,
 			Remedy: declareIt(inPlan(name, o, of), name+"."+o.Column) + "; then remove it from undecided:"})
 	}
 }

@@ -26,11 +26,11 @@ type workspace struct {
 	target       *sqldb.DB
 	jobs         map[string]*tableJob
 	order        []*tableJob // parents before children
-	cycles       [][]string  // circles of references for which there is no order
-	problems     []Problem   // problems found when plan and databases were related
-	elsewhere    *elsewhere  // parents that the own server of a row does not have
-	stages       int         // how many there were
-	survey       *Lock       // what the servers have in their columns; nil if nobody has looked yet
+	circles      []circle
+	problems     []Problem  // problems found when plan and databases were related
+	elsewhere    *elsewhere // parents that the own server of a row does not have
+	stages       int        // how many there were
+	survey       *Lock      // what the servers have in their columns; nil if nobody has looked yet
 }
 
 // server is a source of the plan and its database.
@@ -169,7 +169,7 @@ func (ws *workspace) relate() {
 	for _, j := range ws.jobs {
 		j.refs = ws.references(j)
 	}
-	ws.order, ws.cycles = sortTables(ws.jobs)
+	ws.order, ws.circles = sortTables(ws.jobs)
 	ws.follow()
 	for _, j := range ws.order {
 		for _, src := range j.sources {
@@ -345,8 +345,6 @@ func (ws *workspace) late(j *tableJob) []string {
 	return names
 }
 
-// declared reports whether the target or the plan says what a column refers to. A condition speaks for the
-// rows that meet it, and so for one table only.
 // holdsKey reports whether the columns of a link can hold a key in the target, of a table that it has.
 func (ws *workspace) holdsKey(table string, l link, key int64) bool {
 	t := ws.target.Tables[table]
@@ -362,6 +360,8 @@ func (ws *workspace) holdsKey(table string, l link, key int64) bool {
 	return l.bits.holds(ws.target.Kind, columns, key)
 }
 
+// declared reports whether the target or the plan says what a column refers to. A condition speaks for the
+// rows that meet it, and so for one table only.
 func (ws *workspace) declared(table, column, parent string) bool {
 	if t := ws.target.Tables[table]; t != nil && slices.ContainsFunc(t.References,
 		func(r sqldb.Reference) bool { return slices.Contains(r.Columns, column) }) {

@@ -119,8 +119,8 @@ func (im importer) rekey(ctx context.Context, t *shardmap.Topology, list reflect
 		for _, field := range im.model.Base.Fields {
 			_, empty := field.ValueOf(ctx, list.Index(i))
 			if empty && field.HasDefaultValue && field != im.model.Key {
-				return fmt.Errorf("%w: the row %d has no %s, and would be stored with the default of the model: import "+
-					"with a model that has none", errs.ErrSharding, key, field.DBName)
+				return fmt.Errorf("%w: the row %d has no %s, and would be stored with the default of the model: "+
+					"import with a model that has none", errs.ErrSharding, key, field.DBName)
 			}
 		}
 		if err := im.model.Key.Set(ctx, list.Index(i), known[key]); err != nil {

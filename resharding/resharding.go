@@ -70,24 +70,24 @@ type Progress struct {
 // The modulus of the parts must divide the size of the layout's sequence, and the number over which the
 // plugin spreads its IDs. The error wraps [snowflakeplugin.ErrSharding], or is that of a database.
 func Split(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, factor int, databases ...int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, factor int, databases ...int,
 ) (stopped time.Duration, err error) {
-	return Settings{}.Split(ctx, r, of, factor, databases...)
+	return Settings{}.Split(ctx, r, class, factor, databases...)
 }
 
 // Join makes one shard in a database of all those that have the IDs of a class together. They must have one
 // modulus.
 func Join(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, database int,
 ) (stopped time.Duration, err error) {
-	return Settings{}.Join(ctx, r, of, database)
+	return Settings{}.Join(ctx, r, class, database)
 }
 
 // Move brings the shard of a class to another database of the router, which must be of the same kind.
 func Move(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, database int,
 ) (stopped time.Duration, err error) {
-	return Settings{}.Move(ctx, r, of, database)
+	return Settings{}.Move(ctx, r, class, database)
 }
 
 // Resize splits or joins all shards, one after the other, until all of them have a modulus. Every shard stays
@@ -101,28 +101,28 @@ func Resume(ctx context.Context, r *snowflakeplugin.Router) error { return Setti
 
 // Split is the function [Split] with settings.
 func (s Settings) Split(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, factor int, databases ...int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, factor int, databases ...int,
 ) (stopped time.Duration, err error) {
 	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
-		return t.Split(shardmap.Class(of), factor, databases...)
+		return t.Split(shardmap.Class(class), factor, databases...)
 	})
 }
 
 // Join is the function [Join] with settings.
 func (s Settings) Join(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, database int,
 ) (stopped time.Duration, err error) {
 	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
-		return t.Join(shardmap.Class(of), database)
+		return t.Join(shardmap.Class(class), database)
 	})
 }
 
 // Move is the function [Move] with settings.
 func (s Settings) Move(
-	ctx context.Context, r *snowflakeplugin.Router, of Class, database int,
+	ctx context.Context, r *snowflakeplugin.Router, class Class, database int,
 ) (stopped time.Duration, err error) {
 	return s.change(ctx, r, func(t *shardmap.Topology) (shardmap.Change, error) {
-		return t.Move(shardmap.Class(of), database)
+		return t.Move(shardmap.Class(class), database)
 	})
 }
 
@@ -161,6 +161,16 @@ func (s Settings) Resize(
 
 // Resume is the function [Resume] with settings.
 func (s Settings) Resume(ctx context.Context, r *snowflakeplugin.Router) error {
+	return each(ctx, r, func(current *router.Router, c shardmap.Change) error {
+		_, err := s.run(ctx, current, c)
+		return err
+	})
+}
+
+// each calls do for every resharding, until one fails.
+func each(
+	ctx context.Context, r *snowflakeplugin.Router, do func(*router.Router, shardmap.Change) error,
+) error {
 	current, err := r.Inner().Adopt(ctx)
 	if err != nil {
 		return err
@@ -168,7 +178,7 @@ func (s Settings) Resume(ctx context.Context, r *snowflakeplugin.Router) error {
 	changes, err := shardmap.Registry{Topology: current.Topology}.Changes(ctx)
 	for _, c := range changes {
 		if err == nil {
-			_, err = s.run(ctx, current, c)
+			err = do(current, c)
 		}
 	}
 	return err
@@ -189,30 +199,17 @@ func Clean(ctx context.Context, r *snowflakeplugin.Router) error {
 func end(
 	ctx context.Context, r *snowflakeplugin.Router, over bool, do func(*reshard.Job, context.Context) error,
 ) error {
-	current, err := r.Inner().Adopt(ctx)
-	if err != nil {
-		return err
-	}
-	changes, err := shardmap.Registry{Topology: current.Topology}.Changes(ctx)
-	for _, c := range changes {
+	return each(ctx, r, func(current *router.Router, c shardmap.Change) error {
 		if c.IsOver() != over {
-			continue
+			return nil
 		}
-		j, err := (Settings{}).job(current, c)
-		if err != nil {
-			return err
-		}
-		err = reshard.Patiently(ctx, 0, new(bool), func() error {
-			if err := do(j, ctx); err != nil {
+		return reshard.Patiently(ctx, 0, new(bool), func() error {
+			if err := do(Settings{}.job(current, c), ctx); err != nil {
 				return err
 			}
 			return c.Forget(ctx)
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return err
+	})
 }
 
 // change finds out what becomes of which entries, and does it.
@@ -234,11 +231,7 @@ func (s Settings) change(
 func (s Settings) run(
 	ctx context.Context, r *router.Router, c shardmap.Change,
 ) (stopped time.Duration, err error) {
-	j, err := s.job(r, c)
-	if err != nil {
-		return 0, err
-	}
-	moved := false
+	j, moved := s.job(r, c), false
 	j.Progress = func(p reshard.Progress) {
 		moved = moved || p.Step == "copy"
 		if s.Progress != nil {
@@ -264,31 +257,9 @@ func (s Settings) run(
 }
 
 // job describes a resharding to the machine that does it.
-func (s Settings) job(r *router.Router, c shardmap.Change) (*reshard.Job, error) {
-	j := &reshard.Job{
-		Name: c.Name, Mask: r.Mask, Map: c, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond, Budget: s.Budget,
-		Make: func(ctx context.Context) error {
-			for _, e := range c.To {
-				if err := r.MakeTables(ctx, e); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+func (s Settings) job(r *router.Router, c shardmap.Change) *reshard.Job {
+	return &reshard.Job{
+		Name: c.Name, From: c.From, To: c.To, Databases: r.Databases, Tables: r.Tables, Make: r.MakeTables,
+		Mask: r.Mask, Map: c, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond, Budget: s.Budget,
 	}
-	for _, side := range []struct {
-		entries []shardmap.Entry
-		into    *[]reshard.Entry
-	}{{c.From, &j.From}, {c.To, &j.To}} {
-		for _, e := range side.entries {
-			if e.Database >= len(r.Databases) {
-				return nil, fmt.Errorf("%w: shard %s is in database %d, and this router has %d", errs.ErrSharding,
-					e.Class, e.Database, len(r.Databases))
-			}
-			*side.into = append(*side.into, reshard.Entry{
-				DB: r.Databases[e.Database], Class: e.Class, Tables: r.Tables(e),
-			})
-		}
-	}
-	return j, nil
 }

@@ -38,12 +38,12 @@ func (m *capturer) triggersFor(s *side, t *table) []trigger {
 			t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + quoted + "()"}}
 	}
 	var all []trigger
-	for _, of := range []struct{ event, body string }{
+	for _, write := range []struct{ event, body string }{
 		{"INSERT", list("NEW")}, {"UPDATE", list("OLD") + "; " + other}, {"DELETE", list("OLD")},
 	} {
-		name := begin + "_" + strings.ToLower(of.event)
+		name := begin + "_" + strings.ToLower(write.event)
 		all = append(all, trigger{name, "CREATE TRIGGER " + d.Quoted(beside(t.Name, name)) + " AFTER " +
-			of.event + " ON " + d.Quoted(onTable(d, t.now)) + " FOR EACH ROW BEGIN " + of.body + "; END"})
+			write.event + " ON " + d.Quoted(onTable(d, t.now)) + " FOR EACH ROW BEGIN " + write.body + "; END"})
 	}
 	return all
 }
@@ -93,12 +93,12 @@ func (m *capturer) capture(ctx context.Context, s *side) error {
 		if err != nil {
 			return err
 		}
-		for _, of := range m.triggersFor(s, t) {
-			if slices.Contains(there, of.name) {
+		for _, trigger := range m.triggersFor(s, t) {
+			if slices.Contains(there, trigger.name) {
 				continue
 			}
-			if err := m.makeTrigger(ctx, s, t, of); err != nil {
-				return fmt.Errorf("trigger %s on %s: %w", of.name, t.now, err)
+			if err := m.makeTrigger(ctx, s, t, trigger); err != nil {
+				return fmt.Errorf("trigger %s on %s: %w", trigger.name, t.now, err)
 			}
 			m.reached(stepCaught)
 		}
@@ -108,9 +108,9 @@ func (m *capturer) capture(ctx context.Context, s *side) error {
 
 // makeTrigger makes one trigger, for which the database waits until all transactions have ended that have
 // written to the table. Whoever wants to write then waits behind it, so it waits as briefly as a cutover.
-func (m *capturer) makeTrigger(ctx context.Context, s *side, t *table, of trigger) error {
+func (m *capturer) makeTrigger(ctx context.Context, s *side, t *table, made trigger) error {
 	d := s.d
-	statements := []string{of.create}
+	statements := []string{made.create}
 	if d.Kind == dialect.PostgreSQL {
 		function := m.function(s, t)
 		if strings.Contains(function, "%s.") {
@@ -122,7 +122,7 @@ func (m *capturer) makeTrigger(ctx context.Context, s *side, t *table, of trigge
 			}
 			function = strings.ReplaceAll(function, "%s.", schema+".")
 		}
-		statements = []string{"LOCK TABLE " + t.quoted() + " IN SHARE ROW EXCLUSIVE MODE", function, of.create}
+		statements = []string{"LOCK TABLE " + t.quoted() + " IN SHARE ROW EXCLUSIVE MODE", function, made.create}
 	}
 	return m.alter(ctx, t, statements...)
 }
@@ -152,7 +152,7 @@ func (m *capturer) checkRight(ctx context.Context, s *side) error {
 		return fmt.Errorf("%w: the pool of the database has one connection, and a cutover needs a second one, "+
 			"to end what waits too long: let it have more", errs.ErrSharding)
 	}
-	version, err := texts(ctx, d.pool, 1, "SELECT VERSION()")
+	version, err := texts(ctx, d.pool, "SELECT VERSION()")
 	if err != nil {
 		return err
 	}
@@ -190,12 +190,12 @@ func (m *capturer) release(ctx context.Context, s *side) error {
 		if err != nil {
 			return err
 		}
-		for _, of := range m.triggersFor(s, t) {
-			drop := "DROP TRIGGER " + d.Quoted(beside(t.Name, of.name))
+		for _, trigger := range m.triggersFor(s, t) {
+			drop := "DROP TRIGGER " + d.Quoted(beside(t.Name, trigger.name))
 			if d.Kind == dialect.PostgreSQL {
-				drop = "DROP TRIGGER " + d.Quote(of.name) + " ON " + t.quoted()
+				drop = "DROP TRIGGER " + d.Quote(trigger.name) + " ON " + t.quoted()
 			}
-			if !slices.Contains(there, of.name) {
+			if !slices.Contains(there, trigger.name) {
 				continue
 			}
 			err := m.alter(ctx, t, drop)

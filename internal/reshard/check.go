@@ -3,7 +3,6 @@ package reshard
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,11 +23,11 @@ func (m *checker) check(ctx context.Context) error {
 			return err
 		}
 		for _, t := range s.tables {
-			of, err := m.obstacles(ctx, t)
+			some, err := m.obstacles(ctx, t)
 			if err != nil {
 				return fmt.Errorf("looking at %s: %w", t.now, err)
 			}
-			found = append(found, of...)
+			found = append(found, some...)
 		}
 	}
 	if len(found) == 0 {
@@ -82,24 +81,6 @@ func (m *checker) space(ctx context.Context) (bytes int64, err error) {
 	return bytes, nil
 }
 
-// exists reports whether a table is there.
-func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
-	space, name := splitName(table)
-	query, args := "", []any{name, space}
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		query, args = "SELECT COUNT(to_regclass($1))", []any{d.Quoted(table)}
-	case dialect.MySQL:
-		query = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = ? " +
-			"AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
-	default:
-		query, args = "SELECT COUNT(*) FROM "+d.master(space)+" WHERE type = 'table' AND name = ? COLLATE "+
-			"NOCASE", args[:1]
-	}
-	n, err := number(ctx, q, query, args...)
-	return n > 0, err
-}
-
 // obstacles lists what is in the way of a job at one old table.
 func (m *checker) obstacles(ctx context.Context, t *table) (found []string, err error) {
 	d := t.side.d
@@ -112,150 +93,95 @@ func (m *checker) obstacles(ctx context.Context, t *table) (found []string, err 
 	}
 	var own, siblings []string
 	for _, other := range t.side.tables {
-		siblings = append(siblings, other.now)
-		for _, of := range (&capturer{m.machine}).triggersFor(t.side, other) {
-			own = append(own, of.name)
+		siblings = append(siblings, strings.ToLower(other.now))
+		for _, trigger := range (&capturer{m.machine}).triggersFor(t.side, other) {
+			own = append(own, trigger.name)
 		}
 	}
-	rows, err := d.dependents(ctx, t, siblings)
-	for _, row := range rows {
-		if !slices.Contains(own, row[1]) {
-			found = append(found, fmt.Sprintf("%s: %s", row[0], strings.ReplaceAll(row[2], "%s", t.now)))
+	for _, one := range obstacleQueries(d.Kind) {
+		rows, err := d.catalog(ctx, d.pool, t.now, map[dialect.Kind]string{d.Kind: one[1]})
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			inside := len(row) > 2 && slices.Contains(siblings, strings.ToLower(beside(t.now, row[2])))
+			if !inside && !slices.Contains(own, row[1]) {
+				found = append(found, fmt.Sprintf("%s: %s", row[0], strings.ReplaceAll(one[0], "%s", t.now)))
+			}
 		}
 	}
-	return found, err
-}
-
-// dependents returns what a table may not have, or nobody may have on it: what it is, the name if it is a
-// trigger, and what to do.
-func (d *database) dependents(ctx context.Context, t *table, siblings []string) ([][]string, error) {
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		return d.postgresDependents(ctx, t, siblings)
-	case dialect.MySQL:
-		return d.mysqlDependents(ctx, t, siblings)
-	}
-	return d.sqliteDependents(ctx, t, siblings)
+	return found, nil
 }
 
 const (
 	dropFirst = "it would stay with the old table: drop it first, and make it again on the new table of %s"
 	notTaken  = "the new table would not have it: remove it from %s first"
+	cascades  = "what it does to rows runs no trigger, so these changes would be lost: drop it first, or " +
+		"make it RESTRICT"
+	notOwned = "only he may rename it: run the resharding as a member of that role"
 )
 
-func (d *database) postgresDependents(ctx context.Context, t *table, siblings []string) ([][]string, error) {
-	args := []any{d.Quoted(t.now)}
-	var of []string
-	for _, sibling := range siblings {
-		args = append(args, d.Quoted(sibling))
-		of = append(of, fmt.Sprintf("to_regclass($%d)", len(args)))
-	}
-	// PostgreSQL knows whatever refers to a table, but for texts of functions.
-	dependents := "SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0), " +
-		"COALESCE((SELECT g.tgname::text FROM pg_trigger g WHERE d.classid = 'pg_trigger'::regclass " +
-		"AND g.oid = d.objid), ''), '" + dropFirst + "' FROM pg_depend d WHERE d.refclassid = " +
-		"'pg_class'::regclass AND d.refobjid = to_regclass($1) AND d.deptype IN ('n', 'a', 'i') " +
-		"AND d.classid NOT IN ('pg_class'::regclass, 'pg_attrdef'::regclass, 'pg_type'::regclass) " +
-		"AND NOT EXISTS (SELECT 1 FROM pg_constraint o WHERE d.classid = 'pg_constraint'::regclass " +
-		"AND o.oid = d.objid AND o.conrelid IN (" + strings.Join(of, ", ") + ")) " +
-		"AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE d.classid = 'pg_trigger'::regclass " +
-		"AND g.oid = d.objid AND g.tgisinternal)"
-	const itself = " FROM pg_class c WHERE c.oid = to_regclass($1) AND "
-	for _, one := range [][2]string{
-		{"'row security of ' || c.relname", "c.relrowsecurity"},
-		{"'the kind of ' || c.relname", "(c.relkind <> 'r' OR c.relpersistence <> 'p')"},
-		{"'the parent or child of ' || c.relname", "EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN " +
-			"(inhrelid, inhparent))"},
-		{"'the tablespace of ' || c.relname", "c.reltablespace <> 0"},
-		{"'rights on single columns of ' || c.relname",
-			"EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attacl IS NOT NULL)"},
-	} {
-		dependents += " UNION ALL SELECT " + one[0] + ", '', '" + notTaken + "'" + itself + one[1]
-	}
-	dependents += " UNION ALL SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner), " +
-		"'', 'only he may rename it: run the resharding as a member of that role'" + itself +
-		"NOT pg_has_role(c.relowner, 'USAGE')"
-	return texts(ctx, d.pool, 3, dependents, args...)
-}
-
-func (d *database) mysqlDependents(ctx context.Context, t *table, siblings []string) (all [][]string,
-	err error) {
-	space, name := splitName(t.now)
-	const here = "COALESCE(NULLIF(?, ''), DATABASE())"
-	args := []any{name, space, name, space, name, space, name, space, name, space}
-	var others []any
-	for _, sibling := range siblings {
-		_, only := splitName(sibling)
-		others = append(others, only)
-	}
-	args = append(args, others...)
-	query := "SELECT CONCAT('the trigger ', TRIGGER_NAME), TRIGGER_NAME, '" + dropFirst + "' FROM " +
-		"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA = " + here +
-		" UNION ALL SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', COALESCE(ENGINE, '')), " +
-		"'', '" + notTaken + "' FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA = " + here +
-		" AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' OR CREATE_OPTIONS LIKE '%partitioned%')" +
-		" UNION ALL SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '', '" +
-		notTaken + "' FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA = " + here +
-		" UNION ALL SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', " +
-		"'what it does to rows runs no trigger, so these changes would be lost: drop it first, or make it " +
-		"RESTRICT' " +
-		"FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA = " + here +
-		" AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION'))" +
-		" UNION ALL SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', '" +
-		dropFirst + "' FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND " +
-		"REFERENCED_TABLE_SCHEMA = " +
-		here + " AND NOT (TABLE_SCHEMA = REFERENCED_TABLE_SCHEMA AND TABLE_NAME IN (" +
-		strings.TrimSuffix(strings.Repeat("?, ", len(others)), ", ") + "))"
-	if all, err = texts(ctx, d.pool, 3, query, args...); err != nil {
-		return nil, err
-	}
-	// A definition names the database of each table, and the views of other databases may have tables of this
-	// name.
-	views, err := texts(ctx, d.pool, 3, "SELECT TABLE_NAME, VIEW_DEFINITION, "+here+
-		" FROM information_schema.VIEWS", space)
-	for _, view := range views {
-		if strings.Contains(view[1], d.Quote(view[2])+"."+d.Quote(name)) {
-			all = append(all, []string{"the view " + view[0], "", dropFirst})
+// obstacleQueries finds what a table may not have, or nobody may have on it. Each is what to do about it, and
+// a query for what it is, for the name of a trigger, and for the table beside this one with a foreign key.
+func obstacleQueries(kind dialect.Kind) [][2]string {
+	switch kind {
+	case dialect.PostgreSQL:
+		const itself = ", '' FROM pg_class c WHERE c.oid = to_regclass($1) AND "
+		return [][2]string{
+			// PostgreSQL knows whatever refers to a table, but for texts of functions.
+			{dropFirst, "SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0), g.tgname::text, r.relname " +
+				"FROM pg_depend d LEFT JOIN pg_trigger g ON d.classid = 'pg_trigger'::regclass AND g.oid = d.objid " +
+				"LEFT JOIN pg_constraint o ON d.classid = 'pg_constraint'::regclass AND o.oid = d.objid " +
+				"LEFT JOIN pg_class r ON r.oid = o.conrelid AND r.relnamespace = " +
+				"(SELECT relnamespace FROM pg_class WHERE oid = to_regclass($1)) " +
+				"WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass($1) " +
+				"AND d.deptype IN ('n', 'a', 'i') AND d.classid NOT IN ('pg_class'::regclass, " +
+				"'pg_attrdef'::regclass, 'pg_type'::regclass) AND g.tgisinternal IS NOT TRUE"},
+			{notTaken, "SELECT 'row security of ' || c.relname" + itself + "c.relrowsecurity"},
+			{notTaken, "SELECT 'the kind of ' || c.relname" + itself +
+				"(c.relkind <> 'r' OR c.relpersistence <> 'p')"},
+			{notTaken, "SELECT 'the parent or child of ' || c.relname" + itself +
+				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))"},
+			{notTaken, "SELECT 'the tablespace of ' || c.relname" + itself + "c.reltablespace <> 0"},
+			{notTaken, "SELECT 'rights on single columns of ' || c.relname" + itself +
+				"EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attacl IS NOT NULL)"},
+			{notOwned, "SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner)" + itself +
+				"NOT pg_has_role(c.relowner, 'USAGE')"},
+		}
+	case dialect.MySQL:
+		return [][2]string{
+			{dropFirst, "SELECT CONCAT('the trigger ', TRIGGER_NAME), TRIGGER_NAME FROM " +
+				"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA" + inSchema},
+			{notTaken, "SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', " +
+				"COALESCE(ENGINE, '')), '' FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
+				inSchema + " AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' " +
+				"OR CREATE_OPTIONS LIKE '%partitioned%')"},
+			{notTaken, "SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '' " +
+				"FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + inSchema},
+			{cascades, "SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '' FROM " +
+				"information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA" + inSchema +
+				" AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') " +
+				"OR DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION'))"},
+			{dropFirst, "SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', " +
+				"IF(TABLE_SCHEMA = REFERENCED_TABLE_SCHEMA, TABLE_NAME, '') FROM " +
+				"information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND REFERENCED_TABLE_SCHEMA" +
+				inSchema},
+			// A definition names the database of each table, and the views of other databases may have tables of
+			// this name.
+			{dropFirst, "SELECT CONCAT('the view ', TABLE_NAME), '' FROM information_schema.VIEWS JOIN " +
+				"(SELECT ? AS name, ? AS space) AS t ON INSTR(VIEW_DEFINITION, CONCAT('`', " +
+				"COALESCE(NULLIF(space, ''), DATABASE()), '`.`', name, '`')) > 0"},
 		}
 	}
-	return all, err
-}
-
-func (d *database) sqliteDependents(ctx context.Context, t *table, siblings []string) (all [][]string,
-	err error) {
-	space, name := splitName(t.now)
-	word, err := regexp.Compile(`(?i)(^|\W)` + regexp.QuoteMeta(name) + `(\W|$)`)
-	if err != nil {
-		return nil, err
+	const key = "SELECT 'the foreign key on the column ' || k.\"from\" || ' of ' || m.name, '' FROM " +
+		"`main`.sqlite_master m, pragma_foreign_key_list(m.name) k WHERE m.type = 'table' AND "
+	return [][2]string{
+		// SQLite writes the new name into triggers and views that have the old one.
+		{dropFirst, "SELECT 'the ' || type || ' ' || name, name FROM `main`.sqlite_master WHERE type IN " +
+			"('trigger', 'view') AND ' ' || lower(sql) || ' ' GLOB '*[^a-z0-9_]' || lower(?) || '[^a-z0-9_]*'"},
+		{dropFirst, key + "k.\"table\" = ? COLLATE NOCASE"},
+		{notTaken, key + "m.name = ? COLLATE NOCASE"}, // It cannot be added to a table.
 	}
-	// SQLite writes the new name into triggers and views that have the old one.
-	things, err := texts(ctx, d.pool, 3, "SELECT type, name, sql FROM "+d.master(space)+
-		" WHERE type IN ('trigger', 'view')")
-	if err != nil {
-		return nil, err
-	}
-	for _, thing := range things {
-		if word.MatchString(thing[2]) {
-			all = append(all, []string{"the " + thing[0] + " " + thing[1], thing[1], dropFirst})
-		}
-	}
-	keys, err := texts(ctx, d.pool, 1, "SELECT DISTINCT m.name FROM "+d.master(space)+
-		" m, pragma_foreign_key_list(m.name) k WHERE m.type = 'table' AND lower(k.\"table\") = lower(?)", name)
-	for _, key := range keys {
-		if !slices.ContainsFunc(siblings, func(s string) bool {
-			return strings.EqualFold(s, beside(t.now, key[0]))
-		}) {
-			all = append(all, []string{"the foreign key of the table " + key[0], "", dropFirst})
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	own, err := texts(ctx, d.pool, 1, "SELECT \"from\" FROM pragma_foreign_key_list(?)", name)
-	for _, key := range own {
-		all = append(all, []string{"the foreign key on the column " + key[0], "", notTaken})
-	}
-	return all, err
 }
 
 // dress gives the new tables what the old ones have beside columns and indexes.
@@ -278,34 +204,26 @@ func (m *checker) dress(ctx context.Context) error {
 // finery returns the statements that give a new table the owner, the rights and the options of an old one.
 // Foreign keys of a new table of PostgreSQL are dropped, until the cutover makes those of the old table.
 func (d *database) finery(ctx context.Context, from, to *table) (statements []string, err error) {
-	var query string
-	var args []any
-	space, name := splitName(from.now)
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		args = []any{d.Quoted(from.now), to.quoted()}
-		query = "SELECT format('ALTER TABLE %s OWNER TO %I', $2::text, pg_get_userbyid(relowner)) FROM " +
+	if d.Kind == dialect.SQLite {
+		return nil, nil // It has none of this.
+	}
+	rows, err := d.catalog(ctx, d.pool, from.now, map[dialect.Kind]string{
+		dialect.PostgreSQL: "SELECT format('ALTER TABLE %%s OWNER TO %I', pg_get_userbyid(relowner)) FROM " +
 			"pg_class WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
-			"UNION ALL SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, $2::text, CASE a.grantee " +
+			"UNION ALL SELECT format('GRANT %s ON %%s TO %s%s', a.privilege_type, CASE a.grantee " +
 			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
 			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
 			"FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner " +
-			"UNION ALL SELECT format('ALTER TABLE %s SET (%s)', $2::text, array_to_string(reloptions, ', ')) " +
+			"UNION ALL SELECT format('ALTER TABLE %%s SET (%s)', array_to_string(reloptions, ', ')) " +
 			"FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT NULL " +
-			"UNION ALL SELECT format('ALTER TABLE %s REPLICA IDENTITY FULL', $2::text) " +
-			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'"
-	case dialect.MySQL:
-		args = []any{to.quoted(), name, space}
-		query = "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON ', ?, ' TO ', GRANTEE, " +
+			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY FULL' " +
+			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'",
+		dialect.MySQL: "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON %s TO ', GRANTEE, " +
 			"CASE IS_GRANTABLE WHEN 'YES' THEN ' WITH GRANT OPTION' ELSE '' END) " +
-			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? " +
-			"AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
-	default:
-		return nil, nil
-	}
-	rows, err := texts(ctx, d.pool, 1, query, args...)
+			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + inSchema,
+	})
 	for _, row := range rows {
-		statements = append(statements, row[0])
+		statements = append(statements, strings.ReplaceAll(row[0], "%s", to.quoted()))
 	}
 	if err != nil {
 		return nil, err
@@ -341,34 +259,27 @@ func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, a
 			renamed[strings.ToLower(d.Quoted(sibling.now))] = as.tables[sibling.n].quoted()
 		}
 	}
-	space, name := splitName(t.now)
-	var query string
-	args := []any{name, space}
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		query = "SELECT o.conname, pg_get_constraintdef(o.oid), CASE WHEN pg_table_is_visible(f.oid) THEN '' " +
-			"ELSE quote_ident(n.nspname) || '.' END, f.relname FROM pg_constraint o JOIN pg_class f ON " +
-			"f.oid = o.confrelid JOIN pg_namespace n ON n.oid = f.relnamespace " +
-			"WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) ORDER BY o.conname"
-		args = []any{d.Quoted(t.now)}
-	default:
-		const names = "GROUP_CONCAT(CONCAT('`', REPLACE(k.%s, '`', '``'), '`') ORDER BY k.ORDINAL_POSITION)"
-		query = "SELECT k.CONSTRAINT_NAME, CONCAT('FOREIGN KEY (', " + fmt.Sprintf(names, "COLUMN_NAME") +
+	const names = "GROUP_CONCAT(CONCAT('`', REPLACE(k.%s, '`', '``'), '`') ORDER BY k.ORDINAL_POSITION)"
+	rows, err := d.catalog(ctx, q, t.now, map[dialect.Kind]string{
+		dialect.PostgreSQL: "SELECT o.conname, pg_get_constraintdef(o.oid), " +
+			"CASE WHEN pg_table_is_visible(f.oid) THEN '' ELSE quote_ident(n.nspname) || '.' END, f.relname " +
+			"FROM pg_constraint o JOIN pg_class f ON f.oid = o.confrelid JOIN pg_namespace n " +
+			"ON n.oid = f.relnamespace WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) ORDER BY o.conname",
+		dialect.MySQL: "SELECT k.CONSTRAINT_NAME, CONCAT('FOREIGN KEY (', " + fmt.Sprintf(names, "COLUMN_NAME") +
 			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), " +
 			"CASE WHEN k.REFERENCED_TABLE_SCHEMA = DATABASE() THEN '' " +
 			"ELSE CONCAT('`', k.REFERENCED_TABLE_SCHEMA, '`.') END, k.REFERENCED_TABLE_NAME " +
-			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? " +
-			"AND k.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
-			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1"
-	}
-	rows, err := texts(ctx, q, 4, query, args...)
+			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? AND k.TABLE_SCHEMA" + inSchema +
+			" AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
+			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1",
+	})
 	for _, row := range rows {
-		to := row[2] + d.Quote(row[3])
-		if other := renamed[strings.ToLower(to)]; other != "" {
-			to = other
+		target := row[2] + d.Quote(row[3])
+		if other := renamed[strings.ToLower(target)]; other != "" {
+			target = other
 		}
 		before, after, _ := strings.Cut(row[1], ") REFERENCES ")
-		row[1] = before + ") REFERENCES " + to + after[strings.IndexByte(after, '('):]
+		row[1] = before + ") REFERENCES " + target + after[strings.IndexByte(after, '('):]
 	}
 	return rows, err
 }
@@ -412,7 +323,7 @@ func (m *checker) validateForeignKeys(ctx context.Context) error {
 				return nil
 			}
 			from := m.from[0].tables[i]
-			names, err := texts(ctx, from.side.d.pool, 1, "SELECT conname FROM pg_constraint WHERE contype = 'f' "+
+			names, err := texts(ctx, from.side.d.pool, "SELECT conname FROM pg_constraint WHERE contype = 'f' "+
 				"AND convalidated AND conrelid = to_regclass($1)", from.quoted())
 			if err != nil {
 				return err

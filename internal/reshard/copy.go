@@ -29,24 +29,21 @@ func (m *copier) copies(mv *move, key int64) bool { return int(key&m.Mask)%mv.mo
 // copyAll copies all rows that are not copied yet.
 func (m *copier) copyAll(ctx context.Context) error {
 	for _, mv := range m.moves {
-		of, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+
+		count, err := number(ctx, mv.from.side.d.pool, "SELECT COUNT(*) FROM "+mv.from.quoted()+
 			" WHERE "+mv.belongs)
 		if err != nil {
 			return err
 		}
-		since, before := time.Now(), int64(-1)
+		since, moved := time.Now(), int64(0)
 		for done := false; !done; {
-			var r record
-			if r, done, err = m.copyChunk(ctx, mv); err != nil {
+			r, n, err := m.copyChunk(ctx, mv)
+			if err != nil {
 				return fmt.Errorf("%s from %s: %w", mv.to.Name, mv.from.now, err)
 			}
-			if before < 0 {
-				before = r.copied
-				continue
-			}
-			p := Progress{Step: "copy", Table: mv.to.Name, Rows: r.copied, Of: max(of, r.copied)}
-			if taken := time.Since(since).Seconds(); taken > 0 && r.copied > before {
-				p.PerSecond = float64(r.copied-before) / taken
+			moved, done = moved+n, r.last == math.MaxInt64
+			p := Progress{Step: "copy", Table: mv.to.Name, Rows: r.copied, Of: max(count, r.copied)}
+			if taken := time.Since(since).Seconds(); taken > 0 && moved > 0 {
+				p.PerSecond = float64(moved) / taken
 				p.Left = time.Duration(float64(p.Of-p.Rows) / p.PerSecond * float64(time.Second))
 			}
 			m.Progress(p)
@@ -54,27 +51,25 @@ func (m *copier) copyAll(ctx context.Context) error {
 			if m.RowsPerSecond == 0 {
 				continue
 			}
-			seconds := float64(r.copied-before) / float64(m.RowsPerSecond)
-			due := since.Add(time.Duration(seconds * float64(time.Second)))
+			seconds := float64(moved) / float64(m.RowsPerSecond)
 			select {
 			case <-ctx.Done():
 				return errs.Ended(ctx)
-			case <-time.After(time.Until(due)):
+			case <-time.After(time.Until(since.Add(time.Duration(seconds * float64(time.Second))))):
 			}
 		}
 	}
 	return nil
 }
 
-// copyChunk copies the next rows of a move, and notes that in the same transaction. It is done when there are
-// none left.
-func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, err error) {
+// copyChunk copies the next rows of a move, and notes that in the same transaction. It returns how many.
+func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, n int64, err error) {
 	d, src := mv.to.side.d, mv.from.side.d
 	err = d.transaction(ctx, func(q gorm.ConnPool) error {
 		if r, err = m.hold(ctx, d, q, mv.id); err != nil {
 			return err
 		}
-		if done = r.last == math.MaxInt64; done {
+		if r.last == math.MaxInt64 {
 			return nil
 		}
 		reader := q
@@ -93,7 +88,6 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 		if err == nil {
 			err = m.insert(ctx, mv, reader, q, where)
 		}
-		n := int64(0)
 		if err == nil {
 			n, err = m.copied(ctx, mv, q, where)
 		}
@@ -103,7 +97,7 @@ func (m *copier) copyChunk(ctx context.Context, mv *move) (r record, done bool, 
 		r.last, r.copied = end, r.copied+n
 		return m.save(ctx, d, q, mv.id, r)
 	})
-	return r, done, err
+	return r, n, err
 }
 
 // insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy
@@ -154,7 +148,7 @@ func (m *copier) insertRows(
 			}
 			s.Add("(").BindAll(r.values...).Add(")")
 		}
-		if _, err := q.ExecContext(ctx, s.Add(end).String(), s.Args...); err != nil {
+		if err := execute(ctx, q, s.Add(end)); err != nil {
 			return err
 		}
 	}
@@ -266,45 +260,35 @@ func (m *copier) drain(
 		return 0, nil, err
 	}
 	var numbers []int64
-	keys := make([][]int64, len(s.tables))
+	keys, strays := map[*move][]int64{}, map[*table][]int64{}
 	for _, l := range all {
+		t := s.tables[l.table]
 		numbers = append(numbers, l.n)
-		delete(s.tables[l.table].witnesses, l.key)
-		keys[l.table] = append(keys[l.table], l.key)
+		delete(t.witnesses, l.key)
+		i := slices.IndexFunc(m.moves, func(mv *move) bool { return mv.from == t && m.copies(mv, l.key) })
+		if i < 0 {
+			strays[t] = append(strays[t], l.key)
+		} else {
+			keys[m.moves[i]] = append(keys[m.moves[i]], l.key)
+		}
+	}
+	for t, some := range strays {
+		found, err := numbersIn(ctx, h.reader(s.d), t, some)
+		if err == nil && len(found) > 0 {
+			err = errMisplaced(t, found)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
 	}
 	again := make([][]int64, len(s.tables))
-	for n, t := range s.tables {
-		slices.Sort(keys[n])
-		keys[n] = slices.Compact(keys[n])
-		left := keys[n]
-		for _, mv := range m.moves {
-			if mv.from != t {
-				continue
-			}
-			var own, others []int64
-			for _, key := range left {
-				if m.copies(mv, key) {
-					own = append(own, key)
-				} else {
-					others = append(others, key)
-				}
-			}
-			left = others
-			found, err := m.apply(ctx, mv, h, own)
-			if err != nil {
-				return 0, nil, fmt.Errorf("%s from %s: %w", mv.to.Name, t.now, err)
-			}
-			again[n] = append(again[n], found...)
+	for _, mv := range m.moves {
+		slices.Sort(keys[mv])
+		found, err := m.apply(ctx, mv, h, slices.Compact(keys[mv]))
+		if err != nil {
+			return 0, nil, fmt.Errorf("%s from %s: %w", mv.to.Name, mv.from.now, err)
 		}
-		if len(left) > 0 {
-			found, err := numbersIn(ctx, h.reader(s.d), t, left)
-			if err == nil && len(found) > 0 {
-				err = errMisplaced(t, found)
-			}
-			if err != nil {
-				return 0, nil, err
-			}
-		}
+		again[mv.from.n] = append(again[mv.from.n], found...)
 	}
 	m.reached(stepApplied)
 	err = h.write(ctx, s.d, func(q gorm.ConnPool) error {

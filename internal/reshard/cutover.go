@@ -203,13 +203,13 @@ func (m *cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name str
 
 // retreat gives the old tables their names back, and opens their entries. These are still valid.
 func (m *cutter) retreat(ctx context.Context) error {
-	err := m.fenced(ctx, func(on held) error {
+	err := m.fenced(ctx, func(h held) error {
 		if _, err := m.locate(ctx); err != nil {
 			return err
 		}
 		for _, s := range m.from {
 			for _, t := range s.tables {
-				if err := m.rename(ctx, on[s.d], t, t.Name); err != nil {
+				if err := m.rename(ctx, h[s.d], t, t.Name); err != nil {
 					return err
 				}
 			}
@@ -224,8 +224,8 @@ func (m *cutter) retreat(ctx context.Context) error {
 
 // finish ends a cutover whose tables are all renamed.
 func (m *cutter) finish(ctx context.Context) error {
-	at, err := m.phaseNow(ctx)
-	if err != nil || at == phaseCut {
+	current, err := m.phaseNow(ctx)
+	if err != nil || current == phaseCut {
 		return err
 	}
 	if err := m.Map.Replace(ctx, nil); err != nil {

@@ -43,33 +43,24 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 	return tx
 }
 
-// onConnection calls do with one connection on which no foreign key is checked: the rows of two tables do not
-// come in the order in which a foreign key would want them. On PostgreSQL the new tables get theirs later.
+// onConnection calls do with one connection. On MySQL and MariaDB it checks no foreign key: the rows of two
+// tables do not come in the order in which a foreign key would want them. On PostgreSQL the new tables get
+// theirs later, and on SQLite they have none.
 func (d *database) onConnection(ctx context.Context, do func(c *sql.Conn) error) (err error) {
 	c, err := d.pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	var set, back string
-	switch d.Kind {
-	case dialect.MySQL:
-		set = "SET @snowflake_keys = @@foreign_key_checks, foreign_key_checks = 0"
-		back = "SET foreign_key_checks = @snowflake_keys"
-	case dialect.SQLite:
-		on := 0
-		if err := c.QueryRowContext(ctx, "PRAGMA foreign_keys").Scan(&on); err != nil {
-			return err
-		}
-		set, back = "PRAGMA foreign_keys = 0", "PRAGMA foreign_keys = "+strconv.Itoa(on)
-	default:
+	if d.Kind != dialect.MySQL {
 		return do(c)
 	}
-	if _, err := c.ExecContext(ctx, set); err != nil {
+	err = run(ctx, c, "SET @snowflake_keys = @@foreign_key_checks, foreign_key_checks = 0")
+	if err != nil {
 		return err
 	}
 	defer func() {
-		if _, e := c.ExecContext(context.WithoutCancel(ctx), back); e != nil {
+		if e := run(context.WithoutCancel(ctx), c, "SET foreign_key_checks = @snowflake_keys"); e != nil {
 			// The pool must not give out a connection that checks nothing.
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}
@@ -109,6 +100,12 @@ func run(ctx context.Context, q gorm.ConnPool, statements ...string) error {
 	return nil
 }
 
+// execute runs a statement with its values.
+func execute(ctx context.Context, q gorm.ConnPool, s *dialect.SQL) error {
+	_, err := q.ExecContext(ctx, s.String(), s.Args...)
+	return err
+}
+
 // number reads one number. NULL is 0.
 func number(ctx context.Context, q gorm.ConnPool, query string, args ...any) (int64, error) {
 	var n sql.NullInt64
@@ -127,23 +124,24 @@ func numbers(ctx context.Context, q gorm.ConnPool, query string) (list []int64, 
 	return list, err
 }
 
-// texts reads rows of some texts. NULL is the empty one.
-func texts(ctx context.Context, q gorm.ConnPool, columns int, query string, args ...any) (list [][]string,
-	err error) {
+// texts reads rows of texts. NULL is the empty one.
+func texts(ctx context.Context, q gorm.ConnPool, query string, args ...any) (list [][]string, err error) {
 	err = each(ctx, q, func(rows *sql.Rows) error {
-		row, into := make([]sql.NullString, columns), make([]any, columns)
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		row, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
 		for i := range row {
 			into[i] = &row[i]
 		}
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		line := make([]string, columns)
+		err = rows.Scan(into...)
+		line := make([]string, len(columns))
 		for i := range row {
 			line[i] = row[i].String
 		}
 		list = append(list, line)
-		return nil
+		return err
 	}, query, args...)
 	return list, err
 }
@@ -183,33 +181,71 @@ func list(keys []int64) string {
 	return b.String()
 }
 
+// inSchema is the condition of MySQL and MariaDB for the schema of a name.
+const inSchema = " = COALESCE(NULLIF(?, ''), DATABASE())"
+
+// catalog asks the catalog about a table, by the query of the dialect. PostgreSQL is given the quoted name.
+// The others are given the name, MySQL the schema after it, and SQLite the schema in place of "main".
+func (d *database) catalog(
+	ctx context.Context, q gorm.ConnPool, table string, queries map[dialect.Kind]string,
+) ([][]string, error) {
+	space, name := splitName(table)
+	query, args := queries[d.Kind], []any{name}
+	switch {
+	case d.Kind == dialect.PostgreSQL:
+		args = []any{d.Quoted(table)}
+	case d.Kind == dialect.MySQL:
+		args = append(args, space)
+	case space != "":
+		query = strings.ReplaceAll(query, "main", space)
+	}
+	return texts(ctx, q, query, args...)
+}
+
+// exists reports whether a table is there.
+func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
+	rows, err := d.catalog(ctx, q, table, map[dialect.Kind]string{
+		dialect.PostgreSQL: "SELECT relname FROM pg_class WHERE oid = to_regclass($1)",
+		dialect.MySQL: "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
+			inSchema,
+		dialect.SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
+	})
+	return len(rows) > 0, err
+}
+
 // triggersOn lists the triggers of a table by name.
 func (d *database) triggersOn(ctx context.Context, table string) (names []string, err error) {
-	space, name := splitName(table)
-	var rows [][]string
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		rows, err = texts(ctx, d.pool, 1, "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) "+
-			"AND NOT tgisinternal", d.Quoted(table))
-	case dialect.MySQL:
-		rows, err = texts(ctx, d.pool, 1, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE "+
-			"EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())", name, space)
-	default:
-		rows, err = texts(ctx, d.pool, 1, "SELECT name FROM "+d.master(space)+
-			" WHERE type = 'trigger' AND lower(tbl_name) = lower(?)", name)
-	}
+	rows, err := d.catalog(ctx, d.pool, table, map[dialect.Kind]string{
+		dialect.PostgreSQL: "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal",
+		dialect.MySQL: "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND " +
+			"EVENT_OBJECT_SCHEMA" + inSchema,
+		dialect.SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'trigger' AND tbl_name = ? " +
+			"COLLATE NOCASE",
+	})
 	for _, row := range rows {
 		names = append(names, row[0])
 	}
 	return names, err
 }
 
-// master is the catalog of SQLite.
-func (d *database) master(space string) string {
-	if space == "" {
-		space = "main"
+// columnsOf reads the columns of a table from the catalog, without those that the database computes.
+func (d *database) columnsOf(
+	ctx context.Context, q gorm.ConnPool, table string,
+) (columns []column, err error) {
+	rows, err := d.catalog(ctx, q, table, map[dialect.Kind]string{
+		dialect.PostgreSQL: "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
+			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+		dialect.MySQL: "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND " +
+			"TABLE_SCHEMA" + inSchema + " AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION",
+		dialect.SQLite: "SELECT name, '' FROM pragma_table_xinfo(?, 'main') WHERE hidden = 0",
+	})
+	for _, row := range rows {
+		columns = append(columns, column{row[0], strings.ToLower(row[1])})
 	}
-	return d.Quote(space) + ".sqlite_master"
+	if err == nil && columns == nil {
+		err = fmt.Errorf("%w: the table %s is not there", errs.ErrSharding, table)
+	}
+	return columns, err
 }
 
 // exactly returns an expression for the exact value of a column, and whether that is text.
@@ -275,35 +311,4 @@ func (d *database) impatiently(ctx context.Context, c *sql.Conn, do func() error
 		}
 	}
 	return errors.Join(err, killed)
-}
-
-// columnsOf reads the columns of a table from the catalog, without those that the database computes.
-func (d *database) columnsOf(
-	ctx context.Context, q gorm.ConnPool, table string,
-) (columns []column, err error) {
-	space, name := splitName(table)
-	query := "SELECT name, '' FROM pragma_table_xinfo(?, ?) WHERE hidden = 0"
-	args := []any{name, space}
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		query = "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
-			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
-		args = []any{d.Quoted(table)}
-	case dialect.MySQL:
-		query = "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND " +
-			"TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND COALESCE(GENERATION_EXPRESSION, '') = '' " +
-			"ORDER BY ORDINAL_POSITION"
-	default:
-		if space == "" {
-			args[1] = "main"
-		}
-	}
-	rows, err := texts(ctx, q, 2, query, args...)
-	for _, row := range rows {
-		columns = append(columns, column{row[0], strings.ToLower(row[1])})
-	}
-	if err == nil && columns == nil {
-		err = fmt.Errorf("%w: the table %s is not there", errs.ErrSharding, table)
-	}
-	return columns, err
 }

@@ -42,12 +42,17 @@ type Job struct {
 	// Name tells the job from every other one in its databases, of before and of later. It has at most 20
 	// letters, digits and underscores, because names of triggers begin with it.
 	Name     string
-	From, To []Entry
+	From, To []shardmap.Entry
+	// Databases are those that the entries have numbers of.
+	Databases []*gorm.DB
+	// Tables returns the tables of an entry, those of the same models in the same order for all entries. The
+	// column of a table tells the shard of a row. Several rows may have the same value there.
+	Tables func(shardmap.Entry) []shardmap.Table
+	// Make makes the tables of an entry that are not there yet.
+	Make func(context.Context, shardmap.Entry) error
 	// Mask has the bits of a key that are the sequence, of which a class is the remainder.
 	Mask int64
 	Map  Map
-	// Make makes the tables of To that are not there yet.
-	Make func(ctx context.Context) error
 
 	Chunk         int           // rows or keys of one transaction; the default is 1000
 	RowsPerSecond int           // that are copied at most; 0 is no limit
@@ -55,15 +60,6 @@ type Job struct {
 	Progress      func(Progress)
 
 	reached func(step) // tells a test where the job is
-}
-
-// Entry is a shard: where the rows of a class are.
-type Entry struct {
-	shardmap.Class
-	DB *gorm.DB
-	// Tables are those of the same models in the same order in all entries of a job. The column of a table
-	// tells the shard of a row. Several rows may have the same value there.
-	Tables []shardmap.Table
 }
 
 // Map is what a job changes in the shard map. Each function does nothing if it has been done, and is an error
@@ -107,7 +103,7 @@ type machine struct {
 
 // side is an entry.
 type side struct {
-	*Entry
+	shardmap.Entry
 	d      *database
 	tables []*table
 	begin  string // of the names of all that the job makes beside the tables
@@ -153,16 +149,16 @@ func (j *Job) open() (*machine, error) {
 	if j.reached == nil {
 		j.reached = func(step) {}
 	}
-	for _, of := range [...]struct {
-		entries []Entry
+	for _, part := range [...]struct {
+		entries []shardmap.Entry
 		sides   *[]*side
 	}{{j.To, &m.to}, {j.From, &m.from}} {
-		for i := range of.entries {
-			s, err := m.openSide(&of.entries[i], i)
+		for i, e := range part.entries {
+			s, err := m.openSide(e, i)
 			if err != nil {
 				return nil, err
 			}
-			*of.sides = append(*of.sides, s)
+			*part.sides = append(*part.sides, s)
 		}
 	}
 	m.home = m.to[0].d
@@ -184,15 +180,19 @@ func (j *Job) open() (*machine, error) {
 	return m, nil
 }
 
-func (m *machine) openSide(e *Entry, i int) (*side, error) {
+func (m *machine) openSide(e shardmap.Entry, i int) (*side, error) {
+	if e.Database >= len(m.Databases) {
+		return nil, fmt.Errorf("%w: shard %s is in database %d, and this router has %d", errs.ErrSharding,
+			e.Class, e.Database, len(m.Databases))
+	}
 	s := &side{Entry: e, begin: fmt.Sprintf("snowflake_%s_%d", m.Name, i)}
 	for _, d := range m.dbs {
-		if d.db.ConnPool == e.DB.ConnPool {
+		if d.db.ConnPool == m.Databases[e.Database].ConnPool {
 			s.d = d
 		}
 	}
 	if s.d == nil {
-		d, err := openDatabase(e.DB)
+		d, err := openDatabase(m.Databases[e.Database])
 		if err != nil {
 			return nil, err
 		}
@@ -202,14 +202,16 @@ func (m *machine) openSide(e *Entry, i int) (*side, error) {
 		}
 		s.d, m.dbs = d, append(m.dbs, d)
 	}
-	s.keys = beside(e.Tables[0].Name, s.begin+"_keys")
-	for n, of := range e.Tables {
-		if of.Column == "" {
+	for n, named := range m.Tables(e) {
+		if named.Column == "" {
 			return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
-				errs.ErrSharding, of.Base)
+				errs.ErrSharding, named.Base)
 		}
-		s.tables = append(s.tables, &table{Table: of, side: s, n: n, now: of.Name, away: awayName(of.Name)})
+		s.tables = append(s.tables, &table{
+			Table: named, side: s, n: n, now: named.Name, away: awayName(named.Name),
+		})
 	}
+	s.keys = beside(s.tables[0].Name, s.begin+"_keys")
 	return s, nil
 }
 
@@ -220,18 +222,18 @@ func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	at, err := m.phaseNow(ctx)
-	if err == nil && at == "" { // Nothing is made yet, not even the journal.
+	current, err := m.phaseNow(ctx)
+	if err == nil && current == "" { // Nothing is made yet, not even the journal.
 		err = (&checker{m}).check(ctx)
 	}
 	if err == nil {
-		at, err = m.take(ctx)
+		current, err = m.take(ctx)
 	}
 	m.reached(stepTaken)
 	if err != nil {
 		return 0, m.failed("beginning", err)
 	}
-	switch at {
+	switch current {
 	case phaseDropping:
 		return 0, fmt.Errorf("%w: job %s is being dropped: call Drop again", errs.ErrSharding, m.Name)
 	case phaseReplacing, phaseCut:
@@ -298,8 +300,10 @@ func (m *machine) prepare(ctx context.Context) error {
 		if err := (&checker{m}).check(ctx); err != nil {
 			return err
 		}
-		if err := m.Make(ctx); err != nil {
-			return err
+		for _, s := range m.to {
+			if err := m.Make(ctx, s.Entry); err != nil {
+				return err
+			}
 		}
 		m.reached(stepMade)
 	}
@@ -339,8 +343,8 @@ func (j *Job) Drop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := m.take(ctx)
-	if err == nil && (at == phaseReplacing || at == phaseCut) {
+	current, err := m.take(ctx)
+	if err == nil && (current == phaseReplacing || current == phaseCut) {
 		err = fmt.Errorf("%w: the cutover is over, so the way back is another job", errs.ErrSharding)
 	}
 	if err == nil {
@@ -357,7 +361,7 @@ func (j *Job) Drop(ctx context.Context) error {
 
 // end drops tables that nobody reads, removes what the job has made beside them, and forgets the job.
 func (m *machine) end(ctx context.Context, sides []*side) error {
-	err := m.fenced(ctx, func(on held) error { return m.dropTables(ctx, on, sides) })
+	err := m.fenced(ctx, func(h held) error { return m.dropTables(ctx, h, sides) })
 	for _, s := range m.from {
 		if err == nil {
 			err = (&capturer{m}).release(ctx, s)
@@ -375,13 +379,13 @@ func (j *Job) Clean(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := m.phaseNow(ctx)
+	current, err := m.phaseNow(ctx)
 	switch {
 	case err != nil:
 		return m.failed("cleaning", err)
-	case at == "":
+	case current == "":
 		return nil
-	case at != phaseCut:
+	case current != phaseCut:
 		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding,
 			m.Name)
 	}
@@ -418,7 +422,7 @@ func (m *machine) checkLate(ctx context.Context, s *side) error {
 }
 
 // dropTables drops the tables of some entries that are there, whatever foreign keys they have to each other.
-func (m *machine) dropTables(ctx context.Context, on held, sides []*side) error {
+func (m *machine) dropTables(ctx context.Context, h held, sides []*side) error {
 	for _, s := range sides {
 		var names []string
 		for _, t := range s.tables {
@@ -428,7 +432,7 @@ func (m *machine) dropTables(ctx context.Context, on held, sides []*side) error 
 			names = []string{strings.Join(names, ", ")} // It drops both ends of a foreign key only together.
 		}
 		for _, name := range names {
-			if err := run(ctx, on[s.d], "DROP TABLE IF EXISTS "+name); err != nil {
+			if err := run(ctx, h[s.d], "DROP TABLE IF EXISTS "+name); err != nil {
 				return err
 			}
 			m.reached(stepDropped)

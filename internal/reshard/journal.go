@@ -40,7 +40,7 @@ type record struct {
 func (m *machine) id() string { return m.Name + "/0" }
 
 // take makes the journals, and takes the job over. It returns the phase.
-func (m *machine) take(ctx context.Context) (at phase, err error) {
+func (m *machine) take(ctx context.Context) (current phase, err error) {
 	ids := map[*database][]string{m.home: {m.id()}}
 	for _, mv := range m.moves {
 		ids[mv.to.side.d] = append(ids[mv.to.side.d], mv.id)
@@ -59,12 +59,12 @@ func (m *machine) take(ctx context.Context) (at phase, err error) {
 				into, unless := d.InsertUnlessThere(d.journal, names)
 				s := dialect.Write(d.Kind, into, "VALUES (").
 					BindAll(id, m.owner, string(phaseCopying), int64(math.MinInt64), int64(0)).Add(")", unless)
-				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+				if err := execute(ctx, q, s); err != nil {
 					return err
 				}
 				s = dialect.Write(d.Kind, "UPDATE ", d.journal, " SET owner = ").Bind(m.owner).
 					Add(" WHERE id = ").Bind(id)
-				if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+				if err := execute(ctx, q, s); err != nil {
 					return err
 				}
 			}
@@ -78,13 +78,13 @@ func (m *machine) take(ctx context.Context) (at phase, err error) {
 }
 
 // phaseNow reads the phase. It is empty if there is no job of this name.
-func (m *machine) phaseNow(ctx context.Context) (at phase, err error) {
+func (m *machine) phaseNow(ctx context.Context) (current phase, err error) {
 	query := "SELECT phase FROM " + m.home.journal + " WHERE id = " + m.home.Bind(1)
-	err = m.home.pool.QueryRowContext(ctx, query, m.id()).Scan(&at)
+	err = m.home.pool.QueryRowContext(ctx, query, m.id()).Scan(&current)
 	if errors.Is(err, sql.ErrNoRows) || dialect.Missing(err) {
 		return "", nil
 	}
-	return at, err
+	return current, err
 }
 
 // hold locks a row of the journal until the end of a transaction, and refuses to go on if another process has
@@ -92,7 +92,7 @@ func (m *machine) phaseNow(ctx context.Context) (at phase, err error) {
 func (m *machine) hold(ctx context.Context, d *database, q gorm.ConnPool, id string) (r record, err error) {
 	// It writes first, because a read might see the row as it was when the transaction began.
 	s := dialect.Write(d.Kind, "UPDATE ", d.journal, " SET phase = phase WHERE id = ").Bind(id)
-	if _, err := q.ExecContext(ctx, s.String(), s.Args...); err != nil {
+	if err := execute(ctx, q, s); err != nil {
 		return r, err
 	}
 	query := "SELECT owner, phase, last_key, copied FROM " + d.journal + " WHERE id = " + d.Bind(1)
@@ -108,55 +108,54 @@ func (m *machine) hold(ctx context.Context, d *database, q gorm.ConnPool, id str
 func (m *machine) save(ctx context.Context, d *database, q gorm.ConnPool, id string, r record) error {
 	s := dialect.Write(d.Kind, "UPDATE ", d.journal, " SET phase = ").Bind(string(r.phase)).
 		Add(", last_key = ").Bind(r.last).Add(", copied = ").Bind(r.copied).Add(" WHERE id = ").Bind(id)
-	_, err := q.ExecContext(ctx, s.String(), s.Args...)
-	return err
+	return execute(ctx, q, s)
 }
 
 // note writes the phase that begins.
-func (m *machine) note(ctx context.Context, at phase) error {
-	return m.home.transaction(ctx, func(q gorm.ConnPool) error { return m.noteIn(ctx, q, at) })
+func (m *machine) note(ctx context.Context, next phase) error {
+	return m.home.transaction(ctx, func(q gorm.ConnPool) error { return m.noteIn(ctx, q, next) })
 }
 
-func (m *machine) noteIn(ctx context.Context, q gorm.ConnPool, at phase) error {
+func (m *machine) noteIn(ctx context.Context, q gorm.ConnPool, next phase) error {
 	r, err := m.hold(ctx, m.home, q, m.id())
 	if err != nil {
 		return err
 	}
-	r.phase = at
+	r.phase = next
 	return m.save(ctx, m.home, q, m.id(), r)
 }
 
 // fenced changes tables while no other process can take the job over. The connections that it gives to do are
 // those on which no foreign key is checked, or the transaction itself where a database has one writer.
-func (m *machine) fenced(ctx context.Context, do func(on held) error) error {
+func (m *machine) fenced(ctx context.Context, do func(h held) error) error {
 	return m.home.transaction(ctx, func(q gorm.ConnPool) error {
 		if _, err := m.hold(ctx, m.home, q, m.id()); err != nil {
 			return err
 		}
-		on := held{}
+		h := held{}
 		if m.home.Kind != dialect.MySQL { // where such a statement would end the transaction
-			on[m.home] = q
+			h[m.home] = q
 		}
 		asTheyAre := func(_ *database, c *sql.Conn, next func(gorm.ConnPool) error) error { return next(c) }
-		return m.onConnections(ctx, m.dbs, on, asTheyAre, func() error { return do(on) })
+		return m.onConnections(ctx, m.dbs, h, asTheyAre, func() error { return do(h) })
 	})
 }
 
 // onConnections opens a connection to each database that has none yet, and lets begin prepare it.
 func (m *machine) onConnections(
-	ctx context.Context, dbs []*database, on held,
+	ctx context.Context, dbs []*database, h held,
 	begin func(d *database, c *sql.Conn, next func(q gorm.ConnPool) error) error, do func() error,
 ) error {
 	if len(dbs) == 0 {
 		return do()
 	}
-	next := func() error { return m.onConnections(ctx, dbs[1:], on, begin, do) }
-	if on[dbs[0]] != nil {
+	next := func() error { return m.onConnections(ctx, dbs[1:], h, begin, do) }
+	if h[dbs[0]] != nil {
 		return next()
 	}
 	return dbs[0].onConnection(ctx, func(c *sql.Conn) error {
 		return begin(dbs[0], c, func(q gorm.ConnPool) error {
-			on[dbs[0]] = q
+			h[dbs[0]] = q
 			return next()
 		})
 	})
@@ -179,7 +178,7 @@ func (m *machine) forget(ctx context.Context) error {
 			continue
 		}
 		s := dialect.Write(d.Kind, "DELETE FROM ", d.journal, " WHERE id").In(ids)
-		if _, err := d.pool.ExecContext(ctx, s.String(), s.Args...); err != nil {
+		if err := execute(ctx, d.pool, s); err != nil {
 			return err
 		}
 	}

@@ -204,7 +204,7 @@ func (s *side) inTheWay(ctx context.Context) string {
 	default:
 		return "It is one of another connection to the file"
 	}
-	rows, err := texts(ctx, d.pool, 1, query)
+	rows, err := texts(ctx, d.pool, query)
 	if err != nil {
 		return "A login with the right PROCESS finds it in information_schema.innodb_trx"
 	}

@@ -325,14 +325,14 @@ func TestARowOfAStrangerInANewTableIsNamedBeforeTheCutover(t *testing.T) {
 				w.fill(300)
 				// The first row comes before the rows around its key are copied, and the second one after that.
 				strangers := map[step]int64{stepMade: 1001, stepDrained: 2001}
-				e := w.job.To[0]
+				e := w.to[0]
 				w.job.reached = func(s step) {
 					key, found := strangers[s]
 					if !found {
 						return
 					}
 					delete(strangers, s)
-					must(t, e.DB.Exec(fmt.Sprintf("INSERT INTO %s (id, name) VALUES (%d, 'v0')", e.Tables[0].Name, key)).Error,
+					must(t, e.db.Exec(fmt.Sprintf("INSERT INTO %s (id, name) VALUES (%d, 'v0')", e.tables[0].Name, key)).Error,
 						"a row of a stranger")
 				}
 				for _, key := range []int64{1001, 2001} {
@@ -342,15 +342,15 @@ func TestARowOfAStrangerInANewTableIsNamedBeforeTheCutover(t *testing.T) {
 					}
 					_, err := w.job.Run(t.Context())
 					stop()
-					says(t, err, e.Tables[0].Name, fmt.Sprint(key), "before the cutover", "delete it from")
+					says(t, err, e.tables[0].Name, fmt.Sprint(key), "before the cutover", "delete it from")
 					w.check(false)
 					var there int64
-					must(t, e.DB.Raw(fmt.Sprintf("SELECT COUNT(*) FROM %s WHERE id = %d", e.Tables[0].Name, key)).Scan(&there).Error,
+					must(t, e.db.Raw(fmt.Sprintf("SELECT COUNT(*) FROM %s WHERE id = %d", e.tables[0].Name, key)).Scan(&there).Error,
 						"the row of the stranger")
 					if there != 1 {
 						t.Errorf("there are %d rows with the key %d", there, key)
 					}
-					must(t, e.DB.Exec(fmt.Sprintf("DELETE FROM %s WHERE id = %d", e.Tables[0].Name, key)).Error, "the remedy")
+					must(t, e.db.Exec(fmt.Sprintf("DELETE FROM %s WHERE id = %d", e.tables[0].Name, key)).Error, "the remedy")
 				}
 				_, err := w.job.Run(t.Context())
 				must(t, err, "Run")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,9 +47,10 @@ var (
 // world has the tables of a job, and programs that write to them.
 type world struct {
 	testing.TB
-	kind kind
-	dbs  []*gorm.DB // the new tables are in the last ones
-	job  *Job
+	kind     kind
+	dbs      []*gorm.DB // the new tables are in the last ones
+	job      *Job
+	from, to []entry
 
 	started int // how often writers were
 	mu      sync.Mutex
@@ -77,29 +79,31 @@ func (m testMap) Replace(ctx context.Context, tx *gorm.DB) error {
 func newWorld(t testing.TB, k kind, dbs []*gorm.DB) *world {
 	t.Helper()
 	w := &world{TB: t, kind: k, dbs: dbs, rows: map[int64]string{}}
-	w.job = &Job{Name: "t1", Mask: mask, Map: testMap{w}, Chunk: 100}
 	last := len(dbs) - 1
 	for i, c := range k.from {
-		w.job.From = append(w.job.From, w.entry(dbs[0], c, fmt.Sprintf("_%02d", c[0]*10+i)))
+		w.from = append(w.from, newEntry(dbs, 0, c, fmt.Sprintf("_%02d", c[0]*10+i)))
 	}
 	for i, c := range k.to {
-		w.job.To = append(w.job.To, w.entry(dbs[min(i, last)+max(0, last+1-len(k.to))], c, fmt.Sprintf("_%02d_g1", c[0])))
+		w.to = append(w.to, newEntry(dbs, min(i, last)+max(0, last+1-len(k.to)), c, fmt.Sprintf("_%02d_g1", c[0])))
 	}
-	w.job.Make = func(ctx context.Context) error {
-		for _, e := range w.job.To {
-			if err := w.makeTables(ctx, e); err != nil {
-				return err
-			}
-		}
-		return nil
+	w.job = &Job{
+		Name: "t1", Mask: mask, Map: testMap{w}, Chunk: 100, Databases: dbs,
+		Tables: func(e shardmap.Entry) []shardmap.Table { return w.of(e).tables },
+		Make:   func(ctx context.Context, e shardmap.Entry) error { return w.of(e).make(ctx) },
+	}
+	for _, e := range w.from {
+		w.job.From = append(w.job.From, e.Entry)
+	}
+	for _, e := range w.to {
+		w.job.To = append(w.job.To, e.Entry)
 	}
 	if dbs[0].Migrator().HasTable("test_map") {
 		return w
 	}
 	must(t, dbs[0].Exec("CREATE TABLE test_map (closed integer NOT NULL, replaced integer NOT NULL)").Error, "the map")
 	must(t, dbs[0].Exec("INSERT INTO test_map VALUES (0, 0)").Error, "the map")
-	for _, e := range w.job.From {
-		must(t, w.makeTables(t.Context(), e), "the old tables")
+	for _, e := range w.from {
+		must(t, e.make(t.Context()), "the old tables")
 	}
 	return w
 }
@@ -115,27 +119,49 @@ func open(t testing.TB, target dbtest.Target, k kind) (dsns []string, dbs []*gor
 	return dsns, dbs
 }
 
-func (w *world) entry(db *gorm.DB, class [2]int, suffix string) Entry {
-	return Entry{DB: db, Class: shardmap.Class{Residue: class[0], Modulus: class[1]}, Tables: []shardmap.Table{
+// entry is a shard with its tables.
+type entry struct {
+	shardmap.Entry
+	db     *gorm.DB
+	tables []shardmap.Table
+}
+
+func newEntry(dbs []*gorm.DB, database int, class [2]int, suffix string) entry {
+	e := entry{db: dbs[database], tables: []shardmap.Table{
 		{Name: "orders" + suffix, Column: "id"}, {Name: "items" + suffix, Column: "id"},
 		{Name: "tags" + suffix, Column: "order_id"},
 	}}
+	e.Class, e.Database = shardmap.Class{Residue: class[0], Modulus: class[1]}, database
+	if strings.HasSuffix(suffix, "_g1") {
+		e.Generation = 1
+	}
+	return e
 }
 
-func (w *world) makeTables(ctx context.Context, e Entry) error {
+// of returns an entry with its tables.
+func (w *world) of(e shardmap.Entry) entry {
+	for _, other := range slices.Concat(w.from, w.to) {
+		if other.Entry == e {
+			return other
+		}
+	}
+	panic("another entry")
+}
+
+func (e entry) make(ctx context.Context) error {
 	check := func(column string) string {
 		return fmt.Sprintf("CHECK (%s > 0 AND %[1]s %% %d = %d)", column, e.Modulus, e.Residue)
 	}
-	bytes := map[string]string{"postgres": "bytea", "mysql": "blob", "sqlite": "blob"}[e.DB.Name()]
+	bytes := map[string]string{"postgres": "bytea", "mysql": "blob", "sqlite": "blob"}[e.db.Name()]
 	for _, statement := range []string{
-		"CREATE TABLE IF NOT EXISTS " + e.Tables[0].Name + " (id bigint PRIMARY KEY, name varchar(50), email varchar(50) UNIQUE, " +
+		"CREATE TABLE IF NOT EXISTS " + e.tables[0].Name + " (id bigint PRIMARY KEY, name varchar(50), email varchar(50) UNIQUE, " +
 			"amount decimal(12,3), content " + bytes + ", " + check("id") + ")",
-		"CREATE TABLE IF NOT EXISTS " + e.Tables[1].Name + " (id bigint PRIMARY KEY, order_id bigint NOT NULL, note varchar(50), " +
+		"CREATE TABLE IF NOT EXISTS " + e.tables[1].Name + " (id bigint PRIMARY KEY, order_id bigint NOT NULL, note varchar(50), " +
 			check("id") + ")",
-		"CREATE TABLE IF NOT EXISTS " + e.Tables[2].Name + " (order_id bigint NOT NULL, tag varchar(20) NOT NULL, " +
+		"CREATE TABLE IF NOT EXISTS " + e.tables[2].Name + " (order_id bigint NOT NULL, tag varchar(20) NOT NULL, " +
 			"PRIMARY KEY (order_id, tag), " + check("order_id") + ")",
 	} {
-		if err := e.DB.WithContext(ctx).Exec(statement).Error; err != nil {
+		if err := e.db.WithContext(ctx).Exec(statement).Error; err != nil {
 			return err
 		}
 	}
@@ -161,10 +187,10 @@ func (w *world) isCut(ctx context.Context) (bool, error) {
 }
 
 // place returns the entry of a key.
-func (w *world) place(key int64, cut bool) Entry {
-	entries := w.job.From
+func (w *world) place(key int64, cut bool) entry {
+	entries := w.from
 	if cut {
-		entries = w.job.To
+		entries = w.to
 	}
 	for _, e := range entries {
 		if int(key&mask)%e.Modulus == e.Residue {
@@ -205,8 +231,8 @@ func (w *world) fill(n int) {
 			fmt.Sprintf("(%d, '%s', 'mail%d', 1.5, '%s')", key, text, key, text),
 			fmt.Sprintf("(%d, %d, '%s')", key, key, text), fmt.Sprintf("(%d, '%s'), (%d, 'second')", key, text, key),
 		} {
-			rows[e.Tables[j].Name] = append(rows[e.Tables[j].Name], values)
-			at[e.Tables[j].Name] = e.DB
+			rows[e.tables[j].Name] = append(rows[e.tables[j].Name], values)
+			at[e.tables[j].Name] = e.db
 		}
 	}
 	for table, values := range rows {
@@ -288,8 +314,8 @@ func (o *writer) step() error {
 		}
 	}
 	since := time.Now()
-	err := o.acknowledged(func(e Entry, tx *gorm.DB) error {
-		orders, items, tags := e.Tables[0].Name, e.Tables[1].Name, e.Tables[2].Name
+	err := o.acknowledged(func(e entry, tx *gorm.DB) error {
+		orders, items, tags := e.tables[0].Name, e.tables[1].Name, e.tables[2].Name
 		var statements []string
 		insert := fmt.Sprintf("INTO %s VALUES (%d, '%s', 'mail%d', 1.5, '%s')", orders, key, text, key, text)
 		children := []string{
@@ -375,10 +401,10 @@ func (o *writer) step() error {
 }
 
 // acknowledged runs a transaction where the key is, and again where the map says if the table is gone.
-func (o *writer) acknowledged(do func(e Entry, tx *gorm.DB) error, key int64) error {
+func (o *writer) acknowledged(do func(e entry, tx *gorm.DB) error, key int64) error {
 	for {
 		e := o.place(key, o.cut)
-		err := e.DB.WithContext(context.Background()).Transaction(func(tx *gorm.DB) error { return do(e, tx) })
+		err := e.db.WithContext(context.Background()).Transaction(func(tx *gorm.DB) error { return do(e, tx) })
 		switch {
 		case err == nil:
 			return nil
@@ -398,9 +424,9 @@ func (o *writer) acknowledged(do func(e Entry, tx *gorm.DB) error, key int64) er
 // check compares all tables with what was acknowledged.
 func (w *world) check(cut bool) {
 	w.Helper()
-	entries := w.job.From
+	entries := w.from
 	if cut {
-		entries = w.job.To
+		entries = w.to
 	}
 	seen := map[int64]int{}
 	wrong := 0
@@ -415,7 +441,7 @@ func (w *world) check(cut bool) {
 				ID, OrderID     int64
 				Name, Note, Tag string
 			}
-			must(w, e.DB.Raw(query+e.Tables[i].Name).Scan(&rows).Error, "reading")
+			must(w, e.db.Raw(query+e.tables[i].Name).Scan(&rows).Error, "reading")
 			for _, r := range rows {
 				if r.Tag == "second" {
 					seen[r.OrderID]++
@@ -424,10 +450,10 @@ func (w *world) check(cut bool) {
 				key, text := r.ID+r.OrderID, r.Name+r.Note+r.Tag
 				seen[key]++
 				if int(key&mask)%e.Modulus != e.Residue {
-					report("%d is misplaced in %s", key, e.Tables[i].Name)
+					report("%d is misplaced in %s", key, e.tables[i].Name)
 				}
 				if w.rows[key] != text {
-					report("%d in %s has %q, want %q", key, e.Tables[i].Name, text, w.rows[key])
+					report("%d in %s has %q, want %q", key, e.tables[i].Name, text, w.rows[key])
 				}
 			}
 		}

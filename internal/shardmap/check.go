@@ -58,12 +58,12 @@ func newShardCheck(
 		Name: checkName(table, column, shards, shard), Begin: checkNameBegin(table, column),
 		Shard: shard, Shards: shards, Column: b.String(),
 	}
-	of := fmt.Sprintf("%s %% %d = %d", b.String(), shards, shard)
+	condition := fmt.Sprintf("%s %% %d = %d", b.String(), shards, shard)
 	if shards&(shards-1) != 0 {
-		of = fmt.Sprintf("(%s & %d) %% %d = %d", b.String(), l.MaxSequence(), shards, shard)
+		condition = fmt.Sprintf("(%s & %d) %% %d = %d", b.String(), l.MaxSequence(), shards, shard)
 	}
 	// A negative number is not an ID, but its remainder may be that of an ID.
-	c.Expression = b.String() + " > 0 AND " + of
+	c.Expression = b.String() + " > 0 AND " + condition
 	if role == checkReference {
 		c.Expression += " OR " + b.String() + " = 0"
 	}

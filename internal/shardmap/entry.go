@@ -3,6 +3,7 @@ package shardmap
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,73 +59,53 @@ func (e Entry) open() Entry {
 	return e
 }
 
-// isPlain reports whether the entry is one of the record's own number of shards.
-func (e Entry) isPlain(first int) bool { return e.Generation == 0 && e.Modulus == first }
-
 // formatEntries is the text of the entries in the column held.
 func formatEntries(entries []Entry, first int) string {
+	isPlain := func(e Entry) bool { return e.Generation == 0 && e.Modulus == first && !e.Closed }
 	var parts []string
-	from, to := -1, -2 // the run of consecutive shards under way
-	end := func() {
-		switch {
-		case from > to:
-		case from == to:
-			parts = append(parts, strconv.Itoa(from))
-		default:
-			parts = append(parts, fmt.Sprintf("%d-%d", from, to))
+	for len(entries) > 0 {
+		e, n := entries[0], 1
+		for n < len(entries) && isPlain(e) && isPlain(entries[n]) && entries[n].Residue == e.Residue+n {
+			n++
 		}
-		from, to = -1, -2
-	}
-	for _, e := range entries {
-		if e.isPlain(first) && !e.Closed {
-			if e.Residue != to+1 || from < 0 {
-				end()
-				from = e.Residue
-			}
-			to = e.Residue
-			continue
-		}
-		end()
 		text := strconv.Itoa(e.Residue)
-		if !e.isPlain(first) {
+		switch {
+		case n > 1:
+			text += fmt.Sprintf("-%d", e.Residue+n-1)
+		case e.Generation > 0 || e.Modulus != first:
 			text += fmt.Sprintf("/%d.%d", e.Modulus, e.Generation)
 		}
 		if e.Closed {
 			text += "!"
 		}
-		parts = append(parts, text)
+		parts, entries = append(parts, text), entries[n:]
 	}
-	end()
 	return strings.Join(parts, ",")
 }
 
+// entryText is an entry, or a run of consecutive ones, in the column held.
+var entryText = regexp.MustCompile(`^(\d{1,9})(?:-(\d{1,9})|/(\d{1,9})\.(\d{1,9}))?(!?)$`)
+
 // readEntries is the inverse of formatEntries.
-func readEntries(held string, first, database int) ([]Entry, error) {
-	var entries []Entry
+func readEntries(held string, first, database int) (entries []Entry, err error) {
 	if held == "" {
 		return nil, nil
 	}
 	for part := range strings.SplitSeq(held, ",") {
-		text, closed := strings.CutSuffix(part, "!")
-		e := Entry{Class{0, first}, 0, database, closed}
-		numbers, of, explicit := strings.Cut(text, "/")
-		begin, last, isRun := strings.Cut(numbers, "-")
-		var failures [4]error
-		var end int
-		e.Residue, failures[0] = strconv.Atoi(begin)
-		end = e.Residue
-		if isRun {
-			end, failures[1] = strconv.Atoi(last)
+		found := entryText.FindStringSubmatch(part)
+		number := func(i, otherwise int) int {
+			if found == nil || found[i] == "" {
+				return otherwise
+			}
+			n, _ := strconv.Atoi(found[i])
+			return n
 		}
-		if explicit {
-			modulus, generation, _ := strings.Cut(of, ".")
-			e.Modulus, failures[2] = strconv.Atoi(modulus)
-			e.Generation, failures[3] = strconv.Atoi(generation)
-		}
-		if failures != [4]error{} || e.Residue < 0 || end >= e.Modulus || e.Generation < 0 || isRun && explicit {
+		e := Entry{Class{number(1, 0), number(3, first)}, number(4, 0), database, strings.HasSuffix(part, "!")}
+		last := number(2, e.Residue)
+		if found == nil || last >= e.Modulus {
 			return nil, fmt.Errorf("the entry %q is none that this version of the module can read", part)
 		}
-		for ; e.Residue <= end; e.Residue++ {
+		for ; e.Residue <= last; e.Residue++ {
 			entries = append(entries, e)
 		}
 	}
@@ -207,7 +188,7 @@ func (t *Topology) EntryOf(c Class) (Entry, error) {
 func (t *Topology) Entry(shard int) Entry { return t.entries[shard] }
 
 // setEntries makes a topology use entries that are sorted and have all IDs.
-func (t *Topology) setEntries(entries []Entry) {
+func (t *Topology) setEntries(entries []Entry) error {
 	t.entries, t.ShardCount, t.Place, t.index = entries, len(entries), nil, nil
 	common := commonModulus(entries)
 	if common != len(entries) {
@@ -220,7 +201,12 @@ func (t *Topology) setEntries(entries []Entry) {
 				t.index[residue] = int32(shard) //nolint:gosec // A sequence has far fewer numbers.
 			}
 		}
+		if spread := t.Engine.Generator().Shards(); spread%e.Modulus != 0 {
+			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
+				"spreads its IDs: pass WithShards(%[2]d) to snowflakeplugin.New", e.Class, e.Modulus, spread)
+		}
 	}
+	return nil
 }
 
 // checkModulus refuses a modulus by which IDs do not spread evenly.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -44,13 +43,14 @@ type Change struct {
 
 // newChange names the resharding that replaces entries by others. No other one of the same router has the
 // name.
-func newChange(t *Topology, from, to []Entry) Change {
+func newChange(t *Topology, old, fresh []Entry) Change {
 	c := Change{Registry{t}, Job{
-		Base: t.shardedTables()[0], From: from, To: to, Old: placedEntries(from), New: placedEntries(to),
+		Base: t.shardedTables()[0], From: old, To: fresh, Old: placedEntries(old), New: placedEntries(fresh),
 	}}
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(c.Base + " " + c.New))
-	c.Name = fmt.Sprintf("g%d_%d_%d_%04x", to[0].Generation, to[0].Modulus, to[0].Residue, sum.Sum32()&0xffff)
+	first := fresh[0]
+	c.Name = fmt.Sprintf("g%d_%d_%d_%04x", first.Generation, first.Modulus, first.Residue, sum.Sum32()&0xffff)
 	return c
 }
 
@@ -69,11 +69,11 @@ func readPlaced(text string) (entries []Entry, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("the entry %q: %w", part, err)
 		}
-		of, err := readEntries(held, 1, database)
+		placed, err := readEntries(held, 1, database)
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, of...)
+		entries = append(entries, placed...)
 	}
 	return entries, nil
 }
@@ -140,27 +140,14 @@ func (c Change) IsOver() bool { return c.isOver(c.entries) }
 
 // Begin records the resharding.
 func (c Change) Begin(ctx context.Context) error {
-	return c.inJobs(ctx, func(tx *gorm.DB) error {
-		if err := AutoMigrate(tx, &Job{}); err != nil {
-			return err
-		}
-		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&c.Job).Error
-	})
+	return c.insert(ctx, c.To[0].Database, JobsTable, &Job{}, &c.Job)
 }
 
 // Forget removes the record of the resharding.
 func (c Change) Forget(ctx context.Context) error {
-	return c.inJobs(ctx, func(tx *gorm.DB) error { return tx.Where("name = ?", c.Name).Delete(&Job{}).Error })
-}
-
-// inJobs calls do with a handle for the table that has the record of the resharding.
-func (c Change) inJobs(ctx context.Context, do func(tx *gorm.DB) error) error {
-	database := c.To[0].Database
-	table := InternalTable(c.Databases[database], JobsTable)
-	if err := do(c.PlainOn(ctx, database, table).Session(&gorm.Session{})); err != nil {
-		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
-	}
-	return nil
+	return c.within(ctx, c.To[0].Database, JobsTable, func(tx *gorm.DB) error {
+		return tx.Where("name = ?", c.Name).Delete(&Job{}).Error
+	})
 }
 
 // Close marks the old entries as closed.

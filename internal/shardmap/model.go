@@ -26,7 +26,7 @@ type Model struct {
 // joinTable is a table that GORM makes for a many-to-many relation.
 type joinTable struct {
 	Base     string // its name without a shard number
-	of       reflect.Type
+	row      reflect.Type
 	relation *schema.Relationship
 	checked  []checkedColumn
 }
@@ -38,7 +38,7 @@ type broadcastModel struct{ model any }
 func Broadcast(model any) any { return broadcastModel{model} }
 
 // parseModel reads what GORM knows of a model. The key is left to the caller.
-func parseModel(i int, given any, db *gorm.DB, entries []Entry) (*Model, error) {
+func parseModel(i int, given any, db *gorm.DB) (*Model, error) {
 	m := &Model{}
 	if b, ok := given.(broadcastModel); ok {
 		given, m.Broadcast = b.model, true
@@ -49,17 +49,22 @@ func parseModel(i int, given any, db *gorm.DB, entries []Entry) (*Model, error) 
 	}
 	m.Base = stmt.Schema
 	m.Value = reflect.New(m.Base.ModelType).Interface()
-	for _, e := range entries {
-		m.tables = append(m.tables, e.TableOn(m.Base.Table))
-	}
 	// The names are copied now because GORM writes to the schemas of join tables each time it parses
 	// the model.
 	for _, relation := range m.Base.Relationships.Many2Many {
 		m.Joins = append(m.Joins, joinTable{
-			Base: relation.JoinTable.Table, of: relation.JoinTable.ModelType, relation: relation,
+			Base: relation.JoinTable.Table, row: relation.JoinTable.ModelType, relation: relation,
 		})
 	}
 	return m, nil
+}
+
+// nameTables gives the model its tables by the entries of a map.
+func (m *Model) nameTables(entries []Entry) {
+	m.tables = nil
+	for _, e := range entries {
+		m.tables = append(m.tables, e.TableOn(m.Base.Table))
+	}
 }
 
 // TableOn returns the name of a table on a shard. The number has at least two digits, and does not

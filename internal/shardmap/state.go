@@ -36,17 +36,12 @@ type Registry struct{ *Topology }
 // Compare checks the topology against the records, and returns the entries of a map that has changed since
 // the first start, or nil. A database without the table is new, or older than the table.
 func (r Registry) Compare() ([]Entry, error) {
-	ctx := r.Databases[0].Statement.Context
 	names := r.shardedTables()
 	complete := map[string]int{} // by name, a database whose record is complete
 	silent := map[string]int{}   // by name, a database that should have a record and has none
-	var all [][]Record           // by database
-	for i := range r.Databases {
-		records, err := r.recordsIn(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records)
+	all, err := r.records(r.Databases[0].Statement.Context)
+	if err != nil {
+		return nil, err
 	}
 	recorded, err := entriesOf(all)
 	if err != nil {
@@ -97,21 +92,31 @@ func (r Registry) Compare() ([]Entry, error) {
 // entriesOf reads the entries in the records of all databases.
 func entriesOf(all [][]Record) (entries []Entry, err error) {
 	for database, records := range all {
-		for i, c := range records {
-			held, err := readEntries(c.Held, c.Shards, database)
-			switch {
-			case err != nil:
-				return nil, fmt.Errorf("database %d: the record of %s: %w", database, c.Name, err)
-			case c.NextShards != 0 || c.StaleShards != 0:
-				return nil, fmt.Errorf("%s in database %d is being resharded by an earlier version of this module: "+
-					"end that with the earlier version first", c.Name, database)
-			case i == 0:
-				entries = append(entries, held...)
-			case c.Held != records[0].Held && strings.Contains(c.Held+records[0].Held, "/"):
-				return nil, fmt.Errorf("database %d has %s of %s, but %s of %s: both must be models of the router "+
-					"that splits, joins or moves shards", database, describeShards(c.Held), c.Name,
-					describeShards(records[0].Held), records[0].Name)
-			}
+		held, err := heldEntries(database, records)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, held...)
+	}
+	return entries, nil
+}
+
+// heldEntries reads the entries in the records of one database, which are the same in all of them.
+func heldEntries(database int, records []Record) (entries []Entry, err error) {
+	for i, c := range records {
+		held, err := readEntries(c.Held, c.Shards, database)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("database %d: the record of %s: %w", database, c.Name, err)
+		case c.NextShards != 0 || c.StaleShards != 0:
+			return nil, fmt.Errorf("%s in database %d is being resharded by an earlier version of this module: "+
+				"end that with the earlier version first", c.Name, database)
+		case i == 0:
+			entries = held
+		case c.Held != records[0].Held && strings.Contains(c.Held+records[0].Held, "/"):
+			return nil, fmt.Errorf("database %d has %s of %s, but %s of %s: both must be models of the router "+
+				"that splits, joins or moves shards", database, describeShards(c.Held), c.Name,
+				describeShards(records[0].Held), records[0].Name)
 		}
 	}
 	return entries, nil
@@ -141,27 +146,35 @@ func describeShards(held string) string {
 	return "shards " + held
 }
 
-// recordsIn reads the records about the router's models, if the table exists.
-func (r Registry) recordsIn(ctx context.Context, database int) ([]Record, error) {
-	var records []Record
-	err := ReadAll(ctx, r.Databases[database], ShardsTable, &records, func(tx *gorm.DB) *gorm.DB {
-		return tx.Where("name IN ?", r.shardedTables())
-	})
-	if err != nil {
-		table := InternalTable(r.Databases[database], ShardsTable)
-		return nil, fmt.Errorf("table %s in database %d: %w", table, database, err)
+// records reads the records about the router's models in each database that has the table.
+func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
+	for database, db := range r.Databases {
+		var records []Record
+		err := ReadAll(ctx, db, ShardsTable, &records, func(tx *gorm.DB) *gorm.DB {
+			return tx.Where("name IN ?", r.shardedTables())
+		})
+		if err != nil {
+			return nil, fmt.Errorf("table %s in database %d: %w", InternalTable(db, ShardsTable), database, err)
+		}
+		all = append(all, records)
 	}
-	return records, nil
+	return all, nil
 }
 
 // RecordMissing writes the records that do not exist yet.
 func (r Registry) RecordMissing(ctx context.Context) error {
-	names := r.shardedTables()
-	if len(names) == 0 {
+	var records []Record
+	for _, name := range r.shardedTables() {
+		records = append(records, Record{Name: name, Shards: r.FirstCount})
+	}
+	if len(records) == 0 {
 		return nil
 	}
-	for i := range r.Databases {
-		if err := r.recordIn(ctx, i); err != nil {
+	for database := range r.Databases {
+		for i := range records {
+			records[i].Held = r.shardsIn(database)
+		}
+		if err := r.insert(ctx, database, ShardsTable, &Record{}, &records); err != nil {
 			return err
 		}
 	}
@@ -169,12 +182,32 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	// Completed last, because a process that ends before this leaves databases without records.
-	for i, db := range r.Databases {
-		table := InternalTable(db, ShardsTable)
-		tx := r.PlainOn(ctx, i, table).Where("name IN ? AND complete = ?", names, false)
-		if err := tx.Update("complete", true).Error; err != nil {
-			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, i, err)
+	for database := range r.Databases {
+		err := r.within(ctx, database, ShardsTable, func(tx *gorm.DB) error {
+			return tx.Where("name IN ? AND complete = ?", r.shardedTables(), false).Update("complete", true).Error
+		})
+		if err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// insert puts rows into one of the router's own tables, which it makes, unless they are there.
+func (r Registry) insert(ctx context.Context, database int, table string, model, rows any) error {
+	return r.within(ctx, database, table, func(tx *gorm.DB) error {
+		if err := AutoMigrate(tx, model); err != nil {
+			return err
+		}
+		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(rows).Error
+	})
+}
+
+// within calls do with a handle for one of the router's own tables, which the error names.
+func (r Registry) within(ctx context.Context, database int, name string, do func(tx *gorm.DB) error) error {
+	table := InternalTable(r.Databases[database], name)
+	if err := do(r.PlainOn(ctx, database, table).Session(&gorm.Session{})); err != nil {
+		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
 	}
 	return nil
 }
@@ -185,10 +218,10 @@ func (r Registry) transaction(ctx context.Context, database int, do func(tx *gor
 	return db.Transaction(do)
 }
 
-// change replaces the entries of a database in its records. to returns the new ones, and whether the old ones
-// are what it has expected.
+// change replaces the entries of a database in its records. replace returns the new ones, and whether the old
+// ones are what it has expected.
 func (r Registry) change(
-	tx *gorm.DB, database int, to func(held []Entry) (entries []Entry, expected bool),
+	tx *gorm.DB, database int, replace func(held []Entry) (entries []Entry, expected bool),
 ) error {
 	table := InternalTable(r.Databases[database], ShardsTable)
 	failed := func(err error) error {
@@ -206,51 +239,22 @@ func (r Registry) change(
 		return failed(fmt.Errorf("%w: it has records of %d of %d models: call AutoMigrate in a program with all "+
 			"databases first", errs.ErrSharding, len(records), len(r.shardedTables())))
 	}
-	first := records[0]
-	for _, c := range records {
-		if c.Held != first.Held {
-			return failed(fmt.Errorf("%w: the records of %s and %s differ", errs.ErrSharding, first.Name, c.Name))
-		}
-	}
-	entries, err := readEntries(first.Held, first.Shards, database)
+	entries, err := heldEntries(database, records)
 	if err != nil {
 		return failed(fmt.Errorf("%w: %w", errs.ErrSharding, err))
 	}
-	entries, expected := to(entries)
+	entries, expected := replace(entries)
 	if !expected {
 		return fmt.Errorf("%w: another process has gone on with this resharding, or has ended it, as the "+
 			"records of database %d say: look at its state, and call the step again", errs.ErrSharding, database)
 	}
 	sortEntries(entries)
-	held := formatEntries(entries, first.Shards)
-	if held == first.Held {
+	held := formatEntries(entries, records[0].Shards)
+	if held == records[0].Held {
 		return nil
 	}
 	if err := r.recordsOf(tx).Update("held", held).Error; err != nil {
 		return failed(err)
-	}
-	return nil
-}
-
-// recordIn writes the records of one database that do not exist yet.
-func (r Registry) recordIn(ctx context.Context, database int) error {
-	var records []Record
-	var common Record
-	common.Shards, common.Held = r.FirstCount, r.shardsIn(database)
-	for _, m := range r.Models {
-		if !m.Broadcast {
-			common.Name = m.Base.Table
-			records = append(records, common)
-		}
-	}
-	table := InternalTable(r.Databases[database], ShardsTable)
-	err := AutoMigrate(r.PlainOn(ctx, database, table), &Record{})
-	if err == nil {
-		err = r.PlainOn(ctx, database, table).Clauses(clause.OnConflict{DoNothing: true}).Create(&records).Error
-	}
-	if err != nil {
-		return fmt.Errorf("snowflakeplugin: table %s in database %d: the number of shards could not be "+
-			"recorded: %w", table, database, err)
 	}
 	return nil
 }

@@ -36,8 +36,6 @@ type Config struct {
 	Shards    int
 	Databases []*gorm.DB
 	Place     func(shard int) int
-	// Entries are those of a map that has changed since the first start. They come instead of Place.
-	Entries []Entry
 	// EngineOf returns the engine of the plugin that a database uses, or nil if it uses none.
 	EngineOf func(*gorm.DB) *fill.Engine
 }
@@ -114,17 +112,7 @@ func (t *Topology) configure(cfg Config) error {
 	if first, err := t.Layout.Compose(generator.Parts{Time: time.Now().Add(maxClockAhead)}); err == nil {
 		t.horizon = first
 	}
-	if cfg.Entries == nil {
-		return t.configurePlaces(cfg.Place)
-	}
-	t.setEntries(cfg.Entries)
-	for _, e := range t.entries {
-		if spread := n.Shards(); spread%e.Modulus != 0 {
-			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
-				"spreads its IDs: pass WithShards(%[2]d) to snowflakeplugin.New", e.Class, e.Modulus, spread)
-		}
-	}
-	return nil
+	return t.configurePlaces(cfg.Place)
 }
 
 // addDatabase adds a database that uses the plugin of the others.
@@ -162,19 +150,19 @@ func (t *Topology) configurePlaces(place func(int) int) error {
 	}
 	var entries []Entry
 	for shard := range t.FirstCount {
-		at := place(shard)
-		if at < 0 || at >= len(t.Databases) {
-			return fmt.Errorf("Place(%d) returned %d, but there are %d databases", shard, at, len(t.Databases))
+		database := place(shard)
+		if database < 0 || database >= len(t.Databases) {
+			return fmt.Errorf("Place(%d) returned %d, but there are %d databases", shard, database,
+				len(t.Databases))
 		}
-		entries = append(entries, Entry{Class{shard, t.FirstCount}, 0, at, false})
+		entries = append(entries, Entry{Class{shard, t.FirstCount}, 0, database, false})
 	}
-	t.setEntries(entries)
-	return nil
+	return t.setEntries(entries)
 }
 
 // addModel adds a model, given as for NewRouter.
 func (t *Topology) addModel(i int, given any) error {
-	m, err := parseModel(i, given, t.Databases[0], t.entries)
+	m, err := parseModel(i, given, t.Databases[0])
 	if err != nil {
 		return err
 	}
@@ -198,45 +186,30 @@ func (t *Topology) addModel(i int, given any) error {
 	if m.Key != nil {
 		m.Like, _ = fill.LikeField(m.Base, m.Key)
 	}
+	m.nameTables(t.entries)
 	t.Models = append(t.Models, m)
 	t.ByType[m.Base.ModelType] = m
 	return nil
 }
 
-// Given returns the models as they were passed to NewRouter.
-func (t *Topology) Given() []any {
-	var models []any
-	for _, m := range t.Models {
-		if m.Broadcast {
-			models = append(models, Broadcast(m.Value))
-		} else {
-			models = append(models, m.Value)
-		}
-	}
-	return models
-}
-
 // WithEntries makes a topology of the same models and databases by the entries of a map that has changed.
 func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
-	to, err := NewTopology(Config{
-		EngineOf: t.EngineOf, Layout: t.Layout, Shards: t.FirstCount, Databases: t.Databases, Entries: entries,
-	}, t.Given())
-	if err != nil {
-		return nil, err
+	changed := *t
+	changed.Models, changed.ByType = nil, map[reflect.Type]*Model{}
+	for _, m := range t.Models {
+		named := *m
+		named.nameTables(entries)
+		changed.Models = append(changed.Models, &named)
+		changed.ByType[named.Base.ModelType] = &named
 	}
-	to.looks = t.looks
-	return to, nil
+	return &changed, changed.setEntries(entries)
 }
 
 // Successor makes the topology that the databases have recorded. It returns nil if that is this one.
 func (t *Topology) Successor(ctx context.Context) (*Topology, error) {
-	var all [][]Record
-	for i := range t.Databases {
-		records, err := (Registry{t}).recordsIn(ctx, i)
-		if err != nil {
-			return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
-		}
-		all = append(all, records)
+	all, err := Registry{t}.records(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
 	}
 	recorded, err := entriesOf(all)
 	if err != nil {
@@ -386,7 +359,7 @@ func (t *Topology) Tables(e Entry) []Table {
 func (t *Topology) tablesOf(m *Model, e Entry) []Table {
 	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, e)}
 	for _, join := range m.Joins {
-		tables = append(tables, t.tableOf(join.Base, reflect.New(join.of).Interface(), join.checked, e))
+		tables = append(tables, t.tableOf(join.Base, reflect.New(join.row).Interface(), join.checked, e))
 	}
 	return tables
 }

@@ -176,11 +176,13 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([
 		selectors = append(selectors, col)
 	}
 	for _, by := range selectors {
-		found, err := c.selected(ctx, col, by, partial)
-		if err != nil {
-			return nil, err
+		for some := range slices.Chunk(partial, maxJoined) {
+			found, err := c.selected(ctx, col, by, some)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
 		}
-		all = append(all, found...)
 	}
 	slices.SortStableFunc(all, func(a, b conditional) int {
 		return int(math.Copysign(1, b.score()-a.score()))
@@ -258,19 +260,7 @@ func kindsOf(ctx context.Context, d *sqldb.DB, col Column) (map[string]bool, err
 }
 
 // selected returns, for each of several tables, the rows of which all values are keys, if there are any.
-func (c *Census) selected(ctx context.Context, col, by Column, all []match) (some []conditional, err error) {
-	for partial := range slices.Chunk(all, maxJoined) {
-		found, err := c.selectedOf(ctx, col, by, partial)
-		if err != nil {
-			return nil, err
-		}
-		some = append(some, found...)
-	}
-	return some, nil
-}
-
-// selectedOf is selected for as many tables as one statement joins.
-func (c *Census) selectedOf(ctx context.Context, col, by Column, partial []match) ([]conditional, error) {
+func (c *Census) selected(ctx context.Context, col, by Column, partial []match) ([]conditional, error) {
 	// A sample tells of most tables that none of the values of by selects rows that refer to them.
 	sample, err := c.selections(ctx, col, by, partial, true)
 	if err != nil {
