@@ -113,7 +113,7 @@ func repeat(
 func (r *Router) Inner() *router.Router { return r.r }
 
 // Shards returns the number of shards, as this process has seen it last. Package resharding changes it.
-func (r *Router) Shards() int { return r.r.Known().Shards() }
+func (r *Router) Shards() int { return r.r.Known().ShardCount }
 
 // Scopes returns a router whose reads over several shards also go through fns, as with db.Scopes, so that
 // they page, count or add up only some of the rows.

@@ -245,7 +245,7 @@ func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (changed bool, err error
 	}
 }
 
-// reroute is apply for a statement that has been built for another table of the model.
+// reroute routes a statement that has been built for another table of the model, whose name ends in suffix.
 func (g *shardGuard) reroute(
 	db *gorm.DB, c *cluster, on *shardSchema, to route, a attempt, suffix string,
 ) error {
@@ -264,14 +264,10 @@ func (g *shardGuard) reroute(
 		a.from.Name, a.from.Expression = "FROM", from
 		stmt.Clauses["FROM"] = a.from
 	}
-	stmt.Schema = on.schema
-	stmt.Context = &routeContext{stmt.Context, c.current, to}
-	aliased := on.name(stmt, a.what)
-	names := on.renames(aliased)
-	names.tables = map[string]string{}
-	for base, name := range on.of.names {
-		names.tables[base+suffix] = name
+	back := renames{tables: map[string]string{}}
+	for base := range on.of.names {
+		back.tables[base+suffix] = base
 	}
-	names.in(stmt)
-	return keyRules{c.Topology}.checkKeys(stmt, to.shard, a.what != reads)
+	back.in(stmt)
+	return g.apply(located{of: c, to: to, routed: true}, stmt, a.what)
 }

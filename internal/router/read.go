@@ -626,10 +626,15 @@ func (q *query) union(part unionPart) (*statement, error) {
 			s.sql.WriteString(" UNION ALL ")
 		}
 		s.sql.WriteString(begin)
-		if !t.special {
+		if t.special {
+			stmt, err := q.build(t.db, q.to(shard), shard, s.vars)
+			if err != nil {
+				return nil, err
+			}
+			s.sql.WriteString(stmt.SQL.String())
+			s.vars = stmt.Vars
+		} else {
 			t.fill(s, q.Entry(shard), shard, q.ids[shard])
-		} else if err := q.build(part.database, shard, s); err != nil {
-			return nil, err
 		}
 		s.sql.WriteString(end)
 	}
@@ -699,16 +704,18 @@ func checkScopes(stmt *gorm.Statement) error {
 		"Router.Each and put the answers together", gorm.ErrInvalidValue, what)
 }
 
-// build lets GORM build the SELECT for one shard, and appends it to a statement.
-func (q *query) build(database, shard int, s *statement) error {
-	tx := q.handle(q.ctx, q.Databases[database], q.to(shard), q.m.Value)
+// build lets GORM build a SELECT without running it. Its arguments follow those that are there, because
+// placeholders are numbered by position.
+func (q *query) build(db *gorm.DB, to route, shard int, vars []any) (*gorm.Statement, error) {
+	tx := q.handle(q.ctx, db, to, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
+	if to.open {
+		tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
+	}
 	tx = q.complete(q.scoped(tx.Model(q.m.Value)), shard)
-	tx.Statement.Vars = s.vars // because placeholders are numbered by position
+	tx.Statement.Vars = vars
 	tx = tx.Find(q.m.Slice())
-	s.sql.WriteString(tx.Statement.SQL.String())
-	s.vars = tx.Statement.Vars
-	return tx.Error
+	return tx.Statement, tx.Error
 }
 
 // template is a SELECT that leaves open which shard it is for. GORM needs ten times as long to build a
@@ -729,28 +736,24 @@ const (
 	openArgument = '\x02' // a placeholder, which some databases number
 )
 
-// template lets GORM build a SELECT without running it.
+// template builds the SELECT for one shard, and leaves open what is different on others.
 func (q *query) template(database, shard int) (*template, error) {
 	of, err := q.schemas.of(shard)
 	if err != nil {
 		return nil, err
 	}
-	to := q.to(shard)
+	to, db := q.to(shard), q.Databases[database]
 	to.open = true
-	db := q.Databases[database]
-	tx := q.handle(q.ctx, db, to, q.m.Value)
-	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
-	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
-	tx = q.complete(q.scoped(tx.Model(q.m.Value)), openShard).Find(q.m.Slice())
-	if tx.Error != nil {
-		return nil, tx.Error
+	stmt, err := q.build(db, to, openShard, nil)
+	if err != nil {
+		return nil, err
 	}
-	t := &template{db: db, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars}
+	t := &template{db: db, sql: stmt.SQL.String(), vars: stmt.Vars}
 	for base, name := range of.names {
 		t.sql = strings.ReplaceAll(t.sql, db.Statement.Quote(name), string(openTable)+base+string(openTable))
 	}
-	_, t.locks = tx.Statement.Clauses["FOR"]
-	q.preloads = q.preloads || len(tx.Statement.Preloads) > 0
+	_, t.locks = stmt.Clauses["FOR"]
+	q.preloads = q.preloads || len(stmt.Preloads) > 0
 	// A subquery by a handle of the application has placeholders of its own.
 	t.special = strings.Count(t.sql, string(openArgument)) != len(t.vars)
 	return t, nil

@@ -283,12 +283,7 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
 func (g *shardGuard) checkUnsharded(stmt *gorm.Statement) error {
-	seen := map[*cluster]bool{}
 	for _, c := range *g.types.Load() {
-		if seen[c] {
-			continue
-		}
-		seen[c] = true
 		if err := c.relations.checkFollowed(stmt); err != nil {
 			return err
 		}

@@ -145,9 +145,6 @@ func (c *cluster) isLocked(ctx context.Context) bool {
 	return ok && to.locked
 }
 
-// Shards returns the number of shards.
-func (r *Router) Shards() int { return r.ShardCount }
-
 // Scopes returns a router on the same cluster. The slice is clipped first, so that two routers made
 // from one do not write to the same array.
 func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
@@ -463,7 +460,7 @@ func (c *cluster) store(ctx context.Context, batches [][]shardBatch) error {
 			return fmt.Errorf("snowflakeplugin: nothing was stored: %w", t.err)
 		}
 	}
-	return txs.commit()
+	return txs.commit(ctx)
 }
 
 // storeTx is the transaction of Create in one database.
@@ -628,30 +625,25 @@ func (txs storeTxs) end() {
 
 // commit commits all transactions side by side: none of them waits for another one, as their statements may.
 // If some fail, the error says which shards have their rows.
-func (txs storeTxs) commit() error {
-	failures := slices.Repeat([]error{shardmap.ErrUnfinished}, len(txs))
-	var commits sync.WaitGroup
-	for i, t := range txs {
-		commits.Go(func() {
-			failures[i] = shardmap.RecoverPanic(func() error { return t.tx.Commit().Error })
-		})
-	}
-	commits.Wait()
+func (txs storeTxs) commit(ctx context.Context) error {
+	err := shardmap.Scatter(context.WithoutCancel(ctx), len(txs), func(i int) error {
+		return txs[i].tx.Commit().Error
+	})
+	partial, failed := err.(*shardmap.PartialError) //nolint:errorlint // Scatter returns it unwrapped.
 	e := &shardmap.PartialError{Failed: map[int]error{}}
 	for i, t := range txs {
-		err := failures[i]
 		t.tx = nil
 		for _, b := range t.batches {
-			if err == nil {
+			if !failed || partial.Failed[i] == nil {
 				e.OK = append(e.OK, b.shard)
-			} else {
-				// The database may have committed, and only its answer was lost.
-				e.Failed[b.shard] = fmt.Errorf("the commit was not confirmed, so the rows may be stored or not: "+
-					"look for them by Router.Find, and create again those that are missing: %w", err)
+				continue
 			}
+			// The database may have committed, and only its answer was lost.
+			e.Failed[b.shard] = fmt.Errorf("the commit was not confirmed, so the rows may be stored or not: "+
+				"look for them by Router.Find, and create again those that are missing: %w", partial.Failed[i])
 		}
 	}
-	if len(e.Failed) == 0 {
+	if !failed {
 		return nil
 	}
 	slices.Sort(e.OK)
