@@ -25,9 +25,45 @@ type shardBatch struct {
 	made  []int64 // the keys that were made for them
 }
 
-// storeBatches writes the batches, which are grouped by database, in one transaction for each database. It goes from
-// one database to the next in the order of their places. Two creates that took them in any order could each
-// have what the other one waits for, and no database sees such a circle.
+// group makes a batch for each shard that gets rows. Those of a broadcast model go to every database.
+func group(
+	ctx context.Context, c *cluster, m *shardmap.Model, rows []reflect.Value, made []int64,
+) ([][]shardBatch, error) {
+	byShard := make([]reflect.Value, c.ShardCount)
+	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
+	for i, row := range rows {
+		shard := 0
+		if !m.Broadcast {
+			var err error
+			if shard, err = c.reach(ctx, m.IDOf(ctx, row)); err != nil {
+				return nil, fmt.Errorf("create %s: row %d: %w", m.Base.Name, i, err)
+			}
+		}
+		if !byShard[shard].IsValid() {
+			byShard[shard] = reflect.MakeSlice(slice, 0, len(rows)/c.ShardCount+1)
+		}
+		byShard[shard] = reflect.Append(byShard[shard], row.Addr())
+	}
+	batches := make([][]shardBatch, len(c.Databases))
+	for shard, of := range byShard {
+		if !of.IsValid() {
+			continue
+		}
+		if m.Broadcast {
+			for at := range batches {
+				batches[at] = []shardBatch{{at, route{all: true}, of.Interface(), made}}
+			}
+			break
+		}
+		at := c.Place[shard]
+		batches[at] = append(batches[at], shardBatch{c.Entry(shard).Residue, c.to(shard), of.Interface(), made})
+	}
+	return batches, nil
+}
+
+// storeBatches writes the batches, which are grouped by database, in one transaction for each database. It
+// goes from one database to the next in the order of their places. Two creates that took them in any order
+// could each have what the other one waits for, and no database sees such a circle.
 func storeBatches(ctx context.Context, c *cluster, batches [][]shardBatch) error {
 	var txs storeTxs
 	defer func() { txs.rollBack() }() // of all that are there then

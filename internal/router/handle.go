@@ -208,6 +208,23 @@ func (to route) String() string {
 // number is what applications know the shard by.
 func (to route) number() int { return to.of.Entry(to.shard).Residue }
 
+// shardOf returns the number of the shard inside this module. The number is checked first.
+func (h *handles) shardOf(id int64) (int, error) {
+	if err := h.CheckID(id); err != nil {
+		return 0, err
+	}
+	return h.Topology.ShardOf(id), nil
+}
+
+// reach returns the shard of an ID, unless the context is that of a transaction on another one.
+func (h *handles) reach(ctx context.Context, id int64) (int, error) {
+	shard, err := h.shardOf(id)
+	if err == nil {
+		err = h.checkLocked(ctx, shard)
+	}
+	return shard, err
+}
+
 // checkLocked refuses to leave the shard of the transaction that a context belongs to.
 func (h *handles) checkLocked(ctx context.Context, shard int) error {
 	to, ok := h.current.routeIn(ctx)

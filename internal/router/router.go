@@ -143,14 +143,6 @@ func (r *Router) Shard(id int64) (int, error) {
 	return r.Entry(shard).Residue, nil
 }
 
-// shardOf is Shard for the number inside this module.
-func (r *Router) shardOf(id int64) (int, error) {
-	if err := r.CheckID(id); err != nil {
-		return 0, err
-	}
-	return r.Topology.ShardOf(id), nil
-}
-
 // TableOf looks the name up in the list that NewRouter made.
 func (r *Router) TableOf(model any, id int64) (string, error) {
 	m, err := r.ModelOf(model)
@@ -170,15 +162,6 @@ func (r *Router) locate(ctx context.Context, model any, id int64) (m *shardmap.M
 		shard, err = r.reach(ctx, id)
 	}
 	return m, shard, err
-}
-
-// reach returns the shard of an ID, unless the context is that of a transaction on another one.
-func (r *Router) reach(ctx context.Context, id int64) (int, error) {
-	shard, err := r.shardOf(id)
-	if err == nil {
-		err = r.checkLocked(ctx, shard)
-	}
-	return shard, err
 }
 
 // Handle returns a handle with the route of the shard.
@@ -345,7 +328,7 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 	if err != nil {
 		return err
 	}
-	batches, err := r.group(ctx, m, list, made)
+	batches, err := group(ctx, r.cluster, m, list, made)
 	if err != nil {
 		return err
 	}
@@ -378,42 +361,6 @@ func addressable(rows any) ([]reflect.Value, error) {
 		}
 	}
 	return list, nil
-}
-
-// group makes a batch for each shard that gets rows. Those of a broadcast model go to every database.
-func (r *Router) group(
-	ctx context.Context, m *shardmap.Model, rows []reflect.Value, made []int64,
-) ([][]shardBatch, error) {
-	byShard := make([]reflect.Value, r.ShardCount)
-	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
-	for i, row := range rows {
-		shard := 0
-		if !m.Broadcast {
-			var err error
-			if shard, err = r.reach(ctx, m.IDOf(ctx, row)); err != nil {
-				return nil, fmt.Errorf("create %s: row %d: %w", m.Base.Name, i, err)
-			}
-		}
-		if !byShard[shard].IsValid() {
-			byShard[shard] = reflect.MakeSlice(slice, 0, len(rows)/r.ShardCount+1)
-		}
-		byShard[shard] = reflect.Append(byShard[shard], row.Addr())
-	}
-	batches := make([][]shardBatch, len(r.Databases))
-	for shard, of := range byShard {
-		if !of.IsValid() {
-			continue
-		}
-		if m.Broadcast {
-			for at := range batches {
-				batches[at] = []shardBatch{{at, route{all: true}, of.Interface(), made}}
-			}
-			break
-		}
-		at := r.Place[shard]
-		batches[at] = append(batches[at], shardBatch{r.Entry(shard).Residue, r.to(shard), of.Interface(), made})
-	}
-	return batches, nil
 }
 
 // aboutShards turns the numbers in an error of scatter into those by which applications know shards.
