@@ -113,7 +113,7 @@ func repeat(
 func (r *Router) Inner() *router.Router { return r.r }
 
 // Shards returns the number of shards, as this process has seen it last. Package resharding changes it.
-func (r *Router) Shards() int { return r.r.Known().Shards() }
+func (r *Router) Shards() int { return r.r.Known().ShardCount }
 
 // Scopes returns a router whose reads over several shards also go through fns, as with db.Scopes, so that
 // they page, count or add up only some of the rows.
@@ -137,7 +137,7 @@ func (r *Router) Shard(id ID) (int, error) { return r.r.Known().Shard(int64(id))
 // [Broadcast] has one table with its own name. The errors are those of [Router.Shard], and one wrapping
 // [ErrNotSharded] for a model that the router does not know.
 func (r *Router) Table(model any, id ID) (string, error) {
-	return r.r.Known().Table(model, int64(id))
+	return r.r.Known().TableOf(model, int64(id))
 }
 
 // DB returns a handle that is bound to the model, on the shard where the row with that ID is:
@@ -160,7 +160,7 @@ func (r *Router) DB(ctx context.Context, model any, id ID) (*gorm.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return current.DB(ctx, model, int64(id))
+	return current.Handle(ctx, model, int64(id))
 }
 
 // Create stores rows on their shards. It takes a pointer to a struct, a slice of structs or of pointers,
@@ -317,7 +317,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 // what to do. It is a [*PartialError] if shards could not be examined, and that of a database whose shard map
 // could not be read.
 func (r *Router) Check(ctx context.Context) error {
-	return repeat(ctx, r.r.Settled, func(current *router.Router) error { return current.Check(ctx) })
+	return repeat(ctx, r.r.Settled, func(current *router.Router) error { return current.CheckTables(ctx) })
 }
 
 // Distribution returns the number of rows of a model on each shard, in the order of their numbers. The errors
@@ -333,7 +333,7 @@ func (r *Router) Distribution(ctx context.Context, model any) (rows []int64, err
 // ShardOf returns the shard to which the statement of a handle of the router goes, or -1 if it goes to
 // several. It returns false for other handles. It is for callbacks and hooks of GORM that count, log or
 // trace.
-func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) { return r.r.Known().ShardOf(tx) }
+func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) { return r.r.Known().ShardOfStatement(tx) }
 
 // Explain says in a sentence where the row with an ID is: its shard, its database and the tables of the
 // models there, and when and on which node the ID was made. The errors are those of [Router.Shard].
@@ -362,7 +362,7 @@ type ShardTx struct {
 
 // Shard returns the number of the transaction's shard.
 func (t *ShardTx) Shard() int {
-	shard, _ := t.r.ShardOf(t.tx)
+	shard, _ := t.r.ShardOfStatement(t.tx)
 	return shard
 }
 

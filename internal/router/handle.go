@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 	"sync/atomic"
 
 	"gorm.io/gorm"
@@ -30,6 +31,24 @@ type route struct {
 	open bool
 	// locked marks a statement of a transaction, which cannot reach other shards.
 	locked bool
+}
+
+// cluster is a topology with what GORM needs to run statements on it. All routers that Scopes returns
+// share one.
+type cluster struct {
+	*shardmap.Topology
+	handles
+	schemas   schemas
+	relations relations
+	// doubted is set when a table of the map was not found, until the map has been read again.
+	doubted atomic.Bool
+}
+
+// current is the cluster of the shard map that is valid now. The routers that one call of NewRouter and
+// calls of Scopes have made share it, so all of them follow a cutover.
+type current struct {
+	cluster  atomic.Pointer[cluster]
+	adopting sync.Mutex // held while the cluster is replaced
 }
 
 // routeKey is the key of a route in a context.
@@ -189,6 +208,23 @@ func (to route) String() string {
 // number is what applications know the shard by.
 func (to route) number() int { return to.of.Entry(to.shard).Residue }
 
+// shardOf returns the number of the shard inside this module. The number is checked first.
+func (h *handles) shardOf(id int64) (int, error) {
+	if err := h.CheckID(id); err != nil {
+		return 0, err
+	}
+	return h.Topology.ShardOf(id), nil
+}
+
+// reach returns the shard of an ID, unless the context is that of a transaction on another one.
+func (h *handles) reach(ctx context.Context, id int64) (int, error) {
+	shard, err := h.shardOf(id)
+	if err == nil {
+		err = h.checkLocked(ctx, shard)
+	}
+	return shard, err
+}
+
 // checkLocked refuses to leave the shard of the transaction that a context belongs to.
 func (h *handles) checkLocked(ctx context.Context, shard int) error {
 	to, ok := h.current.routeIn(ctx)
@@ -219,4 +255,10 @@ func (h *handles) checkUnlocked(ctx context.Context, m *shardmap.Model) error {
 		}
 	}
 	return nil
+}
+
+// isLocked reports whether a context is that of a transaction, which may hold the only connection.
+func (c *cluster) isLocked(ctx context.Context) bool {
+	to, ok := c.current.routeIn(ctx)
+	return ok && to.locked
 }

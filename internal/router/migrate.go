@@ -160,6 +160,22 @@ func (e *DriftError) Error() string {
 		})
 }
 
+// listed joins what errors have to name, up to ten of them.
+func listed(n int, separator string, what func(i int) any) string {
+	const maxNamed = 10
+	var b strings.Builder
+	for i := range min(n, maxNamed) {
+		if i > 0 {
+			b.WriteString(separator)
+		}
+		fmt.Fprint(&b, what(i))
+	}
+	if n > maxNamed {
+		fmt.Fprintf(&b, " and %d more", n-maxNamed)
+	}
+	return b.String()
+}
+
 // shape is what a table looks like.
 type shape struct {
 	model   *shardmap.Model

@@ -40,22 +40,6 @@ func (e *MissingError) Error() string {
 		listed(len(e.IDs), ", ", func(i int) any { return e.IDs[i] }))
 }
 
-// listed joins what errors have to name, up to ten of them.
-func listed(n int, separator string, what func(i int) any) string {
-	const maxNamed = 10
-	var b strings.Builder
-	for i := range min(n, maxNamed) {
-		if i > 0 {
-			b.WriteString(separator)
-		}
-		fmt.Fprint(&b, what(i))
-	}
-	if n > maxNamed {
-		fmt.Fprintf(&b, " and %d more", n-maxNamed)
-	}
-	return b.String()
-}
-
 // Unwrap returns gorm.ErrRecordNotFound.
 func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
 
@@ -146,7 +130,7 @@ func (r *Router) findTogether(
 	}
 	parts := partsOf(r.Topology, shards, ids)
 	whole := len(parts) == 1 && r.askWhole(&parts[0], ids)
-	q, err := r.query(ctx, m, parts, func(tx *gorm.DB, shard int) *gorm.DB {
+	q, err := r.newQuery(ctx, m, parts, func(tx *gorm.DB, shard int) *gorm.DB {
 		tx = namedColumns(tx, m)
 		if shard == openShard {
 			return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, openIDs{}}})
@@ -157,7 +141,7 @@ func (r *Router) findTogether(
 		return nil, err
 	}
 	q.ids, q.once = ids, !whole
-	return q.find(slice)
+	return q.slices(slice)
 }
 
 // askWhole makes a part ask all shards of its database if most of them are asked anyway, each for as many
@@ -240,27 +224,6 @@ func emptied(dest any) (reflect.Value, error) {
 	return v, nil
 }
 
-// aboutShards turns the numbers in an error of scatter into those by which applications know shards.
-func aboutShards(t *shardmap.Topology, err error, shardsOf func(i int) []int) error {
-	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
-	if !ok {
-		return err
-	}
-	e := &shardmap.PartialError{Failed: map[int]error{}}
-	for _, i := range partial.OK {
-		for _, shard := range shardsOf(i) {
-			e.OK = append(e.OK, t.Entry(shard).Residue)
-		}
-	}
-	for i, failure := range partial.Failed {
-		for _, shard := range shardsOf(i) {
-			e.Failed[t.Entry(shard).Residue] = failure
-		}
-	}
-	slices.Sort(e.OK)
-	return e
-}
-
 // Page is a range of all rows in the order of their IDs.
 type Page struct {
 	Descending bool
@@ -270,7 +233,7 @@ type Page struct {
 	Above, From, Below *int64
 }
 
-func (p Page) where(tx *gorm.DB) *gorm.DB {
+func (p Page) bounded(tx *gorm.DB) *gorm.DB {
 	if p.Above != nil {
 		tx = tx.Where(clause.Gt{Column: clause.PrimaryColumn, Value: *p.Above})
 	}
@@ -316,7 +279,7 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	if err != nil {
 		return err
 	}
-	found, err := q.find(into.Type())
+	found, err := q.slices(into.Type())
 	if err != nil {
 		return err
 	}
@@ -327,11 +290,11 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	}
 	switch {
 	case len(more) > 0:
-		into.Set(p.merge(ctx, m, append(found, more...)).of(into.Type()))
+		into.Set(p.merge(ctx, m, append(found, more...)).asSlice(into.Type()))
 	case len(found) == 1:
 		into.Set(found[0]) // in order
 	default:
-		into.Set(rows.of(into.Type()))
+		into.Set(rows.asSlice(into.Type()))
 	}
 	return nil
 }
@@ -358,9 +321,9 @@ func (l literalLimit) MergeClause(c *clause.Clause) { c.Name, c.Expression = "",
 func (l literalLimit) Build(b clause.Builder) { _, _ = b.WriteString("LIMIT " + strconv.Itoa(int(l))) }
 
 // pageQuery asks for the share of each shard.
-func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*query, error) {
-	q, err := r.query(ctx, m, allParts(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
-		tx = p.where(namedColumns(tx, m)).Order(p.order())
+func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*shardQuery, error) {
+	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
+		tx = p.bounded(namedColumns(tx, m)).Order(p.order())
 		if p.Unlimited {
 			return tx
 		}
@@ -377,7 +340,7 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*que
 		return nil, errors.New("a page over several shards cannot preload: take the IDs of its rows and read " +
 			"them by Router.Find")
 	}
-	q.end = func(db *gorm.DB, s *statement) {
+	q.end = func(db *gorm.DB, s *unionText) {
 		s.sql.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName))
 		if p.Descending {
 			s.sql.WriteString(" DESC")
@@ -410,7 +373,7 @@ func (r *Router) moreRows(
 		}
 	}
 	return r.apart(ctx, m, full, slice, func(i int, tx *gorm.DB) *gorm.DB {
-		return p.after(last[full[i]], rows).where(tx).Order(p.order()).Limit(p.Limit - share)
+		return p.after(last[full[i]], rows).bounded(tx).Order(p.order()).Limit(p.Limit - share)
 	})
 }
 
@@ -439,8 +402,8 @@ type pageRow struct {
 	row reflect.Value
 }
 
-// of returns the rows as a slice of a type.
-func (rows pageRows) of(t reflect.Type) reflect.Value {
+// asSlice returns the rows as a slice of a type.
+func (rows pageRows) asSlice(t reflect.Type) reflect.Value {
 	all := reflect.MakeSlice(t, len(rows), len(rows))
 	for i := range rows {
 		all.Index(i).Set(rows[i].row)
@@ -509,14 +472,14 @@ func allParts(t *shardmap.Topology, m *shardmap.Model) []unionPart {
 	return partsOf(t, shards, nil)
 }
 
-// statement is SQL under construction, with its arguments.
-type statement struct {
+// unionText is SQL under construction, with its arguments.
+type unionText struct {
 	sql  strings.Builder
 	vars []any
 }
 
 // bind appends a placeholder with its argument.
-func (s *statement) bind(dialect gorm.Dialector, value any) {
+func (s *unionText) bind(dialect gorm.Dialector, value any) {
 	s.vars = append(s.vars, value)
 	dialect.BindVarTo(&s.sql, &gorm.Statement{Vars: s.vars}, value)
 }
@@ -535,11 +498,11 @@ func numberIn(shard int) string {
 	return strconv.Itoa(shard)
 }
 
-// query is one SELECT for each shard of some parts.
+// shardQuery is one SELECT for each shard of some parts.
 //
 // GORM builds the SELECT, so scopes, soft deletes and plugins of the application apply. It builds only one
 // for all shards of a database where a template can be made of that.
-type query struct {
+type shardQuery struct {
 	*Router
 	ctx       context.Context //nolint:containedctx // of the one call that the query serves
 	m         *shardmap.Model
@@ -548,18 +511,18 @@ type query struct {
 	templates []*template // by database
 	ids       map[int][]int64
 	// end completes a statement over several shards.
-	end func(db *gorm.DB, s *statement)
+	end func(db *gorm.DB, s *unionText)
 	// preloads is set if scopes preload, which a statement over several shards cannot.
 	preloads bool
 	// once marks statements whose text hardly ever comes again.
 	once bool
 }
 
-// query builds the templates.
-func (r *Router) query(
+// newQuery builds the templates.
+func (r *Router) newQuery(
 	ctx context.Context, m *shardmap.Model, parts []unionPart, complete branch,
-) (*query, error) {
-	q := &query{Router: r, ctx: ctx, m: m, parts: parts, complete: complete}
+) (*shardQuery, error) {
+	q := &shardQuery{Router: r, ctx: ctx, m: m, parts: parts, complete: complete}
 	q.templates = make([]*template, len(r.Databases))
 	for _, part := range parts {
 		if q.templates[part.database] != nil {
@@ -574,8 +537,8 @@ func (r *Router) query(
 	return q, nil
 }
 
-// find reads the rows of each part into a slice of the given type.
-func (q *query) find(slice reflect.Type) ([]reflect.Value, error) {
+// slices reads the rows of each part into a slice of the given type.
+func (q *shardQuery) slices(slice reflect.Type) ([]reflect.Value, error) {
 	found := make([]reflect.Value, len(q.parts))
 	err := q.run(func(i int, tx *gorm.DB) error {
 		some := reflect.New(slice)
@@ -586,7 +549,7 @@ func (q *query) find(slice reflect.Type) ([]reflect.Value, error) {
 }
 
 // run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
-func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
+func (q *shardQuery) run(ask func(i int, tx *gorm.DB) error) error {
 	err := shardmap.Scatter(q.ctx, len(q.parts), func(i int) error {
 		at := q.parts[i].database
 		if err := q.LookOnce(q.ctx, at, false); err != nil {
@@ -602,8 +565,8 @@ func (q *query) run(ask func(i int, tx *gorm.DB) error) error {
 }
 
 // union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order.
-func (q *query) union(part unionPart) (*statement, error) {
-	s := &statement{}
+func (q *shardQuery) union(part unionPart) (*unionText, error) {
+	s := &unionText{}
 	several := len(part.shards) > 1
 	t := q.templates[part.database]
 	// SQLite accepts ORDER BY and LIMIT only in a SELECT of its own, and PostgreSQL a lock. To make a plan of a
@@ -627,10 +590,15 @@ func (q *query) union(part unionPart) (*statement, error) {
 			s.sql.WriteString(" UNION ALL ")
 		}
 		s.sql.WriteString(begin)
-		if !t.special {
-			t.fill(s, q.Entry(shard), shard, q.ids[shard])
-		} else if err := q.build(part.database, shard, s); err != nil {
-			return nil, err
+		if t.special {
+			stmt, err := q.build(t.db, q.to(shard), shard, s.vars)
+			if err != nil {
+				return nil, err
+			}
+			s.sql.WriteString(stmt.SQL.String())
+			s.vars = stmt.Vars
+		} else {
+			t.render(s, q.Entry(shard), shard, q.ids[shard])
 		}
 		s.sql.WriteString(end)
 	}
@@ -645,7 +613,7 @@ func (q *query) union(part unionPart) (*statement, error) {
 
 // ready returns a handle that has a finished statement as its next one. It has gone through the scopes
 // as well: they may choose a replica, and hooks see what they set.
-func (q *query) ready(database int, s *statement) *gorm.DB {
+func (q *shardQuery) ready(database int, s *unionText) *gorm.DB {
 	tx := q.scoped(q.handle(q.ctx, q.Databases[database], route{all: true}, q.m.Value).Model(q.m.Value))
 	if prepared, ok := tx.Statement.ConnPool.(*gorm.PreparedStmtDB); ok && q.once {
 		// GORM would keep a prepared statement for each of these texts.
@@ -700,16 +668,18 @@ func checkScopes(stmt *gorm.Statement) error {
 		"Router.Each and put the answers together", gorm.ErrInvalidValue, what)
 }
 
-// build lets GORM build the SELECT for one shard, and appends it to a statement.
-func (q *query) build(database, shard int, s *statement) error {
-	tx := q.handle(q.ctx, q.Databases[database], q.to(shard), q.m.Value)
+// build lets GORM build a SELECT without running it. Its arguments follow those that are there, because
+// placeholders are numbered by position.
+func (q *shardQuery) build(db *gorm.DB, to route, shard int, vars []any) (*gorm.Statement, error) {
+	tx := q.handle(q.ctx, db, to, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
+	if to.open {
+		tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
+	}
 	tx = q.complete(q.scoped(tx.Model(q.m.Value)), shard)
-	tx.Statement.Vars = s.vars // because placeholders are numbered by position
+	tx.Statement.Vars = vars
 	tx = tx.Find(q.m.Slice())
-	s.sql.WriteString(tx.Statement.SQL.String())
-	s.vars = tx.Statement.Vars
-	return tx.Error
+	return tx.Statement, tx.Error
 }
 
 // template is a SELECT that leaves open which shard it is for. GORM needs ten times as long to build a
@@ -730,28 +700,24 @@ const (
 	openArgument = '\x02' // a placeholder, which some databases number
 )
 
-// template lets GORM build a SELECT without running it.
-func (q *query) template(database, shard int) (*template, error) {
-	of, err := q.schemas.of(shard)
+// template builds the SELECT for one shard, and leaves open what is different on others.
+func (q *shardQuery) template(database, shard int) (*template, error) {
+	of, err := q.schemas.onShard(shard)
 	if err != nil {
 		return nil, err
 	}
-	to := q.to(shard)
+	to, db := q.to(shard), q.Databases[database]
 	to.open = true
-	db := q.Databases[database]
-	tx := q.handle(q.ctx, db, to, q.m.Value)
-	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
-	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
-	tx = q.complete(q.scoped(tx.Model(q.m.Value)), openShard).Find(q.m.Slice())
-	if tx.Error != nil {
-		return nil, tx.Error
+	stmt, err := q.build(db, to, openShard, nil)
+	if err != nil {
+		return nil, err
 	}
-	t := &template{db: db, sql: tx.Statement.SQL.String(), vars: tx.Statement.Vars}
+	t := &template{db: db, sql: stmt.SQL.String(), vars: stmt.Vars}
 	for base, name := range of.names {
 		t.sql = strings.ReplaceAll(t.sql, db.Statement.Quote(name), string(openTable)+base+string(openTable))
 	}
-	_, t.locks = tx.Statement.Clauses["FOR"]
-	q.preloads = q.preloads || len(tx.Statement.Preloads) > 0
+	_, t.locks = stmt.Clauses["FOR"]
+	q.preloads = q.preloads || len(stmt.Preloads) > 0
 	// A subquery by a handle of the application has placeholders of its own.
 	t.special = strings.Count(t.sql, string(openArgument)) != len(t.vars)
 	return t, nil
@@ -765,8 +731,8 @@ func (openPlaceholders) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) {
 	_ = w.WriteByte(openArgument)
 }
 
-// fill appends the SELECT for a shard to a statement. ids are those that are wanted from it, if any are.
-func (t *template) fill(s *statement, e shardmap.Entry, shard int, ids []int64) {
+// render appends the SELECT for a shard to a statement. ids are those that are wanted from it, if any are.
+func (t *template) render(s *unionText, e shardmap.Entry, shard int, ids []int64) {
 	args := t.vars
 	for rest := t.sql; ; {
 		at := strings.IndexAny(rest, string([]rune{openTable, openNumber, openArgument}))
@@ -937,7 +903,7 @@ func (r *Router) figures(
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	q, err := r.query(ctx, m, allParts(r.Topology, m), complete)
+	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), complete)
 	if err != nil {
 		return err
 	}

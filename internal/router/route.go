@@ -1,6 +1,7 @@
 package router
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,36 +10,19 @@ import (
 	"sync/atomic"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/clause"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
-// cluster is a topology with what GORM needs to run statements on it. All routers that Scopes returns
-// share one.
-type cluster struct {
-	*shardmap.Topology
-	handles
-	schemas   schemas
-	relations relations
-	guards    []*shardGuard // by database; empty until install
-	// doubted is set when a table of the map was not found, until the map has been read again.
-	doubted atomic.Bool
-}
-
-func newCluster(t *shardmap.Topology, of *current) *cluster {
-	c := &cluster{
-		Topology: t, handles: newHandles(t, of), schemas: newSchemas(t), relations: relationsOf(t),
-	}
-	t.Examines = migrator{c}.refuseStrangersIn
-	return c
-}
-
 // install registers the models of the cluster with the guards of its databases, in place of those of
 // another cluster, unless that is nil.
 func (c *cluster) install(instead *cluster) error {
+	var guards []*shardGuard
 	for i, db := range c.Databases {
 		guard, ok := db.Plugins[guardName].(*shardGuard)
 		if !ok {
@@ -47,9 +31,9 @@ func (c *cluster) install(instead *cluster) error {
 				return fmt.Errorf("database %d: %w", i, err)
 			}
 		}
-		c.guards = append(c.guards, guard)
+		guards = append(guards, guard)
 	}
-	for i, guard := range c.guards {
+	for i, guard := range guards {
 		if err := guard.add(c, instead); err != nil {
 			return fmt.Errorf("database %d: %w", i, err)
 		}
@@ -139,18 +123,8 @@ func (g *shardGuard) add(c, instead *cluster) error {
 	return nil
 }
 
-// verb is what a statement does.
-type verb int
-
-const (
-	reads verb = iota
-	creates
-	updates
-	deletes
-)
-
-// of returns the cluster that has the model of a statement, or nil if there is none, or nothing more to do.
-func (g *shardGuard) of(db *gorm.DB) *cluster {
+// byModel returns the cluster that has the model of a statement, or nil if there is none, or nothing more to do.
+func (g *shardGuard) byModel(db *gorm.DB) *cluster {
 	if db.Error != nil || db.Statement.Schema == nil {
 		return nil
 	}
@@ -161,7 +135,7 @@ func (g *shardGuard) of(db *gorm.DB) *cluster {
 // hooks have run. creates tells an INSERT from an UPDATE.
 func (g *shardGuard) checkNested(creates bool) func(*gorm.DB) {
 	return func(db *gorm.DB) {
-		if c := g.of(db); c != nil {
+		if c := g.byModel(db); c != nil {
 			_ = db.AddError(c.relations.checkNested(db.Statement, creates))
 		}
 	}
@@ -172,7 +146,7 @@ func (g *shardGuard) checkNested(creates bool) func(*gorm.DB) {
 // its place.
 func (g *shardGuard) routeUpdate(db *gorm.DB) {
 	g.route(db, updates)
-	stmt, c := db.Statement, g.of(db)
+	stmt, c := db.Statement, g.byModel(db)
 	if c == nil || c.ByType[stmt.Schema.ModelType] == nil {
 		return
 	}
@@ -253,7 +227,7 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 		return c.relations.checkFollowed(stmt) // It is the table of a shard, or not of the router.
 	case !routed || to.all:
 		return c.notRouted(stmt)
-	case c.guards[c.Place[to.shard]] != g:
+	case c.Databases[c.Place[to.shard]].Plugins[guardName] != gorm.Plugin(g):
 		return fmt.Errorf("%w: %s: this is not the database of %s", errs.ErrCrossShard, stmt.Schema.Name, to)
 	}
 	if carried, ok := c.carried(stmt); ok && carried.of != to.of {
@@ -283,12 +257,7 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
 func (g *shardGuard) checkUnsharded(stmt *gorm.Statement) error {
-	seen := map[*cluster]bool{}
 	for _, c := range *g.types.Load() {
-		if seen[c] {
-			continue
-		}
-		seen[c] = true
 		if err := c.relations.checkFollowed(stmt); err != nil {
 			return err
 		}
@@ -302,10 +271,6 @@ func (c *cluster) notRouted(stmt *gorm.Statement) error {
 	return fmt.Errorf("%w: the rows of %s are in %s to %s: use a handle of Router.DB or a method of the Router",
 		errs.ErrNotRouted, stmt.Schema.Name, c.Entry(0).TableOn(base), c.Entry(c.ShardCount-1).TableOn(base))
 }
-
-// named is the name that the guard gives to the table of a statement. The mark, which means nothing in a text
-// without arguments, tells it from that of an application where the statement runs once more.
-func named(table string) *clause.Expr { return &clause.Expr{SQL: table, WithoutParentheses: true} }
 
 // namesTable reports whether the application named the table of the statement by db.Table.
 func namesTable(stmt *gorm.Statement) bool {
@@ -386,4 +351,187 @@ func (g *shardGuard) explainName(db *gorm.DB) {
 			}
 		}
 	}
+}
+
+// errMissed is the reason of an ErrShardMap for a statement that is not repeated alone.
+var errMissed = errors.New("a table of the shard was not there: if the shard has been split, joined or " +
+	"moved, its rows are in others by now, and what was done in this transaction is done again in a new one")
+
+// maxTries is how often a statement runs at the most.
+const maxTries = 8
+
+// attempt is a statement that the guard has routed, before it runs.
+type attempt struct {
+	run   func(*gorm.DB)
+	what  verb
+	from  clause.Clause
+	rows  bool // it is asked by Rows
+	given bool // the application has written the whole text
+}
+
+// repeating makes a callback of GORM that runs a statement repeat it when its table was not there.
+func (g *shardGuard) repeating(run func(*gorm.DB), what verb) func(*gorm.DB) {
+	return func(db *gorm.DB) {
+		stmt := db.Statement
+		a := attempt{run: run, what: what, from: stmt.Clauses["FROM"], given: stmt.SQL.Len() > 0}
+		if what == reads {
+			_, a.rows = stmt.Settings.Load("rows")
+		}
+		if c := g.clusterOf(stmt); c != nil && what == creates {
+			if to, _ := c.current.routeIn(stmt.Context); to.together {
+				createTogether(c, db)
+				return
+			}
+		}
+		run(db)
+		err := failureOf(db)
+		if err == nil || stmt.DryRun {
+			return
+		}
+		if dialect.Missing(err) {
+			if again := g.repeat(db, a); again != nil {
+				db.Error = again
+			}
+		}
+		if db.Error != nil {
+			g.explainName(db)
+		}
+	}
+}
+
+// failureOf returns the error of a statement. GORM leaves that of a single row in the row.
+func failureOf(db *gorm.DB) error {
+	if row, ok := db.Statement.Dest.(*sql.Row); ok && db.Error == nil && row != nil {
+		return row.Err()
+	}
+	return db.Error
+}
+
+// repeat runs a statement again whose table was not there, by the map that is valid now. Its error takes the
+// place of that of the statement.
+func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
+	stmt, failure := db.Statement, failureOf(db)
+	c := g.clusterOf(stmt)
+	if c == nil {
+		return nil
+	}
+	to, routed := c.carried(stmt)
+	if of, inContext := c.current.routeIn(stmt.Context); inContext && !routed {
+		to, routed = of, true
+	}
+	if !routed || to.all {
+		return nil // Reads of all shards are repeated by the method.
+	}
+	_, own := db.InstanceGet("gorm:started_transaction")
+	if inTransaction(stmt) && (!own || !isAlone(stmt, a.what)) {
+		c.doubted.Store(true)
+		return fmt.Errorf("%w: %w", shardmap.Invalid(errMissed), failure)
+	}
+	for try := 1; ; try++ {
+		if own { // It is aborted on PostgreSQL.
+			db.Rollback()
+			stmt.ConnPool = db.ConnPool
+		}
+		changed, err := g.routeAgain(db, a)
+		if own {
+			db.Error = nil
+			callbacks.BeginTransaction(db)
+			err = errors.Join(err, db.Error)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", err, failure)
+		}
+		if !changed && try > 1 {
+			return failure
+		}
+		db.Error = nil
+		a.run(db)
+		if failure = failureOf(db); !dialect.Missing(failure) || try == maxTries {
+			return failure
+		}
+	}
+}
+
+// isAlone reports whether nothing but a statement of GORM has run in the transaction that GORM has begun for
+// it: no hook before it, and no rows of relations.
+func isAlone(stmt *gorm.Statement, what verb) bool {
+	s := stmt.Schema
+	switch {
+	case s == nil || len(stmt.Selects) > 0 && what == deletes:
+		return false
+	case !stmt.SkipHooks && (what == creates && (s.BeforeCreate || s.BeforeSave) ||
+		what == updates && (s.BeforeUpdate || s.BeforeSave) || what == deletes && s.BeforeDelete):
+		return false
+	case what == deletes:
+		return true
+	}
+	for _, relation := range s.Relationships.BelongsTo {
+		if holdsRows(stmt, relation, stmt.ReflectValue) {
+			return false
+		}
+	}
+	return true
+}
+
+// routeAgain gives a statement the table of the map that is valid now. It waits while that is being changed,
+// and reports whether there is another table. If not, the statement may run once more, because the cutover
+// may have been given up in between.
+func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (changed bool, err error) {
+	stmt := db.Statement
+	for awaited := false; ; awaited = true {
+		c := g.clusterOf(stmt)
+		to, _, err := c.routeOf(stmt)
+		if err != nil {
+			return false, err
+		}
+		var on *shardSchema
+		suffix := ""
+		if stmt.Schema != nil && !a.given {
+			if on, err = c.schemas.on(to.shard, stmt.Schema.ModelType); err != nil {
+				return false, err
+			}
+			suffix = strings.TrimPrefix(stmt.Schema.Table, on.base) // empty if the application named the table
+		}
+		if suffix != "" && (awaited || on.schema.Table != stmt.Schema.Table) {
+			changed = on.schema.Table != stmt.Schema.Table
+			return changed, g.reroute(db, c, on, to, a, suffix)
+		}
+		if awaited {
+			return false, nil
+		}
+		changed, err := c.current.await(stmt.Context, c)
+		if err == nil && changed && suffix == "" {
+			err = shardmap.Invalid(shardmap.ErrMapReplaced)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// reroute routes a statement that has been built for another table of the model, whose name ends in suffix.
+func (g *shardGuard) reroute(
+	db *gorm.DB, c *cluster, on *shardSchema, to route, a attempt, suffix string,
+) error {
+	stmt := db.Statement
+	stmt.SQL.Reset()
+	stmt.Vars, db.RowsAffected = nil, 0
+	if a.rows {
+		stmt.Settings.Store("rows", true)
+	}
+	if a.what == reads {
+		from, _ := a.from.Expression.(clause.From)
+		before := stmt.Quote(on.base+suffix) + " AS " + stmt.Quote(on.alias)
+		if len(from.Tables) > 0 && from.Tables[0].Name == before {
+			from.Tables = nil
+		}
+		a.from.Name, a.from.Expression = "FROM", from
+		stmt.Clauses["FROM"] = a.from
+	}
+	back := renames{tables: map[string]string{}}
+	for base := range on.of.names {
+		back.tables[base+suffix] = base
+	}
+	back.in(stmt)
+	return g.apply(located{of: c, to: to, routed: true}, stmt, a.what)
 }

@@ -15,13 +15,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/callbacks"
-	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -65,13 +61,6 @@ func firstCluster(cfg shardmap.Config, models []any) (*cluster, error) {
 	return c, c.install(nil)
 }
 
-// current is the cluster of the shard map that is valid now. The routers that one call of NewRouter and
-// calls of Scopes have made share it, so all of them follow a cutover.
-type current struct {
-	cluster  atomic.Pointer[cluster]
-	adopting sync.Mutex // held while the cluster is replaced
-}
-
 // At returns the router with the cluster of the valid map. It reads that again after a table was not found.
 func (r *Router) At(ctx context.Context) (*Router, error) {
 	c := r.current.cluster.Load()
@@ -83,7 +72,7 @@ func (r *Router) At(ctx context.Context) (*Router, error) {
 		}
 	}
 	if inside || !c.doubted.Load() {
-		return r.on(c), nil
+		return r.onCluster(c), nil
 	}
 	if err := r.current.reread(ctx, c); err != nil {
 		return nil, err
@@ -92,7 +81,7 @@ func (r *Router) At(ctx context.Context) (*Router, error) {
 }
 
 // Known returns the router with the cluster that the process has used last, without asking a database.
-func (r *Router) Known() *Router { return r.on(r.current.cluster.Load()) }
+func (r *Router) Known() *Router { return r.onCluster(r.current.cluster.Load()) }
 
 // Settled is Adopt that waits while a shard is between its old tables and its new ones. Whoever makes tables
 // that are missing must not make those that a cutover has just renamed.
@@ -131,22 +120,13 @@ func (r *Router) Missed(ctx context.Context, err error, first bool) (again bool,
 	return changed || first && err == nil, err
 }
 
-// on returns a router with the same scopes on a cluster.
-func (r *Router) on(c *cluster) *Router {
+// onCluster returns a router with the same scopes on a cluster.
+func (r *Router) onCluster(c *cluster) *Router {
 	if r.cluster == c {
 		return r
 	}
 	return &Router{cluster: c, scopes: r.scopes}
 }
-
-// isLocked reports whether a context is that of a transaction, which may hold the only connection.
-func (c *cluster) isLocked(ctx context.Context) bool {
-	to, ok := c.current.routeIn(ctx)
-	return ok && to.locked
-}
-
-// Shards returns the number of shards.
-func (r *Router) Shards() int { return r.ShardCount }
 
 // Scopes returns a router on the same cluster. The slice is clipped first, so that two routers made
 // from one do not write to the same array.
@@ -163,16 +143,8 @@ func (r *Router) Shard(id int64) (int, error) {
 	return r.Entry(shard).Residue, nil
 }
 
-// shardOf is Shard for the number inside this module.
-func (r *Router) shardOf(id int64) (int, error) {
-	if err := r.CheckID(id); err != nil {
-		return 0, err
-	}
-	return r.Topology.ShardOf(id), nil
-}
-
-// Table looks the name up in the list that NewRouter made.
-func (r *Router) Table(model any, id int64) (string, error) {
+// TableOf looks the name up in the list that NewRouter made.
+func (r *Router) TableOf(model any, id int64) (string, error) {
 	m, err := r.ModelOf(model)
 	if err != nil {
 		return "", err
@@ -184,26 +156,17 @@ func (r *Router) Table(model any, id int64) (string, error) {
 	return m.Table(shard), nil
 }
 
-// find returns the model of a value, and the shard of an ID, which a context may refuse.
-func (r *Router) find(ctx context.Context, model any, id int64) (m *shardmap.Model, shard int, err error) {
+// locate returns the model of a value, and the shard of an ID, which a context may refuse.
+func (r *Router) locate(ctx context.Context, model any, id int64) (m *shardmap.Model, shard int, err error) {
 	if m, err = r.ModelOf(model); err == nil {
 		shard, err = r.reach(ctx, id)
 	}
 	return m, shard, err
 }
 
-// reach returns the shard of an ID, unless the context is that of a transaction on another one.
-func (r *Router) reach(ctx context.Context, id int64) (int, error) {
-	shard, err := r.shardOf(id)
-	if err == nil {
-		err = r.checkLocked(ctx, shard)
-	}
-	return shard, err
-}
-
-// DB returns a handle with the route of the shard.
-func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) {
-	m, shard, err := r.find(ctx, model, id)
+// Handle returns a handle with the route of the shard.
+func (r *Router) Handle(ctx context.Context, model any, id int64) (*gorm.DB, error) {
+	m, shard, err := r.locate(ctx, model, id)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +175,8 @@ func (r *Router) DB(ctx context.Context, model any, id int64) (*gorm.DB, error) 
 	return r.handle(ctx, r.Databases[r.Place[shard]], to, m.Subject(ctx, model)), nil
 }
 
-// ShardOf looks at the route of the statement.
-func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) {
+// ShardOfStatement looks at the route of the statement.
+func (r *Router) ShardOfStatement(tx *gorm.DB) (shard int, routed bool) {
 	to, routed, err := r.routeOf(tx.Statement)
 	switch {
 	case err != nil || !routed:
@@ -289,8 +252,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	}
 }
 
-// Check looks at all tables first, and then compares those of one kind of database with each other.
-func (r *Router) Check(ctx context.Context) error {
+// CheckTables looks at all tables first, and then compares those of one kind of database with each other.
+func (r *Router) CheckTables(ctx context.Context) error {
 	shapes := make([][]shape, r.ShardCount)
 	err := shardmap.Scatter(ctx, r.ShardCount, func(shard int) (err error) {
 		shapes[shard], err = migrator{r.cluster}.shapesOf(ctx, shard)
@@ -365,11 +328,11 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 	if err != nil {
 		return err
 	}
-	batches, err := r.group(ctx, m, list, made)
+	batches, err := group(ctx, r.cluster, m, list, made)
 	if err != nil {
 		return err
 	}
-	return r.store(ctx, batches)
+	return storeBatches(ctx, r.cluster, batches)
 }
 
 // addressable lists the structs of an argument of Create. Each of them can be written to.
@@ -400,259 +363,22 @@ func addressable(rows any) ([]reflect.Value, error) {
 	return list, nil
 }
 
-// group makes a batch for each shard that gets rows. Those of a broadcast model go to every database.
-func (r *Router) group(
-	ctx context.Context, m *shardmap.Model, rows []reflect.Value, made []int64,
-) ([][]shardBatch, error) {
-	byShard := make([]reflect.Value, r.ShardCount)
-	slice := reflect.SliceOf(reflect.PointerTo(m.Base.ModelType))
-	for i, row := range rows {
-		shard := 0
-		if !m.Broadcast {
-			var err error
-			if shard, err = r.reach(ctx, m.IDOf(ctx, row)); err != nil {
-				return nil, fmt.Errorf("create %s: row %d: %w", m.Base.Name, i, err)
-			}
-		}
-		if !byShard[shard].IsValid() {
-			byShard[shard] = reflect.MakeSlice(slice, 0, len(rows)/r.ShardCount+1)
-		}
-		byShard[shard] = reflect.Append(byShard[shard], row.Addr())
-	}
-	batches := make([][]shardBatch, len(r.Databases))
-	for shard, of := range byShard {
-		if !of.IsValid() {
-			continue
-		}
-		if m.Broadcast {
-			for at := range batches {
-				batches[at] = []shardBatch{{at, route{all: true}, of.Interface(), made}}
-			}
-			break
-		}
-		at := r.Place[shard]
-		batches[at] = append(batches[at], shardBatch{r.Entry(shard).Residue, r.to(shard), of.Interface(), made})
-	}
-	return batches, nil
-}
-
-// shardBatch is what goes to one shard, or, for a broadcast model, to one database.
-type shardBatch struct {
-	shard int // its number for applications
-	to    route
-	rows  any
-	made  []int64 // the keys that were made for them
-}
-
-// store writes the batches, which are grouped by database, in one transaction for each database. It goes from
-// one database to the next in the order of their places. Two creates that took them in any order could each
-// have what the other one waits for, and no database sees such a circle.
-func (c *cluster) store(ctx context.Context, batches [][]shardBatch) error {
-	var txs storeTxs
-	defer func() { txs.end() }() // of all that are there then
-	for i, of := range batches {
-		if len(of) == 0 {
-			continue
-		}
-		t := &storeTx{batches: of}
-		txs = append(txs, t)
-		if t.err = errs.Ended(ctx); t.err == nil {
-			t.run(ctx, c, c.Databases[i])
-		}
-		if t.err != nil {
-			return fmt.Errorf("snowflakeplugin: nothing was stored: %w", t.err)
-		}
-	}
-	return txs.commit()
-}
-
-// storeTx is the transaction of Create in one database.
-type storeTx struct {
-	batches []shardBatch
-	tx      *gorm.DB // nil if it is not open
-	err     error
-}
-
-// run begins the transaction and writes the batches. It leaves the transaction open.
-func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
-	if b, one := t.together(ctx, c, db); one {
-		if t.write(ctx, c, db, b); t.err == nil || t.tx == nil {
-			return
-		}
-		// By a statement for each shard, the error says which of them it is of.
-		_ = t.tx.Rollback()
-		t.tx, t.err = nil, nil
-	}
-	t.write(ctx, c, db, t.batches...)
-}
-
-// write does what run says by a statement for each of some batches.
-func (t *storeTx) write(ctx context.Context, c *cluster, db *gorm.DB, batches ...shardBatch) {
-	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin()
-	if t.err = tx.Error; t.err != nil {
-		return
-	}
-	t.tx = tx
-	for _, b := range batches {
-		err := shardmap.RecoverPanic(func() error {
-			on := tx.Session(&gorm.Session{NewDB: true})
-			return c.handle(ctx, on, b.to, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
-		})
-		if err != nil {
-			t.err = fmt.Errorf("shard %d: %w", b.shard, err)
-			return
-		}
-	}
-}
-
-const (
-	// maxTogether bounds the arguments of a statement that stores rows of several shards. With more, what a
-	// statement for each shard costs hardly counts.
-	maxTogether = 10_000
-	// minTogether is how many of many shards have to get rows. For fewer, such a text takes as many round trips
-	// to prepare as statements whose plans are kept.
-	minTogether = 4
-)
-
-// together makes one batch of all if one statement can store it: PostgreSQL takes one for several tables, the
-// database has no values to return, and neither hooks nor relations need the handle of a shard.
-func (t *storeTx) together(ctx context.Context, c *cluster, db *gorm.DB) (b shardBatch, one bool) {
-	few := min(minTogether, c.ShardCount/len(c.Databases))
-	if db.Name() != dialect.PostgreSQL || len(t.batches) < max(2, few) {
-		return b, false
-	}
-	b = t.batches[0]
-	slice := reflect.TypeOf(b.rows)
-	s := c.ByType[slice.Elem().Elem()].Base
-	if s.BeforeCreate || s.BeforeSave || s.AfterCreate || s.AfterSave || len(s.FieldsWithDefaultDBValue) > 0 {
-		return b, false
-	}
-	all := reflect.MakeSlice(slice, 0, len(b.made))
-	for _, of := range t.batches {
-		all = reflect.AppendSlice(all, reflect.ValueOf(of.rows))
-	}
-	for _, relation := range allRelations(s) {
-		if holdsRows(&gorm.Statement{Schema: s, Context: ctx}, relation, all) {
-			return b, false
-		}
-	}
-	b.rows, b.to = all.Interface(), route{shard: b.to.shard, all: true, together: true}
-	return b, all.Len()*len(s.DBNames) <= maxTogether
-}
-
-// createTogether does what GORM's own callback does for the rows of one table. Each table but the last one
-// gets its rows in a WITH.
-func (c *cluster) createTogether(db *gorm.DB) {
-	stmt := db.Statement
-	if db.Error != nil {
-		return
-	}
-	if !stmt.Unscoped {
-		for _, of := range stmt.Schema.CreateClauses {
-			stmt.AddClause(of)
-		}
-	}
-	m := c.ByType[stmt.Schema.ModelType]
-	values := callbacks.ConvertToCreateValues(stmt)
-	byShard, last := make([][][]any, c.ShardCount), 0
-	for i, row := range values.Values {
-		of := reflect.Indirect(stmt.ReflectValue.Index(i))
-		shard := c.ShardOf(m.IDOf(stmt.Context, of))
-		_ = db.AddError(keyRules{c.Topology}.checkRows(stmt, m, of, shard, true))
-		byShard[shard], last = append(byShard[shard], row), max(last, shard)
-	}
-	for _, name := range stmt.BuildClauses {
-		if _, found := stmt.Clauses[name]; found { // A callback of the application has added it.
-			_ = db.AddError(fmt.Errorf("%w: %s in a statement for several tables", gorm.ErrInvalidData, name))
-		}
-	}
-	even, begin := true, "WITH "
-	for shard, rows := range byShard {
-		// As many rows on each shard are what comes again.
-		even = even && (len(rows) == len(byShard[last]) || c.Place[shard] != c.Place[last])
-		if rows == nil {
-			continue
-		}
-		into := "INSERT INTO " + stmt.Quote(m.Table(shard)) + " "
-		if shard < last {
-			into, begin = fmt.Sprintf("%ss%d AS (%s", begin, shard, into), ", "
-		} else {
-			into = " " + into
-		}
-		stmt.SQL.WriteString(into)
-		clause.Values{Columns: values.Columns, Values: rows}.Build(stmt)
-		if shard < last {
-			stmt.SQL.WriteByte(')')
-		}
-	}
-	if db.DryRun || db.Error != nil {
-		return
-	}
-	if db.AddError(insert(stmt, even)) == nil {
-		db.RowsAffected = int64(len(values.Values))
-	}
-}
-
-// maxKept is the length of the longest text of a create that drivers may keep. PostgreSQL needs a hundred times
-// as much for it on each connection, and for more rows the plan hardly counts.
-const maxKept = 16 << 10
-
-// insert runs a statement. Drivers keep what they prepare, so one whose text hardly ever comes again is closed
-// at once.
-func insert(stmt *gorm.Statement, again bool) (err error) {
-	text := stmt.SQL.String()
-	if again && len(text) <= maxKept {
-		_, err = stmt.ConnPool.ExecContext(stmt.Context, text, stmt.Vars...)
+// aboutShards turns the numbers in an error of scatter into those by which applications know shards.
+func aboutShards(t *shardmap.Topology, err error, shardsOf func(i int) []int) error {
+	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
+	if !ok {
 		return err
 	}
-	prepared, err := stmt.ConnPool.PrepareContext(stmt.Context, text)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, prepared.Close()) }()
-	_, err = prepared.ExecContext(stmt.Context, stmt.Vars...)
-	return err
-}
-
-// storeTxs are the transactions of one Create.
-type storeTxs []*storeTx
-
-// end rolls back what is still open. It is deferred, because a hook can end the goroutine of the caller.
-func (txs storeTxs) end() {
-	for _, t := range txs {
-		if t.tx != nil {
-			_ = t.tx.Rollback() // nobody is there to tell
-		}
-	}
-}
-
-// commit commits all transactions side by side: none of them waits for another one, as their statements may.
-// If some fail, the error says which shards have their rows.
-func (txs storeTxs) commit() error {
-	failures := slices.Repeat([]error{shardmap.ErrUnfinished}, len(txs))
-	var commits sync.WaitGroup
-	for i, t := range txs {
-		commits.Go(func() {
-			failures[i] = shardmap.RecoverPanic(func() error { return t.tx.Commit().Error })
-		})
-	}
-	commits.Wait()
 	e := &shardmap.PartialError{Failed: map[int]error{}}
-	for i, t := range txs {
-		err := failures[i]
-		t.tx = nil
-		for _, b := range t.batches {
-			if err == nil {
-				e.OK = append(e.OK, b.shard)
-			} else {
-				// The database may have committed, and only its answer was lost.
-				e.Failed[b.shard] = fmt.Errorf("the commit was not confirmed, so the rows may be stored or not: "+
-					"look for them by Router.Find, and create again those that are missing: %w", err)
-			}
+	for _, i := range partial.OK {
+		for _, shard := range shardsOf(i) {
+			e.OK = append(e.OK, t.Entry(shard).Residue)
 		}
 	}
-	if len(e.Failed) == 0 {
-		return nil
+	for i, failure := range partial.Failed {
+		for _, shard := range shardsOf(i) {
+			e.Failed[t.Entry(shard).Residue] = failure
+		}
 	}
 	slices.Sort(e.OK)
 	return e
@@ -671,7 +397,7 @@ func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *gorm.DB)
 // Bind returns a handle of a transaction that is bound to a model.
 func (r *Router) Bind(tx *gorm.DB, model any, id int64) (*gorm.DB, error) {
 	ctx := tx.Statement.Context
-	m, _, err := r.find(ctx, model, id)
+	m, _, err := r.locate(ctx, model, id)
 	if err != nil {
 		return nil, err
 	}
