@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -110,108 +111,97 @@ func (t *apartTable) need() (n int64) {
 }
 
 // place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
-// each of them, or for those that count by one number.
+// each cluster of them.
 func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
 	for _, t := range tables {
 		g.bind(t)
 	}
-	groups, err := together(ctx, g.ws, tables)
-	if err != nil {
-		return err
-	}
+	clusters := clustersOf(tables)
 	shared, err := g.find(ctx, tables)
-	if err != nil || shared != nil || len(groups) == 1 {
+	if err != nil || shared != nil {
 		return err
 	}
-	for _, group := range groups {
-		if _, err := g.find(ctx, group); err != nil {
+	for _, cluster := range clusters {
+		if err := g.placeCluster(ctx, cluster); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// together finds the tables that count by one number: on no server do two of them have an equal key, though
-// their keys lie in one range. A game may rely on that, and keep the rows of all in one map. So the keys of such
-// tables move by the same number, and each of them takes the range in which those of all lie.
-func together(ctx context.Context, ws *workspace, tables []*apartTable) (groups [][]*apartTable, err error) {
-	for _, t := range tables {
-		t.spans = t.own
-		group := []*apartTable{t}
-		for i := 0; i < len(groups); i++ {
-			one := false
-			for _, other := range groups[i] {
-				if one, err = oneNumber(ctx, ws, t, other); err != nil {
-					return nil, err
-				} else if one {
-					break
-				}
-			}
-			if one {
-				group = append(group, groups[i]...)
-				groups = slices.Delete(groups, i, i+1)
-				i--
+// placeCluster looks for a gap that a cluster can share. Tables whose keys have to fit into a narrower column than
+// those of the other ones get gaps of their own if they have to.
+func (g *gapSearch) placeCluster(ctx context.Context, cluster []*apartTable) error {
+	slices.SortStableFunc(cluster, func(a, b *apartTable) int { return cmp.Compare(b.bound, a.bound) })
+	for len(cluster) > 0 {
+		spread(cluster)
+		gap, err := g.find(ctx, cluster)
+		if err != nil || gap != nil {
+			return err
+		}
+		last := len(cluster) - 1
+		if last > 0 {
+			spread(cluster[last:])
+			if _, err := g.find(ctx, cluster[last:]); err != nil {
+				return err
 			}
 		}
-		groups = append(groups, group)
+		cluster = cluster[:last]
 	}
-	for _, group := range groups {
-		spans := slices.Clone(group[0].own)
-		for _, t := range group[1:] {
-			for i, s := range t.own {
-				spans[i] = spans[i].with(s)
-			}
-		}
-		for _, t := range group {
-			t.spans = spans
-		}
-	}
-	return groups, nil
+	return nil
 }
 
-const (
-	// expectedInCommon is how many equal keys two tables would have, if each counted by a number of its own, for
-	// it to be no chance that they have none. By chance that happens once in e^5 = 148 times.
-	expectedInCommon = 5
-	// ordinary is the end of the numbers from which tables count by themselves.
-	ordinary = 1000
-)
+// ordinary is the end of the numbers from which tables count by themselves.
+const ordinary = 1000
 
-// oneNumber reports whether two tables have no key in common on any server, and not by chance: in one range, or
-// side by side in a range that no table begins with by itself.
-func oneNumber(ctx context.Context, ws *workspace, a, b *apartTable) (bool, error) {
-	expected := 0.0
-	for i, s := range ws.servers[len(ws.servers)-len(a.own):] {
-		both := keySpan{max(a.own[i].least, b.own[i].least), min(a.own[i].greatest, b.own[i].greatest)}
-		switch widths := a.own[i].width() + b.own[i].width(); {
-		case a.own[i].width() == 0 || b.own[i].width() == 0:
-			continue
-		case a.own[i].least == b.own[i].least: // as of tables that begin with 1
-			return false, nil
-		case both.least <= both.greatest:
-		case min(a.own[i].least, b.own[i].least) < ordinary || both.least-both.greatest > widths:
-			return false, nil
-		default:
-			expected += expectedInCommon
-			continue
-		}
-		quote := s.db.Kind.Quote
-		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT 1 FROM ", quote(a.name), " AS a JOIN ",
-			quote(b.name), " AS b ON a.", quote(a.key), " = b.", quote(b.key), " WHERE a.", quote(a.key), " > 0 LIMIT 1"))
-		if err != nil || len(rows) > 0 {
-			return false, err
-		}
-		common := float64(both.greatest - both.least + 1)
-		for _, t := range []*apartTable{a, b} {
-			rows, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", quote(t.name)))
-			if err != nil {
-				return false, err
+// clustersOf puts together the tables whose keys lie in one range on some server, or side by side in a range with
+// which no table begins by itself. All keys of a cluster move by the same number on a server. What had an equal
+// key before has an equal one then, as the rows of a table whose key is the key of another one, though nobody
+// knows; and what had another one has another one, as the rows of tables that a game counts by one number.
+func clustersOf(tables []*apartTable) (clusters [][]*apartTable) {
+	for _, t := range tables {
+		cluster := []*apartTable{t}
+		clusters = slices.DeleteFunc(clusters, func(other []*apartTable) bool {
+			near := slices.ContainsFunc(other, t.meets)
+			if near {
+				cluster = append(other, cluster...)
 			}
-			common *= float64(rows) / float64(t.own[i].width())
-		}
-		expected += common
+			return near
+		})
+		clusters = append(clusters, cluster)
 	}
-	return expected >= expectedInCommon, nil
+	for _, cluster := range clusters {
+		spread(cluster)
+	}
+	return clusters
+}
+
+// meets reports whether the keys of two tables lie in one range on some server, or side by side.
+func (t *apartTable) meets(other *apartTable) bool {
+	for i, a := range t.own {
+		b := other.own[i]
+		if a.width() == 0 || b.width() == 0 {
+			continue
+		}
+		between := max(a.least, b.least) - min(a.greatest, b.greatest) - 1
+		if between < 0 || min(a.least, b.least) >= ordinary && between <= a.width()+b.width() {
+			return true
+		}
+	}
+	return false
+}
+
+// spread lets each table of a cluster take the range in which all keys of the cluster lie, on each server.
+func spread(cluster []*apartTable) {
+	spans := slices.Clone(cluster[0].own)
+	for _, t := range cluster[1:] {
+		for i, s := range t.own {
+			spans[i] = spans[i].with(s)
+		}
+	}
+	for _, t := range cluster {
+		t.spans = spans
+	}
 }
 
 // bind finds the narrowest column that has to hold the new keys of a table.

@@ -158,6 +158,34 @@ func TestTablesThatCountByOneNumberGoOnToShareNone(t *testing.T) {
 	})
 }
 
+// Where keys are dense, nothing in the data says that those of one table are keys of another one.
+func TestAKeyThatIsTheKeyOfAnotherTableStaysSoThoughNobodyKnows(t *testing.T) {
+	t.Parallel()
+	schema := []string{
+		"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, tag VARCHAR(20) NOT NULL)",
+		"CREATE TABLE members (member INTEGER NOT NULL PRIMARY KEY, tag VARCHAR(20) NOT NULL)",
+	}
+	rows := func(server, heroes int) (all []string) {
+		for n := 1; n <= heroes; n++ {
+			all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, 's%d-%d')", n, server, n))
+			if n%2 == 0 {
+				all = append(all, fmt.Sprintf("INSERT INTO members VALUES (%d, 's%d-%d')", n, server, n))
+			}
+		}
+		return all
+	}
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes":  {Policy: merge.Copy, Renumber: merge.Apart},
+			"members": {Policy: merge.Copy, Renumber: merge.Apart},
+		}, rows(1, 91), rows(2, 60))
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM heroes h JOIN members m ON m.member = h.id AND m.tag = h.tag"); n != 75 {
+			t.Errorf("%d of 75 members are the heroes that they were", n)
+		}
+	})
+}
+
 func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 	t.Parallel()
 	type server struct {

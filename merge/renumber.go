@@ -57,7 +57,7 @@ func (o *keyOffsets) find(ctx context.Context) error {
 	}
 	found := &keyOffsets{ws: o.ws, added: map[tableServer]int64{}, counters: map[tableServer]int64{},
 		zeros: map[tableServer]bool{}, beyond: map[string]int64{}, gapless: map[string]string{}}
-	var apart, behind []*apartTable
+	var apart []*apartTable
 	for _, j := range o.ws.order {
 		c := j.key()
 		if c == nil || c.Family != sqldb.FamilyInt {
@@ -69,19 +69,13 @@ func (o *keyOffsets) find(ctx context.Context) error {
 		}
 		switch j.plan.Renumber {
 		case Behind:
-			behind = append(behind, &apartTable{name: j.name, key: c.Name, own: spans})
+			found.behind(j, spans)
 		case Apart:
 			apart = append(apart, &apartTable{name: j.name, key: c.Name, own: spans})
 		}
 	}
 	if err := found.apart(ctx, apart); err != nil {
 		return fmt.Errorf("a range for the keys cannot be found: %w", err)
-	}
-	if _, err := together(ctx, o.ws, behind); err != nil {
-		return fmt.Errorf("keys cannot be compared: %w", err)
-	}
-	for _, t := range behind {
-		found.behind(t)
 	}
 	*o = *found
 	return nil
@@ -113,22 +107,22 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 
 // behind lets the keys of each server begin behind the greatest key that the servers before it have given
 // out, even if the rows were deleted since.
-func (o *keyOffsets) behind(t *apartTable) {
+func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
 	last := int64(-1) // the greatest new key that was given out so far
 	for i, s := range o.ws.servers {
-		of := tableServer{t.name, s.Number}
-		if o.added[of] = max(last, 0); t.spans[i].least == 0 {
+		of := tableServer{j.name, s.Number}
+		if o.added[of] = max(last, 0); o.zeros[of] {
 			o.added[of] = last + 1
 		}
-		if t.spans[i].greatest >= 0 {
-			last = t.spans[i].greatest + o.added[of]
+		if spans[i].greatest >= 0 {
+			last = spans[i].greatest + o.added[of]
 		}
 		if last >= o.ws.minGenerated {
-			o.beyond[t.name] = last
+			o.beyond[j.name] = last
 			return
 		}
 	}
-	o.added[tableServer{t.name, allServers}] = max(last, 0)
+	o.added[tableServer{j.name, allServers}] = max(last, 0)
 }
 
 // apart lets the keys of the servers follow each other in a gap.
