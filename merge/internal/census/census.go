@@ -417,7 +417,7 @@ func (c *Census) compare(ctx context.Context, col Column, all []match, sample bo
 			if m.sampled { // it is a few values of many, and says less
 				return !m.full() && (hits == 0 || m.excess() < -2)
 			}
-			return !m.full() && (hits < minValues || m.excess() < 3)
+			return !m.holds()
 		})
 	}
 	if len(all) > 0 && len(all[0].servers) == 0 {
@@ -511,7 +511,8 @@ func (c *Census) against(key Column, server int, s span, values, hits, near int6
 	if hits == 0 {
 		a.chance = 0
 	}
-	a.reach = float64(s.max) / float64(k.max)
+	a.wide, a.greatest = float64(near)/width(s.min, s.max), float64(k.max)
+	a.reach = float64(s.max) / a.greatest
 	return a
 }
 

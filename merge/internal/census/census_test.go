@@ -220,6 +220,40 @@ func TestATableThatIsCountedIsNoPartOfALongerOne(t *testing.T) {
 	})
 }
 
+// Of a young server no row is deleted, so nearly every small number is a key.
+func TestReferencesToDenseKeysAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY, level INTEGER, health INTEGER)",
+				"CREATE TABLE mail (id INTEGER NOT NULL PRIMARY KEY, whose INTEGER, lost INTEGER, item INTEGER, day INTEGER, " +
+					"price INTEGER)"}
+			for n := 1; n <= players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d, %d, %d)", n, 1+pick(seed+n, 60),
+					1+pick(seed+3*n, 1000)))
+			}
+			for n := range 600 {
+				lost := 1 + pick(seed+5*n, players)
+				if n%20 == 0 {
+					lost = players + 1 + pick(seed+n, 500)
+				}
+				price := 1 + pick(seed+7*n, 30+n*n/20)
+				statements = append(statements, fmt.Sprintf("INSERT INTO mail VALUES (%d, %d, %d, %d, %d, %d)", n+1,
+					1+pick(seed+2*n, players), lost, 1+pick(n, 40), 1+pick(n, 365), price))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 300), server(7, 200))
+		for column, want := range map[string]string{"mail.whose": "perhaps players.id", "mail.lost": "perhaps players.id",
+			"mail.item": "plain", "mail.day": "plain", "mail.price": "plain", "players.level": "plain",
+			"players.health": "plain"} {
+			if found[column] != want {
+				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}
+
 func TestKeysOfAGeneratorAreNotLookedFor(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {

@@ -23,7 +23,9 @@ type against struct {
 	values, hits int64   // different values
 	within       int64   // those in the range of the keys
 	density      float64 // of the keys in their range
+	wide         float64 // density of the keys in the range of the values
 	chance       float64
+	greatest     float64 // key
 	reach        float64 // the greatest value as a part of the greatest key
 }
 
@@ -60,6 +62,8 @@ func (m match) score() float64 {
 		far, near = far && a.reach >= 0.95, near || a.reach < 0.3
 	}
 	switch {
+	case m.follows():
+		score += 4
 	case far:
 		score++
 	case near:
@@ -74,6 +78,19 @@ func (m match) certain() bool {
 	return m.full() && (m.score() >= 8 || named && m.score() >= 4)
 }
 
+// follows reports whether the values go as far as the keys on every server, though these end elsewhere on each. No
+// other number knows how far they go.
+func (m match) follows() bool {
+	differ := false
+	for _, a := range m.servers {
+		if a.reach < 0.95 || a.values < minValues {
+			return false
+		}
+		differ = differ || math.Abs(a.greatest-m.servers[0].greatest) > 0.1*a.greatest
+	}
+	return differ
+}
+
 // possible reports whether somebody has to say what the column is. Rows that refer to what was deleted are no
 // rare thing.
 func (m match) possible() bool {
@@ -83,10 +100,12 @@ func (m match) possible() bool {
 		return false
 	case m.full():
 		return m.ends || m.score() >= 3
+	case m.follows():
+		return hits*4 >= values*3 && max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
-		return hits*10 >= values*8 && m.excess() >= 3
+		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3
 	}
-	return hits*10 >= values*9 && m.excess() >= 6
+	return hits*10 >= values*9 && max(m.excess(), m.beyond()) >= 6
 }
 
 // near reports whether so many values of a sample are keys that all of them have to be compared.
@@ -108,6 +127,23 @@ func (m match) excess() float64 {
 		variance += n * a.density * (1 - a.density)
 	}
 	return more / math.Sqrt(variance)
+}
+
+// beyond is excess for values that go beyond the keys: of all values, those that are keys.
+func (m match) beyond() float64 {
+	more, variance := 0.0, 0.25
+	for _, a := range m.servers {
+		n, density := float64(a.values), math.Min(a.wide, 1)
+		more += float64(a.hits) - n*density
+		variance += n * density * (1 - density)
+	}
+	return more / math.Sqrt(variance)
+}
+
+// holds reports whether the values are keys more often than by chance.
+func (m match) holds() bool {
+	values, hits := m.counts()
+	return m.full() || hits >= minValues && (m.excess() >= 3 || 2*hits >= values && m.beyond() >= 3)
 }
 
 // width is how many whole numbers a range has.
