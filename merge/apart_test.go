@@ -186,6 +186,56 @@ func TestAKeyThatIsTheKeyOfAnotherTableStaysSoThoughNobodyKnows(t *testing.T) {
 	})
 }
 
+// Some of the rows that refer do so to heroes who were deleted, and the keys are dense.
+func TestNewKeysMeetNoValueOfAForgottenReferenceInANumberOrAText(t *testing.T) {
+	t.Parallel()
+	schema := []string{
+		"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, tag VARCHAR(20) NOT NULL)",
+		"CREATE TABLE notes (id BIGINT NOT NULL PRIMARY KEY, n INTEGER NOT NULL, whose VARCHAR(20) NOT NULL)",
+	}
+	rows := func(server, heroes int) (all []string) {
+		for n := 1; n <= heroes; n++ {
+			all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, 's%d-%d')", n, server, n))
+		}
+		for n := range 200 {
+			hero := n%heroes + 1
+			if n%20 == 0 {
+				hero = heroes + n
+			}
+			all = append(all, fmt.Sprintf("INSERT INTO notes VALUES (%s, %d, '%d')", id(server, n), hero, hero))
+		}
+		return all
+	}
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.Copy, Renumber: merge.Apart}, "notes": {Policy: merge.Copy},
+		}, rows(1, 90), rows(2, 60))
+		plan.Plain = []string{"notes.n", "notes.whose"} // which is wrong
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 {
+			t.Fatal(found)
+		}
+		run(t, open(t, plan))
+		for _, column := range []string{"n", "whose"} {
+			if n := into.number(t, "SELECT COUNT(*) FROM notes m JOIN heroes h ON CONCAT(h.id, '') = CONCAT(m."+column+
+				", '')"); n != 0 {
+				t.Errorf("%d notes lead to strangers by %s", n, column)
+			}
+		}
+		verify, err := open(t, plan, merge.WithLock(report.Lock)).Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, column := range []string{"n", "whose"} {
+			if !slices.ContainsFunc(verify.Checks, func(c merge.Comparison) bool {
+				return c.What == "apart" && strings.Contains(c.Detail, "whose "+column+" held keys") && c.Got == "382" && c.OK
+			}) {
+				t.Errorf("nothing says that 382 notes lead to nobody by %s: %v", column, verify.Checks)
+			}
+		}
+	})
+}
+
 func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 	t.Parallel()
 	type server struct {

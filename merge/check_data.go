@@ -97,8 +97,37 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := c.padded(ctx, j, src, s); err != nil {
+			return err
+		}
 		return c.besideWhen(ctx, j, s)
 	})
+}
+
+// padded refuses keys in texts that begin with zeros, where they change: a new key is written without.
+func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
+	for _, l := range j.follows.links {
+		of := src.from.Column(l.column)
+		if of == nil || of.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" {
+			continue
+		}
+		name := s.db.Kind.Quote(l.column)
+		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.from.Name), " WHERE ", name,
+			" LIKE ").Bind("0_%")
+		if l.list != "" {
+			q.Add(" OR ", name, " LIKE ").Bind("%" + l.list + "0_%")
+		}
+		n, err := s.db.Number(ctx, q)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			c.report.problem(Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column, Count: n,
+				Message: "keys of " + l.of + " begin with zeros in this text, and the new ones would be written without",
+				Remedy:  "remove the zeros on the server, or give the column a value by set:"})
+		}
+	}
+	return nil
 }
 
 func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable, s *server,

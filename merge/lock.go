@@ -260,6 +260,9 @@ func (l *Lock) add(found []census.Finding) {
 			}
 			c.Of = append(c.Of, of)
 		}
+		if c.Hits == nil {
+			c.Hits = map[string]string{}
+		}
 		for key, hits := range f.Hits {
 			c.Hits[key.String()] = hits
 		}

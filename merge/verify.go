@@ -114,7 +114,8 @@ func (v *verifier) watch(all *verify.Plan) {
 		columns := v.ws.lock.Tables[table].Columns
 		for _, name := range slices.Sorted(maps.Keys(columns)) {
 			own := v.ws.jobs[table]
-			if own == nil || own.refers(name) || own.plan.Renumber != "" && own.key().Name == name {
+			if own == nil || own.refers(name) || own.plan.Renumber != "" && own.key().Name == name ||
+				own.plan.Set[name] != "" || slices.Contains(own.plan.Sum, name) {
 				continue
 			}
 			for _, j := range v.ws.order {

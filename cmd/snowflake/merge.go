@@ -790,6 +790,26 @@ type verified struct {
 	checksum, orphans, duplicates, names string
 }
 
+// printNowhere prints the columns that the plan does not lead along, and whose rows lead nowhere now.
+func printNowhere(w io.Writer, r *merge.VerifyReport) {
+	said := 0
+	for _, c := range r.Checks {
+		if c.What != "apart" || !c.OK || c.Want == "0" {
+			continue
+		}
+		switch said++; {
+		case said == 1:
+			say(w, "\nKeys that nobody has followed, which lead to no row now:\n")
+		case said > mostLines:
+			continue
+		}
+		say(w, "%s\n", wrap(fmt.Sprintf("%s: %s: %s", plain(c.Table), plain(c.Detail), number(c.Got)), "  - "))
+	}
+	if said > mostLines {
+		say(w, "  - and %d more: see \"merge verify --json\"\n", said-mostLines)
+	}
+}
+
 // printVerify prints a line for each table and each sum, and then every difference.
 func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 	say(w, "%s into %s\n\n", serverNames(plan), targetName(plan))
@@ -820,6 +840,7 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 		say(w, "\n")
 		sums.print(w)
 	}
+	printNowhere(w, r)
 	if len(r.Failed) > 0 {
 		say(w, "\nWhat differs:\n")
 	}

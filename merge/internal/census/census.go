@@ -291,6 +291,9 @@ func identifies(t *sqldb.Table, column string) bool {
 // isAbove reports whether a key can be the one that another key is taken from: no server has fewer of them,
 // or else, of two equal sets, the shorter name is that of the table that the others belong to.
 func (c *Census) isAbove(parent, child Column) bool {
+	if c.counts(child) && !c.counts(parent) {
+		return false
+	}
 	equal := true
 	for i, s := range c.spans[parent] {
 		if n := c.spans[child][i].distinct; n > s.distinct {
@@ -371,7 +374,8 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	for _, key := range c.keys {
 		if key != col {
 			named, ends := c.named(col, key)
-			all = append(all, match{key: key, named: named, ends: ends, begins: c.begins(key)})
+			all = append(all, match{key: key, named: named, ends: ends,
+				begins: c.begins(key) && !slices.Contains(c.keys, col)})
 		}
 	}
 	all, err := c.compare(ctx, col, all, true)

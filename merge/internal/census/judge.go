@@ -55,6 +55,15 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		case best.possible():
 			return []Finding{finding(Possible, best, "")}, nil
 		}
+		// Keys of a longer table say nothing, and so the name may.
+		for _, m := range matches {
+			if m.full() || m.named < 3 {
+				continue
+			}
+			if mostly, err := c.mostly(ctx, col, m); err != nil || mostly {
+				return []Finding{finding(Possible, m, "")}, err
+			}
+		}
 		return []Finding{{Column: col, Verdict: Plain}}, nil
 	}
 	conditions, err := c.conditions(ctx, col, matches)
@@ -68,7 +77,12 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		all = append(all, f)
 	}
 	for _, m := range matches {
-		if len(all) > 0 || !m.possible() {
+		if len(all) > 0 {
+			continue
+		}
+		if mostly, err := c.mostly(ctx, col, m); err != nil {
+			return nil, err
+		} else if !mostly {
 			continue
 		}
 		counter, err := c.counterExamples(ctx, col, m.key)
@@ -81,6 +95,26 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		all = append(all, Finding{Column: col, Verdict: Plain})
 	}
 	return all, nil
+}
+
+// mostly reports whether a column may hold keys of a table of which rows were deleted. Where there are a few keys,
+// a few rows hold as many values that are none, so the rows count.
+func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) {
+	if m.possible() || !m.speaks() || m.sampled {
+		return m.possible(), nil
+	}
+	for i, d := range c.servers {
+		if c.spans[col][i].distinct == 0 || d.Tables[m.key.Table] == nil {
+			continue
+		}
+		name := d.Kind.Quote(col.Name)
+		rows, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ", holds(d, m.key),
+			" THEN 1 END) FROM (SELECT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ", name, " <> 0) AS v"))
+		if err != nil || rows[1]*10 < rows[0]*8 {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // bare returns the name of a column for a condition of a plan, which every database has to understand:

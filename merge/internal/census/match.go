@@ -99,13 +99,15 @@ func (m match) possible() bool {
 	case m.sampled:
 		return false
 	case m.full():
-		return m.ends || m.score() >= 3
+		return m.ends || m.begins || m.score() >= 3
+	case m.named == 3: // some of the rows that it refers to were deleted
+		return hits*2 >= values
 	case m.follows():
 		return hits*4 >= values*3 && max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
-		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3
+		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3 || values < 5*minValues && hits*2 >= values
 	}
-	return hits*10 >= values*9 && max(m.excess(), m.beyond()) >= 6
+	return hits*10 >= values*9 && max(m.excess(), m.beyond()) >= 6 || hits*2 >= values && m.excess() >= 6
 }
 
 // near reports whether so many values of a sample are keys that all of them have to be compared.
@@ -140,10 +142,16 @@ func (m match) beyond() float64 {
 	return more / math.Sqrt(variance)
 }
 
-// holds reports whether the values are keys more often than by chance.
+// speaks reports whether the name of the column or the range of the keys speaks for a reference.
+func (m match) speaks() bool { return m.named == 3 || m.begins }
+
+// holds reports whether the values are keys more often than by chance, or whether most of them are and others lie
+// beyond the keys, where new keys may not meet them.
 func (m match) holds() bool {
 	values, hits := m.counts()
-	return m.full() || hits >= minValues && (m.excess() >= 3 || 2*hits >= values && m.beyond() >= 3)
+	outside := slices.ContainsFunc(m.servers, func(a against) bool { return a.reach > 1 })
+	return m.full() || hits >= minValues && m.excess() >= 3 || 2*hits >= values && (outside || m.named >= 2) ||
+		hits > 0 && m.speaks()
 }
 
 // width is how many whole numbers a range has.

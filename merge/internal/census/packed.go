@@ -207,6 +207,9 @@ var (
 	letters = regexp.MustCompile(`\pL[\pL\pN_]*`)
 )
 
+// wholeText is how a text is called that is one number: a list of one.
+const wholeText = "list"
+
 // texts looks at the digits of documents, of lists, and of texts that are the same but for the digits.
 func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sqldb.Column) error {
 	d := p.c.servers[server]
@@ -246,7 +249,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			if err != nil {
 				continue
 			}
-			at := part{column: col.Name, as: strings.TrimSpace("list " + kind), member: col.Name}
+			at := part{column: col.Name, as: strings.TrimSpace(wholeText + " " + kind), member: col.Name}
 			if words := letters.FindAllString(row[0][:run[0]], -1); len(words) > 0 || len(kind) > 1 {
 				at.as = fmt.Sprintf("number %d of %s", i+1, kind)
 				if len(words) > 0 {
@@ -281,6 +284,7 @@ func (p *packer) document(server int, column, path, member string, document any)
 func (p *packer) judge(ctx context.Context, table string) (found []Finding, err error) {
 	type choice struct{ column, with, parent string }
 	best := map[choice]match{}
+	var near []Finding // of texts of which most are keys: new keys do not meet the other ones
 	of := map[choice]part{}
 	for _, at := range slices.SortedFunc(maps.Keys(p.parts), func(a, b part) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
@@ -295,6 +299,11 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 			m, err := p.compare(ctx, Column{table, at.member}, at, key)
 			if err != nil {
 				return nil, err
+			}
+			values, hits := m.counts()
+			if at.as == wholeText && hits > 0 && 2*hits >= values {
+				near = append(near, Finding{Column: Column{table, at.column}, As: at.as,
+					Hits: map[Column]string{key: "a sample"}})
 			}
 			c := choice{at.column, at.with, key.Table}
 			if other, ok := best[c]; m.packed() && (!ok || m.packedScore() > other.packedScore()) {
@@ -318,12 +327,18 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 		found = append(found, Finding{Column: Column{table, at.column}, Verdict: Possible, Parent: m.key,
 			As: at.as, With: at.with, When: at.when, Evidence: how + ", by a sample: " + m.evidence(false, nil)})
 	}
-	return found, nil
+	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
+		return slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
+	})...), nil
 }
 
 // compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
 func (p *packer) compare(ctx context.Context, called Column, at part, key Column) (match, error) {
 	e := p.parts[at]
+	least := 9 // of ten values that have to be keys
+	if at.as == wholeText {
+		least = 5
+	}
 	for i := range p.c.servers { // the range first, since that costs nothing
 		keys, within := p.c.spans[key][i], 0
 		for n := range e.values[i] {
@@ -331,7 +346,7 @@ func (p *packer) compare(ctx context.Context, called Column, at part, key Column
 				within++
 			}
 		}
-		if within*10 < len(e.values[i])*9 {
+		if within*10 < len(e.values[i])*least {
 			return match{}, nil
 		}
 	}
@@ -349,7 +364,7 @@ func (p *packer) compare(ctx context.Context, called Column, at part, key Column
 		s := span{distinct: int64(len(values)), min: values[0], max: values[len(values)-1]}
 		within := slices.DeleteFunc(slices.Clone(values),
 			func(n int64) bool { return n < keys.min || n > keys.max })
-		if keys.distinct == 0 || len(within)*10 < len(values)*9 ||
+		if keys.distinct == 0 || len(within)*10 < len(values)*least ||
 			float64(s.max) < 0.3*float64(keys.max) && named < 2 {
 			return match{}, nil
 		}
@@ -368,7 +383,7 @@ func (p *packer) compare(ctx context.Context, called Column, at part, key Column
 			a.density = float64(keys.distinct) / float64(e.most[i])
 			a.chance = float64(s.distinct) * math.Log10(a.density)
 		}
-		if m.servers = append(m.servers, a); hits*10 < s.distinct*9 {
+		if m.servers = append(m.servers, a); hits*10 < s.distinct*int64(least) {
 			return match{}, nil
 		}
 	}

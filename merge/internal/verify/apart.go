@@ -25,6 +25,9 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 			continue
 		}
 		name := k.quote(r.columns[0])
+		if c := j.to.column(r.columns[0]); c != nil && c.class != classNumber {
+			name = k.integer(name)
+		}
 		n, err := v.target.text(ctx, "SELECT COUNT(*) FROM "+k.quote(j.name)+" WHERE "+name+" > 0 AND "+name+" "+
 			"< "+
 			strconv.FormatInt(v.plan.Counted, 10)+" AND NOT ("+name+" BETWEEN "+
@@ -37,6 +40,17 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 	return nil
 }
 
+// integer returns SQL for the whole number that a text is.
+func (k kind) integer(text string) string {
+	switch k {
+	case sqlite:
+		return "CAST(" + text + " AS INTEGER)"
+	case postgres:
+		return "CASE WHEN " + text + "::text ~ '^[0-9]{1,18}$' THEN " + text + "::text::bigint END"
+	}
+	return "CAST(" + text + " AS SIGNED)"
+}
+
 // watched says what became of a column that held keys which have changed. If they are apart now, its rows
 // lead nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other
 // servers.
@@ -46,17 +60,24 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 	if child == nil || parent == nil || parent.offsets == nil || child.to.column(w.Column) == nil {
 		return nil
 	}
-	rows := func(d *database, condition string) (int64, error) {
-		text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(child.name)+" AS c WHERE c."+
-			d.kind.quote(w.Column)+" <> 0"+condition)
+	number := func(d *database, of *relation) string {
+		name := "c." + d.kind.quote(w.Column)
+		if of.column(w.Column).class != classNumber {
+			return d.kind.integer(name)
+		}
+		return name
+	}
+	rows := func(d *database, of *relation, condition string) (int64, error) {
+		text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(child.name)+" AS c WHERE "+number(d, of)+
+			" <> 0"+condition)
 		if err != nil {
 			return 0, err
 		}
 		return strconv.ParseInt(text, 10, 64)
 	}
-	keys := func(d *database) string {
+	keys := func(d *database, of *relation) string {
 		return " AND EXISTS (SELECT 1 FROM " + d.kind.quote(parent.name) + " AS p WHERE p." +
-			d.kind.quote(parent.identity().name) + " = c." + d.kind.quote(w.Column) + ")"
+			d.kind.quote(parent.identity().name) + " = " + number(d, of) + ")"
 	}
 	var before, stay int64 // rows that led to a parent, and those whose parents have kept their keys
 	only := true           // each value is a key
@@ -64,11 +85,11 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 		if child.from[i] == nil || child.from[i].column(w.Column) == nil || parent.from[i] == nil {
 			continue
 		}
-		all, err := rows(d, "")
+		all, err := rows(d, child.from[i], "")
 		if err != nil {
 			return err
 		}
-		hits, err := rows(d, keys(d))
+		hits, err := rows(d, child.from[i], keys(d, child.from[i]))
 		if err != nil {
 			return err
 		}
@@ -77,7 +98,7 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 			stay += hits
 		}
 	}
-	now, err := rows(v.target, keys(v.target))
+	now, err := rows(v.target, child.to, keys(v.target, child.to))
 	if err != nil {
 		return err
 	}
