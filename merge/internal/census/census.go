@@ -158,10 +158,12 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	return all, nil
 }
 
-// usable reports whether a column may hold keys. One byte is too small for the keys of what players make.
+// usable reports whether a column may hold keys: whole numbers, also as decimals. One byte is too small for
+// the keys of what players make.
 func usable(c *sqldb.Column) bool {
 	declared := strings.ToLower(c.Declared)
-	return c.Family == sqldb.FamilyInt && !strings.HasPrefix(declared, "tinyint") &&
+	whole := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal && strings.HasSuffix(declared, ",0)")
+	return whole && !strings.HasPrefix(declared, "tinyint") &&
 		!strings.HasPrefix(declared, "bit")
 }
 
@@ -262,7 +264,8 @@ func (c *Census) findKeys() {
 			if t == nil {
 				continue
 			}
-			unique = unique || identifies(t, col.Name)
+			of := t.Column(col.Name)
+			unique = unique || identifies(t, col.Name) && of != nil && of.Family == sqldb.FamilyInt
 			s := c.spans[col][i]
 			counted = counted || s.distinct > 0 && s.min < c.minGenerated
 		}
@@ -272,8 +275,8 @@ func (c *Census) findKeys() {
 	}
 }
 
-// counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1 are
-// keys of the longer one, which says nothing.
+// counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1
+// are keys of the longer one, which says nothing.
 func (c *Census) counts(key Column) bool {
 	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
 		t := d.Tables[key.Table]
@@ -289,11 +292,9 @@ func identifies(t *sqldb.Table, column string) bool {
 }
 
 // isAbove reports whether a key can be the one that another key is taken from: no server has fewer of them,
-// or else, of two equal sets, the shorter name is that of the table that the others belong to.
+// or else, of two equal sets, the one that the database counts, or the shorter name, is that of the table that
+// the others belong to.
 func (c *Census) isAbove(parent, child Column) bool {
-	if c.counts(child) && !c.counts(parent) {
-		return false
-	}
 	equal := true
 	for i, s := range c.spans[parent] {
 		if n := c.spans[child][i].distinct; n > s.distinct {
@@ -301,6 +302,9 @@ func (c *Census) isAbove(parent, child Column) bool {
 		} else if n < s.distinct {
 			equal = false
 		}
+	}
+	if counts := c.counts(parent); counts != c.counts(child) {
+		return counts
 	}
 	if len(parent.Table) != len(child.Table) {
 		return !equal || len(parent.Table) < len(child.Table)
