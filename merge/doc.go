@@ -65,13 +65,14 @@
 //
 // # Counted keys
 //
-// Keys that databases count (AUTO_INCREMENT and the like) collide. With "renumber: apart", the keys of a
-// table move, on every server, into a range in which no column has a value that may be one of the old keys. A
-// reference that the plan forgets then leads to no row. Tables whose keys lie in one range move by one number on
-// each server, so keys that were equal stay equal, and others differ. With "renumber: true", the keys of a table on each
-// server grow by the greatest key of the servers before it, and by one more if they start at 0. So does every
-// reference to them, whether it is a foreign key or declared in the plan. Keys that a generator made stay the
-// same. No rows become one by a key that is renumbered.
+// Keys that databases count (AUTO_INCREMENT and the like) collide. With "renumber: apart", the keys of
+// a table move, on every server, into a range in which no column has a value that may be one of the old
+// keys. A reference that the plan forgets then leads to no row. Tables whose keys lie in one range move
+// by one number on each server, so keys that were equal stay equal, and others differ. With "renumber:
+// true", the keys of a table on each server grow by the greatest key of the servers before it, and by
+// one more if they start at 0. So does every reference to them, whether it is a foreign key or declared
+// in the plan. Keys that a generator made stay the same. No rows become one by a key that is
+// renumbered.
 //
 // # Node leases
 //
