@@ -4,10 +4,10 @@ import "time"
 
 // Random makes the keeper's choices and pauses repeatable: random returns a number from 0 to n-1.
 func Random(random func(n int64) int64) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.random = random
 		return nil
-	})
+	}
 }
 
 // Crash ends the keeper as the death of its process does: nothing is sealed and nothing given back.

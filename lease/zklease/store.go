@@ -60,11 +60,7 @@ func New(conn *zk.Conn, path string, opts ...Option) (*Store, error) {
 }
 
 // Option changes what [New] does by default. The options of this package are the only ones.
-type Option interface{ apply(*Store) error }
-
-type option func(*Store) error
-
-func (o option) apply(s *Store) error { return o(s) }
+type Option func(*Store) error
 
 // WithACL tells the store whom to give which rights to the znodes that it makes. The processes that
 // use the store need those to read, to write and to create. The rights of znodes that exist stay
@@ -72,13 +68,13 @@ func (o option) apply(s *Store) error { return o(s) }
 //
 // By default, everybody has all rights, as zk.WorldACL(zk.PermAll) says. No entry is an error.
 func WithACL(entries ...zk.ACL) Option {
-	return option(func(s *Store) error {
+	return func(s *Store) error {
 		if len(entries) == 0 {
 			return errors.New("WithACL needs at least one entry, or nobody could read what is written")
 		}
 		s.acl = slices.Clone(entries)
 		return nil
-	})
+	}
 }
 
 func (s *Store) configure(options []Option) error {
@@ -86,7 +82,7 @@ func (s *Store) configure(options []Option) error {
 	for _, o := range options {
 		if o == nil {
 			faults = append(faults, errors.New("an option is nil"))
-		} else if err := o.apply(s); err != nil {
+		} else if err := o(s); err != nil {
 			faults = append(faults, err)
 		}
 	}
