@@ -410,11 +410,7 @@ func (s *search) hits(key searchKey, values [][]any) (hits map[int][]reflect.Val
 
 // build writes one SELECT for each element: its number, and the generated columns.
 func (s *search) build(key searchKey, values [][]any) *gorm.Statement {
-	own := s.db.Statement
-	b := &gorm.Statement{
-		DB: s.db, Context: s.frame.context(), Schema: own.Schema,
-		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
-	}
+	b := queriesOn(s.db)
 	// Rows are numbered by their place in this query. So its text, which may be prepared and kept,
 	// does not depend on which rows it is for.
 	for n := range values {
@@ -424,19 +420,7 @@ func (s *search) build(key searchKey, values [][]any) *gorm.Statement {
 		if key.lock {
 			_, _ = b.WriteString("(")
 		}
-		_, _ = b.WriteString("SELECT " + strconv.Itoa(n))
-		for _, column := range s.loaded() {
-			_, _ = b.WriteString(",")
-			b.WriteQuoted(clause.Column{Name: column.field.DBName})
-		}
-		_, _ = b.WriteString(" FROM ")
-		b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
-		for i, field := range key.fields {
-			_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
-			b.WriteQuoted(clause.Column{Name: field.DBName})
-			_, _ = b.WriteString(" = ")
-			b.AddVar(b, values[n][i])
-		}
+		writeQuery(b, n, s.loaded(), key.fields, values[n])
 		if len(key.where.Exprs) > 0 {
 			_, _ = b.WriteString(" AND (")
 			key.where.Build(b)
@@ -447,6 +431,32 @@ func (s *search) build(key searchKey, values [][]any) *gorm.Statement {
 		}
 	}
 	return b
+}
+
+// queriesOn returns a statement for queries on the table of another statement.
+func queriesOn(db *gorm.DB) *gorm.Statement {
+	own := db.Statement
+	return &gorm.Statement{
+		DB: db, Context: orBackground(own.Context), Schema: own.Schema,
+		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
+	}
+}
+
+// writeQuery writes a query for a number, and for some columns of the row whose fields have the values.
+func writeQuery(b *gorm.Statement, n int, columns []*column, fields []*schema.Field, values []any) {
+	_, _ = b.WriteString("SELECT " + strconv.Itoa(n))
+	for _, column := range columns {
+		_, _ = b.WriteString(",")
+		b.WriteQuoted(clause.Column{Name: column.field.DBName})
+	}
+	_, _ = b.WriteString(" FROM ")
+	b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
+	for i, field := range fields {
+		_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
+		b.WriteQuoted(clause.Column{Name: field.DBName})
+		_, _ = b.WriteString(" = ")
+		b.AddVar(b, values[i])
+	}
 }
 
 // loaded lists the columns that have generated IDs.
