@@ -225,10 +225,10 @@ func (r *Router) After(ctx context.Context, dest any, cursor ID, limit int) erro
 	})
 }
 
-// Between reads all rows whose IDs were made at from or later, and before to, oldest first. There is no
-// limit. The errors are those of [Router.Latest] and of [generator.Layout.Range].
-func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
-	return r.route(ctx, func(current *router.Router) error { return current.Between(ctx, dest, from, to) })
+// Between reads all rows whose IDs were made at the earliest time or later, and before the limit, oldest
+// first, however many there are. The errors are those of [Router.Latest] and of [generator.Layout.Range].
+func (r *Router) Between(ctx context.Context, dest any, earliest, limit time.Time) error {
+	return r.route(ctx, func(current *router.Router) error { return current.Between(ctx, dest, earliest, limit) })
 }
 
 // Count returns the number of the model's rows on all shards. Different databases are not counted at the

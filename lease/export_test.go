@@ -20,7 +20,7 @@ func (k *Keeper) Crash() {
 // for the store that the keeper is calling: nobody else may look at what the keeper holds.
 func (k *Keeper) SetUntil(until func(from time.Time) time.Time) (before time.Time) {
 	before = k.record.Until
-	k.record.Until = until(k.from)
+	k.record.Until = until(k.begin)
 	return before
 }
 

@@ -262,11 +262,11 @@ func refuseRival(db *gorm.DB, plan *Plan) error {
 	if rival == nil || !slices.ContainsFunc(plan.columns, func(c *column) bool { return c.field.PrimaryKey }) {
 		return nil
 	}
-	of := reflect.Indirect(reflect.ValueOf(rival))
-	if of.Kind() != reflect.Struct {
+	configured := reflect.Indirect(reflect.ValueOf(rival))
+	if configured.Kind() != reflect.Struct {
 		return nil
 	}
-	tables, settings := of.FieldByName("configs"), of.FieldByName("_config")
+	tables, settings := configured.FieldByName("configs"), configured.FieldByName("_config")
 	if tables.Kind() != reflect.Map || tables.Type().Key().Kind() != reflect.String ||
 		settings.Kind() != reflect.Struct || !tables.MapIndex(reflect.ValueOf(plan.schema.Table)).IsValid() {
 		return nil

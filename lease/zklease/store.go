@@ -246,7 +246,8 @@ func (s *Store) records() string { return "the znodes " + s.znode("...") }
 
 // marking are the commands that give the records an identity.
 func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), leaseops.MarkText(identity), identity)
+	return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), leaseops.MarkText(identity),
+		identity)
 }
 
 // Now returns the leader's clock.
@@ -472,10 +473,10 @@ func (s *Store) znode(name string) string { return s.path + "/nodes/" + name }
 
 // prepare makes the znodes above the records, those that are not there.
 func (s *Store) prepare(ctx context.Context) error {
-	var above string
+	var parent string
 	for part := range strings.SplitSeq(s.path[1:], "/") {
-		above += "/" + part
-		if err := s.make(ctx, above, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		parent += "/" + part
+		if err := s.make(ctx, parent, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
 	}
