@@ -366,19 +366,6 @@ func (s *search) keyOf(row int, key searchKey) (values []any, ok bool) {
 	return values, true
 }
 
-// sentFields says which fields the INSERT had. In any other field the row may hold something else than
-// the element.
-func sentFields(stmt *gorm.Statement) func(*schema.Field) bool {
-	if len(stmt.Selects) == 0 && len(stmt.Omits) == 0 {
-		return func(field *schema.Field) bool { return field.Creatable }
-	}
-	chosen, restricted := stmt.SelectAndOmitColumns(true, false)
-	return func(field *schema.Field) bool {
-		wanted, named := chosen[field.DBName]
-		return wanted || !named && !restricted
-	}
-}
-
 // query runs one query and loads what it found.
 func (s *search) query(key searchKey, wanted []int, values [][]any) error {
 	hits, err := s.hits(key, values)
