@@ -48,8 +48,8 @@ func (c *contest) add(w witness) (again, say bool) {
 	return again, say
 }
 
-// of returns the last witness of a node, if it still counts.
-func (c *contest) of(node int64) (witness, bool) {
+// lastOf returns the last witness of a node, if it still counts.
+func (c *contest) lastOf(node int64) (witness, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.last

@@ -19,7 +19,7 @@ import (
 
 // Option sets one property of a [Plugin]. A fault in an option surfaces in Initialize, and so in
 // the error of db.Use.
-type Option interface{ apply(*config) error }
+type Option func(*config) error
 
 // Source makes numbers for the plugin in place of its own generator. The plugin calls Fill once for
 // all rows of a statement. Fill sets every element of ids to a positive number that it has never
@@ -53,10 +53,6 @@ type config struct {
 	leaseOpts  []lease.Option
 }
 
-type optionFunc func(*config) error
-
-func (f optionFunc) apply(c *config) error { return f(c) }
-
 // WithNode sets the node number by hand, in place of one that is leased. It is from 0 to the greatest
 // node of the layout, which is 1,023 by default. You must then make sure that at any time at most one
 // plugin uses the number: two plugins with one number make duplicates, in one process or in several,
@@ -64,10 +60,10 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 // their numbers refuses such a number with [ErrAuthority], and the other way round. WithNode excludes
 // WithLeasedNode and WithLease. The page docs/leases.md has a table of all ways to a number.
 func WithNode(n int64) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.byHand = &n
 		return nil
-	})
+	}
 }
 
 // WithLeasedNode leases exactly this node number, from the database of the first db.Use or from the
@@ -76,10 +72,10 @@ func WithNode(n int64) Option {
 // at most one span, and fails with lease.ErrNodeHeld if the process goes on. IDs do not repeat even
 // if the clock is set back between two processes that use the number one after the other.
 func WithLeasedNode(n int64) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.leasedNode = &n
 		return nil
-	})
+	}
 }
 
 // WithLease sets where node numbers are leased, and how: in s, or, if s is nil, in the database
@@ -89,10 +85,10 @@ func WithLeasedNode(n int64) Option {
 // the same store, or db.Use refuses them with [ErrAuthority]; but two stores that do not implement
 // [lease.Identifier] are not told apart.
 func WithLease(s lease.Store, opts ...lease.Option) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.leased, c.leaseStore, c.leaseOpts = true, s, opts
 		return nil
-	})
+	}
 }
 
 // WithOwnSchemas names schemas, on MySQL databases, which no other leases and no numbers by hand ever fill.
@@ -100,7 +96,7 @@ func WithLease(s lease.Store, opts ...lease.Option) Option {
 // leases, in a table snowflake_authority. In these schemas it notes and checks nothing: that is up to you.
 // The patterns are those of [path.Match], such as "tenant_*". The option may be given several times.
 func WithOwnSchemas(patterns ...string) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		for _, pattern := range patterns {
 			if _, err := path.Match(pattern, ""); err != nil {
 				return fmt.Errorf("WithOwnSchemas(%q): %w", pattern, err)
@@ -108,39 +104,39 @@ func WithOwnSchemas(patterns ...string) Option {
 		}
 		c.ownSchemas = append(c.ownSchemas, patterns...)
 		return nil
-	})
+	}
 }
 
 // WithLayout sets how IDs are packed. By default it is [generator.Default]. A table that holds rows
 // must keep its layout, because IDs of another layout can repeat theirs.
 func WithLayout(l generator.Layout) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.layout = &l
 		return nil
-	})
+	}
 }
 
 // WithShards sets over how many shards rows are spread by the low bits of their IDs. See
 // [generator.WithShards] for its range and its default, which is a sixteenth of the sequence: 256
 // with the default layout.
 func WithShards(n int) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.shards = &n
 		return nil
-	})
+	}
 }
 
 // WithSource takes the numbers from s. The plugin knows nothing of them, so it notes no authority of keys in
 // the database and accepts any: that no other process makes the same numbers is up to s. WithSource excludes
 // WithNode, WithLeasedNode, WithLease, WithLayout and WithShards, which describe the plugin's own generator.
 func WithSource(s Source) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if s == nil {
 			return errors.New("WithSource(nil): a source is needed")
 		}
 		c.source = s
 		return nil
-	})
+	}
 }
 
 // WithNumbers names a source of numbers. Fields with the tag snowflake:"from:NAME" get theirs from it, for
@@ -164,7 +160,7 @@ func WithSource(s Source) Option {
 // that nobody knows. Two sources that use one counter of one store in different ways are refused with
 // [ErrOptions].
 func WithNumbers(name string, source Source) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		switch {
 		case name == "":
 			return errors.New("WithNumbers(\"\"): a name is needed")
@@ -178,7 +174,7 @@ func WithNumbers(name string, source Source) Option {
 		}
 		c.named[name] = source
 		return nil
-	})
+	}
 }
 
 // WithModels has the primary keys of models filled that have no tag: of models of libraries, and of all
@@ -188,7 +184,7 @@ func WithNumbers(name string, source Source) Option {
 // fields is refused with [ErrInvalidField]: tag the one that is to be filled. The option may be given
 // several times.
 func WithModels(models ...any) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		for _, model := range models {
 			t := reflect.TypeOf(model)
 			for t != nil && t.Kind() == reflect.Pointer {
@@ -203,7 +199,7 @@ func WithModels(models ...any) Option {
 			c.models[t] = true
 		}
 		return nil
-	})
+	}
 }
 
 // WithJSONNumbers says that the readers of your JSON keep all 63 bits of a number, or never get the keys.
@@ -212,10 +208,10 @@ func WithModels(models ...any) Option {
 // and the layout has more than 53 bits. JavaScript and many others round such a number, often to the key of
 // another row.
 func WithJSONNumbers() Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.jsonNumbers = true
 		return nil
-	})
+	}
 }
 
 // WithLogger sets where the plugin reports what an operator should know: which node it leased,
@@ -223,13 +219,13 @@ func WithJSONNumbers() Option {
 // somebody must know, as warnings and errors: in the logger of the *gorm.DB on which db.Use was called first,
 // or in slog.Default() before that.
 func WithLogger(l *slog.Logger) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if l == nil {
 			return errors.New("WithLogger(nil): to silence the plugin use slog.New(slog.DiscardHandler)")
 		}
 		c.logger = l
 		return nil
-	})
+	}
 }
 
 // WithoutDialector leaves db.Dialector as the driver has made it. By default db.Use puts a dialector around
@@ -239,10 +235,10 @@ func WithLogger(l *slog.Logger) Option {
 // of db.Migrator(), such as gorm.io/datatypes on MySQL and MariaDB. They make their tables with
 // [Plugin.AutoMigrate], or without AutoMigrate.
 func WithoutDialector() Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.bare = true
 		return nil
-	})
+	}
 }
 
 // isOwnSchema reports whether nothing is noted in a schema, as WithOwnSchemas says.
@@ -262,7 +258,7 @@ func configure(opts []Option) (config, error) {
 			faults = append(faults, fmt.Errorf("option %d is nil", i))
 			continue
 		}
-		faults = append(faults, opt.apply(&c))
+		faults = append(faults, opt(&c))
 	}
 	own := c.layout != nil || c.shards != nil || c.leased || c.byHand != nil || c.leasedNode != nil
 	if c.source != nil && own {

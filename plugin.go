@@ -211,12 +211,12 @@ func (p *Plugin) Layout() generator.Layout {
 //
 // It returns the errors of [generator.Layout.Range], and one wrapping generator.ErrInvalidLayout
 // under [WithSource]: call Range of the layout there.
-func (p *Plugin) Range(from, to time.Time) (lo, hi ID, err error) {
+func (p *Plugin) Range(earliest, limit time.Time) (lo, hi ID, err error) {
 	if p.config.source != nil {
 		return 0, 0, fmt.Errorf("%w: the plugin does not know that of a source (WithSource, snowflaketest): "+
 			"call Range of the generator.Layout that made the IDs", generator.ErrInvalidLayout)
 	}
-	low, high, err := p.Layout().Range(from, to)
+	low, high, err := p.Layout().Range(earliest, limit)
 	return ID(low), ID(high), err
 }
 
@@ -468,7 +468,7 @@ func (p *Plugin) health() Health {
 		return Health{State: stateIdle}
 	}
 	h := n.health()
-	if w, is := p.contest.of(h.Node); is && h.Ready {
+	if w, is := p.contest.lastOf(h.Node); is && h.Ready {
 		h.State, h.Contested = stateContested, w.String()
 	}
 	if stats := n.generator.Stats(); h.Ready && stats.YearsLeft <= 0 {

@@ -482,8 +482,8 @@ func (g *Generator) propose(word, now, want int64, shard class) reservation {
 		if err := g.refreshGrant(); err != nil {
 			return reservation{verdict: failed, err: err}
 		}
-		if tick < g.grant.from {
-			tick, last, resume = g.grant.from, -1, takeCard
+		if tick < g.grant.first {
+			tick, last, resume = g.grant.first, -1, takeCard
 			start = g.startAfter(last, resume, shard)
 		}
 		if tick > g.maxTick {
@@ -525,7 +525,7 @@ func (g *Generator) position(word int64) (tick, sequence, resume int64) {
 // startOf returns the boundary that begins at a tick.
 func (g *Generator) startOf(tick int64) start {
 	switch {
-	case tick > 0 && tick == g.grant.from:
+	case tick > 0 && tick == g.grant.first:
 		return startWindow
 	case !g.started && tick == g.floor+1:
 		return startFence

@@ -354,9 +354,9 @@ func (l Layout) Decompose(id int64) (Parts, error) {
 	}, nil
 }
 
-// Range returns the IDs of the time range [from, to) as a half-open range [lo, hi). It holds every
-// ID of this layout whose time, as returned by [Layout.Decompose], is at or after from and before
-// to. A time before the epoch counts as the epoch, and a time after the end counts as the end,
+// Range returns the IDs of a time range as a half-open range [lo, hi). It holds every ID of this
+// layout whose time, as returned by [Layout.Decompose], is at or after the earliest time and before
+// the limit. A time before the epoch counts as the epoch, and a time after the end counts as the end,
 // because no ID has such a time. A query for "the rows of yesterday" therefore needs no time
 // column:
 //
@@ -370,18 +370,19 @@ func (l Layout) Decompose(id int64) (Parts, error) {
 // largest int64. In this case hi is the largest int64, and the ID with that value is not in the
 // range.
 //
-// Range returns an error if to is before from, and an error that wraps [ErrInvalidLayout] for an
+// Range returns an error if limit is before earliest, and an error that wraps [ErrInvalidLayout] for an
 // invalid layout.
-func (l Layout) Range(from, to time.Time) (lo, hi int64, err error) {
+func (l Layout) Range(earliest, limit time.Time) (lo, hi int64, err error) {
 	if err := l.Validate(); err != nil {
 		return 0, 0, err
 	}
-	from, to = from.Round(0), to.Round(0) // compare by the wall clock, even if both have monotonic readings
-	if to.Before(from) {
+	// Compare by the wall clock, even if both have monotonic readings.
+	earliest, limit = earliest.Round(0), limit.Round(0)
+	if limit.Before(earliest) {
 		return 0, 0, fmt.Errorf("generator: range from %s to %s ends before it begins",
-			stamp(from), stamp(to))
+			stamp(earliest), stamp(limit))
 	}
-	return l.firstID(from), l.firstID(to), nil
+	return l.firstID(earliest), l.firstID(limit), nil
 }
 
 // firstID returns the smallest ID whose time is not before t.

@@ -24,7 +24,7 @@ const (
 )
 
 // Option sets one property of a [Generator].
-type Option interface{ apply(*config) error }
+type Option func(*config) error
 
 // config holds the values of the options.
 type config struct {
@@ -33,11 +33,6 @@ type config struct {
 	maxWait  time.Duration
 	now      func() time.Time
 }
-
-// optionFunc is a function that implements Option. The interface stays sealed.
-type optionFunc func(*config) error
-
-func (f optionFunc) apply(c *config) error { return f(c) }
 
 // WithShards sets the number of shards over which the IDs are spread. The shard of an ID is (id &
 // MaxSequence) mod n. At one ID per tick, the counts of any two of the n shards never differ by
@@ -51,13 +46,13 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 // several shard counts, declare their least common multiple. The default is a sixteenth of the
 // sequence, and at least 1. It is exact for every power of two up to it.
 func WithShards(n int) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if n < 1 || n > maxShards {
 			return fmt.Errorf("%w: WithShards(%d) is not between 1 and %d", ErrInvalidOption, n, maxShards)
 		}
 		c.shards = n
 		return nil
-	})
+	}
 }
 
 // WithMaxAhead sets how far the virtual clock may run ahead of the wall clock, between 0 and 24
@@ -66,26 +61,26 @@ func WithShards(n int) Option {
 // that use a fixed node one after the other must use the same value, because the restart fence
 // relies on it.
 func WithMaxAhead(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if d < 0 || d > aheadLimit {
 			return fmt.Errorf("%w: WithMaxAhead(%v) is not between 0 and %v", ErrInvalidOption, d, aheadLimit)
 		}
 		c.maxAhead = d
 		return nil
-	})
+	}
 }
 
 // WithMaxWait sets how long a call may wait for the clock or for its tenure before it fails. With
 // 0, a call fails at once. In [Generator.Fill] it limits the wait for each tick. The default is one
 // second, or two ticks if they are longer.
 func WithMaxWait(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if d < 0 {
 			return fmt.Errorf("%w: WithMaxWait(%v) is negative", ErrInvalidOption, d)
 		}
 		c.maxWait = d
 		return nil
-	})
+	}
 }
 
 // WithClock makes the generator read the time from now, for tests and simulations. The generator
@@ -94,13 +89,13 @@ func WithMaxWait(d time.Duration) Option {
 // default the generator reads the monotonic clock of the system, which is faster, and synchronizes
 // it with the wall clock every 50 milliseconds.
 func WithClock(now func() time.Time) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if now == nil {
 			return fmt.Errorf("%w: WithClock(nil): pass a clock", ErrInvalidOption)
 		}
 		c.now = now
 		return nil
-	})
+	}
 }
 
 // configure applies the options to the defaults of the layout and reports all faults at once.
@@ -116,7 +111,7 @@ func configure(l Layout, opts []Option) (config, error) {
 			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrInvalidOption, i))
 			continue
 		}
-		faults = append(faults, opt.apply(&c))
+		faults = append(faults, opt(&c))
 	}
 	if int64(c.shards)-1 > l.MaxSequence() {
 		faults = append(faults, fmt.Errorf("%w: WithShards(%d) needs more than the %d sequence bits of layout %s",

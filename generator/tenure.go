@@ -75,8 +75,8 @@ func (n fixedNode) Extend(context.Context) error {
 
 // grant is a window converted to ticks of the layout.
 type grant struct {
-	window      Window // the window as returned by the tenure
-	from, until int64  // the first tick, and the first tick no longer granted
+	window       Window // the window as returned by the tenure
+	first, until int64  // the first tick, and the first tick no longer granted
 }
 
 // grantOf converts a window to ticks and limits it to the life of the layout.
@@ -93,7 +93,7 @@ func (l Layout) grantOf(w Window) (grant, error) {
 		if !exact {
 			tick++
 		}
-		g.from = tick
+		g.first = tick
 	}
 	if w.Until.After(l.Epoch) {
 		tick, _, err := l.tickOf(w.Until)

@@ -4,10 +4,10 @@ import "time"
 
 // Random makes the keeper's choices and pauses repeatable: random returns a number from 0 to n-1.
 func Random(random func(n int64) int64) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.random = random
 		return nil
-	})
+	}
 }
 
 // Crash ends the keeper as the death of its process does: nothing is sealed and nothing given back.
@@ -20,7 +20,7 @@ func (k *Keeper) Crash() {
 // for the store that the keeper is calling: nobody else may look at what the keeper holds.
 func (k *Keeper) SetUntil(until func(from time.Time) time.Time) (before time.Time) {
 	before = k.record.Until
-	k.record.Until = until(k.from)
+	k.record.Until = until(k.begin)
 	return before
 }
 

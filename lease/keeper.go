@@ -185,7 +185,7 @@ func (k *Keeper) lastWindow(first, held *NodeHeldError) (time.Duration, error) {
 // holding is a number that a keeper has, or may have.
 type holding struct {
 	record Record    // as the store has it, as far as is known; Version 0: none
-	from   time.Time // no tick before it is ours
+	begin  time.Time // no tick before it is ours
 	first  bool      // no ID was made with the number before it was taken
 }
 
@@ -233,7 +233,7 @@ func (k *Keeper) take(ctx context.Context) (holding, error) {
 
 // tryTake swaps one record. It returns no holding if somebody else was faster.
 func (k *Keeper) tryTake(ctx context.Context, prev Record, c clocks) (holding, error) {
-	from, err := k.bounds.ceil(later(prev.Until, c.early))
+	begin, err := k.bounds.ceil(later(prev.Until, c.early))
 	if err != nil {
 		return holding{}, err
 	}
@@ -241,15 +241,15 @@ func (k *Keeper) tryTake(ctx context.Context, prev Record, c clocks) (holding, e
 	if err != nil {
 		return holding{}, err
 	}
-	if !until.After(from) {
+	if !until.After(begin) {
 		return holding{}, fmt.Errorf("%w: node %d: no tick of layout %s is left after %s: a new layout is needed",
-			generator.ErrTimeExhausted, prev.Node, k.layout.Name, stamp(from))
+			generator.ErrTimeExhausted, prev.Node, k.layout.Name, stamp(begin))
 	}
 	next := Record{
 		Node: prev.Node, Owner: k.owner, Until: until, Version: prev.Version + 1,
 		Layout: k.fingerprint, UpdatedAt: k.now(),
 	}
-	h := holding{record: next, from: from, first: bindsNothing(prev)}
+	h := holding{record: next, begin: begin, first: bindsNothing(prev)}
 	ok, err := k.store.Swap(ctx, prev, next)
 	switch {
 	case err != nil:
@@ -285,7 +285,7 @@ func (k *Keeper) undo(ctx context.Context, h holding) error {
 	if h.first {
 		layout = UnboundLayout
 	}
-	_, err := k.giveBack(ctx, h.record, h.from, layout)
+	_, err := k.giveBack(ctx, h.record, h.begin, layout)
 	return err
 }
 
@@ -417,7 +417,7 @@ func (k *Keeper) hold(h holding) {
 	k.sent = slices.DeleteFunc(k.sent, func(sent Record) bool {
 		return sent.Node != h.record.Node || sent.Version <= h.record.Version // can land no more
 	})
-	k.publish(generator.Window{Node: h.record.Node, From: h.from, Until: h.record.Until})
+	k.publish(generator.Window{Node: h.record.Node, From: h.begin, Until: h.record.Until})
 }
 
 // drop gives up a number that is not the keeper's any more. The window was granted, and nobody
@@ -942,7 +942,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 	if h.record.Version != 0 {
 		until, layout := h.record.Until, k.fingerprint
 		if seal != nil || !k.asked.Load() {
-			until = later(h.from, last)
+			until = later(h.begin, last)
 			if h.first && last.IsZero() {
 				layout = UnboundLayout
 			}

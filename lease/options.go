@@ -44,7 +44,7 @@ const (
 )
 
 // Option sets one property of a [Keeper].
-type Option interface{ apply(*config) error }
+type Option func(*config) error
 
 // config is what the options say.
 type config struct {
@@ -59,11 +59,6 @@ type config struct {
 	random func(n int64) int64 // from 0 to n-1
 }
 
-// optionFunc makes an Option of a function; the interface stays sealed.
-type optionFunc func(*config) error
-
-func (f optionFunc) apply(c *config) error { return f(c) }
-
 // WithNodes tells the keeper to take a number from lo to hi, both included, and no other. By default
 // it may take any number of the layout. A layout whose node has several fields numbers a fixed
 // value of the high ones by such a range; see [generator.Layout.PackNode].
@@ -71,13 +66,13 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 // With lo equal to hi exactly that number is wanted: if a window of it still runs, [Acquire] waits
 // for its end.
 func WithNodes(lo, hi int64) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if lo < 0 || hi < lo {
 			return fmt.Errorf("%w: WithNodes(%d, %d): from 0 up, the lesser number first", ErrInvalidOption, lo, hi)
 		}
 		c.ranged, c.lo, c.hi = true, lo, hi
 		return nil
-	})
+	}
 }
 
 // WithSpan tells the keeper how long a window lasts beyond the present. It is extended about every
@@ -88,20 +83,20 @@ func WithNodes(lo, hi int64) Option {
 // one, up to what the store asks for, and at first a minute; but no longer than the default if there are 16
 // numbers or fewer. So a process that ends soon after its start costs its number for a minute at most.
 func WithSpan(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if d < minSpan || d > maxSpan {
 			return fmt.Errorf("%w: WithSpan(%v) is not between %v and %v", ErrInvalidOption, d, minSpan, maxSpan)
 		}
 		c.span = d
 		return nil
-	})
+	}
 }
 
 // WithOwner names the holder, for those who look at the store: up to 160 bytes of printable text. A
 // random part is added, so that two processes of one name are two owners. By default it is made of
 // the host's name, the process number and the time.
 func WithOwner(name string) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		name = strings.TrimSpace(name)
 		printable := utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
 			return !unicode.IsPrint(r)
@@ -112,7 +107,7 @@ func WithOwner(name string) Option {
 		}
 		c.name = name
 		return nil
-	})
+	}
 }
 
 // WithNotify makes the keeper call f when its number changes, is lost, is overdue or is back, for
@@ -124,39 +119,39 @@ func WithOwner(name string) Option {
 // for f either, so calls for what happened before may come after it. A panic in f ends the program,
 // as in any goroutine.
 func WithNotify(f func(Event)) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if f == nil {
 			return fmt.Errorf("%w: WithNotify(nil): leave the option out", ErrInvalidOption)
 		}
 		c.notify = f
 		return nil
-	})
+	}
 }
 
 // WithLogger sets where the keeper reports what an operator should know: which number it took, that
 // the store does not answer and answers again, that it lost a number. By default it is
 // slog.Default() at the time of [Acquire].
 func WithLogger(l *slog.Logger) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if l == nil {
 			return fmt.Errorf("%w: WithLogger(nil): to silence the keeper use slog.New(slog.DiscardHandler)",
 				ErrInvalidOption)
 		}
 		c.log = l
 		return nil
-	})
+	}
 }
 
 // WithClock makes the keeper read the local time from now, for tests and simulations. The function
 // must be safe for concurrent use. Waiting still takes real time. By default it is time.Now.
 func WithClock(now func() time.Time) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if now == nil {
 			return fmt.Errorf("%w: WithClock(nil): a clock is needed", ErrInvalidOption)
 		}
 		c.now = now
 		return nil
-	})
+	}
 }
 
 // configure applies the options over the defaults and reports all faults at once.
@@ -171,7 +166,7 @@ func configure(s Store, l generator.Layout, opts []Option) (config, error) {
 			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrInvalidOption, i))
 			continue
 		}
-		faults = append(faults, opt.apply(&c))
+		faults = append(faults, opt(&c))
 	}
 	if !c.ranged {
 		c.hi = l.MaxNode()

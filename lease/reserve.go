@@ -28,7 +28,7 @@ func Reserve(ctx context.Context, s Store, l generator.Layout, node int64, purpo
 		return err
 	}
 	var c config
-	if err := WithOwner(purpose).apply(&c); err != nil {
+	if err := WithOwner(purpose)(&c); err != nil {
 		return fmt.Errorf("the purpose of a reserved node: %w", err)
 	}
 	now, err := s.Now(ctx)

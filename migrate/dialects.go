@@ -458,7 +458,7 @@ func countingKey(definition string, rest []string) (string, []string) {
 
 // split cuts the inside of a definition at its commas that are in no parentheses and in no quotes.
 func split(body string) (parts []string) {
-	depth, from, closing := 0, 0, byte(0)
+	depth, start, closing := 0, 0, byte(0)
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
 		case closing != 0:
@@ -480,10 +480,10 @@ func split(body string) (parts []string) {
 		case c == ')':
 			depth--
 		case c == ',' && depth == 0:
-			parts, from = append(parts, body[from:i]), i+1
+			parts, start = append(parts, body[start:i]), i+1
 		}
 	}
-	return append(parts, body[from:])
+	return append(parts, body[start:])
 }
 
 // word cuts the first word off, without its quotes.

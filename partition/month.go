@@ -64,11 +64,11 @@ func byMonth(db *gorm.DB, model any, first, last time.Time) ([]string, error) {
 	}
 	var parts []string
 	for i, m := range months {
-		from := fmt.Sprint(m.first)
+		begin := fmt.Sprint(m.first)
 		if i == 0 {
-			from = "MINVALUE"
+			begin = "MINVALUE"
 		}
-		parts = append(parts, m.postgres(t, from))
+		parts = append(parts, m.postgres(t, begin))
 	}
 	parts = append(parts, fmt.Sprintf("CREATE TABLE %s PARTITION OF %s DEFAULT",
 		t.partition(laterPartition), t.table))
@@ -117,9 +117,9 @@ func (m partitionMonth) mysql(t partitionTable) string {
 }
 
 // postgres is the statement that makes the month's partition on PostgreSQL.
-func (m partitionMonth) postgres(t partitionTable, from string) string {
+func (m partitionMonth) postgres(t partitionTable, begin string) string {
 	return fmt.Sprintf("CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (%s) TO (%d)", t.partition(m.name),
-		t.table, from, m.end)
+		t.table, begin, m.end)
 }
 
 // mysqlLater is the definition of the last partition for MySQL and MariaDB.

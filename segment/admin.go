@@ -21,9 +21,9 @@ func Raise(ctx context.Context, s Ledger, name string, next int64) error {
 			c.Modulus = 1
 		}
 		c.Next = max(c.Next, next)
-		if above, is := c.WentBack(); is && c.Next <= above {
+		if claimed, is := c.WentBack(); is && c.Next <= claimed {
 			return c, fmt.Errorf("%w: Raise: counter %q: numbers up to %d were claimed, so its next number cannot "+
-				"be %d", ErrWentBack, name, above, c.Next)
+				"be %d", ErrWentBack, name, claimed, c.Next)
 		}
 		return c.released(), nil
 	})

@@ -614,7 +614,7 @@ func (l *lane) wake() {
 func (l *lane) halt(ctx context.Context, t Terms, refusal error) error {
 	var known *haltedError
 	ledger, ok := l.store.(Ledger)
-	if !ok || errors.As(refusal, &known) && known.above >= l.fetch.highest {
+	if !ok || errors.As(refusal, &known) && known.highest >= l.fetch.highest {
 		return refusal
 	}
 	var after Counter

@@ -206,7 +206,7 @@ func Refusal(c Counter, n int64, t Terms) error {
 		return fmt.Errorf("%w: counter %q is of the kind %q, and this process wants one of the kind %q: give "+
 			"one of the two another name", ErrKind, c.Name, kind, t.Kind)
 	case halted:
-		return &haltedError{name: c.Name, next: c.Next, above: halt.above}
+		return &haltedError{name: c.Name, next: c.Next, highest: halt.highest}
 	case c.Modulus == 0:
 		return fmt.Errorf("%w: counter %q: somebody is changing its residue; if that was interrupted, run "+
 			"segment.SetResidues again (\"snowflake segments residues\"). An earlier version does this to a "+
@@ -227,10 +227,10 @@ func fullError(name string, last int64) error {
 	return fmt.Errorf("%w: counter %q: %d is its last number", ErrFull, name, last)
 }
 
-func backError(name string, next, above int64) error {
+func backError(name string, next, highest int64) error {
 	return fmt.Errorf("%w: counter %q goes on with %d, and %d was claimed before: its store has lost what it "+
 		"had acknowledged, or somebody lowered or removed the counter; raise it above all numbers in use "+
-		"(segment.Raise)", ErrWentBack, name, next, above)
+		"(segment.Raise)", ErrWentBack, name, next, highest)
 }
 
 // residue describes the numbers with a remainder.
@@ -259,7 +259,7 @@ const maxKind = 60
 // so that versions which do not know this claim nothing either.
 type halt struct {
 	remainder, modulus int64 // what it had before
-	above              int64 // the greatest number that is known to be claimed
+	highest            int64 // the greatest number that is known to be claimed
 }
 
 // haltMark is between a kind and the halt. No kind has it.
@@ -267,7 +267,7 @@ const haltMark = ": went back, "
 
 // String is read by halt of a counter.
 func (h halt) String() string {
-	return fmt.Sprintf("%s%d mod %d, above %d", haltMark, h.remainder, h.modulus, h.above)
+	return fmt.Sprintf("%s%d mod %d, above %d", haltMark, h.remainder, h.modulus, h.highest)
 }
 
 // halt returns the kind of a counter alone, and what halts the counter if it went back.
@@ -276,8 +276,8 @@ func (c Counter) halt() (kind string, h halt, is bool) {
 	if !is {
 		return kind, halt{}, false
 	}
-	if _, err := fmt.Sscanf(text, "%d mod %d, above %d", &h.remainder, &h.modulus, &h.above); err != nil {
-		h = halt{modulus: 1, above: maxNumber} // somebody changed it by hand, so nobody knows a number above
+	if _, err := fmt.Sscanf(text, "%d mod %d, above %d", &h.remainder, &h.modulus, &h.highest); err != nil {
+		h = halt{modulus: 1, highest: maxNumber} // somebody changed it by hand, so nobody knows a number above
 	}
 	return kind, h, true
 }
@@ -285,14 +285,14 @@ func (c Counter) halt() (kind string, h halt, is bool) {
 // WentBack reports whether somebody has found that the counter went back, and the greatest number that is
 // known to be claimed. Then every claim is refused with [ErrWentBack], of whatever process, until [Raise] has
 // raised the counter above that number.
-func (c Counter) WentBack() (above int64, is bool) {
+func (c Counter) WentBack() (highest int64, is bool) {
 	_, h, is := c.halt()
-	return h.above, is
+	return h.highest, is
 }
 
 // halted returns the counter as it is when somebody knows that it went back, who has claimed numbers up to
-// above on those terms. A counter that is not there is made.
-func (c Counter) halted(t Terms, above int64) Counter {
+// the highest on those terms. A counter that is not there is made.
+func (c Counter) halted(t Terms, highest int64) Counter {
 	kind, h, is := c.halt()
 	switch {
 	case !is && c.Next == 0:
@@ -300,7 +300,7 @@ func (c Counter) halted(t Terms, above int64) Counter {
 	case !is:
 		h = halt{remainder: c.Remainder, modulus: c.Modulus}
 	}
-	h.above = max(h.above, above)
+	h.highest = max(h.highest, highest)
 	c.Next, c.Remainder, c.Modulus, c.Kind = max(c.Next, 1), 0, 0, kind+h.String()
 	return c
 }
@@ -316,8 +316,8 @@ func (c Counter) released() Counter {
 // A haltedError is the error of a counter that is halted. The greatest number that is known to be claimed
 // tells a source whether it knows a greater one.
 type haltedError struct {
-	name        string
-	next, above int64
+	name          string
+	next, highest int64
 }
 
 // Error says what to do.
@@ -327,7 +327,7 @@ func (e *haltedError) Error() string {
 		"until it is raised above all numbers in use, and above those that running processes hold: see "+
 		"\"snowflake help segments raise\" and its --above, or segment.Raise. The processes then go on by "+
 		"themselves",
-		ErrWentBack, e.name, e.next, e.above)
+		ErrWentBack, e.name, e.next, e.highest)
 }
 
 // Unwrap returns [ErrWentBack].

@@ -179,7 +179,7 @@ func (t *tickets) order(first int) []*lane {
 func (t *tickets) fault(ctx context.Context, faults []error) error {
 	switch {
 	case t.closed.Load():
-		return fmt.Errorf("%w: the source of %s", ErrClosed, t.name())
+		return fmt.Errorf("%w: the source of %s", ErrClosed, t.counterNames())
 	case ctx.Err() != nil:
 		return canceled(ctx)
 	}
@@ -195,7 +195,7 @@ func (t *tickets) fault(ctx context.Context, faults []error) error {
 	return errors.Join(faults...)
 }
 
-func (t *tickets) name() string {
+func (t *tickets) counterNames() string {
 	var names []string
 	for _, l := range t.lanes {
 		names = append(names, l.name)
@@ -208,7 +208,7 @@ func (t *tickets) stats() Stats {
 	for i, l := range t.lanes {
 		parts[i] = l.stats()
 	}
-	return sum(t.name(), parts, t.closed.Load())
+	return sum(t.counterNames(), parts, t.closed.Load())
 }
 
 func (t *tickets) close() error {

@@ -22,19 +22,21 @@ import (
 // Counting returns a plugin whose IDs are 1, 2, 3 in each column of each table, as those of a database that
 // counts are. So tests that name such IDs pass as they are. Further options are those of
 // [snowflakeplugin.New]; without WithLogger it logs nothing. See [Counter] for what it cannot do.
-func Counting(opts ...snowflakeplugin.Option) *snowflakeplugin.Plugin { return with(&Counter{}, opts) }
+func Counting(opts ...snowflakeplugin.Option) *snowflakeplugin.Plugin {
+	return withSource(&Counter{}, opts)
+}
 
 // At returns a plugin whose IDs have a layout and a time, such as those of a program that ran then. The first
 // ID has node 0 and sequence 0, each further one is the next, in whichever table, and when the sequence of a
 // tick is used up they go on in the next tick. So every run of a test gets the same IDs. As the plugin takes
 // them from a source, its methods Layout and Range do not know the layout. A layout or a time that cannot be
 // is the error of the first create.
-func At(l generator.Layout, at time.Time, opts ...snowflakeplugin.Option) *snowflakeplugin.Plugin {
-	return with(&moments{layout: l, tick: at}, opts)
+func At(l generator.Layout, tick time.Time, opts ...snowflakeplugin.Option) *snowflakeplugin.Plugin {
+	return withSource(&moments{layout: l, tick: tick}, opts)
 }
 
-// with returns a plugin with a source that logs nothing, unless an option says where.
-func with(source snowflakeplugin.Source, opts []snowflakeplugin.Option) *snowflakeplugin.Plugin {
+// withSource returns a plugin with a source that logs nothing, unless an option says where.
+func withSource(source snowflakeplugin.Source, opts []snowflakeplugin.Option) *snowflakeplugin.Plugin {
 	return snowflakeplugin.New(append([]snowflakeplugin.Option{
 		snowflakeplugin.WithLogger(slog.New(slog.DiscardHandler)), snowflakeplugin.WithSource(source),
 	}, opts...)...)

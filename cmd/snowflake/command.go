@@ -42,7 +42,7 @@ func (e exitError) Unwrap() error { return e.err }
 
 // env is everything that a command uses of the process, so that tests can replace it.
 type env struct {
-	in       io.Reader
+	input    io.Reader
 	out, err io.Writer
 	getenv   func(string) string
 }
@@ -75,7 +75,7 @@ type options struct {
 	until               string
 	kind, keyFile       string
 	keyed               bool
-	above               texts
+	columns             texts // of --above
 	purpose             string
 	dsns                []string
 	authority           authorityOptions
@@ -84,14 +84,14 @@ type options struct {
 
 // authorityOptions are the flags of "nodes authority".
 type authorityOptions struct {
-	to, toTable, from, fromTable string
-	anotherLayout                bool
+	target, targetTable, source, sourceTable string
+	anotherLayout                            bool
 }
 
 // mergeOptions are the flags that only the merge commands have.
 type mergeOptions struct {
 	servers            texts
-	target, from       string
+	target, base       string
 	renames, serverMap string
 	conflicts          int
 	all, quiet         bool

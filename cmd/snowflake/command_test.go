@@ -30,7 +30,7 @@ func call(t *testing.T, dsn string, args ...string) (code int, stdout, stderr st
 	t.Helper()
 	var out, err bytes.Buffer
 	in := strings.NewReader("249168410316800512\n0IPC1akZNCq\t\n249168410316800513")
-	code = execute(t.Context(), args, &env{in: in, out: &out, err: &err, getenv: func(name string) string {
+	code = execute(t.Context(), args, &env{input: in, out: &out, err: &err, getenv: func(name string) string {
 		switch name {
 		case dsnVariable:
 			return dsn

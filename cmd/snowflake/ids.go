@@ -164,7 +164,7 @@ func runInspect(_ context.Context, e *env, o *options, args []string) error {
 	}
 	infos := make([]idInfo, 0, len(args))
 	first := true
-	err = eachID(args, e.in, func(text string) error {
+	err = eachID(args, e.input, func(text string) error {
 		info, err := inspect(p, text, o.base62)
 		switch {
 		case err != nil:
@@ -186,7 +186,7 @@ func runInspect(_ context.Context, e *env, o *options, args []string) error {
 
 // eachID calls do with every argument, and with every word of the input in the place of "-". It ends at an
 // error.
-func eachID(args []string, in io.Reader, do func(text string) error) error {
+func eachID(args []string, input io.Reader, do func(text string) error) error {
 	for _, arg := range args {
 		if arg != "-" {
 			if err := do(arg); err != nil {
@@ -194,7 +194,7 @@ func eachID(args []string, in io.Reader, do func(text string) error) error {
 			}
 			continue
 		}
-		words := bufio.NewScanner(in)
+		words := bufio.NewScanner(input)
 		words.Split(bufio.ScanWords)
 		for words.Scan() {
 			if err := do(words.Text()); err != nil {

@@ -32,7 +32,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // A second signal kills the process, in case a database hangs.
 	code := execute(ctx, os.Args[1:], &env{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
+		input: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
 	})
 	stop()
 	os.Exit(code)

@@ -183,7 +183,7 @@ Put $NAME in single quotes, so that the plan holds the name of the variable and 
 			set.StringVar(&o.layout, "layout", "", "the layout of the IDs: a `NAME` from \"snowflake layout\"")
 			set.Var(&o.merge.servers, "server", "a `SOURCE` as [NAME:]NUMBER=DSN; repeat the flag for each server")
 			set.StringVar(&o.merge.target, "target", "", "the `TARGET` as [NAME:]NUMBER=DSN")
-			set.StringVar(&o.merge.from, "from", "", "take the servers, layout and known tables from a `PLAN`")
+			set.StringVar(&o.merge.base, "from", "", "take the servers, layout and known tables from a `PLAN`")
 		},
 		run: runMergePlan,
 	}
@@ -230,16 +230,16 @@ func runMergePlan(ctx context.Context, e *env, o *options, args []string) error 
 // outline returns the plan that the flags describe, without tables.
 func outline(name string, o *options) (*merge.Plan, error) {
 	f := o.merge
-	if f.from != "" {
+	if f.base != "" {
 		if len(f.servers) > 0 || f.target != "" || o.layout != "" {
 			return nil, usagef("%s: --from excludes --server, --target and --layout: the plan has them", name)
 		}
-		plan, err := merge.Load(f.from)
+		plan, err := merge.Load(f.base)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, usagef("%s: there is no file %s", name, f.from)
+			return nil, usagef("%s: there is no file %s", name, f.base)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.from, err)
+			return nil, fmt.Errorf("%s: %w", f.base, err)
 		}
 		return plan, nil
 	}

@@ -437,10 +437,10 @@ and use --force.
 			set.StringVar(&o.dsn, "dsn", "", "the `DSN` of the database with the rows (default $"+dsnVariable+")")
 			jsonFlag(set, o)
 			set.BoolVar(&o.force, "force", false, "move although numbers may be in use")
-			set.StringVar(&o.authority.to, "to", "", "\"own\", \"next\", or the `DSN` with the new leases")
-			set.StringVar(&o.authority.toTable, "to-table", defaultTable, "the `TABLE` of the new leases")
-			set.StringVar(&o.authority.from, "from", "", "the `DSN` with the old leases, if they are elsewhere")
-			set.StringVar(&o.authority.fromTable, "from-table", defaultTable, "the `TABLE` of the old leases")
+			set.StringVar(&o.authority.target, "to", "", "\"own\", \"next\", or the `DSN` with the new leases")
+			set.StringVar(&o.authority.targetTable, "to-table", defaultTable, "the `TABLE` of the new leases")
+			set.StringVar(&o.authority.source, "from", "", "the `DSN` with the old leases, if they are elsewhere")
+			set.StringVar(&o.authority.sourceTable, "from-table", defaultTable, "the `TABLE` of the old leases")
 			set.BoolVar(&o.authority.anotherLayout, "another-layout", false,
 				"the new leases have another layout, whose IDs are greater than all that are there")
 		},
@@ -453,9 +453,9 @@ func runAuthority(ctx context.Context, e *env, o *options, args []string) (err e
 		return usagef("nodes authority: exactly one argument is needed, \"show\" or \"move\"")
 	}
 	o.dsn = cmp.Or(o.dsn, e.getenv(dsnVariable))
-	o.authority.to = cmp.Or(o.authority.to, e.getenv(toVariable))
-	o.authority.from = cmp.Or(o.authority.from, e.getenv(fromVariable))
-	if args[0] == verbMove && o.authority.to == "" {
+	o.authority.target = cmp.Or(o.authority.target, e.getenv(toVariable))
+	o.authority.source = cmp.Or(o.authority.source, e.getenv(fromVariable))
+	if args[0] == verbMove && o.authority.target == "" {
 		return usagef("nodes authority move: say where the IDs come from with --to: own, next or a DSN; for " +
 			"leases in etcd, ZooKeeper or Redis, see \"snowflake help nodes authority\"")
 	}
@@ -554,12 +554,12 @@ func moveAuthority(
 	if m.From, err = open.oldLeases(ctx, o, db, rows); err != nil {
 		return err
 	}
-	switch o.authority.to {
+	switch o.authority.target {
 	case toNext:
 	case toOwn:
-		m.To, err = open.leasesIn(ctx, db, o.authority.toTable)
+		m.To, err = open.leasesIn(ctx, db, o.authority.targetTable)
 	default:
-		m.To, err = open.leasesAt(ctx, o.authority.to, o.authority.toTable)
+		m.To, err = open.leasesAt(ctx, o.authority.target, o.authority.targetTable)
 	}
 	if err != nil {
 		return err
@@ -591,8 +591,8 @@ func moveAuthority(
 func (c *closers) oldLeases(
 	ctx context.Context, o *options, db *gorm.DB, rows authority.Database,
 ) (lease.Store, error) {
-	if o.authority.from != "" {
-		return c.leasesAt(ctx, o.authority.from, o.authority.fromTable)
+	if o.authority.source != "" {
+		return c.leasesAt(ctx, o.authority.source, o.authority.sourceTable)
 	}
 	noted, own, err := rows.Show(ctx)
 	if err != nil {
@@ -600,10 +600,10 @@ func (c *closers) oldLeases(
 	}
 	if noted == nil {
 		// A database of an earlier version has leases without a note.
-		if !db.WithContext(ctx).Migrator().HasTable(o.authority.fromTable) {
+		if !db.WithContext(ctx).Migrator().HasTable(o.authority.sourceTable) {
 			return nil, nil
 		}
-		return c.leasesIn(ctx, db, o.authority.fromTable)
+		return c.leasesIn(ctx, db, o.authority.sourceTable)
 	}
 	var tables []string
 	for _, row := range own {

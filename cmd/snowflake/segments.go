@@ -309,7 +309,7 @@ A counter that is not there is an error, because its name may be mistyped. --cre
 			segmentFlags(set, o)
 			dryRunFlag(set, o)
 			set.BoolVar(&o.create, "create", false, "make the counter if it is not there, and its table")
-			set.Var(&o.above, "above", "raise it above the greatest number of `TABLE.COLUMN`, too")
+			set.Var(&o.columns, "above", "raise it above the greatest number of `TABLE.COLUMN`, too")
 		},
 		run: runSegmentsRaise,
 	}
@@ -324,7 +324,7 @@ type raised struct {
 }
 
 func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (err error) {
-	if len(args) != 2 && (len(args) != 1 || len(o.above) == 0) {
+	if len(args) != 2 && (len(args) != 1 || len(o.columns) == 0) {
 		return usagef("segments raise: exactly two arguments are needed: the name of the counter and its next " +
 			"number, or --above in place of the number")
 	}
@@ -337,7 +337,7 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 	if err := segment.CheckName(name); err != nil {
 		return usagef("segments raise: %s", err)
 	}
-	for _, column := range o.above {
+	for _, column := range o.columns {
 		greatest, err := greatestIn(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), column)
 		if err != nil {
 			return fmt.Errorf("segments raise: --above %s: %w", plain(column), err)
@@ -360,7 +360,7 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 		return fmt.Errorf("%w; --create makes it", noCounter(name, o.table))
 	}
 	claimed, wentBack := before.WentBack()
-	if len(o.above) > 0 {
+	if len(o.columns) > 0 {
 		if strings.HasPrefix(before.Kind, "daily") {
 			return usagef("segments raise: %q is a daily counter, whose numbers begin with a date in a column: "+
 				"give its next number within the day", plain(name))

@@ -95,12 +95,12 @@ func (d Database) Move(ctx context.Context, m Move) (was, is Origin, err error) 
 			return was, is, nil
 		}
 	}
-	from, err := m.source(ctx, was)
+	source, err := m.source(ctx, was)
 	if err != nil {
 		return was, is, err
 	}
 	var ends []lease.Record
-	if m.From != nil && (m.To == nil || from.ID != is.ID) {
+	if m.From != nil && (m.To == nil || source.ID != is.ID) {
 		if ends, err = m.drain(ctx, is); err != nil {
 			return was, is, err
 		}
@@ -114,23 +114,23 @@ func (d Database) Move(ctx context.Context, m Move) (was, is Origin, err error) 
 }
 
 // source checks that From is what the database notes.
-func (m Move) source(ctx context.Context, was Origin) (from Origin, err error) {
+func (m Move) source(ctx context.Context, was Origin) (source Origin, err error) {
 	if m.From == nil {
 		if was.ID != "" && !m.Force {
-			return from, fmt.Errorf("%w: the IDs of this database come from %s, and nothing tells whether "+
+			return source, fmt.Errorf("%w: the IDs of this database come from %s, and nothing tells whether "+
 				"processes still use those numbers. Name the database of those leases with --from. If the numbers "+
 				"are given by hand, or the leases are gone, stop every program that writes to this database, wait "+
 				"for half a minute, and use --force", ErrRefused, was)
 		}
-		return from, nil
+		return source, nil
 	}
-	if from, err = Leased(ctx, m.From); err != nil {
-		return from, err
+	if source, err = Leased(ctx, m.From); err != nil {
+		return source, err
 	}
-	if was.IsIdentified() && from.ID != was.ID {
-		return from, fmt.Errorf("the IDs of this database come from %s, and not from %s", was, from)
+	if was.IsIdentified() && source.ID != was.ID {
+		return source, fmt.Errorf("the IDs of this database come from %s, and not from %s", was, source)
 	}
-	return from, nil
+	return source, nil
 }
 
 // drain ends all windows of From and returns its records, which have the ends of the last ones.

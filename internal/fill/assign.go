@@ -68,7 +68,7 @@ func assign(fr *frame, numbers *Numbers) (err error) {
 // batchOf returns those of the columns that get their numbers together with column c: all of one source. A
 // column whose IDs lie on a certain shard stays alone, and so does one whose source has numbers for it.
 func (p *Plan) batchOf(c int, columns columnMask, numbers *Numbers) columnMask {
-	_, byColumn := numbers.columns()
+	_, byColumn := numbers.columnSource()
 	isAlone := func(column *column) bool { return byColumn && column.source == nil || p.isBound(column) }
 	batch := columnMask(1) << c
 	if isAlone(p.columns[c]) {
@@ -104,7 +104,7 @@ func assignBatch(fr *frame, numbers *Numbers, c int, batch columnMask, empty int
 // because the numbers in between belong to other shards.
 func take(fr *frame, numbers *Numbers, c int, ids []int64) (err error) {
 	column := fr.plan.columns[c]
-	source, byColumn := numbers.columns()
+	source, byColumn := numbers.columnSource()
 	switch {
 	case fr.plan.isBound(column) && !byColumn:
 		for i := 0; len(ids) > 0 && err == nil; i++ {

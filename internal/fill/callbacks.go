@@ -104,11 +104,11 @@ func Register(
 	for _, p := range []chain{creates, updates} {
 		// Without default transactions there is neither of the two.
 		if err := errors.Join(
-			wrap(p, gormBegin, func(db *gorm.DB, begin func(*gorm.DB)) {
+			surround(p, gormBegin, func(db *gorm.DB, begin func(*gorm.DB)) {
 				f.witnesses.bind(db)
 				begin(db)
 			}),
-			wrap(p, gormCommit, func(db *gorm.DB, commit func(*gorm.DB)) {
+			surround(p, gormCommit, func(db *gorm.DB, commit func(*gorm.DB)) {
 				f.finish(db)
 				commit(db)
 				f.witnesses.ask(db, f.notes.poolOf)
@@ -120,8 +120,8 @@ func Register(
 	return nil
 }
 
-// wrap replaces a callback of GORM, if it is there, by one that calls it.
-func wrap(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB))) error {
+// surround replaces a callback of GORM, if it is there, by one that calls it.
+func surround(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB))) error {
 	original := p.Get(name)
 	if original == nil {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
 )
 
@@ -425,6 +426,19 @@ func LikeField(s *schema.Schema, field *schema.Field) (*schema.Field, error) {
 // a field of the outer struct hides it, if it is excluded, or if it is read-only.
 func isColumn(s *schema.Schema, field *schema.Field) bool {
 	return field.DBName != "" && s.FieldsByDBName[field.DBName] == field && field.Creatable
+}
+
+// sentFields says which fields the INSERT had. In any other field the row may hold something else than
+// the element.
+func sentFields(stmt *gorm.Statement) func(*schema.Field) bool {
+	if len(stmt.Selects) == 0 && len(stmt.Omits) == 0 {
+		return func(field *schema.Field) bool { return field.Creatable }
+	}
+	chosen, restricted := stmt.SelectAndOmitColumns(true, false)
+	return func(field *schema.Field) bool {
+		wanted, named := chosen[field.DBName]
+		return wanted || !named && !restricted
+	}
 }
 
 // isForeignKey reports whether the field refers to another row. Such a field may carry the tag

@@ -35,7 +35,7 @@ type frame struct {
 	config   *gorm.Config // of the handle; see plainErrors
 	before   []int64      // IDs that were made for the rows before the statement, in ascending order
 	inserted bool         // the database has acknowledged the rows
-	below    below        // what is known of the creates below this one
+	nested   below        // what is known of the creates below this one
 }
 
 // frameTable finds the frame of a statement. Applications see the context and the settings of a
@@ -184,7 +184,7 @@ func (t *frameTable) remove(f *frame) {
 		delete(f.stmt.Clauses, frameClause)
 		t.spilled.Add(-1)
 	}
-	if f.below.known {
+	if f.nested.known {
 		return // other frames may still refer to this one
 	}
 	*f = frame{}
@@ -596,7 +596,7 @@ type openFrames struct {
 // add registers a frame when its statement has entered its transaction. A second call does nothing.
 func (o *openFrames) add(f *frame) {
 	pool := f.stmt.ConnPool
-	if f.below.pool != nil || !f.plan.nests || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
+	if f.nested.pool != nil || !f.plan.nests || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
 		return
 	}
 	o.mu.Lock()
@@ -604,7 +604,7 @@ func (o *openFrames) add(f *frame) {
 	if o.innermost == nil {
 		o.innermost = map[gorm.ConnPool]*frame{}
 	}
-	f.below.pool, f.below.outer, f.below.known = pool, o.innermost[pool], true
+	f.nested.pool, f.nested.outer, f.nested.known = pool, o.innermost[pool], true
 	o.innermost[pool] = f
 	o.count.Store(int64(len(o.innermost)))
 }
@@ -618,42 +618,42 @@ func (o *openFrames) adopt(child *frame) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if parent := o.innermost[pool]; parent != nil && parent != child {
-		parent.below.children = append(parent.below.children, child)
-		child.below.known = true
+		parent.nested.children = append(parent.nested.children, child)
+		child.nested.known = true
 	}
 }
 
 // remove forgets a frame whose statement is over. Statements on several goroutines may end in any
 // order, so the frames around it that are over as well are skipped.
 func (o *openFrames) remove(f *frame) {
-	if f.below.pool == nil {
+	if f.nested.pool == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f.below.done = true
-	top := o.innermost[f.below.pool]
-	for top != nil && top.below.done {
-		top = top.below.outer
+	f.nested.done = true
+	top := o.innermost[f.nested.pool]
+	for top != nil && top.nested.done {
+		top = top.nested.outer
 	}
 	if top == nil {
-		delete(o.innermost, f.below.pool)
+		delete(o.innermost, f.nested.pool)
 	} else {
-		o.innermost[f.below.pool] = top
+		o.innermost[f.nested.pool] = top
 	}
 	o.count.Store(int64(len(o.innermost)))
 }
 
 // tree lists a frame and all below it.
 func (o *openFrames) tree(f *frame) []*frame {
-	if f.below.pool == nil {
+	if f.nested.pool == nil {
 		return []*frame{f}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	frames := []*frame{f}
 	for i := 0; i < len(frames); i++ {
-		frames = append(frames, frames[i].below.children...)
+		frames = append(frames, frames[i].nested.children...)
 	}
 	return frames
 }

@@ -630,7 +630,7 @@ const KeysMade = PluginName + ":keys_made"
 // madeBefore returns the keys of KeysMade. They are none of those of associations, to which GORM hands the
 // setting down.
 func madeBefore(stmt *gorm.Statement) []int64 {
-	if _, below := stmt.Settings.Load(savedAssociations); below {
+	if _, isAssociation := stmt.Settings.Load(savedAssociations); isAssociation {
 		return nil
 	}
 	made, _ := stmt.Settings.Load(KeysMade)

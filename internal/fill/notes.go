@@ -197,7 +197,7 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 		}
 		return where, nil
 	}
-	connections := n.asked(stmt.ConnPool, pool)
+	connections := n.connectionsToAsk(stmt.ConnPool, pool)
 	for i, candidate := range connections {
 		last := i == len(connections)-1
 		where, err = n.ask(orBackground(stmt.Context), candidate, last, where, query, args)
@@ -211,10 +211,10 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 	return where, nil // the INSERT will say that there is no such table
 }
 
-// asked are the connections to ask where a table lies, one after the other until one knows it. A transaction
+// connectionsToAsk are the connections to ask where a table lies, one after the other until one knows it. A transaction
 // is asked last, because goroutines may share it, and its connection serves one of them at a time. But it has
 // the only connection of some pools, and alone knows what it has made and which search path it has set.
-func (*Notes) asked(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
+func (*Notes) connectionsToAsk(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
 	if pool == nil || !inTransaction(own) {
 		return []gorm.ConnPool{own}
 	}

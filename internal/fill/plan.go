@@ -492,16 +492,6 @@ func (p *Plan) Fills(field *schema.Field) bool {
 	return slices.ContainsFunc(p.columns, func(c *column) bool { return c.field == field })
 }
 
-// LikeOf returns the field whose shard the IDs of a field share, or nil if they need not share one.
-func (p *Plan) LikeOf(field *schema.Field) *schema.Field {
-	for _, column := range p.columns {
-		if column.field == field {
-			return column.like
-		}
-	}
-	return nil
-}
-
 // isBound reports whether the IDs of a column have to lie on a certain shard: that of another row, or that of
 // the statement.
 func (p *Plan) isBound(column *column) bool {

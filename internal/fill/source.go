@@ -99,8 +99,8 @@ func drawn(ctx context.Context, source Source, ids []int64) error {
 	return nil
 }
 
-// columns returns the source if it has numbers for each column.
-func (n *Numbers) columns() (source ColumnSource, has bool) {
+// columnSource returns the source if it has numbers for each column.
+func (n *Numbers) columnSource() (source ColumnSource, has bool) {
 	source, has = n.source.(ColumnSource)
 	return source, has
 }
@@ -115,7 +115,7 @@ func (n *Numbers) takeOf(ctx context.Context, source ColumnSource, c *column, id
 
 // nextOf is Next for a column.
 func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
-	source, byColumn := n.columns()
+	source, byColumn := n.columnSource()
 	if !byColumn {
 		return n.Next(ctx)
 	}

@@ -262,11 +262,11 @@ func refuseRival(db *gorm.DB, plan *Plan) error {
 	if rival == nil || !slices.ContainsFunc(plan.columns, func(c *column) bool { return c.field.PrimaryKey }) {
 		return nil
 	}
-	of := reflect.Indirect(reflect.ValueOf(rival))
-	if of.Kind() != reflect.Struct {
+	configured := reflect.Indirect(reflect.ValueOf(rival))
+	if configured.Kind() != reflect.Struct {
 		return nil
 	}
-	tables, settings := of.FieldByName("configs"), of.FieldByName("_config")
+	tables, settings := configured.FieldByName("configs"), configured.FieldByName("_config")
 	if tables.Kind() != reflect.Map || tables.Type().Key().Kind() != reflect.String ||
 		settings.Kind() != reflect.Struct || !tables.MapIndex(reflect.ValueOf(plan.schema.Table)).IsValid() {
 		return nil
@@ -366,19 +366,6 @@ func (s *search) keyOf(row int, key searchKey) (values []any, ok bool) {
 	return values, true
 }
 
-// sentFields says which fields the INSERT had. In any other field the row may hold something else than
-// the element.
-func sentFields(stmt *gorm.Statement) func(*schema.Field) bool {
-	if len(stmt.Selects) == 0 && len(stmt.Omits) == 0 {
-		return func(field *schema.Field) bool { return field.Creatable }
-	}
-	chosen, restricted := stmt.SelectAndOmitColumns(true, false)
-	return func(field *schema.Field) bool {
-		wanted, named := chosen[field.DBName]
-		return wanted || !named && !restricted
-	}
-}
-
 // query runs one query and loads what it found.
 func (s *search) query(key searchKey, wanted []int, values [][]any) error {
 	hits, err := s.hits(key, values)
@@ -410,11 +397,7 @@ func (s *search) hits(key searchKey, values [][]any) (hits map[int][]reflect.Val
 
 // build writes one SELECT for each element: its number, and the generated columns.
 func (s *search) build(key searchKey, values [][]any) *gorm.Statement {
-	own := s.db.Statement
-	b := &gorm.Statement{
-		DB: s.db, Context: s.frame.context(), Schema: own.Schema,
-		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
-	}
+	b := queriesOn(s.db)
 	// Rows are numbered by their place in this query. So its text, which may be prepared and kept,
 	// does not depend on which rows it is for.
 	for n := range values {
@@ -424,19 +407,7 @@ func (s *search) build(key searchKey, values [][]any) *gorm.Statement {
 		if key.lock {
 			_, _ = b.WriteString("(")
 		}
-		_, _ = b.WriteString("SELECT " + strconv.Itoa(n))
-		for _, column := range s.loaded() {
-			_, _ = b.WriteString(",")
-			b.WriteQuoted(clause.Column{Name: column.field.DBName})
-		}
-		_, _ = b.WriteString(" FROM ")
-		b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
-		for i, field := range key.fields {
-			_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
-			b.WriteQuoted(clause.Column{Name: field.DBName})
-			_, _ = b.WriteString(" = ")
-			b.AddVar(b, values[n][i])
-		}
+		writeQuery(b, n, s.loaded(), key.fields, values[n])
 		if len(key.where.Exprs) > 0 {
 			_, _ = b.WriteString(" AND (")
 			key.where.Build(b)
@@ -447,6 +418,32 @@ func (s *search) build(key searchKey, values [][]any) *gorm.Statement {
 		}
 	}
 	return b
+}
+
+// queriesOn returns a statement for queries on the table of another statement.
+func queriesOn(db *gorm.DB) *gorm.Statement {
+	own := db.Statement
+	return &gorm.Statement{
+		DB: db, Context: orBackground(own.Context), Schema: own.Schema,
+		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
+	}
+}
+
+// writeQuery writes a query for a number, and for some columns of the row whose fields have the values.
+func writeQuery(b *gorm.Statement, n int, columns []*column, fields []*schema.Field, values []any) {
+	_, _ = b.WriteString("SELECT " + strconv.Itoa(n))
+	for _, column := range columns {
+		_, _ = b.WriteString(",")
+		b.WriteQuoted(clause.Column{Name: column.field.DBName})
+	}
+	_, _ = b.WriteString(" FROM ")
+	b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
+	for i, field := range fields {
+		_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
+		b.WriteQuoted(clause.Column{Name: field.DBName})
+		_, _ = b.WriteString(" = ")
+		b.AddVar(b, values[i])
+	}
 }
 
 // loaded lists the columns that have generated IDs.

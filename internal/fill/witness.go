@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -173,10 +172,7 @@ func sentRowAt(f *frame, i int, id int64) sentRow {
 func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 	own := db.Statement
 	sent := sentFields(own)
-	b := &gorm.Statement{
-		DB: db, Context: own.Context, Schema: own.Schema,
-		Table: own.Table, TableExpr: own.TableExpr, Clauses: map[string]clause.Clause{},
-	}
+	b := queriesOn(db)
 	equalOrNull := dialect.Kind(db.Name()).EqualOrNull()
 	q := &question{pool: pool, table: own.Table}
 	rows = slices.DeleteFunc(rows, func(row sentRow) bool { return row.tell == nil })
@@ -200,14 +196,7 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 		if len(q.ids) > 0 {
 			_, _ = b.WriteString(" UNION ALL ")
 		}
-		_, _ = b.WriteString("SELECT " + strconv.Itoa(len(q.ids)) + " FROM ")
-		b.WriteQuoted(clause.Table{Name: clause.CurrentTable})
-		for i, field := range columns {
-			_, _ = b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
-			b.WriteQuoted(clause.Column{Name: field.DBName})
-			_, _ = b.WriteString(" = ")
-			b.AddVar(b, key[i])
-		}
+		writeQuery(b, len(q.ids), nil, columns, key)
 		_, _ = b.WriteString(" AND NOT (")
 		for i, field := range others {
 			if i > 0 {

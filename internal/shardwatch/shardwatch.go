@@ -38,14 +38,14 @@ type Statement struct {
 func Register(db *gorm.DB, name string, router Router, report func(Statement)) error {
 	w := &watcher{router: router, report: report}
 	after := name + "_after"
-	on := db.Callback()
+	callbacks := db.Callback()
 	return errors.Join(
-		on.Create().Before("*").Register(name, w.begin), on.Create().After("*").Register(after, w.end),
-		on.Query().Before("*").Register(name, w.begin), on.Query().After("*").Register(after, w.end),
-		on.Update().Before("*").Register(name, w.begin), on.Update().After("*").Register(after, w.end),
-		on.Delete().Before("*").Register(name, w.begin), on.Delete().After("*").Register(after, w.end),
-		on.Row().Before("*").Register(name, w.begin), on.Row().After("*").Register(after, w.end),
-		on.Raw().Before("*").Register(name, w.begin), on.Raw().After("*").Register(after, w.end),
+		callbacks.Create().Before("*").Register(name, w.begin), callbacks.Create().After("*").Register(after, w.end),
+		callbacks.Query().Before("*").Register(name, w.begin), callbacks.Query().After("*").Register(after, w.end),
+		callbacks.Update().Before("*").Register(name, w.begin), callbacks.Update().After("*").Register(after, w.end),
+		callbacks.Delete().Before("*").Register(name, w.begin), callbacks.Delete().After("*").Register(after, w.end),
+		callbacks.Row().Before("*").Register(name, w.begin), callbacks.Row().After("*").Register(after, w.end),
+		callbacks.Raw().Before("*").Register(name, w.begin), callbacks.Raw().After("*").Register(after, w.end),
 	)
 }
 

@@ -89,15 +89,15 @@ type Mark struct {
 	ErrEmptied   error
 }
 
-// of returns the row of a table with an identity.
-func (m *Mark) of(identity string) Row {
+// rowOf returns the row of a table with an identity.
+func (m *Mark) rowOf(identity string) Row {
 	row := slices.Clone(m.Row)
 	row[m.Column] = fmt.Sprint(row[m.Column], identity)
 	return row
 }
 
-// in returns the identity that a row from the database tells, if it is the mark.
-func (m *Mark) in(row Row) (identity string, isMark bool) {
+// identityIn returns the identity that a row from the database tells, if it is the mark.
+func (m *Mark) identityIn(row Row) (identity string, isMark bool) {
 	if _, isText := m.Row[0].(string); isText {
 		if key, ok := textOf(row[0]); !ok || key != m.Row[0] {
 			return "", false
@@ -264,7 +264,7 @@ func (t *Table) List(ctx context.Context) ([]Row, error) {
 	}
 	found := ""
 	rows = slices.DeleteFunc(rows, func(row Row) bool {
-		identity, isMark := t.spec.Mark.in(row)
+		identity, isMark := t.spec.Mark.identityIn(row)
 		if isMark {
 			found = identity
 		}
@@ -285,7 +285,7 @@ func (t *Table) emptied(identity, found, making string) error {
 			"is granted from it to those who knew the first. %s",
 			m.ErrEmptied, t.spec.Table, identity, found, m.Again)
 	}
-	row := m.of(identity)
+	row := m.rowOf(identity)
 	into := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES ("
 	for i, value := range row {
 		if i > 0 {
@@ -313,7 +313,7 @@ func (t *Table) CheckMark(ctx context.Context) error {
 	rows, err := t.Find(ctx, t.spec.Mark.Row[0])
 	found := ""
 	for _, row := range rows {
-		found, _ = t.spec.Mark.in(row)
+		found, _ = t.spec.Mark.identityIn(row)
 	}
 	if err == nil && found != t.identity {
 		err = t.Wrap("reading its mark", t.emptied(t.identity, found, ""))
@@ -407,7 +407,7 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 // whereMarked appends that the table has its mark. A transaction that empties the table may be open, and is
 // waited for. MySQL does so by itself, and SQLite has one writer.
 func (t *Table) whereMarked(s *dialect.SQL) {
-	row, column := t.spec.Mark.of(t.identity), t.spec.Mark.Column
+	row, column := t.spec.Mark.rowOf(t.identity), t.spec.Mark.Column
 	t.Same(s.Add("EXISTS (SELECT 1 FROM ", t.name, " WHERE "), 0, row[0])
 	t.Same(s.Add(" AND "), column, row[column])
 	if t.Kind() == dialect.PostgreSQL {
@@ -483,18 +483,18 @@ func (t *Table) values(row Row) ([]any, error) {
 // Scan reads a row that comes from the database into pointers of type *int64, *string and *time.Time, one for
 // each column. The error says which value is none of its kind.
 func (t *Table) Scan(row Row, dest ...any) error {
-	for i, to := range dest {
+	for i, target := range dest {
 		var ok bool
 		var wanted string
-		switch to := to.(type) {
+		switch target := target.(type) {
 		case *int64:
-			*to, ok = Whole(row[i])
+			*target, ok = Whole(row[i])
 			wanted = "number"
 		case *string:
-			*to, ok = textOf(row[i])
+			*target, ok = textOf(row[i])
 			wanted = "text"
 		case *time.Time:
-			*to, ok = instantOf(row[i])
+			*target, ok = instantOf(row[i])
 			wanted = "time like " + timeForm
 		}
 		if !ok {
@@ -732,7 +732,7 @@ func (t *Table) look(ctx context.Context) error {
 	}
 	rows, err := Request(ctx, t, Reads, "reading it", read)
 	for _, row := range rows {
-		t.identity, _ = m.in(row)
+		t.identity, _ = m.identityIn(row)
 	}
 	t.place.IsThere = t.place.IsThere || err == nil
 	return err
@@ -826,7 +826,7 @@ func (t *Table) adopt(ctx context.Context) error {
 
 // insertMark inserts the mark, unless there is one, and under a condition if there is one.
 func (t *Table) insertMark(ctx context.Context, q Querier, identity, condition string) error {
-	values, err := t.values(t.spec.Mark.of(identity))
+	values, err := t.values(t.spec.Mark.rowOf(identity))
 	if err != nil {
 		return err
 	}
@@ -907,8 +907,8 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 	if cause != nil {
 		fault = fmt.Errorf("%s.\nThe database says: %w", why, cause)
 	}
-	return fmt.Errorf("%w: %s: %w\nRun this as a user who may, and grant the application %s on the table:\n\n%s;\n",
-		t.spec.ErrTable, t.spec.Table, fault, t.spec.Rights, statement)
+	return fmt.Errorf("%w: %s: %w\nRun this as a user who may, and grant the application %s on the table:"+
+		"\n\n%s;\n", t.spec.ErrTable, t.spec.Table, fault, t.spec.Rights, statement)
 }
 
 func (t *Table) run(ctx context.Context, k Kind, what, statement string) error {

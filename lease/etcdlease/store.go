@@ -66,11 +66,7 @@ func New(client *clientv3.Client, prefix string, opts ...Option) (*Store, error)
 }
 
 // Option changes what [New] does by default. The options of this package are the only ones.
-type Option interface{ apply(*Store) error }
-
-type option func(*Store) error
-
-func (o option) apply(s *Store) error { return o(s) }
+type Option func(*Store) error
 
 // WithHTTPClient tells the store to ask for the time with client, for endpoints whose certificates the
 // system does not know or that want one of the client's. Its transport then takes the same
@@ -80,13 +76,13 @@ func (o option) apply(s *Store) error { return o(s) }
 // By default, endpoints are asked with a client that verifies certificates against those of the
 // system, uses no proxy, and waits 5 s. The given one is never changed; nil is an error.
 func WithHTTPClient(client *http.Client) Option {
-	return option(func(s *Store) error {
+	return func(s *Store) error {
 		if client == nil {
 			return errors.New("WithHTTPClient needs a client, not nil")
 		}
 		s.http, s.tls = client, true
 		return nil
-	})
+	}
 }
 
 // WithClockURLs tells the store to ask these addresses for the time, each an http or https URL, in
@@ -95,7 +91,7 @@ func WithHTTPClient(client *http.Client) Option {
 //
 // By default, the endpoints of the etcd client are asked for /version.
 func WithClockURLs(urls ...string) Option {
-	return option(func(s *Store) error {
+	return func(s *Store) error {
 		if len(urls) == 0 {
 			return errors.New("WithClockURLs needs at least one URL")
 		}
@@ -107,7 +103,7 @@ func WithClockURLs(urls ...string) Option {
 		}
 		s.clockURLs = slices.Clone(urls)
 		return nil
-	})
+	}
 }
 
 // WithLocalClock tells the store to pass the clock of this machine off as its own. Then nobody notices
@@ -119,10 +115,10 @@ func WithClockURLs(urls ...string) Option {
 // By default, etcd is asked by HTTP. WithLocalClock cannot be combined with [WithHTTPClient] or
 // [WithClockURLs].
 func WithLocalClock() Option {
-	return option(func(s *Store) error {
+	return func(s *Store) error {
 		s.local = true
 		return nil
-	})
+	}
 }
 
 func (s *Store) configure(options []Option) error {
@@ -130,7 +126,7 @@ func (s *Store) configure(options []Option) error {
 	for _, o := range options {
 		if o == nil {
 			faults = append(faults, errors.New("an option is nil"))
-		} else if err := o.apply(s); err != nil {
+		} else if err := o(s); err != nil {
 			faults = append(faults, err)
 		}
 	}

@@ -137,8 +137,8 @@ func givenBack() clause {
 					r.Owner, r.Until, want)
 			}
 			successor := p.keeper(p.open(), lease.WithNodes(5, 5), lease.WithSpan(long))
-			if from := successor.Window().From; from.Before(r.Until) {
-				p.failf("the next window begins at %v, before the end %v that Close has written", from, r.Until)
+			if begin := successor.Window().From; begin.Before(r.Until) {
+				p.failf("the next window begins at %v, before the end %v that Close has written", begin, r.Until)
 			}
 			if id, _ := p.next(p.generator(successor)); id <= ids[len(ids)-1] {
 				p.failf("the next holder's ID %d is not after the last one, %d", id, ids[len(ids)-1])
@@ -208,8 +208,8 @@ func cutOff() clause {
 			if id <= last {
 				p.failf("the next holder's first ID %d is not after the last one, %d", id, last)
 			}
-			if end, from := k.Window().Until, successor.Window().From; from.Before(end) {
-				p.failf("the next window begins at %v, before the end of the last at %v", from, end)
+			if end, begin := k.Window().Until, successor.Window().From; begin.Before(end) {
+				p.failf("the next window begins at %v, before the end of the last at %v", begin, end)
 			}
 		},
 	}
@@ -332,13 +332,13 @@ func reservedBeside() clause {
 // overtaken is a store before whose first swap something else happens.
 type overtaken struct {
 	lease.Store
-	by func()
+	overtakes func()
 }
 
 func (o *overtaken) Swap(ctx context.Context, prev, next lease.Record) (bool, error) {
-	if by := o.by; by != nil {
-		o.by = nil
-		by()
+	if overtakes := o.overtakes; overtakes != nil {
+		o.overtakes = nil
+		overtakes()
 	}
 	return o.Store.Swap(ctx, prev, next)
 }

@@ -125,9 +125,9 @@ func instants() clause {
 				time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
 			}
 			var stored []lease.Record
-			for i, at := range times {
+			for i, instant := range times {
 				r := first(int64(i), "one")
-				r.Until, r.UpdatedAt = at, times[(i+1)%len(times)]
+				r.Until, r.UpdatedAt = instant, times[(i+1)%len(times)]
 				stored = append(stored, p.create(s, r))
 			}
 			p.holds(other, stored...)

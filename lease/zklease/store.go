@@ -60,11 +60,7 @@ func New(conn *zk.Conn, path string, opts ...Option) (*Store, error) {
 }
 
 // Option changes what [New] does by default. The options of this package are the only ones.
-type Option interface{ apply(*Store) error }
-
-type option func(*Store) error
-
-func (o option) apply(s *Store) error { return o(s) }
+type Option func(*Store) error
 
 // WithACL tells the store whom to give which rights to the znodes that it makes. The processes that
 // use the store need those to read, to write and to create. The rights of znodes that exist stay
@@ -72,13 +68,13 @@ func (o option) apply(s *Store) error { return o(s) }
 //
 // By default, everybody has all rights, as zk.WorldACL(zk.PermAll) says. No entry is an error.
 func WithACL(entries ...zk.ACL) Option {
-	return option(func(s *Store) error {
+	return func(s *Store) error {
 		if len(entries) == 0 {
 			return errors.New("WithACL needs at least one entry, or nobody could read what is written")
 		}
 		s.acl = slices.Clone(entries)
 		return nil
-	})
+	}
 }
 
 func (s *Store) configure(options []Option) error {
@@ -86,7 +82,7 @@ func (s *Store) configure(options []Option) error {
 	for _, o := range options {
 		if o == nil {
 			faults = append(faults, errors.New("an option is nil"))
-		} else if err := o.apply(s); err != nil {
+		} else if err := o(s); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -250,7 +246,8 @@ func (s *Store) records() string { return "the znodes " + s.znode("...") }
 
 // marking are the commands that give the records an identity.
 func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), leaseops.MarkText(identity), identity)
+	return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), leaseops.MarkText(identity),
+		identity)
 }
 
 // Now returns the leader's clock.
@@ -476,10 +473,10 @@ func (s *Store) znode(name string) string { return s.path + "/nodes/" + name }
 
 // prepare makes the znodes above the records, those that are not there.
 func (s *Store) prepare(ctx context.Context) error {
-	var above string
+	var parent string
 	for part := range strings.SplitSeq(s.path[1:], "/") {
-		above += "/" + part
-		if err := s.make(ctx, above, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		parent += "/" + part
+		if err := s.make(ctx, parent, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
 	}

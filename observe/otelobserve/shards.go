@@ -60,10 +60,10 @@ func (s *shards) Initialize(db *gorm.DB) error {
 }
 
 func (s *shards) count(done shardwatch.Statement) {
-	of := metric.WithAttributeSet(attribute.NewSet(attribute.String("shard", done.Shard)))
-	s.seconds.Record(done.Context, done.Took.Seconds(), of)
-	s.rows.Add(done.Context, done.Rows, of)
+	shard := metric.WithAttributeSet(attribute.NewSet(attribute.String("shard", done.Shard)))
+	s.seconds.Record(done.Context, done.Took.Seconds(), shard)
+	s.rows.Add(done.Context, done.Rows, shard)
 	if done.Failed {
-		s.errors.Add(done.Context, 1, of)
+		s.errors.Add(done.Context, 1, shard)
 	}
 }

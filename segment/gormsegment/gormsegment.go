@@ -53,25 +53,23 @@ var (
 )
 
 // Option changes one property of a [Store].
-type Option interface{ unwrap() sqlsegment.Option }
-
-type option struct{ sqlsegment.Option }
-
-func (o option) unwrap() sqlsegment.Option { return o.Option }
+type Option func() sqlsegment.Option
 
 // WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
 // A dot separates the schema, or on MySQL the database, from the table. The default is
 // snowflake_segments in the default schema of the connection.
 //
 // Counters in different tables do not know of each other, whatever their names are.
-func WithTable(name string) Option { return option{sqlsegment.WithTable(name)} }
+func WithTable(name string) Option {
+	return func() sqlsegment.Option { return sqlsegment.WithTable(name) }
+}
 
 // unwrap returns the options for package sqlsegment, which reports those that are nil.
 func unwrap(opts []Option) []sqlsegment.Option {
 	all := make([]sqlsegment.Option, len(opts), len(opts)+1)
 	for i, opt := range opts {
 		if opt != nil {
-			all[i] = opt.unwrap()
+			all[i] = opt()
 		}
 	}
 	return all

@@ -9,8 +9,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
 
-// with returns the terms of any claim, changed.
-func with(change func(t *segment.Terms)) segment.Terms {
+// anyBut returns the terms of any claim, changed.
+func anyBut(change func(t *segment.Terms)) segment.Terms {
 	t := segment.AnyTerms()
 	change(&t)
 	return t
@@ -24,11 +24,13 @@ func clausesOfTerms() []clause {
 				"goes on where it is, because the numbers below are in use.",
 			check: func(p *probe) {
 				s := p.terms()
-				from := func(start int64) segment.Terms { return with(func(t *segment.Terms) { t.Start = start }) }
-				p.claimOn(s, "new", 10, from(1000), 1000)
+				startingWith := func(start int64) segment.Terms {
+					return anyBut(func(t *segment.Terms) { t.Start = start })
+				}
+				p.claimOn(s, "new", 10, startingWith(1000), 1000)
 				p.claim(s, "new", 10, 1010)
-				p.claimOn(s, "new", 10, from(5000), 5000)
-				p.claimOn(s, "new", 10, from(7), 5010)
+				p.claimOn(s, "new", 10, startingWith(5000), 5000)
+				p.claimOn(s, "new", 10, startingWith(7), 5010)
 			},
 		},
 		{
@@ -37,7 +39,7 @@ func clausesOfTerms() []clause {
 				"one still gets the numbers that are left. Otherwise a series without gaps has one at its end.",
 			check: func(p *probe) {
 				s := p.terms()
-				nine := with(func(t *segment.Terms) { t.Last = 9 })
+				nine := anyBut(func(t *segment.Terms) { t.Last = 9 })
 				p.claimOn(s, "day", 7, nine, 1)
 				_, err := s.ClaimOn(p.ctx, "day", 3, nine)
 				p.refuse(err, segment.ErrFull)
@@ -56,12 +58,12 @@ func clausesOfTerms() []clause {
 				"nothing.",
 			check: func(p *probe) {
 				s := p.terms()
-				odd := with(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 2 })
+				odd := anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 2 })
 				p.claimOn(s, "orders", 10, odd, 1)
 				for _, other := range []segment.Terms{
 					segment.AnyTerms(),
-					with(func(t *segment.Terms) { t.Remainder, t.Modulus = 0, 2 }),
-					with(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 3 }),
+					anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = 0, 2 }),
+					anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 3 }),
 				} {
 					_, err := p.terms().ClaimOn(p.ctx, "orders", 10, other)
 					p.refuse(err, segment.ErrResidue)
@@ -81,33 +83,35 @@ func clausesOfTerms() []clause {
 				"have got, and nobody would notice.",
 			check: func(p *probe) {
 				s, l := p.terms(), p.ledger()
-				above := func(number int64) segment.Terms { return with(func(t *segment.Terms) { t.Above = number }) }
-				p.claimOn(s, "orders", 10, above(0), 1)
-				p.claimOn(s, "orders", 10, above(10), 11)
-				p.claimOn(s, "orders", 10, above(7), 21)
-				_, err := s.ClaimOn(p.ctx, "orders", 1, above(31))
+				knowing := func(number int64) segment.Terms {
+					return anyBut(func(t *segment.Terms) { t.Above = number })
+				}
+				p.claimOn(s, "orders", 10, knowing(0), 1)
+				p.claimOn(s, "orders", 10, knowing(10), 11)
+				p.claimOn(s, "orders", 10, knowing(7), 21)
+				_, err := s.ClaimOn(p.ctx, "orders", 1, knowing(31))
 				p.refuse(err, segment.ErrWentBack)
-				p.claimOn(s, "orders", 1, above(30), 31)
+				p.claimOn(s, "orders", 1, knowing(30), 31)
 				for _, lost := range []func(){
 					func() { p.remove(l, p.counter(l, "orders"), true) },
 					func() { p.claim(s, "orders", 2, 1) },
 				} {
 					lost()
 					for _, t := range []segment.Terms{
-						above(31), above(math.MaxInt64 - 1),
-						with(func(t *segment.Terms) { t.Above, t.Start = 31, 100 }),
-						with(func(t *segment.Terms) { t.Above, t.Last = 31, 20 }),
+						knowing(31), knowing(math.MaxInt64 - 1),
+						anyBut(func(t *segment.Terms) { t.Above, t.Start = 31, 100 }),
+						anyBut(func(t *segment.Terms) { t.Above, t.Last = 31, 20 }),
 					} {
 						_, err := p.terms().ClaimOn(p.ctx, "orders", 3, t)
 						p.refuse(err, segment.ErrWentBack)
 					}
 				}
-				p.claimOn(s, "orders", 3, above(2), 3)
+				p.claimOn(s, "orders", 3, knowing(2), 3)
 				read := p.counter(l, "orders")
 				raised := read
 				raised.Next = 32
 				p.change(l, read, raised, true)
-				p.claimOn(s, "orders", 3, above(31), 32)
+				p.claimOn(s, "orders", 3, knowing(31), 32)
 			},
 		},
 		{
@@ -118,17 +122,17 @@ func clausesOfTerms() []clause {
 				"with none. Change and Remove compare the kind, and Change writes it.",
 			check: func(p *probe) {
 				s, l := p.terms(), p.ledger()
-				of := func(kind string) segment.Terms { return with(func(t *segment.Terms) { t.Kind = kind }) }
-				p.claimOn(s, "orders", 10, of("segment"), 1)
+				ofKind := func(kind string) segment.Terms { return anyBut(func(t *segment.Terms) { t.Kind = kind }) }
+				p.claimOn(s, "orders", 10, ofKind("segment"), 1)
 				p.claim(s, "older", 10, 1)
-				p.claimOn(s, "older", 10, of("daily"), 11)
+				p.claimOn(s, "older", 10, ofKind("daily"), 11)
 				for name, other := range map[string]string{"orders": "daily", "older": "segment"} {
-					_, err := p.terms().ClaimOn(p.ctx, name, 10, of(other))
+					_, err := p.terms().ClaimOn(p.ctx, name, 10, ofKind(other))
 					p.refuse(err, segment.ErrKind)
 				}
 				p.claim(s, "orders", 10, 11)
-				p.claimOn(s, "orders", 10, of("segment"), 21)
-				p.claimOn(s, "older", 10, of("daily"), 21)
+				p.claimOn(s, "orders", 10, ofKind("segment"), 21)
+				p.claimOn(s, "older", 10, ofKind("daily"), 21)
 				for name, kind := range map[string]string{"orders": "segment", "older": "daily"} {
 					if c := p.counter(l, name); c.Kind != kind || c.Next != 31 {
 						p.failf("the counter is %+v, want the kind %q", c, kind)
@@ -199,11 +203,11 @@ func clausesOfTerms() []clause {
 				p.refuse(err, segment.ErrWentBack)
 				_, err = s.Claim(p.ctx, "orders", 1)
 				p.refuse(err, segment.ErrWentBack)
-				above, is := p.counter(l, "orders").WentBack()
-				if !is || above != 5 {
-					p.failf("the counter that went back is known to have given numbers up to %d, %t", above, is)
+				claimed, is := p.counter(l, "orders").WentBack()
+				if !is || claimed != 5 {
+					p.failf("the counter that went back is known to have given numbers up to %d, %t", claimed, is)
 				}
-				p.refuse(segment.Raise(p.ctx, l, "orders", above), segment.ErrWentBack)
+				p.refuse(segment.Raise(p.ctx, l, "orders", claimed), segment.ErrWentBack)
 				p.refuse(segment.SetResidues(p.ctx, "orders", l), segment.ErrWentBack)
 				p.must(segment.Raise(p.ctx, l, "orders", 21))
 				p.numbers(one, 21, 22)
@@ -221,13 +225,13 @@ func clausesOfTerms() []clause {
 				s := p.terms()
 				for _, t := range []segment.Terms{
 					{},
-					with(func(t *segment.Terms) { t.Modulus = 0 }),
-					with(func(t *segment.Terms) { t.Remainder = 1 }),
-					with(func(t *segment.Terms) { t.Start = 0 }),
-					with(func(t *segment.Terms) { t.Last = math.MaxInt64 }),
-					with(func(t *segment.Terms) { t.Remainder, t.Modulus = -1, 2 }),
-					with(func(t *segment.Terms) { t.Above = -1 }),
-					with(func(t *segment.Terms) { t.Kind = "Two kinds" }),
+					anyBut(func(t *segment.Terms) { t.Modulus = 0 }),
+					anyBut(func(t *segment.Terms) { t.Remainder = 1 }),
+					anyBut(func(t *segment.Terms) { t.Start = 0 }),
+					anyBut(func(t *segment.Terms) { t.Last = math.MaxInt64 }),
+					anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = -1, 2 }),
+					anyBut(func(t *segment.Terms) { t.Above = -1 }),
+					anyBut(func(t *segment.Terms) { t.Kind = "Two kinds" }),
 				} {
 					_, err := s.ClaimOn(p.ctx, "orders", 1, t)
 					p.refuse(err, segment.ErrInvalidOption)
@@ -290,8 +294,8 @@ func clausesOfLedgers() []clause {
 				read = p.counter(s, "orders")
 				read.UpdatedAt, raised.UpdatedAt = time.Time{}, time.Unix(1, 0).UTC() // neither is looked at
 				p.change(s, read, raised, true)
-				if at := p.counter(s, "orders").UpdatedAt; time.Since(at).Abs() > time.Hour {
-					p.failf("after a change the counter was last changed at %v", at)
+				if changed := p.counter(s, "orders").UpdatedAt; time.Since(changed).Abs() > time.Hour {
+					p.failf("after a change the counter was last changed at %v", changed)
 				}
 				p.change(s, read, raised, false)
 				p.claim(s, "orders", 5, 1000)
@@ -369,7 +373,7 @@ func clausesOfLedgers() []clause {
 				"claim of a frozen counter is an error wrapping ErrFrozen.",
 			check: func(p *probe) {
 				s, ts := p.ledger(), p.terms()
-				odd := with(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 2 })
+				odd := anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 2 })
 				p.claimOn(ts, "orders", 10, odd, 1)
 				read := p.counter(s, "orders")
 				frozen := read
@@ -385,7 +389,7 @@ func clausesOfLedgers() []clause {
 				p.change(s, p.counter(s, "orders"), thirds, true)
 				_, err = ts.ClaimOn(p.ctx, "orders", 10, odd)
 				p.refuse(err, segment.ErrResidue)
-				p.claimOn(ts, "orders", 10, with(func(t *segment.Terms) { t.Remainder, t.Modulus = 2, 3 }), 100)
+				p.claimOn(ts, "orders", 10, anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = 2, 3 }), 100)
 			},
 		},
 		{

@@ -24,7 +24,7 @@ const (
 )
 
 // Option sets one property of a [Client].
-type Option interface{ apply(*config) error }
+type Option func(*config) error
 
 type config struct {
 	token, source    string
@@ -38,132 +38,128 @@ type config struct {
 	certificate      [2]string // files of the certificate and of its key
 }
 
-type optionFunc func(*config) error
-
-func (f optionFunc) apply(c *config) error { return f(c) }
-
 // WithToken sets the token that the client shows. It is sent over TLS, or over plain HTTP to an address of
 // this machine. For other addresses see [WithInsecure].
 func WithToken(token string) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return fmt.Errorf("%w: WithToken: a token is printable ASCII without blanks", ErrOption)
 		}
 		c.token = token
 		return nil
-	})
+	}
 }
 
 // WithInsecure allows a token to be sent over plain HTTP to another machine.
 func WithInsecure() Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.insecure = true
 		return nil
-	})
+	}
 }
 
 // WithSource sets the source of the numbers. By default it is the generator of the service.
 func WithSource(name string) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.source = name
 		return nil
-	})
+	}
 }
 
 // WithBlock sets how many IDs are fetched at once, from 1 to 1,000,000. By default it is 100 to 10,000,
 // which is also how many a server gives at once by default. With WithBlock(1, 1) nothing is fetched ahead,
 // and every call waits for the network.
 func WithBlock(least, most int) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if least < 1 || most < least || most > mostBlock {
 			return fmt.Errorf("%w: WithBlock(%d, %d): from 1 to %d, the lesser one first", ErrOption, least, most,
 				mostBlock)
 		}
 		c.least, c.most = least, most
 		return nil
-	})
+	}
 }
 
 // WithMaxAge sets how old an ID that was fetched ahead may become, more than 0. By default it is 5 s.
 // Segments and tickets have no time in them, so a long one suits them.
 func WithMaxAge(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if d <= 0 {
 			return fmt.Errorf("%w: WithMaxAge(%v) is not positive", ErrOption, d)
 		}
 		c.maxAge = d
 		return nil
-	})
+	}
 }
 
 // WithAttempt sets how long a replica may take to answer before the next one is asked, from 1 ms up. By
 // default it is 1 s.
 func WithAttempt(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if d < time.Millisecond {
 			return fmt.Errorf("%w: WithAttempt(%v) is shorter than 1 ms", ErrOption, d)
 		}
 		c.attempt = d
 		return nil
-	})
+	}
 }
 
 // WithMaxWait sets how long a call waits for a replica at all, if its context does not end before. By
 // default it is 10 s.
 func WithMaxWait(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if d <= 0 {
 			return fmt.Errorf("%w: WithMaxWait(%v) is not positive", ErrOption, d)
 		}
 		c.maxWait = d
 		return nil
-	})
+	}
 }
 
 // WithTLS sets the configuration of TLS, for example the certificate of a private authority. It excludes
 // [WithHTTPClient].
 func WithTLS(t *tls.Config) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		c.tls = t
 		return nil
-	})
+	}
 }
 
 // WithAuthority sets the PEM file of the authorities that certificates of servers have to be of, in place of
 // those of the system. It changes the configuration of [WithTLS], and excludes [WithHTTPClient].
 func WithAuthority(file string) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if file == "" {
 			return fmt.Errorf("%w: WithAuthority needs the name of a file", ErrOption)
 		}
 		c.authority = file
 		return nil
-	})
+	}
 }
 
 // WithCertificate sets the PEM files of a certificate and of its key, which the client shows to servers that
 // run with tls-client-ca. They are read for every new connection, so they can be renewed while the client
 // runs. It changes the configuration of [WithTLS], and excludes [WithHTTPClient].
 func WithCertificate(cert, key string) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if cert == "" || key == "" {
 			return fmt.Errorf("%w: WithCertificate needs the names of two files", ErrOption)
 		}
 		c.certificate = [2]string{cert, key}
 		return nil
-	})
+	}
 }
 
 // WithHTTPClient sets the client that sends the requests. By default each Client has one of its own, which
 // follows no redirect, so a token goes nowhere else.
 func WithHTTPClient(h *http.Client) Option {
-	return optionFunc(func(c *config) error {
+	return func(c *config) error {
 		if h == nil {
 			return fmt.Errorf("%w: WithHTTPClient(nil)", ErrOption)
 		}
 		c.http = h
 		return nil
-	})
+	}
 }
 
 // configure applies the options over the defaults and reports all faults at once.
@@ -178,7 +174,7 @@ func configure(endpoints []string, opts []Option) (config, error) {
 			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrOption, i))
 			continue
 		}
-		faults = append(faults, opt.apply(&c))
+		faults = append(faults, opt(&c))
 	}
 	faults = append(faults, c.completeTLS())
 	if c.tls != nil && c.http != nil {

@@ -87,20 +87,8 @@ func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 		stopping: make(chan struct{}), hurried: make(chan struct{}), failed: make(chan error, 3),
 		started: time.Now(),
 	}
-	if s.TokenFile != "" {
-		if d.tokens, err = access.Load(s.TokenFile, s.SourceNames()); err != nil {
-			return nil, err
-		}
-	}
-	if s.TLSCert != "" {
-		if err := d.loadCertificate(); err != nil {
-			return nil, err
-		}
-	}
-	if s.TLSClientCA != "" {
-		if err := d.loadAuthorities(); err != nil {
-			return nil, err
-		}
+	if err := d.loadFiles(); err != nil {
+		return nil, err
 	}
 	options, err := generatorOptions(s, log)
 	if err != nil {
@@ -148,19 +136,8 @@ func Check(s *settings.Settings, log *slog.Logger) error {
 			err = counters.Close()
 		}
 	}
-	if s.TokenFile != "" {
-		_, wrong := access.Load(s.TokenFile, s.SourceNames())
-		err = errors.Join(err, wrong)
-	}
-	if s.TLSCert != "" {
-		_, wrong := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
-		err = errors.Join(err, wrong)
-	}
-	if s.TLSClientCA != "" {
-		_, wrong := readAuthorities(s.TLSClientCA)
-		err = errors.Join(err, wrong)
-	}
-	return errors.Join(err, checkAddresses(s))
+	files := &Daemon{settings: s}
+	return errors.Join(err, files.loadFiles(), checkAddresses(s))
 }
 
 // checkAddresses listens for a moment. An address that is in use is right: by a service that runs already, as
@@ -313,6 +290,21 @@ func (d *Daemon) tlsConfig(how tls.ClientAuthType, protocols ...string) *tls.Con
 		return one, nil
 	}
 	return config
+}
+
+// loadFiles reads the tokens, the certificate and the authorities of clients, as far as there are any.
+func (d *Daemon) loadFiles() error {
+	var tokens, certificate, authorities error
+	if d.settings.TokenFile != "" {
+		d.tokens, tokens = access.Load(d.settings.TokenFile, d.settings.SourceNames())
+	}
+	if d.settings.TLSCert != "" {
+		certificate = d.loadCertificate()
+	}
+	if d.settings.TLSClientCA != "" {
+		authorities = d.loadAuthorities()
+	}
+	return errors.Join(tokens, certificate, authorities)
 }
 
 func (d *Daemon) loadCertificate() error {

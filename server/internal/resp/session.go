@@ -26,7 +26,7 @@ type session struct {
 	conn   net.Conn
 	idle   *netlimit.Conn // may be nil
 	caller issue.Caller
-	in     *reader
+	reader *reader
 	out    *writer
 
 	id       int64 // of CLIENT ID
@@ -44,7 +44,7 @@ func newSession(s *Server, conn net.Conn) *session {
 		known: !s.options.Tokens.Required(),
 	}
 	c.caller.Client = c
-	c.in = newReader(conn)
+	c.reader = newReader(conn)
 	c.out = &writer{Writer: bufio.NewWriterSize(slowWriter{conn, s.options.Slow}, readBuffer)}
 	return c
 }
@@ -69,7 +69,7 @@ func (c *session) serve() {
 		if err := c.await(); err != nil {
 			return
 		}
-		args, err := c.in.command()
+		args, err := c.reader.command()
 		if err != nil {
 			var wrong *protocolError
 			if errors.As(err, &wrong) {
@@ -85,7 +85,7 @@ func (c *session) serve() {
 		if c.out.broken() {
 			return // the client has gone, and gets none of what it has asked for
 		}
-		if !more || c.in.buf.Buffered() == 0 {
+		if !more || c.reader.buf.Buffered() == 0 {
 			if c.out.Flush() != nil || !more {
 				return
 			}
@@ -115,7 +115,7 @@ func (c *session) leave(settle time.Duration) {
 
 // await waits for the first byte of a command, and then gives the rest of it its time.
 func (c *session) await() error {
-	if c.in.buf.Buffered() > 0 {
+	if c.reader.buf.Buffered() > 0 {
 		return c.conn.SetReadDeadline(time.Now().Add(c.server.options.Slow))
 	}
 	c.mu.Lock()
@@ -129,7 +129,7 @@ func (c *session) await() error {
 	if c.idle != nil {
 		c.idle.SetIdle(true)
 	}
-	_, err = c.in.buf.Peek(1)
+	_, err = c.reader.buf.Peek(1)
 	if c.idle != nil {
 		c.idle.SetIdle(false)
 	}
