@@ -232,22 +232,15 @@ func (r *Router) After(ctx context.Context, dest any, cursor ID, limit int) erro
 	return r.page(ctx, dest, router.Page{Limit: limit, Above: (*int64)(&cursor)})
 }
 
-<<<<<<< HEAD
-// Between reads all rows whose IDs were made at from or later, and before to, oldest first. There is no
-// limit. The errors are those of [Router.Latest] and of [generator.Layout.Range].
-func (r *Router) Between(ctx context.Context, dest any, from, to time.Time) error {
-	first, end, err := r.r.Layout.Range(from, to)
-	if err != nil {
-		return fmt.Errorf("snowflakeplugin: rows between %s and %s: %w", from.Format(time.RFC3339Nano),
-			to.Format(time.RFC3339Nano), err)
-	}
-	return r.page(ctx, dest, router.Page{Unlimited: true, From: &first, Below: &end})
-=======
 // Between reads all rows whose IDs were made at the earliest time or later, and before the limit, oldest
 // first, however many there are. The errors are those of [Router.Latest] and of [generator.Layout.Range].
 func (r *Router) Between(ctx context.Context, dest any, earliest, limit time.Time) error {
-	return r.route(ctx, func(current *router.Router) error { return current.Between(ctx, dest, earliest, limit) })
->>>>>>> h-rooms
+	first, end, err := r.r.Layout.Range(earliest, limit)
+	if err != nil {
+		return fmt.Errorf("snowflakeplugin: rows between %s and %s: %w", earliest.Format(time.RFC3339Nano),
+			limit.Format(time.RFC3339Nano), err)
+	}
+	return r.page(ctx, dest, router.Page{Unlimited: true, From: &first, Below: &end})
 }
 
 // Count returns the number of the model's rows on all shards. Different databases are not counted at the
