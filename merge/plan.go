@@ -484,40 +484,44 @@ func wrapped(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))] + "    "
+		within := false
 		for len(line) > longest+1 && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			at := breakAt(line, longest)
+			at := breakAt(line, longest, within)
 			if at == 0 {
 				break
 			}
 			out.WriteString(strings.TrimRight(line[:at], " ") + "\n")
-			line = indent + line[at:]
+			line, within = indent+line[at:], true
 		}
 		out.WriteString(line)
 	}
 	return out.String()
 }
 
-// breakAt returns where a line can be broken behind a comma: at the last place before so many bytes, or else
-// at the first one. It is 0 if there is none.
-func breakAt(line string, longest int) (at int) {
+// breakAt returns where a line can be broken behind a comma within brackets: at the last place before so many
+// bytes, or else at the first one. It is 0 if there is none.
+func breakAt(line string, longest int, within bool) (at int) {
 	quote := byte(0)
 	for i := 2; i < len(line); i++ {
-		before := line[i-2 : i]
-		c, behind := line[i], before == ", "
-		begins := behind || before == ": " || strings.ContainsAny(before[1:], "[{")
+		before, c, open := line[i-2:i], line[i], quote != 0
+		behind := within && !open && before == ", "
 		switch {
 		case quote == '"' && c == '\\', quote == '\'' && strings.HasPrefix(line[i:], "''"):
 			i++
-		case quote != 0 && c == quote:
+		case open && c == quote:
 			quote = 0
-		case quote != 0:
+		case open:
 		case behind && at > 0 && i > longest:
 			return at
 		case behind && strings.TrimSpace(line[:i]) != "":
 			at = i
 		}
-		if quote == 0 && begins && (c == '"' || c == '\'') {
-			quote = c
+		begins := slices.Contains([]string{", ", ": ", "? ", "- "}, before) || strings.ContainsAny(before[1:], "[{")
+		if begins && !open {
+			within = within || c == '[' || c == '{'
+			if c == '"' || c == '\'' {
+				quote = c
+			}
 		}
 	}
 	return at
