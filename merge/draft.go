@@ -458,18 +458,13 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 		if at < 0 || parent == nil || parent == t || ref.When != "" || ref.Inside() {
 			continue
 		}
-		name := ""
-		if at < len(ref.Target) {
-			name = ref.Target[at]
-		} else if at < len(parent.Primary) {
-			name = parent.Primary[at]
-		}
-		key := parent.Column(name)
-		if key == nil {
+		to := d.ws.led(ref).Target
+		if at >= len(to) || parent.Column(to[at]) == nil {
 			continue
 		}
+		key := parent.Column(to[at])
 		apart, err := d.renumbered(ctx, parent)
-		apart = apart && identityOf(parent).Name == name
+		apart = apart && identityOf(parent) == key
 		if err == nil && !apart {
 			apart, err = d.apart(ctx, parent, key)
 		}

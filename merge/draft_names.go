@@ -31,6 +31,7 @@ type foundName struct {
 	column  *sqldb.Column
 	counts  []int64 // by server: how many names there are
 	empties int64
+	doubled bool // a server has two that are equal, or nobody can say
 }
 
 // find returns the columns of names of a table, the likeliest first.
@@ -43,9 +44,8 @@ func (f *nameFinder) find(ctx context.Context, t *sqldb.Table) ([]foundName, err
 	for i, c := range columns {
 		all[i] = foundName{column: c, counts: make([]int64, len(f.d.ws.servers))}
 	}
-	doubled := map[*sqldb.Column]bool{}
 	for i := range f.d.ws.servers {
-		if err := f.count(ctx, t, i, all, doubled); err != nil {
+		if err := f.count(ctx, t, i, all); err != nil {
 			return nil, err
 		}
 	}
@@ -56,7 +56,7 @@ func (f *nameFinder) find(ctx context.Context, t *sqldb.Table) ([]foundName, err
 			least = fewNames
 		}
 		enough := slices.DeleteFunc(slices.Clone(n.counts), func(count int64) bool { return count < least })
-		if doubled[n.column] || len(enough) < 2 {
+		if n.doubled || len(enough) < 2 {
 			continue
 		}
 		shared, err := f.shared(ctx, t, n)
@@ -96,8 +96,7 @@ func (f *nameFinder) candidates(t *sqldb.Table) []*sqldb.Column {
 }
 
 // count counts the names in some columns on one server, by one statement.
-func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all []foundName,
-	doubled map[*sqldb.Column]bool) error {
+func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all []foundName) error {
 	db := f.d.ws.servers[server].db
 	from := db.Tables[t.Name]
 	if from == nil {
@@ -108,7 +107,7 @@ func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all 
 	for i := range all {
 		c := from.Column(all[i].column.Name)
 		if c == nil || c.Family != sqldb.FamilyText {
-			doubled[all[i].column] = true // nobody can say
+			all[i].doubled = true
 			continue
 		}
 		name := c.ReadExpression(db.Kind)
@@ -132,9 +131,7 @@ func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all 
 			}
 		}
 		all[i].counts[server], all[i].empties = counts[0], all[i].empties+counts[2]
-		if counts[0] != counts[1] {
-			doubled[all[i].column] = true
-		}
+		all[i].doubled = all[i].doubled || counts[0] != counts[1]
 	}
 	return nil
 }

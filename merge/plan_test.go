@@ -2,6 +2,8 @@ package merge_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,5 +100,43 @@ func TestWhatCannotBeOpenedIsNamedWithoutItsPassword(t *testing.T) {
 		if !errors.Is(err, merge.ErrOpen) || !strings.Contains(err.Error(), "the first") || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// Whatever names and conditions hold, a plan is read as it was written, and no line is long for want of a break.
+func TestAPlanOfOddWordsComesBack(t *testing.T) {
+	t.Parallel()
+	words := []string{"a, b", "it's", `say "x"`, "[x]", "{y}: z", "# no", "- item", "~", "null", "true", "3", "*all", "&x", "!x", "%x", "@x",
+		"`q`", "龍龍", "tab\tx", `back\slash, and 'more'`, " lead", "trail ", "x: y", "a #b", "''", "long " + strings.Repeat("word, ", 40)}
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func() string { return words[random.IntN(len(words))] }
+	tried := 0
+	for range 100 {
+		plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}, Servers: []merge.Server{{Name: word(), Number: 1, DSN: word()}},
+			Target: merge.Target{Name: "t", Number: 1}, Tables: map[string]*merge.TablePlan{}, Identities: map[string]*merge.Identity{}}
+		for n := range 12 {
+			name := fmt.Sprint(word(), n)
+			plan.Tables[name] = &merge.TablePlan{Policy: merge.Copy, Where: word(), Set: map[string]string{word(): "x" + word()}}
+			if n%3 > 0 {
+				plan.Tables[name] = &merge.TablePlan{Policy: merge.Copy}
+			}
+			plan.Tables[name].Undecided = []merge.OpenColumn{{Column: word(), Candidate: "a" + word(), As: "path $." + word(), When: word()}}
+			plan.Identities[name] = &merge.Identity{In: []string{name + ".x when " + word() + "y"}}
+		}
+		text, err := plan.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Validate(); err != nil {
+			continue // such as an entry that cannot be read
+		}
+		tried++
+		read, err := merge.Parse(text)
+		if err != nil || read.Hash() != plan.Hash() {
+			t.Fatalf("it came back otherwise: %v\n%s", err, text)
+		}
+	}
+	if tried < 30 {
+		t.Errorf("only %d plans were read", tried)
 	}
 }

@@ -209,10 +209,7 @@ func (ws *workspace) newSource(j *tableJob, server int, from *sqldb.Table) *sour
 func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 	var refs []sqldb.Reference
 	for _, ref := range j.to.References {
-		if parent := ws.target.Tables[ref.Parent]; len(ref.Target) == 0 && parent != nil {
-			ref.Target = parent.Primary
-		}
-		if len(ref.Target) == len(ref.Columns) {
+		if ref = ws.led(ref); len(ref.Target) == len(ref.Columns) {
 			refs = append(refs, ref)
 		}
 	}
@@ -220,11 +217,7 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		if ws.policy(r.Table) == Skip && ws.target.Tables[r.Table] == nil {
 			continue
 		}
-		ref := r.of()
-		parent := ws.target.Tables[r.Table]
-		if parent != nil && len(ref.Target) == 0 {
-			ref.Target = parent.Primary
-		}
+		ref, parent := ws.led(r.of()), ws.target.Tables[r.Table]
 		problem := ""
 		switch {
 		case parent == nil:
@@ -256,6 +249,14 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		refs = append(refs, ref)
 	}
 	return refs
+}
+
+// led returns a reference with the columns that it leads to, which are those of the primary key by default.
+func (ws *workspace) led(ref sqldb.Reference) sqldb.Reference {
+	if parent := ws.target.Tables[ref.Parent]; parent != nil && len(ref.Target) == 0 {
+		ref.Target = parent.Primary
+	}
+	return ref
 }
 
 func (ws *workspace) databases() []*sqldb.DB {

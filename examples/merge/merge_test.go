@@ -34,7 +34,7 @@ func TestOutputReadsAsItShould(t *testing.T) {
 		`(?m)^  settings +keep_first +20 +\. +20 +\.  `,
 		`(?m)^  counters +sum +8 +\. +8 +\.  `,
 		`(?m)^  world +newest +2 +\. +2 +\.  `,
-		`(?m)^  - roles, guilds: roles\.guild_id refers to guilds, guilds\.leader_id to roles; `,
+		`(?m)^  - roles, guilds: roles\.guild_id refers to guilds, guilds\.leader_id refers to roles; `,
 		`(?m)^  - Realm 3: items: role_id: 4 rows: .*\n    .*not copied, because of orphans: drop$`,
 		`(?m)^  - Realm 1, Realm 2, Realm 3: world: id: 1 row: `,
 		`(?m)^  equal +Falcon0, \d+ +Falcon0, \d+ +Falcon0, \d+\n +(= keeps it) +> Falcon0\.s2-2 +> Falcon0\.s3$`,

@@ -121,17 +121,16 @@ func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) 
 // without quotes if the first one takes it so.
 func (c *Census) bare(ctx context.Context, col Column) string {
 	for _, d := range c.servers {
-		if d.Tables[col.Table] == nil || d.Tables[col.Table].Column(col.Name) == nil {
+		if c.bares[col] != "" || d.Tables[col.Table] == nil || d.Tables[col.Table].Column(col.Name) == nil {
 			continue
 		}
-		_, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ",
-			col.Name, " IS NULL AND 1 = 0"))
-		if err != nil {
-			return d.Kind.Quote(col.Name)
+		c.bares[col] = col.Name
+		if _, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(col.Table),
+			" WHERE ", col.Name, " IS NULL AND 1 = 0")); err != nil {
+			c.bares[col] = d.Kind.Quote(col.Name)
 		}
-		return col.Name
 	}
-	return ""
+	return c.bares[col]
 }
 
 // counterExamples returns some values that are no keys.
