@@ -3,7 +3,8 @@ package sqldb
 import "context"
 
 // addReferences adds foreign keys to their tables. The rows hold table, constraint, column, parent table and
-// parent column, and the columns of a constraint follow each other.
+// parent column, and the columns of a constraint follow each other. Without a parent column it refers to the
+// primary key.
 func addReferences(tables map[string]*Table, rows [][]string) {
 	last := ""
 	for _, row := range rows {
@@ -17,7 +18,9 @@ func addReferences(tables map[string]*Table, rows [][]string) {
 		}
 		ref := &t.References[len(t.References)-1]
 		ref.Columns = append(ref.Columns, row[2])
-		ref.Target = append(ref.Target, row[4])
+		if row[4] != "" {
+			ref.Target = append(ref.Target, row[4])
+		}
 	}
 }
 

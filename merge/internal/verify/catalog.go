@@ -163,7 +163,14 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 	if rows, err = d.texts(ctx, q.links); err != nil {
 		return nil, err
 	}
-	last = ""
+	addLinks(tables, rows)
+	return tables, nil
+}
+
+// addLinks adds references to their tables. The rows hold table, constraint, column, parent and its column,
+// which is "" for its primary key.
+func addLinks(tables map[string]*relation, rows [][]string) {
+	last := ""
 	for _, row := range rows {
 		t := tables[row[0]]
 		if t == nil {
@@ -173,9 +180,10 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 			t.links, last = append(t.links, link{parent: row[3]}), at
 		}
 		l := &t.links[len(t.links)-1]
-		l.columns, l.targets = append(l.columns, row[2]), append(l.targets, row[4])
+		if l.columns = append(l.columns, row[2]); row[4] != "" {
+			l.targets = append(l.targets, row[4])
+		}
 	}
-	return tables, nil
 }
 
 func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, error) {
@@ -323,19 +331,9 @@ func (d *database) sqliteKeys(ctx context.Context, t *relation) error {
 			t.opaque = append(t.opaque, row[2])
 		}
 	}
-	links, err := d.texts(ctx, `SELECT id, "table", "from", COALESCE("to", '') FROM pragma_foreign_key_list(?)
-		ORDER BY id, seq`, t.name)
-	last := ""
-	for _, row := range links {
-		if row[0] != last {
-			t.links, last = append(t.links, link{parent: row[1]}), row[0]
-		}
-		l := &t.links[len(t.links)-1]
-		l.columns = append(l.columns, row[2])
-		if row[3] != "" {
-			l.targets = append(l.targets, row[3])
-		}
-	}
+	links, err := d.texts(ctx, `SELECT '', id, "from", "table", COALESCE("to", '')
+		FROM pragma_foreign_key_list(?) ORDER BY id, seq`, t.name)
+	addLinks(map[string]*relation{"": t}, links)
 	return err
 }
 
