@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -101,7 +102,11 @@ func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	}
 	triggers, err := d.Strings(ctx, NewStatement(SQLite,
 		"SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"))
-	addTriggers(tables, triggers)
+	for _, row := range triggers {
+		if t := tables[row[0]]; t != nil {
+			t.Triggers = append(t.Triggers, row[1])
+		}
+	}
 	return tables, err
 }
 
@@ -228,6 +233,9 @@ func sqliteReferences(ctx context.Context, d *DB, t *Table) error {
 	rows, err := d.Strings(ctx, NewStatement(SQLite,
 		"SELECT '', id, \"from\", \"table\", COALESCE(\"to\", '') FROM pragma_foreign_key_list(").
 		Bind(t.Name).Add(") ORDER BY id, seq"))
-	addReferences(map[string]*Table{"": t}, rows)
+	add := references()
+	for _, row := range rows {
+		err = errors.Join(err, add(t, row))
+	}
 	return err
 }

@@ -17,6 +17,10 @@ const (
 	listOfCopies  = "merge_journal"
 )
 
+// columnDiffers is the column of merge_drops that says whether a row had other values than the one that
+// stayed.
+const columnDiffers = "differs"
+
 // lists compares what the tables of the merge say with what the sources and the target hold.
 type lists struct {
 	v       *verifier
@@ -108,8 +112,12 @@ func (l *lists) copies(ctx context.Context, j *job) error {
 func (l *lists) readJoins(ctx context.Context, j *job) error {
 	t := l.v.target
 	l.drops, l.values = newIndex(), newIndex()
+	differs := columnDiffers
+	if l.v.undiffered {
+		differs = "''"
+	}
 	where := " WHERE tbl = " + t.kind.placeholder(1)
-	err := t.each(ctx, "SELECT server, row_key, keeper_server, keeper_key, differs FROM "+
+	err := t.each(ctx, "SELECT server, row_key, keeper_server, keeper_key, "+differs+" FROM "+
 		t.kind.quote(listOfDrops)+where, []any{j.name}, func(values []any) error {
 		l.dropped++
 		keeper := rowAt(l.v.position(textOf(values[2])), shortened(textOf(values[3])))
@@ -135,7 +143,7 @@ func (l *lists) joined(row *joinedRow, keeper outcome, differs bool) error {
 		return err
 	}
 	stays, differed, _ := strings.Cut(text, " ")
-	same := map[string]bool{"0": !differs, "1": differs}[differed]
+	same := map[string]bool{"0": !differs, "1": differs, "": true}[differed]
 	if ok && same && (keeper.Twins || stays == fmt.Sprintf("%x", rowAt(keeper.Owner, keeper.Key))) {
 		l.rightDrops++
 	} else if l.example == "" {

@@ -81,7 +81,7 @@ func (c *contest) decide(ctx context.Context, batch []renamed) (wrong int64, exa
 	}
 	// The key of the row itself, and what it has in the column by which one is preferred.
 	for i, n := range batch {
-		if own[i] = keyValue(n.newKey); k == postgres {
+		if own[i] = c.ownKey(n); k == postgres {
 			own[i] = typed(own[i], primary)
 		}
 		parts = append(parts, fmt.Sprintf("SELECT %d AS i, 0 AS w, %s, %s FROM %s AS k WHERE k.%s = %s", i,
@@ -159,6 +159,17 @@ func (c *contest) nameKeys() (keys []uniqueKey) {
 		keys = []uniqueKey{{columns: []string{c.j.plan.Rename.Column}}}
 	}
 	return keys
+}
+
+// ownKey returns the key that a renamed row has in the target.
+func (c *contest) ownKey(n renamed) any {
+	switch {
+	case !c.v.keyless:
+		return keyValue(n.newKey)
+	case c.j.offsets != nil:
+		return c.v.shifted(c.j, n.server, n.key)
+	}
+	return keyValue(n.key)
 }
 
 // before reports whether a row keeps its name rather than another one of a server.

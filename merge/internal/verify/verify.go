@@ -20,6 +20,9 @@ type verifier struct {
 	target   *database
 	jobs     map[string]*job
 	findings []Finding
+	// What an older version did not store: the new keys of renamed rows; whether rows that became one with
+	// others differed from these; what the target had besides rows, together with what the plan gives up.
+	keyless, undiffered, older bool
 	// Rows of the target that were read beside the sources, and of which nobody was told.
 	ahead atomic.Int64
 }
@@ -1007,8 +1010,11 @@ func (v *verifier) readNames(ctx context.Context, j *job) error {
 
 // entries reads entries of the list of renames for one table.
 func (v *verifier) entries(ctx context.Context, rest string, args []any, fn func(renamed) error) error {
-	k := v.target.kind
-	return v.target.each(ctx, "SELECT server, row_key, old_name, new_name, new_key FROM "+
+	k, newKey := v.target.kind, "new_key"
+	if v.keyless {
+		newKey = "''"
+	}
+	return v.target.each(ctx, "SELECT server, row_key, old_name, new_name, "+newKey+" FROM "+
 		k.quote(listOfRenames)+" WHERE tbl = "+k.placeholder(1)+rest, args, func(values []any) error {
 		number := textOf(values[0])
 		return fn(renamed{number: number, server: v.position(number), key: textOf(values[1]),
@@ -1119,6 +1125,17 @@ func (v *verifier) keepers(ctx context.Context, j *job) error {
 // unchanged compares what the target has besides rows with what it had before the merge. Only counters may
 // have moved, and only forward.
 func (v *verifier) unchanged(ctx context.Context) error {
+	if r := v.target.tables[listOfRenames]; r != nil {
+		v.keyless = r.column("new_key") == nil
+	}
+	if r := v.target.tables[listOfDrops]; r != nil {
+		v.undiffered = r.column(columnDiffers) == nil
+	}
+	if v.older = v.target.tables[tableOfCatalog] == nil && v.keyless; v.older {
+		v.compare("catalog", "", "", "what the target has besides rows is not compared, because the version "+
+			"that merged it did not store what it had before", "", "")
+		return nil
+	}
 	if v.target.tables[tableOfCatalog] == nil {
 		v.compare("catalog", tableOfCatalog, "", "what the target had before the merge", "stored", "lost")
 		return nil
