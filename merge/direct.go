@@ -71,8 +71,8 @@ func (c *directCopier) again(ctx context.Context, cause error) error {
 	return c.writeChunk(ctx, next)
 }
 
-// position returns where the last of so many rows is that follow a position. All its values are whole numbers,
-// as they stand in statements.
+// position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
+// they stand in statements.
 func (c *directCopier) position(ctx context.Context, after []string, rows int64) ([]string, error) {
 	if rows == 0 {
 		return after, nil
@@ -177,8 +177,8 @@ func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 		out.CloseWithError(err)
 		sent <- err
 	}()
-	n, err := sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(in, size), "COPY "+k.Quote(c.src.job.name)+" ("+
-		k.QuoteAll(c.src.names())+") FROM STDIN")
+	n, err := sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(in, size),
+		"COPY "+k.Quote(c.src.job.name)+" ("+k.QuoteAll(c.src.names())+") FROM STDIN")
 	in.CloseWithError(io.ErrClosedPipe)
 	// An error of the target may have its cause in the source.
 	if from := <-sent; from != nil && !errors.Is(from, io.ErrClosedPipe) {
