@@ -295,7 +295,8 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	sample, err := (&reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}).page(ctx)
+	in := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
+	sample, err := in.page(ctx)
 	if err == nil && sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
 	}

@@ -71,8 +71,8 @@ func (c *directCopier) again(ctx context.Context, cause error) error {
 	return c.writeChunk(ctx, next)
 }
 
-// position returns where the last of so many rows is that follow a position. All its values are whole numbers,
-// as they stand in statements.
+// position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
+// they stand in statements.
 func (c *directCopier) position(ctx context.Context, after []string, rows int64) ([]string, error) {
 	if rows == 0 {
 		return after, nil
@@ -161,12 +161,14 @@ func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
 	q.Add(") TO STDOUT")
 
+	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So
+	// there is room on both sides, and the source goes on while the target works.
+	const size = 256 << 10
 	in, out := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
-		// The driver writes row by row, and every write to a pipe waits for its reader.
 		patient := &patientWriter{out: out}
-		buffered := bufio.NewWriterSize(patient, 256<<10)
+		buffered := bufio.NewWriterSize(patient, size)
 		_, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
 		if err == nil {
 			err = errors.Join(buffered.Flush(), patient.err)
@@ -175,8 +177,8 @@ func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 		out.CloseWithError(err)
 		sent <- err
 	}()
-	n, err := sqldb.CopyFrom(ctx, c.ws.target, in, "COPY "+k.Quote(c.src.job.name)+" ("+
-		k.QuoteAll(c.src.names())+") FROM STDIN")
+	n, err := sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(in, size),
+		"COPY "+k.Quote(c.src.job.name)+" ("+k.QuoteAll(c.src.names())+") FROM STDIN")
 	in.CloseWithError(io.ErrClosedPipe)
 	// An error of the target may have its cause in the source.
 	if from := <-sent; from != nil && !errors.Is(from, io.ErrClosedPipe) {

@@ -64,8 +64,13 @@ func ownTables() []ownTable {
 }
 
 // isOurs reports whether a table is one that a merge has made. The table of a game may have the same name,
-// but not the same columns. Those that older versions made lack some.
+// but not the same columns. Those that other versions made differ in some.
 func isOurs(t *sqldb.Table) bool {
+	lasting := func(names []string) []string {
+		return slices.DeleteFunc(names, func(name string) bool {
+			return name == "new_key" || name == "differs" || name == "position"
+		})
+	}
 	return slices.ContainsFunc(ownTables(), func(own ownTable) bool {
 		columns, _, _ := strings.Cut(own.columns, ", PRIMARY KEY (")
 		var names []string
@@ -73,11 +78,7 @@ func isOurs(t *sqldb.Table) bool {
 			name, _, _ := strings.Cut(column, " ")
 			names = append(names, name)
 		}
-		older := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			return name == "new_key" || name == "differs"
-		})
-		has := sqldb.ColumnNames(t.Columns)
-		return own.name == t.Name && (sameNames(names, has) || sameNames(older, has))
+		return own.name == t.Name && sameNames(lasting(names), lasting(sqldb.ColumnNames(t.Columns)))
 	})
 }
 

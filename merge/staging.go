@@ -260,7 +260,8 @@ func (s *stage) shorten(ctx context.Context, keys map[int64]string) error {
 
 // group finds the rows that are equal in a key, from a rank on. Within a group, rows are in the order of
 // preference: the first row stays as it is.
-func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []string, rank int) (int64, error) {
+func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []string,
+	rank int) (int64, error) {
 	t := s.ws.target
 	by, conditions := key.Terms(t.Kind)
 	if !key.Computed() {
@@ -384,8 +385,8 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 // keepers returns the rows that stay as they are instead of those that were found, at most so many.
 func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, error) {
 	all := map[int64]stagedRow{}
-	q := sqldb.NewStatement(s.ws.target.Kind, "SELECT g.merge_member, k.merge_server, k.merge_key FROM ", s.found,
-		" AS g JOIN ", s.name, " AS k ON k.merge_n = g.merge_keeper ORDER BY g.merge_position LIMIT ",
+	q := sqldb.NewStatement(s.ws.target.Kind, "SELECT g.merge_member, k.merge_server, k.merge_key FROM ",
+		s.found, " AS g JOIN ", s.name, " AS k ON k.merge_n = g.merge_keeper ORDER BY g.merge_position LIMIT ",
 		strconv.Itoa(max(limit, 0)))
 	return all, s.ws.target.EachSteady(ctx, q, func(values []any) error {
 		var n int64

@@ -2,37 +2,14 @@ package sqldb
 
 import "context"
 
-// addReferences adds foreign keys to their tables. The rows hold table, constraint, column, parent table and
-// parent column, and the columns of a constraint follow each other.
-func addReferences(tables map[string]*Table, rows [][]string) {
-	last := ""
-	for _, row := range rows {
-		t := tables[row[0]]
-		if t == nil {
-			continue
-		}
-		if name := row[0] + "\x00" + row[1]; name != last {
-			t.References = append(t.References, Reference{Parent: row[3], Enforced: true})
-			last = name
-		}
-		ref := &t.References[len(t.References)-1]
-		ref.Columns = append(ref.Columns, row[2])
-		ref.Target = append(ref.Target, row[4])
-	}
+// reading is a query of a catalog, with a table in the first column, and what adds a row of it to the table.
+type reading struct {
+	text string
+	add  func(t *Table, row []string) error
 }
 
-// addTriggers adds triggers to their tables. The rows hold table and trigger.
-func addTriggers(tables map[string]*Table, rows [][]string) {
-	for _, row := range rows {
-		if t := tables[row[0]]; t != nil {
-			t.Triggers = append(t.Triggers, row[1])
-		}
-	}
-}
-
-// readTables makes the tables that a query names and has each reader add its part.
-func readTables(ctx context.Context, d *DB, names string,
-	readers ...func(context.Context, *DB, map[string]*Table) error) (map[string]*Table, error) {
+// readTables makes the tables that a query names, and adds to them what the readings find.
+func readTables(ctx context.Context, d *DB, names string, readings ...reading) (map[string]*Table, error) {
 	rows, err := d.Strings(ctx, NewStatement(d.Kind, names))
 	if err != nil {
 		return nil, err
@@ -41,26 +18,64 @@ func readTables(ctx context.Context, d *DB, names string,
 	for _, row := range rows {
 		tables[row[0]] = &Table{Name: row[0], partitioned: len(row) > 1 && row[1] == "1"}
 	}
-	for _, read := range readers {
-		if err := read(ctx, d, tables); err != nil {
+	for _, r := range readings {
+		rows, err := d.Strings(ctx, NewStatement(d.Kind, r.text))
+		if err != nil {
 			return nil, err
+		}
+		for _, row := range rows {
+			if t := tables[row[0]]; t != nil {
+				if err := r.add(t, row); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return tables, nil
 }
 
-// computed notes the expressions of generated columns. The rows hold table, column and expression.
-func computed(tables map[string]*Table, rows [][]string) {
-	all := map[string]map[string]string{}
-	for _, row := range rows {
-		if all[row[0]] == nil {
-			all[row[0]] = map[string]string{}
+// references returns what adds foreign keys. The rows hold table, constraint, column, parent table and parent
+// column, and the columns of a constraint follow each other. Without a parent column it refers to the primary
+// key.
+func references() func(t *Table, row []string) error {
+	last := ""
+	return func(t *Table, row []string) error {
+		if name := row[0] + "\x00" + row[1]; name != last {
+			t.References = append(t.References, Reference{Parent: row[3], Enforced: true})
+			last = name
 		}
-		all[row[0]][row[1]] = row[2]
+		ref := &t.References[len(t.References)-1]
+		if ref.Columns = append(ref.Columns, row[2]); row[4] != "" {
+			ref.Target = append(ref.Target, row[4])
+		}
+		return nil
 	}
-	for name, expressions := range all {
-		if t := tables[name]; t != nil {
-			t.compute(expressions)
+}
+
+// addTrigger adds a trigger. The row holds table and trigger.
+func addTrigger(t *Table, row []string) error {
+	t.Triggers = append(t.Triggers, row[1])
+	return nil
+}
+
+// addPart adds a part of a unique key.
+func addPart(t *Table, key UniqueKey, part KeyPart) {
+	if n := len(t.Unique); n == 0 || t.Unique[n-1].Name != key.Name {
+		t.Unique = append(t.Unique, key)
+	}
+	last := &t.Unique[len(t.Unique)-1]
+	last.Parts = append(last.Parts, part)
+}
+
+// compute puts the expression of a generated column into the keys that contain it, because keys are compared
+// before such a column has a value. The row holds table, column and expression.
+func compute(t *Table, row []string) error {
+	for i := range t.Unique {
+		for n, part := range t.Unique[i].Parts {
+			if part.Column == row[1] && row[2] != "" {
+				t.Unique[i].Parts[n] = KeyPart{Expression: "(" + row[2] + ")"}
+			}
 		}
 	}
+	return nil
 }

@@ -278,18 +278,6 @@ func (k UniqueKey) Computed() bool {
 	return slices.ContainsFunc(k.Parts, func(p KeyPart) bool { return p.Column == "" })
 }
 
-// compute puts the expressions of generated columns into the keys that contain them, because keys are
-// compared before such a column has a value. expressions are by column.
-func (t *Table) compute(expressions map[string]string) {
-	for i := range t.Unique {
-		for n, part := range t.Unique[i].Parts {
-			if expression := expressions[part.Column]; expression != "" && part.Column != "" {
-				t.Unique[i].Parts[n] = KeyPart{Expression: "(" + expression + ")"}
-			}
-		}
-	}
-}
-
 // Covers reports whether the key depends on a column.
 func (k UniqueKey) Covers(column string) bool {
 	return slices.ContainsFunc(k.Parts, func(p KeyPart) bool {

@@ -37,130 +37,87 @@ func mysqlFamily(dataType, columnType string) Family {
 
 // mysqlTables reads the tables of the current database.
 func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
-	return readTables(ctx, d, "SELECT table_name FROM information_schema.tables "+
-		"WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "+
-		"ORDER BY table_name",
-		mysqlColumns, mysqlIndexes, mysqlReferences, mysqlTriggers, mysqlEngines)
-}
-
-func mysqlColumns(ctx context.Context, d *DB, tables map[string]*Table) error {
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, column_name, data_type, column_type, "+
-		"is_nullable, column_default IS NOT NULL, extra, COALESCE(character_maximum_length, 0), "+
-		"COALESCE(collation_name, ''), COALESCE(datetime_precision, 0), COALESCE(column_default, '') "+
-		"FROM information_schema.columns "+
-		"WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position"))
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		t := tables[row[0]]
-		if t == nil {
-			continue
-		}
-		extra := strings.ToUpper(row[6])
-		c := &Column{
-			Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3], Family: mysqlFamily(row[2], row[3]),
-			Nullable: row[4] == "YES", Collation: row[8],
-			counted:    strings.Contains(extra, "AUTO_INCREMENT"),
-			HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"),
-			// DEFAULT_GENERATED marks a default that is an expression, not a generated column.
-			Generated: strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") ||
-				strings.Contains(extra, "PERSISTENT"),
-		}
-		if c.Family == FamilyText {
-			// These alone do not ignore blanks at the end.
-			if !strings.HasSuffix(c.Collation, "_0900_bin") && !strings.HasSuffix(c.Collation, "_nopad_bin") {
-				c.folds = c.Collation
-			}
-			// The limit of a LONGTEXT never matters, and the number may not fit.
-			c.MaxChars, _ = strconv.Atoi(row[7])
-		}
-		c.precision, _ = strconv.Atoi(row[9])
-		def, ok := strings.CutPrefix(strings.Trim(row[10], "()"), "nextval(`")
-		if ok && c.Family == FamilyInt { // the default of another column may be such a text
-			c.sequence = "`" + def
-		}
-		t.Columns = append(t.Columns, c)
-	}
-	return nil
-}
-
-func mysqlIndexes(ctx context.Context, d *DB, tables map[string]*Table) error {
 	// MariaDB has no indexes of expressions, and no column for them.
 	expression := "''"
 	n, err := d.Number(ctx, NewStatement(MySQL, "SELECT COUNT(*) FROM information_schema.columns "+
 		"WHERE table_schema = 'information_schema' AND table_name = 'STATISTICS' AND column_name = 'EXPRESSION'"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if n > 0 {
 		expression = "COALESCE(expression, '')"
 	}
-	rows, err := d.Strings(ctx, NewStatement(MySQL,
-		"SELECT table_name, index_name, COALESCE(column_name, ''), COALESCE(sub_part, 0), "+expression+
-			" FROM information_schema.statistics WHERE table_schema = DATABASE() "+
-			"AND non_unique = 0 ORDER BY table_name, index_name, seq_in_index"))
-	if err != nil {
-		return err
+	return readTables(ctx, d, "SELECT table_name FROM information_schema.tables "+
+		"WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "+
+		"ORDER BY table_name",
+		reading{"SELECT table_name, column_name, data_type, column_type, " +
+			"is_nullable, column_default IS NOT NULL, extra, COALESCE(character_maximum_length, 0), " +
+			"COALESCE(collation_name, ''), COALESCE(datetime_precision, 0), COALESCE(column_default, '') " +
+			"FROM information_schema.columns " +
+			"WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position", mysqlColumn},
+		reading{"SELECT table_name, index_name, COALESCE(column_name, ''), COALESCE(sub_part, 0), " + expression +
+			" FROM information_schema.statistics WHERE table_schema = DATABASE() " +
+			"AND non_unique = 0 ORDER BY table_name, index_name, seq_in_index", mysqlKeyPart},
+		reading{"SELECT table_name, column_name, generation_expression FROM information_schema.columns " +
+			"WHERE table_schema = DATABASE() AND generation_expression <> ''", func(t *Table, row []string) error {
+			return compute(t, []string{row[0], row[1], mysqlExpression(row[2])})
+		}},
+		reading{"SELECT table_name, constraint_name, column_name, referenced_table_name, " +
+			"referenced_column_name FROM information_schema.key_column_usage " +
+			"WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() " +
+			"ORDER BY table_name, constraint_name, ordinal_position", references()},
+		reading{"SELECT event_object_table, trigger_name FROM information_schema.triggers " +
+			"WHERE trigger_schema = DATABASE() ORDER BY trigger_name", addTrigger},
+		reading{"SELECT t.table_name, e.engine FROM information_schema.tables t " +
+			"JOIN information_schema.engines e ON e.engine = t.engine " +
+			"WHERE t.table_schema = DATABASE() AND e.transactions = 'NO'", func(t *Table, row []string) error {
+			t.Engine = row[1]
+			return nil
+		}})
+}
+
+func mysqlColumn(t *Table, row []string) error {
+	extra := strings.ToUpper(row[6])
+	c := &Column{
+		Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3], Family: mysqlFamily(row[2], row[3]),
+		Nullable: row[4] == "YES", Collation: row[8],
+		counted:    strings.Contains(extra, "AUTO_INCREMENT"),
+		HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"),
+		// DEFAULT_GENERATED marks a default that is an expression, not a generated column.
+		Generated: strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") ||
+			strings.Contains(extra, "PERSISTENT"),
 	}
-	for _, row := range rows {
-		t := tables[row[0]]
-		if t == nil {
-			continue
+	if c.Family == FamilyText {
+		// These alone do not ignore blanks at the end.
+		if !strings.HasSuffix(c.Collation, "_0900_bin") && !strings.HasSuffix(c.Collation, "_nopad_bin") {
+			c.folds = c.Collation
 		}
-		if row[1] == "PRIMARY" {
-			t.Primary = append(t.Primary, row[2])
-			continue
-		}
-		if n := len(t.Unique); n == 0 || t.Unique[n-1].Name != row[1] {
-			t.Unique = append(t.Unique, UniqueKey{Name: row[1]})
-		}
-		key := &t.Unique[len(t.Unique)-1]
-		part := KeyPart{Column: row[2]}
-		switch {
-		case row[2] == "" && row[4] != "":
-			part = KeyPart{Expression: "(" + mysqlExpression(row[4]) + ")"}
-		case row[3] != "0": // the key covers a prefix of the column
-			part = KeyPart{Expression: "LEFT(" + MySQL.Quote(row[2]) + ", " + row[3] + ")"}
-		}
-		key.Parts = append(key.Parts, part)
+		// The limit of a LONGTEXT never matters, and the number may not fit.
+		c.MaxChars, _ = strconv.Atoi(row[7])
 	}
-	columns, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, column_name, generation_expression "+
-		"FROM information_schema.columns WHERE table_schema = DATABASE() AND generation_expression <> ''"))
-	for _, row := range columns {
-		row[2] = mysqlExpression(row[2])
+	c.precision, _ = strconv.Atoi(row[9])
+	def, ok := strings.CutPrefix(strings.Trim(row[10], "()"), "nextval(`")
+	if ok && c.Family == FamilyInt { // the default of another column may be such a text
+		c.sequence = "`" + def
 	}
-	computed(tables, columns)
-	return err
+	t.Columns = append(t.Columns, c)
+	return nil
+}
+
+func mysqlKeyPart(t *Table, row []string) error {
+	part := KeyPart{Column: row[2]}
+	switch {
+	case row[1] == "PRIMARY":
+		t.Primary = append(t.Primary, row[2])
+		return nil
+	case row[2] == "" && row[4] != "":
+		part = KeyPart{Expression: "(" + mysqlExpression(row[4]) + ")"}
+	case row[3] != "0": // the key covers a prefix of the column
+		part = KeyPart{Expression: "LEFT(" + MySQL.Quote(row[2]) + ", " + row[3] + ")"}
+	}
+	addPart(t, UniqueKey{Name: row[1]}, part)
+	return nil
 }
 
 // mysqlExpression returns an expression as it was before the catalog escaped its quotes.
 func mysqlExpression(text string) string { return strings.ReplaceAll(text, `\'`, "'") }
-
-func mysqlReferences(ctx context.Context, d *DB, tables map[string]*Table) error {
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, constraint_name, column_name, "+
-		"referenced_table_name, referenced_column_name FROM information_schema.key_column_usage "+
-		"WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() "+
-		"ORDER BY table_name, constraint_name, ordinal_position"))
-	addReferences(tables, rows)
-	return err
-}
-
-func mysqlTriggers(ctx context.Context, d *DB, tables map[string]*Table) error {
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT event_object_table, trigger_name "+
-		"FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY trigger_name"))
-	addTriggers(tables, rows)
-	return err
-}
-
-func mysqlEngines(ctx context.Context, d *DB, tables map[string]*Table) error {
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT t.table_name, e.engine "+
-		"FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine "+
-		"WHERE t.table_schema = DATABASE() AND e.transactions = 'NO'"))
-	for _, row := range rows {
-		if t := tables[row[0]]; t != nil {
-			t.Engine = row[1]
-		}
-	}
-	return err
-}

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,22 +44,7 @@ func wherePart(statement string) string {
 // indexedParts returns the columns and expressions in the statement that made an index.
 func indexedParts(statement string) []string {
 	inner, _ := brackets(statement)
-	var parts []string
-	depth, start := 0, 0
-	for i, r := range inner {
-		switch r {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case ',':
-			if depth == 0 {
-				parts = append(parts, strings.TrimSpace(inner[start:i]))
-				start = i + 1
-			}
-		}
-	}
-	return append(parts, strings.TrimSpace(inner[start:]))
+	return splitSQL(inner)
 }
 
 // brackets returns what the first outermost brackets contain, and what follows them.
@@ -245,22 +231,11 @@ func sqliteIndexes(ctx context.Context, d *DB, t *Table) error {
 
 func sqliteReferences(ctx context.Context, d *DB, t *Table) error {
 	rows, err := d.Strings(ctx, NewStatement(SQLite,
-		"SELECT id, \"table\", \"from\", COALESCE(\"to\", '') FROM pragma_foreign_key_list(").
+		"SELECT '', id, \"from\", \"table\", COALESCE(\"to\", '') FROM pragma_foreign_key_list(").
 		Bind(t.Name).Add(") ORDER BY id, seq"))
-	if err != nil {
-		return err
-	}
-	last := ""
+	add := references()
 	for _, row := range rows {
-		if row[0] != last {
-			t.References = append(t.References, Reference{Parent: row[1], Enforced: true})
-			last = row[0]
-		}
-		ref := &t.References[len(t.References)-1]
-		ref.Columns = append(ref.Columns, row[2])
-		if row[3] != "" { // otherwise it refers to the parent's primary key
-			ref.Target = append(ref.Target, row[3])
-		}
+		err = errors.Join(err, add(t, row))
 	}
-	return nil
+	return err
 }

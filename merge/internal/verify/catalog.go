@@ -120,62 +120,45 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 		c.class = classOf(d.kind, c.declared)
 		t.columns = append(t.columns, c)
 	}
-	if rows, err = d.texts(ctx, q.primary); err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		if t := tables[row[0]]; t != nil {
-			t.primary = append(t.primary, row[1])
+	each := func(query string, add func(t *relation, row []string)) {
+		var rows [][]string
+		if err == nil {
+			rows, err = d.texts(ctx, query)
 		}
-	}
-	if rows, err = d.texts(ctx, q.unique); err != nil {
-		return nil, err
-	}
-	last := ""
-	for _, row := range rows {
-		t := tables[row[0]]
-		if t == nil {
-			continue
-		}
-		if at := row[0] + "\x00" + row[1]; at != last {
-			t.unique, last = append(t.unique, uniqueKey{name: row[1]}), at
-		}
-		k := &t.unique[len(t.unique)-1]
-		k.columns = append(k.columns, row[2])
-	}
-	for _, t := range tables {
-		for _, k := range t.unique {
-			for _, name := range k.columns {
-				if c := t.column(name); c == nil || c.computed { // out of any column
-					t.opaque = append(t.opaque, "*")
-				}
+		for _, row := range rows {
+			if t := tables[row[0]]; t != nil {
+				add(t, row)
 			}
 		}
 	}
-	if rows, err = d.texts(ctx, q.opaque); err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		if t := tables[row[0]]; t != nil {
-			t.opaque = append(t.opaque, row[1])
+	each(q.primary, func(t *relation, row []string) { t.primary = append(t.primary, row[1]) })
+	each(q.unique, func(t *relation, row []string) {
+		if n := len(t.unique); n == 0 || t.unique[n-1].name != row[1] {
+			t.unique = append(t.unique, uniqueKey{name: row[1]})
 		}
-	}
-	if rows, err = d.texts(ctx, q.links); err != nil {
-		return nil, err
-	}
-	last = ""
-	for _, row := range rows {
-		t := tables[row[0]]
-		if t == nil {
-			continue
+		k := &t.unique[len(t.unique)-1]
+		if k.columns = append(k.columns, row[2]); t.column(row[2]) == nil || t.column(row[2]).computed {
+			t.opaque = append(t.opaque, "*") // out of any column
 		}
+	})
+	each(q.opaque, func(t *relation, row []string) { t.opaque = append(t.opaque, row[1]) })
+	each(q.links, addLinks())
+	return tables, err
+}
+
+// addLinks returns what adds references. The rows hold table, constraint, column, parent and its column, which
+// is "" for its primary key.
+func addLinks() func(t *relation, row []string) {
+	last := ""
+	return func(t *relation, row []string) {
 		if at := row[0] + "\x00" + row[1]; at != last {
 			t.links, last = append(t.links, link{parent: row[3]}), at
 		}
 		l := &t.links[len(t.links)-1]
-		l.columns, l.targets = append(l.columns, row[2]), append(l.targets, row[4])
+		if l.columns = append(l.columns, row[2]); row[4] != "" {
+			l.targets = append(l.targets, row[4])
+		}
 	}
-	return tables, nil
 }
 
 func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, error) {
@@ -323,18 +306,11 @@ func (d *database) sqliteKeys(ctx context.Context, t *relation) error {
 			t.opaque = append(t.opaque, row[2])
 		}
 	}
-	links, err := d.texts(ctx, `SELECT id, "table", "from", COALESCE("to", '') FROM pragma_foreign_key_list(?)
-		ORDER BY id, seq`, t.name)
-	last := ""
+	links, err := d.texts(ctx, `SELECT '', id, "from", "table", COALESCE("to", '')
+		FROM pragma_foreign_key_list(?) ORDER BY id, seq`, t.name)
+	add := addLinks()
 	for _, row := range links {
-		if row[0] != last {
-			t.links, last = append(t.links, link{parent: row[1]}), row[0]
-		}
-		l := &t.links[len(t.links)-1]
-		l.columns = append(l.columns, row[2])
-		if row[3] != "" {
-			l.targets = append(l.targets, row[3])
-		}
+		add(t, row)
 	}
 	return err
 }

@@ -264,10 +264,11 @@ func (n *joiner) third(_ context.Context, row *joinedRow) error {
 // settle reads the target, and compares each row with what became of it.
 func (n *joiner) settle(ctx context.Context) error {
 	s := n.v.newStream(n.j, -1, n.columns)
-	s.links = nil
-	rows, totals := int64(0), int64(0)
+	m := n.v.newSummer(s)
+	var all tally
+	totals := int64(0)
 	err := s.each(ctx, func(values []any) error {
-		rows++
+		m.add(&all, values, 0, 0)
 		h := n.held(values[:len(n.columns)])
 		o, known, err := n.outcome(h.id)
 		if err != nil {
@@ -289,6 +290,7 @@ func (n *joiner) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	rows := all.rows.rows
 	n.j.present = rows
 	n.v.compare("rows", n.j.name, "", "of the target that are no row of a server", "0", fmt.Sprint(n.unowned))
 	n.v.compare("rows", n.j.name, "",
@@ -300,6 +302,7 @@ func (n *joiner) settle(ctx context.Context) error {
 	}
 	n.v.compare("rows", n.j.name, "", "rows of the target, each found once", fmt.Sprint(n.state.len()),
 		fmt.Sprint(rows))
+	n.v.orphanLines(n.j, all)
 	return nil
 }
 
@@ -370,21 +373,6 @@ func (n *joiner) added(o outcome, h heldRow) bool {
 		}
 	}
 	return true
-}
-
-// orphans counts the rows of the target without their parents.
-func (n *joiner) orphans(ctx context.Context) error {
-	s := n.v.newStream(n.j, -1, n.columns)
-	m := n.v.newSummer(s)
-	var t tally
-	if err := s.each(ctx, func(values []any) error {
-		m.add(&t, values, 0, 0)
-		return nil
-	}); err != nil {
-		return err
-	}
-	n.v.orphanLines(n.j, t)
-	return nil
 }
 
 func sameColumns(a, b []string) bool {
