@@ -156,16 +156,27 @@ type row struct {
 	values []any
 }
 
-// image is equal for equal rows only. A text is equal to the same bytes, which a column of another type may
-// hold.
+// plain returns a value that can be compared. A text is equal to the same bytes, which a column of another
+// type may hold.
+func plain(value any) any {
+	if bytes, ok := value.([]byte); ok {
+		return string(bytes)
+	}
+	return value
+}
+
+func (r row) equals(other row) bool {
+	return r.key == other.key && slices.EqualFunc(r.values, other.values, func(a, b any) bool {
+		return plain(a) == plain(b)
+	})
+}
+
+// image is equal for equal rows only.
 func (r row) image() string {
 	var b strings.Builder
 	for _, value := range r.values {
-		if bytes, ok := value.([]byte); ok {
-			value = string(bytes)
-		}
-		text := fmt.Sprint(value)
-		fmt.Fprintf(&b, "%T %d %s ", value, len(text), text)
+		text := fmt.Sprint(plain(value))
+		fmt.Fprintf(&b, "%T %d %s ", plain(value), len(text), text)
 	}
 	return b.String()
 }
@@ -220,16 +231,24 @@ func (m *comparer) compare(
 		return nil, err
 	}
 	count := map[int64]map[string]int{} // rows less copies, by key and image
-	add := func(rows []row, n int) {
-		for _, r := range rows {
-			if count[r.key] == nil {
-				count[r.key] = map[string]int{}
-			}
-			count[r.key][r.image()] += n
+	add := func(r row, n int) {
+		if count[r.key] == nil {
+			count[r.key] = map[string]int{}
+		}
+		count[r.key][r.image()] += n
+	}
+	for len(rows)+len(copies) > 0 {
+		switch {
+		case len(rows) > 0 && len(copies) > 0 && rows[0].equals(copies[0]):
+			rows, copies = rows[1:], copies[1:]
+		case len(copies) == 0 || len(rows) > 0 && rows[0].key <= copies[0].key:
+			add(rows[0], 1)
+			rows = rows[1:]
+		default:
+			add(copies[0], -1)
+			copies = copies[1:]
 		}
 	}
-	add(rows, 1)
-	add(copies, -1)
 	for key, images := range count {
 		for _, n := range images {
 			if n != 0 {
