@@ -184,34 +184,23 @@ func (m *capturer) checkRight(ctx context.Context, s *side) error {
 
 // release removes the triggers of an entry and the list of its keys.
 func (m *capturer) release(ctx context.Context, s *side) error {
-	d := s.d
 	for _, t := range s.tables {
-		there, err := d.triggersOn(ctx, t.now)
-		if err != nil {
-			return err
-		}
+		var drops []string
 		for _, trigger := range m.triggersFor(s, t) {
-			drop := "DROP TRIGGER " + d.Quoted(beside(t.Name, trigger.name))
-			if d.Kind == dialect.PostgreSQL {
-				drop = "DROP TRIGGER " + d.Quote(trigger.name) + " ON " + t.quoted()
-			}
-			if !slices.Contains(there, trigger.name) {
-				continue
-			}
-			err := m.alter(ctx, t, drop)
-			if err != nil {
-				return err
-			}
+			drops = append(drops, "DROP TRIGGER IF EXISTS "+s.d.Quoted(beside(t.Name, trigger.name)))
 		}
-		if d.Kind == dialect.PostgreSQL {
-			function := d.Quoted(beside(t.Name, fmt.Sprintf("%s_%d", s.begin, t.n)))
-			if err := run(ctx, d.pool, "DROP FUNCTION IF EXISTS "+function+"()"); err != nil {
+		if s.d.Kind == dialect.PostgreSQL {
+			function := s.d.Quoted(beside(t.Name, fmt.Sprintf("%s_%d", s.begin, t.n)))
+			drops = []string{"DROP FUNCTION IF EXISTS " + function + "() CASCADE"} // with its triggers
+		}
+		for _, drop := range drops {
+			if err := m.alter(ctx, t, drop); err != nil {
 				return err
 			}
 		}
 		m.reached(stepDropped)
 	}
-	return run(ctx, d.pool, "DROP TABLE IF EXISTS "+d.Quoted(s.keys))
+	return run(ctx, s.d.pool, "DROP TABLE IF EXISTS "+s.d.Quoted(s.keys))
 }
 
 // listed is an entry of the list of keys.

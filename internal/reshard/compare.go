@@ -59,9 +59,9 @@ func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 		if err != nil {
 			return err
 		}
-		differ, err := m.compare(ctx, mv, s.d.pool, mv.to.side.d.pool, where)
+		differ, alone, err := m.compare(ctx, mv, s.d.pool, mv.to.side.d.pool, where)
 		if err == nil {
-			err = m.refuseStrangers(ctx, mv, differ)
+			err = m.refuseStrangers(ctx, mv, alone)
 		}
 		if err == nil {
 			err = s.enlist(ctx, s.d.pool, mv.from, differ)
@@ -85,51 +85,35 @@ func (m *comparer) nextChunk(
 	return fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, last, end), end, err
 }
 
-// refuseStrangers refuses to go on if one of the rows that differ is in the new table, and was not put there
-// by the job. It would be removed as an outdated copy. If its key is in the list, a program has written to
-// the row in the old table. If not, it can also be the copy of a row that has vanished without a trigger. So
-// the rows are counted then: the journal says how many the job has put there.
-func (m *comparer) refuseStrangers(ctx context.Context, mv *move, differ []int64) error {
-	s := mv.from.side
-	for some := range slices.Chunk(differ, maxKeys) {
-		there, err := numbersIn(ctx, mv.to.side.d.pool, mv.to, some)
-		if err != nil {
-			return err
-		}
-		if len(there) == 0 {
-			continue
-		}
+// refuseStrangers refuses to go on if one of the rows that are in the new table alone was not put there by
+// the job. It would be removed as an outdated copy. If its key is in the list, a program has written to the
+// row in the old table. If not, it can also be the copy of a row that has vanished without a trigger. So the
+// rows are counted then: the journal says how many the job has put there.
+func (m *comparer) refuseStrangers(ctx context.Context, mv *move, alone []int64) error {
+	s, d := mv.from.side, mv.to.side.d
+	for some := range slices.Chunk(alone, maxKeys) {
 		listed, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT k FROM %s WHERE t = %d AND k IN (%s)",
-			s.d.Quoted(s.keys), mv.from.n, list(there)))
+			s.d.Quoted(s.keys), mv.from.n, list(some)))
 		if err != nil {
 			return err
 		}
-		n := slices.IndexFunc(there, func(key int64) bool { return !slices.Contains(listed, key) })
+		n := slices.IndexFunc(some, func(key int64) bool { return !slices.Contains(listed, key) })
 		if n < 0 {
 			continue
 		}
-		if has, err := m.hasStrangers(ctx, mv); err != nil {
+		return d.transaction(ctx, func(q gorm.ConnPool) error {
+			r, err := m.hold(ctx, d, q, mv.id)
+			if err != nil {
+				return err
+			}
+			rows, err := (&copier{m.machine}).copied(ctx, mv, q, "1 = 1")
+			if err == nil && rows > r.copied {
+				err = errStranger(mv, some[n])
+			}
 			return err
-		} else if has {
-			return errStranger(mv, there[n])
-		}
+		})
 	}
 	return nil
-}
-
-// hasStrangers reports whether the new table has more rows than the job has put there.
-func (m *comparer) hasStrangers(ctx context.Context, mv *move) (has bool, err error) {
-	d := mv.to.side.d
-	err = d.transaction(ctx, func(q gorm.ConnPool) error {
-		r, err := m.hold(ctx, d, q, mv.id)
-		if err != nil {
-			return err
-		}
-		rows, err := (&copier{m.machine}).copied(ctx, mv, q, "1 = 1")
-		has = rows > r.copied
-		return err
-	})
-	return has, err
 }
 
 // isBytes reports whether a type of MySQL has neither a character set nor a collation.
@@ -156,16 +140,27 @@ type row struct {
 	values []any
 }
 
-// image is equal for equal rows only. A text is equal to the same bytes, which a column of another type may
-// hold.
+// plain returns a value that can be compared. A text is equal to the same bytes, which a column of another
+// type may hold.
+func plain(value any) any {
+	if bytes, ok := value.([]byte); ok {
+		return string(bytes)
+	}
+	return value
+}
+
+func (r row) equals(other row) bool {
+	return r.key == other.key && slices.EqualFunc(r.values, other.values, func(a, b any) bool {
+		return plain(a) == plain(b)
+	})
+}
+
+// image is equal for equal rows only.
 func (r row) image() string {
 	var b strings.Builder
 	for _, value := range r.values {
-		if bytes, ok := value.([]byte); ok {
-			value = string(bytes)
-		}
-		text := fmt.Sprint(value)
-		fmt.Fprintf(&b, "%T %d %s ", value, len(text), text)
+		text := fmt.Sprint(plain(value))
+		fmt.Fprintf(&b, "%T %d %s ", plain(value), len(text), text)
 	}
 	return b.String()
 }
@@ -206,38 +201,48 @@ func (m *comparer) readRows(
 	return all, err
 }
 
-// compare compares the rows that meet a condition with their copies, and returns the keys of those that
-// differ.
+// compare compares the rows that meet a condition with their copies. It returns the keys of those that
+// differ, and those of rows that only the new table has.
 func (m *comparer) compare(
 	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
-) (differ []int64, err error) {
+) (differ, alone []int64, err error) {
 	rows, err := m.readRows(ctx, mv, mv.from, reader, where)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	copies, err := m.readRows(ctx, mv, mv.to, q, where)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	count := map[int64]map[string]int{} // rows less copies, by key and image
-	add := func(rows []row, n int) {
-		for _, r := range rows {
-			if count[r.key] == nil {
-				count[r.key] = map[string]int{}
-			}
-			count[r.key][r.image()] += n
+	add := func(r row, n int) {
+		if count[r.key] == nil {
+			count[r.key] = map[string]int{}
+		}
+		count[r.key][r.image()] += n
+	}
+	for len(rows)+len(copies) > 0 {
+		switch {
+		case len(rows) > 0 && len(copies) > 0 && rows[0].equals(copies[0]):
+			rows, copies = rows[1:], copies[1:]
+		case len(copies) == 0 || len(rows) > 0 && rows[0].key <= copies[0].key:
+			add(rows[0], 1)
+			rows = rows[1:]
+		default:
+			add(copies[0], -1)
+			copies = copies[1:]
 		}
 	}
-	add(rows, 1)
-	add(copies, -1)
 	for key, images := range count {
 		for _, n := range images {
 			if n != 0 {
 				differ = append(differ, key)
-				break
+			}
+			if n < 0 {
+				alone = append(alone, key)
 			}
 		}
 	}
 	slices.Sort(differ)
-	return differ, nil
+	return slices.Compact(differ), alone, nil
 }

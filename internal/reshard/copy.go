@@ -345,7 +345,7 @@ func (m *copier) apply(ctx context.Context, mv *move, h held, keys []int64) (dif
 					return err
 				}
 			}
-			found, err := (&comparer{m.machine}).compare(ctx, mv, reader, q, where)
+			found, _, err := (&comparer{m.machine}).compare(ctx, mv, reader, q, where)
 			differ = append(differ, found...)
 			return err
 		})

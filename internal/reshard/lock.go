@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,19 +105,26 @@ func Patiently(ctx context.Context, budget time.Duration, moved *bool, do func()
 // locked calls do while nobody can write to the old tables, and commits what it has done. It returns for how
 // long nobody could.
 func (m *locker) locked(ctx context.Context, do func(h held) error) (stopped time.Duration, err error) {
+	// A connection of MySQL or MariaDB may use no other tables than those that it has locked.
 	tables := map[*database][]string{}
 	for _, s := range m.from {
 		for _, t := range s.tables {
 			tables[s.d] = append(tables[s.d], t.quoted())
 		}
+		if s.d.Kind == dialect.MySQL {
+			tables[s.d] = append(tables[s.d], s.d.Quoted(s.keys))
+		}
 	}
-	var dbs []*database
-	for _, d := range m.dbs {
-		if tables[d] == nil {
+	dbs := slices.DeleteFunc(slices.Clone(m.dbs), func(d *database) bool { return tables[d] == nil })
+	for _, s := range m.to {
+		if s.d.Kind != dialect.MySQL || tables[s.d] == nil {
 			continue
 		}
-		if dbs = append(dbs, d); d.Kind == dialect.MySQL {
-			tables[d] = append(tables[d], m.others(d)...)
+		for _, t := range s.tables {
+			tables[s.d] = append(tables[s.d], t.quoted())
+		}
+		if !slices.Contains(tables[s.d], s.d.journal) {
+			tables[s.d] = append(tables[s.d], s.d.journal)
 		}
 	}
 	err = m.patiently(ctx, m.from, func() error {
@@ -129,29 +137,6 @@ func (m *locker) locked(ctx context.Context, do func(h held) error) (stopped tim
 		return err
 	})
 	return stopped, err
-}
-
-// others are the tables that a connection of MySQL or MariaDB has to lock as well, because it may use no
-// others until it unlocks them.
-func (m *locker) others(d *database) []string {
-	var names []string
-	for _, s := range m.from {
-		if s.d == d {
-			names = append(names, d.Quoted(s.keys))
-		}
-	}
-	filled := false
-	for _, s := range m.to {
-		for _, t := range s.tables {
-			if s.d == d {
-				names, filled = append(names, t.quoted()), true
-			}
-		}
-	}
-	if filled {
-		names = append(names, d.journal)
-	}
-	return names
 }
 
 // lock locks tables, and calls do. Where a transaction has the lock, it is committed then.

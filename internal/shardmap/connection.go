@@ -49,3 +49,8 @@ const atSource = "gorm:db_resolver:write"
 
 // AtSource returns a handle whose statements go to the source.
 func AtSource(db *gorm.DB) *gorm.DB { return db.Set(atSource, true).Session(&gorm.Session{}) }
+
+// plain returns a handle for the router's own statements.
+func plain(ctx context.Context, db *gorm.DB) *gorm.DB {
+	return AtSource(db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}))
+}

@@ -133,27 +133,18 @@ func commonModulus(entries []Entry) int {
 // have its whole class, and until then they are not in use. whole is false if an ID is of no entry.
 func valid(all []Entry) (entries []Entry, whole bool) {
 	common := commonModulus(all)
-	left := slices.Clone(all)
-	slices.SortStableFunc(left, func(a, b Entry) int { return cmp.Compare(a.Generation, b.Generation) })
-	for i := 0; i < len(left); i++ {
-		e := left[i]
-		later := make(map[int]bool)
-		for _, other := range left[i+1:] {
-			if other.Generation > e.Generation && other.meets(e.Class) {
-				for residue := other.Residue; residue < common; residue += other.Modulus {
-					if residue%e.Modulus == e.Residue {
-						later[residue] = true
-					}
-				}
+	latest := slices.Clone(all)
+	slices.SortStableFunc(latest, func(a, b Entry) int { return cmp.Compare(b.Generation, a.Generation) })
+	for _, e := range latest {
+		replaced := 0 // residues of the common modulus
+		for _, other := range entries {
+			if other.meets(e.Class) {
+				replaced += common / commonModulus([]Entry{e, other})
 			}
 		}
-		if len(later) == common/e.Modulus {
-			continue
+		if replaced < common/e.Modulus {
+			entries = append(slices.DeleteFunc(entries, func(other Entry) bool { return other.meets(e.Class) }), e)
 		}
-		entries = append(entries, e)
-		left = append(left[:i+1:i+1], slices.DeleteFunc(slices.Clone(left[i+1:]), func(other Entry) bool {
-			return other.meets(e.Class)
-		})...)
 	}
 	covered := 0
 	for _, e := range entries {

@@ -214,8 +214,7 @@ func (r Registry) within(ctx context.Context, database int, name string, do func
 
 // transaction runs a transaction on a database.
 func (r Registry) transaction(ctx context.Context, database int, do func(tx *gorm.DB) error) error {
-	db := r.Databases[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-	return db.Transaction(do)
+	return plain(ctx, r.Databases[database]).Transaction(do)
 }
 
 // change replaces the entries of a database in its records. replace returns the new ones, and whether the old
@@ -264,7 +263,7 @@ func ReadAll(
 	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
 ) error {
 	table := InternalTable(db, name)
-	tx := AtSource(db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}))
+	tx := plain(ctx, db)
 	if !tx.Migrator().HasTable(table) {
 		return Ping(ctx, db) // GORM also answers no if it cannot ask.
 	}

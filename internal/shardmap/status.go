@@ -88,7 +88,7 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 
 // measure counts the rows, and asks for the size.
 func (t *ShardTable) measure(ctx context.Context, db *gorm.DB) error {
-	db = db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
+	db = plain(ctx, db)
 	quoted := db.Statement.Quote(t.Table)
 	err := db.Raw("SELECT COUNT(*) FROM " + quoted).Scan(&t.Rows).Error
 	d, _ := dialect.Of(db.Name())

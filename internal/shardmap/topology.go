@@ -297,16 +297,14 @@ func (t *Topology) shardsIn(database int) string {
 // PlainOn returns a handle for the router's own statements. Its table is named explicitly, so the
 // guard lets it pass.
 func (t *Topology) PlainOn(ctx context.Context, database int, table string) *gorm.DB {
-	tx := t.Databases[database].Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true})
-	return AtSource(tx).Table(table)
+	return plain(ctx, t.Databases[database]).Table(table)
 }
 
 // EachPlainRow runs a query of the router's own and reads its rows.
 func (t *Topology) EachPlainRow(
 	ctx context.Context, db *gorm.DB, read func(*sql.Rows) error, query string, args ...any,
 ) error {
-	tx := AtSource(db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}))
-	rows, err := tx.Raw(query, args...).Rows() //nolint:rowserrcheck // EachRow does both.
+	rows, err := plain(ctx, db).Raw(query, args...).Rows() //nolint:rowserrcheck // EachRow does both.
 	return dialect.EachRow(rows, err, read)
 }
 
