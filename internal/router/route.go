@@ -123,7 +123,7 @@ func (g *shardGuard) add(c, instead *cluster) error {
 	return nil
 }
 
-// byModel returns the cluster that has the model of a statement, or nil if there is none, or nothing more to do.
+// byModel returns the cluster that has the model of a statement, or nil if nothing is left to do.
 func (g *shardGuard) byModel(db *gorm.DB) *cluster {
 	if db.Error != nil || db.Statement.Schema == nil {
 		return nil
