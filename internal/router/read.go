@@ -288,14 +288,10 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(more) > 0:
-		into.Set(p.merge(ctx, m, append(found, more...)).asSlice(into.Type()))
-	case len(found) == 1:
-		into.Set(found[0]) // in order
-	default:
-		into.Set(rows.asSlice(into.Type()))
+	if len(more) > 0 {
+		rows = p.merge(ctx, m, append(found, more...))
 	}
+	into.Set(rows.asSlice(into.Type()))
 	return nil
 }
 

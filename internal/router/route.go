@@ -248,7 +248,7 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	if err != nil {
 		return err
 	}
-	on.renames(on.name(stmt, what)).in(stmt)
+	on.name(stmt, what).in(stmt)
 	if to.open {
 		return nil
 	}
