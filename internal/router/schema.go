@@ -132,8 +132,8 @@ const (
 // usualText is the length of a text that most SELECTs do not exceed.
 const usualText = 256
 
-// name makes a statement use the table of the shard, under the name that the table has in the model if it can.
-// An INSERT cannot. It returns what the statement renames besides.
+// name makes a statement use the table of the shard, under the name that the table has in the model if it
+// can. An INSERT cannot. It returns what the statement renames besides.
 func (on *shardSchema) name(stmt *gorm.Statement, what verb) renames {
 	aliased := renames{on.of.names, on}
 	stmt.TableExpr, stmt.Table = nil, on.schema.Table
