@@ -575,7 +575,7 @@ func (q *shardQuery) union(part unionPart) (*unionText, error) {
 	}
 	for i, shard := range part.shards {
 		// SQLite accepts ORDER BY and LIMIT only in a SELECT of its own, PostgreSQL a lock, and dbresolver takes
-		// a text for a read only if it begins with SELECT. Elsewhere another SELECT would only take longer to plan.
+		// a text for a read only if it begins with SELECT. Elsewhere another SELECT would take longer to plan.
 		open, closed := "(", ")"
 		switch {
 		case !several:
