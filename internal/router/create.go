@@ -210,12 +210,12 @@ func createTogether(c *cluster, db *gorm.DB) {
 	}
 }
 
-// maxKept is the length of the longest text of a create that drivers may keep. PostgreSQL needs a hundred times
-// as much for it on each connection, and for more rows the plan hardly counts.
+// maxKept is the length of the longest text of a create that drivers may keep. PostgreSQL needs a hundred
+// times as much for it on each connection, and for more rows the plan hardly counts.
 const maxKept = 16 << 10
 
-// insert runs a statement. Drivers keep what they prepare, so one whose text hardly ever comes again is closed
-// at once.
+// insert runs a statement. Drivers keep what they prepare, so one whose text hardly ever comes again is
+// closed at once.
 func insert(stmt *gorm.Statement, again bool) (err error) {
 	text := stmt.SQL.String()
 	if again && len(text) <= maxKept {

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
@@ -26,7 +29,8 @@ const (
 
 func newCluster(t *shardmap.Topology, of *current) *cluster {
 	c := &cluster{
-		Topology: t, handles: newHandles(t, of), schemas: newSchemas(t), relations: relationsOf(t),
+		Topology: t, schemas: schemas{t, make([]shardSchemas, t.ShardCount)}, relations: relationsOf(t),
+		handles: handles{t, of, make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount)},
 	}
 	t.Examines = migrator{c}.refuseStrangersIn
 	return c

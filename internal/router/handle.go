@@ -96,10 +96,6 @@ type handles struct {
 	plugins []atomic.Pointer[map[string]gorm.Plugin]
 }
 
-func newHandles(t *shardmap.Topology, of *current) handles {
-	return handles{t, of, make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount)}
-}
-
 // to returns the route of a shard as a whole.
 func (h *handles) to(shard int) route { return route{shard: shard, of: h.Topology} }
 

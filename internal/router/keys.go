@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"gorm.io/gorm"
@@ -151,6 +152,10 @@ type comparison struct {
 	text        bool // it is written as text
 }
 
+// plainText is a text that is nothing but a name, "=" or "IN", and one placeholder. No other text is read: it
+// may be any SQL.
+var plainText = regexp.MustCompile(`^([\w.]+)(?: *=| +(?i:in)\b)\s*(?:\?|\(\?\))$`)
+
 // eachComparison calls yield for the comparisons in conditions until it returns false. It leaves out what
 // is negated, because rows of other shards meet that as well.
 func eachComparison(list []clause.Expression, yield func(comparison) bool) bool {
@@ -172,8 +177,8 @@ func eachComparison(list []clause.Expression, yield func(comparison) bool) bool 
 		case clause.OrConditions:
 			more = eachComparison(e.Exprs, yield)
 		case clause.Expr:
-			if name, ok := plainComparison(e.SQL); ok && len(e.Vars) == 1 {
-				more = eachOfColumn(name, valuesOf(e.Vars[0]), func(c comparison) bool {
+			if found := plainText.FindStringSubmatch(e.SQL); found != nil && len(e.Vars) == 1 {
+				more = eachOfColumn(found[1], valuesOf(e.Vars[0]), func(c comparison) bool {
 					c.text = true
 					return yield(c)
 				})
@@ -186,8 +191,8 @@ func eachComparison(list []clause.Expression, yield func(comparison) bool) bool 
 	return true
 }
 
-// valuesOf lists what a column is compared with. GORM turns an equality with a slice into a list. Bytes may be
-// a key.
+// valuesOf lists what a column is compared with. GORM turns an equality with a slice into a list. Bytes may
+// be a key.
 func valuesOf(value any) []any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Slice && v.Kind() != reflect.Array || v.Type().Elem().Kind() == reflect.Uint8 {
@@ -230,36 +235,8 @@ func eachOfColumn(column any, values []any, yield func(comparison) bool) bool {
 	return yield(c)
 }
 
-// plainComparison recognizes a text that is nothing but a name, "=" or "IN", and one placeholder. No other
-// text is read: it may be any SQL.
-func plainComparison(text string) (column string, ok bool) {
-	const longest = 64
-	if len(text) > longest || !strings.HasSuffix(text, "?") && !strings.HasSuffix(text, ")") {
-		return "", false
-	}
-	end := 0
-	for end < len(text) && (text[end] == '_' || text[end] == '.' || isWordByte(text[end])) {
-		end++
-	}
-	column, rest := text[:end], strings.TrimLeft(text[end:], " ")
-	switch {
-	case strings.HasPrefix(rest, "="):
-		rest = rest[1:]
-	case len(rest) > 2 && strings.EqualFold(rest[:2], "IN") && !isWordByte(rest[2]):
-		rest = rest[2:]
-	default:
-		return "", false
-	}
-	rest = strings.TrimSpace(rest)
-	return column, column != "" && (rest == "?" || rest == "(?)")
-}
-
-func isWordByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
-
-// checkID refuses an ID of another shard in the key of a model, or in the field that keys are like. It ignores
-// other fields, which are nil, and values that are not IDs.
+// checkID refuses an ID of another shard in the key of a model, or in the field that keys are like. It
+// ignores other fields, which are nil, and values that are not IDs.
 func (t keyRules) checkID(s *schema.Schema, field *schema.Field, value any, shard int) error {
 	if field == nil {
 		return nil

@@ -40,7 +40,8 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 	return failed
 }
 
-// makeTables makes the tables of an entry, which the map need not have, and returns those that were not there.
+// makeTables makes the tables of an entry, which the map need not have, and returns those that were not
+// there.
 func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) (made []string, err error) {
 	var failures []error
 	for _, table := range g.cluster.Tables(e) {
@@ -459,29 +460,30 @@ const endRows = 1000
 // their rows. To read the whole of a table may take long, so only both ends are looked at.
 func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 	for shard, at := range g.cluster.Place {
-		if at != database {
-			continue
-		}
 		for _, m := range g.cluster.Models {
-			if m.Broadcast {
+			if m.Broadcast || at != database {
 				continue
 			}
 			table := g.cluster.TablesOf(m, shard)[0]
-			l, err := g.lacking(ctx, g.cluster.Entry(shard), table)
-			if err != nil {
+			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), table); err != nil {
 				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
 			}
-			if !l.rows || !slices.Contains(l.checks, table.Checks[0]) {
-				continue
-			}
-			check := table.Checks[0] // that of the key
-			for _, order := range []string{"", " DESC"} {
-				end := fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end",
-					check.Column, g.cluster.Databases[at].Statement.Quote(table.Name), order, endRows)
-				if err := g.refuseStrangers(ctx, database, table.Name, check, end); err != nil {
-					return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
-				}
-			}
+		}
+	}
+	return nil
+}
+
+func (g migrator) refuseStrangersOf(ctx context.Context, e shardmap.Entry, table shardmap.Table) error {
+	check := table.Checks[0] // that of the key
+	l, err := g.lacking(ctx, e, table)
+	if err != nil || !l.rows || !slices.Contains(l.checks, check) {
+		return err
+	}
+	for _, order := range []string{"", " DESC"} {
+		end := fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end",
+			check.Column, g.cluster.Databases[e.Database].Statement.Quote(table.Name), order, endRows)
+		if err := g.refuseStrangers(ctx, e.Database, table.Name, check, end); err != nil {
+			return err
 		}
 	}
 	return nil

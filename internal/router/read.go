@@ -288,14 +288,10 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(more) > 0:
-		into.Set(p.merge(ctx, m, append(found, more...)).asSlice(into.Type()))
-	case len(found) == 1:
-		into.Set(found[0]) // in order
-	default:
-		into.Set(rows.asSlice(into.Type()))
+	if len(more) > 0 {
+		rows = p.merge(ctx, m, append(found, more...))
 	}
+	into.Set(rows.asSlice(into.Type()))
 	return nil
 }
 
@@ -569,27 +565,28 @@ func (q *shardQuery) union(part unionPart) (*unionText, error) {
 	s := &unionText{}
 	several := len(part.shards) > 1
 	t := q.templates[part.database]
-	// SQLite accepts ORDER BY and LIMIT only in a SELECT of its own, and PostgreSQL a lock. To make a plan of a
-	// SELECT in a SELECT takes as long as of two of them, and MariaDB stores the rows of each on disk if a column is
-	// a text.
-	begin, end := "", ""
-	switch {
-	case several && (t.locks || t.db.Name() == dialect.SQLite):
-		begin, end = "SELECT * FROM (", ") AS s"
-	case several:
-		begin, end = "(", ")"
-	}
+	const begin, end = "SELECT * FROM (", ") AS s"
+	sqlite := t.db.Name() == dialect.SQLite
 	// SQLite would put the rows of a UNION ALL in order by as many merges as it has parts, one in the other.
 	// What has a limit of its own it reads first, and sorts then.
-	apart := several && q.end != nil && t.db.Name() == dialect.SQLite
+	apart := several && q.end != nil && sqlite
 	if apart {
 		s.sql.WriteString(begin)
 	}
 	for i, shard := range part.shards {
+		// SQLite accepts ORDER BY and LIMIT only in a SELECT of its own, PostgreSQL a lock, and dbresolver takes
+		// a text for a read only if it begins with SELECT. Elsewhere another SELECT would take longer to plan.
+		open, closed := "(", ")"
+		switch {
+		case !several:
+			open, closed = "", ""
+		case i == 0 || t.locks || sqlite:
+			open, closed = begin, end
+		}
 		if i > 0 {
 			s.sql.WriteString(" UNION ALL ")
 		}
-		s.sql.WriteString(begin)
+		s.sql.WriteString(open)
 		if t.special {
 			stmt, err := q.build(t.db, q.to(shard), shard, s.vars)
 			if err != nil {
@@ -600,7 +597,7 @@ func (q *shardQuery) union(part unionPart) (*unionText, error) {
 		} else {
 			t.render(s, q.Entry(shard), shard, q.ids[shard])
 		}
-		s.sql.WriteString(end)
+		s.sql.WriteString(closed)
 	}
 	if apart {
 		s.sql.WriteString(" LIMIT -1" + end)

@@ -123,7 +123,7 @@ func (g *shardGuard) add(c, instead *cluster) error {
 	return nil
 }
 
-// byModel returns the cluster that has the model of a statement, or nil if there is none, or nothing more to do.
+// byModel returns the cluster that has the model of a statement, or nil if nothing is left to do.
 func (g *shardGuard) byModel(db *gorm.DB) *cluster {
 	if db.Error != nil || db.Statement.Schema == nil {
 		return nil
@@ -248,7 +248,7 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	if err != nil {
 		return err
 	}
-	on.renames(on.name(stmt, what)).in(stmt)
+	on.name(stmt, what).in(stmt)
 	if to.open {
 		return nil
 	}

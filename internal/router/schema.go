@@ -50,8 +50,6 @@ type shardSchema struct {
 	from  clause.Expression
 }
 
-func newSchemas(t *shardmap.Topology) schemas { return schemas{t, make([]shardSchemas, t.ShardCount)} }
-
 // onShard returns the schemas of a shard.
 func (s *schemas) onShard(shard int) (*shardSchemas, error) {
 	of := &s.shard[shard]
@@ -134,9 +132,10 @@ const (
 // usualText is the length of a text that most SELECTs do not exceed.
 const usualText = 256
 
-// name makes a statement use the table of the shard, and reports whether it does so under the name that the
-// table has in the model. An INSERT does not.
-func (on *shardSchema) name(stmt *gorm.Statement, what verb) (aliased bool) {
+// name makes a statement use the table of the shard, under the name that the table has in the model if it
+// can. An INSERT cannot. It returns what the statement renames besides.
+func (on *shardSchema) name(stmt *gorm.Statement, what verb) renames {
+	aliased := renames{on.of.names, on}
 	stmt.TableExpr, stmt.Table = nil, on.schema.Table
 	switch {
 	case on.alias == "" || what == creates:
@@ -153,15 +152,15 @@ func (on *shardSchema) name(stmt *gorm.Statement, what verb) (aliased bool) {
 			of.Expression = from
 		}
 		stmt.Clauses["FROM"], stmt.Table = of, on.alias
-		return true
+		return aliased
 	case what == updates || deletesByAlias(stmt, on.alias):
 		stmt.TableExpr, stmt.Table = on.expr, on.alias
-		return true
+		return aliased
 	}
 	if space, table, qualified := strings.Cut(on.schema.Table, "."); qualified {
 		stmt.TableExpr, stmt.Table = named(stmt.Quote(space)+"."+stmt.Quote(table)), table
 	}
-	return false
+	return renames{on.of.names, nil}
 }
 
 // named is the name that the guard gives to the table of a statement. The mark, which means nothing in a text
@@ -186,14 +185,6 @@ func deletesByAlias(stmt *gorm.Statement, alias string) bool {
 	}
 	stmt.AddClause(clause.Delete{Modifier: quoted})
 	return true
-}
-
-// renames returns what a statement renames, whose table is aliased or not.
-func (on *shardSchema) renames(aliased bool) renames {
-	if aliased {
-		return renames{on.of.names, on}
-	}
-	return renames{on.of.names, nil}
 }
 
 // renames are the names that a statement uses for tables in place of those of the models. They are needed
