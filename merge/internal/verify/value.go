@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/big"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -38,10 +37,7 @@ func classOf(k kind, declared string) class {
 		class class
 	}
 	guesses := []guess{
-		{
-			"bool",
-			classNumber,
-		},
+		{"bool", classNumber},
 		{"interval", classText},
 		{"point", classText},
 		{"int", classNumber},
@@ -69,10 +65,7 @@ func classOf(k kind, declared string) class {
 			{"int", classNumber},
 			{"uuid", classUUID},
 			{"json", classJSON},
-			{
-				"char",
-				classText,
-			},
+			{"char", classText},
 			{"clob", classText},
 			{"text", classText},
 			{"blob", classBytes},
@@ -418,41 +411,41 @@ func writeJSON(b *strings.Builder, d *json.Decoder) error {
 	case string:
 		b.WriteString(strconv.Quote(v))
 	case json.Delim:
-		var names, parts []string
+		var members []member
 		for d.More() {
 			var part strings.Builder
+			name := "" // an element of a list has none, and stays where it is
 			if v == '{' {
-				name, err := d.Token()
+				token, err := d.Token()
 				if err != nil {
 					return err
 				}
-				names = append(names, fmt.Sprint(name))
-				part.WriteString(strconv.Quote(fmt.Sprint(name)) + ":")
+				name = fmt.Sprint(token)
+				part.WriteString(strconv.Quote(name) + ":")
 			}
 			if err := writeJSON(&part, d); err != nil {
 				return err
 			}
-			parts = append(parts, part.String())
+			members = append(members, member{name, part.String()})
 		}
 		end, err := d.Token()
 		if err != nil {
 			return err
 		}
-		sort.Stable(byName{names, parts})
-		b.WriteString(v.String() + strings.Join(parts, ",") + fmt.Sprint(end))
+		slices.SortStableFunc(members, func(x, y member) int { return strings.Compare(x.name, y.name) })
+		b.WriteString(v.String())
+		for i, m := range members {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(m.text)
+		}
+		fmt.Fprint(b, end)
 	default:
 		fmt.Fprint(b, v)
 	}
 	return nil
 }
 
-// byName sorts the parts of an object by their names. A list has no names and stays as it is.
-type byName struct{ names, parts []string }
-
-func (l byName) Len() int           { return len(l.names) }
-func (l byName) Less(i, j int) bool { return l.names[i] < l.names[j] }
-
-func (l byName) Swap(i, j int) {
-	l.names[i], l.names[j] = l.names[j], l.names[i]
-	l.parts[i], l.parts[j] = l.parts[j], l.parts[i]
-}
+// member is a member of an object, or an element of a list.
+type member struct{ name, text string }
