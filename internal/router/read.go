@@ -595,7 +595,11 @@ func (q *shardQuery) union(part unionPart) (*unionText, error) {
 			s.sql.WriteString(stmt.SQL.String())
 			s.vars = stmt.Vars
 		} else {
-			t.render(s, q.Entry(shard), shard, q.ids[shard])
+			of, err := q.schemas.onShard(shard)
+			if err != nil {
+				return nil, err
+			}
+			t.render(s, of.quoted, shard, q.ids[shard])
 		}
 		s.sql.WriteString(closed)
 	}
@@ -710,8 +714,8 @@ func (q *shardQuery) template(database, shard int) (*template, error) {
 		return nil, err
 	}
 	t := &template{db: db, sql: stmt.SQL.String(), vars: stmt.Vars}
-	for base, name := range of.names {
-		t.sql = strings.ReplaceAll(t.sql, db.Statement.Quote(name), string(openTable)+base+string(openTable))
+	for base, name := range of.quoted {
+		t.sql = strings.ReplaceAll(t.sql, name, string(openTable)+base+string(openTable))
 	}
 	_, t.locks = stmt.Clauses["FOR"]
 	q.preloads = q.preloads || len(stmt.Preloads) > 0
@@ -729,7 +733,7 @@ func (openPlaceholders) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) {
 }
 
 // render appends the SELECT for a shard to a statement. ids are those that are wanted from it, if any are.
-func (t *template) render(s *unionText, e shardmap.Entry, shard int, ids []int64) {
+func (t *template) render(s *unionText, tables map[string]string, shard int, ids []int64) {
 	args := t.vars
 	for rest := t.sql; ; {
 		at := strings.IndexAny(rest, string([]rune{openTable, openNumber, openArgument}))
@@ -741,7 +745,7 @@ func (t *template) render(s *unionText, e shardmap.Entry, shard int, ids []int64
 		switch rest[at] {
 		case openTable:
 			base, _, _ := strings.Cut(rest[at+1:], string(openTable))
-			s.sql.WriteString(t.db.Statement.Quote(e.TableOn(base)))
+			s.sql.WriteString(tables[base])
 			at += len(base) + 1
 		case openNumber:
 			s.sql.WriteString(strconv.Itoa(shard))

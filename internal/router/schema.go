@@ -30,6 +30,7 @@ type shardSchemas struct {
 	cache  sync.Map
 	byType map[reflect.Type]*shardSchema
 	names  map[string]string // of the tables of models and join tables, and their names on the shard
+	quoted map[string]string // those names in quotes
 	texts  map[string]bool   // by which statements name the tables
 	err    error
 }
@@ -72,6 +73,7 @@ func (s *schemas) on(shard int, t reflect.Type) (*shardSchema, error) {
 func (s *schemas) parse(shard int, of *shardSchemas) error {
 	db := s.Databases[s.Place[shard]]
 	of.byType, of.names, of.texts = map[reflect.Type]*shardSchema{}, map[string]string{}, map[string]bool{}
+	of.quoted = map[string]string{}
 	for _, m := range s.Models {
 		if m.Broadcast {
 			continue
@@ -107,6 +109,9 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 				of.byType[join.ModelType] = &shardSchema{schema: join, of: of, base: base}
 			}
 		}
+	}
+	for base, name := range of.names {
+		of.quoted[base] = db.Statement.Quote(name)
 	}
 	return nil
 }
