@@ -7,7 +7,6 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -313,11 +312,7 @@ func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedErro
 			return err
 		default:
 			r.guilty = at
-			code := CodeRefused
-			if state := dialect.State(refused); state == "22003" || state == "1264" {
-				code = CodeTooLong // the number is out of range
-			}
-			r.find(code, at, true, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
+			r.find(CodeRefused, at, true, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
 				shown(row.values[at]), key, refused))
 			return nil
 		}
@@ -376,7 +371,7 @@ func (r *rehearsal) tell() {
 		f := r.findings[id]
 		p := Problem{Code: f.code, Server: r.server.Name, Table: j.name, Column: f.column, Count: f.count,
 			Message: f.message, Remedy: remedyOfValue}
-		if (f.code == CodeRefused || f.code == CodeTooLong) && r.named >= maxRefused {
+		if f.code == CodeRefused && r.named >= maxRefused {
 			p.Message += fmt.Sprintf("; it was not counted further than %d rows", maxRefused)
 		}
 		switch {

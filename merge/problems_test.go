@@ -212,18 +212,3 @@ func TestAUniqueKeyIsCalledByItsColumns(t *testing.T) {
 		}
 	})
 }
-
-func TestANumberThatIsTooLargeForTheTargetIsNamed(t *testing.T) {
-	t.Parallel()
-	dbtest.Run(t, append(dbtest.ServersOf("postgres"), dbtest.ServersOf("mysql")...), func(t *testing.T, target dbtest.Target) {
-		_, into, plan := small(t, target, nil, map[string]*merge.TablePlan{"purses": {Policy: merge.Copy}},
-			[]string{"CREATE TABLE purses (owner VARCHAR(9) NOT NULL PRIMARY KEY, gold INTEGER)",
-				"INSERT INTO purses VALUES ('a', 12), ('b', 40000)"})
-		into.exec(t, "CREATE TABLE purses (owner VARCHAR(9) NOT NULL PRIMARY KEY, gold SMALLINT)")
-		_, found := problems(t, open(t, plan))
-		all := found[merge.CodeTooLong]
-		if len(all) != 1 || all[0].Column != "gold" || all[0].Count != 1 || !strings.Contains(all[0].Message, "40000") {
-			t.Errorf("%v", found)
-		}
-	})
-}

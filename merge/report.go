@@ -42,7 +42,7 @@ const (
 	CodeMissingTable    Code = "missing_table"    // a database lacks a table of the plan
 	CodeMissingColumn   Code = "missing_column"   // one side lacks a column
 	CodeColumnType      Code = "column_type"      // a column is of another type
-	CodeTooLong         Code = "too_long"         // values do not fit into the column of the target
+	CodeTooLong         Code = "too_long"         // a text is too long for the column of the target
 	CodeNull            Code = "null"             // NULL in a column that is NOT NULL in the target
 	CodeRefused         Code = "refused"          // the target refuses a value or a row
 	CodeChanged         Code = "changed"          // the target would change a value
