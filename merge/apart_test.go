@@ -354,3 +354,21 @@ func TestAReferenceThatNobodyHasSaidIsFoundWhereKeysAreNotApart(t *testing.T) {
 		}
 	})
 }
+
+func TestKeysInTextsThatBeginWithZerosAreRefusedWhereTheyChange(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+		"CREATE TABLE notes (id BIGINT NOT NULL PRIMARY KEY, whose VARCHAR(20), team VARCHAR(20))"}
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.Copy, Renumber: merge.Apart},
+			"notes": {Policy: merge.Copy, References: []merge.Reference{{Column: "whose", Table: "heroes"},
+				{Column: "team", Table: "heroes", List: ";"}}},
+		}, []string{"INSERT INTO heroes VALUES (7), (8)", "INSERT INTO notes VALUES (" + id(1, 1) + ", '0007', '7;08')"})
+		_, found := problems(t, open(t, plan))
+		all := found[merge.CodeChanged]
+		if len(all) != 2 || all[0].Column != "whose" || all[1].Column != "team" {
+			t.Errorf("%v", found)
+		}
+	})
+}

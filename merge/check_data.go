@@ -108,7 +108,8 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
 	for _, l := range j.follows.links {
 		of := src.from.Column(l.column)
-		if of == nil || of.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" {
+		if of == nil || of.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" ||
+			c.ws.jobs[l.of].plan.Renumber == "" {
 			continue
 		}
 		name := s.db.Kind.Quote(l.column)
