@@ -333,7 +333,9 @@ func (r *Router) Distribution(ctx context.Context, model any) (rows []int64, err
 // ShardOf returns the shard to which the statement of a handle of the router goes, or -1 if it goes to
 // several. It returns false for other handles. It is for callbacks and hooks of GORM that count, log or
 // trace.
-func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) { return r.r.Known().ShardOfStatement(tx) }
+func (r *Router) ShardOf(tx *gorm.DB) (shard int, routed bool) {
+	return r.r.Known().ShardOfStatement(tx)
+}
 
 // Explain says in a sentence where the row with an ID is: its shard, its database and the tables of the
 // models there, and when and on which node the ID was made. The errors are those of [Router.Shard].

@@ -129,8 +129,8 @@ func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
 	return nil
 }
 
-// placeCluster looks for a gap that a cluster can share. Tables whose keys have to fit into a narrower column than
-// those of the other ones get gaps of their own if they have to.
+// placeCluster looks for a gap that a cluster can share. Tables whose keys have to fit into a narrower
+// column than those of the other ones get gaps of their own if they have to.
 func (g *gapSearch) placeCluster(ctx context.Context, cluster []*apartTable) error {
 	slices.SortStableFunc(cluster, func(a, b *apartTable) int { return cmp.Compare(b.bound, a.bound) })
 	for len(cluster) > 0 {
@@ -154,10 +154,11 @@ func (g *gapSearch) placeCluster(ctx context.Context, cluster []*apartTable) err
 // ordinary is the end of the numbers from which tables count by themselves.
 const ordinary = 1000
 
-// clustersOf puts together the tables whose keys lie in one range on some server, or side by side in a range with
-// which no table begins by itself. All keys of a cluster move by the same number on a server. What had an equal
-// key before has an equal one then, as the rows of a table whose key is the key of another one, though nobody
-// knows; and what had another one has another one, as the rows of tables that a game counts by one number.
+// clustersOf puts together the tables whose keys lie in one range on some server, or side by side in a
+// range with which no table begins by itself. All keys of a cluster move by the same number on a server.
+// What had an equal key before has an equal one then, as the rows of a table whose key is the key of
+// another one, though nobody knows; and what had another one has another one, as the rows of tables that a
+// game counts by one number.
 func clustersOf(tables []*apartTable) (clusters [][]*apartTable) {
 	for _, t := range tables {
 		cluster := []*apartTable{t}

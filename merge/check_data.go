@@ -112,8 +112,8 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 			c.ws.jobs[l.of].plan.Renumber == "" {
 			continue
 		}
-		name := s.db.Kind.Quote(l.column)
-		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.from.Name), " WHERE ", name,
+		k, name := s.db.Kind, s.db.Kind.Quote(l.column)
+		q := sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", k.Quote(src.from.Name), " WHERE ", name,
 			" LIKE ").Bind("0_%")
 		if l.list != "" {
 			q.Add(" OR ", name, " LIKE ").Bind("%" + l.list + "0_%")
@@ -124,7 +124,7 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 		}
 		if n > 0 {
 			c.report.problem(Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column, Count: n,
-				Message: "keys of " + l.of + " begin with zeros in this text, and the new ones would be written without",
+				Message: "keys of " + l.of + " begin with zeros in this text, and new ones would be written without",
 				Remedy:  "remove the zeros on the server, or give the column a value by set:"})
 		}
 	}

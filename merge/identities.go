@@ -40,8 +40,8 @@ type holder struct{ table, column, as, when string }
 func parseHolder(text string) (e holder, err error) {
 	at, when, conditional := strings.Cut(text, " when ")
 	for _, kind := range []string{" bits ", " path ", " list ", " number ", " " + asNames + " by "} {
-		if i := strings.Index(at, kind); i >= 0 {
-			at, e.as = at[:i], at[i+1:]
+		if before, how, ok := strings.Cut(at, kind); ok {
+			at, e.as = before, kind[1:]+how
 		}
 	}
 	if before, names := strings.CutSuffix(at, " "+asNames); names {

@@ -62,9 +62,9 @@ func presets() map[string]func() generator.Layout {
 	}
 }
 
-// leastGenerated is the least ID that a generator of a layout may have made. A database has counted smaller keys.
-// They have no time in them, or fit into 32 bits: real games count that far, and a generator is past them within
-// minutes of its epoch.
+// leastGenerated is the least ID that a generator of a layout may have made. A database has counted
+// smaller keys. They have no time in them, or fit into 32 bits: real games count that far, and a generator
+// is past them within minutes of its epoch.
 func leastGenerated(l generator.Layout) int64 {
 	return max(int64(1)<<32, int64(1)<<(l.NodeBits()+l.SequenceBits))
 }

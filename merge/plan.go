@@ -516,7 +516,8 @@ func breakAt(line string, longest int, within bool) (at int) {
 		case behind && strings.TrimSpace(line[:i]) != "":
 			at = i
 		}
-		begins := slices.Contains([]string{", ", ": ", "? ", "- "}, before) || strings.ContainsAny(before[1:], "[{")
+		begins := slices.Contains([]string{", ", ": ", "? ", "- "}, before) ||
+			strings.ContainsAny(before[1:], "[{")
 		if begins && !open {
 			within = within || c == '[' || c == '{'
 			if c == '"' || c == '\'' {

@@ -43,6 +43,7 @@ func openStore(
 	ctx context.Context, e *env, o *options, makeTable bool,
 ) (*gormlease.Store, func() error, error) {
 	wanted := wantedTable{name: o.table, column: "node", empty: "no process has leased a node", make: makeTable}
+	//nolint:contextcheck // it waits under the context of db
 	return openTable(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), wanted,
 		func(db *gorm.DB) (*gormlease.Store, error) { return gormlease.New(db, gormlease.WithTable(o.table)) })
 }

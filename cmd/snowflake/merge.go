@@ -160,9 +160,10 @@ func mergePlanCommand() command {
 Reads the tables of all databases and writes a plan to a new file. The plan has a policy for every table,
 guessed from its keys and from what is in them, and a note with the reason. A drafted policy keeps every row:
 copy or rename, with renumbered keys or without. Where that may not be what is wanted, the policy is
-"undecided", and "merge check" lists what there is to choose from. Somebody who knows the game must decide these
-tables before anything runs, and the lines with REVIEW. Read the other lines too. The command copies no rows.
-It refuses an existing file (exit code 3), and only you can read the new one. Beside plan.yaml it writes
+"undecided", and "merge check" lists what there is to choose from. Somebody who knows the game must decide
+these tables before anything runs, and the lines with REVIEW. Read the other lines too. The command copies
+no rows. It refuses an existing file (exit code 3), and only you can read the new one. Beside plan.yaml it
+writes
 plan.lock, with what it has found in each column of the servers. Keep both together, and change only the plan.
 
 A server is written as [NAME:]NUMBER=DSN. NUMBER is the server number in the IDs that were generated there.

@@ -272,6 +272,7 @@ func openCounters(
 	wanted := wantedTable{
 		name: table, column: "name", empty: "nothing has claimed a number from a counter", make: makeTable,
 	}
+	//nolint:contextcheck // it waits under the context of db
 	return openTable(ctx, dsn, wanted,
 		func(db *gorm.DB) (*gormsegment.Store, error) {
 			return gormsegment.New(db, gormsegment.WithTable(table))

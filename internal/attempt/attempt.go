@@ -244,8 +244,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Detached does something, but does not wait for it beyond the end of ctx, for drivers and clients that do not
-// look at the context while they wait. Then it is left to itself.
+// Detached does something, but does not wait for it beyond the end of ctx, for drivers and clients that do
+// not look at the context while they wait. Then it is left to itself.
 func Detached[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type outcome struct {
 		answer T

@@ -211,9 +211,10 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 	return where, nil // the INSERT will say that there is no such table
 }
 
-// connectionsToAsk are the connections to ask where a table lies, one after the other until one knows it. A transaction
-// is asked last, because goroutines may share it, and its connection serves one of them at a time. But it has
-// the only connection of some pools, and alone knows what it has made and which search path it has set.
+// connectionsToAsk are the connections to ask where a table lies, one after the other until one knows it.
+// A transaction is asked last, because goroutines may share it, and its connection serves one of them at a
+// time. But it has the only connection of some pools, and alone knows what it has made and which search
+// path it has set.
 func (*Notes) connectionsToAsk(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
 	if pool == nil || !inTransaction(own) {
 		return []gorm.ConnPool{own}

@@ -122,7 +122,7 @@ func workUntilKilled(t *testing.T, spec string) {
 		}
 		if words[3] == "drop first" {
 			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
+			t.Cleanup(cancel)
 			w.job.reached = func(s step) {
 				if s == stepCopied {
 					cancel()

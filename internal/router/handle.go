@@ -209,7 +209,7 @@ func (h *handles) shardOf(id int64) (int, error) {
 	if err := h.CheckID(id); err != nil {
 		return 0, err
 	}
-	return h.Topology.ShardOf(id), nil
+	return h.ShardOf(id), nil
 }
 
 // reach returns the shard of an ID, unless the context is that of a transaction on another one.

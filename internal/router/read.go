@@ -358,7 +358,7 @@ func (r *Router) moreRows(
 	}
 	counts, last := make([]int, r.ShardCount), make([]int64, r.ShardCount)
 	for _, row := range rows {
-		shard := r.Topology.ShardOf(row.id)
+		shard := r.ShardOf(row.id)
 		counts[shard]++
 		last[shard] = row.id
 	}

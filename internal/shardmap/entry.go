@@ -94,7 +94,7 @@ func readEntries(held string, first, database int) (entries []Entry, err error) 
 	for part := range strings.SplitSeq(held, ",") {
 		found := entryText.FindStringSubmatch(part)
 		number := func(i, otherwise int) int {
-			if found == nil || found[i] == "" {
+			if len(found) == 0 || found[i] == "" {
 				return otherwise
 			}
 			n, _ := strconv.Atoi(found[i])

@@ -40,12 +40,18 @@ func Register(db *gorm.DB, name string, router Router, report func(Statement)) e
 	after := name + "_after"
 	callbacks := db.Callback()
 	return errors.Join(
-		callbacks.Create().Before("*").Register(name, w.begin), callbacks.Create().After("*").Register(after, w.end),
-		callbacks.Query().Before("*").Register(name, w.begin), callbacks.Query().After("*").Register(after, w.end),
-		callbacks.Update().Before("*").Register(name, w.begin), callbacks.Update().After("*").Register(after, w.end),
-		callbacks.Delete().Before("*").Register(name, w.begin), callbacks.Delete().After("*").Register(after, w.end),
-		callbacks.Row().Before("*").Register(name, w.begin), callbacks.Row().After("*").Register(after, w.end),
-		callbacks.Raw().Before("*").Register(name, w.begin), callbacks.Raw().After("*").Register(after, w.end),
+		callbacks.Create().Before("*").Register(name, w.begin),
+		callbacks.Create().After("*").Register(after, w.end),
+		callbacks.Query().Before("*").Register(name, w.begin),
+		callbacks.Query().After("*").Register(after, w.end),
+		callbacks.Update().Before("*").Register(name, w.begin),
+		callbacks.Update().After("*").Register(after, w.end),
+		callbacks.Delete().Before("*").Register(name, w.begin),
+		callbacks.Delete().After("*").Register(after, w.end),
+		callbacks.Row().Before("*").Register(name, w.begin),
+		callbacks.Row().After("*").Register(after, w.end),
+		callbacks.Raw().Before("*").Register(name, w.begin),
+		callbacks.Raw().After("*").Register(after, w.end),
 	)
 }
 

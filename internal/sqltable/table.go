@@ -907,6 +907,7 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 	if cause != nil {
 		fault = fmt.Errorf("%s.\nThe database says: %w", why, cause)
 	}
+	//nolint:staticcheck // the statement stands on lines of its own, to be copied
 	return fmt.Errorf("%w: %s: %w\nRun this as a user who may, and grant the application %s on the table:"+
 		"\n\n%s;\n", t.spec.ErrTable, t.spec.Table, fault, t.spec.Rights, statement)
 }

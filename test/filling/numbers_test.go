@@ -292,8 +292,9 @@ func TestAnUnknownSourceIsRefusedWithTheNamesThatThereAre(t *testing.T) {
 func TestFaultsOfWithNumbersAreNamed(t *testing.T) {
 	t.Parallel()
 	db := dbtest.Targets()[0].Open(t, nil)
+	other := &series{}
 	err := db.Use(snowflakeplugin.New(snowflakeplugin.WithNumbers("", &series{}), snowflakeplugin.WithNumbers("a", nil),
-		snowflakeplugin.WithNumbers("b", &series{}), snowflakeplugin.WithNumbers("b", &series{})))
+		snowflakeplugin.WithNumbers("b", &series{}), snowflakeplugin.WithNumbers("b", other)))
 	wantErr(t, err, snowflakeplugin.ErrOptions, "Use")
 	says(t, err, `WithNumbers("")`, `WithNumbers("a", nil)`, `"b"`, "twice")
 }

@@ -121,7 +121,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	}
 	for _, key := range c.keys {
 		if c.counts(key) {
-			matches[key] = slices.DeleteFunc(matches[key], func(m match) bool { return m.full() && -m.chance() < 3 })
+			byChance := func(m match) bool { return m.full() && -m.chance() < 3 }
+			matches[key] = slices.DeleteFunc(matches[key], byChance)
 		}
 		for _, m := range matches[key] {
 			if m.full() && m.possible() && c.isAbove(m.key, key) {
@@ -163,7 +164,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 // the keys of what players make.
 func usable(c *sqldb.Column) bool {
 	declared := strings.ToLower(c.Declared)
-	whole := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal && strings.HasSuffix(declared, ",0)")
+	whole := c.Family == sqldb.FamilyInt ||
+		c.Family == sqldb.FamilyDecimal && strings.HasSuffix(declared, ",0)")
 	return whole && !strings.HasPrefix(declared, "tinyint") &&
 		!strings.HasPrefix(declared, "bit")
 }
@@ -292,9 +294,9 @@ func identifies(t *sqldb.Table, column string) bool {
 	})
 }
 
-// isAbove reports whether a key can be the one that another key is taken from: no server has fewer of them,
-// or else, of two equal sets, the one that the database counts, or the shorter name, is that of the table that
-// the others belong to.
+// isAbove reports whether a key can be the one that another key is taken from: no server has fewer of
+// them, or else, of two equal sets, the one that the database counts, or the shorter name, is that of the
+// table that the others belong to.
 func (c *Census) isAbove(parent, child Column) bool {
 	equal := true
 	for i, s := range c.spans[parent] {

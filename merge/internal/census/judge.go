@@ -97,8 +97,8 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	return all, nil
 }
 
-// mostly reports whether a column may hold keys of a table of which rows were deleted. Where there are a few keys,
-// a few rows hold as many values that are none, so the rows count.
+// mostly reports whether a column may hold keys of a table of which rows were deleted. Where there are a
+// few keys, a few rows hold as many values that are none, so the rows count.
 func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) {
 	if m.possible() || !m.speaks() || m.sampled {
 		return m.possible(), nil
@@ -108,8 +108,9 @@ func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) 
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
-		rows, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ", holds(d, m.key),
-			" THEN 1 END) FROM (SELECT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ", name, " <> 0) AS v"))
+		rows, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
+			holds(d, m.key), " THEN 1 END) FROM (SELECT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
+			name, " <> 0) AS v"))
 		if err != nil || rows[1]*10 < rows[0]*8 {
 			return false, err
 		}
@@ -152,8 +153,8 @@ func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string
 	return all[:min(3, len(all))], nil
 }
 
-// ordinary is the condition for values of a column that may be keys, beside those that are other things: negative
-// numbers, which mean none, and numbers of 64 bits.
+// ordinary is the condition for values of a column that may be keys, beside those that are other things:
+// negative numbers, which mean none, and numbers of 64 bits.
 func (c *Census) ordinary(col Column, name string) string {
 	var all []string
 	if slices.ContainsFunc(c.spans[col], func(s span) bool { return s.min < 0 }) {

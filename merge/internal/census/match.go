@@ -78,8 +78,8 @@ func (m match) certain() bool {
 	return m.full() && (m.score() >= 8 || named && m.score() >= 4)
 }
 
-// follows reports whether the values go as far as the keys on every server, though these end elsewhere on each. No
-// other number knows how far they go.
+// follows reports whether the values go as far as the keys on every server, though these end elsewhere on
+// each. No other number knows how far they go.
 func (m match) follows() bool {
 	differ := false
 	for _, a := range m.servers {
@@ -145,8 +145,8 @@ func (m match) beyond() float64 {
 // speaks reports whether the name of the column or the range of the keys speaks for a reference.
 func (m match) speaks() bool { return m.named == 3 || m.begins }
 
-// holds reports whether the values are keys more often than by chance, or whether most of them are and others lie
-// beyond the keys, where new keys may not meet them.
+// holds reports whether the values are keys more often than by chance, or whether most of them are and
+// others lie beyond the keys, where new keys may not meet them.
 func (m match) holds() bool {
 	values, hits := m.counts()
 	outside := slices.ContainsFunc(m.servers, func(a against) bool { return a.reach > 1 })

@@ -146,8 +146,8 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 	return tables, err
 }
 
-// addLinks returns what adds references. The rows hold table, constraint, column, parent and its column, which
-// is "" for its primary key.
+// addLinks returns what adds references. The rows hold table, constraint, column, parent and its column,
+// which is "" for its primary key.
 func addLinks() func(t *relation, row []string) {
 	last := ""
 	return func(t *relation, row []string) {
