@@ -163,8 +163,8 @@ copy or rename, with renumbered keys or without. Where that may not be what is w
 "undecided", and "merge check" lists what there is to choose from. Somebody who knows the game must decide
 these tables before anything runs, and the lines with REVIEW. Read the other lines too. The command copies
 no rows. It refuses an existing file (exit code 3), and only you can read the new one. Beside plan.yaml it
-writes
-plan.lock, with what it has found in each column of the servers. Keep both together, and change only the plan.
+writes plan.lock, with what it has found in each column of the servers. Keep both together, and change only
+the plan.
 
 A server is written as [NAME:]NUMBER=DSN. NUMBER is the server number in the IDs that were generated there.
 If other servers were merged into it before, their numbers follow, as in 2,7. The order matters: where one
