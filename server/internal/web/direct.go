@@ -28,9 +28,9 @@ const (
 )
 
 // direct answers plain requests for IDs in Protocol Buffers at a fraction of the cost of the handlers of
-// Connect. It answers exactly as they do. Whatever is not plain, such as JSON, a wrong or a compressed body, or
-// an answer that is an error, goes on to them. If the IDs have been made or refused by then, an [outcome] goes
-// along, so that nothing is done twice.
+// Connect. It answers exactly as they do. Whatever is not plain, such as JSON, a wrong or a compressed
+// body, or an answer that is an error, goes on to them. If the IDs have been made or refused by then, an
+// [outcome] goes along, so that nothing is done twice.
 type direct struct {
 	desk    *issue.Desk
 	metrics *metrics.Set
