@@ -249,8 +249,8 @@ func (d *database) columnsOf(
 }
 
 // exactly returns an expression for the exact value of a column, and whether that is text.
-func (d *database) exactly(c column) (read string, isText bool) {
-	name := d.Quote(c.name)
+func (d *database) exactly(c column, table string) (read string, isText bool) {
+	name := table + "." + d.Quote(c.name)
 	switch {
 	case d.Kind == dialect.PostgreSQL:
 		return name + "::text", true
