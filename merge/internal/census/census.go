@@ -94,13 +94,22 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	}
 	c.tables = slices.Sorted(maps.Keys(names))
 	for _, name := range c.tables {
-		for i, d := range servers {
-			if err := c.measure(ctx, i, d.Tables[name]); err != nil {
-				return nil, err
-			}
+		for _, d := range servers {
+			c.list(d.Tables[name])
 		}
 	}
-	c.findKeys()
+	for _, unique := range []bool{true, false} {
+		for _, name := range c.tables {
+			for i, d := range servers {
+				if err := c.measure(ctx, i, d.Tables[name], unique); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if unique {
+			c.findKeys()
+		}
+	}
 	for i := range servers {
 		for _, name := range c.tables {
 			if err := c.tell(ctx, i, name); err != nil {
@@ -173,13 +182,43 @@ func usable(c *sqldb.Column) bool {
 // maxMeasured is how many columns one statement measures.
 const maxMeasured = 40
 
-// measure reads the spans of the columns of a table of a server.
-func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error {
+// list makes room for the spans of the columns of a table.
+func (c *Census) list(t *sqldb.Table) {
+	if t == nil {
+		return
+	}
+	for _, col := range t.Columns {
+		at := Column{t.Name, col.Name}
+		if usable(col) && c.spans[at] == nil {
+			c.spans[at] = make([]span, len(c.servers))
+			c.columns = append(c.columns, at)
+		}
+	}
+}
+
+// measure reads the spans of the unique columns of a table of a server, or of its other columns. Without any
+// key, it is enough to know whether these have a value.
+func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique bool) error {
 	if t == nil {
 		return nil
 	}
 	d := c.servers[server]
-	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool { return !usable(col) })
+	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
+		return !usable(col) || unique != slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+			return d.Tables[t.Name] != nil && identifies(d.Tables[t.Name], col.Name)
+		})
+	})
+	if !unique && len(c.keys) == 0 {
+		for _, col := range columns {
+			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(t.Name),
+				" WHERE ", d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
+			if err != nil {
+				return err
+			}
+			c.spans[Column{t.Name, col.Name}][server] = span{distinct: int64(len(rows)), atMost: true}
+		}
+		return nil
+	}
 	for part := range slices.Chunk(columns, maxMeasured) {
 		q := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)")
 		for _, col := range part {
@@ -194,10 +233,6 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table) error 
 		}
 		for i, col := range part {
 			at := Column{t.Name, col.Name}
-			if c.spans[at] == nil {
-				c.spans[at] = make([]span, len(c.servers))
-				c.columns = append(c.columns, at)
-			}
 			c.spans[at][server] = spanOf(rows[0][0], rows[0][1+4*i:])
 			c.spans[at][server].atMost = !identifies(t, col.Name)
 		}
