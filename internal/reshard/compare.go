@@ -52,7 +52,8 @@ func (m *comparer) readColumns(ctx context.Context) error {
 }
 
 // compareAll compares all rows of a move with their copies while others write, and lists the keys of those
-// that differ. In one database the server says for which rows that has to be done, so the others do not travel.
+// that differ. In one database the server says for which rows that has to be done, so the others do not
+// travel.
 func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 	s := mv.from.side
 	if mv.inOne() {
@@ -96,8 +97,8 @@ func (m *comparer) differing(ctx context.Context, mv *move) (differ []int64, err
 	key := d.Quote(mv.to.Column)
 	for _, one := range [...][2]*table{{mv.from, mv.to}, {mv.to, mv.from}} {
 		this, that := one[0].quoted(), one[1].quoted()
-		found, err := numbers(ctx, d.pool, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT EXISTS "+
-			"(SELECT 1 FROM %[4]s WHERE %[4]s.%[2]s = %[1]s.%[2]s AND %[5]s)", this, key, mv.belongs, that,
+		found, err := numbers(ctx, d.pool, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT "+
+			"EXISTS (SELECT 1 FROM %[4]s WHERE %[4]s.%[2]s = %[1]s.%[2]s AND %[5]s)", this, key, mv.belongs, that,
 			mv.sameSQL(this, that)))
 		if err != nil {
 			return nil, err
@@ -116,7 +117,8 @@ func (mv *move) sameSQL(this, that string) string {
 		a, b := this+"."+d.Quote(c.name), that+"."+d.Quote(c.name)
 		if d.Kind == dialect.SQLite {
 			// The plus sign removes the affinity of a column, by which a text could be compared as a number.
-			same = append(same, fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS (+%[2]s)", a, b))
+			same = append(same,
+				fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS (+%[2]s)", a, b))
 			continue
 		}
 		if of, _ := d.exactly(c, this); d.Kind == dialect.MySQL {

@@ -213,8 +213,8 @@ func createTogether(c *cluster, db *gorm.DB) {
 	}
 }
 
-// fewTexts is how many shards there may be for texts that differ by the shards which get one row more: IDs follow
-// each other, so there are as many of these texts.
+// fewTexts is how many shards there may be for texts that differ by the shards which get one row more: IDs
+// follow each other, so there are as many of these texts.
 const fewTexts = 16
 
 // maxKept is the length of the longest text of a create that drivers may keep. PostgreSQL needs a hundred
