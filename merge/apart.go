@@ -156,9 +156,8 @@ const ordinary = 1000
 
 // clustersOf puts together the tables whose keys lie in one range on some server, or side by side in a
 // range with which no table begins by itself. All keys of a cluster move by the same number on a server.
-// What had an equal key before has an equal one then, as the rows of a table whose key is the key of
-// another one, though nobody knows; and what had another one has another one, as the rows of tables that a
-// game counts by one number.
+// So two equal keys stay equal. They may belong to one object, though nobody has said it. And two different
+// keys stay different. A game may count the rows of several tables by one number, and rely on that.
 func clustersOf(tables []*apartTable) (clusters [][]*apartTable) {
 	for _, t := range tables {
 		cluster := []*apartTable{t}

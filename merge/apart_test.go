@@ -236,6 +236,24 @@ func TestNewKeysMeetNoValueOfAForgottenReferenceInANumberOrAText(t *testing.T) {
 	})
 }
 
+// One value of many is a key by chance, as of a column of addresses.
+func TestAColumnOfOtherNumbersLeavesRoomForNewKeys(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		wild := "INSERT INTO clans VALUES (" + id(1, 200_000) + ", NULL, NULL, 100005)"
+		for n := range 900 {
+			wild += fmt.Sprintf(", (%s, NULL, NULL, %d)", id(1, 200_001+n), 90*(n+1))
+		}
+		tables := playersApart()
+		_, _, plan := small(t, target, clans, tables, append(clansOf(1, 100_001, 100_040), wild), clansOf(2, 100_001, 100_060))
+		plan.Plain = []string{"clans.rival"}
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 || len(report.Gaps) != 1 || report.Gaps[0].From != 1 {
+			t.Errorf("%v, %v", report.Gaps, found)
+		}
+	})
+}
+
 func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 	t.Parallel()
 	type server struct {
@@ -363,11 +381,12 @@ func TestKeysInTextsThatBeginWithZerosAreRefusedWhereTheyChange(t *testing.T) {
 		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
 			"heroes": {Policy: merge.Copy, Renumber: merge.Apart},
 			"notes": {Policy: merge.Copy, References: []merge.Reference{{Column: "whose", Table: "heroes"},
-				{Column: "team", Table: "heroes", List: ";"}}},
-		}, []string{"INSERT INTO heroes VALUES (7), (8)", "INSERT INTO notes VALUES (" + id(1, 1) + ", '0007', '7;08')"})
+				{Column: "team", Table: "heroes", List: "_"}}},
+		}, []string{"INSERT INTO heroes VALUES (7), (8)", "INSERT INTO notes VALUES (" + id(1, 1) + ", '0007', '7_08')",
+			"INSERT INTO notes VALUES (" + id(1, 2) + ", '0', '0_7_0'), (" + id(1, 3) + ", '8', '8_0')"})
 		_, found := problems(t, open(t, plan))
 		all := found[merge.CodeChanged]
-		if len(all) != 2 || all[0].Column != "whose" || all[1].Column != "team" {
+		if len(all) != 2 || all[0].Column != "whose" || all[1].Column != "team" || all[0].Count+all[1].Count != 2 {
 			t.Errorf("%v", found)
 		}
 	})

@@ -76,6 +76,12 @@ func (c *dataCheck) counts(ctx context.Context) error {
 	})
 }
 
+// beginsWithZero reports whether a text is a number that has zeros in front. The number 0 itself means none.
+func beginsWithZero(text string) bool {
+	text = strings.TrimSpace(text)
+	return len(text) > 1 && text[0] == '0' && strings.Trim(text, "0123456789") == ""
+}
+
 // quiet takes the fingerprints again after all other checks, which shows whether a source is still written
 // to.
 func (c *dataCheck) quiet(ctx context.Context) error {
@@ -112,13 +118,19 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 			c.ws.jobs[l.of].plan.Renumber == "" {
 			continue
 		}
-		k, name := s.db.Kind, s.db.Kind.Quote(l.column)
-		q := sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", k.Quote(src.from.Name), " WHERE ", name,
-			" LIKE ").Bind("0_%")
-		if l.list != "" {
-			q.Add(" OR ", name, " LIKE ").Bind("%" + l.list + "0_%")
-		}
-		n, err := s.db.Number(ctx, q)
+		k, n := s.db.Kind, int64(0)
+		q := sqldb.NewStatement(k, "SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.from.Name), " WHERE ",
+			k.Quote(l.column), " LIKE '%0%'")
+		err := s.db.Each(ctx, q, func(values []any) error {
+			keys := []string{sqldb.Text(values[0])}
+			if l.list != "" {
+				keys = strings.Split(keys[0], l.list)
+			}
+			if slices.ContainsFunc(keys, beginsWithZero) {
+				n++
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}

@@ -151,7 +151,7 @@ func (m match) holds() bool {
 	values, hits := m.counts()
 	outside := slices.ContainsFunc(m.servers, func(a against) bool { return a.reach > 1 })
 	return m.full() || hits >= minValues && m.excess() >= 3 || 2*hits >= values && (outside || m.named >= 2) ||
-		hits > 0 && m.speaks()
+		10*hits >= values && m.speaks()
 }
 
 // width is how many whole numbers a range has.
