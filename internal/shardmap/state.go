@@ -47,7 +47,8 @@ func (r Registry) Compare() ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	moved := slices.ContainsFunc(recorded, func(e Entry) bool { return e.Generation > 0 })
+	// A closed entry is that of a cutover, which may be the first one.
+	moved := slices.ContainsFunc(recorded, func(e Entry) bool { return e.Generation > 0 || e.Closed })
 	for i, records := range all {
 		held := r.shardsIn(i)
 		known := map[string]bool{}

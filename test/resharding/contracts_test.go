@@ -337,6 +337,24 @@ func TestAReshardingWaitsForAnotherWriterOfSQLite(t *testing.T) {
 	}
 }
 
+// Nothing has a generation yet when the first cutover closes its entry, and a mover may be killed right then.
+func TestAProgramStartsWhileTheFirstCutoverIsUnderWay(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db := target.OpenDSN(t, dsn, nil)
+		orders := startRouter(t, db).create(100)
+		must(t, db.Exec("UPDATE snowflake_shards SET held = '0,1!,2-3'").Error, "closing shard 1")
+		starting := openRouter(t, target.OpenDSN(t, dsn, nil))
+		var found []splitOrder
+		ids := []snowflakeplugin.ID{starting.onOne(orders).ID}
+		must(t, starting.router.Find(t.Context(), &found, ids), "Find")
+		_, err := resharding.Split(t.Context(), starting.router, shardOne, 2)
+		must(t, err, "Split")
+		starting.finds(orders, "afterwards")
+	})
+}
+
 // A program starts while another one splits a shard. Late statements must not find tables under the old names.
 func TestAutoMigrateMakesNoTableThatACutoverHasRenamed(t *testing.T) {
 	t.Parallel()
