@@ -795,11 +795,14 @@ func (v *verifier) position(number string) int {
 }
 
 // duplicates counts the groups of rows of the target that are equal in a key. A database prevents them, but
-// its checks can be switched off.
+// its checks of unique indexes can be switched off. Those of a primary key cannot, except on TiDB, into which
+// whole files can be imported.
 func (v *verifier) duplicates(ctx context.Context, j *job) error {
 	k := v.target.kind
-	keys := append([]uniqueKey{{name: "the primary key", columns: j.to.primary}}, j.to.unique...)
-	keys = append(keys, uniqueKey{name: "the key of the plan", columns: j.plan.Key})
+	keys := append(slices.Clone(j.to.unique), uniqueKey{name: "the key of the plan", columns: j.plan.Key})
+	if v.target.tidb {
+		keys = append(keys, uniqueKey{name: "the primary key", columns: j.to.primary})
+	}
 	for _, key := range keys {
 		var by, held []string
 		for i, name := range key.columns {
