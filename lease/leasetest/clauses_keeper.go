@@ -157,7 +157,9 @@ func renewed() clause {
 			k := p.keeper(p.open(), lease.WithNodes(5, 9), lease.WithSpan(short))
 			begin := k.Window()
 			taken := p.find(s, begin.Node)
-			p.eventually("the window was not extended twice", func() bool {
+			// On a slow machine, it was extended before; one extension may be stored and not yet counted.
+			before := k.Extensions()
+			p.eventually("the window was not extended three times", func() bool {
 				w := k.Window()
 				if w.Node != begin.Node {
 					p.failf("the keeper moved from node %d to %d", begin.Node, w.Node)
@@ -165,11 +167,11 @@ func renewed() clause {
 				if r := p.find(s, begin.Node); r.Until.Before(w.Until) {
 					p.failf("the window ends at %v, but its record at %v", w.Until, r.Until)
 				}
-				return k.Extensions() >= 2
+				return k.Extensions() >= before+3
 			})
 			r := p.find(s, begin.Node)
 			if r.Owner != taken.Owner || r.Version < taken.Version+2 || !r.Until.After(begin.Until) {
-				p.failf("two extensions made %+v from %+v", r, taken)
+				p.failf("the extensions made %+v from %+v", r, taken)
 			}
 		},
 	}
