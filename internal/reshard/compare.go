@@ -140,12 +140,15 @@ func (mv *move) sameSQL(this, that string) string {
 }
 
 // nextChunk returns the condition for the next rows of a move after a key, and the key with which they end.
+// The end is looked up among all rows of the old table, of which those of the move are an even share. By their
+// class PostgreSQL would read the whole table for each chunk: it takes so few rows to be of one that it sorts them.
 func (m *comparer) nextChunk(
 	ctx context.Context, mv *move, q gorm.ConnPool, last int64,
 ) (where string, end int64, err error) {
 	key := mv.from.side.d.Quote(mv.from.Column)
-	ends, err := numbers(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d AND %[4]s ORDER BY %[1]s "+
-		"LIMIT 1 OFFSET %[5]d", key, mv.from.quoted(), last, mv.belongs, m.Chunk-1))
+	rows := m.Chunk * mv.modulus / mv.from.side.Modulus
+	ends, err := numbers(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d ORDER BY %[1]s LIMIT 1 "+
+		"OFFSET %[4]d", key, mv.from.quoted(), last, rows-1))
 	end = append(ends, math.MaxInt64)[0]
 	return fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, last, end), end, err
 }

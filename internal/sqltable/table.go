@@ -605,9 +605,11 @@ func (t *Table) setUp(ctx context.Context) (err error) {
 		}
 	}
 	if t.spec.Dialect.Embedded {
-		if t.scattered, err = t.inMemory(ctx); err != nil {
-			return t.notAnswered(err)
+		scattered, err := t.inMemory(ctx)
+		if err != nil {
+			return t.notAnswered(err) // A request that was given up may still read the field.
 		}
+		t.scattered = scattered
 	}
 	return t.refuseForgetful(ctx)
 }
