@@ -83,7 +83,7 @@ func (d *Desk) Issue(ctx context.Context, caller Caller, name string, count int6
 	}
 	who := caller.Token.Name()
 	if !caller.Token.Opens(name) {
-		d.log.Warn(Denied.String()+who, "snowflaked: a client may not have IDs of this source", "client", who,
+		d.log.Warn(string(Denied)+who, "snowflaked: a client may not have IDs of this source", "client", who,
 			"source", name)
 		return nil, &Fault{Denied, fmt.Sprintf("the token of %s does not open the source %s", who, name)}
 	}
@@ -93,7 +93,7 @@ func (d *Desk) Issue(ctx context.Context, caller Caller, name string, count int6
 	if err := d.fill(ctx, caller.Client, name, ids); err != nil {
 		fault := explain(ctx, err)
 		if fault.Kind != Canceled && fault.Kind != Deadline {
-			d.log.Warn(fault.Kind.String(), "snowflaked: no IDs could be made", "client", who, "source", name,
+			d.log.Warn(string(fault.Kind), "snowflaked: no IDs could be made", "client", who, "source", name,
 				"error", err)
 		}
 		return nil, fault

@@ -303,7 +303,7 @@ func (c *session) observe(began time.Time, err error) bool {
 	code := "ok"
 	if err != nil {
 		fault := issue.AsFault(err)
-		code = fault.Kind.String()
+		code = string(fault.Kind)
 		c.out.fail(prefix(fault.Kind), fault.Text)
 	}
 	c.server.options.Metrics.Observe(protocol, code, time.Since(began))

@@ -19,45 +19,59 @@ var (
 // in typing, or meant for another version of the service, and both would get something else than they asked
 // for. Messages in JSON have all their fields, also those that are zero.
 func codecs() connect.HandlerOption {
+	binary := codec{"proto", proto.MarshalOptions{}.MarshalAppend, func(text []byte, m proto.Message) error {
+		if err := proto.Unmarshal(text, m); err != nil {
+			return unreadable(m, err)
+		}
+		return known(m.ProtoReflect())
+	}}
+	text := codec{"json", protojson.MarshalOptions{EmitDefaultValues: true}.MarshalAppend,
+		func(text []byte, m proto.Message) error {
+			if len(text) == 0 {
+				return errEmptyJSON
+			}
+			if err := protojson.Unmarshal(text, m); err != nil {
+				return unreadable(m, err)
+			}
+			return nil
+		}}
+	same := text
+	same.name = "json; charset=utf-8"
 	return connect.WithHandlerOptions(
-		connect.WithCodec(binaryCodec{}), connect.WithCodec(jsonCodec{"json"}),
-		connect.WithCodec(jsonCodec{"json; charset=utf-8"}),
-	)
+		connect.WithCodec(binary), connect.WithCodec(text), connect.WithCodec(same))
 }
 
-type binaryCodec struct{}
-
-func (binaryCodec) Name() string   { return "proto" }
-func (binaryCodec) IsBinary() bool { return true }
-
-func (c binaryCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
-
-func (binaryCodec) MarshalAppend(into []byte, message any) ([]byte, error) {
-	m, err := protoOf(message)
-	if err != nil {
-		return nil, err
-	}
-	return proto.MarshalOptions{}.MarshalAppend(into, m)
+// codec is a form of messages. It implements connect.Codec.
+type codec struct {
+	name   string
+	encode func(into []byte, m proto.Message) ([]byte, error)
+	decode func(text []byte, m proto.Message) error
 }
 
-func (binaryCodec) MarshalStable(message any) ([]byte, error) {
-	m, err := protoOf(message)
-	if err != nil {
-		return nil, err
+func (c codec) Name() string { return c.name }
+
+func (c codec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
+
+// MarshalAppend lets Connect use its buffers again.
+func (c codec) MarshalAppend(into []byte, message any) ([]byte, error) {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf(noMessage, message)
 	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	return c.encode(into, m)
 }
 
-func (binaryCodec) Unmarshal(text []byte, message any) error {
-	m, err := protoOf(message)
-	if err != nil {
-		return err
+func (c codec) Unmarshal(text []byte, message any) error {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return fmt.Errorf(noMessage, message)
 	}
-	if err := proto.Unmarshal(text, m); err != nil {
-		return fmt.Errorf("unmarshal into %T: %w", message, err)
-	}
-	return known(m.ProtoReflect())
+	return c.decode(text, m)
 }
+
+func unreadable(m proto.Message, err error) error { return fmt.Errorf("unmarshal into %T: %w", m, err) }
+
+const noMessage = "%T is no message of Protocol Buffers"
 
 // known returns an error if a message, or one inside of it, has fields that its type does not have.
 func known(m protoreflect.Message) (err error) {
@@ -71,43 +85,4 @@ func known(m protoreflect.Message) (err error) {
 		return err == nil
 	})
 	return err
-}
-
-type jsonCodec struct{ name string }
-
-func (c jsonCodec) Name() string { return c.name }
-func (jsonCodec) IsBinary() bool { return false }
-
-func (c jsonCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
-
-func (jsonCodec) MarshalAppend(into []byte, message any) ([]byte, error) {
-	m, err := protoOf(message)
-	if err != nil {
-		return nil, err
-	}
-	return protojson.MarshalOptions{EmitDefaultValues: true}.MarshalAppend(into, m)
-}
-
-func (c jsonCodec) MarshalStable(message any) ([]byte, error) { return c.Marshal(message) }
-
-func (jsonCodec) Unmarshal(text []byte, message any) error {
-	m, err := protoOf(message)
-	if err != nil {
-		return err
-	}
-	if len(text) == 0 {
-		return errEmptyJSON
-	}
-	if err := protojson.Unmarshal(text, m); err != nil {
-		return fmt.Errorf("unmarshal into %T: %w", message, err)
-	}
-	return nil
-}
-
-func protoOf(message any) (proto.Message, error) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("%T is no message of Protocol Buffers", message)
-	}
-	return m, nil
 }

@@ -103,7 +103,7 @@ func connectError(ctx context.Context, err error) error {
 
 // codeOf returns the code of Connect, which has the name of the kind.
 func codeOf(k issue.Kind) (code connect.Code) {
-	if err := code.UnmarshalText([]byte(k.String())); err != nil {
+	if err := code.UnmarshalText([]byte(k)); err != nil {
 		return connect.CodeInternal
 	}
 	return code

@@ -29,16 +29,13 @@ func (o Options) named(next http.Handler) http.Handler {
 	for _, name := range o.Hosts {
 		known[hostOf(name)] = true
 	}
-	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)
 		if ip, err := netip.ParseAddr(host); known[host] || err == nil && ip.Unmap().IsLoopback() {
 			next.ServeHTTP(w, r)
 			return
 		}
-		o.Metrics.Observe("http", "permission_denied", 0)
-		strange := connect.NewError(connect.CodePermissionDenied, errStrangeHost)
-		reject(refuse, w, r, strange, http.StatusForbidden)
+		o.reject(w, r, connect.CodePermissionDenied, errStrangeHost, http.StatusForbidden)
 	})
 }
 

@@ -71,6 +71,8 @@ type Options struct {
 	// Idle is how long a connection may wait for its next request; Slow how long a request may take to
 	// arrive, and an answer to be taken.
 	Idle, Slow time.Duration
+
+	refuse *connect.ErrorWriter
 }
 
 // Server is an http.Server that can end without losing a request. Make one with [New].
@@ -121,6 +123,7 @@ func (o Options) direct(next http.Handler) http.Handler {
 
 // handler returns the handler of everything. Shorten is put around the handlers of Connect.
 func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
+	o.refuse = connect.NewErrorWriter()
 	limits := []connect.HandlerOption{
 		connect.WithReadMaxBytes(o.MaxBody), connect.WithInterceptors(observer(o.Metrics)),
 		connect.WithCompressMinBytes(compressFrom), codecs(),
@@ -178,6 +181,7 @@ func (o Options) probes(mux *http.ServeMux) {
 // Admin returns the server for operators: the probes, the metrics, and the profiles of the process. It asks
 // for neither a token nor a certificate.
 func Admin(o Options) *http.Server {
+	o.refuse = connect.NewErrorWriter()
 	mux := http.NewServeMux()
 	o.probes(mux)
 	mux.Handle("GET /metrics", o.named(o.Metrics.Handler()))
@@ -241,7 +245,6 @@ func callerOf(ctx context.Context) issue.Caller {
 // gate bounds how many requests are worked on, and with them the memory that they need.
 func (o Options) gate(next http.Handler) http.Handler {
 	places := make(chan struct{}, o.MaxRequests)
-	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case places <- struct{}{}:
@@ -250,30 +253,24 @@ func (o Options) gate(next http.Handler) http.Handler {
 			r.Body = &body{http.MaxBytesReader(w, r.Body, int64(o.MaxBody)+maxHeader), w}
 			next.ServeHTTP(w, r)
 		default:
-			o.Metrics.Observe("http", "unavailable", 0)
-			reject(refuse, w, r, connect.NewError(connect.CodeUnavailable, errBusy), http.StatusServiceUnavailable)
+			o.reject(w, r, connect.CodeUnavailable, errBusy, http.StatusServiceUnavailable)
 		}
 	})
 }
 
 // authorized lets only those pass who show a token and a certificate, as far as these are needed.
-func (o Options) authorized(next http.Handler) http.Handler {
-	return o.certified(o.known(next))
-}
+func (o Options) authorized(next http.Handler) http.Handler { return o.certified(o.known(next)) }
 
 func (o Options) certified(next http.Handler) http.Handler {
 	if !o.Certificates {
 		return next
 	}
-	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		o.Metrics.Observe("http", "unauthenticated", 0)
-		missing := connect.NewError(connect.CodeUnauthenticated, errNoCertificate)
-		reject(refuse, w, r, missing, http.StatusUnauthorized)
+		o.reject(w, r, connect.CodeUnauthenticated, errNoCertificate, http.StatusUnauthorized)
 	})
 }
 
@@ -281,27 +278,24 @@ func (o Options) known(next http.Handler) http.Handler {
 	if !o.Tokens.Required() {
 		return next
 	}
-	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token, ok := o.Tokens.Check(access.Bearer(r.Header.Get("Authorization"))); ok {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tokenKey{}, token)))
 			return
 		}
-		o.Metrics.Observe("http", "unauthenticated", 0)
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		reject(refuse, w, r, connect.NewError(connect.CodeUnauthenticated, errNoToken), http.StatusUnauthorized)
+		o.reject(w, r, connect.CodeUnauthenticated, errNoToken, http.StatusUnauthorized)
 	})
 }
 
-// reject answers in the protocol of the request, or in plain text if it has none.
-func reject(
-	refuse *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, err *connect.Error, status int,
-) {
-	if refuse.IsSupported(r) {
-		_ = refuse.Write(w, r, err)
+// reject counts a request that nobody works on, and answers in its protocol, or in plain text if it has none.
+func (o Options) reject(w http.ResponseWriter, r *http.Request, code connect.Code, why error, status int) {
+	o.Metrics.Observe("http", code.String(), 0)
+	if o.refuse.IsSupported(r) {
+		_ = o.refuse.Write(w, r, connect.NewError(code, why))
 		return
 	}
-	say(w, status, err.Message())
+	say(w, status, why.Error())
 }
 
 // crossOrigin lets the pages of other web sites ask, if they are listed. A browser asks first.
