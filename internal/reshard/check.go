@@ -88,6 +88,14 @@ func obstacles(ctx context.Context, t *table) (found []string, err error) {
 		}
 		return found, err
 	}
+	taken, err := d.exists(ctx, d.pool, t.away)
+	if err != nil {
+		return nil, err
+	}
+	if taken {
+		found = append(found, fmt.Sprintf("the table %s has the name that %s will get: give it another one",
+			t.away, t.now))
+	}
 	var own, siblings []string
 	for _, other := range t.side.tables {
 		siblings = append(siblings, strings.ToLower(other.now))
