@@ -39,6 +39,21 @@ func (mv *move) readColumns(ctx context.Context) (err error) {
 // inOne reports whether both tables are in one database.
 func (mv *move) inOne() bool { return mv.old.side.d == mv.fresh.side.d }
 
+// read calls do with where the rows of the old table are read, which is where the copies are written if both
+// are in one database.
+func (mv *move) read(
+	ctx context.Context, h held, q gorm.ConnPool, do func(reader gorm.ConnPool) error,
+) error {
+	d := mv.old.side.d
+	switch {
+	case mv.inOne():
+		return do(q)
+	case h[d] != nil:
+		return do(h[d])
+	}
+	return d.reading(ctx, do)
+}
+
 // compareAll compares all rows of a move with their copies while others write, and lists the keys of those
 // that differ. In one database the server says for which rows that has to be done, so the others do not
 // travel.
@@ -69,7 +84,13 @@ func (mv *move) compareAll(ctx context.Context) error {
 // compareSome does what compareAll says for the rows that meet a condition.
 func (mv *move) compareSome(ctx context.Context, where string) error {
 	s := mv.old.side
-	differ, alone, err := mv.compare(ctx, s.d.pool, mv.fresh.side.d.pool, where)
+	var differ, alone []int64
+	err := mv.fresh.side.d.reading(ctx, func(q gorm.ConnPool) error {
+		return mv.read(ctx, held{}, q, func(reader gorm.ConnPool) (err error) {
+			differ, alone, err = mv.compare(ctx, reader, q, where)
+			return err
+		})
+	})
 	if err == nil {
 		err = mv.refuseStrangers(ctx, alone)
 	}

@@ -18,7 +18,7 @@ func (mv *move) copies(key int64) bool { return int(key&mv.m.Mask)%mv.modulus ==
 
 // copyChunk copies the next rows of a move, and notes that in the same transaction. It returns how many.
 func (mv *move) copyChunk(ctx context.Context) (r record, n int64, err error) {
-	d, src := mv.fresh.side.d, mv.old.side.d
+	d := mv.fresh.side.d
 	err = d.transaction(ctx, func(q gorm.ConnPool) error {
 		if r, err = mv.m.hold(ctx, d, q, mv.id); err != nil {
 			return err
@@ -26,25 +26,11 @@ func (mv *move) copyChunk(ctx context.Context) (r record, n int64, err error) {
 		if r.last == math.MaxInt64 {
 			return nil
 		}
-		reader := q
-		if !mv.inOne() {
-			reader = src.pool
-		}
-		where, end, err := mv.nextChunk(ctx, reader, r.last)
-		if err != nil {
+		end := int64(0)
+		err := mv.read(ctx, held{}, q, func(reader gorm.ConnPool) (err error) {
+			n, end, err = mv.insertAfter(ctx, reader, q, r.last)
 			return err
-		}
-		strangers, err := numbers(ctx, q, "SELECT "+d.Quote(mv.fresh.Column)+" FROM "+mv.fresh.quoted()+" WHERE "+
-			mv.belongs+" AND "+where+" LIMIT 1")
-		if err == nil && len(strangers) > 0 {
-			err = errStranger(mv, strangers[0])
-		}
-		if err == nil {
-			err = mv.insert(ctx, reader, q, where)
-		}
-		if err == nil {
-			n, err = mv.copied(ctx, q, where)
-		}
+		})
 		if err != nil {
 			return err
 		}
@@ -52,6 +38,29 @@ func (mv *move) copyChunk(ctx context.Context) (r record, n int64, err error) {
 		return mv.m.save(ctx, d, q, mv.id, r)
 	})
 	return r, n, err
+}
+
+// insertAfter copies the next rows after a key. It returns how many, and the last key.
+func (mv *move) insertAfter(
+	ctx context.Context, reader, q gorm.ConnPool, last int64,
+) (n, end int64, err error) {
+	d := mv.fresh.side.d
+	where, end, err := mv.nextChunk(ctx, reader, last)
+	if err != nil {
+		return 0, 0, err
+	}
+	strangers, err := numbers(ctx, q, "SELECT "+d.Quote(mv.fresh.Column)+" FROM "+mv.fresh.quoted()+" WHERE "+
+		mv.belongs+" AND "+where+" LIMIT 1")
+	if err == nil && len(strangers) > 0 {
+		err = errStranger(mv, strangers[0])
+	}
+	if err == nil {
+		err = mv.insert(ctx, reader, q, where)
+	}
+	if err == nil {
+		n, err = mv.copied(ctx, q, where)
+	}
+	return n, end, err
 }
 
 // insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy
@@ -214,10 +223,6 @@ func (mv *move) apply(ctx context.Context, h held, keys []int64) (differ []int64
 			if err != nil {
 				return err
 			}
-			reader := q
-			if !mv.inOne() {
-				reader = h.reader(mv.old.side.d)
-			}
 			key := mv.fresh.side.d.Quote(mv.fresh.Column)
 			// The range keeps PostgreSQL from reading the whole table if it knows little about it.
 			where := fmt.Sprintf("%s BETWEEN %d AND %d AND %[1]s IN (%[4]s)", key, some[0], some[len(some)-1],
@@ -227,23 +232,24 @@ func (mv *move) apply(ctx context.Context, h held, keys []int64) (differ []int64
 				err = run(ctx, q, "DELETE FROM "+mv.fresh.quoted()+" WHERE "+mv.belongs+" AND "+where)
 			}
 			if err == nil {
-				err = mv.insert(ctx, reader, q, where)
+				err = mv.read(ctx, h, q, func(reader gorm.ConnPool) error {
+					if err := mv.insert(ctx, reader, q, where); err != nil {
+						return err
+					}
+					found, _, err := mv.compare(ctx, reader, q, where)
+					differ = append(differ, found...)
+					return err
+				})
 			}
 			after := int64(0)
 			if err == nil {
 				after, err = mv.copied(ctx, q, where)
 			}
-			if err != nil {
+			if err != nil || after == before {
 				return err
 			}
-			if r.copied += after - before; after != before {
-				if err := mv.m.save(ctx, mv.fresh.side.d, q, mv.id, r); err != nil {
-					return err
-				}
-			}
-			found, _, err := mv.compare(ctx, reader, q, where)
-			differ = append(differ, found...)
-			return err
+			r.copied += after - before
+			return mv.m.save(ctx, mv.fresh.side.d, q, mv.id, r)
 		})
 		if err != nil {
 			return nil, err

@@ -29,6 +29,7 @@ type database struct {
 	db      *gorm.DB
 	pool    *sql.DB
 	journal string // the quoted name of the journal
+	apart   bool   // another database of the job is beside it
 }
 
 func openDatabase(db *gorm.DB) (*database, error) {
@@ -49,6 +50,17 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 	return tx
 }
 
+// Between two databases, values go as texts, whose form must not depend on the settings of a session: a time
+// without its zone would be another one, and a letter that the character set lacks a question mark. So both
+// sessions are set alike.
+const (
+	setMySQL = "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
+		"@snowflake_results = @@character_set_results, foreign_key_checks = 0, time_zone = '+00:00', " +
+		"character_set_results = utf8mb4"
+	resetMySQL = "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
+		"character_set_results = @snowflake_results"
+)
+
 // onConnection calls do with one connection. On MySQL and MariaDB it checks no foreign key: the rows of two
 // tables do not come in the order in which a foreign key would want them. On PostgreSQL the new tables get
 // theirs later, and on SQLite they have none.
@@ -61,12 +73,11 @@ func (d *database) onConnection(ctx context.Context, do func(c *sql.Conn) error)
 	if d.Kind != dialect.MySQL {
 		return do(c)
 	}
-	err = run(ctx, c, "SET @snowflake_keys = @@foreign_key_checks, foreign_key_checks = 0")
-	if err != nil {
+	if err := run(ctx, c, setMySQL); err != nil {
 		return err
 	}
 	defer func() {
-		if e := run(context.WithoutCancel(ctx), c, "SET foreign_key_checks = @snowflake_keys"); e != nil {
+		if e := run(context.WithoutCancel(ctx), c, resetMySQL); e != nil {
 			// The pool must not give out a connection that checks nothing.
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}
@@ -90,10 +101,26 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 	if err != nil {
 		return err
 	}
-	if err := do(tx); err != nil {
+	if d.Kind == dialect.PostgreSQL && d.apart {
+		// A SELECT would choose what a REPEATABLE READ sees before it has its locks.
+		err = run(ctx, tx, "SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
+			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'")
+	}
+	if err == nil {
+		err = do(tx)
+	}
+	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
+}
+
+// reading calls do with where rows can be read whose values go to another database.
+func (d *database) reading(ctx context.Context, do func(q gorm.ConnPool) error) error {
+	if d.Kind == dialect.SQLite {
+		return do(d.pool) // Nothing is set there, and a transaction might lock the file.
+	}
+	return d.transaction(ctx, do)
 }
 
 // run runs statements one after the other.
@@ -297,7 +324,7 @@ func (d *database) exactly(c column, table string) (read string, isText bool) {
 	case c.kind == "bit" || isBytes(c.kind) || isGeometry(c.kind):
 		return name, false
 	}
-	return "CAST(" + name + " AS CHAR)", true
+	return "CAST(" + name + " AS CHAR CHARACTER SET utf8mb4)", true
 }
 
 // isBytes reports whether a type of MySQL has neither a character set nor a collation.

@@ -164,6 +164,9 @@ func (j *Job) open() (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, d := range m.dbs {
+		d.apart = len(m.dbs) > 1
+	}
 	m.home = m.fresh[0].d
 	m.atomic = len(m.dbs) == 1 && m.home.Kind != dialect.MySQL
 	for _, old := range m.old {
