@@ -259,7 +259,7 @@ func (s Settings) run(
 // job describes a resharding to the machine that does it.
 func (s Settings) job(r *router.Router, c shardmap.Change) *reshard.Job {
 	return &reshard.Job{
-		Name: c.Name, From: c.From, To: c.To, Databases: r.Databases, Tables: r.Tables, Make: r.MakeTables,
+		Name: c.Name, Old: c.From, Fresh: c.To, Databases: r.Databases, Tables: r.Tables, Make: r.MakeTables,
 		Mask: r.Mask, Map: c, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond, Budget: s.Budget,
 	}
 }

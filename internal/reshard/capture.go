@@ -13,21 +13,18 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// capturer lists the keys of rows that are written while a job is under way.
-type capturer struct{ *machine }
-
 // trigger is one of those that list the keys of the rows that are written.
 type trigger struct{ name, create string }
 
 // triggersFor returns the triggers of a table.
-func (m *capturer) triggersFor(s *side, t *table) []trigger {
-	d := s.d
+func triggersFor(t *table) []trigger {
+	s, d := t.side, t.side.d
 	key := d.Quote(t.Column)
 	begin := fmt.Sprintf("%s_%d", s.begin, t.n)
-	into := "INSERT INTO " + d.Quoted(onTable(d, s.keys)) + " (t, k) "
-	list := func(row string) string { return fmt.Sprintf("%sVALUES (%d, %s.%s)", into, t.n, row, key) }
+	insert := "INSERT INTO " + d.Quoted(onTable(d, s.keys)) + " (t, k) "
+	list := func(row string) string { return fmt.Sprintf("%sVALUES (%d, %s.%s)", insert, t.n, row, key) }
 	// A row that gets another key is two rows that have changed.
-	other := fmt.Sprintf("%sSELECT %d, NEW.%s WHERE NEW.%[3]s <> OLD.%[3]s", into, t.n, key)
+	other := fmt.Sprintf("%sSELECT %d, NEW.%s WHERE NEW.%[3]s <> OLD.%[3]s", insert, t.n, key)
 	if d.Kind == dialect.MySQL {
 		// An INSERT that reads a SELECT locks the numbers of the list on MariaDB, as long as the statement runs.
 		other = fmt.Sprintf("IF NEW.%s <> OLD.%[1]s THEN %s; END IF", key, list("NEW"))
@@ -59,7 +56,8 @@ func onTable(d *database, table string) string {
 
 // function is the one that the triggers of a table of PostgreSQL call. It has the rights of its owner,
 // because programs have none on the table of the keys, and finds nothing by a search path of theirs.
-func (m *capturer) function(s *side, t *table) string {
+func functionFor(t *table) string {
+	s := t.side
 	keys, key := s.d.Quoted(s.keys), s.d.Quote(t.Column)
 	if space, _ := splitName(s.keys); space == "" {
 		keys = "%s." + keys
@@ -75,7 +73,7 @@ func (m *capturer) function(s *side, t *table) string {
 
 // capture makes the triggers of an entry that are not there yet. Whoever has written to a table before it has
 // its triggers has ended his transaction by then, because the database makes none meanwhile.
-func (m *capturer) capture(ctx context.Context, s *side) error {
+func (s *side) capture(ctx context.Context) error {
 	d := s.d
 	number := map[dialect.Kind]string{
 		dialect.PostgreSQL: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -87,20 +85,20 @@ func (m *capturer) capture(ctx context.Context, s *side) error {
 	if err := run(ctx, d.pool, create); err != nil {
 		return err
 	}
-	m.reached(stepListed)
+	s.m.reached(stepListed)
 	for _, t := range s.tables {
 		there, err := d.triggersOn(ctx, t.now)
 		if err != nil {
 			return err
 		}
-		for _, trigger := range m.triggersFor(s, t) {
+		for _, trigger := range triggersFor(t) {
 			if slices.Contains(there, trigger.name) {
 				continue
 			}
-			if err := m.makeTrigger(ctx, s, t, trigger); err != nil {
+			if err := s.makeTrigger(ctx, t, trigger); err != nil {
 				return fmt.Errorf("trigger %s on %s: %w", trigger.name, t.now, err)
 			}
-			m.reached(stepCaught)
+			s.m.reached(stepCaught)
 		}
 	}
 	return nil
@@ -108,11 +106,11 @@ func (m *capturer) capture(ctx context.Context, s *side) error {
 
 // makeTrigger makes one trigger, for which the database waits until all transactions have ended that have
 // written to the table. Whoever wants to write then waits behind it, so it waits as briefly as a cutover.
-func (m *capturer) makeTrigger(ctx context.Context, s *side, t *table, made trigger) error {
+func (s *side) makeTrigger(ctx context.Context, t *table, made trigger) error {
 	d := s.d
 	statements := []string{made.create}
 	if d.Kind == dialect.PostgreSQL {
-		function := m.function(s, t)
+		function := functionFor(t)
 		if strings.Contains(function, "%s.") {
 			var schema string
 			err := d.pool.QueryRowContext(ctx, "SELECT quote_ident(nspname) FROM pg_namespace n JOIN pg_class c "+
@@ -124,13 +122,13 @@ func (m *capturer) makeTrigger(ctx context.Context, s *side, t *table, made trig
 		}
 		statements = []string{"LOCK TABLE " + t.quoted() + " IN SHARE ROW EXCLUSIVE MODE", function, made.create}
 	}
-	return m.alter(ctx, t, statements...)
+	return alter(ctx, t, statements...)
 }
 
 // alter changes a table that is in use. It waits for transactions as briefly at a time as a cutover does.
-func (m *capturer) alter(ctx context.Context, t *table, statements ...string) error {
+func alter(ctx context.Context, t *table, statements ...string) error {
 	d := t.side.d
-	return (&locker{m.machine}).patiently(ctx, []*side{t.side}, func() error {
+	return whenFree(ctx, []*side{t.side}, func() error {
 		if d.Kind == dialect.PostgreSQL {
 			return d.transaction(ctx, func(q gorm.ConnPool) error {
 				return run(ctx, q, append([]string{d.shortWait()}, statements...)...)
@@ -144,7 +142,7 @@ func (m *capturer) alter(ctx context.Context, t *table, statements ...string) er
 
 // checkRight refuses a login that may not make triggers, by trying to make one on a table that is not there.
 // The server tells a right that is missing before it tells that.
-func (m *capturer) checkRight(ctx context.Context, s *side) error {
+func (s *side) checkRight(ctx context.Context) error {
 	d := s.d
 	if d.Kind != dialect.MySQL {
 		return nil // PostgreSQL lets the owner do so, which is checked, and SQLite everybody.
@@ -178,10 +176,10 @@ func (m *capturer) checkRight(ctx context.Context, s *side) error {
 }
 
 // release removes the triggers of an entry and the list of its keys.
-func (m *capturer) release(ctx context.Context, s *side) error {
+func (s *side) release(ctx context.Context) error {
 	for _, t := range s.tables {
 		var drops []string
-		for _, trigger := range m.triggersFor(s, t) {
+		for _, trigger := range triggersFor(t) {
 			drops = append(drops, "DROP TRIGGER IF EXISTS "+s.d.Quoted(beside(t.Name, trigger.name)))
 		}
 		if s.d.Kind == dialect.PostgreSQL {
@@ -189,11 +187,11 @@ func (m *capturer) release(ctx context.Context, s *side) error {
 			drops = []string{"DROP FUNCTION IF EXISTS " + function + "() CASCADE"} // with its triggers
 		}
 		for _, drop := range drops {
-			if err := m.alter(ctx, t, drop); err != nil {
+			if err := alter(ctx, t, drop); err != nil {
 				return err
 			}
 		}
-		m.reached(stepDropped)
+		s.m.reached(stepDropped)
 	}
 	return run(ctx, s.d.pool, "DROP TABLE IF EXISTS "+s.d.Quoted(s.keys))
 }
@@ -214,6 +212,9 @@ func (s *side) listedKeys(ctx context.Context, q gorm.ConnPool, limit int) (all 
 	}, fmt.Sprintf("SELECT n, t, k FROM %s ORDER BY n LIMIT %d", s.d.Quoted(s.keys), limit))
 	return all, err
 }
+
+// maxKeys is how many keys a statement lists. From a thousand on, MariaDB makes a table of them.
+const maxKeys = 500
 
 // enlist puts keys into the list, as a trigger would.
 func (s *side) enlist(ctx context.Context, q gorm.ConnPool, t *table, keys []int64) error {

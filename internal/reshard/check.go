@@ -12,18 +12,15 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// checker looks for what a job would lose or change besides rows.
-type checker struct{ *machine }
-
 // check refuses by name what a job would break, and what it could not take along.
-func (m *checker) check(ctx context.Context) error {
+func check(ctx context.Context, m *machine) error {
 	var found []string
-	for _, s := range m.from {
-		if err := (&capturer{m.machine}).checkRight(ctx, s); err != nil {
+	for _, s := range m.old {
+		if err := s.checkRight(ctx); err != nil {
 			return err
 		}
 		for _, t := range s.tables {
-			some, err := m.obstacles(ctx, t)
+			some, err := obstacles(ctx, t)
 			if err != nil {
 				return fmt.Errorf("looking at %s: %w", t.now, err)
 			}
@@ -38,12 +35,12 @@ func (m *checker) check(ctx context.Context) error {
 
 // checkColocated refuses to part rows from those that their keys are like. Keys from when WithShards was
 // smaller may be colocated by the old modulus only.
-func (m *checker) checkColocated(ctx context.Context) error {
+func checkColocated(ctx context.Context, m *machine) error {
 	modulus := 0
-	for _, s := range m.to {
+	for _, s := range m.fresh {
 		modulus = max(modulus, s.Modulus)
 	}
-	for _, s := range m.from {
+	for _, s := range m.old {
 		for _, t := range s.tables {
 			for _, check := range t.Checks[min(1, len(t.Checks)):] {
 				apart, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND "+
@@ -64,8 +61,8 @@ func (m *checker) checkColocated(ctx context.Context) error {
 }
 
 // space estimates how many bytes the copies of all rows take.
-func (m *checker) space(ctx context.Context) (bytes int64, err error) {
-	for _, s := range m.from {
+func space(ctx context.Context, m *machine) (bytes int64, err error) {
+	for _, s := range m.old {
 		for _, t := range s.tables {
 			schema, name := splitName(t.now)
 			query, args := s.d.Bytes(t.quoted(), schema, name)
@@ -82,7 +79,7 @@ func (m *checker) space(ctx context.Context) (bytes int64, err error) {
 }
 
 // obstacles lists what is in the way of a job at one old table.
-func (m *checker) obstacles(ctx context.Context, t *table) (found []string, err error) {
+func obstacles(ctx context.Context, t *table) (found []string, err error) {
 	d := t.side.d
 	there, err := d.exists(ctx, d.pool, t.now)
 	if err != nil || !there {
@@ -91,10 +88,18 @@ func (m *checker) obstacles(ctx context.Context, t *table) (found []string, err 
 		}
 		return found, err
 	}
+	taken, err := d.exists(ctx, d.pool, t.away)
+	if err != nil {
+		return nil, err
+	}
+	if taken {
+		found = append(found, fmt.Sprintf("the table %s has the name that %s will get: give it another one",
+			t.away, t.now))
+	}
 	var own, siblings []string
 	for _, other := range t.side.tables {
 		siblings = append(siblings, strings.ToLower(other.now))
-		for _, trigger := range (&capturer{m.machine}).triggersFor(t.side, other) {
+		for _, trigger := range triggersFor(other) {
 			own = append(own, trigger.name)
 		}
 	}
@@ -185,16 +190,16 @@ func obstacleQueries(kind dialect.Kind) [][2]string {
 }
 
 // dress gives the new tables what the old ones have beside columns and indexes.
-func (m *checker) dress(ctx context.Context) error {
-	for _, s := range m.to {
+func dress(ctx context.Context, m *machine) error {
+	for _, s := range m.fresh {
 		for i, t := range s.tables {
-			from := m.from[0].tables[i]
-			statements, err := from.side.d.finery(ctx, from, t)
+			old := m.old[0].tables[i]
+			statements, err := old.side.d.finery(ctx, old, t)
 			if err != nil {
 				return err
 			}
 			if err := run(ctx, s.d.pool, statements...); err != nil {
-				return fmt.Errorf("%s shall have what %s has: %w", t.Name, from.now, err)
+				return fmt.Errorf("%s shall have what %s has: %w", t.Name, old.now, err)
 			}
 		}
 	}
@@ -203,11 +208,11 @@ func (m *checker) dress(ctx context.Context) error {
 
 // finery returns the statements that give a new table the owner, the rights and the options of an old one.
 // Foreign keys of a new table of PostgreSQL are dropped, until the cutover makes those of the old table.
-func (d *database) finery(ctx context.Context, from, to *table) (statements []string, err error) {
+func (d *database) finery(ctx context.Context, old, fresh *table) (statements []string, err error) {
 	if d.Kind == dialect.SQLite {
 		return nil, nil // It has none of this.
 	}
-	rows, err := d.catalog(ctx, d.pool, from.now, map[dialect.Kind]string{
+	rows, err := d.catalog(ctx, d.pool, old.now, map[dialect.Kind]string{
 		dialect.PostgreSQL: "SELECT format('ALTER TABLE %%s OWNER TO %I', pg_get_userbyid(relowner)) FROM " +
 			"pg_class WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
 			"UNION ALL SELECT format('GRANT %s ON %%s TO %s%s', a.privilege_type, CASE a.grantee " +
@@ -223,28 +228,28 @@ func (d *database) finery(ctx context.Context, from, to *table) (statements []st
 			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + inSchema,
 	})
 	for _, row := range rows {
-		statements = append(statements, strings.ReplaceAll(row[0], "%s", to.quoted()))
+		statements = append(statements, strings.ReplaceAll(row[0], "%s", fresh.quoted()))
 	}
 	if err != nil {
 		return nil, err
 	}
-	there, err := to.side.d.foreignKeys(ctx, to.side.d.pool, to, nil)
+	there, err := fresh.side.d.foreignKeys(ctx, fresh.side.d.pool, fresh, nil)
 	if err != nil {
 		return nil, err
 	}
 	if d.Kind == dialect.PostgreSQL {
 		for _, key := range there {
-			statements = append(statements, "ALTER TABLE "+to.quoted()+" DROP CONSTRAINT "+d.Quote(key[0]))
+			statements = append(statements, "ALTER TABLE "+fresh.quoted()+" DROP CONSTRAINT "+d.Quote(key[0]))
 		}
 		return statements, nil
 	}
-	keys, err := d.foreignKeys(ctx, d.pool, from, to.side)
+	keys, err := d.foreignKeys(ctx, d.pool, old, fresh.side)
 	if err != nil || len(there) > 0 {
 		return statements, err
 	}
 	for i, key := range keys {
-		_, only := splitName(to.Name)
-		statements = append(statements, "ALTER TABLE "+to.quoted()+" ADD CONSTRAINT "+
+		_, only := splitName(fresh.Name)
+		statements = append(statements, "ALTER TABLE "+fresh.quoted()+" ADD CONSTRAINT "+
 			d.Quote(shorten(only, fmt.Sprintf("_fk%d", i)))+" "+key[1])
 	}
 	return statements, nil
@@ -286,11 +291,11 @@ func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, a
 
 // addForeignKeys gives the new tables of PostgreSQL the foreign keys of the old ones. Clean validates them,
 // because that reads both tables.
-func (m *checker) addForeignKeys(ctx context.Context, h held) error {
-	for _, s := range m.to {
+func addForeignKeys(ctx context.Context, m *machine, h held) error {
+	for _, s := range m.fresh {
 		for i, t := range s.tables {
-			from := m.from[0].tables[i]
-			keys, err := from.side.d.foreignKeys(ctx, h.reader(from.side.d), from, s)
+			old := m.old[0].tables[i]
+			keys, err := old.side.d.foreignKeys(ctx, h.reader(old.side.d), old, s)
 			if err != nil {
 				return err
 			}
@@ -316,15 +321,15 @@ func (m *checker) addForeignKeys(ctx context.Context, h held) error {
 
 // validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old
 // ones.
-func (m *checker) validateForeignKeys(ctx context.Context) error {
-	for _, s := range m.to {
+func validateForeignKeys(ctx context.Context, m *machine) error {
+	for _, s := range m.fresh {
 		for i, t := range s.tables {
 			if s.d.Kind != dialect.PostgreSQL {
 				return nil
 			}
-			from := m.from[0].tables[i]
-			names, err := texts(ctx, from.side.d.pool, "SELECT conname FROM pg_constraint WHERE contype = 'f' "+
-				"AND convalidated AND conrelid = to_regclass($1)", from.quoted())
+			old := m.old[0].tables[i]
+			names, err := texts(ctx, old.side.d.pool, "SELECT conname FROM pg_constraint WHERE contype = 'f' "+
+				"AND convalidated AND conrelid = to_regclass($1)", old.quoted())
 			if err != nil {
 				return err
 			}

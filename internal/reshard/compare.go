@@ -14,61 +14,64 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// comparer compares rows with their copies.
-type comparer struct{ *machine }
-
-// A job copies the columns that the table has, which is not what the model may read and write. So rows are
-// read and written by SQL of its own, in a form that no driver rounds or converts.
-
-// column is a column that can be written to.
-type column struct {
-	name string
-	kind string // the type, as the catalog names it
+// readColumns reads the columns of both tables. It refuses a column that the new table lacks.
+func (mv *move) readColumns(ctx context.Context) (err error) {
+	if mv.oldColumns, err = mv.old.side.d.columnsOf(ctx, mv.old.side.d.pool, mv.old.now); err != nil {
+		return err
+	}
+	found, err := mv.fresh.side.d.columnsOf(ctx, mv.fresh.side.d.pool, mv.fresh.Name)
+	mv.freshColumns = nil
+	for _, c := range mv.oldColumns {
+		i := slices.IndexFunc(found, func(o column) bool { return o.name == c.name })
+		if err == nil && i < 0 {
+			err = fmt.Errorf("%w: the table %s has a column %s that the model does not have, and so the new "+
+				"table %s has none: add it to the model, or to the new table as it is in the old one",
+				errs.ErrSharding, mv.old.now, c.name, mv.fresh.Name)
+		}
+		if err != nil {
+			return err
+		}
+		mv.freshColumns = append(mv.freshColumns, found[i])
+	}
+	return err
 }
 
-// readColumns reads the columns of all tables. It refuses a column that the new table lacks.
-func (m *comparer) readColumns(ctx context.Context) error {
-	for _, mv := range m.moves {
-		from, err := mv.from.side.d.columnsOf(ctx, mv.from.side.d.pool, mv.from.now)
-		if err != nil {
-			return err
-		}
-		into, err := mv.to.side.d.columnsOf(ctx, mv.to.side.d.pool, mv.to.Name)
-		if err != nil {
-			return err
-		}
-		mv.columns, mv.into = from, nil
-		for _, c := range from {
-			i := slices.IndexFunc(into, func(o column) bool { return o.name == c.name })
-			if i < 0 {
-				return fmt.Errorf("%w: the table %s has a column %s that the model does not have, and so the new "+
-					"table %s has none: add it to the model, or to the new table as it is in the old one",
-					errs.ErrSharding, mv.from.now, c.name, mv.to.Name)
-			}
-			mv.into = append(mv.into, into[i])
-		}
+// inOne reports whether both tables are in one database.
+func (mv *move) inOne() bool { return mv.old.side.d == mv.fresh.side.d }
+
+// read calls do with where the rows of the old table are read, which is where the copies are written if both
+// are in one database.
+func (mv *move) read(
+	ctx context.Context, h held, q gorm.ConnPool, do func(reader gorm.ConnPool) error,
+) error {
+	d := mv.old.side.d
+	switch {
+	case mv.inOne():
+		return do(q)
+	case h[d] != nil:
+		return do(h[d])
 	}
-	return nil
+	return d.reading(ctx, do)
 }
 
 // compareAll compares all rows of a move with their copies while others write, and lists the keys of those
 // that differ. In one database the server says for which rows that has to be done, so the others do not
 // travel.
-func (m *comparer) compareAll(ctx context.Context, mv *move) error {
-	s := mv.from.side
+func (mv *move) compareAll(ctx context.Context) error {
+	s := mv.old.side
 	if mv.inOne() {
-		differ, err := m.differing(ctx, mv)
+		differ, err := mv.differing(ctx)
 		for some := range slices.Chunk(differ, maxKeys) {
 			if err == nil {
-				err = m.compareSome(ctx, mv, s.d.Quote(mv.from.Column)+" IN ("+list(some)+")")
+				err = mv.compareSome(ctx, s.d.Quote(mv.old.Column)+" IN ("+list(some)+")")
 			}
 		}
 		return err
 	}
 	for last := int64(math.MinInt64); last < math.MaxInt64; {
-		where, end, err := m.nextChunk(ctx, mv, s.d.pool, last)
+		where, end, err := mv.nextChunk(ctx, s.d.pool, last)
 		if err == nil {
-			err = m.compareSome(ctx, mv, where)
+			err = mv.compareSome(ctx, where)
 		}
 		if err != nil {
 			return err
@@ -79,23 +82,29 @@ func (m *comparer) compareAll(ctx context.Context, mv *move) error {
 }
 
 // compareSome does what compareAll says for the rows that meet a condition.
-func (m *comparer) compareSome(ctx context.Context, mv *move, where string) error {
-	s := mv.from.side
-	differ, alone, err := m.compare(ctx, mv, s.d.pool, mv.to.side.d.pool, where)
+func (mv *move) compareSome(ctx context.Context, where string) error {
+	s := mv.old.side
+	var differ, alone []int64
+	err := mv.fresh.side.d.reading(ctx, func(q gorm.ConnPool) error {
+		return mv.read(ctx, held{}, q, func(reader gorm.ConnPool) (err error) {
+			differ, alone, err = mv.compare(ctx, reader, q, where)
+			return err
+		})
+	})
 	if err == nil {
-		err = m.refuseStrangers(ctx, mv, alone)
+		err = mv.refuseStrangers(ctx, alone)
 	}
 	if err == nil {
-		err = s.enlist(ctx, s.d.pool, mv.from, differ)
+		err = s.enlist(ctx, s.d.pool, mv.old, differ)
 	}
 	return err
 }
 
 // differing asks a database for the keys of the rows that differ from their copies in it.
-func (m *comparer) differing(ctx context.Context, mv *move) (differ []int64, err error) {
-	d := mv.to.side.d
-	key := d.Quote(mv.to.Column)
-	for _, one := range [...][2]*table{{mv.from, mv.to}, {mv.to, mv.from}} {
+func (mv *move) differing(ctx context.Context) (differ []int64, err error) {
+	d := mv.fresh.side.d
+	key := d.Quote(mv.fresh.Column)
+	for _, one := range [...][2]*table{{mv.old, mv.fresh}, {mv.fresh, mv.old}} {
 		this, that := one[0].quoted(), one[1].quoted()
 		found, err := numbers(ctx, d.pool, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT "+
 			"EXISTS (SELECT 1 FROM %[4]s WHERE %[4]s.%[2]s = %[1]s.%[2]s AND %[5]s)", this, key, mv.belongs, that,
@@ -111,9 +120,9 @@ func (m *comparer) differing(ctx context.Context, mv *move) (differ []int64, err
 
 // sameSQL is the condition that all columns of two rows are the same, byte for byte, and NULL is a value.
 func (mv *move) sameSQL(this, that string) string {
-	d := mv.to.side.d
+	d := mv.fresh.side.d
 	var same, left, right []string
-	for i, c := range mv.columns {
+	for i, c := range mv.oldColumns {
 		a, b := this+"."+d.Quote(c.name), that+"."+d.Quote(c.name)
 		if d.Kind == dialect.SQLite {
 			// The plus sign removes the affinity of a column, by which a text could be compared as a number.
@@ -121,12 +130,12 @@ func (mv *move) sameSQL(this, that string) string {
 				fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS (+%[2]s)", a, b))
 			continue
 		}
-		if of, _ := d.exactly(c, this); d.Kind == dialect.MySQL {
-			into, _ := d.exactly(mv.into[i], that)
-			same = append(same, fmt.Sprintf("CAST(%s AS BINARY) <=> CAST(%s AS BINARY)", of, into))
+		if one, _ := d.exactly(c, this); d.Kind == dialect.MySQL {
+			other, _ := d.exactly(mv.freshColumns[i], that)
+			same = append(same, fmt.Sprintf("CAST(%s AS BINARY) <=> CAST(%s AS BINARY)", one, other))
 			continue
 		}
-		if c.kind != mv.into[i].kind {
+		if c.kind != mv.freshColumns[i].kind {
 			a, b = a+"::text", b+"::text"
 		}
 		left, right = append(left, a), append(right, b)
@@ -142,13 +151,13 @@ func (mv *move) sameSQL(this, that string) string {
 // nextChunk returns the condition for the next rows of a move after a key, and the key with which they end.
 // The end is looked up among all rows of the old table, of which those of the move are an even share. By their
 // class PostgreSQL would read the whole table for each chunk: it takes so few rows to be of one that it sorts them.
-func (m *comparer) nextChunk(
-	ctx context.Context, mv *move, q gorm.ConnPool, last int64,
+func (mv *move) nextChunk(
+	ctx context.Context, q gorm.ConnPool, last int64,
 ) (where string, end int64, err error) {
-	key := mv.from.side.d.Quote(mv.from.Column)
-	rows := m.Chunk * mv.modulus / mv.from.side.Modulus
+	key := mv.old.side.d.Quote(mv.old.Column)
+	rows := mv.m.Chunk * mv.modulus / mv.old.side.Modulus
 	ends, err := numbers(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d ORDER BY %[1]s LIMIT 1 "+
-		"OFFSET %[4]d", key, mv.from.quoted(), last, rows-1))
+		"OFFSET %[4]d", key, mv.old.quoted(), last, rows-1))
 	end = append(ends, math.MaxInt64)[0]
 	return fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, last, end), end, err
 }
@@ -157,11 +166,11 @@ func (m *comparer) nextChunk(
 // the job. It would be removed as an outdated copy. If its key is in the list, a program has written to the
 // row in the old table. If not, it can also be the copy of a row that has vanished without a trigger. So the
 // rows are counted then: the journal says how many the job has put there.
-func (m *comparer) refuseStrangers(ctx context.Context, mv *move, alone []int64) error {
-	s, d := mv.from.side, mv.to.side.d
+func (mv *move) refuseStrangers(ctx context.Context, alone []int64) error {
+	s, d := mv.old.side, mv.fresh.side.d
 	for some := range slices.Chunk(alone, maxKeys) {
 		listed, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT k FROM %s WHERE t = %d AND k IN (%s)",
-			s.d.Quoted(s.keys), mv.from.n, list(some)))
+			s.d.Quoted(s.keys), mv.old.n, list(some)))
 		if err != nil {
 			return err
 		}
@@ -170,11 +179,11 @@ func (m *comparer) refuseStrangers(ctx context.Context, mv *move, alone []int64)
 			continue
 		}
 		return d.transaction(ctx, func(q gorm.ConnPool) error {
-			r, err := m.hold(ctx, d, q, mv.id)
+			r, err := mv.m.hold(ctx, d, q, mv.id)
 			if err != nil {
 				return err
 			}
-			rows, err := (&copier{m.machine}).copied(ctx, mv, q, "1 = 1")
+			rows, err := mv.copied(ctx, q, "1 = 1")
 			if err == nil && rows > r.copied {
 				err = errStranger(mv, some[n])
 			}
@@ -184,26 +193,20 @@ func (m *comparer) refuseStrangers(ctx context.Context, mv *move, alone []int64)
 	return nil
 }
 
-// isBytes reports whether a type of MySQL has neither a character set nor a collation.
-func isBytes(kind string) bool {
-	switch kind {
-	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
-		return true
-	}
-	return false
+// copied counts the copies that meet a condition.
+func (mv *move) copied(ctx context.Context, q gorm.ConnPool, where string) (int64, error) {
+	return number(ctx, q, "SELECT COUNT(*) FROM "+mv.fresh.quoted()+" WHERE "+mv.belongs+" AND "+where)
 }
 
-func isGeometry(kind string) bool {
-	switch kind {
-	case "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-		"geometrycollection", "geomcollection":
-		return true
-	}
-	return false
+// errStranger is the error of a row in a new table that the job has not put there.
+func errStranger(mv *move, key int64) error {
+	return fmt.Errorf("%w: the table %s has a row with %s = %d that somebody has written to it before the "+
+		"cutover, when programs use %s: store the row by the router if it is wanted, delete it from %[2]s, and "+
+		"call this again", errs.ErrSharding, mv.fresh.Name, mv.fresh.Column, key, mv.old.now)
 }
 
-// row is a row as it is copied to another database. Its values are numbers, text, bytes or nil.
-type row struct {
+// tuple is a row as it is copied to another database. Its values are numbers, text, bytes or nil.
+type tuple struct {
 	key    int64
 	values []any
 }
@@ -217,14 +220,14 @@ func plain(value any) any {
 	return value
 }
 
-func (r row) equals(other row) bool {
+func (r tuple) equals(other tuple) bool {
 	return r.key == other.key && slices.EqualFunc(r.values, other.values, func(a, b any) bool {
 		return plain(a) == plain(b)
 	})
 }
 
 // image is equal for equal rows only.
-func (r row) image() string {
+func (r tuple) image() string {
 	var b strings.Builder
 	for _, value := range r.values {
 		text := fmt.Sprint(plain(value))
@@ -234,13 +237,13 @@ func (r row) image() string {
 }
 
 // readRows reads rows of a table that meet a condition, in the order of their keys.
-func (m *comparer) readRows(
-	ctx context.Context, mv *move, t *table, q gorm.ConnPool, where string,
-) (all []row, err error) {
+func (mv *move) readRows(
+	ctx context.Context, t *table, q gorm.ConnPool, where string,
+) (all []tuple, err error) {
 	d := t.side.d
-	columns := mv.columns
-	if t == mv.to {
-		columns = mv.into
+	columns := mv.oldColumns
+	if t == mv.fresh {
+		columns = mv.freshColumns
 	}
 	read := []string{d.Quote(t.Column)}
 	isText := make([]bool, len(columns))
@@ -250,12 +253,12 @@ func (m *comparer) readRows(
 		read = append(read, expression)
 	}
 	err = each(ctx, q, func(rows *sql.Rows) error {
-		r := row{values: make([]any, len(columns))}
-		into := []any{&r.key}
+		r := tuple{values: make([]any, len(columns))}
+		cells := []any{&r.key}
 		for i := range r.values {
-			into = append(into, &r.values[i])
+			cells = append(cells, &r.values[i])
 		}
-		if err := rows.Scan(into...); err != nil {
+		if err := rows.Scan(cells...); err != nil {
 			return err
 		}
 		for i, value := range r.values {
@@ -271,19 +274,19 @@ func (m *comparer) readRows(
 
 // compare compares the rows that meet a condition with their copies. It returns the keys of those that
 // differ, and those of rows that only the new table has.
-func (m *comparer) compare(
-	ctx context.Context, mv *move, reader, q gorm.ConnPool, where string,
+func (mv *move) compare(
+	ctx context.Context, reader, q gorm.ConnPool, where string,
 ) (differ, alone []int64, err error) {
-	rows, err := m.readRows(ctx, mv, mv.from, reader, where)
+	rows, err := mv.readRows(ctx, mv.old, reader, where)
 	if err != nil {
 		return nil, nil, err
 	}
-	copies, err := m.readRows(ctx, mv, mv.to, q, where)
+	copies, err := mv.readRows(ctx, mv.fresh, q, where)
 	if err != nil {
 		return nil, nil, err
 	}
 	count := map[int64]map[string]int{} // rows less copies, by key and image
-	add := func(r row, n int) {
+	add := func(r tuple, n int) {
 		if count[r.key] == nil {
 			count[r.key] = map[string]int{}
 		}

@@ -19,10 +19,10 @@ type cutter struct{ *machine }
 
 // cutover makes the new tables the valid ones, or leaves everything as it was. It returns for how long nobody
 // could write.
-func (m *cutter) cutover(ctx context.Context) (stopped time.Duration, err error) {
+func (m cutter) cutover(ctx context.Context) (stopped time.Duration, err error) {
 	begun, err := m.locate(ctx)
 	if err == nil && !begun {
-		err = (&checker{m.machine}).check(ctx) // Copying may have taken hours.
+		err = check(ctx, m.machine) // Copying may have taken hours.
 	}
 	if err != nil {
 		return 0, err
@@ -37,7 +37,7 @@ func (m *cutter) cutover(ctx context.Context) (stopped time.Duration, err error)
 		m.reached(stepClosed)
 	}
 	if err == nil {
-		stopped, err = (&locker{m.machine}).locked(ctx, func(h held) error { return m.cut(ctx, h) })
+		stopped, err = locked(ctx, m.machine, func(h held) error { return m.cut(ctx, h) })
 	}
 	m.reached(stepCut)
 	if m.atomic {
@@ -56,7 +56,7 @@ func (m *cutter) cutover(ctx context.Context) (stopped time.Duration, err error)
 }
 
 // cut is what a cutover does under the lock.
-func (m *cutter) cut(ctx context.Context, h held) error {
+func (m cutter) cut(ctx context.Context, h held) error {
 	err := h.write(ctx, m.home, func(q gorm.ConnPool) error {
 		_, err := m.hold(ctx, m.home, q, m.id())
 		return err
@@ -69,7 +69,7 @@ func (m *cutter) cut(ctx context.Context, h held) error {
 		return err
 	}
 	m.reached(stepSettled)
-	for _, s := range m.from {
+	for _, s := range m.old {
 		for _, t := range s.tables {
 			if err := m.rename(ctx, h[s.d], t, t.away); err != nil {
 				return err
@@ -90,21 +90,21 @@ func (m *cutter) cut(ctx context.Context, h held) error {
 }
 
 // settle copies and compares what is listed, while nobody can add to that.
-func (m *cutter) settle(ctx context.Context, h held) error {
+func (m cutter) settle(ctx context.Context, h held) error {
 	for _, mv := range m.moves {
-		columns, err := mv.from.side.d.columnsOf(ctx, h[mv.from.side.d], mv.from.now)
-		if err == nil && !slices.Equal(columns, mv.columns) {
+		columns, err := mv.old.side.d.columnsOf(ctx, h[mv.old.side.d], mv.old.now)
+		if err == nil && !slices.Equal(columns, mv.oldColumns) {
 			err = fmt.Errorf("%w: somebody has changed the columns of %s meanwhile: call the step again",
-				errs.ErrSharding, mv.from.now)
+				errs.ErrSharding, mv.old.now)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, s := range m.from {
+	for _, s := range m.old {
 		// What differs in one round has had a copy in its way that is right by the next one.
 		for round := 0; ; round++ {
-			n, differ, err := (&copier{m.machine}).drain(ctx, s, h, maxRound*m.Chunk)
+			n, differ, err := s.drain(ctx, h, maxRound*m.Chunk)
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func (m *cutter) settle(ctx context.Context, h held) error {
 		}
 	}
 	if m.home.Kind == dialect.PostgreSQL {
-		if err := (&checker{m.machine}).addForeignKeys(ctx, h); err != nil {
+		if err := addForeignKeys(ctx, m.machine, h); err != nil {
 			return err
 		}
 	}
@@ -128,10 +128,10 @@ func (m *cutter) settle(ctx context.Context, h held) error {
 // testify finds out what no trigger has seen: whether somebody has emptied an old table, which takes as long
 // for many rows as for few, unless all witnesses were written to. On SQLite a row may have replaced another
 // one, so its rows are counted.
-func (m *cutter) testify(ctx context.Context, h held) error {
-	for n, first := range m.from[0].tables {
+func (m cutter) testify(ctx context.Context, h held) error {
+	for n, first := range m.old[0].tables {
 		counted := false
-		for _, s := range m.from {
+		for _, s := range m.old {
 			t := s.tables[n]
 			if len(t.witnesses) == 0 {
 				counted = true
@@ -148,11 +148,11 @@ func (m *cutter) testify(ctx context.Context, h held) error {
 		if !counted {
 			continue
 		}
-		rows, err := m.count(ctx, h, m.from, n)
+		rows, err := m.count(ctx, h, m.old, n)
 		if err != nil {
 			return err
 		}
-		copies, err := m.count(ctx, h, m.to, n)
+		copies, err := m.count(ctx, h, m.fresh, n)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (m *cutter) testify(ctx context.Context, h held) error {
 const maxRounds = 1000
 
 // count counts the rows of the tables of one model.
-func (m *cutter) count(ctx context.Context, h held, sides []*side, n int) (all int64, err error) {
+func (m cutter) count(ctx context.Context, h held, sides []*side, n int) (all int64, err error) {
 	for _, s := range sides {
 		rows, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+s.tables[n].quoted())
 		if err != nil {
@@ -179,7 +179,7 @@ func (m *cutter) count(ctx context.Context, h held, sides []*side, n int) (all i
 }
 
 // rename gives an old table another name, if it has another one.
-func (m *cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name string) error {
+func (m cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name string) error {
 	if t.now == name {
 		return nil
 	}
@@ -202,12 +202,12 @@ func (m *cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name str
 }
 
 // retreat gives the old tables their names back, and opens their entries. These are still valid.
-func (m *cutter) retreat(ctx context.Context) error {
+func (m cutter) retreat(ctx context.Context) error {
 	err := m.fenced(ctx, func(h held) error {
 		if _, err := m.locate(ctx); err != nil {
 			return err
 		}
-		for _, s := range m.from {
+		for _, s := range m.old {
 			for _, t := range s.tables {
 				if err := m.rename(ctx, h[s.d], t, t.Name); err != nil {
 					return err
@@ -223,7 +223,7 @@ func (m *cutter) retreat(ctx context.Context) error {
 }
 
 // finish ends a cutover whose tables are all renamed.
-func (m *cutter) finish(ctx context.Context) error {
+func (m cutter) finish(ctx context.Context) error {
 	current, err := m.phaseNow(ctx)
 	if err != nil || current == phaseCut {
 		return err

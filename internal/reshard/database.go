@@ -2,8 +2,10 @@ package reshard
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,6 +18,10 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// journalTable is in every database that has new tables. It has one row for each move into them, and in the
+// database of the first entry one for the job.
+const journalTable = "snowflake_copies"
+
 // database is one of the databases of a job. Its statements go to the pool itself and past GORM, so no
 // callback, no replica and no prepared statement comes in between.
 type database struct {
@@ -23,6 +29,7 @@ type database struct {
 	db      *gorm.DB
 	pool    *sql.DB
 	journal string // the quoted name of the journal
+	apart   bool   // another database of the job is beside it
 }
 
 func openDatabase(db *gorm.DB) (*database, error) {
@@ -43,6 +50,17 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 	return tx
 }
 
+// Between two databases, values go as texts, whose form must not depend on the settings of a session: a time
+// without its zone would be another one, and a letter that the character set lacks a question mark. So both
+// sessions are set alike.
+const (
+	setMySQL = "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
+		"@snowflake_results = @@character_set_results, foreign_key_checks = 0, time_zone = '+00:00', " +
+		"character_set_results = utf8mb4"
+	resetMySQL = "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
+		"character_set_results = @snowflake_results"
+)
+
 // onConnection calls do with one connection. On MySQL and MariaDB it checks no foreign key: the rows of two
 // tables do not come in the order in which a foreign key would want them. On PostgreSQL the new tables get
 // theirs later, and on SQLite they have none.
@@ -55,12 +73,11 @@ func (d *database) onConnection(ctx context.Context, do func(c *sql.Conn) error)
 	if d.Kind != dialect.MySQL {
 		return do(c)
 	}
-	err = run(ctx, c, "SET @snowflake_keys = @@foreign_key_checks, foreign_key_checks = 0")
-	if err != nil {
+	if err := run(ctx, c, setMySQL); err != nil {
 		return err
 	}
 	defer func() {
-		if e := run(context.WithoutCancel(ctx), c, "SET foreign_key_checks = @snowflake_keys"); e != nil {
+		if e := run(context.WithoutCancel(ctx), c, resetMySQL); e != nil {
 			// The pool must not give out a connection that checks nothing.
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}
@@ -84,10 +101,26 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 	if err != nil {
 		return err
 	}
-	if err := do(tx); err != nil {
+	if d.Kind == dialect.PostgreSQL && d.apart {
+		// A SELECT would choose what a REPEATABLE READ sees before it has its locks.
+		err = run(ctx, tx, "SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
+			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'")
+	}
+	if err == nil {
+		err = do(tx)
+	}
+	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
+}
+
+// reading calls do with where rows can be read whose values go to another database.
+func (d *database) reading(ctx context.Context, do func(q gorm.ConnPool) error) error {
+	if d.Kind == dialect.SQLite {
+		return do(d.pool) // Nothing is set there, and a transaction might lock the file.
+	}
+	return d.transaction(ctx, do)
 }
 
 // run runs statements one after the other.
@@ -131,11 +164,11 @@ func texts(ctx context.Context, q gorm.ConnPool, query string, args ...any) (lis
 		if err != nil {
 			return err
 		}
-		row, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		row, cells := make([]sql.NullString, len(columns)), make([]any, len(columns))
 		for i := range row {
-			into[i] = &row[i]
+			cells[i] = &row[i]
 		}
-		err = rows.Scan(into...)
+		err = rows.Scan(cells...)
 		line := make([]string, len(columns))
 		for i := range row {
 			line[i] = row[i].String
@@ -167,6 +200,25 @@ func beside(table, name string) string {
 		return space + "." + name
 	}
 	return name
+}
+
+// maxName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
+const maxName = 63
+
+// awayName is what an old table is called after the cutover.
+func awayName(table string) string {
+	_, name := splitName(table)
+	return beside(table, shorten(name, "_away"))
+}
+
+// shorten puts an end behind a name. If that is too long, the middle makes way for a digest of the whole.
+func shorten(name, end string) string {
+	if len(name)+len(end) <= maxName {
+		return name + end
+	}
+	sum := sha256.Sum256([]byte(name))
+	end = "_" + hex.EncodeToString(sum[:4]) + end
+	return name[:maxName-len(end)] + end
 }
 
 // list writes numbers as SQL.
@@ -228,6 +280,15 @@ func (d *database) triggersOn(ctx context.Context, table string) (names []string
 	return names, err
 }
 
+// A job copies the columns that the table has, which is not what the model may read and write. So rows are
+// read and written by SQL of its own, in a form that no driver rounds or converts.
+
+// column is a column that can be written to.
+type column struct {
+	name string
+	kind string // the type, as the catalog names it
+}
+
 // columnsOf reads the columns of a table from the catalog, without those that the database computes.
 func (d *database) columnsOf(
 	ctx context.Context, q gorm.ConnPool, table string,
@@ -263,8 +324,35 @@ func (d *database) exactly(c column, table string) (read string, isText bool) {
 	case c.kind == "bit" || isBytes(c.kind) || isGeometry(c.kind):
 		return name, false
 	}
-	return "CAST(" + name + " AS CHAR)", true
+	return "CAST(" + name + " AS CHAR CHARACTER SET utf8mb4)", true
 }
+
+// isBytes reports whether a type of MySQL has neither a character set nor a collation.
+func isBytes(kind string) bool {
+	switch kind {
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return true
+	}
+	return false
+}
+
+func isGeometry(kind string) bool {
+	switch kind {
+	case "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+		"geometrycollection", "geomcollection":
+		return true
+	}
+	return false
+}
+
+// lockWait is how long one try waits for a lock. Whoever writes to the table meanwhile waits behind it, so
+// between two tries there is as much time for writes.
+const lockWait = 50 * time.Millisecond
+
+// refused is the error of a lock that could not be had in time.
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
 
 // shortWait bounds how long a transaction of PostgreSQL waits for each lock.
 func (d *database) shortWait() string {
@@ -311,4 +399,38 @@ func (d *database) impatiently(ctx context.Context, c *sql.Conn, do func() error
 		}
 	}
 	return errors.Join(err, killed)
+}
+
+// inTheWay says whose transactions are open, as far as the login may know it.
+func (d *database) inTheWay(ctx context.Context, quoted []string) string {
+	var query string
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		var tables []string
+		for _, name := range quoted {
+			tables = append(tables, "to_regclass('"+strings.ReplaceAll(name, "'", "''")+"')")
+		}
+		query = "SELECT concat('process ', pid, ' of ', usename, ' (', nullif(application_name, ''), '), in a " +
+			"transaction since ', xact_start) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND pid IN " +
+			"(SELECT pid FROM pg_locks WHERE granted AND relation IN (" + strings.Join(tables, ", ") + ")) " +
+			"ORDER BY xact_start LIMIT 3"
+	case dialect.MySQL:
+		query = "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started) " +
+			"FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> connection_id() " +
+			"ORDER BY trx_started LIMIT 3"
+	default:
+		return "It is one of another connection to the file"
+	}
+	rows, err := texts(ctx, d.pool, query)
+	if err != nil {
+		return "A login with the right PROCESS finds it in information_schema.innodb_trx"
+	}
+	if len(rows) == 0 {
+		return "It has ended by now"
+	}
+	var found []string
+	for _, row := range rows {
+		found = append(found, row[0])
+	}
+	return "In the way is " + strings.Join(found, ", or ")
 }

@@ -23,10 +23,8 @@ package reshard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -41,8 +39,8 @@ import (
 type Job struct {
 	// Name tells the job from every other one in its databases, of before and of later. It has at most 20
 	// letters, digits and underscores, because names of triggers begin with it.
-	Name     string
-	From, To []shardmap.Entry
+	Name       string
+	Old, Fresh []shardmap.Entry
 	// Databases are those that the entries have numbers of.
 	Databases []*gorm.DB
 	// Tables returns the tables of an entry, those of the same models in the same order for all entries. The
@@ -67,7 +65,7 @@ type Job struct {
 type Map interface {
 	// Close keeps statements from the entries of the job until Open.
 	Close(ctx context.Context) error
-	// Replace replaces the entries of From by those of To. If the cutover is one transaction, tx is that
+	// Replace replaces the entries of Old by those of Fresh. If the cutover is one transaction, tx is that
 	// transaction, and the entries are not closed. Otherwise tx is nil.
 	Replace(ctx context.Context, tx *gorm.DB) error
 	// Open lets statements go on, by the entries that are there.
@@ -93,17 +91,18 @@ const (
 // machine is a job with its databases open.
 type machine struct {
 	*Job
-	home     *database   // of To[0], whose journal has the phase of the job
-	dbs      []*database // all of them, each once
-	from, to []*side
-	moves    []*move
-	owner    int64
-	atomic   bool // the cutover is one transaction
+	home       *database   // of Fresh[0], whose journal has the phase of the job
+	dbs        []*database // all of them, each once
+	old, fresh []*side
+	moves      []*move
+	owner      int64
+	atomic     bool // the cutover is one transaction
 }
 
 // side is an entry.
 type side struct {
 	shardmap.Entry
+	m      *machine
 	d      *database
 	tables []*table
 	begin  string // of the names of all that the job makes beside the tables
@@ -125,13 +124,22 @@ type table struct {
 
 func (t *table) quoted() string { return t.side.d.Quoted(t.now) }
 
+// quotedTables returns the names of all tables of an entry.
+func quotedTables(s *side) (names []string) {
+	for _, t := range s.tables {
+		names = append(names, t.quoted())
+	}
+	return names
+}
+
 // move is the copying of those rows of an old table that belong in a new one.
 type move struct {
-	from, to         *table
-	id               string // in the journal
-	residue, modulus int    // the class of these rows
-	belongs          string // the condition that a row of one of the tables is one of these
-	columns, into    []column
+	m                        *machine
+	old, fresh               *table
+	id                       string // in the journal
+	residue, modulus         int    // the class of these rows
+	belongs                  string // the condition that a row of one of the tables is one of these
+	oldColumns, freshColumns []column
 }
 
 // open opens the databases of a job.
@@ -149,30 +157,28 @@ func (j *Job) open() (*machine, error) {
 	if j.reached == nil {
 		j.reached = func(step) {}
 	}
-	for _, part := range [...]struct {
-		entries []shardmap.Entry
-		sides   *[]*side
-	}{{j.To, &m.to}, {j.From, &m.from}} {
-		for i, e := range part.entries {
-			s, err := m.openSide(e, i)
-			if err != nil {
-				return nil, err
-			}
-			*part.sides = append(*part.sides, s)
-		}
+	var err error
+	if m.fresh, err = j.openSides(m, j.Fresh); err == nil {
+		m.old, err = j.openSides(m, j.Old)
 	}
-	m.home = m.to[0].d
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range m.dbs {
+		d.apart = len(m.dbs) > 1
+	}
+	m.home = m.fresh[0].d
 	m.atomic = len(m.dbs) == 1 && m.home.Kind != dialect.MySQL
-	for _, from := range m.from {
-		for _, to := range m.to {
-			finer := to
-			if from.Modulus > to.Modulus {
-				finer = from
+	for _, old := range m.old {
+		for _, fresh := range m.fresh {
+			finer := fresh
+			if old.Modulus > fresh.Modulus {
+				finer = old
 			}
-			for i, t := range from.tables {
-				m.moves = append(m.moves, &move{from: t, to: to.tables[i], residue: finer.Residue,
+			for i, t := range old.tables {
+				m.moves = append(m.moves, &move{m: m, old: t, fresh: fresh.tables[i], residue: finer.Residue,
 					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1),
-					belongs: fmt.Sprintf("(%s & %d) %% %d = %d", from.d.Quote(t.Column), j.Mask, finer.Modulus,
+					belongs: fmt.Sprintf("(%s & %d) %% %d = %d", old.d.Quote(t.Column), j.Mask, finer.Modulus,
 						finer.Residue)})
 			}
 		}
@@ -180,12 +186,23 @@ func (j *Job) open() (*machine, error) {
 	return m, nil
 }
 
-func (m *machine) openSide(e shardmap.Entry, i int) (*side, error) {
+func (j *Job) openSides(m *machine, entries []shardmap.Entry) (all []*side, err error) {
+	for i, e := range entries {
+		s, err := j.openSide(m, e, i)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (j *Job) openSide(m *machine, e shardmap.Entry, i int) (*side, error) {
 	if e.Database >= len(m.Databases) {
 		return nil, fmt.Errorf("%w: shard %s is in database %d, and this router has %d", errs.ErrSharding,
 			e.Class, e.Database, len(m.Databases))
 	}
-	s := &side{Entry: e, begin: fmt.Sprintf("snowflake_%s_%d", m.Name, i)}
+	s := &side{Entry: e, m: m, begin: fmt.Sprintf("snowflake_%s_%d", m.Name, i)}
 	for _, d := range m.dbs {
 		if d.db.ConnPool == m.Databases[e.Database].ConnPool {
 			s.d = d
@@ -213,232 +230,6 @@ func (m *machine) openSide(e shardmap.Entry, i int) (*side, error) {
 	}
 	s.keys = beside(s.tables[0].Name, s.begin+"_keys")
 	return s, nil
-}
-
-// Run does the job to the end of its cutover, from wherever it stands. It returns how long writes to the
-// shards had to wait at the most.
-func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
-	m, err := j.open()
-	if err != nil {
-		return 0, err
-	}
-	current, err := m.phaseNow(ctx)
-	if err == nil && current == "" { // Nothing is made yet, not even the journal.
-		err = (&checker{m}).check(ctx)
-	}
-	if err == nil {
-		current, err = m.take(ctx)
-	}
-	m.reached(stepTaken)
-	if err != nil {
-		return 0, m.failed("beginning", err)
-	}
-	switch current {
-	case phaseDropping:
-		return 0, fmt.Errorf("%w: job %s is being dropped: call Drop again", errs.ErrSharding, m.Name)
-	case phaseReplacing, phaseCut:
-		return 0, m.failed("ending the cutover", (&cutter{m}).finish(ctx))
-	}
-	if err := m.prepare(ctx); err != nil {
-		return 0, m.failed("preparing", err)
-	}
-	if err := (&copier{m}).copyAll(ctx); err != nil {
-		return 0, m.failed("copying", err)
-	}
-	for range maxCutovers {
-		if err = (&copier{m}).approach(ctx); err == nil {
-			stopped, err = (&cutter{m}).cutover(ctx)
-		}
-		if !errors.Is(err, errUnseen) {
-			break
-		}
-	}
-	return stopped, m.failed("cutting over", err)
-}
-
-// maxCutovers is how often a cutover is tried while rows are written that no trigger sees.
-const maxCutovers = 3
-
-// failed says which job an error is of.
-func (m *machine) failed(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if dialect.Missing(err) && !errors.Is(err, errs.ErrSharding) {
-		err = fmt.Errorf("%w: a table is gone, which happens when another process goes on with the job: look at "+
-			"its state, and call the step again: %w", errs.ErrSharding, err)
-	}
-	return fmt.Errorf("snowflakeplugin: reshard %s: %s: %w", m.Name, doing, err)
-}
-
-// Check refuses what Run would refuse, reports how much space the copies need, and makes nothing.
-func (j *Job) Check(ctx context.Context) error {
-	m, err := j.open()
-	if err == nil {
-		err = (&checker{m}).checkColocated(ctx)
-	}
-	if err == nil {
-		err = (&checker{m}).check(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	bytes, err := (&checker{m}).space(ctx)
-	if err == nil {
-		m.Progress(Progress{Step: "check", Bytes: bytes})
-	}
-	return err
-}
-
-// prepare brings a job to where rows can be copied.
-func (m *machine) prepare(ctx context.Context) error {
-	begun, err := m.locate(ctx)
-	if err != nil {
-		return err
-	}
-	if !begun {
-		if err := (&checker{m}).check(ctx); err != nil {
-			return err
-		}
-		for _, s := range m.to {
-			if err := m.Make(ctx, s.Entry); err != nil {
-				return err
-			}
-		}
-		m.reached(stepMade)
-	}
-	if err := (&comparer{m}).readColumns(ctx); err != nil || begun {
-		return err
-	}
-	if err := (&checker{m}).dress(ctx); err != nil {
-		return err
-	}
-	for _, s := range m.from {
-		if err := (&capturer{m}).capture(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// locate finds out what the old tables are called, and whether one of them was renamed already.
-func (m *machine) locate(ctx context.Context) (begun bool, err error) {
-	for _, s := range m.from {
-		for _, t := range s.tables {
-			gone, err := s.d.exists(ctx, s.d.pool, t.away)
-			if err != nil {
-				return false, err
-			}
-			if t.now = t.Name; gone {
-				t.now, begun = t.away, true
-			}
-		}
-	}
-	return begun, nil
-}
-
-// Drop ends a job before its cutover, and removes all that it has made.
-func (j *Job) Drop(ctx context.Context) error {
-	m, err := j.open()
-	if err != nil {
-		return err
-	}
-	current, err := m.take(ctx)
-	if err == nil && (current == phaseReplacing || current == phaseCut) {
-		err = fmt.Errorf("%w: the cutover is over, so the way back is another job", errs.ErrSharding)
-	}
-	if err == nil {
-		err = m.note(ctx, phaseDropping)
-	}
-	if err == nil {
-		err = (&cutter{m}).retreat(ctx)
-	}
-	if err == nil {
-		err = m.end(ctx, m.to)
-	}
-	return m.failed("dropping", err)
-}
-
-// end drops tables that nobody reads, removes what the job has made beside them, and forgets the job.
-func (m *machine) end(ctx context.Context, sides []*side) error {
-	err := m.fenced(ctx, func(h held) error { return m.dropTables(ctx, h, sides) })
-	for _, s := range m.from {
-		if err == nil {
-			err = (&capturer{m}).release(ctx, s)
-		}
-	}
-	if err == nil {
-		err = m.forget(ctx)
-	}
-	return err
-}
-
-// Clean drops the old tables after the cutover, and forgets the job.
-func (j *Job) Clean(ctx context.Context) error {
-	m, err := j.open()
-	if err != nil {
-		return err
-	}
-	current, err := m.phaseNow(ctx)
-	switch {
-	case err != nil:
-		return m.failed("cleaning", err)
-	case current == "":
-		return nil
-	case current != phaseCut:
-		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding,
-			m.Name)
-	}
-	_, err = m.take(ctx)
-	for _, s := range m.from {
-		for _, t := range s.tables {
-			t.now = t.away
-		}
-		if err == nil {
-			err = m.checkLate(ctx, s)
-		}
-	}
-	if err == nil {
-		err = (&checker{m}).validateForeignKeys(ctx)
-	}
-	if err == nil {
-		err = m.end(ctx, m.from)
-	}
-	return m.failed("cleaning", err)
-}
-
-// checkLate refuses to drop a table that somebody has written to under its new name.
-func (m *machine) checkLate(ctx context.Context, s *side) error {
-	there, err := s.d.exists(ctx, s.d.pool, s.keys)
-	if err != nil || !there {
-		return err
-	}
-	late, err := number(ctx, s.d.pool, "SELECT COUNT(*) FROM "+s.d.Quoted(s.keys))
-	if err == nil && late > 0 {
-		err = fmt.Errorf("%w: %d writes to the old tables came after the cutover, whose keys are in %s: move "+
-			"these rows by hand, and empty that table", errs.ErrSharding, late, s.keys)
-	}
-	return err
-}
-
-// dropTables drops the tables of some entries that are there, whatever foreign keys they have to each other.
-func (m *machine) dropTables(ctx context.Context, h held, sides []*side) error {
-	for _, s := range sides {
-		var names []string
-		for _, t := range s.tables {
-			names = append(names, t.quoted())
-		}
-		if s.d.Kind == dialect.PostgreSQL {
-			names = []string{strings.Join(names, ", ")} // It drops both ends of a foreign key only together.
-		}
-		for _, name := range names {
-			if err := run(ctx, h[s.d], "DROP TABLE IF EXISTS "+name); err != nil {
-				return err
-			}
-			m.reached(stepDropped)
-		}
-	}
-	return nil
 }
 
 // step is a point at which a process may be killed. Tests do so.

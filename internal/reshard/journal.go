@@ -2,9 +2,7 @@ package reshard
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -14,10 +12,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
-
-// journalTable is in every database that has new tables. It has one row for each move into them, and in the
-// database of the first entry one for the job.
-const journalTable = "snowflake_copies"
 
 // phase is where a job stands. The journal says it before the phase begins.
 type phase string
@@ -43,7 +37,7 @@ func (m *machine) id() string { return m.Name + "/0" }
 func (m *machine) take(ctx context.Context) (current phase, err error) {
 	ids := map[*database][]string{m.home: {m.id()}}
 	for _, mv := range m.moves {
-		ids[mv.to.side.d] = append(ids[mv.to.side.d], mv.id)
+		ids[mv.fresh.side.d] = append(ids[mv.fresh.side.d], mv.id)
 	}
 	for _, d := range m.dbs {
 		if ids[d] == nil {
@@ -56,8 +50,8 @@ func (m *machine) take(ctx context.Context) (current phase, err error) {
 		}
 		err := d.transaction(ctx, func(q gorm.ConnPool) error {
 			for _, id := range ids[d] {
-				into, unless := d.InsertUnlessThere(d.journal, names)
-				s := dialect.Write(d.Kind, into, "VALUES (").
+				insert, unless := d.InsertUnlessThere(d.journal, names)
+				s := dialect.Write(d.Kind, insert, "VALUES (").
 					BindAll(id, m.owner, string(phaseCopying), int64(math.MinInt64), int64(0)).Add(")", unless)
 				if err := execute(ctx, q, s); err != nil {
 					return err
@@ -125,6 +119,38 @@ func (m *machine) noteIn(ctx context.Context, q gorm.ConnPool, next phase) error
 	return m.save(ctx, m.home, q, m.id(), r)
 }
 
+// held are the connections that have the tables of a database locked.
+type held map[*database]gorm.ConnPool
+
+// reader returns where rows of a database can be read.
+func (h held) reader(d *database) gorm.ConnPool {
+	if q := h[d]; q != nil {
+		return q
+	}
+	return d.pool
+}
+
+// write runs a transaction, or goes on with the one that holds the lock. On MySQL no transaction holds it,
+// and BEGIN would unlock the tables.
+func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) error) error {
+	q := h[d]
+	switch {
+	case q == nil:
+		return d.transaction(ctx, do)
+	case d.Kind != dialect.MySQL:
+		return do(q)
+	}
+	err := run(ctx, q, "SET autocommit = 0")
+	if err == nil {
+		err = do(q)
+	}
+	end := "COMMIT"
+	if err != nil {
+		end = "ROLLBACK"
+	}
+	return errors.Join(err, run(context.WithoutCancel(ctx), q, end, "SET autocommit = 1"))
+}
+
 // fenced changes tables while no other process can take the job over. The connections that it gives to do are
 // those on which no foreign key is checked, or the transaction itself where a database has one writer.
 func (m *machine) fenced(ctx context.Context, do func(h held) error) error {
@@ -161,6 +187,22 @@ func (m *machine) onConnections(
 	})
 }
 
+// locate finds out what the old tables are called, and whether one of them was renamed already.
+func (m *machine) locate(ctx context.Context) (begun bool, err error) {
+	for _, s := range m.old {
+		for _, t := range s.tables {
+			gone, err := s.d.exists(ctx, s.d.pool, t.away)
+			if err != nil {
+				return false, err
+			}
+			if t.now = t.Name; gone {
+				t.now, begun = t.away, true
+			}
+		}
+	}
+	return begun, nil
+}
+
 // forget removes the job from the journals. The row of the job goes last, because by it a process finds the
 // others.
 func (m *machine) forget(ctx context.Context) error {
@@ -183,23 +225,4 @@ func (m *machine) forget(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// maxName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
-const maxName = 63
-
-// awayName is what an old table is called after the cutover.
-func awayName(table string) string {
-	_, name := splitName(table)
-	return beside(table, shorten(name, "_away"))
-}
-
-// shorten puts an end behind a name. If that is too long, the middle makes way for a digest of the whole.
-func shorten(name, end string) string {
-	if len(name)+len(end) <= maxName {
-		return name + end
-	}
-	sum := sha256.Sum256([]byte(name))
-	end = "_" + hex.EncodeToString(sum[:4]) + end
-	return name[:maxName-len(end)] + end
 }

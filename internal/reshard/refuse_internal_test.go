@@ -47,6 +47,8 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 			{[]string{"CREATE VIEW seen AS SELECT id, note FROM items_10"}, []string{"DROP VIEW seen"}, []string{"seen", "items_10"}},
 			{[]string{"CREATE TABLE outer_rows (id bigint PRIMARY KEY, order_id bigint, CONSTRAINT outer_key FOREIGN KEY (order_id) REFERENCES orders_10 (id))"},
 				[]string{"DROP TABLE outer_rows"}, []string{"outer_", "orders_10"}},
+			{[]string{"CREATE TABLE items_10_away (id bigint)"}, []string{"DROP TABLE items_10_away"},
+				[]string{"items_10_away", "has the name"}},
 			{[]string{trigger + body}, []string{drop}, []string{"noting", "items_10", "drop it first"}},
 		}
 		switch db.Name() {

@@ -92,10 +92,10 @@ func newWorld(t testing.TB, k kind, dbs []*gorm.DB) *world {
 		Make:   func(ctx context.Context, e shardmap.Entry) error { return w.of(e).make(ctx) },
 	}
 	for _, e := range w.from {
-		w.job.From = append(w.job.From, e.Entry)
+		w.job.Old = append(w.job.Old, e.Entry)
 	}
 	for _, e := range w.to {
-		w.job.To = append(w.job.To, e.Entry)
+		w.job.Fresh = append(w.job.Fresh, e.Entry)
 	}
 	if dbs[0].Migrator().HasTable("test_map") {
 		return w

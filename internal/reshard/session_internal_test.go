@@ -1,0 +1,70 @@
+package reshard
+
+import (
+	"fmt"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+// The values that go from one database to another one are texts of the sessions that read and write them. So a time
+// zone, a form of dates or a character set of a program must not change what arrives.
+func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("SQLite has no such settings")
+		}
+		var plain, set []*gorm.DB
+		for i := range 2 {
+			dsn := target.Privileged().DSN(t)
+			db := target.OpenDSN(t, dsn, nil)
+			options := []dbtest.Option{dbtest.MaxOpenConns(6)}
+			if target.Dialect == "mysql" {
+				options = append(options, dbtest.DSNParam("character_set_results", "utf8mb3"),
+					dbtest.DSNParam("time_zone", fmt.Sprintf("'+0%d:00'", 2+3*i)))
+			} else {
+				var name string
+				must(t, db.Raw("SELECT current_database()").Scan(&name).Error, "the name")
+				for _, setting := range []string{"datestyle = 'SQL, " + []string{"DMY", "MDY"}[i] + "'",
+					"extra_float_digits = 0", "intervalstyle = " + []string{"sql_standard", "postgres"}[i]} {
+					must(t, db.Exec(fmt.Sprintf("ALTER DATABASE %q SET %s", name, setting)).Error, setting)
+				}
+			}
+			plain, set = append(plain, db), append(set, target.OpenDSN(t, dsn, nil, options...))
+		}
+		w := newWorld(t, moved, set)
+		w.fill(10)
+		columns := map[string]string{
+			"postgres": "ADD day date, ADD lasted interval, ADD rate float8", "mysql": "ADD happened timestamp NULL",
+		}[target.Dialect]
+		must(t, plain[0].Exec("ALTER TABLE items_10 "+columns).Error, "columns")
+		values := map[string]string{"postgres": "day = '2024-06-05', lasted = '-1 days +02:03', rate = 0.1::float8 + 0.2",
+			"mysql": "happened = '2024-10-27 02:30:00'"}[target.Dialect]
+		must(t, plain[0].Exec("UPDATE items_10 SET note = '😀', "+values).Error, "values")
+		w.job.reached = func(s step) {
+			if s == stepMade {
+				must(t, plain[1].Exec("ALTER TABLE items_01_g1 "+columns).Error, "columns")
+			}
+			if s == stepCompared { // It is listed, and so copied once more.
+				must(t, plain[0].Exec("UPDATE items_10 SET order_id = order_id WHERE id = 1").Error, "a write")
+			}
+		}
+		_, err := w.job.Run(t.Context())
+		must(t, err, "Run")
+		exact := map[string]string{
+			"postgres": "day - date '2000-01-01' || ' ' || extract(epoch FROM lasted) || ' ' || float8send(rate)::text",
+			"mysql":    "CAST(UNIX_TIMESTAMP(happened) AS CHAR)",
+		}[target.Dialect]
+		var found [2][]string
+		for i, table := range []string{"items_10_away", "items_01_g1"} {
+			query := "SELECT DISTINCT concat(note, ' ', " + exact + ") FROM " + table
+			must(t, plain[i].Raw(query).Scan(&found[i]).Error, "reading")
+		}
+		if len(found[0]) != 1 || fmt.Sprint(found[0]) != fmt.Sprint(found[1]) {
+			t.Errorf("the rows have %q, their copies %q", found[0], found[1])
+		}
+	})
+}
