@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -276,4 +277,80 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 		}
 	}
 	return r.stage.drop(ctx)
+}
+
+// balance is the last step of a check. It compares what the merge would give up with the lines of the plan.
+// As long as there is another problem, the numbers are not those of the merge.
+func (c *checker) balance(ctx context.Context) error {
+	if len(c.report.Problems) > 0 {
+		return nil
+	}
+	if err := c.notCopied(ctx); err != nil {
+		return err
+	}
+	for of, n := range c.decisions.drops {
+		c.missing.add(of, GivenUp{Collapsed: n, Differing: c.decisions.differing[of]})
+	}
+	c.report.GivesUp = map[string]GivenUp{}
+	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+		var all GivenUp
+		var servers []string
+		for _, s := range c.ws.servers {
+			one := c.missing[tableServer{name, s.Number}]
+			if all.add(one); one.rows() > 0 {
+				servers = append(servers, fmt.Sprintf("%s %d", s.Name, one.rows()))
+			}
+		}
+		planned := c.ws.plan.GivesUp[name]
+		if planned.Quarantined > 0 && c.ws.plan.Tables[name].BadRows == "quarantine" {
+			all.Quarantined = planned.Quarantined // only the run knows which rows the target refuses
+		}
+		if all.rows() > 0 {
+			c.report.GivesUp[name] = all
+		}
+		if all != planned {
+			c.report.problem(unbalanced(name, all, planned, servers))
+		}
+	}
+	return nil
+}
+
+// notCopied counts the rows of the tables that are not copied.
+func (c *checker) notCopied(ctx context.Context) error {
+	for name, p := range c.ws.plan.Tables {
+		for i, s := range c.ws.servers {
+			if s.db.Tables[name] == nil || p.Policy.copies() {
+				continue
+			}
+			n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+				newSelection(c.ws, i).table(name)))
+			if err != nil {
+				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
+			}
+			if of := (tableServer{name, s.Number}); p.Policy == Rebuild {
+				c.missing.add(of, GivenUp{Rebuilt: n})
+			} else {
+				c.missing.add(of, GivenUp{Skipped: n})
+			}
+		}
+	}
+	return nil
+}
+
+// unbalanced is the problem that a plan gives up other rows of a table than the merge would.
+func unbalanced(table string, all, planned GivenUp, servers []string) Problem {
+	p := Problem{Code: CodeGivesUp, Table: table, Count: all.rows(),
+		Message: "the target does not get them (" + strings.Join(servers, ", ") + "), and the plan gives up none",
+		Remedy:  "if they may be lost, write under gives_up: of the plan " + line(table, all)}
+	switch {
+	case p.Count == 0:
+		p.Message = "the plan gives up " + planned.String() + ", and the target gets every row"
+		p.Remedy = "take the table out of gives_up:"
+	case planned.rows() > 0:
+		p.Message = strings.TrimSuffix(p.Message, "none") + planned.String()
+	}
+	if all.Differing != planned.Differing {
+		p.Message += fmt.Sprintf("; %d of them have other values than the row that stays", all.Differing)
+	}
+	return p
 }

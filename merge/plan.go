@@ -2,6 +2,7 @@ package merge
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -703,3 +705,246 @@ func (errs *planErrors) err() error {
 	}
 	return fmt.Errorf("%w: %s", ErrPlan, strings.Join(errs.all, "; "))
 }
+
+// Identity is what identifies the rows of a table, and the columns everywhere that refer to them by it.
+type Identity struct {
+	// Table is the table. By default it is called like the identity.
+	Table string `yaml:"table,omitempty" json:"table,omitempty"`
+	// Key is the column of the table that the others hold. By default it is the primary key.
+	Key string `yaml:"key,omitempty" json:"key,omitempty"`
+	// In lists these columns: mail.receiver; mail.sender when messageType = 0, with an SQL condition over the
+	// row in the source; auras.caster bits 24-47, items.card1+card2 bits 0-15, scrolls.props path $.owner or
+	// circles.members list , where the key is a part of what is there, as Bits, Path and List of a [Reference]
+	// have it; and character_*.guid for all tables with such a name and a column of this name and kind, as
+	// path.Match has it, without those columns that another reference of the plan names.
+	In []string `yaml:"in" json:"in"`
+	// note is a comment, for those who review the plan.
+	note string
+}
+
+// table returns the table of an identity of a name.
+func (id *Identity) table(name string) string { return cmp.Or(id.Table, name) }
+
+// holder is a text under in: of an identity, or under undecided:. Several columns have + between them. Where
+// the key is only a part of what is there, as says which: bits 24-47, path $.id, list , or names by a column
+// that leads to the row of the name.
+type holder struct{ table, column, as, when string }
+
+// parseHolder reads "table.column bits 24-47 when condition".
+func parseHolder(text string) (e holder, err error) {
+	at, when, conditional := strings.Cut(text, " when ")
+	for _, kind := range []string{" bits ", " path ", " list ", " number ", " " + asNames + " by "} {
+		if before, how, ok := strings.Cut(at, kind); ok {
+			at, e.as = before, kind[1:]+how
+		}
+	}
+	if before, names := strings.CutSuffix(at, " "+asNames); names {
+		at, e.as = before, asNames
+	}
+	dot := strings.LastIndex(at, ".")
+	if dot < 1 || dot == len(at)-1 || conditional && strings.TrimSpace(when) == "" {
+		return e, fmt.Errorf("%q is not written as table.column, table.column when condition, or table.column "+
+			"bits 24-47", text)
+	}
+	e.table, e.column, e.when = at[:dot], strings.TrimSpace(at[dot+1:]), strings.TrimSpace(when)
+	for _, pattern := range []string{e.table, e.column} {
+		if _, err := path.Match(pattern, ""); errors.Is(err, path.ErrBadPattern) {
+			return e, fmt.Errorf("%q is no pattern that can be read", pattern)
+		}
+	}
+	return e, nil
+}
+
+func (e holder) String() string {
+	text := e.table + "." + e.column
+	if e.as != "" {
+		text += " " + e.as
+	}
+	if e.when != "" {
+		text += " when " + e.when
+	}
+	return text
+}
+
+// reference returns what an entry of an identity says, without the table that it is about.
+func (e holder) reference() (r Reference, err error) {
+	r = Reference{Column: e.column, When: e.when}
+	switch kind, where, _ := strings.Cut(e.as, " "); {
+	case e.as == "":
+	case kind == "bits" && where != "":
+		if r.Bits = where; strings.Contains(e.column, "+") {
+			r.Column, r.Columns = "", strings.Split(e.column, "+")
+		}
+		_, err = parseBits(where, r.columns())
+	case kind == "path":
+		r.Path = where
+		_, err = parsePath(where)
+	case kind == "list" && where != "":
+		r.List = where
+	default:
+		err = fmt.Errorf("%q is not in whole columns, bits, documents or lists", e.String())
+	}
+	return r, err
+}
+
+// many reports whether the entry is a pattern.
+func (e holder) many() bool { return strings.ContainsAny(e.table+e.column, `*?[\`) }
+
+// plain reports whether the entry names just one column, once it is written.
+func (e holder) plain() bool {
+	read, err := parseHolder(e.String())
+	return err == nil && read == e && !e.many()
+}
+
+// covers reports whether the entry is about a column, of several the first.
+func (e holder) covers(table, column string) bool {
+	first, _, _ := strings.Cut(e.column, "+")
+	if !e.many() {
+		return e.table == table && first == column
+	}
+	ofTable, err := path.Match(e.table, table)
+	ofColumn, err2 := path.Match(first, column)
+	return err == nil && err2 == nil && ofTable && ofColumn
+}
+
+// holder returns the column in the form in which it stands in the file of a plan.
+func (o OpenColumn) holder(table string) holder {
+	e := holder{table: table, column: o.Column, as: o.As, when: o.When}
+	switch {
+	case o.With == "":
+	case o.As == asNames:
+		e.as += " by " + o.With
+	default:
+		e.column += "+" + o.With
+	}
+	return e
+}
+
+// open is the opposite of holder.
+func (e holder) open(candidate string) OpenColumn {
+	o := OpenColumn{Column: e.column, Candidate: candidate, As: e.as, When: e.when}
+	if names, with, found := strings.Cut(e.as, " by "); found && names == asNames {
+		o.As, o.With = names, with
+	} else if strings.HasPrefix(e.as, "bits ") {
+		o.Column, o.With, _ = strings.Cut(e.column, "+")
+	}
+	return o
+}
+
+// validateIdentities looks at the identities and at the plain columns.
+func (p *Plan) validateIdentities(errs *planErrors) {
+	for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
+		id := p.Identities[name]
+		if id == nil {
+			errs.add("identities: %s is empty", name)
+			continue
+		}
+		errs.check(p.Tables[id.table(name)] != nil, "identities: %s: there is no table %q in the plan", name,
+			id.table(name))
+		for _, text := range id.In {
+			e, err := parseHolder(text)
+			if err == nil {
+				_, err = e.reference()
+			}
+			if err != nil {
+				errs.add("identities: %s: %v", name, err)
+				continue
+			}
+			errs.check(e.many() || p.Tables[e.table] != nil, "identities: %s: there is no table %q in the plan",
+				name, e.table)
+		}
+	}
+	for _, text := range p.Plain {
+		names := func(table string) bool { return strings.HasPrefix(text, table+".") && len(text) > len(table)+1 }
+		errs.check(slices.ContainsFunc(slices.Collect(maps.Keys(p.Tables)), names),
+			"plain: %q is no column of a table of the plan, written as table.column", text)
+	}
+}
+
+// Renumbering says which new values the keys of a table get that the servers have counted.
+type Renumbering string
+
+const (
+	// Behind puts the keys of each server behind those of the servers before it, so those of the first server
+	// stay. A reference that the plan forgets leads to a row of another server. In YAML it is written true.
+	Behind Renumbering = "behind"
+	// Apart puts the keys of the servers, side by side, into a range in which no value lies of any column that
+	// holds keys of the table more often than by chance. A reference that the plan forgets leads to no row.
+	Apart Renumbering = "apart"
+)
+
+// UnmarshalYAML reads true, behind, apart, or false.
+func (r *Renumbering) UnmarshalYAML(read func(any) error) error {
+	text := ""
+	if err := read(&text); err != nil {
+		return err
+	}
+	switch text {
+	case "true", string(Behind):
+		*r = Behind
+	case "false", "":
+		*r = ""
+	case string(Apart):
+		*r = Apart
+	default:
+		return fmt.Errorf("renumber is %q, not true or apart", text)
+	}
+	return nil
+}
+
+// MarshalYAML writes true for Behind.
+func (r Renumbering) MarshalYAML() (any, error) {
+	if r == Behind {
+		return true, nil
+	}
+	return string(r), nil
+}
+
+// Which servers get other keys where a table is renumbered apart.
+const (
+	apartAll    = "all"
+	apartOthers = "others"
+)
+
+// GivenUp counts the rows of a table that the target does not get, by the reason. For each table, the rows
+// of all servers are those of the target and these.
+type GivenUp struct {
+	// Collapsed rows became one with another row. Differing says how many of them had another value than the
+	// row that stayed, besides the primary key, the columns by which they are equal, the reference of a row to
+	// its own table, and what the plan adds up or compares: nobody finds these values again.
+	Collapsed int64 `yaml:"collapsed,omitempty" json:"collapsed,omitempty"`
+	Differing int64 `yaml:"differing,omitempty" json:"differing,omitempty"`
+	// Orphans were dropped because the target does not have the row that they refer to.
+	Orphans int64 `yaml:"orphans,omitempty" json:"orphans,omitempty"`
+	// Filtered rows do not meet the condition of the plan.
+	Filtered int64 `yaml:"filtered,omitempty" json:"filtered,omitempty"`
+	// Skipped and Rebuilt are all rows of a table with the policy skip or rebuild.
+	Skipped int64 `yaml:"skipped,omitempty" json:"skipped,omitempty"`
+	Rebuilt int64 `yaml:"rebuilt,omitempty" json:"rebuilt,omitempty"`
+	// Quarantined rows were refused by the target.
+	Quarantined int64 `yaml:"quarantined,omitempty" json:"quarantined,omitempty"`
+}
+
+// rows returns how many rows are given up. Those that differ are among those that became one.
+func (g GivenUp) rows() int64 {
+	return g.Collapsed + g.Orphans + g.Filtered + g.Skipped + g.Rebuilt + g.Quarantined
+}
+
+func (g *GivenUp) add(o GivenUp) {
+	g.Collapsed += o.Collapsed
+	g.Differing += o.Differing
+	g.Orphans += o.Orphans
+	g.Filtered += o.Filtered
+	g.Skipped += o.Skipped
+	g.Rebuilt += o.Rebuilt
+	g.Quarantined += o.Quarantined
+}
+
+// String returns the numbers as they stand in a plan.
+func (g GivenUp) String() string { return oneLine(g) }
+
+// line is the line of a table under gives_up.
+func line(table string, g GivenUp) string { return oneLine(table) + ": " + oneLine(g) }
+
+// wordRenamed stands in an expression of the plan for 1 in a row that gets a new name, and for 0 in others.
+const wordRenamed = "{renamed}"
