@@ -178,7 +178,7 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 	if feeds == 0 {
 		return nil, nil
 	}
-	for _, k := range j.to.Keys() {
+	for _, k := range j.target.Keys() {
 		disjoint := false
 		if j.plan.Policy != Rename || !j.plan.Rename.changes(k) {
 			var err error
@@ -191,7 +191,7 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 		}
 	}
 	if len(keys) == 0 && (j.plan.Policy == Rename || j.plan.Policy.collapses()) {
-		keys = slices.DeleteFunc(slices.Clone(j.to.Keys()), j.computed)
+		keys = slices.DeleteFunc(slices.Clone(j.target.Keys()), j.computed)
 	}
 	return keys, nil
 }
@@ -201,7 +201,7 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 func (c *checker) collapsedParent(parent *tableJob) {
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
-			if ref.Parent != parent.name || sameNames(ref.Target, parent.to.Primary) {
+			if ref.Parent != parent.name || sameNames(ref.Target, parent.target.Primary) {
 				continue
 			}
 			equal := !slices.ContainsFunc(ref.Target,
@@ -236,13 +236,13 @@ func (c *checker) overflow() {
 					"servers move behind those of the first"})
 		}
 		for _, l := range j.follows.links {
-			sum, renumbered := c.decisions.offsets.added[tableServer{l.of, allServers}]
+			sum, renumbered := c.decisions.offsets.added[tableServer{l.parent, allServers}]
 			if !renumbered || l.path+l.list != "" {
 				continue
 			}
-			if col := j.to.Column(l.column); !c.ws.holdsKey(j.name, l, sum) {
+			if col := j.target.Column(l.column); !c.ws.holdsKey(j.name, l, sum) {
 				c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: col.Name,
-					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.of, sum,
+					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.parent, sum,
 						col.Declared),
 					Remedy: "widen the column in the target"})
 			}
@@ -288,8 +288,8 @@ func (c *checker) balance(ctx context.Context) error {
 	if err := c.notCopied(ctx); err != nil {
 		return err
 	}
-	for of, n := range c.decisions.drops {
-		c.missing.add(of, GivenUp{Collapsed: n, Differing: c.decisions.differing[of]})
+	for share, n := range c.decisions.drops {
+		c.missing.add(share, GivenUp{Collapsed: n, Differing: c.decisions.differing[share]})
 	}
 	c.report.GivesUp = map[string]GivenUp{}
 	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
@@ -327,10 +327,10 @@ func (c *checker) notCopied(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
 			}
-			if of := (tableServer{name, s.Number}); p.Policy == Rebuild {
-				c.missing.add(of, GivenUp{Rebuilt: n})
+			if share := (tableServer{name, s.Number}); p.Policy == Rebuild {
+				c.missing.add(share, GivenUp{Rebuilt: n})
 			} else {
-				c.missing.add(of, GivenUp{Skipped: n})
+				c.missing.add(share, GivenUp{Skipped: n})
 			}
 		}
 	}

@@ -114,13 +114,13 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 // padded refuses keys in texts that begin with zeros, where they change: a new key is written without.
 func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
 	for _, l := range j.follows.links {
-		of := src.from.Column(l.column)
-		if of == nil || of.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" ||
-			c.ws.jobs[l.of].plan.Renumber == "" {
+		own := src.table.Column(l.column)
+		if own == nil || own.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" ||
+			c.ws.jobs[l.parent].plan.Renumber == "" {
 			continue
 		}
 		k, n := s.db.Kind, int64(0)
-		q := sqldb.NewStatement(k, "SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.from.Name), " WHERE ",
+		q := sqldb.NewStatement(k, "SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.table.Name), " WHERE ",
 			k.Quote(l.column), " LIKE '%0%'")
 		err := s.db.Each(ctx, q, func(values []any) error {
 			keys := []string{sqldb.Text(values[0])}
@@ -137,8 +137,9 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 		}
 		if n > 0 {
 			c.report.problem(Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column, Count: n,
-				Message: "keys of " + l.of + " begin with zeros in this text, and new ones would be written without",
-				Remedy:  "remove the zeros on the server, or give the column a value by set:"})
+				Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be " +
+					"written without",
+				Remedy: "remove the zeros on the server, or give the column a value by set:"})
 		}
 	}
 	return nil
@@ -152,7 +153,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 		if condition == "" {
 			return 0, nil
 		}
-		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.from.Name),
+		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.table.Name),
 			" AS s WHERE ", condition)
 		return s.db.Number(ctx, q)
 	}
@@ -261,14 +262,14 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 				whens = append(whens, "("+cmp.Or(other.When, "1 = 1")+")")
 			}
 		}
-		at, key := census.Column{Table: j.name, Name: ref.Columns[0]}, census.Column{Table: ref.Parent,
+		column, key := census.Column{Table: j.name, Name: ref.Columns[0]}, census.Column{Table: ref.Parent,
 			Name: ref.Target[0]}
-		found, err := census.Outside(ctx, s.db, at, key, strings.Join(whens, " OR "))
+		found, err := census.Outside(ctx, s.db, column, key, strings.Join(whens, " OR "))
 		if err != nil {
 			return err
 		}
 		if found != "" {
-			c.report.problem(Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: at.Name,
+			c.report.problem(Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: column.Name,
 				Message: "rows that do not meet when: of the reference to " + ref.Parent + " refer to it by what " +
 					"is in them (" + found + ")",
 				Remedy: "let when: apply to these rows too, or declare what they refer to by a reference of its own"})
@@ -280,7 +281,7 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 // orphanAnswers says what can be done about orphans. What keeps rows and references comes first.
 func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 	var answers []string
-	if !ref.Enforced && len(ref.Columns) == 1 && j.to.Column(ref.Columns[0]).Family == sqldb.FamilyInt {
+	if !ref.Enforced && len(ref.Columns) == 1 && j.target.Column(ref.Columns[0]).Family == sqldb.FamilyInt {
 		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+
 			ref.Columns[0]+" <> 0 of the reference")
 	}
@@ -309,8 +310,8 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	in := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
-	sample, err := in.page(ctx)
+	input := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
+	sample, err := input.page(ctx)
 	if err == nil && sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
 	}
@@ -343,10 +344,10 @@ func (o origin) clean() bool { return o.plain == 0 && len(o.others) == 0 }
 // so most tables need no further comparison.
 func (c *idCheck) check(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		if len(src.key) != 1 || src.pairs[src.key[0]].to.Family != sqldb.FamilyInt {
+		if len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
 			return nil
 		}
-		column := src.pairs[src.key[0]].to.Name
+		column := src.pairs[src.key[0]].target.Name
 		o, err := c.origin(ctx, src, column)
 		if err != nil {
 			return err
@@ -386,7 +387,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 		fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, COUNT(*)",
 			name, c.ws.minGenerated, c.ws.layout.sql(name)))
 	sel := newSelection(c.ws, src.server)
-	sel.from(q, src, name+" IS NOT NULL")
+	sel.rows(q, src, name+" IS NOT NULL")
 	o := origin{others: map[int64]int64{}}
 	err := s.db.Each(ctx, q.Add(" GROUP BY 1"), func(values []any) error {
 		number, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
@@ -427,12 +428,12 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 	}
 	proven := false
 	for _, name := range k.Columns() {
-		all := j.to.Column(name).Family == sqldb.FamilyInt
+		all := j.target.Column(name).Family == sqldb.FamilyInt
 		for _, src := range j.sources {
 			if src == nil || !all {
 				continue
 			}
-			if from := src.from.Column(name); from == nil || from.Family != sqldb.FamilyInt {
+			if source := src.table.Column(name); source == nil || source.Family != sqldb.FamilyInt {
 				all = false
 				continue
 			}
@@ -458,19 +459,21 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 // sameKey reports whether a source enforces a key itself, with the same comparison of values.
 func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
 	for _, name := range k.Columns() {
-		from, to := src.from.Column(name), src.job.to.Column(name)
-		if from == nil {
+		source, target := src.table.Column(name), src.job.target.Column(name)
+		if source == nil {
 			return false
 		}
-		text := to.Family != sqldb.FamilyInt && to.Family != sqldb.FamilyBool && to.Family != sqldb.FamilyUUID
-		if text && (c.ws.servers[src.server].db.Kind != c.ws.target.Kind || from.Collation != to.Collation ||
-			from.Declared != to.Declared) {
+		text := target.Family != sqldb.FamilyInt && target.Family != sqldb.FamilyBool &&
+			target.Family != sqldb.FamilyUUID
+		if text && (c.ws.servers[src.server].db.Kind != c.ws.target.Kind ||
+			source.Collation != target.Collation ||
+			source.Declared != target.Declared) {
 			return false
 		}
 	}
 	// Only the indexes of SQLite have their own collations.
 	both := c.ws.servers[src.server].db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
-	return slices.ContainsFunc(src.from.Keys(), func(own sqldb.UniqueKey) bool {
+	return slices.ContainsFunc(src.table.Keys(), func(own sqldb.UniqueKey) bool {
 		if !own.Simple() || !sameNames(own.Columns(), k.Columns()) {
 			return false
 		}
@@ -504,10 +507,10 @@ func (c *insideCheck) check(ctx context.Context) error {
 		if len(links) == 0 {
 			return nil
 		}
-		in := &reader{ws: c.ws, src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
+		input := &reader{ws: c.ws, src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
 		for page := (chunk{}); !page.ended; {
 			var err error
-			if page, err = in.page(ctx); err != nil {
+			if page, err = input.page(ctx); err != nil {
 				return err
 			}
 			for _, l := range links {
@@ -534,7 +537,7 @@ type insideLink struct {
 
 // look counts the rows of a chunk that cannot be read, and those with a key that leads to no row.
 func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, rows []row) error {
-	parent := ws.jobs[l.of]
+	parent := ws.jobs[l.parent]
 	key := parent.key()
 	found := make([][]any, len(rows)) // by row, its keys
 	asked := map[string]any{}
@@ -581,20 +584,20 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 	const batch = 500
 	there := make(map[string]bool, len(asked))
 	src, db, key := parent.sources[server], ws.servers[server].db, parent.key()
-	from := src.from.Column(key.Name)
+	source := src.table.Column(key.Name)
 	var all []string
 	for _, v := range asked {
 		_, err := sqldb.Canonical(v, key, false)
-		v, is := from.Key(db.Kind, v)
-		_, can := from.Asked(db.Kind, v, src.raw)
+		v, is := source.Key(db.Kind, v)
+		_, can := source.Asked(db.Kind, v, src.raw)
 		if is && can && (src.raw || err == nil) { // otherwise the column cannot hold it
 			all = append(all, sqldb.Constant(db.Kind, v))
 		}
 	}
 	for some := range slices.Chunk(all, batch) {
-		q := sqldb.NewStatement(db.Kind, "SELECT ", from.ReadExpression(db.Kind))
-		exactly := from.Exactly(db.Kind, "s."+db.Kind.Quote(from.Name))
-		newSelection(ws, server).from(q, src, sqldb.Among(db.Kind, []string{exactly}, some))
+		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind))
+		exactly := source.Exactly(db.Kind, "s."+db.Kind.Quote(source.Name))
+		newSelection(ws, server).rows(q, src, sqldb.Among(db.Kind, []string{exactly}, some))
 		err := db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
@@ -620,7 +623,7 @@ func (l *insideLink) tell(report *CheckReport, s *server, j *tableJob) {
 	if l.lost > 0 {
 		report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: place, Count: l.lost,
 			Message: fmt.Sprintf("the reference leads to a row of %s that does not exist or is not copied, "+
-				"such as %s in row %s", l.of, l.lostKey, l.lostInRow),
+				"such as %s in row %s", l.parent, l.lostKey, l.lostInRow),
 			Remedy: remedyOfInside})
 	}
 }
@@ -646,10 +649,10 @@ func (c *insideCheck) disputed(ctx context.Context) error {
 func (c *insideCheck) dispute(ctx context.Context, j *tableJob, src *sourceTable, s *server,
 	a, b link) error {
 	sel := newSelection(c.ws, src.server)
-	p := src.pairs[src.at(a.column)]
-	value := "s." + s.db.Kind.Quote(p.from.Name)
+	p := src.pairs[src.index(a.column)]
+	value := "s." + s.db.Kind.Quote(p.source.Name)
 	if p.set {
-		value = sel.set(j.plan.Set[p.to.Name])
+		value = sel.set(j.plan.Set[p.target.Name])
 	}
 	condition := []string{value + " IS NOT NULL"}
 	for _, l := range []link{a, b} {
@@ -658,7 +661,7 @@ func (c *insideCheck) dispute(ctx context.Context, j *tableJob, src *sourceTable
 		}
 	}
 	q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)")
-	sel.from(q, src, condition...)
+	sel.rows(q, src, condition...)
 	n, err := s.db.Number(ctx, q)
 	if err != nil || n == 0 {
 		return err

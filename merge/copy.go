@@ -26,8 +26,8 @@ func (c *tableCopier) all(ctx context.Context) (way string, err error) {
 	}()
 	late := c.ws.late(c.src.job)
 	for _, name := range late {
-		if at := c.src.at(name); at >= 0 {
-			c.late = append(c.late, at)
+		if index := c.src.index(name); index >= 0 {
+			c.late = append(c.late, index)
 		}
 	}
 	c.touched = c.applier.touches(c.src)
@@ -54,10 +54,11 @@ func (c *tableCopier) all(ctx context.Context) (way string, err error) {
 // choose returns the fastest way for the rows of this table, and a function that cleans up after it.
 func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) {
 	none := func() error { return nil }
-	j, from, to := c.src.job, c.server().db, c.ws.target
-	converted := slices.ContainsFunc(c.src.pairs, func(p pair) bool { return p.from.Family != p.to.Family })
+	j, source, target := c.src.job, c.server().db, c.ws.target
+	converted := slices.ContainsFunc(c.src.pairs,
+		func(p pair) bool { return p.source.Family != p.target.Family })
 	switch {
-	case c.ws.portable, from.Kind != to.Kind, !c.numbered(), converted,
+	case c.ws.portable, source.Kind != target.Kind, !c.numbered(), converted,
 		// A subquery in a condition would read tables of the target.
 		c.elsewhere():
 		return wayRows, none, nil
@@ -71,32 +72,32 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 			return wayRows, none, err
 		}
 	}
-	switch to.Kind {
+	switch target.Kind {
 	case sqldb.SQLite:
-		if from.Catalog == "" {
+		if source.Catalog == "" {
 			return wayRows, none, nil
 		}
-		uri := "file:" + escapePath(from.Catalog) + "?mode=ro"
-		if _, err := to.Run(ctx, sqldb.NewStatement(sqldb.SQLite, "ATTACH DATABASE ").Bind(uri).
+		uri := "file:" + escapePath(source.Catalog) + "?mode=ro"
+		if _, err := target.Run(ctx, sqldb.NewStatement(sqldb.SQLite, "ATTACH DATABASE ").Bind(uri).
 			Add(" AS merge_source")); err != nil {
-			c.ws.log.WarnContext(ctx, "merge: the source cannot be attached", "server", from.Name, "error", err)
+			c.ws.log.WarnContext(ctx, "merge: the source cannot be attached", "server", source.Name, "error", err)
 			return wayRows, none, nil
 		}
 		return wayAttach, func() error {
-			return to.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source")
+			return target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source")
 		}, nil
 	case sqldb.MySQL:
-		if same, err := to.SameInstance(ctx, from); err != nil || !same {
+		if same, err := target.SameInstance(ctx, source); err != nil || !same {
 			return wayRows, none, err
 		}
-		if err := to.Exec(ctx,
-			"SELECT 1 FROM "+sqldb.MySQL.Quote(from.Catalog)+"."+sqldb.MySQL.Quote(j.name)+" LIMIT 0"); err != nil {
+		if err := target.Exec(ctx,
+			"SELECT 1 FROM "+sqldb.MySQL.Quote(source.Catalog)+"."+sqldb.MySQL.Quote(j.name)+" LIMIT 0"); err != nil {
 			return wayRows, none,
 				nil //nolint:nilerr // without the right to read there, rows go through this program
 		}
 		return wayInsertSelect, none, nil
 	case sqldb.PostgreSQL:
-		if sqldb.CanCopy(from) && sqldb.CanCopy(to) {
+		if sqldb.CanCopy(source) && sqldb.CanCopy(target) {
 			return wayCopy, none, nil
 		}
 	}
@@ -113,12 +114,12 @@ func (c *tableCopier) numbered() bool {
 // named reports whether rows change by nothing but new names, and the target can look these up while it reads
 // the source itself. It finds a row by its key, which has to be a whole number.
 func (c *tableCopier) named(ctx context.Context) (bool, error) {
-	from, p := c.server().db, c.src.job.plan
-	if from.Kind == sqldb.PostgreSQL || !c.applier.onlyRenames(c.src) || c.applier.moved(c.src) ||
+	source, p := c.server().db, c.src.job.plan
+	if source.Kind == sqldb.PostgreSQL || !c.applier.onlyRenames(c.src) || c.applier.moved(c.src) ||
 		len(p.Set)+len(p.Rename.Derived) > 0 || !c.src.job.counted() || len(c.src.key) != 1 {
 		return false, nil
 	}
-	key := c.src.pairs[c.src.key[0]].from
+	key := c.src.pairs[c.src.key[0]].source
 	if key.Family != sqldb.FamilyInt {
 		return false, nil
 	}
@@ -130,12 +131,12 @@ func (c *tableCopier) named(ctx context.Context) (bool, error) {
 // whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of
 // numbers.
 func (c *tableCopier) whole(ctx context.Context, column string) (bool, error) {
-	from := c.server().db
-	if from.Kind != sqldb.SQLite {
+	source := c.server().db
+	if source.Kind != sqldb.SQLite {
 		return true, nil
 	}
-	n, err := from.Number(ctx, sqldb.NewStatement(sqldb.SQLite, "SELECT COUNT(*) FROM (SELECT 1 FROM ",
-		sqldb.SQLite.Quote(c.src.from.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column),
+	n, err := source.Number(ctx, sqldb.NewStatement(sqldb.SQLite, "SELECT COUNT(*) FROM (SELECT 1 FROM ",
+		sqldb.SQLite.Quote(c.src.table.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column),
 		") NOT IN ('integer', 'null') LIMIT 1)"))
 	return n == 0, err
 }
@@ -149,16 +150,16 @@ func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
 	}
 	var shifts []shift
 	for _, l := range c.src.links {
-		of := tableServer{l.of, number}
-		s := shift{at: l.at, when: l.link.when, offset: a.offsets.added[of], least: 1}
+		share := tableServer{l.parent, number}
+		s := shift{index: l.index, when: l.link.when, offset: a.offsets.added[share], least: 1}
 		if s.offset == 0 {
 			continue
 		}
-		if a.offsets.zeros[of] {
+		if a.offsets.zeros[share] {
 			s.least = 0
 		}
-		other := slices.ContainsFunc(shifts, func(other shift) bool { return other.at == s.at })
-		column := c.src.pairs[l.at].from
+		other := slices.ContainsFunc(shifts, func(other shift) bool { return other.index == s.index })
+		column := c.src.pairs[l.index].source
 		if other || l.inside() || column.Family != sqldb.FamilyInt ||
 			strings.Contains(strings.ToLower(s.when), "select") {
 			return false, nil
@@ -210,14 +211,14 @@ const (
 
 // shift is what is added to the keys of one table in a column.
 type shift struct {
-	at     int    // the position of the column
+	index  int    // the position of the column
 	when   string // a condition in SQL; "" for all rows
 	offset int64
 	least  int64 // the least key that moves
 }
 
-// of returns SQL for what becomes of the value of an expression.
-func (s shift) of(expression string, below int64) string {
+// sql returns SQL for what becomes of the value of an expression.
+func (s shift) sql(expression string, below int64) string {
 	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
 	if s.when != "" {
 		condition = "(" + s.when + ") AND " + condition
@@ -229,7 +230,7 @@ func (s shift) of(expression string, below int64) string {
 func (c *copier) selected(s selection, empty ...string) []string {
 	list := s.expressions(c.src, true, empty...)
 	for _, shift := range c.shifts {
-		list[shift.at] = shift.of(list[shift.at], c.ws.minGenerated)
+		list[shift.index] = shift.sql(list[shift.index], c.ws.minGenerated)
 	}
 	return list
 }
@@ -243,10 +244,10 @@ func (c *copier) byRows(ctx context.Context) error {
 	defer cancel()
 	chunks := make(chan chunk)
 	var failed error // valid when there are no more chunks
-	in := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
+	input := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
 	go func() {
 		defer close(chunks)
-		failed = in.all(ctx, func(next chunk) error {
+		failed = input.all(ctx, func(next chunk) error {
 			select {
 			case chunks <- next:
 				return nil
@@ -311,8 +312,8 @@ func (c *copier) written(next entry) {
 func (c *copier) values(rows []row) [][]any {
 	c.batch = c.batch[:0]
 	for _, r := range rows {
-		for _, at := range c.late {
-			r.values[at] = nil
+		for _, index := range c.late {
+			r.values[index] = nil
 		}
 		c.batch = append(c.batch, r.values)
 	}
@@ -454,14 +455,14 @@ func (c *directCopier) position(ctx context.Context, after []string, rows int64)
 	if rows == 0 {
 		return after, nil
 	}
-	from := c.server().db
+	source := c.server().db
 	list := make([]string, len(c.src.order))
 	for i, term := range c.src.order {
-		list[i] = term.Read(from.Kind)
+		list[i] = term.Read(source.Kind)
 	}
-	q := sqldb.NewStatement(from.Kind, "SELECT ", strings.Join(list, ", "))
+	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
 	c.rest(q, newSelection(c.ws, c.src.server), after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))
-	found, err := from.Strings(ctx, q)
+	found, err := source.Strings(ctx, q)
 	if err == nil && len(found) == 0 {
 		err = ErrSourceChanged
 	}
@@ -474,7 +475,7 @@ func (c *directCopier) position(ctx context.Context, after []string, rows int64)
 // rest appends the rest of a statement that selects rows behind a position. The first term alone bounds the
 // range, so that every database can use the index.
 func (c *directCopier) rest(q *sqldb.Statement, s selection, after []string, limit string) {
-	s.from(q, c.src)
+	s.rows(q, c.src)
 	if after != nil {
 		var either, same []string
 		for i, term := range c.src.order {
@@ -517,7 +518,7 @@ func (c *directCopier) insertSelect(ctx context.Context) (int64, error) {
 // newName appends the new name of a row or, without one, what it has.
 func (c *directCopier) newName(q *sqldb.Statement, old string) {
 	k := c.ws.target.Kind
-	key := "CAST(s." + k.Quote(c.src.pairs[c.src.key[0]].from.Name) + " + 0 AS CHAR)"
+	key := "CAST(s." + k.Quote(c.src.pairs[c.src.key[0]].source.Name) + " + 0 AS CHAR)"
 	if k == sqldb.SQLite {
 		key = strings.Replace(key, "CHAR)", "TEXT)", 1)
 	}
@@ -531,8 +532,8 @@ func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 	k := c.ws.target.Kind
 	s := newSelection(c.ws, c.src.server)
 	empty := make([]string, 0, len(c.late))
-	for _, at := range c.late {
-		empty = append(empty, c.src.pairs[at].to.Name)
+	for _, index := range c.late {
+		empty = append(empty, c.src.pairs[index].target.Name)
 	}
 	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "))
 	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
@@ -541,7 +542,7 @@ func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So
 	// there is room on both sides, and the source goes on while the target works.
 	const size = 256 << 10
-	in, out := io.Pipe()
+	input, out := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
 		patient := &patientWriter{out: out}
@@ -554,12 +555,12 @@ func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 		out.CloseWithError(err)
 		sent <- err
 	}()
-	n, err := sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(in, size),
+	n, err := sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(input, size),
 		"COPY "+k.Quote(c.src.job.name)+" ("+k.QuoteAll(c.src.names())+") FROM STDIN")
-	in.CloseWithError(io.ErrClosedPipe)
+	input.CloseWithError(io.ErrClosedPipe)
 	// An error of the target may have its cause in the source.
-	if from := <-sent; from != nil && !errors.Is(from, io.ErrClosedPipe) {
-		return 0, from
+	if cause := <-sent; cause != nil && !errors.Is(cause, io.ErrClosedPipe) {
+		return 0, cause
 	}
 	return n, err
 }
@@ -613,7 +614,7 @@ func (f *filler) all(ctx context.Context) error {
 
 func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *entry, p *progress) error {
 	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return !src.has(name) })
-	names := append(slices.Clone(src.job.to.Primary), late...)
+	names := append(slices.Clone(src.job.target.Primary), late...)
 	for _, ref := range src.job.refs {
 		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
 	}
@@ -626,9 +627,9 @@ func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *e
 	if len(late) == 0 {
 		conditions = []string{"1 = 0"}
 	}
-	in := &reader{ws: f.ws, src: part, size: f.ws.chunkRows, skip: e.read,
+	input := &reader{ws: f.ws, src: part, size: f.ws.chunkRows, skip: e.read,
 		where: "(" + strings.Join(conditions, " OR ") + ")"}
-	return in.all(ctx, func(read chunk) error {
+	return input.all(ctx, func(read chunk) error {
 		rows, err := f.applier.apply(ctx, part, read.rows)
 		if err != nil {
 			return err
@@ -656,7 +657,7 @@ func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *e
 // PostgreSQL's SQL.
 func (f *filler) update(ctx context.Context, src *sourceTable, late []string, rows []row) error {
 	t := f.ws.target
-	primary := src.job.to.Primary
+	primary := src.job.target.Primary
 	names := append(slices.Clone(primary), late...)
 	positions := src.positions(names)
 	var set, join []string
@@ -681,12 +682,12 @@ func (f *filler) update(ctx context.Context, src *sourceTable, late []string, ro
 				q.Add(", ")
 			}
 			q.Add("(")
-			for j, at := range positions {
+			for j, index := range positions {
 				if j > 0 {
 					q.Add(", ")
 				}
-				q.Add("CAST(").Bind(sqldb.Adapt(t.Kind, row.values[at], src.pairs[at].to, false)).
-					Add(" AS ", src.pairs[at].to.Declared, ")")
+				q.Add("CAST(").Bind(sqldb.Adapt(t.Kind, row.values[index], src.pairs[index].target, false)).
+					Add(" AS ", src.pairs[index].target.Declared, ")")
 			}
 			q.Add(")")
 		}

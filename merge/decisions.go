@@ -88,9 +88,9 @@ func (d *decisions) count(ctx context.Context) error {
 			return err
 		}
 	}
-	for of, n := range d.drops {
-		if j := d.ws.jobs[of.table]; j != nil && j.plan.Renumber != "" {
-			d.moves[of] = n // keys that were equal on two servers are not equal any more
+	for share, n := range d.drops {
+		if j := d.ws.jobs[share.table]; j != nil && j.plan.Renumber != "" {
+			d.moves[share] = n // keys that were equal on two servers are not equal any more
 		}
 	}
 	return nil
@@ -134,9 +134,10 @@ func total(counts map[tableServer]int64) (n int64) {
 }
 
 // newNames looks up the new names of some rows of a table, by their keys.
-func (d *decisions) newNames(ctx context.Context, of tableServer, keys []string) (map[string]string, error) {
+func (d *decisions) newNames(ctx context.Context, share tableServer, keys []string) (map[string]string,
+	error) {
 	names := map[string]string{}
-	err := d.lookup(ctx, tableRenames, []string{"new_name"}, of, keys, func(key string, v []string) error {
+	err := d.lookup(ctx, tableRenames, []string{"new_name"}, share, keys, func(key string, v []string) error {
 		names[key] = v[0]
 		return nil
 	})
@@ -145,7 +146,8 @@ func (d *decisions) newNames(ctx context.Context, of tableServer, keys []string)
 
 // lookup reads the decisions about some rows of a table, which are named by their keys. It calls fn with the
 // columns that were asked for.
-func (d *decisions) lookup(ctx context.Context, table string, columns []string, of tableServer, keys []string,
+func (d *decisions) lookup(ctx context.Context, table string, columns []string, share tableServer,
+	keys []string,
 	fn func(key string, values []string) error) error {
 	batch := 1000
 	if d.ws.target.Kind == sqldb.PostgreSQL {
@@ -155,7 +157,7 @@ func (d *decisions) lookup(ctx context.Context, table string, columns []string, 
 	keys = slices.Compact(keys)
 	for part := range slices.Chunk(keys, batch) {
 		q := sqldb.NewStatement(d.ws.target.Kind, "SELECT row_key, ", strings.Join(columns, ", "), " FROM ",
-			d.name(table), " WHERE tbl = ").Bind(of.table).Add(" AND server = ").Bind(of.server).
+			d.name(table), " WHERE tbl = ").Bind(share.table).Add(" AND server = ").Bind(share.server).
 			Add(" AND row_key")
 		q.In(part)
 		err := d.ws.target.EachSteady(ctx, q, func(values []any) error {
@@ -175,10 +177,10 @@ func (d *decisions) lookup(ctx context.Context, table string, columns []string, 
 // givenUp has what each server gives up of each table.
 type givenUp map[tableServer]GivenUp
 
-func (g givenUp) add(of tableServer, more GivenUp) {
-	sum := g[of]
+func (g givenUp) add(share tableServer, more GivenUp) {
+	sum := g[share]
 	sum.add(more)
-	g[of] = sum
+	g[share] = sum
 }
 
 // applier carries out decisions: it changes rows on their way to the target.
@@ -186,18 +188,18 @@ type applier struct{ *decisions }
 
 // apply changes rows as it was decided and returns those that are copied.
 func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
-	of := tableServer{src.job.name, a.ws.servers[src.server].Number}
+	share := tableServer{src.job.name, a.ws.servers[src.server].Number}
 	keys := make([]string, len(rows))
 	for i, r := range rows {
 		keys[i] = sqldb.RowKey(r.key)
 	}
-	if a.drops[of] > 0 {
+	if a.drops[share] > 0 {
 		gone := map[string]bool{}
 		note := func(key string, _ []string) error {
 			gone[key] = true
 			return nil
 		}
-		err := a.lookup(ctx, tableDrops, []string{"server"}, of, slices.Clone(keys), note)
+		err := a.lookup(ctx, tableDrops, []string{"server"}, share, slices.Clone(keys), note)
 		if err != nil {
 			return nil, err
 		}
@@ -214,22 +216,22 @@ func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]ro
 	if err := a.copyNames(ctx, src, rows); err != nil {
 		return nil, err
 	}
-	if at := src.renamed(); at >= 0 && a.renames[of] > 0 {
-		names, err := a.newNames(ctx, of, slices.Clone(keys))
+	if index := src.renamed(); index >= 0 && a.renames[share] > 0 {
+		names, err := a.newNames(ctx, share, slices.Clone(keys))
 		if err != nil {
 			return nil, err
 		}
 		for i, key := range keys {
 			if name, ok := names[key]; ok {
-				rows[i].values[at] = name
+				rows[i].values[index] = name
 				if err := src.nameBeside(rows[i], name); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
-	if a.values[of] > 0 {
-		if err := a.setValues(ctx, src, of, rows, keys); err != nil {
+	if a.values[share] > 0 {
+		if err := a.setValues(ctx, src, share, rows, keys); err != nil {
 			return nil, err
 		}
 	}
@@ -239,20 +241,20 @@ func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]ro
 	return rows, nil
 }
 
-func (a *applier) setValues(ctx context.Context, src *sourceTable, of tableServer, rows []row,
+func (a *applier) setValues(ctx context.Context, src *sourceTable, share tableServer, rows []row,
 	keys []string) error {
-	at := map[string][]int{}
+	indexes := map[string][]int{}
 	for i, key := range keys {
-		at[key] = append(at[key], i)
+		indexes[key] = append(indexes[key], i)
 	}
 	columns := []string{"col", "value"}
-	return a.lookup(ctx, tableValues, columns, of, slices.Clone(keys), func(key string, v []string) error {
-		position := src.at(v[0])
+	return a.lookup(ctx, tableValues, columns, share, slices.Clone(keys), func(key string, v []string) error {
+		position := src.index(v[0])
 		if position < 0 {
 			return nil
 		}
-		value, err := sqldb.Native(v[1], src.pairs[position].to)
-		for _, i := range at[key] {
+		value, err := sqldb.Native(v[1], src.pairs[position].target)
+		for _, i := range indexes[key] {
 			rows[i].values[position] = value
 		}
 		return err
@@ -262,34 +264,34 @@ func (a *applier) setValues(ctx context.Context, src *sourceTable, of tableServe
 // copyNames gives the new names of rows to the columns that repeat them.
 func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
 	for _, n := range src.repeats {
-		of := tableServer{n.of, a.ws.servers[src.server].Number}
-		if a.renames[of] == 0 {
+		share := tableServer{n.parent, a.ws.servers[src.server].Number}
+		if a.renames[share] == 0 {
 			continue
 		}
-		parent := a.ws.jobs[n.of].to
+		parent := a.ws.jobs[n.parent].target
 		keys := make([]string, len(rows))
 		var asked []string
 		for i, r := range rows {
 			key := make([]any, len(n.key))
-			for k, at := range n.key {
-				if key[k] = r.extra[at]; key[k] == nil {
+			for k, index := range n.key {
+				if key[k] = r.extra[index]; key[k] == nil {
 					key = nil
 					break
 				}
 				key[k] = identity(key[k], parent.Column(parent.Primary[k]), src.raw)
 			}
-			if key != nil && r.values[n.at] != nil {
+			if key != nil && r.values[n.index] != nil {
 				keys[i] = sqldb.RowKey(key)
 				asked = append(asked, keys[i])
 			}
 		}
-		names, err := a.newNames(ctx, of, asked)
+		names, err := a.newNames(ctx, share, asked)
 		if err != nil {
 			return err
 		}
 		for i, r := range rows {
 			if name, ok := names[keys[i]]; ok && keys[i] != "" {
-				r.values[n.at] = derive(n.as, name)
+				r.values[n.index] = name
 			}
 		}
 	}
@@ -306,7 +308,7 @@ func (a *applier) touches(src *sourceTable) bool {
 // moved reports whether rows of a source table have keys that are renumbered.
 func (a *applier) moved(src *sourceTable) bool {
 	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
-		return a.offsets.added[tableServer{l.of, a.ws.servers[src.server].Number}] != 0
+		return a.offsets.added[tableServer{l.parent, a.ws.servers[src.server].Number}] != 0
 	})
 }
 
@@ -326,17 +328,17 @@ func (a *applier) onlyRenames(src *sourceTable) bool {
 func (a *applier) follows(src *sourceTable) bool {
 	number := a.ws.servers[src.server].Number
 	for _, l := range src.links {
-		if a.moves[tableServer{l.of, number}] > 0 && !l.own {
+		if a.moves[tableServer{l.parent, number}] > 0 && !l.own {
 			return true
 		}
 	}
 	for _, w := range src.whole {
-		if a.moves[tableServer{w.of, number}] > 0 {
+		if a.moves[tableServer{w.parent, number}] > 0 {
 			return true
 		}
 	}
 	for _, n := range src.repeats {
-		if a.renames[tableServer{n.of, number}] > 0 {
+		if a.renames[tableServer{n.parent, number}] > 0 {
 			return true
 		}
 	}
@@ -350,13 +352,13 @@ type moved struct {
 }
 
 // movesOf looks up which of some rows of a table became one with another row, by their keys.
-func (a *applier) movesOf(ctx context.Context, of tableServer, keys []string) (map[string]moved, error) {
+func (a *applier) movesOf(ctx context.Context, share tableServer, keys []string) (map[string]moved, error) {
 	all := map[string]moved{}
-	if a.moves[of] == 0 {
+	if a.moves[share] == 0 {
 		return all, nil
 	}
 	columns := []string{"keeper_server", "keeper_key"}
-	err := a.lookup(ctx, tableDrops, columns, of, keys, func(key string, v []string) error {
+	err := a.lookup(ctx, tableDrops, columns, share, keys, func(key string, v []string) error {
 		var m moved
 		_, err := fmt.Sscan(v[0], &m.server)
 		m.key = v[1]
@@ -367,42 +369,42 @@ func (a *applier) movesOf(ctx context.Context, of tableServer, keys []string) (m
 }
 
 // newValue returns the key that a row of a table has in the target.
-func (a *applier) newValue(of tableServer, key any, moves map[string]moved) (any, error) {
-	parent := a.ws.jobs[of.table]
+func (a *applier) newValue(share tableServer, key any, moves map[string]moved) (any, error) {
+	parent := a.ws.jobs[share.table]
 	c := parent.key()
 	if m, ok := moves[sqldb.RowKey([]any{key})]; ok {
 		keeper, err := sqldb.KeyValue(m.key, c)
 		if err != nil {
 			return nil, err
 		}
-		return a.offsets.newKey(tableServer{of.table, m.server}, keeper), nil
+		return a.offsets.newKey(tableServer{share.table, m.server}, keeper), nil
 	}
-	return a.offsets.newKey(of, key), nil
+	return a.offsets.newKey(share, key), nil
 }
 
 // references changes the references of rows to rows that have other keys in the target, and their own keys.
 func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) error {
 	number := a.ws.servers[src.server].Number
 	type change struct {
-		row, at int
-		value   any
+		row, index int
+		value      any
 	}
 	// All are made from the values that rows have on their server, and done at the end.
 	var changes []change
 	// By row and column, what references inside of it have made of it so far. No two of them change one key.
 	inside := map[[2]int]any{}
 	for n, l := range src.links {
-		of := tableServer{l.of, number}
-		if a.moves[of] == 0 && a.offsets.added[of] == 0 {
+		share := tableServer{l.parent, number}
+		if a.moves[share] == 0 && a.offsets.added[share] == 0 {
 			continue
 		}
-		parent := a.ws.jobs[l.of].key()
+		parent := a.ws.jobs[l.parent].key()
 		keysIn := func(values []any) ([]any, error) { return values, nil }
 		if l.inside() {
 			keysIn = l.keys
 		}
 		var keys []string
-		if a.moves[of] > 0 && !l.own {
+		if a.moves[share] > 0 && !l.own {
 			for _, r := range rows {
 				values := l.parts(r)
 				if values == nil {
@@ -417,7 +419,7 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 				}
 			}
 		}
-		moves, err := a.movesOf(ctx, of, keys)
+		moves, err := a.movesOf(ctx, share, keys)
 		if err != nil {
 			return err
 		}
@@ -433,66 +435,66 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 			if done {
 				continue
 			}
-			to := src.pairs[l.at].to
+			target := src.pairs[l.index].target
 			if l.inside() {
-				for n, at := range l.all {
-					if changed, ok := inside[[2]int{i, at}]; ok {
+				for n, index := range l.all {
+					if changed, ok := inside[[2]int{i, index}]; ok {
 						whole[n] = changed
 					}
 				}
 				now, err := l.replace(whole, func(v any) (any, error) {
-					now, err := a.newValue(of, identity(v, parent, src.raw), moves)
+					now, err := a.newValue(share, identity(v, parent, src.raw), moves)
 					return numberKey(now, parent), err
 				})
 				if err != nil {
 					return a.unreadable(src, r, l, err)
 				}
-				for n, at := range l.all {
-					inside[[2]int{i, at}] = now[n]
-					changes = append(changes, change{i, at, now[n]})
+				for n, index := range l.all {
+					inside[[2]int{i, index}] = now[n]
+					changes = append(changes, change{i, index, now[n]})
 				}
 				continue
 			}
-			old := identity(r.values[l.at], parent, src.raw)
-			v, err := a.newValue(of, old, moves)
+			old := identity(r.values[l.index], parent, src.raw)
+			v, err := a.newValue(share, old, moves)
 			if err != nil {
 				return err
 			}
 			if sqldb.KeyText([]any{v}) == sqldb.KeyText([]any{old}) {
 				continue
 			}
-			if _, text := r.values[l.at].(string); src.raw && text {
+			if _, text := r.values[l.index].(string); src.raw && text {
 				v = sqldb.Text(v)
-			} else if v, err = sqldb.Canonical(v, to, src.raw); err != nil {
+			} else if v, err = sqldb.Canonical(v, target, src.raw); err != nil {
 				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, a.ws.servers[src.server].Name, src.job.name,
 					sqldb.KeyText(r.key), err)
 			}
-			changes = append(changes, change{i, l.at, v})
+			changes = append(changes, change{i, l.index, v})
 		}
 	}
 	// A reference of several columns to a row that became one with another leads to that row as a whole.
 	for _, w := range src.whole {
-		of := tableServer{w.of, number}
-		if a.moves[of] == 0 {
+		share := tableServer{w.parent, number}
+		if a.moves[share] == 0 {
 			continue
 		}
-		parent := a.ws.jobs[w.of]
-		columns := make([]*sqldb.Column, len(parent.to.Primary))
-		for i, name := range parent.to.Primary {
-			columns[i] = parent.to.Column(name)
+		parent := a.ws.jobs[w.parent]
+		columns := make([]*sqldb.Column, len(parent.target.Primary))
+		for i, name := range parent.target.Primary {
+			columns[i] = parent.target.Column(name)
 		}
-		at := map[string][]int{}
+		indexes := map[string][]int{}
 		for i, r := range rows {
 			if key := w.keyOf(r, columns, src.raw); key != nil && r.holds(w.when) {
 				text := sqldb.RowKey(key)
-				at[text] = append(at[text], i)
+				indexes[text] = append(indexes[text], i)
 			}
 		}
-		keys := make([]string, 0, len(at))
-		for key := range at {
+		keys := make([]string, 0, len(indexes))
+		for key := range indexes {
 			keys = append(keys, key)
 		}
-		moves, err := a.movesOf(ctx, of, keys)
+		moves, err := a.movesOf(ctx, share, keys)
 		if err != nil {
 			return err
 		}
@@ -505,18 +507,18 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 			if err != nil {
 				return err
 			}
-			for _, i := range at[key] {
+			for _, i := range indexes[key] {
 				for n, v := range values {
-					if v, err = sqldb.Canonical(v, src.pairs[w.at[n]].to, src.raw); err != nil {
+					if v, err = sqldb.Canonical(v, src.pairs[w.indexes[n]].target, src.raw); err != nil {
 						return err
 					}
-					changes = append(changes, change{i, w.at[n], v})
+					changes = append(changes, change{i, w.indexes[n], v})
 				}
 			}
 		}
 	}
 	for _, c := range changes {
-		rows[c.row].values[c.at] = c.value
+		rows[c.row].values[c.index] = c.value
 	}
 	return nil
 }
@@ -531,21 +533,21 @@ func (a *applier) unreadable(src *sourceTable, r row, l sourceLink, err error) e
 func (a *applier) finalKey(ctx context.Context, j *tableJob, server int64, key []any) ([]any, error) {
 	final := slices.Clone(key)
 	for _, l := range j.follows.links {
-		at := slices.Index(j.to.Primary, l.column)
-		if at < 0 || l.when != "" || l.inside() || key[at] == nil {
+		index := slices.Index(j.target.Primary, l.column)
+		if index < 0 || l.when != "" || l.inside() || key[index] == nil {
 			continue
 		}
-		of := tableServer{l.of, server}
-		c := a.ws.jobs[l.of].key()
-		old := identity(key[at], c, false)
-		moves, err := a.movesOf(ctx, of, []string{sqldb.RowKey([]any{old})})
+		share := tableServer{l.parent, server}
+		c := a.ws.jobs[l.parent].key()
+		old := identity(key[index], c, false)
+		moves, err := a.movesOf(ctx, share, []string{sqldb.RowKey([]any{old})})
 		if err != nil {
 			return nil, err
 		}
-		if l.of == j.name { // the row stays
+		if l.parent == j.name { // the row stays
 			moves = nil
 		}
-		if final[at], err = a.newValue(of, old, moves); err != nil {
+		if final[index], err = a.newValue(share, old, moves); err != nil {
 			return nil, err
 		}
 	}
@@ -556,10 +558,10 @@ func (a *applier) finalKey(ctx context.Context, j *tableJob, server int64, key [
 func (w sourceWhole) keyOf(r row, columns []*sqldb.Column, raw bool) []any {
 	key := make([]any, len(columns))
 	for i, c := range columns {
-		if r.values[w.at[i]] == nil {
+		if r.values[w.indexes[i]] == nil {
 			return nil
 		}
-		key[i] = identity(r.values[w.at[i]], c, raw)
+		key[i] = identity(r.values[w.indexes[i]], c, raw)
 	}
 	return key
 }

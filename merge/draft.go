@@ -156,62 +156,63 @@ func (d *drafter) declare(p *Plan) {
 				Target: []string{f.Parent.Name}, When: f.When, Note: f.Evidence})
 		}
 	}
-	for _, of := range slices.SortedFunc(maps.Keys(columns), census.Column.Compare) {
-		name, id := of.Table, Identity{Key: of.Name}
-		if known := p.Identities[name]; known != nil && (known.table(name) != of.Table || known.Key != of.Name) {
-			name, id.Table = of.String(), of.Table // the table has another identity
+	for _, parent := range slices.SortedFunc(maps.Keys(columns), census.Column.Compare) {
+		name, id := parent.Table, Identity{Key: parent.Name}
+		if known := p.Identities[name]; known != nil && (known.table(name) != parent.Table ||
+			known.Key != parent.Name) {
+			name, id.Table = parent.String(), parent.Table // the table has another identity
 		}
 		for n, known := range p.Identities {
-			if known.table(n) == of.Table && known.Key == of.Name {
+			if known.table(n) == parent.Table && known.Key == parent.Name {
 				name, id = n, *known
 			}
 		}
 		id.note = fmt.Sprintf("columns: %d, with %d different values, which are keys on each server",
-			len(columns[of]), values[of])
-		id.In = d.shorten(of, columns[of], slices.Clone(id.In))
+			len(columns[parent]), values[parent])
+		id.In = d.shorten(parent, columns[parent], slices.Clone(id.In))
 		p.Identities[name] = &id
 	}
 }
 
 // shorten adds entries to those of an identity. Some that differ only in their tables become a pattern, if
 // each column that it is about is one of them, or stands beside it in the same list.
-func (d *drafter) shorten(of census.Column, entries []holder, in []string) []string {
+func (d *drafter) shorten(parent census.Column, entries []holder, texts []string) []string {
 	const least = 3 // fewer are no pattern
 	for len(entries) > 0 {
 		e := entries[0]
 		alike := func(o holder) bool { return o.when == e.when && e.covers(o.table, o.column) }
-		for at := range len(e.table) {
-			if at > 0 && e.table[at-1] != '_' {
+		for index := range len(e.table) {
+			if index > 0 && e.table[index-1] != '_' {
 				continue
 			}
 			one := e
-			e.table = e.table[:at] + "*"
+			e.table = e.table[:index] + "*"
 			if others := slices.DeleteFunc(slices.Clone(entries), alike); len(entries)-len(others) >= least &&
-				d.only(of, e, entries, in) {
+				d.only(parent, e, entries, texts) {
 				break
 			}
 			e = one
 		}
-		entries, in = slices.DeleteFunc(entries, alike), append(in, e.String())
+		entries, texts = slices.DeleteFunc(entries, alike), append(texts, e.String())
 	}
-	return in
+	return texts
 }
 
 // only reports whether a pattern is about no column but those of some entries, and of none that a pattern
 // before it is about. The key itself is about nothing.
-func (d *drafter) only(of census.Column, pattern holder, entries []holder, before []string) bool {
+func (d *drafter) only(parent census.Column, pattern holder, entries []holder, before []string) bool {
 	for table, t := range d.ws.target.Tables {
-		at := census.Column{Table: table, Name: pattern.column}
-		if at == of || t.Column(at.Name) == nil || !pattern.covers(table, at.Name) {
+		column := census.Column{Table: table, Name: pattern.column}
+		if column == parent || t.Column(column.Name) == nil || !pattern.covers(table, column.Name) {
 			continue
 		}
-		listed := func(e holder) bool { return e.table == table && e.column == at.Name }
+		listed := func(e holder) bool { return e.table == table && e.column == column.Name }
 		taken := func(text string) bool {
 			e, err := parseHolder(text)
-			return err == nil && e.many() && e.covers(table, at.Name)
+			return err == nil && e.many() && e.covers(table, column.Name)
 		}
 		other := func(f census.Finding) bool {
-			return f.Column == at && f.Verdict >= census.Possible && f.Parent != of
+			return f.Column == column && f.Verdict >= census.Possible && f.Parent != parent
 		}
 		if !slices.ContainsFunc(entries, listed) || slices.ContainsFunc(before, taken) ||
 			slices.ContainsFunc(d.found, other) {
@@ -227,7 +228,7 @@ func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
 	all := slices.Clone(t.References)
 	if declared := d.known[t.Name]; declared != nil {
 		for _, r := range declared.References {
-			all = append(all, r.of())
+			all = append(all, r.catalog())
 		}
 		return all
 	}
@@ -436,32 +437,32 @@ func (d *drafter) apart(ctx context.Context, t *sqldb.Table, c *sqldb.Column) (b
 	default:
 		return false, nil
 	}
-	at := place{t.Name, c.Name}
-	if known, ok := d.spans[at]; ok {
+	child := place{t.Name, c.Name}
+	if known, ok := d.spans[child]; ok {
 		return known, nil
 	}
-	d.spans[at] = false // of a circle of references
+	d.spans[child] = false // of a circle of references
 	apart, err := d.leadsApart(ctx, t, c.Name)
 	if err == nil && !apart {
 		apart, err = d.rangesApart(ctx, t.Name, c.Name)
 	}
-	d.spans[at] = apart
+	d.spans[child] = apart
 	return apart, err
 }
 
 // leadsApart reports whether a column holds keys of another table that no two servers have in common.
 func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
 	for _, ref := range d.references(t) {
-		at := slices.Index(ref.Columns, column)
+		index := slices.Index(ref.Columns, column)
 		parent := d.ws.target.Tables[ref.Parent]
-		if at < 0 || parent == nil || parent == t || ref.When != "" || ref.Inside() {
+		if index < 0 || parent == nil || parent == t || ref.When != "" || ref.Inside() {
 			continue
 		}
-		to := d.ws.led(ref).Target
-		if at >= len(to) || parent.Column(to[at]) == nil {
+		target := d.ws.led(ref).Target
+		if index >= len(target) || parent.Column(target[index]) == nil {
 			continue
 		}
-		key := parent.Column(to[at])
+		key := parent.Column(target[index])
 		apart, err := d.renumbered(ctx, parent)
 		apart = apart && identityOf(parent) == key
 		if err == nil && !apart {
@@ -478,8 +479,8 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 // server.
 func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, error) {
 	for _, s := range d.ws.servers {
-		from := s.db.Tables[table]
-		if from != nil && from.Column(column) != nil && from.Column(column).Family != sqldb.FamilyInt {
+		source := s.db.Tables[table]
+		if source != nil && source.Column(column) != nil && source.Column(column).Family != sqldb.FamilyInt {
 			return false, nil
 		}
 	}
@@ -638,14 +639,14 @@ func (f *nameFinder) candidates(t *sqldb.Table) []*sqldb.Column {
 // count counts the names in some columns on one server, by one statement.
 func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all []foundName) error {
 	db := f.d.ws.servers[server].db
-	from := db.Tables[t.Name]
-	if from == nil {
+	source := db.Tables[t.Name]
+	if source == nil {
 		return nil
 	}
 	var list []string
-	var at []int
+	var indexes []int
 	for i := range all {
-		c := from.Column(all[i].column.Name)
+		c := source.Column(all[i].column.Name)
 		if c == nil || c.Family != sqldb.FamilyText {
 			all[i].doubled = true
 			continue
@@ -653,7 +654,7 @@ func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all 
 		name := c.ReadExpression(db.Kind)
 		list = append(list, "COUNT(NULLIF("+name+", ''))", "COUNT(DISTINCT NULLIF("+name+", ''))",
 			"COUNT(CASE WHEN "+name+" = '' THEN 1 END)")
-		at = append(at, i)
+		indexes = append(indexes, i)
 	}
 	if len(list) == 0 {
 		return nil
@@ -663,7 +664,7 @@ func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, all 
 	if err != nil {
 		return err
 	}
-	for n, i := range at {
+	for n, i := range indexes {
 		var counts [3]int64
 		for k := range counts {
 			if counts[k], err = strconv.ParseInt(rows[0][3*n+k], 10, 64); err != nil {
@@ -769,9 +770,6 @@ func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []st
 	return notes
 }
 
-// asNames is how a column may refer that repeats names which may change.
-const asNames = "names"
-
 // repeated leaves open what becomes of texts that are names of rows which may be renamed.
 func (f *nameFinder) repeated(ctx context.Context, p *Plan) error {
 	for _, parent := range slices.Sorted(maps.Keys(p.Tables)) {
@@ -824,8 +822,8 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 	const sampled, least = 500, 20
 	var parts []string
 	for i, s := range f.d.ws.servers {
-		of, names := s.db.Tables[table], s.db.Tables[parent]
-		if of == nil || names == nil || of.Column(column) == nil || names.Column(named) == nil {
+		own, names := s.db.Tables[table], s.db.Tables[parent]
+		if own == nil || names == nil || own.Column(column) == nil || names.Column(named) == nil {
 			continue
 		}
 		k, sel := s.db.Kind, newSelection(f.d.ws, i)

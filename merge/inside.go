@@ -26,9 +26,9 @@ func parseBits(text string, columns []string) (b bits, err error) {
 	if text == "" {
 		return b, nil
 	}
-	from, to, _ := strings.Cut(text, "-")
-	first, err1 := strconv.Atoi(from)
-	last, err2 := strconv.Atoi(to)
+	begin, end, _ := strings.Cut(text, "-")
+	first, err1 := strconv.Atoi(begin)
+	last, err2 := strconv.Atoi(end)
 	b = bits{low: first, width: last - first + 1, rest: strings.Join(columns[1:], "+")}
 	if err1 != nil || err2 != nil || first < 0 || last < first || last > 63 || b.width*len(columns) > 63 {
 		return bits{}, fmt.Errorf("the bits %q are not written as the first and the last one, such as 24-47, of "+

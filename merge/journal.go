@@ -172,7 +172,7 @@ func (jr *journal) makeTables(ctx context.Context) error {
 // entry is a row of the journal: the progress of one step for one table of one server.
 type entry struct {
 	step          string
-	of            tableServer
+	share         tableServer
 	expected      int64
 	fingerprint   string
 	read, written int64
@@ -198,15 +198,15 @@ func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*ent
 	}
 	for _, row := range rows {
 		e := &entry{step: row[0], fingerprint: row[4], done: row[7] != "0"}
-		e.of.table = row[1]
-		if _, err := fmt.Sscan(row[2]+" "+row[3]+" "+row[5]+" "+row[6], &e.of.server, &e.expected, &e.read,
+		e.share.table = row[1]
+		if _, err := fmt.Sscan(row[2]+" "+row[3]+" "+row[5]+" "+row[6], &e.share.server, &e.expected, &e.read,
 			&e.written); err != nil {
 			return nil, fmt.Errorf("the journal cannot be read: %w", err)
 		}
 		if all[e.step] == nil {
 			return nil, fmt.Errorf("the journal has a step %q that this program does not know", e.step)
 		}
-		all[e.step][e.of] = e
+		all[e.step][e.share] = e
 	}
 	return all, nil
 }
@@ -219,8 +219,8 @@ func (jr *journal) record(ctx context.Context, e *entry) error {
 	}
 	q := sqldb.NewStatement(jr.target.Kind, "UPDATE ", jr.target.Kind.Quote(tableJournal), " SET rows_read = ").
 		Bind(e.read).Add(", rows_written = ").Bind(e.written).Add(", done = ").Bind(done).
-		Add(" WHERE step = ").Bind(e.step).Add(" AND tbl = ").Bind(e.of.table).Add(" AND server = ").
-		Bind(e.of.server)
+		Add(" WHERE step = ").Bind(e.step).Add(" AND tbl = ").Bind(e.share.table).Add(" AND server = ").
+		Bind(e.share.server)
 	_, err := jr.target.Run(ctx, q)
 	return err
 }

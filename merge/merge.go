@@ -111,8 +111,8 @@ func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 }
 
 // WriteRenames writes the renames as CSV with a header line.
-func (m *Merge) WriteRenames(ctx context.Context, to io.Writer) error {
-	w := csv.NewWriter(to)
+func (m *Merge) WriteRenames(ctx context.Context, out io.Writer) error {
+	w := csv.NewWriter(out)
 	err := w.Write([]string{"table", "column", "server", "key", "old_name", "new_name", "new_key"})
 	if err == nil {
 		err = m.Renames(ctx, func(r Renamed) error {
@@ -131,13 +131,13 @@ func (m *Merge) WriteRenames(ctx context.Context, to io.Writer) error {
 func (m *Merge) Servers() []MergedServer { return m.ws.mergedServers() }
 
 // WriteServers writes the result of Servers as CSV with a header line.
-func (m *Merge) WriteServers(to io.Writer) error {
+func (m *Merge) WriteServers(out io.Writer) error {
 	rows := [][]string{{"number", "name", "merged_into", "target"}}
 	for _, s := range m.ws.mergedServers() {
 		rows = append(rows, []string{strconv.FormatInt(s.Number, 10), s.Name,
 			strconv.FormatInt(s.MergedInto, 10), s.Target})
 	}
-	return csv.NewWriter(to).WriteAll(rows)
+	return csv.NewWriter(out).WriteAll(rows)
 }
 
 // verifier lets package verify compare the target with the sources. It hands over what the plan promises, and

@@ -399,12 +399,12 @@ func (p *Plan) fold() (*planFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		at, known := alike[string(text)]
+		index, known := alike[string(text)]
 		if !known {
-			at, alike[string(text)] = len(f.Groups), len(f.Groups)
+			index, alike[string(text)] = len(f.Groups), len(f.Groups)
 			f.Groups = append(f.Groups, tableGroup{TablePlan: own})
 		}
-		f.Groups[at].Names = append(f.Groups[at].Names, name)
+		f.Groups[index].Names = append(f.Groups[index].Names, name)
 	}
 	f.Groups = slices.DeleteFunc(f.Groups, func(g tableGroup) bool {
 		if len(g.Names) == 1 {
@@ -488,12 +488,12 @@ func wrapped(text string) string {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))] + "    "
 		within := false
 		for len(line) > longest+1 && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			at := breakAt(line, longest, within)
-			if at == 0 {
+			index := breakAt(line, longest, within)
+			if index == 0 {
 				break
 			}
-			out.WriteString(strings.TrimRight(line[:at], " ") + "\n")
-			line, within = indent+line[at:], true
+			out.WriteString(strings.TrimRight(line[:index], " ") + "\n")
+			line, within = indent+line[index:], true
 		}
 		out.WriteString(line)
 	}
@@ -502,7 +502,7 @@ func wrapped(text string) string {
 
 // breakAt returns where a line can be broken behind a comma within brackets: at the last place before so many
 // bytes, or else at the first one. It is 0 if there is none.
-func breakAt(line string, longest int, within bool) (at int) {
+func breakAt(line string, longest int, within bool) (index int) {
 	quote := byte(0)
 	for i := 2; i < len(line); i++ {
 		before, c, open := line[i-2:i], line[i], quote != 0
@@ -513,10 +513,10 @@ func breakAt(line string, longest int, within bool) (at int) {
 		case open && c == quote:
 			quote = 0
 		case open:
-		case behind && at > 0 && i > longest:
-			return at
+		case behind && index > 0 && i > longest:
+			return index
 		case behind && strings.TrimSpace(line[:i]) != "":
-			at = i
+			index = i
 		}
 		begins := slices.Contains([]string{", ", ": ", "? ", "- "}, before) ||
 			strings.ContainsAny(before[1:], "[{")
@@ -527,7 +527,7 @@ func breakAt(line string, longest int, within bool) (at int) {
 			}
 		}
 	}
-	return at
+	return index
 }
 
 // Save writes the plan to a new file that only its owner can read, since a DSN may contain a password. It
@@ -546,8 +546,8 @@ func (p *Plan) Save(path string) (err error) {
 	return err
 }
 
-// of returns the reference in the form of a catalog.
-func (r Reference) of() sqldb.Reference {
+// catalog returns the reference in the form of a catalog.
+func (r Reference) catalog() sqldb.Reference {
 	ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When, Path: r.Path,
 		List: r.List, Bits: r.Bits}
 	if r.Bits != "" {
@@ -626,63 +626,66 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 		"target: the number %d does not fit into the layout, which ends at %d", p.Target.Number, maxNumber)
 }
 
-func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
+func (t *TablePlan) validate(errs *planErrors, prefix string, p *Plan) {
 	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, NotDecided}
-	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", at, t.Policy, all)
+	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", prefix, t.Policy, all)
 	errs.check((t.Policy == Rename) == (t.Rename != nil),
-		"%sthe policy rename and the entry rename belong together", at)
-	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together", at)
+		"%sthe policy rename and the entry rename belong together", prefix)
+	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together",
+		prefix)
 	errs.check(t.Policy == Sum || len(t.Sum)+len(t.Min)+len(t.Max) == 0,
-		"%ssum, min and max belong to the policy sum", at)
+		"%ssum, min and max belong to the policy sum", prefix)
 	errs.check(t.Policy != Sum || len(t.Sum) > 0, "%sthe policy sum needs the entry sum, the columns to add",
-		at)
-	errs.check(t.Policy.collapses() || len(t.Key) == 0, "%skey belongs to sum, keep_first and newest", at)
+		prefix)
+	errs.check(t.Policy.collapses() || len(t.Key) == 0, "%skey belongs to sum, keep_first and newest", prefix)
 	errs.check(slices.Contains([]string{"", "refuse", "drop", "null"}, t.Orphans),
-		"%sorphans is %q, not refuse, drop or null", at, t.Orphans)
+		"%sorphans is %q, not refuse, drop or null", prefix, t.Orphans)
 	errs.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
-		"%sbad_rows is %q, not stop or quarantine", at, t.BadRows)
+		"%sbad_rows is %q, not stop or quarantine", prefix, t.BadRows)
 	errs.check(t.Renumber == "" || t.Policy.copies(),
-		"%srenumber goes with copy, rename, sum, keep_first and newest only", at)
+		"%srenumber goes with copy, rename, sum, keep_first and newest only", prefix)
 	errs.check(t.Renumber != Apart || t.Policy == Copy || t.Policy == Rename,
-		"%srenumber: apart goes with copy and rename only", at)
+		"%srenumber: apart goes with copy and rename only", prefix)
 	errs.check(slices.Contains([]Renumbering{"", Behind, Apart}, t.Renumber),
-		"%srenumber is %q, not true or apart", at, t.Renumber)
+		"%srenumber is %q, not true or apart", prefix, t.Renumber)
 	for column, expression := range t.Set {
-		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", at)
+		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", prefix)
 		errs.check(t.Policy == Rename || !strings.Contains(expression, wordRenamed),
-			"%sset: %s belongs to the policy rename", at, wordRenamed)
+			"%sset: %s belongs to the policy rename", prefix, wordRenamed)
 	}
 	for _, r := range t.References {
-		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", at, r.Table)
+		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", prefix, r.Table)
 		errs.check((r.Column == "") != (len(r.Columns) == 0), "%sreferences: each needs either column or "+
-			"columns", at)
+			"columns", prefix)
 		_, err := parseBits(r.Bits, r.columns())
-		errs.check(err == nil, "%sreferences: %v", at, err)
+		errs.check(err == nil, "%sreferences: %v", prefix, err)
 		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()) || r.Bits != "" && len(r.Target) == 1,
-			"%sreferences: target needs as many columns as the reference", at)
+			"%sreferences: target needs as many columns as the reference", prefix)
 		errs.check(r.Path == "" && r.List == "" || r.Path == "" && r.Bits == "" || r.List == "" && r.Bits == "",
-			"%sreferences: path, list and bits exclude each other", at)
+			"%sreferences: path, list and bits exclude each other", prefix)
 		errs.check(r.Path == "" && r.List == "" || len(r.columns()) == 1,
-			"%sreferences: path and list need one column", at)
+			"%sreferences: path and list need one column", prefix)
 	}
 	if t.Rename == nil {
 		return
 	}
 	r := t.Rename
-	errs.check(r.Column != "", "%srename: it needs a column", at)
+	errs.check(r.Column != "", "%srename: it needs a column", prefix)
 	errs.check(slices.Contains([]string{"", "older", "first", "highest", "none"}, r.Keep),
-		"%srename: keep is %q, not older, first, highest or none", at, r.Keep)
-	errs.check((r.Keep == "highest") == (r.By != ""), "%srename: keep: highest and by belong together", at)
+		"%srename: keep is %q, not older, first, highest or none", prefix, r.Keep)
+	errs.check((r.Keep == "highest") == (r.By != ""), "%srename: keep: highest and by belong together", prefix)
 	errs.check(r.Format == "" || strings.Count(r.Format, "{name}") == 1 && strings.Contains(r.Format,
 		"{server}"),
-		"%srename: the format %q needs {name} once, and {server}", at, r.Format)
+		"%srename: the format %q needs {name} once, and {server}", prefix, r.Format)
 	for _, d := range r.Derived {
 		errs.check(d.Column != "" && slices.Contains([]string{"lower", "upper", "same"}, d.As),
-			"%srename: derived: each needs a column, and as: lower, upper or same", at)
+			"%srename: derived: each needs a column, and as: lower, upper or same", prefix)
 	}
 	for _, c := range r.Copies {
-		errs.check(p.Tables[c.Table] != nil, "%srename: copies: there is no table %q in the plan", at, c.Table)
-		errs.check(c.Column != "" && c.Ref != "", "%srename: copies: each needs a table, a column and a ref", at)
+		errs.check(p.Tables[c.Table] != nil, "%srename: copies: there is no table %q in the plan", prefix,
+			c.Table)
+		errs.check(c.Column != "" && c.Ref != "", "%srename: copies: each needs a table, a column and a ref",
+			prefix)
 	}
 }
 
@@ -725,6 +728,9 @@ type Identity struct {
 // table returns the table of an identity of a name.
 func (id *Identity) table(name string) string { return cmp.Or(id.Table, name) }
 
+// asNames is how a column may refer that repeats names which may change.
+const asNames = "names"
+
 // holder is a text under in: of an identity, or under undecided:. Several columns have + between them. Where
 // the key is only a part of what is there, as says which: bits 24-47, path $.id, list , or names by a column
 // that leads to the row of the name.
@@ -732,21 +738,21 @@ type holder struct{ table, column, as, when string }
 
 // parseHolder reads "table.column bits 24-47 when condition".
 func parseHolder(text string) (e holder, err error) {
-	at, when, conditional := strings.Cut(text, " when ")
+	name, when, conditional := strings.Cut(text, " when ")
 	for _, kind := range []string{" bits ", " path ", " list ", " number ", " " + asNames + " by "} {
-		if before, how, ok := strings.Cut(at, kind); ok {
-			at, e.as = before, kind[1:]+how
+		if before, how, ok := strings.Cut(name, kind); ok {
+			name, e.as = before, kind[1:]+how
 		}
 	}
-	if before, names := strings.CutSuffix(at, " "+asNames); names {
-		at, e.as = before, asNames
+	if before, names := strings.CutSuffix(name, " "+asNames); names {
+		name, e.as = before, asNames
 	}
-	dot := strings.LastIndex(at, ".")
-	if dot < 1 || dot == len(at)-1 || conditional && strings.TrimSpace(when) == "" {
+	dot := strings.LastIndex(name, ".")
+	if dot < 1 || dot == len(name)-1 || conditional && strings.TrimSpace(when) == "" {
 		return e, fmt.Errorf("%q is not written as table.column, table.column when condition, or table.column "+
 			"bits 24-47", text)
 	}
-	e.table, e.column, e.when = at[:dot], strings.TrimSpace(at[dot+1:]), strings.TrimSpace(when)
+	e.table, e.column, e.when = name[:dot], strings.TrimSpace(name[dot+1:]), strings.TrimSpace(when)
 	for _, pattern := range []string{e.table, e.column} {
 		if _, err := path.Match(pattern, ""); errors.Is(err, path.ErrBadPattern) {
 			return e, fmt.Errorf("%q is no pattern that can be read", pattern)

@@ -90,22 +90,22 @@ func (o *keyOffsets) find(ctx context.Context) error {
 func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([]keySpan, error) {
 	spans := slices.Repeat([]keySpan{{-1, -1}}, len(o.ws.servers))
 	for i, s := range o.ws.servers {
-		of := tableServer{j.name, s.Number}
+		share := tableServer{j.name, s.Number}
 		src := j.sources[i]
-		if src == nil || src.from.Column(c.Name) == nil {
+		if src == nil || src.table.Column(c.Name) == nil {
 			continue
 		}
-		counter, err := s.db.Counter(ctx, src.from, c.Name)
+		counter, err := s.db.Counter(ctx, src.table, c.Name)
 		if err != nil {
 			return nil, err
 		}
-		if o.counters[of] = counter; j.plan.Renumber == "" {
+		if o.counters[share] = counter; j.plan.Renumber == "" {
 			continue
 		}
 		if spans[i], err = o.span(ctx, i, j.name, c.Name, counter); err != nil {
 			return nil, err
 		}
-		o.zeros[of] = spans[i].least == 0
+		o.zeros[share] = spans[i].least == 0
 	}
 	return spans, nil
 }
@@ -115,12 +115,12 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
 	last := int64(-1) // the greatest new key that was given out so far
 	for i, s := range o.ws.servers {
-		of := tableServer{j.name, s.Number}
-		if o.added[of] = max(last, 0); o.zeros[of] {
-			o.added[of] = last + 1
+		share := tableServer{j.name, s.Number}
+		if o.added[share] = max(last, 0); o.zeros[share] {
+			o.added[share] = last + 1
 		}
 		if spans[i].greatest >= 0 {
-			last = spans[i].greatest + o.added[of]
+			last = spans[i].greatest + o.added[share]
 		}
 		if last >= o.ws.minGenerated {
 			o.beyond[j.name] = last
@@ -194,13 +194,13 @@ func (o *keyOffsets) counted(ctx context.Context, server int,
 	db := o.ws.servers[server].db
 	key := db.Kind.Quote(column)
 	limit := strconv.FormatInt(o.ws.minGenerated, 10)
-	from := " FROM " + newSelection(o.ws, server).table(table) + " WHERE " + key
+	clause := " FROM " + newSelection(o.ws, server).table(table) + " WHERE " + key
 	err = db.Row(ctx, sqldb.NewStatement(db.Kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
-		"), -1)"+from+" >= 0 AND ", key, " < ", limit), &least, &greatest)
+		"), -1)"+clause+" >= 0 AND ", key, " < ", limit), &least, &greatest)
 	if err != nil {
 		return 0, 0, false, err
 	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1"+from+" >= ", limit, " LIMIT 1"))
+	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1"+clause+" >= ", limit, " LIMIT 1"))
 	return least, greatest, len(rows) > 0, err
 }
 
@@ -222,27 +222,27 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, row := range rows {
-		of := tableServer{table: row[0]}
+		share := tableServer{table: row[0]}
 		var offset, counter int64
-		if _, err := fmt.Sscan(row[1]+" "+row[2]+" "+row[3], &of.server, &offset, &counter); err != nil {
+		if _, err := fmt.Sscan(row[1]+" "+row[2]+" "+row[3], &share.server, &offset, &counter); err != nil {
 			return false, fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
 		}
-		counters[of] = counter
-		if j := o.ws.jobs[of.table]; j != nil && j.plan.Renumber != "" {
-			added[of] = offset
+		counters[share] = counter
+		if j := o.ws.jobs[share.table]; j != nil && j.plan.Renumber != "" {
+			added[share] = offset
 		}
 	}
-	for of := range added { // the sources are what they were, so this has not changed either
-		i := slices.IndexFunc(o.ws.servers, func(s *server) bool { return s.Number == of.server })
-		j := o.ws.jobs[of.table]
-		if i < 0 || j.sources[i] == nil || j.sources[i].from.Column(j.key().Name) == nil {
+	for share := range added { // the sources are what they were, so this has not changed either
+		i := slices.IndexFunc(o.ws.servers, func(s *server) bool { return s.Number == share.server })
+		j := o.ws.jobs[share.table]
+		if i < 0 || j.sources[i] == nil || j.sources[i].table.Column(j.key().Name) == nil {
 			continue
 		}
-		least, _, _, err := o.counted(ctx, i, of.table, j.key().Name)
+		least, _, _, err := o.counted(ctx, i, share.table, j.key().Name)
 		if err != nil {
 			return false, err
 		}
-		zeros[of] = least == 0
+		zeros[share] = least == 0
 	}
 	o.added, o.counters, o.zeros = added, counters, zeros
 	return true, nil
@@ -257,9 +257,9 @@ func (o *keyOffsets) keep(ctx context.Context) error {
 			numbers = append(numbers, s.Number)
 		}
 		for _, number := range numbers {
-			of := tableServer{j.name, number}
-			added, renumbered := o.added[of]
-			counter, counted := o.counters[of]
+			share := tableServer{j.name, number}
+			added, renumbered := o.added[share]
+			counter, counted := o.counters[share]
 			if !renumbered && !counted {
 				continue
 			}
@@ -277,10 +277,10 @@ func (o *keyOffsets) keep(ctx context.Context) error {
 func (o *keyOffsets) counter(table string) int64 {
 	greatest := o.added[tableServer{table, allServers}]
 	for _, s := range o.ws.servers {
-		of := tableServer{table, s.Number}
-		counter := o.counters[of]
+		share := tableServer{table, s.Number}
+		counter := o.counters[share]
 		if counter < o.ws.minGenerated {
-			counter += o.added[of]
+			counter += o.added[share]
 		}
 		greatest = max(greatest, counter)
 	}
@@ -306,14 +306,14 @@ func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 }
 
 // newKey returns the key that a row has in the target.
-func (o *keyOffsets) newKey(of tableServer, key any) any {
-	offset := o.added[of]
+func (o *keyOffsets) newKey(share tableServer, key any) any {
+	offset := o.added[share]
 	if offset == 0 {
 		return key // It may be a text, such as 007, that only looks like a number.
 	}
 	n, err := sqldb.Integer(key)
 	id, ok := n.(int64)
-	if err == nil && ok && (id > 0 || id == 0 && o.zeros[of]) && id < o.ws.minGenerated {
+	if err == nil && ok && (id > 0 || id == 0 && o.zeros[share]) && id < o.ws.minGenerated {
 		return id + offset
 	}
 	return key
@@ -460,7 +460,7 @@ func (g *gapSearch) bind(t *apartTable) {
 	own := holding{Column: census.Column{Table: t.name, Name: t.key}}
 	for _, c := range append([]holding{own}, g.refer[t.name]...) {
 		l := link{column: c.Name, bits: c.bits}
-		if of := g.ws.target.Tables[c.Table]; of == nil || of.Column(c.Name) == nil ||
+		if table := g.ws.target.Tables[c.Table]; table == nil || table.Column(c.Name) == nil ||
 			g.ws.holdsKey(c.Table, l, t.bound) {
 			continue
 		}
@@ -500,11 +500,11 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 			if len(free) == 0 {
 				break
 			}
-			of, err := freeOf(ctx, d, c, need, narrowest.bound)
+			ranges, err := freeOf(ctx, d, c, need, narrowest.bound)
 			if err != nil {
 				return nil, err
 			}
-			free = intersect(free, of).atLeast(need)
+			free = intersect(free, ranges).atLeast(need)
 		}
 	}
 	if len(free) == 0 {
@@ -515,8 +515,8 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 		}
 		return nil, nil
 	}
-	gap.From, gap.To = free[0].from, free[0].from+need-1
-	gap.Room = free[0].to - gap.To
+	gap.From, gap.To = free[0].first, free[0].first+need-1
+	gap.Room = free[0].last - gap.To
 	for _, t := range tables {
 		t.gap, t.why = gap, ""
 	}
@@ -529,15 +529,15 @@ func (g *gapSearch) holders(t *apartTable) []holding {
 	all := append([]holding{{Column: census.Column{Table: t.name, Name: t.key}}}, g.refer[t.name]...)
 	for table, locked := range g.survey.Tables {
 		for name, c := range locked.Columns {
-			at := census.Column{Table: table, Name: name}
+			column := census.Column{Table: table, Name: name}
 			if c.holds(LockedKey{Table: t.name, Column: t.key}) {
-				all = append(all, holding{Column: at})
+				all = append(all, holding{Column: column})
 			}
-			for _, of := range c.Of {
-				columns := strings.Split(strings.Trim(name+"+"+of.With, "+"), "+")
-				b, err := parseBits(strings.TrimPrefix(of.As, "bits "), columns)
-				if of.Table == t.name && of.As != "" && (err == nil || !strings.HasPrefix(of.As, "bits ")) {
-					all = append(all, holding{at, b})
+			for _, key := range c.Of {
+				columns := strings.Split(strings.Trim(name+"+"+key.With, "+"), "+")
+				b, err := parseBits(strings.TrimPrefix(key.As, "bits "), columns)
+				if key.Table == t.name && key.As != "" && (err == nil || !strings.HasPrefix(key.As, "bits ")) {
+					all = append(all, holding{column, b})
 				}
 			}
 		}
@@ -546,23 +546,23 @@ func (g *gapSearch) holders(t *apartTable) []holding {
 }
 
 // numberRange is a range of numbers, with both ends.
-type numberRange struct{ from, to int64 }
+type numberRange struct{ first, last int64 }
 
 // numberRanges are ranges in increasing order.
 type numberRanges []numberRange
 
 // atLeast leaves out ranges of fewer numbers.
 func (all numberRanges) atLeast(need int64) numberRanges {
-	return slices.DeleteFunc(all, func(r numberRange) bool { return r.to-r.from+1 < max(need, 1) })
+	return slices.DeleteFunc(all, func(r numberRange) bool { return r.last-r.first+1 < max(need, 1) })
 }
 
 // intersect returns what lies in ranges of both lists.
 func intersect(a, b numberRanges) (both numberRanges) {
 	for len(a) > 0 && len(b) > 0 {
-		if r := (numberRange{max(a[0].from, b[0].from), min(a[0].to, b[0].to)}); r.from <= r.to {
+		if r := (numberRange{max(a[0].first, b[0].first), min(a[0].last, b[0].last)}); r.first <= r.last {
 			both = append(both, r)
 		}
-		if a[0].to < b[0].to {
+		if a[0].last < b[0].last {
 			a = a[1:]
 		} else {
 			b = b[1:]
@@ -577,19 +577,20 @@ const mostGaps = 10_000
 
 // freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has
 // no value.
-func freeOf(ctx context.Context, d *sqldb.DB, of holding, need, bound int64) (free numberRanges, err error) {
+func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (free numberRanges,
+	err error) {
 	whole := numberRanges{{1, bound}}
-	t, columns := d.Tables[of.Table], of.bits.columns(of.Name)
+	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
 	if t == nil || slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
 		return whole, nil
 	}
-	name := d.Kind.Quote(of.Name)
-	if of.bits.used() {
-		name = of.bits.sql(d.Kind, columns)
-	} else if t.Column(of.Name).Family != sqldb.FamilyInt {
-		return spelled(ctx, d, t.Column(of.Name), t.Name, need, whole)
+	name := d.Kind.Quote(held.Name)
+	if held.bits.used() {
+		name = held.bits.sql(d.Kind, columns)
+	} else if t.Column(held.Name).Family != sqldb.FamilyInt {
+		return spelled(ctx, d, t.Column(held.Name), t.Name, need, whole)
 	}
-	values := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(of.Table) + " WHERE " + name +
+	values := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(held.Table) + " WHERE " + name +
 		" > 0 AND " + name + " <= " + strconv.FormatInt(bound, 10) + ") AS v"
 	ends, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT MIN(x), MAX(x) FROM ", values))
 	if err != nil || ends[0][0] == "" {
@@ -603,17 +604,17 @@ func freeOf(ctx context.Context, d *sqldb.DB, of holding, need, bound int64) (fr
 		return nil, err
 	}
 	for _, pair := range append([][]string{{"0", ends[0][0]}}, append(rows, []string{ends[0][1], ""})...) {
-		r := numberRange{to: bound}
-		if r.from, err = strconv.ParseInt(pair[0], 10, 64); err != nil {
+		r := numberRange{last: bound}
+		if r.first, err = strconv.ParseInt(pair[0], 10, 64); err != nil {
 			return nil, nil // It is no whole number, as a column of SQLite may have: nothing is known of it.
 		}
 		if pair[1] != "" {
-			if r.to, err = strconv.ParseInt(pair[1], 10, 64); err != nil {
+			if r.last, err = strconv.ParseInt(pair[1], 10, 64); err != nil {
 				return nil, nil
 			}
-			r.to--
+			r.last--
 		}
-		if r.from++; r.from <= r.to {
+		if r.first++; r.first <= r.last {
 			free = append(free, r)
 		}
 	}
@@ -642,12 +643,12 @@ func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, ne
 
 // without takes a number out, and ranges of fewer numbers than needed that this leaves.
 func (all numberRanges) without(n, need int64) numberRanges {
-	i := sort.Search(len(all), func(i int) bool { return all[i].to >= n })
-	if i == len(all) || all[i].from > n {
+	i := sort.Search(len(all), func(i int) bool { return all[i].last >= n })
+	if i == len(all) || all[i].first > n {
 		return all
 	}
 	r := all[i]
-	both := numberRanges{{r.from, n - 1}, {n + 1, r.to}}.atLeast(need)
+	both := numberRanges{{r.first, n - 1}, {n + 1, r.last}}.atLeast(need)
 	all = slices.Replace(all, i, i+1, both...)
 	return all[:min(len(all), mostGaps)]
 }
@@ -657,8 +658,8 @@ func referring(ws *workspace) map[string][]holding {
 	all := map[string][]holding{}
 	for _, name := range slices.Sorted(maps.Keys(ws.jobs)) {
 		for _, l := range ws.jobs[name].follows.links {
-			if l.of != name || l.column != ws.jobs[name].key().Name {
-				all[l.of] = append(all[l.of], holding{census.Column{Table: name, Name: l.column}, l.bits})
+			if l.parent != name || l.column != ws.jobs[name].key().Name {
+				all[l.parent] = append(all[l.parent], holding{census.Column{Table: name, Name: l.column}, l.bits})
 			}
 		}
 	}
@@ -722,7 +723,7 @@ func (s surveyor) outline(ctx context.Context) (*Lock, error) {
 		for _, name := range slices.Sorted(maps.Keys(server.db.Tables)) {
 			t := server.db.Tables[name]
 			rows, _, err := newSelection(s.ws, i).fingerprint(ctx,
-				&sourceTable{ws: s.ws, server: i, from: t, order: t.Order(server.db.Kind)})
+				&sourceTable{ws: s.ws, server: i, table: t, order: t.Order(server.db.Kind)})
 			if err != nil {
 				return nil, err
 			}

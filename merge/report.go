@@ -99,22 +99,22 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	at := ""
+	text := ""
 	for _, part := range []string{p.Server, p.Table, p.Column} {
 		if part != "" {
-			at += part + ": "
+			text += part + ": "
 		}
 	}
 	switch {
 	case p.Count == 1:
-		at += "1 row: "
+		text += "1 row: "
 	case p.Count > 1:
-		at += fmt.Sprintf("%d rows: ", p.Count)
+		text += fmt.Sprintf("%d rows: ", p.Count)
 	}
 	if p.Remedy != "" {
-		return at + p.Message + ": " + p.Remedy
+		return text + p.Message + ": " + p.Remedy
 	}
-	return at + p.Message
+	return text + p.Message
 }
 
 // RowRef names a row.
@@ -394,16 +394,16 @@ type LockedKey struct {
 // keys.
 func (c LockedColumn) says() string {
 	text := c.Verdict
-	var of, parts []string
+	var parents, parts []string
 	for _, k := range c.Of {
 		if k.As != "" {
 			parts = append(parts, k.As)
 		} else {
-			of = append(of, k.Table+"."+k.Column)
+			parents = append(parents, k.Table+"."+k.Column)
 		}
 	}
-	if len(of) > 0 && text == census.Reference.String() {
-		text += " of " + strings.Join(of, " and ")
+	if len(parents) > 0 && text == census.Reference.String() {
+		text += " of " + strings.Join(parents, " and ")
 	}
 	if slices.Sort(parts); len(parts) > 0 {
 		text += ", perhaps with keys in " + strings.Join(slices.Compact(parts), " and ")
@@ -419,8 +419,8 @@ func (c LockedColumn) holds(key LockedKey) bool {
 
 // refers reports whether the column refers to a key, or may.
 func (c LockedColumn) refers(key LockedKey) bool {
-	return slices.ContainsFunc(c.Of, func(of LockedKey) bool {
-		return of.Table == key.Table && of.Column == key.Column && of.As == ""
+	return slices.ContainsFunc(c.Of, func(known LockedKey) bool {
+		return known.Table == key.Table && known.Column == key.Column && known.As == ""
 	})
 }
 
@@ -495,11 +495,11 @@ func (l *Lock) add(found []census.Finding) {
 			seen[f.Column] = true
 		}
 		if f.Verdict >= census.Possible {
-			of := LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When, As: f.As, With: f.With}
+			key := LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When, As: f.As, With: f.With}
 			if f.Verdict == census.Possible {
-				of.Evidence = f.Evidence
+				key.Evidence = f.Evidence
 			}
-			c.Of = append(c.Of, of)
+			c.Of = append(c.Of, key)
 		}
 		if c.Hits == nil {
 			c.Hits = map[string]string{}

@@ -70,9 +70,10 @@ func (r *resolver) note(key sqldb.UniqueKey, keeper, other stagedRow, resolution
 	}
 	r.noted[r.ref(other)] = len(r.report.Conflicts)
 	r.report.Conflicts = append(r.report.Conflicts, Conflict{
-		Table: r.job.name, Key: calledKey(r.job.to, key), Value: r.valueOf(key, other), Resolution: resolution,
-		NewName: name,
-		Keeper:  r.ref(keeper), Other: r.ref(other),
+		Table: r.job.name, Key: calledKey(r.job.target, key), Value: r.valueOf(key, other),
+		Resolution: resolution,
+		NewName:    name,
+		Keeper:     r.ref(keeper), Other: r.ref(other),
 	})
 }
 
@@ -84,8 +85,8 @@ func (r *resolver) ref(g stagedRow) RowRef {
 func (r *resolver) valueOf(key sqldb.UniqueKey, g stagedRow) string {
 	var parts []string
 	for _, name := range key.Columns() {
-		if at := r.stage.at(name); at >= 0 {
-			v := g.values[at]
+		if index := r.stage.index(name); index >= 0 {
+			v := g.values[index]
 			if g.old != nil && r.job.plan.Rename != nil && r.job.plan.Rename.Column == name {
 				v = g.old
 			}
@@ -119,7 +120,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	})
 	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
 		Count:   count,
-		Message: "equal to another row in " + calledKey(r.job.to, key) + ", as the target compares them",
+		Message: "equal to another row in " + calledKey(r.job.target, key) + ", as the target compares them",
 	}
 	named := r.job.plan.Rename != nil && r.job.plan.Rename.changes(key)
 	primary := key.Name == sqldb.PrimaryName
@@ -143,13 +144,13 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case primary:
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
-	case onlyText(r.job.to, key) != "" && len(r.job.to.Primary) > 0:
+	case onlyText(r.job.target, key) != "" && len(r.job.target.Primary) > 0:
 		answers = append(answers, "if it is a name that one of the rows can give up, choose rename")
 	}
 	if !primary || r.job.plan.Renumber == "" {
 		answers = append(answers, "change the rows on their server")
 	}
-	if len(r.job.to.Primary) > 0 {
+	if len(r.job.target.Primary) > 0 {
 		answers = append(answers, "if rows that are equal mean the same on all servers, choose sum, keep_first "+
 			"or newest: they become one")
 	}
@@ -161,7 +162,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 // leads reports whether a column of a key may hold keys of another table, and nobody has said that it does.
 func (r *resolver) leads(key sqldb.UniqueKey) bool {
 	return slices.ContainsFunc(key.Columns(), func(name string) bool {
-		c := r.job.to.Column(name)
+		c := r.job.target.Column(name)
 		return c != nil && c.Family == sqldb.FamilyInt && !r.job.refers(name)
 	})
 }
@@ -183,8 +184,8 @@ func (c *collapser) collapse(ctx context.Context) error {
 	c.key = c.job.collapseKey()
 	c.compared()
 	var preference []string
-	if by := c.job.plan.By; by != "" {
-		q := c.ws.target.Kind.Quote(by)
+	if column := c.job.plan.By; column != "" {
+		q := c.ws.target.Kind.Quote(column)
 		preference = []string{"CASE WHEN " + q + " IS NULL THEN 1 ELSE 0 END", q + " DESC"}
 	}
 	n, err := c.stage.group(ctx, c.key, preference, 1)
@@ -235,7 +236,7 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 // compared finds the columns in which rows of a group are compared.
 func (c *collapser) compared() {
 	p := c.job.plan
-	said := slices.Concat(c.job.to.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
+	said := slices.Concat(c.job.target.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
 	for _, ref := range c.job.refs {
 		if ref.Parent == c.job.name { // what it leads to is known when all have become one
 			said = append(said, ref.Columns...)
@@ -272,7 +273,7 @@ func sameStored(a, b any) bool {
 // add adds a row to the totals of the current group.
 func (c *collapser) add(g stagedRow) {
 	for i, name := range c.job.plan.Sum {
-		v := g.values[c.stage.at(name)]
+		v := g.values[c.stage.index(name)]
 		if v == nil {
 			continue
 		}
@@ -287,10 +288,10 @@ func (c *collapser) add(g stagedRow) {
 	}
 	for i, list := range [][]string{c.job.plan.Min, c.job.plan.Max} {
 		for _, name := range list {
-			at := c.stage.at(name)
-			if before(g.values[at], c.keeper.values[at]) == (i == 0) && g.values[at] != nil ||
-				c.keeper.values[at] == nil {
-				c.keeper.values[at] = g.values[at]
+			index := c.stage.index(name)
+			if before(g.values[index], c.keeper.values[index]) == (i == 0) && g.values[index] != nil ||
+				c.keeper.values[index] == nil {
+				c.keeper.values[index] = g.values[index]
 			}
 		}
 	}
@@ -316,7 +317,7 @@ func (c *collapser) endGroup() error {
 		if c.totals[i] == nil {
 			continue
 		}
-		col := c.job.to.Column(name)
+		col := c.job.target.Column(name)
 		text, ok := totalText(c.totals[i], col)
 		if !ok {
 			c.report.problem(Problem{Code: CodeTotal, Table: c.job.name, Column: name,
@@ -328,7 +329,7 @@ func (c *collapser) endGroup() error {
 		c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, text})
 	}
 	for _, name := range slices.Concat(c.job.plan.Min, c.job.plan.Max) {
-		if v := c.keeper.values[c.stage.at(name)]; v != nil {
+		if v := c.keeper.values[c.stage.index(name)]; v != nil {
 			c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, sqldb.Text(v)})
 		}
 	}
@@ -384,12 +385,12 @@ func (r *renamer) rename(ctx context.Context) error {
 		}
 	}
 	if len(keys) == 0 {
-		for _, k := range r.job.to.Keys() {
+		for _, k := range r.job.target.Keys() {
 			if p.changes(k) {
 				return nil
 			}
 		}
-		part := sqldb.KeyPart{Column: p.Column, Collation: r.job.to.Column(p.Column).Collation}
+		part := sqldb.KeyPart{Column: p.Column, Collation: r.job.target.Column(p.Column).Collation}
 		keys = []sqldb.UniqueKey{{Name: anyName, Parts: []sqldb.KeyPart{part}}}
 	}
 	all := p.When == ""
@@ -476,14 +477,14 @@ func (r *renamer) preference() []string {
 	preference := []string{"ABS(merge_tries)"}
 	switch p := r.job.plan.Rename; p.Keep {
 	case "", "older":
-		for _, name := range r.job.to.Primary {
-			if c := r.job.to.Column(name); c != nil && c.Family == sqldb.FamilyInt {
+		for _, name := range r.job.target.Primary {
+			if c := r.job.target.Column(name); c != nil && c.Family == sqldb.FamilyInt {
 				preference = append(preference, k.Quote(name))
 			}
 		}
 	case "highest":
-		by := k.Quote(p.By)
-		preference = append(preference, "CASE WHEN "+by+" IS NULL THEN 1 ELSE 0 END", by+" DESC")
+		column := k.Quote(p.By)
+		preference = append(preference, "CASE WHEN "+column+" IS NULL THEN 1 ELSE 0 END", column+" DESC")
 	}
 	return preference
 }
@@ -492,14 +493,14 @@ func (r *renamer) preference() []string {
 func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []stagedRow,
 	keepers map[int64]stagedRow) (int64, error) {
 	p := r.job.plan.Rename
-	at := r.stage.at(p.Column)
+	index := r.stage.index(p.Column)
 	var rows [][]any
 	for _, g := range page {
 		if g.rank == 1 && g.tries > 0 {
 			continue // by another key
 		}
 		if g.old == nil {
-			g.old = sqldb.Text(g.values[at])
+			g.old = sqldb.Text(g.values[index])
 		}
 		name, ok := r.next(&g, key)
 		if !ok {
@@ -518,9 +519,9 @@ func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []st
 			r.note(key, keepers[g.n], g, "renamed", name)
 		}
 		values := slices.Clone(g.values)
-		values[at] = name
+		values[index] = name
 		for _, d := range p.Derived {
-			values[r.stage.at(d.Column)] = derive(d.As, name)
+			values[r.stage.index(d.Column)] = derive(d.As, name)
 		}
 		var short any
 		if text := sqldb.ShortKey(g.key); text != g.key {
@@ -549,7 +550,7 @@ func (r *renamer) next(g *stagedRow, key sqldb.UniqueKey) (string, bool) {
 		last.rows++
 		number = last.rows
 	case g.tries < rankedRounds:
-		if had := sqldb.Text(g.values[r.stage.at(r.job.plan.Rename.Column)]); had != name {
+		if had := sqldb.Text(g.values[r.stage.index(r.job.plan.Rename.Column)]); had != name {
 			number = numberOf(had)
 		}
 		number += g.rank - 1
@@ -569,7 +570,7 @@ func (r *renamer) besides(key sqldb.UniqueKey, g *stagedRow) string {
 	var rest strings.Builder
 	for _, name := range key.Columns() {
 		if name != r.job.plan.Rename.Column {
-			rest.WriteString(sqldb.Text(g.values[r.stage.at(name)]) + "\x00")
+			rest.WriteString(sqldb.Text(g.values[r.stage.index(name)]) + "\x00")
 		}
 	}
 	return rest.String()
@@ -633,24 +634,24 @@ func cut(text string, runes int) string {
 // keepRenames records the rows that have a new name.
 func (r *renamer) keepRenames(ctx context.Context) error {
 	column, t := r.job.plan.Rename.Column, r.ws.target
-	key, from := "COALESCE(s.merge_row, s.merge_key)", " FROM "+r.stage.name+" AS s"
+	key, clause := "COALESCE(s.merge_row, s.merge_key)", " FROM "+r.stage.name+" AS s"
 	numbers := "CASE s.merge_server"
 	for i, s := range r.ws.servers {
 		numbers += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
 	}
-	list := []string{numbers + " END", key, "s.merge_old", r.job.to.Column(column).ReadExpression(t.Kind)}
+	list := []string{numbers + " END", key, "s.merge_old", r.job.target.Column(column).ReadExpression(t.Kind)}
 	whole, err := r.wholeKeys(ctx)
 	if err != nil {
 		return err
 	}
 	if !whole {
-		return r.keepEach(ctx, list, from)
+		return r.keepEach(ctx, list, clause)
 	}
 	text := map[sqldb.Kind]string{sqldb.SQLite: "TEXT", sqldb.MySQL: "CHAR", sqldb.PostgreSQL: "text"}[t.Kind]
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", r.decisions.name(tableRenames),
 		" (server, row_key, old_name, new_name, tbl, col, new_key) SELECT ", strings.Join(list, ", "), ", ").
 		Text(r.job.name).Add(", ").Text(column).
-		Add(", CAST(s.", t.Kind.Quote(r.job.to.Primary[0]), " AS ", text, ")", from,
+		Add(", CAST(s.", t.Kind.Quote(r.job.target.Primary[0]), " AS ", text, ")", clause,
 			" WHERE s.merge_tries > 0 ORDER BY s.merge_n")
 	n, err := t.Run(ctx, q)
 	r.table.Renamed += n
@@ -665,16 +666,16 @@ func (r *renamer) wholeKeys(ctx context.Context) (bool, error) {
 		return r.job.counted(), nil
 	}
 	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 FROM ", r.stage.name,
-		" WHERE merge_tries > 0 AND TYPEOF(", t.Kind.Quote(r.job.to.Primary[0]), ") <> 'integer' LIMIT 1)"))
+		" WHERE merge_tries > 0 AND TYPEOF(", t.Kind.Quote(r.job.target.Primary[0]), ") <> 'integer' LIMIT 1)"))
 	return n == 0, err
 }
 
 // keepEach is keepRenames for rows whose new keys this program writes down.
-func (r *renamer) keepEach(ctx context.Context, list []string, from string) (err error) {
+func (r *renamer) keepEach(ctx context.Context, list []string, clause string) (err error) {
 	t := r.ws.target
 	var key []*sqldb.Column
-	for _, name := range r.job.to.Primary {
-		key = append(key, r.job.to.Column(name))
+	for _, name := range r.job.target.Primary {
+		key = append(key, r.job.target.Column(name))
 		list = append(list, key[len(key)-1].ReadExpression(t.Kind))
 	}
 	texts := textColumns("tbl", "col", "server", "row_key", "old_name", "new_name", "new_key")
@@ -682,7 +683,7 @@ func (r *renamer) keepEach(ctx context.Context, list []string, from string) (err
 	defer func() { err = errors.Join(err, out.Close()) }()
 	for last, n := int64(0), 1; n > 0; {
 		var rows [][]any
-		q := sqldb.NewStatement(t.Kind, "SELECT s.merge_n, ", strings.Join(list, ", "), from,
+		q := sqldb.NewStatement(t.Kind, "SELECT s.merge_n, ", strings.Join(list, ", "), clause,
 			" WHERE s.merge_tries > 0 AND s.merge_n > ").Bind(last).Add(" ORDER BY s.merge_n LIMIT 5000")
 		err := t.EachSteady(ctx, q, func(values []any) error {
 			now := make([]any, len(key))

@@ -340,7 +340,7 @@ func (r *runner) copy(ctx context.Context) error {
 // sequence that counts down, which goes on below the keys that are there.
 func (r *runner) setCounters(ctx context.Context) error {
 	for _, j := range r.ws.order {
-		for _, c := range j.to.Columns {
+		for _, c := range j.target.Columns {
 			if c.Family != sqldb.FamilyInt || !c.HasDefault {
 				continue
 			}
@@ -348,7 +348,7 @@ func (r *runner) setCounters(ctx context.Context) error {
 			if j.key() == c {
 				counter = r.temporary.offsets.counter(j.name)
 			}
-			if err := r.ws.target.SetCounter(ctx, j.to, c.Name, counter); err != nil {
+			if err := r.ws.target.SetCounter(ctx, j.target, c.Name, counter); err != nil {
 				return fmt.Errorf("table %s: the counter of %s cannot be set: %w", j.name, c.Name, err)
 			}
 		}
@@ -386,7 +386,7 @@ func (r *runner) balance(ctx context.Context) error {
 	for _, j := range r.ws.order {
 		planned := r.ws.plan.GivesUp[j.name]
 		table := k.Quote(j.name)
-		if j.to.Heirs { // whose rows are not its own
+		if j.target.Heirs { // whose rows are not its own
 			table = "ONLY " + table
 		}
 		present, err := r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", table))
@@ -396,8 +396,8 @@ func (r *runner) balance(ctx context.Context) error {
 		var read, written, stayed int64
 		var missing GivenUp
 		for _, s := range r.ws.servers {
-			of := tableServer{j.name, s.Number}
-			e := r.entries[stepCopy][of]
+			share := tableServer{j.name, s.Number}
+			e := r.entries[stepCopy][share]
 			if e == nil {
 				continue
 			}
@@ -405,8 +405,8 @@ func (r *runner) balance(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			one := GivenUp{Collapsed: r.decisions.drops[of], Differing: r.decisions.differing[of],
-				Quarantined: refused[of]}
+			one := GivenUp{Collapsed: r.decisions.drops[share], Differing: r.decisions.differing[share],
+				Quarantined: refused[share]}
 			missing.add(one)
 			read, written, stayed = read+all, written+e.written, stayed+all-e.written-one.rows()
 		}

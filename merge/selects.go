@@ -84,7 +84,7 @@ func (s selection) refers(j *tableJob, ref sqldb.Reference, alias string) string
 	var all []string
 	for _, name := range ref.Columns {
 		given, _, set := s.given(j, name, alias)
-		if !set && src.from.Column(name) == nil {
+		if !set && src.table.Column(name) == nil {
 			return ""
 		}
 		all = append(all, given+" IS NOT NULL")
@@ -105,18 +105,18 @@ func (s selection) without(j *tableJob, ref sqldb.Reference, alias, other, condi
 	judged := s.ws.elsewhere.judges(j, src, ref)
 	computed, written := false, false
 	for i, name := range ref.Columns {
-		value, of, set := s.given(j, name, alias)
-		key, to, setToo := s.given(parent, ref.Target[i], other)
-		value, key = s.comparable(value, key, of, to, set || setToo)
+		value, own, set := s.given(j, name, alias)
+		key, target, setToo := s.given(parent, ref.Target[i], other)
+		value, key = s.comparable(value, key, own, target, set || setToo)
 		computed = computed || set || setToo
 		joins, held = append(joins, key+" = "+value), append(held, key+" IS NOT NULL")
 		if judged { // as the target compares them
-			switch s.ws.elsewhere.yardstick(s.ws.servers[s.server].db, parent.sources[s.server].from, ref, i) {
+			switch s.ws.elsewhere.yardstick(s.ws.servers[s.server].db, parent.sources[s.server].table, ref, i) {
 			case sqldb.ByOwnRule:
 			case sqldb.ByUUID:
 				value, key, written = sqldb.Digits(value), sqldb.Digits(key), true
 			default:
-				joins = append(joins, to.Exactly(s.kind, key)+" = "+of.Exactly(s.kind, value))
+				joins = append(joins, target.Exactly(s.kind, key)+" = "+own.Exactly(s.kind, value))
 			}
 		}
 		values, keys = append(values, value), append(keys, key)
@@ -124,40 +124,40 @@ func (s selection) without(j *tableJob, ref sqldb.Reference, alias, other, condi
 	if condition != "" {
 		joins, held = append(joins, condition), append(held, condition)
 	}
-	from := " FROM " + s.table(ref.Parent) + " AS " + other + " WHERE "
+	clause := " FROM " + s.table(ref.Parent) + " AS " + other + " WHERE "
 	near := ""
 	if !computed {
-		near = "NOT EXISTS (SELECT 1" + from + strings.Join(joins, " AND ") + ")"
+		near = "NOT EXISTS (SELECT 1" + clause + strings.Join(joins, " AND ") + ")"
 		if !written {
 			return near
 		}
 		near += " AND " // most rows are known by an index
 	}
 	// An expression of the plan stays outside of the other table, which may have columns of the same names.
-	return near + "(" + strings.Join(values, ", ") + ") NOT IN (SELECT " + strings.Join(keys, ", ") + from +
+	return near + "(" + strings.Join(values, ", ") + ") NOT IN (SELECT " + strings.Join(keys, ", ") + clause +
 		strings.Join(held, " AND ") + ")"
 }
 
 // given returns the value that the plan gives to a column of a row, the column that says its type, and
 // whether the plan sets it.
-func (s selection) given(j *tableJob, name, alias string) (value string, of *sqldb.Column, set bool) {
+func (s selection) given(j *tableJob, name, alias string) (value string, own *sqldb.Column, set bool) {
 	if expression, ok := j.plan.Set[name]; ok {
-		return s.set(expression), j.to.Column(name), true
+		return s.set(expression), j.target.Column(name), true
 	}
-	return alias + "." + s.kind.Quote(name), j.sources[s.server].from.Column(name), false
+	return alias + "." + s.kind.Quote(name), j.sources[s.server].table.Column(name), false
 }
 
 // comparable returns two values in a form in which PostgreSQL compares them, for it does not compare a number
 // with a text. The type of a computed value may be another one than that of its column.
-func (s selection) comparable(a, b string, of, to *sqldb.Column, computed bool) (string, string) {
-	if s.kind != sqldb.PostgreSQL || of == nil || to == nil {
+func (s selection) comparable(a, b string, own, target *sqldb.Column, computed bool) (string, string) {
+	if s.kind != sqldb.PostgreSQL || own == nil || target == nil {
 		return a, b
 	}
 	numbers := []sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat}
 	switch {
-	case (of.Family == sqldb.FamilyText) != (to.Family == sqldb.FamilyText):
+	case (own.Family == sqldb.FamilyText) != (target.Family == sqldb.FamilyText):
 		return a + "::text", b + "::text"
-	case computed && slices.Contains(numbers, of.Family) && slices.Contains(numbers, to.Family):
+	case computed && slices.Contains(numbers, own.Family) && slices.Contains(numbers, target.Family):
 		return a + "::numeric", b + "::numeric"
 	}
 	return a, b
@@ -168,22 +168,22 @@ func (s selection) comparable(a, b string, of, to *sqldb.Column, computed bool) 
 func (s selection) expressions(src *sourceTable, plain bool, empty ...string) []string {
 	list := make([]string, len(src.pairs))
 	for i, p := range src.pairs {
-		list[i] = p.from.ReadExpression(s.kind)
+		list[i] = p.source.ReadExpression(s.kind)
 		if plain {
-			list[i] = "s." + s.kind.Quote(p.from.Name)
+			list[i] = "s." + s.kind.Quote(p.source.Name)
 		}
-		if slices.Contains(empty, p.to.Name) {
+		if slices.Contains(empty, p.target.Name) {
 			list[i] = "NULL"
 			continue
 		}
-		if expression, ok := src.job.plan.Set[p.to.Name]; ok {
-			list[i] = s.shown(p.to, s.set(expression))
+		if expression, ok := src.job.plan.Set[p.target.Name]; ok {
+			list[i] = s.shown(p.target, s.set(expression))
 		}
 		if src.job.plan.Orphans != "null" {
 			continue
 		}
 		for _, ref := range src.job.refs {
-			if !slices.Contains(ref.Columns, p.from.Name) || !p.to.Nullable {
+			if !slices.Contains(ref.Columns, p.source.Name) || !p.target.Nullable {
 				continue
 			}
 			if missing := s.orphan(src.job, ref, "s"); missing != "" {
@@ -206,16 +206,16 @@ func (s selection) setFor(expression, renamed string) string {
 
 // shown returns an expression of the plan for a column so that no driver changes its value. A text is what
 // PostgreSQL makes of it, and not what a driver makes of a date or of a boolean.
-func (s selection) shown(of *sqldb.Column, expression string) string {
-	if s.kind == sqldb.PostgreSQL && of.Family == sqldb.FamilyText {
+func (s selection) shown(own *sqldb.Column, expression string) string {
+	if s.kind == sqldb.PostgreSQL && own.Family == sqldb.FamilyText {
 		return expression + "::text"
 	}
 	return expression
 }
 
-// from appends the table and the conditions. Conditions on the key can follow.
-func (s selection) from(q *sqldb.Statement, src *sourceTable, condition ...string) {
-	q.Add(" FROM ", s.table(src.from.Name), " AS s")
+// rows appends the table and the conditions. Conditions on the key can follow.
+func (s selection) rows(q *sqldb.Statement, src *sourceTable, condition ...string) {
+	q.Add(" FROM ", s.table(src.table.Name), " AS s")
 	all := slices.DeleteFunc(append([]string{s.kept(src.job, "s")}, condition...),
 		func(c string) bool { return c == "" })
 	q.Add(" WHERE ", strings.Join(append([]string{"1 = 1"}, all...), " AND "))
@@ -230,8 +230,8 @@ func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 	}
 	if len(names) == 0 {
 		for _, p := range src.pairs {
-			if src.from.Column(p.from.Name) != nil { // else the plan sets what the server does not have
-				names = append(names, p.from.Apart(s.kind))
+			if src.table.Column(p.source.Name) != nil { // else the plan sets what the server does not have
+				names = append(names, p.source.Apart(s.kind))
 			}
 		}
 	}
@@ -241,22 +241,22 @@ func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 // count counts the rows that are copied.
 func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
 	q := sqldb.NewStatement(s.kind, "SELECT COUNT(*)")
-	s.from(q, src)
+	s.rows(q, src)
 	return s.ws.servers[s.server].db.Number(ctx, q)
 }
 
 // meeting counts the rows that meet the condition of the plan, orphans included.
 func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error) {
 	return s.ws.servers[s.server].db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
-		s.table(src.from.Name), " AS s WHERE (", src.job.plan.Where, ")"))
+		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
 }
 
 // fingerprint describes what must not change during a merge: the number of rows, which it also returns, and
 // the first and the last position. VACUUM of SQLite gives rows new positions, and then the last one changes.
 func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, int64, error) {
 	db := s.ws.servers[s.server].db
-	from := " FROM " + s.table(src.from.Name) + " AS s"
-	list := []string{"(SELECT COUNT(*)" + from + ")"}
+	clause := " FROM " + s.table(src.table.Name) + " AS s"
+	list := []string{"(SELECT COUNT(*)" + clause + ")"}
 	ends := []string{"first", "last"}
 	for i := range ends {
 		var order []string
@@ -264,7 +264,7 @@ func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, i
 			order = append(order, term.By()+[]string{"", " DESC"}[i])
 		}
 		for _, term := range src.order {
-			list = append(list, "(SELECT "+term.Read(db.Kind)+from+" ORDER BY "+strings.Join(order, ", ")+
+			list = append(list, "(SELECT "+term.Read(db.Kind)+clause+" ORDER BY "+strings.Join(order, ", ")+
 				" LIMIT 1)")
 		}
 	}
@@ -282,8 +282,8 @@ func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, i
 		return text, n, nil
 	}
 	for i, what := range ends {
-		at := 1 + i*len(src.order)
-		key := strings.Join(rows[0][at:at+len(src.order)], ", ")
+		index := 1 + i*len(src.order)
+		key := strings.Join(rows[0][index:index+len(src.order)], ", ")
 		if c := src.order[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
 			!utf8.ValidString(key) {
 			key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
@@ -369,7 +369,7 @@ func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error)
 		list = append(list, expression(s))
 	}
 	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
-	s.from(q, r.src, r.where)
+	s.rows(q, r.src, r.where)
 	s.order(q, r.src)
 	if limit > 0 || r.skip > 0 {
 		if limit == 0 {
@@ -412,8 +412,8 @@ func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error)
 func (r *reader) row(values []any, extras, room int, number int64) (row, error) {
 	end := len(values) - room
 	key := values[end:]
-	for i, at := range r.src.key {
-		key[i] = values[at]
+	for i, index := range r.src.key {
+		key[i] = values[index]
 	}
 	if len(r.src.key) == 0 {
 		key[0] = number
@@ -426,14 +426,14 @@ func (r *reader) row(values []any, extras, room int, number int64) (row, error) 
 			left = true
 		} else if err != nil {
 			return row{}, fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, r.ws.servers[r.src.server].db.Name,
-				r.src.from.Name, sqldb.KeyText(key), err)
+				r.src.table.Name, sqldb.KeyText(key), err)
 		}
 	}
 	if left {
 		return row{}, nil
 	}
-	for i, at := range r.src.key {
-		key[i] = identity(values[at], r.src.pairs[at].to, r.src.raw)
+	for i, index := range r.src.key {
+		key[i] = identity(values[index], r.src.pairs[index].target, r.src.raw)
 	}
 	return row{values: values[:extras:extras], key: key, extra: values[extras:end]}, nil
 }
@@ -444,7 +444,7 @@ func (r *reader) texts(list []string) []bool {
 	for i, p := range r.src.pairs {
 		texts[i] = !r.src.raw && !slices.ContainsFunc([]sqldb.Family{sqldb.FamilyBytes, sqldb.FamilyOther},
 			func(f sqldb.Family) bool {
-				return p.from.Family == f || p.to.Family == f
+				return p.source.Family == f || p.target.Family == f
 			})
 	}
 	return texts
@@ -521,13 +521,13 @@ func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
 					"collation on the servers and in the target"
 				problems = append(problems, p)
 			}
-			at := leadingOf(j, ref, src.server)
+			lead := leadingOf(j, ref, src.server)
 			if e.ws.policy(ref.Parent) == Skip {
-				e.lost[at] = v.listed
+				e.lost[lead] = v.listed
 			} else {
-				e.found[at] = v.listed
+				e.found[lead] = v.listed
 			}
-			e.none[at] = v.none
+			e.none[lead] = v.none
 		}
 		return nil
 	})
@@ -538,14 +538,14 @@ func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
 // the rows of other servers count, or those of the target. What the plan sets a column to is judged by its
 // own server.
 func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) bool {
-	to, parent := e.ws.target.Tables[ref.Parent], e.ws.jobs[ref.Parent]
-	if ref.Inside() || to == nil {
+	table, parent := e.ws.target.Tables[ref.Parent], e.ws.jobs[ref.Parent]
+	if ref.Inside() || table == nil {
 		return false
 	}
 	for i, name := range ref.Columns {
-		from, target := src.from.Column(name), to.Column(ref.Target[i])
-		if j.plan.Set[name] != "" || from == nil || target == nil || !from.Comparable(target) ||
-			j.to.Column(name).Family != target.Family || e.moves(j, ref, i) {
+		source, target := src.table.Column(name), table.Column(ref.Target[i])
+		if j.plan.Set[name] != "" || source == nil || target == nil || !source.Comparable(target) ||
+			j.target.Column(name).Family != target.Family || e.moves(j, ref, i) {
 			return false
 		}
 		if parent == nil {
@@ -555,9 +555,9 @@ func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) b
 			if other == nil {
 				continue
 			}
-			key := other.from.Column(ref.Target[i])
+			key := other.table.Column(ref.Target[i])
 			own := k == src.server
-			if key == nil && own || key != nil && (!key.Comparable(target) || own && key.Family != from.Family) {
+			if key == nil && own || key != nil && (!key.Comparable(target) || own && key.Family != source.Family) {
 				return false
 			}
 		}
@@ -576,10 +576,10 @@ func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) b
 func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 	f, column := j.follows, ref.Columns[i]
 	return slices.ContainsFunc(f.links, func(l link) bool {
-		return l.column == column && l.of != ref.Parent && !l.inside() &&
+		return l.column == column && l.parent != ref.Parent && !l.inside() &&
 			(l.when == "" || l.when == ref.When)
 	}) || slices.ContainsFunc(f.whole, func(w wholeLink) bool {
-		return w.of != ref.Parent && slices.Contains(w.columns, column)
+		return w.parent != ref.Parent && slices.Contains(w.columns, column)
 	}) || slices.ContainsFunc(f.names, func(n nameLink) bool { return n.column == column })
 }
 
@@ -594,7 +594,10 @@ func (e *elsewhere) stays(j *tableJob, column string) bool {
 		return false
 	}
 	// Of a column that follows other rows, each server has values of its own.
-	return !slices.ContainsFunc(f.links, func(l link) bool { return l.column == column && l.of != j.name }) &&
+	return !slices.ContainsFunc(f.links, func(l link) bool {
+		return l.column == column &&
+			l.parent != j.name
+	}) &&
 		!slices.ContainsFunc(f.whole, func(w wholeLink) bool { return slices.Contains(w.columns, column) }) &&
 		!slices.ContainsFunc(f.names, func(n nameLink) bool { return n.column == column })
 }
@@ -660,7 +663,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	err = e.ws.servers[src.server].db.Each(ctx, q, func(values []any) error {
 		v.none = false
 		for i, name := range ref.Columns {
-			value, ok := src.from.Column(name).Key(sel.kind, values[i])
+			value, ok := src.table.Column(name).Key(sel.kind, values[i])
 			if !ok {
 				return nil // a value of SQLite that no key is
 			}
@@ -699,26 +702,26 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 	there = make([]bool, len(keys))
 	parent := e.ws.jobs[ref.Parent]
 	if parent == nil {
-		from := sqldb.NewStatement(e.ws.target.Kind, " FROM ", e.ws.target.Kind.Quote(ref.Parent),
+		clause := sqldb.NewStatement(e.ws.target.Kind, " FROM ", e.ws.target.Kind.Quote(ref.Parent),
 			" AS s WHERE 1 = 1")
-		return there, false, e.held(ctx, e.ws.target, e.ws.target.Tables[ref.Parent], from.String(), src, ref,
+		return there, false, e.held(ctx, e.ws.target, e.ws.target.Tables[ref.Parent], clause.String(), src, ref,
 			keys, there)
 	}
 	for k, other := range parent.sources {
 		if other == nil ||
-			slices.ContainsFunc(ref.Target, func(name string) bool { return other.from.Column(name) == nil }) {
+			slices.ContainsFunc(ref.Target, func(name string) bool { return other.table.Column(name) == nil }) {
 			continue
 		}
 		db := e.ws.servers[k].db
 		for i := range ref.Target {
-			open = open || e.yardstick(db, other.from, ref, i) == sqldb.Unknown
+			open = open || e.yardstick(db, other.table, ref, i) == sqldb.Unknown
 		}
 		if k == src.server {
 			continue
 		}
-		from := sqldb.NewStatement(db.Kind)
-		newSelection(e.ws, k).from(from, other)
-		if err := e.held(ctx, db, other.from, from.String(), src, ref, keys, there); err != nil {
+		clause := sqldb.NewStatement(db.Kind)
+		newSelection(e.ws, k).rows(clause, other)
+		if err := e.held(ctx, db, other.table, clause.String(), src, ref, keys, there); err != nil {
 			return nil, false, err
 		}
 	}
@@ -726,7 +729,7 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 }
 
 // held notes which of some values a table holds, among the rows that the rest of a statement selects.
-func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, from string,
+func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, clause string,
 	src *sourceTable, ref sqldb.Reference, keys [][]any, there []bool) error {
 	q := sqldb.NewStatement(db.Kind, "SELECT x.merge_n FROM (")
 	between := ""
@@ -751,7 +754,7 @@ func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, 
 	if between == "" {
 		return nil
 	}
-	q.Add(") AS x WHERE EXISTS (SELECT 1", from)
+	q.Add(") AS x WHERE EXISTS (SELECT 1", clause)
 	for i, name := range ref.Target {
 		q.Add(" AND ", table.Column(name).Equals(db.Kind, "s."+db.Kind.Quote(name), "x.merge_"+strconv.Itoa(i),
 			e.yardstick(db, table, ref, i)))
@@ -769,7 +772,7 @@ func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, 
 func (s selection) exactly(src *sourceTable, ref sqldb.Reference, alias string) []string {
 	all := make([]string, len(ref.Columns))
 	for i, name := range ref.Columns {
-		all[i] = src.from.Column(name).Exactly(s.kind, alias+"."+s.kind.Quote(name))
+		all[i] = src.table.Column(name).Exactly(s.kind, alias+"."+s.kind.Quote(name))
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import (
 type tableJob struct {
 	name     string
 	plan     *TablePlan
-	to       *sqldb.Table
+	target   *sqldb.Table
 	refs     []sqldb.Reference // foreign keys of the target, and those of the plan
 	circular []sqldb.Reference // the refs that are part of a circle
 	sources  []*sourceTable    // by position of the server; nil where the server lacks the table
@@ -25,7 +25,7 @@ type sourceTable struct {
 	ws     *workspace
 	job    *tableJob
 	server int // position in the plan
-	from   *sqldb.Table
+	table  *sqldb.Table
 	pairs  []pair
 	key    []int // the positions in pairs of the primary key
 	order  []sqldb.OrderTerm
@@ -43,16 +43,16 @@ type sourceTable struct {
 
 // pair is a column of a source and the column of the target that it is copied to.
 type pair struct {
-	from, to *sqldb.Column
-	set      bool // the plan sets it to an expression
-	native   bool // both have the same type on the same kind of database
+	source, target *sqldb.Column
+	set            bool // the plan sets it to an expression
+	native         bool // both have the same type on the same kind of database
 }
 
 // key returns the column that identifies rows: the primary key, if it consists of one column, or, of a table
 // whose keys are renumbered, the one unique column of whole numbers. It is nil without one.
 func (j *tableJob) key() *sqldb.Column {
-	if len(j.to.Primary) == 1 || j.plan.Renumber != "" && !j.plan.Policy.collapses() {
-		return identityOf(j.to)
+	if len(j.target.Primary) == 1 || j.plan.Renumber != "" && !j.plan.Policy.collapses() {
+		return identityOf(j.target)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func identityOf(t *sqldb.Table) (found *sqldb.Column) {
 // nullable returns a column of a reference that can be NULL until the parent row exists, or "".
 func (j *tableJob) nullable(ref sqldb.Reference) string {
 	for _, name := range ref.Columns {
-		if c := j.to.Column(name); c != nil && c.Nullable && !slices.Contains(j.to.Primary, name) {
+		if c := j.target.Column(name); c != nil && c.Nullable && !slices.Contains(j.target.Primary, name) {
 			return name
 		}
 	}
@@ -92,7 +92,7 @@ func (j *tableJob) nullable(ref sqldb.Reference) string {
 func (j *tableJob) computed(k sqldb.UniqueKey) bool {
 	return slices.ContainsFunc(k.Parts, func(p sqldb.KeyPart) bool {
 		return p.Column == "" && p.Expression == "" ||
-			p.Column != "" && (j.to.Column(p.Column) == nil || j.to.Column(p.Column).Generated)
+			p.Column != "" && (j.target.Column(p.Column) == nil || j.target.Column(p.Column).Generated)
 	})
 }
 
@@ -105,12 +105,12 @@ func (j *tableJob) refers(column string) bool {
 
 // counted reports whether the primary key of a table is one integer column.
 func (j *tableJob) counted() bool {
-	return len(j.to.Primary) == 1 && j.to.Column(j.to.Primary[0]).Family == sqldb.FamilyInt
+	return len(j.target.Primary) == 1 && j.target.Column(j.target.Primary[0]).Family == sqldb.FamilyInt
 }
 
 // collapseKey returns the key of the plan by which rows become one.
 func (j *tableJob) collapseKey() sqldb.UniqueKey {
-	for _, k := range j.to.Keys() {
+	for _, k := range j.target.Keys() {
 		if k.Simple() && sameNames(k.Columns(), j.plan.Key) {
 			return k // this one has the collations of the index
 		}
@@ -132,7 +132,7 @@ func (j *tableJob) exempts() bool { return j.plan.Rename != nil && j.plan.Rename
 // renameLimit returns how many characters a name may have; 0: any number.
 func (j *tableJob) renameLimit() int {
 	p := j.plan.Rename
-	limit := j.to.Column(p.Column).MaxChars
+	limit := j.target.Column(p.Column).MaxChars
 	if p.Max > 0 && (limit == 0 || p.Max < limit) {
 		limit = p.Max
 	}
@@ -140,26 +140,26 @@ func (j *tableJob) renameLimit() int {
 }
 
 // has reports whether the source has a column.
-func (src *sourceTable) has(name string) bool { return src.at(name) >= 0 }
+func (src *sourceTable) has(name string) bool { return src.index(name) >= 0 }
 
-// at returns the position of a column in the rows of the source, or -1.
-func (src *sourceTable) at(name string) int {
-	return slices.IndexFunc(src.pairs, func(p pair) bool { return p.to.Name == name })
+// index returns the position of a column in the rows of the source, or -1.
+func (src *sourceTable) index(name string) int {
+	return slices.IndexFunc(src.pairs, func(p pair) bool { return p.target.Name == name })
 }
 
 // positions returns the positions of several columns.
 func (src *sourceTable) positions(names []string) []int {
-	at := make([]int, len(names))
+	indexes := make([]int, len(names))
 	for i, name := range names {
-		at[i] = src.at(name)
+		indexes[i] = src.index(name)
 	}
-	return at
+	return indexes
 }
 
 func (src *sourceTable) names() []string {
 	names := make([]string, len(src.pairs))
 	for i, p := range src.pairs {
-		names[i] = p.to.Name
+		names[i] = p.target.Name
 	}
 	return names
 }
@@ -168,7 +168,7 @@ func (src *sourceTable) names() []string {
 func (src *sourceTable) columns() []*sqldb.Column {
 	columns := make([]*sqldb.Column, len(src.pairs))
 	for i, p := range src.pairs {
-		columns[i] = p.to
+		columns[i] = p.target
 	}
 	return columns
 }
@@ -176,30 +176,30 @@ func (src *sourceTable) columns() []*sqldb.Column {
 // value converts what a driver returned to the value that is copied.
 func (src *sourceTable) value(v any, p pair) (any, error) {
 	if p.native && !src.raw {
-		return sqldb.Native(v, p.to)
+		return sqldb.Native(v, p.target)
 	}
-	if !src.raw || p.from.Family == p.to.Family {
-		return sqldb.Canonical(v, p.to, src.raw)
+	if !src.raw || p.source.Family == p.target.Family {
+		return sqldb.Canonical(v, p.target, src.raw)
 	}
-	v, err := sqldb.Canonical(v, p.to, false)
-	return sqldb.Adapt(sqldb.SQLite, v, p.to, false), err
+	v, err := sqldb.Canonical(v, p.target, false)
+	return sqldb.Adapt(sqldb.SQLite, v, p.target, false), err
 }
 
 // part returns a source table with some of its columns.
 func (src *sourceTable) part(names []string) *sourceTable {
-	part := &sourceTable{ws: src.ws, job: src.job, server: src.server, from: src.from, order: src.order,
+	part := &sourceTable{ws: src.ws, job: src.job, server: src.server, table: src.table, order: src.order,
 		raw: src.raw}
 	key := make([]string, len(src.key))
-	for i, at := range src.key {
-		key[i] = src.pairs[at].to.Name
+	for i, index := range src.key {
+		key[i] = src.pairs[index].target.Name
 	}
 	for _, p := range src.pairs {
-		if slices.Contains(names, p.to.Name) || slices.Contains(key, p.to.Name) {
+		if slices.Contains(names, p.target.Name) || slices.Contains(key, p.target.Name) {
 			part.pairs = append(part.pairs, p)
 		}
 	}
 	for _, name := range key {
-		part.key = append(part.key, part.at(name))
+		part.key = append(part.key, part.index(name))
 	}
 	return part.prepared(src.ws)
 }
@@ -209,7 +209,7 @@ func (src *sourceTable) renamed() int {
 	if src.job.plan.Rename == nil {
 		return -1
 	}
-	return src.at(src.job.plan.Rename.Column)
+	return src.index(src.job.plan.Rename.Column)
 }
 
 // prepared notes what has to follow, and which expressions have to be read for that besides the columns.
@@ -219,7 +219,10 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		return len(src.extras) - 1
 	}
 	j := src.job
-	exists := func(of string) bool { return ws.jobs[of] != nil && ws.jobs[of].sources[src.server] != nil }
+	exists := func(parent string) bool {
+		return ws.jobs[parent] != nil &&
+			ws.jobs[parent].sources[src.server] != nil
+	}
 	condition := func(when string) int {
 		if when == "" {
 			return -1
@@ -229,33 +232,33 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 	if src.competes = -1; j.exempts() {
 		src.competes = condition(j.plan.Rename.When)
 	}
-	for at, p := range src.pairs {
-		if set := j.plan.Set[p.to.Name]; strings.Contains(set, wordRenamed) {
-			value := need(func(s selection) string { return s.shown(p.to, s.setFor(set, "1")) })
-			src.flags = append(src.flags, sourceFlag{at, value})
+	for index, p := range src.pairs {
+		if set := j.plan.Set[p.target.Name]; strings.Contains(set, wordRenamed) {
+			value := need(func(s selection) string { return s.shown(p.target, s.setFor(set, "1")) })
+			src.flags = append(src.flags, sourceFlag{index, value})
 		}
 	}
 	for _, l := range j.follows.links {
-		if !slices.Contains(src.positions(l.bits.columns(l.column)), -1) && exists(l.of) {
-			src.links = append(src.links, sourceLink{link: l, at: src.at(l.column), when: condition(l.when),
+		if !slices.Contains(src.positions(l.bits.columns(l.column)), -1) && exists(l.parent) {
+			src.links = append(src.links, sourceLink{link: l, index: src.index(l.column), when: condition(l.when),
 				all: src.positions(l.bits.columns(l.column)),
-				own: l.of == j.name && j.key() != nil && j.key().Name == l.column})
+				own: l.parent == j.name && j.key() != nil && j.key().Name == l.column})
 		}
 	}
 	for n := range src.links {
 		src.links[n].rivals = src.rivals(n)
 	}
 	for _, w := range j.follows.whole {
-		at := src.positions(w.columns)
-		if exists(w.of) && !slices.Contains(at, -1) {
-			src.whole = append(src.whole, sourceWhole{wholeLink: w, at: at, when: condition(w.when)})
+		indexes := src.positions(w.columns)
+		if exists(w.parent) && !slices.Contains(indexes, -1) {
+			src.whole = append(src.whole, sourceWhole{wholeLink: w, indexes: indexes, when: condition(w.when)})
 		}
 	}
 	for _, n := range j.follows.names {
-		if !src.has(n.column) || !exists(n.of) {
+		if !src.has(n.column) || !exists(n.parent) {
 			continue
 		}
-		s := sourceName{nameLink: n, at: src.at(n.column)}
+		s := sourceName{nameLink: n, index: src.index(n.column)}
 		for _, fn := range n.key {
 			s.key = append(s.key, need(fn))
 		}
@@ -285,7 +288,7 @@ func (src *sourceTable) settled(n int, r row) (bool, error) {
 			continue
 		}
 		if !o.repeats(l.link) {
-			return false, fmt.Errorf("it would have to follow the keys of both %s and %s", o.of, l.of)
+			return false, fmt.Errorf("it would have to follow the keys of both %s and %s", o.parent, l.parent)
 		}
 		return true, nil
 	}
@@ -295,12 +298,12 @@ func (src *sourceTable) settled(n int, r row) (bool, error) {
 // nameBeside changes what stands beside the name of a row that gets a new one.
 func (src *sourceTable) nameBeside(r row, name string) (err error) {
 	for _, d := range src.job.plan.Rename.Derived {
-		if at := src.at(d.Column); at >= 0 {
-			r.values[at] = derive(d.As, name)
+		if index := src.index(d.Column); index >= 0 {
+			r.values[index] = derive(d.As, name)
 		}
 	}
 	for _, f := range src.flags {
-		if r.values[f.at], err = src.value(r.extra[f.extra], src.pairs[f.at]); err != nil {
+		if r.values[f.index], err = src.value(r.extra[f.extra], src.pairs[f.index]); err != nil {
 			return fmt.Errorf("%w: %s: table %s, row %s: set: %w", ErrRow, src.ws.servers[src.server].Name,
 				src.job.name, sqldb.KeyText(r.key), err)
 		}
@@ -315,7 +318,7 @@ type place struct{ table, column string }
 // renumbered, or because its rows may become one with others.
 type link struct {
 	column string // of the child
-	of     string // the table whose primary key, of one column, the column holds
+	parent string // the table whose primary key, of one column, the column holds
 	when   string // a condition in SQL; "" for all rows
 	path   string // where the keys are in a JSON column
 	list   string // what separates the keys of a list
@@ -328,18 +331,17 @@ func (l link) inside() bool { return l.path+l.list != "" || l.bits.used() }
 // wholeLink is a reference of several columns to the primary key of a table whose rows may become one.
 type wholeLink struct {
 	columns []string // in the order of the primary key
-	of      string
+	parent  string
 	when    string
 }
 
 // nameLink says that a column repeats the name of a row of another table, which may get a new name.
 type nameLink struct {
 	column string
-	of     string
+	parent string
 	// key are, for each column of the primary key of that table, SQL for its value in the row that is referred
 	// to, with the alias s for the row that refers.
 	key []func(s selection) string
-	as  string // how the column is computed from the name
 }
 
 // follows are all columns of a table that have to follow the rows of other tables.
@@ -356,7 +358,7 @@ func (ws *workspace) follow() {
 	for _, j := range ws.jobs {
 		if j.key() != nil && (j.plan.Renumber != "" || j.plan.Policy.collapses()) {
 			p := place{j.name, j.key().Name}
-			origins[p] = append(origins[p], link{column: p.column, of: j.name})
+			origins[p] = append(origins[p], link{column: p.column, parent: j.name})
 		}
 	}
 	named := map[place][]nameLink{}
@@ -365,18 +367,18 @@ func (ws *workspace) follow() {
 		for _, j := range ws.order {
 			for _, ref := range j.refs {
 				for i, column := range ref.Columns {
-					at, from := place{j.name, column}, place{ref.Parent, ref.Target[i]}
-					for _, o := range origins[from] {
-						l := link{column: column, of: o.of, when: both(ref.When, o.when, ref.Parent == j.name),
+					child, origin := place{j.name, column}, place{ref.Parent, ref.Target[i]}
+					for _, o := range origins[origin] {
+						l := link{column: column, parent: o.parent, when: both(ref.When, o.when, ref.Parent == j.name),
 							path: ref.Path, list: ref.List}
 						if ref.Bits != "" { // it can be read, since the plan is valid
 							l.bits, _ = parseBits(ref.Bits, append([]string{column}, ref.Rest...))
 						}
 						if o.inside() || o.when != "" && ref.Parent != j.name ||
-							slices.Contains(origins[at], l) || at == from {
+							slices.Contains(origins[child], l) || child == origin {
 							continue
 						}
-						origins[at] = append(origins[at], l)
+						origins[child] = append(origins[child], l)
 						changed = true
 					}
 				}
@@ -385,14 +387,14 @@ func (ws *workspace) follow() {
 	}
 	for _, j := range ws.order {
 		f := &follows{}
-		for _, c := range j.to.Columns {
+		for _, c := range j.target.Columns {
 			f.links = append(f.links, ws.linksOf(j, c.Name, origins[place{j.name, c.Name}])...)
 		}
 		for _, ref := range j.refs {
 			if parent := ws.jobs[ref.Parent]; parent != nil && parent.plan.Policy.collapses() &&
-				len(ref.Columns) > 1 && sameNames(ref.Target, parent.to.Primary) {
-				w := wholeLink{of: parent.name, when: ref.When}
-				for _, name := range parent.to.Primary {
+				len(ref.Columns) > 1 && sameNames(ref.Target, parent.target.Primary) {
+				w := wholeLink{parent: parent.name, when: ref.When}
+				for _, name := range parent.target.Primary {
 					w.columns = append(w.columns, ref.Columns[slices.Index(ref.Target, name)])
 				}
 				f.whole = append(f.whole, w)
@@ -425,10 +427,10 @@ func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
 				Message: "its values would have to follow " + disputants(o, l),
 				Remedy:  "tell the two apart by when: on the references, or keep the keys of one of the tables"}
 			switch {
-			case o.of == l.of:
+			case o.parent == l.parent:
 				p.Remedy = "remove one of the references, or tell the two apart by when:"
-			case slices.Contains([]string{o.of, l.of}, j.name):
-				others := strings.Trim(strings.Replace(o.of+" "+l.of, j.name, "", 1), " ")
+			case slices.Contains([]string{o.parent, l.parent}, j.name):
+				others := strings.Trim(strings.Replace(o.parent+" "+l.parent, j.name, "", 1), " ")
 				p.Message = "its values are keys of " + others +
 					", which change, so they cannot be renumbered or collapsed by themselves"
 				p.Remedy = "remove renumber: from the table, or give it the policy copy: its keys follow those " +
@@ -451,38 +453,38 @@ func (ws *workspace) followNames(named map[place][]nameLink) {
 		}
 		for _, c := range r.Copies {
 			j := ws.jobs[c.Table]
-			if j == nil || j.to.Column(c.Column) == nil || j.to.Column(c.Ref) == nil {
+			if j == nil || j.target.Column(c.Column) == nil || j.target.Column(c.Ref) == nil {
 				continue
 			}
-			if id := identityOf(parent.to); len(parent.to.Primary) != 1 {
-				if id == nil || !slices.Contains(parent.to.Primary, id.Name) {
+			if id := identityOf(parent.target); len(parent.target.Primary) != 1 {
+				if id == nil || !slices.Contains(parent.target.Primary, id.Name) {
 					ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
 						Message: "copies: no one column of the primary key tells its rows apart, so " + c.Table + "." +
 							c.Ref + " does not say whose name is beside it",
 						Remedy: "remove the entry, and change such copies on their server; or another policy"})
 					continue
 				}
-				j.follows.names = append(j.follows.names, nameLink{column: c.Column, of: parent.name,
+				j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name,
 					key: keyOfNamed(parent, sqldb.Reference{Columns: []string{c.Ref}, Target: []string{id.Name}})})
 				continue
 			}
-			j.follows.names = append(j.follows.names, nameLink{column: c.Column, of: parent.name,
+			j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name,
 				key: []func(s selection) string{func(s selection) string { return "s." + s.kind.Quote(c.Ref) }}})
 		}
 		for _, j := range ws.order {
 			for _, ref := range j.refs {
-				at := slices.Index(ref.Target, r.Column)
-				if ref.Parent != parent.name || at < 0 {
+				index := slices.Index(ref.Target, r.Column)
+				if ref.Parent != parent.name || index < 0 {
 					continue
 				}
 				if ref.When != "" || ref.Inside() {
-					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[at],
+					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[index],
 						Message: "a reference to a name that may change cannot have when:, path:, list: or bits:",
 						Remedy:  "list the column under copies: of the rename"})
 					continue
 				}
-				named[place{j.name, ref.Columns[at]}] = nil
-				j.follows.names = append(j.follows.names, nameLink{column: ref.Columns[at], of: parent.name,
+				named[place{j.name, ref.Columns[index]}] = nil
+				j.follows.names = append(j.follows.names, nameLink{column: ref.Columns[index], parent: parent.name,
 					key: keyOfNamed(parent, ref)})
 			}
 		}
@@ -502,9 +504,9 @@ func (ws *workspace) followNames(named map[place][]nameLink) {
 }
 
 // repeatsNames reports whether a column of any table repeats the names of a table.
-func (ws *workspace) repeatsNames(of *tableJob) bool {
+func (ws *workspace) repeatsNames(parent *tableJob) bool {
 	return slices.ContainsFunc(ws.order, func(j *tableJob) bool {
-		return slices.ContainsFunc(j.follows.names, func(n nameLink) bool { return n.of == of.name })
+		return slices.ContainsFunc(j.follows.names, func(n nameLink) bool { return n.parent == parent.name })
 	})
 }
 
@@ -512,7 +514,7 @@ func (ws *workspace) repeatsNames(of *tableJob) bool {
 // names, by its collation.
 func keyOfNamed(parent *tableJob, ref sqldb.Reference) []func(s selection) string {
 	var all []func(s selection) string
-	for _, name := range parent.to.Primary {
+	for _, name := range parent.target.Primary {
 		all = append(all, func(s selection) string {
 			var joins []string
 			for i, column := range ref.Columns {
@@ -520,7 +522,7 @@ func keyOfNamed(parent *tableJob, ref sqldb.Reference) []func(s selection) strin
 			}
 			list := "pn." + s.kind.Quote(name)
 			if src := parent.sources[s.server]; src != nil {
-				if c := src.from.Column(name); c != nil {
+				if c := src.table.Column(name); c != nil {
 					list = strings.ReplaceAll(c.ReadExpression(s.kind), "s."+s.kind.Quote(name), list)
 				}
 			}
@@ -539,26 +541,26 @@ type extra func(s selection) string
 type (
 	sourceLink struct {
 		link
-		at, when int
-		all      []int // the positions of all columns that hold parts of the key
-		own      bool  // it is the primary key itself
-		rivals   []int // links before it that may lead to the same keys
+		index, when int
+		all         []int // the positions of all columns that hold parts of the key
+		own         bool  // it is the primary key itself
+		rivals      []int // links before it that may lead to the same keys
 	}
 	sourceWhole struct {
 		wholeLink
-		at   []int
-		when int
+		indexes []int
+		when    int
 	}
 	sourceName struct {
 		nameLink
-		at  int
-		key []int
+		index int
+		key   []int
 	}
-	sourceFlag struct{ at, extra int }
+	sourceFlag struct{ index, extra int }
 )
 
 // holds reports whether the condition at a position of the extras holds for a row.
-func (r row) holds(at int) bool { return at < 0 || sqldb.Text(r.extra[at]) == "1" }
+func (r row) holds(index int) bool { return index < 0 || sqldb.Text(r.extra[index]) == "1" }
 
 // identity returns a value in the form in which the tables of a merge name the rows of a table by a column of
 // its primary key, whatever the type of the column is that refers to it.
@@ -601,7 +603,7 @@ func (l link) meets(o link) bool {
 // repeats reports whether two references say the same of every key: that it is a key of one table, in one
 // place.
 func (l link) repeats(o link) bool {
-	return l.of == o.of && l.list == o.list && l.bits == o.bits &&
+	return l.parent == o.parent && l.list == o.list && l.bits == o.bits &&
 		(l.path == "") == (o.path == "") && l.meets(o)
 }
 
@@ -617,8 +619,8 @@ func (l link) steps() []jsonStep {
 // parts returns what a row has in the columns of the reference, or nil if that is no reference.
 func (l sourceLink) parts(r row) []any {
 	values := make([]any, len(l.all))
-	for i, at := range l.all {
-		if values[i] = r.values[at]; values[i] == nil {
+	for i, index := range l.all {
+		if values[i] = r.values[index]; values[i] == nil {
 			return nil
 		}
 	}
@@ -668,8 +670,8 @@ func (l sourceLink) replace(values []any, fn func(any) (any, error)) ([]any, err
 
 // disputants says what keys would have to follow by each of two references.
 func disputants(a, b link) string {
-	if a.of != b.of {
-		return fmt.Sprintf("the keys of both %s and %s", a.of, b.of)
+	if a.parent != b.parent {
+		return fmt.Sprintf("the keys of both %s and %s", a.parent, b.parent)
 	}
 	var ways []string
 	for _, l := range []link{a, b} {
@@ -684,7 +686,7 @@ func disputants(a, b link) string {
 			ways = append(ways, "the whole column")
 		}
 	}
-	return fmt.Sprintf("the keys of %s in two ways, by %s", a.of, strings.Join(ways, " and by "))
+	return fmt.Sprintf("the keys of %s in two ways, by %s", a.parent, strings.Join(ways, " and by "))
 }
 
 // nameWords are columns whose values are names, which one of two rows can give up.

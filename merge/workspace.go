@@ -217,22 +217,22 @@ func (ws *workspace) relate() {
 		if !p.Policy.copies() {
 			continue
 		}
-		to := ws.target.Tables[name]
-		if to == nil {
+		target := ws.target.Tables[name]
+		if target == nil {
 			ws.problems = append(ws.problems, Problem{Code: CodeMissingTable, Server: ws.target.Name, Table: name,
 				Message: "the target has no such table",
 				Remedy:  "run the migrations of the game on the target, or give the table the policy skip"})
 			continue
 		}
-		j := &tableJob{name: name, plan: p, to: to, sources: make([]*sourceTable, len(ws.servers))}
+		j := &tableJob{name: name, plan: p, target: target, sources: make([]*sourceTable, len(ws.servers))}
 		for _, name := range p.Convert {
-			if c := to.Column(name); c != nil {
+			if c := target.Column(name); c != nil {
 				c.Cuts = true
 			}
 		}
 		for i, s := range ws.servers {
-			if from := s.db.Tables[name]; from != nil {
-				j.sources[i] = ws.newSource(j, i, from)
+			if source := s.db.Tables[name]; source != nil {
+				j.sources[i] = ws.newSource(j, i, source)
 			}
 		}
 		ws.jobs[name] = j
@@ -251,23 +251,23 @@ func (ws *workspace) relate() {
 	}
 }
 
-func (ws *workspace) newSource(j *tableJob, server int, from *sqldb.Table) *sourceTable {
+func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table) *sourceTable {
 	kind := ws.servers[server].db.Kind
-	src := &sourceTable{ws: ws, job: j, server: server, from: from, order: from.Order(kind),
+	src := &sourceTable{ws: ws, job: j, server: server, table: source, order: source.Order(kind),
 		raw: ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
-	for _, to := range j.to.Writable() {
-		c, set := from.Column(to.Name), j.plan.Set[to.Name] != ""
+	for _, target := range j.target.Writable() {
+		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
 		if c == nil && set {
-			c = to // what the plan sets needs no column there
+			c = target // what the plan sets needs no column there
 		}
 		if c != nil {
-			src.pairs = append(src.pairs, pair{from: c, to: to, set: set,
-				native: kind == ws.target.Kind && c.Declared == to.Declared && !set})
+			src.pairs = append(src.pairs, pair{source: c, target: target, set: set,
+				native: kind == ws.target.Kind && c.Declared == target.Declared && !set})
 		}
 	}
-	for _, name := range from.Primary {
-		if at := src.at(name); at >= 0 {
-			src.key = append(src.key, at)
+	for _, name := range source.Primary {
+		if index := src.index(name); index >= 0 {
+			src.key = append(src.key, index)
 		} else {
 			src.key = nil // a part of the key does not identify rows
 			break
@@ -279,7 +279,7 @@ func (ws *workspace) newSource(j *tableJob, server int, from *sqldb.Table) *sour
 // references returns the foreign keys of the target and the references that the plan declares.
 func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 	var refs []sqldb.Reference
-	for _, ref := range j.to.References {
+	for _, ref := range j.target.References {
 		if ref = ws.led(ref); len(ref.Target) == len(ref.Columns) {
 			refs = append(refs, ref)
 		}
@@ -288,7 +288,7 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		if ws.policy(r.Table) == Skip && ws.target.Tables[r.Table] == nil {
 			continue
 		}
-		ref, parent := ws.led(r.of()), ws.target.Tables[r.Table]
+		ref, parent := ws.led(r.catalog()), ws.target.Tables[r.Table]
 		problem := ""
 		switch {
 		case parent == nil:
@@ -296,12 +296,12 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		case len(ref.Target) != len(ref.Columns):
 			problem = fmt.Sprintf("it has %d columns, and %s is referred to by %d",
 				len(ref.Columns), r.Table, len(ref.Target))
-		case slices.ContainsFunc(r.columns(), func(name string) bool { return j.to.Column(name) == nil }):
+		case slices.ContainsFunc(r.columns(), func(name string) bool { return j.target.Column(name) == nil }):
 			problem = "the target lacks a column of it"
 		case slices.ContainsFunc(ref.Target, func(name string) bool { return parent.Column(name) == nil }):
 			problem = "the table that it refers to lacks a column of it"
 		case ref.Bits != "" && slices.ContainsFunc(r.columns(), func(name string) bool {
-			c := j.to.Column(name)
+			c := j.target.Column(name)
 			return c == nil || c.Family != sqldb.FamilyInt
 		}) || ref.Bits != "" && parent.Column(ref.Target[0]).Family != sqldb.FamilyInt:
 			problem = "bits are those of columns of whole numbers, and of keys of that kind"
@@ -552,7 +552,7 @@ type circle struct {
 // their order depends only on the references that cannot be NULL. The result depends on names and references
 // alone, so every run has the same order.
 func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle) {
-	g := &graph{jobs: jobs, index: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
+	g := &graph{jobs: jobs, index: map[string]int{}, low: map[string]int{}, stacked: map[string]bool{}}
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		if _, seen := g.index[name]; !seen {
 			g.visit(name)
@@ -575,7 +575,7 @@ func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle)
 type graph struct {
 	jobs       map[string]*tableJob
 	index, low map[string]int
-	on         map[string]bool
+	stacked    map[string]bool
 	stack      []string
 	groups     [][]string
 }
@@ -584,7 +584,7 @@ func (g *graph) visit(name string) {
 	g.index[name] = len(g.index)
 	g.low[name] = g.index[name]
 	g.stack = append(g.stack, name)
-	g.on[name] = true
+	g.stacked[name] = true
 	for _, ref := range g.jobs[name].refs {
 		parent := ref.Parent
 		if g.jobs[parent] == nil {
@@ -593,7 +593,7 @@ func (g *graph) visit(name string) {
 		if _, seen := g.index[parent]; !seen {
 			g.visit(parent)
 			g.low[name] = min(g.low[name], g.low[parent])
-		} else if g.on[parent] {
+		} else if g.stacked[parent] {
 			g.low[name] = min(g.low[name], g.index[parent])
 		}
 	}
@@ -604,7 +604,7 @@ func (g *graph) visit(name string) {
 	for {
 		last := g.stack[len(g.stack)-1]
 		g.stack = g.stack[:len(g.stack)-1]
-		g.on[last] = false
+		g.stacked[last] = false
 		group = append(group, last)
 		if last == name {
 			break
