@@ -169,13 +169,7 @@ func (c *checker) conflicts(ctx context.Context) error {
 // open returns the keys of a table in which rows could be equal.
 func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, error) {
 	var keys []sqldb.UniqueKey
-	feeds := 0
-	for _, src := range j.sources {
-		if src != nil {
-			feeds++
-		}
-	}
-	if feeds == 0 {
+	if len(j.present()) == 0 {
 		return nil, nil
 	}
 	for _, k := range j.target.Keys() {

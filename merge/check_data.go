@@ -381,7 +381,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 	if o, ok := c.origins[key]; ok {
 		return o, nil
 	}
-	s := c.ws.servers[src.server]
+	s := src.owner()
 	name := "s." + s.db.Kind.Quote(column)
 	q := sqldb.NewStatement(s.db.Kind,
 		fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, COUNT(*)",
@@ -429,9 +429,9 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 	proven := false
 	for _, name := range k.Columns() {
 		all := j.target.Column(name).Family == sqldb.FamilyInt
-		for _, src := range j.sources {
-			if src == nil || !all {
-				continue
+		for _, src := range j.present() {
+			if !all {
+				break
 			}
 			if source := src.table.Column(name); source == nil || source.Family != sqldb.FamilyInt {
 				all = false
@@ -448,8 +448,8 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 	if !proven {
 		return false, nil
 	}
-	for _, src := range j.sources {
-		if src != nil && !c.sameKey(src, k) {
+	for _, src := range j.present() {
+		if !c.sameKey(src, k) {
 			return false, nil
 		}
 	}
@@ -465,14 +465,14 @@ func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
 		}
 		text := target.Family != sqldb.FamilyInt && target.Family != sqldb.FamilyBool &&
 			target.Family != sqldb.FamilyUUID
-		if text && (c.ws.servers[src.server].db.Kind != c.ws.target.Kind ||
+		if text && (src.owner().db.Kind != c.ws.target.Kind ||
 			source.Collation != target.Collation ||
 			source.Declared != target.Declared) {
 			return false
 		}
 	}
 	// Only the indexes of SQLite have their own collations.
-	both := c.ws.servers[src.server].db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
+	both := src.owner().db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
 	return slices.ContainsFunc(src.table.Keys(), func(own sqldb.UniqueKey) bool {
 		if !own.Simple() || !sameNames(own.Columns(), k.Columns()) {
 			return false

@@ -205,10 +205,8 @@ func (c *schemaCheck) columns() {
 						"element in common"})
 			}
 		}
-		for _, src := range j.sources {
-			if src != nil {
-				c.columnsOf(j, src)
-			}
+		for _, src := range j.present() {
+			c.columnsOf(j, src)
 		}
 	}
 }
@@ -369,8 +367,8 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 func (c *schemaCheck) countedIn(j *tableJob) string {
 	for _, name := range j.plan.Key {
 		counts := func(t *sqldb.Table) bool { return t.Column(name) != nil && t.Column(name).Counts() }
-		if counts(j.target) || slices.ContainsFunc(j.sources, func(src *sourceTable) bool {
-			return src != nil && counts(src.table)
+		if counts(j.target) || slices.ContainsFunc(j.present(), func(src *sourceTable) bool {
+			return counts(src.table)
 		}) {
 			return name
 		}
@@ -394,7 +392,7 @@ func keysToName(j *tableJob) string {
 }
 
 func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
-	s := c.ws.servers[src.server]
+	s := src.owner()
 	for _, source := range src.table.Columns {
 		target := j.target.Column(source.Name)
 		if target != nil && target.Generated && !source.Generated && !slices.Contains(j.plan.Ignore,
@@ -494,16 +492,14 @@ func (c *schemaCheck) circles() {
 func (c *schemaCheck) expressions(ctx context.Context) error {
 	ws := c.ws
 	for _, j := range ws.order {
-		for i, src := range j.sources {
-			if src == nil {
-				continue
-			}
-			if err := c.condition(ctx, ws.servers[i].db, j.name, "where:", j.plan.Where); err != nil {
+		for _, src := range j.present() {
+			db := src.owner().db
+			if err := c.condition(ctx, db, j.name, "where:", j.plan.Where); err != nil {
 				return err
 			}
 			if j.exempts() {
 				when := j.plan.Rename.When
-				if err := c.condition(ctx, ws.servers[i].db, j.name, "when: of rename:", when); err != nil {
+				if err := c.condition(ctx, db, j.name, "when: of rename:", when); err != nil {
 					return err
 				}
 			}
@@ -527,12 +523,9 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 					"understand"})
 			return nil
 		}
-		for i, src := range j.sources {
-			if src == nil {
-				continue
-			}
+		for _, src := range j.present() {
 			_, err := sumOfSource(ctx, ws, s, src)
-			if err := failed(ws.servers[i].db.Name, err); err != nil {
+			if err := failed(src.owner().db.Name, err); err != nil {
 				return err
 			}
 		}
@@ -671,7 +664,7 @@ func sumOfSource(ctx context.Context, ws *workspace, s ConservedSum, src *source
 	sel := newSelection(ws, src.server)
 	q := sqldb.NewStatement(sel.kind, "SELECT ", sumExpression(s, sel.kind))
 	sel.rows(q, src)
-	return computeSum(ctx, s, ws.servers[src.server].db, q)
+	return computeSum(ctx, s, src.owner().db, q)
 }
 
 func sumOfTarget(ctx context.Context, ws *workspace, s ConservedSum) (*big.Rat, error) {

@@ -79,7 +79,7 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 		known, err := c.stagedNames(ctx, a, src)
 		return !known, err
 	}
-	p, source := src.job.plan, c.ws.servers[src.server].db
+	p, source := src.job.plan, src.owner().db
 	if c.grows(src) {
 		return true, nil
 	}
@@ -141,7 +141,7 @@ func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTab
 
 // grows reports whether a column gets longer keys, and is no number whose bounds are known.
 func (c *valueCheck) grows(src *sourceTable) bool {
-	number := c.ws.servers[src.server].Number
+	number := src.owner().Number
 	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
 		return c.decisions.offsets.added[tableServer{l.parent, number}] != 0 &&
 			(l.path+l.list != "" || src.pairs[l.index].target.Family != sqldb.FamilyInt)

@@ -90,8 +90,8 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 		if same, err := target.SameInstance(ctx, source); err != nil || !same {
 			return wayRows, none, err
 		}
-		if err := target.Exec(ctx,
-			"SELECT 1 FROM "+sqldb.MySQL.Quote(source.Catalog)+"."+sqldb.MySQL.Quote(j.name)+" LIMIT 0"); err != nil {
+		table := sqldb.MySQL.Quote(source.Catalog) + "." + sqldb.MySQL.Quote(j.name)
+		if err := target.Exec(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err != nil {
 			return wayRows, none,
 				nil //nolint:nilerr // without the right to read there, rows go through this program
 		}
@@ -235,7 +235,7 @@ func (c *copier) selected(s selection, empty ...string) []string {
 	return list
 }
 
-func (c *copier) server() *server { return c.ws.servers[c.src.server] }
+func (c *copier) server() *server { return c.src.owner() }
 
 // byRows copies the rest of a table through this program, which always works. It reads the next chunk while
 // it writes one.
@@ -595,16 +595,13 @@ func (f *filler) all(ctx context.Context) error {
 		if len(late) == 0 {
 			continue
 		}
-		for _, src := range j.sources {
-			if src == nil {
-				continue
-			}
-			e := f.entries[tableServer{j.name, f.ws.servers[src.server].Number}]
+		for _, src := range j.present() {
+			e := f.entries[tableServer{j.name, src.owner().Number}]
 			if e == nil || e.done {
 				continue
 			}
 			if err := f.fill(ctx, src, late, e, p); err != nil {
-				return fmt.Errorf("%s: table %s: references: %w", f.ws.servers[src.server].Name, j.name, err)
+				return fmt.Errorf("%s: table %s: references: %w", src.owner().Name, j.name, err)
 			}
 		}
 	}
@@ -620,7 +617,7 @@ func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *e
 	}
 	part := src.part(names)
 	var conditions []string
-	kind := f.ws.servers[src.server].db.Kind
+	kind := src.owner().db.Kind
 	for _, name := range late {
 		conditions = append(conditions, "s."+kind.Quote(name)+" IS NOT NULL")
 	}
@@ -648,7 +645,7 @@ func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *e
 		}
 		*e = next
 		f.ws.failpoint("committed")
-		p.add(src.job.name, f.ws.servers[src.server].Name, int(read.read))
+		p.add(src.job.name, src.owner().Name, int(read.read))
 		return nil
 	})
 }

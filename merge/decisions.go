@@ -188,7 +188,7 @@ type applier struct{ *decisions }
 
 // apply changes rows as it was decided and returns those that are copied.
 func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
-	share := tableServer{src.job.name, a.ws.servers[src.server].Number}
+	share := tableServer{src.job.name, src.owner().Number}
 	keys := make([]string, len(rows))
 	for i, r := range rows {
 		keys[i] = sqldb.RowKey(r.key)
@@ -264,7 +264,7 @@ func (a *applier) setValues(ctx context.Context, src *sourceTable, share tableSe
 // copyNames gives the new names of rows to the columns that repeat them.
 func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
 	for _, n := range src.repeats {
-		share := tableServer{n.parent, a.ws.servers[src.server].Number}
+		share := tableServer{n.parent, src.owner().Number}
 		if a.renames[share] == 0 {
 			continue
 		}
@@ -300,7 +300,7 @@ func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) e
 
 // touches reports whether rows of a source table may change on their way.
 func (a *applier) touches(src *sourceTable) bool {
-	number := a.ws.servers[src.server].Number
+	number := src.owner().Number
 	return a.moved(src) || len(src.job.plan.Set) > 0 ||
 		a.drops[tableServer{src.job.name, number}] > 0 || a.decides(src)
 }
@@ -308,25 +308,25 @@ func (a *applier) touches(src *sourceTable) bool {
 // moved reports whether rows of a source table have keys that are renumbered.
 func (a *applier) moved(src *sourceTable) bool {
 	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
-		return a.offsets.added[tableServer{l.parent, a.ws.servers[src.server].Number}] != 0
+		return a.offsets.added[tableServer{l.parent, src.owner().Number}] != 0
 	})
 }
 
 // decides reports whether a decision about rows may give another value to a row of a source table.
 func (a *applier) decides(src *sourceTable) bool {
-	own := tableServer{src.job.name, a.ws.servers[src.server].Number}
+	own := tableServer{src.job.name, src.owner().Number}
 	return a.renames[own]+a.values[own] > 0 || a.follows(src)
 }
 
 // onlyRenames reports whether the decisions about rows of a source table are nothing but new names for them.
 func (a *applier) onlyRenames(src *sourceTable) bool {
-	own := tableServer{src.job.name, a.ws.servers[src.server].Number}
+	own := tableServer{src.job.name, src.owner().Number}
 	return a.renames[own] > 0 && a.values[own]+a.drops[own] == 0 && !a.follows(src)
 }
 
 // follows reports whether rows of a source table may have to follow decisions about rows of other tables.
 func (a *applier) follows(src *sourceTable) bool {
-	number := a.ws.servers[src.server].Number
+	number := src.owner().Number
 	for _, l := range src.links {
 		if a.moves[tableServer{l.parent, number}] > 0 && !l.own {
 			return true
@@ -384,7 +384,7 @@ func (a *applier) newValue(share tableServer, key any, moves map[string]moved) (
 
 // references changes the references of rows to rows that have other keys in the target, and their own keys.
 func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) error {
-	number := a.ws.servers[src.server].Number
+	number := src.owner().Number
 	type change struct {
 		row, index int
 		value      any
@@ -466,7 +466,7 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 			if _, text := r.values[l.index].(string); src.raw && text {
 				v = sqldb.Text(v)
 			} else if v, err = sqldb.Canonical(v, target, src.raw); err != nil {
-				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, a.ws.servers[src.server].Name, src.job.name,
+				return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, src.owner().Name, src.job.name,
 					sqldb.KeyText(r.key), err)
 			}
 			changes = append(changes, change{i, l.index, v})
@@ -525,7 +525,7 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 
 func (a *applier) unreadable(src *sourceTable, r row, l sourceLink, err error) error {
 	return fmt.Errorf("%w: %s: table %s, row %s: the references in %s cannot be followed: %w", ErrRow,
-		a.ws.servers[src.server].Name, src.job.name, sqldb.KeyText(r.key), l.column, err)
+		src.owner().Name, src.job.name, sqldb.KeyText(r.key), l.column, err)
 }
 
 // finalKey returns the primary key that a row of a table, which is named by its key on its server, has in the

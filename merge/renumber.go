@@ -289,14 +289,11 @@ func (o *keyOffsets) counter(table string) int64 {
 
 // separates reports whether every key of a renumbered table gets a value that no other server's key gets.
 func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
-	for i, src := range j.sources {
-		if src == nil {
-			continue
-		}
-		db := o.ws.servers[i].db
+	for _, src := range j.present() {
+		db := src.owner().db
 		key := db.Kind.Quote(j.key().Name)
 		n, err := db.Number(ctx, sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ",
-			newSelection(o.ws, i).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
+			newSelection(o.ws, src.server).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
 			key, " >= ", strconv.FormatInt(o.ws.minGenerated, 10)))
 		if err != nil || n > 0 {
 			return false, err

@@ -361,7 +361,7 @@ func (r *reader) all(ctx context.Context, fn func(next chunk) error) error { ret
 
 // read calls fn for the chunks of at most so many rows, or of all rows.
 func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error) error {
-	source := r.ws.servers[r.src.server].db
+	source := r.src.owner().db
 	s := newSelection(r.ws, r.src.server)
 	list := s.expressions(r.src, false)
 	extras := len(list)
@@ -425,7 +425,7 @@ func (r *reader) row(values []any, extras, room int, number int64) (row, error) 
 			r.refused(sqldb.KeyText(key), p, err)
 			left = true
 		} else if err != nil {
-			return row{}, fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, r.ws.servers[r.src.server].db.Name,
+			return row{}, fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, r.src.owner().db.Name,
 				r.src.table.Name, sqldb.KeyText(key), err)
 		}
 	}
@@ -660,7 +660,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 		return err
 	}
 	v.none = true
-	err = e.ws.servers[src.server].db.Each(ctx, q, func(values []any) error {
+	err = src.owner().db.Each(ctx, q, func(values []any) error {
 		v.none = false
 		for i, name := range ref.Columns {
 			value, ok := src.table.Column(name).Key(sel.kind, values[i])

@@ -73,12 +73,9 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 		loaded = append(loaded, fixed[len(fixed)-1])
 	}
 	out := sqldb.NewWriter(ws.target, s.name, append(loaded, s.columns...), false)
-	for i, src := range j.sources {
-		if src == nil {
-			continue
-		}
+	for _, src := range j.present() {
 		out.Raw = src.raw
-		if err := s.load(ctx, i, src, out, tick); err != nil {
+		if err := s.load(ctx, src, out, tick); err != nil {
 			return nil, err
 		}
 	}
@@ -185,8 +182,7 @@ func (s *stage) drop(ctx context.Context) error {
 
 // load adds the rows of one server, as they would be written: with redirected references and new
 // keys.
-func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sqldb.Writer,
-	tick func(n int)) error {
+func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, tick func(n int)) error {
 	names := sqldb.ColumnNames(s.columns)
 	needed := slices.Clone(names)
 	for _, ref := range s.job.refs {
@@ -213,7 +209,7 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 				long[s.rows] = short
 			}
 			values := make([]any, 0, stageLoaded+len(s.columns))
-			values = append(values, s.rows, int64(server), key)
+			values = append(values, s.rows, int64(src.server), key)
 			if s.job.exempts() {
 				values = append(values, exempt(r.holds(src.competes)))
 			}
@@ -227,7 +223,7 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 			batch[i] = values
 		}
 		if err := out.Write(ctx, batch); err != nil {
-			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", s.ws.servers[server].Name,
+			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", src.owner().Name,
 				s.job.name, err)
 		}
 		if err := s.shorten(ctx, long); err != nil {

@@ -20,6 +20,11 @@ type tableJob struct {
 	follows  *follows
 }
 
+// present returns the source tables of the servers that have the table, in the order of the plan.
+func (j *tableJob) present() []*sourceTable {
+	return slices.DeleteFunc(slices.Clone(j.sources), func(src *sourceTable) bool { return src == nil })
+}
+
 // sourceTable is a table of one server that is copied to the target.
 type sourceTable struct {
 	ws     *workspace
@@ -40,6 +45,9 @@ type sourceTable struct {
 	// flags are the columns that the plan sets to another value in rows with a new name.
 	flags []sourceFlag
 }
+
+// owner returns the server that has the table.
+func (src *sourceTable) owner() *server { return src.ws.servers[src.server] }
 
 // pair is a column of a source and the column of the target that it is copied to.
 type pair struct {
@@ -304,7 +312,7 @@ func (src *sourceTable) nameBeside(r row, name string) (err error) {
 	}
 	for _, f := range src.flags {
 		if r.values[f.index], err = src.value(r.extra[f.extra], src.pairs[f.index]); err != nil {
-			return fmt.Errorf("%w: %s: table %s, row %s: set: %w", ErrRow, src.ws.servers[src.server].Name,
+			return fmt.Errorf("%w: %s: table %s, row %s: set: %w", ErrRow, src.owner().Name,
 				src.job.name, sqldb.KeyText(r.key), err)
 		}
 	}

@@ -243,10 +243,8 @@ func (ws *workspace) relate() {
 	ws.order, ws.circles = sortTables(ws.jobs)
 	ws.follow()
 	for _, j := range ws.order {
-		for _, src := range j.sources {
-			if src != nil {
-				src.prepared(ws)
-			}
+		for _, src := range j.present() {
+			src.prepared(ws)
 		}
 	}
 }
@@ -389,11 +387,8 @@ func (ws *workspace) failpoint(point string) {
 // eachSource calls fn for every source table, parents first.
 func (ws *workspace) eachSource(fn func(j *tableJob, src *sourceTable, s *server) error) error {
 	for _, j := range ws.order {
-		for _, src := range j.sources {
-			if src == nil {
-				continue
-			}
-			s := ws.servers[src.server]
+		for _, src := range j.present() {
+			s := src.owner()
 			if err := fn(j, src, s); err != nil {
 				return fmt.Errorf("%s: table %s: %w", s.Name, j.name, err)
 			}
