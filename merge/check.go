@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -168,16 +169,10 @@ func (c *checker) conflicts(ctx context.Context) error {
 // open returns the keys of a table in which rows could be equal.
 func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, error) {
 	var keys []sqldb.UniqueKey
-	feeds := 0
-	for _, src := range j.sources {
-		if src != nil {
-			feeds++
-		}
-	}
-	if feeds == 0 {
+	if len(j.present()) == 0 {
 		return nil, nil
 	}
-	for _, k := range j.to.Keys() {
+	for _, k := range j.target.Keys() {
 		disjoint := false
 		if j.plan.Policy != Rename || !j.plan.Rename.changes(k) {
 			var err error
@@ -190,7 +185,7 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 		}
 	}
 	if len(keys) == 0 && (j.plan.Policy == Rename || j.plan.Policy.collapses()) {
-		keys = slices.DeleteFunc(slices.Clone(j.to.Keys()), j.computed)
+		keys = slices.DeleteFunc(slices.Clone(j.target.Keys()), j.computed)
 	}
 	return keys, nil
 }
@@ -200,7 +195,7 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 func (c *checker) collapsedParent(parent *tableJob) {
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
-			if ref.Parent != parent.name || sameNames(ref.Target, parent.to.Primary) {
+			if ref.Parent != parent.name || sameNames(ref.Target, parent.target.Primary) {
 				continue
 			}
 			equal := !slices.ContainsFunc(ref.Target,
@@ -235,13 +230,13 @@ func (c *checker) overflow() {
 					"servers move behind those of the first"})
 		}
 		for _, l := range j.follows.links {
-			sum, renumbered := c.decisions.offsets.added[tableServer{l.of, allServers}]
+			sum, renumbered := c.decisions.offsets.added[tableServer{l.parent, allServers}]
 			if !renumbered || l.path+l.list != "" {
 				continue
 			}
-			if col := j.to.Column(l.column); !c.ws.holdsKey(j.name, l, sum) {
+			if col := j.target.Column(l.column); !c.ws.holdsKey(j.name, l, sum) {
 				c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: col.Name,
-					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.of, sum,
+					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.parent, sum,
 						col.Declared),
 					Remedy: "widen the column in the target"})
 			}
@@ -276,4 +271,80 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 		}
 	}
 	return r.stage.drop(ctx)
+}
+
+// balance is the last step of a check. It compares what the merge would give up with the lines of the plan.
+// As long as there is another problem, the numbers are not those of the merge.
+func (c *checker) balance(ctx context.Context) error {
+	if len(c.report.Problems) > 0 {
+		return nil
+	}
+	if err := c.notCopied(ctx); err != nil {
+		return err
+	}
+	for share, n := range c.decisions.drops {
+		c.missing.add(share, GivenUp{Collapsed: n, Differing: c.decisions.differing[share]})
+	}
+	c.report.GivesUp = map[string]GivenUp{}
+	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+		var all GivenUp
+		var servers []string
+		for _, s := range c.ws.servers {
+			one := c.missing[tableServer{name, s.Number}]
+			if all.add(one); one.rows() > 0 {
+				servers = append(servers, fmt.Sprintf("%s %d", s.Name, one.rows()))
+			}
+		}
+		planned := c.ws.plan.GivesUp[name]
+		if planned.Quarantined > 0 && c.ws.plan.Tables[name].BadRows == "quarantine" {
+			all.Quarantined = planned.Quarantined // only the run knows which rows the target refuses
+		}
+		if all.rows() > 0 {
+			c.report.GivesUp[name] = all
+		}
+		if all != planned {
+			c.report.problem(unbalanced(name, all, planned, servers))
+		}
+	}
+	return nil
+}
+
+// notCopied counts the rows of the tables that are not copied.
+func (c *checker) notCopied(ctx context.Context) error {
+	for name, p := range c.ws.plan.Tables {
+		for i, s := range c.ws.servers {
+			if s.db.Tables[name] == nil || p.Policy.copies() {
+				continue
+			}
+			n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+				newSelection(c.ws, i).table(name)))
+			if err != nil {
+				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
+			}
+			if share := (tableServer{name, s.Number}); p.Policy == Rebuild {
+				c.missing.add(share, GivenUp{Rebuilt: n})
+			} else {
+				c.missing.add(share, GivenUp{Skipped: n})
+			}
+		}
+	}
+	return nil
+}
+
+// unbalanced is the problem that a plan gives up other rows of a table than the merge would.
+func unbalanced(table string, all, planned GivenUp, servers []string) Problem {
+	p := Problem{Code: CodeGivesUp, Table: table, Count: all.rows(),
+		Message: "the target does not get them (" + strings.Join(servers, ", ") + "), and the plan gives up none",
+		Remedy:  "if they may be lost, write under gives_up: of the plan " + line(table, all)}
+	switch {
+	case p.Count == 0:
+		p.Message = "the plan gives up " + planned.String() + ", and the target gets every row"
+		p.Remedy = "take the table out of gives_up:"
+	case planned.rows() > 0:
+		p.Message = strings.TrimSuffix(p.Message, "none") + planned.String()
+	}
+	if all.Differing != planned.Differing {
+		p.Message += fmt.Sprintf("; %d of them have other values than the row that stays", all.Differing)
+	}
+	return p
 }

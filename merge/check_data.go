@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,13 +114,13 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 // padded refuses keys in texts that begin with zeros, where they change: a new key is written without.
 func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
 	for _, l := range j.follows.links {
-		of := src.from.Column(l.column)
-		if of == nil || of.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" ||
-			c.ws.jobs[l.of].plan.Renumber == "" {
+		own := src.table.Column(l.column)
+		if own == nil || own.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" ||
+			c.ws.jobs[l.parent].plan.Renumber == "" {
 			continue
 		}
 		k, n := s.db.Kind, int64(0)
-		q := sqldb.NewStatement(k, "SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.from.Name), " WHERE ",
+		q := sqldb.NewStatement(k, "SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.table.Name), " WHERE ",
 			k.Quote(l.column), " LIKE '%0%'")
 		err := s.db.Each(ctx, q, func(values []any) error {
 			keys := []string{sqldb.Text(values[0])}
@@ -136,8 +137,9 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 		}
 		if n > 0 {
 			c.report.problem(Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column, Count: n,
-				Message: "keys of " + l.of + " begin with zeros in this text, and new ones would be written without",
-				Remedy:  "remove the zeros on the server, or give the column a value by set:"})
+				Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be " +
+					"written without",
+				Remedy: "remove the zeros on the server, or give the column a value by set:"})
 		}
 	}
 	return nil
@@ -151,7 +153,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 		if condition == "" {
 			return 0, nil
 		}
-		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.from.Name),
+		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.table.Name),
 			" AS s WHERE ", condition)
 		return s.db.Number(ctx, q)
 	}
@@ -260,14 +262,14 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 				whens = append(whens, "("+cmp.Or(other.When, "1 = 1")+")")
 			}
 		}
-		at, key := census.Column{Table: j.name, Name: ref.Columns[0]}, census.Column{Table: ref.Parent,
+		column, key := census.Column{Table: j.name, Name: ref.Columns[0]}, census.Column{Table: ref.Parent,
 			Name: ref.Target[0]}
-		found, err := census.Outside(ctx, s.db, at, key, strings.Join(whens, " OR "))
+		found, err := census.Outside(ctx, s.db, column, key, strings.Join(whens, " OR "))
 		if err != nil {
 			return err
 		}
 		if found != "" {
-			c.report.problem(Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: at.Name,
+			c.report.problem(Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: column.Name,
 				Message: "rows that do not meet when: of the reference to " + ref.Parent + " refer to it by what " +
 					"is in them (" + found + ")",
 				Remedy: "let when: apply to these rows too, or declare what they refer to by a reference of its own"})
@@ -279,7 +281,7 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 // orphanAnswers says what can be done about orphans. What keeps rows and references comes first.
 func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 	var answers []string
-	if !ref.Enforced && len(ref.Columns) == 1 && j.to.Column(ref.Columns[0]).Family == sqldb.FamilyInt {
+	if !ref.Enforced && len(ref.Columns) == 1 && j.target.Column(ref.Columns[0]).Family == sqldb.FamilyInt {
 		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+
 			ref.Columns[0]+" <> 0 of the reference")
 	}
@@ -308,10 +310,365 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	in := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
-	sample, err := in.page(ctx)
+	input := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
+	sample, err := input.page(ctx)
 	if err == nil && sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
 	}
 	return err
+}
+
+// idCheck finds out which server made the IDs in a column.
+type idCheck struct {
+	ws      *workspace
+	report  *CheckReport
+	origins map[originKey]origin
+	offsets *keyOffsets
+}
+
+// originKey is a column of a source table.
+type originKey struct {
+	table, column string
+	server        int
+}
+
+// origin counts the IDs in a column by the server that made them.
+type origin struct {
+	own, plain int64 // plain IDs have no time: a database counted them
+	others     map[int64]int64
+}
+
+func (o origin) clean() bool { return o.plain == 0 && len(o.others) == 0 }
+
+// check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
+// so most tables need no further comparison.
+func (c *idCheck) check(ctx context.Context) error {
+	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		if len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
+			return nil
+		}
+		column := src.pairs[src.key[0]].target.Name
+		o, err := c.origin(ctx, src, column)
+		if err != nil {
+			return err
+		}
+		if o.plain > 0 && j.plan.Renumber == "" {
+			c.report.warn(Problem{Code: CodePlainKeys, Server: s.Name, Table: j.name, Column: column,
+				Count: o.plain,
+				Message: "the key was counted, not made by a generator of the layout, so it is compared with the " +
+					"others"})
+		}
+		for number, n := range o.others {
+			p := Problem{Code: CodeServerNumber, Server: s.Name, Table: j.name, Column: column, Count: n,
+				Message: fmt.Sprintf("the ID was made with the server number %d", number),
+				Remedy: "if number: of the server or layout: is wrong in the plan, correct it; if that server was " +
+					"merged into this one, list its number under also:; if rows came from elsewhere, or two servers " +
+					"had one number, set foreign_ids: true on the table, and the keys are compared one by one"}
+			if j.plan.ForeignIDs {
+				p.Remedy = "compared with the others, because of foreign_ids: true"
+				c.report.warn(p)
+			} else {
+				c.report.problem(p)
+			}
+		}
+		return nil
+	})
+}
+
+// origin counts the IDs in a column by server.
+func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (origin, error) {
+	key := originKey{src.job.name, column, src.server}
+	if o, ok := c.origins[key]; ok {
+		return o, nil
+	}
+	s := src.owner()
+	name := "s." + s.db.Kind.Quote(column)
+	q := sqldb.NewStatement(s.db.Kind,
+		fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, COUNT(*)",
+			name, c.ws.minGenerated, c.ws.layout.sql(name)))
+	sel := newSelection(c.ws, src.server)
+	sel.rows(q, src, name+" IS NOT NULL")
+	o := origin{others: map[int64]int64{}}
+	err := s.db.Each(ctx, q.Add(" GROUP BY 1"), func(values []any) error {
+		number, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(sqldb.Text(values[1]), 10, 64)
+		switch {
+		case number < 0:
+			o.plain += n
+		case slices.Contains(s.numbers, number):
+			o.own += n
+		default:
+			o.others[number] += n
+		}
+		return err
+	})
+	c.origins[key] = o
+	return o, err
+}
+
+// disjoint reports whether no two rows can be equal in a key. That is so if one column of the key holds
+// only IDs of its own server, and if every server itself enforces the same key in the same way.
+func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) (bool, error) {
+	if !k.Simple() {
+		return false, nil
+	}
+	for _, name := range k.Columns() {
+		for _, ref := range j.refs {
+			if slices.Contains(ref.Columns, name) && c.report.table(ref.Parent,
+				c.ws.policy(ref.Parent)).Dropped > 0 {
+				return false, nil // two references may be changed to one row
+			}
+		}
+	}
+	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.key().Name {
+		return c.offsets.separates(ctx, j)
+	}
+	proven := false
+	for _, name := range k.Columns() {
+		all := j.target.Column(name).Family == sqldb.FamilyInt
+		for _, src := range j.present() {
+			if !all {
+				break
+			}
+			if source := src.table.Column(name); source == nil || source.Family != sqldb.FamilyInt {
+				all = false
+				continue
+			}
+			o, err := c.origin(ctx, src, name)
+			if err != nil {
+				return false, err
+			}
+			all = o.clean()
+		}
+		proven = proven || all
+	}
+	if !proven {
+		return false, nil
+	}
+	for _, src := range j.present() {
+		if !c.sameKey(src, k) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// sameKey reports whether a source enforces a key itself, with the same comparison of values.
+func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
+	for _, name := range k.Columns() {
+		source, target := src.table.Column(name), src.job.target.Column(name)
+		if source == nil {
+			return false
+		}
+		text := target.Family != sqldb.FamilyInt && target.Family != sqldb.FamilyBool &&
+			target.Family != sqldb.FamilyUUID
+		if text && (src.owner().db.Kind != c.ws.target.Kind ||
+			source.Collation != target.Collation ||
+			source.Declared != target.Declared) {
+			return false
+		}
+	}
+	// Only the indexes of SQLite have their own collations.
+	both := src.owner().db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
+	return slices.ContainsFunc(src.table.Keys(), func(own sqldb.UniqueKey) bool {
+		if !own.Simple() || !sameNames(own.Columns(), k.Columns()) {
+			return false
+		}
+		return !slices.ContainsFunc(own.Parts, func(p sqldb.KeyPart) bool {
+			return !slices.ContainsFunc(k.Parts, func(q sqldb.KeyPart) bool {
+				return p.Column == q.Column && (p.Collation == q.Collation || !both)
+			})
+		})
+	})
+}
+
+// insideCheck looks at the keys inside of documents and lists, as far as those keys change. Of a key that
+// leads nowhere, nobody could say what becomes of it: with a new value, it could lead to another row one day.
+type insideCheck struct {
+	ws     *workspace
+	report *CheckReport
+	broken bool // keys inside of a column, or of a column, cannot be changed
+}
+
+const remedyOfInside = "correct it on its server, leave such rows out by when: on the reference, or give " +
+	"the column a value by set:"
+
+func (c *insideCheck) check(ctx context.Context) error {
+	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		var links []*insideLink
+		for _, l := range src.links {
+			if l.inside() {
+				links = append(links, &insideLink{sourceLink: l})
+			}
+		}
+		if len(links) == 0 {
+			return nil
+		}
+		input := &reader{ws: c.ws, src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
+		for page := (chunk{}); !page.ended; {
+			var err error
+			if page, err = input.page(ctx); err != nil {
+				return err
+			}
+			for _, l := range links {
+				if err := l.look(ctx, c.ws, src, page.rows); err != nil {
+					return fmt.Errorf("the references in %s: %w", l.column, err)
+				}
+			}
+		}
+		for _, l := range links {
+			l.tell(c.report, s, j)
+			c.broken = c.broken || l.broken > 0
+		}
+		return nil
+	})
+}
+
+// insideLink is a reference inside of a column, and what is wrong with its rows.
+type insideLink struct {
+	sourceLink
+	broken, lost        int64  // rows that cannot be read, and rows with a key that leads nowhere
+	brokenRow, lostKey  string // examples
+	brokenBy, lostInRow string
+}
+
+// look counts the rows of a chunk that cannot be read, and those with a key that leads to no row.
+func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, rows []row) error {
+	parent := ws.jobs[l.parent]
+	key := parent.key()
+	found := make([][]any, len(rows)) // by row, its keys
+	asked := map[string]any{}
+	for i, r := range rows {
+		values := l.parts(r)
+		if values == nil {
+			continue
+		}
+		keys, err := l.keys(values)
+		if err != nil {
+			if l.broken++; l.broken == 1 {
+				l.brokenRow, l.brokenBy = sqldb.KeyText(r.key), err.Error()
+			}
+			continue
+		}
+		for _, v := range keys {
+			v = identity(v, key, src.raw)
+			found[i] = append(found[i], v)
+			asked[sqldb.KeyText([]any{v})] = v
+		}
+	}
+	there, err := existing(ctx, ws, parent, src.server, asked)
+	if err != nil {
+		return err
+	}
+	for i, keys := range found {
+		for _, v := range keys {
+			none := l.bits.used() && v == any(int64(0)) // no bit is set
+			if none || there[sqldb.KeyText([]any{v})] {
+				continue
+			}
+			if l.lost++; l.lost == 1 {
+				l.lostKey, l.lostInRow = sqldb.Shorten(sqldb.Text(v)), sqldb.KeyText(rows[i].key)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// existing returns which of some keys the copied rows of a table of a server have.
+func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
+	asked map[string]any) (map[string]bool, error) {
+	const batch = 500
+	there := make(map[string]bool, len(asked))
+	src, db, key := parent.sources[server], ws.servers[server].db, parent.key()
+	source := src.table.Column(key.Name)
+	var all []string
+	for _, v := range asked {
+		_, err := sqldb.Canonical(v, key, false)
+		v, is := source.Key(db.Kind, v)
+		_, can := source.Asked(db.Kind, v, src.raw)
+		if is && can && (src.raw || err == nil) { // otherwise the column cannot hold it
+			all = append(all, sqldb.Constant(db.Kind, v))
+		}
+	}
+	for some := range slices.Chunk(all, batch) {
+		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind))
+		exactly := source.Exactly(db.Kind, "s."+db.Kind.Quote(source.Name))
+		newSelection(ws, server).rows(q, src, sqldb.Among(db.Kind, []string{exactly}, some))
+		err := db.Each(ctx, q, func(values []any) error {
+			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
+}
+
+// tell adds what was found to the report.
+func (l *insideLink) tell(report *CheckReport, s *server, j *tableJob) {
+	place := strings.TrimSpace(strings.Join(l.bits.columns(l.column), "+") + " " + l.path)
+	if l.bits.used() {
+		place += " bits " + l.bits.String()
+	}
+	if l.broken > 0 {
+		report.problem(Problem{Code: CodeRefused, Server: s.Name, Table: j.name, Column: place, Count: l.broken,
+			Message: fmt.Sprintf("the references cannot be read, such as in row %s: %s", l.brokenRow, l.brokenBy),
+			Remedy:  remedyOfInside})
+	}
+	if l.lost > 0 {
+		report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: place, Count: l.lost,
+			Message: fmt.Sprintf("the reference leads to a row of %s that does not exist or is not copied, "+
+				"such as %s in row %s", l.parent, l.lostKey, l.lostInRow),
+			Remedy: remedyOfInside})
+	}
+}
+
+// disputed counts the rows in which two references hold that would change the same key in two ways.
+func (c *insideCheck) disputed(ctx context.Context) error {
+	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		for _, l := range src.links {
+			for _, m := range l.rivals {
+				o := src.links[m]
+				if o.repeats(l.link) {
+					continue
+				}
+				if err := c.dispute(ctx, j, src, s, o.link, l.link); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (c *insideCheck) dispute(ctx context.Context, j *tableJob, src *sourceTable, s *server,
+	a, b link) error {
+	sel := newSelection(c.ws, src.server)
+	p := src.pairs[src.index(a.column)]
+	value := "s." + s.db.Kind.Quote(p.source.Name)
+	if p.set {
+		value = sel.set(j.plan.Set[p.target.Name])
+	}
+	condition := []string{value + " IS NOT NULL"}
+	for _, l := range []link{a, b} {
+		if l.when != "" {
+			condition = append(condition, "("+l.when+")")
+		}
+	}
+	q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)")
+	sel.rows(q, src, condition...)
+	n, err := s.db.Number(ctx, q)
+	if err != nil || n == 0 {
+		return err
+	}
+	c.broken = true
+	c.report.problem(Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: a.column, Count: n,
+		Message: "two references hold, and the same keys would have to follow " + disputants(a, b),
+		Remedy:  "let no two conditions of when: hold in one row, or correct the rows on their server"})
+	return nil
 }

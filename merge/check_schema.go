@@ -1,12 +1,16 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -122,7 +126,7 @@ func (c *schemaCheck) fires() {
 		disable = "disable it in the target"
 	}
 	for _, j := range c.ws.order {
-		for _, name := range j.to.Triggers {
+		for _, name := range j.target.Triggers {
 			meet(Problem{Table: j.name,
 				Message: "the trigger " + name + " acts on rows that the merge writes"}, name,
 				disable)
@@ -184,14 +188,14 @@ func (c *schemaCheck) columns() {
 		c.named(j)
 		c.reserved(j)
 		c.ownKeys(j)
-		if j.to.Engine != "" {
+		if j.target.Engine != "" {
 			c.report.problem(Problem{Code: CodeEngine, Server: c.ws.target.Name, Table: j.name,
-				Message: "its engine " + j.to.Engine + " has no transactions, so a run that ends early could write " +
-					"rows twice or lose them",
+				Message: "its engine " + j.target.Engine + " has no transactions, so a run that ends early could " +
+					"write rows twice or lose them",
 				Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB in the target; after " +
 					"verify it can be changed back"})
 		}
-		for _, k := range j.to.Keys() {
+		for _, k := range j.target.Keys() {
 			if k.Manifold() {
 				c.report.problem(Problem{Code: CodeUncheckable, Server: c.ws.target.Name, Table: j.name,
 					Column: k.Name,
@@ -201,10 +205,8 @@ func (c *schemaCheck) columns() {
 						"element in common"})
 			}
 		}
-		for _, src := range j.sources {
-			if src != nil {
-				c.columnsOf(j, src)
-			}
+		for _, src := range j.present() {
+			c.columnsOf(j, src)
 		}
 	}
 }
@@ -212,7 +214,7 @@ func (c *schemaCheck) columns() {
 // reserved refuses columns whose names the temporary tables of the keys have for columns of their own.
 func (c *schemaCheck) reserved(j *tableJob) {
 	own := sqldb.ColumnNames(fixedColumns())
-	for _, column := range stagedColumns(j, j.to.Keys()) {
+	for _, column := range stagedColumns(j, j.target.Keys()) {
 		if slices.Contains(own, strings.ToLower(column.Name)) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column.Name,
 				Message: "the temporary tables of the merge have a column of their own with this name",
@@ -243,7 +245,7 @@ func (c *schemaCheck) named(j *tableJob) {
 			if other == nil && !c.ws.policy(n.Table).copies() {
 				continue // nothing of it is copied
 			}
-			if other == nil || other.to.Column(n.Column) == nil || other.to.Column(n.Ref) == nil {
+			if other == nil || other.target.Column(n.Column) == nil || other.target.Column(n.Ref) == nil {
 				c.report.problem(Problem{Code: CodeNameCopy, Table: j.name,
 					Message: fmt.Sprintf("the copy %s.%s by %s is not there, or its table is not copied", n.Table,
 						n.Column, n.Ref),
@@ -253,21 +255,21 @@ func (c *schemaCheck) named(j *tableJob) {
 	}
 	names = slices.AppendSeq(names, maps.Keys(p.Set))
 	for _, name := range names {
-		if j.to.Column(name) == nil {
+		if j.target.Column(name) == nil {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
 				Message: "the plan names the column, but the target lacks it",
 				Remedy:  "correct the name in the plan, or add the column to the target"})
 		}
 	}
 	for name := range p.Set {
-		if slices.Contains(j.to.Primary, name) {
+		if slices.Contains(j.target.Primary, name) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
 				Message: "set changes the primary key, by which rows are known",
 				Remedy:  "use renumber, or change the rows on their server"})
 		}
 		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
 		if strings.Contains(p.Set[name], wordRenamed) &&
-			(slices.ContainsFunc(j.to.Keys(), covers) || j.refers(name) || name == p.Rename.Column) {
+			(slices.ContainsFunc(j.target.Keys(), covers) || j.refers(name) || name == p.Rename.Column) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
 				Message: "set changes it by {renamed}, and it is part of a unique key or of a reference, or it " +
 					"is the name: who gets a new name depends on these",
@@ -275,7 +277,7 @@ func (c *schemaCheck) named(j *tableJob) {
 		}
 	}
 	if key := j.key(); p.Renumber != "" && (key == nil || key.Family != sqldb.FamilyInt ||
-		p.BadRows == "quarantine" && len(j.to.Primary) != 1) {
+		p.BadRows == "quarantine" && len(j.target.Primary) != 1) {
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
 			Message: "renumber needs a primary key of one integer column; or, with copy and rename and without a " +
 				"quarantine, one other unique key of one integer column",
@@ -283,7 +285,7 @@ func (c *schemaCheck) named(j *tableJob) {
 				"server, or their rows become one by keep_first or newest, if they mean the same"})
 	}
 	for _, name := range p.Sum {
-		col := j.to.Column(name)
+		col := j.target.Column(name)
 		if col != nil && !slices.Contains([]sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat,
 			sqldb.FamilyBool},
 			col.Family) {
@@ -292,17 +294,17 @@ func (c *schemaCheck) named(j *tableJob) {
 				Remedy:  "remove it from sum: of the table, so that the value of the first server stays"})
 		}
 	}
-	if needsKey := p.Policy == Rename || p.Policy.collapses(); needsKey && len(j.to.Primary) == 0 {
+	if needsKey := p.Policy == Rename || p.Policy.collapses(); needsKey && len(j.target.Primary) == 0 {
 		c.report.problem(Problem{Code: CodeNoKey, Table: j.name,
 			Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none",
 			Remedy:  remedyOfNoKey})
 	}
-	for _, name := range j.to.Exclusions {
+	for _, name := range j.target.Exclusions {
 		c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: name,
 			Message: "whether rows of several servers break the exclusion constraint is not tried beforehand",
 			Remedy:  "a row that it refuses will be named by the run"})
 	}
-	for _, k := range j.to.Keys() {
+	for _, k := range j.target.Keys() {
 		if j.computed(k) {
 			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: k.Name,
 				Message: "the unique key contains a computed value, so keys cannot be compared before " +
@@ -324,7 +326,7 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 			Message: "the policy " + string(j.plan.Policy) + " makes rows one, and the plan does not say which",
 			Remedy:  "name under key: of the table the columns by which rows are equal" + keysToName(j)})
 		return
-	case j.plan.Renumber != "" && len(j.to.Primary) == 1 && slices.Contains(key, j.to.Primary[0]):
+	case j.plan.Renumber != "" && len(j.target.Primary) == 1 && slices.Contains(key, j.target.Primary[0]):
 		c.report.problem(Problem{Code: CodePlan, Table: j.name,
 			Message: "renumber gives every row a primary key of its own, so no two rows can become one by it",
 			Remedy: "name under key: of the table the columns by which rows are equal; or remove renumber:, if " +
@@ -348,14 +350,14 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 			Remedy: "name under key: of the table other columns by which rows are equal; or choose copy or rename"})
 	}
 	for _, l := range j.follows.links {
-		if l.of == j.name {
-			refuse(l.column, j.to.Primary[0])
+		if l.parent == j.name {
+			refuse(l.column, j.target.Primary[0])
 		}
 	}
 	for _, w := range j.follows.whole {
 		for i, name := range w.columns {
-			if w.of == j.name {
-				refuse(name, j.to.Primary[i])
+			if w.parent == j.name {
+				refuse(name, j.target.Primary[i])
 			}
 		}
 	}
@@ -365,8 +367,8 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 func (c *schemaCheck) countedIn(j *tableJob) string {
 	for _, name := range j.plan.Key {
 		counts := func(t *sqldb.Table) bool { return t.Column(name) != nil && t.Column(name).Counts() }
-		if counts(j.to) || slices.ContainsFunc(j.sources, func(src *sourceTable) bool {
-			return src != nil && counts(src.from)
+		if counts(j.target) || slices.ContainsFunc(j.present(), func(src *sourceTable) bool {
+			return counts(src.table)
 		}) {
 			return name
 		}
@@ -377,8 +379,8 @@ func (c *schemaCheck) countedIn(j *tableJob) string {
 // keysToName lists the unique keys that a plan may name, for a remedy.
 func keysToName(j *tableJob) string {
 	var all []string
-	for _, k := range j.to.Keys() {
-		counts := func(name string) bool { return j.to.Column(name).Counts() }
+	for _, k := range j.target.Keys() {
+		counts := func(name string) bool { return j.target.Column(name).Counts() }
 		if k.Simple() && !slices.ContainsFunc(k.Columns(), counts) {
 			all = append(all, "key: ["+strings.Join(k.Columns(), ", ")+"]")
 		}
@@ -390,30 +392,31 @@ func keysToName(j *tableJob) string {
 }
 
 func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
-	s := c.ws.servers[src.server]
-	for _, from := range src.from.Columns {
-		to := j.to.Column(from.Name)
-		if to != nil && to.Generated && !from.Generated && !slices.Contains(j.plan.Ignore, from.Name) {
-			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: from.Name,
+	s := src.owner()
+	for _, source := range src.table.Columns {
+		target := j.target.Column(source.Name)
+		if target != nil && target.Generated && !source.Generated && !slices.Contains(j.plan.Ignore,
+			source.Name) {
+			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: source.Name,
 				Message: "the target computes the column, so the values that the server holds would be lost",
 				Remedy:  "make it an ordinary column of the target, or list it under ignore: of the table"})
 		}
-		if to == nil && !from.Generated && !slices.Contains(j.plan.Ignore, from.Name) {
-			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: from.Name,
+		if target == nil && !source.Generated && !slices.Contains(j.plan.Ignore, source.Name) {
+			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: source.Name,
 				Message: "the target lacks the column, so its values would be lost",
 				Remedy:  "add it to the target, or list it under ignore: of the table"})
 		}
 	}
-	for _, to := range j.to.Writable() {
-		if src.has(to.Name) {
+	for _, target := range j.target.Writable() {
+		if src.has(target.Name) {
 			continue
 		}
-		p := Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: to.Name,
+		p := Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: target.Name,
 			Message: "the server lacks the column; its rows get the default of the target"}
-		if !to.Nullable && !to.HasDefault || slices.Contains(j.to.Primary, to.Name) {
+		if !target.Nullable && !target.HasDefault || slices.Contains(j.target.Primary, target.Name) {
 			p.Message = "the server lacks the column, and the target has no default for it"
 			p.Remedy = "bring the server up to the version of the others"
-			if !slices.Contains(j.to.Primary, to.Name) {
+			if !slices.Contains(j.target.Primary, target.Name) {
 				p.Remedy += ", or give the column a value by set:, or a default in the target"
 			}
 			c.report.problem(p)
@@ -422,9 +425,10 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 		c.report.warn(p)
 	}
 	for _, p := range src.pairs {
-		if !sqldb.Fits(p.from, p.to, s.db.Kind, c.ws.target.Kind) && !slices.Contains(j.plan.Convert, p.to.Name) {
-			c.report.problem(Problem{Code: CodeColumnType, Server: s.Name, Table: j.name, Column: p.to.Name,
-				Message: fmt.Sprintf("it is %s there and %s in the target", p.from.Declared, p.to.Declared),
+		if !sqldb.Fits(p.source, p.target, s.db.Kind, c.ws.target.Kind) && !slices.Contains(j.plan.Convert,
+			p.target.Name) {
+			c.report.problem(Problem{Code: CodeColumnType, Server: s.Name, Table: j.name, Column: p.target.Name,
+				Message: fmt.Sprintf("it is %s there and %s in the target", p.source.Declared, p.target.Declared),
 				Remedy:  "change one of them, or list the column under convert: of the table"})
 		}
 	}
@@ -438,11 +442,13 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 				Remedy: remedyOfNoKey})
 		}
 	}
-	if j.plan.Rename != nil && len(src.key) > 0 && !slices.Equal(src.from.Primary, j.to.Primary) &&
+	if j.plan.Rename != nil && len(src.key) > 0 && !slices.Equal(src.table.Primary, j.target.Primary) &&
 		c.ws.repeatsNames(j) {
 		c.report.problem(Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
-			Message: "its primary key is (" + strings.Join(src.from.Primary, ", ") + ") there and (" +
-				strings.Join(j.to.Primary, ", ") + ") in the target, so what repeats its names would not follow them",
+			Message: "its primary key is (" + strings.Join(src.table.Primary, ", ") + ") there and (" +
+				strings.Join(j.target.Primary, ", ") +
+				") in the target, so what repeats its names would not follow " +
+				"them",
 			Remedy: "give the table one primary key on the servers and in the target"})
 	}
 }
@@ -450,13 +456,13 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 // circles reports every circle of references once, and how the run handles it.
 func (c *schemaCheck) circles() {
 	waits := c.ws.target.Kind == sqldb.PostgreSQL
-	for _, of := range c.ws.circles {
+	for _, loop := range c.ws.circles {
 		p := Problem{Code: CodeCircle}
-		if len(of.tables) == 1 {
+		if len(loop.tables) == 1 {
 			p.Code = CodeSelfReference
 		}
 		var names, says []string
-		for _, j := range of.tables {
+		for _, j := range loop.tables {
 			names = append(names, j.name)
 			for _, ref := range j.circular {
 				text := j.name + "." + strings.Join(ref.Columns, ", ") + " refers to " + ref.Parent
@@ -468,7 +474,7 @@ func (c *schemaCheck) circles() {
 		}
 		p.Table, p.Message = strings.Join(names, ", "), strings.Join(says, ", ")
 		switch {
-		case of.stuck && waits:
+		case loop.stuck && waits:
 			c.report.problem(Problem{Code: CodeCircle, Table: p.Table,
 				Message: "the foreign keys form a circle, and none of its columns can be NULL",
 				Remedy: "make one of the columns nullable in the target, or drop the constraint until the merge " +
@@ -486,16 +492,14 @@ func (c *schemaCheck) circles() {
 func (c *schemaCheck) expressions(ctx context.Context) error {
 	ws := c.ws
 	for _, j := range ws.order {
-		for i, src := range j.sources {
-			if src == nil {
-				continue
-			}
-			if err := c.condition(ctx, ws.servers[i].db, j.name, "where:", j.plan.Where); err != nil {
+		for _, src := range j.present() {
+			db := src.owner().db
+			if err := c.condition(ctx, db, j.name, "where:", j.plan.Where); err != nil {
 				return err
 			}
 			if j.exempts() {
 				when := j.plan.Rename.When
-				if err := c.condition(ctx, ws.servers[i].db, j.name, "when: of rename:", when); err != nil {
+				if err := c.condition(ctx, db, j.name, "when: of rename:", when); err != nil {
 					return err
 				}
 			}
@@ -519,12 +523,9 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 					"understand"})
 			return nil
 		}
-		for i, src := range j.sources {
-			if src == nil {
-				continue
-			}
+		for _, src := range j.present() {
 			_, err := sumOfSource(ctx, ws, s, src)
-			if err := failed(ws.servers[i].db.Name, err); err != nil {
+			if err := failed(src.owner().db.Name, err); err != nil {
 				return err
 			}
 		}
@@ -551,4 +552,150 @@ func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, 
 			Remedy:  "correct " + where + " of the table; it is a condition on its columns"})
 	}
 	return nil
+}
+
+// closed refuses what the plan does not know of the columns of the servers: those of which an earlier lock
+// says something else, and those that hold keys which change although the plan does not say what they are.
+// Their values would lead to other rows after the merge. It warns of those that may hold such keys.
+func (c *schemaCheck) closed(ctx context.Context) error {
+	earlier := c.ws.lock
+	changes := func(j *tableJob) bool {
+		return j != nil && j.key() != nil && j.key().Family == sqldb.FamilyInt &&
+			(j.plan.Renumber != "" || j.plan.Policy.collapses())
+	}
+	if earlier == nil && !slices.ContainsFunc(c.ws.order, changes) {
+		return nil
+	}
+	if !c.running {
+		earlier = nil
+	}
+	now, err := surveyor{c.ws}.survey(ctx, earlier)
+	if err != nil {
+		return err
+	}
+	c.report.Lock, c.ws.survey = now, now
+	for _, j := range c.ws.order {
+		if c.ws.lock != nil {
+			now.against(c.ws.lock, j.name, c.report.problem)
+		}
+		for _, target := range j.target.Columns {
+			col := now.Tables[j.name].Columns[target.Name]
+			for _, key := range col.Of {
+				parent := c.ws.jobs[key.Table]
+				if !changes(parent) || parent.key().Name != key.Column || c.answered(j, target.Name, key.Table) {
+					continue
+				}
+				is, report := "are", c.report.problem
+				// A few small numbers are keys by chance.
+				if col.Verdict != census.Reference.String() || key.As != "" {
+					is, report = "may be", c.report.warn
+				}
+				r := inPlan(j.name, OpenColumn{Column: target.Name, As: key.As, With: key.With, When: key.When}, key)
+				report(Problem{Code: CodeUndeclared, Table: j.name, Column: target.Name,
+					Message: fmt.Sprintf("its values %s keys of %s, which change, and the plan does not say so (%s)",
+						is, key.Table, cmp.Or(col.Hits[key.Table+"."+key.Column], "in some rows")),
+					Remedy: declareIt(r, j.name+"."+target.Name)})
+			}
+		}
+	}
+	return nil
+}
+
+// answered reports whether the plan says what a column is.
+func (c *schemaCheck) answered(j *tableJob, column, parent string) bool {
+	return c.ws.declared(j.name, column, parent) || slices.Contains(c.ws.plan.Plain, j.name+"."+column) ||
+		slices.ContainsFunc(j.plan.Undecided, func(o OpenColumn) bool { return o.Column == column })
+}
+
+// declareIt is the remedy for a column that may be a reference.
+func declareIt(reference, column string) string {
+	return fmt.Sprintf("if it does refer to it, add %s; if it does not, list %q under plain: of the plan",
+		reference, column)
+}
+
+// inPlan says in words how a plan declares that a column refers to keys.
+func inPlan(table string, o OpenColumn, key LockedKey) string {
+	if o.As == asNames {
+		return "{table: " + table + ", column: " + o.Column + ", ref: " + cmp.Or(o.With, "...") +
+			"} under copies: of the rename of " + key.Table + ", where ref is the column that leads to the row " +
+			"of the name"
+	}
+	e := o.holder(table)
+	r, err := e.reference()
+	switch {
+	case err != nil:
+		return "no reference, since none leads to a number within such a text: give the column a value by " +
+			"set:, or let the keys of " + key.Table + " stay as they are"
+	case e.plain():
+		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), key.Table, key.Column)
+	}
+	r.Table, r.Target = key.Table, []string{key.Column}
+	return oneLine(r) + " under references: of the table " + table
+}
+
+// openColumns reports the columns about which the plan does not decide.
+func (c *schemaCheck) openColumns(name string) {
+	p := c.ws.plan.Tables[name]
+	if !p.Policy.copies() && p.Policy != NotDecided {
+		return
+	}
+	for _, o := range p.Undecided {
+		index := strings.LastIndex("."+o.Candidate, ".")
+		key := LockedKey{Table: strings.TrimSuffix(o.Candidate[:index], "."), Column: o.Candidate[index:]}
+		evidence := o.Evidence
+		if c.ws.lock != nil && evidence == "" {
+			for _, known := range c.ws.lock.Tables[name].Columns[o.Column].Of {
+				if known.Table == key.Table && known.Column == key.Column && known.As == o.As {
+					evidence = known.Evidence
+				}
+			}
+		}
+		message := "nobody has decided whether it holds keys of " + o.Candidate
+		if evidence != "" {
+			message += " (" + evidence + ")"
+		}
+		c.report.problem(Problem{Code: CodeUndecided, Table: name, Column: o.Column, Message: message,
+			Remedy: declareIt(inPlan(name, o, key), name+"."+o.Column) + "; then remove it from undecided:"})
+	}
+}
+
+// sumOfSource computes a conserved sum over the rows of a server that are copied.
+func sumOfSource(ctx context.Context, ws *workspace, s ConservedSum, src *sourceTable) (*big.Rat, error) {
+	sel := newSelection(ws, src.server)
+	q := sqldb.NewStatement(sel.kind, "SELECT ", sumExpression(s, sel.kind))
+	sel.rows(q, src)
+	return computeSum(ctx, s, src.owner().db, q)
+}
+
+func sumOfTarget(ctx context.Context, ws *workspace, s ConservedSum) (*big.Rat, error) {
+	t := ws.target
+	q := sqldb.NewStatement(t.Kind, "SELECT ", sumExpression(s, t.Kind), " FROM ", t.Kind.Quote(s.Table))
+	return computeSum(ctx, s, t, q)
+}
+
+func sumExpression(s ConservedSum, k sqldb.Kind) string {
+	// {Gold} is the column Gold, quoted as each kind of database wants it.
+	column := regexp.MustCompile(`\{([^{}'"` + "`" + `]+)\}`)
+	text := column.ReplaceAllStringFunc(s.Expression, func(name string) string {
+		return k.Quote(name[1 : len(name)-1])
+	})
+	if k == sqldb.PostgreSQL {
+		return "(" + text + ")::text"
+	}
+	return text
+}
+
+func computeSum(ctx context.Context, s ConservedSum, d *sqldb.DB, q *sqldb.Statement) (*big.Rat, error) {
+	var value any
+	if err := d.Row(ctx, q, &value); err != nil {
+		return nil, err
+	}
+	n := new(big.Rat)
+	if value == nil {
+		return n, nil // there are no rows
+	}
+	if _, ok := n.SetString(sqldb.Text(value)); !ok {
+		return nil, fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, sqldb.Text(value))
+	}
+	return n, nil
 }

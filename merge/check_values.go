@@ -79,25 +79,25 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 		known, err := c.stagedNames(ctx, a, src)
 		return !known, err
 	}
-	p, source := src.job.plan, c.ws.servers[src.server].db
+	p, source := src.job.plan, src.owner().db
 	if c.grows(src) {
 		return true, nil
 	}
 	if source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
 		return true, nil
 	}
-	from, err := source.Definition(ctx, src.from)
-	if err != nil || from == "" {
+	theirs, err := source.Definition(ctx, src.table)
+	if err != nil || theirs == "" {
 		return true, err
 	}
-	to, known := c.definitions[src.job]
+	ours, known := c.definitions[src.job]
 	if !known {
-		if to, err = c.ws.target.Definition(ctx, src.job.to); err != nil {
+		if ours, err = c.ws.target.Definition(ctx, src.job.target); err != nil {
 			return false, err
 		}
-		c.definitions[src.job] = to
+		c.definitions[src.job] = ours
 	}
-	return from != to, nil
+	return theirs != ours, nil
 }
 
 // openTrial makes the temporary table for the rows of a server, unless that of the server before it will do.
@@ -111,7 +111,7 @@ func (c *valueCheck) openTrial(ctx context.Context, src *sourceTable) error {
 	c.ws.stages++
 	name := fmt.Sprintf("merge_trial_%d", c.ws.stages)
 	var err error
-	c.trial, err = sqldb.NewTrial(ctx, c.ws.target, src.job.to, name, src.columns(), src.raw)
+	c.trial, err = sqldb.NewTrial(ctx, c.ws.target, src.job.target, name, src.columns(), src.raw)
 	c.trialOf = src.job
 	return err
 }
@@ -136,15 +136,15 @@ func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTab
 	if n := src.job.renameLimit(); (n == 0 || n > most) && c.ws.target.Kind != sqldb.SQLite {
 		return false, nil
 	}
-	return c.ws.target.Plain(ctx, src.job.to)
+	return c.ws.target.Plain(ctx, src.job.target)
 }
 
 // grows reports whether a column gets longer keys, and is no number whose bounds are known.
 func (c *valueCheck) grows(src *sourceTable) bool {
-	number := c.ws.servers[src.server].Number
+	number := src.owner().Number
 	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
-		return c.decisions.offsets.added[tableServer{l.of, number}] != 0 &&
-			(l.path+l.list != "" || src.pairs[l.at].to.Family != sqldb.FamilyInt)
+		return c.decisions.offsets.added[tableServer{l.parent, number}] != 0 &&
+			(l.path+l.list != "" || src.pairs[l.index].target.Family != sqldb.FamilyInt)
 	})
 }
 
@@ -193,13 +193,13 @@ func (r *rehearsal) run(ctx context.Context) error {
 	whole := r.ws.target.Kind == sqldb.MySQL || r.ws.target.Kind == sqldb.PostgreSQL
 	for i, p := range r.src.pairs {
 		// A whole number is taken or refused by these, and never rounded.
-		if !p.native && (!whole || p.to.Family != sqldb.FamilyInt) {
+		if !p.native && (!whole || p.target.Family != sqldb.FamilyInt) {
 			r.compared = append(r.compared, i)
 		}
 	}
-	in := &reader{ws: r.ws, src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
+	input := &reader{ws: r.ws, src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
 	apply := &applier{r.decisions}
-	err := in.all(ctx, func(read chunk) (err error) {
+	err := input.all(ctx, func(read chunk) (err error) {
 		if r.named >= maxRefused {
 			return errEnough
 		}
@@ -219,7 +219,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 			if r.decided {
 				rows = changedRows(all, before, rows)
 			} else { // nothing is dropped yet but what the function of the plan leaves out
-				r.missing.add(r.of(), GivenUp{Filtered: int64(len(all) - len(rows))})
+				r.missing.add(r.share(), GivenUp{Filtered: int64(len(all) - len(rows))})
 			}
 		}
 		return r.try(ctx, r.fitting(rows))
@@ -230,7 +230,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 	return err
 }
 
-func (r *rehearsal) of() tableServer { return tableServer{r.src.job.name, r.server.Number} }
+func (r *rehearsal) share() tableServer { return tableServer{r.src.job.name, r.server.Number} }
 
 // changedRows returns those of the kept rows that have other values than before.
 func changedRows(all []row, before [][]any, kept []row) []row {
@@ -254,15 +254,16 @@ func (r *rehearsal) fitting(rows []row) []row {
 	return slices.DeleteFunc(rows, func(row row) (misfit bool) {
 		for i, p := range r.src.pairs {
 			text, is := row.values[i].(string)
-			anyway := lite && slices.Contains(r.src.job.to.Primary, p.to.Name)
+			anyway := lite && slices.Contains(r.src.job.target.Primary, p.target.Name)
 			switch {
-			case row.values[i] == nil && !p.to.Nullable && !anyway:
+			case row.values[i] == nil && !p.target.Nullable && !anyway:
 				r.find(CodeNull, i, true,
 					"NULL, which the target does not allow, such as in row "+sqldb.KeyText(row.key))
-			case is && p.from.Family == sqldb.FamilyText && p.to.MaxChars > 0 && len(text) > p.to.MaxChars &&
-				utf8.RuneCountInString(text) > p.to.MaxChars:
+			case is && p.source.Family == sqldb.FamilyText && p.target.MaxChars > 0 &&
+				len(text) > p.target.MaxChars &&
+				utf8.RuneCountInString(text) > p.target.MaxChars:
 				r.find(CodeTooLong, i, !lite, fmt.Sprintf("longer than the %d characters of the target, such as in "+
-					"row %s", p.to.MaxChars, sqldb.KeyText(row.key)))
+					"row %s", p.target.MaxChars, sqldb.KeyText(row.key)))
 			default:
 				continue
 			}
@@ -303,17 +304,17 @@ func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedErro
 	r.named++
 	key := sqldb.KeyText(row.key)
 	for n := range r.src.pairs {
-		at := (r.guilty + n) % len(r.src.pairs) // mostly it is the same column again
-		err := r.trial.Takes(ctx, at, row.values[at])
+		index := (r.guilty + n) % len(r.src.pairs) // mostly it is the same column again
+		err := r.trial.Takes(ctx, index, row.values[index])
 		refused := cause
 		switch {
-		case err == nil && !r.trial.Names(cause, at):
+		case err == nil && !r.trial.Names(cause, index):
 		case err != nil && (ctx.Err() != nil || !errors.As(err, &refused)):
 			return err
 		default:
-			r.guilty = at
-			r.find(CodeRefused, at, true, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
-				shown(row.values[at]), key, refused))
+			r.guilty = index
+			r.find(CodeRefused, index, true, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
+				shown(row.values[index]), key, refused))
 			return nil
 		}
 	}
@@ -330,9 +331,9 @@ func (r *rehearsal) compare(ctx context.Context, rows []row) error {
 		if n < 0 || n >= len(rows) {
 			return
 		}
-		for i, at := range r.compared {
-			if wrote := rows[n].values[at]; !sqldb.Same(wrote, values[i], r.src.pairs[at].to, r.src.raw) {
-				r.find(CodeChanged, at, false, fmt.Sprintf(
+		for i, index := range r.compared {
+			if wrote := rows[n].values[index]; !sqldb.Same(wrote, values[i], r.src.pairs[index].target, r.src.raw) {
+				r.find(CodeChanged, index, false, fmt.Sprintf(
 					"the target would change the value, such as %s to %s in row %s", shown(wrote), shown(values[i]),
 					sqldb.KeyText(rows[n].key)))
 			}
@@ -342,16 +343,16 @@ func (r *rehearsal) compare(ctx context.Context, rows []row) error {
 
 // unreadable notes a value that cannot be converted.
 func (r *rehearsal) unreadable(key string, p pair, err error) {
-	r.find(CodeColumnType, r.src.at(p.to.Name), false,
-		fmt.Sprintf("the value cannot be converted from %s to %s, such as in row %s: %v", p.from.Declared,
-			p.to.Declared, key, err))
+	r.find(CodeColumnType, r.src.index(p.target.Name), false,
+		fmt.Sprintf("the value cannot be converted from %s to %s, such as in row %s: %v", p.source.Declared,
+			p.target.Declared, key, err))
 }
 
 // find counts a row. The first one of its kind is the example.
-func (r *rehearsal) find(code Code, at int, aside bool, message string) {
+func (r *rehearsal) find(code Code, index int, aside bool, message string) {
 	column := ""
-	if at >= 0 {
-		column = r.src.pairs[at].to.Name
+	if index >= 0 {
+		column = r.src.pairs[index].target.Name
 	}
 	id := string(code) + " " + column
 	f := r.findings[id]
@@ -366,7 +367,7 @@ func (r *rehearsal) find(code Code, at int, aside bool, message string) {
 // tell adds the findings to the report.
 func (r *rehearsal) tell() {
 	j := r.src.job
-	keys := sqldb.ColumnNames(stagedColumns(j, j.to.Keys()))
+	keys := sqldb.ColumnNames(stagedColumns(j, j.target.Keys()))
 	for _, id := range r.order {
 		f := r.findings[id]
 		p := Problem{Code: f.code, Server: r.server.Name, Table: j.name, Column: f.column, Count: f.count,
@@ -381,7 +382,7 @@ func (r *rehearsal) tell() {
 			p.Remedy = "the run puts such rows into the quarantine"
 			r.warned(p)
 			if !r.decided { // afterwards, the rows that change are tried again
-				r.missing.add(r.of(), GivenUp{Quarantined: f.count})
+				r.missing.add(r.share(), GivenUp{Quarantined: f.count})
 			}
 			continue
 		case f.aside && f.column != "" && !slices.Contains(keys, f.column):

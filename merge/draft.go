@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
@@ -101,9 +103,6 @@ func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
 	return all
 }
 
-// nameWords are columns whose values are names, which one of two rows can give up.
-const nameWords = `(?i)^(name|nick|nickname|nick_name|role_name|guild_name|title|tag|display_name)$`
-
 // drafter suggests policies. It suggests none that drops a row or makes one row of several, and it does not
 // look at what tables are called.
 type drafter struct {
@@ -157,62 +156,63 @@ func (d *drafter) declare(p *Plan) {
 				Target: []string{f.Parent.Name}, When: f.When, Note: f.Evidence})
 		}
 	}
-	for _, of := range slices.SortedFunc(maps.Keys(columns), census.Column.Compare) {
-		name, id := of.Table, Identity{Key: of.Name}
-		if known := p.Identities[name]; known != nil && (known.table(name) != of.Table || known.Key != of.Name) {
-			name, id.Table = of.String(), of.Table // the table has another identity
+	for _, parent := range slices.SortedFunc(maps.Keys(columns), census.Column.Compare) {
+		name, id := parent.Table, Identity{Key: parent.Name}
+		if known := p.Identities[name]; known != nil && (known.table(name) != parent.Table ||
+			known.Key != parent.Name) {
+			name, id.Table = parent.String(), parent.Table // the table has another identity
 		}
 		for n, known := range p.Identities {
-			if known.table(n) == of.Table && known.Key == of.Name {
+			if known.table(n) == parent.Table && known.Key == parent.Name {
 				name, id = n, *known
 			}
 		}
 		id.note = fmt.Sprintf("columns: %d, with %d different values, which are keys on each server",
-			len(columns[of]), values[of])
-		id.In = d.shorten(of, columns[of], slices.Clone(id.In))
+			len(columns[parent]), values[parent])
+		id.In = d.shorten(parent, columns[parent], slices.Clone(id.In))
 		p.Identities[name] = &id
 	}
 }
 
 // shorten adds entries to those of an identity. Some that differ only in their tables become a pattern, if
 // each column that it is about is one of them, or stands beside it in the same list.
-func (d *drafter) shorten(of census.Column, entries []holder, in []string) []string {
+func (d *drafter) shorten(parent census.Column, entries []holder, texts []string) []string {
 	const least = 3 // fewer are no pattern
 	for len(entries) > 0 {
 		e := entries[0]
 		alike := func(o holder) bool { return o.when == e.when && e.covers(o.table, o.column) }
-		for at := range len(e.table) {
-			if at > 0 && e.table[at-1] != '_' {
+		for index := range len(e.table) {
+			if index > 0 && e.table[index-1] != '_' {
 				continue
 			}
 			one := e
-			e.table = e.table[:at] + "*"
+			e.table = e.table[:index] + "*"
 			if others := slices.DeleteFunc(slices.Clone(entries), alike); len(entries)-len(others) >= least &&
-				d.only(of, e, entries, in) {
+				d.only(parent, e, entries, texts) {
 				break
 			}
 			e = one
 		}
-		entries, in = slices.DeleteFunc(entries, alike), append(in, e.String())
+		entries, texts = slices.DeleteFunc(entries, alike), append(texts, e.String())
 	}
-	return in
+	return texts
 }
 
 // only reports whether a pattern is about no column but those of some entries, and of none that a pattern
 // before it is about. The key itself is about nothing.
-func (d *drafter) only(of census.Column, pattern holder, entries []holder, before []string) bool {
+func (d *drafter) only(parent census.Column, pattern holder, entries []holder, before []string) bool {
 	for table, t := range d.ws.target.Tables {
-		at := census.Column{Table: table, Name: pattern.column}
-		if at == of || t.Column(at.Name) == nil || !pattern.covers(table, at.Name) {
+		column := census.Column{Table: table, Name: pattern.column}
+		if column == parent || t.Column(column.Name) == nil || !pattern.covers(table, column.Name) {
 			continue
 		}
-		listed := func(e holder) bool { return e.table == table && e.column == at.Name }
+		listed := func(e holder) bool { return e.table == table && e.column == column.Name }
 		taken := func(text string) bool {
 			e, err := parseHolder(text)
-			return err == nil && e.many() && e.covers(table, at.Name)
+			return err == nil && e.many() && e.covers(table, column.Name)
 		}
 		other := func(f census.Finding) bool {
-			return f.Column == at && f.Verdict >= census.Possible && f.Parent != of
+			return f.Column == column && f.Verdict >= census.Possible && f.Parent != parent
 		}
 		if !slices.ContainsFunc(entries, listed) || slices.ContainsFunc(before, taken) ||
 			slices.ContainsFunc(d.found, other) {
@@ -228,7 +228,7 @@ func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
 	all := slices.Clone(t.References)
 	if declared := d.known[t.Name]; declared != nil {
 		for _, r := range declared.References {
-			all = append(all, r.of())
+			all = append(all, r.catalog())
 		}
 		return all
 	}
@@ -437,32 +437,32 @@ func (d *drafter) apart(ctx context.Context, t *sqldb.Table, c *sqldb.Column) (b
 	default:
 		return false, nil
 	}
-	at := place{t.Name, c.Name}
-	if known, ok := d.spans[at]; ok {
+	child := place{t.Name, c.Name}
+	if known, ok := d.spans[child]; ok {
 		return known, nil
 	}
-	d.spans[at] = false // of a circle of references
+	d.spans[child] = false // of a circle of references
 	apart, err := d.leadsApart(ctx, t, c.Name)
 	if err == nil && !apart {
 		apart, err = d.rangesApart(ctx, t.Name, c.Name)
 	}
-	d.spans[at] = apart
+	d.spans[child] = apart
 	return apart, err
 }
 
 // leadsApart reports whether a column holds keys of another table that no two servers have in common.
 func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
 	for _, ref := range d.references(t) {
-		at := slices.Index(ref.Columns, column)
+		index := slices.Index(ref.Columns, column)
 		parent := d.ws.target.Tables[ref.Parent]
-		if at < 0 || parent == nil || parent == t || ref.When != "" || ref.Inside() {
+		if index < 0 || parent == nil || parent == t || ref.When != "" || ref.Inside() {
 			continue
 		}
-		to := d.ws.led(ref).Target
-		if at >= len(to) || parent.Column(to[at]) == nil {
+		target := d.ws.led(ref).Target
+		if index >= len(target) || parent.Column(target[index]) == nil {
 			continue
 		}
-		key := parent.Column(to[at])
+		key := parent.Column(target[index])
 		apart, err := d.renumbered(ctx, parent)
 		apart = apart && identityOf(parent) == key
 		if err == nil && !apart {
@@ -479,8 +479,8 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 // server.
 func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, error) {
 	for _, s := range d.ws.servers {
-		from := s.db.Tables[table]
-		if from != nil && from.Column(column) != nil && from.Column(column).Family != sqldb.FamilyInt {
+		source := s.db.Tables[table]
+		if source != nil && source.Column(column) != nil && source.Column(column).Family != sqldb.FamilyInt {
 			return false, nil
 		}
 	}
@@ -510,47 +510,6 @@ func (d *drafter) counted(ctx context.Context, table, column string) (spans []ke
 		}
 	}
 	return spans, nil
-}
-
-// onlyText returns the text column by which rows of different servers may be equal. It is "" unless all
-// columns of the key are texts.
-func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
-	found := ""
-	for _, c := range t.Columns {
-		if !k.Covers(c.Name) {
-			continue
-		}
-		if c.Family != sqldb.FamilyText {
-			return ""
-		}
-		if found == "" || regexp.MustCompile(nameWords).MatchString(c.Name) {
-			found = c.Name
-		}
-	}
-	return found
-}
-
-// calledKey returns what reports call a unique key: its columns, since databases
-// make up names of indexes. An expression has none.
-func calledKey(t *sqldb.Table, k sqldb.UniqueKey) string {
-	if k.Name == sqldb.PrimaryName || !k.Simple() {
-		return k.Name
-	}
-	return covered(t, k)
-}
-
-// covered returns the names of the columns of a unique key, in brackets.
-func covered(t *sqldb.Table, k sqldb.UniqueKey) string {
-	var names []string
-	for _, c := range t.Columns {
-		if k.Covers(c.Name) {
-			names = append(names, c.Name)
-		}
-	}
-	if len(names) == 0 {
-		return k.Name
-	}
-	return "(" + strings.Join(names, ", ") + ")"
 }
 
 // copiesOf looks for columns that repeat the names of a table, such as role_name next to a role_id.
@@ -594,4 +553,307 @@ func noteOf(o sqldb.Object) string {
 		note += "; " + o.What
 	}
 	return note
+}
+
+// nameFinder finds the column of a table that holds names which only the game keeps apart: no server has two
+// equal ones, and some are on several servers, so a copy would double them without a word. A column that is
+// not called like one for names needs more of them.
+type nameFinder struct{ d *drafter }
+
+// The least number of names that two servers have to have, for a column that is called like one for names and
+// for any other.
+const (
+	fewNames  = 2
+	manyNames = 20
+)
+
+// foundName is a column of names. What is empty there is no name.
+type foundName struct {
+	column  *sqldb.Column
+	counts  []int64 // by server: how many names there are
+	empties int64
+	doubled bool // a server has two that are equal, or nobody can say
+}
+
+// find returns the columns of names of a table, the likeliest first.
+func (f *nameFinder) find(ctx context.Context, t *sqldb.Table) ([]foundName, error) {
+	columns := f.candidates(t)
+	if len(t.Primary) == 0 || len(columns) == 0 {
+		return nil, nil
+	}
+	all := make([]foundName, len(columns))
+	for i, c := range columns {
+		all[i] = foundName{column: c, counts: make([]int64, len(f.d.ws.servers))}
+	}
+	// Most texts have equal ones among the first rows, and then nobody has to look at the others.
+	for _, limit := range []string{" LIMIT 1000", ""} {
+		for i := range f.d.ws.servers {
+			if err := f.count(ctx, t, i, limit, all); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var found []foundName
+	for _, n := range all {
+		least := int64(manyNames)
+		if regexp.MustCompile(nameWords).MatchString(n.column.Name) {
+			least = fewNames
+		}
+		enough := slices.DeleteFunc(slices.Clone(n.counts), func(count int64) bool { return count < least })
+		if n.doubled || len(enough) < 2 {
+			continue
+		}
+		shared, err := f.shared(ctx, t, n)
+		if err != nil {
+			return nil, err
+		}
+		if shared {
+			found = append(found, n)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b foundName) int { return f.rank(a) - f.rank(b) })
+	return found, nil
+}
+
+func (f *nameFinder) rank(n foundName) int {
+	if regexp.MustCompile(nameWords).MatchString(n.column.Name) {
+		return 0
+	}
+	return 1
+}
+
+// candidates returns the texts of a table that are not too long for names, and neither keys, references nor
+// copies of the names of other tables.
+func (f *nameFinder) candidates(t *sqldb.Table) []*sqldb.Column {
+	const longest = 255
+	references := f.d.references(t)
+	return slices.DeleteFunc(t.Writable(), func(c *sqldb.Column) bool {
+		stem, copied := strings.CutSuffix(c.Name, "_name")
+		taken := func(r sqldb.Reference) bool {
+			return slices.Contains(r.Columns, c.Name) || copied && slices.Contains(r.Columns, stem+"_id")
+		}
+		return c.Family != sqldb.FamilyText || c.MaxChars > longest ||
+			c.MaxChars == 0 && f.d.ws.target.Kind == sqldb.MySQL ||
+			slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }) ||
+			slices.ContainsFunc(references, taken)
+	})
+}
+
+// count counts the names in some columns on one server, by one statement. It leaves out those of which two are
+// known to be equal.
+func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, limit string, all []foundName) error {
+	db := f.d.ws.servers[server].db
+	source := db.Tables[t.Name]
+	if source == nil {
+		return nil
+	}
+	var list []string
+	var indexes []int
+	for i := range all {
+		if all[i].doubled {
+			continue
+		}
+		c := source.Column(all[i].column.Name)
+		if c == nil || c.Family != sqldb.FamilyText {
+			all[i].doubled = true
+			continue
+		}
+		name := c.ReadExpression(db.Kind)
+		list = append(list, "COUNT(NULLIF("+name+", ''))", "COUNT(DISTINCT NULLIF("+name+", ''))",
+			"COUNT(CASE WHEN "+name+" = '' THEN 1 END)")
+		indexes = append(indexes, i)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", "),
+		" FROM (SELECT * FROM ", newSelection(f.d.ws, server).table(t.Name), limit, ") AS s"))
+	if err != nil {
+		return err
+	}
+	for n, i := range indexes {
+		var counts [3]int64
+		for k := range counts {
+			if counts[k], err = strconv.ParseInt(rows[0][3*n+k], 10, 64); err != nil {
+				return err
+			}
+		}
+		if limit == "" {
+			all[i].counts[server], all[i].empties = counts[0], all[i].empties+counts[2]
+		}
+		all[i].doubled = all[i].doubled || counts[0] != counts[1]
+	}
+	return nil
+}
+
+// sieve remembers texts in a fixed number of bytes. It knows each of them again, and some others by chance.
+type sieve []uint64
+
+// sieveBits is the number of bits of a sieve. With a million texts in it, it takes one in a hundred thousand
+// others for known.
+const sieveBits = 1 << 26
+
+func newSieve() sieve { return make(sieve, sieveBits/64) }
+
+// knew reports whether a text was here, and remembers it.
+func (s sieve) knew(text string) bool {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(strings.ToLower(strings.TrimRight(text, " "))))
+	sum, known := hash.Sum64(), true
+	for i := range uint64(4) {
+		bit := (sum + i*(sum>>32|1)) % sieveBits
+		known = known && s[bit/64]&(1<<(bit%64)) != 0
+		s[bit/64] |= 1 << (bit % 64)
+	}
+	return known
+}
+
+// shared reports whether two servers have an equal name.
+func (f *nameFinder) shared(ctx context.Context, t *sqldb.Table, n foundName) (bool, error) {
+	seen := newSieve()
+	for i, s := range f.d.ws.servers {
+		if n.counts[i] == 0 {
+			continue
+		}
+		name := s.db.Tables[t.Name].Column(n.column.Name).ReadExpression(s.db.Kind)
+		q := sqldb.NewStatement(s.db.Kind, "SELECT ", name, " FROM ", newSelection(f.d.ws, i).table(t.Name),
+			" AS s WHERE ", name, " <> ''")
+		err := s.db.EachSteady(ctx, q, func(values []any) error {
+			text := sqldb.Text(values[0])
+			if !seen.knew(text) {
+				return nil
+			}
+			had, err := f.had(ctx, t, n, i, text)
+			if err == nil && had {
+				return errEnough
+			}
+			return err
+		})
+		if errors.Is(err, errEnough) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// had reports whether one of the servers before one has a name.
+func (f *nameFinder) had(ctx context.Context, t *sqldb.Table, n foundName, before int,
+	text string) (bool, error) {
+	for i, s := range f.d.ws.servers[:before] {
+		if n.counts[i] == 0 {
+			continue
+		}
+		name := s.db.Tables[t.Name].Column(n.column.Name).ReadExpression(s.db.Kind)
+		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT 1 FROM ",
+			newSelection(f.d.ws, i).table(t.Name), " AS s WHERE ", name, " = ").Bind(text).Add(" LIMIT 1"))
+		if err != nil || len(rows) > 0 {
+			return len(rows) > 0, err
+		}
+	}
+	return false, nil
+}
+
+// propose drafts a rename by the names of a table, and returns the notes about it.
+func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []string {
+	name := found[0].column.Name
+	p.Policy = Rename
+	p.Rename = &RenamePlan{Column: name, Copies: f.d.copiesOf(table)}
+	if found[0].empties > 0 {
+		quoted := name
+		if f.rank(found[0]) > 0 || name != strings.ToLower(name) {
+			quoted = f.d.ws.servers[0].db.Kind.Quote(name)
+		}
+		p.Rename.When = quoted + " <> ''"
+	}
+	notes := []string{"names are unique on each server, though no index says so, and the older row keeps its " +
+		"own"}
+	if f.rank(found[0]) > 0 {
+		notes[0] = "REVIEW: " + notes[0] + "; copy, if equal ones are no names"
+	}
+	for _, other := range found[1:] {
+		notes = append(notes, "REVIEW: so are those in "+other.column.Name)
+	}
+	return notes
+}
+
+// repeated leaves open what becomes of texts that are names of rows which may be renamed.
+func (f *nameFinder) repeated(ctx context.Context, p *Plan) error {
+	for _, parent := range slices.Sorted(maps.Keys(p.Tables)) {
+		r := p.Tables[parent].Rename
+		if r == nil {
+			continue
+		}
+		for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
+			t := f.d.ws.target.Tables[table]
+			if t == nil || f.d.known[table] != nil || !p.Tables[table].Policy.copies() {
+				continue
+			}
+			for _, c := range t.Writable() {
+				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
+				own := p.Tables[table].Rename
+				if c.Family != sqldb.FamilyText || own != nil && own.Column == c.Name ||
+					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
+					continue
+				}
+				evidence, err := f.repeats(ctx, table, c.Name, parent, r.Column)
+				if err != nil {
+					return err
+				}
+				if evidence != "" {
+					p.Tables[table].Undecided = append(p.Tables[table].Undecided, OpenColumn{Column: c.Name,
+						Candidate: parent + "." + r.Column, As: asNames, With: f.beside(t, parent), Evidence: evidence})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// beside returns the one column of a table that leads to another table, or "".
+func (f *nameFinder) beside(t *sqldb.Table, parent string) (column string) {
+	for _, ref := range f.d.references(t) {
+		if ref.Parent != parent || len(ref.Columns) != 1 || ref.Inside() {
+			continue
+		}
+		if column != "" && column != ref.Columns[0] {
+			return ""
+		}
+		column = ref.Columns[0]
+	}
+	return column
+}
+
+// repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
+func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named string) (string, error) {
+	const sampled, least = 500, 20
+	var parts []string
+	for i, s := range f.d.ws.servers {
+		own, names := s.db.Tables[table], s.db.Tables[parent]
+		if own == nil || names == nil || own.Column(column) == nil || names.Column(named) == nil {
+			continue
+		}
+		k, sel := s.db.Kind, newSelection(f.d.ws, i)
+		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", k.Quote(column), " FROM ",
+			sel.table(table), " WHERE ", k.Quote(column), " <> '' LIMIT ", strconv.Itoa(sampled)))
+		if err != nil || len(rows) == 0 {
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", k.Quote(named), ") FROM ", sel.table(parent),
+			" WHERE ", k.Quote(named), " IN (")
+		for n, row := range rows {
+			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
+		}
+		hits, err := s.db.Number(ctx, q.Add(")"))
+		if err != nil || len(rows) < least || hits*10 < int64(len(rows))*9 {
+			return "", err
+		}
+		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(rows)))
+	}
+	return strings.Join(parts, "; "), nil
 }

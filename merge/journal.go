@@ -5,10 +5,108 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
+
+type tableServer struct {
+	table  string
+	server int64
+}
+
+// The columns of the decision tables, the same on all databases. A key is as long as MySQL can index together
+// with the other columns of the primary key.
+const (
+	renamesColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
+		"col VARCHAR(64) NOT NULL, old_name VARCHAR(2000) NOT NULL, new_name VARCHAR(2000) NOT NULL, " +
+		"new_key VARCHAR(512) NOT NULL, " +
+		"PRIMARY KEY (tbl, server, row_key)"
+	dropsColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
+		"keeper_server BIGINT NOT NULL, keeper_key TEXT NOT NULL, reason VARCHAR(200) NOT NULL, " +
+		"differs BIGINT NOT NULL, " +
+		"PRIMARY KEY (tbl, server, row_key)"
+	valuesColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(448) NOT NULL, " +
+		"col VARCHAR(64) NOT NULL, value VARCHAR(2000), PRIMARY KEY (tbl, server, row_key, col)"
+)
+
+// temporaryWord returns what DROP TABLE needs on MySQL, so that it drops only a temporary table and does not
+// commit the transaction.
+func temporaryWord(k sqldb.Kind) string {
+	if k == sqldb.MySQL {
+		return "TEMPORARY "
+	}
+	return ""
+}
+
+// The tables that a merge makes in its target.
+const (
+	tableRun        = "merge_run"
+	tableJournal    = "merge_journal"
+	tableRenames    = "merge_renames"
+	tableDrops      = "merge_drops"
+	tableValues     = "merge_values"
+	tableServers    = "merge_servers"
+	tableQuarantine = "merge_quarantine"
+	tableOffsets    = "merge_offsets"
+	tableCatalog    = "merge_catalog"
+)
+
+// ownTable is a table that a merge makes.
+type ownTable struct{ name, columns string }
+
+// ownTables returns the tables that a merge makes.
+func ownTables() []ownTable {
+	return []ownTable{
+		{tableRun, runColumns}, {tableJournal, journalColumns}, {tableRenames, renamesColumns},
+		{tableDrops, dropsColumns}, {tableValues, valuesColumns}, {tableServers, serversColumns},
+		{tableQuarantine, quarantineColumns}, {tableOffsets, offsetsColumns},
+		{tableCatalog, catalogColumns},
+	}
+}
+
+// temporaryTables are the names of the temporary tables of a merge, which would hide or meet those of a game.
+const temporaryTables = `^(merge_(stage|groups|named|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`
+
+// needed reports whether a merge needs a name of the target for a table of its own.
+func needed(kind sqldb.Kind, name string) bool {
+	if kind != sqldb.PostgreSQL { // it alone tells names apart by the case of their letters in any case
+		name = strings.ToLower(name)
+	}
+	return regexp.MustCompile(temporaryTables).MatchString(name) ||
+		slices.ContainsFunc(ownTables(), func(own ownTable) bool { return own.name == name })
+}
+
+const (
+	runColumns     = "id INTEGER NOT NULL PRIMARY KEY, plan VARCHAR(64) NOT NULL, state VARCHAR(16) NOT NULL"
+	journalColumns = "step VARCHAR(16) NOT NULL, tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, " +
+		"expected BIGINT NOT NULL, fingerprint VARCHAR(700) NOT NULL, " +
+		"rows_read BIGINT NOT NULL, rows_written BIGINT NOT NULL, done INTEGER NOT NULL, " +
+		"PRIMARY KEY (step, tbl, server)"
+	offsetsColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, added BIGINT NOT NULL, " +
+		"counter BIGINT NOT NULL, PRIMARY KEY (tbl, server)"
+	catalogColumns = "kind VARCHAR(40) NOT NULL, tbl VARCHAR(200) NOT NULL, name VARCHAR(400) NOT NULL, " +
+		"definition TEXT NOT NULL, PRIMARY KEY (kind, tbl, name)"
+	serversColumns = "number BIGINT NOT NULL PRIMARY KEY, name VARCHAR(200) NOT NULL, " +
+		"merged_into BIGINT NOT NULL, target VARCHAR(200) NOT NULL"
+	quarantineColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
+		"reason VARCHAR(2000) NOT NULL, contents TEXT NOT NULL, PRIMARY KEY (tbl, server, row_key)"
+)
+
+// ddl returns the statement that makes a table of the merge.
+func ddl(k sqldb.Kind, name, columns string, temporary bool) string {
+	text, suffix := "CREATE TABLE IF NOT EXISTS ", ""
+	if temporary {
+		text = "CREATE TEMPORARY TABLE "
+	}
+	if k == sqldb.MySQL {
+		columns = strings.ReplaceAll(columns, " TEXT ", " MEDIUMTEXT ") // TEXT ends after 65,535 bytes there
+		suffix = " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+	}
+	return text + k.Quote(name) + " (" + columns + ")" + suffix
+}
 
 // The states of a run in merge_run. A fresh target has no row there.
 const (
@@ -74,7 +172,7 @@ func (jr *journal) makeTables(ctx context.Context) error {
 // entry is a row of the journal: the progress of one step for one table of one server.
 type entry struct {
 	step          string
-	of            tableServer
+	share         tableServer
 	expected      int64
 	fingerprint   string
 	read, written int64
@@ -100,15 +198,15 @@ func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*ent
 	}
 	for _, row := range rows {
 		e := &entry{step: row[0], fingerprint: row[4], done: row[7] != "0"}
-		e.of.table = row[1]
-		if _, err := fmt.Sscan(row[2]+" "+row[3]+" "+row[5]+" "+row[6], &e.of.server, &e.expected, &e.read,
+		e.share.table = row[1]
+		if _, err := fmt.Sscan(row[2]+" "+row[3]+" "+row[5]+" "+row[6], &e.share.server, &e.expected, &e.read,
 			&e.written); err != nil {
 			return nil, fmt.Errorf("the journal cannot be read: %w", err)
 		}
 		if all[e.step] == nil {
 			return nil, fmt.Errorf("the journal has a step %q that this program does not know", e.step)
 		}
-		all[e.step][e.of] = e
+		all[e.step][e.share] = e
 	}
 	return all, nil
 }
@@ -121,8 +219,8 @@ func (jr *journal) record(ctx context.Context, e *entry) error {
 	}
 	q := sqldb.NewStatement(jr.target.Kind, "UPDATE ", jr.target.Kind.Quote(tableJournal), " SET rows_read = ").
 		Bind(e.read).Add(", rows_written = ").Bind(e.written).Add(", done = ").Bind(done).
-		Add(" WHERE step = ").Bind(e.step).Add(" AND tbl = ").Bind(e.of.table).Add(" AND server = ").
-		Bind(e.of.server)
+		Add(" WHERE step = ").Bind(e.step).Add(" AND tbl = ").Bind(e.share.table).Add(" AND server = ").
+		Bind(e.share.server)
 	_, err := jr.target.Run(ctx, q)
 	return err
 }

@@ -2,6 +2,7 @@ package merge
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -397,12 +399,12 @@ func (p *Plan) fold() (*planFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		at, known := alike[string(text)]
+		index, known := alike[string(text)]
 		if !known {
-			at, alike[string(text)] = len(f.Groups), len(f.Groups)
+			index, alike[string(text)] = len(f.Groups), len(f.Groups)
 			f.Groups = append(f.Groups, tableGroup{TablePlan: own})
 		}
-		f.Groups[at].Names = append(f.Groups[at].Names, name)
+		f.Groups[index].Names = append(f.Groups[index].Names, name)
 	}
 	f.Groups = slices.DeleteFunc(f.Groups, func(g tableGroup) bool {
 		if len(g.Names) == 1 {
@@ -486,12 +488,12 @@ func wrapped(text string) string {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))] + "    "
 		within := false
 		for len(line) > longest+1 && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			at := breakAt(line, longest, within)
-			if at == 0 {
+			index := breakAt(line, longest, within)
+			if index == 0 {
 				break
 			}
-			out.WriteString(strings.TrimRight(line[:at], " ") + "\n")
-			line, within = indent+line[at:], true
+			out.WriteString(strings.TrimRight(line[:index], " ") + "\n")
+			line, within = indent+line[index:], true
 		}
 		out.WriteString(line)
 	}
@@ -500,7 +502,7 @@ func wrapped(text string) string {
 
 // breakAt returns where a line can be broken behind a comma within brackets: at the last place before so many
 // bytes, or else at the first one. It is 0 if there is none.
-func breakAt(line string, longest int, within bool) (at int) {
+func breakAt(line string, longest int, within bool) (index int) {
 	quote := byte(0)
 	for i := 2; i < len(line); i++ {
 		before, c, open := line[i-2:i], line[i], quote != 0
@@ -511,10 +513,10 @@ func breakAt(line string, longest int, within bool) (at int) {
 		case open && c == quote:
 			quote = 0
 		case open:
-		case behind && at > 0 && i > longest:
-			return at
+		case behind && index > 0 && i > longest:
+			return index
 		case behind && strings.TrimSpace(line[:i]) != "":
-			at = i
+			index = i
 		}
 		begins := slices.Contains([]string{", ", ": ", "? ", "- "}, before) ||
 			strings.ContainsAny(before[1:], "[{")
@@ -525,7 +527,7 @@ func breakAt(line string, longest int, within bool) (at int) {
 			}
 		}
 	}
-	return at
+	return index
 }
 
 // Save writes the plan to a new file that only its owner can read, since a DSN may contain a password. It
@@ -544,8 +546,8 @@ func (p *Plan) Save(path string) (err error) {
 	return err
 }
 
-// of returns the reference in the form of a catalog.
-func (r Reference) of() sqldb.Reference {
+// catalog returns the reference in the form of a catalog.
+func (r Reference) catalog() sqldb.Reference {
 	ref := sqldb.Reference{Columns: r.columns(), Parent: r.Table, Target: r.Target, When: r.When, Path: r.Path,
 		List: r.List, Bits: r.Bits}
 	if r.Bits != "" {
@@ -624,63 +626,66 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 		"target: the number %d does not fit into the layout, which ends at %d", p.Target.Number, maxNumber)
 }
 
-func (t *TablePlan) validate(errs *planErrors, at string, p *Plan) {
+func (t *TablePlan) validate(errs *planErrors, prefix string, p *Plan) {
 	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, NotDecided}
-	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", at, t.Policy, all)
+	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", prefix, t.Policy, all)
 	errs.check((t.Policy == Rename) == (t.Rename != nil),
-		"%sthe policy rename and the entry rename belong together", at)
-	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together", at)
+		"%sthe policy rename and the entry rename belong together", prefix)
+	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together",
+		prefix)
 	errs.check(t.Policy == Sum || len(t.Sum)+len(t.Min)+len(t.Max) == 0,
-		"%ssum, min and max belong to the policy sum", at)
+		"%ssum, min and max belong to the policy sum", prefix)
 	errs.check(t.Policy != Sum || len(t.Sum) > 0, "%sthe policy sum needs the entry sum, the columns to add",
-		at)
-	errs.check(t.Policy.collapses() || len(t.Key) == 0, "%skey belongs to sum, keep_first and newest", at)
+		prefix)
+	errs.check(t.Policy.collapses() || len(t.Key) == 0, "%skey belongs to sum, keep_first and newest", prefix)
 	errs.check(slices.Contains([]string{"", "refuse", "drop", "null"}, t.Orphans),
-		"%sorphans is %q, not refuse, drop or null", at, t.Orphans)
+		"%sorphans is %q, not refuse, drop or null", prefix, t.Orphans)
 	errs.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
-		"%sbad_rows is %q, not stop or quarantine", at, t.BadRows)
+		"%sbad_rows is %q, not stop or quarantine", prefix, t.BadRows)
 	errs.check(t.Renumber == "" || t.Policy.copies(),
-		"%srenumber goes with copy, rename, sum, keep_first and newest only", at)
+		"%srenumber goes with copy, rename, sum, keep_first and newest only", prefix)
 	errs.check(t.Renumber != Apart || t.Policy == Copy || t.Policy == Rename,
-		"%srenumber: apart goes with copy and rename only", at)
+		"%srenumber: apart goes with copy and rename only", prefix)
 	errs.check(slices.Contains([]Renumbering{"", Behind, Apart}, t.Renumber),
-		"%srenumber is %q, not true or apart", at, t.Renumber)
+		"%srenumber is %q, not true or apart", prefix, t.Renumber)
 	for column, expression := range t.Set {
-		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", at)
+		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", prefix)
 		errs.check(t.Policy == Rename || !strings.Contains(expression, wordRenamed),
-			"%sset: %s belongs to the policy rename", at, wordRenamed)
+			"%sset: %s belongs to the policy rename", prefix, wordRenamed)
 	}
 	for _, r := range t.References {
-		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", at, r.Table)
+		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", prefix, r.Table)
 		errs.check((r.Column == "") != (len(r.Columns) == 0), "%sreferences: each needs either column or "+
-			"columns", at)
+			"columns", prefix)
 		_, err := parseBits(r.Bits, r.columns())
-		errs.check(err == nil, "%sreferences: %v", at, err)
+		errs.check(err == nil, "%sreferences: %v", prefix, err)
 		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()) || r.Bits != "" && len(r.Target) == 1,
-			"%sreferences: target needs as many columns as the reference", at)
+			"%sreferences: target needs as many columns as the reference", prefix)
 		errs.check(r.Path == "" && r.List == "" || r.Path == "" && r.Bits == "" || r.List == "" && r.Bits == "",
-			"%sreferences: path, list and bits exclude each other", at)
+			"%sreferences: path, list and bits exclude each other", prefix)
 		errs.check(r.Path == "" && r.List == "" || len(r.columns()) == 1,
-			"%sreferences: path and list need one column", at)
+			"%sreferences: path and list need one column", prefix)
 	}
 	if t.Rename == nil {
 		return
 	}
 	r := t.Rename
-	errs.check(r.Column != "", "%srename: it needs a column", at)
+	errs.check(r.Column != "", "%srename: it needs a column", prefix)
 	errs.check(slices.Contains([]string{"", "older", "first", "highest", "none"}, r.Keep),
-		"%srename: keep is %q, not older, first, highest or none", at, r.Keep)
-	errs.check((r.Keep == "highest") == (r.By != ""), "%srename: keep: highest and by belong together", at)
+		"%srename: keep is %q, not older, first, highest or none", prefix, r.Keep)
+	errs.check((r.Keep == "highest") == (r.By != ""), "%srename: keep: highest and by belong together", prefix)
 	errs.check(r.Format == "" || strings.Count(r.Format, "{name}") == 1 && strings.Contains(r.Format,
 		"{server}"),
-		"%srename: the format %q needs {name} once, and {server}", at, r.Format)
+		"%srename: the format %q needs {name} once, and {server}", prefix, r.Format)
 	for _, d := range r.Derived {
 		errs.check(d.Column != "" && slices.Contains([]string{"lower", "upper", "same"}, d.As),
-			"%srename: derived: each needs a column, and as: lower, upper or same", at)
+			"%srename: derived: each needs a column, and as: lower, upper or same", prefix)
 	}
 	for _, c := range r.Copies {
-		errs.check(p.Tables[c.Table] != nil, "%srename: copies: there is no table %q in the plan", at, c.Table)
-		errs.check(c.Column != "" && c.Ref != "", "%srename: copies: each needs a table, a column and a ref", at)
+		errs.check(p.Tables[c.Table] != nil, "%srename: copies: there is no table %q in the plan", prefix,
+			c.Table)
+		errs.check(c.Column != "" && c.Ref != "", "%srename: copies: each needs a table, a column and a ref",
+			prefix)
 	}
 }
 
@@ -703,3 +708,249 @@ func (errs *planErrors) err() error {
 	}
 	return fmt.Errorf("%w: %s", ErrPlan, strings.Join(errs.all, "; "))
 }
+
+// Identity is what identifies the rows of a table, and the columns everywhere that refer to them by it.
+type Identity struct {
+	// Table is the table. By default it is called like the identity.
+	Table string `yaml:"table,omitempty" json:"table,omitempty"`
+	// Key is the column of the table that the others hold. By default it is the primary key.
+	Key string `yaml:"key,omitempty" json:"key,omitempty"`
+	// In lists these columns: mail.receiver; mail.sender when messageType = 0, with an SQL condition over the
+	// row in the source; auras.caster bits 24-47, items.card1+card2 bits 0-15, scrolls.props path $.owner or
+	// circles.members list , where the key is a part of what is there, as Bits, Path and List of a [Reference]
+	// have it; and character_*.guid for all tables with such a name and a column of this name and kind, as
+	// path.Match has it, without those columns that another reference of the plan names.
+	In []string `yaml:"in" json:"in"`
+	// note is a comment, for those who review the plan.
+	note string
+}
+
+// table returns the table of an identity of a name.
+func (id *Identity) table(name string) string { return cmp.Or(id.Table, name) }
+
+// asNames is how a column may refer that repeats names which may change.
+const asNames = "names"
+
+// holder is a text under in: of an identity, or under undecided:. Several columns have + between them. Where
+// the key is only a part of what is there, as says which: bits 24-47, path $.id, list , or names by a column
+// that leads to the row of the name.
+type holder struct{ table, column, as, when string }
+
+// parseHolder reads "table.column bits 24-47 when condition".
+func parseHolder(text string) (e holder, err error) {
+	name, when, conditional := strings.Cut(text, " when ")
+	for _, kind := range []string{" bits ", " path ", " list ", " number ", " " + asNames + " by "} {
+		if before, how, ok := strings.Cut(name, kind); ok {
+			name, e.as = before, kind[1:]+how
+		}
+	}
+	if before, names := strings.CutSuffix(name, " "+asNames); names {
+		name, e.as = before, asNames
+	}
+	dot := strings.LastIndex(name, ".")
+	if dot < 1 || dot == len(name)-1 || conditional && strings.TrimSpace(when) == "" {
+		return e, fmt.Errorf("%q is not written as table.column, table.column when condition, or table.column "+
+			"bits 24-47", text)
+	}
+	e.table, e.column, e.when = name[:dot], strings.TrimSpace(name[dot+1:]), strings.TrimSpace(when)
+	for _, pattern := range []string{e.table, e.column} {
+		if _, err := path.Match(pattern, ""); errors.Is(err, path.ErrBadPattern) {
+			return e, fmt.Errorf("%q is no pattern that can be read", pattern)
+		}
+	}
+	return e, nil
+}
+
+func (e holder) String() string {
+	text := e.table + "." + e.column
+	if e.as != "" {
+		text += " " + e.as
+	}
+	if e.when != "" {
+		text += " when " + e.when
+	}
+	return text
+}
+
+// reference returns what an entry of an identity says, without the table that it is about.
+func (e holder) reference() (r Reference, err error) {
+	r = Reference{Column: e.column, When: e.when}
+	switch kind, where, _ := strings.Cut(e.as, " "); {
+	case e.as == "":
+	case kind == "bits" && where != "":
+		if r.Bits = where; strings.Contains(e.column, "+") {
+			r.Column, r.Columns = "", strings.Split(e.column, "+")
+		}
+		_, err = parseBits(where, r.columns())
+	case kind == "path":
+		r.Path = where
+		_, err = parsePath(where)
+	case kind == "list" && where != "":
+		r.List = where
+	default:
+		err = fmt.Errorf("%q is not in whole columns, bits, documents or lists", e.String())
+	}
+	return r, err
+}
+
+// many reports whether the entry is a pattern.
+func (e holder) many() bool { return strings.ContainsAny(e.table+e.column, `*?[\`) }
+
+// plain reports whether the entry names just one column, once it is written.
+func (e holder) plain() bool {
+	read, err := parseHolder(e.String())
+	return err == nil && read == e && !e.many()
+}
+
+// covers reports whether the entry is about a column, of several the first.
+func (e holder) covers(table, column string) bool {
+	first, _, _ := strings.Cut(e.column, "+")
+	if !e.many() {
+		return e.table == table && first == column
+	}
+	ofTable, err := path.Match(e.table, table)
+	ofColumn, err2 := path.Match(first, column)
+	return err == nil && err2 == nil && ofTable && ofColumn
+}
+
+// holder returns the column in the form in which it stands in the file of a plan.
+func (o OpenColumn) holder(table string) holder {
+	e := holder{table: table, column: o.Column, as: o.As, when: o.When}
+	switch {
+	case o.With == "":
+	case o.As == asNames:
+		e.as += " by " + o.With
+	default:
+		e.column += "+" + o.With
+	}
+	return e
+}
+
+// open is the opposite of holder.
+func (e holder) open(candidate string) OpenColumn {
+	o := OpenColumn{Column: e.column, Candidate: candidate, As: e.as, When: e.when}
+	if names, with, found := strings.Cut(e.as, " by "); found && names == asNames {
+		o.As, o.With = names, with
+	} else if strings.HasPrefix(e.as, "bits ") {
+		o.Column, o.With, _ = strings.Cut(e.column, "+")
+	}
+	return o
+}
+
+// validateIdentities looks at the identities and at the plain columns.
+func (p *Plan) validateIdentities(errs *planErrors) {
+	for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
+		id := p.Identities[name]
+		if id == nil {
+			errs.add("identities: %s is empty", name)
+			continue
+		}
+		errs.check(p.Tables[id.table(name)] != nil, "identities: %s: there is no table %q in the plan", name,
+			id.table(name))
+		for _, text := range id.In {
+			e, err := parseHolder(text)
+			if err == nil {
+				_, err = e.reference()
+			}
+			if err != nil {
+				errs.add("identities: %s: %v", name, err)
+				continue
+			}
+			errs.check(e.many() || p.Tables[e.table] != nil, "identities: %s: there is no table %q in the plan",
+				name, e.table)
+		}
+	}
+	for _, text := range p.Plain {
+		names := func(table string) bool { return strings.HasPrefix(text, table+".") && len(text) > len(table)+1 }
+		errs.check(slices.ContainsFunc(slices.Collect(maps.Keys(p.Tables)), names),
+			"plain: %q is no column of a table of the plan, written as table.column", text)
+	}
+}
+
+// Renumbering says which new values the keys of a table get that the servers have counted.
+type Renumbering string
+
+const (
+	// Behind puts the keys of each server behind those of the servers before it, so those of the first server
+	// stay. A reference that the plan forgets leads to a row of another server. In YAML it is written true.
+	Behind Renumbering = "behind"
+	// Apart puts the keys of the servers, side by side, into a range in which no value lies of any column that
+	// holds keys of the table more often than by chance. A reference that the plan forgets leads to no row.
+	Apart Renumbering = "apart"
+)
+
+// UnmarshalYAML reads true, behind, apart, or false.
+func (r *Renumbering) UnmarshalYAML(read func(any) error) error {
+	text := ""
+	if err := read(&text); err != nil {
+		return err
+	}
+	switch text {
+	case "true", string(Behind):
+		*r = Behind
+	case "false", "":
+		*r = ""
+	case string(Apart):
+		*r = Apart
+	default:
+		return fmt.Errorf("renumber is %q, not true or apart", text)
+	}
+	return nil
+}
+
+// MarshalYAML writes true for Behind.
+func (r Renumbering) MarshalYAML() (any, error) {
+	if r == Behind {
+		return true, nil
+	}
+	return string(r), nil
+}
+
+// Which servers get other keys where a table is renumbered apart.
+const (
+	apartAll    = "all"
+	apartOthers = "others"
+)
+
+// GivenUp counts the rows of a table that the target does not get, by the reason. For each table, the rows
+// of all servers are those of the target and these.
+type GivenUp struct {
+	// Collapsed rows became one with another row. Differing says how many of them had another value than the
+	// row that stayed, besides the primary key, the columns by which they are equal, the reference of a row to
+	// its own table, and what the plan adds up or compares: nobody finds these values again.
+	Collapsed int64 `yaml:"collapsed,omitempty" json:"collapsed,omitempty"`
+	Differing int64 `yaml:"differing,omitempty" json:"differing,omitempty"`
+	// Orphans were dropped because the target does not have the row that they refer to.
+	Orphans int64 `yaml:"orphans,omitempty" json:"orphans,omitempty"`
+	// Filtered rows do not meet the condition of the plan.
+	Filtered int64 `yaml:"filtered,omitempty" json:"filtered,omitempty"`
+	// Skipped and Rebuilt are all rows of a table with the policy skip or rebuild.
+	Skipped int64 `yaml:"skipped,omitempty" json:"skipped,omitempty"`
+	Rebuilt int64 `yaml:"rebuilt,omitempty" json:"rebuilt,omitempty"`
+	// Quarantined rows were refused by the target.
+	Quarantined int64 `yaml:"quarantined,omitempty" json:"quarantined,omitempty"`
+}
+
+// rows returns how many rows are given up. Those that differ are among those that became one.
+func (g GivenUp) rows() int64 {
+	return g.Collapsed + g.Orphans + g.Filtered + g.Skipped + g.Rebuilt + g.Quarantined
+}
+
+func (g *GivenUp) add(o GivenUp) {
+	g.Collapsed += o.Collapsed
+	g.Differing += o.Differing
+	g.Orphans += o.Orphans
+	g.Filtered += o.Filtered
+	g.Skipped += o.Skipped
+	g.Rebuilt += o.Rebuilt
+	g.Quarantined += o.Quarantined
+}
+
+// String returns the numbers as they stand in a plan.
+func (g GivenUp) String() string { return oneLine(g) }
+
+// line is the line of a table under gives_up.
+func line(table string, g GivenUp) string { return oneLine(table) + ": " + oneLine(g) }
+
+// wordRenamed stands in an expression of the plan for 1 in a row that gets a new name, and for 0 in others.
+const wordRenamed = "{renamed}"

@@ -1,11 +1,16 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sort"
 	"strconv"
+	"strings"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -85,22 +90,22 @@ func (o *keyOffsets) find(ctx context.Context) error {
 func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([]keySpan, error) {
 	spans := slices.Repeat([]keySpan{{-1, -1}}, len(o.ws.servers))
 	for i, s := range o.ws.servers {
-		of := tableServer{j.name, s.Number}
+		share := tableServer{j.name, s.Number}
 		src := j.sources[i]
-		if src == nil || src.from.Column(c.Name) == nil {
+		if src == nil || src.table.Column(c.Name) == nil {
 			continue
 		}
-		counter, err := s.db.Counter(ctx, src.from, c.Name)
+		counter, err := s.db.Counter(ctx, src.table, c.Name)
 		if err != nil {
 			return nil, err
 		}
-		if o.counters[of] = counter; j.plan.Renumber == "" {
+		if o.counters[share] = counter; j.plan.Renumber == "" {
 			continue
 		}
 		if spans[i], err = o.span(ctx, i, j.name, c.Name, counter); err != nil {
 			return nil, err
 		}
-		o.zeros[of] = spans[i].least == 0
+		o.zeros[share] = spans[i].least == 0
 	}
 	return spans, nil
 }
@@ -110,12 +115,12 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
 	last := int64(-1) // the greatest new key that was given out so far
 	for i, s := range o.ws.servers {
-		of := tableServer{j.name, s.Number}
-		if o.added[of] = max(last, 0); o.zeros[of] {
-			o.added[of] = last + 1
+		share := tableServer{j.name, s.Number}
+		if o.added[share] = max(last, 0); o.zeros[share] {
+			o.added[share] = last + 1
 		}
 		if spans[i].greatest >= 0 {
-			last = spans[i].greatest + o.added[of]
+			last = spans[i].greatest + o.added[share]
 		}
 		if last >= o.ws.minGenerated {
 			o.beyond[j.name] = last
@@ -189,13 +194,13 @@ func (o *keyOffsets) counted(ctx context.Context, server int,
 	db := o.ws.servers[server].db
 	key := db.Kind.Quote(column)
 	limit := strconv.FormatInt(o.ws.minGenerated, 10)
-	from := " FROM " + newSelection(o.ws, server).table(table) + " WHERE " + key
+	clause := " FROM " + newSelection(o.ws, server).table(table) + " WHERE " + key
 	err = db.Row(ctx, sqldb.NewStatement(db.Kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
-		"), -1)"+from+" >= 0 AND ", key, " < ", limit), &least, &greatest)
+		"), -1)"+clause+" >= 0 AND ", key, " < ", limit), &least, &greatest)
 	if err != nil {
 		return 0, 0, false, err
 	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1"+from+" >= ", limit, " LIMIT 1"))
+	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1"+clause+" >= ", limit, " LIMIT 1"))
 	return least, greatest, len(rows) > 0, err
 }
 
@@ -217,27 +222,27 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, row := range rows {
-		of := tableServer{table: row[0]}
+		share := tableServer{table: row[0]}
 		var offset, counter int64
-		if _, err := fmt.Sscan(row[1]+" "+row[2]+" "+row[3], &of.server, &offset, &counter); err != nil {
+		if _, err := fmt.Sscan(row[1]+" "+row[2]+" "+row[3], &share.server, &offset, &counter); err != nil {
 			return false, fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
 		}
-		counters[of] = counter
-		if j := o.ws.jobs[of.table]; j != nil && j.plan.Renumber != "" {
-			added[of] = offset
+		counters[share] = counter
+		if j := o.ws.jobs[share.table]; j != nil && j.plan.Renumber != "" {
+			added[share] = offset
 		}
 	}
-	for of := range added { // the sources are what they were, so this has not changed either
-		i := slices.IndexFunc(o.ws.servers, func(s *server) bool { return s.Number == of.server })
-		j := o.ws.jobs[of.table]
-		if i < 0 || j.sources[i] == nil || j.sources[i].from.Column(j.key().Name) == nil {
+	for share := range added { // the sources are what they were, so this has not changed either
+		i := slices.IndexFunc(o.ws.servers, func(s *server) bool { return s.Number == share.server })
+		j := o.ws.jobs[share.table]
+		if i < 0 || j.sources[i] == nil || j.sources[i].table.Column(j.key().Name) == nil {
 			continue
 		}
-		least, _, _, err := o.counted(ctx, i, of.table, j.key().Name)
+		least, _, _, err := o.counted(ctx, i, share.table, j.key().Name)
 		if err != nil {
 			return false, err
 		}
-		zeros[of] = least == 0
+		zeros[share] = least == 0
 	}
 	o.added, o.counters, o.zeros = added, counters, zeros
 	return true, nil
@@ -252,9 +257,9 @@ func (o *keyOffsets) keep(ctx context.Context) error {
 			numbers = append(numbers, s.Number)
 		}
 		for _, number := range numbers {
-			of := tableServer{j.name, number}
-			added, renumbered := o.added[of]
-			counter, counted := o.counters[of]
+			share := tableServer{j.name, number}
+			added, renumbered := o.added[share]
+			counter, counted := o.counters[share]
 			if !renumbered && !counted {
 				continue
 			}
@@ -272,10 +277,10 @@ func (o *keyOffsets) keep(ctx context.Context) error {
 func (o *keyOffsets) counter(table string) int64 {
 	greatest := o.added[tableServer{table, allServers}]
 	for _, s := range o.ws.servers {
-		of := tableServer{table, s.Number}
-		counter := o.counters[of]
+		share := tableServer{table, s.Number}
+		counter := o.counters[share]
 		if counter < o.ws.minGenerated {
-			counter += o.added[of]
+			counter += o.added[share]
 		}
 		greatest = max(greatest, counter)
 	}
@@ -284,14 +289,11 @@ func (o *keyOffsets) counter(table string) int64 {
 
 // separates reports whether every key of a renumbered table gets a value that no other server's key gets.
 func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
-	for i, src := range j.sources {
-		if src == nil {
-			continue
-		}
-		db := o.ws.servers[i].db
+	for _, src := range j.present() {
+		db := src.owner().db
 		key := db.Kind.Quote(j.key().Name)
 		n, err := db.Number(ctx, sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ",
-			newSelection(o.ws, i).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
+			newSelection(o.ws, src.server).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
 			key, " >= ", strconv.FormatInt(o.ws.minGenerated, 10)))
 		if err != nil || n > 0 {
 			return false, err
@@ -301,15 +303,442 @@ func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 }
 
 // newKey returns the key that a row has in the target.
-func (o *keyOffsets) newKey(of tableServer, key any) any {
-	offset := o.added[of]
+func (o *keyOffsets) newKey(share tableServer, key any) any {
+	offset := o.added[share]
 	if offset == 0 {
 		return key // It may be a text, such as 007, that only looks like a number.
 	}
 	n, err := sqldb.Integer(key)
 	id, ok := n.(int64)
-	if err == nil && ok && (id > 0 || id == 0 && o.zeros[of]) && id < o.ws.minGenerated {
+	if err == nil && ok && (id > 0 || id == 0 && o.zeros[share]) && id < o.ws.minGenerated {
 		return id + offset
 	}
 	return key
+}
+
+// gapSearch looks for ranges in which keys are apart from everything that may be one of the old keys.
+type gapSearch struct {
+	ws     *workspace
+	survey *Lock                // which columns hold keys of which tables
+	refer  map[string][]holding // by table, the columns that are known to refer to it
+}
+
+// holding is a column that may hold keys, in all of it or in some bits.
+type holding struct {
+	census.Column
+	bits bits
+}
+
+func (h holding) String() string {
+	text := h.Table + "." + strings.Join(h.bits.columns(h.Name), "+")
+	if h.bits.used() {
+		text += " bits " + h.bits.String()
+	}
+	return text
+}
+
+// apartTable is a table whose keys move into a gap.
+type apartTable struct {
+	name, key string
+	own       []keySpan // of the servers whose keys move
+	spans     []keySpan // how many numbers each server takes: those of its own keys, or of several tables
+	above     int64     // the gap has to lie above this number
+	gap       Gap
+	why       string // why there is no gap, or ""
+	narrowest string // the column that ends the gap
+	bound     int64  // the greatest number that it holds
+}
+
+// need is how many numbers the keys take.
+func (t *apartTable) need() (n int64) {
+	for _, s := range t.spans {
+		n += s.width()
+	}
+	return n
+}
+
+// place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
+// each cluster of them.
+func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
+	for _, t := range tables {
+		g.bind(t)
+	}
+	clusters := clustersOf(tables)
+	shared, err := g.find(ctx, tables)
+	if err != nil || shared != nil {
+		return err
+	}
+	for _, cluster := range clusters {
+		if err := g.placeCluster(ctx, cluster); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placeCluster looks for a gap that a cluster can share. Tables whose keys have to fit into a narrower
+// column than those of the other ones get gaps of their own if they have to.
+func (g *gapSearch) placeCluster(ctx context.Context, cluster []*apartTable) error {
+	slices.SortStableFunc(cluster, func(a, b *apartTable) int { return cmp.Compare(b.bound, a.bound) })
+	for len(cluster) > 0 {
+		spread(cluster)
+		gap, err := g.find(ctx, cluster)
+		if err != nil || gap != nil {
+			return err
+		}
+		last := len(cluster) - 1
+		if last > 0 {
+			spread(cluster[last:])
+			if _, err := g.find(ctx, cluster[last:]); err != nil {
+				return err
+			}
+		}
+		cluster = cluster[:last]
+	}
+	return nil
+}
+
+// ordinary is the end of the numbers from which tables count by themselves.
+const ordinary = 1000
+
+// clustersOf puts together the tables whose keys lie in one range on some server, or side by side in a
+// range with which no table begins by itself. All keys of a cluster move by the same number on a server.
+// So two equal keys stay equal. They may belong to one object, though nobody has said it. And two different
+// keys stay different. A game may count the rows of several tables by one number, and rely on that.
+func clustersOf(tables []*apartTable) (clusters [][]*apartTable) {
+	for _, t := range tables {
+		cluster := []*apartTable{t}
+		clusters = slices.DeleteFunc(clusters, func(other []*apartTable) bool {
+			near := slices.ContainsFunc(other, t.meets)
+			if near {
+				cluster = append(other, cluster...)
+			}
+			return near
+		})
+		clusters = append(clusters, cluster)
+	}
+	for _, cluster := range clusters {
+		spread(cluster)
+	}
+	return clusters
+}
+
+// meets reports whether the keys of two tables lie in one range on some server, or side by side.
+func (t *apartTable) meets(other *apartTable) bool {
+	for i, a := range t.own {
+		b := other.own[i]
+		if a.width() == 0 || b.width() == 0 {
+			continue
+		}
+		between := max(a.least, b.least) - min(a.greatest, b.greatest) - 1
+		if between < 0 || min(a.least, b.least) >= ordinary && between <= a.width()+b.width() {
+			return true
+		}
+	}
+	return false
+}
+
+// spread lets each table of a cluster take the range in which all keys of the cluster lie, on each server.
+func spread(cluster []*apartTable) {
+	spans := slices.Clone(cluster[0].own)
+	for _, t := range cluster[1:] {
+		for i, s := range t.own {
+			spans[i] = spans[i].with(s)
+		}
+	}
+	for _, t := range cluster {
+		t.spans = spans
+	}
+}
+
+// bind finds the narrowest column that has to hold the new keys of a table.
+func (g *gapSearch) bind(t *apartTable) {
+	t.bound, t.narrowest = g.ws.minGenerated-1, "the layout of the plan, because greater ones look generated"
+	own := holding{Column: census.Column{Table: t.name, Name: t.key}}
+	for _, c := range append([]holding{own}, g.refer[t.name]...) {
+		l := link{column: c.Name, bits: c.bits}
+		if table := g.ws.target.Tables[c.Table]; table == nil || table.Column(c.Name) == nil ||
+			g.ws.holdsKey(c.Table, l, t.bound) {
+			continue
+		}
+		t.bound = int64(sort.Search(63, func(bits int) bool { return !g.ws.holdsKey(c.Table, l, 1<<bits-1) }))
+		t.bound, t.narrowest = 1<<(t.bound-1)-1, c.String()+" ("+
+			g.ws.target.Tables[c.Table].Column(c.Name).Declared+")"
+	}
+}
+
+// find finds the lowest gap for tables that share it. It returns nil if there is none, and then each table
+// says why.
+func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error) {
+	gap := Gap{}
+	var need, above int64
+	narrowest := tables[0]
+	var columns []holding
+	for _, t := range tables {
+		gap.Tables = append(gap.Tables, t.name)
+		need, above = max(need, t.need()), max(above, t.above)
+		if t.bound < narrowest.bound {
+			narrowest = t
+		}
+		columns = append(columns, g.holders(t)...)
+	}
+	slices.SortFunc(columns, func(a, b holding) int { return strings.Compare(a.String(), b.String()) })
+	free := numberRanges{{above + 1, narrowest.bound}}.atLeast(need)
+	for _, t := range tables {
+		for _, s := range t.spans { // keys of deleted rows may still stand somewhere
+			if s.greatest >= 0 {
+				free = intersect(free, numberRanges{{1, s.least - 1}, {s.greatest + 1,
+					narrowest.bound}}).atLeast(need)
+			}
+		}
+	}
+	for _, c := range slices.Compact(columns) {
+		for _, d := range g.ws.databases() {
+			if len(free) == 0 {
+				break
+			}
+			ranges, err := freeOf(ctx, d, c, need, narrowest.bound)
+			if err != nil {
+				return nil, err
+			}
+			free = intersect(free, ranges).atLeast(need)
+		}
+	}
+	if len(free) == 0 {
+		for _, t := range tables {
+			t.why = fmt.Sprintf("%d numbers are needed, and up to %d there are not as many side by side that no "+
+				"column which may hold the keys has a value among; the end is that of %s", need, narrowest.bound,
+				narrowest.narrowest)
+		}
+		return nil, nil
+	}
+	gap.From, gap.To = free[0].first, free[0].first+need-1
+	gap.Room = free[0].last - gap.To
+	for _, t := range tables {
+		t.gap, t.why = gap, ""
+	}
+	return &gap, nil
+}
+
+// holders are the columns in which an old key may stand: those that refer to the table, and those that hold
+// its keys more often than by chance.
+func (g *gapSearch) holders(t *apartTable) []holding {
+	all := append([]holding{{Column: census.Column{Table: t.name, Name: t.key}}}, g.refer[t.name]...)
+	for table, locked := range g.survey.Tables {
+		for name, c := range locked.Columns {
+			column := census.Column{Table: table, Name: name}
+			if c.holds(LockedKey{Table: t.name, Column: t.key}) {
+				all = append(all, holding{Column: column})
+			}
+			for _, key := range c.Of {
+				columns := strings.Split(strings.Trim(name+"+"+key.With, "+"), "+")
+				b, err := parseBits(strings.TrimPrefix(key.As, "bits "), columns)
+				if key.Table == t.name && key.As != "" && (err == nil || !strings.HasPrefix(key.As, "bits ")) {
+					all = append(all, holding{column, b})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// numberRange is a range of numbers, with both ends.
+type numberRange struct{ first, last int64 }
+
+// numberRanges are ranges in increasing order.
+type numberRanges []numberRange
+
+// atLeast leaves out ranges of fewer numbers.
+func (all numberRanges) atLeast(need int64) numberRanges {
+	return slices.DeleteFunc(all, func(r numberRange) bool { return r.last-r.first+1 < max(need, 1) })
+}
+
+// intersect returns what lies in ranges of both lists.
+func intersect(a, b numberRanges) (both numberRanges) {
+	for len(a) > 0 && len(b) > 0 {
+		if r := (numberRange{max(a[0].first, b[0].first), min(a[0].last, b[0].last)}); r.first <= r.last {
+			both = append(both, r)
+		}
+		if a[0].last < b[0].last {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return both
+}
+
+// mostGaps is how many gaps between the values of a column are looked at. What lies behind them counts as
+// taken, up to the greatest value.
+const mostGaps = 10_000
+
+// freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has
+// no value.
+func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (free numberRanges,
+	err error) {
+	whole := numberRanges{{1, bound}}
+	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
+	if t == nil || slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
+		return whole, nil
+	}
+	name := d.Kind.Quote(held.Name)
+	if held.bits.used() {
+		name = held.bits.sql(d.Kind, columns)
+	} else if t.Column(held.Name).Family != sqldb.FamilyInt {
+		return spelled(ctx, d, t.Column(held.Name), t.Name, need, whole)
+	}
+	values := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(held.Table) + " WHERE " + name +
+		" > 0 AND " + name + " <= " + strconv.FormatInt(bound, 10) + ") AS v"
+	ends, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT MIN(x), MAX(x) FROM ", values))
+	if err != nil || ends[0][0] == "" {
+		return whole, err
+	}
+	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT x, y FROM (SELECT x, LEAD(x) OVER (ORDER "+
+		"BY x)",
+		" AS y FROM ", values, ") AS w WHERE y - x > ", strconv.FormatInt(need, 10), " ORDER BY x LIMIT ",
+		strconv.Itoa(mostGaps)))
+	if err != nil {
+		return nil, err
+	}
+	for _, pair := range append([][]string{{"0", ends[0][0]}}, append(rows, []string{ends[0][1], ""})...) {
+		r := numberRange{last: bound}
+		if r.first, err = strconv.ParseInt(pair[0], 10, 64); err != nil {
+			return nil, nil // It is no whole number, as a column of SQLite may have: nothing is known of it.
+		}
+		if pair[1] != "" {
+			if r.last, err = strconv.ParseInt(pair[1], 10, 64); err != nil {
+				return nil, nil
+			}
+			r.last--
+		}
+		if r.first++; r.first <= r.last {
+			free = append(free, r)
+		}
+	}
+	return free, nil
+}
+
+// spelled is freeOf for a column that is no whole number. Each run of digits in it may be a key: of a
+// decimal, of a text, of a list or of a document.
+func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64,
+	free numberRanges) (numberRanges, error) {
+	q := sqldb.NewStatement(d.Kind, "SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")
+	err := d.Each(ctx, q, func(values []any) error {
+		text := sqldb.Text(values[0])
+		if f, ok := values[0].(float64); ok {
+			text = strconv.FormatFloat(f, 'f', -1, 64)
+		}
+		for _, run := range strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }) {
+			if n, err := strconv.ParseInt(run, 10, 64); err == nil {
+				free = free.without(n, need)
+			}
+		}
+		return nil
+	})
+	return free, err
+}
+
+// without takes a number out, and ranges of fewer numbers than needed that this leaves.
+func (all numberRanges) without(n, need int64) numberRanges {
+	i := sort.Search(len(all), func(i int) bool { return all[i].last >= n })
+	if i == len(all) || all[i].first > n {
+		return all
+	}
+	r := all[i]
+	both := numberRanges{{r.first, n - 1}, {n + 1, r.last}}.atLeast(need)
+	all = slices.Replace(all, i, i+1, both...)
+	return all[:min(len(all), mostGaps)]
+}
+
+// referring returns the columns of copied tables that follow the keys of each table.
+func referring(ws *workspace) map[string][]holding {
+	all := map[string][]holding{}
+	for _, name := range slices.Sorted(maps.Keys(ws.jobs)) {
+		for _, l := range ws.jobs[name].follows.links {
+			if l.parent != name || l.column != ws.jobs[name].key().Name {
+				all[l.parent] = append(all[l.parent], holding{census.Column{Table: name, Name: l.column}, l.bits})
+			}
+		}
+	}
+	return all
+}
+
+// surveyor looks at what is in the columns of all servers.
+type surveyor struct{ ws *workspace }
+
+// take finds references in the data, in the columns of the tables for which looks is true.
+func (s surveyor) take(ctx context.Context, looks func(table string) bool) ([]census.Finding, error) {
+	sources := make([]*sqldb.DB, len(s.ws.servers))
+	for i, server := range s.ws.servers {
+		sources[i] = server.db
+	}
+	return census.Take(ctx, sources, s.ws.minGenerated, looks)
+}
+
+// survey says what is in the columns of the servers now. With an earlier lock it looks only into tables that
+// have another number of rows, or other ends of their keys, and takes its word for the others. An UPDATE
+// escapes that, as it escapes the comparison of the sources at the end of a check and during a run; verify
+// finds it.
+func (s surveyor) survey(ctx context.Context, earlier *Lock) (*Lock, error) {
+	now, err := s.outline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	changed := map[string]bool{}
+	for name, t := range now.Tables {
+		var was LockedTable
+		if earlier != nil {
+			was = earlier.Tables[name]
+		}
+		types := func(a, b LockedColumn) bool { return a.Type == b.Type }
+		if maps.Equal(t.Rows, was.Rows) && maps.EqualFunc(t.Columns, was.Columns, types) {
+			now.Tables[name] = was
+		} else {
+			changed[name] = true
+		}
+	}
+	if len(changed) == 0 {
+		return now, nil
+	}
+	found, err := s.take(ctx, func(table string) bool { return changed[table] })
+	now.add(found)
+	return now, err
+}
+
+// known returns what the servers have in their columns.
+func (s surveyor) known(ctx context.Context) (*Lock, error) {
+	if s.ws.survey != nil {
+		return s.ws.survey, nil
+	}
+	return s.survey(ctx, s.ws.lock)
+}
+
+// outline returns a lock without verdicts.
+func (s surveyor) outline(ctx context.Context) (*Lock, error) {
+	l := &Lock{Version: lockVersion, Tables: map[string]LockedTable{}}
+	for i, server := range s.ws.servers {
+		for _, name := range slices.Sorted(maps.Keys(server.db.Tables)) {
+			t := server.db.Tables[name]
+			rows, _, err := newSelection(s.ws, i).fingerprint(ctx,
+				&sourceTable{ws: s.ws, server: i, table: t, order: t.Order(server.db.Kind)})
+			if err != nil {
+				return nil, err
+			}
+			if l.Tables[name].Rows == nil {
+				l.Tables[name] = LockedTable{Rows: map[string]string{}, Columns: map[string]LockedColumn{}}
+			}
+			l.Tables[name].Rows[server.Name] = rows
+			for _, c := range t.Columns {
+				known := l.Tables[name].Columns[c.Name]
+				known.Verdict = census.None.String()
+				if known.Type == "" {
+					known.Type = c.Declared
+				} else if !slices.Contains(strings.Split(known.Type, " or "), c.Declared) {
+					known.Type += " or " + c.Declared
+				}
+				l.Tables[name].Columns[c.Name] = known
+			}
+		}
+	}
+	return l, nil
 }

@@ -2,8 +2,14 @@ package merge
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/big"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -64,9 +70,10 @@ func (r *resolver) note(key sqldb.UniqueKey, keeper, other stagedRow, resolution
 	}
 	r.noted[r.ref(other)] = len(r.report.Conflicts)
 	r.report.Conflicts = append(r.report.Conflicts, Conflict{
-		Table: r.job.name, Key: calledKey(r.job.to, key), Value: r.valueOf(key, other), Resolution: resolution,
-		NewName: name,
-		Keeper:  r.ref(keeper), Other: r.ref(other),
+		Table: r.job.name, Key: calledKey(r.job.target, key), Value: r.valueOf(key, other),
+		Resolution: resolution,
+		NewName:    name,
+		Keeper:     r.ref(keeper), Other: r.ref(other),
 	})
 }
 
@@ -78,8 +85,8 @@ func (r *resolver) ref(g stagedRow) RowRef {
 func (r *resolver) valueOf(key sqldb.UniqueKey, g stagedRow) string {
 	var parts []string
 	for _, name := range key.Columns() {
-		if at := r.stage.at(name); at >= 0 {
-			v := g.values[at]
+		if index := r.stage.index(name); index >= 0 {
+			v := g.values[index]
 			if g.old != nil && r.job.plan.Rename != nil && r.job.plan.Rename.Column == name {
 				v = g.old
 			}
@@ -113,7 +120,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	})
 	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
 		Count:   count,
-		Message: "equal to another row in " + calledKey(r.job.to, key) + ", as the target compares them",
+		Message: "equal to another row in " + calledKey(r.job.target, key) + ", as the target compares them",
 	}
 	named := r.job.plan.Rename != nil && r.job.plan.Rename.changes(key)
 	primary := key.Name == sqldb.PrimaryName
@@ -137,13 +144,13 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case primary:
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
-	case onlyText(r.job.to, key) != "" && len(r.job.to.Primary) > 0:
+	case onlyText(r.job.target, key) != "" && len(r.job.target.Primary) > 0:
 		answers = append(answers, "if it is a name that one of the rows can give up, choose rename")
 	}
 	if !primary || r.job.plan.Renumber == "" {
 		answers = append(answers, "change the rows on their server")
 	}
-	if len(r.job.to.Primary) > 0 {
+	if len(r.job.target.Primary) > 0 {
 		answers = append(answers, "if rows that are equal mean the same on all servers, choose sum, keep_first "+
 			"or newest: they become one")
 	}
@@ -155,7 +162,557 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 // leads reports whether a column of a key may hold keys of another table, and nobody has said that it does.
 func (r *resolver) leads(key sqldb.UniqueKey) bool {
 	return slices.ContainsFunc(key.Columns(), func(name string) bool {
-		c := r.job.to.Column(name)
+		c := r.job.target.Column(name)
 		return c != nil && c.Family == sqldb.FamilyInt && !r.job.refers(name)
 	})
+}
+
+// collapser merges the rows of each group with an equal key into one.
+type collapser struct {
+	*resolver
+	key    sqldb.UniqueKey
+	keeper stagedRow
+	totals []*big.Rat // of the columns in Sum, for the current group
+	others int        // how many rows of the group are merged into the keeper
+	rest   []int      // the columns in which rows of a group may differ without a word of the plan
+	exact  bool       // all databases are SQLite, which stores values of any type
+	out    [][]any    // totals of finished groups
+}
+
+// collapse merges rows with an equal key into one.
+func (c *collapser) collapse(ctx context.Context) error {
+	c.key = c.job.collapseKey()
+	c.compared()
+	var preference []string
+	if column := c.job.plan.By; column != "" {
+		q := c.ws.target.Kind.Quote(column)
+		preference = []string{"CASE WHEN " + q + " IS NULL THEN 1 ELSE 0 END", q + " DESC"}
+	}
+	n, err := c.stage.group(ctx, c.key, preference, 1)
+	if err != nil || n == 0 {
+		return err
+	}
+	err = c.stage.groups(ctx, func(page []stagedRow) error { return c.page(ctx, page) })
+	if err != nil {
+		return err
+	}
+	if err := c.endGroup(); err != nil {
+		return err
+	}
+	return c.values.Write(ctx, c.out)
+}
+
+func (c *collapser) page(ctx context.Context, page []stagedRow) error {
+	var drops [][]any
+	var gone []stagedRow
+	resolution := "dropped"
+	if c.job.plan.Policy == Sum {
+		resolution = "added"
+	}
+	for _, g := range page {
+		if g.rank == 1 {
+			if err := c.endGroup(); err != nil {
+				return err
+			}
+			c.keeper, c.totals, c.others = g, make([]*big.Rat, len(c.job.plan.Sum)), 0
+			c.add(g)
+			continue
+		}
+		c.others++
+		c.add(g)
+		c.note(c.key, c.keeper, g, resolution, "")
+		c.table.Dropped++
+		number := c.ws.servers[g.server].Number
+		drops = append(drops, []any{c.job.name, number, sqldb.ShortKey(g.key),
+			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name, c.differs(g)})
+		gone = append(gone, g)
+	}
+	if err := c.drops.Write(ctx, drops); err != nil {
+		return err
+	}
+	return c.stage.remove(ctx, gone)
+}
+
+// compared finds the columns in which rows of a group are compared.
+func (c *collapser) compared() {
+	p := c.job.plan
+	said := slices.Concat(c.job.target.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
+	for _, ref := range c.job.refs {
+		if ref.Parent == c.job.name { // what it leads to is known when all have become one
+			said = append(said, ref.Columns...)
+		}
+	}
+	for i, column := range c.stage.columns {
+		if !slices.Contains(said, column.Name) {
+			c.rest = append(c.rest, i)
+		}
+	}
+	c.exact = !slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool { return d.Kind != sqldb.SQLite })
+}
+
+// differs is 1 for a row that has another value than the keeper of its group, and 0 for one that has not.
+func (c *collapser) differs(g stagedRow) int64 {
+	for _, i := range c.rest {
+		a, b, column := g.values[i], c.keeper.values[i], c.stage.columns[i]
+		same := sqldb.Same(a, b, column, c.exact)
+		if c.exact || column.Family == sqldb.FamilyOther {
+			same = sameStored(a, b)
+		}
+		if !same {
+			return 1
+		}
+	}
+	return 0
+}
+
+// sameStored reports whether two values are of one type and one text.
+func sameStored(a, b any) bool {
+	return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) && sqldb.Text(a) == sqldb.Text(b)
+}
+
+// add adds a row to the totals of the current group.
+func (c *collapser) add(g stagedRow) {
+	for i, name := range c.job.plan.Sum {
+		v := g.values[c.stage.index(name)]
+		if v == nil {
+			continue
+		}
+		n, ok := new(big.Rat).SetString(sqldb.Text(v))
+		if !ok {
+			continue // the check refuses columns that are not numeric
+		}
+		if c.totals[i] == nil {
+			c.totals[i] = new(big.Rat)
+		}
+		c.totals[i].Add(c.totals[i], n)
+	}
+	for i, list := range [][]string{c.job.plan.Min, c.job.plan.Max} {
+		for _, name := range list {
+			index := c.stage.index(name)
+			if before(g.values[index], c.keeper.values[index]) == (i == 0) && g.values[index] != nil ||
+				c.keeper.values[index] == nil {
+				c.keeper.values[index] = g.values[index]
+			}
+		}
+	}
+}
+
+// before reports whether a is less than b. Numbers are compared as numbers, everything else as text.
+func before(a, b any) bool {
+	if x, ok := new(big.Rat).SetString(sqldb.Text(a)); ok {
+		if y, ok := new(big.Rat).SetString(sqldb.Text(b)); ok {
+			return x.Cmp(y) < 0
+		}
+	}
+	return sqldb.Text(a) < sqldb.Text(b)
+}
+
+// endGroup records the values that the keeper of a group gets.
+func (c *collapser) endGroup() error {
+	if c.others == 0 {
+		return nil
+	}
+	number := c.ws.servers[c.keeper.server].Number
+	for i, name := range c.job.plan.Sum {
+		if c.totals[i] == nil {
+			continue
+		}
+		col := c.job.target.Column(name)
+		text, ok := totalText(c.totals[i], col)
+		if !ok {
+			c.report.problem(Problem{Code: CodeTotal, Table: c.job.name, Column: name,
+				Message: fmt.Sprintf("the total %s of row %s does not fit into %s", text, c.keeper.key,
+					col.Declared),
+				Remedy: "widen the column in the target, correct the values on their servers, or take the " +
+					"column out of sum:, so that the value of the row that stays is kept"})
+		}
+		c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, text})
+	}
+	for _, name := range slices.Concat(c.job.plan.Min, c.job.plan.Max) {
+		if v := c.keeper.values[c.stage.index(name)]; v != nil {
+			c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, sqldb.Text(v)})
+		}
+	}
+	return nil
+}
+
+// totalText returns a total as text and reports whether the column can hold it.
+func totalText(n *big.Rat, c *sqldb.Column) (string, bool) {
+	if !n.IsInt() {
+		text := n.FloatString(20)
+		return strings.TrimRight(text, "0"), c.Family == sqldb.FamilyDecimal || c.Family == sqldb.FamilyFloat
+	}
+	text := n.Num().String()
+	bits := c.Bits()
+	limit := new(big.Int).Lsh(big.NewInt(1), uint(max(bits, 1)-1)) //nolint:gosec // 64 at most
+	return text, bits == 0 || new(big.Int).Abs(n.Num()).Cmp(limit) < 0
+}
+
+// renamer gives new names to rows whose name is taken. The new rows are collected beside the stage, and take
+// the place of the old ones when all rows of a key were looked at.
+type renamer struct {
+	*resolver
+	unnamed  Problem // the problem of the rows that cannot be renamed
+	renamed  *sqldb.Writer
+	greatest int64       // the greatest number in a new name
+	last     []beginning // of each server
+}
+
+// beginning is what the names of rows that follow each other have in common when they are cut.
+type beginning struct {
+	name string // the new name without a number
+	rest string // the other columns of the key
+	rows int64
+}
+
+// maxRounds is how many times a row gets a new name before the renamer gives up.
+const maxRounds = 7
+
+// rankedRounds is how many names of a row count on by its rank among the rows of the same name. From the next
+// one on, each row gets a number that no other row has, and only a name that a row had before can be equal.
+const rankedRounds = 3
+
+// anyName is what reports call the name of a table that no unique key keeps apart.
+const anyName = "the name"
+
+// rename gives new names until no two names are equal in the target.
+func (r *renamer) rename(ctx context.Context) error {
+	p := r.job.plan.Rename
+	var keys []sqldb.UniqueKey
+	for _, k := range r.keys {
+		if p.changes(k) {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		for _, k := range r.job.target.Keys() {
+			if p.changes(k) {
+				return nil
+			}
+		}
+		part := sqldb.KeyPart{Column: p.Column, Collation: r.job.target.Column(p.Column).Collation}
+		keys = []sqldb.UniqueKey{{Name: anyName, Parts: []sqldb.KeyPart{part}}}
+	}
+	all := p.When == ""
+	if !all {
+		for i := range keys {
+			keys[i] = keys[i].Among("merge_exempt = 0")
+		}
+	}
+	if err := r.stage.create(ctx, r.stage.named); err != nil {
+		return err
+	}
+	t := r.ws.target
+	r.last = make([]beginning, len(r.ws.servers))
+	r.renamed = sqldb.NewWriter(t, r.stage.named, append(fixedColumns(), r.stage.columns...),
+		t.Kind == sqldb.SQLite)
+	if err := r.rounds(ctx, keys); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		// Rows that the plan exempts may still be equal.
+		r.settled[key.Name] = len(r.nameless) == 0 && all
+	}
+	return r.keepRenames(ctx)
+}
+
+// rounds gives new names until no row gets one any more. Every round asks the target again, because a new
+// name may be equal to any other name, old or new.
+func (r *renamer) rounds(ctx context.Context, keys []sqldb.UniqueKey) error {
+	for round := 1; ; round++ {
+		changed := int64(0)
+		least := 2
+		if round == 1 && r.job.plan.Rename.Keep == "none" {
+			least = 1
+		}
+		for _, key := range keys {
+			n, err := r.stage.group(ctx, key, r.preference(), least)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				n, err = r.renameFound(ctx, key)
+			}
+			if changed += n; err != nil {
+				return err
+			}
+		}
+		if changed == 0 {
+			break
+		}
+		if round > maxRounds {
+			r.report.problem(Problem{Code: CodeRename, Table: r.job.name, Column: r.job.plan.Rename.Column,
+				Count: changed, Message: fmt.Sprintf("after %d attempts they have no free name", maxRounds),
+				Remedy: "choose another format"})
+			break
+		}
+	}
+	if r.unnamed.Count = int64(len(r.nameless)); r.unnamed.Count > 0 {
+		r.report.problem(r.unnamed)
+	}
+	return r.renamed.Close()
+}
+
+// renameFound gives new names to the rows that were found, and returns how many got one.
+func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey) (changed int64, err error) {
+	keepers, err := r.stage.keepers(ctx, r.ws.maxConflicts-len(r.noted))
+	if err != nil {
+		return 0, err
+	}
+	err = r.stage.groups(ctx, func(page []stagedRow) error {
+		n, err := r.renamePage(ctx, key, page, keepers)
+		changed += n
+		return err
+	})
+	if err != nil || changed == 0 {
+		return 0, err
+	}
+	return changed, r.stage.replace(ctx)
+}
+
+// preference returns the order of the rows of a group: first those with their old name, then those that got
+// their new one earlier, and then as the plan says.
+func (r *renamer) preference() []string {
+	k := r.ws.target.Kind
+	preference := []string{"ABS(merge_tries)"}
+	switch p := r.job.plan.Rename; p.Keep {
+	case "", "older":
+		for _, name := range r.job.target.Primary {
+			if c := r.job.target.Column(name); c != nil && c.Family == sqldb.FamilyInt {
+				preference = append(preference, k.Quote(name))
+			}
+		}
+	case "highest":
+		column := k.Quote(p.By)
+		preference = append(preference, "CASE WHEN "+column+" IS NULL THEN 1 ELSE 0 END", column+" DESC")
+	}
+	return preference
+}
+
+// renamePage gives the next name to every row of a page. It returns how many got one.
+func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []stagedRow,
+	keepers map[int64]stagedRow) (int64, error) {
+	p := r.job.plan.Rename
+	index := r.stage.index(p.Column)
+	var rows [][]any
+	for _, g := range page {
+		if g.rank == 1 && g.tries > 0 {
+			continue // by another key
+		}
+		if g.old == nil {
+			g.old = sqldb.Text(g.values[index])
+		}
+		name, ok := r.next(&g, key)
+		if !ok {
+			if len(r.nameless) == 0 {
+				r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: p.Column,
+					Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
+						r.job.renameLimit(), g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
+					Remedy: "choose a shorter format: for the table, or widen the column"}
+			}
+			r.nameless[g.n] = true
+			continue
+		}
+		if i, ok := r.noted[r.ref(g)]; ok {
+			r.report.Conflicts[i].NewName = name
+		} else if g.tries == 1 {
+			r.note(key, keepers[g.n], g, "renamed", name)
+		}
+		values := slices.Clone(g.values)
+		values[index] = name
+		for _, d := range p.Derived {
+			values[r.stage.index(d.Column)] = derive(d.As, name)
+		}
+		var short any
+		if text := sqldb.ShortKey(g.key); text != g.key {
+			short = text
+		}
+		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries, short, int64(0)},
+			values...))
+	}
+	return int64(len(rows)), r.renamed.Write(ctx, rows)
+}
+
+// next returns the next name of a row, and counts it. It returns false if there is none of the right length.
+func (r *renamer) next(g *stagedRow, key sqldb.UniqueKey) (string, bool) {
+	format, old, server := r.job.plan.Rename.Format, sqldb.Text(g.old), r.ws.servers[g.server].Number
+	limit := r.job.renameLimit()
+	name, ok := newName(format, old, server, 1, limit)
+	if !ok {
+		return "", false
+	}
+	number := int64(1)
+	switch last := &r.last[g.server]; {
+	case g.tries == 0:
+		if now := (beginning{name, r.besides(key, g), last.rows}); now != *last {
+			*last = beginning{name: name, rest: now.rest}
+		}
+		last.rows++
+		number = last.rows
+	case g.tries < rankedRounds:
+		if had := sqldb.Text(g.values[r.stage.index(r.job.plan.Rename.Column)]); had != name {
+			number = numberOf(had)
+		}
+		number += g.rank - 1
+	default:
+		number = r.greatest + 1
+	}
+	g.tries++
+	r.greatest = max(r.greatest, number)
+	if number == 1 {
+		return name, true
+	}
+	return newName(format, old, server, number, limit)
+}
+
+// besides returns what a row has in the columns of a key besides its name.
+func (r *renamer) besides(key sqldb.UniqueKey, g *stagedRow) string {
+	var rest strings.Builder
+	for _, name := range key.Columns() {
+		if name != r.job.plan.Rename.Column {
+			rest.WriteString(sqldb.Text(g.values[r.stage.index(name)]) + "\x00")
+		}
+	}
+	return rest.String()
+}
+
+// numberOf returns the number at the end of a new name, or 1.
+func numberOf(name string) int64 {
+	n, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
+	if err != nil || n < 1 || !strings.Contains(name, "-") {
+		return 1
+	}
+	return n
+}
+
+// newName returns the name for one attempt. It has at most limit characters, unless limit is 0. The old
+// name is cut between two characters, and does not end with a blank afterwards.
+func newName(format, old string, server, attempt int64, limit int) (string, bool) {
+	format = formatOf(format, server)
+	if attempt > 1 {
+		format += "-" + strconv.FormatInt(attempt, 10)
+	}
+	room := limit - (utf8.RuneCountInString(format) - len("{name}"))
+	if limit > 0 && room < 1 {
+		return "", false
+	}
+	name := strings.TrimRight(old, " \x00\t")
+	if limit > 0 {
+		name = cut(name, room)
+	}
+	return strings.Replace(format, "{name}", name, 1), name != ""
+}
+
+// formatOf returns the format of the new names of one server.
+func formatOf(format string, server int64) string {
+	if format == "" {
+		format = "{name}.s{server}"
+	}
+	return strings.ReplaceAll(format, "{server}", strconv.FormatInt(server, 10))
+}
+
+// cut shortens a text to at most the given number of runes. It does not separate a letter from the marks that
+// follow it: the letter is cut off too.
+func cut(text string, runes int) string {
+	all := []rune(text)
+	if len(all) <= runes {
+		return text
+	}
+	end := runes
+	for end > 0 && unicode.Is(unicode.M, all[end]) {
+		end--
+	}
+	for end > 0 && all[end-1] == '\u200d' { // a joiner at the end joins nothing
+		end--
+	}
+	if end == 0 {
+		end = runes // the text consists of marks only
+	}
+	return strings.TrimRightFunc(string(all[:end]), unicode.IsSpace)
+}
+
+// keepRenames records the rows that have a new name.
+func (r *renamer) keepRenames(ctx context.Context) error {
+	column, t := r.job.plan.Rename.Column, r.ws.target
+	key, clause := "COALESCE(s.merge_row, s.merge_key)", " FROM "+r.stage.name+" AS s"
+	numbers := "CASE s.merge_server"
+	for i, s := range r.ws.servers {
+		numbers += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
+	}
+	list := []string{numbers + " END", key, "s.merge_old", r.job.target.Column(column).ReadExpression(t.Kind)}
+	whole, err := r.wholeKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if !whole {
+		return r.keepEach(ctx, list, clause)
+	}
+	text := map[sqldb.Kind]string{sqldb.SQLite: "TEXT", sqldb.MySQL: "CHAR", sqldb.PostgreSQL: "text"}[t.Kind]
+	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", r.decisions.name(tableRenames),
+		" (server, row_key, old_name, new_name, tbl, col, new_key) SELECT ", strings.Join(list, ", "), ", ").
+		Text(r.job.name).Add(", ").Text(column).
+		Add(", CAST(s.", t.Kind.Quote(r.job.target.Primary[0]), " AS ", text, ")", clause,
+			" WHERE s.merge_tries > 0 ORDER BY s.merge_n")
+	n, err := t.Run(ctx, q)
+	r.table.Renamed += n
+	return err
+}
+
+// wholeKeys reports whether the target itself can write down the new keys of rows, because each is one whole
+// number.
+func (r *renamer) wholeKeys(ctx context.Context) (bool, error) {
+	t := r.ws.target
+	if !r.job.counted() || t.Kind != sqldb.SQLite { // which may have anything in a column of numbers
+		return r.job.counted(), nil
+	}
+	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 FROM ", r.stage.name,
+		" WHERE merge_tries > 0 AND TYPEOF(", t.Kind.Quote(r.job.target.Primary[0]), ") <> 'integer' LIMIT 1)"))
+	return n == 0, err
+}
+
+// keepEach is keepRenames for rows whose new keys this program writes down.
+func (r *renamer) keepEach(ctx context.Context, list []string, clause string) (err error) {
+	t := r.ws.target
+	var key []*sqldb.Column
+	for _, name := range r.job.target.Primary {
+		key = append(key, r.job.target.Column(name))
+		list = append(list, key[len(key)-1].ReadExpression(t.Kind))
+	}
+	texts := textColumns("tbl", "col", "server", "row_key", "old_name", "new_name", "new_key")
+	out := sqldb.NewWriter(t, "tmp_"+tableRenames, texts, false)
+	defer func() { err = errors.Join(err, out.Close()) }()
+	for last, n := int64(0), 1; n > 0; {
+		var rows [][]any
+		q := sqldb.NewStatement(t.Kind, "SELECT s.merge_n, ", strings.Join(list, ", "), clause,
+			" WHERE s.merge_tries > 0 AND s.merge_n > ").Bind(last).Add(" ORDER BY s.merge_n LIMIT 5000")
+		err := t.EachSteady(ctx, q, func(values []any) error {
+			now := make([]any, len(key))
+			for i, v := range values[len(values)-len(key):] {
+				var err error
+				if t.Kind != sqldb.SQLite {
+					v, err = sqldb.Native(v, key[i])
+				}
+				if now[i] = identity(v, key[i], t.Kind == sqldb.SQLite); err != nil {
+					return err
+				}
+			}
+			row := []any{r.job.name, r.job.plan.Rename.Column}
+			for _, v := range values[1 : len(values)-len(key)] {
+				row = append(row, sqldb.Text(v))
+			}
+			rows = append(rows, append(row, sqldb.RowKey(now)))
+			last, err = strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if n = len(rows); n > 0 {
+			err = out.Write(ctx, rows)
+		}
+		if r.table.Renamed += int64(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }

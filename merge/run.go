@@ -158,10 +158,7 @@ func (r *runner) decide(ctx context.Context, check *CheckReport, fingerprints ma
 			return err
 		}
 		for _, j := range r.ws.order {
-			for _, src := range j.sources {
-				if src == nil {
-					continue
-				}
+			for _, src := range j.present() {
 				if err := r.expect(ctx, j, src, check, fingerprints); err != nil {
 					return err
 				}
@@ -241,7 +238,7 @@ func (r *runner) keepCounters(ctx context.Context) error {
 // expect opens the journal for one table of one server. The check has compared its fingerprint at its end.
 func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport,
 	fingerprints map[tableServer]string) error {
-	s := r.ws.servers[src.server]
+	s := src.owner()
 	fingerprint := fingerprints[tableServer{j.name, s.Number}]
 	steps := []string{stepCopy}
 	if len(r.ws.late(j)) > 0 {
@@ -263,11 +260,8 @@ func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, chec
 // unchanged checks that the sources are as they were when the decisions were taken.
 func (r *runner) unchanged(ctx context.Context) error {
 	for _, j := range r.ws.order {
-		for _, src := range j.sources {
-			if src == nil {
-				continue
-			}
-			s := r.ws.servers[src.server]
+		for _, src := range j.present() {
+			s := src.owner()
 			e := r.entries[stepCopy][tableServer{j.name, s.Number}]
 			if e == nil {
 				return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, s.Name, j.name)
@@ -297,11 +291,8 @@ func (r *runner) copy(ctx context.Context) error {
 	}
 	began := time.Now()
 	for _, j := range r.ws.order {
-		for _, src := range j.sources {
-			if src == nil {
-				continue
-			}
-			e := r.entries[stepCopy][tableServer{j.name, r.ws.servers[src.server].Number}]
+		for _, src := range j.present() {
+			e := r.entries[stepCopy][tableServer{j.name, src.owner().Number}]
 			if e.done {
 				continue
 			}
@@ -311,7 +302,7 @@ func (r *runner) copy(ctx context.Context) error {
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,
-				Server: r.ws.servers[src.server].Name, Rows: e.written, Way: way})
+				Server: src.owner().Name, Rows: e.written, Way: way})
 			if err != nil {
 				return err
 			}
@@ -340,7 +331,7 @@ func (r *runner) copy(ctx context.Context) error {
 // sequence that counts down, which goes on below the keys that are there.
 func (r *runner) setCounters(ctx context.Context) error {
 	for _, j := range r.ws.order {
-		for _, c := range j.to.Columns {
+		for _, c := range j.target.Columns {
 			if c.Family != sqldb.FamilyInt || !c.HasDefault {
 				continue
 			}
@@ -348,7 +339,7 @@ func (r *runner) setCounters(ctx context.Context) error {
 			if j.key() == c {
 				counter = r.temporary.offsets.counter(j.name)
 			}
-			if err := r.ws.target.SetCounter(ctx, j.to, c.Name, counter); err != nil {
+			if err := r.ws.target.SetCounter(ctx, j.target, c.Name, counter); err != nil {
 				return fmt.Errorf("table %s: the counter of %s cannot be set: %w", j.name, c.Name, err)
 			}
 		}
@@ -362,11 +353,8 @@ func (r *runner) summary() {
 		return
 	}
 	for _, j := range r.ws.order {
-		for _, src := range j.sources {
-			if src == nil {
-				continue
-			}
-			s := r.ws.servers[src.server]
+		for _, src := range j.present() {
+			s := src.owner()
 			if e := r.entries[stepCopy][tableServer{j.name, s.Number}]; e != nil {
 				r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name, Server: s.Name, Rows: e.written})
 			}
@@ -386,7 +374,7 @@ func (r *runner) balance(ctx context.Context) error {
 	for _, j := range r.ws.order {
 		planned := r.ws.plan.GivesUp[j.name]
 		table := k.Quote(j.name)
-		if j.to.Heirs { // whose rows are not its own
+		if j.target.Heirs { // whose rows are not its own
 			table = "ONLY " + table
 		}
 		present, err := r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", table))
@@ -396,8 +384,8 @@ func (r *runner) balance(ctx context.Context) error {
 		var read, written, stayed int64
 		var missing GivenUp
 		for _, s := range r.ws.servers {
-			of := tableServer{j.name, s.Number}
-			e := r.entries[stepCopy][of]
+			share := tableServer{j.name, s.Number}
+			e := r.entries[stepCopy][share]
 			if e == nil {
 				continue
 			}
@@ -405,8 +393,8 @@ func (r *runner) balance(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			one := GivenUp{Collapsed: r.decisions.drops[of], Differing: r.decisions.differing[of],
-				Quarantined: refused[of]}
+			one := GivenUp{Collapsed: r.decisions.drops[share], Differing: r.decisions.differing[share],
+				Quarantined: refused[share]}
 			missing.add(one)
 			read, written, stayed = read+all, written+e.written, stayed+all-e.written-one.rows()
 		}

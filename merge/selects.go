@@ -3,7 +3,9 @@ package merge
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +84,7 @@ func (s selection) refers(j *tableJob, ref sqldb.Reference, alias string) string
 	var all []string
 	for _, name := range ref.Columns {
 		given, _, set := s.given(j, name, alias)
-		if !set && src.from.Column(name) == nil {
+		if !set && src.table.Column(name) == nil {
 			return ""
 		}
 		all = append(all, given+" IS NOT NULL")
@@ -103,18 +105,18 @@ func (s selection) without(j *tableJob, ref sqldb.Reference, alias, other, condi
 	judged := s.ws.elsewhere.judges(j, src, ref)
 	computed, written := false, false
 	for i, name := range ref.Columns {
-		value, of, set := s.given(j, name, alias)
-		key, to, setToo := s.given(parent, ref.Target[i], other)
-		value, key = s.comparable(value, key, of, to, set || setToo)
+		value, own, set := s.given(j, name, alias)
+		key, target, setToo := s.given(parent, ref.Target[i], other)
+		value, key = s.comparable(value, key, own, target, set || setToo)
 		computed = computed || set || setToo
 		joins, held = append(joins, key+" = "+value), append(held, key+" IS NOT NULL")
 		if judged { // as the target compares them
-			switch s.ws.elsewhere.yardstick(s.ws.servers[s.server].db, parent.sources[s.server].from, ref, i) {
+			switch s.ws.elsewhere.yardstick(s.ws.servers[s.server].db, parent.sources[s.server].table, ref, i) {
 			case sqldb.ByOwnRule:
 			case sqldb.ByUUID:
 				value, key, written = sqldb.Digits(value), sqldb.Digits(key), true
 			default:
-				joins = append(joins, to.Exactly(s.kind, key)+" = "+of.Exactly(s.kind, value))
+				joins = append(joins, target.Exactly(s.kind, key)+" = "+own.Exactly(s.kind, value))
 			}
 		}
 		values, keys = append(values, value), append(keys, key)
@@ -122,40 +124,40 @@ func (s selection) without(j *tableJob, ref sqldb.Reference, alias, other, condi
 	if condition != "" {
 		joins, held = append(joins, condition), append(held, condition)
 	}
-	from := " FROM " + s.table(ref.Parent) + " AS " + other + " WHERE "
+	clause := " FROM " + s.table(ref.Parent) + " AS " + other + " WHERE "
 	near := ""
 	if !computed {
-		near = "NOT EXISTS (SELECT 1" + from + strings.Join(joins, " AND ") + ")"
+		near = "NOT EXISTS (SELECT 1" + clause + strings.Join(joins, " AND ") + ")"
 		if !written {
 			return near
 		}
 		near += " AND " // most rows are known by an index
 	}
 	// An expression of the plan stays outside of the other table, which may have columns of the same names.
-	return near + "(" + strings.Join(values, ", ") + ") NOT IN (SELECT " + strings.Join(keys, ", ") + from +
+	return near + "(" + strings.Join(values, ", ") + ") NOT IN (SELECT " + strings.Join(keys, ", ") + clause +
 		strings.Join(held, " AND ") + ")"
 }
 
 // given returns the value that the plan gives to a column of a row, the column that says its type, and
 // whether the plan sets it.
-func (s selection) given(j *tableJob, name, alias string) (value string, of *sqldb.Column, set bool) {
+func (s selection) given(j *tableJob, name, alias string) (value string, own *sqldb.Column, set bool) {
 	if expression, ok := j.plan.Set[name]; ok {
-		return s.set(expression), j.to.Column(name), true
+		return s.set(expression), j.target.Column(name), true
 	}
-	return alias + "." + s.kind.Quote(name), j.sources[s.server].from.Column(name), false
+	return alias + "." + s.kind.Quote(name), j.sources[s.server].table.Column(name), false
 }
 
 // comparable returns two values in a form in which PostgreSQL compares them, for it does not compare a number
 // with a text. The type of a computed value may be another one than that of its column.
-func (s selection) comparable(a, b string, of, to *sqldb.Column, computed bool) (string, string) {
-	if s.kind != sqldb.PostgreSQL || of == nil || to == nil {
+func (s selection) comparable(a, b string, own, target *sqldb.Column, computed bool) (string, string) {
+	if s.kind != sqldb.PostgreSQL || own == nil || target == nil {
 		return a, b
 	}
 	numbers := []sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat}
 	switch {
-	case (of.Family == sqldb.FamilyText) != (to.Family == sqldb.FamilyText):
+	case (own.Family == sqldb.FamilyText) != (target.Family == sqldb.FamilyText):
 		return a + "::text", b + "::text"
-	case computed && slices.Contains(numbers, of.Family) && slices.Contains(numbers, to.Family):
+	case computed && slices.Contains(numbers, own.Family) && slices.Contains(numbers, target.Family):
 		return a + "::numeric", b + "::numeric"
 	}
 	return a, b
@@ -166,22 +168,22 @@ func (s selection) comparable(a, b string, of, to *sqldb.Column, computed bool) 
 func (s selection) expressions(src *sourceTable, plain bool, empty ...string) []string {
 	list := make([]string, len(src.pairs))
 	for i, p := range src.pairs {
-		list[i] = p.from.ReadExpression(s.kind)
+		list[i] = p.source.ReadExpression(s.kind)
 		if plain {
-			list[i] = "s." + s.kind.Quote(p.from.Name)
+			list[i] = "s." + s.kind.Quote(p.source.Name)
 		}
-		if slices.Contains(empty, p.to.Name) {
+		if slices.Contains(empty, p.target.Name) {
 			list[i] = "NULL"
 			continue
 		}
-		if expression, ok := src.job.plan.Set[p.to.Name]; ok {
-			list[i] = s.shown(p.to, s.set(expression))
+		if expression, ok := src.job.plan.Set[p.target.Name]; ok {
+			list[i] = s.shown(p.target, s.set(expression))
 		}
 		if src.job.plan.Orphans != "null" {
 			continue
 		}
 		for _, ref := range src.job.refs {
-			if !slices.Contains(ref.Columns, p.from.Name) || !p.to.Nullable {
+			if !slices.Contains(ref.Columns, p.source.Name) || !p.target.Nullable {
 				continue
 			}
 			if missing := s.orphan(src.job, ref, "s"); missing != "" {
@@ -204,19 +206,16 @@ func (s selection) setFor(expression, renamed string) string {
 
 // shown returns an expression of the plan for a column so that no driver changes its value. A text is what
 // PostgreSQL makes of it, and not what a driver makes of a date or of a boolean.
-func (s selection) shown(of *sqldb.Column, expression string) string {
-	if s.kind == sqldb.PostgreSQL && of.Family == sqldb.FamilyText {
+func (s selection) shown(own *sqldb.Column, expression string) string {
+	if s.kind == sqldb.PostgreSQL && own.Family == sqldb.FamilyText {
 		return expression + "::text"
 	}
 	return expression
 }
 
-// wordRenamed stands in an expression of the plan for 1 in a row that gets a new name, and for 0 in others.
-const wordRenamed = "{renamed}"
-
-// from appends the table and the conditions. Conditions on the key can follow.
-func (s selection) from(q *sqldb.Statement, src *sourceTable, condition ...string) {
-	q.Add(" FROM ", s.table(src.from.Name), " AS s")
+// rows appends the table and the conditions. Conditions on the key can follow.
+func (s selection) rows(q *sqldb.Statement, src *sourceTable, condition ...string) {
+	q.Add(" FROM ", s.table(src.table.Name), " AS s")
 	all := slices.DeleteFunc(append([]string{s.kept(src.job, "s")}, condition...),
 		func(c string) bool { return c == "" })
 	q.Add(" WHERE ", strings.Join(append([]string{"1 = 1"}, all...), " AND "))
@@ -231,8 +230,8 @@ func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 	}
 	if len(names) == 0 {
 		for _, p := range src.pairs {
-			if src.from.Column(p.from.Name) != nil { // else the plan sets what the server does not have
-				names = append(names, p.from.Apart(s.kind))
+			if src.table.Column(p.source.Name) != nil { // else the plan sets what the server does not have
+				names = append(names, p.source.Apart(s.kind))
 			}
 		}
 	}
@@ -242,22 +241,22 @@ func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 // count counts the rows that are copied.
 func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
 	q := sqldb.NewStatement(s.kind, "SELECT COUNT(*)")
-	s.from(q, src)
+	s.rows(q, src)
 	return s.ws.servers[s.server].db.Number(ctx, q)
 }
 
 // meeting counts the rows that meet the condition of the plan, orphans included.
 func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error) {
 	return s.ws.servers[s.server].db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
-		s.table(src.from.Name), " AS s WHERE (", src.job.plan.Where, ")"))
+		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
 }
 
 // fingerprint describes what must not change during a merge: the number of rows, which it also returns, and
 // the first and the last position. VACUUM of SQLite gives rows new positions, and then the last one changes.
 func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, int64, error) {
 	db := s.ws.servers[s.server].db
-	from := " FROM " + s.table(src.from.Name) + " AS s"
-	list := []string{"(SELECT COUNT(*)" + from + ")"}
+	clause := " FROM " + s.table(src.table.Name) + " AS s"
+	list := []string{"(SELECT COUNT(*)" + clause + ")"}
 	ends := []string{"first", "last"}
 	for i := range ends {
 		var order []string
@@ -265,7 +264,7 @@ func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, i
 			order = append(order, term.By()+[]string{"", " DESC"}[i])
 		}
 		for _, term := range src.order {
-			list = append(list, "(SELECT "+term.Read(db.Kind)+from+" ORDER BY "+strings.Join(order, ", ")+
+			list = append(list, "(SELECT "+term.Read(db.Kind)+clause+" ORDER BY "+strings.Join(order, ", ")+
 				" LIMIT 1)")
 		}
 	}
@@ -283,8 +282,8 @@ func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, i
 		return text, n, nil
 	}
 	for i, what := range ends {
-		at := 1 + i*len(src.order)
-		key := strings.Join(rows[0][at:at+len(src.order)], ", ")
+		index := 1 + i*len(src.order)
+		key := strings.Join(rows[0][index:index+len(src.order)], ", ")
 		if c := src.order[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
 			!utf8.ValidString(key) {
 			key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
@@ -292,4 +291,507 @@ func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, i
 		text += ", " + what + " key " + key
 	}
 	return text, n, nil
+}
+
+// reader reads the rows of a source table in the order of its primary key, by one statement. It returns them
+// in chunks.
+type reader struct {
+	ws    *workspace
+	src   *sourceTable
+	size  int
+	where string // one more condition
+	skip  int64  // how many rows were read before
+	// refused is told of values that cannot be converted, and their rows are left out; without it they are
+	// errors.
+	refused func(key string, p pair, err error)
+}
+
+// errEnough ends the reading of rows before the last one.
+var errEnough = errors.New("enough")
+
+// maxChunkBytes bounds a chunk. While one chunk is written, the next one is read, and drivers and statements
+// hold copies of parts of them, so the memory that they take is several times as large.
+const maxChunkBytes = 8 << 20
+
+// sizeOf returns how many bytes a row takes, about.
+func sizeOf(values []any) int {
+	const cell = 16
+	n := cell * len(values)
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
+}
+
+// row is a row on its way to the target. The values are in the order of the pairs of its source table.
+type row struct {
+	values []any
+	key    []any // the primary key, as the row had it on its server
+	extra  []any // the further expressions of the source table
+}
+
+// chunk is what was read of a table at a time. The last one of a table may have no rows.
+type chunk struct {
+	rows  []row
+	read  int64 // how many there were, with those that are left out
+	ended bool
+}
+
+// page reads one chunk. It is for those who need the connection of the source in between: whoever reads the
+// next one waits until the database has passed over the rows of all pages before.
+func (r *reader) page(ctx context.Context) (page chunk, err error) {
+	err = r.read(ctx, r.size, func(next chunk) error {
+		page = next
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	r.skip += page.read
+	return page, err
+}
+
+// all calls fn for every chunk. The connection of the source is not free before the end.
+func (r *reader) all(ctx context.Context, fn func(next chunk) error) error { return r.read(ctx, 0, fn) }
+
+// read calls fn for the chunks of at most so many rows, or of all rows.
+func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error) error {
+	source := r.src.owner().db
+	s := newSelection(r.ws, r.src.server)
+	list := s.expressions(r.src, false)
+	extras := len(list)
+	for _, expression := range r.src.extras {
+		list = append(list, expression(s))
+	}
+	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
+	s.rows(q, r.src, r.where)
+	s.order(q, r.src)
+	if limit > 0 || r.skip > 0 {
+		if limit == 0 {
+			limit = math.MaxInt
+		}
+		q.Add(" LIMIT ", strconv.Itoa(limit), " OFFSET ", strconv.FormatInt(r.skip, 10))
+	}
+	// The key is stored behind the values.
+	room := max(1, len(r.src.key))
+	how := sqldb.Fetch{Texts: r.texts(list), More: room, Steady: r.steady(s)}
+	next, bytes, before := chunk{}, 0, 0
+	err := source.Fetch(ctx, q, how, func(values []any) error {
+		if next.rows == nil {
+			next.rows = make([]row, 0, before)
+		}
+		next.read++
+		bytes += sizeOf(values)
+		row, err := r.row(values, extras, room, r.skip+next.read)
+		if err != nil {
+			return err
+		}
+		if row.values != nil {
+			next.rows = append(next.rows, row)
+		}
+		if bytes <= maxChunkBytes && int(next.read) < r.size {
+			return nil
+		}
+		full := next
+		next, bytes, before = chunk{}, 0, len(full.rows)
+		return fn(full)
+	})
+	if err != nil {
+		return err
+	}
+	next.ended = true
+	return fn(next)
+}
+
+// row makes a row of what was read. It has no values if it is left out.
+func (r *reader) row(values []any, extras, room int, number int64) (row, error) {
+	end := len(values) - room
+	key := values[end:]
+	for i, index := range r.src.key {
+		key[i] = values[index]
+	}
+	if len(r.src.key) == 0 {
+		key[0] = number
+	}
+	left := false
+	for i, p := range r.src.pairs {
+		var err error
+		if values[i], err = r.src.value(values[i], p); err != nil && r.refused != nil {
+			r.refused(sqldb.KeyText(key), p, err)
+			left = true
+		} else if err != nil {
+			return row{}, fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, r.src.owner().db.Name,
+				r.src.table.Name, sqldb.KeyText(key), err)
+		}
+	}
+	if left {
+		return row{}, nil
+	}
+	for i, index := range r.src.key {
+		key[i] = identity(values[index], r.src.pairs[index].target, r.src.raw)
+	}
+	return row{values: values[:extras:extras], key: key, extra: values[extras:end]}, nil
+}
+
+// texts tells of each column whether bytes can be treated as text.
+func (r *reader) texts(list []string) []bool {
+	texts := make([]bool, len(list))
+	for i, p := range r.src.pairs {
+		texts[i] = !r.src.raw && !slices.ContainsFunc([]sqldb.Family{sqldb.FamilyBytes, sqldb.FamilyOther},
+			func(f sqldb.Family) bool {
+				return p.source.Family == f || p.target.Family == f
+			})
+	}
+	return texts
+}
+
+// steady reports whether the database returns rows without long pauses, because it walks along the key and
+// leaves no row out.
+func (r *reader) steady(s selection) bool {
+	return len(r.src.order) > 0 && r.where == "" && r.src.job.plan.Orphans != "null" &&
+		s.kept(r.src.job, "s") == ""
+}
+
+// elsewhere says of the rows that have no parent on their own server which of them have one in the target all
+// the same: a row of another server, or one that the target had before. It knows references whose values mean
+// the same row for every server and for the target. Others are judged by the rows of their own server.
+type elsewhere struct {
+	ws *workspace
+	// found are the values that lead to no row of their own server, but to one of another.
+	found map[leading][]string
+	// lost are the values that lead to no row of a table that the plan skips, so that the target must have it.
+	lost map[leading][]string
+	// none holds the references that have no such values on a server, so that no row of it is an orphan.
+	none map[leading]bool
+}
+
+// leading is a reference of a table on a server.
+type leading struct {
+	table, column, parent, target, when string
+	server                              int
+}
+
+func leadingOf(j *tableJob, ref sqldb.Reference, server int) leading {
+	return leading{j.name, strings.Join(ref.Columns, "\x00"), ref.Parent, strings.Join(ref.Target, "\x00"),
+		ref.When, server}
+}
+
+const (
+	// mostElsewhere and longestElsewhere are how many different values a statement lists, and their bytes.
+	mostElsewhere, longestElsewhere = 20_000, 2 << 20
+	// askedAtOnce is how many values one statement looks for. SQLite joins 500 results at most.
+	askedAtOnce = 400
+)
+
+// find looks at every reference, parents first.
+func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
+	var problems []Problem
+	*e = elsewhere{ws: e.ws, found: map[leading][]string{}, lost: map[leading][]string{},
+		none: map[leading]bool{}}
+	err := e.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		for _, ref := range j.refs {
+			if !e.judges(j, src, ref) {
+				continue
+			}
+			v, err := e.look(ctx, j, src, ref)
+			if err != nil {
+				return err
+			}
+			p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name,
+				Column: strings.Join(ref.Columns, ", ")}
+			if v.many {
+				p.Count = int64(len(v.listed))
+				p.Message = fmt.Sprintf("at least %d different values of the reference lead to rows of %s that "+
+					"this server does not have: too many to be told apart one by one", p.Count, ref.Parent)
+				p.Remedy = "correct the rows on their server, or drop the constraint, or the entry under " +
+					"references:, until the merge is done"
+				problems = append(problems, p)
+				continue
+			}
+			if v.open > 0 {
+				p.Count = v.open
+				p.Message = "nobody can say whether the reference leads to a row of " + ref.Parent + ": no server " +
+					"has it in the same letters, and the target has another collation than the servers"
+				p.Remedy = "correct the rows on their server, letter by letter, or give the columns the same " +
+					"collation on the servers and in the target"
+				problems = append(problems, p)
+			}
+			lead := leadingOf(j, ref, src.server)
+			if e.ws.policy(ref.Parent) == Skip {
+				e.lost[lead] = v.listed
+			} else {
+				e.found[lead] = v.listed
+			}
+			e.none[lead] = v.none
+		}
+		return nil
+	})
+	return problems, err
+}
+
+// judges reports whether a value of a reference means the same row in the target as on its server, so that
+// the rows of other servers count, or those of the target. What the plan sets a column to is judged by its
+// own server.
+func (e *elsewhere) judges(j *tableJob, src *sourceTable, ref sqldb.Reference) bool {
+	table, parent := e.ws.target.Tables[ref.Parent], e.ws.jobs[ref.Parent]
+	if ref.Inside() || table == nil {
+		return false
+	}
+	for i, name := range ref.Columns {
+		source, target := src.table.Column(name), table.Column(ref.Target[i])
+		if j.plan.Set[name] != "" || source == nil || target == nil || !source.Comparable(target) ||
+			j.target.Column(name).Family != target.Family || e.moves(j, ref, i) {
+			return false
+		}
+		if parent == nil {
+			continue
+		}
+		for k, other := range parent.sources {
+			if other == nil {
+				continue
+			}
+			key := other.table.Column(ref.Target[i])
+			own := k == src.server
+			if key == nil && own || key != nil && (!key.Comparable(target) || own && key.Family != source.Family) {
+				return false
+			}
+		}
+		if !e.stays(parent, ref.Target[i]) {
+			return false
+		}
+	}
+	if parent == nil { // what only the plan declares of a table that it skips, nobody enforces
+		return e.ws.policy(ref.Parent) == Skip && ref.Enforced
+	}
+	// A row with this key is there if no row is dropped for another key.
+	return !parent.plan.Policy.collapses() || sameNames(parent.plan.Key, ref.Target)
+}
+
+// moves reports whether a column of a reference follows other rows than those that the reference leads to.
+func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
+	f, column := j.follows, ref.Columns[i]
+	return slices.ContainsFunc(f.links, func(l link) bool {
+		return l.column == column && l.parent != ref.Parent && !l.inside() &&
+			(l.when == "" || l.when == ref.When)
+	}) || slices.ContainsFunc(f.whole, func(w wholeLink) bool {
+		return w.parent != ref.Parent && slices.Contains(w.columns, column)
+	}) || slices.ContainsFunc(f.names, func(n nameLink) bool { return n.column == column })
+}
+
+// stays reports whether every row of a table keeps what it has in a column.
+func (e *elsewhere) stays(j *tableJob, column string) bool {
+	p, f := j.plan, j.follows
+	if p.Renumber != "" && j.key() != nil && j.key().Name == column || p.Set[column] != "" {
+		return false
+	}
+	if p.Rename != nil && (p.Rename.Column == column || slices.ContainsFunc(p.Rename.Derived,
+		func(d DerivedName) bool { return d.Column == column })) {
+		return false
+	}
+	// Of a column that follows other rows, each server has values of its own.
+	return !slices.ContainsFunc(f.links, func(l link) bool {
+		return l.column == column &&
+			l.parent != j.name
+	}) &&
+		!slices.ContainsFunc(f.whole, func(w wholeLink) bool { return slices.Contains(w.columns, column) }) &&
+		!slices.ContainsFunc(f.names, func(n nameLink) bool { return n.column == column })
+}
+
+// yardstick returns how a column of the parent of a reference is asked for a value, on its server.
+func (e *elsewhere) yardstick(server *sqldb.DB, parent *sqldb.Table, ref sqldb.Reference,
+	i int) sqldb.Yardstick {
+	standard := e.ws.target.Tables[ref.Parent].Column(ref.Target[i])
+	return parent.Column(ref.Target[i]).Measure(server.Kind, standard, e.ws.target.Kind)
+}
+
+// verdict is what is known of the values of a reference that lead to no row of their own server.
+type verdict struct {
+	// listed are, as they stand in statements, those that lead to a row of another server or, if the plan skips
+	// the parent, those that do not lead to one of the target.
+	listed []string
+	bytes  int
+	many   bool  // too many to list
+	none   bool  // there are no values at all
+	open   int64 // how many may lead to a row, or not
+}
+
+var errMany = errors.New("too many values")
+
+// look finds the values of a reference that lead to no row of their own server.
+func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
+	ref sqldb.Reference) (v verdict, err error) {
+	sel := newSelection(e.ws, src.server)
+	skipped := e.ws.jobs[ref.Parent] == nil
+	missing := sel.orphan(j, ref, "s")
+	if skipped {
+		missing = sel.refers(j, ref, "s")
+	}
+	if missing == "" {
+		return verdict{none: true}, nil
+	}
+	q := sqldb.NewStatement(sel.kind, "SELECT DISTINCT ", strings.Join(sel.exactly(src, ref, "s"), ", "),
+		" FROM ", sel.table(j.name), " AS s WHERE ", missing)
+	if j.plan.Where != "" {
+		q.Add(" AND (", j.plan.Where, ")")
+	}
+	var batch [][]any
+	judge := func() error {
+		there, open, err := e.there(ctx, src, ref, batch)
+		for i, key := range batch {
+			switch {
+			case err != nil:
+			case there[i] != skipped:
+				v.listed = append(v.listed, constants(sel.kind, key))
+				v.bytes += len(v.listed[len(v.listed)-1])
+			case open:
+				v.open++
+			}
+		}
+		batch = nil
+		if err == nil && (len(v.listed) > mostElsewhere || v.bytes > longestElsewhere) {
+			v.many = true
+			return errMany
+		}
+		return err
+	}
+	v.none = true
+	err = src.owner().db.Each(ctx, q, func(values []any) error {
+		v.none = false
+		for i, name := range ref.Columns {
+			value, ok := src.table.Column(name).Key(sel.kind, values[i])
+			if !ok {
+				return nil // a value of SQLite that no key is
+			}
+			values[i] = value
+		}
+		if batch = append(batch, values); len(batch) == askedAtOnce {
+			return judge()
+		}
+		return nil
+	})
+	if err == nil {
+		err = judge()
+	}
+	if errors.Is(err, errMany) {
+		err = nil
+	}
+	return v, err
+}
+
+// constants writes the values of a key as [sqldb.Among] lists them.
+func constants(k sqldb.Kind, key []any) string {
+	all := make([]string, len(key))
+	for i, v := range key {
+		all[i] = sqldb.Constant(k, v)
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return "(" + strings.Join(all, ", ") + ")"
+}
+
+// there tells which of some values lead to a row of another server or, if the plan skips the parent, of the
+// target. It reports whether the others may all the same lead to a row, in other letters.
+func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Reference,
+	keys [][]any) (there []bool, open bool, err error) {
+	there = make([]bool, len(keys))
+	parent := e.ws.jobs[ref.Parent]
+	if parent == nil {
+		clause := sqldb.NewStatement(e.ws.target.Kind, " FROM ", e.ws.target.Kind.Quote(ref.Parent),
+			" AS s WHERE 1 = 1")
+		return there, false, e.held(ctx, e.ws.target, e.ws.target.Tables[ref.Parent], clause.String(), src, ref,
+			keys, there)
+	}
+	for k, other := range parent.sources {
+		if other == nil ||
+			slices.ContainsFunc(ref.Target, func(name string) bool { return other.table.Column(name) == nil }) {
+			continue
+		}
+		db := e.ws.servers[k].db
+		for i := range ref.Target {
+			open = open || e.yardstick(db, other.table, ref, i) == sqldb.Unknown
+		}
+		if k == src.server {
+			continue
+		}
+		clause := sqldb.NewStatement(db.Kind)
+		newSelection(e.ws, k).rows(clause, other)
+		if err := e.held(ctx, db, other.table, clause.String(), src, ref, keys, there); err != nil {
+			return nil, false, err
+		}
+	}
+	return there, open, nil
+}
+
+// held notes which of some values a table holds, among the rows that the rest of a statement selects.
+func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, clause string,
+	src *sourceTable, ref sqldb.Reference, keys [][]any, there []bool) error {
+	q := sqldb.NewStatement(db.Kind, "SELECT x.merge_n FROM (")
+	between := ""
+	for n, key := range keys {
+		asked, possible := make([]any, len(key)), !there[n]
+		for i, name := range ref.Target {
+			ok := false
+			asked[i], ok = table.Column(name).Asked(db.Kind, key[i], src.raw && db.Kind == sqldb.SQLite)
+			possible = possible && ok
+		}
+		if !possible {
+			continue
+		}
+		q.Add(between, "SELECT ", strconv.Itoa(n), " AS merge_n")
+		between = " UNION ALL "
+		for i, name := range ref.Target {
+			q.Add(", ")
+			table.Column(name).Ask(q, asked[i])
+			q.Add(" AS merge_", strconv.Itoa(i))
+		}
+	}
+	if between == "" {
+		return nil
+	}
+	q.Add(") AS x WHERE EXISTS (SELECT 1", clause)
+	for i, name := range ref.Target {
+		q.Add(" AND ", table.Column(name).Equals(db.Kind, "s."+db.Kind.Quote(name), "x.merge_"+strconv.Itoa(i),
+			e.yardstick(db, table, ref, i)))
+	}
+	return db.Each(ctx, q.Add(")"), func(values []any) error {
+		n, err := strconv.Atoi(sqldb.Text(values[0]))
+		if err == nil {
+			there[n] = true
+		}
+		return err
+	})
+}
+
+// exactly returns the columns of a reference as [sqldb.Constant] compares them.
+func (s selection) exactly(src *sourceTable, ref sqldb.Reference, alias string) []string {
+	all := make([]string, len(ref.Columns))
+	for i, name := range ref.Columns {
+		all[i] = src.table.Column(name).Exactly(s.kind, alias+"."+s.kind.Quote(name))
+	}
+	return all
+}
+
+// unless narrows the condition under which a row has no parent on its server to the rows that have none in
+// the target either.
+func (e *elsewhere) unless(s selection, j *tableJob, ref sqldb.Reference, alias, missing string) string {
+	if found := e.found[leadingOf(j, ref, s.server)]; len(found) > 0 {
+		missing += " AND NOT " + sqldb.Among(s.kind, s.exactly(j.sources[s.server], ref, alias), found)
+	}
+	return missing
+}
+
+// skipped returns the condition under which a row refers to a row of a table that the plan skips, and the
+// target does not have it. It is "" if no row does.
+func (e *elsewhere) skipped(s selection, j *tableJob, ref sqldb.Reference, alias, refers string) string {
+	lost := e.lost[leadingOf(j, ref, s.server)]
+	if len(lost) == 0 {
+		return ""
+	}
+	return refers + " AND " + sqldb.Among(s.kind, s.exactly(j.sources[s.server], ref, alias), lost)
 }

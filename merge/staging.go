@@ -73,12 +73,9 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 		loaded = append(loaded, fixed[len(fixed)-1])
 	}
 	out := sqldb.NewWriter(ws.target, s.name, append(loaded, s.columns...), false)
-	for i, src := range j.sources {
-		if src == nil {
-			continue
-		}
+	for _, src := range j.present() {
 		out.Raw = src.raw
-		if err := s.load(ctx, i, src, out, tick); err != nil {
+		if err := s.load(ctx, src, out, tick); err != nil {
 			return nil, err
 		}
 	}
@@ -97,14 +94,14 @@ func (s *stage) analyze(ctx context.Context, name string) error {
 // stagedColumns returns the columns that conflicts and their resolution depend on.
 func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 	if j.plan.Policy.collapses() {
-		return j.to.Writable() // rows that become one are compared in each
+		return j.target.Writable() // rows that become one are compared in each
 	}
-	names := slices.Clone(j.to.Primary)
+	names := slices.Clone(j.target.Primary)
 	p := j.plan
 	for _, k := range keys {
 		names = append(names, k.Columns()...)
 		if !k.Simple() { // an expression may be about any column
-			return j.to.Writable()
+			return j.target.Writable()
 		}
 	}
 	if p.Rename != nil {
@@ -113,7 +110,7 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 			names = append(names, d.Column)
 		}
 	}
-	return slices.DeleteFunc(j.to.Writable(), func(c *sqldb.Column) bool {
+	return slices.DeleteFunc(j.target.Writable(), func(c *sqldb.Column) bool {
 		return !slices.Contains(names, c.Name)
 	})
 }
@@ -185,18 +182,17 @@ func (s *stage) drop(ctx context.Context) error {
 
 // load adds the rows of one server, as they would be written: with redirected references and new
 // keys.
-func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sqldb.Writer,
-	tick func(n int)) error {
+func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, tick func(n int)) error {
 	names := sqldb.ColumnNames(s.columns)
 	needed := slices.Clone(names)
 	for _, ref := range s.job.refs {
 		needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
 	}
 	src = src.part(needed)
-	in := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
+	input := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
 	apply := &applier{s.decisions}
 	positions := src.positions(names)
-	return in.all(ctx, func(read chunk) error {
+	return input.all(ctx, func(read chunk) error {
 		rows := read.rows
 		if err := apply.copyNames(ctx, src, rows); err != nil {
 			return err
@@ -213,21 +209,21 @@ func (s *stage) load(ctx context.Context, server int, src *sourceTable, out *sql
 				long[s.rows] = short
 			}
 			values := make([]any, 0, stageLoaded+len(s.columns))
-			values = append(values, s.rows, int64(server), key)
+			values = append(values, s.rows, int64(src.server), key)
 			if s.job.exempts() {
 				values = append(values, exempt(r.holds(src.competes)))
 			}
-			for _, at := range positions {
-				if at < 0 {
+			for _, index := range positions {
+				if index < 0 {
 					values = append(values, nil)
 				} else {
-					values = append(values, r.values[at])
+					values = append(values, r.values[index])
 				}
 			}
 			batch[i] = values
 		}
 		if err := out.Write(ctx, batch); err != nil {
-			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", s.ws.servers[server].Name,
+			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", src.owner().Name,
 				s.job.name, err)
 		}
 		if err := s.shorten(ctx, long); err != nil {
@@ -263,7 +259,7 @@ func (s *stage) shorten(ctx context.Context, keys map[int64]string) error {
 func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []string,
 	rank int) (int64, error) {
 	t := s.ws.target
-	by, conditions := key.Terms(t.Kind)
+	terms, conditions := key.Terms(t.Kind)
 	if !key.Computed() {
 		// Mostly no two rows are equal, and a server finds that out in half the time that it needs to rank them.
 		some, err := s.some(ctx, key)
@@ -275,9 +271,10 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", s.found,
 		" (merge_position, merge_member, merge_rank, merge_keeper) "+
 			"SELECT ROW_NUMBER() OVER (ORDER BY merge_g, merge_r), merge_n, merge_r, merge_k "+
-			"FROM (SELECT merge_n, RANK() OVER (ORDER BY ", by, ") AS merge_g, ROW_NUMBER() OVER w AS merge_r, ",
-		"FIRST_VALUE(merge_n) OVER w AS merge_k, COUNT(*) OVER (PARTITION BY ", by, ") AS merge_c FROM ", s.name,
-		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", by, " ORDER BY ",
+			"FROM (SELECT merge_n, RANK() OVER (ORDER BY ", terms, ") AS merge_g, ROW_NUMBER() OVER w AS merge_r, ",
+		"FIRST_VALUE(merge_n) OVER w AS merge_k, COUNT(*) OVER (PARTITION BY ", terms, ") AS merge_c FROM ",
+		s.name,
+		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", terms, " ORDER BY ",
 		strings.Join(append(preference, "merge_n"), ", "), ")) AS x WHERE merge_c > 1 AND merge_r >= ",
 		strconv.Itoa(rank))
 	return s.find(ctx, q)
@@ -286,13 +283,13 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 // some reports whether some rows are equal in a key.
 func (s *stage) some(ctx context.Context, key sqldb.UniqueKey) (bool, error) {
 	t := s.ws.target
-	by, conditions := key.Terms(t.Kind)
+	terms, conditions := key.Terms(t.Kind)
 	sorted := ""
 	if t.Kind == sqldb.MySQL {
 		sorted = "SQL_BIG_RESULT " // it would keep all keys in a table, on a disk if there are many
 	}
 	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT ", sorted,
-		"1 AS merge_one FROM ", s.name, " WHERE ", conditions, " GROUP BY ", by,
+		"1 AS merge_one FROM ", s.name, " WHERE ", conditions, " GROUP BY ", terms,
 		" HAVING COUNT(*) > 1 LIMIT 1) AS x"))
 	return n > 0, err
 }
@@ -428,7 +425,7 @@ func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
 	return nil
 }
 
-// at returns the position of a column in the values of a staged row, or -1.
-func (s *stage) at(name string) int {
+// index returns the position of a column in the values of a staged row, or -1.
+func (s *stage) index(name string) int {
 	return slices.IndexFunc(s.columns, func(c *sqldb.Column) bool { return c.Name == name })
 }

@@ -1,7 +1,9 @@
 package merge
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +15,75 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
+
+// Opener opens the database that a DSN of the plan names, with a driver that the caller has registered:
+// usually it is one call of sql.Open behind a look at the DSN. The merge closes what it gets.
+type Opener func(ctx context.Context, dsn string) (*sql.DB, error)
+
+type options struct {
+	open         Opener
+	log          *slog.Logger
+	onProgress   func(Progress)
+	hooks        Hooks
+	chunkRows    int
+	maxConflicts int // how many conflicts a report lists for each table
+	portable     bool
+	lock         *Lock              // what was found before; nil if nothing is known
+	atFailpoint  func(point string) // set by tests only
+	// distort is set by tests only: it changes rows on their way to the target.
+	distort func(table string, columns []string, rows [][]any) [][]any
+}
+
+// An Option changes how a merge works. Those of this package are the only ones.
+type Option func(*options)
+
+// WithOpener sets the function that opens the DSNs of the plan. It is required.
+func WithOpener(open Opener) Option { return func(o *options) { o.open = open } }
+
+// WithLogger sets the logger. By default nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+
+// WithProgress sets a function that is called about ten times a second while a method works, from the
+// goroutine of that method.
+func WithProgress(fn func(Progress)) Option { return func(o *options) { o.onProgress = fn } }
+
+// WithHooks sets functions that Run calls.
+func WithHooks(h Hooks) Option { return func(o *options) { o.hooks = h } }
+
+// WithChunk sets how many rows are written in one transaction, 10,000 by default, or fewer if they have
+// more than 8 MB and go through this program. Values below 1 change nothing. The journal is only the same
+// after a resumed run as after an uninterrupted one if both use the same value. The rows are the same in
+// any case.
+func WithChunk(rows int) Option {
+	return func(o *options) {
+		if rows > 0 {
+			o.chunkRows = rows
+		}
+	}
+}
+
+// WithLock sets what was found in the servers when the plan was written. Check and Run then refuse columns
+// that are new, or of which the data says something else now. Check looks at all of them again, and Run only
+// into tables in which rows have come or gone. Without a lock both look at everything, unless no key changes.
+func WithLock(l *Lock) Option { return func(o *options) { o.lock = l } }
+
+// WithMaxConflicts sets how many conflicts of each table a report lists, 10,000 by default. All conflicts are
+// counted, and all renames are in the table merge_renames.
+func WithMaxConflicts(n int) Option { return func(o *options) { o.maxConflicts = n } }
+
+// WithPortableCopy makes all rows go through this program, even between databases of one kind. It is for
+// tests, and for servers on which the faster ways do not work.
+func WithPortableCopy() Option { return func(o *options) { o.portable = true } }
+
+// Hooks are called by Run, for work outside of the databases. When a hook fails, the run ends, and the
+// next run calls it again. So hooks must tolerate being called twice.
+type Hooks struct {
+	// AfterTable is called when all rows of a table are copied. A resumed run calls it for tables that were
+	// complete before, too.
+	AfterTable func(ctx context.Context, table string) error
+	// AfterMerge is called before the run is marked as done.
+	AfterMerge func(ctx context.Context) error
+}
 
 // workspace is an opened plan: the databases, and the tables that are copied between them. Every part of a
 // merge works on it.
@@ -146,22 +217,22 @@ func (ws *workspace) relate() {
 		if !p.Policy.copies() {
 			continue
 		}
-		to := ws.target.Tables[name]
-		if to == nil {
+		target := ws.target.Tables[name]
+		if target == nil {
 			ws.problems = append(ws.problems, Problem{Code: CodeMissingTable, Server: ws.target.Name, Table: name,
 				Message: "the target has no such table",
 				Remedy:  "run the migrations of the game on the target, or give the table the policy skip"})
 			continue
 		}
-		j := &tableJob{name: name, plan: p, to: to, sources: make([]*sourceTable, len(ws.servers))}
+		j := &tableJob{name: name, plan: p, target: target, sources: make([]*sourceTable, len(ws.servers))}
 		for _, name := range p.Convert {
-			if c := to.Column(name); c != nil {
+			if c := target.Column(name); c != nil {
 				c.Cuts = true
 			}
 		}
 		for i, s := range ws.servers {
-			if from := s.db.Tables[name]; from != nil {
-				j.sources[i] = ws.newSource(j, i, from)
+			if source := s.db.Tables[name]; source != nil {
+				j.sources[i] = ws.newSource(j, i, source)
 			}
 		}
 		ws.jobs[name] = j
@@ -172,31 +243,29 @@ func (ws *workspace) relate() {
 	ws.order, ws.circles = sortTables(ws.jobs)
 	ws.follow()
 	for _, j := range ws.order {
-		for _, src := range j.sources {
-			if src != nil {
-				src.prepared(ws)
-			}
+		for _, src := range j.present() {
+			src.prepared(ws)
 		}
 	}
 }
 
-func (ws *workspace) newSource(j *tableJob, server int, from *sqldb.Table) *sourceTable {
+func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table) *sourceTable {
 	kind := ws.servers[server].db.Kind
-	src := &sourceTable{ws: ws, job: j, server: server, from: from, order: from.Order(kind),
+	src := &sourceTable{ws: ws, job: j, server: server, table: source, order: source.Order(kind),
 		raw: ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
-	for _, to := range j.to.Writable() {
-		c, set := from.Column(to.Name), j.plan.Set[to.Name] != ""
+	for _, target := range j.target.Writable() {
+		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
 		if c == nil && set {
-			c = to // what the plan sets needs no column there
+			c = target // what the plan sets needs no column there
 		}
 		if c != nil {
-			src.pairs = append(src.pairs, pair{from: c, to: to, set: set,
-				native: kind == ws.target.Kind && c.Declared == to.Declared && !set})
+			src.pairs = append(src.pairs, pair{source: c, target: target, set: set,
+				native: kind == ws.target.Kind && c.Declared == target.Declared && !set})
 		}
 	}
-	for _, name := range from.Primary {
-		if at := src.at(name); at >= 0 {
-			src.key = append(src.key, at)
+	for _, name := range source.Primary {
+		if index := src.index(name); index >= 0 {
+			src.key = append(src.key, index)
 		} else {
 			src.key = nil // a part of the key does not identify rows
 			break
@@ -208,7 +277,7 @@ func (ws *workspace) newSource(j *tableJob, server int, from *sqldb.Table) *sour
 // references returns the foreign keys of the target and the references that the plan declares.
 func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 	var refs []sqldb.Reference
-	for _, ref := range j.to.References {
+	for _, ref := range j.target.References {
 		if ref = ws.led(ref); len(ref.Target) == len(ref.Columns) {
 			refs = append(refs, ref)
 		}
@@ -217,7 +286,7 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		if ws.policy(r.Table) == Skip && ws.target.Tables[r.Table] == nil {
 			continue
 		}
-		ref, parent := ws.led(r.of()), ws.target.Tables[r.Table]
+		ref, parent := ws.led(r.catalog()), ws.target.Tables[r.Table]
 		problem := ""
 		switch {
 		case parent == nil:
@@ -225,12 +294,12 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		case len(ref.Target) != len(ref.Columns):
 			problem = fmt.Sprintf("it has %d columns, and %s is referred to by %d",
 				len(ref.Columns), r.Table, len(ref.Target))
-		case slices.ContainsFunc(r.columns(), func(name string) bool { return j.to.Column(name) == nil }):
+		case slices.ContainsFunc(r.columns(), func(name string) bool { return j.target.Column(name) == nil }):
 			problem = "the target lacks a column of it"
 		case slices.ContainsFunc(ref.Target, func(name string) bool { return parent.Column(name) == nil }):
 			problem = "the table that it refers to lacks a column of it"
 		case ref.Bits != "" && slices.ContainsFunc(r.columns(), func(name string) bool {
-			c := j.to.Column(name)
+			c := j.target.Column(name)
 			return c == nil || c.Family != sqldb.FamilyInt
 		}) || ref.Bits != "" && parent.Column(ref.Target[0]).Family != sqldb.FamilyInt:
 			problem = "bits are those of columns of whole numbers, and of keys of that kind"
@@ -318,11 +387,8 @@ func (ws *workspace) failpoint(point string) {
 // eachSource calls fn for every source table, parents first.
 func (ws *workspace) eachSource(fn func(j *tableJob, src *sourceTable, s *server) error) error {
 	for _, j := range ws.order {
-		for _, src := range j.sources {
-			if src == nil {
-				continue
-			}
-			s := ws.servers[src.server]
+		for _, src := range j.present() {
+			s := src.owner()
 			if err := fn(j, src, s); err != nil {
 				return fmt.Errorf("%s: table %s: %w", s.Name, j.name, err)
 			}
@@ -372,4 +438,210 @@ func (ws *workspace) declared(table, column, parent string) bool {
 	return p != nil && (p.Set[column] != "" || slices.ContainsFunc(p.References, func(r Reference) bool {
 		return slices.Contains(r.columns(), column) && (r.When == "" || r.Table == parent)
 	}))
+}
+
+// resolved returns the plan with each column of its identities as a reference of its table, which is the one
+// form on which everything else works. It also returns the entries that name no column.
+func (p *Plan) resolved(target map[string]*sqldb.Table) (*Plan, []Problem) {
+	if len(p.Identities) == 0 {
+		return p, nil
+	}
+	all := *p
+	all.Identities, all.Tables = nil, map[string]*TablePlan{}
+	for name, t := range p.Tables {
+		own := *t
+		own.References = slices.Clone(t.References)
+		all.Tables[name] = &own
+	}
+	var faults []Problem
+	for _, many := range []bool{false, true} { // what is named comes before patterns
+		for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
+			id := p.Identities[name]
+			for _, text := range id.In {
+				e, err := parseHolder(text)
+				if err != nil || e.many() != many {
+					continue
+				}
+				if !all.refer(id, name, e, target) {
+					faults = append(faults, Problem{Code: CodePlan, Table: id.table(name), Column: id.Key,
+						Message: fmt.Sprintf("the entry %q under in: of the identity %s is about no column that no "+
+							"other reference names", text, name), Remedy: "correct it, or remove it"})
+				}
+			}
+		}
+	}
+	return &all, faults
+}
+
+// refer adds what an entry of an identity says to the references of tables, and reports whether that is
+// anything.
+func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sqldb.Table) (found bool) {
+	parent, key := target[id.table(name)], id.Key
+	r, err := e.reference()
+	if err != nil {
+		return false
+	}
+	if r.Table = id.table(name); parent != nil && len(parent.Primary) == 1 {
+		key = cmp.Or(key, parent.Primary[0])
+	}
+	if key != "" && (parent == nil || !slices.Equal(parent.Primary, []string{key})) {
+		r.Target = []string{key}
+	}
+	if !e.many() {
+		p.Tables[e.table].References = append(p.Tables[e.table].References, r)
+		return true
+	}
+	for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
+		t, own := target[table], p.Tables[table]
+		if t == nil || !own.Policy.copies() {
+			continue
+		}
+		for _, c := range t.Columns {
+			named := slices.ContainsFunc(own.References, func(r Reference) bool {
+				return slices.Contains(r.columns(), c.Name)
+			})
+			another := r.Path+r.List == "" && parent != nil && parent.Column(key) != nil &&
+				parent.Column(key).Family != c.Family
+			if !e.covers(table, c.Name) || table == r.Table && c.Name == key || named || another {
+				continue
+			}
+			one := r
+			if len(r.Columns) > 0 {
+				one.Columns = append([]string{c.Name}, r.Columns[1:]...)
+			} else {
+				one.Column = c.Name
+			}
+			own.References, found = append(own.References, one), true
+		}
+	}
+	return found
+}
+
+// isOurs reports whether a table is one that a merge has made. The table of a game may have the same name,
+// but not the same columns. Those that other versions made differ in some.
+func isOurs(t *sqldb.Table) bool {
+	lasting := func(names []string) []string {
+		return slices.DeleteFunc(names, func(name string) bool {
+			return name == "new_key" || name == "differs" || name == "position"
+		})
+	}
+	return slices.ContainsFunc(ownTables(), func(own ownTable) bool {
+		columns, _, _ := strings.Cut(own.columns, ", PRIMARY KEY (")
+		var names []string
+		for column := range strings.SplitSeq(columns, ", ") {
+			name, _, _ := strings.Cut(column, " ")
+			names = append(names, name)
+		}
+		return own.name == t.Name && sameNames(lasting(names), lasting(sqldb.ColumnNames(t.Columns)))
+	})
+}
+
+// circle are tables that refer to each other in a circle, or one that refers to itself, in the order in which
+// they are copied. If it is stuck, no order keeps references that cannot be NULL.
+type circle struct {
+	tables []*tableJob
+	stuck  bool
+}
+
+// sortTables orders parents before children. Tables that refer to each other in a circle follow each other;
+// their order depends only on the references that cannot be NULL. The result depends on names and references
+// alone, so every run has the same order.
+func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle) {
+	g := &graph{jobs: jobs, index: map[string]int{}, low: map[string]int{}, stacked: map[string]bool{}}
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
+		if _, seen := g.index[name]; !seen {
+			g.visit(name)
+		}
+	}
+	for _, group := range g.groups {
+		names, ok := sortCircle(jobs, group)
+		for _, name := range names {
+			order = append(order, jobs[name])
+		}
+		if last := order[len(order)-len(names):]; len(last[0].circular) > 0 {
+			circles = append(circles, circle{slices.Clone(last), !ok})
+		}
+	}
+	return order, circles
+}
+
+// graph finds the circles, which are the strongly connected components. Tarjan's algorithm returns them with
+// parents first.
+type graph struct {
+	jobs       map[string]*tableJob
+	index, low map[string]int
+	stacked    map[string]bool
+	stack      []string
+	groups     [][]string
+}
+
+func (g *graph) visit(name string) {
+	g.index[name] = len(g.index)
+	g.low[name] = g.index[name]
+	g.stack = append(g.stack, name)
+	g.stacked[name] = true
+	for _, ref := range g.jobs[name].refs {
+		parent := ref.Parent
+		if g.jobs[parent] == nil {
+			continue
+		}
+		if _, seen := g.index[parent]; !seen {
+			g.visit(parent)
+			g.low[name] = min(g.low[name], g.low[parent])
+		} else if g.stacked[parent] {
+			g.low[name] = min(g.low[name], g.index[parent])
+		}
+	}
+	if g.low[name] != g.index[name] {
+		return
+	}
+	var group []string
+	for {
+		last := g.stack[len(g.stack)-1]
+		g.stack = g.stack[:len(g.stack)-1]
+		g.stacked[last] = false
+		group = append(group, last)
+		if last == name {
+			break
+		}
+	}
+	slices.Sort(group)
+	g.groups = append(g.groups, group)
+}
+
+// sortCircle orders the tables of a circle and marks the references that must wait until all rows exist. It
+// reports whether such an order exists.
+func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
+	waits := map[string][]string{} // the parents that must be copied before a table
+	possible := true
+	for _, name := range group {
+		j := jobs[name]
+		for i := range j.refs {
+			ref := &j.refs[i]
+			if !slices.Contains(group, ref.Parent) {
+				continue
+			}
+			j.circular = append(j.circular, *ref)
+			switch {
+			case !ref.Enforced || j.nullable(*ref) != "":
+			case ref.Parent == name:
+				possible = false
+			default:
+				waits[name] = append(waits[name], ref.Parent)
+			}
+		}
+	}
+	var order []string
+	for len(order) < len(group) {
+		next := slices.IndexFunc(group, func(name string) bool {
+			return !slices.Contains(order, name) && !slices.ContainsFunc(waits[name], func(parent string) bool {
+				return !slices.Contains(order, parent)
+			})
+		})
+		if next < 0 {
+			return group, false
+		}
+		order = append(order, group[next])
+	}
+	return order, possible
 }

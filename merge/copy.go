@@ -1,0 +1,697 @@
+package merge
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// tableCopier copies one table of one server, in the fastest way that its rows can go.
+type tableCopier struct{ *copier }
+
+func (c *tableCopier) all(ctx context.Context) (way string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: table %s: %w", c.server().Name, c.src.job.name, err)
+		}
+	}()
+	late := c.ws.late(c.src.job)
+	for _, name := range late {
+		if index := c.src.index(name); index >= 0 {
+			c.late = append(c.late, index)
+		}
+	}
+	c.touched = c.applier.touches(c.src)
+	c.out = sqldb.NewWriter(c.ws.target, c.src.job.name, c.src.columns(), c.src.raw)
+	defer func() { err = errors.Join(err, c.out.Close()) }()
+	way, end, err := c.choose(ctx)
+	if err != nil {
+		return way, err
+	}
+	if way == wayRows {
+		err = c.byRows(ctx)
+	} else {
+		err = (&directCopier{copier: c.copier, way: way}).all(ctx)
+	}
+	if err := errors.Join(err, end()); err != nil {
+		return way, err
+	}
+	if e := c.entry; e.read != e.expected {
+		return way, fmt.Errorf("%w: it had %d rows to copy and now has %d", ErrSourceChanged, e.expected, e.read)
+	}
+	return way, nil
+}
+
+// choose returns the fastest way for the rows of this table, and a function that cleans up after it.
+func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) {
+	none := func() error { return nil }
+	j, source, target := c.src.job, c.server().db, c.ws.target
+	converted := slices.ContainsFunc(c.src.pairs,
+		func(p pair) bool { return p.source.Family != p.target.Family })
+	switch {
+	case c.ws.portable, source.Kind != target.Kind, !c.numbered(), converted,
+		// A subquery in a condition would read tables of the target.
+		c.elsewhere():
+		return wayRows, none, nil
+	}
+	if c.touched {
+		able, err := c.named(ctx)
+		if err == nil && !able {
+			able, err = c.shifted(ctx)
+		}
+		if err != nil || !able {
+			return wayRows, none, err
+		}
+	}
+	switch target.Kind {
+	case sqldb.SQLite:
+		if source.Catalog == "" {
+			return wayRows, none, nil
+		}
+		uri := "file:" + escapePath(source.Catalog) + "?mode=ro"
+		if _, err := target.Run(ctx, sqldb.NewStatement(sqldb.SQLite, "ATTACH DATABASE ").Bind(uri).
+			Add(" AS merge_source")); err != nil {
+			c.ws.log.WarnContext(ctx, "merge: the source cannot be attached", "server", source.Name, "error", err)
+			return wayRows, none, nil
+		}
+		return wayAttach, func() error {
+			return target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source")
+		}, nil
+	case sqldb.MySQL:
+		if same, err := target.SameInstance(ctx, source); err != nil || !same {
+			return wayRows, none, err
+		}
+		table := sqldb.MySQL.Quote(source.Catalog) + "." + sqldb.MySQL.Quote(j.name)
+		if err := target.Exec(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err != nil {
+			return wayRows, none,
+				nil //nolint:nilerr // without the right to read there, rows go through this program
+		}
+		return wayInsertSelect, none, nil
+	case sqldb.PostgreSQL:
+		if sqldb.CanCopy(source) && sqldb.CanCopy(target) {
+			return wayCopy, none, nil
+		}
+	}
+	return wayRows, none, nil
+}
+
+// numbered reports whether whole numbers say where a chunk ends.
+func (c *tableCopier) numbered() bool {
+	return len(c.src.order) > 0 && !slices.ContainsFunc(c.src.order, func(o sqldb.OrderTerm) bool {
+		return !o.Whole(c.server().db.Kind)
+	})
+}
+
+// named reports whether rows change by nothing but new names, and the target can look these up while it reads
+// the source itself. It finds a row by its key, which has to be a whole number.
+func (c *tableCopier) named(ctx context.Context) (bool, error) {
+	source, p := c.server().db, c.src.job.plan
+	if source.Kind == sqldb.PostgreSQL || !c.applier.onlyRenames(c.src) || c.applier.moved(c.src) ||
+		len(p.Set)+len(p.Rename.Derived) > 0 || !c.src.job.counted() || len(c.src.key) != 1 {
+		return false, nil
+	}
+	key := c.src.pairs[c.src.key[0]].source
+	if key.Family != sqldb.FamilyInt {
+		return false, nil
+	}
+	able, err := c.whole(ctx, key.Name)
+	c.names = able
+	return able, err
+}
+
+// whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of
+// numbers.
+func (c *tableCopier) whole(ctx context.Context, column string) (bool, error) {
+	source := c.server().db
+	if source.Kind != sqldb.SQLite {
+		return true, nil
+	}
+	n, err := source.Number(ctx, sqldb.NewStatement(sqldb.SQLite, "SELECT COUNT(*) FROM (SELECT 1 FROM ",
+		sqldb.SQLite.Quote(c.src.table.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column),
+		") NOT IN ('integer', 'null') LIMIT 1)"))
+	return n == 0, err
+}
+
+// shifted reports whether rows change by nothing but what is added to keys, so that the databases can add it.
+func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
+	a, number := c.applier, c.server().Number
+	if a.decides(c.src) || a.drops[tableServer{c.src.job.name,
+		number}] > 0 || c.src.job.plan.Orphans == "null" || len(c.src.job.plan.Set)+len(c.late) > 0 {
+		return false, nil
+	}
+	var shifts []shift
+	for _, l := range c.src.links {
+		share := tableServer{l.parent, number}
+		s := shift{index: l.index, when: l.link.when, offset: a.offsets.added[share], least: 1}
+		if s.offset == 0 {
+			continue
+		}
+		if a.offsets.zeros[share] {
+			s.least = 0
+		}
+		other := slices.ContainsFunc(shifts, func(other shift) bool { return other.index == s.index })
+		column := c.src.pairs[l.index].source
+		if other || l.inside() || column.Family != sqldb.FamilyInt ||
+			strings.Contains(strings.ToLower(s.when), "select") {
+			return false, nil
+		}
+		if whole, err := c.whole(ctx, column.Name); err != nil || !whole {
+			return false, err
+		}
+		shifts = append(shifts, s)
+	}
+	c.shifts = shifts
+	return true, nil
+}
+
+// elsewhere reports whether a condition in the plan may contain a subquery.
+func (c *tableCopier) elsewhere() bool {
+	return slices.ContainsFunc(c.ws.order, func(j *tableJob) bool {
+		return strings.Contains(strings.ToLower(j.plan.Where), "select")
+	})
+}
+
+// escapePath escapes a path for a URI of SQLite.
+func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
+
+// copier copies one table of one server, in chunks. A chunk and its journal entry are one transaction. After
+// a crash of the server, a run goes on where its journal ends. So only the end of a table waits for the disk:
+// what follows may tell others that the table is there.
+type copier struct {
+	ws       *workspace
+	journal  *journal
+	applier  *applier
+	src      *sourceTable
+	entry    *entry
+	progress *progress
+	out      *sqldb.Writer
+	late     []int   // positions of the columns that a second pass fills
+	touched  bool    // rows may change on their way
+	names    bool    // the target looks new names up by itself
+	shifts   []shift // what the databases add to keys by themselves
+	batch    [][]any // the result of values, reused
+}
+
+// The ways in which rows can be copied.
+const (
+	wayRows         = "rows"          // through this program
+	wayAttach       = "attach"        // SQLite reads the other file itself
+	wayInsertSelect = "insert-select" // MySQL reads the other schema itself
+	wayCopy         = "copy"          // PostgreSQL's COPY, from one server to the other
+)
+
+// shift is what is added to the keys of one table in a column.
+type shift struct {
+	index  int    // the position of the column
+	when   string // a condition in SQL; "" for all rows
+	offset int64
+	least  int64 // the least key that moves
+}
+
+// sql returns SQL for what becomes of the value of an expression.
+func (s shift) sql(expression string, below int64) string {
+	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
+	if s.when != "" {
+		condition = "(" + s.when + ") AND " + condition
+	}
+	return fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, expression, s.offset)
+}
+
+// selected returns what another database of the same kind selects for the pairs of the source table.
+func (c *copier) selected(s selection, empty ...string) []string {
+	list := s.expressions(c.src, true, empty...)
+	for _, shift := range c.shifts {
+		list[shift.index] = shift.sql(list[shift.index], c.ws.minGenerated)
+	}
+	return list
+}
+
+func (c *copier) server() *server { return c.src.owner() }
+
+// byRows copies the rest of a table through this program, which always works. It reads the next chunk while
+// it writes one.
+func (c *copier) byRows(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	chunks := make(chan chunk)
+	var failed error // valid when there are no more chunks
+	input := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
+	go func() {
+		defer close(chunks)
+		failed = input.all(ctx, func(next chunk) error {
+			select {
+			case chunks <- next:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	var err error
+	for next := range chunks {
+		if err == nil {
+			if err = c.writeChunk(ctx, next); err != nil {
+				cancel()
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// writeChunk writes rows and the journal in one transaction.
+func (c *copier) writeChunk(ctx context.Context, read chunk) error {
+	rows := read.rows
+	if c.touched {
+		var err error
+		if rows, err = c.applier.apply(ctx, c.src, rows); err != nil {
+			return err
+		}
+	}
+	next := *c.entry
+	next.read, next.written, next.done = next.read+read.read, next.written+int64(len(rows)), read.ended
+	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
+		if err := c.out.Write(ctx, c.values(rows)); err != nil {
+			return false, err
+		}
+		c.ws.failpoint("written")
+		return next.done, c.journal.recorded(ctx, &next)
+	})
+	if err != nil && ctx.Err() == nil {
+		if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	c.written(next)
+	return nil
+}
+
+// written goes on behind a chunk that the target has.
+func (c *copier) written(next entry) {
+	read := int(next.read - c.entry.read)
+	*c.entry = next
+	c.ws.failpoint("committed")
+	c.progress.add(c.src.job.name, c.server().Name, read)
+}
+
+// values returns what is written now. Columns that a second pass fills are NULL.
+func (c *copier) values(rows []row) [][]any {
+	c.batch = c.batch[:0]
+	for _, r := range rows {
+		for _, index := range c.late {
+			r.values[index] = nil
+		}
+		c.batch = append(c.batch, r.values)
+	}
+	if c.ws.distort != nil {
+		return c.ws.distort(c.src.job.name, c.src.names(), c.batch)
+	}
+	return c.batch
+}
+
+// oneByOne writes a chunk row by row after the target has refused it, and so finds the row that is wrong. If
+// the plan says so, such rows go to the quarantine.
+func (c *copier) oneByOne(ctx context.Context, rows []row, next entry, cause error) (entry, error) {
+	quarantine := c.src.job.plan.BadRows == "quarantine"
+	t := c.ws.target
+	one := sqldb.NewWriter(t, c.src.job.name, c.src.columns(), c.src.raw)
+	refused := errors.New("refused")
+	err := t.Transaction(ctx, func() error {
+		for _, r := range rows {
+			if err := t.Exec(ctx, "SAVEPOINT merge_row"); err != nil {
+				return err
+			}
+			err := one.Write(ctx, c.values([]row{r}))
+			if err == nil {
+				if err := t.Exec(ctx, "RELEASE SAVEPOINT merge_row"); err != nil {
+					return err
+				}
+				continue
+			}
+			if !quarantine {
+				return fmt.Errorf("%w: row %s: %w", ErrRow, sqldb.KeyText(r.key), err)
+			}
+			if err := t.Exec(ctx, "ROLLBACK TO SAVEPOINT merge_row"); err != nil {
+				return err
+			}
+			if err := c.quarantine(ctx, r, err); err != nil {
+				return err
+			}
+			next.written--
+		}
+		if !quarantine {
+			return refused // the target took every single row, so the cause is another one
+		}
+		return c.journal.record(ctx, &next)
+	})
+	if errors.Is(err, refused) {
+		return next, cause
+	}
+	return next, err
+}
+
+// quarantine stores a row and the reason why it was refused.
+func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
+	contents := map[string]string{}
+	for i, name := range c.src.names() {
+		if r.values[i] != nil {
+			contents[name] = sqldb.Text(r.values[i])
+		}
+	}
+	text, err := json.Marshal(contents)
+	if err != nil {
+		return err
+	}
+	k := c.ws.target.Kind
+	q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableQuarantine),
+		" (tbl, server, row_key, reason, contents) VALUES (").
+		BindAll(c.src.job.name, c.server().Number, sqldb.RowKey(r.key), reasonOf(reason), string(text)).Add(")")
+	_, err = c.ws.target.Run(ctx, q)
+	return err
+}
+
+// reasonOf returns the text of an error, cut to what the table can hold.
+func reasonOf(err error) string {
+	text := []rune(strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "?"))
+	return string(text[:min(len(text), 2000)])
+}
+
+// directCopier copies chunk by chunk from database to database. The program only asks where a chunk ends.
+type directCopier struct {
+	*copier
+	way   string
+	after []string // the position of the last row that was copied
+}
+
+func (c *directCopier) all(ctx context.Context) (err error) {
+	if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
+		return err
+	}
+	for !c.entry.done {
+		end := c.after
+		next := *c.entry
+		err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
+			copyRows := c.insertSelect
+			if c.way == wayCopy {
+				copyRows = c.pipe
+			}
+			n, err := copyRows(ctx)
+			if err != nil {
+				return false, err
+			}
+			c.ws.failpoint("written")
+			next.read, next.written = next.read+n, next.written+n
+			next.done = n < int64(c.ws.chunkRows)
+			if end, err = c.position(ctx, c.after, n); err != nil {
+				return false, err
+			}
+			return next.done, c.journal.recorded(ctx, &next)
+		})
+		switch {
+		case err == nil:
+			c.written(next)
+			c.after = end
+		case ctx.Err() != nil:
+			return err
+		default:
+			// The target refused something. Row by row it turns out which row that was.
+			if err := c.again(ctx, err); err != nil {
+				return err
+			}
+			if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// again copies the next chunk through this program.
+func (c *directCopier) again(ctx context.Context, cause error) error {
+	next, err := (&reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}).page(ctx)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	return c.writeChunk(ctx, next)
+}
+
+// position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
+// they stand in statements.
+func (c *directCopier) position(ctx context.Context, after []string, rows int64) ([]string, error) {
+	if rows == 0 {
+		return after, nil
+	}
+	source := c.server().db
+	list := make([]string, len(c.src.order))
+	for i, term := range c.src.order {
+		list[i] = term.Read(source.Kind)
+	}
+	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
+	c.rest(q, newSelection(c.ws, c.src.server), after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))
+	found, err := source.Strings(ctx, q)
+	if err == nil && len(found) == 0 {
+		err = ErrSourceChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// rest appends the rest of a statement that selects rows behind a position. The first term alone bounds the
+// range, so that every database can use the index.
+func (c *directCopier) rest(q *sqldb.Statement, s selection, after []string, limit string) {
+	s.rows(q, c.src)
+	if after != nil {
+		var either, same []string
+		for i, term := range c.src.order {
+			either = append(either, strings.Join(append(slices.Clone(same), term.By()+" > "+after[i]), " AND "))
+			same = append(same, term.By()+" = "+after[i])
+		}
+		q.Add(" AND ", c.src.order[0].By(), " >= ", after[0], " AND ((", strings.Join(either, ") OR ("), "))")
+	}
+	s.order(q, c.src)
+	q.Add(" LIMIT ", limit)
+}
+
+// insertSelect lets the target read the source.
+func (c *directCopier) insertSelect(ctx context.Context) (int64, error) {
+	k := c.ws.target.Kind
+	s := newSelection(c.ws, c.src.server)
+	s.prefix = "merge_source."
+	if c.way == wayInsertSelect {
+		s.prefix = k.Quote(c.server().db.Catalog) + "."
+	}
+	into := k.Quote(c.src.job.name)
+	if k == sqldb.SQLite {
+		into = "main." + into
+	}
+	q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
+	for i, expression := range c.selected(s) {
+		if i > 0 {
+			q.Add(", ")
+		}
+		if c.names && i == c.src.renamed() {
+			c.newName(q, expression)
+		} else {
+			q.Add(expression)
+		}
+	}
+	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
+	return c.ws.target.Run(ctx, q)
+}
+
+// newName appends the new name of a row or, without one, what it has.
+func (c *directCopier) newName(q *sqldb.Statement, old string) {
+	k := c.ws.target.Kind
+	key := "CAST(s." + k.Quote(c.src.pairs[c.src.key[0]].source.Name) + " + 0 AS CHAR)"
+	if k == sqldb.SQLite {
+		key = strings.Replace(key, "CHAR)", "TEXT)", 1)
+	}
+	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.applier.name(tableRenames), " AS merge_r ",
+		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.server().Number).
+		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
+}
+
+// pipe connects COPY TO of the source with COPY FROM of the target.
+func (c *directCopier) pipe(ctx context.Context) (int64, error) {
+	k := c.ws.target.Kind
+	s := newSelection(c.ws, c.src.server)
+	empty := make([]string, 0, len(c.late))
+	for _, index := range c.late {
+		empty = append(empty, c.src.pairs[index].target.Name)
+	}
+	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "))
+	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
+	q.Add(") TO STDOUT")
+
+	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So
+	// there is room on both sides, and the source goes on while the target works.
+	const size = 256 << 10
+	input, out := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		patient := &patientWriter{out: out}
+		buffered := bufio.NewWriterSize(patient, size)
+		_, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
+		if err == nil {
+			err = errors.Join(buffered.Flush(), patient.err)
+		}
+		// COPY FROM ends its command when its input ends, and fails when that fails.
+		out.CloseWithError(err)
+		sent <- err
+	}()
+	n, err := sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(input, size),
+		"COPY "+k.Quote(c.src.job.name)+" ("+k.QuoteAll(c.src.names())+") FROM STDIN")
+	input.CloseWithError(io.ErrClosedPipe)
+	// An error of the target may have its cause in the source.
+	if cause := <-sent; cause != nil && !errors.Is(cause, io.ErrClosedPipe) {
+		return 0, cause
+	}
+	return n, err
+}
+
+// patientWriter accepts data even when nobody reads it any more. If it returned an error, the driver would
+// close its connection, which is still needed to find the row that was refused.
+type patientWriter struct {
+	out io.Writer
+	err error
+}
+
+func (w *patientWriter) Write(p []byte) (int, error) {
+	if w.err == nil {
+		_, w.err = w.out.Write(p)
+	}
+	return len(p), nil
+}
+
+// filler is the second pass over tables whose references form a circle: it sets the references that were
+// written as NULL, now that all rows exist.
+type filler struct {
+	ws      *workspace
+	journal *journal
+	applier *applier
+	entries map[tableServer]*entry
+}
+
+func (f *filler) all(ctx context.Context) error {
+	p := f.ws.newProgress("fill", 0)
+	for _, j := range f.ws.order {
+		late := f.ws.late(j)
+		if len(late) == 0 {
+			continue
+		}
+		for _, src := range j.present() {
+			e := f.entries[tableServer{j.name, src.owner().Number}]
+			if e == nil || e.done {
+				continue
+			}
+			if err := f.fill(ctx, src, late, e, p); err != nil {
+				return fmt.Errorf("%s: table %s: references: %w", src.owner().Name, j.name, err)
+			}
+		}
+	}
+	p.end()
+	return f.journal.setState(ctx, stateFilled)
+}
+
+func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *entry, p *progress) error {
+	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return !src.has(name) })
+	names := append(slices.Clone(src.job.target.Primary), late...)
+	for _, ref := range src.job.refs {
+		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
+	}
+	part := src.part(names)
+	var conditions []string
+	kind := src.owner().db.Kind
+	for _, name := range late {
+		conditions = append(conditions, "s."+kind.Quote(name)+" IS NOT NULL")
+	}
+	if len(late) == 0 {
+		conditions = []string{"1 = 0"}
+	}
+	input := &reader{ws: f.ws, src: part, size: f.ws.chunkRows, skip: e.read,
+		where: "(" + strings.Join(conditions, " OR ") + ")"}
+	return input.all(ctx, func(read chunk) error {
+		rows, err := f.applier.apply(ctx, part, read.rows)
+		if err != nil {
+			return err
+		}
+		next := *e
+		next.read, next.written, next.done = e.read+read.read, e.written+int64(len(rows)), read.ended
+		err = f.ws.target.Transaction(ctx, func() error {
+			if err := f.update(ctx, part, late, rows); err != nil {
+				return err
+			}
+			f.ws.failpoint("written")
+			return f.journal.recorded(ctx, &next)
+		})
+		if err != nil {
+			return err
+		}
+		*e = next
+		f.ws.failpoint("committed")
+		p.add(src.job.name, src.owner().Name, int(read.read))
+		return nil
+	})
+}
+
+// update sets columns of the rows that the primary keys name. Only PostgreSQL needs it, so it is
+// PostgreSQL's SQL.
+func (f *filler) update(ctx context.Context, src *sourceTable, late []string, rows []row) error {
+	t := f.ws.target
+	primary := src.job.target.Primary
+	names := append(slices.Clone(primary), late...)
+	positions := src.positions(names)
+	var set, join []string
+	for i, name := range names {
+		v := "v.c" + fmt.Sprint(i)
+		if i < len(primary) {
+			join = append(join, "t."+t.Kind.Quote(name)+" = "+v)
+		} else {
+			set = append(set, t.Kind.Quote(name)+" = "+v)
+		}
+	}
+	aliases := make([]string, len(names))
+	for i := range aliases {
+		aliases[i] = "c" + fmt.Sprint(i)
+	}
+	for batch := range slices.Chunk(rows, 1000) {
+		q := sqldb.NewStatement(t.Kind, "UPDATE ", t.Kind.Quote(src.job.name), " AS t SET ", strings.Join(set,
+			", "),
+			" FROM (VALUES ")
+		for i, row := range batch {
+			if i > 0 {
+				q.Add(", ")
+			}
+			q.Add("(")
+			for j, index := range positions {
+				if j > 0 {
+					q.Add(", ")
+				}
+				q.Add("CAST(").Bind(sqldb.Adapt(t.Kind, row.values[index], src.pairs[index].target, false)).
+					Add(" AS ", src.pairs[index].target.Declared, ")")
+			}
+			q.Add(")")
+		}
+		q.Add(") AS v (", strings.Join(aliases, ", "), ") WHERE ", strings.Join(join, " AND "))
+		if _, err := t.Run(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
