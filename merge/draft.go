@@ -55,8 +55,13 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 		}
 	}
 	d.declare(&drafted)
-	if err := (&nameFinder{d}).repeated(ctx, &drafted); err != nil {
-		return nil, nil, fmt.Errorf("copies of names cannot be looked for: %w", err)
+	err = (&nameFinder{d}).repeated(ctx, &drafted, func(table string, o OpenColumn) {
+		if d.known[table] == nil {
+			drafted.Tables[table].Undecided = append(drafted.Tables[table].Undecided, o)
+		}
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	for name, p := range drafted.Tables {
 		if d.known[name] != nil {
@@ -311,7 +316,14 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		if open[0].Name == sqldb.PrimaryName {
 			p.Note = "rows of different servers may be equal in the primary key"
 		}
-		return d.candidates(t, open[0], counted), nil
+		found, err := (&nameFinder{d}).find(ctx, t)
+		candidates := d.candidates(t, open[0], counted)
+		if len(found) > 0 {
+			candidates = slices.Insert(candidates, 0, "rename, with column: "+found[0].column.Name+
+				" and renumber: apart, if each server has counted its own rows: names there are unique on each "+
+				"server, though no index says so")
+		}
+		return candidates, err
 	default:
 		names := &nameFinder{d}
 		found, err := names.find(ctx, t)
@@ -412,6 +424,9 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 	c := identityOf(t)
 	if c == nil {
 		return false, nil
+	}
+	if known := d.known[t.Name]; known != nil && known.Renumber != "" {
+		return true, nil // somebody who knows the game has said so
 	}
 	refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
 	if c.Family != sqldb.FamilyInt || !c.HasDefault || slices.ContainsFunc(d.references(t), refers) {

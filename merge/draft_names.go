@@ -232,32 +232,31 @@ func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []st
 // asNames is how a column may refer that repeats names which may change.
 const asNames = "names"
 
-// repeated leaves open what becomes of texts that are names of rows which may be renamed.
-func (f *nameFinder) repeated(ctx context.Context, p *Plan) error {
+// repeated finds texts that are names of rows which may be renamed, of which the plan says nothing.
+func (f *nameFinder) repeated(ctx context.Context, p *Plan, found func(table string, o OpenColumn)) error {
 	for _, parent := range slices.Sorted(maps.Keys(p.Tables)) {
 		r := p.Tables[parent].Rename
 		if r == nil {
 			continue
 		}
 		for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
-			t := f.d.ws.target.Tables[table]
-			if t == nil || f.d.known[table] != nil || !p.Tables[table].Policy.copies() {
+			t, of := f.d.ws.target.Tables[table], p.Tables[table]
+			if t == nil || !of.Policy.copies() && of.Policy != NotDecided {
 				continue
 			}
 			for _, c := range t.Writable() {
 				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
-				own := p.Tables[table].Rename
-				if c.Family != sqldb.FamilyText || own != nil && own.Column == c.Name ||
+				if c.Family != sqldb.FamilyText || of.Rename != nil && of.Rename.Column == c.Name ||
 					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
 				evidence, err := f.repeats(ctx, table, c.Name, parent, r.Column)
 				if err != nil {
-					return err
+					return fmt.Errorf("copies of names cannot be looked for: %w", err)
 				}
 				if evidence != "" {
-					p.Tables[table].Undecided = append(p.Tables[table].Undecided, OpenColumn{Column: c.Name,
-						Candidate: parent + "." + r.Column, As: asNames, With: f.beside(t, parent), Evidence: evidence})
+					found(table, OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column, As: asNames,
+						With: f.beside(t, parent), Evidence: evidence})
 				}
 			}
 		}
