@@ -58,8 +58,10 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	c.schema.hidden()
 	c.schema.columns()
 	c.schema.circles()
-	if err := c.schema.closed(ctx); err != nil {
-		return nil, fmt.Errorf("check: %w", err)
+	for _, look := range []func(context.Context) error{c.schema.closed, c.schema.repeated} {
+		if err := look(ctx); err != nil {
+			return nil, fmt.Errorf("check: %w", err)
+		}
 	}
 	problems, warnings := leaseProblems(c.ws)
 	c.report.Problems = append(c.report.Problems, problems...)

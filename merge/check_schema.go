@@ -601,6 +601,25 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 	return nil
 }
 
+// repeated warns of texts that repeat names which may change: they would keep the old ones.
+func (c *schemaCheck) repeated(ctx context.Context) error {
+	if c.running {
+		return nil // check has said it
+	}
+	f := &nameFinder{newDrafter(c.ws)}
+	return f.repeated(ctx, c.ws.plan, func(table string, o OpenColumn) {
+		open := func(other OpenColumn) bool { return other.Column == o.Column }
+		if slices.ContainsFunc(c.ws.plan.Tables[table].Undecided, open) {
+			return // it is reported there
+		}
+		parent := o.Candidate[:strings.LastIndex(o.Candidate, ".")]
+		c.report.warn(Problem{Code: CodeUndeclared, Table: table, Column: o.Column,
+			Message: fmt.Sprintf("its texts may be names of %s, which can change, and the plan does not say so (%s)",
+				parent, o.Evidence),
+			Remedy: declareIt(inPlan(table, o, LockedKey{Table: parent}), table+"."+o.Column)})
+	})
+}
+
 // answered reports whether the plan says what a column is.
 func (c *schemaCheck) answered(j *tableJob, column, parent string) bool {
 	return c.ws.declared(j.name, column, parent) || slices.Contains(c.ws.plan.Plain, j.name+"."+column) ||

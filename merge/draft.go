@@ -57,8 +57,13 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 		}
 	}
 	d.declare(&drafted)
-	if err := (&nameFinder{d}).repeated(ctx, &drafted); err != nil {
-		return nil, nil, fmt.Errorf("copies of names cannot be looked for: %w", err)
+	err = (&nameFinder{d}).repeated(ctx, &drafted, func(table string, o OpenColumn) {
+		if d.known[table] == nil {
+			drafted.Tables[table].Undecided = append(drafted.Tables[table].Undecided, o)
+		}
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	for name, p := range drafted.Tables {
 		if d.known[name] != nil {
@@ -311,7 +316,14 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		if open[0].Name == sqldb.PrimaryName {
 			p.Note = "rows of different servers may be equal in the primary key"
 		}
-		return d.candidates(t, open[0], counted), nil
+		found, err := (&nameFinder{d}).find(ctx, t)
+		candidates := d.candidates(t, open[0], counted)
+		if len(found) > 0 {
+			candidates = slices.Insert(candidates, 0, "rename, with column: "+found[0].column.Name+
+				" and renumber: apart, if each server has counted its own rows: names there are unique on each "+
+				"server, though no index says so")
+		}
+		return candidates, err
 	default:
 		names := &nameFinder{d}
 		found, err := names.find(ctx, t)
@@ -412,6 +424,9 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 	c := identityOf(t)
 	if c == nil {
 		return false, nil
+	}
+	if known := d.known[t.Name]; known != nil && known.Renumber != "" {
+		return true, nil // somebody who knows the game has said so
 	}
 	refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
 	if c.Family != sqldb.FamilyInt || !c.HasDefault || slices.ContainsFunc(d.references(t), refers) {
@@ -779,32 +794,31 @@ func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []st
 	return notes
 }
 
-// repeated leaves open what becomes of texts that are names of rows which may be renamed.
-func (f *nameFinder) repeated(ctx context.Context, p *Plan) error {
+// repeated finds texts that are names of rows which may be renamed, of which the plan says nothing.
+func (f *nameFinder) repeated(ctx context.Context, p *Plan, found func(table string, o OpenColumn)) error {
 	for _, parent := range slices.Sorted(maps.Keys(p.Tables)) {
 		r := p.Tables[parent].Rename
 		if r == nil {
 			continue
 		}
 		for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
-			t := f.d.ws.target.Tables[table]
-			if t == nil || f.d.known[table] != nil || !p.Tables[table].Policy.copies() {
+			t, planned := f.d.ws.target.Tables[table], p.Tables[table]
+			if t == nil || !planned.Policy.copies() && planned.Policy != NotDecided {
 				continue
 			}
 			for _, c := range t.Writable() {
 				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
-				own := p.Tables[table].Rename
-				if c.Family != sqldb.FamilyText || own != nil && own.Column == c.Name ||
+				if c.Family != sqldb.FamilyText || planned.Rename != nil && planned.Rename.Column == c.Name ||
 					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
 				evidence, err := f.repeats(ctx, table, c.Name, parent, r.Column)
 				if err != nil {
-					return err
+					return fmt.Errorf("copies of names cannot be looked for: %w", err)
 				}
 				if evidence != "" {
-					p.Tables[table].Undecided = append(p.Tables[table].Undecided, OpenColumn{Column: c.Name,
-						Candidate: parent + "." + r.Column, As: asNames, With: f.beside(t, parent), Evidence: evidence})
+					found(table, OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column, As: asNames,
+						With: f.beside(t, parent), Evidence: evidence})
 				}
 			}
 		}

@@ -33,7 +33,7 @@ func realm(server int) []string {
 		"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER, gold INTEGER, made INTEGER, party INTEGER)",
 		"CREATE TABLE hero_sheets (id INTEGER NOT NULL PRIMARY KEY, strength INTEGER)",
 		"CREATE TABLE swords (id INTEGER NOT NULL PRIMARY KEY, holder INTEGER, maker INTEGER, sort INTEGER, twin_sword INTEGER)",
-		"CREATE TABLE letters (id INTEGER NOT NULL PRIMARY KEY, kind VARCHAR(9), channel INTEGER, sender INTEGER, reader INTEGER)",
+		"CREATE TABLE letters (id INTEGER NOT NULL PRIMARY KEY, kind VARCHAR(255), channel INTEGER, sender INTEGER, reader INTEGER)",
 		"CREATE TABLE seats (hall INTEGER NOT NULL, place INTEGER NOT NULL, ticket INTEGER NOT NULL UNIQUE, PRIMARY KEY (hall, place))",
 		"CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY, ticket INTEGER, swords_left INTEGER, wide BIGINT, lost_hero INTEGER, guide INTEGER)",
 		"CREATE TABLE empties (id INTEGER NOT NULL PRIMARY KEY, hero_id INTEGER)",

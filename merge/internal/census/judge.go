@@ -234,8 +234,12 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([
 	return best, nil
 }
 
-// maxKinds is how many different values a column may have that tells which rows refer.
-const maxKinds = 8
+// maxKinds is how many different values a column may have that tells which rows refer, and maxKind how long
+// these may be.
+const (
+	maxKinds = 8
+	maxKind  = 255
+)
 
 // selectorsOf returns the columns of a table that may tell which rows refer.
 func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error) {
@@ -251,7 +255,9 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 		}
 		for _, other := range t.Columns {
 			at := Column{table, other.Name}
-			text := other.Family == sqldb.FamilyText && other.MaxChars > 0 && other.MaxChars <= 32
+			// Frameworks give names of types 255 characters, and PostgreSQL any number.
+			text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind &&
+				(other.MaxChars > 0 || d.Kind != sqldb.MySQL)
 			many := i < len(c.spans[at]) && !c.spans[at][i].atMost && c.spans[at][i].distinct > maxKinds
 			if !text && other.Family != sqldb.FamilyInt || many {
 				continue
@@ -282,6 +288,9 @@ func kindsOf(ctx context.Context, d *sqldb.DB, col Column) (map[string]bool, err
 		" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(maxKinds+2)))
 	kinds, filled := map[string]bool{}, 0
 	for _, row := range rows {
+		if len(row[0]) > maxKind {
+			return nil, err // it is no name of a kind
+		}
 		kinds[row[0]] = true
 		if row[1] == "0" {
 			filled++
