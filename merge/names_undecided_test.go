@@ -15,8 +15,8 @@ func TestNamesOfTablesThatAPersonDecidesAboutAreFound(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
 		schema := []string{
-			"CREATE TABLE chars (charid INTEGER NOT NULL, charname VARCHAR(15) NOT NULL, PRIMARY KEY (charid))",
-			"CREATE TABLE mails (charid INTEGER NOT NULL, slot INTEGER NOT NULL, receiver VARCHAR(15) NOT NULL, " +
+			"CREATE TABLE chars (charid BIGINT NOT NULL, charname VARCHAR(15) NOT NULL, PRIMARY KEY (charid))",
+			"CREATE TABLE mails (charid BIGINT NOT NULL, slot INTEGER NOT NULL, receiver VARCHAR(15) NOT NULL, " +
 				"PRIMARY KEY (charid, slot))",
 		}
 		server := func(first string) (all []string) {
