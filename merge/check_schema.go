@@ -614,8 +614,8 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 		}
 		parent := o.Candidate[:strings.LastIndex(o.Candidate, ".")]
 		c.report.warn(Problem{Code: CodeUndeclared, Table: table, Column: o.Column,
-			Message: fmt.Sprintf("its texts may be names of %s, which can change, and the plan does not say so (%s)",
-				parent, o.Evidence),
+			Message: fmt.Sprintf("its texts may be names of %s, which can change, and the plan does not say so "+
+				"(%s)", parent, o.Evidence),
 			Remedy: declareIt(inPlan(table, o, LockedKey{Table: parent}), table+"."+o.Column)})
 	})
 }

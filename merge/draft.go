@@ -654,9 +654,11 @@ func (f *nameFinder) candidates(t *sqldb.Table) []*sqldb.Column {
 	})
 }
 
-// count counts the names in some columns on one server, by one statement. It leaves out those of which two are
-// known to be equal.
-func (f *nameFinder) count(ctx context.Context, t *sqldb.Table, server int, limit string, all []foundName) error {
+// count counts the names in some columns on one server, by one statement. It leaves out those of which two
+// are known to be equal.
+func (f *nameFinder) count(
+	ctx context.Context, t *sqldb.Table, server int, limit string, all []foundName,
+) error {
 	db := f.d.ws.servers[server].db
 	source := db.Tables[t.Name]
 	if source == nil {

@@ -160,7 +160,8 @@ func (s *side) checkRight(ctx context.Context) error {
 			"copied", errs.ErrSharding)
 	}
 	nowhere := d.Quoted(beside(s.tables[0].Name, s.begin+"_nowhere"))
-	err = run(ctx, d.pool, "CREATE TRIGGER "+nowhere+" AFTER INSERT ON "+nowhere+" FOR EACH ROW SET @snowflake = 1")
+	err = run(ctx, d.pool, "CREATE TRIGGER "+nowhere+" AFTER INSERT ON "+nowhere+
+		" FOR EACH ROW SET @snowflake = 1")
 	switch dialect.State(err) {
 	case "1419":
 		return fmt.Errorf("%w: the login may not make triggers while the server writes its binary log: run the "+

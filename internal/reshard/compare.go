@@ -149,8 +149,9 @@ func (mv *move) sameSQL(this, that string) string {
 }
 
 // nextChunk returns the condition for the next rows of a move after a key, and the key with which they end.
-// The end is looked up among all rows of the old table, of which those of the move are an even share. By their
-// class PostgreSQL would read the whole table for each chunk: it takes so few rows to be of one that it sorts them.
+// The end is looked up among all rows of the old table, of which those of the move are an even share. By
+// their class PostgreSQL would read the whole table for each chunk, because it expects so few rows to be of
+// one that it sorts them.
 func (mv *move) nextChunk(
 	ctx context.Context, q gorm.ConnPool, last int64,
 ) (where string, end int64, err error) {
