@@ -854,11 +854,11 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 		k, sel := s.db.Kind, newSelection(f.d.ws, i)
 		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", k.Quote(column), " FROM ",
 			sel.table(table), " WHERE ", k.Quote(column), " <> '' LIMIT ", strconv.Itoa(sampled)))
-		if err != nil || len(rows) == 0 {
-			if err != nil {
-				return "", err
-			}
+		if err == nil && len(rows) == 0 {
 			continue
+		}
+		if err != nil || len(rows) < least {
+			return "", err
 		}
 		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", k.Quote(named), ") FROM ", sel.table(parent),
 			" WHERE ", k.Quote(named), " IN (")
@@ -866,7 +866,7 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
 		}
 		hits, err := s.db.Number(ctx, q.Add(")"))
-		if err != nil || len(rows) < least || hits*10 < int64(len(rows))*9 {
+		if err != nil || hits*10 < int64(len(rows))*9 {
 			return "", err
 		}
 		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(rows)))
