@@ -197,6 +197,46 @@ func TestAFewKeysInTextsAreAskedAboutIfTheyCannotBeChance(t *testing.T) {
 	})
 }
 
+// Frameworks write the names of their classes beside the keys, and young servers have few and dense keys, which
+// prove nothing by themselves.
+func TestAKindThatNamesATableSelectsItsKeys(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{
+				"CREATE TABLE issues (id INTEGER NOT NULL PRIMARY KEY, title VARCHAR(20))",
+				"CREATE TABLE wiki_pages (id INTEGER NOT NULL PRIMARY KEY, title VARCHAR(20))",
+				"CREATE TABLE projects (id INTEGER NOT NULL PRIMARY KEY, title VARCHAR(20))",
+				"CREATE TABLE attachments (id INTEGER NOT NULL PRIMARY KEY, container_type VARCHAR(255), container_id INTEGER, " +
+					"owner_id INTEGER, owner_kind VARCHAR(20))",
+			}
+			tables := []string{"issues", "wiki_pages", "projects"}
+			for n, size := range []int{90 + seed, 12 + seed, 4} {
+				for id := 1; id <= size; id++ {
+					statements = append(statements, fmt.Sprintf("INSERT INTO %s VALUES (%d, 't%d')", tables[n], id, id))
+				}
+			}
+			for n := range 200 {
+				kind := []string{"Issue", "WikiPage", "Project", "Message"}[n%4]
+				statements = append(statements, fmt.Sprintf("INSERT INTO attachments VALUES (%d, '%s', %d, %d, '%s')",
+					400+7*n+seed, kind, 1+pick(n+seed, []int{90, 12, 4, 5000}[n%4]), 1+pick(n, []int{90, 4}[n%2]),
+					[]string{"issue", "app.Project"}[n%2]))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1), server(2))
+		want := "issues.id when container_type = 'Issue', projects.id when container_type = 'Project', " +
+			"wiki_pages.id when container_type = 'WikiPage'"
+		if got := found["attachments.container_id"]; got != want {
+			t.Errorf("container_id: %q, want %q", got, want)
+		}
+		want = "projects.id when owner_kind = 'app.Project', issues.id when owner_kind = 'issue'"
+		if got := found["attachments.owner_id"]; got != want {
+			t.Errorf("owner_id: %q, want %q", got, want)
+		}
+	})
+}
+
 func TestATableThatIsCountedIsNoPartOfALongerOne(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {

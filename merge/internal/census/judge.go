@@ -43,10 +43,14 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: m.evidence(zero, counter),
 			Values: values, Hits: hitsOf(nil, []match{m})}
 	}
-	switch {
-	case !filled:
+	if !filled {
 		return []Finding{{Column: col, Verdict: None}}, nil
-	case len(matches) > 0 && matches[0].full():
+	}
+	named, err := c.byKind(ctx, col)
+	if err != nil {
+		return nil, err
+	}
+	if len(named) == 0 && len(matches) > 0 && matches[0].full() {
 		best := matches[0]
 		rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
 		switch {
@@ -66,13 +70,17 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		}
 		return []Finding{{Column: col, Verdict: Plain}}, nil
 	}
-	conditions, err := c.conditions(ctx, col, matches)
+	conditions, err := c.conditions(ctx, col, matches, named)
 	if err != nil {
 		return nil, err
 	}
 	var all []Finding
 	for _, found := range conditions {
-		f := finding(Reference, found.match, found.when)
+		verdict := Reference
+		if !found.full() {
+			verdict = Possible
+		}
+		f := finding(verdict, found.match, found.when)
 		f.partly = true
 		all = append(all, f)
 	}
@@ -188,9 +196,95 @@ func (c *conditional) add(part match) {
 	}
 }
 
+// byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of a
+// like name, the class that it belongs to, which has the name of its table. That says more than the keys, of
+// which a young server has few and dense ones.
+func (c *Census) byKind(ctx context.Context, col Column) ([]conditional, error) {
+	selectors, err := c.selectorsOf(ctx, col.Table)
+	if err != nil {
+		return nil, err
+	}
+	for _, by := range selectors {
+		if by == col || !c.text(by) || stem(by.Name) == "" || stem(by.Name) != stem(col.Name) {
+			continue
+		}
+		var kinds []string
+		var tables []match
+		for _, kind := range c.kinds[by] {
+			if key, ok := c.keyOf(kind); ok && key != col {
+				kinds, tables = append(kinds, kind), append(tables, match{key: key, named: 3})
+			}
+		}
+		if len(kinds) == 0 {
+			continue
+		}
+		found, err := c.selections(ctx, col, by, tables, false)
+		if err != nil {
+			return nil, err
+		}
+		var all []conditional
+		for n, kind := range kinds {
+			part := found[n][kind]
+			if values, hits := part.counts(); hits == 0 || hits*2 < values {
+				continue
+			}
+			i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
+			if i < 0 {
+				i, all = len(all), append(all, conditional{match: match{key: part.key, named: 3}, by: by})
+			}
+			all[i].add(part)
+			all[i].of = append(all[i].of, kind)
+			all[i].when = c.equals(ctx, by, all[i].of, true)
+		}
+		if len(all) > 0 {
+			return all, nil
+		}
+	}
+	return nil, nil
+}
+
+// stem returns what the names of a column of keys and of the column of their kinds have in common.
+func stem(name string) string {
+	name = strings.ToLower(name)
+	if i := strings.LastIndex(name, "_"); i > 0 {
+		switch name[i+1:] {
+		case "id", "key", "type", "kind", "class", "model", "table":
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// keyOf returns the key of the table that a kind is called like, without the modules before it.
+func (c *Census) keyOf(kind string) (key Column, ok bool) {
+	if i := strings.LastIndexAny(kind, `.:\/`); i >= 0 {
+		kind = kind[i+1:]
+	}
+	if kind == "" {
+		return Column{}, false
+	}
+	plain := func(name string) string { return strings.Join(wordsOf(name), "") }
+	var tables []Column
+	for _, key := range c.keys {
+		if plain(key.Table) == singular(plain(kind)) &&
+			!slices.ContainsFunc(tables, func(k Column) bool { return k.Table == key.Table }) {
+			tables = append(tables, key)
+		}
+	}
+	if len(tables) != 1 {
+		return Column{}, false
+	}
+	key = tables[0]
+	for len(c.above[key]) > 0 {
+		key = c.above[key][0]
+	}
+	return key, true
+}
+
 // conditions looks for a column of the same table whose values tell which rows refer. It returns the best one
-// for each table that some rows refer to.
-func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([]conditional, error) {
+// for each table that some rows refer to, after those that are known.
+func (c *Census) conditions(ctx context.Context, col Column, matches []match,
+	best []conditional) ([]conditional, error) {
 	var partial []match
 	for _, m := range matches {
 		if !m.full() {
@@ -198,7 +292,7 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([
 		}
 	}
 	if len(partial) == 0 {
-		return nil, nil
+		return best, nil
 	}
 	var all []conditional
 	selectors, err := c.selectorsOf(ctx, col.Table)
@@ -221,7 +315,6 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match) ([
 	slices.SortStableFunc(all, func(a, b conditional) int {
 		return int(math.Copysign(1, b.score()-a.score()))
 	})
-	var best []conditional
 	for _, a := range all {
 		taken := slices.ContainsFunc(best, func(b conditional) bool {
 			return b.key == a.key || b.by != a.by || slices.ContainsFunc(a.of,
@@ -277,6 +370,9 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 	}
 	c.selectors[table] = slices.DeleteFunc(all,
 		func(by Column) bool { return len(kinds[by]) < 2 || len(kinds[by]) > maxKinds })
+	for _, by := range c.selectors[table] {
+		c.kinds[by] = slices.Sorted(maps.Keys(kinds[by]))
+	}
 	return c.selectors[table], nil
 }
 
@@ -322,10 +418,6 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	if err != nil {
 		return nil, err
 	}
-	text := slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		t := d.Tables[by.Table]
-		return t != nil && t.Column(by.Name) != nil && t.Column(by.Name).Family == sqldb.FamilyText
-	})
 	var all []conditional
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
@@ -340,7 +432,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			continue
 		}
 		slices.Sort(whole.of)
-		whole.when = c.equals(ctx, by, whole.of, text)
+		whole.when = c.equals(ctx, by, whole.of, c.text(by))
 		if by == col {
 			whole.when = c.ordinary(col, c.bare(ctx, col))
 		}
@@ -422,6 +514,14 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 		}
 	}
 	return found, nil
+}
+
+// text reports whether a column holds texts on a server.
+func (c *Census) text(by Column) bool {
+	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+		t := d.Tables[by.Table]
+		return t != nil && t.Column(by.Name) != nil && t.Column(by.Name).Family == sqldb.FamilyText
+	})
 }
 
 // equals returns the condition that a column has one of some values.
