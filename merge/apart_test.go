@@ -99,6 +99,52 @@ func TestKeysThatMoveApartLeaveAForgottenReferenceWithoutARow(t *testing.T) {
 	})
 }
 
+// The keys of a young server are dense, so the data cannot tell what the rows of a further kind refer to.
+func TestRowsThatNoConditionAppliesToAreNamedBeforeAndAfterTheMerge(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{clans[0], "CREATE TABLE notes (id BIGINT NOT NULL PRIMARY KEY, sort INTEGER NOT NULL, about INTEGER)"}
+		tables := map[string]*merge.TablePlan{
+			"players": {Policy: merge.Copy, Renumber: merge.Apart},
+			"notes": {Policy: merge.Copy,
+				References: []merge.Reference{{Column: "about", Table: "players", When: "sort = 1"}}},
+		}
+		server := func(n int) []string {
+			all := clansOf(n, 1, 40)[:1]
+			for i := range 120 {
+				all = append(all, fmt.Sprintf("INSERT INTO notes VALUES (%s, %d, %d)", id(n, i), 1+i%3, []int{1 + i%40, 1 + i%7, 0}[i%3]))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, tables, server(1), server(2))
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 {
+			t.Fatal(found)
+		}
+		warned := func(report *merge.CheckReport) bool {
+			return slices.ContainsFunc(report.Warnings, func(p merge.Problem) bool {
+				return p.Code == merge.CodeUndeclared && p.Column == "about" && p.Count == 7 && strings.Contains(p.Message, "players")
+			})
+		}
+		if !warned(report) {
+			t.Errorf("nothing warns of the notes of the second sort: %v", report.Warnings)
+		}
+		m := open(t, plan)
+		if _, err := m.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		verify, err := m.Verify(t.Context())
+		if err != nil || !verify.OK {
+			t.Fatal(verify, err)
+		}
+		if !slices.ContainsFunc(verify.Checks, func(c merge.Comparison) bool {
+			return c.What == "apart" && c.Table == "notes" && strings.Contains(c.Detail, "no when: applies to") && c.Got == "80"
+		}) {
+			t.Errorf("nothing says that 80 notes lead to nobody: %v", verify.Checks)
+		}
+	})
+}
+
 // A world of Lineage II counts its characters, items and clans by one number, from 268,435,456 on: the program
 // has one map for all of them.
 func TestTablesThatCountByOneNumberGoOnToShareNone(t *testing.T) {

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -246,33 +245,46 @@ func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Refere
 	return missing == all, err
 }
 
-// besideWhen reports references with a condition whose column holds keys of the same table in further rows,
-// which no reference of the column applies to.
+// besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition. They
+// may refer to the same table, or to another one whose keys change.
 func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) error {
-	seen := map[string]bool{}
-	for _, ref := range j.refs {
-		if ref.When == "" || ref.Inside() || len(ref.Columns) != 1 || j.plan.Set[ref.Columns[0]] != "" ||
-			seen[ref.Columns[0]+"\x00"+ref.Parent] || s.db.Tables[ref.Parent] == nil {
+	whens := j.whens()
+	for _, name := range slices.Sorted(maps.Keys(whens)) {
+		if slices.Contains(c.ws.plan.Plain, j.name+"."+name) {
 			continue
 		}
-		seen[ref.Columns[0]+"\x00"+ref.Parent] = true
-		var whens []string
-		for _, other := range j.refs {
-			if slices.Equal(other.Columns, ref.Columns) {
-				whens = append(whens, "("+cmp.Or(other.When, "1 = 1")+")")
+		var keys []census.Column
+		for _, parent := range c.ws.order {
+			if parent.changes() {
+				keys = append(keys, census.Column{Table: parent.name, Name: parent.key().Name})
 			}
 		}
-		column, key := census.Column{Table: j.name, Name: ref.Columns[0]}, census.Column{Table: ref.Parent,
-			Name: ref.Target[0]}
-		found, err := census.Outside(ctx, s.db, column, key, strings.Join(whens, " OR "))
+		found, err := census.Outside(ctx, s.db, census.Column{Table: j.name, Name: name}, keys, whens[name])
 		if err != nil {
 			return err
 		}
-		if found != "" {
-			c.report.problem(Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: column.Name,
-				Message: "rows that do not meet when: of the reference to " + ref.Parent + " refer to it by what " +
-					"is in them (" + found + ")",
-				Remedy: "let when: apply to these rows too, or declare what they refer to by a reference of its own"})
+		problem := Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: name}
+		var perhaps []string
+		for _, b := range found {
+			if b.Proof == "" && b.Hits*10 >= b.Values*9 {
+				perhaps, problem.Count = append(perhaps, b.Key.Table), b.Values
+			}
+			if b.Proof != "" {
+				problem.Message = "rows that do not meet when: of a reference refer to " + b.Key.Table +
+					" by what is in them (" + b.Proof + ")"
+			}
+		}
+		switch {
+		case problem.Message != "":
+			problem.Count = 0
+			problem.Remedy = "let when: apply to these rows too, or declare what they refer to by a reference of its own"
+			c.report.problem(problem)
+		case len(perhaps) > 0:
+			problem.Message = "values in rows that meet no when: of its references may be keys of " +
+				strings.Join(perhaps[:min(3, len(perhaps))], ", ") + ", which change; such rows would lead to nobody"
+			problem.Remedy = fmt.Sprintf("declare what they refer to by a reference with a when: of its own; if they "+
+				"refer to nothing that is merged, list %q under plain: of the plan", j.name+"."+name)
+			c.report.warn(problem)
 		}
 	}
 	return nil

@@ -559,11 +559,7 @@ func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, 
 // Their values would lead to other rows after the merge. It warns of those that may hold such keys.
 func (c *schemaCheck) closed(ctx context.Context) error {
 	earlier := c.ws.lock
-	changes := func(j *tableJob) bool {
-		return j != nil && j.key() != nil && j.key().Family == sqldb.FamilyInt &&
-			(j.plan.Renumber != "" || j.plan.Policy.collapses())
-	}
-	if earlier == nil && !slices.ContainsFunc(c.ws.order, changes) {
+	if earlier == nil && !slices.ContainsFunc(c.ws.order, (*tableJob).changes) {
 		return nil
 	}
 	if !c.running {
@@ -582,7 +578,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 			col := now.Tables[j.name].Columns[target.Name]
 			for _, key := range col.Of {
 				parent := c.ws.jobs[key.Table]
-				if !changes(parent) || parent.key().Name != key.Column || c.answered(j, target.Name, key.Table) {
+				if parent == nil || !parent.changes() || parent.key().Name != key.Column || c.answered(j, target.Name, key.Table) {
 					continue
 				}
 				is, report := "are", c.report.problem

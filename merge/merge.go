@@ -230,8 +230,15 @@ func (v *verifier) promises(p *progress) *verify.Plan {
 	return all
 }
 
-// watch names the columns that hold keys of renumbered tables by the lock, and that change with none.
+// watch names the columns that hold keys of renumbered tables by the lock, and that change with none, or only
+// in rows that meet a condition.
 func (v *verifier) watch(all *verify.Plan) {
+	for _, j := range v.ws.order {
+		whens := j.whens()
+		for _, name := range slices.Sorted(maps.Keys(whens)) {
+			all.Watched = append(all.Watched, verify.Watched{Table: j.name, Column: name, Except: whens[name]})
+		}
+	}
 	if v.ws.lock == nil {
 		return
 	}

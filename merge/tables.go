@@ -2,6 +2,7 @@ package merge
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,6 +66,12 @@ func (j *tableJob) key() *sqldb.Column {
 	return nil
 }
 
+// changes reports whether rows of the table may get another number as their key.
+func (j *tableJob) changes() bool {
+	return j.key() != nil && j.key().Family == sqldb.FamilyInt &&
+		(j.plan.Renumber != "" || j.plan.Policy.collapses())
+}
+
 // identityOf returns the column that identifies the rows of a table, or nil if there are none or several.
 func identityOf(t *sqldb.Table) (found *sqldb.Column) {
 	if len(t.Primary) == 1 {
@@ -109,6 +116,25 @@ func (j *tableJob) refers(column string) bool {
 	return slices.ContainsFunc(j.refs, func(ref sqldb.Reference) bool {
 		return slices.Contains(ref.Columns, column) || slices.Contains(ref.Rest, column)
 	})
+}
+
+// whens returns the columns whose references all have a condition, each with the condition that one of them
+// applies to a row.
+func (j *tableJob) whens() map[string]string {
+	all, whole := map[string]string{}, map[string]bool{}
+	for _, ref := range j.refs {
+		name := ref.Columns[0]
+		switch {
+		case len(ref.Columns) > 1 || ref.Inside() || ref.When == "" || j.plan.Set[name] != "":
+			whole[name] = true
+		case all[name] != "":
+			all[name] += " OR (" + ref.When + ")"
+		default:
+			all[name] = "(" + ref.When + ")"
+		}
+	}
+	maps.DeleteFunc(all, func(name, _ string) bool { return whole[name] })
+	return all
 }
 
 // counted reports whether the primary key of a table is one integer column.

@@ -68,7 +68,6 @@ type Census struct {
 	keys         []Column            // the unique columns
 	above        map[Column][]Column // the keys that a key is taken from
 	selectors    map[string][]Column // of the tables that were asked for them
-	kinds        map[Column][]string // the values of a selector
 	bares        map[Column]string   // names as conditions have them
 }
 
@@ -86,8 +85,7 @@ type span struct {
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
-		above: map[Column][]Column{}, selectors: map[string][]Column{},
-		kinds: map[Column][]string{}, bares: map[Column]string{}}
+		above: map[Column][]Column{}, selectors: map[string][]Column{}, bares: map[Column]string{}}
 	names := map[string]bool{}
 	for _, d := range servers {
 		for name := range d.Tables {

@@ -200,47 +200,70 @@ func (c *conditional) add(part match) {
 // like name, the class that it belongs to, which has the name of its table. That says more than the keys, of
 // which a young server has few and dense ones.
 func (c *Census) byKind(ctx context.Context, col Column) ([]conditional, error) {
-	selectors, err := c.selectorsOf(ctx, col.Table)
-	if err != nil {
-		return nil, err
-	}
-	for _, by := range selectors {
-		if by == col || !c.text(by) || stem(by.Name) == "" || stem(by.Name) != stem(col.Name) {
+	kinds := map[Column]map[string]bool{}
+	var selectors []Column
+	for _, d := range c.servers {
+		if d.Tables[col.Table] == nil {
 			continue
 		}
-		var kinds []string
-		var tables []match
-		for _, kind := range c.kinds[by] {
-			if key, ok := c.keyOf(kind); ok && key != col {
-				kinds, tables = append(kinds, kind), append(tables, match{key: key, named: 3})
+		for _, other := range d.Tables[col.Table].Columns {
+			if other.Family != sqldb.FamilyText || stem(other.Name) != stem(col.Name) {
+				continue
 			}
+			by := Column{col.Table, other.Name}
+			found, err := kindsOf(ctx, d, by, maxClasses)
+			if err != nil {
+				return nil, err
+			}
+			if kinds[by] == nil {
+				kinds[by], selectors = map[string]bool{}, append(selectors, by)
+			}
+			maps.Copy(kinds[by], found)
 		}
-		if len(kinds) == 0 {
-			continue
-		}
-		found, err := c.selections(ctx, col, by, tables, false)
+	}
+	var all []conditional
+	for _, by := range selectors {
+		found, err := c.called(ctx, col, by, slices.Sorted(maps.Keys(kinds[by])))
 		if err != nil {
 			return nil, err
 		}
-		var all []conditional
-		for n, kind := range kinds {
-			part := found[n][kind]
-			if values, hits := part.counts(); hits == 0 || hits*2 < values {
-				continue
-			}
-			i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
-			if i < 0 {
-				i, all = len(all), append(all, conditional{match: match{key: part.key, named: 3}, by: by})
-			}
-			all[i].add(part)
-			all[i].of = append(all[i].of, kind)
-			all[i].when = c.equals(ctx, by, all[i].of, true)
-		}
-		if len(all) > 0 {
-			return all, nil
+		if len(found) > len(all) {
+			all = found
 		}
 	}
-	return nil, nil
+	return all, nil
+}
+
+// called returns, for the kinds that are called like a table, the condition that selects its keys, if they are.
+func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (all []conditional, err error) {
+	var names []string
+	var tables []match
+	for _, kind := range kinds {
+		if key, ok := c.keyOf(kind); ok && key != col {
+			names, tables = append(names, kind), append(tables, match{key: key, named: 3})
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	found, err := c.selections(ctx, col, by, tables, false)
+	if err != nil {
+		return nil, err
+	}
+	for n, kind := range names {
+		part := found[n][kind]
+		if values, hits := part.counts(); hits == 0 || hits*2 < values {
+			continue
+		}
+		i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
+		if i < 0 {
+			i, all = len(all), append(all, conditional{match: match{key: part.key, named: 3}, by: by})
+		}
+		all[i].add(part)
+		all[i].of = append(all[i].of, kind)
+		all[i].when = c.equals(ctx, by, all[i].of, true)
+	}
+	return all, nil
 }
 
 // stem returns what the names of a column of keys and of the column of their kinds have in common.
@@ -327,11 +350,12 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 	return best, nil
 }
 
-// maxKinds is how many different values a column may have that tells which rows refer, and maxKind how long
-// these may be.
+// maxKinds is how many different values a column may have that tells which rows refer, maxClasses how many if
+// they are called like tables, and maxKind how long they may be.
 const (
-	maxKinds = 8
-	maxKind  = 255
+	maxKinds   = 8
+	maxClasses = 64
+	maxKind    = 255
 )
 
 // selectorsOf returns the columns of a table that may tell which rows refer.
@@ -355,7 +379,7 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 			if !text && other.Family != sqldb.FamilyInt || many {
 				continue
 			}
-			found, err := kindsOf(ctx, d, at)
+			found, err := kindsOf(ctx, d, at, maxKinds)
 			if err != nil {
 				return nil, err
 			}
@@ -370,18 +394,15 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 	}
 	c.selectors[table] = slices.DeleteFunc(all,
 		func(by Column) bool { return len(kinds[by]) < 2 || len(kinds[by]) > maxKinds })
-	for _, by := range c.selectors[table] {
-		c.kinds[by] = slices.Sorted(maps.Keys(kinds[by]))
-	}
 	return c.selectors[table], nil
 }
 
-// kindsOf returns the different values of a column on a server, or none if there are too many of them. NULL
+// kindsOf returns the different values of a column on a server, or none if there are more than so many. NULL
 // is "".
-func kindsOf(ctx context.Context, d *sqldb.DB, col Column) (map[string]bool, error) {
+func kindsOf(ctx context.Context, d *sqldb.DB, col Column, most int) (map[string]bool, error) {
 	name := d.Kind.Quote(col.Name)
 	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT DISTINCT ", name, ", CASE WHEN ", name,
-		" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(maxKinds+2)))
+		" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(most+2)))
 	kinds, filled := map[string]bool{}, 0
 	for _, row := range rows {
 		if len(row[0]) > maxKind {
@@ -392,7 +413,7 @@ func kindsOf(ctx context.Context, d *sqldb.DB, col Column) (map[string]bool, err
 			filled++
 		}
 	}
-	if filled == 0 || filled > maxKinds {
+	if filled == 0 || filled > most {
 		return nil, err
 	}
 	return kinds, err
@@ -418,6 +439,10 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	if err != nil {
 		return nil, err
 	}
+	text := slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+		t := d.Tables[by.Table]
+		return t != nil && t.Column(by.Name) != nil && t.Column(by.Name).Family == sqldb.FamilyText
+	})
 	var all []conditional
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
@@ -432,7 +457,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			continue
 		}
 		slices.Sort(whole.of)
-		whole.when = c.equals(ctx, by, whole.of, c.text(by))
+		whole.when = c.equals(ctx, by, whole.of, text)
 		if by == col {
 			whole.when = c.ordinary(col, c.bare(ctx, col))
 		}
@@ -516,14 +541,6 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 	return found, nil
 }
 
-// text reports whether a column holds texts on a server.
-func (c *Census) text(by Column) bool {
-	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		t := d.Tables[by.Table]
-		return t != nil && t.Column(by.Name) != nil && t.Column(by.Name).Family == sqldb.FamilyText
-	})
-}
-
 // equals returns the condition that a column has one of some values.
 func (c *Census) equals(ctx context.Context, by Column, of []string, text bool) string {
 	quoted := slices.Clone(of)
@@ -538,34 +555,57 @@ func (c *Census) equals(ctx context.Context, by Column, of []string, text bool) 
 	return fmt.Sprintf("%s IN (%s)", c.bare(ctx, by), strings.Join(quoted, ", "))
 }
 
-// Outside looks at the rows of a server that do not meet a condition: it returns evidence if the values that
-// they have in a column are keys of a table by more than chance, and "" otherwise. Values beyond the range of
-// the keys say nothing, for these rows may refer to something else.
-func Outside(ctx context.Context, d *sqldb.DB, col, key Column, when string) (string, error) {
-	t, of := d.Tables[col.Table].Column(col.Name), d.Tables[key.Table].Column(key.Name)
-	if t == nil || of == nil || t.Family != sqldb.FamilyInt || of.Family != sqldb.FamilyInt {
-		return "", nil
+// Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside, and
+// how many of these are keys of a table. Proof is the evidence that it is no chance, or "" if it may be one.
+type Beside struct {
+	Key          Column
+	Values, Hits int64
+	Proof        string
+}
+
+// Outside compares a column with keys in the rows of a server that do not meet a condition. It returns one
+// answer for each key that some of the values are, and none if there are no such rows.
+func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when string) ([]Beside, error) {
+	if t := d.Tables[col.Table].Column(col.Name); t == nil || t.Family != sqldb.FamilyInt {
+		return nil, nil
 	}
-	name := d.Kind.Quote(key.Name)
-	value := "NULLIF(" + name + ", 0)"
-	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(DISTINCT ", value,
-		"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table)))
-	if err != nil {
-		return "", err
+	outside := values(d, col, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
+	all, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", outside))
+	if err != nil || all == 0 {
+		return nil, err
 	}
-	keys := spanOf(rows[0][0], rows[0][1:])
-	if keys.distinct == 0 {
-		return "", nil
+	var found []Beside
+	for _, key := range keys {
+		t := d.Tables[key.Table]
+		if t == nil || t.Column(key.Name) == nil || t.Column(key.Name).Family != sqldb.FamilyInt {
+			continue
+		}
+		name := d.Kind.Quote(key.Name)
+		value := "NULLIF(" + name + ", 0)"
+		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(DISTINCT ", value,
+			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table)))
+		if err != nil {
+			return nil, err
+		}
+		known := spanOf(rows[0][0], rows[0][1:])
+		if known.distinct == 0 {
+			continue
+		}
+		counts, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
+			holds(d, key), " THEN 1 END) FROM ", outside, " WHERE ", known.covers("v.x")))
+		if err != nil {
+			return nil, err
+		}
+		if counts[1] == 0 {
+			continue
+		}
+		beside := Beside{Key: key, Values: all, Hits: counts[1]}
+		// Values beyond the range of the keys say nothing, for these rows may refer to something else.
+		chance := float64(counts[0]) * math.Log10(float64(known.distinct)/width(known.min, known.max))
+		if counts[0] == counts[1] && counts[0] >= minValues && -chance >= minChance {
+			beside.Proof = fmt.Sprintf("%d of %d values are keys; %s", counts[1], counts[0], odds(chance))
+		}
+		found = append(found, beside)
 	}
-	counts, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
-		holds(d, key), " THEN 1 END) FROM ",
-		values(d, col, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1"), " WHERE ", keys.covers("v.x")))
-	if err != nil {
-		return "", err
-	}
-	chance := float64(counts[0]) * math.Log10(float64(keys.distinct)/width(keys.min, keys.max))
-	if counts[0] != counts[1] || counts[0] < minValues || -chance < minChance {
-		return "", nil
-	}
-	return fmt.Sprintf("%d of %d values are keys; %s", counts[1], counts[0], odds(chance)), nil
+	return found, nil
 }

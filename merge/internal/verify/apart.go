@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -56,59 +57,103 @@ func (k kind) integer(text string) string {
 // servers.
 func (s *shifts) watched(ctx context.Context, w Watched) error {
 	v := s.v
-	child, parent := v.jobs[w.Table], v.jobs[w.Of]
-	if child == nil || parent == nil || parent.offsets == nil || child.to.column(w.Column) == nil {
+	parents := []string{w.Of}
+	if w.Of == "" { // the one whose keys most of the rows hold, if these are no mere chance
+		parents = slices.Sorted(maps.Keys(v.jobs))
+	}
+	var most *trail
+	for _, name := range parents {
+		t, err := s.trail(ctx, w, v.jobs[name])
+		if err != nil {
+			return err
+		}
+		if t != nil && (w.Of != "" || t.before > 0 && 2*t.before >= t.all) && (most == nil || t.before > most.before) {
+			most = t
+		}
+	}
+	if most == nil {
 		return nil
 	}
-	number := func(d *database, of *relation) string {
-		name := "c." + d.kind.quote(w.Column)
-		if of.column(w.Column).class != classNumber {
-			return d.kind.integer(name)
-		}
-		return name
-	}
-	rows := func(d *database, of *relation, condition string) (int64, error) {
-		text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(child.name)+" AS c WHERE "+number(d, of)+
-			" <> 0"+condition)
-		if err != nil {
-			return 0, err
-		}
-		return strconv.ParseInt(text, 10, 64)
-	}
-	keys := func(d *database, of *relation) string {
-		return " AND EXISTS (SELECT 1 FROM " + d.kind.quote(parent.name) + " AS p WHERE p." +
-			d.kind.quote(parent.identity().name) + " = " + number(d, of) + ")"
-	}
-	var before, stay int64 // rows that led to a parent, and those whose parents have kept their keys
-	only := true           // each value is a key
-	for i, d := range v.sources {
-		if child.from[i] == nil || child.from[i].column(w.Column) == nil || parent.from[i] == nil {
-			continue
-		}
-		all, err := rows(d, child.from[i], "")
-		if err != nil {
-			return err
-		}
-		hits, err := rows(d, child.from[i], keys(d, child.from[i]))
-		if err != nil {
-			return err
-		}
-		before, only = before+hits, only && hits == all
-		if parent.offsets[i] == 0 {
-			stay += hits
-		}
-	}
-	now, err := rows(v.target, child.to, keys(v.target, child.to))
+	now, err := most.rows(ctx, v.target, most.child.to, most.keys(v.target, most.child.to))
 	if err != nil {
 		return err
 	}
-	switch strangers := max(now-stay, 0); {
+	column := w.Column
+	if w.Except != "" {
+		column += ", in rows that no when: applies to,"
+	}
+	parent := most.parent
+	switch strangers := max(now-most.stay, 0); {
 	case parent.plan.First:
-		v.compare("apart", child.name, "", "rows whose "+w.Column+" held keys of "+parent.name+
-			" and leads to no row now", strconv.FormatInt(before, 10), strconv.FormatInt(before-now, 10))
-	case only && w.Likely:
-		v.compare("apart", child.name, "", "rows whose "+w.Column+", which held nothing but keys of "+parent.name+
+		v.compare("apart", w.Table, "", "rows whose "+column+" held keys of "+parent.name+
+			" and leads to no row now", strconv.FormatInt(most.before, 10), strconv.FormatInt(most.before-now, 10))
+	case most.all == most.before && w.Likely:
+		v.compare("apart", w.Table, "", "rows whose "+column+", which held nothing but keys of "+parent.name+
 			", leads to rows of another server", "0", strconv.FormatInt(strangers, 10))
 	}
 	return nil
+}
+
+// trail is what the sources have in a watched column: how many rows have a number, how many of these led to a
+// parent, and how many to one whose server has kept its keys.
+type trail struct {
+	watched           Watched
+	child, parent     *job
+	all, before, stay int64
+}
+
+// trail follows a watched column on all sources. It is nil if the keys of the parent have not changed.
+func (s *shifts) trail(ctx context.Context, w Watched, parent *job) (*trail, error) {
+	v := s.v
+	t := &trail{watched: w, child: v.jobs[w.Table], parent: parent}
+	if t.child == nil || parent == nil || parent.offsets == nil || t.child.to.column(w.Column) == nil {
+		return nil, nil
+	}
+	for i, d := range v.sources {
+		from := t.child.from[i]
+		if from == nil || from.column(w.Column) == nil || parent.from[i] == nil {
+			continue
+		}
+		all, err := t.rows(ctx, d, from, "")
+		if err != nil {
+			return nil, err
+		}
+		hits, err := t.rows(ctx, d, from, t.keys(d, from))
+		if err != nil {
+			return nil, err
+		}
+		t.all, t.before = t.all+all, t.before+hits
+		if parent.offsets[i] == 0 {
+			t.stay += hits
+		}
+	}
+	return t, nil
+}
+
+// number returns SQL for the number in the watched column.
+func (t *trail) number(d *database, table *relation) string {
+	name := "c." + d.kind.quote(t.watched.Column)
+	if table.column(t.watched.Column).class != classNumber {
+		return d.kind.integer(name)
+	}
+	return name
+}
+
+// rows counts the rows that have a number, under one more condition.
+func (t *trail) rows(ctx context.Context, d *database, table *relation, condition string) (int64, error) {
+	if t.watched.Except != "" {
+		condition += " AND CASE WHEN " + t.watched.Except + " THEN 0 ELSE 1 END = 1"
+	}
+	text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(t.child.name)+" AS c WHERE "+t.number(d, table)+
+		" <> 0"+condition)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// keys is the condition that the number is a key of the parent.
+func (t *trail) keys(d *database, table *relation) string {
+	return " AND EXISTS (SELECT 1 FROM " + d.kind.quote(t.parent.name) + " AS p WHERE p." +
+		d.kind.quote(t.parent.identity().name) + " = " + t.number(d, table) + ")"
 }
