@@ -41,17 +41,6 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 	return nil
 }
 
-// integer returns SQL for the whole number that a text is.
-func (k kind) integer(text string) string {
-	switch k {
-	case sqlite:
-		return "CAST(" + text + " AS INTEGER)"
-	case postgres:
-		return "CASE WHEN " + text + "::text ~ '^[0-9]{1,18}$' THEN " + text + "::text::bigint END"
-	}
-	return "CAST(" + text + " AS SIGNED)"
-}
-
 // watched says what became of a column that held keys which have changed. If they are apart now, its rows
 // lead nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other
 // servers.
