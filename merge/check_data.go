@@ -597,24 +597,40 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 	there := make(map[string]bool, len(asked))
 	src, db, key := parent.sources[server], ws.servers[server].db, parent.key()
 	source := src.table.Column(key.Name)
-	var all []string
+	var all []any
 	for _, v := range asked {
 		_, err := sqldb.Canonical(v, key, false)
 		v, is := source.Key(db.Kind, v)
 		_, can := source.Asked(db.Kind, v, src.raw)
 		if is && can && (src.raw || err == nil) { // otherwise the column cannot hold it
-			all = append(all, sqldb.Constant(db.Kind, v))
+			all = append(all, v)
 		}
 	}
-	for some := range slices.Chunk(all, batch) {
+	ask := func(some []any) error {
 		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind))
-		exactly := source.Exactly(db.Kind, "s."+db.Kind.Quote(source.Name))
-		newSelection(ws, server).rows(q, src, sqldb.Among(db.Kind, []string{exactly}, some))
-		err := db.Each(ctx, q, func(values []any) error {
+		newSelection(ws, server).rows(q, src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some))
+		return db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
 		})
-		if err != nil {
+	}
+	var halve func(some []any) error
+	halve = func(some []any) error {
+		err := ask(some)
+		switch {
+		case err == nil || !sqldb.IsDataError(err):
+			return err
+		case len(some) == 1:
+			return nil // The database cannot even compare it with its keys, so it is none of them.
+		}
+		middle := len(some) / 2
+		if err := halve(some[:middle]); err != nil {
+			return err
+		}
+		return halve(some[middle:])
+	}
+	for some := range slices.Chunk(all, batch) {
+		if err := halve(some); err != nil {
 			return nil, err
 		}
 	}
