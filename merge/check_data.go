@@ -245,8 +245,8 @@ func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Refere
 	return missing == all, err
 }
 
-// besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition. They
-// may refer to the same table, or to another one whose keys change.
+// besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition.
+// They may refer to the same table, or to another one whose keys change.
 func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) error {
 	whens := j.whens()
 	for _, name := range slices.Sorted(maps.Keys(whens)) {
@@ -277,13 +277,14 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 		switch {
 		case problem.Message != "":
 			problem.Count = 0
-			problem.Remedy = "let when: apply to these rows too, or declare what they refer to by a reference of its own"
+			problem.Remedy = "let when: apply to these rows too, or declare what they refer to by a reference of " +
+				"its own"
 			c.report.problem(problem)
 		case len(perhaps) > 0:
 			problem.Message = "values in rows that meet no when: of its references may be keys of " +
 				strings.Join(perhaps[:min(3, len(perhaps))], ", ") + ", which change; such rows would lead to nobody"
-			problem.Remedy = fmt.Sprintf("declare what they refer to by a reference with a when: of its own; if they "+
-				"refer to nothing that is merged, list %q under plain: of the plan", j.name+"."+name)
+			problem.Remedy = fmt.Sprintf("declare what they refer to by a reference with a when: of its own; if "+
+				"they refer to nothing that is merged, list %q under plain: of the plan", j.name+"."+name)
 			c.report.warn(problem)
 		}
 	}

@@ -861,8 +861,8 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 		if err != nil || len(rows) < least {
 			return "", err
 		}
-		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", name, ") FROM ", sel.table(parent), " AS s WHERE ", name,
-			" IN (")
+		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", name, ") FROM ", sel.table(parent), " AS s WHERE ",
+			name, " IN (")
 		for n, row := range rows {
 			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
 		}

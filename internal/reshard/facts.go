@@ -12,9 +12,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
-// The new tables are made from the models. What somebody has made on an old table by hand, such as an index or
-// a CHECK, would be lost without a word. So both are described by the catalog, line by line and without names,
-// and no line of the old table may be missing.
+// The new tables are made from the models. What somebody has made on an old table by hand, such as an index
+// or a CHECK, would be lost without a word. So both are described by the catalog, line by line and without
+// names, and no line of the old table may be missing.
 
 // refuseLosses returns an error if the new table of a move lacks what the old one has.
 func (mv *move) refuseLosses(ctx context.Context) error {
@@ -36,12 +36,13 @@ func (mv *move) refuseLosses(ctx context.Context) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the table %s has what the model does not have, and so the new table %s has it not: %s: "+
-		"add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
+	return fmt.Errorf("%w: the table %s has what the model does not have, and so the new table %s has it not: "+
+		"%s: add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
 		mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
 }
 
-// alike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys only.
+// alike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys
+// only.
 func (mv *move) alike(ctx context.Context) (bool, error) {
 	if mv.inOne() || mv.old.side.d.Kind != dialect.MySQL {
 		return true, nil
@@ -101,9 +102,11 @@ func factQueries(kind dialect.Kind) []string {
 				"WHERE dflt_value IS NOT NULL",
 			"SELECT 'the expression of ' || name FROM pragma_table_xinfo(?, 'main') WHERE hidden > 1",
 			"SELECT iif(l.\"unique\", 'UNIQUE ', '') || 'index on ' || iif(l.partial OR min(x.cid) = -2, " +
-				"substr(m.sql, instr(m.sql, '(')), group_concat(x.name || ' ' || x.coll || iif(x.desc, ' DESC', ''), ', ')) " +
-				"FROM (SELECT ? AS name) t JOIN pragma_index_list(t.name, 'main') l JOIN pragma_index_xinfo(l.name, 'main') x " +
-				"LEFT JOIN `main`.sqlite_master m ON m.type = 'index' AND m.name = l.name WHERE x.key = 1 GROUP BY l.name",
+				"substr(m.sql, instr(m.sql, '(')), " +
+				"group_concat(x.name || ' ' || x.coll || iif(x.desc, ' DESC', ''), ', ')) " +
+				"FROM (SELECT ? AS name) t JOIN pragma_index_list(t.name, 'main') l " +
+				"JOIN pragma_index_xinfo(l.name, 'main') x LEFT JOIN `main`.sqlite_master m " +
+				"ON m.type = 'index' AND m.name = l.name WHERE x.key = 1 GROUP BY l.name",
 			"SELECT '', sql FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
 		}
 	}
@@ -114,8 +117,9 @@ func factQueries(kind dialect.Kind) []string {
 		"SELECT format('the column %s %s', a.attname, format_type(a.atttypid, a.atttypmod))" + column,
 		"SELECT format('NOT NULL of %s', a.attname)" + column + " AND a.attnotnull",
 		// A sequence is called like its table.
-		"SELECT format('%s %s of %s', CASE a.attgenerated WHEN '' THEN 'DEFAULT' ELSE 'the expression' END, " +
-			"replace(pg_get_expr(f.adbin, f.adrelid), c.relname, '...'), a.attname)" + column + " AND f.oid IS NOT NULL",
+		"SELECT format('%s %s of %s', CASE a.attgenerated WHEN '' THEN 'DEFAULT' " +
+			"ELSE 'the expression' END, replace(pg_get_expr(f.adbin, f.adrelid), c.relname, '...'), a.attname)" +
+			column + " AND f.oid IS NOT NULL",
 		"SELECT format('GENERATED AS IDENTITY of %s', a.attname)" + column + " AND a.attidentity <> ''",
 		"SELECT format('COLLATE %s of %s', a.attcollation::regcollation, a.attname)" + column +
 			" AND a.attcollation <> (SELECT typcollation FROM pg_type WHERE oid = a.atttypid)",
@@ -135,11 +139,12 @@ var (
 	anyKey        = regexp.MustCompile(`^(PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY `)
 	autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 	// namedCheck is a CHECK with its name, if it has one, up to its parenthesis.
-	namedCheck = regexp.MustCompile("(?i)(?:\\bCONSTRAINT\\s+([`\"\\[]?)([^`\"\\]\\s]+)[`\"\\]]?\\s+)?\\bCHECK\\s*\\(")
+	namedCheck = regexp.MustCompile("(?i)(?:\\bCONSTRAINT\\s+([`\"\\[]?)([^`\"\\]\\s]+)[`\"\\]]?\\s+)?" +
+		`\bCHECK\s*\(`)
 )
 
-// factsOfMySQL reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and the
-// last one the options of the table.
+// factsOfMySQL reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and
+// the last one the options of the table.
 func factsOfMySQL(text string) (facts []string) {
 	lines := strings.Split(text, "\n")
 	for _, line := range lines[1:] {
@@ -156,7 +161,8 @@ func factsOfMySQL(text string) (facts []string) {
 			if _, _, _, own := shardmap.ReadCheckName(name[2]); own {
 				continue
 			}
-			line = line[strings.Index(line, "CHECK"):]
+			_, line, _ = strings.Cut(line, "CHECK")
+			line = "CHECK" + line
 		}
 		facts = append(facts, line)
 	}

@@ -196,9 +196,9 @@ func (c *conditional) add(part match) {
 	}
 }
 
-// byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of a
-// like name, the class that it belongs to, which has the name of its table. That says more than the keys, of
-// which a young server has few and dense ones.
+// byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of
+// a like name, the class that it belongs to, which has the name of its table. That says more than the keys,
+// of which a young server has few and dense ones.
 func (c *Census) byKind(ctx context.Context, col Column) ([]conditional, error) {
 	kinds := map[Column]map[string]bool{}
 	var selectors []Column
@@ -234,7 +234,8 @@ func (c *Census) byKind(ctx context.Context, col Column) ([]conditional, error) 
 	return all, nil
 }
 
-// called returns, for the kinds that are called like a table, the condition that selects its keys, if they are.
+// called returns, for the kinds that are called like a table, the condition that selects its keys, if they
+// are.
 func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (all []conditional, err error) {
 	var names []string
 	var tables []match
@@ -555,8 +556,9 @@ func (c *Census) equals(ctx context.Context, by Column, of []string, text bool) 
 	return fmt.Sprintf("%s IN (%s)", c.bare(ctx, by), strings.Join(quoted, ", "))
 }
 
-// Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside, and
-// how many of these are keys of a table. Proof is the evidence that it is no chance, or "" if it may be one.
+// Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside,
+// and how many of these are keys of a table. Proof is the evidence that it is no chance, or "" if it may be
+// one.
 type Beside struct {
 	Key          Column
 	Values, Hits int64

@@ -108,8 +108,9 @@ func Constant(k Kind, v any) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// Is returns the condition that a column is equal to one of some values of [Column.Key]. Texts are equal by their
-// bytes, and all that is no text by the rules of its type: MySQL would take the digits of bytes for a number.
+// Is returns the condition that a column is equal to one of some values of [Column.Key]. Texts are equal by
+// their bytes, and all that is no text by the rules of its type: MySQL would take the digits of bytes for a
+// number.
 func (c *Column) Is(k Kind, name string, values []any) string {
 	list := make([]string, len(values))
 	for i, v := range values {

@@ -56,7 +56,10 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 		if err != nil {
 			return err
 		}
-		if t != nil && (w.Of != "" || t.before > 0 && 2*t.before >= t.all) && (most == nil || t.before > most.before) {
+		if t == nil || w.Of == "" && (t.before == 0 || 2*t.before < t.all) {
+			continue
+		}
+		if most == nil || t.before > most.before {
 			most = t
 		}
 	}
@@ -133,8 +136,8 @@ func (t *trail) rows(ctx context.Context, d *database, table *relation, conditio
 	if t.watched.Except != "" {
 		condition += " AND CASE WHEN " + t.watched.Except + " THEN 0 ELSE 1 END = 1"
 	}
-	text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(t.child.name)+" AS c WHERE "+t.number(d, table)+
-		" <> 0"+condition)
+	text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(t.child.name)+" AS c WHERE "+
+		t.number(d, table)+" <> 0"+condition)
 	if err != nil {
 		return 0, err
 	}

@@ -37,8 +37,8 @@ type Server struct {
 }
 
 // Watched is a column that holds numbers which are keys of a table, or of any table if Of is "". Likely means
-// that it may refer to it, and that nobody has said that it does not. Rows for which the condition Except holds
-// are led along.
+// that it may refer to it, and that nobody has said that it does not. Rows for which the condition Except
+// holds are led along.
 type Watched struct {
 	Table, Column, Of string
 	Likely            bool
