@@ -584,8 +584,8 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		}
 		name := d.Kind.Quote(key.Name)
 		value := "NULLIF(" + name + ", 0)"
-		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(DISTINCT ", value,
-			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table)))
+		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(", value,
+			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
 		if err != nil {
 			return nil, err
 		}
