@@ -135,7 +135,9 @@ func factQueries(kind dialect.Kind) []string {
 }
 
 var (
-	keyName       = regexp.MustCompile("^((?:UNIQUE |FULLTEXT |SPATIAL )?KEY) `(?:[^`]|``)*`")
+	// A session with ANSI_QUOTES shows names in double quotes.
+	keyName = regexp.MustCompile("^((?:UNIQUE |FULLTEXT |SPATIAL )?KEY) " +
+		"(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")")
 	anyKey        = regexp.MustCompile(`^(PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY `)
 	autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 	// namedCheck is a CHECK with its name, if it has one, up to its parenthesis.

@@ -246,12 +246,13 @@ func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (al
 			names, tables = append(names, kind), append(tables, match{key: key, named: 3})
 		}
 	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	found, err := c.selections(ctx, col, by, tables, false)
-	if err != nil {
-		return nil, err
+	var found []map[string]match
+	for some := range slices.Chunk(tables, maxJoined) {
+		part, err := c.selections(ctx, col, by, some, false)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, part...)
 	}
 	for n, kind := range names {
 		part := found[n][kind]
