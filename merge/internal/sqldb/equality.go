@@ -55,6 +55,27 @@ func (c *Column) Comparable(to *Column) bool {
 	return c.Family == to.Family && (c.Family == FamilyInt || c.Family == FamilyBytes) || text(c) && text(to)
 }
 
+// Refers reports whether values of a column can be keys of another one of the same database. Texts may hold
+// keys that are numbers, and a column of SQLite without a type any key.
+func (c *Column) Refers(k Kind, key *Column) bool {
+	with := func(one, two Family) bool {
+		return c.Family == one && key.Family == two || c.Family == two && key.Family == one
+	}
+	counts := func(c *Column) bool {
+		odd := strings.HasPrefix(c.Declared, "bit") || strings.HasPrefix(c.Declared, "year")
+		return c.Family == FamilyDecimal || c.Family == FamilyText || c.Family == FamilyInt && !odd
+	}
+	switch {
+	case k == SQLite && (c.Declared == "" || key.Declared == ""), counts(c) && counts(key):
+		return true
+	case c.Family == key.Family && c.Family == FamilyOther:
+		return c.Declared == key.Declared
+	case c.Family == key.Family:
+		return c.Family != FamilyJSON && (c.Family != FamilyInt || c.Declared == key.Declared)
+	}
+	return with(FamilyText, FamilyUUID) || with(FamilyText, FamilyBytes) && k != PostgreSQL
+}
+
 // Exactly returns an expression of a column that is equal to the [Constant] of one value only. The name of
 // the column has its alias.
 func (c *Column) Exactly(k Kind, name string) string {
