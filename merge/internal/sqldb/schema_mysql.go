@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -121,3 +122,56 @@ func mysqlKeyPart(t *Table, row []string) error {
 
 // mysqlExpression returns an expression as it was before the catalog escaped its quotes.
 func mysqlExpression(text string) string { return strings.ReplaceAll(text, `\'`, "'") }
+
+func mysqlObjects(ctx context.Context, d *DB) error {
+	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, table_type, COALESCE(engine, '') "+
+		"FROM information_schema.tables WHERE table_schema = DATABASE()"))
+	for _, row := range rows {
+		kind := strings.ToLower(row[1])
+		engine := strings.ToUpper(row[2])
+		far := slices.Contains([]string{"FEDERATED", "CONNECT", "MRG_MYISAM", "SPIDER", "BLACKHOLE"}, engine)
+		switch {
+		case far:
+			delete(d.Tables, row[0])
+			d.Objects = append(d.Objects,
+				Object{Kind: "foreign table", Name: row[0], What: "of the engine " + row[2], Rows: true})
+		case kind == "system versioned":
+			d.Objects = append(d.Objects, Object{Kind: "history", Name: row[0],
+				What: "of a table with system versioning: rows as they were before"})
+		case kind == "sequence" && d.givesDefaults(row[0]): // it is set when all rows are there
+		case d.Tables[row[0]] == nil:
+			rows := kind != "view" && kind != "sequence"
+			d.Objects = append(d.Objects, Object{Kind: kind, Name: row[0], Rows: rows})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	events, err := d.Strings(ctx, NewStatement(MySQL, "SELECT event_name, status = 'ENABLED' "+
+		"AND @@event_scheduler = 'ON' FROM information_schema.events WHERE event_schema = DATABASE()"))
+	for _, row := range events {
+		d.Objects = append(d.Objects, Object{Kind: "event", Name: row[0], Acts: row[1] == "1"})
+	}
+	return err
+}
+
+func mysqlThings() []string {
+	return []string{
+		"SELECT 'database', '', '', CONCAT_WS(' ', default_character_set_name, default_collation_name) " +
+			"FROM information_schema.schemata WHERE schema_name = DATABASE()",
+		"SELECT CASE WHEN table_type = 'SEQUENCE' THEN 'sequence' ELSE 'table' END, table_name, '', '' " +
+			"FROM information_schema.tables WHERE table_schema = DATABASE() " +
+			"AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')",
+		"SELECT 'view', table_name, '', CONCAT_WS(' ', definer, security_type, check_option, view_definition) " +
+			"FROM information_schema.views WHERE table_schema = DATABASE()",
+		"SELECT 'trigger', event_object_table, trigger_name, CONCAT_WS(' ', definer, action_timing, " +
+			"event_manipulation, action_statement) " +
+			"FROM information_schema.triggers WHERE trigger_schema = DATABASE()",
+		"SELECT routine_type, '', routine_name, CONCAT_WS(' ', definer, security_type, is_deterministic, " +
+			"dtd_identifier, routine_definition) " +
+			"FROM information_schema.routines WHERE routine_schema = DATABASE()",
+		"SELECT 'event', '', event_name, CONCAT_WS(' ', definer, status, execute_at, interval_value, " +
+			"interval_field, starts, ends, on_completion, event_definition) " +
+			"FROM information_schema.events WHERE event_schema = DATABASE()",
+	}
+}

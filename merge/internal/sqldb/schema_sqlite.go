@@ -46,31 +46,6 @@ func indexedParts(statement string) []string {
 	return splitSQL(inner)
 }
 
-// brackets returns what the first outermost brackets contain, and what follows them.
-func brackets(text string) (inner, rest string) {
-	depth, start := 0, -1
-	quote := rune(0)
-	for i, r := range text {
-		switch {
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '\'' || r == '"' || r == '`':
-			quote = r
-		case r == '(':
-			if depth++; depth == 1 {
-				start = i + 1
-			}
-		case r == ')':
-			if depth--; depth == 0 && start >= 0 {
-				return text[start:i], text[i+1:]
-			}
-		}
-	}
-	return "", ""
-}
-
 // sqliteOwn are the tables and their statements. Those of modules have columns that only the modules know.
 const sqliteOwn = " FROM (SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE " +
 	"'sqlite\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%') AS m"
@@ -172,4 +147,26 @@ func sqliteKeyPart(t *Table, row []string) error {
 		c.Collation = part.Collation
 	}
 	return err
+}
+
+func sqliteObjects(ctx context.Context, d *DB) error {
+	rows, err := d.Strings(ctx, NewStatement(SQLite, "SELECT type, name FROM pragma_table_list "+
+		"WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"))
+	for _, row := range rows {
+		switch kind := row[0]; {
+		case kind == "shadow": // a part of a virtual table
+			delete(d.Tables, row[1])
+		case d.Tables[row[1]] == nil:
+			if kind == "virtual" {
+				kind = "virtual table"
+			}
+			d.Objects = append(d.Objects, Object{Kind: kind, Name: row[1], Rows: kind != "view"})
+		}
+	}
+	return err
+}
+
+func sqliteThings() []string {
+	return []string{"SELECT type, tbl_name, name, sql FROM sqlite_master WHERE sql IS NOT NULL " +
+		"AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"}
 }

@@ -3,7 +3,11 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"errors"
+	"io"
+	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -172,4 +176,177 @@ func ColumnNames(columns []*Column) []string {
 		names[i] = c.Name
 	}
 	return names
+}
+
+// copyRows is an io.Reader of rows in the text format of COPY. It encodes rows while the server works on
+// those before them.
+type copyRows struct {
+	columns []*Column
+	zoned   []bool
+	rows    [][]any
+	buffer  []byte
+	read    int // how much of buffer
+}
+
+func newCopyRows(columns []*Column, rows [][]any) *copyRows {
+	r := &copyRows{columns: columns, zoned: make([]bool, len(columns)), rows: rows}
+	for i, c := range columns {
+		r.zoned[i] = c.zoned()
+	}
+	return r
+}
+
+// copyBuffer is how many bytes are encoded at a time: as many as the driver sends at once.
+const copyBuffer = 64 << 10
+
+// Read implements io.Reader.
+func (r *copyRows) Read(p []byte) (int, error) {
+	if r.read == len(r.buffer) {
+		r.buffer, r.read = r.buffer[:0], 0
+	}
+	for len(r.rows) > 0 && len(r.buffer) < copyBuffer {
+		r.buffer = r.append(r.buffer, r.rows[0])
+		r.rows = r.rows[1:]
+	}
+	if r.read == len(r.buffer) {
+		return 0, io.EOF
+	}
+	n := copy(p, r.buffer[r.read:])
+	r.read += n
+	return n, nil
+}
+
+// append appends a row.
+func (r *copyRows) append(b []byte, values []any) []byte {
+	for i, v := range values {
+		if i > 0 {
+			b = append(b, '\t')
+		}
+		switch v := v.(type) {
+		case nil:
+			b = append(b, `\N`...)
+			continue
+		case int64:
+			if r.columns[i].Family == FamilyInt {
+				b = strconv.AppendInt(b, v, 10)
+				continue
+			}
+		case []byte:
+			if r.columns[i].Family == FamilyBytes {
+				b = hex.AppendEncode(append(b, `\\x`...), v)
+				continue
+			}
+		case string:
+			if r.columns[i].Family != FamilyBytes && !r.zoned[i] {
+				b = appendEscaped(b, v)
+				continue
+			}
+		}
+		b = appendEscaped(b, postgresText(v, r.columns[i]))
+	}
+	return append(b, '\n')
+}
+
+// appendEscaped appends a text with the escapes of COPY.
+func appendEscaped(b []byte, text string) []byte {
+	from := 0
+	for i := range len(text) {
+		var letter byte
+		switch text[i] {
+		case '\\':
+			letter = '\\'
+		case '\t':
+			letter = 't'
+		case '\n':
+			letter = 'n'
+		case '\r':
+			letter = 'r'
+		default:
+			continue
+		}
+		b = append(append(b, text[from:i]...), '\\', letter)
+		from = i + 1
+	}
+	return append(b, text[from:]...)
+}
+
+// COPY is not part of database/sql. The driver pgx offers it below: its connection has a method Conn, whose
+// result has a method PgConn, whose result has CopyFrom and CopyTo. These methods are found by reflection, so
+// that this package imports no driver. Other drivers insert rows by INSERT.
+
+// errNoCopy says that the driver does not offer COPY.
+var errNoCopy = errors.New("merge: the driver has no COPY")
+
+// copyMethod finds a method of pgx's own connection. The result is not valid if there is none of that form.
+func copyMethod(driver any, name string) reflect.Value {
+	v := reflect.ValueOf(driver)
+	for _, step := range []string{"Conn", "PgConn"} {
+		method := v.MethodByName(step)
+		if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+			return reflect.Value{}
+		}
+		v = method.Call(nil)[0]
+	}
+	method := v.MethodByName(name)
+	if !method.IsValid() || method.Type().NumIn() != 3 || method.Type().NumOut() != 2 {
+		return reflect.Value{}
+	}
+	stream := reflect.TypeFor[io.Reader]()
+	if name == "CopyTo" {
+		stream = reflect.TypeFor[io.Writer]()
+	}
+	if method.Type().In(0) != reflect.TypeFor[context.Context]() || method.Type().In(1) != stream ||
+		method.Type().In(2) != reflect.TypeFor[string]() {
+		return reflect.Value{}
+	}
+	return method
+}
+
+// CopyFrom runs COPY FROM STDIN.
+func CopyFrom(ctx context.Context, d *DB, from io.Reader, text string) (int64, error) {
+	return runCopy(ctx, d, "CopyFrom", from, text)
+}
+
+// CopyTo runs COPY TO STDOUT.
+func CopyTo(ctx context.Context, d *DB, to io.Writer, text string) (int64, error) {
+	return runCopy(ctx, d, "CopyTo", to, text)
+}
+
+func runCopy(ctx context.Context, d *DB, name string, stream any, text string) (n int64, err error) {
+	var failure error
+	raw := d.conn.Raw(func(driver any) error {
+		method := copyMethod(driver, name)
+		if !method.IsValid() {
+			failure = errNoCopy
+			return nil
+		}
+		out := method.Call([]reflect.Value{
+			reflect.ValueOf(ctx), reflect.ValueOf(stream), reflect.ValueOf(text),
+		})
+		if tag, ok := out[0].Interface().(interface{ RowsAffected() int64 }); ok {
+			n = tag.RowsAffected()
+		}
+		if err, ok := out[1].Interface().(error); ok {
+			failure = d.failed(err)
+		}
+		// Errors are returned through failure: for one that Raw returned, database/sql would close the
+		// connection if the driver calls it bad.
+		return nil
+	})
+	if raw != nil {
+		return 0, d.failed(raw)
+	}
+	return n, failure
+}
+
+// CanCopy reports whether the driver offers COPY.
+func CanCopy(d *DB) (ok bool) {
+	if d.Kind != PostgreSQL {
+		return false
+	}
+	err := d.conn.Raw(func(driver any) error {
+		ok = copyMethod(driver, "CopyFrom").IsValid() && copyMethod(driver, "CopyTo").IsValid()
+		return nil
+	})
+	return ok && err == nil
 }
