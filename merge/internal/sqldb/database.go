@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // The errors of databases. Package merge exports and documents them.
@@ -55,13 +53,6 @@ func (d *DB) failed(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s: %w", ErrDatabase, d.Name, err)
-}
-
-// IsDataError reports whether PostgreSQL has refused a value that is in a statement: class 22 of its codes,
-// such as a text that is no UUID. Other databases answer such a comparison.
-func IsDataError(err error) bool {
-	state := dialect.State(err)
-	return len(state) == 5 && strings.HasPrefix(state, "22")
 }
 
 // Exec runs SQL text.
@@ -174,28 +165,19 @@ func (d *DB) transaction(ctx context.Context, fn func() (commit string, err erro
 
 // HasTable reports whether the database has a table now, even if the catalog was read before it was made.
 func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
-	q := NewStatement(d.Kind)
-	switch d.Kind {
-	case SQLite:
-		q.Add("SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ").Bind(name)
-	case MySQL:
-		q.Add("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name " +
-			"= ").Bind(name)
-	case PostgreSQL:
-		q.Add("SELECT COUNT(*) FROM pg_class WHERE relnamespace = " + currentNamespace + " AND relname = ").
-			Bind(name)
-	}
-	n, err := d.Number(ctx, q)
+	query := map[Kind]string{
+		SQLite:     "sqlite_master WHERE type = 'table' AND name = ",
+		MySQL:      "information_schema.tables WHERE table_schema = DATABASE() AND table_name = ",
+		PostgreSQL: "pg_class WHERE relnamespace = " + currentNamespace + " AND relname = ",
+	}[d.Kind]
+	n, err := d.Number(ctx, NewStatement(d.Kind, "SELECT COUNT(*) FROM ", query).Bind(name))
 	return n > 0, err
 }
 
 // SameInstance reports whether two connections lead to the same MySQL server. One takes a named lock, and the
 // other looks which connection holds it.
 func (d *DB) SameInstance(ctx context.Context, other *DB) (bool, error) {
-	name, err := randomName()
-	if err != nil {
-		return false, err
-	}
+	name := "merge_" + rand.Text()
 	if _, err := other.Number(ctx, NewStatement(MySQL, "SELECT GET_LOCK(").Bind(name).
 		Add(", 0)")); err != nil {
 		return false, err
@@ -207,12 +189,6 @@ func (d *DB) SameInstance(ctx context.Context, other *DB) (bool, error) {
 	holder, err := d.Number(ctx, NewStatement(MySQL, "SELECT COALESCE(IS_USED_LOCK(").Bind(name).Add("), -1)"))
 	_, releasing := other.Number(ctx, NewStatement(MySQL, "SELECT RELEASE_LOCK(").Bind(name).Add(")"))
 	return holder == own, errors.Join(err, releasing)
-}
-
-func randomName() (string, error) {
-	var b [12]byte
-	_, err := rand.Read(b[:])
-	return fmt.Sprintf("merge_%x", b), err
 }
 
 // A Fetch says what the rows of a result are like.

@@ -37,25 +37,33 @@ func Open(ctx context.Context, open func(ctx context.Context, dsn string) (*sql.
 	return d, nil
 }
 
+// readers read the tables of a database, and what it holds besides the tables of its catalog. They ask for all
+// that has a name and take away what the catalog has, so a kind that nobody has thought of is listed too.
+var readers = map[Kind]struct {
+	tables  func(ctx context.Context, d *DB) (map[string]*Table, error)
+	objects func(ctx context.Context, d *DB) error
+}{
+	SQLite: {sqliteTables, sqliteObjects}, MySQL: {mysqlTables, mysqlObjects},
+	PostgreSQL: {postgresTables, postgresObjects},
+}
+
 // readCatalog reads the catalog.
-func readCatalog(ctx context.Context, d *DB) error {
-	var tables map[string]*Table
-	var err error
-	switch d.Kind {
-	case SQLite:
-		tables, err = sqliteTables(ctx, d)
-	case MySQL:
-		tables, err = mysqlTables(ctx, d)
-	case PostgreSQL:
-		tables, err = postgresTables(ctx, d)
+func readCatalog(ctx context.Context, d *DB) (err error) {
+	read := readers[d.Kind]
+	if d.Tables, err = read.tables(ctx, d); err == nil {
+		err = read.objects(ctx, d)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: reading the catalog failed: %w", d.Name, err)
 	}
-	d.Tables = tables
-	if err := readObjects(ctx, d); err != nil {
-		return fmt.Errorf("%s: reading the catalog failed: %w", d.Name, err)
+	for _, t := range d.Tables {
+		for _, name := range t.Triggers {
+			d.Objects = append(d.Objects, Object{Kind: "trigger", Name: name, What: "of the table " + t.Name})
+		}
 	}
+	slices.SortFunc(d.Objects, func(a, b Object) int {
+		return strings.Compare(a.Kind+"\x00"+a.Name, b.Kind+"\x00"+b.Name)
+	})
 	return nil
 }
 
@@ -116,17 +124,13 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 	if target {
 		makeRoom(ctx, d)
 	}
-	switch kind {
-	case SQLite:
-		err = d.Row(ctx, NewStatement(kind,
-			"SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'"), &d.Catalog)
-	case MySQL:
-		err = d.Row(ctx, NewStatement(kind, "SELECT COALESCE(DATABASE(), '')"), &d.Catalog)
-		if err == nil && d.Catalog == "" {
-			err = errors.New("the DSN names no database")
-		}
-	case PostgreSQL:
-		err = d.Row(ctx, NewStatement(kind, "SELECT COALESCE(current_schema(), '')"), &d.Catalog)
+	err = d.Row(ctx, NewStatement(kind, map[Kind]string{
+		SQLite:     "SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'",
+		MySQL:      "SELECT COALESCE(DATABASE(), '')",
+		PostgreSQL: "SELECT COALESCE(current_schema(), '')",
+	}[kind]), &d.Catalog)
+	if err == nil && d.Catalog == "" && kind == MySQL {
+		err = errors.New("the DSN names no database")
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrOpen, d.Name, err)
@@ -163,29 +167,6 @@ func kindOf(ctx context.Context, conn *sql.Conn) (kind Kind, tidb bool, err erro
 	return MySQL, strings.Contains(version, "TiDB"), nil
 }
 
-// readObjects lists what the database holds besides the tables of its catalog. It asks for everything that
-// has a name and takes away what the catalog has, so a kind that nobody has thought of is listed too.
-func readObjects(ctx context.Context, d *DB) error {
-	var err error
-	switch d.Kind {
-	case SQLite:
-		err = sqliteObjects(ctx, d)
-	case MySQL:
-		err = mysqlObjects(ctx, d)
-	case PostgreSQL:
-		err = postgresObjects(ctx, d)
-	}
-	for _, t := range d.Tables {
-		for _, name := range t.Triggers {
-			d.Objects = append(d.Objects, Object{Kind: "trigger", Name: name, What: "of the table " + t.Name})
-		}
-	}
-	slices.SortFunc(d.Objects, func(a, b Object) int {
-		return strings.Compare(a.Kind+"\x00"+a.Name, b.Kind+"\x00"+b.Name)
-	})
-	return err
-}
-
 // ignore drops the error of cleaning up after a failure that is reported itself.
 func ignore(error) error { return nil }
 
@@ -197,7 +178,7 @@ func Lock(ctx context.Context, d *DB) (func() error, error) {
 	if err != nil {
 		return nil, d.failed(err)
 	}
-	l := &DB{Name: d.Name, Kind: d.Kind, conn: conn, pool: d.pool}
+	l := &DB{Name: d.Name, Kind: d.Kind, Catalog: d.Catalog, conn: conn, pool: d.pool}
 	sum := sha256.Sum256([]byte("merge " + d.Catalog))
 	free := func() error { return nil }
 	switch d.Kind {
@@ -236,16 +217,10 @@ func lockBy(ctx context.Context, d *DB, take, release *Statement) (func() error,
 // lockFile holds a transaction open in a file beside the database; its lock ends with the process. The file
 // is never removed, because another process may hold its lock by then.
 func lockFile(ctx context.Context, d *DB) (func() error, error) {
-	var path string
-	if err := d.Row(ctx, NewStatement(SQLite,
-		"SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'"),
-		&path); err != nil {
-		return nil, err
-	}
-	if path == "" { // no other process can open a database in memory
+	if d.Catalog == "" { // no other process can open a database in memory
 		return func() error { return nil }, nil
 	}
-	attach := NewStatement(SQLite, "ATTACH DATABASE ").Bind(path + "-merge-lock").Add(" AS merge_lock")
+	attach := NewStatement(SQLite, "ATTACH DATABASE ").Bind(d.Catalog + "-merge-lock").Add(" AS merge_lock")
 	if _, err := d.Run(ctx, attach); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
+	"strings"
 )
 
 // reading is a query of a catalog, with a table in the first column, and what adds a row of it to the table.
@@ -34,6 +36,17 @@ func readTables(ctx context.Context, d *DB, names string, readings ...reading) (
 		}
 	}
 	return tables, nil
+}
+
+// families returns what tells the family of a type.
+func families(words map[Family]string) func(name string) Family {
+	all := map[string]Family{}
+	for family, types := range words {
+		for word := range strings.FieldsSeq(types) {
+			all[word] = family
+		}
+	}
+	return func(name string) Family { return cmp.Or(all[name], FamilyOther) }
 }
 
 // references returns what adds foreign keys. The rows hold table, constraint, column, parent table and parent

@@ -7,34 +7,13 @@ import (
 	"strings"
 )
 
-func mysqlFamily(dataType, columnType string) Family {
-	switch strings.ToLower(dataType) {
-	case "tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit":
-		if strings.EqualFold(columnType, "bit(1)") {
-			return FamilyBool
-		}
-		return FamilyInt
-	case "float", "double":
-		return FamilyFloat
-	case "decimal":
-		return FamilyDecimal
-	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set":
-		return FamilyText
-	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
-		return FamilyBytes
-	case "datetime", "timestamp":
-		return FamilyTime
-	case "date":
-		return FamilyDate
-	case "time":
-		return FamilyClock
-	case "json":
-		return FamilyJSON
-	case "uuid":
-		return FamilyUUID
-	}
-	return FamilyOther
-}
+// mysqlFamily returns the family of a type.
+var mysqlFamily = families(map[Family]string{
+	FamilyInt: "tinyint smallint mediumint int bigint year bit", FamilyFloat: "float double",
+	FamilyDecimal: "decimal", FamilyText: "char varchar tinytext text mediumtext longtext enum set",
+	FamilyBytes: "binary varbinary tinyblob blob mediumblob longblob", FamilyTime: "datetime timestamp",
+	FamilyDate: "date", FamilyClock: "time", FamilyJSON: "json", FamilyUUID: "uuid",
+})
 
 // mysqlTables reads the tables of the current database.
 func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
@@ -80,13 +59,17 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 func mysqlColumn(t *Table, row []string) error {
 	extra := strings.ToUpper(row[6])
 	c := &Column{
-		Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3], Family: mysqlFamily(row[2], row[3]),
+		Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3],
+		Family:   mysqlFamily(strings.ToLower(row[2])),
 		Nullable: row[4] == "YES", Collation: row[8],
 		counted:    strings.Contains(extra, "AUTO_INCREMENT"),
 		HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"),
 		// DEFAULT_GENERATED marks a default that is an expression, not a generated column.
 		Generated: strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") ||
 			strings.Contains(extra, "PERSISTENT"),
+	}
+	if c.Declared == "bit(1)" {
+		c.Family = FamilyBool
 	}
 	if c.Family == FamilyText {
 		// These alone do not ignore blanks at the end.

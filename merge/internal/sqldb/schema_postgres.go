@@ -7,38 +7,13 @@ import (
 	"strings"
 )
 
-func postgresFamily(typname, typtype string) Family {
-	switch typname {
-	case "int2", "int4", "int8":
-		return FamilyInt
-	case "bool":
-		return FamilyBool
-	case "float4", "float8":
-		return FamilyFloat
-	case "numeric":
-		return FamilyDecimal
-	case "text", "varchar", "bpchar", "citext", "name":
-		return FamilyText
-	case "bytea":
-		return FamilyBytes
-	case "timestamptz", "timestamp":
-		return FamilyTime
-	case "date":
-		return FamilyDate
-	case "time":
-		return FamilyClock
-	case "timetz":
-		return FamilyZoned
-	case "json", "jsonb":
-		return FamilyJSON
-	case "uuid":
-		return FamilyUUID
-	}
-	if typtype == "e" {
-		return FamilyText
-	}
-	return FamilyOther
-}
+// postgresFamily returns the family of a type that is no enumeration.
+var postgresFamily = families(map[Family]string{
+	FamilyInt: "int2 int4 int8", FamilyBool: "bool", FamilyFloat: "float4 float8", FamilyDecimal: "numeric",
+	FamilyText: "text varchar bpchar citext name", FamilyBytes: "bytea", FamilyTime: "timestamptz timestamp",
+	FamilyDate: "date", FamilyClock: "time", FamilyZoned: "timetz", FamilyJSON: "json jsonb",
+	FamilyUUID: "uuid",
+})
 
 // postgresTables reads the tables of the first schema in the search path.
 func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
@@ -112,11 +87,13 @@ func postgresColumn(t *Table, row []string) error {
 		return err
 	}
 	c := &Column{
-		Name: row[1], Declared: row[4], Family: postgresFamily(row[2], row[3]), Nullable: row[5] == "0",
+		Name: row[1], Declared: row[4], Family: postgresFamily(row[2]), Nullable: row[5] == "0",
 		HasDefault: row[6] == "1" || row[7] == "1", counted: row[7] == "1", Generated: row[8] == "1",
 		Collation: row[10], precision: 6, folds: row[11], labels: row[3] == "e",
 	}
 	switch {
+	case c.Family == FamilyOther && c.labels:
+		c.Family = FamilyText
 	case row[2] == "varchar" || row[2] == "bpchar":
 		c.MaxChars = max(mod-4, 0)
 	case (c.Family == FamilyTime || c.Family == FamilyClock) && mod >= 0:

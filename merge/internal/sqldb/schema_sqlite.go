@@ -165,8 +165,3 @@ func sqliteObjects(ctx context.Context, d *DB) error {
 	}
 	return err
 }
-
-func sqliteThings() []string {
-	return []string{"SELECT type, tbl_name, name, sql FROM sqlite_master WHERE sql IS NOT NULL " +
-		"AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"}
-}

@@ -20,9 +20,10 @@ const KindCounter = "counter"
 // Things lists what a database has besides rows, but for what belongs to the tables that the caller leaves
 // out.
 func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all []Thing, err error) {
-	queries := map[Kind][]string{SQLite: sqliteThings(), MySQL: mysqlThings(),
-		PostgreSQL: postgresThings()}[d.Kind]
+	queries := map[Kind][]string{MySQL: mysqlThings(), PostgreSQL: postgresThings()}[d.Kind]
 	if d.Kind == SQLite {
+		queries = []string{"SELECT type, tbl_name, name, sql FROM sqlite_master WHERE sql IS NOT NULL " +
+			"AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"}
 		counts, err := d.HasTable(ctx, "sqlite_sequence")
 		if err != nil {
 			return nil, err
@@ -41,8 +42,9 @@ func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all [
 			if leaveOut(thing.Table) {
 				continue
 			}
-			if thing.Text == "" && d.Kind == MySQL {
-				if thing.Text, err = d.mysqlCreates(ctx, thing); err != nil {
+			// MySQL can only be asked for one statement at a time.
+			if d.Kind == MySQL && thing.Text == "" && (thing.Kind == "table" || thing.Kind == "sequence") {
+				if thing.Text, err = d.showCreate(ctx, thing.Kind, thing.Table); err != nil {
 					return nil, err
 				}
 			}
@@ -52,17 +54,11 @@ func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all [
 	return all, nil
 }
 
-// mysqlCreates returns the statement that makes a table or a sequence.
-func (d *DB) mysqlCreates(ctx context.Context, thing Thing) (string, error) {
-	if thing.Kind != "table" && thing.Kind != "sequence" {
-		return "", nil
-	}
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SHOW CREATE ", strings.ToUpper(thing.Kind), " ",
-		MySQL.Quote(thing.Table)))
-	if err != nil || len(rows) == 0 {
-		return "", err
-	}
-	return rows[0][1], nil
+// showCreate returns the statement that makes a table or a sequence of MySQL.
+func (d *DB) showCreate(ctx context.Context, kind, name string) (text string, err error) {
+	err = d.Row(ctx, NewStatement(MySQL, "SHOW CREATE ", strings.ToUpper(kind), " ", MySQL.Quote(name)),
+		&name, &text)
+	return text, err
 }
 
 // Definition returns the definition of a table as text. Two databases with an equal definition take the same
@@ -79,8 +75,7 @@ func (d *DB) Definition(ctx context.Context, t *Table) (string, error) {
 	if d.Kind != MySQL {
 		return d.definitions[t.Name], nil
 	}
-	var name, text string
-	err := d.Row(ctx, NewStatement(MySQL, "SHOW CREATE TABLE ", MySQL.Quote(t.Name)), &name, &text)
+	text, err := d.showCreate(ctx, "table", t.Name)
 	if err != nil {
 		return "", err
 	}

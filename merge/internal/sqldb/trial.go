@@ -66,8 +66,7 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 	case PostgreSQL:
 		return r.postgres(ctx, t)
 	case MySQL:
-		var name, text string
-		err := r.d.Row(ctx, NewStatement(MySQL, "SHOW CREATE TABLE ", MySQL.Quote(t.Name)), &name, &text)
+		text, err := r.d.showCreate(ctx, "table", t.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"math/big"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -444,7 +444,7 @@ func Same(wrote, got any, c *Column, raw bool) bool {
 	case FamilyJSON:
 		x, err := parseJSON(a)
 		y, wrong := parseJSON(b)
-		return err == nil && wrong == nil && sameJSON(x, y)
+		return err == nil && wrong == nil && reflect.DeepEqual(x, y)
 	case FamilyOther:
 		return true // the column has a form that only its database knows
 	}
@@ -466,21 +466,20 @@ func isNumber(v any) bool {
 	return false
 }
 
-// sameNumber compares two numbers by their value. A number with an exponent of more digits than this is only
-// equal to itself, because its digits would fill the memory.
-func sameNumber(a, b string) bool {
-	if a == b {
-		return true
-	}
+// sameNumber compares two numbers by their value.
+func sameNumber(a, b string) bool { return a == b || plainNumber(a) == plainNumber(b) }
+
+// plainNumber returns one form for every number of a value. A number with an exponent of more digits than this
+// is only equal to itself, because its digits would fill the memory. So is what is no number.
+func plainNumber(text string) string {
 	const maxExponent = 4
-	for _, text := range []string{a, b} {
-		if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > maxExponent+1 {
-			return false
-		}
+	if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > maxExponent+1 {
+		return text
 	}
-	x, ok := new(big.Rat).SetString(a)
-	y, fine := new(big.Rat).SetString(b)
-	return ok && fine && x.Cmp(y) == 0
+	if n, ok := new(big.Rat).SetString(text); ok {
+		return n.RatString()
+	}
+	return text
 }
 
 // parseJSON reads a document. An object is the list of values of each name, because a text may repeat a name.
@@ -502,6 +501,9 @@ var errAfterJSON = errors.New("something follows the document")
 func parseValue(d *json.Decoder) (any, error) {
 	token, err := d.Token()
 	delimiter, opens := token.(json.Delim)
+	if n, ok := token.(json.Number); ok {
+		return json.Number(plainNumber(n.String())), err
+	}
 	if err != nil || !opens {
 		return token, err
 	}
@@ -531,25 +533,4 @@ func parseValue(d *json.Decoder) (any, error) {
 		return object, nil
 	}
 	return list, nil
-}
-
-func sameJSON(a, b any) bool {
-	switch a := a.(type) {
-	case json.Number:
-		n, ok := b.(json.Number)
-		return ok && sameNumber(a.String(), n.String())
-	case []any:
-		list, ok := b.([]any)
-		return ok && slices.EqualFunc(a, list, sameJSON)
-	case map[string][]any:
-		object, ok := b.(map[string][]any)
-		return ok && maps.EqualFunc(a, object, func(x, y []any) bool { return slices.EqualFunc(x, y, sameJSON) })
-	}
-	if _, ok := b.([]any); ok {
-		return false
-	}
-	if _, ok := b.(map[string][]any); ok {
-		return false
-	}
-	return a == b
 }

@@ -135,31 +135,24 @@ func (w *Writer) insert(ctx context.Context, rows [][]any, full bool) error {
 
 // text returns the statement for n rows.
 func (w *Writer) text(n int) string {
-	var b strings.Builder
-	verb := "INSERT INTO "
-	if w.replace {
+	verb, always := "INSERT INTO ", ""
+	switch {
+	case w.replace:
 		verb = "REPLACE INTO "
+	case w.d.Kind == PostgreSQL:
+		always = " OVERRIDING SYSTEM VALUE" // as a GENERATED ALWAYS AS IDENTITY column needs it
 	}
-	b.WriteString(verb + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) + ") VALUES ")
-	if w.d.Kind == PostgreSQL {
-		// Values of a GENERATED ALWAYS AS IDENTITY column are copied too.
-		b.Reset()
-		b.WriteString("INSERT INTO " + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) +
-			") OVERRIDING SYSTEM VALUE VALUES ")
-	}
-	k := 0
+	var b strings.Builder
+	b.WriteString(verb + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) + ")" + always + " VALUES ")
 	for i := range n {
+		between := "("
 		if i > 0 {
-			b.WriteString(", ")
+			between = ", ("
 		}
-		b.WriteByte('(')
 		for j, c := range w.columns {
-			if j > 0 {
-				b.WriteString(", ")
-			}
-			k++
-			if w.d.Kind == PostgreSQL {
-				b.WriteString("CAST(" + PostgreSQL.Bind(k) + " AS " + c.Declared + ")")
+			b.WriteString(between)
+			if between = ", "; w.d.Kind == PostgreSQL {
+				b.WriteString("CAST(" + PostgreSQL.Bind(i*len(w.columns)+j+1) + " AS " + c.Declared + ")")
 			} else {
 				b.WriteByte('?')
 			}
