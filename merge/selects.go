@@ -359,21 +359,6 @@ var errEnough = errors.New("enough")
 // hold copies of parts of them, so the memory that they take is several times as large.
 const maxChunkBytes = 8 << 20
 
-// sizeOf returns how many bytes a row takes, about.
-func sizeOf(values []any) int {
-	const cell = 16
-	n := cell * len(values)
-	for _, v := range values {
-		switch v := v.(type) {
-		case string:
-			n += len(v)
-		case []byte:
-			n += len(v)
-		}
-	}
-	return n
-}
-
 // row is a row on its way to the target. The values are in the order of the pairs of its source table.
 type row struct {
 	values []any
@@ -438,7 +423,7 @@ func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error)
 			next.rows = make([]row, 0, before)
 		}
 		next.read++
-		bytes += sizeOf(values)
+		bytes += sqldb.SizeOf(values)
 		row, err := r.row(values, extras, room, r.skip+next.read)
 		if err != nil {
 			return err

@@ -224,19 +224,17 @@ func (c *Column) Bits() int {
 	if c.Family != FamilyInt {
 		return 0
 	}
-	for _, width := range []struct {
-		word string
-		bits int
-	}{
-		{"tinyint", 8}, {"smallint", 16}, {"mediumint", 24}, {"int2", 16}, {"int4", 32}, {"bigint", 64}, {"bit",
-			64},
-		{"int8", 64},
-	} {
-		if strings.HasPrefix(c.Declared, width.word) {
-			return width.bits
-		}
+	is := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(c.Declared, w) })
 	}
-	if c.Declared == "integer" || strings.HasPrefix(c.Declared, "int") {
+	switch {
+	case is("tinyint"):
+		return 8
+	case is("smallint", "int2"):
+		return 16
+	case is("mediumint"):
+		return 24
+	case is("int") && !is("int8"):
 		return 32
 	}
 	return 64

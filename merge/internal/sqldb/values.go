@@ -90,6 +90,21 @@ func Canonical(v any, to *Column, raw bool) (any, error) {
 	return out, nil
 }
 
+// SizeOf returns how many bytes a row takes, about.
+func SizeOf(values []any) int {
+	const cell = 16
+	n := cell * len(values)
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
+}
+
 // Shorten returns at most the first 60 characters of a text, for messages.
 func Shorten(text string) string {
 	if r := []rune(text); len(r) > 60 {

@@ -94,17 +94,7 @@ func (w *Writer) fitting(rows [][]any) int {
 	}
 	total := 0
 	for i, values := range rows {
-		for _, v := range values {
-			switch v := v.(type) {
-			case string:
-				total += len(v)
-			case []byte:
-				total += len(v)
-			default:
-				total += 8
-			}
-		}
-		if total > maxStatementBytes && i > 0 {
+		if total += SizeOf(values); total > maxStatementBytes && i > 0 {
 			return i
 		}
 	}
@@ -280,16 +270,16 @@ func copyMethod(driver any, name string) reflect.Value {
 		}
 		v = method.Call(nil)[0]
 	}
-	method := v.MethodByName(name)
-	if !method.IsValid() || method.Type().NumIn() != 3 || method.Type().NumOut() != 2 {
-		return reflect.Value{}
-	}
-	stream := reflect.TypeFor[io.Reader]()
+	method, stream := v.MethodByName(name), reflect.TypeFor[io.Reader]()
 	if name == "CopyTo" {
 		stream = reflect.TypeFor[io.Writer]()
 	}
-	if method.Type().In(0) != reflect.TypeFor[context.Context]() || method.Type().In(1) != stream ||
-		method.Type().In(2) != reflect.TypeFor[string]() {
+	if !method.IsValid() || method.Type().NumOut() != 2 {
+		return reflect.Value{}
+	}
+	in := []reflect.Type{reflect.TypeFor[context.Context](), stream, reflect.TypeFor[string]()}
+	out := []reflect.Type{method.Type().Out(0), reflect.TypeFor[error]()}
+	if method.Type() != reflect.FuncOf(in, out, false) {
 		return reflect.Value{}
 	}
 	return method
@@ -313,9 +303,7 @@ func runCopy(ctx context.Context, d *DB, name string, stream any, text string) (
 			failure = errNoCopy
 			return nil
 		}
-		out := method.Call([]reflect.Value{
-			reflect.ValueOf(ctx), reflect.ValueOf(stream), reflect.ValueOf(text),
-		})
+		out := method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(stream), reflect.ValueOf(text)})
 		if tag, ok := out[0].Interface().(interface{ RowsAffected() int64 }); ok {
 			n = tag.RowsAffected()
 		}
