@@ -7,6 +7,7 @@
 package sqldb
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -448,24 +449,38 @@ func (o OrderTerm) Whole(k Kind) bool {
 	return o.column.Family == FamilyInt && !strings.HasPrefix(o.column.Declared, "bit")
 }
 
+// unquoted returns the characters of SQL that are outside of quotation marks, with their positions.
+func unquoted(text string) iter.Seq2[int, rune] {
+	return func(yield func(int, rune) bool) {
+		quote := rune(0)
+		for i, r := range text {
+			switch {
+			case quote != 0:
+				if r == quote {
+					quote = 0
+				}
+			case r == '\'' || r == '"' || r == '`':
+				quote = r
+			case r == '[':
+				quote = ']'
+			case !yield(i, r):
+				return
+			}
+		}
+	}
+}
+
 // brackets returns what the first outermost brackets contain, and what follows them.
 func brackets(text string) (inner, rest string) {
-	depth, start := 0, -1
-	quote := rune(0)
-	for i, r := range text {
-		switch {
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '\'' || r == '"' || r == '`':
-			quote = r
-		case r == '(':
+	depth, start := 0, 0
+	for i, r := range unquoted(text) {
+		switch r {
+		case '(':
 			if depth++; depth == 1 {
 				start = i + 1
 			}
-		case r == ')':
-			if depth--; depth == 0 && start >= 0 {
+		case ')':
+			if depth--; depth == 0 {
 				return text[start:i], text[i+1:]
 			}
 		}
@@ -473,26 +488,21 @@ func brackets(text string) (inner, rest string) {
 	return "", ""
 }
 
-// splitSQL splits a list at the commas that are outside of quotation marks and parentheses.
+// splitSQL splits a list at the commas that are outside of quotation marks and brackets.
 func splitSQL(list string) []string {
 	var parts []string
 	depth, begin := 0, 0
-	var quote rune
-	for i, c := range list {
-		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '\'' || c == '`' || c == '"':
-			quote = c
-		case c == '(':
+	for i, r := range unquoted(list) {
+		switch r {
+		case '(':
 			depth++
-		case c == ')':
+		case ')':
 			depth--
-		case c == ',' && depth == 0:
-			parts = append(parts, strings.TrimSpace(list[begin:i]))
-			begin = i + 1
+		case ',':
+			if depth == 0 {
+				parts = append(parts, strings.TrimSpace(list[begin:i]))
+				begin = i + 1
+			}
 		}
 	}
 	return append(parts, strings.TrimSpace(list[begin:]))

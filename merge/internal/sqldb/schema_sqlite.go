@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // sqliteFamily derives the family from the declared type. It works like SQLite's affinity rules, with more
@@ -27,23 +29,6 @@ func sqliteFamily(declared string) Family {
 		}
 	}
 	return FamilyOther
-}
-
-// wherePart returns the condition of a partial index, which follows the list of columns in the statement that
-// made it.
-func wherePart(statement string) string {
-	_, rest := brackets(statement)
-	rest = strings.TrimSpace(rest)
-	if len(rest) > 5 && strings.EqualFold(rest[:5], "where") {
-		return strings.TrimSpace(rest[5:])
-	}
-	return ""
-}
-
-// indexedParts returns the columns and expressions in the statement that made an index.
-func indexedParts(statement string) []string {
-	inner, _ := brackets(statement)
-	return splitSQL(inner)
 }
 
 // sqliteOwn are the tables and their statements. Those of modules have columns that only the modules know.
@@ -76,12 +61,11 @@ func sqliteStatement(t *Table, row []string) error {
 	sqliteFolds(t, row[1])
 	if len(t.Primary) == 1 {
 		c := t.Column(t.Primary[0])
-		c.counted = strings.Contains(strings.ToUpper(row[1]), "AUTOINCREMENT")
-		c.HasDefault = c.HasDefault || strings.EqualFold(c.Declared, "integer")
+		counts := dialect.Rowid(c.Declared, row[1])
+		c.counted, c.HasDefault = counts == "AUTOINCREMENT", c.HasDefault || counts != ""
 	}
-	_, options := brackets(row[1])
-	if strings.Contains(strings.Join(strings.Fields(strings.ToUpper(options)), " "), "WITHOUT ROWID") {
-		return nil
+	if dialect.Rowid("INTEGER", row[1]) == "" {
+		return nil // WITHOUT ROWID
 	}
 	for _, name := range []string{"oid", "_rowid_", "rowid"} {
 		if !slices.ContainsFunc(t.Columns, func(c *Column) bool { return strings.EqualFold(c.Name, name) }) {
@@ -109,7 +93,8 @@ func sqliteFolds(t *Table, statement string) {
 			c.folds = "the collation of " + t.Name + "." + c.Name
 		}
 	}
-	for _, part := range indexedParts(statement) {
+	inner, _ := brackets(statement)
+	for _, part := range splitSQL(inner) {
 		found := collates.FindStringSubmatch(part)
 		for _, c := range t.Columns {
 			rest, named := strings.CutPrefix(strings.ToLower(strings.TrimLeft(part, "\"'`[")),
@@ -138,11 +123,17 @@ func sqliteColumn(t *Table, row []string) error {
 func sqliteKeyPart(t *Table, row []string) error {
 	part := KeyPart{Column: row[4], Collation: row[5]}
 	position, err := strconv.Atoi(row[6])
-	if parts := indexedParts(row[3]); part.Column == "" && position < len(parts) {
+	// What is indexed, and the condition of a partial index, stand in the statement that made it.
+	inner, rest := brackets(row[3])
+	if parts := splitSQL(inner); part.Column == "" && position < len(parts) {
 		part.Expression = parts[position]
 	}
+	key := UniqueKey{Name: row[1]}
+	if rest = strings.TrimSpace(rest); len(rest) > 5 && strings.EqualFold(rest[:5], "where") {
+		key.where = strings.TrimSpace(rest[5:])
+	}
 	if row[2] != "pk" {
-		addPart(t, UniqueKey{Name: row[1], where: wherePart(row[3])}, part)
+		addPart(t, key, part)
 	} else if c := t.Column(part.Column); c != nil {
 		c.Collation = part.Collation
 	}

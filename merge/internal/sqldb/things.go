@@ -216,12 +216,7 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 		if err != nil || !exists || counter <= 0 || len(t.Primary) != 1 || t.Primary[0] != column {
 			return err
 		}
-		var statement string
-		if err := d.Row(ctx, NewStatement(SQLite, "SELECT COALESCE(sql, '') FROM sqlite_master "+
-			"WHERE type = 'table' AND name = ").Bind(t.Name), &statement); err != nil {
-			return err
-		}
-		if !strings.Contains(strings.ToUpper(statement), "AUTOINCREMENT") {
+		if !t.Column(column).counted {
 			return nil // it counts from the greatest key, and nothing can change that
 		}
 		for _, q := range []*Statement{
@@ -271,23 +266,13 @@ func (d *DB) setSequence(ctx context.Context, t *Table, c *Column, counter int64
 	if increment < 0 {
 		end = "MIN"
 	}
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT ", end, "(", MySQL.Quote(c.Name), ") FROM ",
-		MySQL.Quote(t.Name)))
-	if err != nil {
+	last, err := d.Number(ctx, NewStatement(MySQL, "SELECT COALESCE(", end, "(", MySQL.Quote(c.Name),
+		"), 0) FROM ", MySQL.Quote(t.Name)))
+	if increment > 0 {
+		last = max(last, counter)
+	}
+	if err != nil || last == 0 { // no number was given out
 		return err
-	}
-	last := counter
-	if rows[0][0] != "" {
-		n, err := strconv.ParseInt(rows[0][0], 10, 64)
-		if err != nil {
-			return err
-		}
-		if last = max(n, counter); increment < 0 {
-			last = n
-		}
-	}
-	if last == 0 || increment < 0 && rows[0][0] == "" {
-		return nil // no number was given out
 	}
 	_, err = d.Strings(ctx, NewStatement(MySQL, fmt.Sprintf("SELECT SETVAL(%s, %d)", c.sequence, last)))
 	return err

@@ -99,18 +99,8 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 
 // sqliteBody returns what follows the name in the statement that made a table.
 func sqliteBody(statement string) string {
-	quote := rune(0)
-	for i, c := range statement {
-		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '`' || c == '\'':
-			quote = c
-		case c == '[':
-			quote = ']'
-		case c == '(':
+	for i, r := range unquoted(statement) {
+		if r == '(' {
 			return statement[i:]
 		}
 	}
