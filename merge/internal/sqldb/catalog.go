@@ -183,10 +183,9 @@ func (c *Column) ReadExpression(k Kind) string {
 		return name + "::int"
 	case FamilyFloat:
 		return name + "::float8"
-	case FamilyTime:
-		if strings.HasSuffix(c.Declared, "with time zone") {
-			return "(" + name + " AT TIME ZONE 'UTC')::text"
-		}
+	}
+	if c.zoned() {
+		return "(" + name + " AT TIME ZONE 'UTC')::text"
 	}
 	return name + "::text"
 }

@@ -56,7 +56,8 @@ func NewTrial(ctx context.Context, d *DB, t *Table, name string, columns []*Colu
 			return nil, errors.Join(err, r.Drop(ctx))
 		}
 	}
-	r.writer = NewReplacer(d, name, append([]*Column{trialKey()}, columns...), raw)
+	r.writer = NewWriter(d, name, append([]*Column{trialKey()}, columns...), raw)
+	r.writer.replace = d.Kind != PostgreSQL // which has no such statement, and no indexes that are unique there
 	return r, nil
 }
 

@@ -186,12 +186,16 @@ func floatOf(v any) (any, error) {
 }
 
 func decimalOf(v any) (any, error) {
-	text := Text(v)
-	if f, ok := v.(float64); ok {
-		text = strconv.FormatFloat(f, 'f', -1, 64)
-	}
+	text := decimalText(v)
 	_, err := strconv.ParseFloat(text, 64)
 	return text, err
+}
+
+func decimalText(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return Text(v)
 }
 
 // errFraction says that a column keeps fewer digits of a second than a value has.
@@ -236,7 +240,7 @@ func timeOf(v any) (any, error) {
 
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.999999999") }
 
-// trimZeros removes the zeros at the end of a fraction of a second.
+// trimZeros removes the zeros at the end of a fraction.
 func trimZeros(text string) string {
 	if !strings.Contains(text, ".") {
 		return text
@@ -279,32 +283,13 @@ func postgresText(v any, to *Column) string {
 	return Text(v)
 }
 
-// ComparableText returns a text that is the same on both sides of a copy, although every kind of database
-// formats decimals and JSON in its own way.
+// ComparableText returns the text of a decimal or of a UUID that is the same on both sides of a copy, although
+// every kind of database formats them in its own way.
 func ComparableText(v any, to *Column) string {
-	switch to.Family {
-	case FamilyDecimal:
-		text := Text(v)
-		if f, ok := v.(float64); ok {
-			text = strconv.FormatFloat(f, 'f', -1, 64)
-		}
-		if strings.Contains(text, ".") {
-			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-		}
-		return text
-	case FamilyJSON:
-		var parsed any
-		d := json.NewDecoder(strings.NewReader(Text(v)))
-		d.UseNumber()
-		if d.Decode(&parsed) == nil {
-			if text, err := json.Marshal(parsed); err == nil {
-				return string(text)
-			}
-		}
-	case FamilyUUID:
+	if to.Family == FamilyUUID {
 		return strings.ToLower(Text(v))
 	}
-	return Text(v)
+	return trimZeros(decimalText(v))
 }
 
 // KeyText returns the primary key of a row as text: the number if the key is one integer, else a JSON array.
@@ -362,22 +347,21 @@ func KeyValues(text string, columns []*Column) ([]any, error) {
 	}
 	values := make([]any, len(parts))
 	for i, part := range parts {
-		marked := len(part) > 1 && part[0] == '0'
-		if !marked {
-			values[i], err = Native(part, columns[i])
-		} else {
-			switch raw, bad := hex.DecodeString(part[2:]); {
-			case part[1] == 'n':
-			case part[1] == 'x' && bad == nil:
-				values[i] = raw
-			case part[1] == 't' && bad == nil:
-				values[i] = string(raw)
-			default:
-				values[i], err = Native(part, columns[i])
-			}
+		kind, digits := byte(0), ""
+		if marked(part) {
+			kind, digits = part[1], part[2:]
 		}
-		if err != nil {
-			return nil, err
+		raw, bad := hex.DecodeString(digits)
+		switch {
+		case kind == 'n':
+		case kind == 'x' && bad == nil:
+			values[i] = raw
+		case kind == 't' && bad == nil:
+			values[i] = string(raw)
+		default:
+			if values[i], err = Native(part, columns[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return values, nil
@@ -411,12 +395,7 @@ func Adapt(k Kind, v any, to *Column, raw bool) any {
 	case k == SQLite && to.Family == FamilyTime:
 		// As GORM and the usual drivers write it, so that they read it back as a time.
 		return Text(v) + "+00:00"
-	case k == SQLite && to.Family == FamilyDecimal:
-		// The affinity of the column converts it to a number.
-		return v
-	case k == PostgreSQL && to.Family == FamilyBytes:
-		return v
-	case k == PostgreSQL:
+	case k == PostgreSQL && to.Family != FamilyBytes:
 		return postgresText(v, to) // the server converts it to the type of the column
 	}
 	return v

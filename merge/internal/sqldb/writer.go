@@ -30,14 +30,6 @@ func NewWriter(d *DB, name string, columns []*Column, raw bool) *Writer {
 	return &Writer{d: d, table: d.Kind.Quote(name), columns: columns, Raw: raw}
 }
 
-// NewReplacer returns a writer whose rows take the place of those with an equal key. PostgreSQL has no such
-// statement, and refuses them.
-func NewReplacer(d *DB, name string, columns []*Column, raw bool) *Writer {
-	w := NewWriter(d, name, columns, raw)
-	w.replace = d.Kind != PostgreSQL
-	return w
-}
-
 // Close releases the prepared statement.
 func (w *Writer) Close() error {
 	if w.full == nil {
