@@ -15,12 +15,13 @@ func TestAReferenceOfAnotherKindThanItsKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]struct{ refused, fine []string }{
 		"postgres": {[]string{"bytea", "boolean", "uuid", "double precision", "real", "date", "timestamp without time zone",
-			"time with time zone", "interval", "json", "jsonb", "integer[]", "inet"},
+			"time with time zone", "interval", "json", "jsonb", "integer[]", "inet", "mood"},
 			[]string{"integer", "numeric(20,0)", "text", "character varying(20)"}},
-		"mysql": {[]string{"blob", "binary(16)", "bit(8)", "bit(1)", "float", "double", "year", "date", "datetime", "time", "json"},
+		"mysql": {[]string{"blob", "binary(16)", "bit(8)", "bit(1)", "float", "double", "year", "date", "datetime", "time", "enum('1','2')",
+			"set('1','2')", "json"},
 			[]string{"int", "bigint unsigned", "decimal(20,0)", "varchar(20)", "text"}},
 		"sqlite": {[]string{"BLOB", "REAL", "BOOLEAN", "DATE", "DATETIME", "JSON"},
-			[]string{"INTEGER", "DECIMAL(20,0)", "TEXT", "VARCHAR(20)", ""}},
+			[]string{"INTEGER", "DECIMAL(20,0)", "TEXT", "VARCHAR(20)", "SNOWFLAKE", ""}},
 	}
 	schema := func(kinds []string, of func(kind string) string) []string {
 		columns := ""
@@ -36,12 +37,16 @@ func TestAReferenceOfAnotherKindThanItsKeyIsRefused(t *testing.T) {
 			known.refused = slices.DeleteFunc(slices.Clone(known.refused), func(kind string) bool { return kind == "json" })
 		}
 		all := slices.Concat(known.refused, known.fine)
+		var types []string
+		if target.Dialect == "postgres" {
+			types = []string{"CREATE TYPE mood AS ENUM ('1', '2')"}
+		}
 		same := func(kind string) string { return kind }
 		number := func(string) string { return "BIGINT" }
 		for where, times := range map[string]int{"in the target": 1, "there": 2} {
 			t.Run(where, func(t *testing.T) {
 				own := map[string]func(string) string{"in the target": same, "there": number}[where]
-				_, into, plan := small(t, target, nil, copies("p", "c"), schema(all, same), schema(all, same))
+				_, into, plan := small(t, target, types, copies("p", "c"), schema(all, same), schema(all, same))
 				into.exec(t, schema(all, own)...)
 				plan.Identities = map[string]*merge.Identity{"p": {}}
 				for i := range all {

@@ -324,8 +324,8 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 	return refs
 }
 
-// unlike refuses a reference of the plan to keys with which a database does not compare the column. What is so
-// in the target is most likely so on the servers, and told once.
+// unlike refuses a reference of the plan to keys with which a database does not compare the column. What is
+// so in the target is most likely so on the servers, and told once.
 func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) []Problem {
 	if faults := ws.unlikeOn(ws.target, "in the target", j, ref); len(faults) > 0 {
 		return faults
@@ -337,7 +337,8 @@ func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) []Problem {
 	return faults
 }
 
-func (ws *workspace) unlikeOn(d *sqldb.DB, where string, j *tableJob, ref sqldb.Reference) (faults []Problem) {
+func (ws *workspace) unlikeOn(d *sqldb.DB, where string, j *tableJob,
+	ref sqldb.Reference) (faults []Problem) {
 	t, parent := d.Tables[j.name], d.Tables[ref.Parent]
 	if t == nil || parent == nil || ref.Inside() {
 		return nil
@@ -348,8 +349,8 @@ func (ws *workspace) unlikeOn(d *sqldb.DB, where string, j *tableJob, ref sqldb.
 			continue
 		}
 		faults = append(faults, Problem{Code: CodePlan, Server: d.Name, Table: j.name, Column: name,
-			Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such as "+
-				"%s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
+			Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such "+
+				"as %s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
 			Remedy: "correct or remove it under identities: or references:, where keys that are a part of what a " +
 				"column holds need bits, path or list"})
 	}

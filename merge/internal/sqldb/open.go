@@ -37,8 +37,8 @@ func Open(ctx context.Context, open func(ctx context.Context, dsn string) (*sql.
 	return d, nil
 }
 
-// readers read the tables of a database, and what it holds besides the tables of its catalog. They ask for all
-// that has a name and take away what the catalog has, so a kind that nobody has thought of is listed too.
+// readers read the tables of a database, and what it holds besides the tables of its catalog. They ask for
+// all that has a name and take away what the catalog has, so a kind that nobody has thought of is listed too.
 var readers = map[Kind]struct {
 	tables  func(ctx context.Context, d *DB) (map[string]*Table, error)
 	objects func(ctx context.Context, d *DB) error

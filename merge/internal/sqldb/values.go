@@ -283,8 +283,8 @@ func postgresText(v any, to *Column) string {
 	return Text(v)
 }
 
-// ComparableText returns the text of a decimal or of a UUID that is the same on both sides of a copy, although
-// every kind of database formats them in its own way.
+// ComparableText returns the text of a decimal or of a UUID that is the same on both sides of a copy. Every
+// kind of database formats them in its own way.
 func ComparableText(v any, to *Column) string {
 	if to.Family == FamilyUUID {
 		return strings.ToLower(Text(v))
@@ -463,8 +463,8 @@ func isNumber(v any) bool {
 // sameNumber compares two numbers by their value.
 func sameNumber(a, b string) bool { return a == b || plainNumber(a) == plainNumber(b) }
 
-// plainNumber returns one form for every number of a value. A number with an exponent of more digits than this
-// is only equal to itself, because its digits would fill the memory. So is what is no number.
+// plainNumber returns one form for every number of a value. A number with an exponent of more digits than
+// this is only equal to itself, because its digits would fill the memory. So is what is no number.
 func plainNumber(text string) string {
 	const maxExponent = 4
 	if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > maxExponent+1 {
