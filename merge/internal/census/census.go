@@ -105,8 +105,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	return all, nil
 }
 
-// Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside, and
-// how many of these are keys of a table. Proof is the evidence that it is no chance, or "" if it may be one.
+// Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside,
+// and how many of these are keys of a table. Proof is the evidence that it is no chance, or "" if it may be one.
 type Beside struct {
 	Key          Column
 	Values, Hits int64

@@ -188,9 +188,9 @@ func (c *conditional) add(part match) {
 	}
 }
 
-// byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of a
-// like name, the class that it belongs to, which has the name of its table. That says more than the keys, of
-// which a young server has few and dense ones.
+// byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of
+// a like name, the class that it belongs to, which has the name of its table. That says more than the keys,
+// of which a young server has few and dense ones.
 func (c *Census) byKind(ctx context.Context, col Column) ([]conditional, error) {
 	selectors, kinds, err := c.kinds(ctx, col.Table, maxClasses, func(_ int, other *sqldb.Column) bool {
 		return other.Family == sqldb.FamilyText && stem(other.Name) == stem(col.Name)
@@ -211,7 +211,8 @@ func (c *Census) byKind(ctx context.Context, col Column) ([]conditional, error) 
 	return all, nil
 }
 
-// called returns, for the kinds that are called like a table, the condition that selects its keys, if they are.
+// called returns, for the kinds that are called like a table, the condition that selects its keys, if they
+// are.
 func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (all []conditional, err error) {
 	var names []string
 	var tables []match

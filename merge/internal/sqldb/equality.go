@@ -66,8 +66,8 @@ func (c *Column) Refers(k Kind, key *Column) bool {
 	}
 	// A database compares these with others by a number that is not what they show, or not at all.
 	apart := func(c *Column) bool {
-		return c.labels || c.Family == FamilyOther || slices.ContainsFunc([]string{"bit", "year", "enum(", "set("},
-			func(word string) bool { return strings.HasPrefix(c.Declared, word) })
+		is := func(word string) bool { return strings.HasPrefix(c.Declared, word) }
+		return c.labels || c.Family == FamilyOther || is("bit") || is("year") || is("enum(") || is("set(")
 	}
 	number := func(c *Column) bool { return c.Family == FamilyInt || c.Family == FamilyDecimal }
 	switch {

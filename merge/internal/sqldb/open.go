@@ -80,16 +80,9 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 		return fmt.Errorf("%w: %s: it is TiDB, which has no sessions that only read, so a merge cannot promise "+
 			"to leave it as it is; TiDB can be the target only", ErrOpen, d.Name)
 	}
-	var settings []string
-	switch kind {
-	case SQLite:
-		settings = []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 1"}
-		if target {
-			settings = []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 0",
-				"PRAGMA foreign_keys = OFF"}
-		}
-	case MySQL:
-		settings = []string{
+	settings := map[Kind][]string{
+		SQLite: {"PRAGMA busy_timeout = 10000"},
+		MySQL: {
 			"SET SESSION time_zone = '+00:00'",
 			"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION," +
 				// A game may have dates such as 2024-02-31, and they are to arrive.
@@ -97,26 +90,25 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 				"ALLOW_INVALID_DATES' /*M! , optimizer_switch = 'subquery_cache=off' */",
 			// INSERT SELECT would lock the rows of the source under REPEATABLE READ.
 			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-			"SET SESSION TRANSACTION READ ONLY",
 			// Whole tables are read by one statement, and the target may need a while for some of the rows.
 			"SET SESSION net_write_timeout = 3600",
-		}
-		if target {
-			settings[3] = "SET SESSION foreign_key_checks = 0"
-		}
-	case PostgreSQL:
-		settings = []string{
+		},
+		PostgreSQL: {
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
 			"SET bytea_output = 'hex'", "SET extra_float_digits = 1", "SET standard_conforming_strings = on",
 			"SET statement_timeout = 0",
 			// Policies that hide rows become an error: half of the rows would be merged otherwise.
-			"SET row_security = off", "SET default_transaction_read_only = on",
-		}
-		if target {
-			settings[len(settings)-1] = "SET default_transaction_read_only = off"
-		}
+			"SET row_security = off",
+		},
+	}[kind]
+	role := map[Kind][]string{SQLite: {"PRAGMA query_only = 1"}, MySQL: {"SET SESSION TRANSACTION READ ONLY"},
+		PostgreSQL: {"SET default_transaction_read_only = on"}}
+	if target {
+		role = map[Kind][]string{SQLite: {"PRAGMA query_only = 0", "PRAGMA foreign_keys = OFF"},
+			MySQL:      {"SET SESSION foreign_key_checks = 0"},
+			PostgreSQL: {"SET default_transaction_read_only = off"}}
 	}
-	for _, s := range settings {
+	for _, s := range append(settings, role[kind]...) {
 		if err := d.Exec(ctx, s); err != nil {
 			return fmt.Errorf("%w: %s: setting up the session failed: %w", ErrOpen, d.Name, err)
 		}
