@@ -245,8 +245,8 @@ func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Refere
 	return missing == all, err
 }
 
-// besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition. They
-// may refer to the same table, or to another one whose keys change.
+// besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition.
+// They may refer to the same table, or to another one whose keys change.
 func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) error {
 	whens := j.whens()
 	for _, name := range slices.Sorted(maps.Keys(whens)) {
@@ -277,13 +277,14 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 		switch {
 		case problem.Message != "":
 			problem.Count = 0
-			problem.Remedy = "let when: apply to these rows too, or declare what they refer to by a reference of its own"
+			problem.Remedy = "let when: apply to these rows too, or declare what they refer to by a reference of " +
+				"its own"
 			c.report.problem(problem)
 		case len(perhaps) > 0:
 			problem.Message = "values in rows that meet no when: of its references may be keys of " +
 				strings.Join(perhaps[:min(3, len(perhaps))], ", ") + ", which change; such rows would lead to nobody"
-			problem.Remedy = fmt.Sprintf("declare what they refer to by a reference with a when: of its own; if they "+
-				"refer to nothing that is merged, list %q under plain: of the plan", j.name+"."+name)
+			problem.Remedy = fmt.Sprintf("declare what they refer to by a reference with a when: of its own; if "+
+				"they refer to nothing that is merged, list %q under plain: of the plan", j.name+"."+name)
 			c.report.warn(problem)
 		}
 	}
@@ -597,24 +598,40 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 	there := make(map[string]bool, len(asked))
 	src, db, key := parent.sources[server], ws.servers[server].db, parent.key()
 	source := src.table.Column(key.Name)
-	var all []string
+	var all []any
 	for _, v := range asked {
 		_, err := sqldb.Canonical(v, key, false)
 		v, is := source.Key(db.Kind, v)
 		_, can := source.Asked(db.Kind, v, src.raw)
 		if is && can && (src.raw || err == nil) { // otherwise the column cannot hold it
-			all = append(all, sqldb.Constant(db.Kind, v))
+			all = append(all, v)
 		}
 	}
-	for some := range slices.Chunk(all, batch) {
+	ask := func(some []any) error {
 		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind))
-		exactly := source.Exactly(db.Kind, "s."+db.Kind.Quote(source.Name))
-		newSelection(ws, server).rows(q, src, sqldb.Among(db.Kind, []string{exactly}, some))
-		err := db.Each(ctx, q, func(values []any) error {
+		newSelection(ws, server).rows(q, src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some))
+		return db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
 		})
-		if err != nil {
+	}
+	var halve func(some []any) error
+	halve = func(some []any) error {
+		err := ask(some)
+		switch {
+		case err == nil || !sqldb.IsDataError(err):
+			return err
+		case len(some) == 1:
+			return nil // The database cannot even compare it with its keys, so it is none of them.
+		}
+		middle := len(some) / 2
+		if err := halve(some[:middle]); err != nil {
+			return err
+		}
+		return halve(some[middle:])
+	}
+	for some := range slices.Chunk(all, batch) {
+		if err := halve(some); err != nil {
 			return nil, err
 		}
 	}

@@ -578,7 +578,8 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 			col := now.Tables[j.name].Columns[target.Name]
 			for _, key := range col.Of {
 				parent := c.ws.jobs[key.Table]
-				if parent == nil || !parent.changes() || parent.key().Name != key.Column || c.answered(j, target.Name, key.Table) {
+				if parent == nil || !parent.changes() || parent.key().Name != key.Column ||
+					c.answered(j, target.Name, key.Table) {
 					continue
 				}
 				is, report := "are", c.report.problem

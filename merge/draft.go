@@ -852,16 +852,17 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 			continue
 		}
 		k, sel := s.db.Kind, newSelection(f.d.ws, i)
-		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", k.Quote(column), " FROM ",
-			sel.table(table), " WHERE ", k.Quote(column), " <> '' LIMIT ", strconv.Itoa(sampled)))
+		text, name := own.Column(column).ReadExpression(k), names.Column(named).ReadExpression(k)
+		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", text, " FROM ", sel.table(table),
+			" AS s WHERE ", text, " <> '' LIMIT ", strconv.Itoa(sampled)))
 		if err == nil && len(rows) == 0 {
 			continue
 		}
 		if err != nil || len(rows) < least {
 			return "", err
 		}
-		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", k.Quote(named), ") FROM ", sel.table(parent),
-			" WHERE ", k.Quote(named), " IN (")
+		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", name, ") FROM ", sel.table(parent), " AS s WHERE ",
+			name, " IN (")
 		for n, row := range rows {
 			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
 		}

@@ -50,3 +50,19 @@ func TestNamesOfTablesThatAPersonDecidesAboutAreFound(t *testing.T) {
 		}
 	})
 }
+
+// PostgreSQL compares a label only with labels.
+func TestNamesAreNotLookedForAmongLabels(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TYPE mood AS ENUM ('glad', 'sad')",
+			"CREATE TABLE chars (id BIGINT PRIMARY KEY, name VARCHAR(15) NOT NULL, mood mood)"}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"chars": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}}},
+			[]string{"INSERT INTO chars VALUES (" + id(1, 1) + ", 'Ann', 'glad')"},
+			[]string{"INSERT INTO chars VALUES (" + id(2, 1) + ", 'Ann', 'sad')"})
+		if _, found := problems(t, open(t, plan)); len(found) > 0 {
+			t.Errorf("problems: %v", found)
+		}
+	})
+}

@@ -66,7 +66,7 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 		case "mysql":
 			all = append(all, obstacle{
 				[]string{"ALTER TABLE items_10 ADD CONSTRAINT falls FOREIGN KEY (order_id) REFERENCES orders_10 (id) ON DELETE CASCADE"},
-				[]string{"ALTER TABLE items_10 DROP FOREIGN KEY falls"}, []string{"falls", "items_10", "RESTRICT"}})
+				[]string{"ALTER TABLE items_10 DROP FOREIGN KEY falls, DROP KEY falls"}, []string{"falls", "items_10", "RESTRICT"}})
 		case "sqlite":
 			all = append(all, obstacle{[]string{"CREATE TRIGGER elsewhere AFTER INSERT ON audits BEGIN DELETE FROM items_10; END"},
 				[]string{"DROP TRIGGER elsewhere"}, []string{"elsewhere"}}, obstacle{
@@ -89,6 +89,66 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 			}
 		}
 		must(t, w.job.Check(t.Context()), "Check")
+		_, err := w.job.Run(t.Context())
+		must(t, err, "Run")
+		w.check(true)
+	})
+}
+
+// The new tables are made from the model, so what somebody has made by hand has to be there too, or it would be lost.
+func TestWhatWasMadeByHandIsRefusedUntilTheNewTablesHaveIt(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target.Shared(t).Privileged(), split)
+		db := dbs[0]
+		w := newWorld(t, split, dbs)
+		w.fill(10)
+		type thing struct{ make, fact string } // with %s for the table
+		all := []thing{
+			{"CREATE INDEX %s_by_note ON %[1]s (note)", "note"},
+			{"CREATE UNIQUE INDEX %s_once ON %[1]s (note, order_id)", "UNIQUE"},
+		}
+		switch db.Name() {
+		case "postgres":
+			all = append(all, thing{"CREATE INDEX %s_some ON %[1]s (order_id) WHERE note IS NULL", "WHERE (note IS NULL)"},
+				thing{"CREATE INDEX %s_lower ON %[1]s (lower(note))", "lower((note)::text)"},
+				thing{"ALTER TABLE %s ADD CONSTRAINT short CHECK (length(note) < 40)", "length((note)::text) < 40"},
+				thing{"ALTER TABLE %s ADD CONSTRAINT %[1]s_apart EXCLUDE (id WITH =)", "EXCLUDE"},
+				thing{"ALTER TABLE %s ALTER note SET DEFAULT 'none'", "DEFAULT 'none'"},
+				thing{"ALTER TABLE %s ALTER note SET NOT NULL", "NOT NULL of note"},
+				thing{"ALTER TABLE %s ALTER note TYPE varchar(60)", "character varying(60)"},
+				thing{`ALTER TABLE %s ALTER note TYPE varchar(60) COLLATE "C"`, "COLLATE"},
+				thing{"COMMENT ON COLUMN %s.note IS 'a note'", "the comment on note"})
+		case "mysql":
+			all = append(all, thing{"ALTER TABLE %s ADD CONSTRAINT %[1]s_short CHECK (length(note) < 40)", "CHECK ("},
+				thing{"ALTER TABLE %s ALTER note SET DEFAULT 'none'", "DEFAULT 'none'"},
+				thing{"ALTER TABLE %s MODIFY note varchar(60) NOT NULL", "varchar(60) NOT NULL"},
+				thing{"ALTER TABLE %s MODIFY note varchar(60) COLLATE utf8mb4_bin NOT NULL COMMENT 'a note'", "utf8mb4_bin"},
+				thing{"CREATE INDEX %s_begin ON %[1]s (note(5) DESC)", "`note`(5)"},
+				thing{"ALTER TABLE %s COMMENT = 'notes'", "COMMENT='notes'"})
+		case "sqlite":
+			all = append(all, thing{"CREATE INDEX %s_some ON %[1]s (order_id) WHERE note IS NULL", "WHERE note IS NULL"},
+				thing{"CREATE INDEX %s_lower ON %[1]s (lower(note))", "lower(note)"},
+				thing{"CREATE INDEX %s_letters ON %[1]s (note COLLATE NOCASE)", "NOCASE"},
+				thing{"ALTER TABLE %s ADD COLUMN other text NOT NULL DEFAULT 'none' CHECK (length(other) < (40))",
+					"the table items_10 has a column other"})
+		}
+		for _, one := range all {
+			must(t, db.Exec(fmt.Sprintf(one.make, "items_10")).Error, one.make)
+			for _, e := range w.to {
+				_, err := w.job.Run(t.Context())
+				says(t, err, one.fact, "items_10", e.tables[1].Name, "add it to the model")
+				must(t, db.Exec(fmt.Sprintf(one.make, e.tables[1].Name)).Error, "the remedy")
+			}
+		}
+		if db.Name() == "sqlite" { // A column that was added cannot lose what it has.
+			must(t, db.Exec("ALTER TABLE items_01_g1 DROP COLUMN other").Error, "another column")
+			must(t, db.Exec("ALTER TABLE items_01_g1 ADD COLUMN other text").Error, "another column")
+			_, err := w.job.Run(t.Context())
+			says(t, err, "NOT NULL of other", "DEFAULT 'none' of other", "CHECK (length(other) < (40))", "items_01_g1")
+			must(t, db.Exec("ALTER TABLE items_01_g1 DROP COLUMN other").Error, "another column")
+			must(t, db.Exec(fmt.Sprintf(all[len(all)-1].make, "items_01_g1")).Error, "the remedy")
+		}
 		_, err := w.job.Run(t.Context())
 		must(t, err, "Run")
 		w.check(true)

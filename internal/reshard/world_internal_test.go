@@ -149,17 +149,18 @@ func (w *world) of(e shardmap.Entry) entry {
 }
 
 func (e entry) make(ctx context.Context) error {
-	check := func(column string) string {
-		return fmt.Sprintf("CHECK (%s > 0 AND %[1]s %% %d = %d)", column, e.Modulus, e.Residue)
+	check := func(n int, column string) string {
+		return fmt.Sprintf("CONSTRAINT %s_%s_shard_%d_of_%d CHECK (%[2]s > 0 AND %[2]s %% %[4]d = %[3]d)", e.tables[n].Name, column,
+			e.Residue, e.Modulus)
 	}
 	bytes := map[string]string{"postgres": "bytea", "mysql": "blob", "sqlite": "blob"}[e.db.Name()]
 	for _, statement := range []string{
 		"CREATE TABLE IF NOT EXISTS " + e.tables[0].Name + " (id bigint PRIMARY KEY, name varchar(50), email varchar(50) UNIQUE, " +
-			"amount decimal(12,3), content " + bytes + ", " + check("id") + ")",
+			"amount decimal(12,3), content " + bytes + ", " + check(0, "id") + ")",
 		"CREATE TABLE IF NOT EXISTS " + e.tables[1].Name + " (id bigint PRIMARY KEY, order_id bigint NOT NULL, note varchar(50), " +
-			check("id") + ")",
+			check(1, "id") + ")",
 		"CREATE TABLE IF NOT EXISTS " + e.tables[2].Name + " (order_id bigint NOT NULL, tag varchar(20) NOT NULL, " +
-			"PRIMARY KEY (order_id, tag), " + check("order_id") + ")",
+			"PRIMARY KEY (order_id, tag), " + check(2, "order_id") + ")",
 	} {
 		if err := e.db.WithContext(ctx).Exec(statement).Error; err != nil {
 			return err

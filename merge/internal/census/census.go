@@ -106,7 +106,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 }
 
 // Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside,
-// and how many of these are keys of a table. Proof is the evidence that it is no chance, or "" if it may be one.
+// and how many of these are keys of a table. Proof is the evidence that it is no chance, or "" if it may be
+// one.
 type Beside struct {
 	Key          Column
 	Values, Hits int64
@@ -132,8 +133,8 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		}
 		name := d.Kind.Quote(key.Name)
 		value := "NULLIF(" + name + ", 0)"
-		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(DISTINCT ", value,
-			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table)))
+		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(", value,
+			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
 		if err != nil {
 			return nil, err
 		}

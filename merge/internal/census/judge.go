@@ -69,7 +69,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	var all []Finding
 	for _, found := range conditions {
 		verdict := Reference
-		if !found.full() {
+		if !found.full() || found.guessed {
 			verdict = Possible
 		}
 		f := finding(verdict, found.match, found.when)
@@ -172,6 +172,8 @@ type conditional struct {
 	when string
 	by   Column   // whose values select the rows
 	of   []string // these values
+	// guessed: the words of a game name a table, and what else they may mean, nobody knows.
+	guessed bool
 }
 
 // add adds what the rows of one more value have shown.
@@ -240,9 +242,19 @@ func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (al
 		all[i].add(part)
 		all[i].of = append(all[i].of, kind)
 		all[i].when = c.equals(ctx, by, all[i].of, true)
+		all[i].guessed = !isClass(kind) && -all[i].chance() < minChance
 	}
 	return all, nil
 }
+
+// isClass reports whether a kind is written as frameworks write the names of classes, and not as a word.
+func isClass(kind string) bool {
+	kind = withoutModules(kind)
+	return strings.ToLower(kind[:1]) != kind[:1] && strings.ToUpper(kind) != kind
+}
+
+// withoutModules returns the name of a class without the modules before it.
+func withoutModules(kind string) string { return kind[strings.LastIndexAny(kind, `.:\/`)+1:] }
 
 // stem returns what the names of a column of keys and of the column of their kinds have in common.
 func stem(name string) string {
@@ -258,10 +270,7 @@ func stem(name string) string {
 
 // keyOf returns the key of the table that a kind is called like, without the modules before it.
 func (c *Census) keyOf(kind string) (key Column, ok bool) {
-	if i := strings.LastIndexAny(kind, `.:\/`); i >= 0 {
-		kind = kind[i+1:]
-	}
-	if kind == "" {
+	if kind = withoutModules(kind); kind == "" {
 		return Column{}, false
 	}
 	plain := func(name string) string { return strings.Join(wordsOf(name), "") }

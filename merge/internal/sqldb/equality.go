@@ -135,6 +135,29 @@ func Constant(k Kind, v any) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
+// Is returns the condition that a column is equal to one of some values of [Column.Key]. Texts are equal by
+// their bytes, and all that is no text by the rules of its type: MySQL would take the digits of bytes for a
+// number.
+func (c *Column) Is(k Kind, name string, values []any) string {
+	list := make([]string, len(values))
+	for i, v := range values {
+		if list[i] = Constant(k, v); c.Family.compared() && k == MySQL && isString(v) {
+			list[i] = "CONVERT(" + list[i] + " USING utf8mb4)"
+		}
+	}
+	return Among(k, []string{c.Exactly(k, name)}, list)
+}
+
+// compared reports whether values of a family are compared by the rules of their type, and not as they are
+// written.
+func (f Family) compared() bool {
+	switch f {
+	case FamilyInt, FamilyText, FamilyUUID, FamilyBytes:
+		return false
+	}
+	return true
+}
+
 // Among returns the condition that columns have one of some lists of values.
 func Among(k Kind, columns []string, some []string) string {
 	list := strings.Join(some, ", ")

@@ -41,17 +41,6 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 	return nil
 }
 
-// integer returns SQL for the whole number that a text is.
-func (k kind) integer(text string) string {
-	switch k {
-	case sqlite:
-		return "CAST(" + text + " AS INTEGER)"
-	case postgres:
-		return "CASE WHEN " + text + "::text ~ '^[0-9]{1,18}$' THEN " + text + "::text::bigint END"
-	}
-	return "CAST(" + text + " AS SIGNED)"
-}
-
 // watched says what became of a column that held keys which have changed. If they are apart now, its rows
 // lead nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other
 // servers.
@@ -67,7 +56,10 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 		if err != nil {
 			return err
 		}
-		if t != nil && (w.Of != "" || t.before > 0 && 2*t.before >= t.all) && (most == nil || t.before > most.before) {
+		if t == nil || w.Of == "" && (t.before == 0 || 2*t.before < t.all) {
+			continue
+		}
+		if most == nil || t.before > most.before {
 			most = t
 		}
 	}
@@ -144,8 +136,8 @@ func (t *trail) rows(ctx context.Context, d *database, table *relation, conditio
 	if t.watched.Except != "" {
 		condition += " AND CASE WHEN " + t.watched.Except + " THEN 0 ELSE 1 END = 1"
 	}
-	text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(t.child.name)+" AS c WHERE "+t.number(d, table)+
-		" <> 0"+condition)
+	text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(t.child.name)+" AS c WHERE "+
+		t.number(d, table)+" <> 0"+condition)
 	if err != nil {
 		return 0, err
 	}

@@ -28,6 +28,25 @@ type expecter struct {
 	passed  map[int][]passage // by column of the current row, from where references lead
 }
 
+func newExpecter(s *stream) *expecter {
+	v := s.v
+	e := &expecter{v: v, j: s.j, s: s, server: s.server, at: map[string]int{}, forms: v.forms(s.j, s.columns),
+		changes: map[int]any{}, passed: map[int][]passage{}}
+	for i, c := range s.columns {
+		e.at[c.name] = i
+	}
+	for _, name := range s.rowKey() {
+		if s.from.column(name) != nil {
+			e.key = append(e.key, s.j.to.column(name))
+		}
+	}
+	for _, name := range s.j.to.primary {
+		e.primary = append(e.primary, s.j.to.column(name))
+	}
+	e.findCopies()
+	return e
+}
+
 // entry is what the list of renames says of a row.
 type entry struct{ key, before, name string }
 
@@ -82,11 +101,6 @@ func (e *expecter) newKey(values []any) string {
 		}
 	}
 	return keyText(key, e.primary, e.v.exact())
-}
-
-// at identifies a row of a server in an index.
-func rowAt(server int, key string) sum {
-	return sumOf([]byte("row " + strconv.Itoa(server) + " " + key))
 }
 
 // moveKey identifies values that children of a server refer to.

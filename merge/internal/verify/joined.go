@@ -24,7 +24,7 @@ type joiner struct {
 	forms   []form
 	state   *index // by row of the target: what became of it so far
 	targets [][]string
-	lists   *lists
+	lists   *joinLists
 
 	lost, other, unowned int64
 	example              string
@@ -66,10 +66,78 @@ type outcome struct {
 	Leads  bool // its references to rows of its own table lead where they have to
 }
 
+// compareJoined compares a table in which equal rows became one.
+func compareJoined(ctx context.Context, v *verifier, j *job) error {
+	n := &joiner{v: v, j: j, columns: j.columns, forms: v.forms(j, j.columns), state: newIndex()}
+	j.moved = newIndex()
+	defer n.state.close()
+	n.key = uniqueKey{columns: j.plan.Key}
+	for _, u := range j.to.unique { // with the collations of the index
+		if sameColumns(u.columns, j.plan.Key) {
+			n.key = u
+		}
+	}
+	for i, c := range n.columns {
+		changing := slices.Concat(j.plan.Sum, j.plan.Min, j.plan.Max)
+		if j.plan.Renumber {
+			changing = append(changing, j.to.primary...)
+		}
+		own := slices.ContainsFunc(j.links, func(r reference) bool {
+			return r.parent == j.name && slices.Contains(r.columns, c.name)
+		})
+		if own {
+			n.own = append(n.own, i)
+		}
+		n.fixed = append(n.fixed, !own && !slices.Contains(changing, c.name))
+		said := slices.Concat(changing, j.to.primary, j.plan.Key, []string{j.plan.By})
+		if !own && !slices.Contains(said, c.name) {
+			n.silent = append(n.silent, i)
+		}
+	}
+	n.targets = n.targetsOf()
+	n.lists = &joinLists{v: v}
+	if err := n.lists.read(ctx, j); err != nil {
+		return err
+	}
+	passes := []func(context.Context, *joinedRow) error{n.first, n.second}
+	if len(n.own) > 0 {
+		passes = append(passes, n.third)
+	}
+	for _, pass := range passes {
+		j.left = 0
+		for i := range v.sources {
+			if j.from[i] != nil {
+				j.read[i] = 0
+				if err := n.each(ctx, i, pass); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := n.settle(ctx); err != nil {
+		return err
+	}
+	n.lists.settle(j)
+	return nil
+}
+
+// targetsOf returns the lists of columns of the table that references hold.
+func (n *joiner) targetsOf() (all [][]string) {
+	for _, child := range n.v.jobs {
+		for _, r := range child.links {
+			if r.parent == n.j.name &&
+				!slices.ContainsFunc(all, func(o []string) bool { return slices.Equal(o, r.targets) }) {
+				all = append(all, r.targets)
+			}
+		}
+	}
+	return all
+}
+
 // each calls fn for every row of a source, with the rows of the target that are equal to it.
 func (n *joiner) each(ctx context.Context, server int, fn func(context.Context, *joinedRow) error) error {
-	s := n.v.newStream(n.j, server, n.columns)
-	e := n.v.newExpecter(s)
+	s := newStream(n.v, n.j, server, n.columns)
+	e := newExpecter(s)
 	var batch []*joinedRow
 	flush := func() error {
 		if err := n.look(ctx, batch); err != nil {
@@ -263,8 +331,8 @@ func (n *joiner) third(_ context.Context, row *joinedRow) error {
 
 // settle reads the target, and compares each row with what became of it.
 func (n *joiner) settle(ctx context.Context) error {
-	s := n.v.newStream(n.j, -1, n.columns)
-	m := n.v.newSummer(s)
+	s := newStream(n.v, n.j, -1, n.columns)
+	m := newSummer(s)
 	var all tally
 	totals := int64(0)
 	err := s.each(ctx, func(values []any) error {
@@ -302,7 +370,7 @@ func (n *joiner) settle(ctx context.Context) error {
 	}
 	n.v.compare("rows", n.j.name, "", "rows of the target, each found once", fmt.Sprint(n.state.len()),
 		fmt.Sprint(rows))
-	n.v.orphanLines(n.j, all)
+	all.orphanLines(n.v, n.j)
 	return nil
 }
 
@@ -373,11 +441,6 @@ func (n *joiner) added(o outcome, h heldRow) bool {
 		}
 	}
 	return true
-}
-
-func sameColumns(a, b []string) bool {
-	return len(a) == len(b) &&
-		!slices.ContainsFunc(a, func(name string) bool { return !slices.Contains(b, name) })
 }
 
 // owned copies values out of the memory of the driver.
@@ -535,4 +598,90 @@ func (n *joiner) move(row *joinedRow, to heldRow) error {
 		}
 	}
 	return nil
+}
+
+// joinLists compares what the tables of the merge say about rows that became one.
+type joinLists struct {
+	v       *verifier
+	drops   *index // of one table: by server and key, the row that stayed and whether it differs
+	values  *index // of one table: by server, key and column, the value
+	example string
+	// How many rows each of the two has, how many of them are right, and how many values there should be.
+	dropped, valued, rightDrops, rightValues, totals int
+}
+
+// read reads what became of the rows of a table in which equal rows became one.
+func (l *joinLists) read(ctx context.Context, j *job) error {
+	t := l.v.target
+	l.drops, l.values = newIndex(), newIndex()
+	differs := columnDiffers
+	if l.v.undiffered {
+		differs = "''"
+	}
+	where := " WHERE tbl = " + t.kind.placeholder(1)
+	err := t.each(ctx, "SELECT server, row_key, keeper_server, keeper_key, "+differs+" FROM "+
+		t.kind.quote(listOfDrops)+where, []any{j.name}, func(values []any) error {
+		l.dropped++
+		keeper := rowAt(l.v.position(textOf(values[2])), shortened(textOf(values[3])))
+		return l.drops.set(rowAt(l.v.position(textOf(values[0])), textOf(values[1])),
+			fmt.Sprintf("%x ", keeper)+textOf(values[4]))
+	})
+	if err != nil {
+		return err
+	}
+	return t.each(ctx, "SELECT server, row_key, col, value FROM "+t.kind.quote(listOfValues)+where,
+		[]any{j.name}, func(values []any) error {
+			l.valued++
+			return l.values.set(rowAt(l.v.position(textOf(values[0])), textOf(values[1])+"\x00"+textOf(values[2])),
+				textOf(values[3]))
+		})
+}
+
+// joined looks up a row that became another one. If several rows of one server are equal, nobody can tell
+// which of them stayed.
+func (l *joinLists) joined(row *joinedRow, keeper outcome, differs bool) error {
+	text, ok, err := l.drops.get(rowAt(row.server, row.key))
+	if err != nil || !ok && keeper.Twins && keeper.Owner == row.server {
+		return err
+	}
+	stays, differed, _ := strings.Cut(text, " ")
+	same := map[string]bool{"0": !differs, "1": differs, "": true}[differed]
+	if ok && same && (keeper.Twins || stays == fmt.Sprintf("%x", rowAt(keeper.Owner, keeper.Key))) {
+		l.rightDrops++
+	} else if l.example == "" {
+		l.example = fmt.Sprintf("%s: row %s", l.v.plan.Servers[row.server].Name, row.key)
+	}
+	return nil
+}
+
+// total looks up a value of a row that others became. Without one to compare, it is enough that it is there.
+func (l *joinLists) total(keeper outcome, column, want string) error {
+	l.totals++
+	text, ok, err := l.values.get(rowAt(keeper.Owner, keeper.Key+"\x00"+column))
+	if err != nil || !ok && !keeper.Twins {
+		return err
+	}
+	a, number := new(big.Rat).SetString(want)
+	b, too := new(big.Rat).SetString(text)
+	if keeper.Twins || want == "" || number && too && a.FloatString(listDigits) == b.FloatString(listDigits) {
+		l.rightValues++
+	}
+	return nil
+}
+
+// listDigits is how many digits of a fraction are compared. The list has more.
+const listDigits = 15
+
+// settle compares both lists of a table.
+func (l *joinLists) settle(j *job) {
+	rows := -j.left - j.present
+	for _, n := range j.read {
+		rows += n
+	}
+	l.v.compare("lists", j.name, "", strings.TrimSpace("rows of "+listOfDrops+" that are right "+l.example),
+		fmt.Sprintf("%d of %d", rows, rows), fmt.Sprintf("%d of %d", l.rightDrops, l.dropped))
+	l.v.compare("lists", j.name, "", "rows of "+listOfValues+" that are right",
+		fmt.Sprintf("%d of %d", l.totals, l.totals), fmt.Sprintf("%d of %d", l.rightValues, l.valued))
+	l.drops.close()
+	l.values.close()
 }

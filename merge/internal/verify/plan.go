@@ -3,6 +3,8 @@ package verify
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"strings"
 )
 
 // Plan is what the user was promised.
@@ -35,8 +37,8 @@ type Server struct {
 }
 
 // Watched is a column that holds numbers which are keys of a table, or of any table if Of is "". Likely means
-// that it may refer to it, and that nobody has said that it does not. Rows for which the condition Except holds
-// are led along.
+// that it may refer to it, and that nobody has said that it does not. Rows for which the condition Except
+// holds are led along.
 type Watched struct {
 	Table, Column, Of string
 	Likely            bool
@@ -69,6 +71,23 @@ type Table struct {
 // GivenUp counts the rows of a table that the target does not get. Differing are those of the collapsed rows
 // that have other values than the row that stays.
 type GivenUp struct{ Collapsed, Differing, Orphans, Filtered, Skipped, Rebuilt, Quarantined int64 }
+
+// String returns the numbers as they stand in a plan.
+func (g GivenUp) String() string {
+	var parts []string
+	for _, part := range []struct {
+		name string
+		rows int64
+	}{
+		{"collapsed", g.Collapsed}, {"differing", g.Differing}, {"orphans", g.Orphans}, {"filtered", g.Filtered},
+		{"skipped", g.Skipped}, {"rebuilt", g.Rebuilt}, {"quarantined", g.Quarantined},
+	} {
+		if part.rows != 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d", part.name, part.rows))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
 
 // Rename says how names change.
 type Rename struct {
@@ -104,18 +123,31 @@ const (
 	policySkip      = "skip"
 )
 
-// The tables in which the merge tells its user what it has done.
-const (
-	listOfRenames = "merge_renames"
-	listOfRefused = "merge_quarantine"
-)
-
 func (t *Table) copied() bool { return t.Policy != policyRebuild && t.Policy != policySkip }
 
 // joins reports whether equal rows become one.
 func (t *Table) joins() bool {
 	return t.Policy == policySum || t.Policy == policyKeepFirst || t.Policy == policyNewest
 }
+
+// The tables in which the merge tells its user what it has done.
+const (
+	listOfRenames = "merge_renames"
+	listOfRefused = "merge_quarantine"
+)
+
+// The further tables in which the merge tells what it has done.
+const (
+	listOfDrops   = "merge_drops"
+	listOfValues  = "merge_values"
+	listOfServers = "merge_servers"
+	listOfOffsets = "merge_offsets"
+	listOfCopies  = "merge_journal"
+)
+
+// columnDiffers is the column of merge_drops that says whether a row had other values than the one that
+// stayed.
+const columnDiffers = "differs"
 
 // Finding is one comparison.
 type Finding struct {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"math"
 	"math/big"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,78 +31,6 @@ const (
 	classUUID
 	classSet // members of a set, whose order is that of their column
 )
-
-// classOf derives the class from the declared type.
-func classOf(k kind, declared string) class {
-	type guess struct {
-		word  string
-		class class
-	}
-	guesses := []guess{
-		{"bool", classNumber},
-		{"interval", classText},
-		{"point", classText},
-		{"int", classNumber},
-		{"bit(", classNumber},
-		{"year", classNumber},
-		{"serial", classNumber},
-		{"numeric", classNumber},
-		{"decimal", classNumber},
-		{"real", classFloat},
-		{"double", classFloat},
-		{"float", classFloat},
-		{"bytea", classBytes},
-		{"blob", classBytes},
-		{"binary", classBytes},
-		{"json", classJSON},
-		{"uuid", classUUID},
-		{"datetime", classInstant},
-		{"timestamp", classInstant},
-		{"date", classDate},
-		{"time", classClock},
-	}
-	if k == sqlite { // the order of its rules of affinity
-		guesses = []guess{
-			{"bool", classNumber},
-			{"int", classNumber},
-			{"uuid", classUUID},
-			{"json", classJSON},
-			{"char", classText},
-			{"clob", classText},
-			{"text", classText},
-			{"blob", classBytes},
-			{"binary", classBytes},
-			{"real", classFloat},
-			{"floa", classFloat},
-			{"double", classFloat},
-			{"datetime", classInstant},
-			{"timestamp", classInstant},
-			{"date", classDate},
-			{"time", classClock},
-			{"num", classNumber},
-			{"dec", classNumber},
-		}
-	} else {
-		if strings.HasPrefix(declared, "set(") {
-			return classSet
-		}
-		for _, word := range []string{"enum(", "char", "text", "range", "[]"} {
-			if strings.HasPrefix(declared, word) || strings.HasSuffix(declared, word) ||
-				word == "range" && strings.Contains(declared, word) {
-				return classText
-			}
-		}
-		if k == postgres && strings.HasPrefix(declared, "bit") {
-			return classText
-		}
-	}
-	for _, g := range guesses {
-		if strings.Contains(declared, g.word) {
-			return g.class
-		}
-	}
-	return classText
-}
 
 // textOf returns what a driver returned as text.
 func textOf(v any) string {
@@ -449,3 +379,45 @@ func writeJSON(b *strings.Builder, d *json.Decoder) error {
 
 // member is a member of an object, or an element of a list.
 type member struct{ name, text string }
+
+// digest is the number of rows and the sum of their hashes. The order of the rows does not matter. It is a
+// sum and not an exclusive or, in which a row that is there twice would vanish.
+type digest struct {
+	rows      int64
+	high, low uint64
+}
+
+// sum is the hash of a row, or of a key.
+type sum [16]byte
+
+func sumOf(b []byte) (s sum) {
+	full := sha256.Sum256(b)
+	copy(s[:], full[:])
+	return s
+}
+
+func (d *digest) add(s sum) {
+	var carry uint64
+	d.rows++
+	d.low, carry = bits.Add64(d.low, binary.BigEndian.Uint64(s[8:]), 0)
+	d.high, _ = bits.Add64(d.high, binary.BigEndian.Uint64(s[:8]), carry)
+}
+
+func (d *digest) merge(o digest) {
+	var carry uint64
+	d.rows += o.rows
+	d.low, carry = bits.Add64(d.low, o.low, 0)
+	d.high, _ = bits.Add64(d.high, o.high, carry)
+}
+
+func (d digest) String() string { return fmt.Sprintf("%016x%016x", d.high, d.low) }
+
+// compareTexts compares numbers as numbers and everything else as text.
+func compareTexts(a, b string) int {
+	if x, ok := new(big.Rat).SetString(a); ok {
+		if y, ok := new(big.Rat).SetString(b); ok {
+			return x.Cmp(y)
+		}
+	}
+	return strings.Compare(a, b)
+}

@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,6 +52,141 @@ var (
 type contest struct {
 	v *verifier
 	j *job
+}
+
+// readNames reads the list of renames, which the players are told by. That each entry is right, and that no
+// row has another name, is checked later.
+func (c *contest) readNames(ctx context.Context) error {
+	v, j := c.v, c.j
+	r := j.plan.Rename
+	if r == nil {
+		return nil
+	}
+	j.names = newIndex()
+	entries, malformed, first := 0, 0, ""
+	err := c.eachRename(ctx, func(n renamed) error {
+		entries++
+		if !r.formed(n.old, n.now, v.plan.Servers[n.server].Number, j.to.column(r.Column).declared) {
+			if malformed++; malformed == 1 {
+				first = fmt.Sprintf("%s: row %s: %q from %q", v.plan.Servers[n.server].Name, n.key, n.now, n.old)
+			}
+		}
+		if err := j.names.set(rowAt(n.server, n.key), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
+			return err
+		}
+		if part := j.identified(n.key); part != "" {
+			if err := j.names.set(rowAt(n.server, part), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
+				return err
+			}
+		}
+		return j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
+	})
+	if entries > 0 {
+		v.compare("names", j.name, "", strings.TrimSpace("new names of another form than the plan's "+first), "0",
+			strconv.Itoa(malformed))
+	}
+	return err
+}
+
+// entries reads entries of the list of renames for one table.
+func (c *contest) entries(ctx context.Context, rest string, args []any, fn func(renamed) error) error {
+	v := c.v
+	k, newKey := v.target.kind, "new_key"
+	if v.keyless {
+		newKey = "''"
+	}
+	return v.target.each(ctx, "SELECT server, row_key, old_name, new_name, "+newKey+" FROM "+
+		k.quote(listOfRenames)+" WHERE tbl = "+k.placeholder(1)+rest, args, func(values []any) error {
+		number := textOf(values[0])
+		return fn(renamed{number: number, server: v.position(number), key: textOf(values[1]),
+			old: textOf(values[2]), now: textOf(values[3]), newKey: textOf(values[4])})
+	})
+}
+
+// eachRename calls fn for the entries of one table.
+func (c *contest) eachRename(ctx context.Context, fn func(renamed) error) error {
+	return c.entries(ctx, "", []any{c.j.name}, func(n renamed) error {
+		if n.server < 0 {
+			c.v.compare("names", c.j.name, "", "an entry of a server that the plan does not name", "", n.number)
+			return nil
+		}
+		return fn(n)
+	})
+}
+
+// renamesAfter reads a page of the list.
+func (c *contest) renamesAfter(ctx context.Context, last renamed) (page []renamed, err error) {
+	v, j := c.v, c.j
+	number := int64(-1)
+	if last.server >= 0 {
+		number = v.plan.Servers[last.server].Number
+	}
+	p := v.target.kind.placeholder
+	rest := " AND (server > " + p(2) + " OR server = " + p(3) + " AND row_key > " + p(4) +
+		") ORDER BY server, row_key LIMIT 1000"
+	err = c.entries(ctx, rest, []any{j.name, number, number, last.key}, func(n renamed) error {
+		if n.server >= 0 {
+			page = append(page, n)
+		}
+		return nil
+	})
+	return page, err
+}
+
+// keeperBatch is how many names one statement looks up.
+const keeperBatch = 50
+
+// keepers checks that whoever has a new name lost the old one to a row that comes first by the plan, and that
+// the list names rows of the sources only.
+func (c *contest) keepers(ctx context.Context) error {
+	v, j := c.v, c.j
+	r := j.plan.Rename
+	if r == nil || j.names.len() == 0 {
+		return nil
+	}
+	listed := make([]int64, len(v.sources))
+	var wrong int64
+	first := ""
+	for last := (renamed{server: -1}); ; {
+		batch, err := c.renamesAfter(ctx, last)
+		if err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			break
+		}
+		for _, n := range batch {
+			listed[n.server]++
+		}
+		last = batch[len(batch)-1]
+		if r.Keep == "none" {
+			continue
+		}
+		for some := range slices.Chunk(batch, keeperBatch) {
+			n, example, err := c.decide(ctx, some)
+			if err != nil {
+				return err
+			}
+			if wrong += n; first == "" {
+				first = example
+			}
+		}
+	}
+	for i, s := range v.plan.Servers {
+		met := int64(0)
+		if j.metNames != nil {
+			met = j.metNames[i]
+		}
+		if listed[i] > 0 || met > 0 {
+			v.compare("names", j.name, s.Name, "entries of the list that a row of the source has",
+				fmt.Sprint(listed[i]), fmt.Sprint(met))
+		}
+	}
+	if r.Keep != "none" {
+		v.compare("keeper", j.name, "",
+			strings.TrimSpace("rows that lost their name to no row before them "+first), "0", fmt.Sprint(wrong))
+	}
+	return nil
 }
 
 // decide returns how many of the entries have lost their name to no row that comes before them.
@@ -185,14 +319,4 @@ func (c *contest) before(server int, key, by, otherKey, otherBy string) bool {
 		return true
 	}
 	return compareTexts(key, otherKey) < 0
-}
-
-// compareTexts compares numbers as numbers and everything else as text.
-func compareTexts(a, b string) int {
-	if x, ok := new(big.Rat).SetString(a); ok {
-		if y, ok := new(big.Rat).SetString(b); ok {
-			return x.Cmp(y)
-		}
-	}
-	return strings.Compare(a, b)
 }

@@ -1,0 +1,788 @@
+package verify
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// kind is a kind of database. MySQL stands for MariaDB too.
+type kind int
+
+const (
+	sqlite kind = iota
+	mysql
+	postgres
+)
+
+// quote returns a name as an identifier.
+func (k kind) quote(name string) string {
+	mark := `"`
+	if k == mysql {
+		mark = "`"
+	}
+	return mark + strings.ReplaceAll(name, mark, mark+mark) + mark
+}
+
+// placeholder returns the mark of the n-th value of a statement, from 1.
+func (k kind) placeholder(n int) string {
+	if k == postgres {
+		return "$" + strconv.Itoa(n)
+	}
+	return "?"
+}
+
+// database is a connection that only reads, and the catalog of its database.
+type database struct {
+	Server
+	kind   kind
+	tidb   bool // of the kind mysql
+	pool   *sql.DB
+	conn   *sql.Conn
+	tables map[string]*relation
+}
+
+// open opens a database, prepares its session and reads its catalog. No error holds what the opener knows.
+func open(ctx context.Context, s Server) (_ *database, err error) {
+	d := &database{Server: s}
+	if d.pool, err = s.Open(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s: %w", s.Name, err), d.close())
+		}
+	}()
+	if d.conn, err = d.pool.Conn(ctx); err != nil {
+		return nil, errors.New("it cannot be reached any more")
+	}
+	var version string
+	switch {
+	case d.conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil:
+		d.kind = sqlite
+	default:
+		if err := d.conn.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
+			return nil, err
+		}
+		if d.kind = mysql; strings.HasPrefix(version, "PostgreSQL") {
+			d.kind = postgres
+		}
+	}
+	d.tidb = strings.Contains(version, "TiDB")
+	for _, setting := range d.kind.session() {
+		// TiDB has no sessions that only read. It can be the target only, and nothing here writes.
+		if setting == mysqlReadOnly && d.tidb {
+			continue
+		}
+		if _, err := d.conn.ExecContext(ctx, setting); err != nil {
+			return nil, err
+		}
+	}
+	d.tables, err = d.catalog(ctx)
+	return d, err
+}
+
+// mysqlMode makes MariaDB forget what a subquery returned: it takes texts for one that the subquery tells
+// apart.
+const mysqlMode = "SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */"
+
+const mysqlReadOnly = "SET SESSION TRANSACTION READ ONLY"
+
+// session returns the settings by which values are read as they are, and nothing can be written.
+func (k kind) session() []string {
+	switch k {
+	case mysql:
+		return []string{
+			"SET SESSION time_zone = '+00:00'", mysqlMode,
+			mysqlReadOnly,
+		}
+	case postgres:
+		return []string{
+			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
+			"SET extra_float_digits = 3", "SET bytea_output = 'hex'", "SET standard_conforming_strings = on",
+			"SET statement_timeout = 0", "SET row_security = off",
+			"SET default_transaction_read_only = on",
+		}
+	}
+	return []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 1"}
+}
+
+func (d *database) close() error {
+	var err error
+	if d.conn != nil {
+		// The settings must not follow a connection into a pool that somebody else uses.
+		if err = d.conn.Raw(func(any) error { return driver.ErrBadConn }); errors.Is(err, driver.ErrBadConn) ||
+			errors.Is(err, sql.ErrConnDone) {
+			err = nil
+		}
+		if closed := d.conn.Close(); !errors.Is(closed, sql.ErrConnDone) {
+			err = errors.Join(err, closed)
+		}
+	}
+	if d.Shared != nil && d.Shared(d.pool) {
+		return err
+	}
+	return errors.Join(err, d.pool.Close())
+}
+
+// each calls fn for every row of a result. The values belong to the driver, and are valid during the call
+// only.
+func (d *database) each(ctx context.Context, text string, args []any, fn func(values []any) error) error {
+	return d.read(ctx, ctx, text, args, fn)
+}
+
+// steadily is each for a statement that returns row after row without long pauses, so that it is enough to
+// look at the context between them. The usual driver of SQLite starts a goroutine for every row of a
+// statement whose context can end, which would take as long as reading the row.
+func (d *database) steadily(ctx context.Context, text string, fn func(values []any) error) error {
+	asked := ctx
+	if d.kind == sqlite {
+		asked = context.WithoutCancel(ctx)
+	}
+	return d.read(ctx, asked, text, nil, fn)
+}
+
+// read is each for a statement with a context of its own.
+func (d *database) read(ctx, asked context.Context, text string, args []any,
+	fn func(values []any) error) (err error) {
+	rows, err := d.conn.QueryContext(asked, text, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	defer func() {
+		if closed := rows.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("%s: %w", d.Name, closed)
+		}
+	}()
+	names, err := rows.Columns()
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	cells, into, values := make([]cell, len(names)), make([]any, len(names)), make([]any, len(names))
+	for i := range cells {
+		into[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+		if err := rows.Scan(into...); err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+		for i := range cells {
+			values[i] = cells[i].value
+		}
+		if err := fn(values); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// texts reads a whole result as text; it is for catalogs. NULL becomes "".
+func (d *database) texts(ctx context.Context, text string, args ...any) (all [][]string, err error) {
+	err = d.each(ctx, text, args, func(values []any) error {
+		row := make([]string, len(values))
+		for i, v := range values {
+			row[i] = textOf(v)
+		}
+		all = append(all, row)
+		return nil
+	})
+	return all, err
+}
+
+// text reads one value as text; "" if there is none.
+func (d *database) text(ctx context.Context, text string, args ...any) (string, error) {
+	rows, err := d.texts(ctx, text, args...)
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0][0], nil
+}
+
+// cell takes a value from the driver without copying it.
+type cell struct{ value any }
+
+// Scan implements sql.Scanner.
+func (c *cell) Scan(v any) error {
+	if b, ok := v.([]byte); ok && b == nil {
+		v = nil
+	}
+	c.value = v
+	return nil
+}
+
+// spelled returns an expression of columns that is the same text for the same bytes and for nothing else.
+func (d *database) spelled(from *relation, columns []string, alias string) string {
+	var parts []string
+	for _, name := range columns {
+		parts = append(parts, d.digits(from.column(name), alias))
+	}
+	if d.kind == mysql {
+		return "CONCAT(" + strings.Join(parts, ", ',', ") + ")"
+	}
+	return strings.Join(parts, " || ',' || ")
+}
+
+func (d *database) digits(c *column, alias string) string {
+	name := alias + "." + d.kind.quote(c.name)
+	switch {
+	case c.class == classNumber && d.kind == postgres:
+		return name + "::text"
+	case c.class == classNumber:
+		return "CAST(" + name + " AS CHAR)"
+	case c.class == classBytes && d.kind == postgres:
+		return "encode(" + name + ", 'hex')"
+	case d.kind == postgres:
+		return "encode(convert_to(" + name + "::text, 'UTF8'), 'hex')"
+	case c.class == classBytes || d.kind == sqlite:
+		return "HEX(" + name + ")"
+	}
+	return "HEX(CAST(" + name + " AS CHAR CHARACTER SET utf8mb4))"
+}
+
+// asked returns a value as the database takes it for a column, and whether it can have it at all.
+func (d *database) asked(c *column, value any) (any, bool) {
+	text := textOf(value)
+	switch {
+	case c.class == classUUID && d.kind != sqlite:
+		plain := strings.NewReplacer("-", "", "{", "", "}", "").Replace(text)
+		b, err := hex.DecodeString(plain)
+		return text, err == nil && len(b) == 16
+	case c.class == classBytes:
+		return []byte(text), true
+	case c.class == classText && d.kind == postgres && strings.Contains(text, "\x00"):
+		return nil, false
+	}
+	return value, true
+}
+
+// is returns the condition that a column has a bound value, as the database compares it. A cast to a type
+// with a length would cut the value.
+func (d *database) is(alias string, c *column, value string) string {
+	name := alias + "." + d.kind.quote(c.name)
+	if d.kind != postgres {
+		return name + " = " + value
+	}
+	declared, _, _ := strings.Cut(c.declared, "(")
+	switch declared {
+	case "uuid", "bytea", "citext", "smallint", "integer", "bigint":
+		if c.class == classNumber {
+			declared = "bigint"
+		}
+		return name + " = CAST(" + value + " AS " + declared + ")"
+	case "character":
+		return name + " = CAST(" + value + " AS bpchar)"
+	case "text", "character varying":
+		return name + " = CAST(" + value + " AS text)"
+	}
+	return name + "::text = CAST(" + value + " AS text)"
+}
+
+func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, error) {
+	// A name in braces is a column, quoted as this database wants it.
+	expression := "(" + regexp.MustCompile("\\{([^{}'\"`]+)\\}").ReplaceAllStringFunc(s.Expression,
+		func(name string) string { return d.kind.quote(name[1 : len(name)-1]) }) + ")"
+	if d.kind == postgres {
+		expression += "::text"
+	}
+	text := "SELECT " + expression + " FROM " + d.kind.quote(s.Table) + " AS s"
+	if kept != "" {
+		text += " WHERE " + kept
+	}
+	value, err := d.text(ctx, text)
+	n := new(big.Rat)
+	if err != nil || value == "" { // there are no rows
+		return n, err
+	}
+	if _, ok := n.SetString(value); !ok {
+		return nil, fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, value)
+	}
+	return n, nil
+}
+
+// ofRenamed stands in an expression for 1 in rows that got a new name.
+const ofRenamed = "{renamed}"
+
+// expression returns what to select so that neither the database nor a driver changes the value.
+func (d *database) expression(alias string, c *column) string {
+	name := alias + "." + d.kind.quote(c.name)
+	switch d.kind {
+	case sqlite:
+		return "+" + name // without a declared type, drivers leave the value alone
+	case mysql:
+		switch {
+		case strings.HasPrefix(c.declared, "float"):
+			return name + " + 0e0" // it would be shown with six digits
+		case strings.HasPrefix(c.declared, "bit"):
+			return name + " + 0"
+		case c.class == classInstant, c.class == classDate, c.class == classClock, c.class == classUUID,
+			strings.HasPrefix(c.declared, "inet"):
+			return "CAST(" + name + " AS CHAR)"
+		}
+		return name
+	}
+	switch {
+	case c.class == classBytes, c.class == classNumber && strings.Contains(c.declared, "int"):
+		return name
+	case c.declared == "boolean":
+		return name + "::int"
+	case c.class == classFloat:
+		return name + "::float8"
+	case c.declared == "inet": // a cast adds the length of the mask, even if there is none
+		return "CASE WHEN " + name + " IS NOT NULL THEN format('%s', " + name + ") END"
+	case c.declared == "character" || strings.HasPrefix(c.declared, "character("):
+		return name + "::text"
+	}
+	return name + "::text"
+}
+
+// classOf derives the class from the declared type.
+func classOf(k kind, declared string) class {
+	type guess struct {
+		word  string
+		class class
+	}
+	guesses := []guess{
+		{"bool", classNumber},
+		{"interval", classText},
+		{"point", classText},
+		{"int", classNumber},
+		{"bit(", classNumber},
+		{"year", classNumber},
+		{"serial", classNumber},
+		{"numeric", classNumber},
+		{"decimal", classNumber},
+		{"real", classFloat},
+		{"double", classFloat},
+		{"float", classFloat},
+		{"bytea", classBytes},
+		{"blob", classBytes},
+		{"binary", classBytes},
+		{"json", classJSON},
+		{"uuid", classUUID},
+		{"datetime", classInstant},
+		{"timestamp", classInstant},
+		{"date", classDate},
+		{"time", classClock},
+	}
+	if k == sqlite { // the order of its rules of affinity
+		guesses = []guess{
+			{"bool", classNumber},
+			{"int", classNumber},
+			{"uuid", classUUID},
+			{"json", classJSON},
+			{"char", classText},
+			{"clob", classText},
+			{"text", classText},
+			{"blob", classBytes},
+			{"binary", classBytes},
+			{"real", classFloat},
+			{"floa", classFloat},
+			{"double", classFloat},
+			{"datetime", classInstant},
+			{"timestamp", classInstant},
+			{"date", classDate},
+			{"time", classClock},
+			{"num", classNumber},
+			{"dec", classNumber},
+		}
+	} else {
+		if strings.HasPrefix(declared, "set(") {
+			return classSet
+		}
+		for _, word := range []string{"enum(", "char", "text", "range", "[]"} {
+			if strings.HasPrefix(declared, word) || strings.HasSuffix(declared, word) ||
+				word == "range" && strings.Contains(declared, word) {
+				return classText
+			}
+		}
+		if k == postgres && strings.HasPrefix(declared, "bit") {
+			return classText
+		}
+	}
+	for _, g := range guesses {
+		if strings.Contains(declared, g.word) {
+			return g.class
+		}
+	}
+	return classText
+}
+
+// integer returns SQL for the whole number that a text is.
+func (k kind) integer(text string) string {
+	switch k {
+	case sqlite:
+		return "CAST(" + text + " AS INTEGER)"
+	case postgres:
+		return "CASE WHEN " + text + "::text ~ '^[0-9]{1,18}$' THEN " + text + "::text::bigint END"
+	}
+	return "CAST(" + text + " AS SIGNED)"
+}
+
+// relation is a table.
+type relation struct {
+	name    string
+	columns []column
+	primary []string
+	unique  []uniqueKey // without the primary key
+	links   []link
+	opaque  []string // unique indexes with expressions or conditions, in the words of the database
+}
+
+// column is a column of a table. After [verifier.relate] there are none that the target computes, and only
+// those of the sources are computed whose values the target stores.
+type column struct {
+	name     string
+	computed bool   // the database computes it
+	declared string // the type in the words of the database, in lower case
+	class    class
+	nullable bool
+	digits   int    // of the fraction of a second, -1 without a limit
+	rule     string // how texts are compared, in the words of the database; SQLite does not say it
+}
+
+func (r *relation) column(name string) *column {
+	for i := range r.columns {
+		if r.columns[i].name == name {
+			return &r.columns[i]
+		}
+	}
+	return nil
+}
+
+// holdsKeys reports whether a column is of a type that keys have.
+func (c *column) holdsKeys() bool {
+	return c.class == classNumber && strings.Contains(c.declared, "int") ||
+		c.class == classText || c.class == classBytes || c.class == classUUID
+}
+
+// uniqueKey is a unique index of plain columns. An index with expressions or a condition has none.
+type uniqueKey struct {
+	name       string
+	columns    []string
+	collations []string // those of the index, which only SQLite has
+}
+
+// term returns the i-th column of a key as the index compares it.
+func (u uniqueKey) term(k kind, i int, alias string) string {
+	text := alias + k.quote(u.columns[i])
+	if i < len(u.collations) && u.collations[i] != "" {
+		text += " COLLATE " + u.collations[i]
+	}
+	return text
+}
+
+// link is a reference from columns of a table to columns of a parent.
+type link struct {
+	columns []string
+	parent  string
+	targets []string
+}
+
+func (l link) String() string { return strings.Join(l.columns, ", ") + " to " + l.parent }
+
+// identifies reports whether no two rows have the same values in the columns.
+func (r *relation) identifies(columns []string) bool {
+	covers := func(key []string) bool {
+		return len(key) > 0 &&
+			!slices.ContainsFunc(key, func(name string) bool { return !slices.Contains(columns, name) })
+	}
+	return covers(r.primary) ||
+		slices.ContainsFunc(r.unique, func(k uniqueKey) bool { return covers(k.columns) })
+}
+
+// catalog reads the tables of the database.
+func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
+	read := d.sqliteCatalog
+	switch d.kind {
+	case mysql:
+		read = d.mysqlCatalog
+	case postgres:
+		read = d.postgresCatalog
+	}
+	tables, err := read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
+	}
+	for _, t := range tables {
+		for i := range t.links {
+			l := &t.links[i]
+			if parent := tables[l.parent]; len(l.targets) == 0 && parent != nil {
+				l.targets = parent.primary
+			}
+		}
+		t.links = slices.DeleteFunc(t.links, func(l link) bool { return len(l.columns) != len(l.targets) })
+	}
+	return tables, nil
+}
+
+// catalogs of servers: each query has the table in the first column, and the rows of one thing follow each
+// other.
+type catalogQueries struct {
+	columns string // table, column, type, nullable, digits, computed, rule
+	primary string // table, column
+	unique  string // table, index, column
+	opaque  string // table, text
+	links   string // table, constraint, column, parent, parent's column
+}
+
+func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relation, error) {
+	tables := map[string]*relation{}
+	rows, err := d.texts(ctx, q.columns)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		t := tables[row[0]]
+		if t == nil {
+			t = &relation{name: row[0]}
+			tables[row[0]] = t
+		}
+		c := column{name: row[1], declared: strings.ToLower(row[2]), nullable: row[3] == "1", digits: -1}
+		if n, err := strconv.Atoi(row[4]); err == nil {
+			c.digits = n
+		}
+		c.computed, c.rule = row[5] == "1", row[6]
+		c.class = classOf(d.kind, c.declared)
+		t.columns = append(t.columns, c)
+	}
+	each := func(query string, add func(t *relation, row []string)) {
+		var rows [][]string
+		if err == nil {
+			rows, err = d.texts(ctx, query)
+		}
+		for _, row := range rows {
+			if t := tables[row[0]]; t != nil {
+				add(t, row)
+			}
+		}
+	}
+	each(q.primary, func(t *relation, row []string) { t.primary = append(t.primary, row[1]) })
+	each(q.unique, func(t *relation, row []string) {
+		if n := len(t.unique); n == 0 || t.unique[n-1].name != row[1] {
+			t.unique = append(t.unique, uniqueKey{name: row[1]})
+		}
+		k := &t.unique[len(t.unique)-1]
+		if k.columns = append(k.columns, row[2]); t.column(row[2]) == nil || t.column(row[2]).computed {
+			t.opaque = append(t.opaque, "*") // out of any column
+		}
+	})
+	each(q.opaque, func(t *relation, row []string) { t.opaque = append(t.opaque, row[1]) })
+	each(q.links, addLinks())
+	return tables, err
+}
+
+// addLinks returns what adds references. The rows hold table, constraint, column, parent and its column,
+// which is "" for its primary key.
+func addLinks() func(t *relation, row []string) {
+	last := ""
+	return func(t *relation, row []string) {
+		if at := row[0] + "\x00" + row[1]; at != last {
+			t.links, last = append(t.links, link{parent: row[3]}), at
+		}
+		l := &t.links[len(t.links)-1]
+		if l.columns = append(l.columns, row[2]); row[4] != "" {
+			l.targets = append(l.targets, row[4])
+		}
+	}
+}
+
+func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, error) {
+	return d.ask(ctx, catalogQueries{
+		// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
+		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
+			c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
+			OR COALESCE(c.generation_expression, '') <> '', c.collation_name
+			FROM information_schema.columns c JOIN information_schema.tables t
+			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+			WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
+			ORDER BY c.table_name, c.ordinal_position`,
+		primary: `SELECT table_name, column_name FROM information_schema.statistics
+			WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
+		unique: `SELECT s.table_name, s.index_name, s.column_name FROM information_schema.statistics s
+			WHERE s.table_schema = DATABASE() AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
+			AND NOT EXISTS (SELECT 1 FROM information_schema.statistics x WHERE x.table_schema = s.table_schema
+				AND x.table_name = s.table_name AND x.index_name = s.index_name
+				AND (x.column_name IS NULL OR x.sub_part IS NOT NULL))
+			ORDER BY s.table_name, s.index_name, s.seq_in_index`,
+		// An expression may be over any column.
+		opaque: `SELECT table_name, COALESCE(column_name, '*') FROM information_schema.statistics
+			WHERE table_schema = DATABASE() AND non_unique = 0 AND (column_name IS NULL OR sub_part IS NOT NULL)`,
+		links: `SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
+			FROM information_schema.key_column_usage
+			WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE()
+			ORDER BY table_name, constraint_name, ordinal_position`,
+	})
+}
+
+func (d *database) postgresCatalog(ctx context.Context) (map[string]*relation, error) {
+	const here = " n.nspname = current_schema() "
+	return d.ask(ctx, catalogQueries{
+		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+			CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
+				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
+			CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END, t.typname || CASE WHEN l.collisdeterministic
+				THEN '' ELSE COALESCE((to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text, '') END
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
+			WHERE ` + here + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+			ORDER BY c.relname, a.attnum`,
+		primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_namespace n ON n.oid = c.relnamespace
+			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+			WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + here + `ORDER BY c.relname, k.at`,
+		unique: `SELECT c.relname, x.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+			WHERE i.indisunique AND NOT i.indisprimary AND i.indexprs IS NULL AND i.indpred IS NULL
+			AND k.at <= i.indnkeyatts AND` + here + `ORDER BY c.relname, x.relname, k.at`,
+		opaque: `SELECT c.relname, pg_get_indexdef(i.indexrelid) || ' ' || COALESCE((SELECT string_agg(
+				pg_get_expr(x.adbin, x.adrelid), ' ') FROM pg_attrdef x WHERE x.adrelid = c.oid), '')
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisunique AND (i.indexprs IS NOT NULL
+			OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid
+				AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')) AND` + here,
+		links: `SELECT c.relname, f.conname, a.attname, p.relname, b.attname FROM pg_constraint f
+			JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_class p ON p.oid = f.confrelid AND p.relnamespace = n.oid
+			CROSS JOIN LATERAL unnest(f.conkey, f.confkey) WITH ORDINALITY AS k (child, parent, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.child
+			JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
+			WHERE f.contype = 'f' AND` + here + `ORDER BY c.relname, f.conname, k.at`,
+	})
+}
+
+func (d *database) sqliteCatalog(ctx context.Context) (map[string]*relation, error) {
+	tables := map[string]*relation{}
+	names, err := d.texts(
+		ctx,
+		`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%'
+		ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name`,
+	)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range names {
+		t := &relation{name: row[0]}
+		tables[t.name] = t
+		columns, err := d.texts(
+			ctx,
+			// 1 is a hidden column of a virtual table, 2 and 3 are computed.
+			`SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid`,
+			t.name,
+		)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range columns {
+			declared := strings.ToLower(c[1])
+			t.columns = append(t.columns, column{name: c[0], declared: declared, class: classOf(sqlite, declared),
+				nullable: c[2] == "0" && c[3] == "0", digits: -1, computed: c[4] != "0"})
+		}
+		slices.SortStableFunc(columns,
+			func(a, b []string) int { return len(a[3]) - len(b[3]) + strings.Compare(a[3], b[3]) })
+		for _, c := range columns {
+			if c[3] != "0" {
+				t.primary = append(t.primary, c[0])
+			}
+		}
+		if err := d.sqliteKeys(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range tables {
+		for i := range t.links {
+			if tables[t.links[i].parent] != nil {
+				continue
+			}
+			for name := range tables { // the name of the parent may be in other letters
+				if strings.EqualFold(name, t.links[i].parent) {
+					t.links[i].parent = name
+				}
+			}
+		}
+	}
+	return tables, nil
+}
+
+// sqliteKeys reads the unique indexes and the references of a table.
+func (d *database) sqliteKeys(ctx context.Context, t *relation) error {
+	indexes, err := d.texts(ctx, `SELECT l.name, l.partial, COALESCE(m.sql, '') FROM pragma_index_list(?) AS l
+		LEFT JOIN sqlite_master AS m ON m.type = 'index' AND m.name = l.name
+		WHERE l."unique" = 1 AND l.origin <> 'pk' ORDER BY l.name`, t.name)
+	if err != nil {
+		return err
+	}
+	for _, index := range indexes {
+		parts, err := d.texts(ctx,
+			`SELECT COALESCE(name, ''), coll FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno`, index[0])
+		if err != nil {
+			return err
+		}
+		k := uniqueKey{name: index[0]}
+		for _, part := range parts {
+			k.columns, k.collations = append(k.columns, part[0]), append(k.collations, part[1])
+		}
+		if row := index; row[1] == "0" && !slices.Contains(k.columns, "") {
+			t.unique = append(t.unique, k)
+		} else {
+			t.opaque = append(t.opaque, row[2])
+		}
+	}
+	links, err := d.texts(ctx, `SELECT '', id, "from", "table", COALESCE("to", '')
+		FROM pragma_foreign_key_list(?) ORDER BY id, seq`, t.name)
+	add := addLinks()
+	for _, row := range links {
+		add(t, row)
+	}
+	return err
+}
+
+// things reads what the database has besides rows, in its own words.
+func (d *database) things(ctx context.Context) (map[thing]string, error) {
+	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings}[d.kind]
+	if d.kind == sqlite {
+		n, err := d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
+		if err != nil {
+			return nil, err
+		}
+		if n == "1" {
+			queries += "; SELECT 'counter', name, '', seq FROM main.sqlite_sequence"
+		}
+	}
+	all := map[thing]string{}
+	for q := range strings.SplitSeq(queries, ";") {
+		rows, err := d.texts(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("what it has besides rows cannot be read: %w", err)
+		}
+		for _, row := range rows {
+			t := thing{strings.ToLower(row[0]), row[1], row[2]}
+			if made := "SHOW CREATE " + t.kind + " " + d.kind.quote(t.table); row[3] == madeBy {
+				shown, err := d.texts(ctx, made)
+				if err != nil {
+					return nil, err
+				}
+				row[3] = shown[0][1]
+			}
+			all[t] = row[3]
+		}
+	}
+	return all, nil
+}
