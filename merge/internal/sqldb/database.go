@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // The errors of databases. Package merge exports and documents them.
@@ -53,6 +55,13 @@ func (d *DB) failed(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s: %w", ErrDatabase, d.Name, err)
+}
+
+// IsDataError reports whether PostgreSQL has refused a value that is in a statement: class 22 of its codes,
+// such as a text that is no UUID. Other databases answer such a comparison.
+func IsDataError(err error) bool {
+	state := dialect.State(err)
+	return len(state) == 5 && strings.HasPrefix(state, "22")
 }
 
 // Exec runs SQL text.
