@@ -37,19 +37,16 @@ func Open(ctx context.Context, open func(ctx context.Context, dsn string) (*sql.
 	return d, nil
 }
 
-// readers read the tables of a database, and what it holds besides the tables of its catalog. They ask for
-// all that has a name and take away what the catalog has, so a kind that nobody has thought of is listed too.
-var readers = map[Kind]struct {
-	tables  func(ctx context.Context, d *DB) (map[string]*Table, error)
-	objects func(ctx context.Context, d *DB) error
-}{
-	SQLite: {sqliteTables, sqliteObjects}, MySQL: {mysqlTables, mysqlObjects},
-	PostgreSQL: {postgresTables, postgresObjects},
-}
-
-// readCatalog reads the catalog.
+// readCatalog reads the tables of a database, and what it holds besides the tables of its catalog. That is
+// all that has a name without what the catalog has, so a kind that nobody has thought of is listed too.
 func readCatalog(ctx context.Context, d *DB) (err error) {
-	read := readers[d.Kind]
+	read := map[Kind]struct {
+		tables  func(ctx context.Context, d *DB) (map[string]*Table, error)
+		objects func(ctx context.Context, d *DB) error
+	}{
+		SQLite: {sqliteTables, sqliteObjects}, MySQL: {mysqlTables, mysqlObjects},
+		PostgreSQL: {postgresTables, postgresObjects},
+	}[d.Kind]
 	if d.Tables, err = read.tables(ctx, d); err == nil {
 		err = read.objects(ctx, d)
 	}

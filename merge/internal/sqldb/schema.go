@@ -1,8 +1,8 @@
 package sqldb
 
 import (
-	"cmp"
 	"context"
+	"slices"
 	"strings"
 )
 
@@ -38,15 +38,14 @@ func readTables(ctx context.Context, d *DB, names string, readings ...reading) (
 	return tables, nil
 }
 
-// families returns what tells the family of a type.
-func families(words map[Family]string) func(name string) Family {
-	all := map[string]Family{}
+// familyOf returns the family that has a type among its words.
+func familyOf(name string, words map[Family]string) Family {
 	for family, types := range words {
-		for word := range strings.FieldsSeq(types) {
-			all[word] = family
+		if slices.Contains(strings.Fields(types), name) {
+			return family
 		}
 	}
-	return func(name string) Family { return cmp.Or(all[name], FamilyOther) }
+	return FamilyOther
 }
 
 // references returns what adds foreign keys. The rows hold table, constraint, column, parent table and parent

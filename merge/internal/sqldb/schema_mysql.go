@@ -8,12 +8,14 @@ import (
 )
 
 // mysqlFamily returns the family of a type.
-var mysqlFamily = families(map[Family]string{
-	FamilyInt: "tinyint smallint mediumint int bigint year bit", FamilyFloat: "float double",
-	FamilyDecimal: "decimal", FamilyText: "char varchar tinytext text mediumtext longtext enum set",
-	FamilyBytes: "binary varbinary tinyblob blob mediumblob longblob", FamilyTime: "datetime timestamp",
-	FamilyDate: "date", FamilyClock: "time", FamilyJSON: "json", FamilyUUID: "uuid",
-})
+func mysqlFamily(name string) Family {
+	return familyOf(name, map[Family]string{
+		FamilyInt: "tinyint smallint mediumint int bigint year bit", FamilyFloat: "float double",
+		FamilyDecimal: "decimal", FamilyText: "char varchar tinytext text mediumtext longtext enum set",
+		FamilyBytes: "binary varbinary tinyblob blob mediumblob longblob", FamilyTime: "datetime timestamp",
+		FamilyDate: "date", FamilyClock: "time", FamilyJSON: "json", FamilyUUID: "uuid",
+	})
+}
 
 // mysqlTables reads the tables of the current database.
 func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {

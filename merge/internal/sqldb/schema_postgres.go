@@ -8,12 +8,14 @@ import (
 )
 
 // postgresFamily returns the family of a type that is no enumeration.
-var postgresFamily = families(map[Family]string{
-	FamilyInt: "int2 int4 int8", FamilyBool: "bool", FamilyFloat: "float4 float8", FamilyDecimal: "numeric",
-	FamilyText: "text varchar bpchar citext name", FamilyBytes: "bytea", FamilyTime: "timestamptz timestamp",
-	FamilyDate: "date", FamilyClock: "time", FamilyZoned: "timetz", FamilyJSON: "json jsonb",
-	FamilyUUID: "uuid",
-})
+func postgresFamily(name string) Family {
+	return familyOf(name, map[Family]string{
+		FamilyInt: "int2 int4 int8", FamilyBool: "bool", FamilyFloat: "float4 float8", FamilyDecimal: "numeric",
+		FamilyText: "text varchar bpchar citext name", FamilyBytes: "bytea", FamilyTime: "timestamptz timestamp",
+		FamilyDate: "date", FamilyClock: "time", FamilyZoned: "timetz", FamilyJSON: "json jsonb",
+		FamilyUUID: "uuid",
+	})
+}
 
 // postgresTables reads the tables of the first schema in the search path.
 func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
