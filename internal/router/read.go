@@ -185,6 +185,25 @@ func emptied(dest any) (reflect.Value, error) {
 	return v, nil
 }
 
+// Each gives fn a handle for every shard, or for every database if the model is a broadcast one.
+func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
+	m, err := r.ModelOf(model)
+	if err != nil {
+		return err
+	}
+	if m.Broadcast {
+		return shardmap.Scatter(ctx, shardmap.Singles(len(r.Databases)), func(database int) error {
+			return fn(database, r.handle(ctx, r.Databases[database], route{all: true}, m.Value))
+		})
+	}
+	return shardmap.Scatter(ctx, r.numbers(), func(shard int) error {
+		if err := r.checkLocked(ctx, shard); err != nil {
+			return err
+		}
+		return fn(r.Entry(shard).Residue, r.handleOn(ctx, shard, m.Value))
+	})
+}
+
 // Page is a range of all rows in the order of their IDs.
 type Page struct {
 	Descending bool

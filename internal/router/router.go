@@ -25,12 +25,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
-// Router is a cluster with the scopes of its reads. It is safe for concurrent use.
-type Router struct {
-	*cluster
-	scopes []func(*gorm.DB) *gorm.DB // see Scopes
-}
-
 // NewRouter compares the configuration with what the databases have recorded before it installs
 // anything. Its errors wrap [errs.ErrSharding].
 func NewRouter(cfg shardmap.Config, models ...any) (*Router, error) {
@@ -288,25 +282,6 @@ func (r *Router) CheckTables(ctx context.Context) error {
 		return e
 	}
 	return nil
-}
-
-// Each gives fn a handle for every shard, or for every database if the model is a broadcast one.
-func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
-	m, err := r.ModelOf(model)
-	if err != nil {
-		return err
-	}
-	if m.Broadcast {
-		return shardmap.Scatter(ctx, shardmap.Singles(len(r.Databases)), func(database int) error {
-			return fn(database, r.handle(ctx, r.Databases[database], route{all: true}, m.Value))
-		})
-	}
-	return shardmap.Scatter(ctx, r.numbers(), func(shard int) error {
-		if err := r.checkLocked(ctx, shard); err != nil {
-			return err
-		}
-		return fn(r.Entry(shard).Residue, r.handleOn(ctx, shard, m.Value))
-	})
 }
 
 // numbers are the numbers of all shards, in groups of one.
