@@ -45,7 +45,7 @@ func (f *current) reread(ctx context.Context, from *cluster) error {
 	if f.cluster.Load() != from {
 		return nil
 	}
-	t, err := from.Successor(ctx)
+	t, err := shardmap.Registry{Topology: from.Topology}.Successor(ctx)
 	if err != nil {
 		return err
 	}

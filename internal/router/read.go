@@ -204,6 +204,9 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 	})
 }
 
+// numbers are the numbers of all shards, in groups of one.
+func (r *Router) numbers() [][]int { return r.Numbers(shardmap.Singles(r.ShardCount)) }
+
 // Page is a range of all rows in the order of their IDs.
 type Page struct {
 	Descending bool

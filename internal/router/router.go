@@ -284,9 +284,6 @@ func (r *Router) CheckTables(ctx context.Context) error {
 	return nil
 }
 
-// numbers are the numbers of all shards, in groups of one.
-func (r *Router) numbers() [][]int { return r.Numbers(shardmap.Singles(r.ShardCount)) }
-
 // Create gives every row its ID first, because the ID decides on the shard. Then it stores the rows of
 // each database in one transaction.
 func (r *Router) Create(ctx context.Context, rows any) error {
