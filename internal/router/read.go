@@ -796,7 +796,7 @@ func (r *Router) Aggregate(
 // sum adds up the sums of the shards, exactly.
 func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field, dest any) (bool, error) {
 	found, total := false, new(big.Rat)
-	err := r.aggregate(ctx, m, field, "sum", func(rows *sql.Rows) error {
+	err := r.figures(ctx, m, applying("sum", field), func(rows *sql.Rows) error {
 		var text sql.NullString // which is exact, whatever type the database adds up in
 		if err := rows.Scan(&text); err != nil || !text.Valid {
 			return err
@@ -847,12 +847,9 @@ func selecting(text string, vars ...any) branch {
 	}
 }
 
-// aggregate asks each shard for a function of a column.
-func (r *Router) aggregate(
-	ctx context.Context, m *shardmap.Model, field *schema.Field, function string, read func(*sql.Rows) error,
-) error {
-	column := clause.Column{Table: clause.CurrentTable, Name: field.DBName} // Scopes may join other tables.
-	return r.figures(ctx, m, selecting(function+"(?)", column), read)
+// applying selects a function of a column. Scopes may join other tables, so the column names its own.
+func applying(function string, field *schema.Field) branch {
+	return selecting(function+"(?)", clause.Column{Table: clause.CurrentTable, Name: field.DBName})
 }
 
 // figures asks each shard for one line of figures and passes the lines to read, one at a time.
@@ -890,7 +887,7 @@ func (r *Router) extreme(
 		return false, err
 	}
 	found := reflect.Value{}
-	err := r.aggregate(ctx, m, field, function, func(rows *sql.Rows) error {
+	err := r.figures(ctx, m, applying(function, field), func(rows *sql.Rows) error {
 		value := reflect.New(reflect.PointerTo(into.Type())) // nil for NULL
 		to := value.Interface()
 		if at, ok := to.(**time.Time); ok {

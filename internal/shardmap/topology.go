@@ -384,9 +384,6 @@ func (t *Topology) Crosses(relation *schema.Relationship) bool {
 	})
 }
 
-// TablesOf returns the tables of a model on a shard.
-func (t *Topology) TablesOf(m *Model, shard int) []Table { return t.tablesOf(m, t.entries[shard]) }
-
 // Tables returns the tables of all models for an entry, which the map need not have.
 func (t *Topology) Tables(e Entry) []Table {
 	var tables []Table
@@ -395,7 +392,7 @@ func (t *Topology) Tables(e Entry) []Table {
 		if m.Broadcast {
 			continue
 		}
-		for _, table := range t.tablesOf(m, e) {
+		for _, table := range t.TablesOf(m, e) {
 			if !known[table.Name] {
 				known[table.Name] = true
 				tables = append(tables, table)
@@ -405,7 +402,8 @@ func (t *Topology) Tables(e Entry) []Table {
 	return tables
 }
 
-func (t *Topology) tablesOf(m *Model, e Entry) []Table {
+// TablesOf returns the tables of a model for an entry.
+func (t *Topology) TablesOf(m *Model, e Entry) []Table {
 	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, e)}
 	for _, join := range m.Joins {
 		tables = append(tables, t.tableOf(join.Base, reflect.New(join.row).Interface(), join.checked, e))
