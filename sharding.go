@@ -186,7 +186,7 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 
 // Find reads the rows with these IDs into dest, a pointer to a slice of structs or of pointers to structs.
 // The rows are in the order of the IDs, and an ID that is passed twice has its row twice. Each database is
-// asked once for every 5,000 of its IDs or, if [Router.Scopes] preload, each shard.
+// asked once for every 5,000 of its IDs or, if [Router.Scopes] preload or have a subquery, each shard.
 //
 // If rows are missing, dest has the rows that were found, and the error is a [*MissingError]. If a shard
 // fails, dest is empty, and the error is a [*PartialError]. For an invalid ID the error is that of

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/callbacks"
@@ -253,26 +252,21 @@ func (txs storeTxs) rollBack() {
 // commit commits all transactions side by side: none of them waits for another one, as their statements may.
 // If some fail, the error says which shards have their rows.
 func (txs storeTxs) commit(ctx context.Context) error {
-	err := shardmap.Scatter(context.WithoutCancel(ctx), len(txs), func(i int) error {
-		return txs[i].tx.Commit().Error
-	})
-	partial, failed := err.(*shardmap.PartialError) //nolint:errorlint // Scatter returns it unwrapped.
-	e := &shardmap.PartialError{Failed: map[int]error{}}
+	shards := make([][]int, len(txs))
 	for i, t := range txs {
-		t.tx = nil
 		for _, b := range t.batches {
-			if !failed || partial.Failed[i] == nil {
-				e.OK = append(e.OK, b.shard)
-				continue
-			}
-			// The database may have committed, and only its answer was lost.
-			e.Failed[b.shard] = fmt.Errorf("the commit was not confirmed, so the rows may be stored or not: "+
-				"look for them by Router.Find, and create again those that are missing: %w", partial.Failed[i])
+			shards[i] = append(shards[i], b.shard)
 		}
 	}
-	if !failed {
-		return nil
-	}
-	slices.Sort(e.OK)
-	return e
+	return shardmap.Scatter(context.WithoutCancel(ctx), shards, func(i int) error {
+		tx := txs[i].tx
+		txs[i].tx = nil
+		err := shardmap.RecoverPanic(func() error { return tx.Commit().Error })
+		if err != nil {
+			// The database may have committed, and only its answer was lost.
+			err = fmt.Errorf("the commit was not confirmed, so the rows may be stored or not: look for them by "+
+				"Router.Find, and create again those that are missing: %w", err)
+		}
+		return err
+	})
 }

@@ -25,6 +25,8 @@ const (
 	maxFollow = 10 * time.Second
 	// followPoll is the time between two looks at the records meanwhile.
 	followPoll = 5 * time.Millisecond
+	// maxTries is how often a statement runs at the most.
+	maxTries = 8
 )
 
 func newCluster(t *shardmap.Topology, of *current) *cluster {
@@ -43,7 +45,7 @@ func (f *current) reread(ctx context.Context, from *cluster) error {
 	if f.cluster.Load() != from {
 		return nil
 	}
-	t, err := from.Successor(ctx)
+	t, err := shardmap.Registry{Topology: from.Topology}.Successor(ctx)
 	if err != nil {
 		return err
 	}

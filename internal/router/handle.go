@@ -44,6 +44,12 @@ type cluster struct {
 	doubted atomic.Bool
 }
 
+// Router is a cluster with the scopes of its reads. It is safe for concurrent use.
+type Router struct {
+	*cluster
+	scopes []func(*gorm.DB) *gorm.DB // see Scopes
+}
+
 // current is the cluster of the shard map that is valid now. The routers that one call of NewRouter and
 // calls of Scopes have made share it, so all of them follow a cutover.
 type current struct {

@@ -202,7 +202,7 @@ func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, of := range g.cluster.TablesOf(m, shard) {
+		for _, of := range g.cluster.TablesOf(m, e) {
 			lacking, err := g.missingChecks(ctx, e, of)
 			if err != nil {
 				return nil, err
@@ -464,8 +464,9 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 			if m.Broadcast || at != database {
 				continue
 			}
-			table := g.cluster.TablesOf(m, shard)[0]
-			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), table); err != nil {
+			e := g.cluster.Entry(shard)
+			table := g.cluster.TablesOf(m, e)[0]
+			if err := g.refuseStrangersOf(ctx, e, table); err != nil {
 				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
 			}
 		}

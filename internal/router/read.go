@@ -60,12 +60,22 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	if err != nil {
 		return err
 	}
-	found, err := r.findTogether(ctx, m, shards, wanted, into.Type())
-	if found == nil && err == nil {
-		found, err = r.apart(ctx, m, shards, into.Type(), func(i int, tx *gorm.DB) *gorm.DB {
-			return tx.Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(wanted[i])})
+	apart := len(shards) < 2 || m.Base.AfterFind // A hook may read by its handle, which needs a route.
+	q, err := r.newQuery(ctx, m, partsOf(r.Topology, shards, wanted), apart,
+		func(tx *gorm.DB, part *unionPart) *gorm.DB {
+			var of any = openIDs{}
+			if part == nil {
+				tx = namedColumns(tx, m)
+			} else {
+				of = part.wanted[0]
+			}
+			return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, of}})
 		})
+	if err != nil {
+		return err
 	}
+	q.once = !q.askWhole()
+	found, err := q.slices(into.Type())
 	if err != nil {
 		return err
 	}
@@ -110,86 +120,37 @@ func (r *Router) groupIDs(
 	return shards, wanted, nil
 }
 
-// openIDs stands in a template for the IDs that are wanted from a shard.
-type openIDs struct{}
-
-// findTogether reads the rows that all shards of a database have by one statement, into slices of the given
-// type. It returns nil where statements of each shard are needed, or as good.
-func (r *Router) findTogether(
-	ctx context.Context, m *shardmap.Model, shards []int, wanted [][]int64, slice reflect.Type,
-) ([]reflect.Value, error) {
-	if len(shards) < 2 || m.Base.AfterFind { // A hook may read by its handle, which needs a route.
-		return nil, nil
+// askWhole makes a query for IDs ask all shards of its database if most of them are asked anyway, each for
+// as many IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and to
+// make a plan takes it longer than to look for an ID that no row has.
+func (q *shardQuery) askWhole() bool {
+	if q.apart || len(q.parts) != 1 || q.Databases[q.parts[0].database].Name() != dialect.PostgreSQL {
+		return false
 	}
-	ids := make(map[int][]int64, len(shards))
-	for i, shard := range shards {
-		if ids[shard] != nil {
-			return nil, nil
-		}
-		ids[shard] = wanted[i]
-	}
-	parts := partsOf(r.Topology, shards, ids)
-	whole := len(parts) == 1 && r.askWhole(&parts[0], ids)
-	q, err := r.newQuery(ctx, m, parts, func(tx *gorm.DB, shard int) *gorm.DB {
-		tx = namedColumns(tx, m)
-		if shard == openShard {
-			return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, openIDs{}}})
-		}
-		return tx.Where(clause.IN{Column: clause.PrimaryColumn, Values: anyOf(ids[shard])})
-	})
-	if err != nil || q.preloads {
-		return nil, err
-	}
-	q.ids, q.once = ids, !whole
-	return q.slices(slice)
-}
-
-// askWhole makes a part ask all shards of its database if most of them are asked anyway, each for as many
-// IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and to make a
-// plan takes it longer than to look for an ID that no row has.
-func (r *Router) askWhole(part *unionPart, ids map[int][]int64) bool {
-	var all []int
+	part := &q.parts[0]
 	most := 1
-	for shard, at := range r.Place {
-		if at == part.database {
-			all = append(all, shard)
-			for most < len(ids[shard]) {
-				most *= 2
-			}
+	ids := make(map[int][]int64, len(part.shards))
+	for i, shard := range part.shards {
+		ids[shard] = part.wanted[i]
+		for most < len(ids[shard]) {
+			most *= 2
 		}
 	}
 	const maxMost = 16
-	if r.Databases[part.database].Name() != dialect.PostgreSQL || 2*len(part.shards) < len(all) ||
-		len(all) > maxTablesPerStatement || most > maxMost {
+	if most > maxMost {
 		return false
 	}
-	part.shards = all
-	for _, shard := range all {
-		ids[shard] = append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...)
+	whole := unionPart{database: part.database}
+	for shard, at := range q.Place {
+		if at == part.database {
+			whole.add(shard, append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...))
+		}
 	}
+	if all := len(whole.shards); 2*len(part.shards) < all || all > maxTablesPerStatement {
+		return false
+	}
+	*part = whole
 	return true
-}
-
-// apart asks some shards by a statement for each, in which scopes may preload.
-func (r *Router) apart(
-	ctx context.Context, m *shardmap.Model, shards []int, slice reflect.Type,
-	complete func(i int, tx *gorm.DB) *gorm.DB,
-) ([]reflect.Value, error) {
-	found := make([]reflect.Value, len(shards))
-	err := shardmap.Scatter(ctx, len(shards), func(i int) error {
-		some := reflect.New(slice)
-		found[i] = some.Elem()
-		return complete(i, r.scoped(r.handleOn(ctx, shards[i], m.Value))).Find(some.Interface()).Error
-	})
-	return found, aboutShards(r.Topology, err, func(i int) []int { return shards[i : i+1] })
-}
-
-func anyOf(ids []int64) []any {
-	values := make([]any, len(ids))
-	for i, id := range ids {
-		values[i] = id
-	}
-	return values
 }
 
 // arrange puts the rows in the order of the IDs.
@@ -223,6 +184,28 @@ func emptied(dest any) (reflect.Value, error) {
 	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 	return v, nil
 }
+
+// Each gives fn a handle for every shard, or for every database if the model is a broadcast one.
+func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
+	m, err := r.ModelOf(model)
+	if err != nil {
+		return err
+	}
+	if m.Broadcast {
+		return shardmap.Scatter(ctx, shardmap.Singles(len(r.Databases)), func(database int) error {
+			return fn(database, r.handle(ctx, r.Databases[database], route{all: true}, m.Value))
+		})
+	}
+	return shardmap.Scatter(ctx, r.numbers(), func(shard int) error {
+		if err := r.checkLocked(ctx, shard); err != nil {
+			return err
+		}
+		return fn(r.Entry(shard).Residue, r.handleOn(ctx, shard, m.Value))
+	})
+}
+
+// numbers are the numbers of all shards, in groups of one.
+func (r *Router) numbers() [][]int { return r.Numbers(shardmap.Singles(r.ShardCount)) }
 
 // Page is a range of all rows in the order of their IDs.
 type Page struct {
@@ -303,31 +286,10 @@ func namedColumns(tx *gorm.DB, m *shardmap.Model) *gorm.DB {
 	return tx
 }
 
-// literalLimit is a limit in the text of a statement. PostgreSQL makes a plan that it keeps only if it knows
-// the limits.
-type literalLimit int
-
-// Name is that of clause.Limit.
-func (literalLimit) Name() string { return "LIMIT" }
-
-// MergeClause replaces what was there.
-func (l literalLimit) MergeClause(c *clause.Clause) { c.Name, c.Expression = "", l }
-
-// Build writes it.
-func (l literalLimit) Build(b clause.Builder) { _, _ = b.WriteString("LIMIT " + strconv.Itoa(int(l))) }
-
 // pageQuery asks for the share of each shard.
 func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*shardQuery, error) {
-	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), func(tx *gorm.DB, _ int) *gorm.DB {
-		tx = p.bounded(namedColumns(tx, m)).Order(p.order())
-		if p.Unlimited {
-			return tx
-		}
-		share := p.shareOf(r.Topology, m)
-		if tx.Name() == dialect.PostgreSQL {
-			return tx.Clauses(literalLimit(share))
-		}
-		return tx.Limit(share)
+	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), false, func(tx *gorm.DB, _ *unionPart) *gorm.DB {
+		return p.ordered(p.bounded(namedColumns(tx, m)), p.shareOf(r.Topology, m))
 	})
 	if err != nil {
 		return nil, err
@@ -337,13 +299,7 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*sha
 			"them by Router.Find")
 	}
 	q.end = func(db *gorm.DB, s *unionText) {
-		s.sql.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName))
-		if p.Descending {
-			s.sql.WriteString(" DESC")
-		}
-		if !p.Unlimited {
-			s.sql.WriteString(" LIMIT " + strconv.Itoa(p.Limit))
-		}
+		s.sql.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName) + p.direction(p.Limit))
 	}
 	return q, nil
 }
@@ -368,9 +324,14 @@ func (r *Router) moreRows(
 			full = append(full, shard)
 		}
 	}
-	return r.apart(ctx, m, full, slice, func(i int, tx *gorm.DB) *gorm.DB {
-		return p.after(last[full[i]], rows).bounded(tx).Order(p.order()).Limit(p.Limit - share)
-	})
+	q, err := r.newQuery(ctx, m, partsOf(r.Topology, full, nil), true,
+		func(tx *gorm.DB, part *unionPart) *gorm.DB {
+			return p.ordered(p.after(last[part.shards[0]], rows).bounded(tx), p.Limit-share)
+		})
+	if err != nil {
+		return nil, err
+	}
+	return q.slices(slice)
 }
 
 // after is the part of a page that follows a row and comes before the last one of a full page.
@@ -386,8 +347,23 @@ func (p Page) after(last int64, rows pageRows) Page {
 	return p
 }
 
-func (p Page) order() clause.OrderByColumn {
-	return clause.OrderByColumn{Column: clause.PrimaryColumn, Desc: p.Descending}
+// ordered puts rows in the order of the page. The limit stands in the text, because PostgreSQL makes a plan
+// that it keeps only if it knows the limits.
+func (p Page) ordered(tx *gorm.DB, limit int) *gorm.DB {
+	return tx.Order(clause.OrderBy{Expression: clause.Expr{
+		SQL: "?" + p.direction(limit), Vars: []any{clause.PrimaryColumn},
+	}})
+}
+
+// direction is what follows the key in ORDER BY.
+func (p Page) direction(limit int) (text string) {
+	if p.Descending {
+		text = " DESC"
+	}
+	if !p.Unlimited {
+		text += " LIMIT " + strconv.Itoa(limit)
+	}
+	return text
 }
 
 // pageRows are the rows of a page in its order.
@@ -432,27 +408,35 @@ func (p Page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Valu
 // maxTablesPerStatement bounds the tables that one statement reads. SQLite allows 500.
 const maxTablesPerStatement = 200
 
-// unionPart is what one statement of a read over all shards covers: some shards of one database.
+// unionPart is what one statement of a read over several shards covers: some shards of one database.
 type unionPart struct {
 	database int
 	shards   []int
-	ids      int
+	wanted   [][]int64 // the IDs that are wanted of each shard, if any are
 }
 
-// partsOf divides shards into statements. ids are those that are wanted of each, if any are.
-func partsOf(t *shardmap.Topology, shards []int, ids map[int][]int64) []unionPart {
+func (p *unionPart) add(shard int, ids []int64) {
+	p.shards, p.wanted = append(p.shards, shard), append(p.wanted, ids)
+}
+
+// partsOf divides shards into statements. wanted has the IDs that are wanted of each, if any are.
+func partsOf(t *shardmap.Topology, shards []int, wanted [][]int64) []unionPart {
 	var parts []unionPart
-	latest := map[int]int{} // the last part, by database
-	for _, shard := range shards {
-		at, n := t.Place[shard], len(ids[shard])
-		i, begun := latest[at]
-		if !begun || len(parts[i].shards) == maxTablesPerStatement || parts[i].ids+n > maxIDsPerStatement {
-			i = len(parts)
-			latest[at] = i
+	latest, asked := map[int]int{}, map[int]int{} // by database, the last part and its IDs
+	for i, shard := range shards {
+		var ids []int64
+		if wanted != nil {
+			ids = wanted[i]
+		}
+		at := t.Place[shard]
+		last, begun := latest[at]
+		if !begun || len(parts[last].shards) == maxTablesPerStatement || asked[at]+len(ids) > maxIDsPerStatement {
+			last = len(parts)
+			latest[at], asked[at] = last, 0
 			parts = append(parts, unionPart{database: at})
 		}
-		parts[i].shards = append(parts[i].shards, shard)
-		parts[i].ids += n
+		parts[last].add(shard, ids)
+		asked[at] += len(ids)
 	}
 	return parts
 }
@@ -480,24 +464,11 @@ func (s *unionText) bind(dialect gorm.Dialector, value any) {
 	dialect.BindVarTo(&s.sql, &gorm.Statement{Vars: s.vars}, value)
 }
 
-// openShard stands for the number of the shard in a template.
-const openShard = -1
+// branch completes the SELECT for a part that is one shard, or the template for all of them if part is nil.
+type branch func(tx *gorm.DB, part *unionPart) *gorm.DB
 
-// branch completes the SELECT on one shard, or on openShard.
-type branch func(tx *gorm.DB, shard int) *gorm.DB
-
-// numberIn is how a branch writes the number of a shard in SQL.
-func numberIn(shard int) string {
-	if shard == openShard {
-		return string(openNumber)
-	}
-	return strconv.Itoa(shard)
-}
-
-// shardQuery is one SELECT for each shard of some parts.
-//
-// GORM builds the SELECT, so scopes, soft deletes and plugins of the application apply. It builds only one
-// for all shards of a database where a template can be made of that.
+// shardQuery is a read of some parts. GORM builds its SELECT, so scopes, soft deletes and plugins of the
+// application apply. It builds only one for all shards of a database where a template can be made of that.
 type shardQuery struct {
 	*Router
 	ctx       context.Context //nolint:containedctx // of the one call that the query serves
@@ -505,7 +476,8 @@ type shardQuery struct {
 	parts     []unionPart
 	complete  branch
 	templates []*template // by database
-	ids       map[int][]int64
+	// apart is set if each part is one shard, which GORM builds a SELECT of its own for.
+	apart bool
 	// end completes a statement over several shards.
 	end func(db *gorm.DB, s *unionText)
 	// preloads is set if scopes preload, which a statement over several shards cannot.
@@ -514,21 +486,27 @@ type shardQuery struct {
 	once bool
 }
 
-// newQuery builds the templates.
+// newQuery builds the templates, unless the shards are to be asked apart, or have to be.
 func (r *Router) newQuery(
-	ctx context.Context, m *shardmap.Model, parts []unionPart, complete branch,
+	ctx context.Context, m *shardmap.Model, parts []unionPart, apart bool, complete branch,
 ) (*shardQuery, error) {
-	q := &shardQuery{Router: r, ctx: ctx, m: m, parts: parts, complete: complete}
+	q := &shardQuery{Router: r, ctx: ctx, m: m, parts: parts, complete: complete, apart: apart}
 	q.templates = make([]*template, len(r.Databases))
 	for _, part := range parts {
-		if q.templates[part.database] != nil {
+		if q.apart || q.templates[part.database] != nil {
 			continue
 		}
-		t, err := q.template(part.database, part.shards[0])
-		if err != nil {
+		if err := q.addTemplate(part.database, part.shards[0]); err != nil {
 			return nil, err
 		}
-		q.templates[part.database] = t
+	}
+	if q.apart {
+		q.parts = nil
+		for _, part := range parts {
+			for i, shard := range part.shards {
+				q.parts = append(q.parts, unionPart{part.database, []int{shard}, part.wanted[i : i+1]})
+			}
+		}
 	}
 	return q, nil
 }
@@ -546,22 +524,28 @@ func (q *shardQuery) slices(slice reflect.Type) ([]reflect.Value, error) {
 
 // run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
 func (q *shardQuery) run(ask func(i int, tx *gorm.DB) error) error {
-	err := shardmap.Scatter(q.ctx, len(q.parts), func(i int) error {
-		at := q.parts[i].database
-		if err := q.LookOnce(q.ctx, at, false); err != nil {
+	shards := make([][]int, len(q.parts))
+	for i, part := range q.parts {
+		shards[i] = part.shards
+	}
+	return shardmap.Scatter(q.ctx, q.Numbers(shards), func(i int) error {
+		part := &q.parts[i]
+		if q.apart {
+			return ask(i, q.complete(q.scoped(q.handleOn(q.ctx, part.shards[0], q.m.Value)), part))
+		}
+		if err := q.LookOnce(q.ctx, part.database, false); err != nil {
 			return err
 		}
-		s, err := q.union(q.parts[i])
+		s, err := q.union(part)
 		if err != nil {
 			return err
 		}
-		return ask(i, q.ready(at, s))
+		return ask(i, q.ready(part.database, s))
 	})
-	return aboutShards(q.Topology, err, func(i int) []int { return q.parts[i].shards })
 }
 
 // union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order.
-func (q *shardQuery) union(part unionPart) (*unionText, error) {
+func (q *shardQuery) union(part *unionPart) (*unionText, error) {
 	s := &unionText{}
 	several := len(part.shards) > 1
 	t := q.templates[part.database]
@@ -587,20 +571,11 @@ func (q *shardQuery) union(part unionPart) (*unionText, error) {
 			s.sql.WriteString(" UNION ALL ")
 		}
 		s.sql.WriteString(open)
-		if t.special {
-			stmt, err := q.build(t.db, q.to(shard), shard, s.vars)
-			if err != nil {
-				return nil, err
-			}
-			s.sql.WriteString(stmt.SQL.String())
-			s.vars = stmt.Vars
-		} else {
-			of, err := q.schemas.onShard(shard)
-			if err != nil {
-				return nil, err
-			}
-			t.render(s, of.quoted, shard, q.ids[shard])
+		of, err := q.schemas.onShard(shard)
+		if err != nil {
+			return nil, err
 		}
+		t.render(s, of.quoted, part.wanted[i])
 		s.sql.WriteString(closed)
 	}
 	if apart {
@@ -669,20 +644,6 @@ func checkScopes(stmt *gorm.Statement) error {
 		"Router.Each and put the answers together", gorm.ErrInvalidValue, what)
 }
 
-// build lets GORM build a SELECT without running it. Its arguments follow those that are there, because
-// placeholders are numbered by position.
-func (q *shardQuery) build(db *gorm.DB, to route, shard int, vars []any) (*gorm.Statement, error) {
-	tx := q.handle(q.ctx, db, to, q.m.Value)
-	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
-	if to.open {
-		tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
-	}
-	tx = q.complete(q.scoped(tx.Model(q.m.Value)), shard)
-	tx.Statement.Vars = vars
-	tx = tx.Find(q.m.Slice())
-	return tx.Statement, tx.Error
-}
-
 // template is a SELECT that leaves open which shard it is for. GORM needs ten times as long to build a
 // statement as it takes to fill in a template, and a page over 64 shards has 64 of them.
 type template struct {
@@ -690,38 +651,44 @@ type template struct {
 	sql   string
 	vars  []any
 	locks bool // it has FOR UPDATE or FOR SHARE
-	// special marks a SELECT that differs between shards by more than can be left open.
-	special bool
 }
 
 // What stands in a template for the parts that differ from shard to shard. No SQL contains these characters.
 const (
 	openTable    = '\x00' // the name of a table, between two of them as it is in the model
-	openNumber   = '\x01' // the number of the shard
-	openArgument = '\x02' // a placeholder, which some databases number
+	openArgument = '\x01' // a placeholder, which some databases number
 )
 
-// template builds the SELECT for one shard, and leaves open what is different on others.
-func (q *shardQuery) template(database, shard int) (*template, error) {
+// openIDs stands in a template for the IDs that are wanted from a shard.
+type openIDs struct{}
+
+// addTemplate lets GORM build the SELECT for one shard without running it, and leaves open what is different
+// on others.
+func (q *shardQuery) addTemplate(database, shard int) error {
 	of, err := q.schemas.onShard(shard)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	to, db := q.to(shard), q.Databases[database]
 	to.open = true
-	stmt, err := q.build(db, to, openShard, nil)
-	if err != nil {
-		return nil, err
+	tx := q.handle(q.ctx, db, to, q.m.Value)
+	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
+	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
+	tx = q.complete(q.scoped(tx.Model(q.m.Value)), nil).Find(q.m.Slice())
+	stmt := tx.Statement
+	if tx.Error != nil {
+		return tx.Error
 	}
 	t := &template{db: db, sql: stmt.SQL.String(), vars: stmt.Vars}
 	for base, name := range of.quoted {
 		t.sql = strings.ReplaceAll(t.sql, name, string(openTable)+base+string(openTable))
 	}
 	_, t.locks = stmt.Clauses["FOR"]
+	q.templates[database] = t
 	q.preloads = q.preloads || len(stmt.Preloads) > 0
-	// A subquery by a handle of the application has placeholders of its own.
-	t.special = strings.Count(t.sql, string(openArgument)) != len(t.vars)
-	return t, nil
+	// A subquery by a handle of the application has placeholders of its own, so it cannot be left open.
+	q.apart = q.preloads || strings.Count(t.sql, string(openArgument)) != len(t.vars)
+	return nil
 }
 
 // openPlaceholders is a dialect that leaves placeholders open.
@@ -733,38 +700,32 @@ func (openPlaceholders) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) {
 }
 
 // render appends the SELECT for a shard to a statement. ids are those that are wanted from it, if any are.
-func (t *template) render(s *unionText, tables map[string]string, shard int, ids []int64) {
+func (t *template) render(s *unionText, tables map[string]string, ids []int64) {
 	args := t.vars
 	for rest := t.sql; ; {
-		at := strings.IndexAny(rest, string([]rune{openTable, openNumber, openArgument}))
+		at := strings.IndexAny(rest, string([]rune{openTable, openArgument}))
 		if at < 0 {
 			s.sql.WriteString(rest)
 			return
 		}
 		s.sql.WriteString(rest[:at])
-		switch rest[at] {
-		case openTable:
+		if rest[at] == openTable {
 			base, _, _ := strings.Cut(rest[at+1:], string(openTable))
 			s.sql.WriteString(tables[base])
-			at += len(base) + 1
-		case openNumber:
-			s.sql.WriteString(strconv.Itoa(shard))
-		case openArgument:
-			if _, open := args[0].(openIDs); !open {
-				s.bind(t.db.Dialector, args[0])
-			}
+			rest = rest[at+len(base)+2:]
+			continue
+		}
+		if _, open := args[0].(openIDs); !open {
+			s.bind(t.db.Dialector, args[0])
+		} else {
 			for i, id := range ids {
-				if _, open := args[0].(openIDs); !open {
-					break
-				}
 				if i > 0 {
 					s.sql.WriteByte(',')
 				}
 				s.bind(t.db.Dialector, id)
 			}
-			args = args[1:]
 		}
-		rest = rest[at+1:]
+		args, rest = args[1:], rest[at+1:]
 	}
 }
 
@@ -774,11 +735,16 @@ func (r *Router) Count(ctx context.Context, model any) (sum int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	counts, err := r.counts(ctx, m)
-	for _, n := range counts {
+	err = r.figures(ctx, m, selecting("count(*)"), func(rows *sql.Rows) error {
+		var n int64
+		err := rows.Scan(&n)
 		sum += n
+		return err
+	})
+	if err != nil {
+		return 0, err
 	}
-	return sum, err
+	return sum, nil
 }
 
 // Distribution counts the rows on each shard.
@@ -790,23 +756,15 @@ func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
 	if m.Broadcast {
 		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.Base.Name)
 	}
-	return r.counts(ctx, m)
-}
-
-// counts returns the number of rows on each shard.
-func (r *Router) counts(ctx context.Context, m *shardmap.Model) ([]int64, error) {
+	if err := r.checkUnlocked(ctx, m); err != nil {
+		return nil, err
+	}
+	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), true, selecting("count(*)"))
+	if err != nil {
+		return nil, err
+	}
 	counts := make([]int64, r.ShardCount)
-	err := r.figures(ctx, m, func(tx *gorm.DB, shard int) *gorm.DB {
-		return figure(tx, numberIn(shard)+" AS shard, count(*) AS n")
-	}, func(rows *sql.Rows) error {
-		var shard int
-		var n int64
-		if err := rows.Scan(&shard, &n); err != nil {
-			return err
-		}
-		counts[shard] = n
-		return nil
-	})
+	err = q.run(func(i int, tx *gorm.DB) error { return tx.Scan(&counts[q.parts[i].shards[0]]).Error })
 	if err != nil {
 		return nil, err
 	}
@@ -838,7 +796,7 @@ func (r *Router) Aggregate(
 // sum adds up the sums of the shards, exactly.
 func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field, dest any) (bool, error) {
 	found, total := false, new(big.Rat)
-	err := r.aggregate(ctx, m, field, "sum", func(rows *sql.Rows) error {
+	err := r.figures(ctx, m, applying("sum", field), func(rows *sql.Rows) error {
 		var text sql.NullString // which is exact, whatever type the database adds up in
 		if err := rows.Scan(&text); err != nil || !text.Valid {
 			return err
@@ -882,19 +840,16 @@ func storeSum(total *big.Rat, found bool, dest any) error {
 	return nil
 }
 
-// figure selects an expression. It replaces whatever the scopes select.
-func figure(tx *gorm.DB, sql string, vars ...any) *gorm.DB {
-	return tx.Clauses(clause.Select{Expression: clause.Expr{SQL: sql, Vars: vars}})
+// selecting selects an expression. It replaces whatever the scopes select.
+func selecting(text string, vars ...any) branch {
+	return func(tx *gorm.DB, _ *unionPart) *gorm.DB {
+		return tx.Clauses(clause.Select{Expression: clause.Expr{SQL: text + " AS n", Vars: vars}})
+	}
 }
 
-// aggregate asks each shard for a function of a column.
-func (r *Router) aggregate(
-	ctx context.Context, m *shardmap.Model, field *schema.Field, function string, read func(*sql.Rows) error,
-) error {
-	return r.figures(ctx, m, func(tx *gorm.DB, _ int) *gorm.DB {
-		column := clause.Column{Table: clause.CurrentTable, Name: field.DBName} // Scopes may join other tables.
-		return figure(tx, function+"(?) AS n", column)
-	}, read)
+// applying selects a function of a column. Scopes may join other tables, so the column names its own.
+func applying(function string, field *schema.Field) branch {
+	return selecting(function+"(?)", clause.Column{Table: clause.CurrentTable, Name: field.DBName})
 }
 
 // figures asks each shard for one line of figures and passes the lines to read, one at a time.
@@ -904,7 +859,7 @@ func (r *Router) figures(
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), complete)
+	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), false, complete)
 	if err != nil {
 		return err
 	}
@@ -932,7 +887,7 @@ func (r *Router) extreme(
 		return false, err
 	}
 	found := reflect.Value{}
-	err := r.aggregate(ctx, m, field, function, func(rows *sql.Rows) error {
+	err := r.figures(ctx, m, applying(function, field), func(rows *sql.Rows) error {
 		value := reflect.New(reflect.PointerTo(into.Type())) // nil for NULL
 		to := value.Interface()
 		if at, ok := to.(**time.Time); ok {

@@ -357,9 +357,6 @@ func (g *shardGuard) explainName(db *gorm.DB) {
 var errMissed = errors.New("a table of the shard was not there: if the shard has been split, joined or " +
 	"moved, its rows are in others by now, and what was done in this transaction is done again in a new one")
 
-// maxTries is how often a statement runs at the most.
-const maxTries = 8
-
 // attempt is a statement that the guard has routed, before it runs.
 type attempt struct {
 	run   func(*gorm.DB)

@@ -25,12 +25,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
-// Router is a cluster with the scopes of its reads. It is safe for concurrent use.
-type Router struct {
-	*cluster
-	scopes []func(*gorm.DB) *gorm.DB // see Scopes
-}
-
 // NewRouter compares the configuration with what the databases have recorded before it installs
 // anything. Its errors wrap [errs.ErrSharding].
 func NewRouter(cfg shardmap.Config, models ...any) (*Router, error) {
@@ -233,7 +227,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	}
 	failures := slices.Repeat([]error{shardmap.ErrUnfinished}, r.ShardCount)
 	// Each database changes one table at a time: several would wait for each other, or fail.
-	_ = shardmap.Scatter(context.WithoutCancel(ctx), len(r.Databases), func(database int) error {
+	databases := shardmap.Singles(len(r.Databases))
+	_ = shardmap.Scatter(context.WithoutCancel(ctx), databases, func(database int) error {
 		for shard, at := range r.Place {
 			if at == database {
 				failures[shard] = g.migrate(ctx, shard)
@@ -241,8 +236,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err := shardmap.PartialOf(failures); err != nil {
-		return aboutShards(r.Topology, err, func(shard int) []int { return []int{shard} })
+	if err := shardmap.PartialOf(r.numbers(), failures); err != nil {
+		return err
 	}
 	for try := 1; ; try++ {
 		err := shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
@@ -255,7 +250,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 // CheckTables looks at all tables first, and then compares those of one kind of database with each other.
 func (r *Router) CheckTables(ctx context.Context) error {
 	shapes := make([][]shape, r.ShardCount)
-	err := shardmap.Scatter(ctx, r.ShardCount, func(shard int) (err error) {
+	err := shardmap.Scatter(ctx, r.numbers(), func(shard int) (err error) {
 		shapes[shard], err = migrator{r.cluster}.shapesOf(ctx, shard)
 		return err
 	})
@@ -287,26 +282,6 @@ func (r *Router) CheckTables(ctx context.Context) error {
 		return e
 	}
 	return nil
-}
-
-// Each gives fn a handle for every shard, or for every database if the model is a broadcast one.
-func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gorm.DB) error) error {
-	m, err := r.ModelOf(model)
-	if err != nil {
-		return err
-	}
-	if m.Broadcast {
-		return shardmap.Scatter(ctx, len(r.Databases), func(database int) error {
-			return fn(database, r.handle(ctx, r.Databases[database], route{all: true}, m.Value))
-		})
-	}
-	err = shardmap.Scatter(ctx, r.ShardCount, func(shard int) error {
-		if err := r.checkLocked(ctx, shard); err != nil {
-			return err
-		}
-		return fn(r.Entry(shard).Residue, r.handleOn(ctx, shard, m.Value))
-	})
-	return aboutShards(r.Topology, err, func(shard int) []int { return []int{shard} })
 }
 
 // Create gives every row its ID first, because the ID decides on the shard. Then it stores the rows of
@@ -361,27 +336,6 @@ func addressable(rows any) ([]reflect.Value, error) {
 		}
 	}
 	return list, nil
-}
-
-// aboutShards turns the numbers in an error of scatter into those by which applications know shards.
-func aboutShards(t *shardmap.Topology, err error, shardsOf func(i int) []int) error {
-	partial, ok := err.(*shardmap.PartialError) //nolint:errorlint // scatter returns it unwrapped
-	if !ok {
-		return err
-	}
-	e := &shardmap.PartialError{Failed: map[int]error{}}
-	for _, i := range partial.OK {
-		for _, shard := range shardsOf(i) {
-			e.OK = append(e.OK, t.Entry(shard).Residue)
-		}
-	}
-	for i, failure := range partial.Failed {
-		for _, shard := range shardsOf(i) {
-			e.Failed[t.Entry(shard).Residue] = failure
-		}
-	}
-	slices.Sort(e.OK)
-	return e
 }
 
 // Transaction gives fn a handle with a locked route, which is bound to no model.

@@ -52,24 +52,23 @@ const maxCheckName = 63
 func newShardCheck(
 	d gorm.Dialector, table, column string, role checkRole, l generator.Layout, shards, shard int,
 ) Check {
-	var b strings.Builder
-	d.QuoteTo(&b, column)
-	c := Check{
-		Name: checkName(table, column, shards, shard), Begin: checkNameBegin(table, column),
-		Shard: shard, Shards: shards, Column: b.String(),
+	quoted := func(name string) string {
+		var b strings.Builder
+		d.QuoteTo(&b, name)
+		return b.String()
 	}
-	condition := fmt.Sprintf("%s %% %d = %d", b.String(), shards, shard)
+	c := Check{Begin: checkNameBegin(table, column), Shard: shard, Shards: shards, Column: quoted(column)}
+	c.Name = fmt.Sprintf("%s_shard_%d_of_%d", c.Begin, shard, shards)
+	c.Quoted = quoted(c.Name)
+	sequence := c.Column
 	if shards&(shards-1) != 0 {
-		condition = fmt.Sprintf("(%s & %d) %% %d = %d", b.String(), l.MaxSequence(), shards, shard)
+		sequence = fmt.Sprintf("(%s & %d)", c.Column, l.MaxSequence())
 	}
 	// A negative number is not an ID, but its remainder may be that of an ID.
-	c.Expression = b.String() + " > 0 AND " + condition
+	c.Expression = fmt.Sprintf("%s > 0 AND %s %% %d = %d", c.Column, sequence, shards, shard)
 	if role == checkReference {
-		c.Expression += " OR " + b.String() + " = 0"
+		c.Expression += " OR " + c.Column + " = 0"
 	}
-	b.Reset()
-	d.QuoteTo(&b, c.Name)
-	c.Quoted = b.String()
 	return c
 }
 
@@ -93,13 +92,8 @@ func (c Check) Fits(name string) error {
 		c.Shards)
 }
 
-// checkName makes the name of a constraint from letters, digits and underscores, which is what GORM
-// accepts. The end of the name is never cut off.
-func checkName(table, column string, shards, shard int) string {
-	return checkNameBegin(table, column) + fmt.Sprintf("_shard_%d_of_%d", shard, shards)
-}
-
-// checkNameBegin is the part of the name that does not depend on the number of shards.
+// checkNameBegin is the part of the name that does not depend on the number of shards. It is made of letters,
+// digits and underscores, which is what GORM accepts, and short enough for the end never to be cut off.
 func checkNameBegin(table, column string) string {
 	whole := table[strings.LastIndexByte(table, '.')+1:] + "_" + column
 	begin := notInName.ReplaceAllString(whole, "_")
@@ -115,7 +109,7 @@ func checkNameBegin(table, column string) string {
 
 var (
 	notInName    = regexp.MustCompile(`[^A-Za-z0-9_]`)
-	checkNameEnd = regexp.MustCompile(`_shard_(\d+)_of_(\d+)$`)
+	checkNameEnd = regexp.MustCompile(`_shard_(\d{1,9})_of_([1-9]\d{0,8})$`)
 )
 
 // ReadCheckName returns what the name of a constraint tells. ok is false for a constraint that is not the
@@ -125,29 +119,9 @@ func ReadCheckName(name string) (begin string, shard, shards int, ok bool) {
 	if found == nil {
 		return "", 0, 0, false
 	}
-	begin = name[:len(name)-len(found[0])]
-	shard, err := strconv.Atoi(found[1])
-	if err != nil {
-		return "", 0, 0, false
-	}
-	shards, err = strconv.Atoi(found[2])
-	return begin, shard, shards, err == nil && shards > 0
-}
-
-// checkedColumn is a column with a constraint.
-type checkedColumn struct {
-	name string
-	role checkRole
-}
-
-// Table is a table that a model has on a shard: its own, or that of a many-to-many relation.
-type Table struct {
-	Name   string
-	Base   string // its name without the number of a shard
-	Model  any
-	Checks []Check
-	// Column tells the shard of a row. It is empty for a join table without a key that is a number.
-	Column string
+	shard, _ = strconv.Atoi(found[1])
+	shards, _ = strconv.Atoi(found[2])
+	return strings.TrimSuffix(name, found[0]), shard, shards, true
 }
 
 // isIntegerColumn reports whether the remainder of a column can be computed in SQL. An ID may also be

@@ -54,3 +54,7 @@ func AtSource(db *gorm.DB) *gorm.DB { return db.Set(atSource, true).Session(&gor
 func plain(ctx context.Context, db *gorm.DB) *gorm.DB {
 	return AtSource(db.Session(&gorm.Session{NewDB: true, Context: ctx, SkipHooks: true}))
 }
+
+// InternalTable returns the name of one of the router's own tables, spelled by the naming strategy of
+// the application.
+func InternalTable(db *gorm.DB, name string) string { return db.NamingStrategy.TableName(name) }

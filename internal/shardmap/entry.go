@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // Class is a part of all IDs: those whose sequence has a residue by a modulus.
@@ -45,6 +43,10 @@ type Entry struct {
 	Closed bool
 }
 
+// TableOn returns the name of a table on a shard. The number has at least two digits, and does not
+// depend on how many shards there are, so no table is renamed when the shards are doubled.
+func TableOn(base string, shard int) string { return fmt.Sprintf("%s_%02d", base, shard) }
+
 // TableOn returns the name of a table of the entry.
 func (e Entry) TableOn(base string) string {
 	if e.Generation == 0 {
@@ -57,6 +59,11 @@ func (e Entry) TableOn(base string) string {
 func (e Entry) open() Entry {
 	e.Closed = false
 	return e
+}
+
+// entriesIn returns the entries of a database.
+func entriesIn(database int, entries []Entry) []Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Database != database })
 }
 
 // formatEntries is the text of the entries in the column held.
@@ -152,141 +159,4 @@ func valid(all []Entry) (entries []Entry, whole bool) {
 	}
 	sortEntries(entries)
 	return entries, covered == common
-}
-
-// Entries returns the entries of the map, by their residues. The index of an entry is the number of its shard
-// inside this module.
-func (t *Topology) Entries() []Entry { return slices.Clone(t.entries) }
-
-// EntryOf returns the entry of a class.
-func (t *Topology) EntryOf(c Class) (Entry, error) {
-	for _, e := range t.entries {
-		if e.Class == c {
-			return e, nil
-		}
-	}
-	var near []string
-	for _, e := range t.entries {
-		if c.Modulus > 0 && e.meets(c) {
-			near = append(near, e.String())
-		}
-	}
-	return Entry{}, fmt.Errorf("%w: no shard of the map is the class %s; those that share IDs with it are %s",
-		errs.ErrSharding, c, strings.Join(near, " and "))
-}
-
-// Entry returns the entry of a shard.
-func (t *Topology) Entry(shard int) Entry { return t.entries[shard] }
-
-// setEntries makes a topology use entries that are sorted and have all IDs.
-func (t *Topology) setEntries(entries []Entry) error {
-	t.entries, t.ShardCount, t.Place, t.index = entries, len(entries), nil, nil
-	common := commonModulus(entries)
-	if common != len(entries) {
-		t.index = make([]int32, common)
-	}
-	for shard, e := range entries {
-		t.Place = append(t.Place, e.Database)
-		if t.index != nil {
-			for residue := e.Residue; residue < common; residue += e.Modulus {
-				t.index[residue] = int32(shard) //nolint:gosec // A sequence has far fewer numbers.
-			}
-		}
-		if spread := t.Engine.Generator().Shards(); spread%e.Modulus != 0 {
-			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
-				"spreads its IDs: pass WithShards(%[2]d) to snowflakeplugin.New", e.Class, e.Modulus, spread)
-		}
-	}
-	return nil
-}
-
-// checkModulus refuses a modulus by which IDs do not spread evenly.
-func (t *Topology) checkModulus(modulus int) error {
-	switch spread := t.Engine.Generator().Shards(); {
-	case (t.Mask+1)%int64(modulus) != 0:
-		return fmt.Errorf("%w: the modulus %d does not divide %d, the size of the sequence in layout %s",
-			errs.ErrSharding, modulus, t.Mask+1, t.Layout.Name)
-	case spread%modulus != 0:
-		return fmt.Errorf("%w: the modulus %d does not divide %d, over which the plugin spreads its IDs: pass "+
-			"WithShards(%d) to snowflakeplugin.New in every program first", errs.ErrSharding, modulus, spread,
-			modulus)
-	}
-	return nil
-}
-
-func (t *Topology) checkDatabase(database int) error {
-	if database < 0 || database >= len(t.Databases) {
-		return fmt.Errorf("%w: there is no database %d: the router has %d", errs.ErrSharding, database,
-			len(t.Databases))
-	}
-	return nil
-}
-
-// Split is the resharding that replaces the entry of a class by those of its parts. The part i lies in the
-// i-th of the databases, or where the class lies if none are given.
-func (t *Topology) Split(c Class, factor int, databases ...int) (Change, error) {
-	e, err := t.EntryOf(c)
-	switch {
-	case err != nil:
-		return Change{}, err
-	case factor < 2 || len(databases) != 0 && len(databases) != factor:
-		return Change{}, fmt.Errorf("%w: shard %s into %d parts in %d databases: the factor is 2 or more, and "+
-			"there is no database or one for each part", errs.ErrSharding, c, factor, len(databases))
-	}
-	if err := t.checkModulus(c.Modulus * factor); err != nil {
-		return Change{}, err
-	}
-	var parts []Entry
-	for i := range factor {
-		part := Entry{
-			Class{c.Residue + i*c.Modulus, c.Modulus * factor}, e.Generation + 1, e.Database, false,
-		}
-		if len(databases) > 0 {
-			part.Database = databases[i]
-		}
-		if err := t.checkDatabase(part.Database); err != nil {
-			return Change{}, err
-		}
-		parts = append(parts, part)
-	}
-	return newChange(t, []Entry{e.open()}, parts), nil
-}
-
-// Join is the resharding that replaces the entries which have the IDs of a class together by one.
-func (t *Topology) Join(c Class, database int) (Change, error) {
-	if err := t.checkDatabase(database); err != nil {
-		return Change{}, err
-	}
-	var parts []Entry
-	into := Entry{c, 0, database, false}
-	for _, e := range t.entries {
-		if c.Modulus < 1 || !e.meets(c) {
-			continue
-		}
-		if e.Modulus <= c.Modulus || e.Modulus%c.Modulus != 0 || len(parts) > 0 && e.Modulus != parts[0].Modulus {
-			parts = nil
-			break
-		}
-		parts, into.Generation = append(parts, e.open()), max(into.Generation, e.Generation+1)
-	}
-	if len(parts) == 0 {
-		return Change{}, fmt.Errorf("%w: the class %s is not one that shards of one modulus have together",
-			errs.ErrSharding, c)
-	}
-	return newChange(t, parts, []Entry{into}), nil
-}
-
-// Move is the resharding that replaces the entry of a class by one in another database.
-func (t *Topology) Move(c Class, database int) (Change, error) {
-	e, err := t.EntryOf(c)
-	if err == nil {
-		err = t.checkDatabase(database)
-	}
-	if err == nil && e.Database == database {
-		err = fmt.Errorf("%w: shard %s is in database %d already", errs.ErrSharding, c, database)
-	}
-	if err != nil {
-		return Change{}, err
-	}
-	return newChange(t, []Entry{e.open()}, []Entry{{c, e.Generation + 1, database, false}}), nil
 }

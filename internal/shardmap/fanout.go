@@ -69,13 +69,13 @@ func (e *PartialError) failedShards() []int { return slices.Sorted(maps.Keys(e.F
 var ErrUnfinished = errors.New("snowflakeplugin: the function ended its goroutine before it returned " +
 	"(runtime.Goexit, which FailNow of a test calls), so it counts as failed")
 
-// Scatter calls do for the numbers from 0 to n-1, up to maxConcurrent at a time. When ctx ends it does
-// not start any more calls. Its error is a *PartialError about these numbers.
-func Scatter(ctx context.Context, n int, do func(i int) error) error {
-	failures := make([]error, n)
+// Scatter calls do for each of some groups of numbers, up to maxConcurrent at a time. When ctx ends it does
+// not start any more calls. Its error is a *PartialError about the numbers.
+func Scatter(ctx context.Context, groups [][]int, do func(i int) error) error {
+	failures := make([]error, len(groups))
 	running := make(chan struct{}, maxConcurrent)
 	var calls sync.WaitGroup
-	for i := range n {
+	for i := range groups {
 		running <- struct{}{}
 		if ctx.Err() != nil {
 			failures[i] = errs.Ended(ctx)
@@ -89,7 +89,16 @@ func Scatter(ctx context.Context, n int, do func(i int) error) error {
 		})
 	}
 	calls.Wait()
-	return PartialOf(failures)
+	return PartialOf(groups, failures)
+}
+
+// Singles are groups of one number each, from 0 to n-1.
+func Singles(n int) [][]int {
+	groups := make([][]int, n)
+	for i := range groups {
+		groups[i] = []int{i}
+	}
+	return groups
 }
 
 // panicError is a panic of the application's function. On a goroutine other than the caller's the panic
@@ -120,18 +129,21 @@ func RecoverPanic(do func() error) (err error) {
 	return do()
 }
 
-// PartialOf makes one error of those of all shards, or nil if all of them are nil.
-func PartialOf(failures []error) error {
+// PartialOf makes one error of those of all groups, or nil if all of them are nil.
+func PartialOf(groups [][]int, failures []error) error {
 	if errors.Join(failures...) == nil {
 		return nil
 	}
 	e := &PartialError{Failed: map[int]error{}}
 	for i, err := range failures {
-		if err == nil {
-			e.OK = append(e.OK, i)
-		} else {
-			e.Failed[i] = err
+		for _, number := range groups[i] {
+			if err == nil {
+				e.OK = append(e.OK, number)
+			} else {
+				e.Failed[number] = err
+			}
 		}
 	}
+	slices.Sort(e.OK)
 	return e
 }

@@ -18,7 +18,7 @@ func TestAFanOutAsksEveryShardOnceAndAFewAtATime(t *testing.T) {
 		var working atomic.Int32
 		goOn, ended := make(chan struct{}), make(chan error)
 		go func() {
-			ended <- Scatter(t.Context(), n, func(i int) error {
+			ended <- Scatter(t.Context(), Singles(n), func(i int) error {
 				asked[i].Add(1)
 				working.Add(1)
 				<-goOn
@@ -43,7 +43,7 @@ func TestAFanOutTellsWhichShardsFailedAndWhy(t *testing.T) {
 	t.Parallel()
 	const n = 2 * maxConcurrent
 	odd := errors.New("an odd shard")
-	err := Scatter(t.Context(), n, func(i int) error {
+	err := Scatter(t.Context(), Singles(n), func(i int) error {
 		switch {
 		case i == 4:
 			panic("it fell over")
@@ -70,7 +70,7 @@ func TestAFanOutStartsNothingAfterTheEndOfItsContext(t *testing.T) {
 	why := errors.New("the server shuts down")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var begun atomic.Int32
-	err := Scatter(ctx, n, func(int) error {
+	err := Scatter(ctx, Singles(n), func(int) error {
 		begun.Add(1)
 		cancel(why)
 		<-ctx.Done()

@@ -54,6 +54,75 @@ func newChange(t *Topology, old, fresh []Entry) Change {
 	return c
 }
 
+// Split is the resharding that replaces the entry of a class by those of its parts. The part i lies in the
+// i-th of the databases, or where the class lies if none are given.
+func (t *Topology) Split(c Class, factor int, databases ...int) (Change, error) {
+	e, err := t.EntryOf(c)
+	if err == nil && (factor < 2 || len(databases) != 0 && len(databases) != factor) {
+		err = fmt.Errorf("%w: shard %s into %d parts in %d databases: the factor is 2 or more, and there is no "+
+			"database or one for each part", errs.ErrSharding, c, factor, len(databases))
+	}
+	if err == nil {
+		err = t.checkModulus(c.Modulus * factor)
+	}
+	if err != nil {
+		return Change{}, err
+	}
+	if len(databases) == 0 {
+		databases = slices.Repeat([]int{e.Database}, factor)
+	}
+	return t.divide(e, databases)
+}
+
+// Move is the resharding that replaces the entry of a class by one in another database.
+func (t *Topology) Move(c Class, database int) (Change, error) {
+	e, err := t.EntryOf(c)
+	if err == nil && e.Database == database {
+		err = fmt.Errorf("%w: shard %s is in database %d already", errs.ErrSharding, c, database)
+	}
+	if err != nil {
+		return Change{}, err
+	}
+	return t.divide(e, []int{database})
+}
+
+// divide replaces an entry by as many parts as databases are given.
+func (t *Topology) divide(e Entry, databases []int) (Change, error) {
+	var parts []Entry
+	for i, database := range databases {
+		if err := t.checkDatabase(database); err != nil {
+			return Change{}, err
+		}
+		of := Class{e.Residue + i*e.Modulus, e.Modulus * len(databases)}
+		parts = append(parts, Entry{of, e.Generation + 1, database, false})
+	}
+	return newChange(t, []Entry{e.open()}, parts), nil
+}
+
+// Join is the resharding that replaces the entries which have the IDs of a class together by one.
+func (t *Topology) Join(c Class, database int) (Change, error) {
+	if err := t.checkDatabase(database); err != nil {
+		return Change{}, err
+	}
+	var parts []Entry
+	into := Entry{c, 0, database, false}
+	for _, e := range t.entries {
+		if c.Modulus < 1 || !e.meets(c) {
+			continue
+		}
+		if e.Modulus <= c.Modulus || e.Modulus%c.Modulus != 0 || len(parts) > 0 && e.Modulus != parts[0].Modulus {
+			parts = nil
+			break
+		}
+		parts, into.Generation = append(parts, e.open()), max(into.Generation, e.Generation+1)
+	}
+	if len(parts) == 0 {
+		return Change{}, fmt.Errorf("%w: the class %s is not one that shards of one modulus have together",
+			errs.ErrSharding, c)
+	}
+	return newChange(t, parts, []Entry{into}), nil
+}
+
 func placedEntries(entries []Entry) string {
 	var parts []string
 	for _, e := range entries {
@@ -221,9 +290,4 @@ func (c Change) replaceIn(tx *gorm.DB, database int) error {
 		}
 		return held, missing == 0 || len(held) == before
 	})
-}
-
-// entriesIn returns the entries of a database.
-func entriesIn(database int, entries []Entry) []Entry {
-	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Database != database })
 }

@@ -31,6 +31,22 @@ type joinTable struct {
 	checked  []checkedColumn
 }
 
+// checkedColumn is a column with a constraint.
+type checkedColumn struct {
+	name string
+	role checkRole
+}
+
+// Table is a table that a model has on a shard: its own, or that of a many-to-many relation.
+type Table struct {
+	Name   string
+	Base   string // its name without the number of a shard
+	Model  any
+	Checks []Check
+	// Column tells the shard of a row. It is empty for a join table without a key that is a number.
+	Column string
+}
+
 // broadcastModel marks a model whose rows are in every database.
 type broadcastModel struct{ model any }
 
@@ -66,10 +82,6 @@ func (m *Model) nameTables(entries []Entry) {
 		m.tables = append(m.tables, e.TableOn(m.Base.Table))
 	}
 }
-
-// TableOn returns the name of a table on a shard. The number has at least two digits, and does not
-// depend on how many shards there are, so no table is renamed when the shards are doubled.
-func TableOn(base string, shard int) string { return fmt.Sprintf("%s_%02d", base, shard) }
 
 // Table returns the name of the model's table on a shard.
 func (m *Model) Table(shard int) string {

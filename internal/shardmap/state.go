@@ -123,6 +123,34 @@ func heldEntries(database int, records []Record) (entries []Entry, err error) {
 	return entries, nil
 }
 
+// Successor makes the topology that the databases have recorded. It returns nil if that is this one.
+func (r Registry) Successor(ctx context.Context) (*Topology, error) {
+	all, err := r.records(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
+	}
+	recorded, err := entriesOf(all)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	if len(recorded) == 0 {
+		return nil, nil
+	}
+	entries, whole := valid(recorded)
+	switch {
+	case !whole:
+		return nil, Invalid(fmt.Errorf("by now %d shards are recorded, and some of them are in databases that "+
+			"this process does not have: start it again with the new Databases", len(entries)))
+	case slices.Equal(entries, r.entries):
+		return nil, nil
+	}
+	next, err := r.WithEntries(entries)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	return next, nil
+}
+
 // compareRecord checks the topology against one record.
 func (r Registry) compareRecord(database int, c Record, held string) error {
 	table := InternalTable(r.Databases[database], ShardsTable)

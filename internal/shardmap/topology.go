@@ -205,32 +205,72 @@ func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
 	return &changed, changed.setEntries(entries)
 }
 
-// Successor makes the topology that the databases have recorded. It returns nil if that is this one.
-func (t *Topology) Successor(ctx context.Context) (*Topology, error) {
-	all, err := Registry{t}.records(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
+// Entries returns the entries of the map, by their residues. The index of an entry is the number of its shard
+// inside this module.
+func (t *Topology) Entries() []Entry { return slices.Clone(t.entries) }
+
+// EntryOf returns the entry of a class.
+func (t *Topology) EntryOf(c Class) (Entry, error) {
+	for _, e := range t.entries {
+		if e.Class == c {
+			return e, nil
+		}
 	}
-	recorded, err := entriesOf(all)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	var near []string
+	for _, e := range t.entries {
+		if c.Modulus > 0 && e.meets(c) {
+			near = append(near, e.String())
+		}
 	}
-	if len(recorded) == 0 {
-		return nil, nil
+	return Entry{}, fmt.Errorf("%w: no shard of the map is the class %s; those that share IDs with it are %s",
+		errs.ErrSharding, c, strings.Join(near, " and "))
+}
+
+// Entry returns the entry of a shard.
+func (t *Topology) Entry(shard int) Entry { return t.entries[shard] }
+
+// setEntries makes a topology use entries that are sorted and have all IDs.
+func (t *Topology) setEntries(entries []Entry) error {
+	t.entries, t.ShardCount, t.Place, t.index = entries, len(entries), nil, nil
+	common := commonModulus(entries)
+	if common != len(entries) {
+		t.index = make([]int32, common)
 	}
-	entries, whole := valid(recorded)
-	switch {
-	case !whole:
-		return nil, Invalid(fmt.Errorf("by now %d shards are recorded, and some of them are in databases that "+
-			"this process does not have: start it again with the new Databases", len(entries)))
-	case slices.Equal(entries, t.entries):
-		return nil, nil
+	for shard, e := range entries {
+		t.Place = append(t.Place, e.Database)
+		if t.index != nil {
+			for residue := e.Residue; residue < common; residue += e.Modulus {
+				t.index[residue] = int32(shard) //nolint:gosec // A sequence has far fewer numbers.
+			}
+		}
+		if spread := t.Engine.Generator().Shards(); spread%e.Modulus != 0 {
+			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
+				"spreads its IDs: pass WithShards(%[2]d) to snowflakeplugin.New", e.Class, e.Modulus, spread)
+		}
 	}
-	next, err := t.WithEntries(entries)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	return nil
+}
+
+// checkModulus refuses a modulus by which IDs do not spread evenly.
+func (t *Topology) checkModulus(modulus int) error {
+	switch spread := t.Engine.Generator().Shards(); {
+	case (t.Mask+1)%int64(modulus) != 0:
+		return fmt.Errorf("%w: the modulus %d does not divide %d, the size of the sequence in layout %s",
+			errs.ErrSharding, modulus, t.Mask+1, t.Layout.Name)
+	case spread%modulus != 0:
+		return fmt.Errorf("%w: the modulus %d does not divide %d, over which the plugin spreads its IDs: pass "+
+			"WithShards(%d) to snowflakeplugin.New in every program first", errs.ErrSharding, modulus, spread,
+			modulus)
 	}
-	return next, nil
+	return nil
+}
+
+func (t *Topology) checkDatabase(database int) error {
+	if database < 0 || database >= len(t.Databases) {
+		return fmt.Errorf("%w: there is no database %d: the router has %d", errs.ErrSharding, database,
+			len(t.Databases))
+	}
+	return nil
 }
 
 // ShardOf computes the shard of an ID without checking the ID.
@@ -239,6 +279,17 @@ func (t *Topology) ShardOf(id int64) int {
 		return int(id & t.Mask % int64(t.ShardCount))
 	}
 	return int(t.index[id&t.Mask%int64(len(t.index))])
+}
+
+// Numbers returns the numbers by which applications know the shards of some groups.
+func (t *Topology) Numbers(groups [][]int) [][]int {
+	numbers := make([][]int, len(groups))
+	for i, shards := range groups {
+		for _, shard := range shards {
+			numbers[i] = append(numbers[i], t.entries[shard].Residue)
+		}
+	}
+	return numbers
 }
 
 // CheckID returns an error for a number that cannot be an ID of the layout.
@@ -333,9 +384,6 @@ func (t *Topology) Crosses(relation *schema.Relationship) bool {
 	})
 }
 
-// TablesOf returns the tables of a model on a shard.
-func (t *Topology) TablesOf(m *Model, shard int) []Table { return t.tablesOf(m, t.entries[shard]) }
-
 // Tables returns the tables of all models for an entry, which the map need not have.
 func (t *Topology) Tables(e Entry) []Table {
 	var tables []Table
@@ -344,7 +392,7 @@ func (t *Topology) Tables(e Entry) []Table {
 		if m.Broadcast {
 			continue
 		}
-		for _, table := range t.tablesOf(m, e) {
+		for _, table := range t.TablesOf(m, e) {
 			if !known[table.Name] {
 				known[table.Name] = true
 				tables = append(tables, table)
@@ -354,7 +402,8 @@ func (t *Topology) Tables(e Entry) []Table {
 	return tables
 }
 
-func (t *Topology) tablesOf(m *Model, e Entry) []Table {
+// TablesOf returns the tables of a model for an entry.
+func (t *Topology) TablesOf(m *Model, e Entry) []Table {
 	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, e)}
 	for _, join := range m.Joins {
 		tables = append(tables, t.tableOf(join.Base, reflect.New(join.row).Interface(), join.checked, e))
@@ -445,10 +494,6 @@ var ErrMapReplaced = errors.New("the shard has been split, joined or moved since
 
 // Invalid wraps a reason in the sentinel.
 func Invalid(reason error) error { return fmt.Errorf("%w: %w", errs.ErrShardMap, reason) }
-
-// InternalTable returns the name of one of the router's own tables, spelled by the naming strategy of
-// the application.
-func InternalTable(db *gorm.DB, name string) string { return db.NamingStrategy.TableName(name) }
 
 func isZeroLayout(l generator.Layout) bool {
 	return l.TimeBits == 0 && l.SequenceBits == 0 && l.Node == nil && l.Tick == 0
