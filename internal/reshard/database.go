@@ -55,10 +55,10 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 // sessions are set alike.
 const (
 	setMySQL = "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
-		"@snowflake_results = @@character_set_results, foreign_key_checks = 0, time_zone = '+00:00', " +
-		"character_set_results = utf8mb4"
+		"@snowflake_results = @@character_set_results, @snowflake_locks = @@innodb_table_locks, " +
+		"foreign_key_checks = 0, time_zone = '+00:00', character_set_results = utf8mb4, innodb_table_locks = 1"
 	resetMySQL = "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
-		"character_set_results = @snowflake_results"
+		"character_set_results = @snowflake_results, innodb_table_locks = @snowflake_locks"
 )
 
 // onConnection calls do with one connection. On MySQL and MariaDB it checks no foreign key: the rows of two
@@ -113,6 +113,19 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
+}
+
+// inTransaction runs a transaction of MySQL that does not unlock tables, as BEGIN would.
+func inTransaction(ctx context.Context, q gorm.ConnPool, do func() error) error {
+	err := run(ctx, q, "SET autocommit = 0")
+	if err == nil {
+		err = do()
+	}
+	end := "COMMIT"
+	if err != nil {
+		end = "ROLLBACK"
+	}
+	return errors.Join(err, run(context.WithoutCancel(ctx), q, end, "SET autocommit = 1"))
 }
 
 // reading calls do with where rows can be read whose values go to another database.
@@ -399,38 +412,4 @@ func (d *database) impatiently(ctx context.Context, c *sql.Conn, do func() error
 		}
 	}
 	return errors.Join(err, killed)
-}
-
-// inTheWay says whose transactions are open, as far as the login may know it.
-func (d *database) inTheWay(ctx context.Context, quoted []string) string {
-	var query string
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		var tables []string
-		for _, name := range quoted {
-			tables = append(tables, "to_regclass('"+strings.ReplaceAll(name, "'", "''")+"')")
-		}
-		query = "SELECT concat('process ', pid, ' of ', usename, ' (', nullif(application_name, ''), '), in a " +
-			"transaction since ', xact_start) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND pid IN " +
-			"(SELECT pid FROM pg_locks WHERE granted AND relation IN (" + strings.Join(tables, ", ") + ")) " +
-			"ORDER BY xact_start LIMIT 3"
-	case dialect.MySQL:
-		query = "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started) " +
-			"FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> connection_id() " +
-			"ORDER BY trx_started LIMIT 3"
-	default:
-		return "It is one of another connection to the file"
-	}
-	rows, err := texts(ctx, d.pool, query)
-	if err != nil {
-		return "A login with the right PROCESS finds it in information_schema.innodb_trx"
-	}
-	if len(rows) == 0 {
-		return "It has ended by now"
-	}
-	var found []string
-	for _, row := range rows {
-		found = append(found, row[0])
-	}
-	return "In the way is " + strings.Join(found, ", or ")
 }

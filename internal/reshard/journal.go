@@ -140,15 +140,7 @@ func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) e
 	case d.Kind != dialect.MySQL:
 		return do(q)
 	}
-	err := run(ctx, q, "SET autocommit = 0")
-	if err == nil {
-		err = do(q)
-	}
-	end := "COMMIT"
-	if err != nil {
-		end = "ROLLBACK"
-	}
-	return errors.Join(err, run(context.WithoutCancel(ctx), q, end, "SET autocommit = 1"))
+	return inTransaction(ctx, q, func() error { return do(q) })
 }
 
 // fenced changes tables while no other process can take the job over. The connections that it gives to do are

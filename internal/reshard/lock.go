@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,11 +29,62 @@ func whenFree(ctx context.Context, sides []*side, try func() error) error {
 	}
 	var who []string
 	for _, s := range sides {
-		who = append(who, s.d.inTheWay(ctx, quotedTables(s)))
+		who = append(who, inTheWay(ctx, s))
 	}
 	return fmt.Errorf("%w: a transaction that uses the tables of the shard has not ended within %v, and "+
 		"writes go on as before. %s. End it, and call this again: %w", errs.ErrSharding, sides[0].m.Budget,
 		strings.Join(who, "; "), err)
+}
+
+// inTheWay says whose transactions are open, as far as the login may know it. Those that are prepared belong to
+// no connection.
+func inTheWay(ctx context.Context, s *side) string {
+	query := "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started) " +
+		"FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, connection_id()) " +
+		"ORDER BY trx_started LIMIT 3"
+	switch s.d.Kind {
+	case dialect.PostgreSQL:
+		var tables []string
+		for _, name := range quotedTables(s) {
+			tables = append(tables, "to_regclass('"+strings.ReplaceAll(name, "'", "''")+"')")
+		}
+		query = "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s (%s), in a transaction since " +
+			"%s', l.pid, usename, application_name, xact_start) ELSE format('the prepared transaction %L of %s, " +
+			"which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, prepared) END, " +
+			"coalesce(xact_start, prepared) FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid " +
+			"LEFT JOIN (pg_locks x JOIN pg_prepared_xacts p ON p.transaction = x.transactionid AND x.pid IS NULL) " +
+			"ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction " +
+			"WHERE l.pid IS DISTINCT FROM pg_backend_pid() AND l.granted AND l.relation IN (" +
+			strings.Join(tables, ", ") + ") ORDER BY 2 LIMIT 3"
+	case dialect.SQLite:
+		return "It is one of another connection to the file"
+	}
+	var found, hidden []string
+	rows, err := texts(ctx, s.d.pool, query)
+	if err != nil {
+		hidden = append(hidden, "A login with the right PROCESS finds it in information_schema.innodb_trx")
+	}
+	for _, row := range rows {
+		found = append(found, row[0])
+	}
+	if s.d.Kind == dialect.MySQL {
+		prepared, err := texts(ctx, s.d.pool, "XA RECOVER")
+		if err != nil {
+			hidden = append(hidden, "One with the right XA_RECOVER_ADMIN finds prepared ones by XA RECOVER")
+		}
+		for _, row := range prepared[:min(len(prepared), 3)] {
+			n, _ := strconv.Atoi(row[1]) // the length of the first part
+			found = append(found, fmt.Sprintf("the prepared transaction %q, which XA COMMIT or XA ROLLBACK ends, "+
+				"with X'%x', X'%x', %s behind it", row[3], row[3][:n], row[3][n:], row[0]))
+		}
+	}
+	switch {
+	case len(found) > 0:
+		hidden = append([]string{"In the way is " + strings.Join(found, ", or ")}, hidden...)
+	case len(hidden) == 0:
+		return "It has ended by now"
+	}
+	return strings.Join(hidden, ". ")
 }
 
 // Patiently does something again that somebody else has kept from a lock, as SQLite has only one. It does so
@@ -96,14 +148,17 @@ func lock(
 	ctx context.Context, d *database, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) (err error) {
 	if d.Kind == dialect.MySQL {
-		// Without a transaction, each statement commits what it has done, and UNLOCK TABLES commits nothing.
-		err = d.impatiently(ctx, c, func() error {
-			return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
+		defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
+		// A transaction that is prepared keeps MariaDB from LOCK TABLES only if that is in a transaction, too.
+		// Without one, each statement then commits what it has done, and UNLOCK TABLES commits nothing.
+		err = inTransaction(ctx, c, func() error {
+			return d.impatiently(ctx, c, func() error {
+				return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
+			})
 		})
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
 		return do(c)
 	}
 	return d.begun(ctx, c, func(q gorm.ConnPool) error {

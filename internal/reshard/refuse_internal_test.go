@@ -220,6 +220,89 @@ func TestATransactionInTheWayIsNamedAndWritesGoOn(t *testing.T) {
 	})
 }
 
+// A transaction that is prepared belongs to no connection any more. It may write to a table for days, and MariaDB lets
+// others lock that table meanwhile. What it has written must not come after the rows were copied.
+func TestAPreparedTransactionInTheWayIsNamedAndItsRowsAreKept(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("SQLite prepares no transactions")
+		}
+		target = target.Privileged()
+		dsns, dbs := open(t, target, split)
+		db := dbs[0]
+		w := newWorld(t, split, dbs)
+		w.fill(100)
+		w.job.Budget = 300 * time.Millisecond
+		// This name is new on the server, which knows those of all databases.
+		begin, prepare, commit := "BEGIN", "PREPARE TRANSACTION '%s'", "COMMIT PREPARED '%s'"
+		if db.Name() == "mysql" {
+			begin, prepare, commit = "XA START '%s'", "XA END '%[1]s'; XA PREPARE '%[1]s'", "XA COMMIT '%s'"
+		} else {
+			var most int
+			must(t, db.Raw("SELECT current_setting('max_prepared_transactions')::int").Scan(&most).Error, "a setting")
+			if most == 0 {
+				t.Skip("the server has max_prepared_transactions = 0")
+			}
+		}
+		// MariaDB and MySQL lock the row after each one that is written to, so these come before all others.
+		free := map[step]int64{stepTaken: 3, stepCompared: 1}
+		for _, key := range free {
+			for i, column := range []string{"id", "id", "order_id"} {
+				must(t, db.Exec(fmt.Sprintf("DELETE FROM %s WHERE %s = %d", w.from[0].tables[i].Name, column, key)).Error, "a free key")
+			}
+			delete(w.rows, key)
+		}
+		var at step
+		var xid string
+		w.job.reached = func(s step) {
+			if s != at || xid != "" {
+				return
+			}
+			xid = fmt.Sprintf("snowflake_%d_%d", at, time.Now().UnixNano())
+			one := target.OpenDSN(t, dsns[0], nil, dbtest.MaxOpenConns(1))
+			key := free[at]
+			for _, statement := range append([]string{begin,
+				fmt.Sprintf("INSERT INTO orders_10 (id, name) VALUES (%d, 'v0')", key),
+				fmt.Sprintf("INSERT INTO items_10 VALUES (%d, %[1]d, 'v0')", key),
+				fmt.Sprintf("INSERT INTO tags_10 VALUES (%d, 'v0'), (%[1]d, 'second')", key)}, strings.Split(prepare, "; ")...) {
+				if strings.Contains(statement, "%") {
+					statement = fmt.Sprintf(statement, xid)
+				}
+				must(t, one.Exec(statement).Error, statement)
+			}
+			pool, err := one.DB()
+			must(t, err, "the pool")
+			must(t, pool.Close(), "Close")
+			w.rows[key] = content(0)
+		}
+		for _, at = range []step{stepTaken, stepCompared} {
+			xid = ""
+			stop := w.write(2)
+			_, err := w.job.Run(t.Context())
+			_, longest := stop()
+			name := xid
+			if target.IsMySQL(t) {
+				name = "XA RECOVER" // for which the login lacks a right
+			}
+			if xid == "" {
+				t.Fatalf("step %d was not reached: %v", at, err)
+			}
+			defer func() { db.Exec(fmt.Sprintf(commit, xid)) }()
+			says(t, err, "writes go on as before", name)
+			t.Logf("%v; the longest transaction %v", err, longest)
+			if longest > 800*time.Millisecond {
+				t.Errorf("a writer waited for %v", longest)
+			}
+			must(t, db.Exec(fmt.Sprintf(commit, xid)).Error, "the remedy")
+			w.check(err == nil)
+		}
+		_, err := w.job.Run(t.Context())
+		must(t, err, "Run")
+		w.check(true)
+	})
+}
+
 // Where an INSERT reads a SELECT, MariaDB locks the numbers of the whole list until the statement has ended. A writer
 // that changes a key then waits for one that waits for him, and reads error 1467 where a deadlock is meant.
 func TestAWriterThatChangesKeysWaitsForNoOtherOne(t *testing.T) {

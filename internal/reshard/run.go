@@ -125,7 +125,12 @@ func (m *machine) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if m.home.Kind != dialect.MySQL {
+		return nil
+	}
+	// A transaction that was prepared before the triggers were made has listed nothing.
+	_, err = locked(ctx, m, func(held) error { return nil })
+	return err
 }
 
 // copyAll copies all rows that are not copied yet.
