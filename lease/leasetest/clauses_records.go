@@ -91,8 +91,8 @@ func clausesOfRecords() []clause {
 		{
 			name: "times are kept to the nanosecond",
 			why: "Until limits the ticks that a process may use, so it must be kept exactly, without any " +
-				"rounding. Any instant of the years 1 to 9999 is kept, whatever its zone is. List returns it in UTC " +
-				"and without a monotonic reading, so that == compares records. UpdatedAt may be the zero time.",
+				"rounding. Any instant of the years 1 to 9999 is kept, whatever its zone is. List returns it in " +
+				"UTC and without a monotonic reading, so that == compares records. UpdatedAt may be the zero time.",
 			check: func(p *probe) {
 				s, other := p.open(), p.open()
 				kathmandu := time.FixedZone("", 5*60*60+45*60)
