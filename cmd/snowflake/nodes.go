@@ -115,11 +115,7 @@ func runList(ctx context.Context, e *env, o *options, _ []string) error {
 
 // listNodes reads all records, and determines their states by the store's clock.
 func listNodes(ctx context.Context, store lease.Store) ([]nodeInfo, error) {
-	now, err := store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	records, err := store.List(ctx)
+	now, records, err := leaseops.Read(ctx, store)
 	if err != nil {
 		return nil, err
 	}
@@ -246,11 +242,7 @@ func nodeOf(command string, args []string) (int64, error) {
 
 // release replaces the record of a node with one that has no owner.
 func release(ctx context.Context, store lease.Store, node int64, force, endNow bool) (nodeInfo, error) {
-	now, err := store.Now(ctx)
-	if err != nil {
-		return nodeInfo{}, err
-	}
-	records, err := store.List(ctx)
+	now, records, err := leaseops.Read(ctx, store)
 	if err != nil {
 		return nodeInfo{}, err
 	}
