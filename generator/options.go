@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/limits"
 )
 
@@ -105,14 +106,7 @@ func configure(l Layout, opts []Option) (config, error) {
 		maxAhead: min(defaultAheadTicks*min(l.Tick, aheadLimit), aheadLimit),
 		maxWait:  max(defaultMaxWait, 2*min(l.Tick, aheadLimit)),
 	}
-	var faults []error
-	for i, opt := range opts {
-		if opt == nil {
-			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrInvalidOption, i))
-			continue
-		}
-		faults = append(faults, opt(&c))
-	}
+	faults := []error{errs.Options(&c, opts, ErrInvalidOption)}
 	if int64(c.shards)-1 > l.MaxSequence() {
 		faults = append(faults, fmt.Errorf("%w: WithShards(%d) needs more than the %d sequence bits of layout %s",
 			ErrInvalidOption, c.shards, l.SequenceBits, l.label()))

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/limits"
 )
 
@@ -161,13 +162,7 @@ func configure(s Store, l generator.Layout, opts []Option) (config, error) {
 	if s == nil {
 		faults = append(faults, fmt.Errorf("%w: the store is nil", ErrInvalidOption))
 	}
-	for i, opt := range opts {
-		if opt == nil {
-			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrInvalidOption, i))
-			continue
-		}
-		faults = append(faults, opt(&c))
-	}
+	faults = append(faults, errs.Options(&c, opts, ErrInvalidOption))
 	if !c.ranged {
 		c.hi = l.MaxNode()
 	}

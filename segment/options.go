@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 const (
@@ -152,12 +154,6 @@ func configure(s Store, name string, least, most int64, opts []Option) (config, 
 	if s == nil {
 		faults = append(faults, fmt.Errorf("%w: the store is nil", ErrInvalidOption))
 	}
-	for i, opt := range opts {
-		if opt == nil {
-			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrInvalidOption, i))
-			continue
-		}
-		faults = append(faults, opt(&c))
-	}
+	faults = append(faults, errs.Options(&c, opts, ErrInvalidOption))
 	return c, errors.Join(faults...)
 }

@@ -40,11 +40,13 @@ func (e exitError) Error() string {
 
 func (e exitError) Unwrap() error { return e.err }
 
-// env is everything that a command uses of the process, so that tests can replace it.
+// env is everything that a command uses of the process, so that tests can replace it, and what the command has
+// opened.
 type env struct {
 	input    io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	opened   []io.Closer // to be closed when the command has ended, the last first
 }
 
 // command is one thing that the program does.

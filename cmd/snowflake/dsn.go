@@ -7,9 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"slices"
 
 	"gorm.io/driver/mysql"
 	"gorm.io/driver/postgres"
@@ -37,16 +35,29 @@ func dsnFlags(set *flag.FlagSet, o *options) {
 	set.StringVar(&o.table, "table", defaultTable, "the `TABLE` of the leases, with its schema if it needs one")
 }
 
-// openStore opens the store in the database that the options name, and returns the function that closes
-// it. Unless makeTable is set, the table must exist already.
-func openStore(
-	ctx context.Context, e *env, o *options, makeTable bool,
-) (*gormlease.Store, func() error, error) {
+// openStore opens the store in the database that the options name. Unless makeTable is set, the table must
+// exist already.
+func openStore(ctx context.Context, e *env, o *options, makeTable bool) (*gormlease.Store, error) {
 	wanted := wantedTable{name: o.table, column: "node", empty: "no process has leased a node", make: makeTable}
-	//nolint:contextcheck // it waits under the context of db
-	return openTable(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), wanted,
-		func(db *gorm.DB) (*gormlease.Store, error) { return gormlease.New(db, gormlease.WithTable(o.table)) })
+	db, err := openTable(ctx, e, o.database(e), wanted)
+	if err != nil {
+		return nil, err
+	}
+	return leasesIn(ctx, e, db, o.table)
 }
+
+// leasesIn opens the leases in a table of a database that is open.
+func leasesIn(ctx context.Context, e *env, db *gorm.DB, table string) (*gormlease.Store, error) {
+	//nolint:contextcheck // it waits under the context of db
+	store, err := gormlease.New(db.WithContext(ctx), gormlease.WithTable(table))
+	if err == nil {
+		e.opened = append(e.opened, store)
+	}
+	return store, err
+}
+
+// database is the DSN that the options or the environment name.
+func (o *options) database(e *env) string { return cmp.Or(o.dsn, e.getenv(dsnVariable)) }
 
 // errNoTable is returned if the database has no such table.
 var errNoTable = errors.New("the database has no table")
@@ -58,31 +69,21 @@ type wantedTable struct {
 	make         bool   // it need not be there
 }
 
-// openTable opens the store of a table in the database of a DSN, and returns the function that closes it. The
-// error wraps errNoTable if the table has to be there and is not.
-func openTable[S io.Closer](
-	ctx context.Context, dsn string, t wantedTable, open func(*gorm.DB) (S, error),
-) (store S, done func() error, err error) {
-	db, pool, err := openGORM(dsn)
-	if err != nil {
-		return store, nil, err
+// openTable opens the database of a DSN for a store of a table. The error wraps errNoTable if the table has to
+// be there and is not.
+func openTable(ctx context.Context, e *env, dsn string, t wantedTable) (*gorm.DB, error) {
+	db, _, err := openGORM(e, dsn)
+	if err != nil || t.make {
+		return db, err
 	}
-	db = db.WithContext(ctx)
-	if !t.make {
-		// It reads from the table, because a login without the right to read does not find it in the catalog.
-		var found []any
-		if err = db.Table(t.name).Limit(1).Pluck(t.column, &found).Error; dialect.Missing(err) {
-			err = fmt.Errorf("%w %s: %s here yet, or the table has another name; give it with --table", errNoTable,
-				t.name, t.empty)
-		}
+	// It reads from the table, because a login without the right to read does not find it in the catalog.
+	var found []any
+	err = db.WithContext(ctx).Table(t.name).Limit(1).Pluck(t.column, &found).Error
+	if dialect.Missing(err) {
+		err = fmt.Errorf("%w %s: %s here yet, or the table has another name; give it with --table", errNoTable,
+			t.name, t.empty)
 	}
-	if err == nil {
-		store, err = open(db)
-	}
-	if err != nil {
-		return store, nil, errors.Join(err, pool.Close())
-	}
-	return store, func() error { return errors.Join(store.Close(), pool.Close()) }, nil
+	return db, err
 }
 
 // dialectorOf returns the dialect for a DSN. No error repeats the DSN, because it may hold a password.
@@ -119,8 +120,8 @@ func driverOf(text string) (driver, native string, err error) {
 	return d.Driver, d.Native, nil
 }
 
-// openGORM opens the database of a DSN.
-func openGORM(text string) (*gorm.DB, *sql.DB, error) {
+// openGORM opens the database of a DSN, until the command has ended.
+func openGORM(e *env, text string) (*gorm.DB, *sql.DB, error) {
 	dialector, err := dialectorOf(text)
 	if err != nil {
 		return nil, nil, err
@@ -130,16 +131,8 @@ func openGORM(text string) (*gorm.DB, *sql.DB, error) {
 		return nil, nil, fmt.Errorf("cannot open the %s database: %w", dialector.Name(), err)
 	}
 	pool, err := db.DB()
-	return db, pool, err
-}
-
-// closers closes what a command has opened.
-type closers []func() error
-
-func (c closers) close() error {
-	var errs []error
-	for _, one := range slices.Backward(c) {
-		errs = append(errs, one())
+	if err == nil {
+		e.opened = append(e.opened, pool)
 	}
-	return errors.Join(errs...)
+	return db, pool, err
 }

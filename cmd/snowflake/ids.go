@@ -69,14 +69,13 @@ func runNew(ctx context.Context, e *env, o *options, _ []string) (err error) {
 	}
 	tenure := generator.FixedNode(o.node)
 	if o.node < 0 {
-		if o.dsn == "" && e.getenv(dsnVariable) == "" {
+		if o.database(e) == "" {
 			return usagef("new: a node number is needed: give --dsn or --node, or set %s", dsnVariable)
 		}
-		store, done, err := openStore(ctx, e, o, true)
+		store, err := openStore(ctx, e, o, true)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, done()) }()
 		keeper, err := lease.Acquire(ctx, store, p.layout, lease.WithOwner("snowflake new"),
 			lease.WithSpan(shortLease(p.layout)), lease.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {

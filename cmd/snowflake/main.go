@@ -173,7 +173,11 @@ func (c command) call(ctx context.Context, e *env, args []string) error {
 	if c.args == "" && len(positional) > 0 {
 		return usagef("%s: unexpected argument %q: there are only flags", c.name, positional[0])
 	}
-	return c.run(ctx, e, &o, positional)
+	err = c.run(ctx, e, &o, positional)
+	for _, one := range slices.Backward(e.opened) {
+		err = errors.Join(err, one.Close())
+	}
+	return err
 }
 
 const exitCodesHelp = `Exit codes:

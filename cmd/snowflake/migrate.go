@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -40,12 +39,11 @@ Without a TABLE it looks at all tables whose primary key is one integer column t
 	}
 }
 
-func runMigrate(ctx context.Context, e *env, o *options, args []string) (err error) {
-	db, pool, err := openGORM(cmp.Or(o.dsn, e.getenv(dsnVariable)))
+func runMigrate(ctx context.Context, e *env, o *options, args []string) error {
+	db, _, err := openGORM(e, o.database(e))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
 	tables := make([]any, len(args))
 	for i, name := range args {
 		tables[i] = name
@@ -99,7 +97,7 @@ func runMigrateFiles(_ context.Context, e *env, o *options, args []string) error
 	if len(args) != 1 {
 		return usagef("migrate-files: exactly one tool is needed: goose, atlas or golang-migrate")
 	}
-	dialector, err := dialectorOf(cmp.Or(o.dsn, e.getenv(dsnVariable)))
+	dialector, err := dialectorOf(o.database(e))
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
-	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 )
 
 func nodesGroup() group {
@@ -87,8 +86,8 @@ func newNodeInfo(r lease.Record, now time.Time) nodeInfo {
 // left is the rest of the window. It is negative when the window is over.
 func (n nodeInfo) left() time.Duration { return time.Duration(n.SecondsLeft * float64(time.Second)) }
 
-func runList(ctx context.Context, e *env, o *options, _ []string) (err error) {
-	store, done, err := openStore(ctx, e, o, false)
+func runList(ctx context.Context, e *env, o *options, _ []string) error {
+	store, err := openStore(ctx, e, o, false)
 	if errors.Is(err, errNoTable) && o.table == defaultTable {
 		// This is an answer and not a failure: many games have never leased a number.
 		say(e.err, "snowflake: %s\n", err)
@@ -100,7 +99,6 @@ func runList(ctx context.Context, e *env, o *options, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
 	nodes, err := listNodes(ctx, store)
 	if err != nil {
 		return err
@@ -117,11 +115,7 @@ func runList(ctx context.Context, e *env, o *options, _ []string) (err error) {
 
 // listNodes reads all records, and determines their states by the store's clock.
 func listNodes(ctx context.Context, store lease.Store) ([]nodeInfo, error) {
-	now, err := store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	records, err := store.List(ctx)
+	now, records, err := leaseops.Read(ctx, store)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +197,7 @@ If an ID is larger, "snowflake inspect" shows its node. It is safer to leave suc
 	}
 }
 
-func runRelease(ctx context.Context, e *env, o *options, args []string) (err error) {
+func runRelease(ctx context.Context, e *env, o *options, args []string) error {
 	node, err := nodeOf("release", args)
 	if err != nil {
 		return err
@@ -215,11 +209,10 @@ func runRelease(ctx context.Context, e *env, o *options, args []string) (err err
 		return usagef("nodes release: --until now can repeat IDs, so it needs --force; " +
 			"read \"snowflake help nodes release\" first")
 	}
-	store, done, err := openStore(ctx, e, o, false)
+	store, err := openStore(ctx, e, o, false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
 	released, err := release(ctx, store, node, o.force, o.until != "")
 	if err != nil {
 		return err
@@ -249,11 +242,7 @@ func nodeOf(command string, args []string) (int64, error) {
 
 // release replaces the record of a node with one that has no owner.
 func release(ctx context.Context, store lease.Store, node int64, force, endNow bool) (nodeInfo, error) {
-	now, err := store.Now(ctx)
-	if err != nil {
-		return nodeInfo{}, err
-	}
-	records, err := store.List(ctx)
+	now, records, err := leaseops.Read(ctx, store)
 	if err != nil {
 		return nodeInfo{}, err
 	}
@@ -325,7 +314,7 @@ the table gets it.
 	}
 }
 
-func runReserve(ctx context.Context, e *env, o *options, args []string) (err error) {
+func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 	node, err := nodeOf("reserve", args)
 	if err != nil {
 		return err
@@ -340,11 +329,10 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) (err err
 	if node > p.layout.MaxNode() {
 		return usagef("nodes reserve: layout %s has the nodes 0 to %d", p.name, p.layout.MaxNode())
 	}
-	store, done, err := openStore(ctx, e, o, true)
+	store, err := openStore(ctx, e, o, true)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
 	before, found, err := nodeIn(ctx, store, node)
 	if err != nil {
 		return err
@@ -448,27 +436,25 @@ and use --force.
 	}
 }
 
-func runAuthority(ctx context.Context, e *env, o *options, args []string) (err error) {
+func runAuthority(ctx context.Context, e *env, o *options, args []string) error {
 	if len(args) != 1 || args[0] != verbShow && args[0] != verbMove {
 		return usagef("nodes authority: exactly one argument is needed, \"show\" or \"move\"")
 	}
-	o.dsn = cmp.Or(o.dsn, e.getenv(dsnVariable))
 	o.authority.target = cmp.Or(o.authority.target, e.getenv(toVariable))
 	o.authority.source = cmp.Or(o.authority.source, e.getenv(fromVariable))
 	if args[0] == verbMove && o.authority.target == "" {
 		return usagef("nodes authority move: say where the IDs come from with --to: own, next or a DSN; for " +
 			"leases in etcd, ZooKeeper or Redis, see \"snowflake help nodes authority\"")
 	}
-	db, pool, err := openGORM(o.dsn)
+	db, pool, err := openGORM(e, o.database(e))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
 	rows := authority.In(db.Name(), pool)
 	if args[0] == verbMove {
 		return moveAuthority(ctx, e, o, db, rows)
 	}
-	return showAuthority(ctx, e.out, o, db, rows)
+	return showAuthority(ctx, e, o, db, rows)
 }
 
 // authorityInfo is a row in JSON.
@@ -490,7 +476,7 @@ func authorityInfoOf(table string, n authority.Note) authorityInfo {
 }
 
 func showAuthority(
-	ctx context.Context, w io.Writer, o *options, db *gorm.DB, rows authority.Database,
+	ctx context.Context, e *env, o *options, db *gorm.DB, rows authority.Database,
 ) error {
 	noted, own, err := rows.Show(ctx)
 	if err != nil {
@@ -508,23 +494,23 @@ func showAuthority(
 		}
 		for _, row := range own {
 			info := authorityInfoOf(row.Subject, row.Note)
-			info.Lost = lostLeases(ctx, db, row.Subject)
+			info.Lost = lostLeases(ctx, e, db, row.Subject)
 			shown.Leases = append(shown.Leases, info)
 		}
-		return printJSON(w, shown)
+		return printJSON(e.out, shown)
 	}
 	if noted == nil {
-		say(w, "Nothing is noted: the next program that calls db.Use notes where its IDs come from.\n")
+		say(e.out, "Nothing is noted: the next program that calls db.Use notes where its IDs come from.\n")
 	} else {
-		say(w, "The IDs come from %s.\nNoted at %s by %s.\n", plain(noted.String()), plain(noted.At),
+		say(e.out, "The IDs come from %s.\nNoted at %s by %s.\n", plain(noted.String()), plain(noted.At),
 			plain(noted.By))
 	}
 	for _, row := range own {
-		say(w, "The table %s in this database has the leases %s.\n", plain(row.Subject), plain(row.ID))
+		say(e.out, "The table %s in this database has the leases %s.\n", plain(row.Subject), plain(row.ID))
 	}
 	for _, row := range own {
-		if lost := lostLeases(ctx, db, row.Subject); lost != "" {
-			say(w, "\n%s\n", plainLines(lost))
+		if lost := lostLeases(ctx, e, db, row.Subject); lost != "" {
+			say(e.out, "\n%s\n", plainLines(lost))
 		}
 	}
 	return nil
@@ -532,13 +518,11 @@ func showAuthority(
 
 // lostLeases returns the error of a program that leases from a table which was dropped, emptied or replaced,
 // and nothing for any other table.
-func lostLeases(ctx context.Context, db *gorm.DB, table string) string {
-	var open closers
-	store, err := open.leasesIn(ctx, db, table)
+func lostLeases(ctx context.Context, e *env, db *gorm.DB, table string) string {
+	store, err := leasesIn(ctx, e, db, table)
 	if err == nil {
 		_, err = authority.Leased(ctx, store)
 	}
-	_ = open.close() // nothing was written
 	if errors.Is(err, snowflakeplugin.ErrAuthority) {
 		return err.Error()
 	}
@@ -549,17 +533,15 @@ func moveAuthority(
 	ctx context.Context, e *env, o *options, db *gorm.DB, rows authority.Database,
 ) (err error) {
 	m := authority.Move{Force: o.force, AnotherLayout: o.authority.anotherLayout}
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
-	if m.From, err = open.oldLeases(ctx, o, db, rows); err != nil {
+	if m.From, err = oldLeases(ctx, e, o, db, rows); err != nil {
 		return err
 	}
 	switch o.authority.target {
 	case toNext:
 	case toOwn:
-		m.To, err = open.leasesIn(ctx, db, o.authority.targetTable)
+		m.To, err = leasesIn(ctx, e, db, o.authority.targetTable)
 	default:
-		m.To, err = open.leasesAt(ctx, o.authority.target, o.authority.targetTable)
+		m.To, err = leasesAt(ctx, e, o.authority.target, o.authority.targetTable)
 	}
 	if err != nil {
 		return err
@@ -588,11 +570,11 @@ func moveAuthority(
 
 // oldLeases opens the leases that the database has: those that --from names, or else those that lie in the
 // database itself. It returns nil if there are none.
-func (c *closers) oldLeases(
-	ctx context.Context, o *options, db *gorm.DB, rows authority.Database,
+func oldLeases(
+	ctx context.Context, e *env, o *options, db *gorm.DB, rows authority.Database,
 ) (lease.Store, error) {
 	if o.authority.source != "" {
-		return c.leasesAt(ctx, o.authority.source, o.authority.sourceTable)
+		return leasesAt(ctx, e, o.authority.source, o.authority.sourceTable)
 	}
 	noted, own, err := rows.Show(ctx)
 	if err != nil {
@@ -603,7 +585,7 @@ func (c *closers) oldLeases(
 		if !db.WithContext(ctx).Migrator().HasTable(o.authority.sourceTable) {
 			return nil, nil
 		}
-		return c.leasesIn(ctx, db, o.authority.sourceTable)
+		return leasesIn(ctx, e, db, o.authority.sourceTable)
 	}
 	var tables []string
 	for _, row := range own {
@@ -618,25 +600,14 @@ func (c *closers) oldLeases(
 		return nil, fmt.Errorf("%w: several tables have the leases of this database: %q. Name that which is in "+
 			"use with --from and --from-table", errRefused, tables)
 	}
-	return c.leasesIn(ctx, db, tables[0])
+	return leasesIn(ctx, e, db, tables[0])
 }
 
 // leasesAt opens the leases in the database of a DSN.
-func (c *closers) leasesAt(ctx context.Context, dsn, table string) (lease.Store, error) {
-	db, pool, err := openGORM(dsn)
+func leasesAt(ctx context.Context, e *env, dsn, table string) (lease.Store, error) {
+	db, _, err := openGORM(e, dsn)
 	if err != nil {
 		return nil, err
 	}
-	*c = append(*c, pool.Close)
-	return c.leasesIn(ctx, db, table)
-}
-
-func (c *closers) leasesIn(ctx context.Context, db *gorm.DB, table string) (lease.Store, error) {
-	//nolint:contextcheck // it waits under the context of db
-	store, err := gormlease.New(db.WithContext(ctx), gormlease.WithTable(table))
-	if err != nil {
-		return nil, err
-	}
-	*c = append(*c, store.Close)
-	return store, nil
+	return leasesIn(ctx, e, db, table)
 }

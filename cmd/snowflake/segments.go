@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
@@ -139,11 +136,11 @@ there.
 	}
 }
 
-func runSegmentsList(ctx context.Context, e *env, o *options, args []string) (err error) {
+func runSegmentsList(ctx context.Context, e *env, o *options, args []string) error {
 	if len(args) > 1 {
 		return usagef("segments list: at most one prefix is accepted, but there are %d", len(args))
 	}
-	store, done, err := openCounters(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), o.table, false)
+	store, err := openCounters(ctx, e, o.database(e), o.table, false)
 	if errors.Is(err, errNoTable) && o.table == defaultCounters {
 		say(e.err, "snowflake: %s\n", err)
 		if o.json {
@@ -154,7 +151,6 @@ func runSegmentsList(ctx context.Context, e *env, o *options, args []string) (er
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
 	prefix := ""
 	if len(args) == 1 {
 		prefix = args[0]
@@ -201,15 +197,14 @@ the digits, which the programs know. It is an error if there is no such counter.
 	}
 }
 
-func runSegmentsShow(ctx context.Context, e *env, o *options, args []string) (err error) {
+func runSegmentsShow(ctx context.Context, e *env, o *options, args []string) error {
 	if len(args) != 1 {
 		return usagef("segments show: exactly one name of a counter is needed")
 	}
-	store, done, err := openCounters(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), o.table, false)
+	store, err := openCounters(ctx, e, o.database(e), o.table, false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
 	c, found, err := counterOf(ctx, store, args[0])
 	switch {
 	case err != nil:
@@ -264,19 +259,22 @@ func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Coun
 	return segment.Counter{Name: name}, false, nil
 }
 
-// openCounters opens the store of counters in a database, and returns the function that closes it. Unless
-// makeTable is set, the table must exist already, and the error wraps errNoTable if it does not.
-func openCounters(
-	ctx context.Context, dsn, table string, makeTable bool,
-) (*gormsegment.Store, func() error, error) {
+// openCounters opens the store of counters in a database. Unless makeTable is set, the table must exist already,
+// and the error wraps errNoTable if it does not.
+func openCounters(ctx context.Context, e *env, dsn, table string, makeTable bool) (*gormsegment.Store, error) {
 	wanted := wantedTable{
 		name: table, column: "name", empty: "nothing has claimed a number from a counter", make: makeTable,
 	}
+	db, err := openTable(ctx, e, dsn, wanted)
+	if err != nil {
+		return nil, err
+	}
 	//nolint:contextcheck // it waits under the context of db
-	return openTable(ctx, dsn, wanted,
-		func(db *gorm.DB) (*gormsegment.Store, error) {
-			return gormsegment.New(db, gormsegment.WithTable(table))
-		})
+	store, err := gormsegment.New(db.WithContext(ctx), gormsegment.WithTable(table))
+	if err == nil {
+		e.opened = append(e.opened, store)
+	}
+	return store, err
 }
 
 func segmentsRaiseCommand() command {
@@ -339,20 +337,19 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 		return usagef("segments raise: %s", err)
 	}
 	for _, column := range o.columns {
-		greatest, err := greatestIn(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), column)
+		greatest, err := greatestIn(ctx, e, o.database(e), column)
 		if err != nil {
 			return fmt.Errorf("segments raise: --above %s: %w", plain(column), err)
 		}
 		next = max(next, greatest+1)
 	}
-	store, done, err := openCounters(ctx, cmp.Or(o.dsn, e.getenv(dsnVariable)), o.table, o.create && !o.dryRun)
+	store, err := openCounters(ctx, e, o.database(e), o.table, o.create && !o.dryRun)
 	if errors.Is(err, errNoTable) && o.create {
 		return printRaised(e, o, raised{Changes: true, DryRun: true}, name, next) // the table would be made, too
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
 	before, found, err := counterOf(ctx, store, name)
 	if err != nil {
 		return err
@@ -391,16 +388,15 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 }
 
 // greatestIn returns the greatest number in a column, which is named with its table, or 0 if there is none.
-func greatestIn(ctx context.Context, dsn, column string) (greatest int64, err error) {
+func greatestIn(ctx context.Context, e *env, dsn, column string) (greatest int64, err error) {
 	dot := strings.LastIndexByte(column, '.')
 	if dot < 1 || dot == len(column)-1 {
 		return 0, usagef("a table and its column are needed, with a dot between them")
 	}
-	db, pool, err := openGORM(dsn)
+	db, pool, err := openGORM(e, dsn)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
 	d, _ := dialect.Of(db.Name())
 	rows, err := pool.QueryContext(ctx, "SELECT MAX("+d.Quote(column[dot+1:])+") FROM "+d.Quoted(column[:dot]))
 	if err != nil {
@@ -518,7 +514,7 @@ type residueInfo struct {
 	Modulus   int          `json:"modulus"`
 }
 
-func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string) (err error) {
+func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string) error {
 	if len(args) < 2 {
 		return usagef("segments residues: the name of the counter and at least one DSN are needed")
 	}
@@ -530,15 +526,10 @@ func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string)
 	if err != nil {
 		return err
 	}
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
 	for i := range servers {
-		s := &servers[i]
-		done, err := s.look(ctx, o.table, name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.label, err)
+		if err := servers[i].look(ctx, e, o.table, name); err != nil {
+			return fmt.Errorf("%s: %w", servers[i].label, err)
 		}
-		open = append(open, done)
 	}
 	if err := forgotten(name, servers); err != nil && (!o.force || !errors.Is(err, errRefused)) {
 		return err
@@ -548,7 +539,7 @@ func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string)
 		infos[i] = residueInfo{Database: s.label, Before: s.before, Remainder: i, Modulus: len(servers)}
 	}
 	if !o.dryRun {
-		if err := setResidues(ctx, o.table, name, servers, infos); err != nil {
+		if err := setResidues(ctx, e, o.table, name, servers, infos); err != nil {
 			return err
 		}
 	}
@@ -580,26 +571,22 @@ func ticketServers(e *env, args []string) ([]ticketServer, error) {
 	return servers, nil
 }
 
-// look opens the store and reads the counter, if they are there. It returns the function that closes the
-// store.
-func (s *ticketServer) look(ctx context.Context, table, name string) (func() error, error) {
-	store, done, err := openCounters(ctx, s.dsn, table, false)
+// look opens the store and reads the counter, if they are there.
+func (s *ticketServer) look(ctx context.Context, e *env, table, name string) error {
+	store, err := openCounters(ctx, e, s.dsn, table, false)
 	if errors.Is(err, errNoTable) {
-		return func() error { return nil }, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
+	s.store = store
 	c, found, err := counterOf(ctx, store, name)
-	if err != nil {
-		return nil, errors.Join(err, done())
-	}
 	if found {
 		info := newCounterInfo(c)
 		s.before = &info
 	}
-	s.store = store
-	return done, nil
+	return err
 }
 
 // forgotten returns an error if no database has the counter. It returns one that wraps errRefused if the
@@ -637,24 +624,19 @@ func forgotten(name string, servers []ticketServer) error {
 
 // setResidues makes the tables that are not there, and sets the residues.
 func setResidues(
-	ctx context.Context, table, name string, servers []ticketServer, infos []residueInfo,
+	ctx context.Context, e *env, table, name string, servers []ticketServer, infos []residueInfo,
 ) (err error) {
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
-	stores, ledgers := make([]*gormsegment.Store, len(servers)), make([]segment.Ledger, len(servers))
-	for i, s := range servers {
-		store := s.store
-		if store == nil {
-			made, done, err := openCounters(ctx, s.dsn, table, true)
-			if err != nil {
+	ledgers := make([]segment.Ledger, len(servers))
+	for i := range servers {
+		s := &servers[i]
+		if s.store == nil {
+			if s.store, err = openCounters(ctx, e, s.dsn, table, true); err != nil {
 				return fmt.Errorf("%s: %w", s.label, err)
 			}
-			open = append(open, done)
-			store = made
 		}
-		stores[i], ledgers[i] = store, store
+		ledgers[i] = s.store
 	}
-	if err := distinct(ctx, stores, servers); err != nil {
+	if err := distinct(ctx, servers); err != nil {
 		return err
 	}
 	if err := segment.SetResidues(ctx, name, ledgers...); err != nil {
@@ -672,18 +654,18 @@ func setResidues(
 }
 
 // distinct makes sure that no two databases have one table of counters, by the identities of the tables.
-func distinct(ctx context.Context, stores []*gormsegment.Store, servers []ticketServer) error {
+func distinct(ctx context.Context, servers []ticketServer) error {
 	seen := make(map[string]string) // the label of a database by the identity of its table
-	for i, s := range stores {
-		is, err := s.Identity(ctx)
+	for _, s := range servers {
+		is, err := s.store.Identity(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", servers[i].label, err)
+			return fmt.Errorf("%s: %w", s.label, err)
 		}
 		if first := seen[is.ID]; first != "" {
 			return usagef("segments residues: %s and %s have one table of counters, with different DSNs, or one "+
-				"of them is a copy of the other; nothing was changed", first, servers[i].label)
+				"of them is a copy of the other; nothing was changed", first, s.label)
 		}
-		seen[is.ID] = servers[i].label
+		seen[is.ID] = s.label
 	}
 	return nil
 }

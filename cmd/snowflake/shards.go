@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"flag"
 	"io"
 	"strings"
@@ -62,41 +60,33 @@ are not dropped yet. It counts the rows, which takes a while for large tables, a
 	}
 }
 
-// openShards opens the databases, and returns the function that closes them.
-func openShards(e *env, o *options) (dbs []*gorm.DB, closeAll func() error, err error) {
+// openShards opens the databases.
+func openShards(e *env, o *options) ([]*gorm.DB, error) {
 	dsns := o.dsns
 	if dsns == nil {
 		dsns = []string{e.getenv(dsnVariable)}
 	}
 	prefix, ok := strings.CutSuffix(o.table, defaultShards)
 	if !ok {
-		return nil, nil, usagef("shards: the table ends with %s, and %q does not", defaultShards, o.table)
+		return nil, usagef("shards: the table ends with %s, and %q does not", defaultShards, o.table)
 	}
-	var pools []*sql.DB
-	closeAll = func() error {
-		var failures []error
-		for _, pool := range pools {
-			failures = append(failures, pool.Close())
-		}
-		return errors.Join(failures...)
-	}
+	var dbs []*gorm.DB
 	for _, dsn := range dsns {
-		db, pool, err := openGORM(dsn)
+		db, _, err := openGORM(e, dsn)
 		if err != nil {
-			return nil, nil, errors.Join(err, closeAll())
+			return nil, err
 		}
 		db.NamingStrategy = schema.NamingStrategy{TablePrefix: prefix}
-		dbs, pools = append(dbs, db), append(pools, pool)
+		dbs = append(dbs, db)
 	}
-	return dbs, closeAll, nil
+	return dbs, nil
 }
 
-func runShardsStatus(ctx context.Context, e *env, o *options, _ []string) (err error) {
-	dbs, done, err := openShards(e, o)
+func runShardsStatus(ctx context.Context, e *env, o *options, _ []string) error {
+	dbs, err := openShards(e, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
 	status, err := shardmap.ReadStatus(ctx, dbs)
 	if err != nil {
 		return err

@@ -135,11 +135,7 @@ func (m Move) source(ctx context.Context, was Origin) (source Origin, err error)
 
 // drain ends all windows of From and returns its records, which have the ends of the last ones.
 func (m Move) drain(ctx context.Context, target Origin) ([]lease.Record, error) {
-	now, err := m.From.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	records, err := m.From.List(ctx)
+	now, records, err := leaseops.Read(ctx, m.From)
 	if err != nil {
 		return nil, err
 	}
@@ -159,11 +155,7 @@ func (m Move) drain(ctx context.Context, target Origin) ([]lease.Record, error) 
 // check refuses a store that cannot take over. Its clock, and not that of the old one, says what is held
 // there.
 func (m Move) check(ctx context.Context, records []lease.Record) error {
-	now, err := m.To.Now(ctx)
-	if err != nil {
-		return err
-	}
-	theirs, err := m.To.List(ctx)
+	now, theirs, err := leaseops.Read(ctx, m.To)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,20 @@ func Ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
+// Options applies options to what they set, and returns all that is wrong with them. An option that is nil is
+// an error of the kind wrong.
+func Options[T any, O ~func(*T) error](set *T, options []O, wrong error) error {
+	faults := make([]error, len(options))
+	for i, apply := range options {
+		if apply == nil {
+			faults[i] = fmt.Errorf("%w: option %d is nil", wrong, i)
+		} else {
+			faults[i] = apply(set)
+		}
+	}
+	return errors.Join(faults...)
+}
+
 // Kind returns an error with a text and an identity of its own, for which errors.Is finds the kind as well.
 func Kind(text string, kind error) error { return &kindError{text, kind} }
 

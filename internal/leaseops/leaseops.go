@@ -98,7 +98,7 @@ func Layout(records []lease.Record) (layout string) {
 // another one, and nobody takes a number from a store that has a record of another layout.
 func Drain(ctx context.Context, s lease.Store, target string) ([]lease.Record, error) {
 	for {
-		now, records, err := read(ctx, s)
+		now, records, err := Read(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func Drain(ctx context.Context, s lease.Store, target string) ([]lease.Record, e
 // the store itself was moved away before, it is brought back.
 func Raise(ctx context.Context, s lease.Store, ends []lease.Record) error {
 	for {
-		now, records, err := read(ctx, s)
+		now, records, err := Read(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -171,8 +171,8 @@ func Raise(ctx context.Context, s lease.Store, ends []lease.Record) error {
 	}
 }
 
-// read returns the time and the records of a store.
-func read(ctx context.Context, s lease.Store) (now time.Time, records []lease.Record, err error) {
+// Read returns the time and the records of a store.
+func Read(ctx context.Context, s lease.Store) (now time.Time, records []lease.Record, err error) {
 	if now, err = s.Now(ctx); err == nil {
 		records, err = s.List(ctx)
 	}

@@ -2,6 +2,7 @@ package leasetest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,6 +31,14 @@ func Run(t *testing.T, storage func(t *testing.T) (open func() lease.Store)) {
 			}
 		})
 	}
+}
+
+// Emptier is an optional ability of a store that is tested: its records can be lost. A test gives it to the
+// store with a type of its own, which embeds the store.
+type Emptier interface {
+	// Empty takes all records away without the store's help, as somebody does who drops its table, or a server
+	// that evicts its key. What the store has noted elsewhere stays.
+	Empty(ctx context.Context) error
 }
 
 // patience limits how long a clause may take. No clause needs that long. The limit tells a store
@@ -71,57 +80,7 @@ type group struct {
 // groups returns the contract. Simple clauses come first.
 func groups() []group {
 	return []group{
-		{"Store", []clause{
-			emptyStore(),
-			created(),
-			nodes(),
-			owners(),
-			layouts(),
-			instants(),
-			creationRefused(),
-			replaced(),
-			ownerCompared(),
-			ownerComparedExactly(),
-			versionCompared(),
-			absent(),
-			onlyOwnerAndVersion(),
-			refusalChangesNothing(),
-			invalid(),
-			neighbors(),
-			releasedAndTaken(),
-			earlierEnd(),
-			late(),
-			manyRecords(),
-			seenAtOnce(),
-			committed(),
-			ownCopies(),
-			racingSwaps(),
-			racingCreations(),
-			noLostUpdate(),
-			separateCreations(),
-			allAtOnce(),
-			endedContext(),
-			interrupted(),
-			clock(),
-			within(),
-			outside(),
-			withinCompares(),
-			spanHint(),
-			probed(),
-		}},
-		{"Keeper", []clause{
-			distinctNodes(),
-			noFreeNode(),
-			notBeforeTheEnd(),
-			givenBack(),
-			renewed(),
-			cutOff(),
-			lost(),
-			lateRelease(),
-			otherLayout(),
-			reservedBeside(),
-			nodeHeld(),
-			emptied(),
-		}},
+		{"Store", slices.Concat(clausesOfRecords(), clausesOfSwaps(), clausesOfRaces(), clausesOfRequests())},
+		{"Keeper", clausesOfKeepers()},
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // The defaults and limits of the options.
@@ -168,15 +170,7 @@ func configure(endpoints []string, opts []Option) (config, error) {
 		least: defaultLeast, most: defaultMost, maxAge: defaultMaxAge,
 		attempt: defaultAttempt, maxWait: defaultMaxWait,
 	}
-	var faults []error
-	for i, opt := range opts {
-		if opt == nil {
-			faults = append(faults, fmt.Errorf("%w: option %d is nil", ErrOption, i))
-			continue
-		}
-		faults = append(faults, opt(&c))
-	}
-	faults = append(faults, c.completeTLS())
+	faults := []error{errs.Options(&c, opts, ErrOption), c.completeTLS()}
 	if c.tls != nil && c.http != nil {
 		faults = append(faults, fmt.Errorf(
 			"%w: WithTLS, WithAuthority and WithCertificate exclude WithHTTPClient", ErrOption))

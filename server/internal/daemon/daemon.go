@@ -328,21 +328,18 @@ func (d *Daemon) loadAuthorities() error {
 // describe declares the metrics that are read when somebody asks.
 func (d *Daemon) describe() {
 	d.metrics.Add(idcollector.New(d.reading))
-	const connections, ended = "connections", "connections_ended_total"
-	const open, many = "Connections.", "Connections that were ended because there were too many."
-	read := func(
-		name, help string, kind prometheus.ValueType, state string, count func(netlimit.Counts) float64,
-	) {
-		d.metrics.Read(name, help, kind, state, func() float64 { return count(d.limiter.Counts()) })
+	open := func(state string, count func(netlimit.Counts) int) {
+		d.metrics.Read("connections", "Connections.", prometheus.GaugeValue, state,
+			func() float64 { return float64(count(d.limiter.Counts())) })
 	}
-	read(connections, open, prometheus.GaugeValue, "idle",
-		func(c netlimit.Counts) float64 { return float64(c.Idle) })
-	read(connections, open, prometheus.GaugeValue, "active",
-		func(c netlimit.Counts) float64 { return float64(c.Open - c.Idle) })
-	read(ended, many, prometheus.CounterValue, "idle",
-		func(c netlimit.Counts) float64 { return float64(c.Evicted) })
-	read(ended, many, prometheus.CounterValue, "refused",
-		func(c netlimit.Counts) float64 { return float64(c.Refused) })
+	ended := func(state string, count func(netlimit.Counts) uint64) {
+		d.metrics.Read("connections_ended_total", "Connections that were ended because there were too many.",
+			prometheus.CounterValue, state, func() float64 { return float64(count(d.limiter.Counts())) })
+	}
+	open("idle", func(c netlimit.Counts) int { return c.Idle })
+	open("active", func(c netlimit.Counts) int { return c.Open - c.Idle })
+	ended("idle", func(c netlimit.Counts) uint64 { return c.Evicted })
+	ended("refused", func(c netlimit.Counts) uint64 { return c.Refused })
 }
 
 // reading is what the service shows under the names that the plugin has, too.
@@ -383,23 +380,20 @@ func (d *Daemon) info() []string {
 	}
 }
 
-// HTTPAddr and RESPAddr return the addresses that are listened on. The latter is "" if it is off.
+// HTTPAddr returns the address for HTTP.
 func (d *Daemon) HTTPAddr() string { return d.webListen.Addr().String() }
 
 // RESPAddr returns the address for the protocol of Redis, or "".
-func (d *Daemon) RESPAddr() string {
-	if d.respListen == nil {
-		return ""
-	}
-	return d.respListen.Addr().String()
-}
+func (d *Daemon) RESPAddr() string { return addressOf(d.respListen) }
 
 // AdminAddr returns the address for operators, or "".
-func (d *Daemon) AdminAddr() string {
-	if d.adminListen == nil {
+func (d *Daemon) AdminAddr() string { return addressOf(d.adminListen) }
+
+func addressOf(l net.Listener) string {
+	if l == nil {
 		return ""
 	}
-	return d.adminListen.Addr().String()
+	return l.Addr().String()
 }
 
 // Ready says whether the service should get requests, and why not.
