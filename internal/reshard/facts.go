@@ -12,21 +12,21 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
-// The new tables are made from the models. What somebody has made on an old table by hand, such as an index or
-// a CHECK, would be lost without a word. So both are described by the catalog, line by line and without names,
-// and no line of the old table may be missing.
+// The new tables are made from the models. What somebody has made on an old table by hand, such as an index
+// or a CHECK, would be lost without a word. So both are described by the catalog, line by line and without
+// names, and no line of the old table may be missing.
 
 // refuseLosses returns an error if the new table of a move lacks what the old one has.
-func (mv *move) refuseLosses(ctx context.Context) error {
-	old, err := mv.old.facts(ctx)
+func refuseLosses(ctx context.Context, mv *move) error {
+	old, err := factsOf(ctx, mv.old)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", mv.old.now, err)
 	}
-	fresh, err := mv.fresh.facts(ctx)
+	fresh, err := factsOf(ctx, mv.fresh)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", mv.fresh.Name, err)
 	}
-	alike, err := mv.alike(ctx)
+	alike, err := areAlike(ctx, mv)
 	if err != nil {
 		return err
 	}
@@ -36,13 +36,14 @@ func (mv *move) refuseLosses(ctx context.Context) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the table %s has what the model does not have, and so the new table %s has it not: %s: "+
-		"add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
+	return fmt.Errorf("%w: the table %s has what the model does not have, and so the new table %s has it not: "+
+		"%s: add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
 		mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
 }
 
-// alike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys only.
-func (mv *move) alike(ctx context.Context) (bool, error) {
+// areAlike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys
+// only.
+func areAlike(ctx context.Context, mv *move) (bool, error) {
 	if mv.inOne() || mv.old.side.d.Kind != dialect.MySQL {
 		return true, nil
 	}
@@ -58,9 +59,9 @@ func (mv *move) alike(ctx context.Context) (bool, error) {
 // maxLost is how many facts an error names.
 const maxLost = 10
 
-// facts describes the columns, the indexes and the constraints of a table, without the rule of its shard and
-// without foreign keys, which the new tables get later.
-func (t *table) facts(ctx context.Context) (facts []string, err error) {
+// factsOf describes the columns, the indexes and the constraints of a table, without the rule of its shard
+// and without foreign keys, which the new tables get later.
+func factsOf(ctx context.Context, t *table) (facts []string, err error) {
 	d := t.side.d
 	if d.Kind == dialect.MySQL {
 		rows, err := texts(ctx, d.pool, "SHOW CREATE TABLE "+t.quoted())
@@ -101,9 +102,11 @@ func factQueries(kind dialect.Kind) []string {
 				"WHERE dflt_value IS NOT NULL",
 			"SELECT 'the expression of ' || name FROM pragma_table_xinfo(?, 'main') WHERE hidden > 1",
 			"SELECT iif(l.\"unique\", 'UNIQUE ', '') || 'index on ' || iif(l.partial OR min(x.cid) = -2, " +
-				"substr(m.sql, instr(m.sql, '(')), group_concat(x.name || ' ' || x.coll || iif(x.desc, ' DESC', ''), ', ')) " +
-				"FROM (SELECT ? AS name) t JOIN pragma_index_list(t.name, 'main') l JOIN pragma_index_xinfo(l.name, 'main') x " +
-				"LEFT JOIN `main`.sqlite_master m ON m.type = 'index' AND m.name = l.name WHERE x.key = 1 GROUP BY l.name",
+				"substr(m.sql, instr(m.sql, '(')), " +
+				"group_concat(x.name || ' ' || x.coll || iif(x.desc, ' DESC', ''), ', ')) " +
+				"FROM (SELECT ? AS name) t JOIN pragma_index_list(t.name, 'main') l " +
+				"JOIN pragma_index_xinfo(l.name, 'main') x LEFT JOIN `main`.sqlite_master m " +
+				"ON m.type = 'index' AND m.name = l.name WHERE x.key = 1 GROUP BY l.name",
 			"SELECT '', sql FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
 		}
 	}
@@ -115,7 +118,8 @@ func factQueries(kind dialect.Kind) []string {
 		"SELECT format('NOT NULL of %s', a.attname)" + column + " AND a.attnotnull",
 		// A sequence is called like its table.
 		"SELECT format('%s %s of %s', CASE a.attgenerated WHEN '' THEN 'DEFAULT' ELSE 'the expression' END, " +
-			"replace(pg_get_expr(f.adbin, f.adrelid), c.relname, '...'), a.attname)" + column + " AND f.oid IS NOT NULL",
+			"replace(pg_get_expr(f.adbin, f.adrelid), c.relname, '...'), a.attname)" + column +
+			" AND f.oid IS NOT NULL",
 		"SELECT format('GENERATED AS IDENTITY of %s', a.attname)" + column + " AND a.attidentity <> ''",
 		"SELECT format('COLLATE %s of %s', a.attcollation::regcollation, a.attname)" + column +
 			" AND a.attcollation <> (SELECT typcollation FROM pg_type WHERE oid = a.atttypid)",
@@ -135,11 +139,12 @@ var (
 	anyKey        = regexp.MustCompile(`^(PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY `)
 	autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 	// namedCheck is a CHECK with its name, if it has one, up to its parenthesis.
-	namedCheck = regexp.MustCompile("(?i)(?:\\bCONSTRAINT\\s+([`\"\\[]?)([^`\"\\]\\s]+)[`\"\\]]?\\s+)?\\bCHECK\\s*\\(")
+	namedCheck = regexp.MustCompile("(?i)(?:\\bCONSTRAINT\\s+([`\"\\[]?)([^`\"\\]\\s]+)[`\"\\]]?\\s+)?" +
+		"\\bCHECK\\s*\\(")
 )
 
-// factsOfMySQL reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and the
-// last one the options of the table.
+// factsOfMySQL reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and
+// the last one the options of the table.
 func factsOfMySQL(text string) (facts []string) {
 	lines := strings.Split(text, "\n")
 	for _, line := range lines[1:] {
