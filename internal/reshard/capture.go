@@ -30,9 +30,8 @@ func triggersFor(t *table) []trigger {
 		other = fmt.Sprintf("IF NEW.%s <> OLD.%[1]s THEN %s; END IF", key, list("NEW"))
 	}
 	if d.Kind == dialect.PostgreSQL {
-		quoted := d.Quoted(beside(t.Name, begin))
 		return []trigger{{begin, "CREATE TRIGGER " + d.Quote(begin) + " AFTER INSERT OR UPDATE OR DELETE ON " +
-			t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + quoted + "()"}}
+			t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + triggerFunction(t) + "()"}}
 	}
 	var all []trigger
 	for _, write := range []struct{ event, body string }{
@@ -54,21 +53,21 @@ func onTable(d *database, table string) string {
 	return table
 }
 
-// function is the one that the triggers of a table of PostgreSQL call. It has the rights of its owner,
-// because programs have none on the table of the keys, and finds nothing by a search path of theirs.
-func functionFor(t *table) string {
-	s := t.side
-	keys, key := s.d.Quoted(s.keys), s.d.Quote(t.Column)
-	if space, _ := splitName(s.keys); space == "" {
-		keys = "%s." + keys
-	}
+// functionFor makes the function that the trigger of a table of PostgreSQL calls. It has the rights of its
+// owner, because programs have none on the table of the keys, and finds nothing by a search path of theirs.
+func functionFor(t *table, keys string) string {
 	return fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "+
 		"SET search_path = pg_catalog, pg_temp AS $snowflake$ BEGIN\n"+
 		"IF TG_OP <> 'INSERT' THEN INSERT INTO %s (t, k) VALUES (%d, OLD.%s); END IF;\n"+
 		"IF TG_OP = 'INSERT' THEN INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s);\n"+
 		"ELSIF TG_OP = 'UPDATE' AND NEW.%[4]s <> OLD.%[4]s THEN "+
 		"INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s); END IF;\nRETURN NULL; END $snowflake$",
-		s.d.Quoted(beside(t.Name, fmt.Sprintf("%s_%d", s.begin, t.n))), keys, t.n, key)
+		triggerFunction(t), keys, t.n, t.side.d.Quote(t.Column))
+}
+
+// triggerFunction returns the name of that function.
+func triggerFunction(t *table) string {
+	return t.side.d.Quoted(beside(t.Name, fmt.Sprintf("%s_%d", t.side.begin, t.n)))
 }
 
 // capture makes the triggers of an entry that are not there yet. Whoever has written to a table before it has
@@ -110,17 +109,15 @@ func (s *side) makeTrigger(ctx context.Context, t *table, made trigger) error {
 	d := s.d
 	statements := []string{made.create}
 	if d.Kind == dialect.PostgreSQL {
-		function := functionFor(t)
-		if strings.Contains(function, "%s.") {
-			var schema string
-			err := d.pool.QueryRowContext(ctx, "SELECT quote_ident(nspname) FROM pg_namespace n JOIN pg_class c "+
-				"ON c.relnamespace = n.oid WHERE c.oid = to_regclass($1)", d.Quoted(s.keys)).Scan(&schema)
-			if err != nil {
-				return err
-			}
-			function = strings.ReplaceAll(function, "%s.", schema+".")
+		var keys string
+		err := d.pool.QueryRowContext(ctx, "SELECT format('%I.%I', nspname, relname) FROM pg_class c "+
+			"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)",
+			d.Quoted(s.keys)).Scan(&keys)
+		if err != nil {
+			return err
 		}
-		statements = []string{"LOCK TABLE " + t.quoted() + " IN SHARE ROW EXCLUSIVE MODE", function, made.create}
+		statements = []string{"LOCK TABLE " + t.quoted() + " IN SHARE ROW EXCLUSIVE MODE", functionFor(t, keys),
+			made.create}
 	}
 	return alter(ctx, t, statements...)
 }
@@ -131,11 +128,11 @@ func alter(ctx context.Context, t *table, statements ...string) error {
 	return whenFree(ctx, []*side{t.side}, func() error {
 		if d.Kind == dialect.PostgreSQL {
 			return d.transaction(ctx, func(q gorm.ConnPool) error {
-				return run(ctx, q, append([]string{d.shortWait()}, statements...)...)
+				return run(ctx, q, append([]string{shortWait()}, statements...)...)
 			})
 		}
 		return d.onConnection(ctx, func(c *sql.Conn) error {
-			return d.impatiently(ctx, c, func() error { return run(ctx, c, statements...) })
+			return impatiently(ctx, d, c, func() error { return run(ctx, c, statements...) })
 		})
 	})
 }
@@ -184,8 +181,7 @@ func (s *side) release(ctx context.Context) error {
 			drops = append(drops, "DROP TRIGGER IF EXISTS "+s.d.Quoted(beside(t.Name, trigger.name)))
 		}
 		if s.d.Kind == dialect.PostgreSQL {
-			function := s.d.Quoted(beside(t.Name, fmt.Sprintf("%s_%d", s.begin, t.n)))
-			drops = []string{"DROP FUNCTION IF EXISTS " + function + "() CASCADE"} // with its triggers
+			drops = []string{"DROP FUNCTION IF EXISTS " + triggerFunction(t) + "() CASCADE"} // with its triggers
 		}
 		for _, drop := range drops {
 			if err := alter(ctx, t, drop); err != nil {

@@ -40,39 +40,35 @@ func checkColocated(ctx context.Context, m *machine) error {
 	for _, s := range m.fresh {
 		modulus = max(modulus, s.Modulus)
 	}
-	for _, s := range m.old {
-		for _, t := range s.tables {
-			for _, check := range t.Checks[min(1, len(t.Checks)):] {
-				apart, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND "+
-					"(%[1]s & %[4]d) %% %[5]d <> (%[3]s & %[4]d) %% %[5]d LIMIT 1", t.Checks[0].Column, t.quoted(),
-					check.Column, m.Mask, modulus))
-				if err != nil {
-					return fmt.Errorf("looking at %s: %w", t.now, err)
-				}
-				if len(apart) > 0 {
-					return fmt.Errorf("%w: the row %d of %s would not be colocated with that of its %s by the modulus "+
-						"%d: its key was made when WithShards was smaller: give such rows new keys, or keep the shard "+
-						"as it is", errs.ErrSharding, apart[0], t.now, check.Column, modulus)
-				}
+	for _, t := range tablesOf(m.old) {
+		for _, check := range t.Checks[min(1, len(t.Checks)):] {
+			apart, err := numbers(ctx, t.side.d.pool, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND "+
+				"(%[1]s & %[4]d) %% %[5]d <> (%[3]s & %[4]d) %% %[5]d LIMIT 1", t.Checks[0].Column, t.quoted(),
+				check.Column, m.Mask, modulus))
+			if err != nil {
+				return fmt.Errorf("looking at %s: %w", t.now, err)
+			}
+			if len(apart) > 0 {
+				return fmt.Errorf("%w: the row %d of %s would not be colocated with that of its %s by the modulus "+
+					"%d: its key was made when WithShards was smaller: give such rows new keys, or keep the shard "+
+					"as it is", errs.ErrSharding, apart[0], t.now, check.Column, modulus)
 			}
 		}
 	}
 	return nil
 }
 
-// space estimates how many bytes the copies of all rows take.
-func space(ctx context.Context, m *machine) (bytes int64, err error) {
-	for _, s := range m.old {
-		for _, t := range s.tables {
-			schema, name := splitName(t.now)
-			query, args := s.d.Bytes(t.quoted(), schema, name)
-			n, err := number(ctx, s.d.pool, query, args...)
-			if err != nil {
-				return 0, fmt.Errorf("the size of %s: %w", t.now, err)
-			}
-			if bytes += n; s.d.Embedded { // It is the size of the file.
-				return n, nil
-			}
+// bytesOf estimates how many bytes the copies of all rows take.
+func bytesOf(ctx context.Context, m *machine) (bytes int64, err error) {
+	for _, t := range tablesOf(m.old) {
+		schema, name := splitName(t.now)
+		query, args := t.side.d.Bytes(t.quoted(), schema, name)
+		n, err := number(ctx, t.side.d.pool, query, args...)
+		if err != nil {
+			return 0, fmt.Errorf("the size of %s: %w", t.now, err)
+		}
+		if bytes += n; t.side.d.Embedded { // It is the size of the file.
+			return n, nil
 		}
 	}
 	return bytes, nil
@@ -131,7 +127,6 @@ const (
 func obstacleQueries(kind dialect.Kind) [][2]string {
 	switch kind {
 	case dialect.PostgreSQL:
-		const itself = ", '' FROM pg_class c WHERE c.oid = to_regclass($1) AND "
 		return [][2]string{
 			// PostgreSQL knows whatever refers to a table, but for texts of functions.
 			{dropFirst, "SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0), g.tgname::text, r.relname " +
@@ -142,16 +137,15 @@ func obstacleQueries(kind dialect.Kind) [][2]string {
 				"WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass($1) " +
 				"AND d.deptype IN ('n', 'a', 'i') AND d.classid NOT IN ('pg_class'::regclass, " +
 				"'pg_attrdef'::regclass, 'pg_type'::regclass) AND g.tgisinternal IS NOT TRUE"},
-			{notTaken, "SELECT 'row security of ' || c.relname" + itself + "c.relrowsecurity"},
-			{notTaken, "SELECT 'the kind of ' || c.relname" + itself +
-				"(c.relkind <> 'r' OR c.relpersistence <> 'p')"},
-			{notTaken, "SELECT 'the parent or child of ' || c.relname" + itself +
-				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))"},
-			{notTaken, "SELECT 'the tablespace of ' || c.relname" + itself + "c.reltablespace <> 0"},
-			{notTaken, "SELECT 'rights on single columns of ' || c.relname" + itself +
-				"EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attacl IS NOT NULL)"},
-			{notOwned, "SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner)" + itself +
-				"NOT pg_has_role(c.relowner, 'USAGE')"},
+			{notTaken, "SELECT what || c.relname, '' FROM pg_class c, LATERAL (VALUES " +
+				"('row security of ', c.relrowsecurity), ('the tablespace of ', c.reltablespace <> 0), " +
+				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +
+				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))), " +
+				"('rights on single columns of ', EXISTS (SELECT 1 FROM pg_attribute " +
+				"WHERE attrelid = c.oid AND attacl IS NOT NULL))) v (what, has) " +
+				"WHERE has AND c.oid = to_regclass($1)"},
+			{notOwned, "SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner), '' " +
+				"FROM pg_class c WHERE c.oid = to_regclass($1) AND NOT pg_has_role(c.relowner, 'USAGE')"},
 		}
 	case dialect.MySQL:
 		return [][2]string{
@@ -191,16 +185,14 @@ func obstacleQueries(kind dialect.Kind) [][2]string {
 
 // dress gives the new tables what the old ones have beside columns and indexes.
 func dress(ctx context.Context, m *machine) error {
-	for _, s := range m.fresh {
-		for i, t := range s.tables {
-			old := m.old[0].tables[i]
-			statements, err := old.side.d.finery(ctx, old, t)
-			if err != nil {
-				return err
-			}
-			if err := run(ctx, s.d.pool, statements...); err != nil {
-				return fmt.Errorf("%s shall have what %s has: %w", t.Name, old.now, err)
-			}
+	for _, t := range tablesOf(m.fresh) {
+		old := m.old[0].tables[t.n]
+		statements, err := finery(ctx, old, t)
+		if err != nil {
+			return err
+		}
+		if err := run(ctx, t.side.d.pool, statements...); err != nil {
+			return fmt.Errorf("%s shall have what %s has: %w", t.Name, old.now, err)
 		}
 	}
 	return nil
@@ -208,7 +200,8 @@ func dress(ctx context.Context, m *machine) error {
 
 // finery returns the statements that give a new table the owner, the rights and the options of an old one.
 // Foreign keys of a new table of PostgreSQL are dropped, until the cutover makes those of the old table.
-func (d *database) finery(ctx context.Context, old, fresh *table) (statements []string, err error) {
+func finery(ctx context.Context, old, fresh *table) (statements []string, err error) {
+	d := old.side.d
 	if d.Kind == dialect.SQLite {
 		return nil, nil // It has none of this.
 	}
@@ -233,7 +226,7 @@ func (d *database) finery(ctx context.Context, old, fresh *table) (statements []
 	if err != nil {
 		return nil, err
 	}
-	there, err := fresh.side.d.foreignKeys(ctx, fresh.side.d.pool, fresh, nil)
+	there, err := foreignKeys(ctx, fresh.side.d.pool, fresh, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +236,7 @@ func (d *database) finery(ctx context.Context, old, fresh *table) (statements []
 		}
 		return statements, nil
 	}
-	keys, err := d.foreignKeys(ctx, d.pool, old, fresh.side)
+	keys, err := foreignKeys(ctx, d.pool, old, fresh.side)
 	if err != nil || len(there) > 0 {
 		return statements, err
 	}
@@ -257,7 +250,8 @@ func (d *database) finery(ctx context.Context, old, fresh *table) (statements []
 
 // foreignKeys returns the names and the definitions of the foreign keys of a table, as those of another
 // entry.
-func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]string, error) {
+func foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]string, error) {
+	d := t.side.d
 	renamed := map[string]string{}
 	for _, sibling := range t.side.tables {
 		if as != nil {
@@ -292,28 +286,21 @@ func (d *database) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, a
 // addForeignKeys gives the new tables of PostgreSQL the foreign keys of the old ones. Clean validates them,
 // because that reads both tables.
 func addForeignKeys(ctx context.Context, m *machine, h held) error {
-	for _, s := range m.fresh {
-		for i, t := range s.tables {
-			old := m.old[0].tables[i]
-			keys, err := old.side.d.foreignKeys(ctx, h.reader(old.side.d), old, s)
-			if err != nil {
-				return err
-			}
-			err = h.write(ctx, s.d, func(q gorm.ConnPool) error {
-				for _, key := range keys {
-					quoted := s.d.Quote(key[0])
-					err := run(ctx, q, "ALTER TABLE "+t.quoted()+" DROP CONSTRAINT IF EXISTS "+quoted,
-						"ALTER TABLE "+t.quoted()+" ADD CONSTRAINT "+quoted+" "+strings.TrimSuffix(key[1], " NOT VALID")+
-							" NOT VALID")
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
+	for _, t := range tablesOf(m.fresh) {
+		old, d := m.old[0].tables[t.n], t.side.d
+		keys, err := foreignKeys(ctx, h.reader(old.side.d), old, t.side)
+		if err != nil {
+			return err
+		}
+		var statements []string
+		for _, key := range keys {
+			alter, name := "ALTER TABLE "+t.quoted(), d.Quote(key[0])
+			statements = append(statements, alter+" DROP CONSTRAINT IF EXISTS "+name,
+				alter+" ADD CONSTRAINT "+name+" "+strings.TrimSuffix(key[1], " NOT VALID")+" NOT VALID")
+		}
+		err = h.write(ctx, d, func(q gorm.ConnPool) error { return run(ctx, q, statements...) })
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -322,23 +309,20 @@ func addForeignKeys(ctx context.Context, m *machine, h held) error {
 // validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old
 // ones.
 func validateForeignKeys(ctx context.Context, m *machine) error {
-	for _, s := range m.fresh {
-		for i, t := range s.tables {
-			if s.d.Kind != dialect.PostgreSQL {
-				return nil
+	if m.home.Kind != dialect.PostgreSQL {
+		return nil
+	}
+	for _, t := range tablesOf(m.fresh) {
+		old, d := m.old[0].tables[t.n], t.side.d
+		names, err := texts(ctx, old.side.d.pool, "SELECT conname FROM pg_constraint WHERE contype = 'f' "+
+			"AND convalidated AND conrelid = to_regclass($1)", old.quoted())
+		for _, name := range names {
+			if err == nil {
+				err = run(ctx, d.pool, "ALTER TABLE "+t.quoted()+" VALIDATE CONSTRAINT "+d.Quote(name[0]))
 			}
-			old := m.old[0].tables[i]
-			names, err := texts(ctx, old.side.d.pool, "SELECT conname FROM pg_constraint WHERE contype = 'f' "+
-				"AND convalidated AND conrelid = to_regclass($1)", old.quoted())
-			if err != nil {
-				return err
-			}
-			for _, name := range names {
-				err := run(ctx, s.d.pool, "ALTER TABLE "+t.quoted()+" VALIDATE CONSTRAINT "+s.d.Quote(name[0]))
-				if err != nil {
-					return err
-				}
-			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

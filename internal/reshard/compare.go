@@ -212,27 +212,16 @@ type tuple struct {
 	values []any
 }
 
-// plain returns a value that can be compared. A text is equal to the same bytes, which a column of another
-// type may hold.
-func plain(value any) any {
-	if bytes, ok := value.([]byte); ok {
-		return string(bytes)
-	}
-	return value
-}
-
-func (r tuple) equals(other tuple) bool {
-	return r.key == other.key && slices.EqualFunc(r.values, other.values, func(a, b any) bool {
-		return plain(a) == plain(b)
-	})
-}
-
-// image is equal for equal rows only.
+// image is equal for equal rows only. A text is equal to the same bytes, which a column of another type may
+// hold.
 func (r tuple) image() string {
 	var b strings.Builder
 	for _, value := range r.values {
-		text := fmt.Sprint(plain(value))
-		fmt.Fprintf(&b, "%T %d %s ", plain(value), len(text), text)
+		if bytes, ok := value.([]byte); ok {
+			value = string(bytes)
+		}
+		text := fmt.Sprint(value)
+		fmt.Fprintf(&b, "%T %d %s ", value, len(text), text)
 	}
 	return b.String()
 }
@@ -286,33 +275,23 @@ func (mv *move) compare(
 	if err != nil {
 		return nil, nil, err
 	}
-	count := map[int64]map[string]int{} // rows less copies, by key and image
-	add := func(r tuple, n int) {
-		if count[r.key] == nil {
-			count[r.key] = map[string]int{}
-		}
-		count[r.key][r.image()] += n
+	type seen struct {
+		key   int64
+		image string
 	}
-	for len(rows)+len(copies) > 0 {
-		switch {
-		case len(rows) > 0 && len(copies) > 0 && rows[0].equals(copies[0]):
-			rows, copies = rows[1:], copies[1:]
-		case len(copies) == 0 || len(rows) > 0 && rows[0].key <= copies[0].key:
-			add(rows[0], 1)
-			rows = rows[1:]
-		default:
-			add(copies[0], -1)
-			copies = copies[1:]
-		}
+	count := map[seen]int{} // rows less copies
+	for _, r := range rows {
+		count[seen{r.key, r.image()}]++
 	}
-	for key, images := range count {
-		for _, n := range images {
-			if n != 0 {
-				differ = append(differ, key)
-			}
-			if n < 0 {
-				alone = append(alone, key)
-			}
+	for _, r := range copies {
+		count[seen{r.key, r.image()}]--
+	}
+	for r, n := range count {
+		if n != 0 {
+			differ = append(differ, r.key)
+		}
+		if n < 0 {
+			alone = append(alone, r.key)
 		}
 	}
 	slices.Sort(differ)

@@ -69,13 +69,11 @@ func (m cutter) cut(ctx context.Context, h held) error {
 		return err
 	}
 	m.reached(stepSettled)
-	for _, s := range m.old {
-		for _, t := range s.tables {
-			if err := m.rename(ctx, h[s.d], t, t.away); err != nil {
-				return err
-			}
-			m.reached(stepRenamed)
+	for _, t := range tablesOf(m.old) {
+		if err := m.rename(ctx, h[t.side.d], t, t.away); err != nil {
+			return err
 		}
+		m.reached(stepRenamed)
 	}
 	if !m.atomic {
 		return nil
@@ -184,15 +182,12 @@ func (m cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name stri
 		return nil
 	}
 	d := t.side.d
-	var statements []string
-	switch d.Kind {
-	case dialect.MySQL:
+	_, only := splitName(name)
+	statements := []string{"ALTER TABLE " + t.quoted() + " RENAME TO " + d.Quote(only)}
+	if d.Kind == dialect.MySQL {
 		// MariaDB does not let RENAME TABLE under a lock. With the checks, a foreign key follows the table.
 		statements = []string{"SET foreign_key_checks = 1",
 			"ALTER TABLE " + t.quoted() + " RENAME " + d.Quoted(name), "SET foreign_key_checks = 0"}
-	default:
-		_, only := splitName(name)
-		statements = []string{"ALTER TABLE " + t.quoted() + " RENAME TO " + d.Quote(only)}
 	}
 	if err := run(ctx, q, statements...); err != nil {
 		return err
@@ -207,11 +202,9 @@ func (m cutter) retreat(ctx context.Context) error {
 		if _, err := m.locate(ctx); err != nil {
 			return err
 		}
-		for _, s := range m.old {
-			for _, t := range s.tables {
-				if err := m.rename(ctx, h[s.d], t, t.Name); err != nil {
-					return err
-				}
+		for _, t := range tablesOf(m.old) {
+			if err := m.rename(ctx, h[t.side.d], t, t.Name); err != nil {
+				return err
 			}
 		}
 		return nil

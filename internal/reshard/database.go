@@ -8,9 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -334,82 +334,12 @@ func (d *database) exactly(c column, table string) (read string, isText bool) {
 		return "CAST(" + name + " AS DOUBLE)", true // As it is, the server rounds it to six digits.
 	case c.kind == "double":
 		return name, true
-	case c.kind == "bit" || isBytes(c.kind) || isGeometry(c.kind):
+	case plainTypes.MatchString(c.kind):
 		return name, false
 	}
 	return "CAST(" + name + " AS CHAR CHARACTER SET utf8mb4)", true
 }
 
-// isBytes reports whether a type of MySQL has neither a character set nor a collation.
-func isBytes(kind string) bool {
-	switch kind {
-	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
-		return true
-	}
-	return false
-}
-
-func isGeometry(kind string) bool {
-	switch kind {
-	case "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-		"geometrycollection", "geomcollection":
-		return true
-	}
-	return false
-}
-
-// lockWait is how long one try waits for a lock. Whoever writes to the table meanwhile waits behind it, so
-// between two tries there is as much time for writes.
-const lockWait = 50 * time.Millisecond
-
-// refused is the error of a lock that could not be had in time.
-type refused struct{ error }
-
-func (r refused) Unwrap() error { return r.error }
-
-// shortWait bounds how long a transaction of PostgreSQL waits for each lock.
-func (d *database) shortWait() string {
-	return fmt.Sprintf("SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
-}
-
-// impatiently gives a statement of MySQL or MariaDB up that waits for a lock. The shortest timeout of the
-// server's own is a second, for which all writers would wait, too. So a second connection ends it.
-func (d *database) impatiently(ctx context.Context, c *sql.Conn, do func() error) error {
-	if d.Kind != dialect.MySQL {
-		return do()
-	}
-	id, err := number(ctx, c, "SELECT CONNECTION_ID()")
-	if err != nil {
-		return err
-	}
-	// It is taken now, because all others may soon be waiting for the lock.
-	killer, err := d.pool.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	done, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		select {
-		case <-done:
-			ended <- nil
-		case <-time.After(lockWait):
-			ended <- run(context.WithoutCancel(ctx), killer, fmt.Sprintf("KILL QUERY %d", id))
-		}
-	}()
-	err = do()
-	close(done)
-	killed := <-ended
-	_ = killer.Close()
-	if dialect.State(err) == "1317" || dialect.State(err) == "1969" {
-		return refused{err}
-	}
-	if err == nil && killed == nil {
-		// It may have come after the end of the statement, and would then meet the next one.
-		for range 2 {
-			if err := run(ctx, c, "DO 0"); err != nil && dialect.State(err) != "1317" {
-				return err
-			}
-		}
-	}
-	return errors.Join(err, killed)
-}
+// plainTypes are the types of MySQL that have neither a character set nor a collation.
+var plainTypes = regexp.MustCompile(`^(bit|(var)?binary|(tiny|medium|long)?blob|` +
+	`geometry|(multi)?(point|linestring|polygon)|geom(etry)?collection)$`)

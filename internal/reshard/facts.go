@@ -26,7 +26,7 @@ func refuseLosses(ctx context.Context, mv *move) error {
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", mv.fresh.Name, err)
 	}
-	alike, err := alike(ctx, mv)
+	alike, err := areAlike(ctx, mv)
 	if err != nil {
 		return err
 	}
@@ -41,9 +41,9 @@ func refuseLosses(ctx context.Context, mv *move) error {
 		mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
 }
 
-// alike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys
+// areAlike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys
 // only.
-func alike(ctx context.Context, mv *move) (bool, error) {
+func areAlike(ctx context.Context, mv *move) (bool, error) {
 	if mv.inOne() || mv.old.side.d.Kind != dialect.MySQL {
 		return true, nil
 	}

@@ -124,6 +124,14 @@ type table struct {
 
 func (t *table) quoted() string { return t.side.d.Quoted(t.now) }
 
+// tablesOf returns the tables of some entries.
+func tablesOf(sides []*side) (all []*table) {
+	for _, s := range sides {
+		all = append(all, s.tables...)
+	}
+	return all
+}
+
 // quotedTables returns the names of all tables of an entry.
 func quotedTables(s *side) (names []string) {
 	for _, t := range s.tables {
@@ -158,8 +166,8 @@ func (j *Job) open() (*machine, error) {
 		j.reached = func(step) {}
 	}
 	var err error
-	if m.fresh, err = j.openSides(m, j.Fresh); err == nil {
-		m.old, err = j.openSides(m, j.Old)
+	if m.fresh, err = sidesOf(m, j.Fresh); err == nil {
+		m.old, err = sidesOf(m, j.Old)
 	}
 	if err != nil {
 		return nil, err
@@ -186,50 +194,48 @@ func (j *Job) open() (*machine, error) {
 	return m, nil
 }
 
-func (j *Job) openSides(m *machine, entries []shardmap.Entry) (all []*side, err error) {
+// sidesOf opens entries.
+func sidesOf(m *machine, entries []shardmap.Entry) (all []*side, err error) {
 	for i, e := range entries {
-		s, err := j.openSide(m, e, i)
-		if err != nil {
+		s := &side{Entry: e, m: m, begin: fmt.Sprintf("snowflake_%s_%d", m.Name, i)}
+		if s.d, err = databaseOf(m, e); err != nil {
 			return nil, err
 		}
+		for n, named := range m.Tables(e) {
+			if named.Column == "" {
+				return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
+					errs.ErrSharding, named.Base)
+			}
+			s.tables = append(s.tables, &table{
+				Table: named, side: s, n: n, now: named.Name, away: awayName(named.Name),
+			})
+		}
+		s.keys = beside(s.tables[0].Name, s.begin+"_keys")
 		all = append(all, s)
 	}
 	return all, nil
 }
 
-func (j *Job) openSide(m *machine, e shardmap.Entry, i int) (*side, error) {
+// databaseOf opens the database of an entry, if it is not open yet.
+func databaseOf(m *machine, e shardmap.Entry) (*database, error) {
 	if e.Database >= len(m.Databases) {
 		return nil, fmt.Errorf("%w: shard %s is in database %d, and this router has %d", errs.ErrSharding,
 			e.Class, e.Database, len(m.Databases))
 	}
-	s := &side{Entry: e, m: m, begin: fmt.Sprintf("snowflake_%s_%d", m.Name, i)}
 	for _, d := range m.dbs {
 		if d.db.ConnPool == m.Databases[e.Database].ConnPool {
-			s.d = d
+			return d, nil
 		}
 	}
-	if s.d == nil {
-		d, err := openDatabase(m.Databases[e.Database])
-		if err != nil {
-			return nil, err
-		}
-		if len(m.dbs) > 0 && d.Kind != m.dbs[0].Kind {
-			return nil, fmt.Errorf("%w: rows can be moved only between databases of one kind, and these are %s "+
-				"and %s", errs.ErrSharding, m.dbs[0].Kind, d.Kind)
-		}
-		s.d, m.dbs = d, append(m.dbs, d)
+	d, err := openDatabase(m.Databases[e.Database])
+	if err != nil {
+		return nil, err
 	}
-	for n, named := range m.Tables(e) {
-		if named.Column == "" {
-			return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
-				errs.ErrSharding, named.Base)
-		}
-		s.tables = append(s.tables, &table{
-			Table: named, side: s, n: n, now: named.Name, away: awayName(named.Name),
-		})
+	if m.dbs = append(m.dbs, d); d.Kind != m.dbs[0].Kind {
+		return nil, fmt.Errorf("%w: rows can be moved only between databases of one kind, and these are %s "+
+			"and %s", errs.ErrSharding, m.dbs[0].Kind, d.Kind)
 	}
-	s.keys = beside(s.tables[0].Name, s.begin+"_keys")
-	return s, nil
+	return d, nil
 }
 
 // step is a point at which a process may be killed. Tests do so.

@@ -181,15 +181,13 @@ func (m *machine) onConnections(
 
 // locate finds out what the old tables are called, and whether one of them was renamed already.
 func (m *machine) locate(ctx context.Context) (begun bool, err error) {
-	for _, s := range m.old {
-		for _, t := range s.tables {
-			gone, err := s.d.exists(ctx, s.d.pool, t.away)
-			if err != nil {
-				return false, err
-			}
-			if t.now = t.Name; gone {
-				t.now, begun = t.away, true
-			}
+	for _, t := range tablesOf(m.old) {
+		gone, err := t.side.d.exists(ctx, t.side.d.pool, t.away)
+		if err != nil {
+			return false, err
+		}
+		if t.now = t.Name; gone {
+			t.now, begun = t.away, true
 		}
 	}
 	return begun, nil

@@ -17,6 +17,15 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// lockWait is how long one try waits for a lock. Whoever writes to the table meanwhile waits behind it, so
+// between two tries there is as much time for writes.
+const lockWait = 50 * time.Millisecond
+
+// refused is the error of a lock that could not be had in time.
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
 // isLocked reports whether somebody else has a lock.
 func isLocked(err error) bool { return errors.As(err, &refused{}) || dialect.Locked(err) }
 
@@ -36,8 +45,8 @@ func whenFree(ctx context.Context, sides []*side, try func() error) error {
 		strings.Join(who, "; "), err)
 }
 
-// inTheWay says whose transactions are open, as far as the login may know it. Those that are prepared belong to
-// no connection.
+// inTheWay says whose transactions are open, as far as the login may know it. Those that are prepared belong
+// to no connection.
 func inTheWay(ctx context.Context, s *side) string {
 	query := "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started) " +
 		"FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, connection_id()) " +
@@ -48,12 +57,12 @@ func inTheWay(ctx context.Context, s *side) string {
 		for _, name := range quotedTables(s) {
 			tables = append(tables, "to_regclass('"+strings.ReplaceAll(name, "'", "''")+"')")
 		}
-		query = "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s (%s), in a transaction since " +
-			"%s', l.pid, usename, application_name, xact_start) ELSE format('the prepared transaction %L of %s, " +
-			"which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, prepared) END, " +
+		query = "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s (%s), in a transaction " +
+			"since %s', l.pid, usename, application_name, xact_start) ELSE format('the prepared transaction " +
+			"%L of %s, which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, prepared) END, " +
 			"coalesce(xact_start, prepared) FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid " +
-			"LEFT JOIN (pg_locks x JOIN pg_prepared_xacts p ON p.transaction = x.transactionid AND x.pid IS NULL) " +
-			"ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction " +
+			"LEFT JOIN (pg_locks x JOIN pg_prepared_xacts p ON p.transaction = x.transactionid " +
+			"AND x.pid IS NULL) ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction " +
 			"WHERE l.pid IS DISTINCT FROM pg_backend_pid() AND l.granted AND l.relation IN (" +
 			strings.Join(tables, ", ") + ") ORDER BY 2 LIMIT 3"
 	case dialect.SQLite:
@@ -74,6 +83,7 @@ func inTheWay(ctx context.Context, s *side) string {
 		}
 		for _, row := range prepared[:min(len(prepared), 3)] {
 			n, _ := strconv.Atoi(row[1]) // the length of the first part
+			n = min(n, len(row[3]))
 			found = append(found, fmt.Sprintf("the prepared transaction %q, which XA COMMIT or XA ROLLBACK ends, "+
 				"with X'%x', X'%x', %s behind it", row[3], row[3][:n], row[3][n:], row[0]))
 		}
@@ -152,7 +162,7 @@ func lock(
 		// A transaction that is prepared keeps MariaDB from LOCK TABLES only if that is in a transaction, too.
 		// Without one, each statement then commits what it has done, and UNLOCK TABLES commits nothing.
 		err = inTransaction(ctx, c, func() error {
-			return d.impatiently(ctx, c, func() error {
+			return impatiently(ctx, d, c, func() error {
 				return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
 			})
 		})
@@ -165,7 +175,7 @@ func lock(
 		// A transaction of SQLite that begins with a read would not be let in later.
 		statements := []string{"DELETE FROM " + tables[0] + " WHERE 1 = 0"}
 		if d.Kind == dialect.PostgreSQL {
-			statements = []string{d.shortWait(),
+			statements = []string{shortWait(),
 				"LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS EXCLUSIVE MODE"}
 		}
 		if err := run(ctx, q, statements...); err != nil {
@@ -173,4 +183,51 @@ func lock(
 		}
 		return do(q)
 	})
+}
+
+// shortWait bounds how long a transaction of PostgreSQL waits for each lock.
+func shortWait() string {
+	return fmt.Sprintf("SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
+}
+
+// impatiently gives a statement of MySQL or MariaDB up that waits for a lock. The shortest timeout of the
+// server's own is a second, for which all writers would wait, too. So a second connection ends it.
+func impatiently(ctx context.Context, d *database, c *sql.Conn, do func() error) error {
+	if d.Kind != dialect.MySQL {
+		return do()
+	}
+	id, err := number(ctx, c, "SELECT CONNECTION_ID()")
+	if err != nil {
+		return err
+	}
+	// It is taken now, because all others may soon be waiting for the lock.
+	killer, err := d.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	done, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		select {
+		case <-done:
+			ended <- nil
+		case <-time.After(lockWait):
+			ended <- run(context.WithoutCancel(ctx), killer, fmt.Sprintf("KILL QUERY %d", id))
+		}
+	}()
+	err = do()
+	close(done)
+	killed := <-ended
+	_ = killer.Close()
+	if dialect.State(err) == "1317" || dialect.State(err) == "1969" {
+		return refused{err}
+	}
+	if err == nil && killed == nil {
+		// It may have come after the end of the statement, and would then meet the next one.
+		for range 2 {
+			if err := run(ctx, c, "DO 0"); err != nil && dialect.State(err) != "1317" {
+				return err
+			}
+		}
+	}
+	return errors.Join(err, killed)
 }

@@ -80,7 +80,7 @@ func (j *Job) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bytes, err := space(ctx, m)
+	bytes, err := bytesOf(ctx, m)
 	if err == nil {
 		m.Progress(Progress{Step: "check", Bytes: bytes})
 	}
@@ -175,11 +175,9 @@ func (m *machine) approach(ctx context.Context) error {
 	if err := m.drainOpen(ctx); err != nil {
 		return err
 	}
-	for _, s := range m.old {
-		for _, t := range s.tables {
-			if err := t.choose(ctx); err != nil {
-				return err
-			}
+	for _, t := range tablesOf(m.old) {
+		if err := t.choose(ctx); err != nil {
+			return err
 		}
 	}
 	for _, mv := range m.moves {
@@ -267,11 +265,11 @@ func (j *Job) Clean(ctx context.Context) error {
 		return fmt.Errorf("%w: job %s has not cut over yet, so there is nothing to clean", errs.ErrSharding,
 			m.Name)
 	}
+	for _, t := range tablesOf(m.old) {
+		t.now = t.away
+	}
 	_, err = m.take(ctx)
 	for _, s := range m.old {
-		for _, t := range s.tables {
-			t.now = t.away
-		}
 		if err == nil {
 			err = m.checkLate(ctx, s)
 		}
