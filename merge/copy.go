@@ -404,21 +404,19 @@ func (c *directCopier) all(ctx context.Context) (err error) {
 	for !c.entry.done {
 		end := c.after
 		next := *c.entry
-		err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
+		err := c.ws.target.Unflushed(ctx, func() (done bool, err error) {
 			copyRows := c.insertSelect
 			if c.way == wayCopy {
 				copyRows = c.pipe
 			}
-			n, err := copyRows(ctx)
+			n, last, err := copyRows(ctx)
 			if err != nil {
 				return false, err
 			}
 			c.ws.failpoint("written")
+			end = last
 			next.read, next.written = next.read+n, next.written+n
 			next.done = n < int64(c.ws.chunkRows)
-			if end, err = c.position(ctx, c.after, n); err != nil {
-				return false, err
-			}
 			return next.done, c.journal.recorded(ctx, &next)
 		})
 		switch {
@@ -488,8 +486,9 @@ func (c *directCopier) rest(q *sqldb.Statement, s selection, after []string, lim
 	q.Add(" LIMIT ", limit)
 }
 
-// insertSelect lets the target read the source.
-func (c *directCopier) insertSelect(ctx context.Context) (int64, error) {
+// insertSelect lets the target read the source. It returns how many rows there were, and the position of the
+// last one.
+func (c *directCopier) insertSelect(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
 	s := newSelection(c.ws, c.src.server)
 	s.prefix = "merge_source."
@@ -512,7 +511,10 @@ func (c *directCopier) insertSelect(ctx context.Context) (int64, error) {
 		}
 	}
 	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
-	return c.ws.target.Run(ctx, q)
+	if n, err = c.ws.target.Run(ctx, q); err == nil {
+		last, err = c.position(ctx, c.after, n)
+	}
+	return n, last, err
 }
 
 // newName appends the new name of a row or, without one, what it has.
@@ -527,8 +529,9 @@ func (c *directCopier) newName(q *sqldb.Statement, old string) {
 		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
 }
 
-// pipe connects COPY TO of the source with COPY FROM of the target.
-func (c *directCopier) pipe(ctx context.Context) (int64, error) {
+// pipe connects COPY TO of the source with COPY FROM of the target. It returns what insertSelect returns. The
+// source looks for the position while the target still writes.
+func (c *directCopier) pipe(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
 	s := newSelection(c.ws, c.src.server)
 	empty := make([]string, 0, len(c.late))
@@ -547,22 +550,25 @@ func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 	go func() {
 		patient := &patientWriter{out: out}
 		buffered := bufio.NewWriterSize(patient, size)
-		_, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
+		rows, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
 		if err == nil {
 			err = errors.Join(buffered.Flush(), patient.err)
 		}
 		// COPY FROM ends its command when its input ends, and fails when that fails.
 		out.CloseWithError(err)
+		if err == nil {
+			last, err = c.position(ctx, c.after, rows)
+		}
 		sent <- err
 	}()
-	n, err := sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(input, size),
+	n, err = sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(input, size),
 		"COPY "+k.Quote(c.src.job.name)+" ("+k.QuoteAll(c.src.names())+") FROM STDIN")
 	input.CloseWithError(io.ErrClosedPipe)
 	// An error of the target may have its cause in the source.
 	if cause := <-sent; cause != nil && !errors.Is(cause, io.ErrClosedPipe) {
-		return 0, cause
+		return 0, nil, cause
 	}
-	return n, err
+	return n, last, err
 }
 
 // patientWriter accepts data even when nobody reads it any more. If it returned an error, the driver would

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -251,19 +252,52 @@ func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error)
 		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
 }
 
-// fingerprint describes what must not change during a merge: the number of rows, which it also returns, and
-// the first and the last position. VACUUM of SQLite gives rows new positions, and then the last one changes.
-func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, int64, error) {
+// fingerprint describes what must not change in a table during a merge.
+type fingerprint struct {
+	rows int64
+	text string // with the number of rows, and the first and the last position
+}
+
+// fingerprints describes the tables of all servers for which of returns true. The servers are asked at the same
+// time.
+func fingerprints(ctx context.Context, ws *workspace,
+	asked func(table string) bool) (map[tableServer]fingerprint, error) {
+	each := make([]map[tableServer]fingerprint, len(ws.servers))
+	err := atOnce(len(each), func(i int) error {
+		each[i] = map[tableServer]fingerprint{}
+		s := ws.servers[i]
+		for _, name := range slices.Sorted(maps.Keys(s.db.Tables)) {
+			if !asked(name) {
+				continue
+			}
+			f, err := newSelection(ws, i).fingerprint(ctx, s.db.Tables[name])
+			if err != nil {
+				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
+			}
+			each[i][tableServer{name, s.Number}] = f
+		}
+		return nil
+	})
+	all := map[tableServer]fingerprint{}
+	for _, some := range each {
+		maps.Copy(all, some)
+	}
+	return all, err
+}
+
+// fingerprint describes a table. VACUUM of SQLite gives rows new positions, and then the last one changes.
+func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (fingerprint, error) {
 	db := s.ws.servers[s.server].db
-	clause := " FROM " + s.table(src.table.Name) + " AS s"
+	terms := t.Order(db.Kind)
+	clause := " FROM " + s.table(t.Name) + " AS s"
 	list := []string{"(SELECT COUNT(*)" + clause + ")"}
 	ends := []string{"first", "last"}
 	for i := range ends {
 		var order []string
-		for _, term := range src.order {
+		for _, term := range terms {
 			order = append(order, term.By()+[]string{"", " DESC"}[i])
 		}
-		for _, term := range src.order {
+		for _, term := range terms {
 			list = append(list, "(SELECT "+term.Read(db.Kind)+clause+" ORDER BY "+strings.Join(order, ", ")+
 				" LIMIT 1)")
 		}
@@ -271,26 +305,26 @@ func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, i
 	// It is one statement, because a merge of many small tables asks this more often than anything else.
 	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", ")))
 	if err != nil || len(rows) == 0 {
-		return "", 0, err
+		return fingerprint{}, err
 	}
 	n, err := strconv.ParseInt(rows[0][0], 10, 64)
 	if err != nil {
-		return "", 0, err
+		return fingerprint{}, err
 	}
 	text := fmt.Sprintf("%d rows", n)
-	if len(src.order) == 0 || n == 0 {
-		return text, n, nil
+	if len(terms) == 0 || n == 0 {
+		return fingerprint{n, text}, nil
 	}
 	for i, what := range ends {
-		index := 1 + i*len(src.order)
-		key := strings.Join(rows[0][index:index+len(src.order)], ", ")
-		if c := src.order[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
+		index := 1 + i*len(terms)
+		key := strings.Join(rows[0][index:index+len(terms)], ", ")
+		if c := terms[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
 			!utf8.ValidString(key) {
 			key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
 		}
 		text += ", " + what + " key " + key
 	}
-	return text, n, nil
+	return fingerprint{n, text}, nil
 }
 
 // reader reads the rows of a source table in the order of its primary key, by one statement. It returns them

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -102,6 +103,7 @@ type workspace struct {
 	elsewhere    *elsewhere // parents that the own server of a row does not have
 	stages       int        // how many there were
 	survey       *Lock      // what the servers have in their columns; nil if nobody has looked yet
+	opening      sync.Mutex // held while the opener of the caller works
 }
 
 // server is a source of the plan and its database.
@@ -133,15 +135,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 			err = errors.Join(err, ws.close())
 		}
 	}()
-	for _, s := range plan.Servers {
-		d, err := ws.connect(ctx, s.Name, s.DSN, false)
-		if err != nil {
-			return nil, err
-		}
-		ws.servers = append(ws.servers, &server{Server: s, db: d, numbers: append([]int64{s.Number},
-			s.Also...)})
-	}
-	if ws.target, err = ws.connect(ctx, "the target", plan.Target.DSN, true); err != nil {
+	if err := ws.connectAll(ctx); err != nil {
 		return nil, err
 	}
 	if err := ws.distinct(); err != nil {
@@ -166,12 +160,56 @@ func newWorkspace(plan *Plan, opts []Option) *workspace {
 	return ws
 }
 
+// connectAll opens the servers and the target, all at once: most of the time goes by in waiting for them.
+func (ws *workspace) connectAll(ctx context.Context) error {
+	opened := make([]*sqldb.DB, len(ws.plan.Servers)+1)
+	err := atOnce(len(opened), func(i int) (err error) {
+		name, dsn, target := "the target", ws.plan.Target.DSN, i == len(ws.plan.Servers)
+		if !target {
+			name, dsn = ws.plan.Servers[i].Name, ws.plan.Servers[i].DSN
+		}
+		opened[i], err = ws.connect(ctx, name, dsn, target)
+		return err
+	})
+	for i, s := range ws.plan.Servers {
+		if opened[i] != nil {
+			ws.servers = append(ws.servers, &server{Server: s, db: opened[i],
+				numbers: append([]int64{s.Number}, s.Also...)})
+		}
+	}
+	ws.target = opened[len(opened)-1]
+	return err
+}
+
+// atOnce calls fn for each of the first n numbers at the same time, and waits for all. It returns the error of
+// the lowest one.
+func atOnce(n int, fn func(i int) error) error {
+	faults := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { faults[i] = fn(i) })
+	}
+	all.Wait()
+	for _, err := range faults {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (ws *workspace) connect(ctx context.Context, name, dsn string, target bool) (*sqldb.DB, error) {
 	dsn, err := resolveDSN(name, dsn)
 	if err != nil {
 		return nil, err
 	}
-	d, err := sqldb.Open(ctx, ws.open, name, dsn, target)
+	// The opener of the caller may not be made for several calls at a time.
+	open := func(ctx context.Context, dsn string) (*sql.DB, error) {
+		ws.opening.Lock()
+		defer ws.opening.Unlock()
+		return ws.open(ctx, dsn)
+	}
+	d, err := sqldb.Open(ctx, open, name, dsn, target)
 	if err != nil {
 		return nil, err
 	}
@@ -363,6 +401,9 @@ func (ws *workspace) mergedServers() []MergedServer {
 func (ws *workspace) known(table string) bool {
 	return slices.ContainsFunc(ws.databases(), func(d *sqldb.DB) bool { return d.Tables[table] != nil })
 }
+
+// copied reports whether rows of a table are copied.
+func (ws *workspace) copied(table string) bool { return ws.jobs[table] != nil }
 
 // policy returns the policy of a table. Tables that the plan does not mention are not copied.
 func (ws *workspace) policy(name string) Policy {
