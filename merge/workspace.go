@@ -181,8 +181,8 @@ func (ws *workspace) connectAll(ctx context.Context) error {
 	return err
 }
 
-// atOnce calls fn for each of the first n numbers at the same time, and waits for all. It returns the error of
-// the lowest one.
+// atOnce calls fn for each of the first n numbers at the same time, and waits for all. It returns the error
+// of the lowest one.
 func atOnce(n int, fn func(i int) error) error {
 	faults := make([]error, n)
 	var all sync.WaitGroup
