@@ -258,8 +258,7 @@ type fingerprint struct {
 	text string // with the number of rows, and the first and the last position
 }
 
-// fingerprints describes the tables of all servers that are asked for. All servers are asked at the
-// same time.
+// fingerprints describes those tables that are asked for. All servers look at the same time.
 func fingerprints(ctx context.Context, ws *workspace,
 	asked func(table string) bool) (map[tableServer]fingerprint, error) {
 	each := make([]map[tableServer]fingerprint, len(ws.servers))
