@@ -17,9 +17,9 @@ import (
 type dataCheck struct {
 	ws           *workspace
 	report       *CheckReport
-	fingerprints map[tableServer]fingerprint // as they were when the check began
-	total        int64                       // how many rows will be copied
-	missing      givenUp                     // what the target will not get
+	fingerprints map[tableServer]tableMark // as they were when the check began
+	total        int64                     // how many rows will be copied
+	missing      givenUp                   // what the target will not get
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to

@@ -148,17 +148,17 @@ func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
 		number}] > 0 || c.src.job.plan.Orphans == "null" || len(c.src.job.plan.Set)+len(c.late) > 0 {
 		return false, nil
 	}
-	var shifts []shift
+	var shifts []addition
 	for _, l := range c.src.links {
 		share := tableServer{l.parent, number}
-		s := shift{index: l.index, when: l.link.when, offset: a.offsets.added[share], least: 1}
+		s := addition{index: l.index, when: l.link.when, offset: a.offsets.added[share], least: 1}
 		if s.offset == 0 {
 			continue
 		}
 		if a.offsets.zeros[share] {
 			s.least = 0
 		}
-		other := slices.ContainsFunc(shifts, func(other shift) bool { return other.index == s.index })
+		other := slices.ContainsFunc(shifts, func(other addition) bool { return other.index == s.index })
 		column := c.src.pairs[l.index].source
 		if other || l.inside() || column.Family != sqldb.FamilyInt ||
 			strings.Contains(strings.ToLower(s.when), "select") {
@@ -194,11 +194,11 @@ type copier struct {
 	entry    *entry
 	progress *progress
 	out      *sqldb.Writer
-	late     []int   // positions of the columns that a second pass fills
-	touched  bool    // rows may change on their way
-	names    bool    // the target looks new names up by itself
-	shifts   []shift // what the databases add to keys by themselves
-	batch    [][]any // the result of values, reused
+	late     []int      // positions of the columns that a second pass fills
+	touched  bool       // rows may change on their way
+	names    bool       // the target looks new names up by itself
+	shifts   []addition // what the databases add to keys by themselves
+	batch    [][]any    // the result of values, reused
 }
 
 // The ways in which rows can be copied.
@@ -209,8 +209,8 @@ const (
 	wayCopy         = "copy"          // PostgreSQL's COPY, from one server to the other
 )
 
-// shift is what is added to the keys of one table in a column.
-type shift struct {
+// addition is what is added to the keys of one table in a column.
+type addition struct {
 	index  int    // the position of the column
 	when   string // a condition in SQL; "" for all rows
 	offset int64
@@ -218,7 +218,7 @@ type shift struct {
 }
 
 // sql returns SQL for what becomes of the value of an expression.
-func (s shift) sql(expression string, below int64) string {
+func (s addition) sql(expression string, below int64) string {
 	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
 	if s.when != "" {
 		condition = "(" + s.when + ") AND " + condition
@@ -505,7 +505,7 @@ func (c *directCopier) insertSelect(ctx context.Context) (n int64, last []string
 			q.Add(", ")
 		}
 		if c.names && i == c.src.renamed() {
-			c.newName(q, expression)
+			c.lookUpName(q, expression)
 		} else {
 			q.Add(expression)
 		}
@@ -517,8 +517,8 @@ func (c *directCopier) insertSelect(ctx context.Context) (n int64, last []string
 	return n, last, err
 }
 
-// newName appends the new name of a row or, without one, what it has.
-func (c *directCopier) newName(q *sqldb.Statement, old string) {
+// lookUpName appends the new name of a row or, without one, what it has.
+func (c *directCopier) lookUpName(q *sqldb.Statement, old string) {
 	k := c.ws.target.Kind
 	key := "CAST(s." + k.Quote(c.src.pairs[c.src.key[0]].source.Name) + " + 0 AS CHAR)"
 	if k == sqldb.SQLite {
@@ -632,7 +632,7 @@ func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *e
 	for _, ref := range src.job.refs {
 		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
 	}
-	part := src.part(names)
+	part := src.part(f.ws, names)
 	var conditions []string
 	kind := src.owner().db.Kind
 	for _, name := range late {
