@@ -159,8 +159,8 @@ func (ws *workspace) relate() {
 
 func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table) *sourceTable {
 	kind := ws.servers[server].db.Kind
-	src := &sourceTable{job: j, server: server, own: ws.servers[server], table: source, order: source.Order(kind),
-		raw: ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
+	src := &sourceTable{job: j, server: server, own: ws.servers[server], table: source,
+		order: source.Order(kind), raw: ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
 	for _, target := range j.target.Writable() {
 		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
 		if c == nil && set {
@@ -556,8 +556,8 @@ func (ws *workspace) followNames() {
 	}
 }
 
-// keyOfNamed returns SQL for each column of the primary key of the row whose name a row, with the alias s, has.
-// The server itself compares the names, by its collation.
+// keyOfNamed returns SQL for each column of the primary key of the row whose name a row, with the alias s,
+// has. The server itself compares the names, by its collation.
 func (s selection) keyOfNamed(n nameLink) []string {
 	var joins, all []string
 	for i, column := range n.ref.Columns {
