@@ -206,6 +206,51 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 	})
 }
 
+// A text that is one number is the key itself: what a draft asks about it, and what check says, can be declared.
+func TestANumberInATextIsAKeyAsAWhole(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := append(slices.Clone(packed), "CREATE TABLE scrolls (id BIGINT NOT NULL PRIMARY KEY, whose VARCHAR(20), tag VARCHAR(20))")
+		server := func(server, least, rows int) []string {
+			all := packedRows(server, least, rows)
+			for n := range rows {
+				key := least + n*7%rows
+				all = append(all, fmt.Sprintf("INSERT INTO scrolls VALUES (%s, '%d', 's%d-p%d')", id(server, n), key, server, key))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, packedPlan(), server(1, 100_000, 300), server(2, 99_900, 250))
+		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := draft.Tables["scrolls"].Undecided
+		if len(open) != 1 || open[0].Column != "whose" || open[0].As != "" || open[0].Candidate != "players.id" {
+			t.Fatalf("the draft asks about %+v", open)
+		}
+		if of := lock.Tables["scrolls"].Columns["whose"]; of.Verdict != "possible" || len(of.Of) != 1 {
+			t.Errorf("the lock says %+v", of)
+		}
+		text, err := draft.YAML()
+		if err != nil || !strings.Contains(string(text), "players.id: [scrolls.whose]") {
+			t.Errorf("the draft is (%v)\n%s", err, text)
+		}
+		_, found := problems(t, opened(t, mustParse(t, string(text))))
+		const declared = `"scrolls.whose" under identities: players: {key: id, in: [...]}`
+		if !slices.ContainsFunc(found[merge.CodeUndecided], func(p merge.Problem) bool { return strings.Contains(p.Remedy, declared) }) {
+			t.Errorf("no remedy says %s: %v", declared, found[merge.CodeUndecided])
+		}
+		plan.Tables["scrolls"] = &merge.TablePlan{Policy: merge.Copy}
+		plan.Identities = packedIdentities()
+		plan.Identities["players"].In = append(plan.Identities["players"].In, "scrolls.whose")
+		run(t, opened(t, plan))
+		players := map[string]string{"postgres": "p.id::text", "sqlite": "CAST(p.id AS TEXT)", "mysql": "CAST(p.id AS CHAR)"}[target.Dialect]
+		if n := into.number(t, "SELECT COUNT(*) FROM scrolls s JOIN players p ON "+players+" = s.whose AND p.tag = s.tag"); n != 550 {
+			t.Errorf("%d of 550 scrolls have their player", n)
+		}
+	})
+}
+
 // Keys that come into parts of a column behind the back of the lock stop a run, as those that fill it do.
 func TestKeysInPartsOfColumnsAreAPartOfTheVerdict(t *testing.T) {
 	t.Parallel()

@@ -232,9 +232,9 @@ func (c *checker) overflow() {
 		if why, ok := c.decisions.offsets.gapless[j.name]; ok {
 			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
 				Message: "renumber: apart: " + why,
-				Remedy: "widen that column in the target; or, if a few keys lie far beyond the others, give those rows " +
-					"smaller ones on their server; or choose renumber: true, by which the keys of later servers move " +
-					"behind those of the first"})
+				Remedy: "widen that column in the target; or, if a few keys lie far beyond the others, give those " +
+					"rows smaller ones on their server; or choose renumber: true, by which the keys of later " +
+					"servers move behind those of the first"})
 		}
 		for _, l := range j.follows.links {
 			sum, renumbered := c.decisions.offsets.added[tableServer{l.parent, allServers}]

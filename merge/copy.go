@@ -58,7 +58,7 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 	converted := slices.ContainsFunc(c.src.pairs,
 		func(p pair) bool { return p.source.Family != p.target.Family })
 	switch {
-	case c.ws.portable, source.Kind != target.Kind, !c.numbered(), converted,
+	case c.ws.portable, source.Kind != target.Kind, !c.src.numbered(), converted,
 		// A subquery in a condition would read tables of the target.
 		c.elsewhere():
 		return wayRows, none, nil
@@ -102,13 +102,6 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 		}
 	}
 	return wayRows, none, nil
-}
-
-// numbered reports whether whole numbers say where a chunk ends.
-func (c *tableCopier) numbered() bool {
-	return len(c.src.order) > 0 && !slices.ContainsFunc(c.src.order, func(o sqldb.OrderTerm) bool {
-		return !o.Whole(c.server().db.Kind)
-	})
 }
 
 // named reports whether rows change by nothing but new names, and the target can look these up while it reads
@@ -447,43 +440,9 @@ func (c *directCopier) again(ctx context.Context, cause error) error {
 	return c.writeChunk(ctx, next)
 }
 
-// position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
-// they stand in statements.
+// position returns where the last of so many rows is that follow a position.
 func (c *directCopier) position(ctx context.Context, after []string, rows int64) ([]string, error) {
-	if rows == 0 {
-		return after, nil
-	}
-	source := c.server().db
-	list := make([]string, len(c.src.order))
-	for i, term := range c.src.order {
-		list[i] = term.Read(source.Kind)
-	}
-	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
-	c.rest(q, newSelection(c.ws, c.src.server), after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))
-	found, err := source.Strings(ctx, q)
-	if err == nil && len(found) == 0 {
-		err = ErrSourceChanged
-	}
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
-}
-
-// rest appends the rest of a statement that selects rows behind a position. The first term alone bounds the
-// range, so that every database can use the index.
-func (c *directCopier) rest(q *sqldb.Statement, s selection, after []string, limit string) {
-	s.rows(q, c.src)
-	if after != nil {
-		var either, same []string
-		for i, term := range c.src.order {
-			either = append(either, strings.Join(append(slices.Clone(same), term.By()+" > "+after[i]), " AND "))
-			same = append(same, term.By()+" = "+after[i])
-		}
-		q.Add(" AND ", c.src.order[0].By(), " >= ", after[0], " AND ((", strings.Join(either, ") OR ("), "))")
-	}
-	s.order(q, c.src)
-	q.Add(" LIMIT ", limit)
+	return newSelection(c.ws, c.src.server).position(ctx, c.src, after, rows)
 }
 
 // insertSelect lets the target read the source. It returns how many rows there were, and the position of the
@@ -510,7 +469,7 @@ func (c *directCopier) insertSelect(ctx context.Context) (n int64, last []string
 			q.Add(expression)
 		}
 	}
-	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
+	s.rest(q, c.src, c.after, strconv.Itoa(c.ws.chunkRows))
 	if n, err = c.ws.target.Run(ctx, q); err == nil {
 		last, err = c.position(ctx, c.after, n)
 	}
@@ -539,7 +498,7 @@ func (c *directCopier) pipe(ctx context.Context) (n int64, last []string, err er
 		empty = append(empty, c.src.pairs[index].target.Name)
 	}
 	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "))
-	c.rest(q, s, c.after, strconv.Itoa(c.ws.chunkRows))
+	s.rest(q, c.src, c.after, strconv.Itoa(c.ws.chunkRows))
 	format := c.format()
 	q.Add(") TO STDOUT", format)
 

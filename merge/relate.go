@@ -306,9 +306,46 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 				Remedy:  "correct it under references: of the table"})
 			continue
 		}
+		if faults := ws.unlike(j, ref); len(faults) > 0 {
+			ws.problems = append(ws.problems, faults...)
+			continue
+		}
 		refs = append(refs, ref)
 	}
 	return refs
+}
+
+// unlike refuses a reference of the plan to keys with which a database does not compare the column. What is
+// so in the target is most likely so on the servers, and told once.
+func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) []Problem {
+	if faults := ws.unlikeOn(ws.target, "in the target", j, ref); len(faults) > 0 {
+		return faults
+	}
+	var faults []Problem
+	for _, s := range ws.servers {
+		faults = append(faults, ws.unlikeOn(s.db, "there", j, ref)...)
+	}
+	return faults
+}
+
+func (ws *workspace) unlikeOn(d *sqldb.DB, where string, j *tableJob,
+	ref sqldb.Reference) (faults []Problem) {
+	t, parent := d.Tables[j.name], d.Tables[ref.Parent]
+	if t == nil || parent == nil || ref.Inside() {
+		return nil
+	}
+	for i, name := range ref.Columns {
+		c, key := t.Column(name), parent.Column(ref.Target[i])
+		if c == nil || key == nil || c.Refers(d.Kind, key) || d != ws.target && j.plan.Set[name] != "" {
+			continue
+		}
+		faults = append(faults, Problem{Code: CodePlan, Server: d.Name, Table: j.name, Column: name,
+			Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such "+
+				"as %s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
+			Remedy: "correct or remove it under identities: or references:, where keys that are a part of what a " +
+				"column holds need bits, path or list"})
+	}
+	return faults
 }
 
 // resolved returns the plan with each column of its identities as a reference of its table, which is the one

@@ -508,8 +508,8 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 		for _, t := range tables {
 			widest := slices.MaxFunc(t.own, func(a, b keySpan) int { return cmp.Compare(a.width(), b.width()) })
 			t.why = fmt.Sprintf("%d numbers are needed, and up to %d there are not as many side by side that no "+
-				"column which may hold the keys has a value among; the end is that of %s, and the keys of %s go from "+
-				"%d to %d on one server", need, narrowest.bound, narrowest.narrowest, t.name, widest.least,
+				"column which may hold the keys has a value among; the end is that of %s, and the keys of %s go "+
+				"from %d to %d on one server", need, narrowest.bound, narrowest.narrowest, t.name, widest.least,
 				widest.greatest)
 		}
 		return nil, nil

@@ -491,8 +491,7 @@ func (l *Lock) add(found []census.Finding) {
 	for _, f := range found {
 		c := l.Tables[f.Table].Columns[f.Name]
 		if !seen[f.Column] && f.As == "" {
-			c = LockedColumn{Type: c.Type, Verdict: f.Verdict.String(), Hits: map[string]string{}}
-			seen[f.Column] = true
+			c.Verdict, seen[f.Column] = f.Verdict.String(), true
 		}
 		if f.Verdict >= census.Possible {
 			key := LockedKey{Table: f.Parent.Table, Column: f.Parent.Name, When: f.When, As: f.As, With: f.With}

@@ -239,6 +239,50 @@ func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 	q.Add(" ORDER BY ", strings.Join(names, ", "))
 }
 
+// rest appends the rest of a statement that selects rows behind a position.
+func (s selection) rest(q *sqldb.Statement, src *sourceTable, after []string, limit string) {
+	s.rows(q, src, s.behind(src, after))
+	s.order(q, src)
+	q.Add(" LIMIT ", limit)
+}
+
+// behind returns the condition that a row follows a position. The first term alone bounds the range, so that
+// every database can use the index.
+func (s selection) behind(src *sourceTable, after []string) string {
+	if after == nil {
+		return ""
+	}
+	var either, same []string
+	for i, term := range src.order {
+		either = append(either, strings.Join(append(slices.Clone(same), term.By()+" > "+after[i]), " AND "))
+		same = append(same, term.By()+" = "+after[i])
+	}
+	return src.order[0].By() + " >= " + after[0] + " AND ((" + strings.Join(either, ") OR (") + "))"
+}
+
+// position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
+// they stand in statements.
+func (s selection) position(ctx context.Context, src *sourceTable, after []string,
+	rows int64) ([]string, error) {
+	if rows == 0 {
+		return after, nil
+	}
+	list := make([]string, len(src.order))
+	for i, term := range src.order {
+		list[i] = term.Read(s.kind)
+	}
+	q := sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "))
+	s.rest(q, src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))
+	found, err := src.owner().db.Strings(ctx, q)
+	if err == nil && len(found) == 0 {
+		err = ErrSourceChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
 // count counts the rows that are copied.
 func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
 	q := sqldb.NewStatement(s.kind, "SELECT COUNT(*)")
@@ -334,6 +378,8 @@ type reader struct {
 	size  int
 	where string // one more condition
 	skip  int64  // how many rows were read before
+	// after is the position of the last of the rows that were read before, if the key is whole numbers.
+	after []string
 	// refused is told of values that cannot be converted, and their rows are left out; without it they are
 	// errors.
 	refused func(key string, p pair, err error)
@@ -346,21 +392,6 @@ var errEnough = errors.New("enough")
 // hold copies of parts of them, so the memory that they take is several times as large.
 const maxChunkBytes = 8 << 20
 
-// sizeOf returns how many bytes a row takes, about.
-func sizeOf(values []any) int {
-	const cell = 16
-	n := cell * len(values)
-	for _, v := range values {
-		switch v := v.(type) {
-		case string:
-			n += len(v)
-		case []byte:
-			n += len(v)
-		}
-	}
-	return n
-}
-
 // chunk is what was read of a table at a time. The last one of a table may have no rows.
 type chunk struct {
 	rows  []row
@@ -368,8 +399,8 @@ type chunk struct {
 	ended bool
 }
 
-// page reads one chunk. It is for those who need the connection of the source in between: whoever reads the
-// next one waits until the database has passed over the rows of all pages before.
+// page reads one chunk. It is for those who need the connection of the source in between. If the key is no
+// whole numbers, whoever reads the next one waits until the database has passed over all rows before.
 func (r *reader) page(ctx context.Context) (page chunk, err error) {
 	err = r.read(ctx, r.size, func(next chunk) error {
 		page = next
@@ -379,6 +410,9 @@ func (r *reader) page(ctx context.Context) (page chunk, err error) {
 		err = nil
 	}
 	r.skip += page.read
+	if err == nil && r.src.numbered() && !page.ended {
+		r.after, err = newSelection(r.ws, r.src.server).position(ctx, r.src, r.after, page.read)
+	}
 	return page, err
 }
 
@@ -393,13 +427,16 @@ func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error)
 	extras := len(list)
 	list = append(list, r.src.extras...)
 	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
-	s.rows(q, r.src, r.where)
+	s.rows(q, r.src, r.where, s.behind(r.src, r.after))
 	s.order(q, r.src)
 	if limit > 0 || r.skip > 0 {
 		if limit == 0 {
 			limit = math.MaxInt
 		}
-		q.Add(" LIMIT ", strconv.Itoa(limit), " OFFSET ", strconv.FormatInt(r.skip, 10))
+		q.Add(" LIMIT ", strconv.Itoa(limit))
+		if r.after == nil {
+			q.Add(" OFFSET ", strconv.FormatInt(r.skip, 10))
+		}
 	}
 	// The key is stored behind the values.
 	room := max(1, len(r.src.key))
@@ -410,7 +447,7 @@ func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error)
 			next.rows = make([]row, 0, before)
 		}
 		next.read++
-		bytes += sizeOf(values)
+		bytes += sqldb.SizeOf(values)
 		row, err := r.row(values, extras, room, r.skip+next.read)
 		if err != nil {
 			return err

@@ -362,7 +362,7 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 			}
 			page = append(page, g)
 			last = numbers[0]
-			if bytes += sizeOf(values); bytes > maxChunkBytes {
+			if bytes += sqldb.SizeOf(values); bytes > maxChunkBytes {
 				return errEnough
 			}
 			return nil

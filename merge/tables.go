@@ -226,6 +226,13 @@ func (src *sourceTable) value(v any, p pair) (any, error) {
 	return sqldb.Adapt(sqldb.SQLite, v, p.target, false), err
 }
 
+// numbered reports whether whole numbers say where a chunk ends.
+func (src *sourceTable) numbered() bool {
+	return len(src.order) > 0 && !slices.ContainsFunc(src.order, func(o sqldb.OrderTerm) bool {
+		return !o.Whole(src.owner().db.Kind)
+	})
+}
+
 // renamed returns the position of the column that the policy rename changes, or -1.
 func (src *sourceTable) renamed() int {
 	if src.job.plan.Rename == nil {

@@ -17,16 +17,16 @@ import (
 // names, and no line of the old table may be missing.
 
 // refuseLosses returns an error if the new table of a move lacks what the old one has.
-func (mv *move) refuseLosses(ctx context.Context) error {
-	old, err := mv.old.facts(ctx)
+func refuseLosses(ctx context.Context, mv *move) error {
+	old, err := factsOf(ctx, mv.old)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", mv.old.now, err)
 	}
-	fresh, err := mv.fresh.facts(ctx)
+	fresh, err := factsOf(ctx, mv.fresh)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", mv.fresh.Name, err)
 	}
-	alike, err := mv.alike(ctx)
+	alike, err := alike(ctx, mv)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (mv *move) refuseLosses(ctx context.Context) error {
 
 // alike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys
 // only.
-func (mv *move) alike(ctx context.Context) (bool, error) {
+func alike(ctx context.Context, mv *move) (bool, error) {
 	if mv.inOne() || mv.old.side.d.Kind != dialect.MySQL {
 		return true, nil
 	}
@@ -59,9 +59,9 @@ func (mv *move) alike(ctx context.Context) (bool, error) {
 // maxLost is how many facts an error names.
 const maxLost = 10
 
-// facts describes the columns, the indexes and the constraints of a table, without the rule of its shard and
-// without foreign keys, which the new tables get later.
-func (t *table) facts(ctx context.Context) (facts []string, err error) {
+// factsOf describes the columns, the indexes and the constraints of a table, without the rule of its shard
+// and without foreign keys, which the new tables get later.
+func factsOf(ctx context.Context, t *table) (facts []string, err error) {
 	d := t.side.d
 	if d.Kind == dialect.MySQL {
 		rows, err := texts(ctx, d.pool, "SHOW CREATE TABLE "+t.quoted())
@@ -135,7 +135,9 @@ func factQueries(kind dialect.Kind) []string {
 }
 
 var (
-	keyName       = regexp.MustCompile("^((?:UNIQUE |FULLTEXT |SPATIAL )?KEY) `(?:[^`]|``)*`")
+	// A session with ANSI_QUOTES shows names in double quotes.
+	keyName = regexp.MustCompile("^((?:UNIQUE |FULLTEXT |SPATIAL )?KEY) " +
+		"(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")")
 	anyKey        = regexp.MustCompile(`^(PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY `)
 	autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 	// namedCheck is a CHECK with its name, if it has one, up to its parenthesis.

@@ -116,7 +116,7 @@ func (m *machine) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, mv := range m.moves {
-		if err := mv.refuseLosses(ctx); err != nil {
+		if err := refuseLosses(ctx, mv); err != nil {
 			return err
 		}
 	}

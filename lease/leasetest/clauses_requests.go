@@ -87,15 +87,31 @@ func interrupted() clause {
 				}
 				return nil
 			})
-			if err := h.end(p.find(stores[0], r.Node)); err != nil {
+			last, err := patiently(func() (lease.Record, error) { return find(p.ctx, stores[0], r.Node) })
+			if err == nil {
+				err = h.end(last)
+			}
+			if err != nil {
 				p.failf("%v", err)
 			}
 			// The node can then be used as if nothing had happened.
-			if _, err := p.increment(stores[0], r.Node, "last"); err != nil {
+			_, err = patiently(func() (lease.Record, error) { return p.increment(stores[0], r.Node, "last") })
+			if err != nil {
 				p.failf("%v", err)
 			}
 		},
 	}
+}
+
+// patiently repeats a request a few times. Drivers may find out only by a later request that a context which
+// has ended has left its connection broken.
+func patiently[T any](request func() (T, error)) (answer T, err error) {
+	for range 4 {
+		if answer, err = request(); err == nil {
+			break
+		}
+	}
+	return answer, err
 }
 
 // A history is what a store has reported about one node. Each swap has its own owner.
@@ -109,7 +125,7 @@ type history struct {
 func (h *history) swap(
 	ctx context.Context, s lease.Store, node int64, owner string, timeout time.Duration,
 ) error {
-	prev, err := find(ctx, s, node)
+	prev, err := patiently(func() (lease.Record, error) { return find(ctx, s, node) })
 	if err != nil {
 		return err
 	}

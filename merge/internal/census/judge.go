@@ -12,14 +12,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-const (
-	// minValues is how many different values a condition needs, and minChance how unlikely it has to be that
-	// all of them are keys by chance, as a negative decimal logarithm.
-	minValues, minChance = 20, 8
-	// margin is how much more likely than the next table the best one has to be.
-	margin = 2
-)
-
 // judge makes the findings about a column.
 func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Finding, error) {
 	slices.SortStableFunc(matches, func(a, b match) int {
@@ -202,26 +194,11 @@ func (c *conditional) add(part match) {
 // a like name, the class that it belongs to, which has the name of its table. That says more than the keys,
 // of which a young server has few and dense ones.
 func (c *Census) byKind(ctx context.Context, col Column) ([]conditional, error) {
-	kinds := map[Column]map[string]bool{}
-	var selectors []Column
-	for _, d := range c.servers {
-		if d.Tables[col.Table] == nil {
-			continue
-		}
-		for _, other := range d.Tables[col.Table].Columns {
-			if other.Family != sqldb.FamilyText || stem(other.Name) != stem(col.Name) {
-				continue
-			}
-			by := Column{col.Table, other.Name}
-			found, err := kindsOf(ctx, d, by, maxClasses)
-			if err != nil {
-				return nil, err
-			}
-			if kinds[by] == nil {
-				kinds[by], selectors = map[string]bool{}, append(selectors, by)
-			}
-			maps.Copy(kinds[by], found)
-		}
+	selectors, kinds, err := c.kinds(ctx, col.Table, maxClasses, func(_ int, other *sqldb.Column) bool {
+		return other.Family == sqldb.FamilyText && stem(other.Name) == stem(col.Name)
+	})
+	if err != nil {
+		return nil, err
 	}
 	var all []conditional
 	for _, by := range selectors {
@@ -246,12 +223,13 @@ func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (al
 			names, tables = append(names, kind), append(tables, match{key: key, named: 3})
 		}
 	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	found, err := c.selections(ctx, col, by, tables, false)
-	if err != nil {
-		return nil, err
+	var found []map[string]match
+	for some := range slices.Chunk(tables, maxJoined) {
+		part, err := c.selections(ctx, col, by, some, false)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, part...)
 	}
 	for n, kind := range names {
 		part := found[n][kind]
@@ -373,38 +351,48 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 	if known, ok := c.selectors[table]; ok {
 		return known, nil
 	}
-	var all []Column
-	kinds := map[Column]map[string]bool{}
-	for i, d := range c.servers {
-		t := d.Tables[table]
-		if t == nil {
-			continue
-		}
-		for _, other := range t.Columns {
-			at := Column{table, other.Name}
-			// Frameworks give names of types 255 characters, and PostgreSQL any number.
-			text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind &&
-				(other.MaxChars > 0 || d.Kind != sqldb.MySQL)
-			many := i < len(c.spans[at]) && !c.spans[at][i].atMost && c.spans[at][i].distinct > maxKinds
-			if !text && other.Family != sqldb.FamilyInt || many {
-				continue
-			}
-			found, err := kindsOf(ctx, d, at, maxKinds)
-			if err != nil {
-				return nil, err
-			}
-			for kind := range found {
-				if kinds[at] == nil {
-					kinds[at] = map[string]bool{}
-					all = append(all, at)
-				}
-				kinds[at][kind] = true
-			}
-		}
+	all, kinds, err := c.kinds(ctx, table, maxKinds, func(server int, other *sqldb.Column) bool {
+		// Frameworks give names of types 255 characters, and PostgreSQL any number.
+		text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind &&
+			(other.MaxChars > 0 || c.servers[server].Kind != sqldb.MySQL)
+		spans := c.spans[Column{table, other.Name}]
+		many := server < len(spans) && !spans[server].atMost && spans[server].distinct > maxKinds
+		return (text || other.Family == sqldb.FamilyInt) && !many
+	})
+	if err != nil {
+		return nil, err
 	}
 	c.selectors[table] = slices.DeleteFunc(all,
 		func(by Column) bool { return len(kinds[by]) < 2 || len(kinds[by]) > maxKinds })
 	return c.selectors[table], nil
+}
+
+// kinds returns the different values of some columns of a table on all servers, of those columns that have no
+// more than so many on each.
+func (c *Census) kinds(ctx context.Context, table string, most int,
+	some func(server int, col *sqldb.Column) bool,
+) (all []Column, kinds map[Column]map[string]bool, err error) {
+	kinds = map[Column]map[string]bool{}
+	for i, d := range c.servers {
+		if d.Tables[table] == nil {
+			continue
+		}
+		for _, col := range d.Tables[table].Columns {
+			at := Column{table, col.Name}
+			if !some(i, col) {
+				continue
+			}
+			found, err := kindsOf(ctx, d, at, most)
+			if err != nil {
+				return nil, nil, err
+			}
+			if kinds[at] == nil {
+				kinds[at], all = map[string]bool{}, append(all, at)
+			}
+			maps.Copy(kinds[at], found)
+		}
+	}
+	return all, kinds, nil
 }
 
 // kindsOf returns the different values of a column on a server, or none if there are more than so many. NULL
@@ -563,60 +551,4 @@ func (c *Census) equals(ctx context.Context, by Column, of []string, text bool) 
 		return c.bare(ctx, by) + " = " + quoted[0]
 	}
 	return fmt.Sprintf("%s IN (%s)", c.bare(ctx, by), strings.Join(quoted, ", "))
-}
-
-// Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside,
-// and how many of these are keys of a table. Proof is the evidence that it is no chance, or "" if it may be
-// one.
-type Beside struct {
-	Key          Column
-	Values, Hits int64
-	Proof        string
-}
-
-// Outside compares a column with keys in the rows of a server that do not meet a condition. It returns one
-// answer for each key that some of the values are, and none if there are no such rows.
-func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when string) ([]Beside, error) {
-	if t := d.Tables[col.Table].Column(col.Name); t == nil || t.Family != sqldb.FamilyInt {
-		return nil, nil
-	}
-	outside := values(d, col, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
-	all, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", outside))
-	if err != nil || all == 0 {
-		return nil, err
-	}
-	var found []Beside
-	for _, key := range keys {
-		t := d.Tables[key.Table]
-		if t == nil || t.Column(key.Name) == nil || t.Column(key.Name).Family != sqldb.FamilyInt {
-			continue
-		}
-		name := d.Kind.Quote(key.Name)
-		value := "NULLIF(" + name + ", 0)"
-		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(", value,
-			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
-		if err != nil {
-			return nil, err
-		}
-		known := spanOf(rows[0][0], rows[0][1:])
-		if known.distinct == 0 {
-			continue
-		}
-		counts, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
-			holds(d, key), " THEN 1 END) FROM ", outside, " WHERE ", known.covers("v.x")))
-		if err != nil {
-			return nil, err
-		}
-		if counts[1] == 0 {
-			continue
-		}
-		beside := Beside{Key: key, Values: all, Hits: counts[1]}
-		// Values beyond the range of the keys say nothing, for these rows may refer to something else.
-		chance := float64(counts[0]) * math.Log10(float64(known.distinct)/width(known.min, known.max))
-		if counts[0] == counts[1] && counts[0] >= minValues && -chance >= minChance {
-			beside.Proof = fmt.Sprintf("%d of %d values are keys; %s", counts[1], counts[0], odds(chance))
-		}
-		found = append(found, beside)
-	}
-	return found, nil
 }

@@ -1,11 +1,507 @@
 package census
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
+
+// Column is a column of a table.
+type Column struct{ Table, Name string }
+
+func (c Column) String() string { return c.Table + "." + c.Name }
+
+// Compare orders columns by their names.
+func (c Column) Compare(o Column) int { return strings.Compare(c.String(), o.String()) }
+
+// Verdict says what a census thinks of a column.
+type Verdict int
+
+// The verdicts.
+const (
+	None      Verdict = iota // there is no value to judge by, 0 and NULL aside
+	Plain                    // no table has these values as its keys, or no more of them than by chance
+	Possible                 // they may be keys, and somebody has to say so
+	Reference                // they are keys almost certainly
+)
+
+func (v Verdict) String() string {
+	return []string{"none", "plain", "possible", "reference"}[v]
+}
+
+// Finding is what a census thinks of a column. A column whose values are keys of different tables in
+// different rows has one finding for each of these tables.
+type Finding struct {
+	Column
+	Verdict  Verdict
+	Parent   Column // whose keys they are
+	When     string // the condition for the rows that refer, in SQL; "" for all rows
+	As       string // where in the column the keys are, such as bits 24-47 or path $.id; "" if it is the key
+	With     string // the column that has the higher half of the keys
+	Evidence string
+	Values   int64 // how many different values the servers have in the rows that refer
+	// Hits has, for each key that the values may be, how many different values of each server are such keys,
+	// and how many are not.
+	Hits map[Column]string
+	// partly means that only the rows of one kind refer.
+	partly bool
+}
+
+const (
+	// minValues is how many different values a condition needs, and minChance how unlikely it has to be that
+	// all of them are keys by chance, as a negative decimal logarithm.
+	minValues, minChance = 20, 8
+	// margin is how much more likely than the next table the best one has to be.
+	margin = 2
+)
+
+// Census is what is known of the integer columns of several servers.
+type Census struct {
+	servers      []*sqldb.DB
+	minGenerated int64 // a generator made this key and greater ones, which are never equal on two servers
+	tables       []string
+	columns      []Column            // in the order of tables and their columns
+	spans        map[Column][]span   // by server
+	keys         []Column            // the unique columns
+	above        map[Column][]Column // the keys that a key is taken from
+	selectors    map[string][]Column // of the tables that were asked for them
+	bares        map[Column]string   // names as conditions have them
+}
+
+// span is what one server has in a column. Zero is no value: it means none.
+type span struct {
+	rows, distinct int64
+	atMost         bool // there may be fewer different values, which nobody has to know
+	zero           bool // some rows have 0
+	min, max       int64
+}
+
+// usable reports whether a column may hold keys: whole numbers, also as decimals. One byte is too small for
+// the keys of what players make.
+func usable(c *sqldb.Column) bool {
+	declared := strings.ToLower(c.Declared)
+	whole := c.Family == sqldb.FamilyInt ||
+		c.Family == sqldb.FamilyDecimal && strings.HasSuffix(declared, ",0)")
+	return whole && !strings.HasPrefix(declared, "tinyint") &&
+		!strings.HasPrefix(declared, "bit")
+}
+
+// maxMeasured is how many columns one statement measures.
+const maxMeasured = 40
+
+// list makes room for the spans of the columns of a table.
+func (c *Census) list(t *sqldb.Table) {
+	if t == nil {
+		return
+	}
+	for _, col := range t.Columns {
+		at := Column{t.Name, col.Name}
+		if usable(col) && c.spans[at] == nil {
+			c.spans[at] = make([]span, len(c.servers))
+			c.columns = append(c.columns, at)
+		}
+	}
+}
+
+// measure reads the spans of the unique columns of a table of a server, or of its other columns. Without any
+// key, it is enough to know whether these have a value.
+func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique bool) error {
+	if t == nil {
+		return nil
+	}
+	d := c.servers[server]
+	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
+		return !usable(col) || unique != slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+			return d.Tables[t.Name] != nil && identifies(d.Tables[t.Name], col.Name)
+		})
+	})
+	if !unique && len(c.keys) == 0 {
+		for _, col := range columns {
+			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(t.Name),
+				" WHERE ", d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
+			if err != nil {
+				return err
+			}
+			c.spans[Column{t.Name, col.Name}][server] = span{distinct: int64(len(rows)), atMost: true}
+		}
+		return nil
+	}
+	for part := range slices.Chunk(columns, maxMeasured) {
+		q := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)")
+		for _, col := range part {
+			name := d.Kind.Quote(col.Name)
+			value := "NULLIF(" + name + ", 0)"
+			q.Add(", COUNT(", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
+				"), MAX(", value, ")")
+		}
+		rows, err := d.Strings(ctx, q.Add(" FROM ", d.Kind.Quote(t.Name)))
+		if err != nil {
+			return err
+		}
+		for i, col := range part {
+			at := Column{t.Name, col.Name}
+			c.spans[at][server] = spanOf(rows[0][0], rows[0][1+4*i:])
+			c.spans[at][server].atMost = !identifies(t, col.Name)
+		}
+	}
+	return nil
+}
+
+// tell counts the different values of the columns of a table that may hold keys, by their range.
+func (c *Census) tell(ctx context.Context, server int, table string) error {
+	var columns []Column
+	for _, col := range c.columns {
+		s := c.spans[col][server]
+		if col.Table == table && s.distinct > 0 && !identifies(c.servers[server].Tables[table], col.Name) &&
+			slices.ContainsFunc(c.keys, func(key Column) bool { return c.overlaps(key, server, s) }) {
+			columns = append(columns, col)
+		}
+	}
+	d := c.servers[server]
+	for part := range slices.Chunk(columns, maxMeasured) {
+		q := sqldb.NewStatement(d.Kind, "SELECT 1")
+		for _, col := range part {
+			q.Add(", COUNT(DISTINCT NULLIF(", d.Kind.Quote(col.Name), ", 0))")
+		}
+		found, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(table)))
+		if err != nil {
+			return err
+		}
+		for i, col := range part {
+			c.spans[col][server].distinct, c.spans[col][server].atMost = found[1+i], false
+		}
+	}
+	return nil
+}
+
+// covers returns the condition that a number lies in the span. A bound value would get the type of the
+// column, which may be too narrow for it.
+func (s span) covers(number string) string {
+	return fmt.Sprintf("%s BETWEEN %d AND %d", number, s.min, s.max)
+}
+
+// spanOf reads a span. A column of SQLite may hold texts, and such a one has no span.
+func spanOf(rows string, texts []string) (s span) {
+	s.rows, _ = strconv.ParseInt(rows, 10, 64)
+	s.zero = texts[1] != "0"
+	number := func(text string) (int64, error) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if _, large := strconv.ParseUint(text, 10, 64); large == nil {
+			err = nil // it is beyond any key, and ParseInt has returned the greatest number
+		}
+		return n, err
+	}
+	least, errMin := number(texts[2])
+	greatest, errMax := number(texts[3])
+	if errMin == nil && errMax == nil {
+		s.distinct, _ = strconv.ParseInt(texts[0], 10, 64)
+		s.min, s.max = least, greatest
+	}
+	return s
+}
+
+// findKeys finds the unique columns, also those beside a primary key of several columns.
+func (c *Census) findKeys() {
+	for _, col := range c.columns {
+		unique, counted := false, false
+		for i, d := range c.servers {
+			t := d.Tables[col.Table]
+			if t == nil {
+				continue
+			}
+			of := t.Column(col.Name)
+			unique = unique || identifies(t, col.Name) && of != nil && of.Family == sqldb.FamilyInt
+			s := c.spans[col][i]
+			counted = counted || s.distinct > 0 && s.min < c.minGenerated
+		}
+		if unique && counted {
+			c.keys = append(c.keys, col)
+		}
+	}
+}
+
+// counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1
+// are keys of the longer one, which says nothing.
+func (c *Census) counts(key Column) bool {
+	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+		t := d.Tables[key.Table]
+		return t != nil && t.Column(key.Name) != nil && t.Column(key.Name).Counts()
+	})
+}
+
+// identifies reports whether a column is a unique key of a table.
+func identifies(t *sqldb.Table, column string) bool {
+	return slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool {
+		return k.Simple() && len(k.Parts) == 1 && k.Parts[0].Column == column
+	})
+}
+
+// isAbove reports whether a key can be the one that another key is taken from: no server has fewer of
+// them, or else, of two equal sets, the one that the database counts, or the shorter name, is that of the
+// table that the others belong to.
+func (c *Census) isAbove(parent, child Column) bool {
+	equal := true
+	for i, s := range c.spans[parent] {
+		if n := c.spans[child][i].distinct; n > s.distinct {
+			return false
+		} else if n < s.distinct {
+			equal = false
+		}
+	}
+	if counts := c.counts(parent); counts != c.counts(child) {
+		return counts
+	}
+	if len(parent.Table) != len(child.Table) {
+		return !equal || len(parent.Table) < len(child.Table)
+	}
+	return !equal || parent.String() < child.String()
+}
+
+// roots leaves out the keys that are keys of another table themselves: whoever refers to them refers to that
+// table.
+func (c *Census) roots(col Column, matches []match) []match {
+	return slices.DeleteFunc(slices.Clone(matches), func(m match) bool {
+		if slices.Contains(c.keys, col) && !c.isAbove(m.key, col) {
+			return true
+		}
+		return slices.ContainsFunc(matches, func(other match) bool {
+			return slices.Contains(c.above[m.key], other.key)
+		})
+	})
+}
+
+// holds returns SQL that reports whether a value of values is a key, for a table of a server.
+func holds(d *sqldb.DB, key Column) string {
+	return "EXISTS (SELECT 1 FROM " + d.Kind.Quote(key.Table) + " AS p WHERE p." + d.Kind.Quote(key.Name) +
+		" = v.x)"
+}
+
+// values returns SQL for the different values of a column, as a table v with a column x.
+func values(d *sqldb.DB, col Column, condition string) string {
+	name := d.Kind.Quote(col.Name)
+	text := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(col.Table) + " WHERE " + name + " <> 0"
+	if condition != "" {
+		text += " AND " + condition
+	}
+	return text + ") AS v"
+}
+
+// numbers reads the whole numbers of the one row of a result.
+func numbers(ctx context.Context, d *sqldb.DB, q *sqldb.Statement) ([]int64, error) {
+	rows, err := d.Strings(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int64, len(rows[0]))
+	for i, text := range rows[0] {
+		if all[i], err = strconv.ParseInt(text, 10, 64); err != nil && text != "" {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// sampled is about how many different values of a column are compared with the keys of all tables. With most
+// tables that is enough to tell that the column does not hold their keys.
+const sampled = 500
+
+// sample returns the condition that a value is one of about so many of a column, or "" if it has few. Every
+// database computes it alike, and it does not depend on how the values are ordered or spaced.
+func (s span) sample(name string) string {
+	const prime, factor = 65521, 25717
+	if s.distinct <= 2*sampled {
+		return ""
+	}
+	return fmt.Sprintf("ABS(%s %% %d) * %d %% %d < %d", name, prime, factor, prime,
+		max(1, int64(prime*float64(sampled)/float64(s.distinct))))
+}
+
+// match compares a column with the keys of all tables, server after server: first a sample of its values, and
+// then all of them with the tables that are left. What no server could make a reference any more is dropped.
+func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
+	var all []match
+	for _, key := range c.keys {
+		if key != col {
+			named, ends := c.named(col, key)
+			all = append(all, match{key: key, named: named, ends: ends,
+				begins: c.begins(key) && !slices.Contains(c.keys, col)})
+		}
+	}
+	all, err := c.compare(ctx, col, all, true)
+	if err != nil {
+		return nil, err
+	}
+	// A table that fewer of the sample are keys of may still be the one that some kind of rows refer to.
+	var near []match
+	all = slices.DeleteFunc(all, func(m match) bool {
+		if !m.sampled || !m.near() {
+			return false
+		}
+		m.sampled, m.servers = false, nil
+		near = append(near, m)
+		return true
+	})
+	near, err = c.compare(ctx, col, near, false)
+	all = append(all, near...)
+	slices.SortFunc(all, func(a, b match) int {
+		return slices.Index(c.keys, a.key) - slices.Index(c.keys, b.key)
+	})
+	return all, err
+}
+
+// compare counts how many values of a column, or of a sample of it, are keys of tables.
+func (c *Census) compare(ctx context.Context, col Column, all []match, sample bool) ([]match, error) {
+	for i, d := range c.servers {
+		s := c.spans[col][i]
+		if s.distinct == 0 || len(all) == 0 {
+			continue
+		}
+		condition := ""
+		if sample {
+			condition = s.sample(d.Kind.Quote(col.Name))
+		}
+		for part := range slices.Chunk(all, maxJoined) {
+			if err := c.count(ctx, col, i, part, condition); err != nil {
+				return nil, err
+			}
+		}
+		all = slices.DeleteFunc(all, func(m match) bool {
+			_, hits := m.counts()
+			if m.sampled { // it is a few values of many, and says less
+				return !m.full() && (hits == 0 || m.excess() < -2)
+			}
+			return !m.holds()
+		})
+	}
+	if len(all) > 0 && len(all[0].servers) == 0 {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// count asks one server how many values of a column, or of those that meet a condition, are keys.
+func (c *Census) count(ctx context.Context, col Column, server int, all []match, condition string) error {
+	d, s := c.servers[server], c.spans[col][server]
+	q, joins := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)"), joined{d: d}
+	for _, m := range all {
+		k := c.spans[m.key][server]
+		if !c.overlaps(m.key, server, s) {
+			q.Add(", 0, 0, 0")
+			continue
+		}
+		near := "0"
+		if condition == "" && !k.inside(s) {
+			near = "(SELECT COUNT(*) FROM " + d.Kind.Quote(m.key.Table) + " WHERE " +
+				s.covers(d.Kind.Quote(m.key.Name)) + ")"
+		}
+		q.Add(", COUNT(CASE WHEN ", k.covers("v.x"), " THEN 1 END), COUNT(", joins.hit(m.key), "), ", near)
+	}
+	found := make([]int64, 1+3*len(all))
+	found[0] = s.distinct
+	if joins.asked {
+		var err error
+		if found, err = numbers(ctx, d, q.Add(" FROM ", values(d, col, condition), joins.text)); err != nil {
+			return err
+		}
+	}
+	for n := range all {
+		m, near := &all[n], found[3+3*n]
+		if c.spans[m.key][server].inside(s) {
+			near = c.spans[m.key][server].distinct
+		}
+		a := c.against(m.key, server, s, found[0], found[2+3*n], near)
+		a.within = found[1+3*n]
+		m.servers, m.sampled = append(m.servers, a), m.sampled || condition != ""
+	}
+	return nil
+}
+
+// maxJoined is how many tables one statement joins. MariaDB allows 61.
+const maxJoined = 40
+
+// joined collects the tables of keys that a statement joins to the values v.x. That takes MariaDB a thirtieth
+// of the time of as many subqueries.
+type joined struct {
+	d     *sqldb.DB
+	text  string
+	n     int
+	asked bool // it needs the values
+}
+
+// hit returns SQL that is NULL unless v.x is a key.
+func (j *joined) hit(key Column) string {
+	j.asked = true
+	if !identifies(j.d.Tables[key.Table], key.Name) { // on this server; a join would count values twice
+		return "CASE WHEN " + holds(j.d, key) + " THEN 1 END"
+	}
+	j.n++
+	alias := "k" + strconv.Itoa(j.n)
+	column := alias + "." + j.d.Kind.Quote(key.Name)
+	j.text += " LEFT JOIN " + j.d.Kind.Quote(key.Table) + " AS " + alias + " ON " + column + " = v.x"
+	return column
+}
+
+// inside reports whether all values of the span lie in the range of other ones.
+func (s span) inside(other span) bool { return other.min <= s.min && s.max <= other.max }
+
+// overlaps reports whether a server has keys in the range of some values.
+func (c *Census) overlaps(key Column, server int, s span) bool {
+	k := c.spans[key][server]
+	return k.distinct > 0 && k.min <= s.max && s.min <= k.max
+}
+
+// against judges what a server has answered. The keys may lie in heaps, so the density near the values counts
+// where it is greater.
+func (c *Census) against(key Column, server int, s span, values, hits, near int64) against {
+	k := c.spans[key][server]
+	a := against{server: c.servers[server].Name, values: values, hits: hits}
+	if k.distinct == 0 {
+		return a
+	}
+	a.density = float64(k.distinct) / width(k.min, k.max)
+	density := math.Max(a.density, float64(near)/width(s.min, s.max))
+	a.chance = float64(values) * math.Log10(math.Min(density, 1))
+	if hits == 0 {
+		a.chance = 0
+	}
+	a.wide, a.greatest = float64(near)/width(s.min, s.max), float64(k.max)
+	a.reach = float64(s.max) / a.greatest
+	return a
+}
+
+// begins reports whether the keys of all servers begin above a thousand.
+func (c *Census) begins(key Column) bool {
+	return !slices.ContainsFunc(c.spans[key], func(s span) bool { return s.distinct > 0 && s.min <= 1000 })
+}
+
+// named says how much the name of a column speaks for a key: 3 if it names this key only, 2 if it names the
+// table, 1 if it ends like the key or its table has a word of the name of the other one.
+func (c *Census) named(col, key Column) (says int, ends bool) {
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
+	column, name, words := plain(col.Name), plain(key.Name), wordsOf(key.Table)
+	only := !slices.ContainsFunc(c.keys, func(k Column) bool {
+		return k != key && k != col && plain(k.Name) == name && !slices.Contains(c.above[k], key)
+	})
+	same := column == name
+	joined := strings.Join(words, "")
+	ends = len(name) > 2 && strings.HasSuffix(column, name)
+	switch {
+	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
+		column == words[len(words)-1]+name:
+		return 3, true
+	case len(words[0]) > 2 && strings.Contains(column, words[0]), same && wordsOf(col.Table)[0] == words[0]:
+		return 2, ends
+	case ends,
+		same && slices.ContainsFunc(wordsOf(col.Table), func(w string) bool { return slices.Contains(words, w) }):
+		return 1, ends
+	}
+	return 0, false
+}
 
 // match compares the values of a column with the keys of a table.
 type match struct {
@@ -122,20 +618,20 @@ func (m match) near() bool {
 // excess says how many standard deviations more values are keys than by chance, of those in the range of
 // keys.
 func (m match) excess() float64 {
-	more, variance := 0.0, 0.25 // so that a few values say little
-	for _, a := range m.servers {
-		n := float64(a.within)
-		more += float64(a.hits) - n*a.density
-		variance += n * a.density * (1 - a.density)
-	}
-	return more / math.Sqrt(variance)
+	return m.deviations(func(a against) (values, density float64) { return float64(a.within), a.density })
 }
 
 // beyond is excess for values that go beyond the keys: of all values, those that are keys.
 func (m match) beyond() float64 {
-	more, variance := 0.0, 0.25
+	return m.deviations(func(a against) (values, density float64) {
+		return float64(a.values), math.Min(a.wide, 1)
+	})
+}
+
+func (m match) deviations(of func(a against) (values, density float64)) float64 {
+	more, variance := 0.0, 0.25 // so that a few values say little
 	for _, a := range m.servers {
-		n, density := float64(a.values), math.Min(a.wide, 1)
+		n, density := of(a)
 		more += float64(a.hits) - n*density
 		variance += n * density * (1 - density)
 	}

@@ -1,6 +1,7 @@
 package census
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -207,8 +208,8 @@ var (
 	letters = regexp.MustCompile(`\pL[\pL\pN_]*`)
 )
 
-// wholeText is how a text is called that is one number: a list of one.
-const wholeText = "list"
+// wholeText is how a text is called that is one number, and so the key itself.
+const wholeText = ""
 
 // texts looks at the digits of documents, of lists, and of texts that are the same but for the digits.
 func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sqldb.Column) error {
@@ -249,12 +250,15 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			if err != nil {
 				continue
 			}
-			at := part{column: col.Name, as: strings.TrimSpace(wholeText + " " + kind), member: col.Name}
-			if words := letters.FindAllString(row[0][:run[0]], -1); len(words) > 0 || len(kind) > 1 {
+			at := part{column: col.Name, as: wholeText, member: col.Name}
+			switch words := letters.FindAllString(row[0][:run[0]], -1); {
+			case len(words) > 0 || len(kind) > 1 || col.Family == sqldb.FamilyJSON:
 				at.as = fmt.Sprintf("number %d of %s", i+1, kind)
 				if len(words) > 0 {
 					at.member = words[len(words)-1]
 				}
+			case kind != "":
+				at.as = "list " + kind
 			}
 			p.add(at, server, n, 0)
 		}
@@ -320,7 +324,7 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 		}) {
 			continue
 		}
-		how := at.as
+		how := cmp.Or(at.as, "whole texts")
 		if at.when != "" {
 			how += " in rows with " + at.when
 		}

@@ -29,7 +29,7 @@ func (c *Column) rule(k Kind) string {
 	switch {
 	case c.Family == FamilyUUID && k != SQLite:
 		return ruleUUID
-	case c.Family != FamilyText && c.Family != FamilyUUID || c.folds == "":
+	case !c.written() || c.folds == "":
 		return ruleBytes
 	}
 	return c.folds
@@ -49,18 +49,45 @@ func (c *Column) Measure(k Kind, standard *Column, standardKind Kind) Yardstick 
 	return Unknown
 }
 
+// written reports whether the values of a column are texts, or UUIDs, which are written as texts.
+func (c *Column) written() bool { return c.Family == FamilyText || c.Family == FamilyUUID }
+
 // Comparable reports whether a column holds keys that mean the same in another column.
 func (c *Column) Comparable(to *Column) bool {
-	text := func(c *Column) bool { return c.Family == FamilyText || c.Family == FamilyUUID }
-	return c.Family == to.Family && (c.Family == FamilyInt || c.Family == FamilyBytes) || text(c) && text(to)
+	return c.Family == to.Family && (c.Family == FamilyInt || c.Family == FamilyBytes) ||
+		c.written() && to.written()
+}
+
+// Refers reports whether values of a column can be keys of another one of the same database. Texts may hold
+// keys that are numbers, and a column of SQLite without a type that is known any key.
+func (c *Column) Refers(k Kind, key *Column) bool {
+	with := func(one, two Family) bool {
+		return c.Family == one && key.Family == two || c.Family == two && key.Family == one
+	}
+	// A database compares these with others by a number that is not what they show, or not at all.
+	apart := func(c *Column) bool {
+		is := func(word string) bool { return strings.HasPrefix(c.Declared, word) }
+		return c.labels || c.Family == FamilyOther || is("bit") || is("year") || is("enum(") || is("set(")
+	}
+	number := func(c *Column) bool { return c.Family == FamilyInt || c.Family == FamilyDecimal }
+	switch {
+	case k == SQLite && (c.Family == FamilyOther || key.Family == FamilyOther):
+		return true
+	case k == MySQL && c.Family == FamilyText && key.Family == FamilyText:
+		return true
+	case apart(c) || apart(key):
+		return c.Declared == key.Declared
+	}
+	return c.Family == key.Family && c.Family != FamilyJSON || with(FamilyText, FamilyUUID) ||
+		(number(c) || c.Family == FamilyText) && (number(key) || key.Family == FamilyText) ||
+		with(FamilyText, FamilyBytes) && k != PostgreSQL
 }
 
 // Exactly returns an expression of a column that is equal to the [Constant] of one value only. The name of
 // the column has its alias.
 func (c *Column) Exactly(k Kind, name string) string {
-	text := c.Family == FamilyText || c.Family == FamilyUUID
 	switch {
-	case !text:
+	case !c.written():
 		return name
 	case k == SQLite:
 		return name + " COLLATE BINARY"
@@ -195,8 +222,7 @@ func Digits(name string) string {
 
 // Equals returns the condition that a column has a value that [Column.Ask] has appended.
 func (c *Column) Equals(k Kind, name, value string, yardstick Yardstick) string {
-	text := c.Family == FamilyText || c.Family == FamilyUUID
-	if !text {
+	if !c.written() {
 		return name + " = " + value
 	}
 	given := value

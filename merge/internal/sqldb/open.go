@@ -2,9 +2,12 @@ package sqldb
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
@@ -34,25 +37,30 @@ func Open(ctx context.Context, open func(ctx context.Context, dsn string) (*sql.
 	return d, nil
 }
 
-// readCatalog reads the catalog.
-func readCatalog(ctx context.Context, d *DB) error {
-	var tables map[string]*Table
-	var err error
-	switch d.Kind {
-	case SQLite:
-		tables, err = sqliteTables(ctx, d)
-	case MySQL:
-		tables, err = mysqlTables(ctx, d)
-	case PostgreSQL:
-		tables, err = postgresTables(ctx, d)
+// readCatalog reads the tables of a database, and what it holds besides the tables of its catalog. That is
+// all that has a name without what the catalog has, so a kind that nobody has thought of is listed too.
+func readCatalog(ctx context.Context, d *DB) (err error) {
+	read := map[Kind]struct {
+		tables  func(ctx context.Context, d *DB) (map[string]*Table, error)
+		objects func(ctx context.Context, d *DB) error
+	}{
+		SQLite: {sqliteTables, sqliteObjects}, MySQL: {mysqlTables, mysqlObjects},
+		PostgreSQL: {postgresTables, postgresObjects},
+	}[d.Kind]
+	if d.Tables, err = read.tables(ctx, d); err == nil {
+		err = read.objects(ctx, d)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: reading the catalog failed: %w", d.Name, err)
 	}
-	d.Tables = tables
-	if err := readObjects(ctx, d); err != nil {
-		return fmt.Errorf("%s: reading the catalog failed: %w", d.Name, err)
+	for _, t := range d.Tables {
+		for _, name := range t.Triggers {
+			d.Objects = append(d.Objects, Object{Kind: "trigger", Name: name, What: "of the table " + t.Name})
+		}
 	}
+	slices.SortFunc(d.Objects, func(a, b Object) int {
+		return strings.Compare(a.Kind+"\x00"+a.Name, b.Kind+"\x00"+b.Name)
+	})
 	return nil
 }
 
@@ -69,16 +77,9 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 		return fmt.Errorf("%w: %s: it is TiDB, which has no sessions that only read, so a merge cannot promise "+
 			"to leave it as it is; TiDB can be the target only", ErrOpen, d.Name)
 	}
-	var settings []string
-	switch kind {
-	case SQLite:
-		settings = []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 1"}
-		if target {
-			settings = []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 0",
-				"PRAGMA foreign_keys = OFF"}
-		}
-	case MySQL:
-		settings = []string{
+	settings := map[Kind][]string{
+		SQLite: {"PRAGMA busy_timeout = 10000"},
+		MySQL: {
 			"SET SESSION time_zone = '+00:00'",
 			"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION," +
 				// A game may have dates such as 2024-02-31, and they are to arrive.
@@ -86,26 +87,25 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 				"ALLOW_INVALID_DATES' /*M! , optimizer_switch = 'subquery_cache=off' */",
 			// INSERT SELECT would lock the rows of the source under REPEATABLE READ.
 			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-			"SET SESSION TRANSACTION READ ONLY",
 			// Whole tables are read by one statement, and the target may need a while for some of the rows.
 			"SET SESSION net_write_timeout = 3600",
-		}
-		if target {
-			settings[3] = "SET SESSION foreign_key_checks = 0"
-		}
-	case PostgreSQL:
-		settings = []string{
+		},
+		PostgreSQL: {
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
 			"SET bytea_output = 'hex'", "SET extra_float_digits = 1", "SET standard_conforming_strings = on",
 			"SET statement_timeout = 0",
 			// Policies that hide rows become an error: half of the rows would be merged otherwise.
-			"SET row_security = off", "SET default_transaction_read_only = on",
-		}
-		if target {
-			settings[len(settings)-1] = "SET default_transaction_read_only = off"
-		}
+			"SET row_security = off",
+		},
+	}[kind]
+	role := map[Kind][]string{SQLite: {"PRAGMA query_only = 1"}, MySQL: {"SET SESSION TRANSACTION READ ONLY"},
+		PostgreSQL: {"SET default_transaction_read_only = on"}}
+	if target {
+		role = map[Kind][]string{SQLite: {"PRAGMA query_only = 0", "PRAGMA foreign_keys = OFF"},
+			MySQL:      {"SET SESSION foreign_key_checks = 0"},
+			PostgreSQL: {"SET default_transaction_read_only = off"}}
 	}
-	for _, s := range settings {
+	for _, s := range append(settings, role[kind]...) {
 		if err := d.Exec(ctx, s); err != nil {
 			return fmt.Errorf("%w: %s: setting up the session failed: %w", ErrOpen, d.Name, err)
 		}
@@ -113,17 +113,13 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 	if target {
 		makeRoom(ctx, d)
 	}
-	switch kind {
-	case SQLite:
-		err = d.Row(ctx, NewStatement(kind,
-			"SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'"), &d.Catalog)
-	case MySQL:
-		err = d.Row(ctx, NewStatement(kind, "SELECT COALESCE(DATABASE(), '')"), &d.Catalog)
-		if err == nil && d.Catalog == "" {
-			err = errors.New("the DSN names no database")
-		}
-	case PostgreSQL:
-		err = d.Row(ctx, NewStatement(kind, "SELECT COALESCE(current_schema(), '')"), &d.Catalog)
+	err = d.Row(ctx, NewStatement(kind, map[Kind]string{
+		SQLite:     "SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'",
+		MySQL:      "SELECT COALESCE(DATABASE(), '')",
+		PostgreSQL: "SELECT COALESCE(current_schema(), '')",
+	}[kind]), &d.Catalog)
+	if err == nil && d.Catalog == "" && kind == MySQL {
+		err = errors.New("the DSN names no database")
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrOpen, d.Name, err)
@@ -159,4 +155,79 @@ func kindOf(ctx context.Context, conn *sql.Conn) (kind Kind, tidb bool, err erro
 		return PostgreSQL, false, nil
 	}
 	return MySQL, strings.Contains(version, "TiDB"), nil
+}
+
+// ignore drops the error of cleaning up after a failure that is reported itself.
+func ignore(error) error { return nil }
+
+// Lock makes sure that no other run works on this database, and returns the function that releases the lock.
+// The lock belongs to a connection of its own, so the database releases it when the process dies. If another
+// run holds it, the error is [ErrLocked].
+func Lock(ctx context.Context, d *DB) (func() error, error) {
+	conn, err := d.pool.Conn(ctx)
+	if err != nil {
+		return nil, d.failed(err)
+	}
+	l := &DB{Name: d.Name, Kind: d.Kind, Catalog: d.Catalog, conn: conn, pool: d.pool}
+	sum := sha256.Sum256([]byte("merge " + d.Catalog))
+	free := func() error { return nil }
+	switch d.Kind {
+	case PostgreSQL:
+		key := int64(binary.BigEndian.Uint64(sum[:])) //nolint:gosec // any bits will do
+		free, err = lockBy(ctx, l, NewStatement(d.Kind, "SELECT pg_try_advisory_lock(").Bind(key).Add(")::int"),
+			NewStatement(d.Kind, "SELECT pg_advisory_unlock(").Bind(key).Add(")"))
+	case MySQL:
+		name := fmt.Sprintf("merge_%x", sum[:16])
+		// The connection of a run that was killed may end a little later.
+		free, err = lockBy(ctx, l, NewStatement(d.Kind, "SELECT COALESCE(GET_LOCK(").Bind(name).Add(", 5), 0)"),
+			NewStatement(d.Kind, "DO RELEASE_LOCK(").Bind(name).Add(")"))
+	case SQLite:
+		free, err = lockFile(ctx, l)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return func() error { return errors.Join(free(), conn.Close()) }, nil
+}
+
+// lockBy takes a lock of the server.
+func lockBy(ctx context.Context, d *DB, take, release *Statement) (func() error, error) {
+	n, err := d.Number(ctx, take)
+	if err != nil {
+		return nil, err
+	}
+	if n != 1 {
+		return nil, ErrLocked
+	}
+	return func() error {
+		return d.Exec(context.WithoutCancel(ctx), release.String(), release.Args...)
+	}, nil
+}
+
+// lockFile holds a transaction open in a file beside the database; its lock ends with the process. The file
+// is never removed, because another process may hold its lock by then.
+func lockFile(ctx context.Context, d *DB) (func() error, error) {
+	if d.Catalog == "" { // no other process can open a database in memory
+		return func() error { return nil }, nil
+	}
+	attach := NewStatement(SQLite, "ATTACH DATABASE ").Bind(d.Catalog + "-merge-lock").Add(" AS merge_lock")
+	if _, err := d.Run(ctx, attach); err != nil {
+		return nil, err
+	}
+	release := func() error {
+		ctx := context.WithoutCancel(ctx)
+		return errors.Join(d.Exec(ctx, "ROLLBACK"), d.Exec(ctx, "DETACH DATABASE merge_lock"))
+	}
+	for _, text := range []string{
+		"PRAGMA busy_timeout = 0", "BEGIN", "CREATE TABLE IF NOT EXISTS merge_lock.held (by INTEGER)",
+		"INSERT INTO merge_lock.held VALUES (1)",
+	} {
+		if err := d.Exec(ctx, text); err != nil {
+			if text != "PRAGMA busy_timeout = 0" && text != "BEGIN" && strings.Contains(err.Error(), "locked") {
+				err = ErrLocked
+			}
+			return nil, errors.Join(err, ignore(release()))
+		}
+	}
+	return release, nil
 }

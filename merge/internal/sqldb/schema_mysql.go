@@ -2,37 +2,19 @@ package sqldb
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-func mysqlFamily(dataType, columnType string) Family {
-	switch strings.ToLower(dataType) {
-	case "tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit":
-		if strings.EqualFold(columnType, "bit(1)") {
-			return FamilyBool
-		}
-		return FamilyInt
-	case "float", "double":
-		return FamilyFloat
-	case "decimal":
-		return FamilyDecimal
-	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set":
-		return FamilyText
-	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
-		return FamilyBytes
-	case "datetime", "timestamp":
-		return FamilyTime
-	case "date":
-		return FamilyDate
-	case "time":
-		return FamilyClock
-	case "json":
-		return FamilyJSON
-	case "uuid":
-		return FamilyUUID
-	}
-	return FamilyOther
+// mysqlFamily returns the family of a type.
+func mysqlFamily(name string) Family {
+	return familyOf(name, map[Family]string{
+		FamilyInt: "tinyint smallint mediumint int bigint year bit", FamilyFloat: "float double",
+		FamilyDecimal: "decimal", FamilyText: "char varchar tinytext text mediumtext longtext enum set",
+		FamilyBytes: "binary varbinary tinyblob blob mediumblob longblob", FamilyTime: "datetime timestamp",
+		FamilyDate: "date", FamilyClock: "time", FamilyJSON: "json", FamilyUUID: "uuid",
+	})
 }
 
 // mysqlTables reads the tables of the current database.
@@ -79,13 +61,17 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 func mysqlColumn(t *Table, row []string) error {
 	extra := strings.ToUpper(row[6])
 	c := &Column{
-		Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3], Family: mysqlFamily(row[2], row[3]),
+		Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3],
+		Family:   mysqlFamily(strings.ToLower(row[2])),
 		Nullable: row[4] == "YES", Collation: row[8],
 		counted:    strings.Contains(extra, "AUTO_INCREMENT"),
 		HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"),
 		// DEFAULT_GENERATED marks a default that is an expression, not a generated column.
 		Generated: strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") ||
 			strings.Contains(extra, "PERSISTENT"),
+	}
+	if c.Declared == "bit(1)" {
+		c.Family = FamilyBool
 	}
 	if c.Family == FamilyText {
 		// These alone do not ignore blanks at the end.
@@ -121,3 +107,56 @@ func mysqlKeyPart(t *Table, row []string) error {
 
 // mysqlExpression returns an expression as it was before the catalog escaped its quotes.
 func mysqlExpression(text string) string { return strings.ReplaceAll(text, `\'`, "'") }
+
+func mysqlObjects(ctx context.Context, d *DB) error {
+	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, table_type, COALESCE(engine, '') "+
+		"FROM information_schema.tables WHERE table_schema = DATABASE()"))
+	for _, row := range rows {
+		kind := strings.ToLower(row[1])
+		engine := strings.ToUpper(row[2])
+		far := slices.Contains([]string{"FEDERATED", "CONNECT", "MRG_MYISAM", "SPIDER", "BLACKHOLE"}, engine)
+		switch {
+		case far:
+			delete(d.Tables, row[0])
+			d.Objects = append(d.Objects,
+				Object{Kind: "foreign table", Name: row[0], What: "of the engine " + row[2], Rows: true})
+		case kind == "system versioned":
+			d.Objects = append(d.Objects, Object{Kind: "history", Name: row[0],
+				What: "of a table with system versioning: rows as they were before"})
+		case kind == "sequence" && d.givesDefaults(row[0]): // it is set when all rows are there
+		case d.Tables[row[0]] == nil:
+			rows := kind != "view" && kind != "sequence"
+			d.Objects = append(d.Objects, Object{Kind: kind, Name: row[0], Rows: rows})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	events, err := d.Strings(ctx, NewStatement(MySQL, "SELECT event_name, status = 'ENABLED' "+
+		"AND @@event_scheduler = 'ON' FROM information_schema.events WHERE event_schema = DATABASE()"))
+	for _, row := range events {
+		d.Objects = append(d.Objects, Object{Kind: "event", Name: row[0], Acts: row[1] == "1"})
+	}
+	return err
+}
+
+func mysqlThings() []string {
+	return []string{
+		"SELECT 'database', '', '', CONCAT_WS(' ', default_character_set_name, default_collation_name) " +
+			"FROM information_schema.schemata WHERE schema_name = DATABASE()",
+		"SELECT CASE WHEN table_type = 'SEQUENCE' THEN 'sequence' ELSE 'table' END, table_name, '', '' " +
+			"FROM information_schema.tables WHERE table_schema = DATABASE() " +
+			"AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')",
+		"SELECT 'view', table_name, '', CONCAT_WS(' ', definer, security_type, check_option, view_definition) " +
+			"FROM information_schema.views WHERE table_schema = DATABASE()",
+		"SELECT 'trigger', event_object_table, trigger_name, CONCAT_WS(' ', definer, action_timing, " +
+			"event_manipulation, action_statement) " +
+			"FROM information_schema.triggers WHERE trigger_schema = DATABASE()",
+		"SELECT routine_type, '', routine_name, CONCAT_WS(' ', definer, security_type, is_deterministic, " +
+			"dtd_identifier, routine_definition) " +
+			"FROM information_schema.routines WHERE routine_schema = DATABASE()",
+		"SELECT 'event', '', event_name, CONCAT_WS(' ', definer, status, execute_at, interval_value, " +
+			"interval_field, starts, ends, on_completion, event_definition) " +
+			"FROM information_schema.events WHERE event_schema = DATABASE()",
+	}
+}

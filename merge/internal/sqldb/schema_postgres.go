@@ -2,43 +2,19 @@ package sqldb
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 )
 
-// currentNamespace is the schema in which PostgreSQL creates tables.
-const currentNamespace = "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
-
-func postgresFamily(typname, typtype string) Family {
-	switch typname {
-	case "int2", "int4", "int8":
-		return FamilyInt
-	case "bool":
-		return FamilyBool
-	case "float4", "float8":
-		return FamilyFloat
-	case "numeric":
-		return FamilyDecimal
-	case "text", "varchar", "bpchar", "citext", "name":
-		return FamilyText
-	case "bytea":
-		return FamilyBytes
-	case "timestamptz", "timestamp":
-		return FamilyTime
-	case "date":
-		return FamilyDate
-	case "time":
-		return FamilyClock
-	case "timetz":
-		return FamilyZoned
-	case "json", "jsonb":
-		return FamilyJSON
-	case "uuid":
-		return FamilyUUID
-	}
-	if typtype == "e" {
-		return FamilyText
-	}
-	return FamilyOther
+// postgresFamily returns the family of a type that is no enumeration.
+func postgresFamily(name string) Family {
+	return familyOf(name, map[Family]string{
+		FamilyInt: "int2 int4 int8", FamilyBool: "bool", FamilyFloat: "float4 float8", FamilyDecimal: "numeric",
+		FamilyText: "text varchar bpchar citext name", FamilyBytes: "bytea", FamilyTime: "timestamptz timestamp",
+		FamilyDate: "date", FamilyClock: "time", FamilyZoned: "timetz", FamilyJSON: "json jsonb",
+		FamilyUUID: "uuid",
+	})
 }
 
 // postgresTables reads the tables of the first schema in the search path.
@@ -113,11 +89,13 @@ func postgresColumn(t *Table, row []string) error {
 		return err
 	}
 	c := &Column{
-		Name: row[1], Declared: row[4], Family: postgresFamily(row[2], row[3]), Nullable: row[5] == "0",
+		Name: row[1], Declared: row[4], Family: postgresFamily(row[2]), Nullable: row[5] == "0",
 		HasDefault: row[6] == "1" || row[7] == "1", counted: row[7] == "1", Generated: row[8] == "1",
 		Collation: row[10], precision: 6, folds: row[11], labels: row[3] == "e",
 	}
 	switch {
+	case c.Family == FamilyOther && c.labels:
+		c.Family = FamilyText
 	case row[2] == "varchar" || row[2] == "bpchar":
 		c.MaxChars = max(mod-4, 0)
 	case (c.Family == FamilyTime || c.Family == FamilyClock) && mod >= 0:
@@ -139,3 +117,146 @@ func postgresKeyPart(t *Table, row []string) error {
 	addPart(t, UniqueKey{Name: row[1], where: row[5], nullsEqual: row[6] == "1"}, part)
 	return nil
 }
+
+func postgresObjects(ctx context.Context, d *DB) error {
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT n.nspname, c.relname, c.relkind::text, "+
+		"(n.nspname = current_schema())::int::text, c.relispartition::int::text, "+
+		"EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass "+
+		"AND p.objid = c.oid AND p.deptype = 'e')::int::text, "+
+		"EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid "+
+		"AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i') OR p.classid = "+
+		"'pg_attrdef'::regclass AND p.refclassid = 'pg_class'::regclass AND p.refobjid = c.oid)::int::text FROM "+
+		"pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', "+
+		"'S') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2"))
+	if err != nil {
+		return err
+	}
+	others := map[string][]string{}
+	kinds := map[string]string{"v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence",
+		"r": "table", "p": "partitioned table"}
+	for _, row := range rows {
+		kind := kinds[row[2]]
+		o := Object{Kind: kind, Name: row[1], Rows: row[2] == "f" || row[2] == "r" || row[2] == "p"}
+		switch {
+		case row[5] == "1": // an extension makes it, in the target too
+			if o.Rows {
+				o.What, o.Rows = "of an extension", false
+				d.Objects = append(d.Objects, o)
+				delete(d.Tables, row[1])
+			}
+		case row[3] == "0":
+			if o.Rows {
+				others[row[0]] = append(others[row[0]], row[0]+"."+row[1])
+			}
+		case row[2] == "S" && row[6] == "1": // of a column, which is set when all rows are there
+		case row[4] == "1" && row[2] != "f": // a partition: its rows are those of its table
+		case d.Tables[row[1]] == nil:
+			d.Objects = append(d.Objects, o)
+		}
+	}
+	for name, t := range d.Tables {
+		if len(t.Columns) == 0 {
+			delete(d.Tables, name)
+			d.Objects = append(d.Objects, Object{Kind: "table without columns", Name: name, Rows: true})
+		}
+	}
+	large, err := d.Number(ctx, NewStatement(PostgreSQL, "SELECT COUNT(*) FROM pg_largeobject_metadata"))
+	if large > 0 {
+		d.Objects = append(d.Objects, Object{Kind: "large object store", Name: "pg_largeobject", Rows: true,
+			What: fmt.Sprintf("with %d objects", large)})
+	}
+	if err != nil {
+		return err
+	}
+	for schema, tables := range others {
+		what := fmt.Sprintf("with %d tables: %s", len(tables), strings.Join(tables[:min(len(tables), 5)], ", "))
+		d.Objects = append(d.Objects, Object{Kind: "schema", Name: schema, What: what, Rows: true})
+	}
+	return nil
+}
+
+func postgresThings() []string {
+	const here = currentNamespace
+	const noExtension = " AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.deptype = 'e' AND e.objid = "
+	return []string{
+		"SELECT 'table', c.relname, '', concat_ws(' ', c.relkind, c.relpersistence, c.reloptions::text, " +
+			"c.relrowsecurity, c.relforcerowsecurity, pg_get_partkeydef(c.oid), " +
+			"pg_get_expr(c.relpartbound, c.oid), (SELECT string_agg(inhparent::regclass::text, ',' " +
+			"ORDER BY inhseqno) FROM pg_inherits WHERE inhrelid = c.oid)) FROM pg_class c " +
+			"WHERE c.relkind IN ('r', 'p', 'f') AND c.relnamespace = " + here,
+		"SELECT 'column', c.relname, a.attname, concat_ws(' ', format_type(a.atttypid, a.atttypmod), " +
+			"'COLLATE ' || NULLIF(l.collname, 'default'), CASE WHEN a.attnotnull THEN 'NOT NULL' END, " +
+			"NULLIF(a.attidentity, ''), NULLIF(a.attgenerated, ''), " +
+			"'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid)) FROM pg_class c JOIN pg_attribute a " +
+			"ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped " +
+			"LEFT JOIN pg_collation l ON l.oid = a.attcollation " +
+			"LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum " +
+			"WHERE c.relkind IN ('r', 'p', 'f', 'c') AND c.relnamespace = " + here,
+		"SELECT 'index', c.relname, x.relname, concat_ws(' ', pg_get_indexdef(i.indexrelid), " +
+			"CASE WHEN NOT i.indisvalid THEN 'INVALID' END) FROM pg_index i " +
+			"JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid " +
+			"WHERE c.relnamespace = " + here,
+		// A foreign key is kept by triggers, which can be switched off.
+		"SELECT 'constraint', COALESCE(c.relname, y.typname, ''), o.conname, concat_ws(' ', " +
+			"pg_get_constraintdef(o.oid), CASE WHEN NOT o.convalidated THEN 'UNVALIDATED' END, " +
+			"(SELECT string_agg(t.tgenabled::text, '' ORDER BY t.tgenabled) FROM pg_trigger t " +
+			"WHERE t.tgconstraint = o.oid)) FROM pg_constraint o LEFT JOIN pg_class c ON c.oid = o.conrelid " +
+			"LEFT JOIN pg_type y ON y.oid = o.contypid WHERE o.connamespace = " + here,
+		"SELECT 'trigger', c.relname, t.tgname, concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled) " +
+			"FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal " +
+			"AND c.relnamespace = " + here,
+		"SELECT 'rule', c.relname, r.rulename, concat_ws(' ', pg_get_ruledef(r.oid), r.ev_enabled) " +
+			"FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN' " +
+			"AND c.relnamespace = " + here,
+		"SELECT 'view', c.relname, '', concat_ws(' ', c.relkind, c.reloptions::text, pg_get_viewdef(c.oid)) " +
+			"FROM pg_class c WHERE c.relkind IN ('v', 'm') AND c.relnamespace = " + here,
+		// A long list of arguments ends with a digest, so that no two functions have one name.
+		"SELECT 'function', '', CASE WHEN length(s.text) <= 400 THEN s.text ELSE left(s.text, 300) || '#' || " +
+			"encode(sha256(convert_to(s.text, 'UTF8')), 'hex') END, " +
+			"CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE pg_get_functiondef(p.oid) END FROM pg_proc p " +
+			"CROSS JOIN LATERAL (SELECT p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' " +
+			"AS text) AS s " +
+			"WHERE p.pronamespace = " + here + noExtension + "p.oid)",
+		"SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT string_agg(" +
+			"quote_literal(e.enumlabel), " +
+			"', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = y.oid), " +
+			"CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod) END, " +
+			"CASE WHEN y.typnotnull THEN 'NOT NULL' END, y.typdefault) FROM pg_type y " +
+			"WHERE y.typtype IN ('e', 'd', 'r') AND y.typnamespace = " + here + noExtension + "y.oid)",
+		"SELECT 'sequence', COALESCE((SELECT o.relname FROM pg_depend d JOIN pg_class o ON o.oid = d.refobjid " +
+			"WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') " +
+			"LIMIT 1), ''), " +
+			"c.relname, concat_ws(' ', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement, s.seqmin, " +
+			"s.seqmax, s.seqcache, s.seqcycle) FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid " +
+			"WHERE c.relnamespace = " + here,
+		// A counter that counts down stands at the negative of its number, so that it never falls.
+		"SELECT 'counter', '', c.relname, " +
+			"(pg_sequence_last_value(s.seqrelid)::numeric * sign(s.seqincrement))::text " +
+			"FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid " +
+			"WHERE has_sequence_privilege(s.seqrelid, 'SELECT, USAGE') " +
+			"AND pg_sequence_last_value(s.seqrelid) IS NOT NULL " +
+			"AND c.relnamespace = " + here,
+		"SELECT 'policy', c.relname, p.polname, concat_ws(' ', p.polcmd, p.polpermissive, p.polroles::text, " +
+			"pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)) FROM pg_policy p " +
+			"JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = " + here,
+		"SELECT 'collation', '', l.collname, (to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text " +
+			"FROM pg_collation l WHERE l.collnamespace = " + here + noExtension + "l.oid)",
+		"SELECT 'extension', '', x.extname, x.extversion FROM pg_extension x",
+	}
+}
+
+// postgresDefinition asks whether a definition can be compared, and for its text.
+const postgresDefinition = `SELECT (c.relkind = 'r' AND NOT EXISTS (
+	SELECT 1 FROM pg_constraint o WHERE o.conrelid = c.oid AND o.contype = 'c') AND NOT EXISTS (
+	SELECT 1 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0
+	AND NOT a.attisdropped AND t.typtype <> 'e' AND t.typnamespace <> 'pg_catalog'::regnamespace))::int::text,
+	current_setting('server_version') || ' ' || current_setting('server_encoding') || ' ' || (
+	SELECT string_agg(concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), a.attnotnull,
+		a.attgenerated, pg_get_expr(e.adbin, e.adrelid), (SELECT string_agg(quote_literal(l.enumlabel), ','
+		ORDER BY l.enumsortorder) FROM pg_enum l WHERE l.enumtypid = a.atttypid)), E'\n' ORDER BY a.attname)
+	FROM pg_attribute a LEFT JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+		AND a.attgenerated <> '' WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) || (
+	SELECT COALESCE(string_agg(substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*'), E'\n'
+		ORDER BY substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*')), '') FROM pg_index i
+	WHERE i.indrelid = c.oid), c.relname
+	FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = ` + currentNamespace

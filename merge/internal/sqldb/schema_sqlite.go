@@ -2,11 +2,12 @@ package sqldb
 
 import (
 	"context"
-	"errors"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // sqliteFamily derives the family from the declared type. It works like SQLite's affinity rules, with more
@@ -30,95 +31,55 @@ func sqliteFamily(declared string) Family {
 	return FamilyOther
 }
 
-// wherePart returns the condition of a partial index, which follows the list of columns in the statement that
-// made it.
-func wherePart(statement string) string {
-	_, rest := brackets(statement)
-	rest = strings.TrimSpace(rest)
-	if len(rest) > 5 && strings.EqualFold(rest[:5], "where") {
-		return strings.TrimSpace(rest[5:])
-	}
-	return ""
-}
-
-// indexedParts returns the columns and expressions in the statement that made an index.
-func indexedParts(statement string) []string {
-	inner, _ := brackets(statement)
-	return splitSQL(inner)
-}
-
-// brackets returns what the first outermost brackets contain, and what follows them.
-func brackets(text string) (inner, rest string) {
-	depth, start := 0, -1
-	quote := rune(0)
-	for i, r := range text {
-		switch {
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '\'' || r == '"' || r == '`':
-			quote = r
-		case r == '(':
-			if depth++; depth == 1 {
-				start = i + 1
-			}
-		case r == ')':
-			if depth--; depth == 0 && start >= 0 {
-				return text[start:i], text[i+1:]
-			}
-		}
-	}
-	return "", ""
-}
+// sqliteOwn are the tables and their statements. Those of modules have columns that only the modules know.
+const sqliteOwn = " FROM (SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE " +
+	"'sqlite\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%') AS m"
 
 // sqliteTables reads the tables of a SQLite database.
 func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
-	tables := map[string]*Table{}
-	names, err := d.Strings(ctx, NewStatement(SQLite, "SELECT name, COALESCE(sql, '') FROM sqlite_master "+
-		"WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%' "+
-		"ORDER BY name"))
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range names {
-		t := &Table{Name: row[0]}
-		withoutRowID := sqliteWithoutRowID(row[1])
-		for _, read := range []func(context.Context, *DB, *Table) error{
-			sqliteColumns, sqliteIndexes, sqliteReferences,
-		} {
-			if err := read(ctx, d, t); err != nil {
-				return nil, err
-			}
-		}
-		sqliteFolds(t, row[1])
-		if len(t.Primary) == 1 {
-			t.Column(t.Primary[0]).counted = strings.Contains(strings.ToUpper(row[1]), "AUTOINCREMENT")
-		}
-		if !withoutRowID {
-			t.RowID = freeRowID(t)
-		}
-		tables[t.Name] = t
-	}
-	triggers, err := d.Strings(ctx, NewStatement(SQLite,
-		"SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"))
-	for _, row := range triggers {
-		if t := tables[row[0]]; t != nil {
-			t.Triggers = append(t.Triggers, row[1])
-		}
-	}
-	return tables, err
+	return readTables(ctx, d, "SELECT m.name"+sqliteOwn,
+		// hidden: 1 is a hidden column of a virtual table, 2 and 3 are generated columns.
+		reading{"SELECT m.name, x.name, x.type, x.\"notnull\", x.dflt_value IS NOT NULL, x.pk, x.hidden" +
+			sqliteOwn + " JOIN pragma_table_xinfo(m.name) AS x ORDER BY m.name, x.cid", sqliteColumn},
+		reading{"SELECT m.name, x.name" + sqliteOwn + " JOIN pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 " +
+			"ORDER BY m.name, x.pk", func(t *Table, row []string) error {
+			t.Primary = append(t.Primary, row[1])
+			return nil
+		}},
+		reading{"SELECT m.name, l.name, l.origin, COALESCE(i.sql, ''), COALESCE(x.name, ''), x.coll, x.seqno" +
+			sqliteOwn + " JOIN pragma_index_list(m.name) AS l LEFT JOIN sqlite_master AS i ON i.type = 'index' " +
+			"AND i.name = l.name JOIN pragma_index_xinfo(l.name) AS x WHERE l.\"unique\" = 1 AND x.key = 1 " +
+			"ORDER BY m.name, l.name, x.seqno", sqliteKeyPart},
+		reading{"SELECT m.name, f.id, f.\"from\", f.\"table\", COALESCE(f.\"to\", '')" + sqliteOwn +
+			" JOIN pragma_foreign_key_list(m.name) AS f ORDER BY m.name, f.id, f.seq", references()},
+		reading{"SELECT m.name, m.sql" + sqliteOwn, sqliteStatement},
+		reading{"SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger' ORDER BY name", addTrigger})
 }
 
-// sqliteWithoutRowID reports whether the statement that made a table gives its rows no number.
-func sqliteWithoutRowID(statement string) bool {
-	_, options := brackets(statement)
-	return strings.Contains(strings.Join(strings.Fields(strings.ToUpper(options)), " "), "WITHOUT ROWID")
+// sqliteStatement notes what only the statement that made a table says.
+func sqliteStatement(t *Table, row []string) error {
+	sqliteFolds(t, row[1])
+	if len(t.Primary) == 1 {
+		c := t.Column(t.Primary[0])
+		counts := dialect.Rowid(c.Declared, row[1])
+		c.counted, c.HasDefault = counts == "AUTOINCREMENT", c.HasDefault || counts != ""
+	}
+	if dialect.Rowid("INTEGER", row[1]) == "" {
+		return nil // WITHOUT ROWID
+	}
+	for _, name := range []string{"oid", "_rowid_", "rowid"} {
+		if !slices.ContainsFunc(t.Columns, func(c *Column) bool { return strings.EqualFold(c.Name, name) }) {
+			t.RowID = name
+		}
+	}
+	return nil
 }
 
 var (
 	collates = regexp.MustCompile("(?i)\\bcollate\\s+[\"'`\\[]?(\\w+)")
 	comments = regexp.MustCompile(`--|/\*`)
+	// charLimit finds how many characters a type has room for.
+	charLimit = regexp.MustCompile(`(?i)char[a-z ]*\(\s*(\d+)\s*\)`)
 )
 
 // sqliteFolds notes the collations of columns, which only the statement that made the table has. If a comment
@@ -132,7 +93,8 @@ func sqliteFolds(t *Table, statement string) {
 			c.folds = "the collation of " + t.Name + "." + c.Name
 		}
 	}
-	for _, part := range indexedParts(statement) {
+	inner, _ := brackets(statement)
+	for _, part := range splitSQL(inner) {
 		found := collates.FindStringSubmatch(part)
 		for _, c := range t.Columns {
 			rest, named := strings.CutPrefix(strings.ToLower(strings.TrimLeft(part, "\"'`[")),
@@ -145,97 +107,52 @@ func sqliteFolds(t *Table, statement string) {
 	}
 }
 
-// freeRowID returns a name of the row number that no column has.
-func freeRowID(t *Table) string {
-	for _, name := range []string{"rowid", "_rowid_", "oid"} {
-		if !slices.ContainsFunc(t.Columns, func(c *Column) bool { return strings.EqualFold(c.Name, name) }) {
-			return name
-		}
+func sqliteColumn(t *Table, row []string) error {
+	c := &Column{
+		Name: row[1], Declared: row[2], Family: sqliteFamily(row[2]), precision: -1,
+		Nullable: row[3] == "0" && row[5] == "0", HasDefault: row[4] == "1", Generated: row[6] != "0",
 	}
-	return ""
-}
-
-func sqliteColumns(ctx context.Context, d *DB, t *Table) error {
-	// hidden: 1 is a hidden column of a virtual table, 2 and 3 are generated columns.
-	rows, err := d.Strings(ctx, NewStatement(SQLite,
-		"SELECT name, type, \"notnull\", dflt_value IS NOT NULL, pk, hidden FROM pragma_table_xinfo(").
-		Bind(t.Name).Add(") ORDER BY cid"))
-	if err != nil {
-		return err
+	// SQLite does not enforce the limit, but the application that declared it relies on it.
+	if m := charLimit.FindStringSubmatch(row[2]); m != nil {
+		c.MaxChars, _ = strconv.Atoi(m[1]) // a number that does not fit is no limit
 	}
-	positions := map[int]string{}
-	for _, row := range rows {
-		pk, err := strconv.Atoi(row[4])
-		if err != nil {
-			return err
-		}
-		if pk > 0 {
-			positions[pk] = row[0]
-		}
-		c := &Column{
-			Name: row[0], Declared: row[1], Family: sqliteFamily(row[1]), precision: -1,
-			Nullable: row[2] == "0" && pk == 0, HasDefault: row[3] == "1", Generated: row[5] != "0",
-		}
-		// SQLite does not enforce the limit, but the application that declared it relies on it.
-		if m := regexp.MustCompile(`(?i)char[a-z ]*\(\s*(\d+)\s*\)`).FindStringSubmatch(row[1]); m != nil {
-			c.MaxChars, _ = strconv.Atoi(m[1]) // a number that does not fit is no limit
-		}
-		t.Columns = append(t.Columns, c)
-	}
-	for i := 1; i <= len(positions); i++ {
-		t.Primary = append(t.Primary, positions[i])
-	}
-	if len(t.Primary) == 1 {
-		c := t.Column(t.Primary[0])
-		c.HasDefault = c.HasDefault || strings.EqualFold(c.Declared, "integer")
-	}
+	t.Columns = append(t.Columns, c)
 	return nil
 }
 
-func sqliteIndexes(ctx context.Context, d *DB, t *Table) error {
-	indexes, err := d.Strings(ctx, NewStatement(SQLite, "SELECT l.name, l.origin, COALESCE(m.sql, '') "+
-		"FROM pragma_index_list(").Bind(t.Name).Add(") AS l LEFT JOIN sqlite_master AS m "+
-		"ON m.type = 'index' AND m.name = l.name WHERE l.\"unique\" = 1 ORDER BY l.name"))
-	if err != nil {
-		return err
+func sqliteKeyPart(t *Table, row []string) error {
+	part := KeyPart{Column: row[4], Collation: row[5]}
+	position, err := strconv.Atoi(row[6])
+	// What is indexed, and the condition of a partial index, stand in the statement that made it.
+	inner, rest := brackets(row[3])
+	if parts := splitSQL(inner); part.Column == "" && position < len(parts) {
+		part.Expression = parts[position]
 	}
-	for _, index := range indexes {
-		parts, err := d.Strings(ctx, NewStatement(SQLite,
-			"SELECT COALESCE(name, ''), coll FROM pragma_index_xinfo(").
-			Bind(index[0]).Add(") WHERE key = 1 ORDER BY seqno"))
-		if err != nil {
-			return err
-		}
-		key := UniqueKey{Name: index[0], where: wherePart(index[2])}
-		var expressions []string
-		for i, part := range parts {
-			p := KeyPart{Column: part[0], Collation: part[1]}
-			if p.Column == "" {
-				if expressions == nil {
-					expressions = indexedParts(index[2])
-				}
-				if i < len(expressions) {
-					p.Expression = expressions[i]
-				}
-			} else if c := t.Column(p.Column); c != nil && index[1] == "pk" {
-				c.Collation = p.Collation
+	key := UniqueKey{Name: row[1]}
+	if rest = strings.TrimSpace(rest); len(rest) > 5 && strings.EqualFold(rest[:5], "where") {
+		key.where = strings.TrimSpace(rest[5:])
+	}
+	if row[2] != "pk" {
+		addPart(t, key, part)
+	} else if c := t.Column(part.Column); c != nil {
+		c.Collation = part.Collation
+	}
+	return err
+}
+
+func sqliteObjects(ctx context.Context, d *DB) error {
+	rows, err := d.Strings(ctx, NewStatement(SQLite, "SELECT type, name FROM pragma_table_list "+
+		"WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"))
+	for _, row := range rows {
+		switch kind := row[0]; {
+		case kind == "shadow": // a part of a virtual table
+			delete(d.Tables, row[1])
+		case d.Tables[row[1]] == nil:
+			if kind == "virtual" {
+				kind = "virtual table"
 			}
-			key.Parts = append(key.Parts, p)
+			d.Objects = append(d.Objects, Object{Kind: kind, Name: row[1], Rows: kind != "view"})
 		}
-		if index[1] != "pk" {
-			t.Unique = append(t.Unique, key)
-		}
-	}
-	return nil
-}
-
-func sqliteReferences(ctx context.Context, d *DB, t *Table) error {
-	rows, err := d.Strings(ctx, NewStatement(SQLite,
-		"SELECT '', id, \"from\", \"table\", COALESCE(\"to\", '') FROM pragma_foreign_key_list(").
-		Bind(t.Name).Add(") ORDER BY id, seq"))
-	add := references()
-	for _, row := range rows {
-		err = errors.Join(err, add(t, row))
 	}
 	return err
 }

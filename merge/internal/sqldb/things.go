@@ -2,6 +2,11 @@ package sqldb
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,9 +20,10 @@ const KindCounter = "counter"
 // Things lists what a database has besides rows, but for what belongs to the tables that the caller leaves
 // out.
 func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all []Thing, err error) {
-	queries := map[Kind][]string{SQLite: sqliteThings(), MySQL: mysqlThings(),
-		PostgreSQL: postgresThings()}[d.Kind]
+	queries := map[Kind][]string{MySQL: mysqlThings(), PostgreSQL: postgresThings()}[d.Kind]
 	if d.Kind == SQLite {
+		queries = []string{"SELECT type, tbl_name, name, sql FROM sqlite_master WHERE sql IS NOT NULL " +
+			"AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"}
 		counts, err := d.HasTable(ctx, "sqlite_sequence")
 		if err != nil {
 			return nil, err
@@ -36,8 +42,9 @@ func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all [
 			if leaveOut(thing.Table) {
 				continue
 			}
-			if thing.Text == "" && d.Kind == MySQL {
-				if thing.Text, err = d.mysqlCreates(ctx, thing); err != nil {
+			// MySQL can only be asked for one statement at a time.
+			if d.Kind == MySQL && thing.Text == "" && (thing.Kind == "table" || thing.Kind == "sequence") {
+				if thing.Text, err = d.showCreate(ctx, thing.Kind, thing.Table); err != nil {
 					return nil, err
 				}
 			}
@@ -47,111 +54,226 @@ func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all [
 	return all, nil
 }
 
-// mysqlCreates returns the statement that makes a table or a sequence.
-func (d *DB) mysqlCreates(ctx context.Context, thing Thing) (string, error) {
-	if thing.Kind != "table" && thing.Kind != "sequence" {
-		return "", nil
+// showCreate returns the statement that makes a table or a sequence of MySQL.
+func (d *DB) showCreate(ctx context.Context, kind, name string) (text string, err error) {
+	err = d.Row(ctx, NewStatement(MySQL, "SHOW CREATE ", strings.ToUpper(kind), " ", MySQL.Quote(name)),
+		&name, &text)
+	return text, err
+}
+
+// Definition returns the definition of a table as text. Two databases with an equal definition take the same
+// values. It returns "" where that cannot be said: a CHECK that was added or switched off later does not hold
+// for the rows that were there, and a MySQL that was not strict has stored what is no member of an ENUM.
+func (d *DB) Definition(ctx context.Context, t *Table) (string, error) {
+	if d.definitions == nil {
+		all, err := d.readDefinitions(ctx)
+		if err != nil {
+			return "", err
+		}
+		d.definitions = all
 	}
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SHOW CREATE ", strings.ToUpper(thing.Kind), " ",
-		MySQL.Quote(thing.Table)))
-	if err != nil || len(rows) == 0 {
+	if d.Kind != MySQL {
+		return d.definitions[t.Name], nil
+	}
+	text, err := d.showCreate(ctx, "table", t.Name)
+	if err != nil {
 		return "", err
 	}
-	return rows[0][1], nil
-}
-
-func sqliteThings() []string {
-	return []string{"SELECT type, tbl_name, name, sql FROM sqlite_master WHERE sql IS NOT NULL " +
-		"AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"}
-}
-
-func mysqlThings() []string {
-	return []string{
-		"SELECT 'database', '', '', CONCAT_WS(' ', default_character_set_name, default_collation_name) " +
-			"FROM information_schema.schemata WHERE schema_name = DATABASE()",
-		"SELECT CASE WHEN table_type = 'SEQUENCE' THEN 'sequence' ELSE 'table' END, table_name, '', '' " +
-			"FROM information_schema.tables WHERE table_schema = DATABASE() " +
-			"AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')",
-		"SELECT 'view', table_name, '', CONCAT_WS(' ', definer, security_type, check_option, view_definition) " +
-			"FROM information_schema.views WHERE table_schema = DATABASE()",
-		"SELECT 'trigger', event_object_table, trigger_name, CONCAT_WS(' ', definer, action_timing, " +
-			"event_manipulation, action_statement) " +
-			"FROM information_schema.triggers WHERE trigger_schema = DATABASE()",
-		"SELECT routine_type, '', routine_name, CONCAT_WS(' ', definer, security_type, is_deterministic, " +
-			"dtd_identifier, routine_definition) " +
-			"FROM information_schema.routines WHERE routine_schema = DATABASE()",
-		"SELECT 'event', '', event_name, CONCAT_WS(' ', definer, status, execute_at, interval_value, " +
-			"interval_field, starts, ends, on_completion, event_definition) " +
-			"FROM information_schema.events WHERE event_schema = DATABASE()",
+	text = autoIncrement.ReplaceAllString(text, "")
+	checks := jsonCheck.ReplaceAllString(text, "")
+	if strings.Contains(checks, " CHECK (") || strings.Contains(checks, " enum(") ||
+		strings.Contains(checks, "PARTITION BY") {
+		return "", nil
 	}
+	return d.definitions[""] + "\n" + text, nil
 }
 
-func postgresThings() []string {
-	const here = currentNamespace
-	const noExtension = " AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.deptype = 'e' AND e.objid = "
-	return []string{
-		"SELECT 'table', c.relname, '', concat_ws(' ', c.relkind, c.relpersistence, c.reloptions::text, " +
-			"c.relrowsecurity, c.relforcerowsecurity, pg_get_partkeydef(c.oid), " +
-			"pg_get_expr(c.relpartbound, c.oid), (SELECT string_agg(inhparent::regclass::text, ',' " +
-			"ORDER BY inhseqno) FROM pg_inherits WHERE inhrelid = c.oid)) FROM pg_class c " +
-			"WHERE c.relkind IN ('r', 'p', 'f') AND c.relnamespace = " + here,
-		"SELECT 'column', c.relname, a.attname, concat_ws(' ', format_type(a.atttypid, a.atttypmod), " +
-			"'COLLATE ' || NULLIF(l.collname, 'default'), CASE WHEN a.attnotnull THEN 'NOT NULL' END, " +
-			"NULLIF(a.attidentity, ''), NULLIF(a.attgenerated, ''), " +
-			"'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid)) FROM pg_class c JOIN pg_attribute a " +
-			"ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped " +
-			"LEFT JOIN pg_collation l ON l.oid = a.attcollation " +
-			"LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum " +
-			"WHERE c.relkind IN ('r', 'p', 'f', 'c') AND c.relnamespace = " + here,
-		"SELECT 'index', c.relname, x.relname, concat_ws(' ', pg_get_indexdef(i.indexrelid), " +
-			"CASE WHEN NOT i.indisvalid THEN 'INVALID' END) FROM pg_index i " +
-			"JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid " +
-			"WHERE c.relnamespace = " + here,
-		// A foreign key is kept by triggers, which can be switched off.
-		"SELECT 'constraint', COALESCE(c.relname, y.typname, ''), o.conname, concat_ws(' ', " +
-			"pg_get_constraintdef(o.oid), CASE WHEN NOT o.convalidated THEN 'UNVALIDATED' END, " +
-			"(SELECT string_agg(t.tgenabled::text, '' ORDER BY t.tgenabled) FROM pg_trigger t " +
-			"WHERE t.tgconstraint = o.oid)) FROM pg_constraint o LEFT JOIN pg_class c ON c.oid = o.conrelid " +
-			"LEFT JOIN pg_type y ON y.oid = o.contypid WHERE o.connamespace = " + here,
-		"SELECT 'trigger', c.relname, t.tgname, concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled) " +
-			"FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal " +
-			"AND c.relnamespace = " + here,
-		"SELECT 'rule', c.relname, r.rulename, concat_ws(' ', pg_get_ruledef(r.oid), r.ev_enabled) " +
-			"FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN' " +
-			"AND c.relnamespace = " + here,
-		"SELECT 'view', c.relname, '', concat_ws(' ', c.relkind, c.reloptions::text, pg_get_viewdef(c.oid)) " +
-			"FROM pg_class c WHERE c.relkind IN ('v', 'm') AND c.relnamespace = " + here,
-		// A long list of arguments ends with a digest, so that no two functions have one name.
-		"SELECT 'function', '', CASE WHEN length(s.text) <= 400 THEN s.text ELSE left(s.text, 300) || '#' || " +
-			"encode(sha256(convert_to(s.text, 'UTF8')), 'hex') END, " +
-			"CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE pg_get_functiondef(p.oid) END FROM pg_proc p " +
-			"CROSS JOIN LATERAL (SELECT p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' " +
-			"AS text) AS s " +
-			"WHERE p.pronamespace = " + here + noExtension + "p.oid)",
-		"SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT string_agg(" +
-			"quote_literal(e.enumlabel), " +
-			"', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = y.oid), " +
-			"CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod) END, " +
-			"CASE WHEN y.typnotnull THEN 'NOT NULL' END, y.typdefault) FROM pg_type y " +
-			"WHERE y.typtype IN ('e', 'd', 'r') AND y.typnamespace = " + here + noExtension + "y.oid)",
-		"SELECT 'sequence', COALESCE((SELECT o.relname FROM pg_depend d JOIN pg_class o ON o.oid = d.refobjid " +
-			"WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') " +
-			"LIMIT 1), ''), " +
-			"c.relname, concat_ws(' ', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement, s.seqmin, " +
-			"s.seqmax, s.seqcache, s.seqcycle) FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid " +
-			"WHERE c.relnamespace = " + here,
-		// A counter that counts down stands at the negative of its number, so that it never falls.
-		"SELECT 'counter', '', c.relname, " +
-			"(pg_sequence_last_value(s.seqrelid)::numeric * sign(s.seqincrement))::text " +
-			"FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid " +
-			"WHERE has_sequence_privilege(s.seqrelid, 'SELECT, USAGE') " +
-			"AND pg_sequence_last_value(s.seqrelid) IS NOT NULL " +
-			"AND c.relnamespace = " + here,
-		"SELECT 'policy', c.relname, p.polname, concat_ws(' ', p.polcmd, p.polpermissive, p.polroles::text, " +
-			"pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)) FROM pg_policy p " +
-			"JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = " + here,
-		"SELECT 'collation', '', l.collname, (to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text " +
-			"FROM pg_collation l WHERE l.collnamespace = " + here + noExtension + "l.oid)",
-		"SELECT 'extension', '', x.extname, x.extversion FROM pg_extension x",
+var (
+	autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
+	// The columns of type JSON of MariaDB have this check from the beginning.
+	jsonCheck = regexp.MustCompile(" CHECK \\(json_valid\\(`[^`]+`\\)\\)")
+)
+
+// readDefinitions reads the definitions of all tables, by their names. MySQL can only be asked for one at a
+// time, so for it this is its version, under no name.
+func (d *DB) readDefinitions(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
+	switch d.Kind {
+	case MySQL:
+		var version string
+		err := d.Row(ctx, NewStatement(MySQL, "SELECT VERSION()"), &version)
+		all[""] = version
+		return all, err
+	case SQLite:
+		rows, err := d.Strings(ctx, NewStatement(SQLite, "SELECT tbl_name, sql FROM sqlite_master "+
+			"WHERE type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type, name"))
+		for _, row := range rows {
+			all[row[0]] += row[1] + "\n"
+		}
+		for name, text := range all {
+			if mentions(text, "check") {
+				all[name] = ""
+			}
+		}
+		return all, err
 	}
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, postgresDefinition))
+	for _, row := range rows {
+		if row[0] == "1" {
+			all[row[2]] = row[1]
+		}
+	}
+	return all, err
+}
+
+// Plain reports whether a table takes a row whenever each column has the type for its value: there are no
+// other conditions, and nothing is computed from a value.
+func (d *DB) Plain(ctx context.Context, t *Table) (bool, error) {
+	if slices.ContainsFunc(t.Columns, func(c *Column) bool { return c.Generated }) || len(t.Exclusions) > 0 {
+		return false, nil
+	}
+	text, err := d.Definition(ctx, t)
+	if d.Kind == SQLite {
+		rows, failed := d.Strings(ctx, NewStatement(SQLite, "SELECT sql FROM sqlite_master WHERE tbl_name = ").
+			Bind(t.Name).Add(" AND type = 'index' AND (sql LIKE '%(%(%' OR sql LIKE '% WHERE %')"))
+		return text != "" && len(rows) == 0, errors.Join(err, failed)
+	}
+	computed := map[Kind]*regexp.Regexp{
+		MySQL:      regexp.MustCompile(`(?i) KEY [^\n]*\(\(| GENERATED ALWAYS AS `),
+		PostgreSQL: regexp.MustCompile(` USING \w+ \([^\n]*\(| USING [^\n]* WHERE `),
+	}[d.Kind]
+	return text != "" && !computed.MatchString(text), err
+}
+
+// Counter returns the greatest number that a database has given out for a column that it counts, whether or
+// not the row is still there; 0 if it does not count the column.
+func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error) {
+	q := NewStatement(d.Kind)
+	switch d.Kind {
+	case SQLite:
+		if exists, err := d.HasTable(ctx, "sqlite_sequence"); err != nil || !exists {
+			return 0, err
+		}
+		q.Add("SELECT COALESCE(MAX(seq), 0) FROM main.sqlite_sequence WHERE name = ").Bind(t.Name)
+	case MySQL:
+		c := t.Column(column)
+		if c != nil && c.sequence != "" && !d.TiDB {
+			// The numbers up to this one were taken out of the sequence, whether a row got them or not.
+			return d.Number(ctx, NewStatement(MySQL, "SELECT GREATEST(next_not_cached_value - increment, 0) FROM ",
+				c.sequence, " WHERE increment > 0 UNION ALL SELECT 0 LIMIT 1"))
+		}
+		if c == nil || !c.counted {
+			return 0, nil
+		}
+		// MySQL shows a number that may be a day old unless it is told otherwise; MariaDB has no such setting.
+		_, _ = d.conn.ExecContext(ctx, "SET SESSION information_schema_stats_expiry = 0")
+		// The catalog of MariaDB opens every table of a schema for a question that a join makes less than plain.
+		q.Add("SELECT auto_increment FROM information_schema.tables WHERE table_schema = DATABASE() " +
+			"AND table_name = ").Bind(t.Name)
+	case PostgreSQL:
+		postgresSequence(q.Add("SELECT COALESCE(pg_sequence_last_value("), t, column).Add("), 0)")
+	}
+	rows, err := d.Strings(ctx, q)
+	if err != nil || len(rows) == 0 || rows[0][0] == "" {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(rows[0][0], 10, 64)
+	if errors.Is(err, strconv.ErrRange) || n < 0 {
+		return 0, nil // a counter that is used up, or below zero as one that counts down from -1, says nothing
+	}
+	if d.Kind == MySQL && n > 0 { // it is the next number
+		n--
+	}
+	return n, err
+}
+
+// postgresSequence appends the sequence that a column of PostgreSQL takes its default from, as a regclass:
+// the one that the default depends on, or names in a text, or else the one that belongs to the column.
+func postgresSequence(q *Statement, t *Table, column string) *Statement {
+	table := PostgreSQL.Quote(t.Name)
+	of := func(what string) {
+		q.Add("(SELECT " + what + " FROM pg_attrdef e JOIN pg_attribute a ON a.attrelid = e.adrelid " +
+			"AND a.attnum = e.adnum LEFT JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = " +
+			"e.oid AND d.refclassid = 'pg_class'::regclass AND EXISTS (SELECT 1 FROM pg_sequence s " +
+			"WHERE s.seqrelid = d.refobjid) WHERE e.adrelid = ").Bind(table).
+			Add("::text::regclass AND a.attname = ").Bind(column).Add("::text ORDER BY d.refobjid LIMIT 1)")
+	}
+	q.Add("COALESCE(")
+	of("d.refobjid::regclass")
+	q.Add(", ")
+	of("to_regclass(substring(pg_get_expr(e.adbin, e.adrelid) from 'nextval\\(+''([^'']+)''::text'))")
+	return q.Add(", pg_get_serial_sequence(").Bind(table).Add("::text, ").Bind(column).Add("::text)::regclass)")
+}
+
+// SetCounter has the database count on behind a number, and behind every number that the column holds. A
+// sequence that counts down goes on below every number that the column holds and below its own last one. The
+// given number is the greatest that was given out and says nothing about the least, so it is not used there.
+func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter int64) error {
+	name := d.Kind.Quote(t.Name)
+	switch d.Kind {
+	case SQLite:
+		exists, err := d.HasTable(ctx, "sqlite_sequence")
+		if err != nil || !exists || counter <= 0 || len(t.Primary) != 1 || t.Primary[0] != column {
+			return err
+		}
+		if !t.Column(column).counted {
+			return nil // it counts from the greatest key, and nothing can change that
+		}
+		for _, q := range []*Statement{
+			NewStatement(SQLite, "INSERT INTO main.sqlite_sequence (name, seq) SELECT ").Bind(t.Name).
+				Add(", 0 WHERE NOT EXISTS (SELECT 1 FROM main.sqlite_sequence WHERE name = ").Bind(t.Name).Add(")"),
+			NewStatement(SQLite, "UPDATE main.sqlite_sequence SET seq = ").Bind(counter).
+				Add(" WHERE name = ").Bind(t.Name).Add(" AND seq < ").Bind(counter),
+		} {
+			if _, err := d.Run(ctx, q); err != nil {
+				return err
+			}
+		}
+		return nil
+	case MySQL:
+		if c := t.Column(column); c != nil && c.sequence != "" {
+			return d.setSequence(ctx, t, c, counter)
+		}
+		now, err := d.Counter(ctx, t, column)
+		if err != nil || now >= counter {
+			return err
+		}
+		return d.Exec(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", name, counter+1))
+	}
+	key := d.Kind.Quote(column)
+	q := NewStatement(PostgreSQL, "SELECT setval(seqrelid, greatest(seqmin, least(seqmax, "+
+		"CASE WHEN seqincrement > 0 THEN greatest((SELECT MAX(", key, ") FROM ", name, "), ",
+		strconv.FormatInt(counter, 10), ", pg_sequence_last_value(seqrelid), 1) "+
+			"ELSE least((SELECT MIN(", key, ") FROM ", name,
+		"), pg_sequence_last_value(seqrelid), seqstart) END))) "+
+			"FROM pg_sequence WHERE seqrelid = ")
+	_, err := d.Run(ctx, postgresSequence(q, t, column))
+	return err
+}
+
+// setSequence is SetCounter for a column of MariaDB or TiDB whose default comes from a sequence. A sequence
+// does not go back, so that several columns may share it.
+func (d *DB) setSequence(ctx context.Context, t *Table, c *Column, counter int64) error {
+	increment := int64(1)
+	if !d.TiDB { // which does not show it there
+		n, err := d.Number(ctx, NewStatement(MySQL, "SELECT increment FROM ", c.sequence))
+		if err != nil {
+			return err
+		}
+		increment = n
+	}
+	end := "MAX"
+	if increment < 0 {
+		end = "MIN"
+	}
+	last, err := d.Number(ctx, NewStatement(MySQL, "SELECT COALESCE(", end, "(", MySQL.Quote(c.Name),
+		"), 0) FROM ", MySQL.Quote(t.Name)))
+	if increment > 0 {
+		last = max(last, counter)
+	}
+	if err != nil || last == 0 { // no number was given out
+		return err
+	}
+	_, err = d.Strings(ctx, NewStatement(MySQL, fmt.Sprintf("SELECT SETVAL(%s, %d)", c.sequence, last)))
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -55,7 +56,8 @@ func NewTrial(ctx context.Context, d *DB, t *Table, name string, columns []*Colu
 			return nil, errors.Join(err, r.Drop(ctx))
 		}
 	}
-	r.writer = NewReplacer(d, name, append([]*Column{trialKey()}, columns...), raw)
+	r.writer = NewWriter(d, name, append([]*Column{trialKey()}, columns...), raw)
+	r.writer.replace = d.Kind != PostgreSQL // which has no such statement, and no indexes that are unique there
 	return r, nil
 }
 
@@ -65,8 +67,7 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 	case PostgreSQL:
 		return r.postgres(ctx, t)
 	case MySQL:
-		var name, text string
-		err := r.d.Row(ctx, NewStatement(MySQL, "SHOW CREATE TABLE ", MySQL.Quote(t.Name)), &name, &text)
+		text, err := r.d.showCreate(ctx, "table", t.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -99,18 +100,8 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 
 // sqliteBody returns what follows the name in the statement that made a table.
 func sqliteBody(statement string) string {
-	quote := rune(0)
-	for i, c := range statement {
-		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '`' || c == '\'':
-			quote = c
-		case c == '[':
-			quote = ']'
-		case c == '(':
+	for i, r := range unquoted(statement) {
+		if r == '(' {
 			return statement[i:]
 		}
 	}
@@ -312,4 +303,58 @@ func (r *Trial) Drop(ctx context.Context) error {
 		err = errors.Join(err, w.Close(), r.d.Exec(ctx, fmt.Sprintf("%s%s_c%d", drop, r.name, at)))
 	}
 	return errors.Join(err, r.d.Exec(ctx, drop+r.name))
+}
+
+// mysqlPartitions returns the condition under which a table of MySQL has a partition for a row. It is "" if
+// there is one for every row. Only ranges and lists can have none. The definition is what SHOW CREATE TABLE
+// says of the table.
+func mysqlPartitions(ctx context.Context, d *DB, table, definition string) (string, error) {
+	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT DISTINCT PARTITION_METHOD, PARTITION_EXPRESSION, "+
+		"PARTITION_DESCRIPTION, PARTITION_ORDINAL_POSITION FROM information_schema.PARTITIONS "+
+		"WHERE TABLE_SCHEMA = DATABASE() "+
+		"AND PARTITION_METHOD IN ('RANGE', 'LIST', 'RANGE COLUMNS', 'LIST COLUMNS') "+
+		"AND PARTITION_DESCRIPTION IS NOT NULL AND TABLE_NAME = ").Bind(table).
+		Add(" ORDER BY PARTITION_ORDINAL_POSITION"))
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	method, expression := rows[0][0], rows[0][1]
+	if strings.HasPrefix(method, "RANGE") {
+		bounds := splitSQL(rows[len(rows)-1][2]) // those of the last partition are the highest
+		columns := []string{expression}
+		if method == "RANGE COLUMNS" {
+			columns = splitSQL(expression)
+		}
+		return below(columns, bounds), nil
+	}
+	if holdsOthers.MatchString(definition) {
+		return "", nil // the catalog describes that partition as one for the number 0
+	}
+	var fits []string
+	for _, row := range rows {
+		// A CHECK lets a comparison with = pass that is NULL, but a list takes NULL only if it names NULL.
+		for _, v := range splitSQL(row[2]) {
+			fits = append(fits, "("+expression+") <=> "+v)
+		}
+	}
+	return strings.Join(fits, " OR "), nil
+}
+
+// holdsOthers finds the partition of MariaDB for all values that no other one has.
+var holdsOthers = regexp.MustCompile("(?m)^[ (]*PARTITION (`([^`]|``)*`|\\w+) DEFAULT\\b")
+
+// below is the condition that columns are less than bounds, the first of them first, or "" if they always
+// are. NULL is less than all.
+func below(columns, bounds []string) string {
+	if len(columns) == 0 || len(columns) != len(bounds) || strings.EqualFold(bounds[0], "MAXVALUE") {
+		return ""
+	}
+	null, less, equal := columns[0]+" IS NULL OR ", columns[0]+" < "+bounds[0], columns[0]+" = "+bounds[0]
+	if len(columns) == 1 {
+		return null + less
+	}
+	if rest := below(columns[1:], bounds[1:]); rest != "" {
+		return null + less + " OR " + equal + " AND (" + rest + ")"
+	}
+	return null + less + " OR " + equal
 }

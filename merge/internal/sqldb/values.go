@@ -6,7 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"math/big"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,6 +88,21 @@ func Canonical(v any, to *Column, raw bool) (any, error) {
 		return nil, fmt.Errorf("column %s: %q is not a valid %s", to.Name, Shorten(Text(v)), to.Family)
 	}
 	return out, nil
+}
+
+// SizeOf returns how many bytes a row takes, about.
+func SizeOf(values []any) int {
+	const cell = 16
+	n := cell * len(values)
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
 }
 
 // Shorten returns at most the first 60 characters of a text, for messages.
@@ -167,12 +186,16 @@ func floatOf(v any) (any, error) {
 }
 
 func decimalOf(v any) (any, error) {
-	text := Text(v)
-	if f, ok := v.(float64); ok {
-		text = strconv.FormatFloat(f, 'f', -1, 64)
-	}
+	text := decimalText(v)
 	_, err := strconv.ParseFloat(text, 64)
 	return text, err
+}
+
+func decimalText(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return Text(v)
 }
 
 // errFraction says that a column keeps fewer digits of a second than a value has.
@@ -217,7 +240,7 @@ func timeOf(v any) (any, error) {
 
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.999999999") }
 
-// trimZeros removes the zeros at the end of a fraction of a second.
+// trimZeros removes the zeros at the end of a fraction.
 func trimZeros(text string) string {
 	if !strings.Contains(text, ".") {
 		return text
@@ -260,32 +283,13 @@ func postgresText(v any, to *Column) string {
 	return Text(v)
 }
 
-// ComparableText returns a text that is the same on both sides of a copy, although every kind of database
-// formats decimals and JSON in its own way.
+// ComparableText returns the text of a decimal or of a UUID that is the same on both sides of a copy. Every
+// kind of database formats them in its own way.
 func ComparableText(v any, to *Column) string {
-	switch to.Family {
-	case FamilyDecimal:
-		text := Text(v)
-		if f, ok := v.(float64); ok {
-			text = strconv.FormatFloat(f, 'f', -1, 64)
-		}
-		if strings.Contains(text, ".") {
-			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-		}
-		return text
-	case FamilyJSON:
-		var parsed any
-		d := json.NewDecoder(strings.NewReader(Text(v)))
-		d.UseNumber()
-		if d.Decode(&parsed) == nil {
-			if text, err := json.Marshal(parsed); err == nil {
-				return string(text)
-			}
-		}
-	case FamilyUUID:
+	if to.Family == FamilyUUID {
 		return strings.ToLower(Text(v))
 	}
-	return Text(v)
+	return trimZeros(decimalText(v))
 }
 
 // KeyText returns the primary key of a row as text: the number if the key is one integer, else a JSON array.
@@ -343,22 +347,21 @@ func KeyValues(text string, columns []*Column) ([]any, error) {
 	}
 	values := make([]any, len(parts))
 	for i, part := range parts {
-		marked := len(part) > 1 && part[0] == '0'
-		if !marked {
-			values[i], err = Native(part, columns[i])
-		} else {
-			switch raw, bad := hex.DecodeString(part[2:]); {
-			case part[1] == 'n':
-			case part[1] == 'x' && bad == nil:
-				values[i] = raw
-			case part[1] == 't' && bad == nil:
-				values[i] = string(raw)
-			default:
-				values[i], err = Native(part, columns[i])
-			}
+		kind, digits := byte(0), ""
+		if marked(part) {
+			kind, digits = part[1], part[2:]
 		}
-		if err != nil {
-			return nil, err
+		raw, bad := hex.DecodeString(digits)
+		switch {
+		case kind == 'n':
+		case kind == 'x' && bad == nil:
+			values[i] = raw
+		case kind == 't' && bad == nil:
+			values[i] = string(raw)
+		default:
+			if values[i], err = Native(part, columns[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return values, nil
@@ -392,12 +395,7 @@ func Adapt(k Kind, v any, to *Column, raw bool) any {
 	case k == SQLite && to.Family == FamilyTime:
 		// As GORM and the usual drivers write it, so that they read it back as a time.
 		return Text(v) + "+00:00"
-	case k == SQLite && to.Family == FamilyDecimal:
-		// The affinity of the column converts it to a number.
-		return v
-	case k == PostgreSQL && to.Family == FamilyBytes:
-		return v
-	case k == PostgreSQL:
+	case k == PostgreSQL && to.Family != FamilyBytes:
 		return postgresText(v, to) // the server converts it to the type of the column
 	}
 	return v
@@ -406,4 +404,127 @@ func Adapt(k Kind, v any, to *Column, raw bool) any {
 // marked tells whether a text begins like one of the marks of KeyText.
 func marked(text string) bool {
 	return len(text) > 1 && text[0] == '0' && (text[1] == 'x' || text[1] == 't' || text[1] == 'n')
+}
+
+// Same reports whether a column has given back the value that was written to it. Databases write numbers,
+// JSON and UUIDs in forms of their own, and that is no difference.
+func Same(wrote, got any, c *Column, raw bool) bool {
+	if wrote == nil || got == nil {
+		return wrote == nil && got == nil
+	}
+	a, b := Text(wrote), Text(got)
+	if a == b && (!raw || isBytes(wrote) == isBytes(got)) {
+		return true
+	}
+	if raw {
+		return isNumber(wrote) && isNumber(got) && sameNumber(a, b)
+	}
+	if strings.HasPrefix(c.Declared, "set(") { // Its members are shown in the order of the column.
+		return sameMembers(a, b)
+	}
+	switch c.Family {
+	case FamilyInt, FamilyBool, FamilyDecimal:
+		n, err := Integer(got)
+		return sameNumber(a, b) || err == nil && Text(n) == a
+	case FamilyFloat:
+		x, err := strconv.ParseFloat(a, 64)
+		y, wrong := strconv.ParseFloat(b, 64)
+		return err == nil && wrong == nil && (x == y || math.IsNaN(x) && math.IsNaN(y))
+	case FamilyTime, FamilyDate, FamilyClock:
+		read, err := Canonical(got, c, false)
+		return err == nil && trimZeros(Text(read)) == trimZeros(a)
+	case FamilyUUID:
+		return strings.EqualFold(a, b)
+	case FamilyJSON:
+		x, err := parseJSON(a)
+		y, wrong := parseJSON(b)
+		return err == nil && wrong == nil && reflect.DeepEqual(x, y)
+	case FamilyOther:
+		return true // the column has a form that only its database knows
+	}
+	return false
+}
+
+func sameMembers(a, b string) bool {
+	left, right := strings.Split(a, ","), strings.Split(b, ",")
+	slices.Sort(left)
+	slices.Sort(right)
+	return slices.Equal(left, right)
+}
+
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int64, uint64, float64:
+		return true
+	}
+	return false
+}
+
+// sameNumber compares two numbers by their value.
+func sameNumber(a, b string) bool { return a == b || plainNumber(a) == plainNumber(b) }
+
+// plainNumber returns one form for every number of a value. A number with an exponent of more digits than
+// this is only equal to itself, because its digits would fill the memory. So is what is no number.
+func plainNumber(text string) string {
+	const maxExponent = 4
+	if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > maxExponent+1 {
+		return text
+	}
+	if n, ok := new(big.Rat).SetString(text); ok {
+		return n.RatString()
+	}
+	return text
+}
+
+// parseJSON reads a document. An object is the list of values of each name, because a text may repeat a name.
+func parseJSON(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	v, err := parseValue(d)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errAfterJSON
+	}
+	return v, nil
+}
+
+var errAfterJSON = errors.New("something follows the document")
+
+func parseValue(d *json.Decoder) (any, error) {
+	token, err := d.Token()
+	delimiter, opens := token.(json.Delim)
+	if n, ok := token.(json.Number); ok {
+		return json.Number(plainNumber(n.String())), err
+	}
+	if err != nil || !opens {
+		return token, err
+	}
+	var list []any
+	object := map[string][]any{}
+	for d.More() {
+		var name json.Token
+		if delimiter == '{' {
+			if name, err = d.Token(); err != nil {
+				return nil, err
+			}
+		}
+		v, err := parseValue(d)
+		if err != nil {
+			return nil, err
+		}
+		if text, named := name.(string); named {
+			object[text] = append(object[text], v)
+		} else {
+			list = append(list, v)
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	if delimiter == '{' {
+		return object, nil
+	}
+	return list, nil
 }

@@ -3,7 +3,11 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"errors"
+	"io"
+	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -24,14 +28,6 @@ const maxStatementBytes = 2 << 20
 // NewWriter returns a writer for some columns of a table. With raw, values are bound as they are.
 func NewWriter(d *DB, name string, columns []*Column, raw bool) *Writer {
 	return &Writer{d: d, table: d.Kind.Quote(name), columns: columns, Raw: raw}
-}
-
-// NewReplacer returns a writer whose rows take the place of those with an equal key. PostgreSQL has no such
-// statement, and refuses them.
-func NewReplacer(d *DB, name string, columns []*Column, raw bool) *Writer {
-	w := NewWriter(d, name, columns, raw)
-	w.replace = d.Kind != PostgreSQL
-	return w
 }
 
 // Close releases the prepared statement.
@@ -90,17 +86,7 @@ func (w *Writer) fitting(rows [][]any) int {
 	}
 	total := 0
 	for i, values := range rows {
-		for _, v := range values {
-			switch v := v.(type) {
-			case string:
-				total += len(v)
-			case []byte:
-				total += len(v)
-			default:
-				total += 8
-			}
-		}
-		if total > maxStatementBytes && i > 0 {
+		if total += SizeOf(values); total > maxStatementBytes && i > 0 {
 			return i
 		}
 	}
@@ -131,31 +117,24 @@ func (w *Writer) insert(ctx context.Context, rows [][]any, full bool) error {
 
 // text returns the statement for n rows.
 func (w *Writer) text(n int) string {
-	var b strings.Builder
-	verb := "INSERT INTO "
-	if w.replace {
+	verb, always := "INSERT INTO ", ""
+	switch {
+	case w.replace:
 		verb = "REPLACE INTO "
+	case w.d.Kind == PostgreSQL:
+		always = " OVERRIDING SYSTEM VALUE" // as a GENERATED ALWAYS AS IDENTITY column needs it
 	}
-	b.WriteString(verb + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) + ") VALUES ")
-	if w.d.Kind == PostgreSQL {
-		// Values of a GENERATED ALWAYS AS IDENTITY column are copied too.
-		b.Reset()
-		b.WriteString("INSERT INTO " + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) +
-			") OVERRIDING SYSTEM VALUE VALUES ")
-	}
-	k := 0
+	var b strings.Builder
+	b.WriteString(verb + w.table + " (" + w.d.Kind.QuoteAll(ColumnNames(w.columns)) + ")" + always + " VALUES ")
 	for i := range n {
+		between := "("
 		if i > 0 {
-			b.WriteString(", ")
+			between = ", ("
 		}
-		b.WriteByte('(')
 		for j, c := range w.columns {
-			if j > 0 {
-				b.WriteString(", ")
-			}
-			k++
-			if w.d.Kind == PostgreSQL {
-				b.WriteString("CAST(" + PostgreSQL.Bind(k) + " AS " + c.Declared + ")")
+			b.WriteString(between)
+			if between = ", "; w.d.Kind == PostgreSQL {
+				b.WriteString("CAST(" + PostgreSQL.Bind(i*len(w.columns)+j+1) + " AS " + c.Declared + ")")
 			} else {
 				b.WriteByte('?')
 			}
@@ -172,4 +151,175 @@ func ColumnNames(columns []*Column) []string {
 		names[i] = c.Name
 	}
 	return names
+}
+
+// copyRows is an io.Reader of rows in the text format of COPY. It encodes rows while the server works on
+// those before them.
+type copyRows struct {
+	columns []*Column
+	zoned   []bool
+	rows    [][]any
+	buffer  []byte
+	read    int // how much of buffer
+}
+
+func newCopyRows(columns []*Column, rows [][]any) *copyRows {
+	r := &copyRows{columns: columns, zoned: make([]bool, len(columns)), rows: rows}
+	for i, c := range columns {
+		r.zoned[i] = c.zoned()
+	}
+	return r
+}
+
+// copyBuffer is how many bytes are encoded at a time: as many as the driver sends at once.
+const copyBuffer = 64 << 10
+
+// Read implements io.Reader.
+func (r *copyRows) Read(p []byte) (int, error) {
+	if r.read == len(r.buffer) {
+		r.buffer, r.read = r.buffer[:0], 0
+	}
+	for len(r.rows) > 0 && len(r.buffer) < copyBuffer {
+		r.buffer = r.append(r.buffer, r.rows[0])
+		r.rows = r.rows[1:]
+	}
+	if r.read == len(r.buffer) {
+		return 0, io.EOF
+	}
+	n := copy(p, r.buffer[r.read:])
+	r.read += n
+	return n, nil
+}
+
+// append appends a row.
+func (r *copyRows) append(b []byte, values []any) []byte {
+	for i, v := range values {
+		if i > 0 {
+			b = append(b, '\t')
+		}
+		switch v := v.(type) {
+		case nil:
+			b = append(b, `\N`...)
+			continue
+		case int64:
+			if r.columns[i].Family == FamilyInt {
+				b = strconv.AppendInt(b, v, 10)
+				continue
+			}
+		case []byte:
+			if r.columns[i].Family == FamilyBytes {
+				b = hex.AppendEncode(append(b, `\\x`...), v)
+				continue
+			}
+		case string:
+			if r.columns[i].Family != FamilyBytes && !r.zoned[i] {
+				b = appendEscaped(b, v)
+				continue
+			}
+		}
+		b = appendEscaped(b, postgresText(v, r.columns[i]))
+	}
+	return append(b, '\n')
+}
+
+// appendEscaped appends a text with the escapes of COPY.
+func appendEscaped(b []byte, text string) []byte {
+	from := 0
+	for i := range len(text) {
+		var letter byte
+		switch text[i] {
+		case '\\':
+			letter = '\\'
+		case '\t':
+			letter = 't'
+		case '\n':
+			letter = 'n'
+		case '\r':
+			letter = 'r'
+		default:
+			continue
+		}
+		b = append(append(b, text[from:i]...), '\\', letter)
+		from = i + 1
+	}
+	return append(b, text[from:]...)
+}
+
+// COPY is not part of database/sql. The driver pgx offers it below: its connection has a method Conn, whose
+// result has a method PgConn, whose result has CopyFrom and CopyTo. These methods are found by reflection, so
+// that this package imports no driver. Other drivers insert rows by INSERT.
+
+// errNoCopy says that the driver does not offer COPY.
+var errNoCopy = errors.New("merge: the driver has no COPY")
+
+// copyMethod finds a method of pgx's own connection. The result is not valid if there is none of that form.
+func copyMethod(driver any, name string) reflect.Value {
+	v := reflect.ValueOf(driver)
+	for _, step := range []string{"Conn", "PgConn"} {
+		method := v.MethodByName(step)
+		if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+			return reflect.Value{}
+		}
+		v = method.Call(nil)[0]
+	}
+	method, stream := v.MethodByName(name), reflect.TypeFor[io.Reader]()
+	if name == "CopyTo" {
+		stream = reflect.TypeFor[io.Writer]()
+	}
+	if !method.IsValid() || method.Type().NumOut() != 2 {
+		return reflect.Value{}
+	}
+	in := []reflect.Type{reflect.TypeFor[context.Context](), stream, reflect.TypeFor[string]()}
+	out := []reflect.Type{method.Type().Out(0), reflect.TypeFor[error]()}
+	if method.Type() != reflect.FuncOf(in, out, false) {
+		return reflect.Value{}
+	}
+	return method
+}
+
+// CopyFrom runs COPY FROM STDIN.
+func CopyFrom(ctx context.Context, d *DB, from io.Reader, text string) (int64, error) {
+	return runCopy(ctx, d, "CopyFrom", from, text)
+}
+
+// CopyTo runs COPY TO STDOUT.
+func CopyTo(ctx context.Context, d *DB, to io.Writer, text string) (int64, error) {
+	return runCopy(ctx, d, "CopyTo", to, text)
+}
+
+func runCopy(ctx context.Context, d *DB, name string, stream any, text string) (n int64, err error) {
+	var failure error
+	raw := d.conn.Raw(func(driver any) error {
+		method := copyMethod(driver, name)
+		if !method.IsValid() {
+			failure = errNoCopy
+			return nil
+		}
+		out := method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(stream), reflect.ValueOf(text)})
+		if tag, ok := out[0].Interface().(interface{ RowsAffected() int64 }); ok {
+			n = tag.RowsAffected()
+		}
+		if err, ok := out[1].Interface().(error); ok {
+			failure = d.failed(err)
+		}
+		// Errors are returned through failure: for one that Raw returned, database/sql would close the
+		// connection if the driver calls it bad.
+		return nil
+	})
+	if raw != nil {
+		return 0, d.failed(raw)
+	}
+	return n, failure
+}
+
+// CanCopy reports whether the driver offers COPY.
+func CanCopy(d *DB) (ok bool) {
+	if d.Kind != PostgreSQL {
+		return false
+	}
+	err := d.conn.Raw(func(driver any) error {
+		ok = copyMethod(driver, "CopyFrom").IsValid() && copyMethod(driver, "CopyTo").IsValid()
+		return nil
+	})
+	return ok && err == nil
 }
