@@ -499,8 +499,7 @@ func (c *directCopier) pipe(ctx context.Context) (n int64, last []string, err er
 	}
 	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "))
 	s.rest(q, c.src, c.after, strconv.Itoa(c.ws.chunkRows))
-	format := c.format()
-	q.Add(") TO STDOUT", format)
+	q.Add(") TO STDOUT")
 
 	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So
 	// there is room on both sides, and the source goes on while the target works.
@@ -522,23 +521,13 @@ func (c *directCopier) pipe(ctx context.Context) (n int64, last []string, err er
 		sent <- err
 	}()
 	n, err = sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(input, size),
-		"COPY "+k.Quote(c.src.job.name)+" ("+k.QuoteAll(c.src.names())+") FROM STDIN"+format)
+		"COPY "+k.Quote(c.src.job.name)+" ("+k.QuoteAll(c.src.names())+") FROM STDIN")
 	input.CloseWithError(io.ErrClosedPipe)
 	// An error of the target may have its cause in the source.
 	if cause := <-sent; cause != nil && !errors.Is(cause, io.ErrClosedPipe) {
 		return 0, nil, cause
 	}
 	return n, last, err
-}
-
-// format returns how a COPY is to write values. The binary form spares both servers the texts. But the types
-// have to be the same, and the sum of a key and an offset may have another one than the key.
-func (c *directCopier) format() string {
-	differs := func(p pair) bool { return !p.native || p.target.Family == sqldb.FamilyOther }
-	if len(c.shifts) > 0 || slices.ContainsFunc(c.src.pairs, differs) {
-		return ""
-	}
-	return " (FORMAT binary)"
 }
 
 // patientWriter accepts data even when nobody reads it any more. If it returned an error, the driver would

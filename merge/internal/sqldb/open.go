@@ -135,8 +135,7 @@ func makeRoom(ctx context.Context, d *DB) {
 		SQLite: {"PRAGMA main.cache_size = -8000", "PRAGMA temp.cache_size = -8000"},
 		MySQL: {"SET SESSION sort_buffer_size = 33554432", "SET SESSION tmp_table_size = 134217728",
 			"SET SESSION max_heap_table_size = 134217728"},
-		// ANALYZE looks at a tenth of the rows that it would look at by itself, which is enough for a count.
-		PostgreSQL: {"SET work_mem = '64MB'", "SET temp_buffers = '64MB'", "SET default_statistics_target = 10"},
+		PostgreSQL: {"SET work_mem = '64MB'", "SET temp_buffers = '64MB'"},
 	}[d.Kind] {
 		_ = d.Exec(ctx, s)
 	}
