@@ -160,7 +160,8 @@ func (ws *workspace) relate() {
 func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table) *sourceTable {
 	kind := ws.servers[server].db.Kind
 	src := &sourceTable{job: j, server: server, own: ws.servers[server], table: source,
-		order: source.Order(kind), raw: ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
+		order: source.Order(kind),
+		raw:   ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
 	for _, target := range j.target.Writable() {
 		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
 		if c == nil && set {

@@ -36,8 +36,8 @@ func whenFree(ctx context.Context, sides []*side, try func() error) error {
 		strings.Join(who, "; "), err)
 }
 
-// inTheWay says whose transactions are open, as far as the login may know it. Those that are prepared belong to
-// no connection.
+// inTheWay says whose transactions are open, as far as the login may know it. Those that are prepared belong
+// to no connection.
 func inTheWay(ctx context.Context, s *side) string {
 	query := "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction since ', trx_started) " +
 		"FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, connection_id()) " +
@@ -48,12 +48,12 @@ func inTheWay(ctx context.Context, s *side) string {
 		for _, name := range quotedTables(s) {
 			tables = append(tables, "to_regclass('"+strings.ReplaceAll(name, "'", "''")+"')")
 		}
-		query = "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s (%s), in a transaction since " +
-			"%s', l.pid, usename, application_name, xact_start) ELSE format('the prepared transaction %L of %s, " +
-			"which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, prepared) END, " +
+		query = "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s (%s), in a transaction " +
+			"since %s', l.pid, usename, application_name, xact_start) " +
+			"ELSE format('the prepared transaction %L of %s, which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, prepared) END, " +
 			"coalesce(xact_start, prepared) FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid " +
-			"LEFT JOIN (pg_locks x JOIN pg_prepared_xacts p ON p.transaction = x.transactionid AND x.pid IS NULL) " +
-			"ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction " +
+			"LEFT JOIN (pg_locks x JOIN pg_prepared_xacts p ON p.transaction = x.transactionid " +
+			"AND x.pid IS NULL) ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction " +
 			"WHERE l.pid IS DISTINCT FROM pg_backend_pid() AND l.granted AND l.relation IN (" +
 			strings.Join(tables, ", ") + ") ORDER BY 2 LIMIT 3"
 	case dialect.SQLite:
