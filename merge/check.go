@@ -27,11 +27,15 @@ type checker struct {
 
 func newChecker(ws *workspace, d *decisions) *checker {
 	report, missing := &CheckReport{Plan: ws.given.Hash()}, givenUp{}
+	origins := make([]map[place]origin, len(ws.servers))
+	for i := range origins {
+		origins[i] = map[place]origin{}
+	}
 	return &checker{
 		ws: ws, decisions: d, report: report, missing: missing,
 		schema: &schemaCheck{ws: ws, report: report},
-		data:   &dataCheck{ws: ws, report: report, fingerprints: map[tableServer]string{}, missing: missing},
-		ids:    &idCheck{ws: ws, report: report, origins: map[originKey]origin{}, offsets: d.offsets},
+		data:   &dataCheck{ws: ws, report: report, missing: missing},
+		ids:    &idCheck{ws: ws, report: report, origins: origins, offsets: d.offsets},
 		inside: &insideCheck{ws: ws, report: report},
 		values: &valueCheck{ws: ws, report: report, decisions: d, missing: missing,
 			definitions: map[*tableJob]string{}},

@@ -17,9 +17,9 @@ import (
 type dataCheck struct {
 	ws           *workspace
 	report       *CheckReport
-	fingerprints map[tableServer]string // by table and server, as they were when the check began
-	total        int64                  // how many rows will be copied
-	missing      givenUp                // what the target will not get
+	fingerprints map[tableServer]tableMark // as they were when the check began
+	total        int64                     // how many rows will be copied
+	missing      givenUp                   // what the target will not get
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
@@ -43,13 +43,13 @@ func (c *dataCheck) emptyTarget(ctx context.Context) error {
 }
 
 // counts counts the rows that are copied and the rows that are left out.
-func (c *dataCheck) counts(ctx context.Context) error {
+func (c *dataCheck) counts(ctx context.Context) (err error) {
+	if c.fingerprints, err = fingerprints(ctx, c.ws, c.ws.copied); err != nil {
+		return err
+	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		sel := newSelection(c.ws, src.server)
-		fingerprint, all, err := sel.fingerprint(ctx, src)
-		if err != nil {
-			return err
-		}
+		all := c.fingerprints[tableServer{j.name, s.Number}].rows
 		kept := all
 		if sel.kept(j, "s") != "" {
 			if kept, err = sel.count(ctx, src); err != nil {
@@ -71,7 +71,6 @@ func (c *dataCheck) counts(ctx context.Context) error {
 			c.missing.add(tableServer{j.name, s.Number}, GivenUp{Orphans: met - kept, Filtered: all - met})
 		}
 		c.total += kept
-		c.fingerprints[tableServer{j.name, s.Number}] = fingerprint
 		return nil
 	})
 }
@@ -85,13 +84,18 @@ func beginsWithZero(text string) bool {
 // quiet takes the fingerprints again after all other checks, which shows whether a source is still written
 // to.
 func (c *dataCheck) quiet(ctx context.Context) error {
-	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		now, _, err := newSelection(c.ws, src.server).fingerprint(ctx, src)
-		if before := c.fingerprints[tableServer{j.name, s.Number}]; err == nil && now != before {
-			c.report.problem(Problem{Code: CodeNotQuiet, Server: s.Name, Table: j.name,
-				Message: fmt.Sprintf("it had %s and now has %s", before, now), Remedy: "stop the game server first"})
-		}
+	now, err := fingerprints(ctx, c.ws, c.ws.copied)
+	if err != nil {
 		return err
+	}
+	return c.ws.eachSource(func(j *tableJob, _ *sourceTable, s *server) error {
+		share := tableServer{j.name, s.Number}
+		if before := c.fingerprints[share]; now[share] != before {
+			c.report.problem(Problem{Code: CodeNotQuiet, Server: s.Name, Table: j.name,
+				Message: fmt.Sprintf("it had %s and now has %s", before.text, now[share].text),
+				Remedy:  "stop the game server first"})
+		}
+		return nil
 	})
 }
 
@@ -335,14 +339,8 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 type idCheck struct {
 	ws      *workspace
 	report  *CheckReport
-	origins map[originKey]origin
+	origins []map[place]origin // of columns, by position of the server
 	offsets *keyOffsets
-}
-
-// originKey is a column of a source table.
-type originKey struct {
-	table, column string
-	server        int
 }
 
 // origin counts the IDs in a column by the server that made them.
@@ -354,10 +352,26 @@ type origin struct {
 func (o origin) clean() bool { return o.plain == 0 && len(o.others) == 0 }
 
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
-// so most tables need no further comparison.
+// so most tables need no further comparison. The servers are asked at the same time.
 func (c *idCheck) check(ctx context.Context) error {
+	numbered := func(src *sourceTable) bool {
+		return src != nil && len(src.key) == 1 && src.pairs[src.key[0]].target.Family == sqldb.FamilyInt
+	}
+	err := atOnce(len(c.ws.servers), func(i int) error {
+		for _, j := range c.ws.order {
+			if src := j.sources[i]; numbered(src) {
+				if _, err := c.origin(ctx, src, src.pairs[src.key[0]].target.Name); err != nil {
+					return fmt.Errorf("%s: table %s: %w", src.owner().Name, j.name, err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		if len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
+		if !numbered(src) {
 			return nil
 		}
 		column := src.pairs[src.key[0]].target.Name
@@ -390,8 +404,8 @@ func (c *idCheck) check(ctx context.Context) error {
 
 // origin counts the IDs in a column by server.
 func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (origin, error) {
-	key := originKey{src.job.name, column, src.server}
-	if o, ok := c.origins[key]; ok {
+	key := place{src.job.name, column}
+	if o, ok := c.origins[src.server][key]; ok {
 		return o, nil
 	}
 	s := src.owner()
@@ -418,7 +432,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 		}
 		return err
 	})
-	c.origins[key] = o
+	c.origins[src.server][key] = o
 	return o, err
 }
 

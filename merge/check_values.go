@@ -314,7 +314,7 @@ func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedErro
 		default:
 			r.guilty = index
 			r.find(CodeRefused, index, true, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
-				shown(row.values[index]), key, refused))
+				quoted(row.values[index]), key, refused))
 			return nil
 		}
 	}
@@ -334,7 +334,7 @@ func (r *rehearsal) compare(ctx context.Context, rows []row) error {
 		for i, index := range r.compared {
 			if wrote := rows[n].values[index]; !sqldb.Same(wrote, values[i], r.src.pairs[index].target, r.src.raw) {
 				r.find(CodeChanged, index, false, fmt.Sprintf(
-					"the target would change the value, such as %s to %s in row %s", shown(wrote), shown(values[i]),
+					"the target would change the value, such as %s to %s in row %s", quoted(wrote), quoted(values[i]),
 					sqldb.KeyText(rows[n].key)))
 			}
 		}
@@ -413,8 +413,8 @@ func reported(all []Problem, p Problem) bool {
 	})
 }
 
-// shown returns a value for a message.
-func shown(v any) string {
+// quoted returns a value for a message.
+func quoted(v any) string {
 	text := sqldb.Text(v)
 	switch v.(type) {
 	case nil:

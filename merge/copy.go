@@ -141,17 +141,17 @@ func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
 		number}] > 0 || c.src.job.plan.Orphans == "null" || len(c.src.job.plan.Set)+len(c.late) > 0 {
 		return false, nil
 	}
-	var shifts []shift
+	var shifts []addition
 	for _, l := range c.src.links {
 		share := tableServer{l.parent, number}
-		s := shift{index: l.index, when: l.link.when, offset: a.offsets.added[share], least: 1}
+		s := addition{index: l.index, when: l.link.when, offset: a.offsets.added[share], least: 1}
 		if s.offset == 0 {
 			continue
 		}
 		if a.offsets.zeros[share] {
 			s.least = 0
 		}
-		other := slices.ContainsFunc(shifts, func(other shift) bool { return other.index == s.index })
+		other := slices.ContainsFunc(shifts, func(other addition) bool { return other.index == s.index })
 		column := c.src.pairs[l.index].source
 		if other || l.inside() || column.Family != sqldb.FamilyInt ||
 			strings.Contains(strings.ToLower(s.when), "select") {
@@ -187,11 +187,11 @@ type copier struct {
 	entry    *entry
 	progress *progress
 	out      *sqldb.Writer
-	late     []int   // positions of the columns that a second pass fills
-	touched  bool    // rows may change on their way
-	names    bool    // the target looks new names up by itself
-	shifts   []shift // what the databases add to keys by themselves
-	batch    [][]any // the result of values, reused
+	late     []int      // positions of the columns that a second pass fills
+	touched  bool       // rows may change on their way
+	names    bool       // the target looks new names up by itself
+	shifts   []addition // what the databases add to keys by themselves
+	batch    [][]any    // the result of values, reused
 }
 
 // The ways in which rows can be copied.
@@ -202,8 +202,8 @@ const (
 	wayCopy         = "copy"          // PostgreSQL's COPY, from one server to the other
 )
 
-// shift is what is added to the keys of one table in a column.
-type shift struct {
+// addition is what is added to the keys of one table in a column.
+type addition struct {
 	index  int    // the position of the column
 	when   string // a condition in SQL; "" for all rows
 	offset int64
@@ -211,7 +211,7 @@ type shift struct {
 }
 
 // sql returns SQL for what becomes of the value of an expression.
-func (s shift) sql(expression string, below int64) string {
+func (s addition) sql(expression string, below int64) string {
 	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
 	if s.when != "" {
 		condition = "(" + s.when + ") AND " + condition
@@ -397,21 +397,19 @@ func (c *directCopier) all(ctx context.Context) (err error) {
 	for !c.entry.done {
 		end := c.after
 		next := *c.entry
-		err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
+		err := c.ws.target.Unflushed(ctx, func() (done bool, err error) {
 			copyRows := c.insertSelect
 			if c.way == wayCopy {
 				copyRows = c.pipe
 			}
-			n, err := copyRows(ctx)
+			n, last, err := copyRows(ctx)
 			if err != nil {
 				return false, err
 			}
 			c.ws.failpoint("written")
+			end = last
 			next.read, next.written = next.read+n, next.written+n
 			next.done = n < int64(c.ws.chunkRows)
-			if end, err = c.position(ctx, c.after, n); err != nil {
-				return false, err
-			}
 			return next.done, c.journal.recorded(ctx, &next)
 		})
 		switch {
@@ -447,8 +445,9 @@ func (c *directCopier) position(ctx context.Context, after []string, rows int64)
 	return newSelection(c.ws, c.src.server).position(ctx, c.src, after, rows)
 }
 
-// insertSelect lets the target read the source.
-func (c *directCopier) insertSelect(ctx context.Context) (int64, error) {
+// insertSelect lets the target read the source. It returns how many rows there were, and the position of the
+// last one.
+func (c *directCopier) insertSelect(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
 	s := newSelection(c.ws, c.src.server)
 	s.prefix = "merge_source."
@@ -465,17 +464,20 @@ func (c *directCopier) insertSelect(ctx context.Context) (int64, error) {
 			q.Add(", ")
 		}
 		if c.names && i == c.src.renamed() {
-			c.newName(q, expression)
+			c.lookUpName(q, expression)
 		} else {
 			q.Add(expression)
 		}
 	}
 	s.rest(q, c.src, c.after, strconv.Itoa(c.ws.chunkRows))
-	return c.ws.target.Run(ctx, q)
+	if n, err = c.ws.target.Run(ctx, q); err == nil {
+		last, err = c.position(ctx, c.after, n)
+	}
+	return n, last, err
 }
 
-// newName appends the new name of a row or, without one, what it has.
-func (c *directCopier) newName(q *sqldb.Statement, old string) {
+// lookUpName appends the new name of a row or, without one, what it has.
+func (c *directCopier) lookUpName(q *sqldb.Statement, old string) {
 	k := c.ws.target.Kind
 	key := "CAST(s." + k.Quote(c.src.pairs[c.src.key[0]].source.Name) + " + 0 AS CHAR)"
 	if k == sqldb.SQLite {
@@ -486,8 +488,9 @@ func (c *directCopier) newName(q *sqldb.Statement, old string) {
 		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
 }
 
-// pipe connects COPY TO of the source with COPY FROM of the target.
-func (c *directCopier) pipe(ctx context.Context) (int64, error) {
+// pipe connects COPY TO of the source with COPY FROM of the target. It returns what insertSelect returns. The
+// source looks for the position while the target still writes.
+func (c *directCopier) pipe(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
 	s := newSelection(c.ws, c.src.server)
 	empty := make([]string, 0, len(c.late))
@@ -506,22 +509,25 @@ func (c *directCopier) pipe(ctx context.Context) (int64, error) {
 	go func() {
 		patient := &patientWriter{out: out}
 		buffered := bufio.NewWriterSize(patient, size)
-		_, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
+		rows, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
 		if err == nil {
 			err = errors.Join(buffered.Flush(), patient.err)
 		}
 		// COPY FROM ends its command when its input ends, and fails when that fails.
 		out.CloseWithError(err)
+		if err == nil {
+			last, err = c.position(ctx, c.after, rows)
+		}
 		sent <- err
 	}()
-	n, err := sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(input, size),
+	n, err = sqldb.CopyFrom(ctx, c.ws.target, bufio.NewReaderSize(input, size),
 		"COPY "+k.Quote(c.src.job.name)+" ("+k.QuoteAll(c.src.names())+") FROM STDIN")
 	input.CloseWithError(io.ErrClosedPipe)
 	// An error of the target may have its cause in the source.
 	if cause := <-sent; cause != nil && !errors.Is(cause, io.ErrClosedPipe) {
-		return 0, cause
+		return 0, nil, cause
 	}
-	return n, err
+	return n, last, err
 }
 
 // patientWriter accepts data even when nobody reads it any more. If it returned an error, the driver would
@@ -574,7 +580,7 @@ func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *e
 	for _, ref := range src.job.refs {
 		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
 	}
-	part := src.part(names)
+	part := src.part(f.ws, names)
 	var conditions []string
 	kind := src.owner().db.Kind
 	for _, name := range late {

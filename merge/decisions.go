@@ -125,8 +125,8 @@ func (d *decisions) analyze(ctx context.Context) error {
 	return nil
 }
 
-// total sums counts over all tables and servers.
-func total(counts map[tableServer]int64) (n int64) {
+// summed adds up counts over all tables and servers.
+func summed(counts map[tableServer]int64) (n int64) {
 	for _, c := range counts {
 		n += c
 	}

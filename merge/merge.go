@@ -176,7 +176,7 @@ func (v *verifier) verify(ctx context.Context) (*VerifyReport, error) {
 	case errors.Is(err, ErrOpen), errors.Is(err, ErrRow):
 		return nil, fmt.Errorf("verify: %w", err)
 	default:
-		return nil, fmt.Errorf("%w: verify: %w", ErrDatabase, ended(ctx, err))
+		return nil, fmt.Errorf("%w: verify: %w", ErrDatabase, withCause(ctx, err))
 	}
 	p.end()
 	for _, f := range findings {

@@ -94,7 +94,8 @@ func TestWhatCannotBeOpenedIsNamedWithoutItsPassword(t *testing.T) {
 		"postgres://user:geheim@127.0.0.1:1/db", "user:geheim@tcp(127.0.0.1:1)/db", "$MERGE_TEST_NOT_SET", "",
 		"file:/nowhere/geheim.db",
 	} {
-		plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}, Target: merge.Target{Name: "t", DSN: "x"},
+		plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"},
+			Target:  merge.Target{Name: "t", DSN: "file:of-no-interest?mode=memory"},
 			Servers: []merge.Server{{Name: "the first", Number: 1, DSN: dsn}}}
 		_, err := merge.Open(t.Context(), plan, merge.WithOpener(opener))
 		if !errors.Is(err, merge.ErrOpen) || !strings.Contains(err.Error(), "the first") || strings.Contains(err.Error(), "geheim") {

@@ -289,7 +289,7 @@ func (c *collapser) add(g stagedRow) {
 	for i, list := range [][]string{c.job.plan.Min, c.job.plan.Max} {
 		for _, name := range list {
 			index := c.stage.index(name)
-			if before(g.values[index], c.keeper.values[index]) == (i == 0) && g.values[index] != nil ||
+			if isLess(g.values[index], c.keeper.values[index]) == (i == 0) && g.values[index] != nil ||
 				c.keeper.values[index] == nil {
 				c.keeper.values[index] = g.values[index]
 			}
@@ -297,8 +297,8 @@ func (c *collapser) add(g stagedRow) {
 	}
 }
 
-// before reports whether a is less than b. Numbers are compared as numbers, everything else as text.
-func before(a, b any) bool {
+// isLess reports whether a is less than b. Numbers are compared as numbers, everything else as text.
+func isLess(a, b any) bool {
 	if x, ok := new(big.Rat).SetString(sqldb.Text(a)); ok {
 		if y, ok := new(big.Rat).SetString(sqldb.Text(b)); ok {
 			return x.Cmp(y) < 0

@@ -35,7 +35,7 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 		return report, err
 	}
 	defer func() {
-		err = ended(ctx, errors.Join(err, unlock()))
+		err = withCause(ctx, errors.Join(err, unlock()))
 		report.Took = time.Since(began)
 	}()
 	state, err := r.journal.state(ctx)
@@ -75,7 +75,7 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	if err := r.decisions.count(ctx); err != nil {
 		return report, err
 	}
-	report.Renamed, report.Dropped = total(r.decisions.renames), total(r.decisions.drops)
+	report.Renamed, report.Dropped = summed(r.decisions.renames), summed(r.decisions.drops)
 	if err := r.finish(ctx, state.name); err != nil {
 		return report, err
 	}
@@ -85,8 +85,8 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	return report, err
 }
 
-// ended adds the error of the context, which a driver may not report when it has closed its connection.
-func ended(ctx context.Context, err error) error {
+// withCause adds the error of the context, which a driver may not report when it has closed its connection.
+func withCause(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
 	}
@@ -138,7 +138,8 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 
 // decide stores the decisions of the check and opens the journal, in one transaction. From then on the plan,
 // the decisions and the sources must not change.
-func (r *runner) decide(ctx context.Context, check *CheckReport, fingerprints map[tableServer]string) error {
+func (r *runner) decide(ctx context.Context, check *CheckReport,
+	fingerprints map[tableServer]tableMark) error {
 	things, err := r.things(ctx)
 	if err != nil {
 		return err
@@ -237,9 +238,9 @@ func (r *runner) keepCounters(ctx context.Context) error {
 
 // expect opens the journal for one table of one server. The check has compared its fingerprint at its end.
 func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport,
-	fingerprints map[tableServer]string) error {
+	fingerprints map[tableServer]tableMark) error {
 	s := src.owner()
-	fingerprint := fingerprints[tableServer{j.name, s.Number}]
+	fingerprint := fingerprints[tableServer{j.name, s.Number}].text
 	steps := []string{stepCopy}
 	if len(r.ws.late(j)) > 0 {
 		steps = append(steps, stepFill)
@@ -259,20 +260,21 @@ func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, chec
 
 // unchanged checks that the sources are as they were when the decisions were taken.
 func (r *runner) unchanged(ctx context.Context) error {
+	now, err := fingerprints(ctx, r.ws, r.ws.copied)
+	if err != nil {
+		return err
+	}
 	for _, j := range r.ws.order {
 		for _, src := range j.present() {
 			s := src.owner()
-			e := r.entries[stepCopy][tableServer{j.name, s.Number}]
+			share := tableServer{j.name, s.Number}
+			e := r.entries[stepCopy][share]
 			if e == nil {
 				return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, s.Name, j.name)
 			}
-			now, _, err := newSelection(r.ws, src.server).fingerprint(ctx, src)
-			if err != nil {
-				return err
-			}
-			if now != e.fingerprint {
+			if now[share].text != e.fingerprint {
 				return fmt.Errorf("%w: %s: table %s had %s and now has %s: stop the game server, drop the target "+
-					"and begin anew", ErrSourceChanged, s.Name, j.name, e.fingerprint, now)
+					"and begin anew", ErrSourceChanged, s.Name, j.name, e.fingerprint, now[share].text)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -295,19 +296,51 @@ func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error)
 		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
 }
 
-// fingerprint describes what must not change during a merge: the number of rows, which it also returns, and
-// the first and the last position. VACUUM of SQLite gives rows new positions, and then the last one changes.
-func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, int64, error) {
+// tableMark describes what must not change in a table during a merge.
+type tableMark struct {
+	rows int64
+	text string // with the number of rows, and the first and the last position
+}
+
+// fingerprints describes those tables that are asked for. All servers look at the same time.
+func fingerprints(ctx context.Context, ws *workspace,
+	asked func(table string) bool) (map[tableServer]tableMark, error) {
+	each := make([]map[tableServer]tableMark, len(ws.servers))
+	err := atOnce(len(each), func(i int) error {
+		each[i] = map[tableServer]tableMark{}
+		s := ws.servers[i]
+		for _, name := range slices.Sorted(maps.Keys(s.db.Tables)) {
+			if !asked(name) {
+				continue
+			}
+			f, err := newSelection(ws, i).fingerprint(ctx, s.db.Tables[name])
+			if err != nil {
+				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
+			}
+			each[i][tableServer{name, s.Number}] = f
+		}
+		return nil
+	})
+	all := map[tableServer]tableMark{}
+	for _, some := range each {
+		maps.Copy(all, some)
+	}
+	return all, err
+}
+
+// fingerprint describes a table. VACUUM of SQLite gives rows new positions, and then the last one changes.
+func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (tableMark, error) {
 	db := s.ws.servers[s.server].db
-	clause := " FROM " + s.table(src.table.Name) + " AS s"
+	terms := t.Order(db.Kind)
+	clause := " FROM " + s.table(t.Name) + " AS s"
 	list := []string{"(SELECT COUNT(*)" + clause + ")"}
 	ends := []string{"first", "last"}
 	for i := range ends {
 		var order []string
-		for _, term := range src.order {
+		for _, term := range terms {
 			order = append(order, term.By()+[]string{"", " DESC"}[i])
 		}
-		for _, term := range src.order {
+		for _, term := range terms {
 			list = append(list, "(SELECT "+term.Read(db.Kind)+clause+" ORDER BY "+strings.Join(order, ", ")+
 				" LIMIT 1)")
 		}
@@ -315,26 +348,26 @@ func (s selection) fingerprint(ctx context.Context, src *sourceTable) (string, i
 	// It is one statement, because a merge of many small tables asks this more often than anything else.
 	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", ")))
 	if err != nil || len(rows) == 0 {
-		return "", 0, err
+		return tableMark{}, err
 	}
 	n, err := strconv.ParseInt(rows[0][0], 10, 64)
 	if err != nil {
-		return "", 0, err
+		return tableMark{}, err
 	}
 	text := fmt.Sprintf("%d rows", n)
-	if len(src.order) == 0 || n == 0 {
-		return text, n, nil
+	if len(terms) == 0 || n == 0 {
+		return tableMark{n, text}, nil
 	}
 	for i, what := range ends {
-		index := 1 + i*len(src.order)
-		key := strings.Join(rows[0][index:index+len(src.order)], ", ")
-		if c := src.order[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
+		index := 1 + i*len(terms)
+		key := strings.Join(rows[0][index:index+len(terms)], ", ")
+		if c := terms[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
 			!utf8.ValidString(key) {
 			key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
 		}
 		text += ", " + what + " key " + key
 	}
-	return text, n, nil
+	return tableMark{n, text}, nil
 }
 
 // reader reads the rows of a source table in the order of its primary key, by one statement. It returns them
@@ -358,13 +391,6 @@ var errEnough = errors.New("enough")
 // maxChunkBytes bounds a chunk. While one chunk is written, the next one is read, and drivers and statements
 // hold copies of parts of them, so the memory that they take is several times as large.
 const maxChunkBytes = 8 << 20
-
-// row is a row on its way to the target. The values are in the order of the pairs of its source table.
-type row struct {
-	values []any
-	key    []any // the primary key, as the row had it on its server
-	extra  []any // the further expressions of the source table
-}
 
 // chunk is what was read of a table at a time. The last one of a table may have no rows.
 type chunk struct {
@@ -399,9 +425,7 @@ func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error)
 	s := newSelection(r.ws, r.src.server)
 	list := s.expressions(r.src, false)
 	extras := len(list)
-	for _, expression := range r.src.extras {
-		list = append(list, expression(s))
-	}
+	list = append(list, r.src.extras...)
 	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
 	s.rows(q, r.src, r.where, s.behind(r.src, r.after))
 	s.order(q, r.src)
@@ -492,25 +516,6 @@ func (r *reader) texts(list []string) []bool {
 func (r *reader) steady(s selection) bool {
 	return len(r.src.order) > 0 && r.where == "" && r.src.job.plan.Orphans != "null" &&
 		s.kept(r.src.job, "s") == ""
-}
-
-// elsewhere says of the rows that have no parent on their own server which of them have one in the target all
-// the same: a row of another server, or one that the target had before. It knows references whose values mean
-// the same row for every server and for the target. Others are judged by the rows of their own server.
-type elsewhere struct {
-	ws *workspace
-	// found are the values that lead to no row of their own server, but to one of another.
-	found map[leading][]string
-	// lost are the values that lead to no row of a table that the plan skips, so that the target must have it.
-	lost map[leading][]string
-	// none holds the references that have no such values on a server, so that no row of it is an orphan.
-	none map[leading]bool
-}
-
-// leading is a reference of a table on a server.
-type leading struct {
-	table, column, parent, target, when string
-	server                              int
 }
 
 func leadingOf(j *tableJob, ref sqldb.Reference, server int) leading {

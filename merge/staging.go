@@ -188,7 +188,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 	for _, ref := range s.job.refs {
 		needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
 	}
-	src = src.part(needed)
+	src = src.part(s.ws, needed)
 	input := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
 	apply := &applier{s.decisions}
 	positions := src.positions(names)

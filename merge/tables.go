@@ -28,9 +28,9 @@ func (j *tableJob) present() []*sourceTable {
 
 // sourceTable is a table of one server that is copied to the target.
 type sourceTable struct {
-	ws     *workspace
 	job    *tableJob
 	server int // position in the plan
+	own    *server
 	table  *sqldb.Table
 	pairs  []pair
 	key    []int // the positions in pairs of the primary key
@@ -40,7 +40,7 @@ type sourceTable struct {
 	links   []sourceLink
 	whole   []sourceWhole
 	repeats []sourceName
-	extras  []extra
+	extras  []string
 	// competes is where the extras have the condition under which a row may get a new name, or -1.
 	competes int
 	// flags are the columns that the plan sets to another value in rows with a new name.
@@ -48,7 +48,14 @@ type sourceTable struct {
 }
 
 // owner returns the server that has the table.
-func (src *sourceTable) owner() *server { return src.ws.servers[src.server] }
+func (src *sourceTable) owner() *server { return src.own }
+
+// server is a source of the plan and its database.
+type server struct {
+	Server
+	db      *sqldb.DB
+	numbers []int64
+}
 
 // pair is a column of a source and the column of the target that it is copied to.
 type pair struct {
@@ -219,25 +226,6 @@ func (src *sourceTable) value(v any, p pair) (any, error) {
 	return sqldb.Adapt(sqldb.SQLite, v, p.target, false), err
 }
 
-// part returns a source table with some of its columns.
-func (src *sourceTable) part(names []string) *sourceTable {
-	part := &sourceTable{ws: src.ws, job: src.job, server: src.server, table: src.table, order: src.order,
-		raw: src.raw}
-	key := make([]string, len(src.key))
-	for i, index := range src.key {
-		key[i] = src.pairs[index].target.Name
-	}
-	for _, p := range src.pairs {
-		if slices.Contains(names, p.target.Name) || slices.Contains(key, p.target.Name) {
-			part.pairs = append(part.pairs, p)
-		}
-	}
-	for _, name := range key {
-		part.key = append(part.key, part.index(name))
-	}
-	return part.prepared(src.ws)
-}
-
 // numbered reports whether whole numbers say where a chunk ends.
 func (src *sourceTable) numbered() bool {
 	return len(src.order) > 0 && !slices.ContainsFunc(src.order, func(o sqldb.OrderTerm) bool {
@@ -251,72 +239,6 @@ func (src *sourceTable) renamed() int {
 		return -1
 	}
 	return src.index(src.job.plan.Rename.Column)
-}
-
-// prepared notes what has to follow, and which expressions have to be read for that besides the columns.
-func (src *sourceTable) prepared(ws *workspace) *sourceTable {
-	need := func(e extra) int {
-		src.extras = append(src.extras, e)
-		return len(src.extras) - 1
-	}
-	j := src.job
-	exists := func(parent string) bool {
-		return ws.jobs[parent] != nil &&
-			ws.jobs[parent].sources[src.server] != nil
-	}
-	condition := func(when string) int {
-		if when == "" {
-			return -1
-		}
-		return need(func(selection) string { return "CASE WHEN " + when + " THEN 1 ELSE 0 END" })
-	}
-	if src.competes = -1; j.exempts() {
-		src.competes = condition(j.plan.Rename.When)
-	}
-	for index, p := range src.pairs {
-		if set := j.plan.Set[p.target.Name]; strings.Contains(set, wordRenamed) {
-			value := need(func(s selection) string { return s.shown(p.target, s.setFor(set, "1")) })
-			src.flags = append(src.flags, sourceFlag{index, value})
-		}
-	}
-	for _, l := range j.follows.links {
-		if !slices.Contains(src.positions(l.bits.columns(l.column)), -1) && exists(l.parent) {
-			src.links = append(src.links, sourceLink{link: l, index: src.index(l.column), when: condition(l.when),
-				all: src.positions(l.bits.columns(l.column)),
-				own: l.parent == j.name && j.key() != nil && j.key().Name == l.column})
-		}
-	}
-	for n := range src.links {
-		src.links[n].rivals = src.rivals(n)
-	}
-	for _, w := range j.follows.whole {
-		indexes := src.positions(w.columns)
-		if exists(w.parent) && !slices.Contains(indexes, -1) {
-			src.whole = append(src.whole, sourceWhole{wholeLink: w, indexes: indexes, when: condition(w.when)})
-		}
-	}
-	for _, n := range j.follows.names {
-		if !src.has(n.column) || !exists(n.parent) {
-			continue
-		}
-		s := sourceName{nameLink: n, index: src.index(n.column)}
-		for _, fn := range n.key {
-			s.key = append(s.key, need(fn))
-		}
-		src.repeats = append(src.repeats, s)
-	}
-	return src
-}
-
-// rivals returns the positions of the links before the n-th that may lead to the same keys.
-func (src *sourceTable) rivals(n int) []int {
-	var all []int
-	for m, o := range src.links[:n] {
-		if o.meets(src.links[n].link) {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 // settled reports whether an earlier reference changes the keys of the n-th reference of a row. It is an
@@ -380,9 +302,8 @@ type wholeLink struct {
 type nameLink struct {
 	column string
 	parent string
-	// key are, for each column of the primary key of that table, SQL for its value in the row that is referred
-	// to, with the alias s for the row that refers.
-	key []func(s selection) string
+	ref    sqldb.Reference // it leads to the row of the name
+	keyed  bool            // what the reference consists of is the primary key of that row
 }
 
 // follows are all columns of a table that have to follow the rows of other tables.
@@ -391,191 +312,6 @@ type follows struct {
 	whole []wholeLink
 	names []nameLink
 }
-
-// follow finds for every table what has to follow. A column may follow over several tables: the key of a
-// profile is that of its role, and the key of a page that of its profile.
-func (ws *workspace) follow() {
-	origins := map[place][]link{}
-	for _, j := range ws.jobs {
-		if j.key() != nil && (j.plan.Renumber != "" || j.plan.Policy.collapses()) {
-			p := place{j.name, j.key().Name}
-			origins[p] = append(origins[p], link{column: p.column, parent: j.name})
-		}
-	}
-	named := map[place][]nameLink{}
-	for changed := true; changed; {
-		changed = false
-		for _, j := range ws.order {
-			for _, ref := range j.refs {
-				for i, column := range ref.Columns {
-					child, origin := place{j.name, column}, place{ref.Parent, ref.Target[i]}
-					for _, o := range origins[origin] {
-						l := link{column: column, parent: o.parent, when: both(ref.When, o.when, ref.Parent == j.name),
-							path: ref.Path, list: ref.List}
-						if ref.Bits != "" { // it can be read, since the plan is valid
-							l.bits, _ = parseBits(ref.Bits, append([]string{column}, ref.Rest...))
-						}
-						if o.inside() || o.when != "" && ref.Parent != j.name ||
-							slices.Contains(origins[child], l) || child == origin {
-							continue
-						}
-						origins[child] = append(origins[child], l)
-						changed = true
-					}
-				}
-			}
-		}
-	}
-	for _, j := range ws.order {
-		f := &follows{}
-		for _, c := range j.target.Columns {
-			f.links = append(f.links, ws.linksOf(j, c.Name, origins[place{j.name, c.Name}])...)
-		}
-		for _, ref := range j.refs {
-			if parent := ws.jobs[ref.Parent]; parent != nil && parent.plan.Policy.collapses() &&
-				len(ref.Columns) > 1 && sameNames(ref.Target, parent.target.Primary) {
-				w := wholeLink{parent: parent.name, when: ref.When}
-				for _, name := range parent.target.Primary {
-					w.columns = append(w.columns, ref.Columns[slices.Index(ref.Target, name)])
-				}
-				f.whole = append(f.whole, w)
-			}
-		}
-		j.follows = f
-	}
-	ws.followNames(named)
-}
-
-// both joins two conditions. One that belongs to another table cannot be joined.
-func both(a, b string, same bool) string {
-	if !same || b == "" || a == b {
-		return a
-	}
-	if a == "" {
-		return b
-	}
-	return "(" + a + ") AND (" + b + ")"
-}
-
-// linksOf checks that no key of a column always follows two tables, wherever it is in the column.
-func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
-	for n, l := range links {
-		for _, o := range links[:n] {
-			if l.when+o.when != "" || !o.meets(l) || o.repeats(l) {
-				continue
-			}
-			p := Problem{Code: CodePlan, Table: j.name, Column: column,
-				Message: "its values would have to follow " + disputants(o, l),
-				Remedy:  "tell the two apart by when: on the references, or keep the keys of one of the tables"}
-			switch {
-			case o.parent == l.parent:
-				p.Remedy = "remove one of the references, or tell the two apart by when:"
-			case slices.Contains([]string{o.parent, l.parent}, j.name):
-				others := strings.Trim(strings.Replace(o.parent+" "+l.parent, j.name, "", 1), " ")
-				p.Message = "its values are keys of " + others +
-					", which change, so they cannot be renumbered or collapsed by themselves"
-				p.Remedy = "remove renumber: from the table, or give it the policy copy: its keys follow those " +
-					"that it refers to"
-			}
-			ws.problems = append(ws.problems, p)
-			return nil
-		}
-	}
-	return links
-}
-
-// followNames finds the columns that repeat names: those that the plan lists as copies, and foreign keys to
-// the column of the name.
-func (ws *workspace) followNames(named map[place][]nameLink) {
-	for _, parent := range ws.order {
-		r := parent.plan.Rename
-		if r == nil {
-			continue
-		}
-		for _, c := range r.Copies {
-			j := ws.jobs[c.Table]
-			if j == nil || j.target.Column(c.Column) == nil || j.target.Column(c.Ref) == nil {
-				continue
-			}
-			if id := identityOf(parent.target); len(parent.target.Primary) != 1 {
-				if id == nil || !slices.Contains(parent.target.Primary, id.Name) {
-					ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
-						Message: "copies: no one column of the primary key tells its rows apart, so " + c.Table + "." +
-							c.Ref + " does not say whose name is beside it",
-						Remedy: "remove the entry, and change such copies on their server; or another policy"})
-					continue
-				}
-				j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name,
-					key: keyOfNamed(parent, sqldb.Reference{Columns: []string{c.Ref}, Target: []string{id.Name}})})
-				continue
-			}
-			j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name,
-				key: []func(s selection) string{func(s selection) string { return "s." + s.kind.Quote(c.Ref) }}})
-		}
-		for _, j := range ws.order {
-			for _, ref := range j.refs {
-				index := slices.Index(ref.Target, r.Column)
-				if ref.Parent != parent.name || index < 0 {
-					continue
-				}
-				if ref.When != "" || ref.Inside() {
-					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[index],
-						Message: "a reference to a name that may change cannot have when:, path:, list: or bits:",
-						Remedy:  "list the column under copies: of the rename"})
-					continue
-				}
-				named[place{j.name, ref.Columns[index]}] = nil
-				j.follows.names = append(j.follows.names, nameLink{column: ref.Columns[index], parent: parent.name,
-					key: keyOfNamed(parent, ref)})
-			}
-		}
-	}
-	for _, j := range ws.order {
-		for _, ref := range j.refs {
-			for i, column := range ref.Target {
-				if _, follows := named[place{ref.Parent, column}]; follows {
-					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[i],
-						Message: fmt.Sprintf("it refers to %s.%s, which itself repeats a name that may change",
-							ref.Parent, column),
-						Remedy: "declare it under copies: of the rename, or let it refer to the table of the names"})
-				}
-			}
-		}
-	}
-}
-
-// repeatsNames reports whether a column of any table repeats the names of a table.
-func (ws *workspace) repeatsNames(parent *tableJob) bool {
-	return slices.ContainsFunc(ws.order, func(j *tableJob) bool {
-		return slices.ContainsFunc(j.follows.names, func(n nameLink) bool { return n.parent == parent.name })
-	})
-}
-
-// keyOfNamed returns SQL for the primary key of the row whose name a row has. The server itself compares the
-// names, by its collation.
-func keyOfNamed(parent *tableJob, ref sqldb.Reference) []func(s selection) string {
-	var all []func(s selection) string
-	for _, name := range parent.target.Primary {
-		all = append(all, func(s selection) string {
-			var joins []string
-			for i, column := range ref.Columns {
-				joins = append(joins, "pn."+s.kind.Quote(ref.Target[i])+" = s."+s.kind.Quote(column))
-			}
-			list := "pn." + s.kind.Quote(name)
-			if src := parent.sources[s.server]; src != nil {
-				if c := src.table.Column(name); c != nil {
-					list = strings.ReplaceAll(c.ReadExpression(s.kind), "s."+s.kind.Quote(name), list)
-				}
-			}
-			return "(SELECT " + list + " FROM " + s.table(parent.name) + " AS pn WHERE " +
-				strings.Join(joins, " AND ") + ")"
-		})
-	}
-	return all
-}
-
-// extra is an expression that is read beside the columns of a table.
-type extra func(s selection) string
 
 // sourceLink, sourceWhole and sourceName are links of a source table, with the positions of what they need. A
 // sourceFlag has the position of a column, and that of its value in a row with a new name.
@@ -599,6 +335,13 @@ type (
 	}
 	sourceFlag struct{ index, extra int }
 )
+
+// row is a row on its way to the target. The values are in the order of the pairs of its source table.
+type row struct {
+	values []any
+	key    []any // the primary key, as the row had it on its server
+	extra  []any // the further expressions of the source table
+}
 
 // holds reports whether the condition at a position of the extras holds for a row.
 func (r row) holds(index int) bool { return index < 0 || sqldb.Text(r.extra[index]) == "1" }

@@ -40,8 +40,8 @@ func (e exitError) Error() string {
 
 func (e exitError) Unwrap() error { return e.err }
 
-// env is everything that a command uses of the process, so that tests can replace it, and what the command has
-// opened.
+// env is everything that a command uses of the process, so that tests can replace it, and what the command
+// has opened.
 type env struct {
 	input    io.Reader
 	out, err io.Writer

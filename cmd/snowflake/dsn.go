@@ -69,8 +69,8 @@ type wantedTable struct {
 	make         bool   // it need not be there
 }
 
-// openTable opens the database of a DSN for a store of a table. The error wraps errNoTable if the table has to
-// be there and is not.
+// openTable opens the database of a DSN for a store of a table. The error wraps errNoTable if the table has
+// to be there and is not.
 func openTable(ctx context.Context, e *env, dsn string, t wantedTable) (*gorm.DB, error) {
 	db, _, err := openGORM(e, dsn)
 	if err != nil || t.make {

@@ -259,9 +259,11 @@ func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Coun
 	return segment.Counter{Name: name}, false, nil
 }
 
-// openCounters opens the store of counters in a database. Unless makeTable is set, the table must exist already,
-// and the error wraps errNoTable if it does not.
-func openCounters(ctx context.Context, e *env, dsn, table string, makeTable bool) (*gormsegment.Store, error) {
+// openCounters opens the store of counters in a database. Unless makeTable is set, the table must exist
+// already, and the error wraps errNoTable if it does not.
+func openCounters(
+	ctx context.Context, e *env, dsn, table string, makeTable bool,
+) (*gormsegment.Store, error) {
 	wanted := wantedTable{
 		name: table, column: "name", empty: "nothing has claimed a number from a counter", make: makeTable,
 	}

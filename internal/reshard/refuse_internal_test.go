@@ -288,7 +288,7 @@ func TestAPreparedTransactionInTheWayIsNamedAndItsRowsAreKept(t *testing.T) {
 			if xid == "" {
 				t.Fatalf("step %d was not reached: %v", at, err)
 			}
-			defer func() { db.Exec(fmt.Sprintf(commit, xid)) }()
+			t.Cleanup(func() { db.Exec(fmt.Sprintf(commit, xid)) })
 			says(t, err, "writes go on as before", name)
 			t.Logf("%v; the longest transaction %v", err, longest)
 			if longest > 800*time.Millisecond {

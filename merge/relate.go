@@ -1,0 +1,720 @@
+package merge
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// openWorkspace opens the databases and relates their tables.
+func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace, err error) {
+	if err := plan.Validate(); err != nil {
+		return nil, err
+	}
+	ws := newWorkspace(plan, opts)
+	if ws.open == nil {
+		return nil, fmt.Errorf("%w: no opener is set: use WithOpener", ErrOpen)
+	}
+	layout, err := plan.Layout.Resolve()
+	if err != nil {
+		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
+	}
+	if ws.layout, err = plan.Layout.decoder(); err != nil {
+		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
+	}
+	ws.minGenerated = leastGenerated(layout)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ws.close())
+		}
+	}()
+	if err := ws.connectAll(ctx); err != nil {
+		return nil, err
+	}
+	if err := ws.distinct(); err != nil {
+		return nil, err
+	}
+	var faults []Problem
+	if ws.plan, faults = plan.resolved(ws.target.Tables); len(faults) > 0 {
+		ws.problems = append(ws.problems, faults...)
+	}
+	ws.relate()
+	return ws, nil
+}
+
+func newWorkspace(plan *Plan, opts []Option) *workspace {
+	ws := &workspace{given: plan, plan: plan, jobs: map[string]*tableJob{}, options: options{
+		chunkRows: 10_000, maxConflicts: 10_000, log: slog.New(slog.DiscardHandler),
+	}}
+	ws.elsewhere = &elsewhere{ws: ws}
+	for _, o := range opts {
+		o(&ws.options)
+	}
+	return ws
+}
+
+// connectAll opens the servers and the target, all at once: most of the time goes by in waiting for them.
+func (ws *workspace) connectAll(ctx context.Context) error {
+	opened := make([]*sqldb.DB, len(ws.plan.Servers)+1)
+	err := atOnce(len(opened), func(i int) (err error) {
+		name, dsn, target := "the target", ws.plan.Target.DSN, i == len(ws.plan.Servers)
+		if !target {
+			name, dsn = ws.plan.Servers[i].Name, ws.plan.Servers[i].DSN
+		}
+		opened[i], err = ws.connect(ctx, name, dsn, target)
+		return err
+	})
+	for i, s := range ws.plan.Servers {
+		if opened[i] != nil {
+			ws.servers = append(ws.servers, &server{Server: s, db: opened[i],
+				numbers: append([]int64{s.Number}, s.Also...)})
+		}
+	}
+	ws.target = opened[len(opened)-1]
+	return err
+}
+
+func (ws *workspace) connect(ctx context.Context, name, dsn string, target bool) (*sqldb.DB, error) {
+	dsn, err := resolveDSN(name, dsn)
+	if err != nil {
+		return nil, err
+	}
+	// The opener of the caller may not be made for several calls at a time.
+	open := func(ctx context.Context, dsn string) (*sql.DB, error) {
+		ws.opening.Lock()
+		defer ws.opening.Unlock()
+		return ws.open(ctx, dsn)
+	}
+	d, err := sqldb.Open(ctx, open, name, dsn, target)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(d.Tables, func(_ string, t *sqldb.Table) bool { return isOurs(t) })
+	return d, nil
+}
+
+// distinct refuses a file that is named twice. On database servers the same mistake shows as a target that
+// is not empty.
+func (ws *workspace) distinct() error {
+	files := map[string]string{}
+	for _, d := range ws.databases() {
+		if d.Kind != sqldb.SQLite || d.Catalog == "" {
+			continue
+		}
+		if other, taken := files[d.Catalog]; taken {
+			return fmt.Errorf("%w: %s and %s are the same file", ErrPlan, other, d.Name)
+		}
+		files[d.Catalog] = d.Name
+	}
+	return nil
+}
+
+// relate makes the jobs: which table of which source goes to which table of the target. It notes the
+// problems that it meets.
+func (ws *workspace) relate() {
+	for _, name := range slices.Sorted(maps.Keys(ws.plan.Tables)) {
+		p := ws.plan.Tables[name]
+		if !p.Policy.copies() {
+			continue
+		}
+		target := ws.target.Tables[name]
+		if target == nil {
+			ws.problems = append(ws.problems, Problem{Code: CodeMissingTable, Server: ws.target.Name, Table: name,
+				Message: "the target has no such table",
+				Remedy:  "run the migrations of the game on the target, or give the table the policy skip"})
+			continue
+		}
+		j := &tableJob{name: name, plan: p, target: target, sources: make([]*sourceTable, len(ws.servers))}
+		for _, name := range p.Convert {
+			if c := target.Column(name); c != nil {
+				c.Cuts = true
+			}
+		}
+		for i, s := range ws.servers {
+			if source := s.db.Tables[name]; source != nil {
+				j.sources[i] = ws.newSource(j, i, source)
+			}
+		}
+		ws.jobs[name] = j
+	}
+	for _, j := range ws.jobs {
+		j.refs = ws.references(j)
+	}
+	ws.order, ws.circles = sortTables(ws.jobs)
+	ws.follow()
+	for _, j := range ws.order {
+		for _, src := range j.present() {
+			src.prepared(ws)
+		}
+	}
+}
+
+func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table) *sourceTable {
+	kind := ws.servers[server].db.Kind
+	src := &sourceTable{job: j, server: server, own: ws.servers[server], table: source,
+		order: source.Order(kind),
+		raw:   ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
+	for _, target := range j.target.Writable() {
+		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
+		if c == nil && set {
+			c = target // what the plan sets needs no column there
+		}
+		if c != nil {
+			src.pairs = append(src.pairs, pair{source: c, target: target, set: set,
+				native: kind == ws.target.Kind && c.Declared == target.Declared && !set})
+		}
+	}
+	for _, name := range source.Primary {
+		if index := src.index(name); index >= 0 {
+			src.key = append(src.key, index)
+		} else {
+			src.key = nil // a part of the key does not identify rows
+			break
+		}
+	}
+	return src
+}
+
+// part returns a source table with some of its columns.
+func (src *sourceTable) part(ws *workspace, names []string) *sourceTable {
+	part := &sourceTable{job: src.job, server: src.server, own: src.own, table: src.table, order: src.order,
+		raw: src.raw}
+	key := make([]string, len(src.key))
+	for i, index := range src.key {
+		key[i] = src.pairs[index].target.Name
+	}
+	for _, p := range src.pairs {
+		if slices.Contains(names, p.target.Name) || slices.Contains(key, p.target.Name) {
+			part.pairs = append(part.pairs, p)
+		}
+	}
+	for _, name := range key {
+		part.key = append(part.key, part.index(name))
+	}
+	return part.prepared(ws)
+}
+
+// prepared notes what has to follow, and which expressions have to be read for that besides the columns.
+func (src *sourceTable) prepared(ws *workspace) *sourceTable {
+	need := func(expression string) int {
+		src.extras = append(src.extras, expression)
+		return len(src.extras) - 1
+	}
+	j, s := src.job, newSelection(ws, src.server)
+	exists := func(parent string) bool {
+		return ws.jobs[parent] != nil && ws.jobs[parent].sources[src.server] != nil
+	}
+	condition := func(when string) int {
+		if when == "" {
+			return -1
+		}
+		return need("CASE WHEN " + when + " THEN 1 ELSE 0 END")
+	}
+	if src.competes = -1; j.exempts() {
+		src.competes = condition(j.plan.Rename.When)
+	}
+	for index, p := range src.pairs {
+		if set := j.plan.Set[p.target.Name]; strings.Contains(set, wordRenamed) {
+			src.flags = append(src.flags, sourceFlag{index, need(s.shown(p.target, s.setFor(set, "1")))})
+		}
+	}
+	for _, l := range j.follows.links {
+		if !slices.Contains(src.positions(l.bits.columns(l.column)), -1) && exists(l.parent) {
+			src.links = append(src.links, sourceLink{link: l, index: src.index(l.column), when: condition(l.when),
+				all: src.positions(l.bits.columns(l.column)),
+				own: l.parent == j.name && j.key() != nil && j.key().Name == l.column})
+		}
+	}
+	for n := range src.links {
+		src.links[n].rivals = src.rivals(n)
+	}
+	for _, w := range j.follows.whole {
+		indexes := src.positions(w.columns)
+		if exists(w.parent) && !slices.Contains(indexes, -1) {
+			src.whole = append(src.whole, sourceWhole{wholeLink: w, indexes: indexes, when: condition(w.when)})
+		}
+	}
+	for _, n := range j.follows.names {
+		if !src.has(n.column) || !exists(n.parent) {
+			continue
+		}
+		name := sourceName{nameLink: n, index: src.index(n.column)}
+		for _, expression := range s.keyOfNamed(n) {
+			name.key = append(name.key, need(expression))
+		}
+		src.repeats = append(src.repeats, name)
+	}
+	return src
+}
+
+// rivals returns the positions of the links before the n-th that may lead to the same keys.
+func (src *sourceTable) rivals(n int) []int {
+	var all []int
+	for m, o := range src.links[:n] {
+		if o.meets(src.links[n].link) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// references returns the foreign keys of the target and the references that the plan declares.
+func (ws *workspace) references(j *tableJob) []sqldb.Reference {
+	var refs []sqldb.Reference
+	for _, ref := range j.target.References {
+		if ref = ws.led(ref); len(ref.Target) == len(ref.Columns) {
+			refs = append(refs, ref)
+		}
+	}
+	for _, r := range j.plan.References {
+		if ws.policy(r.Table) == Skip && ws.target.Tables[r.Table] == nil {
+			continue
+		}
+		ref, parent := ws.led(r.catalog()), ws.target.Tables[r.Table]
+		problem := ""
+		switch {
+		case parent == nil:
+			problem = "the target has no table " + r.Table
+		case len(ref.Target) != len(ref.Columns):
+			problem = fmt.Sprintf("it has %d columns, and %s is referred to by %d",
+				len(ref.Columns), r.Table, len(ref.Target))
+		case slices.ContainsFunc(r.columns(), func(name string) bool { return j.target.Column(name) == nil }):
+			problem = "the target lacks a column of it"
+		case slices.ContainsFunc(ref.Target, func(name string) bool { return parent.Column(name) == nil }):
+			problem = "the table that it refers to lacks a column of it"
+		case ref.Bits != "" && slices.ContainsFunc(r.columns(), func(name string) bool {
+			c := j.target.Column(name)
+			return c == nil || c.Family != sqldb.FamilyInt
+		}) || ref.Bits != "" && parent.Column(ref.Target[0]).Family != sqldb.FamilyInt:
+			problem = "bits are those of columns of whole numbers, and of keys of that kind"
+		case ref.Path != "":
+			if _, err := parsePath(ref.Path); err != nil {
+				problem = err.Error()
+			}
+		}
+		if problem != "" {
+			ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name,
+				Column:  strings.Join(ref.Columns, ", "),
+				Message: "the reference to " + r.Table + " cannot be followed: " + problem,
+				Remedy:  "correct it under references: of the table"})
+			continue
+		}
+		if faults := ws.unlike(j, ref); len(faults) > 0 {
+			ws.problems = append(ws.problems, faults...)
+			continue
+		}
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
+// unlike refuses a reference of the plan to keys with which a database does not compare the column. What is
+// so in the target is most likely so on the servers, and told once.
+func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) []Problem {
+	if faults := ws.unlikeOn(ws.target, "in the target", j, ref); len(faults) > 0 {
+		return faults
+	}
+	var faults []Problem
+	for _, s := range ws.servers {
+		faults = append(faults, ws.unlikeOn(s.db, "there", j, ref)...)
+	}
+	return faults
+}
+
+func (ws *workspace) unlikeOn(d *sqldb.DB, where string, j *tableJob,
+	ref sqldb.Reference) (faults []Problem) {
+	t, parent := d.Tables[j.name], d.Tables[ref.Parent]
+	if t == nil || parent == nil || ref.Inside() {
+		return nil
+	}
+	for i, name := range ref.Columns {
+		c, key := t.Column(name), parent.Column(ref.Target[i])
+		if c == nil || key == nil || c.Refers(d.Kind, key) || d != ws.target && j.plan.Set[name] != "" {
+			continue
+		}
+		faults = append(faults, Problem{Code: CodePlan, Server: d.Name, Table: j.name, Column: name,
+			Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such "+
+				"as %s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
+			Remedy: "correct or remove it under identities: or references:, where keys that are a part of what a " +
+				"column holds need bits, path or list"})
+	}
+	return faults
+}
+
+// resolved returns the plan with each column of its identities as a reference of its table, which is the one
+// form on which everything else works. It also returns the entries that name no column.
+func (p *Plan) resolved(target map[string]*sqldb.Table) (*Plan, []Problem) {
+	if len(p.Identities) == 0 {
+		return p, nil
+	}
+	all := *p
+	all.Identities, all.Tables = nil, map[string]*TablePlan{}
+	for name, t := range p.Tables {
+		own := *t
+		own.References = slices.Clone(t.References)
+		all.Tables[name] = &own
+	}
+	var faults []Problem
+	for _, many := range []bool{false, true} { // what is named comes before patterns
+		for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
+			id := p.Identities[name]
+			for _, text := range id.In {
+				e, err := parseHolder(text)
+				if err != nil || e.many() != many {
+					continue
+				}
+				if !all.refer(id, name, e, target) {
+					faults = append(faults, Problem{Code: CodePlan, Table: id.table(name), Column: id.Key,
+						Message: fmt.Sprintf("the entry %q under in: of the identity %s is about no column that no "+
+							"other reference names", text, name), Remedy: "correct it, or remove it"})
+				}
+			}
+		}
+	}
+	return &all, faults
+}
+
+// refer adds what an entry of an identity says to the references of tables, and reports whether that is
+// anything.
+func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sqldb.Table) (found bool) {
+	parent, key := target[id.table(name)], id.Key
+	r, err := e.reference()
+	if err != nil {
+		return false
+	}
+	if r.Table = id.table(name); parent != nil && len(parent.Primary) == 1 {
+		key = cmp.Or(key, parent.Primary[0])
+	}
+	if key != "" && (parent == nil || !slices.Equal(parent.Primary, []string{key})) {
+		r.Target = []string{key}
+	}
+	if !e.many() {
+		p.Tables[e.table].References = append(p.Tables[e.table].References, r)
+		return true
+	}
+	for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
+		t, own := target[table], p.Tables[table]
+		if t == nil || !own.Policy.copies() {
+			continue
+		}
+		for _, c := range t.Columns {
+			named := slices.ContainsFunc(own.References, func(r Reference) bool {
+				return slices.Contains(r.columns(), c.Name)
+			})
+			another := r.Path+r.List == "" && parent != nil && parent.Column(key) != nil &&
+				parent.Column(key).Family != c.Family
+			if !e.covers(table, c.Name) || table == r.Table && c.Name == key || named || another {
+				continue
+			}
+			one := r
+			if len(r.Columns) > 0 {
+				one.Columns = append([]string{c.Name}, r.Columns[1:]...)
+			} else {
+				one.Column = c.Name
+			}
+			own.References, found = append(own.References, one), true
+		}
+	}
+	return found
+}
+
+// isOurs reports whether a table is one that a merge has made. The table of a game may have the same name,
+// but not the same columns. Those that other versions made differ in some.
+func isOurs(t *sqldb.Table) bool {
+	lasting := func(names []string) []string {
+		return slices.DeleteFunc(names, func(name string) bool {
+			return name == "new_key" || name == "differs" || name == "position"
+		})
+	}
+	return slices.ContainsFunc(ownTables(), func(own ownTable) bool {
+		columns, _, _ := strings.Cut(own.columns, ", PRIMARY KEY (")
+		var names []string
+		for column := range strings.SplitSeq(columns, ", ") {
+			name, _, _ := strings.Cut(column, " ")
+			names = append(names, name)
+		}
+		return own.name == t.Name && sameNames(lasting(names), lasting(sqldb.ColumnNames(t.Columns)))
+	})
+}
+
+// follow finds for every table what has to follow. A column may follow over several tables: the key of a
+// profile is that of its role, and the key of a page that of its profile.
+func (ws *workspace) follow() {
+	origins := map[place][]link{}
+	for _, j := range ws.jobs {
+		if j.key() != nil && (j.plan.Renumber != "" || j.plan.Policy.collapses()) {
+			p := place{j.name, j.key().Name}
+			origins[p] = append(origins[p], link{column: p.column, parent: j.name})
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, j := range ws.order {
+			for _, ref := range j.refs {
+				for i, column := range ref.Columns {
+					child, source := place{j.name, column}, place{ref.Parent, ref.Target[i]}
+					for _, o := range origins[source] {
+						l := link{column: column, parent: o.parent, when: joined(ref.When, o.when, ref.Parent == j.name),
+							path: ref.Path, list: ref.List}
+						if ref.Bits != "" { // it can be read, since the plan is valid
+							l.bits, _ = parseBits(ref.Bits, append([]string{column}, ref.Rest...))
+						}
+						if o.inside() || o.when != "" && ref.Parent != j.name ||
+							slices.Contains(origins[child], l) || child == source {
+							continue
+						}
+						origins[child] = append(origins[child], l)
+						changed = true
+					}
+				}
+			}
+		}
+	}
+	for _, j := range ws.order {
+		f := &follows{}
+		for _, c := range j.target.Columns {
+			f.links = append(f.links, ws.linksOf(j, c.Name, origins[place{j.name, c.Name}])...)
+		}
+		for _, ref := range j.refs {
+			if parent := ws.jobs[ref.Parent]; parent != nil && parent.plan.Policy.collapses() &&
+				len(ref.Columns) > 1 && sameNames(ref.Target, parent.target.Primary) {
+				w := wholeLink{parent: parent.name, when: ref.When}
+				for _, name := range parent.target.Primary {
+					w.columns = append(w.columns, ref.Columns[slices.Index(ref.Target, name)])
+				}
+				f.whole = append(f.whole, w)
+			}
+		}
+		j.follows = f
+	}
+	ws.followNames()
+}
+
+// joined joins two conditions. One that belongs to another table cannot be joined.
+func joined(a, b string, same bool) string {
+	if !same || b == "" || a == b {
+		return a
+	}
+	if a == "" {
+		return b
+	}
+	return "(" + a + ") AND (" + b + ")"
+}
+
+// linksOf checks that no key of a column always follows two tables, wherever it is in the column.
+func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
+	for n, l := range links {
+		for _, o := range links[:n] {
+			if l.when+o.when != "" || !o.meets(l) || o.repeats(l) {
+				continue
+			}
+			p := Problem{Code: CodePlan, Table: j.name, Column: column,
+				Message: "its values would have to follow " + disputants(o, l),
+				Remedy:  "tell the two apart by when: on the references, or keep the keys of one of the tables"}
+			switch {
+			case o.parent == l.parent:
+				p.Remedy = "remove one of the references, or tell the two apart by when:"
+			case slices.Contains([]string{o.parent, l.parent}, j.name):
+				others := strings.Trim(strings.Replace(o.parent+" "+l.parent, j.name, "", 1), " ")
+				p.Message = "its values are keys of " + others +
+					", which change, so they cannot be renumbered or collapsed by themselves"
+				p.Remedy = "remove renumber: from the table, or give it the policy copy: its keys follow those " +
+					"that it refers to"
+			}
+			ws.problems = append(ws.problems, p)
+			return nil
+		}
+	}
+	return links
+}
+
+// followNames finds the columns that repeat names: those that the plan lists as copies, and foreign keys to
+// the column of the name.
+func (ws *workspace) followNames() {
+	named := map[place]bool{} // what repeats a name
+	for _, parent := range ws.order {
+		r := parent.plan.Rename
+		if r == nil {
+			continue
+		}
+		for _, c := range r.Copies {
+			j := ws.jobs[c.Table]
+			if j == nil || j.target.Column(c.Column) == nil || j.target.Column(c.Ref) == nil {
+				continue
+			}
+			id := identityOf(parent.target)
+			if len(parent.target.Primary) != 1 && (id == nil || !slices.Contains(parent.target.Primary, id.Name)) {
+				ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
+					Message: "copies: no one column of the primary key tells its rows apart, so " + c.Table + "." +
+						c.Ref + " does not say whose name is beside it",
+					Remedy: "remove the entry, and change such copies on their server; or another policy"})
+				continue
+			}
+			j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name,
+				ref:   sqldb.Reference{Columns: []string{c.Ref}, Target: []string{id.Name}},
+				keyed: len(parent.target.Primary) == 1})
+		}
+		for _, j := range ws.order {
+			for _, ref := range j.refs {
+				index := slices.Index(ref.Target, r.Column)
+				if ref.Parent != parent.name || index < 0 {
+					continue
+				}
+				if ref.When != "" || ref.Inside() {
+					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[index],
+						Message: "a reference to a name that may change cannot have when:, path:, list: or bits:",
+						Remedy:  "list the column under copies: of the rename"})
+					continue
+				}
+				named[place{j.name, ref.Columns[index]}] = true
+				j.follows.names = append(j.follows.names, nameLink{column: ref.Columns[index], parent: parent.name,
+					ref: ref})
+			}
+		}
+	}
+	for _, j := range ws.order {
+		for _, ref := range j.refs {
+			for i, column := range ref.Target {
+				if named[place{ref.Parent, column}] {
+					ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[i],
+						Message: fmt.Sprintf("it refers to %s.%s, which itself repeats a name that may change",
+							ref.Parent, column),
+						Remedy: "declare it under copies: of the rename, or let it refer to the table of the names"})
+				}
+			}
+		}
+	}
+}
+
+// keyOfNamed returns SQL for each column of the primary key of the row whose name a row, with the alias s,
+// has. The server itself compares the names, by its collation.
+func (s selection) keyOfNamed(n nameLink) []string {
+	var joins, all []string
+	for i, column := range n.ref.Columns {
+		if n.keyed {
+			return []string{"s." + s.kind.Quote(column)}
+		}
+		joins = append(joins, "pn."+s.kind.Quote(n.ref.Target[i])+" = s."+s.kind.Quote(column))
+	}
+	parent := s.ws.jobs[n.parent]
+	for _, name := range parent.target.Primary {
+		list := "pn." + s.kind.Quote(name)
+		if c := parent.sources[s.server].table.Column(name); c != nil {
+			list = strings.ReplaceAll(c.ReadExpression(s.kind), "s."+s.kind.Quote(name), list)
+		}
+		all = append(all, "(SELECT "+list+" FROM "+s.table(n.parent)+" AS pn WHERE "+
+			strings.Join(joins, " AND ")+")")
+	}
+	return all
+}
+
+// sortTables orders parents before children. Tables that refer to each other in a circle follow each other;
+// their order depends only on the references that cannot be NULL. The result depends on names and references
+// alone, so every run has the same order.
+func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle) {
+	g := &graph{jobs: jobs, index: map[string]int{}, low: map[string]int{}, stacked: map[string]bool{}}
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
+		if _, seen := g.index[name]; !seen {
+			g.visit(name)
+		}
+	}
+	for _, group := range g.groups {
+		names, ok := sortCircle(jobs, group)
+		for _, name := range names {
+			order = append(order, jobs[name])
+		}
+		if last := order[len(order)-len(names):]; len(last[0].circular) > 0 {
+			circles = append(circles, circle{slices.Clone(last), !ok})
+		}
+	}
+	return order, circles
+}
+
+// graph finds the circles, which are the strongly connected components. Tarjan's algorithm returns them with
+// parents first.
+type graph struct {
+	jobs       map[string]*tableJob
+	index, low map[string]int
+	stacked    map[string]bool
+	stack      []string
+	groups     [][]string
+}
+
+func (g *graph) visit(name string) {
+	g.index[name] = len(g.index)
+	g.low[name] = g.index[name]
+	g.stack = append(g.stack, name)
+	g.stacked[name] = true
+	for _, ref := range g.jobs[name].refs {
+		parent := ref.Parent
+		if g.jobs[parent] == nil {
+			continue
+		}
+		if _, seen := g.index[parent]; !seen {
+			g.visit(parent)
+			g.low[name] = min(g.low[name], g.low[parent])
+		} else if g.stacked[parent] {
+			g.low[name] = min(g.low[name], g.index[parent])
+		}
+	}
+	if g.low[name] != g.index[name] {
+		return
+	}
+	var group []string
+	for {
+		last := g.stack[len(g.stack)-1]
+		g.stack = g.stack[:len(g.stack)-1]
+		g.stacked[last] = false
+		group = append(group, last)
+		if last == name {
+			break
+		}
+	}
+	slices.Sort(group)
+	g.groups = append(g.groups, group)
+}
+
+// sortCircle orders the tables of a circle and marks the references that must wait until all rows exist. It
+// reports whether such an order exists.
+func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
+	waits := map[string][]string{} // the parents that must be copied before a table
+	possible := true
+	for _, name := range group {
+		j := jobs[name]
+		for i := range j.refs {
+			ref := &j.refs[i]
+			if !slices.Contains(group, ref.Parent) {
+				continue
+			}
+			j.circular = append(j.circular, *ref)
+			switch {
+			case !ref.Enforced || j.nullable(*ref) != "":
+			case ref.Parent == name:
+				possible = false
+			default:
+				waits[name] = append(waits[name], ref.Parent)
+			}
+		}
+	}
+	var order []string
+	for len(order) < len(group) {
+		next := slices.IndexFunc(group, func(name string) bool {
+			return !slices.Contains(order, name) && !slices.ContainsFunc(waits[name], func(parent string) bool {
+				return !slices.Contains(order, parent)
+			})
+		})
+		if next < 0 {
+			return group, false
+		}
+		order = append(order, group[next])
+	}
+	return order, possible
+}
