@@ -204,14 +204,18 @@ func (m *machine) drainOpen(ctx context.Context) error {
 		}
 		m.Progress(Progress{Step: "drain", Rows: all})
 		m.reached(stepDrained)
-		if all < int64(limit) && time.Since(since) < shortRound {
+		if all < int64(limit) && (time.Since(since) < shortRound || all < fewKeys) {
 			return nil
 		}
 	}
 }
 
-// shortRound is what is left to the cutover, which takes as long for what is written meanwhile.
-const shortRound = 100 * time.Millisecond
+// shortRound is what is left to the cutover, which takes as long for what is written meanwhile. On a slow
+// server no round may be so short, and one of fewKeys is as near as it gets.
+const (
+	shortRound = 100 * time.Millisecond
+	fewKeys    = 50
+)
 
 // Drop ends a job before its cutover, and removes all that it has made.
 func (j *Job) Drop(ctx context.Context) error {
