@@ -270,21 +270,21 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 		problem := Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: name}
 		var perhaps []string
 		for _, b := range found {
-			if b.Proof == "" && b.Hits*10 >= b.Values*9 {
-				perhaps, problem.Count = append(perhaps, b.Key.Table), b.Values
-			}
-			if b.Proof != "" {
+			switch {
+			case b.Proof == "" && b.Hits*10 >= b.Values*9:
+				perhaps = append(perhaps, b.Key.Table)
+			case b.Proof != "":
 				problem.Message = "rows that do not meet when: of a reference refer to " + b.Key.Table +
 					" by what is in them (" + b.Proof + ")"
 			}
 		}
 		switch {
 		case problem.Message != "":
-			problem.Count = 0
 			problem.Remedy = "let when: apply to these rows too, or declare what they refer to by a reference of " +
 				"its own"
 			c.report.problem(problem)
 		case len(perhaps) > 0:
+			problem.Count = found[0].Values // of all these rows
 			problem.Message = "values in rows that meet no when: of its references may be keys of " +
 				strings.Join(perhaps[:min(3, len(perhaps))], ", ") + ", which change; such rows would lead to nobody"
 			problem.Remedy = fmt.Sprintf("declare what they refer to by a reference with a when: of its own; if "+

@@ -56,9 +56,11 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 const (
 	setMySQL = "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
 		"@snowflake_results = @@character_set_results, @snowflake_locks = @@innodb_table_locks, " +
-		"foreign_key_checks = 0, time_zone = '+00:00', character_set_results = utf8mb4, innodb_table_locks = 1"
+		"@snowflake_commit = @@autocommit, foreign_key_checks = 0, time_zone = '+00:00', " +
+		"character_set_results = utf8mb4, innodb_table_locks = 1, autocommit = 1"
 	resetMySQL = "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
-		"character_set_results = @snowflake_results, innodb_table_locks = @snowflake_locks"
+		"character_set_results = @snowflake_results, innodb_table_locks = @snowflake_locks, " +
+		"autocommit = @snowflake_commit"
 )
 
 // onConnection calls do with one connection. On MySQL and MariaDB it checks no foreign key: the rows of two

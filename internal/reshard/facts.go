@@ -36,7 +36,7 @@ func refuseLosses(ctx context.Context, mv *move) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the table %s has what the model does not have, and so the new table %s has it not: "+
+	return fmt.Errorf("%w: the table %s has more than its model, and the new table %s lacks it: "+
 		"%s: add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
 		mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
 }

@@ -1,6 +1,7 @@
 package reshard
 
 import (
+	"database/sql"
 	"fmt"
 	"testing"
 
@@ -65,6 +66,30 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 		}
 		if len(found[0]) != 1 || fmt.Sprint(found[0]) != fmt.Sprint(found[1]) {
 			t.Errorf("the rows have %q, their copies %q", found[0], found[1])
+		}
+	})
+}
+
+// A pool gets its connection back as it was. A program may have set it to commit nothing by itself.
+func TestAConnectionCommitsBySettingsOfItsProgramAfterwards(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		db := target.OpenDSN(t, target.DSN(t), nil, dbtest.MaxOpenConns(1), dbtest.DSNParam("autocommit", "0"))
+		d, err := openDatabase(db)
+		must(t, err, "the database")
+		ctx, inside := t.Context(), int64(-1)
+		err = d.onConnection(ctx, func(c *sql.Conn) error {
+			err := inTransaction(ctx, c, func() error { return run(ctx, c, "DO 1") })
+			if err == nil {
+				inside, err = number(ctx, c, "SELECT @@autocommit")
+			}
+			return err
+		})
+		must(t, err, "a transaction")
+		after, err := number(ctx, d.pool, "SELECT @@autocommit")
+		must(t, err, "the setting")
+		if inside != 1 || after != 0 {
+			t.Errorf("autocommit is %d for the job and %d afterwards, want 1 and 0", inside, after)
 		}
 	})
 }

@@ -7,7 +7,7 @@
 //     them. The comparison is a sum of the hashes of the rows, so the order does not matter, and no
 //     memory grows with the table. See [digest].
 //   - every reference: the row of the child and the content of its parent, joined by the source before and by
-//     the target after, must be the same pair. See [pairing].
+//     the target after, must be the same pair. See [tally].
 //   - rows that became one: the row that stays is one of those that were equal, and the one that the policy
 //     says; totals are added up again.
 //   - names: whoever has a new name lost the old one to a row that comes first, and the new name has the form
