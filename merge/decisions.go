@@ -54,11 +54,7 @@ func (d *decisions) begin(ctx context.Context) error {
 func (d *decisions) keep(ctx context.Context) error {
 	t := d.ws.target
 	for _, name := range []string{tableRenames, tableDrops, tableValues} {
-		q := sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(name), " SELECT * FROM ", d.name(name),
-			" ORDER BY tbl, server, row_key")
-		if name == tableValues {
-			q.Add(", col")
-		}
+		q := sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(name), " SELECT * FROM ", d.name(name))
 		if _, err := t.Run(ctx, q); err != nil {
 			return err
 		}
@@ -118,7 +114,7 @@ func (d *decisions) analyze(ctx context.Context) error {
 		return nil
 	}
 	for _, name := range []string{tableRenames, tableDrops, tableValues} {
-		if err := d.ws.target.Exec(ctx, "ANALYZE "+d.name(name)); err != nil {
+		if err := d.ws.target.Exec(ctx, "ANALYZE "+d.name(name)+" (tbl, server, row_key)"); err != nil {
 			return err
 		}
 	}

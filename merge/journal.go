@@ -68,7 +68,7 @@ func ownTables() []ownTable {
 }
 
 // temporaryTables are the names of the temporary tables of a merge, which would hide or meet those of a game.
-const temporaryTables = `^(merge_(stage|groups|named|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`
+const temporaryTables = `^(merge_(stage|groups|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`
 
 // needed reports whether a merge needs a name of the target for a table of its own.
 func needed(kind sqldb.Kind, name string) bool {

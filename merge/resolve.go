@@ -27,7 +27,7 @@ type resolver struct {
 	drops, values *sqldb.Writer
 	noted         map[RowRef]int // the position of a row in the conflicts of the report
 
-	nameless map[int64]bool  // staged rows for which there is no new name
+	nameless map[RowRef]bool // rows for which there is no new name
 	settled  map[string]bool // keys in which no two rows are equal any more, by their names
 }
 
@@ -42,7 +42,7 @@ func newResolver(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Un
 	return &resolver{
 		ws: ws, decisions: d, job: j, stage: s, report: report, table: report.table(j.name, j.plan.Policy),
 		keys:  keys,
-		noted: map[RowRef]int{}, nameless: map[int64]bool{}, settled: map[string]bool{},
+		noted: map[RowRef]int{}, nameless: map[RowRef]bool{}, settled: map[string]bool{},
 		drops: sqldb.NewWriter(ws.target, "tmp_"+tableDrops,
 			textColumns("tbl", "server", "row_key", "keeper_server", "keeper_key", "reason", "differs"), false),
 		values: sqldb.NewWriter(ws.target, "tmp_"+tableValues,
@@ -348,8 +348,8 @@ func totalText(n *big.Rat, c *sqldb.Column) (string, bool) {
 	return text, bits == 0 || new(big.Int).Abs(n.Num()).Cmp(limit) < 0
 }
 
-// renamer gives new names to rows whose name is taken. The new rows are collected beside the stage, and take
-// the place of the old ones when all rows of a key were looked at.
+// renamer gives new names to rows whose name is taken. All rows that were found in a key are written to the
+// stage anew, under other numbers. Then the old ones are deleted there.
 type renamer struct {
 	*resolver
 	unnamed  Problem // the problem of the rows that cannot be renamed
@@ -399,12 +399,9 @@ func (r *renamer) rename(ctx context.Context) error {
 			keys[i] = keys[i].Among("merge_exempt = 0")
 		}
 	}
-	if err := r.stage.create(ctx, r.stage.named); err != nil {
-		return err
-	}
 	t := r.ws.target
 	r.last = make([]beginning, len(r.ws.servers))
-	r.renamed = sqldb.NewWriter(t, r.stage.named, append(fixedColumns(), r.stage.columns...),
+	r.renamed = sqldb.NewWriter(t, r.stage.name, append(fixedColumns(), r.stage.columns...),
 		t.Kind == sqldb.SQLite)
 	if err := r.rounds(ctx, keys); err != nil {
 		return err
@@ -464,10 +461,10 @@ func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey) (changed
 		changed += n
 		return err
 	})
-	if err != nil || changed == 0 {
+	if err != nil {
 		return 0, err
 	}
-	return changed, r.stage.replace(ctx)
+	return changed, r.stage.forget(ctx)
 }
 
 // preference returns the order of the rows of a group: first those with their old name, then those that got
@@ -489,48 +486,61 @@ func (r *renamer) preference() []string {
 	return preference
 }
 
-// renamePage gives the next name to every row of a page. It returns how many got one.
+// writtenAnew is how far the number of a row that is written anew lies behind its old one. So rows keep their
+// order, and no two have the same number.
+const writtenAnew = 1 << 40
+
+// renamePage gives the next name to every row of a page, and writes them all anew. It returns how many have
+// got one.
 func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []stagedRow,
-	keepers map[int64]stagedRow) (int64, error) {
+	keepers map[int64]stagedRow) (changed int64, err error) {
 	p := r.job.plan.Rename
 	index := r.stage.index(p.Column)
-	var rows [][]any
-	for _, g := range page {
-		if g.rank == 1 && g.tries > 0 {
-			continue // by another key
-		}
-		if g.old == nil {
-			g.old = sqldb.Text(g.values[index])
-		}
-		name, ok := r.next(&g, key)
-		if !ok {
-			if len(r.nameless) == 0 {
-				r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: p.Column,
-					Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
-						r.job.renameLimit(), g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
-					Remedy: "choose a shorter format: for the table, or widen the column"}
-			}
-			r.nameless[g.n] = true
-			continue
-		}
-		if i, ok := r.noted[r.ref(g)]; ok {
-			r.report.Conflicts[i].NewName = name
-		} else if g.tries == 1 {
-			r.note(key, keepers[g.n], g, "renamed", name)
-		}
+	rows := make([][]any, len(page))
+	for i, g := range page {
 		values := slices.Clone(g.values)
-		values[index] = name
-		for _, d := range p.Derived {
-			values[r.stage.index(d.Column)] = derive(d.As, name)
+		if g.rank > 1 || g.tries == 0 { // otherwise it has got its name by another key
+			if g.old == nil {
+				g.old = sqldb.Text(g.values[index])
+			}
+			if name, ok := r.next(&g, key); ok {
+				r.noteName(key, keepers, g, name)
+				changed++
+				values[index] = name
+				for _, d := range p.Derived {
+					values[r.stage.index(d.Column)] = derive(d.As, name)
+				}
+			} else {
+				r.cannotName(g)
+			}
 		}
 		var short any
 		if text := sqldb.ShortKey(g.key); text != g.key {
 			short = text
 		}
-		rows = append(rows, append([]any{g.n, int64(g.server), g.key, g.old, g.tries, short, int64(0)},
-			values...))
+		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, g.old, g.tries, short, int64(0)}, values...)
 	}
-	return int64(len(rows)), r.renamed.Write(ctx, rows)
+	return changed, r.renamed.Write(ctx, rows)
+}
+
+// noteName adds a new name to the report.
+func (r *renamer) noteName(key sqldb.UniqueKey, keepers map[int64]stagedRow, g stagedRow, name string) {
+	if i, ok := r.noted[r.ref(g)]; ok {
+		r.report.Conflicts[i].NewName = name
+	} else if g.tries == 1 {
+		r.note(key, keepers[g.n], g, "renamed", name)
+	}
+}
+
+// cannotName remembers a row for which there is no new name.
+func (r *renamer) cannotName(g stagedRow) {
+	if len(r.nameless) == 0 {
+		r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: r.job.plan.Rename.Column,
+			Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
+				r.job.renameLimit(), g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
+			Remedy: "choose a shorter format: for the table, or widen the column"}
+	}
+	r.nameless[r.ref(g)] = true
 }
 
 // next returns the next name of a row, and counts it. It returns false if there is none of the right length.

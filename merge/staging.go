@@ -22,9 +22,9 @@ type stage struct {
 	// The names of the temporary tables. Each stage has its own, because drivers cache prepared statements.
 	// found lists the rows of groups: merge_position counts them through all groups, merge_member is the
 	// merge_n of the row, merge_rank is 1 for the row of a group that stays as it is, and merge_keeper is the
-	// merge_n of that one. named has rows that are to take the place of those of the stage.
-	name, found, named string
-	filled             bool // there are rows in found
+	// merge_n of that one.
+	name, found string
+	filled      bool // there are rows in found
 }
 
 // stageLoaded is how many of the fixed columns are written when a stage is loaded. Where the plan exempts
@@ -54,11 +54,10 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 	ws := d.ws
 	ws.stages++
 	s := &stage{ws: ws, decisions: d, job: j, columns: stagedColumns(j, keys),
-		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages),
-		named: fmt.Sprintf("merge_named_%d", ws.stages)}
+		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages)}
 	err := s.drop(ctx)
 	if err == nil {
-		err = s.create(ctx, s.name)
+		err = s.create(ctx)
 	}
 	if err == nil {
 		err = ws.target.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
@@ -115,9 +114,9 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 	})
 }
 
-// create makes a temporary table for rows of the stage.
-func (s *stage) create(ctx context.Context, name string) error {
-	t := s.ws.target
+// create makes the temporary table for the rows.
+func (s *stage) create(ctx context.Context) error {
+	t, name := s.ws.target, s.name
 	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
 		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), " +
 		"merge_exempt BIGINT DEFAULT 0"
@@ -172,7 +171,7 @@ func (s *stage) spelled() string {
 
 func (s *stage) drop(ctx context.Context) error {
 	t := s.ws.target
-	for _, name := range []string{s.name, s.found, s.named} {
+	for _, name := range []string{s.name, s.found} {
 		if err := t.Exec(ctx, "DROP "+temporaryWord(t.Kind)+"TABLE IF EXISTS "+name); err != nil {
 			return err
 		}
@@ -268,15 +267,17 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 		}
 	}
 	// The names are such that no column of a game has them: MariaDB would take the column for the other.
+	order := strings.Join(append(preference, "merge_n"), ", ")
+	size, several := "", ""
+	if rank == 1 { // any other rank says itself that its group has several rows
+		size, several = ", COUNT(*) OVER (PARTITION BY "+terms+") AS merge_c", " AND merge_c > 1"
+	}
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", s.found,
-		" (merge_position, merge_member, merge_rank, merge_keeper) "+
-			"SELECT ROW_NUMBER() OVER (ORDER BY merge_g, merge_r), merge_n, merge_r, merge_k "+
-			"FROM (SELECT merge_n, RANK() OVER (ORDER BY ", terms, ") AS merge_g, ROW_NUMBER() OVER w AS merge_r, ",
-		"FIRST_VALUE(merge_n) OVER w AS merge_k, COUNT(*) OVER (PARTITION BY ", terms, ") AS merge_c FROM ",
-		s.name,
-		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", terms, " ORDER BY ",
-		strings.Join(append(preference, "merge_n"), ", "), ")) AS x WHERE merge_c > 1 AND merge_r >= ",
-		strconv.Itoa(rank))
+		" (merge_position, merge_member, merge_rank, merge_keeper) SELECT merge_p, merge_n, merge_r, merge_k FROM "+
+			"(SELECT merge_n, ROW_NUMBER() OVER (ORDER BY ", terms, ", ", order, ") AS merge_p, ",
+		"ROW_NUMBER() OVER w AS merge_r, FIRST_VALUE(merge_n) OVER w AS merge_k", size, " FROM ", s.name,
+		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", terms, " ORDER BY ", order,
+		")) AS x WHERE merge_r >= ", strconv.Itoa(rank), several)
 	return s.find(ctx, q)
 }
 
@@ -394,18 +395,9 @@ func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, er
 	})
 }
 
-// replace puts the rows of the table beside the stage in the place of those with the same numbers.
-func (s *stage) replace(ctx context.Context) error {
-	for _, text := range []string{
-		"DELETE FROM " + s.name + " WHERE merge_n IN (SELECT merge_n FROM " + s.named + ")",
-		"INSERT INTO " + s.name + " SELECT * FROM " + s.named,
-		"DELETE FROM " + s.named,
-	} {
-		if err := s.ws.target.Exec(ctx, text); err != nil {
-			return err
-		}
-	}
-	return nil
+// forget deletes the rows that were found from the stage.
+func (s *stage) forget(ctx context.Context) error {
+	return s.ws.target.Exec(ctx, "DELETE FROM "+s.name+" WHERE merge_n IN (SELECT merge_member FROM "+s.found+")")
 }
 
 // remove deletes rows from the stage.
