@@ -145,7 +145,7 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
 		schema := append(slices.Clone(packed),
-			"CREATE TABLE scrolls (id BIGINT NOT NULL PRIMARY KEY, props TEXT NOT NULL, decoy TEXT NOT NULL)",
+			"CREATE TABLE scrolls (id BIGINT NOT NULL PRIMARY KEY, props TEXT NOT NULL, decoy TEXT NOT NULL, holder JSON)",
 			"CREATE TABLE circles (id BIGINT NOT NULL PRIMARY KEY, members VARCHAR(200) NOT NULL, decoy VARCHAR(200) NOT NULL)",
 			"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL)",
 			"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, hero BIGINT NOT NULL, author VARCHAR(20) NOT NULL, decoy VARCHAR(200) NOT NULL)",
@@ -158,8 +158,8 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 			}
 			for n := range rows {
 				key, mixed := least+n*7%rows, n*48271%65521
-				add("scrolls", `%s, '{"owner": %d, "bag": [{"n": %d}]}', '{"price": %d, "bag": [{"n": %d}]}'`, id(server, n), key,
-					n%9, mixed*30, n%7)
+				add("scrolls", `%s, '{"owner": %d, "bag": [{"n": %d}]}', '{"price": %d, "bag": [{"n": %d}]}', '%d'`, id(server, n), key,
+					n%9, mixed*30, n%7, key)
 				add("circles", "%s, '%d,%d', '%d,%d'", id(server, n), key, least+(n+3)%rows, mixed*30, mixed*7)
 				add("heroes", "%s, 'Heron%d'", id(server, n), n)
 				add("letters", "%s, %s, 'Heron%d', 'Dear %d, greetings of %d friends'", id(server, n), id(server, n%80), n%80, key, n)
@@ -191,8 +191,12 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 			}
 		}
 		slices.Sort(found)
+		holder := "scrolls.holder path $: players.id"
+		if target.Name == "mariadb" { // where JSON is another name of a type for texts
+			holder = "scrolls.holder : players.id"
+		}
 		want := []string{"auras.caster bits 24-47: pets.id", "cards.card1 bits 0-15: players.id card2", "circles.members list ,: players.id",
-			"letters.author names: heroes.name", "scrolls.props path $.owner: players.id", "stamps.mark bits 32-62: players.id"}
+			"letters.author names: heroes.name", holder, "scrolls.props path $.owner: players.id", "stamps.mark bits 32-62: players.id"}
 		if !slices.Equal(found, want) {
 			t.Errorf("undecided are %q, want %q", found, want)
 		}

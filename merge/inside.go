@@ -161,7 +161,7 @@ func parsePath(path string) ([]jsonStep, error) {
 	if !ok {
 		return nil, fmt.Errorf("the path %q does not begin with $", path)
 	}
-	var steps []jsonStep
+	steps := []jsonStep{} // of $ alone there are none: the document is the key
 	for rest != "" {
 		switch {
 		case strings.HasPrefix(rest, "[*]"):

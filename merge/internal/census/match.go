@@ -82,13 +82,13 @@ type span struct {
 }
 
 // usable reports whether a column may hold keys: whole numbers, also as decimals. One byte is too small for
-// the keys of what players make.
+// the keys of what players make, and years and bits cannot be declared as keys.
 func usable(c *sqldb.Column) bool {
 	declared := strings.ToLower(c.Declared)
 	whole := c.Family == sqldb.FamilyInt ||
 		c.Family == sqldb.FamilyDecimal && strings.HasSuffix(declared, ",0)")
-	return whole && !strings.HasPrefix(declared, "tinyint") &&
-		!strings.HasPrefix(declared, "bit")
+	return whole && !slices.ContainsFunc([]string{"tinyint", "bit", "year"},
+		func(word string) bool { return strings.HasPrefix(declared, word) })
 }
 
 // maxMeasured is how many columns one statement measures.

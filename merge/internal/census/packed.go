@@ -229,7 +229,8 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		var document any
 		reads := json.NewDecoder(strings.NewReader(row[0]))
 		reads.UseNumber()
-		if text := strings.TrimSpace(row[0]); text != "" && strings.ContainsAny(text[:1], "{[") &&
+		text := strings.TrimSpace(row[0])
+		if text != "" && (col.Family == sqldb.FamilyJSON || strings.ContainsAny(text[:1], "{[")) &&
 			reads.Decode(&document) == nil {
 			p.document(server, col.Name, "$", col.Name, document)
 			continue
@@ -252,7 +253,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			}
 			at := part{column: col.Name, as: wholeText, member: col.Name}
 			switch words := letters.FindAllString(row[0][:run[0]], -1); {
-			case len(words) > 0 || len(kind) > 1 || col.Family == sqldb.FamilyJSON:
+			case len(words) > 0 || len(kind) > 1:
 				at.as = fmt.Sprintf("number %d of %s", i+1, kind)
 				if len(words) > 0 {
 					at.member = words[len(words)-1]
