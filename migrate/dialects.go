@@ -1,10 +1,14 @@
 package migrate
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
@@ -202,23 +206,49 @@ func (r *reader) readMySQL() (err error) {
 		return err
 	}
 	r.addForeigns(foreigns)
-	table := ""
-	for _, c := range r.columns {
-		if c.Bits = bitsOf(c.Type); c.Table != table {
-			table = c.Table
-			if err := r.readDefinitions(table); err != nil {
-				return err
+	return r.inPlainMode(func(db *gorm.DB) error {
+		table := ""
+		for _, c := range r.columns {
+			if c.Bits = bitsOf(c.Type); c.Table != table {
+				table = c.Table
+				if err := r.readDefinitions(db, table); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
+	})
+}
+
+// inPlainMode lets a session show everything, and names in backquotes. With ANSI_QUOTES they would stand in
+// marks that other sessions take for texts, and some modes of MariaDB leave out what it means to count.
+func (r *reader) inPlainMode(do func(db *gorm.DB) error) error {
+	plain := func(db *gorm.DB) (err error) {
+		db = db.Session(&gorm.Session{NewDB: true})
+		var mode string
+		if err := db.Raw("SELECT @@SESSION.sql_mode").Row().Scan(&mode); err != nil {
+			return err
+		}
+		if err := db.Exec("SET SESSION sql_mode = ''").Error; err != nil {
+			return err
+		}
+		defer func() {
+			back := db.WithContext(context.WithoutCancel(db.Statement.Context))
+			err = errors.Join(err, back.Exec("SET SESSION sql_mode = ?", mode).Error)
+		}()
+		return do(db)
 	}
-	return nil
+	if _, inTransaction := r.db.Statement.ConnPool.(gorm.TxCommitter); inTransaction {
+		return plain(r.db)
+	}
+	return r.db.Connection(plain)
 }
 
 // readDefinitions takes the definitions of columns and foreign keys from the statement that makes the table,
 // because nothing else has all of their attributes in words that can be used again.
-func (r *reader) readDefinitions(table string) error {
+func (r *reader) readDefinitions(db *gorm.DB, table string) error {
 	var name, ddl string
-	row := r.db.Raw("SHOW CREATE TABLE " + r.Quote(table)).Row()
+	row := db.Raw("SHOW CREATE TABLE " + r.Quote(table)).Row()
 	if err := row.Scan(&name, &ddl); err != nil {
 		return err
 	}

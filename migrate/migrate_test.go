@@ -135,6 +135,31 @@ type (
 
 func (order) TableName() string { return "Orders" }
 
+// sameInAnotherMode reads a plan in a session that quotes names otherwise, and hides what it can.
+func sameInAnotherMode(t *testing.T, name string, db *gorm.DB, want *migrate.Plan) {
+	t.Helper()
+	suite.Must(t, db.Transaction(func(tx *gorm.DB) error {
+		modes := "ANSI_QUOTES"
+		if name == "mariadb" {
+			modes += ",NO_FIELD_OPTIONS"
+		}
+		before := ""
+		suite.Must(t, tx.Raw("SELECT @@SESSION.sql_mode").Row().Scan(&before), "the mode")
+		suite.Must(t, tx.Exec("SET SESSION sql_mode = ?", modes).Error, "another mode")
+		plan, err := migrate.Read(t.Context(), tx)
+		suite.Must(t, err, "Read in another mode")
+		if !slices.Equal(plan.Forward, want.Forward) || !slices.Equal(plan.Back, want.Back) {
+			t.Errorf("in another mode the plan is %q, want %q", plan.Forward, want.Forward)
+		}
+		after := ""
+		suite.Must(t, tx.Raw("SELECT @@SESSION.sql_mode").Row().Scan(&after), "the mode")
+		if after != modes {
+			t.Errorf("the session has the mode %q now, and had %q", after, modes)
+		}
+		return tx.Exec("SET SESSION sql_mode = ?", before).Error
+	}), "another mode")
+}
+
 func TestASwitchOverAndTheWayBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
@@ -143,6 +168,9 @@ func TestASwitchOverAndTheWayBack(t *testing.T) {
 		suite.Must(t, err, "Read")
 		wants(t, plan, migrate.Counts, "Orders.id", "notes.id", "users.id")
 		wants(t, plan, migrate.Undeclared, "notes.user_id")
+		if target.Dialect == "mysql" {
+			sameInAnotherMode(t, target.Name, db, plan)
+		}
 		switch target.Dialect {
 		case "postgres":
 			wants(t, plan, migrate.Narrow, "Orders.id", "Orders.user_id", "notes.user_id", "user_tags.user_id",
