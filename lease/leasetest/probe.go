@@ -278,14 +278,16 @@ func (p *probe) breakOff(s lease.Store, r lease.Record, after time.Duration) lea
 	ok, err := s.Swap(ended, r, next)
 	_, _ = s.Now(ended)
 	_, _ = s.List(ended)
+	stored, broken := patiently(func() (lease.Record, error) { return find(p.ctx, s, r.Node) })
 	switch {
+	case broken != nil:
+		p.failf("after a request was broken off, no request of the handle succeeds any more: %v", broken)
 	case err == nil && ok:
 		return next
 	case err == nil:
 		p.failf("%s was refused, although the stored record has that owner and version", describe(r, next))
 	}
 	// Nothing is known of it. It may be done even later, but not after another swap of the record.
-	stored := p.find(s, r.Node)
 	if difference(stored, r) != "" && difference(stored, next) != "" {
 		p.failf("after %s was broken off, the record is %+v", describe(r, next), stored)
 	}
