@@ -100,6 +100,14 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		if err != nil {
 			return nil, err
 		}
+		for _, half := range found { // the lower half of small keys is the key, and the game may read both
+			for i := range all {
+				if half.With != "" && all[i].Column == half.Column && all[i].Parent == half.Parent &&
+					all[i].Verdict == Reference {
+					all[i].Verdict = Possible
+				}
+			}
+		}
 		all = append(all, found...)
 	}
 	return all, nil
