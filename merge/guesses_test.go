@@ -98,3 +98,32 @@ func TestADraftAsksWhereAGuessWouldBeWrong(t *testing.T) {
 		}
 	})
 }
+
+// A copy of a name by the wrong column would give rows the new names of others, and verify would expect that.
+func TestACopyOfTheNameOfAnotherRowIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE chars (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE mail (COUNTED, from_id BIGINT NOT NULL, to_id BIGINT NOT NULL, from_name CHAR(20) NOT NULL)"}
+		server := func(own string) []string {
+			return many(1, 40, func(n int) string {
+				return fmt.Sprintf("INSERT INTO chars (id, name) VALUES (%d, '%s%d')", n, []string{"Hero", own}[n%2], n)
+			})
+		}
+		mails := many(1, 40, func(n int) string {
+			return fmt.Sprintf("INSERT INTO mail (from_id, to_id, from_name) SELECT %d, %d, name FROM chars WHERE id = %d", n, 41-n, n)
+		})
+		rename := &merge.RenamePlan{Column: "name", Copies: []merge.NameCopy{{Table: "mail", Column: "from_name", Ref: "to_id"}}}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"chars": {Policy: merge.Rename, Renumber: merge.Apart, Rename: rename},
+			"mail":  {Policy: merge.Copy, Renumber: merge.Apart}},
+			append(server("A"), mails...), append(server("B"), mails...))
+		plan.Identities = map[string]*merge.Identity{"chars": {Key: "id", In: []string{"mail.from_id", "mail.to_id"}}}
+		refused(t, into, plan, merge.CodeNameCopy, "to_id")
+		rename.Copies[0].Ref = "from_id"
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM mail JOIN chars ON chars.id = from_id AND name = from_name"); n != 80 {
+			t.Errorf("%d of 80 mails have the name of their sender", n)
+		}
+	})
+}
