@@ -632,7 +632,7 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 	}
 	for i, keys := range found {
 		for _, v := range keys {
-			none := l.bits.used() && v == any(int64(0)) // no bit is set
+			none := v == any(int64(0)) // as in bits of which none is set
 			if none || there[sqldb.KeyText([]any{v})] {
 				continue
 			}

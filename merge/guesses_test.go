@@ -1,6 +1,7 @@
 package merge_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,5 +126,81 @@ func TestACopyOfTheNameOfAnotherRowIsRefused(t *testing.T) {
 		if n := into.number(t, "SELECT COUNT(*) FROM mail JOIN chars ON chars.id = from_id AND name = from_name"); n != 80 {
 			t.Errorf("%d of 80 mails have the name of their sender", n)
 		}
+	})
+}
+
+// Each path of a document leads to rows of its own, and so do arrays of PostgreSQL. 0 in them means none.
+func TestADraftAsksAboutEveryPathAndArray(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		ids := map[string]string{"postgres": "INTEGER[]"}[target.Dialect]
+		schema := []string{"CREATE TABLE heroes (COUNTED, tag VARCHAR(20))", "CREATE TABLE pets (COUNTED, tag VARCHAR(20))",
+			"CREATE TABLE notes (COUNTED, data VARCHAR(90) NOT NULL, ids " + cmp.Or(ids, "VARCHAR(40)") + " NOT NULL)"}
+		server := func(s int) (all []string) {
+			for n := 1; n <= 120; n++ {
+				list := fmt.Sprintf("0,%d,%d", 5000+n, 5000+n%60+1)
+				if ids != "" {
+					list = "{" + list + "}"
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, 's%d-%d')", 5000+n, s, n),
+					fmt.Sprintf("INSERT INTO pets VALUES (%d, 's%d-%d')", 900+n, s, n),
+					fmt.Sprintf(`INSERT INTO notes (data, ids) VALUES ('{"by":%d,"of":%d,"pet":%d,"more":0}', '%s')`,
+						5000+n, 5000+n*7%120+1, (900+n)*min(n%9, 1), list))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, nil, server(1), server(2))
+		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range draft.Tables["notes"].Undecided {
+			entry := "notes." + o.Column + " " + o.As
+			got = append(got, o.Candidate+" "+entry)
+			parent := strings.TrimSuffix(o.Candidate, ".id")
+			if draft.Identities[parent] == nil {
+				draft.Identities[parent] = &merge.Identity{Key: "id"}
+			}
+			draft.Identities[parent].In = append(draft.Identities[parent].In, entry)
+		}
+		list := "list " + map[bool]string{true: "array", false: ","}[ids != ""]
+		want := []string{"heroes.id notes.data path $.by", "heroes.id notes.data path $.of", "heroes.id notes.ids " + list,
+			"pets.id notes.data path $.pet"}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Fatalf("it asks about %q", got)
+		}
+		draft.Tables["notes"].Undecided = nil
+		run(t, opened(t, draft, merge.WithLock(lock)))
+		hero, pet := into.number(t, "SELECT MIN(id) FROM heroes"), into.number(t, "SELECT MIN(id) FROM pets")
+		first := fmt.Sprintf(`{"by":%d,"of":%d,"pet":%d,"more":0}`, hero, hero+7, pet)
+		if n := into.number(t, "SELECT COUNT(*) FROM notes WHERE data = '"+first+"'"); n != 1 {
+			t.Errorf("%d notes are %s", n, first)
+		}
+	})
+}
+
+// Rows that belong to those that become one cannot become one by that key, so nobody is told to let them.
+func TestRemediesDoNotLeadInACircle(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(9) NOT NULL)",
+			"CREATE TABLE scores (hero INTEGER NOT NULL PRIMARY KEY, n INTEGER)"}
+		rows := []string{"INSERT INTO heroes VALUES (1, 'a')", "INSERT INTO scores VALUES (1, 5)"}
+		scores := &merge.TablePlan{Policy: merge.Copy}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.KeepFirst, Key: []string{"name"}, Renumber: merge.Behind}, "scores": scores}, rows, rows)
+		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id", In: []string{"scores.hero"}}}
+		refused(t, into, plan, merge.CodePrimaryKey, "scores")
+		_, found := problems(t, open(t, plan))
+		for _, p := range found[merge.CodePrimaryKey] {
+			if strings.Contains(p.Remedy, "keep_first") || strings.Contains(p.Remedy, "renumber") {
+				t.Errorf("it advises what it refuses: %s", p.Remedy)
+			}
+		}
+		scores.Policy, scores.Key = merge.KeepFirst, []string{"hero"}
+		refused(t, into, plan, merge.CodePlan, "by themselves")
+		scores.Policy, scores.Key = merge.Rebuild, nil
+		run(t, open(t, plan))
 	})
 }

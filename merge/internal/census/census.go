@@ -66,7 +66,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	}
 	for _, key := range c.keys {
 		if c.counts(key) {
-			byChance := func(m match) bool { return m.full() && -m.chance() < 3 }
+			byChance := func(m match) bool { return -m.chance() < 3 }
 			matches[key] = slices.DeleteFunc(matches[key], byChance)
 		}
 		for _, m := range matches[key] {
