@@ -331,7 +331,8 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 	}) {
 		at, m := of[c], best[c]
 		if slices.ContainsFunc(slices.Collect(maps.Keys(best)), func(o choice) bool {
-			return o != c && o.column == c.column && o.path == c.path && best[o].packedScore() > m.packedScore()+margin
+			return o != c && o.column == c.column && o.path == c.path &&
+				best[o].packedScore() > m.packedScore()+margin
 		}) {
 			continue
 		}
