@@ -204,3 +204,34 @@ func TestRemediesDoNotLeadInACircle(t *testing.T) {
 		run(t, open(t, plan))
 	})
 }
+
+// Small numbers are keys of every table that counts from 1, and one line says so of a column.
+func TestVerifySaysOnceThatAColumnLeadsNowhere(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, level INTEGER)", "CREATE TABLE pets (COUNTED, level INTEGER)"}
+		rows := many(1, 60, func(n int) string {
+			return fmt.Sprintf("INSERT INTO %s (level) VALUES (%d)", []string{"heroes", "pets"}[n%2], n%20+1)
+		})
+		_, _, plan := small(t, target, schema, nil, rows, rows)
+		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := opened(t, draft, merge.WithLock(lock))
+		run(t, m)
+		report, err := m.Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := map[string]int{}
+		for _, c := range report.Checks {
+			if c.What == "apart" && strings.Contains(c.Detail, "leads to no row now") {
+				said[c.Table]++
+			}
+		}
+		if len(said) != 2 || said["heroes"] != 1 || said["pets"] != 1 {
+			t.Errorf("it says of %v that they lead nowhere", said)
+		}
+	})
+}
